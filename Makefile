@@ -1,0 +1,31 @@
+# Every target is one command that can be typed without make.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint fmt interop fuzz bench gate
+
+help: ## Print what each target does
+	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/\1|\2/' | awk -F'|' '{ printf "%-8s %s\n", $$1, $$2 }'
+
+demo: ## Show one handoff crossing from IRC to AIRC and back
+	go run ./cmd/baton demo
+
+test: ## Run the tests; needs nothing but Go
+	go test ./...
+
+lint: ## Find what the linters object to
+	bash .ci/run lint
+
+fmt: ## Format the code
+	go tool -modfile=.tools/go.mod golangci-lint fmt
+
+interop: ## Run the tests against a real InspIRCd, and install it where it is absent
+	bash .ci/run install interop
+
+fuzz: ## Run each fuzz target for ten seconds
+	bash .ci/run fuzz
+
+bench: ## Measure; wants an otherwise idle machine
+	go test -run='^$$' -bench=. ./...
+
+gate: ## Run everything that a change must pass
+	bash .ci/run

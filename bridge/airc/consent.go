@@ -1,0 +1,122 @@
+package airc
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"time"
+
+	"baton/federation"
+)
+
+// maxKnockChars is how much of a held message the handshake shows.
+const maxKnockChars = 280
+
+// knock is the data of the registry's handshake: somebody wants to write.
+//
+// spec: airc-v0.1.1 §9.3
+type knock struct {
+	Requester    string         `json:"requester"`
+	RequesterKey string         `json:"requesterKey"`
+	RequesterDID federation.DID `json:"requesterDid"`
+	Message      string         `json:"message"`
+	HeldMessages int            `json:"heldMessageCount"`
+}
+
+// handshake returns the message that asks an agent for consent. It is filed with
+// the first held message of its requester, which is why it counts one.
+func (l *Link) handshake(ctx context.Context, requester contact, to, message string, now time.Time) (*federation.Message, error) {
+	did, key := requester.foreign.DID, requester.foreign.Key
+	if requester.agent != nil {
+		did, key = requester.agent.DID, requester.agent.Keys[0].Public
+	}
+	if text := []rune(message); len(text) > maxKnockChars {
+		message = string(text[:maxKnockChars])
+	}
+	m, err := l.compose(ctx, systemHandle, to, fmt.Sprintf("%s asks to write to you: %s", requester.handle, message), struct {
+		Type string `json:"type"`
+		Data knock  `json:"data"`
+	}{"system:handshake_request", knock{
+		Requester: requester.handle, RequesterKey: base64.RawURLEncoding.EncodeToString(key), RequesterDID: did,
+		Message: message, HeldMessages: 1,
+	}}, now)
+	return &m, err
+}
+
+// postConsent answers POST /consent: the caller lets somebody write to it, or
+// does not.
+//
+// spec: airc-v0.1.1 §9.4
+func (l *Link) postConsent(r *http.Request) (answer, error) {
+	agent, err := l.authenticate(r)
+	if err != nil {
+		return answer{}, err
+	}
+	o, err := l.readObject(r)
+	if err != nil {
+		return answer{}, err
+	}
+	handle, action := o.text("handle"), o.text("action")
+	if o.err != nil {
+		return answer{}, o.err
+	}
+	var decide func(ctx context.Context, from, to string, now time.Time) (federation.Consent, error)
+	switch action {
+	case "accept":
+		decide = l.deps.Registry.Accept
+	case "block":
+		decide = l.deps.Registry.Block
+	default:
+		return answer{}, refuse(codeBadRequest, "action is neither accept nor block")
+	}
+	from, err := known(l.find(r.Context(), handle))
+	if err != nil {
+		return answer{}, err
+	}
+	edge, err := decide(r.Context(), from.handle, agent.Handle, time.Now())
+	if err != nil {
+		return answer{}, fmt.Errorf("%s %s: %w", action, from.handle, err)
+	}
+	return answer{status: http.StatusOK, body: struct {
+		From      string                  `json:"from"`
+		To        string                  `json:"to"`
+		State     federation.ConsentState `json:"state"`
+		UpdatedAt int64                   `json:"updatedAt"`
+		Version   uint64                  `json:"version"`
+	}{edge.From, edge.To, edge.State, edge.Updated.Unix(), edge.Version}}, nil
+}
+
+// admits returns whether an agent takes messages of a handle now, and refuses
+// them where it blocked it.
+//
+// spec: airc-v0.1.1 §9.2
+func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
+	if from == to {
+		return true, nil
+	}
+	edge, err := l.deps.Registry.Consent(ctx, from, to)
+	if err != nil {
+		return false, fmt.Errorf("look up consent: %w", err)
+	}
+	if edge.State == federation.ConsentBlocked {
+		return false, refuse(codeConsentBlocked, "this agent takes no messages from you")
+	}
+	return edge.State == federation.ConsentAccepted, nil
+}
+
+// befriend accepts the one an agent writes to, with what was held of it, unless
+// the agent blocked it.
+func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) error {
+	edge, err := l.deps.Registry.Consent(ctx, from, to)
+	if err != nil {
+		return fmt.Errorf("look up consent: %w", err)
+	}
+	if edge.State == federation.ConsentBlocked || edge.State == federation.ConsentAccepted {
+		return nil
+	}
+	if _, err := l.deps.Registry.Accept(ctx, from, to, now); err != nil {
+		return fmt.Errorf("accept %s: %w", from, err)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package airc_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/airc"
+	"baton/federation"
+)
+
+func TestEachRefusalOfAStepHasItsStatusAndCode(t *testing.T) {
+	t.Parallel()
+	type edge struct {
+		status int
+		code   string
+		retry  string
+	}
+	refusal := func(code federation.RefusalCode) error {
+		return fmt.Errorf("judge: %w", &federation.RefusalError{Code: code, Detail: "detail"})
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want edge
+	}{
+		"need-signature":         {refusal(federation.NeedSignature), edge{401, "invalid_signature", ""}},
+		"signature-invalid":      {refusal(federation.SignatureInvalid), edge{401, "invalid_signature", ""}},
+		"signature-unverifiable": {refusal(federation.SignatureUnverifiable), edge{503, "unavailable", "5"}},
+		"actor-mismatch":         {refusal(federation.ActorMismatch), edge{401, "unauthorized", ""}},
+		"wrong-sender":           {refusal(federation.WrongSender), edge{403, "wrong_sender", ""}},
+		"unknown-verb":           {refusal(federation.UnknownVerb), edge{400, "unsupported_payload", ""}},
+		"unknown-handoff":        {refusal(federation.UnknownHandoff), edge{404, "unknown_handoff", ""}},
+		"illegal-step":           {refusal(federation.IllegalStep), edge{409, "illegal_step", ""}},
+		"terminal-handoff":       {refusal(federation.TerminalHandoff), edge{409, "terminal_handoff", ""}},
+		"deadline-passed":        {refusal(federation.DeadlinePassed), edge{409, "deadline_passed", ""}},
+		"eventid-in-use":         {refusal(federation.EventIDInUse), edge{409, "duplicate_message", ""}},
+		"invalid-eventid":        {refusal(federation.InvalidEventID), edge{400, "bad_request", ""}},
+		"eventid-clock-skew":     {refusal(federation.EventIDClockSkew), edge{401, "invalid_timestamp", ""}},
+		"invalid-context":        {refusal(federation.InvalidContext), edge{400, "bad_request", ""}},
+		"invalid-target":         {refusal(federation.InvalidTarget), edge{400, "bad_request", ""}},
+		"invalid-tag":            {refusal(federation.InvalidTag), edge{400, "bad_request", ""}},
+		"wrong-reference":        {refusal(federation.WrongReference), edge{400, "bad_request", ""}},
+		"missing-requirement":    {refusal(federation.MissingRequirement), edge{400, "bad_request", ""}},
+		"wrong-venue":            {refusal(federation.WrongVenue), edge{403, "wrong_venue", ""}},
+		"duplicate-tag":          {refusal(federation.DuplicateTag), edge{400, "bad_request", ""}},
+		"mixed-tags":             {refusal(federation.MixedTags), edge{400, "bad_request", ""}},
+		"a not-now": {
+			&federation.UnavailableError{What: "record", Err: errors.New("secret path"), RetryAfter: 1500 * time.Millisecond},
+			edge{503, "unavailable", "2"},
+		},
+		"a client that went away": {context.Canceled, edge{503, "unavailable", "5"}},
+		"a mistake of ours":       {errors.New("secret path"), edge{500, "internal", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			scout := w.agent(t, "scout_7", 0x01)
+			id := w.offer(t, alice, scout.DID)
+			w.gateway.refuse = test.err
+			text, err := scout.Sign(scout.Envelope(airc.Handle(alice.DID), "", ack(id.String(), "received")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/messages", strings.NewReader(string(text)))
+			request.Header.Set("Authorization", "bearer "+scout.Token)
+			recorder := httptest.NewRecorder()
+			w.mux.ServeHTTP(recorder, request)
+			body := recorder.Body.String()
+			if !strings.Contains(body, `{"error":"`+test.want.code+`","message":"`) || recorder.Code != test.want.status {
+				t.Errorf("answered %d %s, want %+v", recorder.Code, body, test.want)
+			}
+			if got := recorder.Header().Get("Retry-After"); got != test.want.retry {
+				t.Errorf("Retry-After is %q, want %q", got, test.want.retry)
+			}
+			if strings.Contains(body, "secret") {
+				t.Errorf("answered %s", body)
+			}
+			counted := 1.0
+			if test.want.status >= 500 {
+				counted = 0
+			}
+			if got := w.refusals(test.want.code); got != counted {
+				t.Errorf("counted %v, want %v", got, counted)
+			}
+		})
+	}
+}
+
+func TestEveryOtherPathAndMethodIsAnsweredInJSON(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.stranger("scout_7", 0x01)
+	for _, test := range []struct {
+		method, path string
+		status       int
+		code         string
+	}{
+		{"GET", "/", 404, "not_found"},
+		{"GET", "/nothing/here", 404, "not_found"},
+		{"POST", "/presence", 404, "not_found"},
+		{"DELETE", "/messages/0123456789abcdef", 404, "not_found"},
+		{"GET", "/messages", 405, "method_not_allowed"},
+		{"POST", "/messages/inbox", 405, "method_not_allowed"},
+		{"GET", "/consent", 405, "method_not_allowed"},
+		{"PUT", "/register", 405, "method_not_allowed"},
+		{"POST", "/identity/scout_7", 405, "method_not_allowed"},
+		{"GET", "/evidence/xyz", 404, "not_found"},
+		{"GET", "/evidence/" + strings.Repeat("AB", 32), 404, "not_found"},
+		{"GET", "/evidence/" + strings.Repeat("ab", 32), 404, "not_found"},
+		{"GET", "/evidence/" + strings.Repeat("ab", 33), 404, "not_found"},
+	} {
+		status, answer, err := a.Call(t.Context(), test.method, test.path, nil)
+		if err != nil || status != test.status || answer["error"] != test.code || answer["message"] == "" {
+			t.Errorf("%s %s: %d %v %v, want %d %s", test.method, test.path, status, answer, err, test.status, test.code)
+		}
+	}
+}
+
+func TestTheRegistryDocumentNamesItsKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	status, answer, err := w.stranger("scout_7", 0x01).Call(t.Context(), http.MethodGet, "/.well-known/airc/registry.json", nil)
+	if err != nil || status != http.StatusOK {
+		t.Fatal(status, answer, err)
+	}
+	if diff := cmp.Diff(map[string]any{
+		"domain": "gw.example", "name": "Baton", "kid": "reg_6a3803d5f059902a",
+		"publicKey": "gTl3Dqh9F19Wo1Rmw0x-zMuNipG07jeiXfYPW4_Js5Q",
+	}, answer); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestNothingPrivateReachesAnswersOrTheLog(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2-planted"
+	w := newWorld(t)
+	scout := w.agent(t, "scout_7", 0x01)
+	for _, text := range []string{
+		`{"v":"` + secret + `"}`, `{"` + secret, `[` + secret + `]`,
+	} {
+		_, answer, err := scout.Do(t.Context(), http.MethodPost, "/messages", []byte(text))
+		if err != nil || strings.Contains(string(answer), secret) {
+			t.Errorf("%s: answered %s %v", text, answer, err)
+		}
+	}
+	if _, _, err := scout.Send(t.Context(), "nobody", secret, payload(secret, map[string]any{"x": secret})); err != nil {
+		t.Fatal(err)
+	}
+	scout.Token += secret
+	if _, _, err := scout.Inbox(t.Context(), secret); err == nil {
+		t.Error("a wrong token was taken")
+	}
+	if strings.Contains(w.log.String(), secret) || strings.Contains(w.log.String(), "eyJ") {
+		t.Error(w.log)
+	}
+	if w.lines("request refused") != 5 {
+		t.Error(w.log)
+	}
+}

@@ -1,0 +1,167 @@
+package airc
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"baton/federation"
+)
+
+// contact is somebody with a handle here: an agent, or a DID of another network
+// that signed a step.
+type contact struct {
+	handle  string             // the one that threads and consent are kept under
+	agent   *federation.Agent  // nil for a DID of another network
+	foreign federation.Binding // zero for an agent
+}
+
+// is reports whether a contact is a DID.
+func (c contact) is(did federation.DID) bool {
+	if c.agent != nil {
+		return c.agent.DID == did || c.agent.OwnDID == did
+	}
+	return c.foreign.DID == did
+}
+
+// isAny reports whether a contact is one of several DIDs.
+func (c contact) isAny(dids []federation.DID) bool { return slices.ContainsFunc(dids, c.is) }
+
+// find returns who has a handle, of whatever scheme. Its error wraps
+// [federation.ErrNotFound] when nobody has.
+func (l *Link) find(ctx context.Context, handle string) (contact, error) {
+	if !wellFormed(handle) {
+		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
+	}
+	agent, err := l.deps.Registry.Agent(ctx, handle)
+	switch {
+	case err == nil:
+		return contact{handle: handle, agent: &agent}, nil
+	case !errors.Is(err, federation.ErrNotFound):
+		return contact{}, fmt.Errorf("look up agent: %w", err)
+	}
+	did, hash := parseHandle(handle)
+	switch {
+	case did != "":
+		return l.findDID(ctx, did)
+	case hash == "":
+		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
+	}
+	b, err := l.deps.Bindings.BindingByHash(ctx, hash)
+	if err != nil {
+		return contact{}, fmt.Errorf("look up hash of handle: %w", err)
+	}
+	if handle != Handle(b.DID) && handle != Alias(b.DID, b.First) {
+		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
+	}
+	return l.findDID(ctx, b.DID)
+}
+
+// findDID returns who a DID is here. Its error is that of find.
+func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
+	agent, err := l.deps.Registry.AgentOf(ctx, did)
+	switch {
+	case err == nil:
+		return contact{handle: agent.Handle, agent: &agent}, nil
+	case !errors.Is(err, federation.ErrNotFound):
+		return contact{}, fmt.Errorf("look up agent: %w", err)
+	}
+	b, err := l.deps.Bindings.Binding(ctx, did)
+	if err != nil {
+		return contact{}, fmt.Errorf("look up DID: %w", err)
+	}
+	return contact{handle: Handle(did), foreign: b}, nil
+}
+
+// known returns a contact like find, or the refusal that its sender is told.
+func known(c contact, err error) (contact, error) {
+	if errors.Is(err, federation.ErrNotFound) {
+		return contact{}, refuse(codeIdentityNotFound, "nobody here has this handle")
+	}
+	return c, err
+}
+
+// identity is the answer of GET /identity/{handle}.
+type identity struct {
+	Handle       string           `json:"handle"`
+	Aliases      []string         `json:"aliases"`
+	Domain       string           `json:"domain"`
+	DID          federation.DID   `json:"did"`
+	AlsoKnownAs  []federation.DID `json:"alsoKnownAs"`
+	Keys         []identityKey    `json:"keys"`
+	PublicKey    *string          `json:"publicKey"`
+	RegisteredAt *int64           `json:"registeredAt"` // null for a DID of another network
+	Capabilities json.RawMessage  `json:"capabilities"`
+	Metadata     json.RawMessage  `json:"metadata"`
+}
+
+// identityKey is one key as others may check messages with it. A key of a DID of
+// another network is the one that verified last; nobody registered it.
+type identityKey struct {
+	ID        string `json:"kid"`
+	Public    string `json:"publicKey"`
+	Status    string `json:"status"`
+	CreatedAt *int64 `json:"createdAt"`
+	ExpiresAt *int64 `json:"expiresAt"`
+	RevokedAt *int64 `json:"revokedAt"`
+}
+
+// getIdentity answers GET /identity/{handle}, where the handle may be a DID.
+//
+// spec: airc-v0.1.1 §5.3
+func (l *Link) getIdentity(r *http.Request) (answer, error) {
+	name := r.PathValue("handle")
+	var c contact
+	var err error
+	if strings.HasPrefix(name, "did:") {
+		c, err = known(l.findDID(r.Context(), federation.DID(name)))
+	} else {
+		c, err = known(l.find(r.Context(), name))
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: l.identify(c)}, nil
+}
+
+func (l *Link) identify(c contact) identity {
+	id := identity{
+		Handle: c.handle, Aliases: []string{}, Domain: l.domain, DID: c.foreign.DID,
+		AlsoKnownAs: []federation.DID{}, Keys: []identityKey{},
+		Capabilities: json.RawMessage("{}"), Metadata: json.RawMessage("{}"),
+	}
+	if c.agent == nil {
+		id.Aliases = append(id.Aliases, Alias(c.foreign.DID, c.foreign.First))
+		if len(c.foreign.Key) > 0 {
+			id.addKey(keyID("k_", c.foreign.Key), c.foreign.Key, nil)
+		}
+		return id
+	}
+	id.DID, id.AlsoKnownAs = c.agent.DID, append(id.AlsoKnownAs, c.agent.OwnDID)
+	id.RegisteredAt = new(c.agent.Registered.Unix())
+	for _, key := range c.agent.Keys {
+		id.addKey(key.ID, key.Public, new(key.Created.Unix()))
+	}
+	if c.agent.Capabilities != nil {
+		id.Capabilities = c.agent.Capabilities
+	}
+	if c.agent.Metadata != nil {
+		id.Metadata = c.agent.Metadata
+	}
+	return id
+}
+
+// addKey adds an active key; the first one is also the one of clients that know
+// of one only.
+func (id *identity) addKey(kid string, public []byte, created *int64) {
+	text := base64.RawURLEncoding.EncodeToString(public)
+	id.Keys = append(id.Keys, identityKey{ID: kid, Public: text, Status: "active", CreatedAt: created})
+	if id.PublicKey == nil {
+		id.PublicKey = &text
+	}
+}

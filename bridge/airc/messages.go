@@ -1,0 +1,228 @@
+package airc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gowebpki/jcs"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// clockSkew is how far a message's timestamp may be from the clock here.
+//
+// spec: airc-v0.1.1 §7.3
+const clockSkew = 300 * time.Second
+
+// delivery is one message on its way: who writes to whom, with which key, when.
+type delivery struct {
+	envelope
+
+	sender    federation.Agent
+	key       federation.AgentKey
+	recipient contact
+	received  time.Time
+}
+
+// posted is the answer of POST /messages.
+type posted struct {
+	ID      string                  `json:"id"`
+	Status  string                  `json:"status"`
+	Consent federation.ConsentState `json:"consent,omitempty"` // of a held message
+	Seq     uint64                  `json:"seq,omitempty"`     // of a delivered one
+	Handoff *filed                  `json:"handoff,omitempty"`
+}
+
+// filed is what became of the step in a message.
+type filed struct {
+	ID      federation.HandoffID `json:"id"`
+	Event   federation.Verb      `json:"event"`
+	EventID federation.EventID   `json:"event_id"`
+	State   federation.State     `json:"state"`
+	Lost    []string             `json:"lost,omitempty"`
+}
+
+// postMessage answers POST /messages. The first thing wrong names the code, and
+// only a 2xx uses the id up. The message is filed after its step: when the answer
+// is lost in between, the same message again finds its step filed.
+func (l *Link) postMessage(r *http.Request) (answer, error) {
+	agent, err := l.authenticate(r)
+	if err != nil {
+		return answer{}, err
+	}
+	body, err := l.readBody(r)
+	if err != nil {
+		return answer{}, err
+	}
+	d := delivery{sender: agent, received: time.Now()}
+	if d.envelope, err = parseEnvelope(body); err != nil {
+		return answer{}, err
+	}
+	ctx := r.Context()
+	if err := l.authorize(ctx, &d); err != nil {
+		return answer{}, err
+	}
+	if d.recipient, err = known(l.find(ctx, d.to)); err != nil {
+		return answer{}, err
+	}
+	if err := l.checkPayload(d); err != nil {
+		return answer{}, err
+	}
+	if d.recipient.agent == nil {
+		return l.postStep(ctx, d)
+	}
+	return l.postToAgent(ctx, d)
+}
+
+// authorize checks that a message is the sender's, for this registry, new, and
+// signed, and fills in the key.
+//
+// spec: airc-v0.1.1 §7.3
+func (l *Link) authorize(ctx context.Context, d *delivery) error {
+	switch {
+	case d.from != d.sender.Handle:
+		return refuse(codeUnauthorized, "from is not the handle of this token")
+	case d.aud != l.domain:
+		return refuse(codeAudienceMismatch, "aud is not "+l.domain)
+	case d.received.Sub(d.timestamp).Abs() > clockSkew:
+		return refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
+	}
+	for _, key := range d.sender.Keys {
+		if key.ID == d.kid {
+			d.key = key
+		}
+	}
+	if d.key.ID == "" {
+		return refuse(codeInvalidSignature, "kid names no key of the sender")
+	}
+	verdict, err := signing.VerifyEnvelope(d.raw, d.signature, d.key.Public)
+	if err != nil {
+		return &problem{code: codeBadRequest, message: "the message has no canonical form: " + err.Error(), unreadable: "json"}
+	}
+	if verdict != federation.Valid {
+		return refuse(codeInvalidSignature, "the signature does not match the message")
+	}
+	return l.checkUnused(ctx, *d)
+}
+
+// checkUnused refuses an id that the sender used before, and says whether it was
+// for the same message: to a client that repeats one after a lost answer, that is
+// a yes.
+func (l *Link) checkUnused(ctx context.Context, d delivery) error {
+	m, err := l.deps.Registry.Sent(ctx, d.from, d.id, d.received.Add(-federation.MessageIDWindow))
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look up message: %w", err)
+	case bytes.Equal(m.Envelope, d.raw):
+		return refuse(codeDuplicateMessage, "this message was accepted before, with the same bytes")
+	}
+	return refuse(codeDuplicateMessage, "this id was used in the last 24 hours, for other bytes")
+}
+
+// checkPayload refuses a payload over the limit of the registry or of its
+// recipient.
+//
+// spec: airc-v0.1.1 §11.5
+func (l *Link) checkPayload(d delivery) error {
+	if d.payload == nil {
+		return nil
+	}
+	canonical, err := jcs.Transform(d.payload)
+	if err != nil {
+		return fmt.Errorf("measure payload: %w", err)
+	}
+	limit := l.cfg.MaxPayloadBytes
+	if d.recipient.agent != nil {
+		c, err := parseCapabilities(d.recipient.agent.Capabilities)
+		if err != nil {
+			return err
+		}
+		if c.MaxPayloadSize > 0 {
+			limit = min(limit, c.MaxPayloadSize)
+		}
+	}
+	if len(canonical) > limit {
+		return refuse(codePayloadTooLarge, "a payload to this recipient is at most "+strconv.Itoa(limit)+" bytes")
+	}
+	return nil
+}
+
+// postStep takes a message to a DID of another network, which can only be a step.
+// Such a handle never has to consent; the agent that writes to it has.
+func (l *Link) postStep(ctx context.Context, d delivery) (answer, error) {
+	s, err := l.readStep(ctx, d)
+	if err != nil {
+		return answer{}, err
+	}
+	step, err := l.submit(ctx, d, s)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
+		return answer{}, err
+	}
+	return l.post(ctx, federation.Posting{Message: d.message(step)}, step)
+}
+
+// postToAgent takes a message of one agent to another, as far as that one
+// consents.
+func (l *Link) postToAgent(ctx context.Context, d delivery) (answer, error) {
+	admitted, err := l.admits(ctx, d.from, d.recipient.handle)
+	if err != nil {
+		return answer{}, err
+	}
+	var step *filed
+	s, err := l.readStep(ctx, d)
+	switch {
+	case err == nil:
+		step, err = l.submit(ctx, d, s)
+	case errors.Is(err, errPlain):
+		err = nil
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	p := federation.Posting{Message: d.message(step)}
+	if !admitted {
+		p.Held = true
+		p.Handshake, err = l.handshake(ctx, contact{handle: d.from, agent: &d.sender}, d.recipient.handle, d.body, d.received)
+		if err != nil {
+			return answer{}, err
+		}
+	}
+	return l.post(ctx, p, step)
+}
+
+// message returns what is filed of a delivery and its step, which is nil for a
+// plain one.
+func (d delivery) message(step *filed) federation.Message {
+	m := federation.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
+	if step != nil {
+		m.Event, m.Handoff = step.EventID, step.ID
+	}
+	return m
+}
+
+// post files a message and answers for it.
+func (l *Link) post(ctx context.Context, p federation.Posting, step *filed) (answer, error) {
+	m, err := l.deps.Registry.Post(ctx, p)
+	if err != nil {
+		return answer{}, fmt.Errorf("file message: %w", err)
+	}
+	if m.Seq == 0 {
+		return answer{status: http.StatusAccepted, body: posted{
+			ID: p.Message.ID, Status: "held", Consent: federation.ConsentPending, Handoff: step,
+		}}, nil
+	}
+	return answer{status: http.StatusCreated, body: posted{
+		ID: p.Message.ID, Status: "delivered", Seq: m.Seq, Handoff: step,
+	}}, nil
+}

@@ -1,0 +1,164 @@
+package airc
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// maxProfileBytes bounds capabilities and metadata together: they are kept for
+// ever and read with every message.
+const maxProfileBytes = 16384
+
+// registration is the body of POST /register.
+type registration struct {
+	handle       string
+	public       ed25519.PublicKey
+	challenge    string
+	signature    string
+	capabilities json.RawMessage
+	metadata     json.RawMessage
+}
+
+func parseRegistration(o *object) (registration, error) {
+	reg := registration{
+		handle: o.text("handle"), challenge: o.text("challenge"), signature: o.text("challengeSignature"),
+		capabilities: o.nested("capabilities"), metadata: o.nested("metadata"),
+	}
+	key := o.text("publicKey")
+	if o.err != nil {
+		return registration{}, o.err
+	}
+	public, err := signing.DecodeBase64URL(key)
+	if err != nil || len(public) != ed25519.PublicKeySize {
+		return registration{}, refuse(codeBadRequest, "publicKey is not 32 bytes in base64url without padding")
+	}
+	reg.public = public
+	if len(reg.capabilities)+len(reg.metadata) > maxProfileBytes {
+		return registration{}, refuse(codePayloadTooLarge, "capabilities and metadata are at most "+strconv.Itoa(maxProfileBytes)+" bytes")
+	}
+	if _, err := parseCapabilities(reg.capabilities); err != nil {
+		return registration{}, refuse(codeBadRequest, "capabilities: payloads, delivery and skills are lists of strings, maxPayloadSize a number of bytes")
+	}
+	return reg, nil
+}
+
+// possessed reports whether the challenge was signed with the key: as text, or as
+// the bytes that it stands for.
+//
+// spec: airc-v0.1.1 §5.1
+func (reg registration) possessed() bool {
+	sig, err := signing.DecodeBase64URL(reg.signature)
+	if err != nil {
+		return false
+	}
+	decoded, err := signing.DecodeBase64URL(reg.challenge)
+	return ed25519.Verify(reg.public, []byte(reg.challenge), sig) || err == nil && ed25519.Verify(reg.public, decoded, sig)
+}
+
+// postRegister answers POST /register.
+func (l *Link) postRegister(r *http.Request) (answer, error) {
+	o, err := l.readObject(r)
+	if err != nil {
+		return answer{}, err
+	}
+	reg, err := parseRegistration(o)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := l.checkFree(r.Context(), reg.handle); err != nil {
+		return answer{}, err
+	}
+	now := time.Now()
+	if err := l.challenges.spend(reg.challenge, reg.handle, now); err != nil {
+		return answer{}, err
+	}
+	if !reg.possessed() {
+		return answer{}, refuse(codeChallengeInvalid, "the challenge was not signed with this key")
+	}
+	return l.admit(r.Context(), reg, now)
+}
+
+// admit files a new agent and gives it its tokens.
+func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answer, error) {
+	kept := l.deps.Kept(reg.handle)
+	agent := federation.Agent{
+		Handle: reg.handle, DID: kept.DID, OwnDID: l.deps.KeyDID(reg.public), KeptKey: kept.Public,
+		Keys:         []federation.AgentKey{{ID: keyID("k_", reg.public), Public: reg.public, Created: now}},
+		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now,
+	}
+	access, ends, err := l.tokens.issue(reg.handle, useAccess, accessLife, now)
+	if err != nil {
+		return answer{}, err
+	}
+	refresh, _, err := l.tokens.issue(reg.handle, useRefresh, refreshLife, now)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := l.deps.Registry.AddAgent(ctx, agent); err != nil {
+		return answer{}, fmt.Errorf("register %s: %w", reg.handle, err)
+	}
+	return answer{status: http.StatusCreated, body: struct {
+		Handle       string         `json:"handle"`
+		Domain       string         `json:"domain"`
+		DID          federation.DID `json:"did"`
+		KeyID        string         `json:"kid"`
+		AccessToken  string         `json:"accessToken"`
+		RefreshToken string         `json:"refreshToken"`
+		ExpiresAt    int64          `json:"expiresAt"` // of the access token
+	}{reg.handle, l.domain, agent.DID, agent.Keys[0].ID, access, refresh, ends.Unix()}}, nil
+}
+
+// checkFree refuses a handle that cannot be registered now. An alias of somebody
+// on another network is taken: it was that DID's first.
+func (l *Link) checkFree(ctx context.Context, handle string) error {
+	if err := checkHandle(handle); err != nil {
+		return err
+	}
+	_, err := l.find(ctx, handle)
+	switch {
+	case err == nil:
+		return federation.ErrTaken
+	case errors.Is(err, federation.ErrNotFound):
+		return nil
+	}
+	return err
+}
+
+// capabilities is what this registry reads of an agent's.
+type capabilities struct {
+	Payloads       []string `json:"payloads"`
+	MaxPayloadSize int      `json:"maxPayloadSize"` // bytes; 0 where the agent names none
+	Delivery       []string `json:"delivery"`
+	Skills         []string `json:"skills"`
+}
+
+func parseCapabilities(text json.RawMessage) (capabilities, error) {
+	var c capabilities
+	if len(text) == 0 {
+		return c, nil
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return c, fmt.Errorf("read capabilities: %w", err)
+	}
+	if c.MaxPayloadSize < 0 {
+		return c, errors.New("read capabilities: maxPayloadSize below 0")
+	}
+	return c, nil
+}
+
+// keyID returns a prefix and the first 16 hex characters of a key's SHA-256.
+func keyID(prefix string, public ed25519.PublicKey) string {
+	sum := sha256.Sum256(public)
+	return prefix + hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,248 @@
+package airc_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"baton/bridge/airc"
+	"baton/bridge/bridgetest"
+)
+
+func TestRegistrationAnswersWithTheDIDThatTheGatewayKeeps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.stranger("scout_7", 0x01)
+	status, challenge, err := a.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": "scout_7"})
+	if err != nil || status != http.StatusOK {
+		t.Fatal(status, challenge, err)
+	}
+	if left := time.Until(time.Unix(int64(challenge["expiresAt"].(float64)), 0)); left < 298*time.Second || left > 300*time.Second {
+		t.Errorf("the challenge is good for %v", left)
+	}
+	status, answer, err := a.Call(t.Context(), http.MethodPost, "/register", a.Registration(challenge["challenge"].(string)))
+	if err != nil || status != http.StatusCreated {
+		t.Fatal(status, answer, err)
+	}
+	if diff := cmp.Diff(map[string]any{
+		"handle": "scout_7", "domain": "gw.example", "kid": "k_34750f98bd59fcfc",
+		"did": "did:key:z6Mkg49NtQR2LyYRDCQFK4w1VVHqhypZSSRo7HsyuN7SV7v5",
+	}, answer, cmpopts.IgnoreMapEntries(func(k string, _ any) bool {
+		return k == "accessToken" || k == "refreshToken" || k == "expiresAt"
+	})); diff != "" {
+		t.Error(diff)
+	}
+	for _, token := range []string{"accessToken", "refreshToken"} {
+		if strings.Count(answer[token].(string), ".") != 2 {
+			t.Errorf("%s is %q", token, answer[token])
+		}
+	}
+	if left := time.Until(time.Unix(int64(answer["expiresAt"].(float64)), 0)); left < 898*time.Second || left > 900*time.Second {
+		t.Errorf("the token is good for %v", left)
+	}
+}
+
+func TestAWrongRegistrationIsRefusedWithItsCode(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		body   func(w *world, a *bridgetest.Agent, challenge string) map[string]any
+		status int
+		code   string
+	}{
+		"a taken handle": {func(w *world, a *bridgetest.Agent, c string) map[string]any {
+			if err := a.Register(t.Context()); err != nil {
+				t.Error(err)
+			}
+			return a.Registration(c)
+		}, 409, "handle_taken"},
+		"a signature by another key": {func(w *world, a *bridgetest.Agent, c string) map[string]any {
+			body := w.stranger("scout_7", 0x02).Registration(c)
+			body["publicKey"] = a.Registration(c)["publicKey"]
+			return body
+		}, 401, "challenge_invalid"},
+		"a signature that is no base64url": {func(_ *world, a *bridgetest.Agent, c string) map[string]any {
+			body := a.Registration(c)
+			body["challengeSignature"] = "no!"
+			return body
+		}, 401, "challenge_invalid"},
+		"a challenge of one's own": {func(_ *world, a *bridgetest.Agent, _ string) map[string]any {
+			return a.Registration("mJ2s0bq1Yk0mZV3s7uQ2v9w4x5y6z7A8B9C0D1E2F3G")
+		}, 401, "challenge_invalid"},
+		"a challenge for another handle": {func(w *world, _ *bridgetest.Agent, c string) map[string]any {
+			return w.stranger("mallory", 0x09).Registration(c)
+		}, 401, "challenge_invalid"},
+		"a public key with padding": {func(_ *world, a *bridgetest.Agent, c string) map[string]any {
+			body := a.Registration(c)
+			body["publicKey"] = body["publicKey"].(string) + "="
+			return body
+		}, 400, "bad_request"},
+		"a public key of 31 bytes": {func(_ *world, a *bridgetest.Agent, c string) map[string]any {
+			body := a.Registration(c)
+			body["publicKey"] = strings.Repeat("A", 42)
+			return body
+		}, 400, "bad_request"},
+		"no challenge": {func(_ *world, a *bridgetest.Agent, _ string) map[string]any {
+			body := a.Registration("")
+			delete(body, "challenge")
+			return body
+		}, 400, "bad_request"},
+		"capabilities of the wrong type": {func(_ *world, a *bridgetest.Agent, c string) map[string]any {
+			a.Capabilities = map[string]any{"maxPayloadSize": "big"}
+			return a.Registration(c)
+		}, 400, "bad_request"},
+		"metadata that is no object": {func(_ *world, a *bridgetest.Agent, c string) map[string]any {
+			a.Metadata = "me"
+			return a.Registration(c)
+		}, 400, "bad_request"},
+		"a profile of 20 kB": {func(_ *world, a *bridgetest.Agent, c string) map[string]any {
+			a.Metadata = map[string]any{"bio": strings.Repeat("x", 20000)}
+			return a.Registration(c)
+		}, 413, "payload_too_large"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			a := w.stranger("scout_7", 0x01)
+			_, challenge, err := a.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": "scout_7"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			status, answer, err := a.Call(t.Context(), http.MethodPost, "/register", test.body(w, a, challenge["challenge"].(string)))
+			if err != nil || status != test.status || answer["error"] != test.code || answer["message"] == "" {
+				t.Errorf("answered %d %v %v, want %d %s", status, answer, err, test.status, test.code)
+			}
+			if w.refusals(test.code) != 1 || w.lines("request refused") != 1 {
+				t.Errorf("counted %v, logged %s", w.refusals(test.code), w.log)
+			}
+		})
+	}
+}
+
+func TestHandlesThatNobodyMayRegister(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	scout := w.agent(t, "scout_7", 0x01)
+	w.offer(t, alice, scout.DID)
+	for handle, want := range map[string]string{
+		"ab": "invalid_handle", strings.Repeat("a", 33): "invalid_handle", "Scout": "invalid_handle", "a-b-c": "invalid_handle",
+		"plc_ewvi7nxzyoun6zhxrhs64oiz": "invalid_handle", "web_": "invalid_handle", "key_x": "invalid_handle",
+		"system": "invalid_handle", "anyone": "invalid_handle", "inbox": "invalid_handle",
+		"scout_7": "handle_taken", airc.Alias(alice.DID, "alice"): "handle_taken",
+	} {
+		status, answer, err := scout.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": handle})
+		if err != nil || answer["error"] != want || status != map[string]int{"invalid_handle": 422, "handle_taken": 409}[want] {
+			t.Errorf("%q: answered %d %v %v, want %s", handle, status, answer, err, want)
+		}
+	}
+}
+
+func TestAChallengeIsGoodOnceAndForFiveMinutes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.stranger("scout_7", 0x01)
+		ask := func() string {
+			_, answer, err := a.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": "scout_7"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer["challenge"].(string)
+		}
+		register := func(body map[string]any) any {
+			_, answer, err := a.Call(t.Context(), http.MethodPost, "/register", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer["error"]
+		}
+		challenge := ask()
+		time.Sleep(301 * time.Second)
+		if code := register(a.Registration(challenge)); code != "challenge_expired" {
+			t.Errorf("after 301 s: %v", code)
+		}
+		challenge = ask()
+		wrong := a.Registration(challenge)
+		wrong["challengeSignature"] = a.Registration("x")["challengeSignature"]
+		if code := register(wrong); code != "challenge_invalid" {
+			t.Errorf("wrongly signed: %v", code)
+		}
+		if code := register(a.Registration(challenge)); code != "challenge_invalid" {
+			t.Errorf("used before: %v", code)
+		}
+		challenge = ask()
+		time.Sleep(300 * time.Second)
+		if code := register(a.Registration(challenge)); code != nil {
+			t.Errorf("after 300 s: %v", code)
+		}
+	})
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent(t, "scout_7", 0x01)
+		call := func(w *world, token string) any {
+			a.Token, a.Transport = token, w
+			_, answer, err := a.Call(t.Context(), http.MethodGet, "/messages/inbox", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer["error"]
+		}
+		good := a.Token
+		restarted := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Registry = w.record })
+		if code := call(restarted, good); code != nil {
+			t.Errorf("after a restart: %v", code)
+		}
+		for name, token := range map[string]string{
+			"none": "", "no token": "x", "another signature": good[:len(good)-4] + "AAAA", "no algorithm": "eyJhbGciOiJub25lIn0.e30.",
+		} {
+			if code := call(w, token); code != "unauthorized" {
+				t.Errorf("%s: %v", name, code)
+			}
+		}
+		otherKey := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Registry, d.TokenKey = w.record, seed(0x78) })
+		if code := call(otherKey, good); code != "unauthorized" {
+			t.Errorf("of another key: %v", code)
+		}
+		otherDomain := newWorld(t, func(c *airc.Config, d *airc.Deps) { d.Registry, c.Domain = w.record, "other.example" })
+		if code := call(otherDomain, good); code != "unauthorized" {
+			t.Errorf("of another domain: %v", code)
+		}
+		if code := call(newWorld(t), good); code != "unauthorized" {
+			t.Errorf("of an agent that is gone: %v", code)
+		}
+		time.Sleep(899 * time.Second)
+		if code := call(w, good); code != nil {
+			t.Errorf("after 899 s: %v", code)
+		}
+		time.Sleep(2 * time.Second)
+		if code := call(w, good); code != "token_expired" {
+			t.Errorf("after 901 s: %v", code)
+		}
+	})
+}
+
+func TestARefreshTokenIsNoAccessToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := w.stranger("scout_7", 0x01)
+	_, challenge, err := a.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": "scout_7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, answer, err := a.Call(t.Context(), http.MethodPost, "/register", a.Registration(challenge["challenge"].(string)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Token = answer["refreshToken"].(string)
+	if status, answer, err := a.Call(t.Context(), http.MethodGet, "/messages/inbox", nil); err != nil || status != 401 || answer["error"] != "unauthorized" {
+		t.Error(status, answer, err)
+	}
+}

@@ -1,0 +1,179 @@
+package airc
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"baton/federation"
+)
+
+// drainBytes is how much of a body that is too large is read and thrown away, so
+// that a client which sends all before it reads still gets its answer.
+const drainBytes = 4 << 20
+
+// answer is a 2xx.
+type answer struct {
+	status int
+	body   any  // marshalled as JSON; a [raw] is written as it is
+	keep   bool // it never changes, and whoever read it may keep it
+}
+
+// raw is JSON that must reach the client byte for byte.
+type raw []byte
+
+// endpoint answers one request or says why not. What it returns is rendered,
+// counted and logged in one place.
+type endpoint func(r *http.Request) (answer, error)
+
+// Mount implements [bridge.Mounted]. Every other path and method of the mux is
+// answered in JSON too.
+//
+// spec: airc-v0.1.1 §11.1
+func (l *Link) Mount(mux *http.ServeMux) {
+	for _, route := range []struct {
+		method, path string
+		serve        endpoint
+	}{
+		{http.MethodPost, "/register/challenge", l.postChallenge},
+		{http.MethodPost, "/register", l.postRegister},
+		{http.MethodGet, "/identity/{handle}", l.getIdentity},
+		{http.MethodPost, "/messages", l.postMessage},
+		{http.MethodGet, "/messages/inbox", l.getInbox},
+		{http.MethodPost, "/consent", l.postConsent},
+		{http.MethodGet, "/.well-known/airc/registry.json", l.getRegistry},
+		{http.MethodGet, "/evidence/{sha256}", l.getEvidence},
+	} {
+		mux.Handle(route.method+" "+route.path, l.serve(route.path, route.serve))
+		mux.Handle(route.path, l.serve(route.path, func(*http.Request) (answer, error) {
+			return answer{}, &problem{code: codeMethodNotAllowed, message: "this path takes " + route.method, allow: route.method}
+		}))
+	}
+	mux.Handle("/", l.serve("/", func(*http.Request) (answer, error) {
+		return answer{}, refuse(codeNotFound, "there is nothing here")
+	}))
+}
+
+// serve writes what an endpoint returned.
+func (l *Link) serve(route string, e endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, err := e(r)
+		var text []byte
+		if err == nil {
+			text, err = a.text()
+		}
+		if err != nil {
+			f := render(err)
+			l.note(r.Context(), route, f, err)
+			f.writeHeader(w.Header())
+			a = answer{status: f.status, body: f}
+			text, _ = a.text() // strings and times cannot fail
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if a.keep {
+			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+		} else {
+			w.Header().Set("Cache-Control", "no-store")
+		}
+		w.WriteHeader(a.status)
+		_, _ = w.Write(text) // a client that is gone is not worth a line
+	})
+}
+
+// text returns the body of an answer as it goes out.
+func (a answer) text() ([]byte, error) {
+	if text, ok := a.body.(raw); ok {
+		return text, nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(a.body); err != nil {
+		return nil, fmt.Errorf("write answer: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// readBody reads a whole body, up to the limit.
+func (l *Link) readBody(r *http.Request) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.MaxBodyBytes+1))
+	if err != nil {
+		return nil, &problem{code: codeBadRequest, message: "the body ended too early", unreadable: "cut"}
+	}
+	if int64(len(body)) > l.deps.MaxBodyBytes {
+		_, _ = io.CopyN(io.Discard, r.Body, drainBytes) // the answer is the same however much there was
+		return nil, &problem{
+			code: codePayloadTooLarge, unreadable: "size",
+			message: "a body is at most " + strconv.FormatInt(l.deps.MaxBodyBytes, 10) + " bytes",
+		}
+	}
+	return body, nil
+}
+
+// object is a JSON object whose members are found by their exact names:
+// encoding/json alone would take "From" for "from". The first member that is
+// missing or wrong is kept in err; what is read after it means nothing.
+type object struct {
+	members map[string]json.RawMessage
+	err     error
+}
+
+// parseObject reads a body strictly: one object, no member twice.
+func parseObject(text []byte) (*object, error) {
+	unreadable := func(why string) error {
+		return &problem{code: codeBadRequest, message: why, unreadable: "json"}
+	}
+	if err := federation.ExactJSON(text); err != nil {
+		return nil, unreadable("the body is not acceptable JSON: " + err.Error())
+	}
+	var o object
+	if err := json.Unmarshal(text, &o.members); err != nil || o.members == nil {
+		return nil, unreadable("the body is no JSON object")
+	}
+	return &o, nil
+}
+
+// readObject reads the body of a request as an object.
+func (l *Link) readObject(r *http.Request) (*object, error) {
+	body, err := l.readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	return parseObject(body)
+}
+
+// has reports whether a member is there and not null.
+func (o *object) has(name string) bool {
+	member, ok := o.members[name]
+	return ok && string(member) != "null"
+}
+
+// text returns a member that must be a string, and not an empty one.
+func (o *object) text(name string) string {
+	var s string
+	if json.Unmarshal(o.members[name], &s) != nil || s == "" {
+		o.fail(name + " is missing or no string")
+	}
+	return s
+}
+
+// nested returns a member that must be an object where it is there, as it was
+// sent.
+func (o *object) nested(name string) json.RawMessage {
+	if !o.has(name) {
+		return nil
+	}
+	if o.members[name][0] != '{' {
+		o.fail(name + " is no object")
+	}
+	return o.members[name]
+}
+
+func (o *object) fail(why string) {
+	if o.err == nil {
+		o.err = refuse(codeBadRequest, why)
+	}
+}

@@ -1,0 +1,359 @@
+package airc_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/airc"
+	"baton/bridge/bridgetest"
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+func TestAnAgentAnswersAnOfferFromIRCFromHandshakeToCompletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	scout := w.agent(t, "scout_7", 0x01)
+	id := w.offer(t, alice, scout.DID)
+	from := airc.Handle(alice.DID)
+
+	if got, want := types(inbox(t, scout)), []string{"system system:handshake_request"}; !slices.Equal(got, want) {
+		t.Fatalf("before consent the inbox holds %v, want %v", got, want)
+	}
+	knock := inbox(t, scout)[0]
+	if diff := cmp.Diff(map[string]any{
+		"requester": from, "requesterKey": "0EqyMnQrtKs6E2i9RhXk5tAiSrcaAWuvhSCjMsl3hzc", "requesterDid": string(alice.DID),
+		"message": "alice offers scout_7: Cite three sources on X (needs web-search)", "heldMessageCount": 1.0,
+	}, knock.Payload.Data); diff != "" {
+		t.Error("handshake:", diff)
+	}
+	if !strings.HasPrefix(knock.ID, "sys_") || len(knock.ID) != 26 {
+		t.Errorf("id of the handshake is %q", knock.ID)
+	}
+	if status, answer, err := scout.Consent(t.Context(), from, "accept"); err != nil || status != http.StatusOK || answer["state"] != "accepted" {
+		t.Fatal(status, answer, err)
+	}
+	messages := inbox(t, scout)
+	if got, want := types(messages), []string{"system system:handshake_request", from + " task:request"}; !slices.Equal(got, want) {
+		t.Fatalf("after consent the inbox holds %v, want %v", got, want)
+	}
+	offer := messages[1]
+	if offer.Payload.Data["description"] != "Cite three sources on X" || offer.Seq != 1 || len(offer.ID) != 22 {
+		t.Errorf("offer is %+v", offer)
+	}
+
+	for _, step := range []struct {
+		payload map[string]any
+		verb    string
+		state   string
+		note    string
+	}{
+		{ack(offer.ID, "received"), "accept", "assigned", ""},
+		{result(offer.ID, "partial", "result", map[string]any{"note": "one of three"}), "progress", "assigned", "one of three"},
+		{result(offer.ID, "completed", "result", "all three"), "complete", "completed", "all three"},
+	} {
+		message, err := scout.Sign(scout.Envelope(from, "on it", step.payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, answer, err := scout.Post(t.Context(), message)
+		if err != nil || status != http.StatusCreated {
+			t.Fatal(step.verb, status, answer, err)
+		}
+		handoff, _ := answer["handoff"].(map[string]any)
+		steps := w.steps(t, id)
+		last := steps[len(steps)-1]
+		want := map[string]any{"id": id.String(), "event": step.verb, "event_id": last.ID.String(), "state": step.state}
+		if diff := cmp.Diff(want, handoff); diff != "" {
+			t.Error(step.verb, "answered", diff)
+		}
+		if last.Provenance != federation.Vouched || string(last.From) != scout.DID || last.ReplyTo != id.String() || last.Note != step.note {
+			t.Errorf("%s is filed as %+v", step.verb, last)
+		}
+		if last.Evidence.Source != sha256.Sum256(message) {
+			t.Errorf("%s rests on other bytes than the message", step.verb)
+		}
+		document, err := signing.Document(last)
+		if err != nil || document != last.Signature.Document {
+			t.Errorf("%s is signed as %s, want %s", step.verb, last.Signature.Document, document)
+		}
+		name := hex.EncodeToString(last.Evidence.Digest[:])
+		if last.Fields["handoff-src"] != "https://gw.example/evidence/"+name || last.Fields["handoff-src-h"] != "sha256:"+name {
+			t.Errorf("%s names the evidence %s %s", step.verb, last.Fields["handoff-src"], last.Fields["handoff-src-h"])
+		}
+		status, served, err := scout.Do(t.Context(), http.MethodGet, "/evidence/"+name, nil)
+		if err != nil || status != http.StatusOK || sha256.Sum256(served) != last.Evidence.Digest {
+			t.Errorf("evidence of %s: %d %s %v", step.verb, status, served, err)
+		}
+	}
+	if got := w.verbs(t, id); got != "offer accept progress complete" {
+		t.Errorf("filed %s", got)
+	}
+	if status, answer, _ := scout.Send(t.Context(), from, "", result(offer.ID, "partial")); status != http.StatusConflict || answer["error"] != "terminal_handoff" {
+		t.Errorf("after the end: %d %v", status, answer)
+	}
+}
+
+// Each case starts from an accepted offer whose message has an id.
+func TestWhatCountsAsWhichStep(t *testing.T) {
+	t.Parallel()
+	type args struct {
+		message string // id of the offer's message
+		handoff string
+	}
+	for name, test := range map[string]struct {
+		payloads func(a args) []map[string]any
+		filed    string
+	}{
+		"an ack processed accepts": {
+			func(a args) []map[string]any { return []map[string]any{ack(a.message, "processed")} }, "offer accept",
+		},
+		"an ack rejected declines": {
+			func(a args) []map[string]any { return []map[string]any{ack(a.message, "rejected")} }, "offer decline",
+		},
+		"a failure before an accept declines": {
+			func(a args) []map[string]any { return []map[string]any{result(a.message, "failed", "error", "no")} }, "offer decline",
+		},
+		"a failure after an accept fails": {
+			func(a args) []map[string]any {
+				return []map[string]any{ack(a.message, "received"), result(a.message, "failed", "error", "no")}
+			}, "offer accept fail",
+		},
+		"a completion files the accept that it takes for granted": {
+			func(a args) []map[string]any { return []map[string]any{result(a.message, "completed")} }, "offer accept complete",
+		},
+		"the handoff may be named by its ULID": {
+			func(a args) []map[string]any { return []map[string]any{ack(a.handoff, "received")} }, "offer accept",
+		},
+		"the handoff may be named by data.handoff.id": {
+			func(a args) []map[string]any {
+				return []map[string]any{payload("ack", map[string]any{"status": "received", "handoff": map[string]any{"id": a.handoff}})}
+			}, "offer accept",
+		},
+		"an explicit event decides over the type": {
+			func(a args) []map[string]any {
+				return []map[string]any{payload("ack", map[string]any{
+					"replyTo": a.message, "status": "received", "handoff": map[string]any{"event": "decline"},
+				})}
+			}, "offer decline",
+		},
+		"the native type carries any verb": {
+			func(a args) []map[string]any {
+				return []map[string]any{
+					payload("at.freeq:handoff", map[string]any{"event": "accept", "handoff": map[string]any{"id": a.handoff}}),
+					payload("at.freeq:handoff", map[string]any{"event": "progress", "handoff": map[string]any{"id": a.handoff}}),
+				}
+			}, "offer accept progress",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
+			scout := w.agent(t, "scout_7", 0x01)
+			id := w.offer(t, alice, scout.DID)
+			for _, p := range test.payloads(args{inbox(t, scout)[0].ID, id.String()}) {
+				if status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", p); err != nil || status != http.StatusCreated {
+					t.Fatal(status, answer, err)
+				}
+			}
+			if got := w.verbs(t, id); got != test.filed {
+				t.Errorf("filed %q, want %q", got, test.filed)
+			}
+		})
+	}
+}
+
+func TestAMessageRepeatedAfterItsStepWasFiledAndItWasNotIsAnsweredAsNew(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		payload func(offer string) map[string]any
+		filed   string
+	}{
+		"an accept":                            {func(offer string) map[string]any { return ack(offer, "received") }, "offer accept"},
+		"a completion with its implied accept": {func(offer string) map[string]any { return result(offer, "completed") }, "offer accept complete"},
+		"a failure that was a decline":         {func(offer string) map[string]any { return result(offer, "failed") }, "offer decline"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var disk *forgetful
+			w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
+				disk = &forgetful{Registry: d.Registry}
+				c.Offers, d.Registry = airc.OffersDeliver, disk
+			})
+			scout := w.agent(t, "scout_7", 0x01)
+			id := w.offer(t, alice, scout.DID)
+			message, err := scout.Sign(scout.Envelope(airc.Handle(alice.DID), "", test.payload(inbox(t, scout)[0].ID)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			disk.broken = true
+			if status, answer, err := scout.Post(t.Context(), message); err != nil || status != http.StatusServiceUnavailable {
+				t.Fatal(status, answer, err)
+			}
+			before := w.steps(t, id)
+			disk.broken = false
+			status, answer, err := scout.Post(t.Context(), message)
+			if err != nil || status != http.StatusCreated {
+				t.Fatal(status, answer, err)
+			}
+			handoff, _ := answer["handoff"].(map[string]any)
+			if want := before[len(before)-1].ID.String(); handoff["event_id"] != want {
+				t.Errorf("answered event %v, want %s", handoff["event_id"], want)
+			}
+			if got := w.verbs(t, id); got != test.filed {
+				t.Errorf("filed %q, want %q", got, test.filed)
+			}
+			if status, answer, _ = scout.Post(t.Context(), message); status != http.StatusConflict || !strings.Contains(answer["message"].(string), "same bytes") {
+				t.Errorf("once more: %d %v", status, answer)
+			}
+		})
+	}
+}
+
+func TestAStepThatIsNoneOrOfNoHandoffIsRefused(t *testing.T) {
+	t.Parallel()
+	type args struct{ offer, other, ackID string }
+	for name, test := range map[string]struct {
+		payload func(a args) any
+		to      string // empty for the offerer
+		status  int
+		code    string
+	}{
+		"plain text to a DID of another network": {func(args) any { return nil }, "", 400, "unsupported_payload"},
+		"a payload about something else":         {func(args) any { return payload("context:code", map[string]any{}) }, "", 400, "unsupported_payload"},
+		"an offer from here":                     {func(args) any { return payload("task:request", map[string]any{"description": "x"}) }, "", 400, "unsupported_payload"},
+		"an offer with the id of a handoff": {func(a args) any {
+			return payload("task:request", map[string]any{"description": "x", "handoff": map[string]any{"id": a.other}})
+		}, "", 400, "unsupported_payload"},
+		"an offer by name to another agent": {func(args) any { return payload("at.freeq:handoff", map[string]any{"event": "offer"}) }, "mallory", 400, "unsupported_payload"},
+		"an answer to an unknown message":   {func(args) any { return ack("nobody-wrote-this-one", "received") }, "", 404, "unknown_handoff"},
+		"an answer that names nothing":      {func(args) any { return payload("ack", map[string]any{"status": "received"}) }, "", 404, "unknown_handoff"},
+		"an unknown ULID":                   {func(args) any { return result("01K9ZQ0000000000000000000Z", "partial") }, "", 404, "unknown_handoff"},
+		"an unknown status":                 {func(a args) any { return result(a.offer, "halfway") }, "", 400, "bad_request"},
+		"an unknown verb":                   {func(a args) any { return payload("at.freeq:handoff", map[string]any{"event": "dance"}) }, "", 400, "unsupported_payload"},
+		"an ack of what is not the offer":   {func(a args) any { return ack(a.ackID, "processed") }, "", 400, "unsupported_payload"},
+		"to is not the other party":         {func(a args) any { return result(a.offer, "partial") }, "mallory", 400, "bad_request"},
+		"a second accept":                   {func(a args) any { return ack(a.offer, "received") }, "", 409, "illegal_step"},
+		"a cancel by the assignee": {func(a args) any {
+			return payload("at.freeq:handoff", map[string]any{"event": "cancel", "replyTo": a.offer})
+		}, "", 409, "illegal_step"},
+		"two handoffs: the id of one, a message of other": {func(a args) any {
+			return payload("task:result", map[string]any{"requestId": a.offer, "status": "partial", "handoff": map[string]any{"id": a.other}})
+		}, "", 400, "bad_request"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
+			scout := w.agent(t, "scout_7", 0x01)
+			w.agent(t, "mallory", 0x09)
+			id, other := w.offer(t, alice, scout.DID), w.offer(t, alice, scout.DID)
+			offer := inbox(t, scout)[0].ID
+			_, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", ack(offer, "received"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := test.to
+			if to == "" {
+				to = airc.Handle(alice.DID)
+			}
+			status, refused, err := scout.Send(t.Context(), to, "hello", test.payload(args{offer, other.String(), answer["id"].(string)}))
+			if err != nil || status != test.status || refused["error"] != test.code || refused["message"] == "" {
+				t.Errorf("answered %d %v %v, want %d %s", status, refused, err, test.status, test.code)
+			}
+			if got := w.verbs(t, id) + ", " + w.verbs(t, other); got != "offer accept, offer" {
+				t.Errorf("filed %q", got)
+			}
+			if got := w.refusals(test.code); got != 1 {
+				t.Errorf("counted %v", got)
+			}
+		})
+	}
+}
+
+func TestAnAcceptByTheWrongAgentIsRefusedWithTheStateOfTheHandoff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	scout, mallory := w.agent(t, "scout_7", 0x01), w.agent(t, "mallory", 0x09)
+	id := w.offer(t, alice, scout.DID)
+	status, answer, err := mallory.Send(t.Context(), airc.Handle(alice.DID), "", ack(id.String(), "received"))
+	if err != nil || status != http.StatusForbidden || answer["error"] != "wrong_sender" {
+		t.Fatal(status, answer, err)
+	}
+	if diff := cmp.Diff(map[string]any{"id": id.String(), "state": "offered"}, answer["handoff"]); diff != "" {
+		t.Error(diff)
+	}
+	if w.lines("request refused") != 0 {
+		t.Error("a step that the gateway judged was logged twice:", w.log)
+	}
+}
+
+func TestAnOfferToTheAgentsOwnDIDIsAnsweredForThatDID(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
+	scout := w.agent(t, "scout_7", 0x01)
+	own := signingKey(0x01).DID
+	id := w.offer(t, alice, string(own))
+	if status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", ack(inbox(t, scout)[0].ID, "received")); err != nil || status != http.StatusCreated {
+		t.Fatal(status, answer, err)
+	}
+	accept := w.steps(t, id)[1]
+	if string(accept.From) != scout.DID || accept.For != own || accept.Fields["handoff-for"] != string(own) {
+		t.Errorf("filed %+v", accept)
+	}
+}
+
+func TestWhatAStepCannotCarryIsNamedInTheAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
+	scout := w.agent(t, "scout_7", 0x01)
+	w.offer(t, alice, scout.DID)
+	offer := inbox(t, scout)[0].ID
+	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", result(offer, "completed",
+		"result", map[string]any{"note": strings.Repeat("n", 401)}, "artifacts", []string{strings.Repeat("a", 5000)}))
+	if err != nil || status != http.StatusCreated {
+		t.Fatal(status, answer, err)
+	}
+	handoff, _ := answer["handoff"].(map[string]any)
+	if diff := cmp.Diff([]any{"note", "artifacts"}, handoff["lost"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestASecondAgentReadsTheStepsOfTheOfferingAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
+	scout := w.agent(t, "scout_7", 0x01)
+	planner := w.agent(t, "planner", 0x11, func(a *bridgetest.Agent) { // alice's key: she offers on IRC
+		a.Capabilities = map[string]any{"payloads": []string{"at.freeq:handoff"}}
+	})
+	w.offer(t, alice, scout.DID)
+	offer := inbox(t, scout)[0]
+	if offer.From != "planner" {
+		t.Fatalf("the offer is from %q", offer.From)
+	}
+	message, err := scout.Sign(scout.Envelope("planner", "on it", ack(offer.ID, "received")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, answer, err := scout.Post(t.Context(), message)
+	if err != nil || status != http.StatusAccepted || answer["handoff"] == nil || answer["consent"] != "pending" {
+		t.Fatal(status, answer, err)
+	}
+	w.pump(t)
+	if _, _, err := planner.Consent(t.Context(), "scout_7", "accept"); err != nil {
+		t.Fatal(err)
+	}
+	raws, _, err := planner.Inbox(t.Context(), "")
+	if err != nil || len(raws) != 2 {
+		t.Fatalf("%s %v", raws, err)
+	}
+	if got, want := string(raws[1]), `{"seq":2,`+string(message[1:]); got != want {
+		t.Errorf("the offerer reads\n%s, want\n%s", got, want)
+	}
+}

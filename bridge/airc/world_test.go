@@ -1,0 +1,337 @@
+package airc_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"baton/bridge"
+	"baton/bridge/airc"
+	"baton/bridge/bridgetest"
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/home"
+	"baton/federation/identity"
+	"baton/federation/signing"
+)
+
+// seed returns 32 equal bytes, of which a test makes a key.
+func seed(b byte) []byte { return bytes.Repeat([]byte{b}, ed25519.SeedSize) }
+
+// signingKey returns a key in somebody's keeping.
+func signingKey(b byte) federation.SigningKey {
+	private := ed25519.NewKeyFromSeed(seed(b))
+	public, _ := private.Public().(ed25519.PublicKey)
+	return federation.SigningKey{
+		Public: public, DID: identity.KeyDID(public),
+		Sign: func(_ context.Context, message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil },
+	}
+}
+
+// The keys of the tests: those of the vectors, and kept keys after them.
+var (
+	alice    = signingKey(0x11)
+	registry = signingKey(0x02)
+)
+
+// kept returns the key that the gateway keeps for an agent: that of the vectors
+// for the first one.
+func kept(handle string) federation.SigningKey {
+	if handle == "scout_7" {
+		return signingKey(0x33)
+	}
+	return signingKey(handle[0])
+}
+
+// world is a registry on a record in memory and a real home.
+type world struct {
+	link    *airc.Link
+	record  *federationtest.Memory
+	deps    airc.Deps
+	gateway *gateway
+	mux     *http.ServeMux
+	log     *bytes.Buffer
+	metrics *prometheus.Registry
+}
+
+// newWorld opens a registry; each change is made before that.
+func newWorld(t *testing.T, changes ...func(*airc.Config, *airc.Deps)) *world {
+	t.Helper()
+	w := &world{record: federationtest.NewMemory(), mux: http.NewServeMux(), log: &bytes.Buffer{}, metrics: prometheus.NewRegistry()}
+	w.gateway = &gateway{record: w.record, home: &home.Home{
+		ID: "gw.example", Store: w.record, Keys: didKeys{w.record}, Entropy: rand.Reader,
+		Limits: home.Limits{ClockSkew: 120 * time.Second},
+	}}
+	cfg := airc.DefaultConfig()
+	w.deps = airc.Deps{
+		Ports: bridge.Ports{
+			Home: "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(w.metrics),
+			Log: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		},
+		Registry: w.record, Bindings: w.record, Evidence: w.record,
+		RegistryKey: registry, TokenKey: seed(0x77), Kept: kept, KeyDID: identity.KeyDID,
+		PublicURL: "https://gw.example", MaxBodyBytes: 262144,
+	}
+	for _, change := range changes {
+		change(&cfg, &w.deps)
+	}
+	link, err := airc.Open(cfg, w.deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.link = link
+	w.gateway.home.Routes = bridge.Links{link}
+	link.Mount(w.mux)
+	return w
+}
+
+// RoundTrip carries a request to the registry without a socket, so that tests may
+// run on a clock of their own.
+func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+	recorder := httptest.NewRecorder()
+	w.mux.ServeHTTP(recorder, r)
+	return recorder.Result(), nil
+}
+
+// agent returns a registered agent.
+func (w *world) agent(t *testing.T, handle string, b byte, changes ...func(*bridgetest.Agent)) *bridgetest.Agent {
+	t.Helper()
+	a := w.stranger(handle, b)
+	for _, change := range changes {
+		change(a)
+	}
+	if err := a.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// stranger returns an agent that is not registered.
+func (w *world) stranger(handle string, b byte) *bridgetest.Agent {
+	a := bridgetest.NewAgent("https://gw.example", handle, seed(b))
+	a.Transport, a.Domain = w, "gw.example"
+	return a
+}
+
+// offer files an offer from IRC and delivers it.
+func (w *world) offer(t *testing.T, from federation.SigningKey, to string, more ...func(fields map[string]string)) federation.HandoffID {
+	t.Helper()
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := federation.Event{
+		ID: id, Handoff: id, Verb: federation.Offer, To: federation.DID(to),
+		Title: "Cite three sources on X", Context: `{"q":"X"}`, Caps: []string{"web-search"},
+	}
+	w.fromIRC(t, from, ev, map[string]string{
+		"handoff-to": to, "handoff-task": ev.Title, "handoff-context": ev.Context, "handoff-caps": "web-search",
+	})
+	return id
+}
+
+// fromIRC signs a step as an IRC user does, files it and delivers what is owed.
+func (w *world) fromIRC(t *testing.T, key federation.SigningKey, ev federation.Event, fields map[string]string) {
+	t.Helper()
+	if ev.ID.IsZero() {
+		id, err := federation.NewEventID(time.Now(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev.ID = id
+	}
+	fields["handoff"], fields["handoff-id"], fields["handoff-from"] = string(ev.Verb), ev.Handoff.String(), string(key.DID)
+	ev.Kind, ev.From, ev.Venue, ev.Dialect = federation.Handoff, key.DID, "#ops", federation.HandoffTags
+	ev.Fields, ev.Provenance = fields, federation.Signed
+	ev.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "alice", Received: time.Now()}
+	sealed, err := signing.Seal(t.Context(), key, ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.gateway.Submit(t.Context(), sealed); err != nil {
+		t.Fatal(err)
+	}
+	w.pump(t)
+}
+
+// pump delivers all that the registry is owed.
+func (w *world) pump(t *testing.T) {
+	t.Helper()
+	owed, err := w.record.Owed(t.Context(), "airc", 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range owed {
+		if err := w.link.Deliver(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.record.Settle(t.Context(), "airc", []int64{d.Row}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// steps returns what is filed of a handoff.
+func (w *world) steps(t *testing.T, id federation.HandoffID) []federation.Event {
+	t.Helper()
+	var events []federation.Event
+	for entry, err := range w.record.Log(t.Context(), id) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		events = append(events, entry.Event)
+	}
+	return events
+}
+
+// verbs returns the verbs of what is filed of a handoff.
+func (w *world) verbs(t *testing.T, id federation.HandoffID) string {
+	t.Helper()
+	var verbs []string
+	for _, ev := range w.steps(t, id) {
+		verbs = append(verbs, string(ev.Verb))
+	}
+	return strings.Join(verbs, " ")
+}
+
+// refusals returns how often a code was counted.
+func (w *world) refusals(code string) float64 {
+	return testutil.ToFloat64(w.deps.Metrics.Refusals.WithLabelValues("airc", code))
+}
+
+// lines returns how many lines the log has with a message.
+func (w *world) lines(message string) int {
+	return strings.Count(w.log.String(), fmt.Sprintf("%q:%q", "msg", message))
+}
+
+// gateway is the program that the registry runs in: a home, and a hook.
+type gateway struct {
+	home   *home.Home
+	record *federationtest.Memory
+	refuse error // answered to every Submit
+}
+
+func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	if g.refuse != nil {
+		return federation.Judgement{}, g.refuse
+	}
+	return g.home.Submit(ctx, ev, time.Now())
+}
+
+func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	return g.record.View(ctx, id)
+}
+
+func (g *gateway) Name(ctx context.Context, did federation.DID) string {
+	if agent, err := g.record.AgentOf(ctx, did); err == nil {
+		return agent.Handle
+	}
+	if b, err := g.record.Binding(ctx, did); err == nil {
+		return b.Name
+	}
+	return did.Short()
+}
+
+// didKeys is the key source of a world where every DID is a did:key.
+type didKeys struct{ record *federationtest.Memory }
+
+func (didKeys) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
+	key, err := identity.ParseKeyDID(did)
+	if err != nil {
+		return nil, err
+	}
+	return []ed25519.PublicKey{key}, nil
+}
+
+func (k didKeys) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
+	return k.record.KeyOwner(ctx, keyID)
+}
+
+// forgetful is a registry that fails to file messages, as if the gateway had been
+// killed before.
+type forgetful struct {
+	federation.Registry
+	broken bool
+}
+
+func (f *forgetful) Post(ctx context.Context, p federation.Posting) (federation.Message, error) {
+	if f.broken {
+		return federation.Message{}, &federation.UnavailableError{What: "record", Err: errors.New("killed")}
+	}
+	return f.Registry.Post(ctx, p)
+}
+
+// message is what a test reads of a message in an inbox.
+type message struct {
+	ID      string `json:"id"`
+	KeyID   string `json:"kid"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+	Seq     int    `json:"seq"`
+	Body    string `json:"body"`
+	Payload struct {
+		Type string         `json:"type"`
+		Data map[string]any `json:"data"`
+	} `json:"payload"`
+}
+
+// inbox returns all messages of an agent, each verified where the registry signed
+// it.
+func inbox(t *testing.T, a *bridgetest.Agent) []message {
+	t.Helper()
+	raws, _, err := a.Inbox(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := make([]message, len(raws))
+	for i, raw := range raws {
+		if err := json.Unmarshal(raw, &messages[i]); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(messages[i].KeyID, "reg_") {
+			if err := a.Verify(raw); err != nil {
+				t.Errorf("message %d: %v", i, err)
+			}
+		}
+	}
+	return messages
+}
+
+// types lists who wrote what, as in "system system:handshake_request".
+func types(messages []message) []string {
+	var list []string
+	for _, m := range messages {
+		list = append(list, m.From+" "+m.Payload.Type)
+	}
+	return list
+}
+
+// payload returns typed data.
+func payload(kind string, data map[string]any) map[string]any {
+	return map[string]any{"type": kind, "data": data}
+}
+
+func ack(replyTo, status string) map[string]any {
+	return payload("ack", map[string]any{"replyTo": replyTo, "status": status})
+}
+
+func result(request, status string, more ...any) map[string]any {
+	data := map[string]any{"requestId": request, "status": status}
+	for i := 0; i < len(more); i += 2 {
+		data[more[i].(string)] = more[i+1]
+	}
+	return payload("task:result", data)
+}

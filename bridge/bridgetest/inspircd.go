@@ -1,0 +1,160 @@
+//go:build linux
+
+package bridgetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// inspircdPath is where Debian's package puts the server.
+const inspircdPath = "/usr/sbin/inspircd"
+
+// Bounds of the waits for a real server: it is ready in 30 ms and stops in fewer,
+// on a machine that does nothing else.
+const (
+	inspircdStart = 10 * time.Second
+	inspircdStop  = 3 * time.Second
+	inspircdPoll  = 10 * time.Millisecond
+)
+
+// InspIRCdConfig describes a real server and the one server that may link to it.
+type InspIRCdConfig struct {
+	Name, SID    string
+	LinkName     string // the gateway's server name
+	SendPassword string // what the server sends
+	RecvPassword string // what it wants to be sent
+}
+
+// InspIRCd is a running InspIRCd 3 on the loopback.
+type InspIRCd struct {
+	ClientAddr string
+	LinkAddr   string
+	config     string // path
+	cmd        *exec.Cmd
+	exited     chan struct{}
+}
+
+// StartInspIRCd runs a server with its configuration in a directory, and waits
+// until it takes connections. It dies with this process.
+func StartInspIRCd(ctx context.Context, dir string, cfg InspIRCdConfig) (*InspIRCd, error) {
+	if _, err := os.Stat(inspircdPath); err != nil {
+		return nil, fmt.Errorf("no InspIRCd here: apt-get install inspircd: %w", err)
+	}
+	d := &InspIRCd{config: filepath.Join(dir, "inspircd.conf")}
+	var err error
+	if d.ClientAddr, err = freeAddr(ctx); err != nil {
+		return nil, err
+	}
+	if d.LinkAddr, err = freeAddr(ctx); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(d.config, []byte(d.configText(cfg)), 0o600); err != nil {
+		return nil, fmt.Errorf("write the server's configuration: %w", err)
+	}
+	return d, d.start(ctx)
+}
+
+// freeAddr returns an address that nothing listens on. The server cannot be told
+// to pick one.
+func freeAddr(ctx context.Context) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String(), nil
+}
+
+func (d *InspIRCd) configText(cfg InspIRCdConfig) string {
+	_, clients, _ := strings.Cut(d.ClientAddr, ":")
+	_, servers, _ := strings.Cut(d.LinkAddr, ":")
+	var b strings.Builder
+	fmt.Fprintf(&b, `<server name=%q description="test" network="Test" id=%q>
+<admin name="a" nick="a" email="a@test.example">
+<bind address="127.0.0.1" port=%q type="clients">
+<bind address="127.0.0.1" port=%q type="servers">
+<connect allow="*" timeout="10" hardsendq="1048576" recvq="65536" localmax="100" globalmax="100"
+ commandrate="100000" threshold="1000" fakelag="no" useident="no" resolvehostnames="no">
+<dns server="127.0.0.1" timeout="1">
+<performance netbuffersize="65534" quietbursts="yes">
+<options serverpingfreq="10" pingwarning="3">
+<link name=%q ipaddr="127.0.0.1" port="1" allowmask="127.0.0.1/32" recvpass=%q sendpass=%q>
+`, cfg.Name, cfg.SID, clients, servers, cfg.LinkName, cfg.RecvPassword, cfg.SendPassword)
+	for _, module := range []string{
+		"cap", "ircv3", "ircv3_ctctags", "ircv3_msgid", "ircv3_servertime", "ircv3_echomessage", "sha256", "spanningtree",
+	} {
+		fmt.Fprintf(&b, "<module name=%q>\n", module)
+	}
+	return b.String()
+}
+
+func (d *InspIRCd) start(ctx context.Context) error {
+	args := []string{"--config", d.config, "--nofork", "--nopid", "--nolog"}
+	if os.Geteuid() == 0 {
+		args = append(args, "--runasroot")
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), inspircdPath, args...) //nolint:gosec // a constant path and a file of our own
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start InspIRCd: %w", err)
+	}
+	d.cmd, d.exited = cmd, make(chan struct{})
+	go func(exited chan<- struct{}) {
+		_ = cmd.Wait() // its exit status says nothing after a signal
+		close(exited)
+	}(d.exited)
+	ctx, cancel := context.WithTimeoutCause(ctx, inspircdStart, errors.New("InspIRCd does not take connections"))
+	defer cancel()
+	for _, addr := range []string{d.ClientAddr, d.LinkAddr} {
+		if err := d.await(ctx, addr); err != nil {
+			d.Stop()
+			return err
+		}
+	}
+	return nil
+}
+
+// await polls an address until something listens there.
+func (d *InspIRCd) await(ctx context.Context, addr string) error {
+	var dialer net.Dialer
+	for {
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-d.exited:
+			return errors.New("InspIRCd exited: a mistake in its configuration")
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", addr, context.Cause(ctx))
+		case <-time.After(inspircdPoll):
+		}
+	}
+}
+
+// Stop ends the server and waits for it.
+func (d *InspIRCd) Stop() {
+	_ = d.cmd.Process.Signal(syscall.SIGTERM) // it may have gone already
+	select {
+	case <-d.exited:
+	case <-time.After(inspircdStop):
+		_ = d.cmd.Process.Kill()
+		<-d.exited
+	}
+}
+
+// Restart ends the server and starts it again with the same addresses.
+func (d *InspIRCd) Restart(ctx context.Context) error {
+	d.Stop()
+	return d.start(ctx)
+}

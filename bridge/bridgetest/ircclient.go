@@ -1,0 +1,216 @@
+package bridgetest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+	"github.com/ergochat/irc-go/ircreader"
+
+	"baton/bridge/irc"
+)
+
+// IRCMessage is one message as an IRC peer got it.
+type IRCMessage struct {
+	Tags    map[string]string
+	Source  string
+	Nick    string // of the source
+	Command string
+	Params  []string
+}
+
+// messages holds what came in until somebody asks for it.
+type messages struct {
+	mu      sync.Mutex
+	list    []IRCMessage
+	changed chan struct{} // closed and replaced at each change
+	err     error         // why there will be no more
+}
+
+// maxMessages bounds what nobody asks for; the oldest go first.
+const maxMessages = 10_000
+
+func newMessages() *messages { return &messages{changed: make(chan struct{})} }
+
+func (q *messages) add(m IRCMessage) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.list = append(q.list[max(0, len(q.list)+1-maxMessages):], m)
+	q.wake()
+}
+
+func (q *messages) end(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = err
+		q.wake()
+	}
+}
+
+func (q *messages) wake() {
+	close(q.changed)
+	q.changed = make(chan struct{})
+}
+
+func (q *messages) all() []IRCMessage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.list)
+}
+
+// next takes the oldest message that matches, waiting for one.
+func (q *messages) next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
+	for {
+		q.mu.Lock()
+		if i := slices.IndexFunc(q.list, match); i >= 0 {
+			m := q.list[i]
+			q.list = slices.Delete(q.list, i, i+1)
+			q.mu.Unlock()
+			return m, nil
+		}
+		changed, err := q.changed, q.err
+		q.mu.Unlock()
+		if err != nil {
+			return IRCMessage{}, fmt.Errorf("wait for a message: %w", err)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return IRCMessage{}, fmt.Errorf("wait for a message: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// IRCClient is a small IRC client. Its methods may be called concurrently.
+type IRCClient struct {
+	Nick     string
+	conn     net.Conn
+	received *messages
+	writing  sync.Mutex
+	running  sync.WaitGroup
+}
+
+// Sizes of an [IRCClient]'s reader: the longest line that a client gets is 8,191
+// bytes of tags and 512 of message.
+const (
+	clientLineBytes    = 512
+	maxClientLineBytes = 8192 + 1024
+)
+
+// DialIRC connects a client to a server and registers it, with capabilities, all
+// of which the server must have.
+func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial IRC server: %w", err)
+	}
+	c := &IRCClient{Nick: nick, conn: irc.QuickAck(conn), received: newMessages()}
+	c.running.Go(c.read)
+	if err := c.register(ctx, caps); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("register %s: %w", nick, err)
+	}
+	return c, nil
+}
+
+func (c *IRCClient) register(ctx context.Context, caps []string) error {
+	if len(caps) > 0 {
+		if err := c.Send(nil, "CAP", "REQ", strings.Join(caps, " ")); err != nil {
+			return err
+		}
+	}
+	if err := c.Send(nil, "NICK", c.Nick); err != nil {
+		return err
+	}
+	if err := c.Send(nil, "USER", c.Nick, "0", "*", "real "+c.Nick); err != nil {
+		return err
+	}
+	if len(caps) > 0 {
+		m, err := c.Next(ctx, func(m IRCMessage) bool { return m.Command == "CAP" })
+		if err != nil {
+			return err
+		}
+		if len(m.Params) < 2 || m.Params[1] != "ACK" {
+			return fmt.Errorf("the server has not all of %q: %q", caps, m.Params)
+		}
+		if err := c.Send(nil, "CAP", "END"); err != nil {
+			return err
+		}
+	}
+	_, err := c.Next(ctx, func(m IRCMessage) bool { return m.Command == "001" })
+	return err
+}
+
+// Join brings the client into a channel.
+func (c *IRCClient) Join(ctx context.Context, channel string) error {
+	if err := c.Send(nil, "JOIN", channel); err != nil {
+		return err
+	}
+	_, err := c.Next(ctx, func(m IRCMessage) bool { return m.Command == "JOIN" && m.Nick == c.Nick })
+	return err
+}
+
+// Send writes one message.
+func (c *IRCClient) Send(tags map[string]string, command string, params ...string) error {
+	m := ircmsg.MakeMessage(tags, "", command, params...)
+	line, err := m.LineBytesStrict(true, 0)
+	if err != nil {
+		return fmt.Errorf("write %s: %w", command, err)
+	}
+	return c.SendRaw(line)
+}
+
+// SendRaw writes bytes as they are.
+func (c *IRCClient) SendRaw(line []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := c.conn.SetWriteDeadline(time.Now().Add(time.Minute)); err != nil {
+		return fmt.Errorf("write to IRC server: %w", err)
+	}
+	if _, err := c.conn.Write(line); err != nil {
+		return fmt.Errorf("write to IRC server: %w", err)
+	}
+	return nil
+}
+
+// Next waits for a message that matches, and takes it. Others stay.
+func (c *IRCClient) Next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
+	return c.received.next(ctx, match)
+}
+
+// Received returns all messages that no [IRCClient.Next] took, in order.
+func (c *IRCClient) Received() []IRCMessage { return c.received.all() }
+
+// Close ends the connection without a word.
+func (c *IRCClient) Close() {
+	_ = c.conn.Close()
+	c.running.Wait()
+}
+
+// read takes in messages and answers PING.
+func (c *IRCClient) read() {
+	var reader ircreader.Reader
+	reader.Initialize(c.conn, clientLineBytes, maxClientLineBytes)
+	for {
+		text, err := reader.ReadLine()
+		if err != nil {
+			c.received.end(err)
+			return
+		}
+		m, err := ircmsg.ParseLine(string(text))
+		switch {
+		case err != nil:
+		case m.Command == "PING":
+			_ = c.Send(nil, "PONG", m.Params...) // an error ends the reader too
+		default:
+			c.received.add(IRCMessage{Tags: m.AllTags(), Source: m.Source, Nick: m.Nick(), Command: m.Command, Params: m.Params})
+		}
+	}
+}

@@ -1,0 +1,303 @@
+package bridgetest
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+)
+
+// ircdPeer is one connection to an [IRCd], linked or not.
+type ircdPeer struct {
+	d         *IRCd
+	out       chan string
+	challenge string // ours
+	theirs    string // their challenge
+	sid       string // theirs, once authenticated
+	bursting  bool
+}
+
+func (p *ircdPeer) say(format string, args ...any) { p.out <- fmt.Sprintf(format, args...) }
+
+// fail ends the link as InspIRCd does.
+func (p *ircdPeer) fail(format string, args ...any) error {
+	why := fmt.Errorf(format, args...)
+	p.d.errs = append(p.d.errs, why)
+	p.say("ERROR :%s", why)
+	return errSaid
+}
+
+// wrong notes what InspIRCd lets pass and the gateway must not do.
+func (p *ircdPeer) wrong(format string, args ...any) {
+	p.d.errs = append(p.d.errs, fmt.Errorf(format, args...))
+}
+
+// line acts on one line of the gateway.
+func (p *ircdPeer) line(conn net.Conn, text string) error {
+	p.d.mu.Lock()
+	defer p.d.mu.Unlock()
+	m, err := ircmsg.ParseLine(text)
+	if err != nil {
+		return p.fail("cannot read %q: %w", text, err)
+	}
+	if p.sid == "" {
+		return p.handshake(conn, m)
+	}
+	if m.Source != p.sid && p.d.guests[m.Source] == nil {
+		p.wrong("unknown source: %s", text) // dropped in silence
+		return nil
+	}
+	if m.Command == "PING" || m.Command == "PONG" {
+		return p.ping(m)
+	}
+	nick := p.d.cfg.LinkName
+	if from := p.d.guests[m.Source]; from != nil {
+		nick = from.nick
+	}
+	p.d.received.add(IRCMessage{Tags: fittingTags(m), Source: m.Source, Nick: nick, Command: m.Command, Params: m.Params})
+	return p.command(m)
+}
+
+func (p *ircdPeer) ping(m ircmsg.Message) error {
+	switch {
+	case m.Command == "PONG":
+	case len(m.Params) != 1 || m.Params[0] != p.d.cfg.SID:
+		return p.fail("PING wants our SID, got %q", m.Params)
+	case p.d.heldPongs >= 0:
+		p.d.heldPongs++
+	default:
+		p.say(":%s PONG %s", p.d.cfg.SID, p.sid)
+	}
+	return nil
+}
+
+// fittingTags returns the tags that reach clients: what is over the limit is left
+// out without a word.
+func fittingTags(m ircmsg.Message) map[string]string {
+	tags, size := map[string]string{}, -1
+	all := m.AllTags()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		carried := name == "msgid"
+		if strings.HasPrefix(name, "+") {
+			added := len(name) + len("=;") + len(ircmsg.EscapeTagValue(all[name]))
+			if carried = size+added <= ircmsg.MaxlenClientTagData; carried {
+				size += added
+			}
+		}
+		if carried {
+			tags[name] = all[name]
+		}
+	}
+	return tags
+}
+
+// handshake takes a gateway up to its authentication.
+func (p *ircdPeer) handshake(conn net.Conn, m ircmsg.Message) error {
+	switch {
+	case m.Command == "CAPAB" && len(m.Params) == 2 && m.Params[0] == "START":
+		if m.Params[1] != "1205" {
+			return p.fail("announced protocol %s: a server of version 3 would strip all tags", m.Params[1])
+		}
+		p.capabilities()
+	case m.Command == "CAPAB" && len(m.Params) == 2 && m.Params[0] == "CAPABILITIES":
+		for item := range strings.FieldsSeq(m.Params[1]) {
+			if name, value, _ := strings.Cut(item, "="); name == "CHALLENGE" && !p.d.cfg.Plaintext {
+				p.theirs = value
+			}
+		}
+	case m.Command == "CAPAB" && len(m.Params) == 1 && m.Params[0] == "END":
+	case m.Command == "CAPAB":
+		return p.fail("CAPAB negotiation failed: %q not matched", m.Params)
+	case m.Command == "SERVER" && len(m.Params) == 5:
+		return p.authenticate(conn, m)
+	default:
+		return p.fail("unexpected %s before SERVER", m.Command)
+	}
+	return nil
+}
+
+func (p *ircdPeer) capabilities() {
+	if p.d.cfg.Tagless {
+		p.say("CAPAB MODULES :m_cloaking.so")
+	} else {
+		p.say("CAPAB MODULES :m_cloaking.so m_ircv3_ctctags.so")
+	}
+	p.say("CAPAB MODSUPPORT :m_services_account.so ")
+	challenge := " CHALLENGE=" + p.challenge
+	if p.d.cfg.Plaintext {
+		challenge = ""
+	}
+	p.say("CAPAB CAPABILITIES :NICKMAX=30 CHANMAX=64 IDENTMAX=10 MAXREAL=128 MAXHOST=64 MAXLINE=512%s CASEMAPPING=rfc1459", challenge)
+	p.say("CAPAB END")
+}
+
+// proof returns a password as it goes over the wire.
+func (p *ircdPeer) proof(password, challenge string) string {
+	if challenge == "" || p.d.cfg.Plaintext {
+		return password
+	}
+	mac := hmac.New(sha256.New, []byte(password))
+	mac.Write([]byte(challenge))
+	return "AUTH:" + base64.RawStdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
+	name, password, sid := m.Params[0], m.Params[1], m.Params[3]
+	switch {
+	case name != p.d.cfg.LinkName || password != p.proof(p.d.cfg.RecvPassword, p.challenge):
+		p.say("ERROR :Mismatched server name or password (check the other server's snomask output for details)")
+		return errSaid
+	case !sidSyntax().MatchString(sid):
+		return p.fail("Invalid format server ID: %s!", sid)
+	case p.d.conn != nil:
+		p.say("ERROR :Server %s already exists on server %s!", name, p.d.cfg.Name)
+		return errSaid
+	}
+	p.sid, p.bursting = sid, true
+	p.d.conn, p.d.out, p.d.gateway = conn, p.out, sid
+	p.say("SERVER %s %s 0 %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), p.d.cfg.SID)
+	return nil
+}
+
+// burst tells the gateway all that is here, when it has said BURST.
+func (p *ircdPeer) burst() {
+	d := p.d
+	p.say(":%s BURST %d", d.cfg.SID, time.Now().Unix())
+	p.say(":%s SINFO version :InspIRCd-3. %s :", d.cfg.SID, d.cfg.Name)
+	var members []string
+	for i, nick := range d.cfg.Users {
+		uuid := d.users[nick]
+		p.say(":%s UID %s %d %s 127.0.0.1 127.0.0.1 %s 127.0.0.1 %d +s +Ll :real %s", d.cfg.SID, uuid, d.started-50, nick, nick, d.started-50, nick)
+		members = append(members, fmt.Sprintf("o,%s:%d", uuid, i))
+	}
+	for _, name := range d.cfg.Channels {
+		p.say(":%s FJOIN %s %d +nt :%s ", d.cfg.SID, name, d.channels[strings.ToLower(name)].ts, strings.Join(members, " "))
+		p.say(":%s METADATA %s %d maxlist :b 100", d.cfg.SID, name, d.started)
+	}
+	p.say(":%s ENDBURST ", d.cfg.SID)
+}
+
+func sidSyntax() *regexp.Regexp { return regexp.MustCompile(`^[0-9][A-Z0-9]{2}$`) }
+
+func nickSyntax() *regexp.Regexp {
+	return regexp.MustCompile("^[A-Za-z\\[\\]\\\\`_^{|}][A-Za-z0-9\\[\\]\\\\`_^{|}-]{0,29}$")
+}
+
+// command holds a command of a linked gateway to what InspIRCd takes.
+func (p *ircdPeer) command(m ircmsg.Message) error {
+	fewest := map[string]int{
+		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": 10, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4,
+		"IDLE": 3, "SQUIT": 2, "TAGMSG": 1, "PRIVMSG": 2, "NOTICE": 2, "METADATA": 3,
+	}
+	least, known := fewest[m.Command]
+	switch {
+	case !known:
+		return p.fail("Unrecognised command %s", m.Command)
+	case len(m.Params) < least:
+		return p.fail("Insufficient parameters for %s: %q", m.Command, m.Params)
+	}
+	switch m.Command {
+	case "BURST":
+		p.burst()
+	case "ENDBURST":
+		p.bursting = false
+		close(p.d.linked)
+	case "UID":
+		return p.introduce(m)
+	case "NICK":
+		return p.rename(m)
+	case "QUIT":
+		p.d.forget(m.Source)
+	case "FJOIN":
+		return p.join(m)
+	case "SQUIT":
+		return errSaid // it left in good order
+	case "TAGMSG":
+		if p.d.cfg.Tagless {
+			return p.fail("Unrecognised command TAGMSG")
+		}
+	}
+	return nil
+}
+
+func (p *ircdPeer) introduce(m ircmsg.Message) error {
+	uuid, nick, ident, ip, modes := m.Params[0], m.Params[2], m.Params[5], m.Params[6], m.Params[8]
+	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
+	_, badIP := netip.ParseAddr(ip)
+	switch {
+	case m.Source != p.sid || len(uuid) != 9 || uuid[:3] != p.sid || uuid != strings.ToUpper(uuid):
+		return p.fail("Bogus UUID %s", uuid)
+	case p.d.guests[uuid] != nil:
+		return p.fail("Collision of UUID %s", uuid)
+	case err != nil || ts <= 0:
+		return p.fail("Invalid TS in UID: %q", m.Params)
+	case badIP != nil:
+		return p.fail("Invalid IP in UID: %s", ip)
+	case modes != "+i":
+		return p.fail("Unknown modes in UID: %s", modes)
+	case !nickSyntax().MatchString(nick) && nick != uuid:
+		p.wrong("%q is no nick", nick)
+	case len(ident) > 10 || len(m.Params[3]) > 64 || len(m.Params[9]) > 128:
+		p.wrong("longer than the limits of CAPAB: %q", m.Params)
+	}
+	p.d.guests[uuid] = &guest{nick: nick, ts: ts}
+	p.collide(uuid, nick, ts)
+	return nil
+}
+
+func (p *ircdPeer) rename(m ircmsg.Message) error {
+	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
+	if err != nil || p.d.guests[m.Source] == nil {
+		return p.fail("bad NICK: %q", m.Params)
+	}
+	if nick := m.Params[0]; !nickSyntax().MatchString(nick) && nick != m.Source {
+		p.wrong("%q is no nick", nick)
+	}
+	*p.d.guests[m.Source] = guest{nick: m.Params[0], ts: ts}
+	p.collide(m.Source, m.Params[0], ts)
+	return nil
+}
+
+// collide takes a nick from the gateway's user when one of ours has it.
+func (p *ircdPeer) collide(uuid, nick string, ts int64) {
+	for ours := range p.d.users {
+		if strings.EqualFold(ours, nick) {
+			p.say(":%s SAVE %s %d", p.d.cfg.SID, uuid, ts)
+			*p.d.guests[uuid] = guest{nick: uuid, ts: 100}
+		}
+	}
+}
+
+func (p *ircdPeer) join(m ircmsg.Message) error {
+	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
+	if err != nil || ts <= 0 {
+		return p.fail("Invalid TS in FJOIN: %q", m.Params)
+	}
+	ch := p.d.channels[strings.ToLower(m.Params[0])]
+	if ch == nil {
+		ch = &ircdChannel{ts: ts, guests: map[string]bool{}}
+		p.d.channels[strings.ToLower(m.Params[0])] = ch
+	}
+	if ts != ch.ts {
+		p.wrong("FJOIN with age %d for a channel of age %d", ts, ch.ts)
+	}
+	for member := range strings.FieldsSeq(m.Params[len(m.Params)-1]) {
+		_, uuid, _ := strings.Cut(member, ",")
+		uuid, _, _ = strings.Cut(uuid, ":")
+		if p.d.guests[uuid] == nil {
+			p.wrong("FJOIN of unknown %s", uuid)
+		}
+		ch.guests[uuid] = true
+	}
+	return nil
+}

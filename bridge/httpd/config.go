@@ -1,0 +1,25 @@
+package httpd
+
+import (
+	"net"
+	"net/netip"
+)
+
+// Config is what the owner of a listener decides about it.
+type Config struct {
+	Listen         string         // "host:port"
+	CORSOrigins    []string       // "*", or origins such as "https://app.example"; never with credentials
+	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; nobody's by default
+}
+
+// trusted returns the ranges of trusted proxies as echo takes them.
+func (c Config) trusted() []*net.IPNet {
+	ranges := make([]*net.IPNet, 0, len(c.TrustedProxies))
+	for _, prefix := range c.TrustedProxies {
+		prefix = prefix.Masked()
+		ranges = append(ranges, &net.IPNet{
+			IP: prefix.Addr().AsSlice(), Mask: net.CIDRMask(prefix.Bits(), prefix.Addr().BitLen()),
+		})
+	}
+	return ranges
+}

@@ -1,0 +1,187 @@
+// Package httpd is the HTTP server of the gateway, once for the public listener
+// and once for the operators' one. It owns what every request has in common:
+// timeouts, the client's address behind proxies, CORS, the access log, and what
+// is answered when a handler panics. It is given one plain [http.Handler] and
+// knows no network; bodies, their limits and all other errors are the handler's.
+//
+// It alone imports echo, so that leaving echo means changing one package.
+//
+//	server := httpd.New(httpd.Config{Listen: "127.0.0.1:8080"}, mux, log)
+//	err := server.Listen(ctx) // a taken port is an error here
+//	err = server.Serve(ctx)   // until ctx ends
+//
+// A [Server] is used by one goroutine; its handler is called by many.
+package httpd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+)
+
+// headerTimeout ends connections that send a header by the byte.
+const headerTimeout = 10 * time.Second
+
+// readTimeout is for a whole request: a quarter of a megabyte at 10 kB a second.
+const readTimeout = 30 * time.Second
+
+// writeTimeout leaves room for a profile of 30 s on the operators' listener.
+const writeTimeout = 60 * time.Second
+
+// idleTimeout is longer than the pause between two polls of a busy agent.
+const idleTimeout = 120 * time.Second
+
+// drainTimeout is how long requests in flight may take once the server stops.
+const drainTimeout = 10 * time.Second
+
+// maxHeaderBytes is room for a token of a few kilobytes and for cookies of
+// proxies.
+const maxHeaderBytes = 32 << 10
+
+// maxAge is how long a browser may keep an answer about CORS, in seconds.
+const maxAge = 600
+
+// Server is one HTTP listener. Build one with [New].
+type Server struct {
+	listen   string
+	http     *http.Server
+	listener net.Listener // nil until Listen
+}
+
+// New returns a server for a handler, without opening anything.
+func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
+	e := echo.New()
+	e.IPExtractor = extractor(cfg.trusted())
+	e.HTTPErrorHandler = answerError
+	e.Use(accessLog(log), recovery(log))
+	if len(cfg.CORSOrigins) > 0 {
+		e.Use(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: cfg.CORSOrigins, MaxAge: maxAge}))
+	}
+	// The only route: whatever echo does not know, which is everything.
+	e.RouteNotFound("/*", echo.WrapHandler(handler))
+	return &Server{listen: cfg.Listen, http: &http.Server{
+		Handler:           e,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // peers cause these at will
+	}}
+}
+
+// Listen opens the port. The error says in one line which one and why not.
+func (s *Server) Listen(ctx context.Context) error {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", s.listen)
+	if err != nil {
+		if errno, ok := errors.AsType[syscall.Errno](err); ok {
+			err = errno // the rest repeats the address and names a system call
+		}
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return fmt.Errorf("listen %s: %w: stop the other program or choose another port", s.listen, err)
+		}
+		return fmt.Errorf("listen %s: %w", s.listen, err)
+	}
+	s.listener = listener
+	return nil
+}
+
+// Addr returns the address of the open port: what a configured port of 0 became.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve answers requests until ctx ends, gives those in flight ten seconds, and
+// returns nil. Any other end is an error. Call [Server.Listen] before.
+func (s *Server) Serve(ctx context.Context) error {
+	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.http.Serve(s.listener) }()
+	select {
+	case err := <-stopped:
+		return fmt.Errorf("serve %s: %w", s.listen, err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	err := s.http.Shutdown(drain)
+	if err != nil {
+		err = fmt.Errorf("drain %s: %w", s.listen, errors.Join(err, s.http.Close()))
+	}
+	return errors.Join(err, closed(<-stopped))
+}
+
+// closed drops the error with which a server ends that was told to.
+func closed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// Close gives the port back without serving it. Its error wraps [net.ErrClosed]
+// when [Server.Serve] did already.
+func (s *Server) Close() error {
+	if s.listener == nil {
+		return nil
+	}
+	if err := s.listener.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", s.listen, err)
+	}
+	return nil
+}
+
+// extractor finds the client's address. Without trusted proxies it is that of
+// the connection, whatever a header claims.
+func extractor(trusted []*net.IPNet) echo.IPExtractor {
+	if len(trusted) == 0 {
+		return echo.ExtractIPDirect()
+	}
+	options := []echo.TrustOption{echo.TrustLoopback(false), echo.TrustLinkLocal(false), echo.TrustPrivateNet(false)}
+	for _, network := range trusted {
+		options = append(options, echo.TrustIPRange(network))
+	}
+	return echo.ExtractIPFromXFFHeader(options...)
+}
+
+// answerError ends a request whose handler panicked. What went wrong is in the
+// log and not for strangers.
+func answerError(_ error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"something went wrong here"}`)) // nobody left to tell
+}
+
+func recovery(log *slog.Logger) echo.MiddlewareFunc {
+	return middleware.RecoverWithConfig(middleware.RecoverConfig{
+		LogErrorFunc: func(c echo.Context, err error, stack []byte) error {
+			log.LogAttrs(c.Request().Context(), slog.LevelError, "handler panicked",
+				slog.String("method", c.Request().Method), slog.String("path", c.Request().URL.Path),
+				slog.Any("err", err), slog.String("stack", string(stack)))
+			return err
+		},
+	})
+}
+
+// accessLog writes one line a request, without its query, at debug: steps are
+// logged by those who judge them.
+func accessLog(log *slog.Logger) echo.MiddlewareFunc {
+	return middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
+		HandleError: true,
+		LogMethod:   true, LogURIPath: true, LogStatus: true, LogLatency: true, LogRemoteIP: true,
+		LogValuesFunc: func(c echo.Context, v middleware.RequestLoggerValues) error {
+			log.LogAttrs(c.Request().Context(), slog.LevelDebug, "request answered",
+				slog.String("method", v.Method), slog.String("path", v.URIPath), slog.Int("status", v.Status),
+				slog.Duration("took", v.Latency), slog.String("client", v.RemoteIP))
+			return nil
+		},
+	})
+}

@@ -1,0 +1,87 @@
+// Package irc holds what all dialects of IRC share: the line that people read
+// beside each step, nicks for those who have none on a network, and the limits
+// that IRC puts on text and tags.
+//
+// It speaks no protocol and keeps no state. Each dialect has a folder of its own
+// below this one.
+//
+// It follows the IRCv3 message-tags specification for the limits on tags, RFC
+// 2812 §2.3.1 for nicks, and the handoff tag profile, "Humans", for the line.
+//
+// All functions may be called concurrently.
+package irc
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/ergochat/irc-go/ircmsg"
+)
+
+const (
+	// MaxTextBytes bounds the text of one line that this program writes for people.
+	// A line has 510 bytes, of which the longest source and target take about a
+	// hundred; servers cut the rest in the middle of a character.
+	MaxTextBytes = 400
+
+	// MaxTagBytes bounds the client-only tags of one message, escaped, between "@"
+	// and the space. Servers leave out, without an error, the tags that do not fit.
+	//
+	// spec: ircv3 message-tags "Size limit"
+	MaxTagBytes = ircmsg.MaxlenClientTagData
+
+	// MaxTags bounds the number of tags of one message. Servers pass on 64, and
+	// add up to three of their own: msgid, time, account.
+	MaxTags = 61
+)
+
+// ellipsis ends a text that was cut.
+const ellipsis = "…"
+
+// Text returns a string as it may stand in a line for people: one line, valid
+// UTF-8, without control characters and marks of text direction, cut at a
+// character's border to at most [MaxTextBytes].
+func Text(s string) string {
+	return Cut(Plain(s), MaxTextBytes)
+}
+
+// Plain returns a string as valid UTF-8 without control characters, which change
+// colours and end lines, and without marks of text direction, which make one
+// name look like another.
+func Plain(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	return strings.TrimSpace(s)
+}
+
+// Cut returns a string of at most that many bytes, at least three, that ends in
+// "…" where something was cut. It never splits a character.
+func Cut(s string, maxBytes int) string {
+	if len(s) <= maxBytes {
+		return s
+	}
+	end := maxBytes - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + ellipsis
+}
+
+// CheckTags returns an error that says what is wrong with the tags of a message
+// that a server would not carry whole.
+func CheckTags(tags map[string]string) error {
+	if len(tags) > MaxTags {
+		return fmt.Errorf("%d tags, of which %d are carried", len(tags), MaxTags)
+	}
+	m := ircmsg.MakeMessage(tags, "", "TAGMSG", "#")
+	if _, err := m.LineBytesStrict(false, 0); err != nil {
+		return fmt.Errorf("tags of more than %d bytes, or not in UTF-8", MaxTagBytes)
+	}
+	return nil
+}

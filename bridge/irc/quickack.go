@@ -1,0 +1,28 @@
+package irc
+
+import "net"
+
+// QuickAck returns a connection that acknowledges at once whatever it reads, and
+// is otherwise the one it is given.
+//
+// Servers that leave Nagle's algorithm on hold back a line until the one before is
+// acknowledged, and Linux delays that by up to 40 ms on a side that has nothing to
+// send. Elsewhere, and on a connection other than TCP, nothing changes.
+func QuickAck(conn net.Conn) net.Conn {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return quickConn{tcp}
+	}
+	return conn
+}
+
+type quickConn struct{ *net.TCPConn }
+
+// Read implements [net.Conn]. The system forgets the setting by itself, so that it
+// is made again after each read; one that fails costs a delay and nothing else.
+func (c quickConn) Read(b []byte) (int, error) {
+	n, err := c.TCPConn.Read(b)
+	if err == nil {
+		quickAck(c.TCPConn)
+	}
+	return n, err
+}

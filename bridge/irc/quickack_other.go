@@ -1,0 +1,7 @@
+//go:build !linux
+
+package irc
+
+import "net"
+
+func quickAck(*net.TCPConn) {}

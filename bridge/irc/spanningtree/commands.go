@@ -1,0 +1,258 @@
+package spanningtree
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/translate/handofftag"
+)
+
+// command is what is done with a line of the peer. An error ends the link.
+type command struct {
+	params int // the fewest that the line comes with
+	run    func(s *session, ctx context.Context, m ircmsg.Message) error
+}
+
+// commands returns what a leaf has to act on. All else is passed over.
+//
+// spec: InspIRCd spanning tree 1205
+func commands() map[string]command {
+	return map[string]command{
+		"BURST":    {0, (*session).onBurst},
+		"ENDBURST": {0, (*session).onEndBurst},
+		"PING":     {1, (*session).onPing},
+		"PONG":     {0, (*session).onPong},
+		"ERROR":    {0, (*session).onError},
+		"SERVER":   {2, (*session).onServer},
+		"SQUIT":    {1, (*session).onSplit},
+		"UID":      {uidParams, (*session).onUser},
+		"NICK":     {1, (*session).onNick},
+		"QUIT":     {0, (*session).onQuit},
+		"KILL":     {1, (*session).onKill},
+		"SAVE":     {1, (*session).onSave},
+		"FJOIN":    {2, (*session).onJoin},
+		"KICK":     {2, (*session).onKick},
+		"RESYNC":   {1, (*session).onResync},
+		"METADATA": {2, (*session).onMetadata},
+		"IDLE":     {1, (*session).onIdle},
+		"TAGMSG":   {1, (*session).onMessage},
+		"PRIVMSG":  {1, (*session).onMessage},
+		"NOTICE":   {1, (*session).onMessage},
+	}
+}
+
+// uidParams is how many parameters UID has at least: id, age of the nick, nick,
+// real and shown host, ident, address, signon, modes, real name.
+const uidParams = 10
+
+// reason is why a line could not be read. It is a label of a metric: the set is
+// closed.
+type reason string
+
+const (
+	tooLong       reason = "too_long"
+	malformed     reason = "malformed"
+	unreadable    reason = "unreadable_tags"
+	unknownSource reason = "unknown_source"
+)
+
+// badInput counts and logs a line that could not be read. The link lives on.
+func (s *session) badInput(ctx context.Context, why reason, command string) {
+	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
+	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("command", command))
+}
+
+// unixSeconds reads the age of something.
+func unixSeconds(text string) (seconds int64, ok bool) {
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	return seconds, err == nil && seconds > 0
+}
+
+func (s *session) onPing(_ context.Context, m ircmsg.Message) error {
+	asker := m.Source
+	if asker == "" {
+		asker = s.net.peer
+	}
+	s.put(":%s PONG %s", s.sid(), asker)
+	return nil
+}
+
+// onPong proves the rows of the oldest PING that has no answer yet.
+func (s *session) onPong(ctx context.Context, m ircmsg.Message) error {
+	if m.Source != "" && m.Source != s.net.peer || len(s.pings) == 0 {
+		s.badInput(ctx, malformed, m.Command)
+		return nil
+	}
+	for _, r := range s.pings[0] {
+		r.done <- nil
+	}
+	s.pings = s.pings[1:]
+	return nil
+}
+
+func (s *session) onError(_ context.Context, m ircmsg.Message) error { return s.lost(saidError(m)) }
+
+// onServer adds a server behind another one.
+func (s *session) onServer(ctx context.Context, m ircmsg.Message) error {
+	sid := m.Params[1]
+	if !validSID(sid) || sid == s.sid() || s.net.knows(sid) {
+		s.badInput(ctx, malformed, m.Command)
+		return nil
+	}
+	s.net.servers[sid] = m.Source
+	return nil
+}
+
+func (s *session) onSplit(_ context.Context, m ircmsg.Message) error {
+	gone := m.Params[0]
+	if _, known := s.net.servers[gone]; known && gone != s.net.peer { // that one ends with the connection
+		s.net.split(gone)
+	}
+	return nil
+}
+
+func (s *session) onUser(ctx context.Context, m ircmsg.Message) error {
+	uuid, nick := m.Params[0], m.Params[2]
+	if len(uuid) != uuidBytes || uuid[:sidBytes] != m.Source || s.net.knows(uuid) {
+		s.badInput(ctx, malformed, m.Command)
+		return nil
+	}
+	s.named(uuid, nick)
+	return nil
+}
+
+func (s *session) onNick(ctx context.Context, m ircmsg.Message) error {
+	if len(m.Source) != uuidBytes {
+		s.badInput(ctx, malformed, m.Command)
+		return nil
+	}
+	s.named(m.Source, m.Params[0])
+	return nil
+}
+
+// named notes a nick of theirs. Ours always yield: a nick on that network belongs
+// to whoever is at home there.
+func (s *session) named(uuid, nick string) {
+	ours := s.link.roster.byUUID[s.net.owner(nick)]
+	s.net.rename(uuid, nick)
+	if ours != nil {
+		s.yield(ours)
+	}
+}
+
+func (s *session) onQuit(_ context.Context, m ircmsg.Message) error {
+	s.net.quit(m.Source)
+	return nil
+}
+
+// onKill removes a user. One of ours comes back under a new id: the old one is
+// gone from the whole network.
+func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
+	p := s.link.roster.byUUID[m.Params[0]]
+	if p == nil {
+		s.net.quit(m.Params[0])
+		return nil
+	}
+	if !p.here {
+		return nil
+	}
+	s.doubt(p.uuid)
+	s.net.forget(p.uuid, p.nick)
+	p.here, p.nick = false, ""
+	p.leaveChannels()
+	s.link.roster.mint(p)
+	s.thrownOut(p)
+	return nil
+}
+
+// onSave takes the nick from a user, whose UUID is its nick from then on. The
+// second parameter is the age of the nick that was lost: another one is of a nick
+// that the user has given up in the meantime.
+func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
+	p := s.link.roster.byUUID[m.Params[0]]
+	if p == nil {
+		if _, theirs := s.net.users[m.Params[0]]; theirs {
+			s.net.rename(m.Params[0], m.Params[0])
+		}
+		return nil
+	}
+	if len(m.Params) > 1 && m.Params[1] != strconv.FormatInt(p.nickTS, 10) {
+		return nil
+	}
+	s.yield(p)
+	return nil
+}
+
+// onJoin notes the age of a channel: theirs if it is the older one, or if nobody of
+// ours is there to know better.
+func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
+	venue, _ := handofftag.Venue(m.Params[0])
+	ch := s.net.channels[venue]
+	if ch == nil {
+		return nil
+	}
+	ts, ok := unixSeconds(m.Params[1])
+	if !ok {
+		s.badInput(ctx, malformed, m.Command)
+		return nil
+	}
+	if ch.ts == 0 || ts < ch.ts || !s.occupied(venue) {
+		ch.name, ch.ts = m.Params[0], ts
+	}
+	return nil
+}
+
+func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
+	venue, _ := handofftag.Venue(m.Params[0])
+	p := s.link.roster.byUUID[m.Params[1]]
+	if p == nil || !p.channels[venue] {
+		return nil
+	}
+	p.channels[venue] = false
+	s.thrownOut(p)
+	return nil
+}
+
+// onResync says again who of ours is in a channel.
+func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
+	venue, _ := handofftag.Venue(m.Params[0])
+	for _, p := range s.link.roster.all() {
+		if p.channels[venue] {
+			s.join(p, venue)
+		}
+	}
+	return nil
+}
+
+// onMetadata watches the peer load and unload its tags module. Accounts are that
+// network's word about its users and identify nobody here.
+func (s *session) onMetadata(_ context.Context, m ircmsg.Message) error {
+	if m.Params[0] != "*" || m.Params[1] != "modules" || m.Source != s.net.peer || len(m.Params) < 3 {
+		return nil
+	}
+	if name, loaded := strings.CutPrefix(m.Params[2], "+"); loaded {
+		s.net.module(name, true)
+	} else if name, unloaded := strings.CutPrefix(m.Params[2], "-"); unloaded {
+		s.net.module(name, false)
+	}
+	return nil
+}
+
+// onIdle answers a WHOIS, which waits for it.
+func (s *session) onIdle(_ context.Context, m ircmsg.Message) error {
+	p := s.link.roster.byUUID[m.Params[0]]
+	if p == nil || !p.here {
+		return nil
+	}
+	last := time.Unix(p.signon, 0)
+	if p.spoke.After(last) {
+		last = p.spoke
+	}
+	s.put(":%s IDLE %s %d %d", p.uuid, m.Source, p.signon, int64(time.Since(last).Seconds()))
+	return nil
+}

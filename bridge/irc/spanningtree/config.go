@@ -1,0 +1,145 @@
+package spanningtree
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/translate/handofftag"
+)
+
+// Config is one [[irc.spanningtree]] table.
+type Config struct {
+	Name               string   `toml:"name"`                // unique among all links: label in logs and metrics
+	ServerName         string   `toml:"server_name"`         // theirs
+	Address            string   `toml:"address"`             // host:port of theirs to dial
+	SID                string   `toml:"sid"`                 // our server id, unlike any on that network
+	SendPasswordFile   string   `toml:"send_password_file"`  // what we send: their recvpass
+	RecvPasswordFile   string   `toml:"recv_password_file"`  // what they send: their sendpass
+	PlaintextPasswords bool     `toml:"plaintext_passwords"` // for a peer that offers no CHALLENGE
+	Channels           []string `toml:"channels"`            // of this federation on that network
+	Nick               string   `toml:"nick"`                // the gateway's own user
+	NickSuffix         string   `toml:"nick_suffix"`         // appended to an agent's nick
+	Summaries          bool     `toml:"summaries"`           // a readable NOTICE for each step
+}
+
+// DefaultConfig returns the table as it is where a file says nothing. The keys
+// that it leaves empty are required, except nick_suffix.
+func DefaultConfig() Config {
+	return Config{Nick: "Baton", Summaries: true}
+}
+
+// maxChannelBytes bounds the name of a channel, as InspIRCd ships.
+const maxChannelBytes = 64
+
+// check returns every mistake in the table, joined.
+func (c Config) check() error {
+	var errs []error
+	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
+	required := func(key, value string) {
+		if value == "" {
+			wrong(key, "is required")
+		}
+	}
+	required("name", c.Name)
+	required("send_password_file", c.SendPasswordFile)
+	required("recv_password_file", c.RecvPasswordFile)
+	if !validServerName(c.ServerName) {
+		wrong("server_name", `want the name of the other server, as in "irc.example"`)
+	}
+	if !validAddress(c.Address) {
+		wrong("address", `want "host:port" of the other server`)
+	}
+	if !validSID(c.SID) {
+		wrong("sid", `want a digit and two more digits or upper-case letters, as in "9GW"`)
+	}
+	if !irc.ValidNick(c.Nick) {
+		wrong("nick", "is no IRC nick")
+	}
+	if !irc.ValidNickSuffix(c.NickSuffix) {
+		wrong("nick_suffix", "has characters that no IRC nick may have")
+	}
+	if err := checkChannels(c.Channels); err != nil {
+		wrong("channels", err.Error())
+	}
+	return errors.Join(errs...)
+}
+
+func checkChannels(names []string) error {
+	if len(names) == 0 {
+		return errors.New(`want at least one, as in ["#ops"]`)
+	}
+	var seen []string
+	for _, name := range names {
+		venue, ok := handofftag.Venue(name)
+		switch {
+		case !ok || len(name) < 2 || len(name) > maxChannelBytes || strings.ContainsFunc(name, unicode.IsControl):
+			return fmt.Errorf("%q is no channel: want \"#\" and up to %d bytes without space or comma", name, maxChannelBytes-1)
+		case slices.Contains(seen, venue):
+			return fmt.Errorf("%q is there twice", name)
+		}
+		seen = append(seen, venue)
+	}
+	return nil
+}
+
+// validServerName holds a name to what InspIRCd takes for one: host name
+// characters with at least one dot.
+func validServerName(s string) bool {
+	odd := func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-'
+	}
+	return strings.Contains(s, ".") && !strings.HasPrefix(s, ".") && !strings.ContainsFunc(s, odd)
+}
+
+func validAddress(s string) bool {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil || host == "" {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}
+
+// validSID reports whether a string can name a server on the network.
+func validSID(s string) bool {
+	return len(s) == sidBytes && isDigit(s[0]) && isServerID(s[1]) && isServerID(s[2])
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isServerID(c byte) bool { return isDigit(c) || 'A' <= c && c <= 'Z' }
+
+// passwords are the two secrets of a link, as read from their files.
+type passwords struct {
+	send, recv string
+}
+
+// readPasswords reads both secret files and returns every mistake, joined.
+func readPasswords(c Config, secret func(file string) (string, error)) (passwords, error) {
+	send, sendErr := readPassword("send_password_file", c.SendPasswordFile, secret)
+	recv, recvErr := readPassword("recv_password_file", c.RecvPasswordFile, secret)
+	return passwords{send: send, recv: recv}, errors.Join(sendErr, recvErr)
+}
+
+func readPassword(key, file string, secret func(file string) (string, error)) (string, error) {
+	if file == "" {
+		return "", nil // told already, as a required key
+	}
+	password, err := secret(file)
+	switch {
+	case err != nil:
+		return "", &bridge.KeyError{Key: key, Why: err.Error()}
+	case password == "" || strings.HasPrefix(password, ":") || strings.ContainsFunc(password, notInPassword):
+		return "", &bridge.KeyError{Key: key, Why: "want a password without spaces and without a leading colon"}
+	}
+	return password, nil
+}
+
+func notInPassword(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }

@@ -1,0 +1,76 @@
+package spanningtree_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge"
+	"baton/bridge/irc/spanningtree"
+)
+
+// keysOf returns the keys of all KeyErrors in an error.
+func keysOf(err error) []string {
+	if err == nil {
+		return nil
+	}
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		var keys []string
+		for _, each := range many.Unwrap() {
+			keys = append(keys, keysOf(each)...)
+		}
+		return keys
+	}
+	if wrong, ok := errors.AsType[*bridge.KeyError](err); ok {
+		return []string{wrong.Key}
+	}
+	return []string{fmt.Sprintf("%v", err)}
+}
+
+func TestOpen(t *testing.T) {
+	tests := []struct {
+		name  string
+		tweak func(*spanningtree.Config)
+		want  []string
+	}{
+		{"takes a table with all that is required", func(*spanningtree.Config) {}, nil},
+		{"names every key of an empty table", func(c *spanningtree.Config) { *c = spanningtree.DefaultConfig() }, []string{
+			"name", "send_password_file", "recv_password_file", "server_name", "address", "sid", "channels",
+		}},
+		{"wants a server name with a dot", func(c *spanningtree.Config) { c.ServerName = "irc" }, []string{"server_name"}},
+		{"wants a port", func(c *spanningtree.Config) { c.Address = "irc.example" }, []string{"address"}},
+		{"wants a port that exists", func(c *spanningtree.Config) { c.Address = "irc.example:70000" }, []string{"address"}},
+		{"wants a SID that starts with a digit", func(c *spanningtree.Config) { c.SID = "GW9" }, []string{"sid"}},
+		{"wants a SID in upper case", func(c *spanningtree.Config) { c.SID = "9gw" }, []string{"sid"}},
+		{"wants channels", func(c *spanningtree.Config) { c.Channels = nil }, []string{"channels"}},
+		{"wants channels with a #", func(c *spanningtree.Config) { c.Channels = []string{"ops"} }, []string{"channels"}},
+		{"wants channels with a name", func(c *spanningtree.Config) { c.Channels = []string{"#"} }, []string{"channels"}},
+		{"takes a channel once in any case", func(c *spanningtree.Config) { c.Channels = []string{"#ops", "#OPS"} }, []string{"channels"}},
+		{"wants a nick", func(c *spanningtree.Config) { c.Nick = "1st" }, []string{"nick"}},
+		{"wants a suffix that a nick may end in", func(c *spanningtree.Config) { c.NickSuffix = "!gw" }, []string{"nick_suffix"}},
+		{"wants files of secrets that are there", func(c *spanningtree.Config) { c.SendPasswordFile = "x" }, []string{"send_password_file"}},
+		{"wants a password without a space", func(c *spanningtree.Config) { c.RecvPasswordFile = "spaced" }, []string{"recv_password_file"}},
+		{"wants a password without a leading colon", func(c *spanningtree.Config) { c.RecvPasswordFile = "colon" }, []string{"recv_password_file"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := testConfig("127.0.0.1:7000")
+			tt.tweak(&cfg)
+			_, err := spanningtree.Open(cfg, bridge.Ports{Home: home, Log: slog.New(slog.DiscardHandler), Secret: func(file string) (string, error) {
+				switch file {
+				case "spaced":
+					return "two words", nil
+				case "colon":
+					return ":word", nil
+				}
+				return secrets(file)
+			}})
+			if diff := cmp.Diff(tt.want, keysOf(err)); diff != "" {
+				t.Errorf("keys (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

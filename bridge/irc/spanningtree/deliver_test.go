@@ -1,0 +1,250 @@
+package spanningtree_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/bridgetest"
+	"baton/bridge/irc/spanningtree"
+	"baton/federation"
+)
+
+func TestDeliver(t *testing.T) {
+	t.Run("writes the signed tags and one line from the signer's own user", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil {
+			t.Fatalf("deliver: %v\n%s", err, h.log)
+		}
+		step := await(t, peer, "TAGMSG")
+		want := map[string]string{
+			"msgid": acceptID, "+freeq.at/handoff": "accept", "+freeq.at/handoff-id": offerID,
+			"+freeq.at/handoff-from": string(scholar), "+freeq.at/handoff-reply-to": offerID,
+			"+freeq.at/handoff-src": "https://gw.example/evidence/ab", "+freeq.at/handoff-x-odd": "a;b c\\d",
+			"+freeq.at/sig": "ed25519:kid:BBBB", "+freeq.at/eventid": acceptID,
+		}
+		if diff := cmp.Diff(want, step.Tags); diff != "" {
+			t.Errorf("tags (-want +got):\n%s", diff)
+		}
+		line := await(t, peer, "NOTICE")
+		want = map[string]string{"msgid": acceptID + ".line", "+freeq.at/ref": offerID}
+		if diff := cmp.Diff(want, line.Tags); diff != "" {
+			t.Errorf("tags of the line (-want +got):\n%s", diff)
+		}
+		if line.Source != step.Source || line.Nick != "scholar" {
+			t.Errorf("line from %q", line.Nick)
+		}
+		if got, want := line.Params[1], "[handoff …00000H] scholar accepts: Cite the 3 best sources; on X"; got != want {
+			t.Errorf("line %q, want %q", got, want)
+		}
+	})
+
+	t.Run("gives a step that came from here its line from the gateway's user, and no second TAGMSG", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		d := acceptRow(t)
+		d.Entry.Event.Arrival.Link = linkName
+		if err := h.link.Deliver(waiting(t), d); err != nil {
+			t.Fatalf("deliver: %v", err)
+		}
+		if line := await(t, peer, "NOTICE"); line.Nick != "Baton" {
+			t.Errorf("line from %q", line.Nick)
+		}
+		if n := countOf(peer, "TAGMSG"); n != 0 {
+			t.Errorf("%d TAGMSG", n)
+		}
+	})
+
+	t.Run("introduces one user for each DID, once, with an ident of its own", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		await(t, peer, "UID") // the gateway's
+		first, second := acceptRow(t), acceptRow(t)
+		second.Entry.Event.From = alice
+		for _, d := range []federation.Delivery{first, second, first} {
+			if err := h.link.Deliver(waiting(t), d); err != nil {
+				t.Fatalf("deliver: %v", err)
+			}
+		}
+		one, other := await(t, peer, "UID"), await(t, peer, "UID")
+		if one.Params[5] == other.Params[5] {
+			t.Errorf("two users with ident %q", one.Params[5])
+		}
+		if got, want := one.Params[9], "scholar via Baton gw.example"; got != want {
+			t.Errorf("real name %q, want %q", got, want)
+		}
+		if nick := other.Params[2]; nick != "alice_"+alice.Hash()[:4] {
+			t.Errorf("nick %q, with alice at home there", nick)
+		}
+		if n := countOf(peer, "UID"); n != 0 {
+			t.Errorf("%d more users", n)
+		}
+	})
+
+	t.Run("writes the step again and the line not, when the connection was cut before the proof", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		peer.HoldPongs(true)
+		delivered := make(chan error, 1)
+		go func() { delivered <- h.link.Deliver(context.Background(), acceptRow(t)) }()
+		first := await(t, peer, "TAGMSG")
+		await(t, peer, "NOTICE")
+		select {
+		case err := <-delivered:
+			t.Fatalf("delivered without proof: %v", err)
+		default:
+		}
+		peer.Drop()
+		if _, ok := errors.AsType[*federation.UnavailableError](<-delivered); !ok {
+			t.Fatal("a cut is not told as a not-now")
+		}
+		peer.HoldPongs(false)
+		again := acceptRow(t)
+		again.Attempt = 1
+		for { // until the link is up again
+			err := h.link.Deliver(waiting(t), again)
+			if err == nil {
+				break
+			}
+			if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
+				t.Fatalf("deliver again: %v", err)
+			}
+		}
+		second := await(t, peer, "TAGMSG")
+		if diff := cmp.Diff(first, second); diff != "" {
+			t.Errorf("the second time (-first +second):\n%s", diff)
+		}
+		if n := countOf(peer, "NOTICE"); n != 0 {
+			t.Errorf("%d more lines", n)
+		}
+	})
+
+	t.Run("does not take a PONG for proof when the step's user was killed meanwhile", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		peer.HoldPongs(true)
+		delivered := make(chan error, 1)
+		go func() { delivered <- h.link.Deliver(context.Background(), acceptRow(t)) }()
+		peer.Kill("alice", await(t, peer, "TAGMSG").Source)
+		peer.HoldPongs(false)
+		if _, ok := errors.AsType[*federation.UnavailableError](<-delivered); !ok {
+			t.Error("delivered")
+		}
+	})
+
+	t.Run("keeps many rows in flight", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		peer.HoldPongs(true)
+		const rows = 50
+		var delivering sync.WaitGroup
+		failed := make(chan error, rows)
+		for i := range rows {
+			delivering.Go(func() {
+				d := acceptRow(t)
+				d.Entry.Event.Arrival.MessageID = fmt.Sprintf("m%d", i)
+				if err := h.link.Deliver(context.Background(), d); err != nil {
+					failed <- err
+				}
+			})
+		}
+		seen := map[string]bool{}
+		for range rows {
+			seen[await(t, peer, "TAGMSG").Tags["msgid"]] = true
+		}
+		peer.HoldPongs(false)
+		delivering.Wait()
+		close(failed)
+		if err := <-failed; err != nil || len(seen) != rows {
+			t.Errorf("%d ids, error %v", len(seen), err)
+		}
+	})
+}
+
+func TestDeliverDeclines(t *testing.T) {
+	t.Run("for now, while there is no connection", func(t *testing.T) {
+		h := newHouse(t, testConfig("127.0.0.1:1"))
+		err := h.link.Deliver(t.Context(), acceptRow(t))
+		if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("for now, and never by TAGMSG, while the peer has no message tags", func(t *testing.T) {
+		h, _ := linked(t, func(_ *spanningtree.Config, peer *bridgetest.IRCdConfig) { peer.Tagless = true })
+		for range 2 {
+			err := h.link.Deliver(waiting(t), acceptRow(t))
+			if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
+				t.Errorf("error %v", err)
+			}
+		}
+		if n := strings.Count(h.log.String(), "peer takes no message tags"); n != 1 {
+			t.Errorf("told the log %d times", n)
+		}
+	})
+	t.Run("for now, after the peer unloaded the module, until it is back", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		peer.Send(":1AA METADATA * modules :-m_ircv3_ctctags.so")
+		for h.link.Deliver(waiting(t), acceptRow(t)) == nil {
+			await(t, peer, "TAGMSG") // until the link has read it
+		}
+		peer.Send(":1AA METADATA * modules :+m_ircv3_ctctags.so")
+		for h.link.Deliver(waiting(t), acceptRow(t)) != nil {
+			if err := peer.Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		await(t, peer, "TAGMSG")
+	})
+	t.Run("for ever, tags of more bytes than a server carries", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		d := acceptRow(t)
+		d.Entry.Event.Fields["handoff-context"] = `["` + strings.Repeat("\\n", 2000) + `"]`
+		err := h.link.Deliver(waiting(t), d)
+		if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.InvalidTag {
+			t.Errorf("error %v", err)
+		}
+		if n := countOf(peer, "TAGMSG"); n != 0 {
+			t.Errorf("%d TAGMSG", n)
+		}
+	})
+	t.Run("for ever, more tags than a server carries", func(t *testing.T) {
+		h, _ := linked(t, nil)
+		d := acceptRow(t)
+		for i := range 60 {
+			d.Entry.Event.Fields[fmt.Sprintf("handoff-x-%d", i)] = "1"
+		}
+		err := h.link.Deliver(waiting(t), d)
+		if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.InvalidTag {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestCarries(t *testing.T) {
+	tests := []struct {
+		name      string
+		venue     string
+		arrival   string
+		summaries bool
+		want      bool
+	}{
+		{"a step of its channel", "#ops", "airc", true, true},
+		{"a step of its channel without lines for people", "#ops", "airc", false, true},
+		{"its own step, for the line", "#ops", linkName, true, true},
+		{"its own step has nothing to get without lines", "#ops", linkName, false, false},
+		{"no step of another channel", "#other", "airc", true, false},
+		{"no private step", "dm:did:key:a,did:key:b", "airc", true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := testConfig("127.0.0.1:7000")
+			cfg.Channels, cfg.Summaries = []string{"#Ops"}, tt.summaries
+			got, err := newHouse(t, cfg).link.Carries(t.Context(), federation.Event{
+				Venue: tt.venue, Arrival: federation.Arrival{Link: tt.arrival},
+			}, federation.View{})
+			if err != nil || got != tt.want {
+				t.Errorf("carries %v, %v", got, err)
+			}
+		})
+	}
+}

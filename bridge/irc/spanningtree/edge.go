@@ -1,0 +1,82 @@
+package spanningtree
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// refTag says to clients that read tags which handoff a line is about.
+//
+// spec: handofftag "Humans"
+const refTag = "+freeq.at/ref"
+
+// internalError is the word for a failure of this gateway, which is no refusal.
+const internalError = "INTERNAL_ERROR"
+
+// errUnreadableTags is why a message is no step: its tags are not UTF-8.
+var errUnreadableTags = errors.New("the tags could not be read")
+
+// answer is one of our errors in the words of this network.
+type answer struct {
+	code     string // first word, and label of the counter
+	subject  string // id of the step, or "*"
+	sentence string
+	ref      string // handoff id; may be empty
+}
+
+// render turns one of our errors into what a user is told. It is the only place
+// in this package that does. The second result is false for an error that has no
+// words here: a not-now, or the end of the program.
+//
+// spec: handofftag "The client's side"
+func render(err error) (answer, bool) {
+	if r, ok := errors.AsType[*federation.RefusalError](err); ok {
+		return answer{code: r.Code.Upper(), subject: r.Subject(), sentence: r.Sentence(), ref: r.Handoff.String()}, true
+	}
+	if _, ok := errors.AsType[*federation.UnavailableError](err); ok || errors.Is(err, context.Canceled) {
+		return answer{}, false
+	}
+	if errors.Is(err, errUnreadableTags) {
+		return answer{code: federation.InvalidTag.Upper(), subject: "*", sentence: errUnreadableTags.Error()}, true
+	}
+	return answer{code: internalError, subject: "*", sentence: "the gateway could not judge the step"}, true
+}
+
+// refuse logs a refusal that the gateway never saw, and tells the user.
+func (s *session) refuse(ctx context.Context, user string, err error) {
+	if r, ok := errors.AsType[*federation.RefusalError](err); ok {
+		s.log.LogAttrs(ctx, slog.LevelInfo, "step refused", slog.String("event_id", r.Event.String()),
+			slog.String("handoff_id", r.Handoff.String()), slog.String("reason", r.Error()))
+	}
+	s.tell(ctx, refusal{user: user, err: err})
+}
+
+// tell sends a user the NOTICE about a step, from the gateway's own user. FAIL,
+// which clients of a listener get, would end a server link.
+func (s *session) tell(ctx context.Context, r refusal) {
+	a, has := render(r.err)
+	if !has {
+		return
+	}
+	if a.code == internalError {
+		s.log.LogAttrs(ctx, slog.LevelError, "step not judged", slog.Any("err", r.err))
+	} else {
+		s.link.ports.Metrics.Refusals.WithLabelValues(network, a.code).Inc()
+	}
+	self := s.link.roster.self
+	s.present(self)
+	notice := ircmsg.MakeMessage(nil, self.uuid, "NOTICE", r.user, irc.Text(a.code+" "+a.subject+" "+a.sentence))
+	if a.ref != "" {
+		notice.SetTag(refTag, a.ref)
+	}
+	notice.ForceTrailing()
+	if err := s.putMessage(notice); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "refusal not told", slog.Any("err", err))
+	}
+}

@@ -1,0 +1,299 @@
+package spanningtree_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"baton/bridge"
+	"baton/bridge/bridgetest"
+	"baton/bridge/irc/spanningtree"
+	"baton/federation"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	home     = federation.HomeID("gw.example")
+	linkName = "lab"
+	alice    = federation.DID("did:key:z6MktULudTtAsAhRegYPiZ6631RV3viv12qd4GQF8z1xB22S")
+	scholar  = federation.DID("did:key:z6MkqGC3nWZhYieEVTVDKW5v588CiGfsDSmRVG9ZwwWTvLSK")
+	offerID  = "01K9ZQ0000000000000000000H"
+	acceptID = "01K9ZQ0000000000000000001A"
+)
+
+// patience bounds every wait of these tests; none takes nearly as long.
+const patience = 20 * time.Second
+
+// gateway is a bridge.Gateway that keeps what it is given.
+type gateway struct {
+	mu     sync.Mutex
+	events []federation.Event
+	// answer may be nil, and then all is filed.
+	answer func(ctx context.Context, ev federation.Event) error
+	names  map[federation.DID]string
+	filed  chan federation.Event
+}
+
+func newGateway() *gateway {
+	return &gateway{
+		names: map[federation.DID]string{alice: "alice", scholar: "scholar"},
+		filed: make(chan federation.Event, 10_000),
+	}
+}
+
+func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	if g.answer != nil {
+		if err := g.answer(ctx, ev); err != nil {
+			return federation.Judgement{}, err
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.events = append(g.events, ev)
+	g.filed <- ev
+	return federation.Judgement{Verdict: federation.Valid}, nil
+}
+
+func (g *gateway) View(context.Context, federation.HandoffID) (federation.View, error) {
+	return federation.View{}, nil
+}
+
+func (g *gateway) Name(_ context.Context, did federation.DID) string {
+	if name := g.names[did]; name != "" {
+		return name
+	}
+	return did.Short()
+}
+
+// next returns the next step that was filed.
+func (g *gateway) next(t *testing.T) federation.Event {
+	t.Helper()
+	select {
+	case ev := <-g.filed:
+		return ev
+	case <-time.After(patience):
+		t.Fatal("no step was submitted")
+		return federation.Event{}
+	}
+}
+
+// house is a link with all that it needs.
+type house struct {
+	link     *spanningtree.Link
+	gateway  *gateway
+	registry *prometheus.Registry
+	metrics  *bridge.Metrics
+	log      *logBook
+}
+
+// logBook keeps what was logged.
+type logBook struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBook) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBook) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func testConfig(addr string) spanningtree.Config {
+	cfg := spanningtree.DefaultConfig()
+	cfg.Name, cfg.ServerName, cfg.Address, cfg.SID = linkName, "irc.lab.example", addr, "9GW"
+	cfg.SendPasswordFile, cfg.RecvPasswordFile = "lab.send", "lab.recv"
+	cfg.Channels = []string{"#ops"}
+	return cfg
+}
+
+func secrets(file string) (string, error) {
+	switch file {
+	case "lab.send":
+		return "in-secret", nil
+	case "lab.recv":
+		return "out-secret", nil
+	}
+	return "", errors.New("no such file")
+}
+
+func newHouse(t *testing.T, cfg spanningtree.Config) house {
+	t.Helper()
+	h := house{gateway: newGateway(), registry: prometheus.NewRegistry(), log: &logBook{}}
+	h.metrics = bridge.NewMetrics(h.registry)
+	link, err := spanningtree.Open(cfg, bridge.Ports{
+		Home: home, Gateway: h.gateway, Metrics: h.metrics, Secret: secrets,
+		Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	h.link = link
+	return h
+}
+
+func peerConfig() bridgetest.IRCdConfig {
+	return bridgetest.IRCdConfig{
+		Name: "irc.lab.example", SID: "1AA", LinkName: string(home), SendPassword: "out-secret", RecvPassword: "in-secret",
+		Users: []string{"alice", "bob"}, Channels: []string{"#ops"},
+	}
+}
+
+func listen(t *testing.T, cfg bridgetest.IRCdConfig) *bridgetest.IRCd {
+	t.Helper()
+	peer, err := bridgetest.ListenIRCd(context.Background(), cfg)
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	t.Cleanup(func() {
+		peer.Close()
+		if err := peer.Err(); err != nil {
+			t.Errorf("the gateway did wrong: %v", err)
+		}
+	})
+	return peer
+}
+
+// keepRunning runs a link, again after each loss, until the function that it
+// returns is called.
+func keepRunning(h house, up func()) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			_ = h.link.Run(ctx, up)
+		}
+	})
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// linked returns a house whose link is up with a peer.
+func linked(t *testing.T, tweak func(*spanningtree.Config, *bridgetest.IRCdConfig)) (house, *bridgetest.IRCd) {
+	t.Helper()
+	peerCfg := peerConfig()
+	cfg := testConfig("")
+	if tweak != nil {
+		tweak(&cfg, &peerCfg)
+	}
+	peer := listen(t, peerCfg)
+	cfg.Address = peer.Addr()
+	h := newHouse(t, cfg)
+	t.Cleanup(keepRunning(h, func() {}))
+	if err := peer.Linked(waiting(t)); err != nil {
+		t.Fatalf("link: %v\n%s", err, h.log)
+	}
+	return h, peer
+}
+
+func waiting(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// piped is linked without sockets, for a bubble of synctest.
+func piped(t *testing.T) (h house, peer *bridgetest.IRCd, ended <-chan error) {
+	t.Helper()
+	h, peer = newHouse(t, testConfig("pipe.example:1")), bridgetest.NewIRCd(peerConfig())
+	ours, theirs := net.Pipe()
+	h.link.SetDial(func(context.Context) (net.Conn, error) { return ours, nil })
+	ctx, cancel := context.WithCancel(context.Background())
+	end := make(chan error, 1)
+	var running sync.WaitGroup
+	running.Go(func() { peer.Serve(theirs) })
+	running.Go(func() { end <- h.link.Run(ctx, func() {}) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		if err := peer.Err(); err != nil {
+			t.Errorf("the gateway did wrong: %v", err)
+		}
+	})
+	if err := peer.Linked(waiting(t)); err != nil {
+		t.Fatalf("link: %v\n%s", err, h.log)
+	}
+	return h, peer, end
+}
+
+// await returns the next message with a command that a peer got, for which also
+// holds what else is asked.
+func await(t *testing.T, peer interface {
+	Next(ctx context.Context, match func(bridgetest.IRCMessage) bool) (bridgetest.IRCMessage, error)
+}, command string, also ...func(bridgetest.IRCMessage) bool,
+) bridgetest.IRCMessage {
+	t.Helper()
+	m, err := peer.Next(waiting(t), func(m bridgetest.IRCMessage) bool {
+		return m.Command == command && !slices.ContainsFunc(also, func(holds func(bridgetest.IRCMessage) bool) bool { return !holds(m) })
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", command, err)
+	}
+	return m
+}
+
+// countOf counts the messages with a command that nobody asked for.
+func countOf(peer *bridgetest.IRCd, command string) int {
+	n := 0
+	for _, m := range peer.Received() {
+		if m.Command == command {
+			n++
+		}
+	}
+	return n
+}
+
+func mustID(t *testing.T, text string) federation.EventID {
+	t.Helper()
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// offerTags are those of an offer of alice.
+func offerTags() map[string]string {
+	return map[string]string{
+		"+freeq.at/handoff": "offer", "+freeq.at/handoff-id": offerID, "+freeq.at/handoff-from": string(alice),
+		"+freeq.at/handoff-to": string(scholar), "+freeq.at/handoff-task": "Cite the 3 best sources; on X",
+		"+freeq.at/eventid": offerID, "+freeq.at/sig": "ed25519:ELpoLIrRNROXHotWiBqriw:AAAA",
+	}
+}
+
+// acceptRow is an accept that came from an agent and is owed to the link.
+func acceptRow(t *testing.T) federation.Delivery {
+	t.Helper()
+	ev := federation.Event{
+		ID: mustID(t, acceptID), Handoff: mustID(t, offerID), Kind: federation.Handoff, Verb: federation.Accept,
+		From: scholar, Venue: "#ops", Dialect: federation.HandoffTags, Stamped: true,
+		Fields: map[string]string{
+			"handoff": "accept", "handoff-id": offerID, "handoff-from": string(scholar), "handoff-reply-to": offerID,
+			"handoff-src": "https://gw.example/evidence/ab", "handoff-x-odd": "a;b c\\d",
+		},
+		Signature: federation.Signature{Text: "ed25519:kid:BBBB"},
+		Arrival:   federation.Arrival{Network: "airc", Link: "airc"},
+	}
+	return federation.Delivery{
+		Row: 1, Entry: federation.Entry{Event: ev, Version: 2, State: federation.Assigned},
+		View: federation.View{ID: ev.Handoff, Title: "Cite the 3 best sources; on X", Venue: "#ops"},
+	}
+}

@@ -1,0 +1,203 @@
+package spanningtree
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+)
+
+// protocol is the version that we speak. A server that speaks more must be
+// answered with exactly this: one that is told a higher number believes it and
+// writes lines that we do not read.
+const protocol = 1205
+
+// handshakeTimeout bounds the time to authentication. InspIRCd hangs up after as
+// much.
+const handshakeTimeout = 30 * time.Second
+
+// maxSkew is how far the peer's clock may be from ours before the log says so:
+// at 60 s InspIRCd refuses, and the ids of steps carry a clock too.
+const maxSkew = 15 * time.Second
+
+// hashedPassword starts a password that answers a challenge.
+const hashedPassword = "AUTH:"
+
+// errAuthentication says nothing about which of name and password was wrong.
+var errAuthentication = errors.New("the other server's name or password is wrong: see server_name and recv_password_file")
+
+// handshake authenticates both sides and starts our burst. The rest of the burst
+// waits for theirs, which tells the age of channels and whose nicks are taken.
+//
+// spec: InspIRCd spanning tree 1205, "CAPAB", "SERVER"
+func (s *session) handshake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, errors.New("no answer within "+handshakeTimeout.String()))
+	defer cancel()
+	err := s.negotiate(ctx)
+	if err == nil {
+		err = s.authenticate(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("link to %s: %w", s.link.cfg.ServerName, err)
+	}
+	s.put(":%s BURST %d", s.sid(), time.Now().Unix())
+	s.put(":%s SINFO version :Baton. %s :", s.sid(), s.link.ports.Home)
+	return nil
+}
+
+// negotiate exchanges CAPAB. Of ours only the challenge is sent: each other list
+// would have to match theirs to the letter.
+func (s *session) negotiate(ctx context.Context) error {
+	start, err := s.await(ctx, "CAPAB")
+	if err != nil {
+		return err
+	}
+	if len(start.Params) < 2 || start.Params[0] != "START" {
+		return fmt.Errorf("want CAPAB START, got %q", start.Params)
+	}
+	if theirs, err := strconv.Atoi(start.Params[1]); err != nil || theirs < protocol {
+		return fmt.Errorf("it speaks protocol %q, want %d or newer", start.Params[1], protocol)
+	}
+	s.challenge = rand.Text()
+	s.put("CAPAB START %d", protocol)
+	s.put("CAPAB CAPABILITIES :CHALLENGE=%s", s.challenge)
+	s.put("CAPAB END")
+	for {
+		m, err := s.await(ctx, "CAPAB")
+		if err != nil {
+			return err
+		}
+		if len(m.Params) == 0 || m.Params[0] == "END" {
+			return nil
+		}
+		s.net.capabilities(m.Params[0], strings.Join(m.Params[1:], " "))
+	}
+}
+
+// authenticate exchanges SERVER with passwords. Neither goes over the wire in
+// clear unless the configuration allows it.
+func (s *session) authenticate(ctx context.Context) error {
+	password, err := s.password()
+	if err != nil {
+		return err
+	}
+	s.put("SERVER %s %s 0 %s :Baton", s.link.ports.Home, password, s.sid())
+	m, err := s.await(ctx, "SERVER")
+	if err != nil {
+		return err
+	}
+	if len(m.Params) < 4 {
+		return errors.New("its SERVER lacks parameters")
+	}
+	name, given, sid := m.Params[0], m.Params[1], m.Params[3]
+	nameGood := subtle.ConstantTimeCompare([]byte(name), []byte(s.link.cfg.ServerName))
+	if nameGood&s.passwordGood(given) != 1 {
+		return errAuthentication
+	}
+	if !validSID(sid) || sid == s.sid() {
+		return fmt.Errorf("its server id %q is malformed or ours", sid)
+	}
+	s.net.peer = sid
+	s.net.servers[sid] = ""
+	return nil
+}
+
+// password returns what we prove ourselves with.
+func (s *session) password() (string, error) {
+	if theirs := s.net.challenge; theirs != "" {
+		return hashedPassword + prove(s.link.passwords.send, theirs), nil
+	}
+	if !s.link.cfg.PlaintextPasswords {
+		return "", errors.New("it offers no CHALLENGE: load its sha256 module, or set plaintext_passwords")
+	}
+	return s.link.passwords.send, nil
+}
+
+// passwordGood returns 1 for the right password and 0 for another, in constant
+// time.
+func (s *session) passwordGood(given string) int {
+	want := s.link.passwords.recv
+	if s.net.challenge != "" {
+		want = hashedPassword + prove(want, s.challenge)
+	}
+	return subtle.ConstantTimeCompare([]byte(given), []byte(want))
+}
+
+// prove returns the proof that somebody knows a password.
+func prove(password, challenge string) string {
+	mac := hmac.New(sha256.New, []byte(password))
+	mac.Write([]byte(challenge))
+	return base64.RawStdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// await returns the next message with a command, passing over others.
+func (s *session) await(ctx context.Context, command string) (ircmsg.Message, error) {
+	for {
+		s.flush()
+		select {
+		case <-ctx.Done():
+			return ircmsg.Message{}, context.Cause(ctx)
+		case err := <-s.broken:
+			return ircmsg.Message{}, s.lost(err)
+		case err := <-s.wrote:
+			s.writing, s.writeErr = false, err
+		case l := <-s.lines:
+			m, wrong := parse(l)
+			switch {
+			case wrong != "":
+				s.badInput(ctx, wrong, m.Command)
+			case m.Command == "ERROR":
+				return ircmsg.Message{}, saidError(m)
+			case m.Command == command:
+				return m, nil
+			}
+		}
+	}
+}
+
+// saidError is the peer's ERROR, the last that it says.
+func saidError(m ircmsg.Message) error {
+	return fmt.Errorf("it says: %s", strings.Join(m.Params, " "))
+}
+
+// onBurst compares clocks, where the peer tells its own.
+func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
+	if len(m.Params) == 0 {
+		return nil
+	}
+	theirs, ok := unixSeconds(m.Params[0])
+	if !ok {
+		s.badInput(ctx, malformed, m.Command)
+		return nil
+	}
+	if skew := time.Since(time.Unix(theirs, 0)).Round(time.Second); skew.Abs() > maxSkew {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "clock differs from the peer's", slog.Duration("ahead_by", skew))
+	}
+	return nil
+}
+
+// onEndBurst introduces our users once all of the peer's network is known, ends
+// our burst, and opens the session to rows.
+func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
+	if s.linked || m.Source != "" && m.Source != s.net.peer {
+		return nil // a server further away ended its own
+	}
+	for _, p := range s.link.roster.all() {
+		s.present(p)
+	}
+	s.put(":%s ENDBURST", s.sid())
+	s.linked = true
+	s.link.live.Store(s)
+	s.up()
+	return nil
+}

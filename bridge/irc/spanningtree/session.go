@@ -1,0 +1,237 @@
+package spanningtree
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/translate/handofftag"
+)
+
+// pingEvery is how often we ask whether the peer lives. InspIRCd asks each
+// minute.
+const pingEvery = 30 * time.Second
+
+// maxSilence is after how long without a line the peer counts as gone: three
+// PINGs without an answer.
+const maxSilence = 90 * time.Second
+
+// leaveTimeout bounds the wait for the peer to close the connection after we
+// left: it does so at once, or is stuck.
+const leaveTimeout = 2 * time.Second
+
+// judgeGrace bounds how long steps that were already read are still submitted
+// after ctx ended. A record that takes commits at all needs far less.
+const judgeGrace = 5 * time.Second
+
+// maxSteps bounds the steps that wait for the judge: at some 10 KiB each, 2.5
+// MiB a link.
+const maxSteps = 256
+
+// maxBufferBytes is how much may wait to be written before no more rows are
+// taken: two rows of the largest size for each lane of a feed.
+const maxBufferBytes = 1 << 20
+
+// session is one connection to the peer, from dialling to its end.
+type session struct {
+	link *Link
+	conn net.Conn
+	log  *slog.Logger
+	up   func() // called once both bursts are over
+
+	// Owned by the goroutine in run.
+	net         *tree
+	memberships int // given out, to tell the times that a user was in a channel apart
+	commands    map[string]command
+	codec       handofftag.Codec
+	challenge   string // ours
+	linked      bool   // both bursts are over
+	tagless     bool   // told the log that the peer takes no tags
+	buffer      []byte // to be written
+	writing     bool   // the writer has a piece
+	writeErr    error
+	unproven    []*row   // in buffer
+	pings       [][]*row // sent and unanswered, with the rows that each proves
+	waiting     *inbound // a step that the judge had no room for
+
+	// Between the goroutines.
+	lines     chan line
+	broken    chan error // the reader's end
+	pieces    chan []byte
+	wrote     chan error
+	rows      chan *row
+	steps     chan inbound
+	refusals  chan refusal
+	returning chan *pseudo  // users whose time to come back has come
+	over      chan struct{} // closed at the end
+}
+
+func newSession(l *Link, conn net.Conn, up func()) *session {
+	return &session{
+		link: l, conn: conn, log: l.log, up: up,
+		net: newTree(l.cfg.Channels), commands: commands(),
+		lines: make(chan line), broken: make(chan error, 1),
+		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
+		rows: make(chan *row), steps: make(chan inbound, maxSteps),
+		refusals: make(chan refusal), returning: make(chan *pseudo),
+		over: make(chan struct{}),
+	}
+}
+
+// sid returns our server id.
+func (s *session) sid() string { return s.link.cfg.SID }
+
+// run serves the connection and returns why it ended, after all that it started
+// has ended too.
+func (s *session) run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(s.read)
+	running.Go(s.write)
+	running.Go(func() { s.judge(ctx) })
+
+	err := s.handshake(ctx)
+	if err == nil {
+		err = s.serve(ctx)
+	}
+	s.link.live.Store(nil)
+	close(s.over)
+	close(s.steps)
+	_ = s.conn.Close()
+	running.Wait()
+	s.link.roster.leave()
+	return err
+}
+
+// serve is the owner's loop, from the burst to the end.
+func (s *session) serve(ctx context.Context) error {
+	alive := time.NewTicker(pingEvery)
+	defer alive.Stop()
+	silence := time.NewTimer(maxSilence)
+	defer silence.Stop()
+	for {
+		s.flush()
+		select {
+		case <-ctx.Done():
+			return s.leave(ctx)
+		case l := <-s.readable():
+			silence.Reset(maxSilence)
+			if err := s.take(ctx, l); err != nil {
+				return err
+			}
+		case s.judging() <- s.next():
+			s.waiting = nil
+			silence.Reset(maxSilence) // while nothing was read nothing was heard
+		case err := <-s.broken:
+			return s.lost(err)
+		case err := <-s.wrote:
+			s.writing, s.writeErr = false, err
+		case r := <-s.takeRows():
+			s.deliver(ctx, r)
+		case r := <-s.refusals:
+			s.tell(ctx, r)
+		case p := <-s.returning:
+			s.comeBack(p)
+		case <-alive.C:
+			s.ping(nil)
+		case <-silence.C:
+			if s.waiting == nil {
+				return s.lost(errors.New("silent for " + maxSilence.String()))
+			}
+			silence.Reset(maxSilence)
+		}
+	}
+}
+
+// readable returns the channel of lines, or none while a step waits for the
+// judge: what is not read now is read when there is room.
+func (s *session) readable() <-chan line {
+	if s.waiting != nil {
+		return nil
+	}
+	return s.lines
+}
+
+// judging returns the channel to the judge while a step waits for it.
+func (s *session) judging() chan<- inbound {
+	if s.waiting == nil {
+		return nil
+	}
+	return s.steps
+}
+
+// next returns the step that waits for the judge.
+func (s *session) next() inbound {
+	if s.waiting == nil {
+		return inbound{}
+	}
+	return *s.waiting
+}
+
+// takeRows returns the channel of rows, or none while too much waits to be
+// written.
+func (s *session) takeRows() <-chan *row {
+	if len(s.buffer) > maxBufferBytes {
+		return nil
+	}
+	return s.rows
+}
+
+// take acts on one line from the peer. Its error ends the link, which nothing
+// does that the peer merely spelled badly.
+func (s *session) take(ctx context.Context, l line) error {
+	m, wrong := parse(l)
+	if wrong != "" {
+		s.badInput(ctx, wrong, m.Command)
+	}
+	switch wrong {
+	case tooLong, malformed, unknownSource:
+		return nil
+	case unreadable:
+		return s.takeTagless(ctx, m)
+	}
+	return s.dispatch(ctx, m)
+}
+
+// dispatch calls what the table of commands has for a message.
+func (s *session) dispatch(ctx context.Context, m ircmsg.Message) error {
+	c, known := s.commands[m.Command]
+	switch {
+	case !known:
+		return nil // a leaf has no use for the rest, and must not drop a network over it
+	case m.Source != "" && !s.net.knows(m.Source):
+		s.badInput(ctx, unknownSource, m.Command)
+		return nil
+	case len(m.Params) < c.params:
+		s.badInput(ctx, malformed, m.Command)
+		return nil
+	}
+	return c.run(s, ctx, m)
+}
+
+// leave ends the link in good order: our server leaves the network, and the peer
+// closes the connection.
+func (s *session) leave(ctx context.Context) error {
+	s.put(":%s SQUIT %s :leaving", s.sid(), s.sid())
+	timeout := time.NewTimer(leaveTimeout)
+	defer timeout.Stop()
+	for {
+		s.flush()
+		select {
+		case <-s.lines:
+		case <-s.refusals:
+		case <-s.returning:
+		case err := <-s.wrote:
+			s.writing, s.writeErr = false, err
+		case err := <-s.broken:
+			s.log.LogAttrs(ctx, slog.LevelDebug, "left the network", slog.Any("err", err))
+			return context.Cause(ctx)
+		case <-timeout.C:
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package spanningtree
+
+import (
+	"strconv"
+	"strings"
+
+	"baton/translate/handofftag"
+)
+
+// Limits of a server that announces none, as InspIRCd 3.15 ships.
+const (
+	defaultNickBytes  = 30
+	defaultIdentBytes = 10
+	defaultHostBytes  = 64
+	defaultRealBytes  = 128
+)
+
+// tagModules are the names of the module without which a server has no TAGMSG:
+// in protocol 1205, and as newer servers may list it.
+const (
+	tagModule      = "m_ircv3_ctctags.so"
+	tagModuleNewer = "ircv3_ctctags"
+)
+
+// tree is what the peer told of its network: servers, users and the age of
+// channels. It lasts as long as the connection and is as large as the network.
+type tree struct {
+	peer      string // SID of the server at the other end
+	challenge string // theirs; empty when they offer none
+	tagmsg    bool   // the peer takes TAGMSG now
+	ascii     bool   // casemapping; else rfc1459
+
+	nickBytes, identBytes, hostBytes, realBytes int
+
+	servers  map[string]string // SID to that of the server before it; "" for the peer
+	users    map[string]string // UUID to nick, of theirs
+	nicks    map[string]string // folded nick to UUID, of theirs and ours
+	channels map[string]*channel
+}
+
+// channel is one of ours, by venue.
+type channel struct {
+	name string // as the network spells it
+	ts   int64  // when it was made, unix seconds; zero while it does not exist
+}
+
+func newTree(channels []string) *tree {
+	t := &tree{
+		nickBytes: defaultNickBytes, identBytes: defaultIdentBytes, hostBytes: defaultHostBytes, realBytes: defaultRealBytes,
+		servers: map[string]string{}, users: map[string]string{}, nicks: map[string]string{}, channels: map[string]*channel{},
+	}
+	for _, name := range channels {
+		venue, _ := handofftag.Venue(name)
+		t.channels[venue] = &channel{name: name}
+	}
+	return t
+}
+
+// capabilities reads one CAPAB list.
+func (t *tree) capabilities(list, items string) {
+	for item := range strings.FieldsSeq(items) {
+		name, value, _ := strings.Cut(item, "=")
+		switch list {
+		case "MODULES", "MODSUPPORT":
+			t.module(name, true)
+		case "CAPABILITIES":
+			t.capability(name, value)
+		}
+	}
+}
+
+func (t *tree) module(name string, loaded bool) {
+	if name == tagModule || name == tagModuleNewer {
+		t.tagmsg = loaded
+	}
+}
+
+func (t *tree) capability(name, value string) {
+	limit := func(into *int) {
+		if n, err := strconv.Atoi(value); err == nil && n > 0 {
+			*into = n
+		}
+	}
+	switch name {
+	case "CHALLENGE":
+		t.challenge = value
+	case "CASEMAPPING":
+		t.ascii = value == "ascii"
+	case "NICKMAX":
+		limit(&t.nickBytes)
+	case "IDENTMAX":
+		limit(&t.identBytes)
+	case "MAXHOST":
+		limit(&t.hostBytes)
+	case "MAXREAL":
+		limit(&t.realBytes)
+	}
+}
+
+// fold returns a nick as the network compares it.
+//
+// spec: rfc1459 §2.2
+func (t *tree) fold(nick string) string {
+	last := byte('^')
+	if t.ascii {
+		last = 'Z'
+	}
+	folded := []byte(nick)
+	for i, c := range folded {
+		if 'A' <= c && c <= last {
+			folded[i] = c + 'a' - 'A'
+		}
+	}
+	return string(folded)
+}
+
+// knows reports whether a line may come from that source: a server or a user of
+// theirs. Ours are not, because no line of ours comes back.
+func (t *tree) knows(source string) bool {
+	if len(source) == sidBytes {
+		_, known := t.servers[source]
+		return known
+	}
+	_, known := t.users[source]
+	return known
+}
+
+// owner returns the UUID of the user with a nick, or "".
+func (t *tree) owner(nick string) string { return t.nicks[t.fold(nick)] }
+
+// name gives a user a nick, a new one or another one.
+func (t *tree) name(uuid, old, nick string) {
+	t.forget(uuid, old)
+	t.nicks[t.fold(nick)] = uuid
+}
+
+// forget frees a nick, if it is still that user's.
+func (t *tree) forget(uuid, nick string) {
+	if folded := t.fold(nick); t.nicks[folded] == uuid {
+		delete(t.nicks, folded)
+	}
+}
+
+// rename adds a user of theirs, or gives it another nick.
+func (t *tree) rename(uuid, nick string) {
+	t.name(uuid, t.users[uuid], nick)
+	t.users[uuid] = nick
+}
+
+// quit removes a user of theirs.
+func (t *tree) quit(uuid string) {
+	t.forget(uuid, t.users[uuid])
+	delete(t.users, uuid)
+}
+
+// split removes a server with all servers behind it and all their users, of whom
+// nothing more is said.
+func (t *tree) split(sid string) {
+	gone := map[string]bool{sid: true}
+	for grown := true; grown; {
+		grown = false
+		for server, before := range t.servers {
+			if gone[before] && !gone[server] {
+				gone[server], grown = true, true
+			}
+		}
+	}
+	for server := range gone {
+		delete(t.servers, server)
+	}
+	for uuid := range t.users {
+		if gone[uuid[:sidBytes]] {
+			t.quit(uuid)
+		}
+	}
+}

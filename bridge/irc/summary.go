@@ -1,0 +1,71 @@
+package irc
+
+import (
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/translate"
+)
+
+// Summary returns the line that people read beside a step, such as
+//
+//	[handoff …Y6Z0AB] eliza offers scholar: Cite the 3 best sources on X (due 14:00 UTC)
+//
+// It is one line of at most [MaxTextBytes] without control characters.
+//
+// spec: handofftag "Humans"
+func Summary(step translate.Step) string {
+	ev := step.Event
+	about := ev.Title
+	if about == "" {
+		about = step.View.Title
+	}
+	if ev.Note != "" {
+		about += " — " + ev.Note
+	}
+	line := fmt.Sprintf("[%s …%s] %s: %s", ev.Kind, ev.Handoff.Short(), clause(step), about)
+	due := ""
+	if ev.Verb == federation.Offer && !ev.Deadline.IsZero() {
+		due = " (due " + dueTime(ev.Deadline, ev.Time()) + ")"
+	}
+	return Cut(Plain(line), MaxTextBytes-len(due)) + due
+}
+
+// clause says who did what.
+func clause(step translate.Step) string {
+	who := step.Name(step.Event.Actor())
+	switch step.Event.Verb {
+	case federation.Offer:
+		if step.Event.To == "" {
+			return who + " offers to anyone"
+		}
+		return who + " offers " + step.Name(step.Event.To)
+	case federation.Accept:
+		return who + " accepts"
+	case federation.Decline:
+		return who + " declines"
+	case federation.Claim:
+		return who + " claims"
+	case federation.Progress:
+		return who + " reports progress"
+	case federation.Complete:
+		return who + " completes"
+	case federation.Fail:
+		return who + " fails"
+	case federation.Cancel:
+		return who + " cancels"
+	case federation.Expire:
+		return "expired" // it is the home that says so, and nobody did it
+	}
+	return who + " " + string(step.Event.Verb)
+}
+
+// dueTime writes a deadline for people who know what day it is.
+func dueTime(deadline, step time.Time) string {
+	layout := "15:04 MST"
+	if apart := deadline.Sub(step).Abs(); apart >= 24*time.Hour {
+		layout = "2006-01-02 15:04 MST"
+	}
+	return deadline.UTC().Format(layout)
+}

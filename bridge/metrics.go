@@ -1,0 +1,33 @@
+package bridge
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics are the counters that all networks share. Labels come from closed sets:
+// names of networks, links, verbs and codes, never a DID or an id.
+type Metrics struct {
+	Events     *prometheus.CounterVec // network verb verdict outcome
+	Refusals   *prometheus.CounterVec // network code
+	BadInput   *prometheus.CounterVec // network link reason
+	Outcomes   *prometheus.CounterVec // network outcome
+	LinkUp     *prometheus.GaugeVec   // network link
+	Reconnects *prometheus.CounterVec // network link
+}
+
+// NewMetrics registers the metrics of all networks.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "baton", Name: name, Help: help}, labels)
+	}
+	m := &Metrics{
+		Events:   counter("events_total", "Steps judged.", "network", "verb", "verdict", "outcome"),
+		Refusals: counter("refusals_total", "Refusals, by the code that the network was told.", "network", "code"),
+		BadInput: counter("bad_input_total", "Lines and bodies that could not be read.", "network", "link", "reason"),
+		Outcomes: counter("outcomes_total", "Deliveries ended.", "network", "outcome"),
+		LinkUp: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: "baton", Name: "link_up", Help: "1 after an authenticated burst, else 0.",
+		}, []string{"network", "link"}),
+		Reconnects: counter("link_reconnects_total", "Dials after a loss.", "network", "link"),
+	}
+	reg.MustRegister(m.Events, m.Refusals, m.BadInput, m.Outcomes, m.LinkUp, m.Reconnects)
+	return m
+}

@@ -1,0 +1,112 @@
+package bridge
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/errgroup"
+
+	"baton/federation"
+)
+
+// Waits between two attempts to bring a link up, or to deliver what failed: they
+// double from the first to the last, with jitter, and fall back once a peer has
+// authenticated.
+const (
+	firstWait = 500 * time.Millisecond
+	lastWait  = 30 * time.Second
+)
+
+// Supervisor keeps one link running, and its feed while the link is up.
+type Supervisor struct {
+	link    Link
+	feed    *feed
+	metrics *Metrics
+	log     *slog.Logger
+	up      atomic.Bool
+}
+
+// NewSupervisor returns the supervisor of one link. Nothing runs until Run.
+func NewSupervisor(link Link, feeds federation.Feeds, m *Metrics, log *slog.Logger) *Supervisor {
+	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
+	return &Supervisor{link: link, feed: newFeed(link, feeds, m, log), metrics: m, log: log}
+}
+
+// Up reports whether the peer has authenticated and not gone since.
+func (s *Supervisor) Up() bool { return s.up.Load() }
+
+// Name returns the name of the link.
+func (s *Supervisor) Name() string { return s.link.Name() }
+
+// Wake tells the feed that the record owes it something new. It does not block.
+func (s *Supervisor) Wake() { s.feed.poke() }
+
+// Run keeps the link running until ctx ends, and returns why that was.
+func (s *Supervisor) Run(ctx context.Context) error {
+	gauge := s.metrics.LinkUp.WithLabelValues(s.link.Network(), s.link.Name())
+	gauge.Set(0)
+	waits := newWaits()
+	for dial := 0; ctx.Err() == nil; dial++ {
+		if dial > 0 {
+			s.metrics.Reconnects.WithLabelValues(s.link.Network(), s.link.Name()).Inc()
+		}
+		err := s.session(ctx, func() { gauge.Set(1); waits.Reset() })
+		gauge.Set(0)
+		if ctx.Err() != nil {
+			break
+		}
+		wait := waits.NextBackOff()
+		s.log.LogAttrs(ctx, slog.LevelWarn, "link down", slog.Any("err", err), slog.String("next_dial", wait.Round(time.Millisecond).String()))
+		sleep(ctx, wait)
+	}
+	return context.Cause(ctx)
+}
+
+// session runs the link once, with its feed from the moment it is up.
+func (s *Supervisor) session(ctx context.Context, onUp func()) error {
+	group, ctx := errgroup.WithContext(ctx)
+	up := make(chan struct{})
+	group.Go(func() error {
+		err := s.link.Run(ctx, func() {
+			if s.up.CompareAndSwap(false, true) {
+				onUp()
+				s.log.LogAttrs(ctx, slog.LevelInfo, "link up")
+				close(up)
+			}
+		})
+		s.up.Store(false)
+		if err == nil {
+			err = errEnded
+		}
+		return err
+	})
+	group.Go(func() error {
+		select {
+		case <-up:
+			return s.feed.run(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	return group.Wait()
+}
+
+func newWaits() *backoff.ExponentialBackOff {
+	waits := backoff.NewExponentialBackOff()
+	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = firstWait, lastWait, 2
+	waits.Reset()
+	return waits
+}
+
+// sleep waits, or for ctx to end if that is sooner.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"baton/configs"
+)
+
+// configCommands work on the configuration file alone.
+type configCommands struct {
+	Check   configCheck   `cmd:"" help:"Tell every mistake in a configuration and its secret files."`
+	Example configExample `cmd:"" help:"Print the reference: every key with its default."`
+}
+
+// configCheck tells every mistake at once.
+type configCheck struct {
+	File string `arg:"" help:"Default: the configuration that serve would read." optional:""`
+}
+
+// Help has one example.
+func (configCheck) Help() string { return "Example:\n\n\tbaton config check /etc/baton/baton.toml" }
+
+// Run prints "FILE: ok", or fails with one line a mistake.
+func (cmd configCheck) Run(c *cli, streams std) error {
+	path := cmd.File
+	if path == "" {
+		path = c.configPath()
+	}
+	file, err := configs.Load(path)
+	if err != nil {
+		return err
+	}
+	if _, err := openLinks(file, wiring{}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(streams.out, path+": ok")
+	return err
+}
+
+// configExample prints the reference file.
+type configExample struct{}
+
+// Help has one example.
+func (configExample) Help() string { return "Example:\n\n\tbaton config example > baton.toml" }
+
+// Run prints it.
+func (configExample) Run(streams std) error {
+	_, err := fmt.Fprint(streams.out, configs.Reference)
+	return err
+}
+
+// configPath returns the file that --config names, else the first of the usual
+// ones that is there.
+func (c *cli) configPath() string {
+	if c.Config != "" {
+		return c.Config
+	}
+	const here, system = "baton.toml", "/etc/baton/baton.toml"
+	if _, err := os.Stat(here); errors.Is(err, fs.ErrNotExist) {
+		return system
+	}
+	return here
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/home"
+)
+
+// gateway is what links see of the program: it lets the home judge, writes one
+// line for each step judged, and wakes the feeds that are owed it.
+type gateway struct {
+	home    atomic.Pointer[home.Home] // replaced when its limits change
+	record  federation.Record
+	metrics *bridge.Metrics
+	log     *slog.Logger
+	fleet   *fleet
+}
+
+var _ bridge.Gateway = (*gateway)(nil)
+
+// Submit implements [bridge.Gateway].
+func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	// A link that goes away while its step is judged must not undo the judgement.
+	judged, err := g.home.Load().Submit(context.WithoutCancel(ctx), ev, time.Now())
+	g.note(ctx, ev, judged, err)
+	if err == nil && !judged.Duplicate {
+		g.fleet.wake(judged.Feeds)
+	}
+	return judged, err
+}
+
+// note counts and logs one judged step.
+func (g *gateway) note(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	outcome, level, reason := "filed", slog.LevelInfo, ""
+	switch {
+	case isRefusal:
+		outcome, reason = "refused", err.Error()
+	case err != nil:
+		g.log.LogAttrs(ctx, slog.LevelError, "step could not be judged", append(stepAttrs(ev), slog.Any("err", err))...)
+		return
+	case judged.Duplicate:
+		outcome = "duplicate"
+	}
+	if judged.Verdict == federation.Invalid {
+		level = slog.LevelWarn
+	}
+	if !judged.Entry.Event.ID.IsZero() {
+		ev.ID = judged.Entry.Event.ID
+	}
+	attrs := append(stepAttrs(ev), slog.String("verdict", judged.Verdict.String()), slog.String("outcome", outcome))
+	if isRefusal {
+		attrs = append(attrs, slog.String("code", string(refused.Code)), slog.String("reason", reason))
+	} else {
+		attrs = append(attrs, slog.String("state", string(judged.Entry.State)))
+	}
+	g.metrics.Events.WithLabelValues(ev.Arrival.Network, string(ev.Verb), judged.Verdict.String(), outcome).Inc()
+	g.log.LogAttrs(ctx, level, "step judged", attrs...)
+}
+
+func stepAttrs(ev federation.Event) []slog.Attr {
+	return []slog.Attr{
+		slog.String("network", ev.Arrival.Network), slog.String("link", ev.Arrival.Link),
+		slog.String("handoff_id", ev.Handoff.String()), slog.String("event_id", ev.ID.String()),
+		slog.String("verb", string(ev.Verb)), slog.String("did", string(ev.From)),
+	}
+}
+
+// View implements [bridge.Gateway].
+func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	return g.record.View(ctx, id)
+}
+
+// Name implements [bridge.Gateway]. A record that cannot be read now costs a
+// readable name, never a step.
+func (g *gateway) Name(ctx context.Context, did federation.DID) string {
+	if agent, err := g.record.AgentOf(ctx, did); err == nil {
+		return agent.Handle
+	}
+	if binding, err := g.record.Binding(ctx, did); err == nil && binding.Name != "" {
+		return binding.Name
+	}
+	return did.Short()
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"baton/bridge"
+	"baton/configs"
+	"baton/federation"
+)
+
+// opened is one link with the table that it was made from.
+type opened struct {
+	link  bridge.Link
+	table configs.Table
+}
+
+// running is a link that its supervisor keeps running.
+type running struct {
+	opened
+	supervisor *bridge.Supervisor
+	stop       context.CancelFunc
+	done       chan struct{}
+}
+
+// fleet is the links of one gateway. One goroutine applies configurations to it;
+// any may read.
+type fleet struct {
+	feeds   federation.Feeds
+	metrics *bridge.Metrics
+	log     *slog.Logger
+	current atomic.Pointer[[]*running]
+}
+
+func newFleet(feeds federation.Feeds, m *bridge.Metrics, log *slog.Logger) *fleet {
+	f := &fleet{feeds: feeds, metrics: m, log: log}
+	f.current.Store(&[]*running{})
+	return f
+}
+
+// apply makes these links the ones that run: those that are gone or changed end,
+// those whose table is as it was go on as they are.
+func (f *fleet) apply(ctx context.Context, links []opened) {
+	before := map[string]*running{}
+	for _, r := range *f.current.Load() {
+		before[r.link.Name()] = r
+	}
+	var after, fresh []*running
+	for _, o := range links {
+		if old, ok := before[o.link.Name()]; ok && old.table.Equal(o.table) {
+			delete(before, o.link.Name())
+			after = append(after, old)
+			continue
+		}
+		r := &running{opened: o, supervisor: bridge.NewSupervisor(o.link, f.feeds, f.metrics, f.log), done: make(chan struct{})}
+		after, fresh = append(after, r), append(fresh, r)
+	}
+	for _, old := range before {
+		old.stop()
+		<-old.done
+	}
+	f.current.Store(&after)
+	for _, r := range fresh {
+		f.start(ctx, r)
+	}
+}
+
+func (f *fleet) start(ctx context.Context, r *running) {
+	ctx, r.stop = context.WithCancel(ctx)
+	f.log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.link.Network()), slog.String("link", r.link.Name()))
+	go func() {
+		defer close(r.done)
+		_ = r.supervisor.Run(ctx) // ends with ctx, and says nothing else
+	}()
+}
+
+// end stops all links and waits for them.
+func (f *fleet) end() {
+	for _, r := range *f.current.Load() {
+		r.stop()
+	}
+	for _, r := range *f.current.Load() {
+		<-r.done
+	}
+}
+
+// mounted returns the links that are served by the HTTP listener.
+func (f *fleet) mounted() []opened {
+	var links []opened
+	for _, r := range *f.current.Load() {
+		if _, ok := r.link.(bridge.Mounted); ok {
+			links = append(links, r.opened)
+		}
+	}
+	return links
+}
+
+// Owed implements [federation.Routes].
+func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
+	var links bridge.Links
+	for _, r := range *f.current.Load() {
+		links = append(links, r.link)
+	}
+	return links.Owed(ctx, ev, after)
+}
+
+// wake tells the feeds of links that the record owes them something new.
+func (f *fleet) wake(names []string) {
+	for _, r := range *f.current.Load() {
+		for _, name := range names {
+			if r.link.Name() == name {
+				r.supervisor.Wake()
+			}
+		}
+	}
+}
+
+// down returns the names of the links that are not up, in the order of the
+// configuration.
+func (f *fleet) down() []string {
+	var names []string
+	for _, r := range *f.current.Load() {
+		if !r.supervisor.Up() {
+			names = append(names, r.link.Name())
+		}
+	}
+	return names
+}

@@ -1,0 +1,141 @@
+// Command baton is the gateway and everything that runs it.
+//
+// Each command is a struct with a Run method in a file of its own. What they
+// share is here: flags, exit codes, and how an error is told.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"baton/configs"
+	"baton/federation"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitRefused     = 3
+	exitUnavailable = 4
+)
+
+// cli is the command line.
+type cli struct {
+	Config    string `env:"BATON_CONFIG" help:"The configuration. Default: ./baton.toml, else /etc/baton/baton.toml." placeholder:"FILE"`
+	JSON      bool   `help:"For machines: one JSON document on stdout." name:"json"`
+	LogLevel  string `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
+	LogFormat string `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
+
+	Serve     serveCommand   `cmd:"" help:"Run the gateway until SIGTERM."`
+	Demo      demoCommand    `cmd:"" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
+	ConfigCmd configCommands `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
+	Version   versionCommand `cmd:"" help:"Print version, revision, Go and protocols."`
+}
+
+const description = `A federation gateway: it carries signed handoffs between IRC networks and AIRC registries.
+
+Example:
+
+	baton demo --smoke
+	baton serve --config /etc/baton/baton.toml
+`
+
+// std is where a command reads and writes.
+type std struct {
+	out, err io.Writer
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], std{out: os.Stdout, err: os.Stderr}))
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, streams std) int {
+	var c cli
+	exited := -1
+	parser, err := kong.New(&c, kong.Name("baton"),
+		kong.Description(description),
+		kong.Writers(streams.out, streams.err), kong.Exit(func(code int) { exited = code }), kong.UsageOnError(),
+		kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(streams), kong.Bind(&c))
+	if err != nil {
+		return tell(streams, false, "start", err)
+	}
+	command, err := parser.Parse(args)
+	switch {
+	case exited >= 0:
+		return exited // help was printed
+	case err != nil:
+		return tell(streams, slices.Contains(args, "--json"), "usage", &usageError{err}) // c may not know yet
+	}
+	name := strings.Fields(command.Command())
+	if err := command.Run(); err != nil {
+		return tell(streams, c.JSON, strings.Join(name[:min(len(name), nameWords(name[0]))], " "), err)
+	}
+	return exitDone
+}
+
+// nameWords returns how many words of a parsed command are its name; the rest
+// are placeholders of arguments.
+func nameWords(first string) int {
+	if first == "config" {
+		return 2
+	}
+	return 1
+}
+
+// usageError is a command line that cannot be meant.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+// tell writes one error and returns the exit code for it.
+func tell(streams std, asJSON bool, command string, err error) int {
+	code, word, retry := classify(err)
+	if invalid, ok := errors.AsType[*configs.InvalidError](err); ok && !asJSON {
+		for _, mistake := range invalid.Mistakes {
+			fmt.Fprintln(streams.err, mistake)
+		}
+		return code
+	}
+	if !asJSON {
+		fmt.Fprintf(streams.err, "baton: %s: %s\n", command, oneLine(err))
+		return code
+	}
+	answer := map[string]any{"error": map[string]any{"code": word, "detail": oneLine(err), "retry_after": retry}}
+	if err := json.NewEncoder(streams.err).Encode(answer); err != nil {
+		return exitFailed
+	}
+	return code
+}
+
+// classify returns exit code, word and seconds to wait for an error.
+func classify(err error) (code int, word string, retryAfter int) {
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage, "usage", 0
+	}
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		return exitRefused, string(refused.Code), 0
+	}
+	if away, ok := errors.AsType[*federation.UnavailableError](err); ok {
+		return exitUnavailable, "unavailable", int(away.RetryAfter.Seconds())
+	}
+	return exitFailed, "failed", 0
+}
+
+func oneLine(err error) string {
+	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"baton/bridge"
+	"baton/bridge/airc"
+	"baton/bridge/irc/spanningtree"
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+// network is one foreign protocol: the table that configures it, and how a link
+// is made of that. Making one does no I/O but for reading secret files; a mistake
+// in the table is a [*bridge.KeyError].
+type network struct {
+	table string
+	many  bool // the table may be given any number of times
+	open  func(t configs.Table, w wiring) (opened, error)
+}
+
+// networks returns all that this gateway speaks. A new one is one line here.
+func networks() []network {
+	return []network{
+		{table: "irc.spanningtree", many: true, open: openSpanningtree},
+		{table: "airc", open: openAIRC},
+	}
+}
+
+// wiring is what networks are wired to. The zero value, with Secret set, is
+// enough to check a configuration.
+type wiring struct {
+	bridge.Ports
+	record    federation.Record
+	registry  federation.SigningKey
+	kept      func(name string) federation.SigningKey
+	token     []byte
+	publicURL string
+	maxBody   int64
+}
+
+func openSpanningtree(t configs.Table, w wiring) (opened, error) {
+	cfg := spanningtree.DefaultConfig()
+	t.Decode(&cfg)
+	link, err := spanningtree.Open(cfg, w.Ports)
+	return opened{link: link, table: t}, err
+}
+
+func openAIRC(t configs.Table, w wiring) (opened, error) {
+	cfg := airc.DefaultConfig()
+	t.Decode(&cfg)
+	if !cfg.Enabled {
+		return opened{}, errOff
+	}
+	link, err := airc.Open(cfg, airc.Deps{
+		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record,
+		RegistryKey: w.registry, TokenKey: w.token,
+		Kept:      func(handle string) federation.SigningKey { return w.kept("airc:" + handle) },
+		KeyDID:    func(public ed25519.PublicKey) federation.DID { return identity.KeyDID(public) },
+		PublicURL: w.publicURL, MaxBodyBytes: w.maxBody,
+	})
+	return opened{link: link, table: t}, err
+}
+
+// errOff is returned for a network that the configuration turns off.
+var errOff = errors.New("turned off")
+
+// openLinks makes all links of a configuration. Mistakes in their tables are
+// added to those of the file, and returned with them.
+func openLinks(file *configs.File, w wiring) ([]opened, error) {
+	w.Secret = file.Secret
+	if w.Log == nil {
+		w.Log = slog.New(slog.DiscardHandler)
+	}
+	var links []opened
+	names := map[string]bool{}
+	for _, n := range networks() {
+		for _, t := range n.tables(file) {
+			made, err := n.open(t, w)
+			switch {
+			case errors.Is(err, errOff):
+			case err != nil:
+				tellMistakes(t, err)
+			case names[made.link.Name()]:
+				t.Mistake("name", fmt.Sprintf("%q is the name of another link", made.link.Name()))
+			default:
+				names[made.link.Name()] = true
+				links = append(links, made)
+			}
+		}
+	}
+	return links, file.Err()
+}
+
+func (n network) tables(file *configs.File) []configs.Table {
+	if n.many {
+		return file.Tables(n.table)
+	}
+	return []configs.Table{file.Table(n.table)}
+}
+
+// tellMistakes adds what a network found wrong with its table.
+func tellMistakes(t configs.Table, err error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, each := range joined.Unwrap() {
+			tellMistakes(t, each)
+		}
+		return
+	}
+	if mistake, ok := errors.AsType[*bridge.KeyError](err); ok {
+		t.Mistake(mistake.Key, mistake.Why)
+		return
+	}
+	t.Mistake("", err.Error())
+}

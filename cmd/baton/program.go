@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"baton/bridge"
+	"baton/bridge/httpd"
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/home"
+	"baton/federation/identity"
+	"baton/federation/store"
+)
+
+// readyPoll is how often the start looks whether all is up yet.
+const readyPoll = 100 * time.Millisecond
+
+// program is one gateway, assembled from a configuration.
+type program struct {
+	file      *configs.File
+	log       *slog.Logger
+	metrics   *prometheus.Registry
+	counters  *bridge.Metrics
+	public    *httpd.Server // nil where the configuration has no listener
+	admin     *httpd.Server // nil where the configuration has no listener
+	publicMux *http.ServeMux
+	adminMux  *http.ServeMux
+	publicURL string
+	record    *store.SQLite
+	keyring   *identity.Keyring
+	gateway   *gateway
+
+	hups    <-chan os.Signal
+	reread  func() (*configs.File, error) // at SIGHUP; nil where there is no file
+	relevel func(configs.Log)
+}
+
+// assemble opens the listeners, the record and the keys of a configuration, and
+// wires the rest to them. Nothing runs until [program.run]; close what was
+// assembled.
+func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*program, error) {
+	p := &program{
+		file: file, log: log, metrics: newMetrics(),
+		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), publicURL: file.HTTP.PublicURL,
+	}
+	p.counters = bridge.NewMetrics(p.metrics)
+	if err := p.listen(ctx); err != nil {
+		return nil, err
+	}
+	if err := p.openRecord(ctx); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	fleet := newFleet(p.record, p.counters, log)
+	p.gateway = &gateway{record: p.record, metrics: p.counters, log: log, fleet: fleet}
+	p.gateway.home.Store(p.newHome(file.Limits))
+	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
+	return p, nil
+}
+
+// listen opens the ports first: a taken one ends the program before it touched
+// anything.
+func (p *program) listen(ctx context.Context) error {
+	var err error
+	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies}
+	if p.public, err = openListener(ctx, cfg, p.publicMux, p.log); err != nil {
+		return err
+	}
+	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // a port that nobody could name before
+		p.publicURL = "http://" + p.public.Addr().String()
+	}
+	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen}, p.adminMux, p.log)
+	if err != nil {
+		return errors.Join(err, p.closeListeners())
+	}
+	return nil
+}
+
+func openListener(ctx context.Context, cfg httpd.Config, handler http.Handler, log *slog.Logger) (*httpd.Server, error) {
+	if cfg.Listen == "" {
+		return nil, nil //nolint:nilnil // no listener is what the configuration asks for
+	}
+	server := httpd.New(cfg, handler, log) //nolint:contextcheck // each request has its own
+	return server, server.Listen(ctx)
+}
+
+// openRecord opens what is below data_dir.
+func (p *program) openRecord(ctx context.Context) error {
+	if err := os.MkdirAll(p.file.Path("."), 0o700); err != nil {
+		return fmt.Errorf("open data_dir: %w", err)
+	}
+	var err error
+	if p.record, err = store.Open(ctx, p.file.Path(p.file.Store.Path), p.metrics); err != nil {
+		return err
+	}
+	p.keyring, err = identity.OpenKeyring(p.file.Path("keys"))
+	return err
+}
+
+func (p *program) newHome(limits configs.Limits) *home.Home {
+	client := identity.NewClient(identity.FetchConfig{
+		AllowPrivate: p.file.Fetch.AllowPrivate, Timeout: p.file.Fetch.Timeout,
+		MaxBytes: p.file.Fetch.MaxBytes, PerHost: p.file.Fetch.PerHost,
+	})
+	return &home.Home{
+		ID: federation.HomeID(p.file.Home.Name), Store: p.record, Entropy: rand.Reader, Routes: p.gateway.fleet,
+		Keys:   identity.NewKeySource(identity.NewDirectory(client), p.record),
+		Limits: home.Limits{ClockSkew: limits.ClockSkew, MaxDeadline: limits.MaxDeadline},
+	}
+}
+
+// wiring returns what the networks are wired to.
+func (p *program) wiring() wiring {
+	return wiring{
+		Ports:  bridge.Ports{Home: federation.HomeID(p.file.Home.Name), Gateway: p.gateway, Metrics: p.counters, Log: p.log},
+		record: p.record, registry: p.keyring.Registry(), kept: p.keyring.Kept, token: p.keyring.Token(),
+		publicURL: p.publicURL, maxBody: p.file.HTTP.MaxBodyBytes,
+	}
+}
+
+// run serves until ctx ends, or a listener does.
+func (p *program) run(ctx context.Context) error {
+	links, err := openLinks(p.file, p.wiring())
+	if err != nil {
+		return err
+	}
+	for _, o := range links {
+		if mounted, ok := o.link.(bridge.Mounted); ok {
+			mounted.Mount(p.publicMux)
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for name, server := range map[string]*httpd.Server{"public": p.public, "admin": p.admin} {
+		if server == nil {
+			continue
+		}
+		p.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))
+		group.Go(func() error { return server.Serve(ctx) })
+	}
+	p.tellManager(ctx, "READY=1") // it serves; what is still down shows in /readyz
+	p.gateway.fleet.apply(ctx, links)
+	group.Go(func() error { p.announce(ctx); return nil })
+	if p.reread != nil {
+		group.Go(func() error { p.reloads(ctx); return nil })
+	}
+	err = group.Wait()
+	p.gateway.fleet.end()
+	return err
+}
+
+// announce waits until /readyz says yes, and tells the log.
+func (p *program) announce(ctx context.Context) {
+	tick := time.NewTicker(readyPoll)
+	defer tick.Stop()
+	for !p.readiness(ctx).Ready {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	p.log.LogAttrs(ctx, slog.LevelInfo, "ready")
+}
+
+func (p *program) tellManager(ctx context.Context, state string) {
+	if err := notify(ctx, state); err != nil {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "service manager not told", slog.Any("err", err))
+	}
+}
+
+// close ends the record after what was begun is on disk.
+func (p *program) close() error {
+	err := p.closeListeners()
+	if p.record != nil {
+		err = errors.Join(err, p.record.Close())
+	}
+	return err
+}
+
+// closeListeners closes the ports of a program that did not run.
+func (p *program) closeListeners() error {
+	var errs []error
+	for _, server := range []*httpd.Server{p.public, p.admin} {
+		if server != nil {
+			if err := server.Close(); !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,77 @@
+package main_test
+
+import (
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/airc"
+	"baton/bridge/irc/spanningtree"
+	"baton/configs"
+)
+
+// tableOf returns the members of a network's table by their keys.
+func tableOf(config any) map[string]any {
+	members := map[string]any{}
+	value := reflect.ValueOf(config)
+	for field, member := range value.Fields() {
+		members[field.Tag.Get("toml")] = member.Interface()
+	}
+	return members
+}
+
+// A network owns its table, and the reference file is written by hand elsewhere:
+// nothing but this holds the two together.
+func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
+	var reference struct {
+		IRC struct {
+			Spanningtree []toml.Primitive
+		}
+		AIRC toml.Primitive
+	}
+	examplesInForce := regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(configs.Reference, "$1")
+	md, err := toml.Decode(examplesInForce, &reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(reference.IRC.Spanningtree); n != 1 {
+		t.Fatalf("the reference has %d tables irc.spanningtree, want 1", n)
+	}
+	for _, network := range []struct {
+		name     string
+		table    toml.Primitive
+		config   any // what the table is decoded into
+		defaults any
+	}{
+		{"irc.spanningtree", reference.IRC.Spanningtree[0], &spanningtree.Config{}, spanningtree.DefaultConfig()},
+		{"airc", reference.AIRC, &airc.Config{}, airc.DefaultConfig()},
+	} {
+		t.Run(network.name, func(t *testing.T) {
+			var keys map[string]any
+			if err := md.PrimitiveDecode(network.table, &keys); err != nil {
+				t.Fatal(err)
+			}
+			defaults := tableOf(network.defaults)
+			if diff := cmp.Diff(slices.Sorted(maps.Keys(defaults)), slices.Sorted(maps.Keys(keys))); diff != "" {
+				t.Fatalf("keys (-code +reference):\n%s", diff)
+			}
+			if err := md.PrimitiveDecode(network.table, network.config); err != nil {
+				t.Fatal(err)
+			}
+			for key, shown := range tableOf(reflect.ValueOf(network.config).Elem().Interface()) {
+				want := defaults[key]
+				if reflect.ValueOf(want).IsZero() && reflect.TypeOf(want).Kind() != reflect.Bool && !reflect.DeepEqual(shown, want) {
+					continue // required: the reference shows an example
+				}
+				if diff := cmp.Diff(want, shown); diff != "" {
+					t.Errorf("%s (-default +shown):\n%s", key, diff)
+				}
+			}
+		})
+	}
+}

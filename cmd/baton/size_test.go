@@ -1,0 +1,89 @@
+//go:build interop
+
+package main_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A server leaves out, without a word, the tags of a message that has a byte too
+// many of them, and the step would arrive without its signature. The search ends
+// at the very byte.
+func TestAResultArrivesWholeOrIsReportedLost(t *testing.T) {
+	w := newWorld(t)
+	s := w.offer(t)
+	_, cursor := w.greet(t)
+	w.read(t, &s, cursor)
+	w.answer(t, s.replies()[0])
+	whole, lost := 0, 4096
+	for lost-whole > 1 {
+		size := (whole + lost) / 2
+		text := write(t, w.scout, w.scout.Envelope(handleOf(w.key.did), "more", payload("task:result", map[string]any{
+			"requestId": s.message, "status": "partial", "result": map[string]any{"note": "a; b", "list": strings.Repeat("x", size)},
+		})))
+		answer := post(t, w.scout, text)
+		m := nextStep(t, w.alice, "progress", s.id)
+		if err := verify(m.Tags, channel); err != nil {
+			t.Fatalf("%d bytes: %v", size, err)
+		}
+		_, arrived := m.Tags[vendor+"handoff-context"]
+		if reported := slices.Contains(answer.Handoff.Lost, "context"); arrived == reported {
+			t.Errorf("%d bytes: the context arrived is %v, reported lost is %v", size, arrived, reported)
+		}
+		if arrived {
+			whole = size
+		} else {
+			lost = size
+		}
+	}
+	if whole < 2048 {
+		t.Errorf("no more than %d bytes arrive", whole)
+	}
+}
+
+func TestABurstOfOffersArrivesWhole(t *testing.T) {
+	const burst = 60 // more than a page of the inbox
+	w := newWorld(t)
+	s := w.offer(t)
+	_, cursor := w.greet(t)
+	w.read(t, &s, cursor)
+	var want, got []string
+	for range burst {
+		tags, id := w.key.offer(channel, w.scout.DID, map[string]string{"handoff-task": "one of many"})
+		send(t, w.alice, tags)
+		want = append(want, id)
+	}
+	for cursor = s.cursor; len(got) < burst; {
+		var messages []message
+		messages, cursor = awaitInbox(t, w.scout, cursor)
+		for _, m := range messages {
+			got = append(got, handoffOf(t, m))
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got) // handoffs do not wait for one another
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("offers (-sent +read):\n%s", diff)
+	}
+	await(t, "a line for each", func() bool { return len(lines(w.bob)) == burst+1 })
+	for _, id := range want {
+		next(t, w.bob, "the line of "+id, isLine(id, "alice offers scout_7: one of many"))
+	}
+}
+
+// handoffOf returns the handoff that a message is about.
+func handoffOf(t *testing.T, m message) string {
+	t.Helper()
+	var data struct {
+		Handoff struct{ ID string }
+	}
+	if err := json.Unmarshal(m.Payload.Data, &data); err != nil {
+		t.Fatal(err)
+	}
+	return data.Handoff.ID
+}

@@ -1,0 +1,114 @@
+//go:build interop
+
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// wire is the cable between a gateway and a network. It can be cut, and it can be
+// made to carry nothing back: then the gateway never learns what arrived. It keeps
+// what the gateway wrote.
+type wire struct {
+	addr string // where the gateway dials
+
+	mu    sync.Mutex
+	deaf  bool
+	cut   bool
+	wrote bytes.Buffer
+}
+
+// newWire lays a cable to an address.
+func newWire(t *testing.T, to string) *wire {
+	t.Helper()
+	var lc net.ListenConfig
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{addr: listener.Addr().String()}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { w.carry(ctx, conn, to) })
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		_ = listener.Close()
+		running.Wait()
+	})
+	return w
+}
+
+// carry connects one call of the gateway, until either side ends it.
+func (w *wire) carry(ctx context.Context, near net.Conn, to string) {
+	defer near.Close()
+	if w.is(&w.cut) {
+		return
+	}
+	var dialer net.Dialer
+	far, err := dialer.DialContext(ctx, "tcp", to)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	stop := context.AfterFunc(ctx, func() { near.Close(); far.Close() })
+	defer stop()
+	var copying sync.WaitGroup
+	copying.Go(func() { _, _ = io.Copy(io.MultiWriter(far, listening{w}), near); far.Close() })
+	copying.Go(func() { _, _ = io.Copy(hearing{w, near}, far); near.Close() })
+	copying.Wait()
+}
+
+// set changes what the wire does.
+func (w *wire) set(what *bool, to bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*what = to
+}
+
+func (w *wire) is(what *bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return *what
+}
+
+// said returns all that gateways wrote.
+func (w *wire) said() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.wrote.String()
+}
+
+// listening keeps what passes.
+type listening struct{ *wire }
+
+func (l listening) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wrote.Write(p)
+}
+
+// hearing passes on what the gateway may hear.
+type hearing struct {
+	*wire
+	near io.Writer
+}
+
+func (h hearing) Write(p []byte) (int, error) {
+	if h.is(&h.deaf) {
+		return len(p), nil
+	}
+	return h.near.Write(p)
+}

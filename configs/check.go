@@ -1,0 +1,136 @@
+package configs
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// The checks of the frame. Each table's are one method, which is given the table
+// to hang its mistakes on.
+
+func (f *File) home(t Table) {
+	switch {
+	case f.Home.Name == "":
+		t.Mistake("name", "required: the host name of this gateway, such as gw.example")
+	case !isHostName(f.Home.Name):
+		t.Mistake("name", "want a lower-case host name with a dot, such as gw.example")
+	}
+	if !isLine(f.Home.Description) {
+		t.Mistake("description", "want one line of 1 to "+strconv.Itoa(maxLineBytes)+" bytes")
+	}
+	if f.Home.DataDir == "" {
+		t.Mistake("data_dir", "want a folder")
+	}
+}
+
+func (f *File) http(t Table) {
+	listenAddress(t, f.HTTP.Listen)
+	if u, ok := parseOrigin(f.HTTP.PublicURL); !ok || u.Scheme != "http" && u.Scheme != "https" {
+		t.Mistake("public_url", "want http:// or https:// and a host, without a path")
+	}
+	for _, origin := range f.HTTP.CORSOrigins {
+		if _, ok := parseOrigin(origin); !ok && origin != "*" {
+			t.Mistake("cors_origins", `want "*" or origins such as "https://app.example"`)
+		}
+	}
+	positive(t, "max_body_bytes", f.HTTP.MaxBodyBytes)
+}
+
+func (f *File) admin(t Table) { listenAddress(t, f.Admin.Listen) }
+
+func (f *File) fetch(t Table) {
+	positiveDuration(t, "timeout", f.Fetch.Timeout)
+	positive(t, "max_bytes", f.Fetch.MaxBytes)
+	positive(t, "per_host", int64(f.Fetch.PerHost))
+}
+
+func (f *File) store(t Table) {
+	oneOf(t, "driver", f.Store.Driver, "sqlite")
+	if f.Store.Path == "" {
+		t.Mistake("path", "want a file")
+	}
+}
+
+func (f *File) limits(t Table) {
+	positiveDuration(t, "clock_skew", f.Limits.ClockSkew)
+	positiveDuration(t, "max_deadline", f.Limits.MaxDeadline)
+}
+
+func (f *File) log(t Table) {
+	oneOf(t, "level", f.Log.Level, "debug", "info", "warn", "error")
+	oneOf(t, "format", f.Log.Format, "text", "json")
+}
+
+func positive(t Table, key string, value int64) {
+	if value < 1 {
+		t.Mistake(key, "want 1 or more")
+	}
+}
+
+func positiveDuration(t Table, key string, value time.Duration) {
+	if value <= 0 {
+		t.Mistake(key, "want more than 0s")
+	}
+}
+
+func oneOf(t Table, key, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		t.Mistake(key, "want "+strings.Join(allowed, " or "))
+	}
+}
+
+// listenAddress accepts host:port, with nothing before the colon for all addresses,
+// and "" for no listener.
+func listenAddress(t Table, value string) {
+	if value == "" {
+		return
+	}
+	_, port, err := net.SplitHostPort(value)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		t.Mistake("listen", "want host:port")
+	}
+}
+
+// parseOrigin accepts scheme://host[:port] and nothing after it.
+func parseOrigin(s string) (*url.URL, bool) {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme+"://"+u.Host != s {
+		return nil, false
+	}
+	return u, true
+}
+
+// maxLineBytes bounds a description: it shares one line of IRC, of 512 bytes, with
+// names of up to 255 bytes.
+const maxLineBytes = 200
+
+func isLine(s string) bool {
+	return s != "" && len(s) <= maxLineBytes && !strings.ContainsFunc(s, unicode.IsControl)
+}
+
+// isHostName accepts lower-case letters, digits and hyphens in labels between dots,
+// the last of which is no number: that would be an address.
+//
+// spec: RFC 1123 §2.1
+func isHostName(s string) bool {
+	const maxName, maxLabel = 253, 63 // bytes
+	labels := strings.Split(s, ".")
+	if len(labels) < 2 || len(s) > maxName {
+		return false
+	}
+	for _, label := range labels {
+		if label == "" || len(label) > maxLabel || label[0] == '-' || label[len(label)-1] == '-' ||
+			strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return strings.Trim(labels[len(labels)-1], "0123456789") != ""
+}

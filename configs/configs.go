@@ -1,0 +1,127 @@
+// Package configs loads the configuration file.
+//
+// The file is TOML and is read strictly. A key that nobody knows, a value of the
+// wrong type, a missing required key and a value that cannot work are mistakes;
+// each is told with its file and line, and all of them at once:
+//
+//	baton.toml:7: http.listen: want host:port
+//
+// The package knows the frame, which is everything but the networks. A network
+// owns the struct of its table; whoever wires the program passes that struct to
+// [Table.Decode] and asks [File.Err] last, when every table has found its owner:
+//
+//	file, err := configs.Load("baton.toml")
+//	...
+//	for _, table := range file.Tables("irc.spanningtree") {
+//		cfg := spanningtree.DefaultConfig()
+//		table.Decode(&cfg)
+//		...
+//	}
+//	if err := file.Err(); err != nil {
+//
+// Secrets are never in the file, which names files of their own ([File.Secret]).
+// [Reference] is the file with every key and its default.
+//
+// A File belongs to one goroutine until Err was called; afterwards it is read only
+// and may be shared.
+package configs
+
+import (
+	"log/slog"
+	"net/netip"
+	"time"
+)
+
+// Config is the frame of the file: all tables that belong to no network.
+type Config struct {
+	Home    Home
+	HTTP    HTTP
+	Admin   Admin
+	Fetch   Fetch
+	Store   Store
+	Limits  Limits
+	Log     Log
+	Metrics Metrics
+}
+
+// Home is the table that says who this gateway is.
+type Home struct {
+	Name        string `toml:"name"`        // required; a lower-case host name, the gateway's name on every network
+	Description string `toml:"description"` // for people, in server lists; one line
+	DataDir     string `toml:"data_dir"`    // record, keys and secrets; relative to the configuration file
+}
+
+// HTTP is the table of the public listener.
+type HTTP struct {
+	Listen         string         `toml:"listen"`          // host:port; empty for no listener
+	PublicURL      string         `toml:"public_url"`      // the listener as others reach it; without a path
+	CORSOrigins    []string       `toml:"cors_origins"`    // "*", or scheme://host[:port]
+	MaxBodyBytes   int64          `toml:"max_body_bytes"`  // of one request
+	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // whose X-Forwarded-For is believed
+}
+
+// Admin is the table of the operators' listener.
+type Admin struct {
+	Listen string `toml:"listen"` // host:port; empty for no listener
+}
+
+// Fetch is the table of the client for documents at addresses that others chose.
+type Fetch struct {
+	AllowPrivate bool          `toml:"allow_private"` // reach private and loopback addresses, and plain http
+	Timeout      time.Duration `toml:"timeout"`       // of one fetch, body included
+	MaxBytes     int64         `toml:"max_bytes"`     // of one document
+	PerHost      int           `toml:"per_host"`      // requests a second to one host
+}
+
+// Store is the table of the record.
+type Store struct {
+	Driver string `toml:"driver"` // "sqlite"
+	Path   string `toml:"path"`   // of the database; relative to data_dir
+}
+
+// Limits is the table of what is too much.
+type Limits struct {
+	ClockSkew   time.Duration `toml:"clock_skew"`   // between the clock in a signed id and ours
+	MaxDeadline time.Duration `toml:"max_deadline"` // from an offer to its deadline
+}
+
+// Log is the table of the log.
+type Log struct {
+	Level  string `toml:"level"`  // debug, info, warn or error
+	Format string `toml:"format"` // text or json
+}
+
+// Metrics is the table of the counters.
+type Metrics struct {
+	Enabled bool `toml:"enabled"` // /metrics on the operators' listener
+}
+
+// SlogLevel returns the level as log/slog counts it. A level that [File.Err] would
+// report counts as info.
+func (l Log) SlogLevel() slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(l.Level)); err != nil {
+		return slog.LevelInfo
+	}
+	return level
+}
+
+// Default returns the frame of an empty file. Only home.name has no default.
+func Default() Config {
+	return Config{
+		Home: Home{Description: "Baton", DataDir: "data"},
+		HTTP: HTTP{
+			Listen:         "127.0.0.1:8080",
+			PublicURL:      "http://127.0.0.1:8080",
+			CORSOrigins:    []string{"*"},
+			MaxBodyBytes:   256 << 10,
+			TrustedProxies: []netip.Prefix{},
+		},
+		Admin:   Admin{Listen: "127.0.0.1:8081"},
+		Fetch:   Fetch{Timeout: 5 * time.Second, MaxBytes: 64 << 10, PerHost: 10},
+		Store:   Store{Driver: "sqlite", Path: "baton.db"},
+		Limits:  Limits{ClockSkew: 120 * time.Second, MaxDeadline: 720 * time.Hour},
+		Log:     Log{Level: "info", Format: "text"},
+		Metrics: Metrics{Enabled: true},
+	}
+}

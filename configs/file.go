@@ -1,0 +1,152 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// MaxFileBytes bounds the configuration file: far above thousands of links, far
+// below what would hurt when --config names something else by mistake.
+const MaxFileBytes = 1 << 20
+
+// File is one configuration file. It gathers the mistakes that were found in it,
+// here and by the owners of its tables.
+type File struct {
+	Config // the frame, decoded over [Default]
+
+	name     string
+	tables   map[string]any // the whole document
+	lines    lineIndex
+	claimed  map[string]bool // tables that somebody asked for
+	mistakes []Mistake
+}
+
+// Load reads a file. The error is a [*InvalidError] when the file is not TOML, and
+// any other when it cannot be read; all other mistakes are those of [File.Err].
+func Load(path string) (*File, error) {
+	f, err := os.Open(path) //nolint:gosec // the operator names the file, with --config
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	if len(text) > MaxFileBytes {
+		return nil, fmt.Errorf("read configuration: %s is longer than %d bytes", path, MaxFileBytes)
+	}
+	return Parse(path, string(text))
+}
+
+// Parse is [Load] for a text at hand. The name is that of its file: it is told with
+// mistakes, and home.data_dir is relative to its folder.
+func Parse(name, text string) (*File, error) {
+	f := &File{Config: Default(), name: name, claimed: map[string]bool{}}
+	if _, err := toml.Decode(text, &f.tables); err != nil {
+		m := Mistake{File: name, Line: 1, Why: err.Error()}
+		if syntax, ok := errors.AsType[toml.ParseError](err); ok {
+			m.Line, m.Why = syntax.Position.Line, syntax.Message
+		}
+		return nil, &InvalidError{Mistakes: []Mistake{m}}
+	}
+	f.lines = indexLines(text)
+	f.frame()
+	return f, nil
+}
+
+// frame decodes and checks the tables of [Config].
+func (f *File) frame() {
+	f.home(f.decoded("home", &f.Home))
+	f.http(f.decoded("http", &f.HTTP))
+	f.admin(f.decoded("admin", &f.Admin))
+	f.fetch(f.decoded("fetch", &f.Fetch))
+	f.store(f.decoded("store", &f.Store))
+	f.limits(f.decoded("limits", &f.Limits))
+	f.log(f.decoded("log", &f.Log))
+	f.decoded("metrics", &f.Metrics)
+}
+
+func (f *File) decoded(name string, into any) Table {
+	t := f.Table(name)
+	t.Decode(into)
+	return t
+}
+
+// Err returns a [*InvalidError] with every mistake so far, or nil. A table that
+// nobody asked for counts as unknown, so ask for all of them first.
+func (f *File) Err() error {
+	mistakes := inOrder(slices.Concat(f.mistakes, f.unclaimed("", f.tables)))
+	if len(mistakes) == 0 {
+		return nil
+	}
+	return &InvalidError{Mistakes: mistakes}
+}
+
+// unclaimed finds what belongs to no table that was asked for.
+func (f *File) unclaimed(path string, table map[string]any) []Mistake {
+	var found []Mistake
+	known := f.claimsBelow(path)
+	for key, value := range table {
+		at := keyPath(path, key)
+		if f.claimed[at] {
+			continue
+		}
+		inner, isTable := value.(map[string]any)
+		switch {
+		case !slices.Contains(known, key):
+			found = append(found, f.mistake(at, at, unknown("table", key, known)))
+		case !isTable:
+			found = append(found, f.mistake(at, at, "want a table"))
+		default:
+			found = append(found, f.unclaimed(at, inner)...)
+		}
+	}
+	return found
+}
+
+// claimsBelow returns the next part of each claimed name below a path.
+func (f *File) claimsBelow(path string) []string {
+	var parts []string
+	for name := range maps.Keys(f.claimed) {
+		rest, below := name, true
+		if path != "" {
+			rest, below = strings.CutPrefix(name, path+".")
+		}
+		if below {
+			part, _, _ := strings.Cut(rest, ".")
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// mistake locates a mistake at a path, or at the nearest table around it.
+func (f *File) mistake(path, key, why string) Mistake {
+	line := 0
+	for at := path; line == 0 && at != ""; at = at[:max(0, strings.LastIndexAny(at, ".["))] {
+		line = f.lines[at]
+	}
+	return Mistake{File: f.name, Line: max(1, line), Key: key, Why: why}
+}
+
+// Path returns where a file that the configuration names is: relative names are
+// below home.data_dir, which is relative to the configuration's own folder.
+func (f *File) Path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	dir := f.Home.DataDir
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(filepath.Dir(f.name), dir)
+	}
+	return filepath.Join(dir, name)
+}

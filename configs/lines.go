@@ -1,0 +1,245 @@
+package configs
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+)
+
+// lineIndex tells at which line of a file each key stands. The TOML library keeps
+// the positions of what it parsed to itself, and a mistake without its line is a
+// search.
+//
+// Keys are paths as [keyPath] and [itemPath] build them, as in
+// "irc.spanningtree[1].address". A table has the line of its header or, where it
+// has none, of the first key that implies it.
+type lineIndex map[string]int
+
+// keyPath returns the path of a key in a table; the path of the whole file is "".
+func keyPath(table, key string) string {
+	key = toml.Key{key}.String() // quoted where it is no bare key
+	if table == "" {
+		return key
+	}
+	return table + "." + key
+}
+
+// itemPath returns the path of one item of an array.
+func itemPath(array string, i int) string { return array + "[" + strconv.Itoa(i) + "]" }
+
+// indexLines reads the positions from a text that is valid TOML. It does not judge:
+// on any other text it ends with an index that means nothing.
+func indexLines(text string) lineIndex {
+	for _, mark := range []string{"\ufeff", "\xff\xfe", "\xfe\xff"} { // byte order marks, which the library passes over
+		text = strings.TrimPrefix(text, mark)
+	}
+	s := scanner{text: text, line: 1, index: lineIndex{}, items: map[string]int{}}
+	table := ""
+	for s.skipBlank(); s.more(); s.skipBlank() {
+		if s.peek() == '[' {
+			table = s.header()
+		} else {
+			s.keyValue(table)
+		}
+	}
+	return s.index
+}
+
+// scanner walks over a TOML text once. It knows just enough of the grammar to tell
+// a key from what only looks like one, in a string, an array or a comment.
+type scanner struct {
+	text  string
+	pos   int
+	line  int
+	index lineIndex
+	items map[string]int // how many [[headers]] an array has had
+}
+
+func (s *scanner) more() bool { return s.pos < len(s.text) }
+
+// peek returns the next byte, 0 at the end.
+func (s *scanner) peek() byte {
+	if !s.more() {
+		return 0
+	}
+	return s.text[s.pos]
+}
+
+// skip moves over n bytes and counts the lines in them.
+func (s *scanner) skip(n int) {
+	n = min(n, len(s.text)-s.pos)
+	s.line += strings.Count(s.text[s.pos:s.pos+n], "\n")
+	s.pos += n
+}
+
+// skipUntil moves to the next byte that is in stop, or to the end.
+func (s *scanner) skipUntil(stop string) {
+	n := strings.IndexAny(s.text[s.pos:], stop)
+	if n < 0 {
+		n = len(s.text) - s.pos
+	}
+	s.skip(n)
+}
+
+// skipBlank moves over white space, line ends and comments.
+func (s *scanner) skipBlank() {
+	for s.more() {
+		switch s.peek() {
+		case ' ', '\t', '\r', '\n':
+			s.skip(1)
+		case '#':
+			s.skipUntil("\n")
+		default:
+			return
+		}
+	}
+}
+
+// note records a path where it was not seen before.
+func (s *scanner) note(path string, line int) {
+	if _, seen := s.index[path]; !seen {
+		s.index[path] = line
+	}
+}
+
+// header reads "[a.b]" or "[[a.b]]" and returns the path of that table. A header
+// below an array of tables is about the array's last item.
+func (s *scanner) header() string {
+	line := s.line
+	array := strings.HasPrefix(s.text[s.pos:], "[[")
+	s.skipUntil("[")
+	for s.peek() == '[' {
+		s.skip(1)
+	}
+	names := s.key()
+	s.skipUntil("]\n")
+	for s.peek() == ']' {
+		s.skip(1)
+	}
+	path := ""
+	for i, name := range names {
+		path = keyPath(path, name)
+		s.note(path, line)
+		n, last := s.items[path], i == len(names)-1
+		switch {
+		case last && array:
+			s.items[path]++
+			path = itemPath(path, n)
+			s.note(path, line)
+		case n > 0:
+			path = itemPath(path, n-1)
+		}
+	}
+	return path
+}
+
+// keyValue reads one "key = value" of a table.
+func (s *scanner) keyValue(table string) {
+	line, start, path := s.line, s.pos, table
+	for _, name := range s.key() {
+		path = keyPath(path, name)
+		s.note(path, line)
+	}
+	if s.peek() == '=' {
+		s.skip(1)
+		s.skipSpace()
+		s.value(path)
+	}
+	if s.pos == start {
+		s.skip(1)
+	}
+}
+
+func (s *scanner) skipSpace() {
+	for s.peek() == ' ' || s.peek() == '\t' {
+		s.skip(1)
+	}
+}
+
+// key reads a dotted key and the white space after it.
+func (s *scanner) key() []string {
+	var names []string
+	for {
+		s.skipSpace()
+		start := s.pos
+		if c := s.peek(); c == '"' || c == '\'' {
+			s.quoted(c)
+			names = append(names, unquote(s.text[start:s.pos]))
+		} else {
+			s.skipUntil(" \t.=]\r\n")
+			names = append(names, s.text[start:s.pos])
+		}
+		s.skipSpace()
+		if s.peek() != '.' {
+			return names
+		}
+		s.skip(1)
+	}
+}
+
+// unquote returns what a quoted key says, by the library's own reading.
+func unquote(quoted string) string {
+	var v struct{ K string }
+	if _, err := toml.Decode("K="+quoted, &v); err != nil {
+		return quoted
+	}
+	return v.K
+}
+
+// value reads the value of a path, and the keys inside it.
+func (s *scanner) value(path string) {
+	switch c := s.peek(); c {
+	case '"', '\'':
+		s.quoted(c)
+	case '[':
+		s.list(']', func(i int) {
+			s.note(itemPath(path, i), s.line)
+			s.value(itemPath(path, i))
+		})
+	case '{':
+		s.list('}', func(int) { s.keyValue(path) })
+	default:
+		s.skipUntil(",]}#\r\n")
+	}
+}
+
+// list reads a bracketed list: an array, or an inline table.
+func (s *scanner) list(end byte, item func(i int)) {
+	s.skip(1)
+	for i := 0; ; i++ {
+		s.skipBlank()
+		if !s.more() || s.peek() == end {
+			s.skip(1)
+			return
+		}
+		start := s.pos
+		item(i)
+		s.skipBlank()
+		if s.peek() == ',' || s.pos == start {
+			s.skip(1)
+		}
+	}
+}
+
+// quoted moves over a string that opens with quote. Three quotes make one of many
+// lines, which may end in two quotes of its own.
+func (s *scanner) quoted(quote byte) {
+	one := string(quote)
+	many := strings.Repeat(one, 3)
+	end := one
+	if strings.HasPrefix(s.text[s.pos:], many) {
+		end = many
+	}
+	s.skip(len(end))
+	for s.more() && !strings.HasPrefix(s.text[s.pos:], end) {
+		if quote == '"' && s.peek() == '\\' {
+			s.skip(1)
+		}
+		s.skip(1)
+	}
+	s.skip(len(end))
+	for i := 0; end == many && i < 2 && s.peek() == quote; i++ {
+		s.skip(1)
+	}
+}

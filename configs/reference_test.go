@@ -1,0 +1,86 @@
+package configs_test
+
+import (
+	"net/netip"
+	"reflect"
+	"regexp"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"baton/bridge/airc"
+	"baton/bridge/irc/spanningtree"
+	"baton/configs"
+)
+
+// uncommented is the reference file with its examples in force.
+func uncommented() string {
+	return regexp.MustCompile(`(?m)^#([a-z\[])`).ReplaceAllString(configs.Reference, "$1")
+}
+
+// keysOf returns the keys of a table's struct.
+func keysOf(table any) []string {
+	var keys []string
+	for field := range reflect.TypeOf(table).Fields() {
+		keys = append(keys, field.Tag.Get("toml"))
+	}
+	return keys
+}
+
+func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
+	file, err := configs.Parse("baton.toml", uncommented())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := configs.Default()
+	want.Home.Name = "gw.example"
+	if diff := cmp.Diff(want, file.Config, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
+		t.Error(diff)
+	}
+	link, registry := spanningtree.DefaultConfig(), airc.DefaultConfig()
+	for _, table := range file.Tables("irc.spanningtree") {
+		table.Decode(&link)
+	}
+	file.Table("airc").Decode(&registry)
+	wantLink := spanningtree.DefaultConfig()
+	wantLink.Name, wantLink.ServerName, wantLink.Address = "lab", "irc.lab.example", "127.0.0.1:7000"
+	wantLink.SID, wantLink.SendPasswordFile, wantLink.RecvPasswordFile = "9GW", "lab.send", "lab.recv"
+	wantLink.Channels = []string{"#ops"}
+	if diff := cmp.Diff(wantLink, link); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(airc.DefaultConfig(), registry); diff != "" {
+		t.Error(diff)
+	}
+	if err := file.Err(); err != nil {
+		t.Error(err)
+	}
+	lines := configs.IndexLines(uncommented())
+	for table, config := range map[string]any{
+		"home": want.Home, "http": want.HTTP, "admin": want.Admin, "fetch": want.Fetch,
+		"store": want.Store, "limits": want.Limits, "log": want.Log, "metrics": want.Metrics,
+		"irc.spanningtree[0]": link, "airc": registry,
+	} {
+		for _, key := range keysOf(config) {
+			if lines[table+"."+key] == 0 {
+				t.Errorf("%s.%s is not in the reference", table, key)
+			}
+		}
+	}
+}
+
+func TestTheReferenceIsValidAsItStands(t *testing.T) {
+	file, err := configs.Parse("baton.toml", configs.Reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := airc.DefaultConfig()
+	file.Table("airc").Decode(&registry)
+	if links := file.Tables("irc.spanningtree"); len(links) != 0 {
+		t.Errorf("got %d links, want none", len(links))
+	}
+	if err := file.Err(); err != nil {
+		t.Error(err)
+	}
+}

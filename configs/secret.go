@@ -1,0 +1,40 @@
+package configs
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// MaxSecretBytes bounds a secret file: room for any password or token, and an error
+// for the key of a map that was meant to be a password file.
+const MaxSecretBytes = 4 << 10
+
+// Secret reads a file that the configuration names for its content, such as a
+// password. Only its owner may be able to read it. Line ends after the secret are
+// not part of it. The error is one line that says what to do.
+func (f *File) Secret(name string) (string, error) {
+	path := f.Path(name)
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("read secret: %s is not a regular file", path)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return "", fmt.Errorf("read secret: others may read %s (mode %04o): chmod 600 it", path, mode)
+	}
+	if info.Size() > MaxSecretBytes {
+		return "", fmt.Errorf("read secret: %s is longer than %d bytes", path, MaxSecretBytes)
+	}
+	content, err := os.ReadFile(path) //nolint:gosec // the operator names the file, in the configuration
+	if err != nil {
+		return "", fmt.Errorf("read secret: %w", err)
+	}
+	secret := strings.TrimRight(string(content), "\r\n")
+	if secret == "" {
+		return "", fmt.Errorf("read secret: %s is empty", path)
+	}
+	return secret, nil
+}

@@ -1,0 +1,92 @@
+package federation
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrNotCanonical is returned by the parsers of this package for a value that
+// can be read but is not in the one spelling that this program accepts.
+var ErrNotCanonical = errors.New("federation: not in canonical form")
+
+// MaxDIDBytes bounds a DID: longer ones fit no IRC tag section beside a step.
+const MaxDIDBytes = 512
+
+// DID names one identity on every network, as in
+// "did:plc:z72i7hdynmk6r22z27h6tvur". Build one with [ParseDID]. Everything but
+// federation/identity treats it as opaque.
+type DID string
+
+// ParseDID accepts the one spelling of a DID. The error wraps [ErrNotCanonical]
+// for another spelling of the same identity.
+//
+// spec: did-core §3.1
+func ParseDID(s string) (DID, error) {
+	if len(s) > MaxDIDBytes {
+		return "", fmt.Errorf("parse DID: longer than %d bytes", MaxDIDBytes)
+	}
+	scheme, rest, _ := strings.Cut(s, ":")
+	method, id, ok := strings.Cut(rest, ":")
+	switch {
+	case scheme != "did" || !ok || method == "" || id == "" || strings.HasSuffix(id, ":"):
+		return "", fmt.Errorf("parse DID %q: want did:method:id", s)
+	case method != strings.ToLower(method):
+		return "", fmt.Errorf("parse DID %q: %w", s, ErrNotCanonical)
+	case strings.Trim(method, "abcdefghijklmnopqrstuvwxyz0123456789") != "":
+		return "", fmt.Errorf("parse DID %q: a method is lower-case letters and digits", s)
+	}
+	if err := checkMethodID(id); err != nil {
+		return "", fmt.Errorf("parse DID %q: %w", s, err)
+	}
+	if host, _, _ := strings.Cut(id, ":"); method == "web" && host != strings.ToLower(host) && !strings.Contains(host, "%") {
+		return "", fmt.Errorf("parse DID %q: %w", s, ErrNotCanonical)
+	}
+	return DID(s), nil
+}
+
+// checkMethodID holds the part after the method to the characters of DID Core,
+// with escapes in the upper-case form alone.
+func checkMethodID(id string) error {
+	for i := 0; i < len(id); i++ {
+		c := id[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(".-_:", c) >= 0:
+		case c == '%' && i+2 < len(id) && isHex(id[i+1]) && isHex(id[i+2]):
+			if escape := id[i+1 : i+3]; escape != strings.ToUpper(escape) {
+				return ErrNotCanonical
+			}
+			i += 2
+		default:
+			return fmt.Errorf("character %q is not allowed", c)
+		}
+	}
+	return nil
+}
+
+func isHex(c byte) bool { return strings.IndexByte("0123456789abcdefABCDEF", c) >= 0 }
+
+// Method returns the second part, such as "plc".
+func (d DID) Method() string {
+	_, rest, _ := strings.Cut(string(d), ":")
+	method, _, _ := strings.Cut(rest, ":")
+	return method
+}
+
+// Hash returns 26 characters of lower-case base32 of the DID's SHA-256: a name
+// for it wherever dots, colons and length cannot go.
+func (d DID) Hash() string {
+	sum := sha256.Sum256([]byte(d))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:26]
+}
+
+// Short returns the DID cut for people, as in "did:key:z6Mkqo…".
+func (d DID) Short() string {
+	const keep = 16 // the method and enough of the id to tell two apart in one channel
+	if len(d) <= keep {
+		return string(d)
+	}
+	return string(d[:keep]) + "…"
+}

@@ -1,0 +1,172 @@
+package federation
+
+import (
+	"crypto/sha256"
+	"slices"
+	"time"
+)
+
+// Kind names a family of handoffs with one lifecycle.
+type Kind string
+
+// Handoff is the kind that ships. Another one is a table, not code.
+const Handoff Kind = "handoff"
+
+// Verb names a step.
+type Verb string
+
+// The verbs of kind [Handoff].
+const (
+	Offer    Verb = "offer"
+	Accept   Verb = "accept"
+	Decline  Verb = "decline"
+	Claim    Verb = "claim"
+	Progress Verb = "progress"
+	Complete Verb = "complete"
+	Fail     Verb = "fail"
+	Cancel   Verb = "cancel"
+	Expire   Verb = "expire"
+)
+
+// State is where a handoff stands after the last step that its home filed.
+type State string
+
+// The states of kind [Handoff], each with whose move is next.
+const (
+	None      State = ""          // nothing filed; the offerer opens
+	Offered   State = "offered"   // to one DID; the offeree answers
+	Open      State = "open"      // to anyone able; the first claim wins
+	Assigned  State = "assigned"  // the assignee works
+	Completed State = "completed" // over
+	Failed    State = "failed"    // over
+	Declined  State = "declined"  // over
+	Cancelled State = "cancelled" // over
+	Expired   State = "expired"   // over
+)
+
+// Role is the part that a DID plays in one handoff.
+type Role string
+
+// The roles. System is the home itself.
+const (
+	Offerer  Role = "offerer"
+	Offeree  Role = "offeree"
+	Assignee Role = "assignee"
+	Anyone   Role = "anyone"
+	System   Role = "system"
+)
+
+// Provenance says whose word an event rests on. It never rises on the way.
+type Provenance string
+
+// The provenances.
+const (
+	Signed  Provenance = "signed"  // by the key of the person or agent named in From
+	Vouched Provenance = "vouched" // by a gateway for them, with [Evidence]
+)
+
+// Dialect names the set of tags in which a step is signed on IRC.
+type Dialect string
+
+// HandoffTags is the dialect of the handoff RFC, "+freeq.at/handoff-*".
+const HandoffTags Dialect = "handoff"
+
+// Event is one step: what its signer signed, and what this gateway noted about
+// its arrival.
+//
+// A step that came signed holds its signed fields verbatim in Fields; the members
+// from Title on are what a codec read there. A step that a gateway is about to
+// vouch for has those members alone until its codec wrote the Fields.
+type Event struct {
+	ID      EventID   `json:"id"`      // zero until minted, where the signer gave none
+	Handoff HandoffID `json:"handoff"` // equal to ID on the step that opens
+	Kind    Kind      `json:"kind"`
+	Verb    Verb      `json:"verb"`
+	From    DID       `json:"from"`          // the signer
+	For     DID       `json:"for,omitempty"` // whom a vouched step stands for, where that is not From
+	To      DID       `json:"to,omitempty"`  // on an offer; empty when anyone may claim
+	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
+	Dialect Dialect   `json:"dialect"`
+
+	Title       string    `json:"title,omitempty"`
+	Context     string    `json:"context,omitempty"` // JSON, or a reference to it
+	ContextHash string    `json:"context_hash,omitempty"`
+	Caps        []string  `json:"caps,omitempty"`
+	Deadline    time.Time `json:"deadline,omitzero"`
+	Note        string    `json:"note,omitempty"`
+	ReplyTo     string    `json:"reply_to,omitempty"` // a message id or event ID
+	Priority    string    `json:"priority,omitempty"`
+
+	// Fields holds every field that the signature covers under its wire name,
+	// known or not. Stamped says that the signature covers ID as well.
+	Fields  map[string]string `json:"fields,omitempty"`
+	Stamped bool              `json:"stamped,omitempty"`
+
+	Provenance Provenance `json:"provenance"`
+	Signature  Signature  `json:"signature"`
+	Evidence   *Evidence  `json:"evidence,omitempty"` // nil unless Vouched
+
+	Arrival Arrival `json:"arrival"`
+}
+
+// Arrival is what this gateway noted when a step first came in. No signature
+// covers it.
+type Arrival struct {
+	Network   string    `json:"network"`              // label of metrics, such as "spanningtree"
+	Link      string    `json:"link"`                 // name of the link; the step is never sent back there
+	Name      string    `json:"name,omitempty"`       // what the signer was called there; for people only
+	MessageID string    `json:"message_id,omitempty"` // of the message that carried it
+	Received  time.Time `json:"received"`
+}
+
+// Signature is a detached signature with the document that it covers.
+type Signature struct {
+	KeyID    string `json:"key_id,omitempty"` // see signing.KeyID; empty where the signer named none
+	Bytes    []byte `json:"bytes,omitempty"`  // 64 bytes of Ed25519; empty for an unsigned step
+	Text     string `json:"text,omitempty"`   // as it stood on the wire
+	Document string `json:"document,omitempty"`
+	Key      []byte `json:"key,omitempty"` // the raw public key that verified
+}
+
+// Evidence is the foreign original behind a [Vouched] event.
+type Evidence struct {
+	URL    string   `json:"url"`
+	Digest [32]byte `json:"digest"` // SHA-256 of Bytes
+	Bytes  []byte   `json:"-"`      // what URL serves; kept beside the event
+	Source [32]byte `json:"source"` // SHA-256 of the foreign message alone
+}
+
+// Actor returns the DID whose step this is: the one that a vouched step stands
+// for, else the signer.
+func (e Event) Actor() DID {
+	if e.Provenance == Vouched && e.For != "" {
+		return e.For
+	}
+	return e.From
+}
+
+// Time returns the clock that deadlines use: that of the signed id, else of
+// receipt.
+func (e Event) Time() time.Time {
+	if e.Stamped {
+		return e.ID.Time()
+	}
+	return e.Arrival.Received
+}
+
+// WireID returns the message id under which the step is delivered everywhere.
+func (e Event) WireID() string {
+	if e.Arrival.MessageID != "" {
+		return e.Arrival.MessageID
+	}
+	return e.ID.String()
+}
+
+// Digest tells whether two arrivals are one step: the signed document, or for a
+// vouched step the foreign message and the verb that was read from it.
+func (e Event) Digest() [32]byte {
+	if e.Evidence != nil {
+		return sha256.Sum256(append(slices.Clone(e.Evidence.Source[:]), e.Verb...))
+	}
+	return sha256.Sum256([]byte(e.Signature.Document))
+}

@@ -1,0 +1,148 @@
+// Package federationtest is for the tests of everything that stands on the ports
+// of package federation: a record in memory, plausible steps to file in it, and
+// suites that hold an implementation to its port.
+//
+// A suite is what the doc comments of a port promise, as tests. Every
+// implementation passes it, [Memory] and the one that ships alike, so that a test
+// which runs on Memory says something about the program.
+//
+// The steps are not signed: a record keeps what was signed and never looks at it.
+package federationtest
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"baton/federation"
+)
+
+// At returns the moment so many seconds into every test.
+func At(seconds int) time.Time {
+	return time.Date(2026, time.November, 21, 12, 0, seconds, 0, time.UTC)
+}
+
+// ID returns the n-th event id, minted at [At] n.
+func ID(n int) federation.EventID {
+	id := ulid.ULID{}
+	_ = id.SetTime(ulid.Timestamp(At(n))) // fails in the year 10889
+	copy(id[6:], fmt.Sprintf("%010d", n))
+	return federation.EventID(id)
+}
+
+// Person returns the did:plc of somebody with a name.
+func Person(name string) federation.DID {
+	return "did:plc:" + federation.DID(federation.DID(name).Hash()[:24])
+}
+
+// Key returns the public key of a DID.
+func Key(did federation.DID) ed25519.PublicKey {
+	seed := sha256.Sum256([]byte(did))
+	public, _ := ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)
+	return public
+}
+
+// Offer returns the n-th step, which opens a handoff in #ops on the link "oftc".
+func Offer(n int, from, to federation.DID) federation.Event {
+	ev := federation.Event{
+		ID: ID(n), Handoff: ID(n), Kind: federation.Handoff, Verb: federation.Offer,
+		From: from, To: to, Venue: "#ops", Dialect: federation.HandoffTags,
+		Title: fmt.Sprintf("Review patch %d", n), Caps: []string{"go", "review"}, Deadline: At(n + 3600),
+	}
+	return arrive(n, ev)
+}
+
+// Step returns the n-th step, which answers an offer.
+func Step(n int, offer federation.Event, verb federation.Verb, from federation.DID) federation.Event {
+	ev := federation.Event{
+		ID: ID(n), Handoff: offer.Handoff, Kind: offer.Kind, Verb: verb,
+		From: from, Venue: offer.Venue, Dialect: offer.Dialect, ReplyTo: offer.ID.String(),
+	}
+	return arrive(n, ev)
+}
+
+// arrive adds what the wire would: tags, a signature over them, an arrival.
+func arrive(n int, ev federation.Event) federation.Event {
+	ev.Provenance, ev.Stamped = federation.Signed, true
+	ev.Fields = map[string]string{"id": ev.ID.String(), "verb": string(ev.Verb), "from": string(ev.From), "title": ev.Title}
+	key := Key(ev.From)
+	ev.Signature = federation.Signature{
+		KeyID: federation.KeyID(key), Key: key, Document: Document(ev.Fields),
+		Bytes: make([]byte, ed25519.SignatureSize), Text: strings.Repeat("A", 86),
+	}
+	ev.Arrival = federation.Arrival{
+		Network: "spanningtree", Link: "oftc", Name: ev.From.Short(), MessageID: fmt.Sprintf("msg-%d", n), Received: At(n),
+	}
+	return ev
+}
+
+// Vouch returns a step as a gateway would file it for an agent, with what the
+// agent sent as evidence.
+func Vouch(ev federation.Event, original string) federation.Event {
+	digest := sha256.Sum256([]byte(original))
+	ev.Provenance = federation.Vouched
+	ev.Evidence = &federation.Evidence{
+		URL: fmt.Sprintf("https://gw.example/evidence/%x", digest), Digest: digest, Bytes: []byte(original), Source: digest,
+	}
+	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Name = "airc", "airc", ""
+	return ev
+}
+
+// Document returns something to sign in place of the canonical document of fields.
+func Document(fields map[string]string) string {
+	var doc strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		fmt.Fprintf(&doc, "%s=%s\n", name, fields[name])
+	}
+	return doc.String()
+}
+
+// File returns the filing of a step that was judged against a view. The step is
+// owed to the inboxes of the other parties and to no feed.
+func File(ev federation.Event, before federation.View) federation.Filing {
+	after := before
+	if !before.Exists() {
+		after = federation.View{
+			ID: ev.Handoff, Kind: ev.Kind, Dialect: ev.Dialect, Home: "gw.example", Venue: ev.Venue,
+			Offerer: ev.From, Offeree: ev.To, Title: ev.Title, Caps: ev.Caps, Deadline: ev.Deadline,
+			Opened: ev.Arrival.Received,
+		}
+	}
+	after.Version++
+	after.Moved = ev.Arrival.Received
+	after.State = stateAfter(ev.Verb, before.State)
+	if ev.Verb == federation.Accept {
+		after.Assignee = ev.From
+	}
+	return federation.Filing{
+		Event: ev, After: before.Version, View: after, Inboxes: after.Others(ev.From), Filed: ev.Arrival.Received,
+	}
+}
+
+// stateAfter knows the steps of an offer to one DID, and judges nothing.
+func stateAfter(verb federation.Verb, before federation.State) federation.State {
+	switch verb {
+	case federation.Offer:
+		return federation.Offered
+	case federation.Accept, federation.Claim:
+		return federation.Assigned
+	case federation.Decline:
+		return federation.Declined
+	case federation.Complete:
+		return federation.Completed
+	case federation.Fail:
+		return federation.Failed
+	case federation.Cancel:
+		return federation.Cancelled
+	case federation.Expire:
+		return federation.Expired
+	case federation.Progress:
+	}
+	return before
+}

@@ -1,0 +1,383 @@
+package federationtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"baton/federation"
+)
+
+// Memory is a [federation.Record] that forgets everything when it is dropped. It
+// is plain rather than fast: lists that are searched from the front.
+type Memory struct {
+	mu       sync.Mutex
+	closed   bool
+	entries  []federation.Entry // in the order of filing, all handoffs
+	views    map[federation.HandoffID]federation.View
+	evidence map[[32]byte][]byte
+	inboxes  map[federation.DID][]federation.Entry
+	feeds    []feedRow
+	lastRow  int64
+	bindings map[federation.DID]federation.Binding
+	owners   map[string]federation.DID // by key id
+	agents   []federation.Agent        // in the order of registration
+	messages []*memoryMessage          // in the order of filing
+	consents map[edge]federation.Consent
+}
+
+type feedRow struct {
+	row     int64
+	link    string
+	entry   federation.Entry
+	attempt int
+}
+
+var _ federation.Record = (*Memory)(nil)
+
+// NewMemory returns an empty record.
+func NewMemory() *Memory {
+	return &Memory{
+		views:    map[federation.HandoffID]federation.View{},
+		evidence: map[[32]byte][]byte{},
+		inboxes:  map[federation.DID][]federation.Entry{},
+		bindings: map[federation.DID]federation.Binding{},
+		owners:   map[string]federation.DID{},
+		consents: map[edge]federation.Consent{},
+	}
+}
+
+// begin locks the record for one call, which defers the unlock.
+func (m *Memory) begin(ctx context.Context) (unlock func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return func() {}, err
+	}
+	m.mu.Lock()
+	if m.closed {
+		return m.mu.Unlock, &federation.UnavailableError{What: "record", Err: errors.New("closed")}
+	}
+	return m.mu.Unlock, nil
+}
+
+// Ready implements [federation.Record].
+func (m *Memory) Ready(ctx context.Context) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	return err
+}
+
+// Close implements [federation.Record].
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed = true
+	return nil
+}
+
+// Append implements [federation.Store].
+func (m *Memory) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	ev := f.Event
+	if ev.ID.IsZero() || f.View.ID != ev.Handoff || f.View.Version != f.After+1 {
+		return federation.Entry{}, fmt.Errorf("append %s: the filing contradicts itself", ev.ID)
+	}
+	first, err := m.known(ev.From, ev.ID, ev.Digest())
+	if !errors.Is(err, federation.ErrNotFound) {
+		return first, err
+	}
+	before := m.views[ev.Handoff]
+	switch {
+	case before.Exists() && ev.ID == ev.Handoff:
+		return federation.Entry{}, federation.Refuse(ev, federation.EventIDInUse, "")
+	case before.Version != f.After:
+		return federation.Entry{}, federation.ErrStale
+	}
+	return m.file(f), nil
+}
+
+func (m *Memory) file(f federation.Filing) federation.Entry {
+	entry := federation.Entry{Event: f.Event, Version: f.View.Version, State: f.View.State, Filed: f.Filed}
+	if f.Event.Evidence != nil {
+		kept := *f.Event.Evidence
+		if kept.Bytes != nil {
+			m.evidence[kept.Digest] = kept.Bytes
+		}
+		kept.Bytes = nil
+		entry.Event.Evidence = &kept
+	}
+	m.entries = append(m.entries, entry)
+	m.views[f.View.ID] = f.View
+	for _, did := range f.Inboxes {
+		m.inboxes[did] = append(m.inboxes[did], entry)
+	}
+	for _, link := range f.Feeds {
+		m.lastRow++
+		m.feeds = append(m.feeds, feedRow{row: m.lastRow, link: link, entry: entry})
+	}
+	m.bind(f.Event)
+	return entry
+}
+
+// bind keeps what a filed step told about its signer.
+func (m *Memory) bind(ev federation.Event) {
+	m.ownKey(ev.Signature.Key, ev.From)
+	at := ev.Arrival
+	if at.Name == "" {
+		return
+	}
+	b := federation.Binding{
+		DID: ev.From, Network: at.Network, Link: at.Link, Name: at.Name, First: at.Name,
+		Key: ev.Signature.Key, Seen: at.Received,
+	}
+	if old, ok := m.bindings[ev.From]; ok {
+		b.First = old.First
+		if len(b.Key) == 0 {
+			b.Key = old.Key
+		}
+	}
+	m.bindings[ev.From] = b
+}
+
+// ownKey notes whose key this is; whoever had it first keeps it.
+func (m *Memory) ownKey(key []byte, owner federation.DID) {
+	if len(key) == 0 {
+		return
+	}
+	id := federation.KeyID(key)
+	if _, ok := m.owners[id]; !ok {
+		m.owners[id] = owner
+	}
+}
+
+// Known implements [federation.Store].
+func (m *Memory) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	return m.known(from, id, digest)
+}
+
+func (m *Memory) known(from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	for _, entry := range m.entries {
+		if entry.Event.From == from && entry.Event.ID == id && entry.Event.Digest() != digest {
+			return federation.Entry{}, &federation.RefusalError{Code: federation.EventIDInUse, Event: id}
+		}
+	}
+	for _, entry := range m.entries {
+		if entry.Event.From == from && entry.Event.Digest() == digest {
+			return entry, nil
+		}
+	}
+	return federation.Entry{}, federation.ErrNotFound
+}
+
+// View implements [federation.Store].
+func (m *Memory) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.View{}, err
+	}
+	return m.views[id], nil
+}
+
+// Log implements [federation.Store].
+func (m *Memory) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
+	return func(yield func(federation.Entry, error) bool) {
+		steps, err := m.steps(ctx, id)
+		if err != nil {
+			yield(federation.Entry{}, err)
+			return
+		}
+		for _, entry := range steps {
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *Memory) steps(ctx context.Context, id federation.HandoffID) ([]federation.Entry, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var steps []federation.Entry
+	for _, entry := range m.entries {
+		if entry.Event.Handoff == id {
+			steps = append(steps, entry)
+		}
+	}
+	return steps, nil
+}
+
+// Reference implements [federation.Store].
+func (m *Memory) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.HandoffID{}, err
+	}
+	byEvent := func(e federation.Entry) bool { return e.Event.ID.String() == ref }
+	byMessage := func(e federation.Entry) bool { return e.Event.Arrival.MessageID == ref && ref != "" }
+	for _, matches := range []func(federation.Entry) bool{byEvent, byMessage} {
+		if i := slices.IndexFunc(m.entries, matches); i >= 0 {
+			return m.entries[i].Event.Handoff, nil
+		}
+	}
+	return federation.HandoffID{}, federation.ErrNotFound
+}
+
+// Evidence implements [federation.Store].
+func (m *Memory) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	original, ok := m.evidence[digest]
+	if !ok {
+		return nil, federation.ErrNotFound
+	}
+	return original, nil
+}
+
+// Replay implements [federation.Inboxes].
+func (m *Memory) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	all := m.inboxes[to]
+	n, err := position("did "+string(to), after, len(all))
+	if err != nil {
+		return nil, err
+	}
+	entries := slices.Clone(all[n:min(n+max(limit, 0), len(all))])
+	for i := range entries {
+		entries[i].Cursor = cursor("did "+string(to), n+i+1)
+	}
+	return entries, nil
+}
+
+// cursor returns the position after entry n of an inbox.
+func cursor(inbox string, n int) federation.Cursor {
+	return federation.Cursor(fmt.Sprintf("%s-%d", federation.DID(inbox).Hash(), n))
+}
+
+// position is the reverse of cursor; 0 is the start.
+func position(inbox string, c federation.Cursor, newest int) (int, error) {
+	if c == "" {
+		return 0, nil
+	}
+	for n := 1; n <= newest; n++ {
+		if cursor(inbox, n) == c {
+			return n, nil
+		}
+	}
+	return 0, federation.ErrUnknownCursor
+}
+
+// Owed implements [federation.Feeds].
+func (m *Memory) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var owed []federation.Delivery
+	for _, f := range m.feeds {
+		if f.link == link && f.row > after && len(owed) < limit {
+			view := m.views[f.entry.Event.Handoff]
+			owed = append(owed, federation.Delivery{Row: f.row, Entry: f.entry, View: view, Attempt: f.attempt})
+		}
+	}
+	return owed, nil
+}
+
+// Attempt implements [federation.Feeds].
+func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	for i, f := range m.feeds {
+		if f.link == link && slices.Contains(rows, f.row) {
+			m.feeds[i].attempt++
+		}
+	}
+	return nil
+}
+
+// Settle implements [federation.Feeds].
+func (m *Memory) Settle(ctx context.Context, link string, rows []int64) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	m.feeds = slices.DeleteFunc(m.feeds, func(f feedRow) bool {
+		return f.link == link && slices.Contains(rows, f.row)
+	})
+	return nil
+}
+
+// Binding implements [federation.Bindings].
+func (m *Memory) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Binding{}, err
+	}
+	b, ok := m.bindings[did]
+	if !ok {
+		return federation.Binding{}, federation.ErrNotFound
+	}
+	return b, nil
+}
+
+// BindingByHash implements [federation.Bindings].
+func (m *Memory) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Binding{}, err
+	}
+	var found []federation.Binding
+	for did, b := range m.bindings {
+		if len(prefix) >= 10 && strings.HasPrefix(did.Hash(), prefix) {
+			found = append(found, b)
+		}
+	}
+	if len(found) != 1 {
+		return federation.Binding{}, federation.ErrNotFound
+	}
+	return found[0], nil
+}
+
+// KeyOwner implements [federation.Bindings].
+func (m *Memory) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return "", err
+	}
+	did, ok := m.owners[keyID]
+	if !ok {
+		return "", federation.ErrNotFound
+	}
+	return did, nil
+}

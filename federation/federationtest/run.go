@@ -1,0 +1,115 @@
+package federationtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"baton/federation"
+)
+
+// The people of the suites.
+const (
+	ada  = federation.DID("did:plc:ada000000000000000000000")
+	bob  = federation.DID("did:plc:bob000000000000000000000")
+	cleo = federation.DID("did:plc:cleo00000000000000000000")
+)
+
+// suite has one test of a port as each of its methods.
+type suite struct {
+	open func(t *testing.T) federation.Record
+}
+
+// RunRecord holds a record to everything that [federation.Record] promises. Each
+// call of open returns an empty record and sees to its end.
+func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	t.Run("store", func(t *testing.T) { RunStore(t, open) })
+	t.Run("inboxes", func(t *testing.T) { RunInboxes(t, open) })
+	t.Run("feeds", func(t *testing.T) { RunFeeds(t, open) })
+	t.Run("bindings", func(t *testing.T) { RunBindings(t, open) })
+	t.Run("registry", func(t *testing.T) { RunRegistry(t, open) })
+
+	t.Run("a record that can be written is ready", func(t *testing.T) {
+		record := open(t)
+		for range 2 {
+			if err := record.Ready(t.Context()); err != nil {
+				t.Errorf("Ready: %v", err)
+			}
+		}
+	})
+	t.Run("a closed record is unavailable, and may be closed again", func(t *testing.T) {
+		record := open(t)
+		for range 2 {
+			if err := record.Close(); err != nil {
+				t.Errorf("Close: %v", err)
+			}
+		}
+		_, read := record.View(t.Context(), ID(1))
+		_, written := record.Append(t.Context(), File(Offer(1, ada, bob), federation.View{}))
+		for _, err := range []error{record.Ready(t.Context()), read, written} {
+			if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
+				t.Errorf("error is %v, want one wrapping *UnavailableError", err)
+			}
+		}
+	})
+	t.Run("a call whose context ended does nothing", func(t *testing.T) {
+		record := open(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := record.Append(ctx, File(Offer(1, ada, bob), federation.View{})); !errors.Is(err, context.Canceled) {
+			t.Errorf("Append: %v, want context.Canceled", err)
+		}
+		if view, err := record.View(t.Context(), ID(1)); err != nil || view.Exists() {
+			t.Errorf("View = %+v, %v, want none", view, err)
+		}
+	})
+}
+
+// diff compares what went in with what came out, times as moments, absent lists
+// as empty ones.
+func diff(want, got any) string { return cmp.Diff(want, got, cmpopts.EquateEmpty()) }
+
+// bare is an event as it comes out: the bytes of its evidence are kept beside it.
+func bare(ev federation.Event) federation.Event {
+	if ev.Evidence != nil {
+		evidence := *ev.Evidence
+		evidence.Bytes = nil
+		ev.Evidence = &evidence
+	}
+	return ev
+}
+
+// mustAppend files one step, which has to succeed for the test to make sense.
+func mustAppend(t *testing.T, record federation.Store, f federation.Filing) federation.Entry {
+	t.Helper()
+	entry, err := record.Append(t.Context(), f)
+	if err != nil {
+		t.Fatalf("Append(%s %s): %v", f.Event.Verb, f.Event.ID, err)
+	}
+	return entry
+}
+
+// log reads a whole log.
+func log(t *testing.T, record federation.Store, id federation.HandoffID) []federation.Entry {
+	t.Helper()
+	var steps []federation.Entry
+	for entry, err := range record.Log(t.Context(), id) {
+		if err != nil {
+			t.Fatalf("Log(%s): %v", id, err)
+		}
+		steps = append(steps, entry)
+	}
+	return steps
+}
+
+// refusal returns the code of a refusal, "" for anything else.
+func refusal(err error) federation.RefusalCode {
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		return refused.Code
+	}
+	return ""
+}

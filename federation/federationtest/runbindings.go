@@ -1,0 +1,97 @@
+package federationtest
+
+import (
+	"errors"
+	"testing"
+
+	"baton/federation"
+)
+
+// RunBindings holds a record to what [federation.Bindings] promises.
+func RunBindings(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("nobody is known in an empty record", s.testStranger)
+	t.Run("the newest of a signer is kept, and the first name", s.testBinding)
+	t.Run("a signer without a name has a key and no binding", s.testNameless)
+	t.Run("a key stays with whoever had it first", s.testKeyOwner)
+	t.Run("a hash names one DID or none", s.testHash)
+}
+
+func (s suite) testStranger(t *testing.T) {
+	record := s.open(t)
+	_, byDID := record.Binding(t.Context(), ada)
+	_, byHash := record.BindingByHash(t.Context(), ada.Hash())
+	_, owner := record.KeyOwner(t.Context(), federation.KeyID(Key(ada)))
+	for _, err := range []error{byDID, byHash, owner} {
+		if !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("error is %v, want ErrNotFound", err)
+		}
+	}
+}
+
+func (s suite) testBinding(t *testing.T) {
+	record := s.open(t)
+	for n, name := range []string{"ada", "ada_away", "", "ada_"} {
+		offer := Offer(n+1, ada, bob)
+		offer.Arrival.Name = name
+		offer.Arrival.Link = "link-of-" + name
+		if n == 3 {
+			offer.Signature.Key = nil // verified elsewhere
+		}
+		mustAppend(t, record, File(offer, federation.View{}))
+	}
+	want := federation.Binding{
+		DID: ada, Network: "spanningtree", Link: "link-of-ada_", Name: "ada_", First: "ada",
+		Key: Key(ada), Seen: At(4),
+	}
+	for _, prefix := range []string{"", ada.Hash(), ada.Hash()[:10]} {
+		got, err := record.Binding(t.Context(), ada)
+		if prefix != "" {
+			got, err = record.BindingByHash(t.Context(), prefix)
+		}
+		if err != nil {
+			t.Errorf("by %q: %v", prefix, err)
+		}
+		if d := diff(want, got); d != "" {
+			t.Errorf("by %q (-want +got):\n%s", prefix, d)
+		}
+	}
+	if owner, err := record.KeyOwner(t.Context(), federation.KeyID(Key(ada))); err != nil || owner != ada {
+		t.Errorf("KeyOwner = %s, %v, want %s", owner, err, ada)
+	}
+}
+
+func (s suite) testNameless(t *testing.T) {
+	record := s.open(t)
+	mustAppend(t, record, File(Vouch(Offer(1, ada, bob), "original"), federation.View{}))
+	if _, err := record.Binding(t.Context(), ada); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Binding: %v, want ErrNotFound", err)
+	}
+	if owner, err := record.KeyOwner(t.Context(), federation.KeyID(Key(ada))); err != nil || owner != ada {
+		t.Errorf("KeyOwner = %s, %v, want %s", owner, err, ada)
+	}
+}
+
+func (s suite) testKeyOwner(t *testing.T) {
+	record := s.open(t)
+	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
+	second := Offer(2, cleo, bob)
+	second.Signature.Key = Key(ada)
+	mustAppend(t, record, File(second, federation.View{}))
+	if owner, err := record.KeyOwner(t.Context(), federation.KeyID(Key(ada))); err != nil || owner != ada {
+		t.Errorf("KeyOwner = %s, %v, want %s", owner, err, ada)
+	}
+}
+
+func (s suite) testHash(t *testing.T) {
+	record := s.open(t)
+	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
+	mustAppend(t, record, File(Offer(2, cleo, bob), federation.View{}))
+	hash := ada.Hash()
+	for _, prefix := range []string{"", hash[:1], hash[:9], hash + "a", bob.Hash(), hash[1:], "%%%%%%%%%%", "__________"} {
+		if b, err := record.BindingByHash(t.Context(), prefix); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("BindingByHash(%q) = %s, %v, want ErrNotFound", prefix, b.DID, err)
+		}
+	}
+}

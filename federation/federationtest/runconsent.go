@@ -1,0 +1,157 @@
+package federationtest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"baton/federation"
+)
+
+// edgeOf reads one edge.
+func edgeOf(t *testing.T, record federation.Registry, from, to string) federation.Consent {
+	t.Helper()
+	c, err := record.Consent(t.Context(), from, to)
+	if err != nil {
+		t.Fatalf("Consent(%s, %s): %v", from, to, err)
+	}
+	return c
+}
+
+// hold posts a message that is to be held, with a handshake.
+func hold(t *testing.T, record federation.Registry, n int, from, to string) federation.Message {
+	t.Helper()
+	handshake := Message(n, "system", to)
+	handshake.ID = fmt.Sprintf("handshake-%d", n)
+	return post(t, record, federation.Posting{Message: Message(n, from, to), Held: true, Handshake: &handshake})
+}
+
+// ids reads which messages are in an inbox, each with its place in its thread.
+func ids(t *testing.T, record federation.Registry, to string) []string {
+	t.Helper()
+	var all []string
+	for _, m := range inboxOf(t, record, to) {
+		all = append(all, fmt.Sprintf("%s #%d", m.ID, m.Seq))
+	}
+	return all
+}
+
+func (s suite) testHeld(t *testing.T) {
+	record := s.open(t)
+	if d := diff(federation.Consent{From: "a", To: "b", State: federation.ConsentNone}, edgeOf(t, record, "a", "b")); d != "" {
+		t.Errorf("an edge that never changed (-want +got):\n%s", d)
+	}
+	for n := 1; n <= 3; n++ {
+		if m := hold(t, record, n, "a", "b"); m.Seq != 0 {
+			t.Errorf("held message %d has seq %d", n, m.Seq)
+		}
+	}
+	hold(t, record, 4, "c", "b")
+	want := federation.Consent{From: "a", To: "b", State: federation.ConsentPending, Updated: At(1), Version: 1}
+	if d := diff(want, edgeOf(t, record, "a", "b")); d != "" {
+		t.Errorf("edge (-want +got):\n%s", d)
+	}
+	if c := edgeOf(t, record, "b", "a"); c.State != federation.ConsentNone {
+		t.Errorf("the way back is %s, want none", c.State)
+	}
+	if d := diff([]string{"handshake-1 #1", "handshake-4 #2"}, ids(t, record, "b")); d != "" {
+		t.Errorf("inbox (-want +got):\n%s", d)
+	}
+	if _, err := record.Post(t.Context(), federation.Posting{Message: Message(1, "a", "b"), Held: true}); !errors.Is(err, federation.ErrDuplicate) {
+		t.Errorf("Post of the id of a held message: %v, want ErrDuplicate", err)
+	}
+}
+
+func (s suite) testAccept(t *testing.T) {
+	record := s.open(t)
+	hold(t, record, 1, "a", "b")
+	hold(t, record, 2, "c", "b")
+	hold(t, record, 3, "a", "b")
+	hold(t, record, 4, "b", "a")
+	accepted, err := record.Accept(t.Context(), "a", "b", At(9))
+	if err != nil {
+		t.Fatalf("Accept: %v", err)
+	}
+	want := federation.Consent{From: "a", To: "b", State: federation.ConsentAccepted, Updated: At(9), Version: 2}
+	if d := diff(want, accepted) + diff(want, edgeOf(t, record, "a", "b")); d != "" {
+		t.Errorf("edge (-want +got):\n%s", d)
+	}
+	if c := edgeOf(t, record, "b", "a"); c.State != federation.ConsentAccepted {
+		t.Errorf("the way back is %s, want accepted", c.State)
+	}
+	inbox := []string{"handshake-1 #1", "handshake-2 #2", "message-1 #1", "message-3 #2"}
+	back := []string{"handshake-4 #1", "message-4 #3"}
+	if d := diff(inbox, ids(t, record, "b")) + diff(back, ids(t, record, "a")); d != "" {
+		t.Errorf("inboxes (-want +got):\n%s", d)
+	}
+
+	again, err := record.Accept(t.Context(), "a", "b", At(10))
+	if err != nil {
+		t.Fatalf("Accept again: %v", err)
+	}
+	if d := diff(want, again) + diff(inbox, ids(t, record, "b")); d != "" {
+		t.Errorf("after accepting again (-want +got):\n%s", d)
+	}
+	late := hold(t, record, 11, "a", "b")
+	if late.Seq != 4 {
+		t.Errorf("a message that was to be held when the edge was accepted has seq %d, want 4", late.Seq)
+	}
+	if d := diff(append(inbox, "message-11 #4"), ids(t, record, "b")); d != "" {
+		t.Errorf("inbox (-want +got):\n%s", d)
+	}
+}
+
+func (s suite) testBlock(t *testing.T) {
+	record := s.open(t)
+	hold(t, record, 1, "a", "b")
+	hold(t, record, 2, "c", "b")
+	want := federation.Consent{From: "a", To: "b", State: federation.ConsentBlocked, Updated: At(9), Version: 2}
+	for _, now := range []int{9, 10} {
+		blocked, err := record.Block(t.Context(), "a", "b", At(now))
+		if err != nil {
+			t.Fatalf("Block: %v", err)
+		}
+		if d := diff(want, blocked); d != "" {
+			t.Errorf("edge (-want +got):\n%s", d)
+		}
+	}
+	if _, err := record.Named(t.Context(), "a", "message-1"); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Named of a discarded message: %v, want ErrNotFound", err)
+	}
+	if c := edgeOf(t, record, "c", "b"); c.State != federation.ConsentPending {
+		t.Errorf("another edge is %s, want pending", c.State)
+	}
+	if m := hold(t, record, 11, "a", "b"); m.Seq != 0 || edgeOf(t, record, "a", "b").State != federation.ConsentBlocked {
+		t.Errorf("a message that was to be held when the edge was blocked has seq %d", m.Seq)
+	}
+	if d := diff([]string{"handshake-1 #1", "handshake-2 #2"}, ids(t, record, "b")); d != "" {
+		t.Errorf("inbox (-want +got):\n%s", d)
+	}
+}
+
+func (s suite) testDecisions(t *testing.T) {
+	record := s.open(t)
+	decide := func(decision, from, to string, now int) federation.Consent {
+		t.Helper()
+		apply := record.Accept
+		if decision == "block" {
+			apply = record.Block
+		}
+		c, err := apply(t.Context(), from, to, At(now))
+		if err != nil {
+			t.Fatalf("%s %s to %s: %v", decision, from, to, err)
+		}
+		return c
+	}
+	decide("block", "a", "b", 1)
+	if c := decide("accept", "a", "b", 2); c.State != federation.ConsentAccepted || c.Version != 2 {
+		t.Errorf("accepting after a block leaves %+v", c)
+	}
+	if c := decide("block", "a", "b", 3); c.State != federation.ConsentBlocked || c.Version != 3 {
+		t.Errorf("blocking after an accept leaves %+v", c)
+	}
+	decide("accept", "b", "a", 4)
+	if c := edgeOf(t, record, "a", "b"); c.State != federation.ConsentBlocked {
+		t.Errorf("an accept on the way back leaves a blocked edge %s", c.State)
+	}
+}

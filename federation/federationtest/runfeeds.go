@@ -1,0 +1,206 @@
+package federationtest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"baton/federation"
+)
+
+// RunInboxes holds a record to what [federation.Inboxes] promises.
+func RunInboxes(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	t.Run("a DID that nothing reached has an empty inbox", func(t *testing.T) {
+		if entries, err := open(t).Replay(t.Context(), ada, "", 10); err != nil || len(entries) != 0 {
+			t.Errorf("Replay = %d entries, %v, want none", len(entries), err)
+		}
+	})
+	t.Run("an inbox is replayed in order from any of its cursors", func(t *testing.T) {
+		record := open(t)
+		want := fill(t, record, 5, bob, cleo)
+		for start := range want {
+			var after federation.Cursor
+			if start > 0 {
+				after = replay(t, record, bob, "", start)[start-1].Cursor
+			}
+			got := replay(t, record, bob, after, 10)
+			for i := range got {
+				got[i].Cursor = ""
+			}
+			if d := diff(want[start:], got); d != "" {
+				t.Errorf("after %d entries (-want +got):\n%s", start, d)
+			}
+		}
+	})
+	t.Run("reading changes nothing, and no more is read than asked for", func(t *testing.T) {
+		record := open(t)
+		fill(t, record, 5, bob)
+		for _, limit := range []int{-1, 0, 1, 3, 3} {
+			if got := replay(t, record, bob, "", limit); len(got) != max(limit, 0) {
+				t.Errorf("Replay of %d returns %d entries", limit, len(got))
+			}
+		}
+	})
+	t.Run("the newest cursor is good, and reads on with what comes later", func(t *testing.T) {
+		record := open(t)
+		fill(t, record, 1, bob)
+		newest := replay(t, record, bob, "", 10)[0].Cursor
+		if got := replay(t, record, bob, newest, 10); len(got) != 0 {
+			t.Errorf("Replay returns %d entries after the newest", len(got))
+		}
+		mustAppend(t, record, File(Offer(9, ada, bob), federation.View{}))
+		if got := replay(t, record, bob, newest, 10); len(got) != 1 || got[0].Event.ID != ID(9) {
+			t.Errorf("Replay returns %d entries, want the new one", len(got))
+		}
+	})
+	t.Run("a cursor that the inbox never gave out is unknown", func(t *testing.T) {
+		full, record := open(t), open(t)
+		fill(t, full, 5, bob)
+		fill(t, record, 1, bob, cleo)
+		for name, cursor := range map[string]federation.Cursor{
+			"of another inbox": replay(t, record, cleo, "", 1)[0].Cursor,
+			"of later entries": replay(t, full, bob, "", 10)[4].Cursor,
+			"of nothing":       "AAAAAAAAAAAAAAAAAAAAAA",
+			"of somebody":      "1",
+		} {
+			if _, err := record.Replay(t.Context(), bob, cursor, 10); !errors.Is(err, federation.ErrUnknownCursor) {
+				t.Errorf("cursor %s: %v, want ErrUnknownCursor", name, err)
+			}
+		}
+	})
+}
+
+// fill files offers that reach the inboxes, and returns their entries.
+func fill(t *testing.T, record federation.Store, offers int, inboxes ...federation.DID) []federation.Entry {
+	t.Helper()
+	var entries []federation.Entry
+	for n := range offers {
+		f := File(Offer(n+1, ada, bob), federation.View{})
+		f.Inboxes = inboxes
+		entries = append(entries, mustAppend(t, record, f))
+	}
+	return entries
+}
+
+func replay(t *testing.T, record federation.Inboxes, to federation.DID, after federation.Cursor, limit int) []federation.Entry {
+	t.Helper()
+	entries, err := record.Replay(t.Context(), to, after, limit)
+	if err != nil {
+		t.Fatalf("Replay(%s, %q, %d): %v", to, after, limit, err)
+	}
+	return entries
+}
+
+// RunFeeds holds a record to what [federation.Feeds] promises.
+func RunFeeds(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("a link is owed its steps in order, with the view as it stands now", s.testOwed)
+	t.Run("attempts are counted, for the link that made them", func(t *testing.T) {
+		record := open(t)
+		rows := owe(t, record, 3)
+		for _, err := range []error{
+			record.Attempt(t.Context(), "oftc", rows[:2]),
+			record.Attempt(t.Context(), "oftc", rows[:1]),
+			record.Attempt(t.Context(), "airc", rows),
+			record.Attempt(t.Context(), "oftc", nil),
+		} {
+			if err != nil {
+				t.Errorf("Attempt: %v", err)
+			}
+		}
+		var got []int
+		for _, d := range owed(t, record, "oftc", 0, 10) {
+			got = append(got, d.Attempt)
+		}
+		if d := diff([]int{2, 1, 0}, got); d != "" {
+			t.Errorf("attempts (-want +got):\n%s", d)
+		}
+	})
+	t.Run("a settled row is owed no more, and its number does not come back", func(t *testing.T) {
+		record := open(t)
+		rows := owe(t, record, 3)
+		for link, settled := range map[string][]int64{"oftc": rows[1:], "airc": rows[:1]} {
+			if err := record.Settle(t.Context(), link, settled); err != nil {
+				t.Errorf("Settle: %v", err)
+			}
+		}
+		if err := record.Settle(t.Context(), "oftc", rows[1:]); err != nil {
+			t.Errorf("Settle again: %v", err)
+		}
+		later := File(Offer(9, ada, bob), federation.View{})
+		later.Feeds = []string{"oftc"}
+		mustAppend(t, record, later)
+		left := owed(t, record, "oftc", 0, 10)
+		if len(left) != 2 || left[0].Row != rows[0] || left[1].Row <= rows[2] {
+			t.Errorf("owed are rows %+v, want %d and one after %d", left, rows[0], rows[2])
+		}
+	})
+}
+
+func (s suite) testOwed(t *testing.T) {
+	record := s.open(t)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	offer.Feeds = []string{"oftc", "airc"}
+	mustAppend(t, record, offer)
+	accept := File(Vouch(Step(2, offer.Event, federation.Accept, bob), "original"), offer.View)
+	accept.Feeds = []string{"oftc"}
+	mustAppend(t, record, accept)
+
+	got := owed(t, record, "oftc", 0, 10)
+	if len(got) != 2 || got[0].Row >= got[1].Row {
+		t.Fatalf("owed are %+v, want two rows that ascend", got)
+	}
+	for i, f := range []federation.Filing{offer, accept} {
+		want := federation.Delivery{
+			Row:   got[i].Row,
+			Entry: federation.Entry{Event: bare(f.Event), Version: f.View.Version, State: f.View.State, Filed: f.Filed},
+			View:  accept.View,
+		}
+		if d := diff(want, got[i]); d != "" {
+			t.Errorf("row %d (-want +got):\n%s", i, d)
+		}
+	}
+	if rest := owed(t, record, "oftc", got[0].Row, 10); len(rest) != 1 || rest[0].Row != got[1].Row {
+		t.Errorf("after the first row are %+v", rest)
+	}
+	for limit, want := range map[int]int{-1: 0, 0: 0, 1: 1} {
+		if some := owed(t, record, "oftc", 0, limit); len(some) != want {
+			t.Errorf("Owed of %d returns %d rows", limit, len(some))
+		}
+	}
+	if other := owed(t, record, "airc", 0, 10); len(other) != 1 {
+		t.Errorf("the other link is owed %d rows, want 1", len(other))
+	}
+	if none := owed(t, record, "libera", 0, 10); len(none) != 0 {
+		t.Errorf("a third link is owed %d rows, want none", len(none))
+	}
+}
+
+// owe files offers that the link "oftc" is owed, and returns the rows.
+func owe(t *testing.T, record federation.Record, offers int) []int64 {
+	t.Helper()
+	for n := range offers {
+		f := File(Offer(n+1, ada, bob), federation.View{})
+		f.Feeds = []string{"oftc"}
+		mustAppend(t, record, f)
+	}
+	var rows []int64
+	for _, d := range owed(t, record, "oftc", 0, offers) {
+		rows = append(rows, d.Row)
+	}
+	if len(rows) != offers || !slices.IsSorted(rows) {
+		t.Fatalf("rows are %v, want %d that ascend", rows, offers)
+	}
+	return rows
+}
+
+func owed(t *testing.T, record federation.Feeds, link string, after int64, limit int) []federation.Delivery {
+	t.Helper()
+	deliveries, err := record.Owed(t.Context(), link, after, limit)
+	if err != nil {
+		t.Fatalf("Owed(%s, %d, %d): %v", link, after, limit, err)
+	}
+	return deliveries
+}

@@ -1,0 +1,311 @@
+package federationtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"baton/federation"
+)
+
+// RunRegistry holds a record to what [federation.Registry] promises.
+func RunRegistry(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("an agent is found by its handle and both its DIDs", s.testAgent)
+	t.Run("a handle is taken once", s.testTaken)
+	t.Run("messages are numbered by thread and read by inbox", s.testInbox)
+	t.Run("an inbox is read on from its own cursors alone", s.testInboxCursors)
+	t.Run("many messages at once get each its place", s.testPostRace)
+	t.Run("a message id is used once in its window", s.testMessageID)
+	t.Run("a step reaches its recipient once", s.testMessageEvent)
+	t.Run("a message is found by those who sent or got it", s.testNamed)
+	t.Run("held messages wait, with one handshake", s.testHeld)
+	t.Run("accept delivers what was held, both ways", s.testAccept)
+	t.Run("block discards what was held", s.testBlock)
+	t.Run("the owner of an edge decides about it, and decides again", s.testDecisions)
+}
+
+// NewAgent returns an agent with a kept key and one of its own, without
+// capabilities and metadata.
+func NewAgent(handle string) federation.Agent {
+	kept, own := federation.DID("did:key:zKept"+handle), federation.DID("did:key:zOwn"+handle)
+	return federation.Agent{
+		Handle: handle, DID: kept, OwnDID: own, KeptKey: Key(kept), Registered: At(1),
+		Keys: []federation.AgentKey{{ID: "k_" + handle, Public: Key(own), Created: At(1)}},
+	}
+}
+
+// Message returns a message with the n-th id, sent at [At] n.
+func Message(n int, from, to string) federation.Message {
+	return federation.Message{
+		ID: fmt.Sprintf("message-%d", n), From: from, To: to, Received: At(n),
+		Envelope: fmt.Appendf(nil, `{"v":"0.1","body":"number %d <&>"}`, n),
+	}
+}
+
+func (s suite) testAgent(t *testing.T) {
+	record := s.open(t)
+	plain, full := NewAgent("scout"), NewAgent("judge")
+	full.Capabilities, full.Metadata = json.RawMessage(`{"skills": ["go"]}`), json.RawMessage(`{"b":1,"a":2}`)
+	full.Keys = append(full.Keys, federation.AgentKey{ID: "a_key", Public: Key("other"), Created: At(2)})
+	for _, want := range []federation.Agent{plain, full} {
+		if err := record.AddAgent(t.Context(), want); err != nil {
+			t.Fatalf("AddAgent: %v", err)
+		}
+		byHandle, err := record.Agent(t.Context(), want.Handle)
+		byKept, keptErr := record.AgentOf(t.Context(), want.DID)
+		byOwn, ownErr := record.AgentOf(t.Context(), want.OwnDID)
+		if err := errors.Join(err, keptErr, ownErr); err != nil {
+			t.Fatalf("look up: %v", err)
+		}
+		for _, got := range []federation.Agent{byHandle, byKept, byOwn} {
+			if d := diff(want, got); d != "" {
+				t.Errorf("agent (-want +got):\n%s", d)
+			}
+		}
+		owners := map[string]federation.DID{federation.KeyID(want.KeptKey): want.DID}
+		for _, key := range want.Keys {
+			owners[federation.KeyID(key.Public)] = want.OwnDID
+		}
+		for id, owner := range owners {
+			if got, err := record.KeyOwner(t.Context(), id); err != nil || got != owner {
+				t.Errorf("KeyOwner = %s, %v, want %s", got, err, owner)
+			}
+		}
+	}
+	_, byHandle := record.Agent(t.Context(), "nobody")
+	_, byDID := record.AgentOf(t.Context(), ada)
+	for _, err := range []error{byHandle, byDID} {
+		if !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("error is %v, want ErrNotFound", err)
+		}
+	}
+}
+
+func (s suite) testTaken(t *testing.T) {
+	record := s.open(t)
+	first, second := NewAgent("scout"), NewAgent("other")
+	second.Handle = first.Handle
+	if err := record.AddAgent(t.Context(), first); err != nil {
+		t.Fatalf("AddAgent: %v", err)
+	}
+	if err := record.AddAgent(t.Context(), second); !errors.Is(err, federation.ErrTaken) {
+		t.Errorf("AddAgent again: %v, want ErrTaken", err)
+	}
+	if got, err := record.Agent(t.Context(), "scout"); err != nil || diff(first, got) != "" {
+		t.Errorf("the agent is %+v, %v, want the first", got, err)
+	}
+	if _, err := record.KeyOwner(t.Context(), federation.KeyID(second.KeptKey)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("KeyOwner of the second: %v, want ErrNotFound", err)
+	}
+}
+
+// post files one message, which has to succeed for the test to make sense.
+func post(t *testing.T, record federation.Registry, p federation.Posting) federation.Message {
+	t.Helper()
+	message, err := record.Post(t.Context(), p)
+	if err != nil {
+		t.Fatalf("Post(%s): %v", p.Message.ID, err)
+	}
+	return message
+}
+
+// inboxOf reads a whole inbox and takes the cursors away.
+func inboxOf(t *testing.T, record federation.Registry, to string) []federation.Message {
+	t.Helper()
+	messages, more, err := record.Inbox(t.Context(), to, "", 1000)
+	if err != nil || more {
+		t.Fatalf("Inbox(%s): %v, more is %t", to, err, more)
+	}
+	for i := range messages {
+		messages[i].Cursor = ""
+	}
+	return messages
+}
+
+func (s suite) testInbox(t *testing.T) {
+	record := s.open(t)
+	seqs := map[string][]uint64{}
+	want := map[string][]federation.Message{}
+	for n, way := range [][2]string{{"a", "b"}, {"b", "a"}, {"c", "b"}, {"a", "b"}, {"b", "c"}, {"a", "a"}} {
+		m := Message(n, way[0], way[1])
+		filed := post(t, record, federation.Posting{Message: m})
+		thread := min(way[0], way[1]) + max(way[0], way[1])
+		seqs[thread] = append(seqs[thread], filed.Seq)
+		m.Seq = filed.Seq
+		if d := diff(m, filed); d != "" {
+			t.Errorf("Post answers (-want +got):\n%s", d)
+		}
+		want[way[1]] = append(want[way[1]], m)
+	}
+	if d := diff(map[string][]uint64{"ab": {1, 2, 3}, "bc": {1, 2}, "aa": {1}}, seqs); d != "" {
+		t.Errorf("seqs by thread (-want +got):\n%s", d)
+	}
+	for _, handle := range []string{"a", "b", "c", "d"} {
+		if d := diff(want[handle], inboxOf(t, record, handle)); d != "" {
+			t.Errorf("inbox of %s (-want +got):\n%s", handle, d)
+		}
+	}
+}
+
+func (s suite) testInboxCursors(t *testing.T) {
+	full, record := s.open(t), s.open(t)
+	for n := range 5 {
+		post(t, full, federation.Posting{Message: Message(n, "a", "b")})
+	}
+	var after federation.Cursor
+	var read []string
+	for more := true; more; {
+		var page []federation.Message
+		var err error
+		page, more, err = full.Inbox(t.Context(), "b", after, 2)
+		if err != nil || len(page) == 0 {
+			t.Fatalf("Inbox = %d messages, %v", len(page), err)
+		}
+		for _, m := range page {
+			read, after = append(read, m.ID), m.Cursor
+		}
+	}
+	if d := diff([]string{"message-0", "message-1", "message-2", "message-3", "message-4"}, read); d != "" {
+		t.Errorf("read in pages (-want +got):\n%s", d)
+	}
+	if page, more, err := full.Inbox(t.Context(), "b", after, 2); len(page) != 0 || more || err != nil {
+		t.Errorf("Inbox after the newest = %d messages, %t, %v", len(page), more, err)
+	}
+	if page, more, err := full.Inbox(t.Context(), "b", "", 0); len(page) != 0 || !more || err != nil {
+		t.Errorf("Inbox of none = %d messages, %t, %v", len(page), more, err)
+	}
+
+	post(t, record, federation.Posting{Message: Message(1, "a", "b")})
+	mustAppend(t, record, File(Offer(1, ada, "b"), federation.View{})) // a DID's inbox of that name
+	for name, cursor := range map[string]federation.Cursor{
+		"of later messages": after,
+		"of a DID":          replay(t, record, "b", "", 1)[0].Cursor,
+		"of nothing":        "AAAAAAAAAAAAAAAAAAAAAA",
+	} {
+		if _, _, err := record.Inbox(t.Context(), "b", cursor, 2); !errors.Is(err, federation.ErrUnknownCursor) {
+			t.Errorf("cursor %s: %v, want ErrUnknownCursor", name, err)
+		}
+	}
+	if _, _, err := full.Inbox(t.Context(), "a", after, 2); !errors.Is(err, federation.ErrUnknownCursor) {
+		t.Errorf("cursor of another inbox: %v, want ErrUnknownCursor", err)
+	}
+}
+
+func (s suite) testPostRace(t *testing.T) {
+	record := s.open(t)
+	for _, err := range race(t.Context(), func(ctx context.Context, n int) error {
+		_, err := record.Post(ctx, federation.Posting{Message: Message(n, "a", "b")})
+		return err
+	}) {
+		if err != nil {
+			t.Errorf("Post: %v", err)
+		}
+	}
+	messages := inboxOf(t, record, "b")
+	for i, m := range messages {
+		if m.Seq != uint64(i)+1 {
+			t.Errorf("message %d has seq %d", i+1, m.Seq)
+		}
+	}
+	if len(messages) != racers {
+		t.Errorf("the inbox has %d messages, want %d", len(messages), racers)
+	}
+}
+
+func (s suite) testMessageID(t *testing.T) {
+	record := s.open(t)
+	first := post(t, record, federation.Posting{Message: Message(1, "a", "b")})
+	later := func(d time.Duration, from, to string) federation.Message {
+		m := Message(1, from, to)
+		m.Received = m.Received.Add(d)
+		m.Envelope = []byte("later")
+		return m
+	}
+	for _, again := range []federation.Message{
+		later(0, "a", "b"),
+		later(federation.MessageIDWindow-1, "a", "c"),
+		later(-time.Second, "a", "b"), // clocks are read before the record is asked
+	} {
+		if _, err := record.Post(t.Context(), federation.Posting{Message: again}); !errors.Is(err, federation.ErrDuplicate) {
+			t.Errorf("Post of an id used %s before: %v, want ErrDuplicate", again.Received.Sub(first.Received), err)
+		}
+	}
+	if got, err := record.Sent(t.Context(), "a", first.ID, first.Received); err != nil || diff(first, got) != "" {
+		t.Errorf("Sent = %+v, %v, want the first", got, err)
+	}
+	if _, err := record.Sent(t.Context(), "a", first.ID, first.Received.Add(1)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Sent since a later time: %v, want ErrNotFound", err)
+	}
+	post(t, record, federation.Posting{Message: later(0, "c", "b")})
+	second := post(t, record, federation.Posting{Message: later(federation.MessageIDWindow, "a", "b")})
+	if got, err := record.Sent(t.Context(), "a", first.ID, first.Received); err != nil || diff(second, got) != "" {
+		t.Errorf("Sent = %+v, %v, want the newest", got, err)
+	}
+}
+
+func (s suite) testMessageEvent(t *testing.T) {
+	record := s.open(t)
+	m := Message(1, "a", "b")
+	m.Event, m.Handoff = ID(2), ID(1)
+	first := post(t, record, federation.Posting{Message: m})
+	if d := diff(m.Event, first.Event) + diff(m.Handoff, first.Handoff); d != "" {
+		t.Errorf("the step of the message (-want +got):\n%s", d)
+	}
+	again := m
+	again.ID, again.From, again.Envelope = "another", "c", []byte("written again")
+	handshake := Message(3, "system", "b")
+	got := post(t, record, federation.Posting{Message: again, Held: true, Handshake: &handshake})
+	if d := diff(first, got); d != "" {
+		t.Errorf("Post of the same step (-first +again):\n%s", d)
+	}
+	if n := len(inboxOf(t, record, "b")); n != 1 {
+		t.Errorf("the inbox has %d messages, want 1", n)
+	}
+	if c := edgeOf(t, record, "c", "b"); c.State != federation.ConsentNone {
+		t.Errorf("the edge is %s, want none", c.State)
+	}
+	again.To = "d"
+	if other := post(t, record, federation.Posting{Message: again}); other.To != "d" {
+		t.Errorf("the step reaches %s, want d as well", other.To)
+	}
+
+	held := Message(5, "a", "e")
+	held.Event, held.Handoff = ID(2), ID(1)
+	waiting := post(t, record, federation.Posting{Message: held, Held: true})
+	held.ID = "written again"
+	if got := post(t, record, federation.Posting{Message: held, Held: true}); diff(waiting, got) != "" {
+		t.Errorf("Post of a held step again = %+v, want %+v", got, waiting)
+	}
+}
+
+func (s suite) testNamed(t *testing.T) {
+	record := s.open(t)
+	open := post(t, record, federation.Posting{Message: Message(1, "a", "b")})
+	held := post(t, record, federation.Posting{Message: Message(2, "a", "c"), Held: true})
+	if got, err := record.Sent(t.Context(), "a", held.ID, At(0)); err != nil || diff(held, got) != "" {
+		t.Errorf("Sent = %+v, %v, want the held message", got, err)
+	}
+	for _, tt := range []struct {
+		handle string
+		id     string
+		want   federation.Message
+		err    error
+	}{
+		{handle: "a", id: open.ID, want: open},
+		{handle: "b", id: open.ID, want: open},
+		{handle: "c", id: open.ID, err: federation.ErrNotFound},
+		{handle: "a", id: held.ID, want: held},
+		{handle: "c", id: held.ID, err: federation.ErrNotFound},
+		{handle: "a", id: "none", err: federation.ErrNotFound},
+	} {
+		got, err := record.Named(t.Context(), tt.handle, tt.id)
+		if !errors.Is(err, tt.err) || diff(tt.want, got) != "" {
+			t.Errorf("Named(%s, %s) = %+v, %v, want %+v, %v", tt.handle, tt.id, got, err, tt.want, tt.err)
+		}
+	}
+}

@@ -1,0 +1,370 @@
+package home_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/home"
+	"baton/federation/signing"
+)
+
+// person is somebody who signs: a DID and its one key.
+type person struct {
+	did federation.DID
+	key federation.SigningKey
+}
+
+func newPerson(name string) person {
+	seed := sha256.Sum256([]byte(name))
+	private := ed25519.NewKeyFromSeed(seed[:])
+	public, _ := private.Public().(ed25519.PublicKey)
+	did := federation.DID("did:example:" + name)
+	return person{did: did, key: federation.SigningKey{Public: public, DID: did, Sign: func(_ context.Context, m []byte) ([]byte, error) {
+		return ed25519.Sign(private, m), nil
+	}}}
+}
+
+// keys knows everybody's key but those of strangers.
+type keys map[federation.DID]ed25519.PublicKey
+
+func (k keys) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
+	if key, ok := k[did]; ok {
+		return []ed25519.PublicKey{key}, nil
+	}
+	return nil, &federation.UnavailableError{What: "directory", Err: context.DeadlineExceeded}
+}
+
+func (k keys) KeyOwner(_ context.Context, id string) (federation.DID, error) {
+	for did, key := range k {
+		if federation.KeyID(key) == id {
+			return did, nil
+		}
+	}
+	return "", federation.ErrNotFound
+}
+
+// routes sends every step to the same links.
+type routes []string
+
+func (r routes) Owed(context.Context, federation.Event, federation.View) ([]string, error) {
+	return r, nil
+}
+
+// bench is a home over a record in memory, with three people.
+type bench struct {
+	t                 *testing.T
+	home              *home.Home
+	record            federation.Record
+	alice, bob, carol person
+	now               time.Time
+}
+
+func newBench(t *testing.T) bench {
+	t.Helper()
+	b := bench{
+		t:      t,
+		record: federationtest.NewMemory(), now: federationtest.At(0),
+		alice: newPerson("alice"), bob: newPerson("bob"), carol: newPerson("carol"),
+	}
+	known := keys{}
+	for _, p := range []person{b.alice, b.bob, b.carol} {
+		known[p.did] = p.key.Public
+	}
+	b.home = &home.Home{
+		ID: "gw.example", Store: b.record, Keys: known, Routes: routes{"lab", "airc"}, Entropy: rand.Reader,
+		Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour},
+	}
+	return b
+}
+
+// step returns the n-th step, signed: an offer opens, the rest answer the first.
+func (b bench) step(n int, by person, verb federation.Verb, change ...func(*federation.Event)) federation.Event {
+	b.t.Helper()
+	ev := federation.Event{
+		ID: federationtest.ID(n), Handoff: federationtest.ID(1), Kind: federation.Handoff, Verb: verb, From: by.did,
+		Venue: "#ops", Dialect: federation.HandoffTags, Provenance: federation.Signed,
+		Arrival: federation.Arrival{Network: "spanningtree", Link: "lab", Name: "nick", Received: b.now},
+	}
+	if verb == federation.Offer {
+		ev.Handoff, ev.To, ev.Title = ev.ID, b.bob.did, "Review it"
+	}
+	for _, c := range change {
+		c(&ev)
+	}
+	ev.Fields = map[string]string{
+		"handoff": string(verb), "handoff-id": ev.Handoff.String(), "handoff-from": string(ev.From),
+		"handoff-to": string(ev.To), "handoff-note": ev.Note,
+	}
+	sealed, err := signing.Seal(b.t.Context(), by.key, ev)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return sealed
+}
+
+// file submits steps that must all be filed.
+func (b bench) file(steps ...federation.Event) {
+	b.t.Helper()
+	for _, ev := range steps {
+		if _, err := b.home.Submit(b.t.Context(), ev, b.now); err != nil {
+			b.t.Fatalf("%s: %v", ev.Verb, err)
+		}
+	}
+}
+
+func TestAHandoffFromOfferToCompletion(t *testing.T) {
+	b := newBench(t)
+	var states []federation.State
+	for _, ev := range []federation.Event{
+		b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Accept),
+		b.step(3, b.bob, federation.Progress), b.step(4, b.bob, federation.Complete),
+	} {
+		judged, err := b.home.Submit(t.Context(), ev, b.now)
+		if err != nil || judged.Verdict != federation.Valid || judged.Duplicate {
+			t.Fatalf("%s: %+v, %v", ev.Verb, judged, err)
+		}
+		states = append(states, judged.Entry.State)
+		if diff := cmp.Diff([]string{"lab", "airc"}, judged.Feeds); diff != "" {
+			t.Errorf("feeds (-want +got):\n%s", diff)
+		}
+	}
+	want := []federation.State{federation.Offered, federation.Assigned, federation.Assigned, federation.Completed}
+	if diff := cmp.Diff(want, states); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+	for did, want := range map[federation.DID]int{b.alice.did: 3, b.bob.did: 1, b.carol.did: 0} {
+		inbox, err := b.record.Replay(t.Context(), did, "", 10)
+		if err != nil || len(inbox) != want {
+			t.Errorf("inbox of %s holds %d steps (%v), want %d", did, len(inbox), err, want)
+		}
+	}
+}
+
+func TestWhatIsRefusedAndWhy(t *testing.T) {
+	stranger, mallory := newPerson("stranger"), newPerson("mallory")
+	offer := func(b bench) { b.file(b.step(1, b.alice, federation.Offer)) }
+	accepted := func(b bench) { offer(b); b.file(b.step(2, b.bob, federation.Accept)) }
+	completed := func(b bench) { accepted(b); b.file(b.step(3, b.bob, federation.Complete)) }
+	nothing := func(bench) {}
+	for name, test := range map[string]struct {
+		before  func(bench)
+		step    func(bench) federation.Event
+		code    federation.RefusalCode
+		verdict federation.Verdict
+	}{
+		"no signer": {nothing, func(b bench) federation.Event {
+			ev := b.step(1, b.alice, federation.Offer)
+			ev.From = ""
+			return ev
+		}, federation.MissingRequirement, federation.Unverifiable},
+		"no signature": {nothing, func(b bench) federation.Event {
+			ev := b.step(1, b.alice, federation.Offer)
+			ev.Signature = federation.Signature{}
+			return ev
+		}, federation.NeedSignature, federation.Unverifiable},
+		"a forged signature": {nothing, func(b bench) federation.Event {
+			ev := b.step(1, b.alice, federation.Offer)
+			ev.Fields["handoff-note"] = "changed"
+			return ev
+		}, federation.SignatureInvalid, federation.Invalid},
+		"a key that nobody here knows": {nothing, func(b bench) federation.Event {
+			return b.step(1, stranger, federation.Offer)
+		}, federation.SignatureUnverifiable, federation.Unverifiable},
+		"a from that is not the signer's": {nothing, func(b bench) federation.Event {
+			impostor := person{did: b.alice.did, key: b.carol.key}
+			return b.step(1, impostor, federation.Offer)
+		}, federation.ActorMismatch, federation.Invalid},
+		"a signer with a key of nobody": {nothing, func(b bench) federation.Event {
+			return b.step(1, person{did: b.alice.did, key: mallory.key}, federation.Offer)
+		}, federation.SignatureUnverifiable, federation.Unverifiable},
+		"an id from tomorrow": {nothing, func(b bench) federation.Event {
+			return b.step(86400, b.alice, federation.Offer)
+		}, federation.EventIDClockSkew, federation.Valid},
+		"an id of other bytes": {offer, func(b bench) federation.Event {
+			return b.step(1, b.alice, federation.Offer, func(ev *federation.Event) { ev.Note = "other" })
+		}, federation.EventIDInUse, federation.Valid},
+		"a handoff id of somebody else": {offer, func(b bench) federation.Event {
+			return b.step(1, b.carol, federation.Offer)
+		}, federation.EventIDInUse, federation.Valid},
+		"a deadline too far off": {nothing, func(b bench) federation.Event {
+			return b.step(1, b.alice, federation.Offer, func(ev *federation.Event) { ev.Deadline = b.now.Add(25 * time.Hour) })
+		}, federation.InvalidTag, federation.Valid},
+		"a handoff that nobody knows": {nothing, func(b bench) federation.Event {
+			return b.step(2, b.bob, federation.Accept)
+		}, federation.UnknownHandoff, federation.Valid},
+		"another venue": {offer, func(b bench) federation.Event {
+			return b.step(2, b.bob, federation.Accept, func(ev *federation.Event) { ev.Venue = "#elsewhere" })
+		}, federation.WrongVenue, federation.Valid},
+		"an accept by the wrong DID": {offer, func(b bench) federation.Event {
+			return b.step(2, b.carol, federation.Accept)
+		}, federation.WrongSender, federation.Valid},
+		"standing for another without a voucher": {offer, func(b bench) federation.Event {
+			return b.step(2, b.carol, federation.Accept, func(ev *federation.Event) { ev.For = b.bob.did })
+		}, federation.WrongSender, federation.Valid},
+		"progress before an accept": {offer, func(b bench) federation.Event {
+			return b.step(2, b.bob, federation.Progress)
+		}, federation.IllegalStep, federation.Valid},
+		"a second accept": {accepted, func(b bench) federation.Event {
+			return b.step(3, b.bob, federation.Accept)
+		}, federation.IllegalStep, federation.Valid},
+		"a cancel after the accept": {accepted, func(b bench) federation.Event {
+			return b.step(3, b.alice, federation.Cancel)
+		}, federation.IllegalStep, federation.Valid},
+		"a step after the end": {completed, func(b bench) federation.Event {
+			return b.step(4, b.bob, federation.Progress)
+		}, federation.TerminalHandoff, federation.Valid},
+		"an expiry by a person": {offer, func(b bench) federation.Event {
+			return b.step(2, b.alice, federation.Expire)
+		}, federation.WrongSender, federation.Valid},
+		"an answer to a step of another handoff": {
+			func(b bench) { offer(b); b.file(b.step(5, b.alice, federation.Offer)) },
+			func(b bench) federation.Event {
+				return b.step(2, b.bob, federation.Accept, func(ev *federation.Event) { ev.ReplyTo = federationtest.ID(5).String() })
+			}, federation.WrongReference, federation.Valid,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			test.before(b)
+			ev := test.step(b)
+			before, err := b.record.View(t.Context(), ev.Handoff)
+			if err != nil {
+				t.Fatal(err)
+			}
+			judged, err := b.home.Submit(t.Context(), ev, b.now)
+			refused, ok := errors.AsType[*federation.RefusalError](err)
+			if !ok || refused.Code != test.code || judged.Verdict != test.verdict {
+				t.Errorf("verdict %v, error %v; want %v, %s", judged.Verdict, err, test.verdict, test.code)
+			}
+			after, err := b.record.View(t.Context(), ev.Handoff)
+			if diff := cmp.Diff(before, after); diff != "" || err != nil {
+				t.Errorf("something was filed (%v):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestTheSameStepAgainIsAnsweredAlike(t *testing.T) {
+	b := newBench(t)
+	offer := b.step(1, b.alice, federation.Offer)
+	b.file(offer, b.step(2, b.bob, federation.Accept))
+	judged, err := b.home.Submit(t.Context(), offer, b.now.Add(time.Hour)) // also when its id is old by now
+	if err != nil || !judged.Duplicate || judged.Entry.Version != 1 || judged.Entry.State != federation.Offered {
+		t.Errorf("judged %+v, %v; want the first entry", judged, err)
+	}
+	if judged.View.State != federation.Assigned {
+		t.Errorf("view %s, want the handoff as it stands", judged.View.State)
+	}
+}
+
+func TestAStepWithoutIDGetsOneThatStays(t *testing.T) {
+	b := newBench(t)
+	b.file(b.step(1, b.alice, federation.Offer))
+	bare := unstamped(t, b.bob, b.step(2, b.bob, federation.Accept))
+	first, err := b.home.Submit(t.Context(), bare, b.now)
+	if err != nil || first.Entry.Event.ID.IsZero() {
+		t.Fatal(first, err)
+	}
+	again, err := b.home.Submit(t.Context(), bare, b.now)
+	if err != nil || !again.Duplicate || again.Entry.Event.ID != first.Entry.Event.ID {
+		t.Errorf("the same bytes became %s and %s (%v)", first.Entry.Event.ID, again.Entry.Event.ID, err)
+	}
+}
+
+// unstamped signs a step anew without its event id.
+func unstamped(t *testing.T, by person, ev federation.Event) federation.Event {
+	t.Helper()
+	ev.ID, ev.Stamped = federation.EventID{}, false
+	document, err := signing.Document(ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sig, err := by.key.Sign(t.Context(), []byte(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := ev.Signature.Text
+	ev.Signature = federation.Signature{Text: text[:strings.LastIndex(text, ":")+1] + encode(sig)}
+	return ev
+}
+
+func TestAnAnswerCountsUpToTwoMinutesAfterTheDeadline(t *testing.T) {
+	for seconds, want := range map[int]federation.RefusalCode{100: "", 220: "", 221: federation.DeadlinePassed} {
+		b := newBench(t)
+		b.file(b.step(1, b.alice, federation.Offer, func(ev *federation.Event) { ev.Deadline = federationtest.At(100) }))
+		b.now = federationtest.At(seconds)
+		_, err := b.home.Submit(t.Context(), b.step(seconds, b.bob, federation.Accept), b.now)
+		refused, _ := errors.AsType[*federation.RefusalError](err)
+		if refused == nil && want != "" || refused != nil && refused.Code != want {
+			t.Errorf("an accept after %d s: %v, want %q", seconds, err, want)
+		}
+	}
+}
+
+func TestOfFiftyClaimsOneWinsAndTheOthersLearnWho(t *testing.T) {
+	b := newBench(t)
+	b.file(b.step(1, b.alice, federation.Offer, func(ev *federation.Event) { ev.To = "" }))
+	known, _ := b.home.Keys.(keys)
+	claims := make([]federation.Event, 50)
+	for i := range claims {
+		claimant := newPerson(strings.Repeat("x", i+1))
+		known[claimant.did] = claimant.key.Public
+		claims[i] = b.step(i+2, claimant, federation.Claim)
+	}
+	errs := make([]error, len(claims))
+	var group sync.WaitGroup
+	for i, claim := range claims {
+		group.Go(func() { _, errs[i] = b.home.Submit(t.Context(), claim, b.now) })
+	}
+	group.Wait()
+	view, err := b.record.View(t.Context(), federationtest.ID(1))
+	if err != nil || view.State != federation.Assigned || view.Version != 2 {
+		t.Fatalf("view %+v, %v", view, err)
+	}
+	for i, err := range errs {
+		if claims[i].From == view.Assignee {
+			if err != nil {
+				t.Errorf("the winner was told %v", err)
+			}
+			continue
+		}
+		refused, ok := errors.AsType[*federation.RefusalError](err)
+		if !ok || refused.Code != federation.IllegalStep || !strings.Contains(refused.Sentence(), string(view.Assignee)) {
+			t.Errorf("a loser was told %v", err)
+		}
+	}
+}
+
+func TestARecordThatIsAwayIsNoRefusal(t *testing.T) {
+	b := newBench(t)
+	ev := b.step(1, b.alice, federation.Offer)
+	b.home.Store = away{b.record}
+	_, err := b.home.Submit(t.Context(), ev, b.now)
+	if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
+		t.Errorf("error %v, want unavailable", err)
+	}
+	if _, ok := errors.AsType[*federation.RefusalError](err); ok {
+		t.Errorf("an outage became a refusal: %v", err)
+	}
+}
+
+// away is a record whose disk is full.
+type away struct{ federation.Store }
+
+func (away) Append(context.Context, federation.Filing) (federation.Entry, error) {
+	return federation.Entry{}, &federation.UnavailableError{What: "record", Err: errors.New("no space left")}
+}
+
+func encode(sig []byte) string { return base64.RawURLEncoding.EncodeToString(sig) }

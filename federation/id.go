@@ -1,0 +1,84 @@
+package federation
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// EventID is the ULID that the signer minted for one step. Its first 48 bits are
+// the signer's clock in unix milliseconds, the only clock that deadlines use.
+// Two events with one id and one signer are one event if their bytes are equal,
+// and a conflict if not. The zero value is no id.
+type EventID ulid.ULID
+
+// HandoffID names a handoff. It is the [EventID] of the offer that opened it.
+type HandoffID = EventID
+
+// NewEventID mints an id at a time. The error is that of entropy.
+func NewEventID(now time.Time, entropy io.Reader) (EventID, error) {
+	id, err := ulid.New(ulid.Timestamp(now), entropy)
+	if err != nil {
+		return EventID{}, fmt.Errorf("mint event id: %w", err)
+	}
+	return EventID(id), nil
+}
+
+// ParseEventID accepts the canonical form only, so that two spellings of one id
+// can never be two events.
+func ParseEventID(s string) (EventID, error) {
+	id, err := ulid.ParseStrict(s)
+	if err != nil {
+		return EventID{}, fmt.Errorf("parse event id %q: %w", s, err)
+	}
+	if id.String() != s {
+		return EventID{}, fmt.Errorf("parse event id %q: %w", s, ErrNotCanonical)
+	}
+	return EventID(id), nil
+}
+
+// String returns the canonical form, 26 upper-case characters; "" for no id.
+func (id EventID) String() string {
+	if id.IsZero() {
+		return ""
+	}
+	return ulid.ULID(id).String()
+}
+
+// Short returns the last six characters, which are enough to name a handoff
+// among people: the first ones are a clock, and alike.
+func (id EventID) Short() string {
+	s := id.String()
+	return s[max(0, len(s)-6):]
+}
+
+// Time returns the signer's clock, to the millisecond.
+func (id EventID) Time() time.Time { return ulid.Time(ulid.ULID(id).Time()).UTC() }
+
+// IsZero reports whether there is no id.
+func (id EventID) IsZero() bool { return id == EventID{} }
+
+// MarshalText writes the canonical form.
+func (id EventID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads the canonical form, or no id from nothing.
+func (id *EventID) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*id = EventID{}
+		return nil
+	}
+	parsed, err := ParseEventID(string(text))
+	if err != nil {
+		return err
+	}
+	*id = parsed
+	return nil
+}
+
+// HomeID names a home by its server name, as in "gw.example".
+type HomeID string
+
+// DID returns the identity that signs what a home itself says.
+func (h HomeID) DID() DID { return DID("did:web:" + string(h)) }

@@ -1,0 +1,191 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"code.dny.dev/ssrf"
+	"golang.org/x/time/rate"
+
+	"baton/federation"
+)
+
+// FetchConfig bounds what a [Client] does.
+type FetchConfig struct {
+	AllowPrivate bool          // reach private and loopback addresses, and plain http
+	Timeout      time.Duration // of one Get, from waiting for its turn to the last byte
+	MaxBytes     int64         // of one body
+	PerHost      int           // requests a second to one host
+}
+
+// maxHosts bounds the hosts whose rate is remembered, at some 200 bytes each. It is
+// far more hosts than one home asks within a second, after which a bucket is full
+// again and need not be remembered.
+const maxHosts = 4096
+
+// maxHeaderBytes bounds the header of an answer, of which nothing is used but a
+// location and a time to wait.
+const maxHeaderBytes = 16 << 10
+
+// ErrTooLarge is returned by [Client.Get] for a body above the bound.
+var ErrTooLarge = errors.New("identity: document too large")
+
+// errNotAllowed is returned for an address that the client does not ask at all.
+var errNotAllowed = errors.New("address not allowed")
+
+// Client fetches documents at addresses that strangers chose. Unless AllowPrivate
+// says otherwise it speaks HTTPS alone and dials public addresses alone; it follows
+// one redirect, to the same host. The address is checked when it is dialled, after
+// its name was resolved, so that no name and no redirect leads inside.
+type Client struct {
+	cfg   FetchConfig
+	http  *http.Client
+	rates rates
+}
+
+// NewClient returns a client.
+func NewClient(cfg FetchConfig) *Client {
+	var dialer net.Dialer
+	if !cfg.AllowPrivate {
+		dialer.Control = ssrf.New(ssrf.WithAnyPort()).Safe
+	}
+	transport := &http.Transport{
+		Proxy:                  nil, // a proxy would dial for us, unguarded
+		DialContext:            dialer.DialContext,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		DisableKeepAlives:      true, // each request is dialled, and so checked; hosts are asked rarely
+	}
+	return &Client{
+		cfg:   cfg,
+		http:  &http.Client{Transport: transport, CheckRedirect: sameHostOnce},
+		rates: rates{perSecond: cfg.PerHost, hosts: map[string]*rate.Limiter{}},
+	}
+}
+
+// sameHostOnce lets a document move within its host. Another host has no say about
+// it.
+func sameHostOnce(next *http.Request, before []*http.Request) error {
+	first := before[0].URL
+	if len(before) > 1 || next.URL.Host != first.Host || next.URL.Scheme != first.Scheme {
+		return fmt.Errorf("%w: redirect to %s", errNotAllowed, next.URL.Redacted())
+	}
+	return nil
+}
+
+// Get returns the body at an address. The error wraps [federation.ErrNotFound] when
+// the host says that there is nothing, [ErrTooLarge] when there is too much, and
+// [*federation.UnavailableError] when asking again may help. It blocks for at most
+// the timeout.
+func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("fetch: %w", err)
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !c.cfg.AllowPrivate) {
+		return nil, fmt.Errorf("fetch %s: %w: want https", u.Redacted(), errNotAllowed)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	if err := c.rates.wait(ctx, u.Host); err != nil {
+		return nil, unavailable(u.Host, time.Second, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("fetch %s: %w", u.Redacted(), err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, unavailable(u.Host, 0, err)
+	}
+	defer response.Body.Close()
+	if err := checkStatus(response); err != nil {
+		return nil, err
+	}
+	return c.body(u, response.Body)
+}
+
+// body reads to the end or the bound.
+func (c *Client) body(u *url.URL, body io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(body, c.cfg.MaxBytes+1))
+	if err != nil {
+		return nil, unavailable(u.Host, 0, err)
+	}
+	if int64(len(content)) > c.cfg.MaxBytes {
+		return nil, fmt.Errorf("fetch %s: %w", u.Redacted(), ErrTooLarge)
+	}
+	return content, nil
+}
+
+// checkStatus tells an answer from an excuse. Only 404 and 410 say that there is
+// nothing: whatever else a host answers may be its bad day.
+func checkStatus(response *http.Response) error {
+	u := response.Request.URL
+	switch response.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusNotFound, http.StatusGone:
+		return fmt.Errorf("fetch %s: %w", u.Redacted(), federation.ErrNotFound)
+	}
+	wait, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // seconds
+	if err != nil {
+		wait = 0 // absent, a date, or more than 18 hours: ask when it suits us
+	}
+	err = fmt.Errorf("fetch %s: status %d", u.Redacted(), response.StatusCode)
+	return unavailable(u.Host, time.Duration(wait)*time.Second, err)
+}
+
+func unavailable(what string, after time.Duration, err error) error {
+	return &federation.UnavailableError{What: what, RetryAfter: after, Err: err}
+}
+
+// rates holds one bucket a host.
+type rates struct {
+	perSecond int
+
+	mu    sync.Mutex
+	hosts map[string]*rate.Limiter
+}
+
+// wait blocks until a host may be asked. It fails at once when that is after the
+// deadline.
+func (r *rates) wait(ctx context.Context, host string) error {
+	if err := r.of(host).Wait(ctx); err != nil {
+		return fmt.Errorf("wait for a turn at %s: %w", host, err)
+	}
+	return nil
+}
+
+func (r *rates) of(host string) *rate.Limiter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if limiter, ok := r.hosts[host]; ok {
+		return limiter
+	}
+	if len(r.hosts) >= maxHosts {
+		r.forget()
+	}
+	limiter := rate.NewLimiter(rate.Limit(r.perSecond), r.perSecond)
+	r.hosts[host] = limiter
+	return limiter
+}
+
+// forget drops the hosts that were not asked lately, whose buckets are full again,
+// and all of them if that makes no room.
+func (r *rates) forget() {
+	for host, limiter := range r.hosts {
+		if limiter.Tokens() >= float64(r.perSecond) {
+			delete(r.hosts, host)
+		}
+	}
+	if len(r.hosts) >= maxHosts {
+		clear(r.hosts)
+	}
+}

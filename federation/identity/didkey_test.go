@@ -1,0 +1,98 @@
+package identity_test
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mr-tron/base58"
+
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+// seededKey is a key that is the same in each run.
+func seededKey(seed byte) ed25519.PublicKey {
+	private := ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune(seed)), ed25519.SeedSize)))
+	return private.Public().(ed25519.PublicKey)
+}
+
+// keyDID spells a did:key of any bytes.
+func keyDID(prefix string, key []byte) federation.DID {
+	return federation.DID("did:key:z" + base58.Encode(append([]byte(prefix), key...)))
+}
+
+func TestAKeyAndItsDIDNameEachOther(t *testing.T) {
+	for name, did := range map[string]federation.DID{
+		"the first example of the method": "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK",
+		"the second":                      "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp",
+		"a key of our own":                identity.KeyDID(seededKey('a')),
+		"a key that starts with zeros":    keyDID("\xed\x01", make([]byte, 32)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			key, err := identity.ParseKeyDID(did)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := identity.KeyDID(key); got != did {
+				t.Errorf("got %s, want %s", got, did)
+			}
+		})
+	}
+	key, err := identity.ParseKeyDID(identity.KeyDID(seededKey('b')))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(seededKey('b'), key); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOnlyEd25519InOneSpellingIsAKeyDID(t *testing.T) {
+	key := seededKey('a')
+	good := string(identity.KeyDID(key))
+	for name, did := range map[string]federation.DID{
+		"another method":       "did:web:gw.example",
+		"no key":               "did:key:",
+		"no base":              federation.DID(strings.Replace(good, ":z", ":", 1)),
+		"another base":         federation.DID(strings.Replace(good, ":z", ":f", 1)),
+		"a letter too many":    federation.DID(good + "1"),
+		"a letter too few":     federation.DID(good[:len(good)-1]),
+		"a leading zero":       federation.DID(strings.Replace(good, ":z", ":z1", 1)),
+		"no base58 letter":     federation.DID(strings.Replace(good, "6Mk", "6M0", 1)),
+		"a byte too many":      keyDID("\xed\x01", append(key[:32:32], 0)),
+		"a byte too few":       keyDID("\xed\x01", key[:31]),
+		"a long varint":        keyDID("\xed\x81\x00", key),
+		"a key for encryption": keyDID("\xec\x01", key),
+		"a secp256k1 key":      "did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme",
+		"a fragment":           federation.DID(good + "#key"),
+		"no end":               federation.DID("did:key:z" + strings.Repeat("6", 1<<20)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if key, err := identity.ParseKeyDID(did); err == nil {
+				t.Errorf("got %x, want an error", key)
+			}
+		})
+	}
+}
+
+func FuzzParseKeyDID(f *testing.F) {
+	f.Add(string(identity.KeyDID(seededKey('a'))))
+	f.Add("did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK")
+	f.Add("did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme")
+	f.Add("did:key:z")
+	f.Fuzz(func(t *testing.T, did string) {
+		key, err := identity.ParseKeyDID(federation.DID(did))
+		if err != nil {
+			if errors.Is(err, federation.ErrNotCanonical) {
+				t.Errorf("%q: base58 has a second spelling after all", did)
+			}
+			return
+		}
+		if got := identity.KeyDID(key); string(got) != did {
+			t.Errorf("%q is also %q", did, got)
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"baton/federation"
+)
+
+// maxDepth bounds the nesting of a DID document. Real ones have four levels; the
+// rest is for members that nobody reads here.
+const maxDepth = 16
+
+// ParseDocument reads a DID document and returns the Ed25519 keys in it that sign
+// for the DID: those listed for assertion or authentication or, where the document
+// lists none, all of them. Keys of other kinds are passed over. The document must
+// be that of the DID asked for, and JSON in which no name stands twice.
+//
+// spec: did-core §5.2, §5.3
+func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error) {
+	if err := checkJSON(body); err != nil {
+		return nil, fmt.Errorf("parse document of %s: %w", did, err)
+	}
+	var document map[string]json.RawMessage // a struct would take "ID" for "id" as well
+	if err := json.Unmarshal(body, &document); err != nil {
+		return nil, fmt.Errorf("parse document of %s: %w", did, err)
+	}
+	if id := text(document["id"]); id != string(did) {
+		return nil, fmt.Errorf("parse document of %s: it is that of %q", did, id)
+	}
+	methods, err := parseMethods(did, document)
+	if err != nil {
+		return nil, fmt.Errorf("parse document of %s: %w", did, err)
+	}
+	var keys []ed25519.PublicKey
+	for _, m := range methods {
+		if !slices.ContainsFunc(keys, func(k ed25519.PublicKey) bool { return k.Equal(m.key) }) {
+			keys = append(keys, m.key)
+		}
+	}
+	return keys, nil
+}
+
+// method is one verification method with a key that can sign steps.
+type method struct {
+	id  string
+	key ed25519.PublicKey
+}
+
+// parseMethods returns the methods that sign for the DID.
+func parseMethods(did federation.DID, document map[string]json.RawMessage) ([]method, error) {
+	all, _, err := parseList(did, document["verificationMethod"])
+	if err != nil {
+		return nil, fmt.Errorf("verificationMethod: %w", err)
+	}
+	if document["assertionMethod"] == nil && document["authentication"] == nil {
+		return all, nil
+	}
+	var chosen []method
+	for _, purpose := range []string{"assertionMethod", "authentication"} {
+		embedded, references, err := parseList(did, document[purpose])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", purpose, err)
+		}
+		chosen = append(chosen, embedded...)
+		for _, m := range all {
+			if slices.Contains(references, m.id) {
+				chosen = append(chosen, m)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+// parseList reads a list of methods, which are written out or named by their id.
+func parseList(did federation.DID, list json.RawMessage) (methods []method, references []string, err error) {
+	if list == nil {
+		return nil, nil, nil
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(list, &items); err != nil {
+		return nil, nil, err
+	}
+	for _, item := range items {
+		if reference := text(item); reference != "" {
+			references = append(references, absolute(did, reference))
+			continue
+		}
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(item, &fields); err != nil {
+			return nil, nil, err
+		}
+		key, err := parseMethodKey(fields)
+		if errors.Is(err, errNotEd25519) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if controller := text(fields["controller"]); controller == "" || controller == string(did) {
+			methods = append(methods, method{id: absolute(did, text(fields["id"])), key: key})
+		}
+	}
+	return methods, references, nil
+}
+
+// absolute returns the full form of a reference such as "#key-1".
+func absolute(did federation.DID, reference string) string {
+	if len(reference) > 0 && reference[0] == '#' {
+		return string(did) + reference
+	}
+	return reference
+}
+
+// parseMethodKey returns the key of one method, or [errNotEd25519].
+func parseMethodKey(fields map[string]json.RawMessage) (ed25519.PublicKey, error) {
+	switch text(fields["type"]) {
+	case "Multikey", "Ed25519VerificationKey2020":
+		return parseMultibase(text(fields["publicKeyMultibase"]))
+	case "JsonWebKey2020", "JsonWebKey":
+		return parseJWK(fields["publicKeyJwk"])
+	}
+	return nil, errNotEd25519
+}
+
+// parseJWK reads the public members of an octet key pair.
+//
+// spec: RFC 8037 §2
+func parseJWK(jwk json.RawMessage) (ed25519.PublicKey, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(jwk, &fields); err != nil {
+		return nil, fmt.Errorf("read publicKeyJwk: %w", err)
+	}
+	if text(fields["kty"]) != "OKP" || text(fields["crv"]) != "Ed25519" {
+		return nil, errNotEd25519
+	}
+	key, err := base64.RawURLEncoding.Strict().DecodeString(text(fields["x"]))
+	if err != nil {
+		return nil, fmt.Errorf("read publicKeyJwk: %w", err)
+	}
+	if len(key) != ed25519.PublicKeySize {
+		return nil, errors.New("read publicKeyJwk: x is not 32 bytes")
+	}
+	return ed25519.PublicKey(key), nil
+}
+
+// text returns the string that a JSON value is, or "" for any other value.
+func text(value json.RawMessage) string {
+	var s string
+	if json.Unmarshal(value, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// checkJSON refuses what two readers might read in two ways or what nests without
+// end: names that stand twice, more than [maxDepth] levels, text after the value.
+func checkJSON(body []byte) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if err := checkValue(d, maxDepth); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more after the JSON value")
+	}
+	return nil
+}
+
+func checkValue(d *json.Decoder, depth int) error {
+	token, err := d.Token()
+	if err != nil {
+		return err
+	}
+	open, ok := token.(json.Delim)
+	if !ok {
+		return nil
+	}
+	if depth == 0 {
+		return errors.New("JSON is nested too deeply")
+	}
+	names := map[string]bool{}
+	for d.More() {
+		if open == '{' {
+			token, err := d.Token()
+			if err != nil {
+				return err
+			}
+			name, _ := token.(string) // the decoder lets nothing else stand there
+			if names[name] {
+				return fmt.Errorf("%q stands twice", name)
+			}
+			names[name] = true
+		}
+		if err := checkValue(d, depth-1); err != nil {
+			return err
+		}
+	}
+	_, err = d.Token() // the closing bracket
+	return err
+}

@@ -1,0 +1,106 @@
+package identity_test
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+const alice = federation.DID("did:web:alice.example")
+
+// multikey is the value of publicKeyMultibase for a key.
+func multikey(key ed25519.PublicKey) string {
+	return strings.TrimPrefix(string(identity.KeyDID(key)), "did:key:")
+}
+
+// document writes a document of alice with some more members.
+func document(members string) string {
+	return `{"@context": ["https://www.w3.org/ns/did/v1"], "id": "did:web:alice.example"` + members + `}`
+}
+
+func TestKeysOfADocument(t *testing.T) {
+	a, b, c := seededKey('a'), seededKey('b'), seededKey('c')
+	first := `{"id": "#a", "type": "Multikey", "controller": "did:web:alice.example", "publicKeyMultibase": "` + multikey(a) + `"}`
+	second := `{"id": "did:web:alice.example#b", "type": "Ed25519VerificationKey2020", "publicKeyMultibase": "` + multikey(b) + `"}`
+	third := `{"id": "#c", "type": "JsonWebKey2020", "publicKeyJwk": {"kty": "OKP", "crv": "Ed25519", "x": "` +
+		base64.RawURLEncoding.EncodeToString(c) + `"}}`
+	all := `, "verificationMethod": [` + first + `, ` + second + `, ` + third + `]`
+	for name, test := range map[string]struct {
+		body string
+		want []ed25519.PublicKey
+	}{
+		"no keys at all":                      {document(""), nil},
+		"each type of key":                    {document(all), []ed25519.PublicKey{a, b, c}},
+		"only keys for assertion":             {document(all + `, "assertionMethod": ["#b"]`), []ed25519.PublicKey{b}},
+		"keys for assertion and login, once":  {document(all + `, "assertionMethod": ["did:web:alice.example#a"], "authentication": ["#a", "#c"]`), []ed25519.PublicKey{a, c}},
+		"a key written where it is listed":    {document(`, "authentication": [` + second + `]`), []ed25519.PublicKey{b}},
+		"keys for other purposes":             {document(all + `, "assertionMethod": [], "keyAgreement": ["#a"]`), nil},
+		"a reference to another's key":        {document(all + `, "assertionMethod": ["did:web:bob.example#a"]`), nil},
+		"a key that another controls":         {document(`, "verificationMethod": [` + strings.Replace(first, `"did:web:alice`, `"did:web:bob`, 1) + `]`), nil},
+		"a key of another kind":               {document(`, "verificationMethod": [{"id": "#s", "type": "Multikey", "publicKeyMultibase": "zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme"}, ` + first + `]`), []ed25519.PublicKey{a}},
+		"a key on another curve":              {document(`, "verificationMethod": [{"id": "#s", "type": "JsonWebKey2020", "publicKeyJwk": {"kty": "EC", "crv": "P-256", "x": "", "y": ""}}]`), nil},
+		"a type that nobody knows":            {document(`, "verificationMethod": [{"id": "#s", "type": "Signer9"}]`), nil},
+		"members that look like the real one": {document(`, "VerificationMethod": [` + first + `]`), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := identity.ParseDocument(alice, []byte(test.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestDocumentsThatAreRefused(t *testing.T) {
+	for name, body := range map[string]string{
+		"nothing":                 "",
+		"a page":                  "<!doctype html>",
+		"a list":                  "[]",
+		"null":                    "null",
+		"no id":                   "{}",
+		"the document of another": strings.Replace(document(""), "alice", "bob", 1),
+		"an id in another case":   `{"ID": "did:web:alice.example"}`,
+		"two ids":                 document(`, "id": "did:web:alice.example"`),
+		"two names further in":    document(`, "service": [{"a": 1, "a": 2}]`),
+		"two documents":           document("") + document(""),
+		"half a document":         document("")[:20],
+		"no end of nesting":       document(`, "x": ` + strings.Repeat("[", 40) + strings.Repeat("]", 40)),
+		"methods that are none":   document(`, "verificationMethod": {}`),
+		"a method that is none":   document(`, "verificationMethod": [7]`),
+		"a broken key":            document(`, "verificationMethod": [{"type": "Multikey", "publicKeyMultibase": "z0"}]`),
+		"a broken web key":        document(`, "verificationMethod": [{"type": "JsonWebKey", "publicKeyJwk": {"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}}]`),
+		"no web key":              document(`, "verificationMethod": [{"type": "JsonWebKey"}]`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if keys, err := identity.ParseDocument(alice, []byte(body)); err == nil {
+				t.Errorf("got keys %x, want an error", keys)
+			}
+		})
+	}
+}
+
+func FuzzParseDocument(f *testing.F) {
+	f.Add(document(`, "verificationMethod": [{"id": "#a", "type": "Multikey", "publicKeyMultibase": "` + multikey(seededKey('a')) + `"}], "authentication": ["#a"]`))
+	f.Add(document(`, "assertionMethod": [{"type": "JsonWebKey", "publicKeyJwk": {"kty": "OKP", "crv": "Ed25519", "x": "AAAA"}}]`))
+	f.Add(`[[[[[[{"a": {"a": 1, "b": 2}}]]]]]]`)
+	f.Fuzz(func(t *testing.T, body string) {
+		keys, err := identity.ParseDocument(alice, []byte(body))
+		if err != nil && keys != nil {
+			t.Errorf("%q: both keys and an error", body)
+		}
+		for _, key := range keys {
+			if len(key) != ed25519.PublicKeySize {
+				t.Errorf("%q: a key of %d bytes", body, len(key))
+			}
+		}
+	})
+}

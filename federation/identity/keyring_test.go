@@ -1,0 +1,212 @@
+package identity_test
+
+import (
+	"crypto/ed25519"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+// snapshot is all that a keyring gives away.
+type snapshot struct {
+	Registry, Kept, Other federation.DID
+	Token                 string
+}
+
+func snap(k *identity.Keyring) snapshot {
+	return snapshot{k.Registry().DID, k.Kept("scout").DID, k.Kept("eliza").DID, hex.EncodeToString(k.Token())}
+}
+
+// openKeys returns what is in a keyring that must open.
+func openKeys(t *testing.T, dir string) snapshot {
+	t.Helper()
+	keys, err := identity.OpenKeyring(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snap(keys)
+}
+
+func TestKeysAreMadeOnceAndKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data", "keys")
+	first := openKeys(t, dir)
+	if diff := cmp.Diff(first, openKeys(t, dir)); diff != "" {
+		t.Errorf("another start, other keys: %s", diff)
+	}
+	if another := openKeys(t, filepath.Join(t.TempDir(), "keys")); another.Registry == first.Registry ||
+		another.Kept == first.Kept || another.Token == first.Token {
+		t.Errorf("two gateways share a key: %+v", another)
+	}
+	if first.Kept == first.Other {
+		t.Error("two names share a kept key")
+	}
+	modes := map[string]os.FileMode{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		modes[entry.Name()] = info.Mode()
+	}
+	if diff := cmp.Diff(map[string]os.FileMode{"kept": 0o600, "registry": 0o600, "token": 0o600}, modes); diff != "" {
+		t.Errorf("files: %s", diff)
+	}
+}
+
+func TestFirstStartsAtOnceAgree(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	var opened [8]snapshot
+	var starts sync.WaitGroup
+	for i := range opened {
+		starts.Go(func() {
+			keys, err := identity.OpenKeyring(dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			opened[i] = snap(keys)
+		})
+	}
+	starts.Wait()
+	for _, other := range opened[1:] {
+		if diff := cmp.Diff(opened[0], other); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// The secrets of these tests, and what must always come of them.
+const (
+	keptSecret   = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+	tokenSecret  = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
+	registrySeed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60" // RFC 8032 §7.1, test 1
+)
+
+// writeKeys makes a folder of keys with fixed secrets.
+func writeKeys(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "keys")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, secret := range map[string]string{"kept": keptSecret, "token": tokenSecret, "registry": registrySeed} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(secret+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestTheSameSecretsMakeTheSameKeysForEver(t *testing.T) {
+	want := snapshot{
+		Registry: "did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw",
+		Kept:     "did:key:z6MkjGVnaMAkR3578nsqFU9yuGKuzFnoVRALfN7Z6kQsz1ik",
+		Other:    "did:key:z6MknsAC8tz6SMJmLvjah8C1Yt6BHb82YK2Qh6hkzK5pegK6",
+		Token:    tokenSecret,
+	}
+	if diff := cmp.Diff(want, openKeys(t, writeKeys(t))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAKeySignsForItsDID(t *testing.T) {
+	keys, err := identity.OpenKeyring(writeKeys(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, key := range map[string]federation.SigningKey{"registry": keys.Registry(), "kept": keys.Kept("scout")} {
+		t.Run(name, func(t *testing.T) {
+			signature, err := key.Sign(t.Context(), []byte("a step"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			public, err := identity.ParseKeyDID(key.DID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !public.Equal(key.Public) || !ed25519.Verify(public, []byte("a step"), signature) {
+				t.Errorf("%s does not verify what its key signed", key.DID)
+			}
+		})
+	}
+}
+
+func TestKeysThatAreNotUsed(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(dir string) error
+		want  string
+	}{
+		"a folder that others may read": {
+			func(dir string) error { return os.Chmod(dir, 0o750) }, "chmod 700",
+		},
+		"a key that others may read": {
+			func(dir string) error { return os.Chmod(filepath.Join(dir, "registry"), 0o604) }, "registry: others have access (mode 0604): chmod 600 it",
+		},
+		"a key cut short": {
+			func(dir string) error { return os.Truncate(filepath.Join(dir, "token"), 60) }, "token: want 64 hexadecimal digits",
+		},
+		"a key that is none": {
+			func(dir string) error {
+				return os.WriteFile(filepath.Join(dir, "kept"), []byte(strings.Repeat("x", 64)), 0o600)
+			}, "kept: want 64 hexadecimal digits",
+		},
+		"a key that leads elsewhere": {
+			func(dir string) error {
+				path := filepath.Join(dir, "token")
+				if err := os.Rename(path, path+".real"); err != nil {
+					return err
+				}
+				return os.Symlink("token.real", path)
+			}, "token: not a regular file",
+		},
+		"the secret of the agents lost": {
+			func(dir string) error { return os.Remove(filepath.Join(dir, "kept")) }, "kept is missing",
+		},
+		"a file where the folder should be": {
+			func(dir string) error {
+				if err := os.RemoveAll(dir); err != nil {
+					return err
+				}
+				return os.WriteFile(dir, nil, 0o600)
+			}, "not a directory",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := writeKeys(t)
+			if err := test.spoil(dir); err != nil {
+				t.Fatal(err)
+			}
+			_, err := identity.OpenKeyring(dir)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want one line with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestWhatAFirstStartLeftUndoneIsMadeByTheNext(t *testing.T) {
+	dir := writeKeys(t)
+	before := openKeys(t, dir)
+	if err := os.Remove(filepath.Join(dir, "registry")); err != nil {
+		t.Fatal(err)
+	}
+	after := openKeys(t, dir)
+	if after.Kept != before.Kept || after.Token != before.Token {
+		t.Error("a key that was there was made again")
+	}
+	if after.Registry == before.Registry {
+		t.Error("the missing key is the old one")
+	}
+}

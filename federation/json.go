@@ -1,0 +1,91 @@
+package federation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxJSONDepth bounds nesting in signed JSON: no payload of ours is deeper than
+// ten, and a hostile one must not cost stack.
+const maxJSONDepth = 64
+
+// maxExact is the greatest integer below which canonical JSON, whose numbers are
+// IEEE 754 doubles, keeps every one.
+const maxExact = 1 << 53
+
+// ExactJSON reports why canonical JSON (RFC 8785) could not stand for a text: it
+// is no single JSON value in UTF-8, it repeats a member, nests deeper than 64, or
+// holds a number that a double does not.
+func ExactJSON(text []byte) error {
+	if !utf8.Valid(text) {
+		return errors.New("not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	if err := exactValue(dec, 0); err != nil {
+		return err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
+func exactValue(dec *json.Decoder, depth int) error {
+	if depth > maxJSONDepth {
+		return fmt.Errorf("nested deeper than %d", maxJSONDepth)
+	}
+	token, err := dec.Token()
+	if err != nil {
+		return fmt.Errorf("read JSON: %w", err)
+	}
+	switch t := token.(type) {
+	case json.Number:
+		return exactNumber(t)
+	case json.Delim:
+		return exactMembers(dec, t, depth)
+	}
+	return nil
+}
+
+// exactMembers reads the inside of an object or array up to its end.
+func exactMembers(dec *json.Decoder, open json.Delim, depth int) error {
+	seen := map[string]bool{}
+	for dec.More() {
+		if open == '{' {
+			token, err := dec.Token()
+			if err != nil {
+				return fmt.Errorf("read JSON: %w", err)
+			}
+			name, _ := token.(string)
+			if seen[name] {
+				return fmt.Errorf("member %q is there twice", name)
+			}
+			seen[name] = true
+		}
+		if err := exactValue(dec, depth+1); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return fmt.Errorf("read JSON: %w", err)
+	}
+	return nil
+}
+
+func exactNumber(n json.Number) error {
+	f, err := n.Float64()
+	switch {
+	case err != nil, math.Abs(f) > maxExact:
+		return fmt.Errorf("number %s is beyond ±2^53", n)
+	case math.Abs(f) == maxExact && strings.TrimPrefix(n.String(), "-") != "9007199254740992": // 2^53+1 reads as 2^53
+		return fmt.Errorf("number %s is beyond ±2^53", n)
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+)
+
+// ErrStale is returned by [Store.Append] when another step was filed first. The
+// caller reads the view again and judges again.
+var ErrStale = errors.New("federation: the log moved on")
+
+// ErrNotFound is returned by the ports of the record for a name that nothing is
+// kept under.
+var ErrNotFound = errors.New("federation: not found")
+
+// ErrUnknownCursor is returned by the ports that read on from a cursor for one
+// that was never given out, or not for this inbox.
+var ErrUnknownCursor = errors.New("federation: unknown cursor")
+
+// Version counts the steps of one handoff. Zero is before the first.
+type Version uint64
+
+// Cursor is a position in one inbox, opaque to every network. The zero Cursor is
+// the start.
+type Cursor string
+
+// View is what the log of one handoff says now. It can be rebuilt from the log.
+// The zero View is that of a handoff without a log.
+type View struct {
+	ID       HandoffID `json:"id"`
+	Kind     Kind      `json:"kind"`
+	Dialect  Dialect   `json:"dialect"` // of its opener; it rules the handoff for life
+	Version  Version   `json:"version"`
+	State    State     `json:"state"`
+	Home     HomeID    `json:"home"`
+	Venue    string    `json:"venue"`
+	Offerer  DID       `json:"offerer"`
+	Offeree  DID       `json:"offeree,omitempty"`  // empty when open
+	Assignee DID       `json:"assignee,omitempty"` // empty before accept or claim
+
+	Title    string    `json:"title"`
+	Caps     []string  `json:"caps,omitempty"`
+	Deadline time.Time `json:"deadline,omitzero"` // zero when the offer named none
+	Priority string    `json:"priority,omitempty"`
+
+	Opened time.Time `json:"opened"`
+	Moved  time.Time `json:"moved"` // when the last step was filed
+}
+
+// Exists reports whether the handoff has a log.
+func (v View) Exists() bool { return v.Version > 0 }
+
+// Others returns the DIDs that take part besides one: offerer, offeree and
+// assignee, each once.
+func (v View) Others(actor DID) []DID {
+	var others []DID
+	for _, did := range []DID{v.Offerer, v.Offeree, v.Assignee} {
+		if did != "" && did != actor && !slices.Contains(others, did) {
+			others = append(others, did)
+		}
+	}
+	return others
+}
+
+// Filing is one step with all that its filing changes, written in one
+// transaction or not at all: the event with its evidence, the view, a row in
+// each inbox and each feed, and what is now known of the signer ([Binding], for
+// an event whose arrival names one).
+type Filing struct {
+	Event   Event
+	After   Version // of the view that the step was judged against
+	View    View    // as it is after the step
+	Inboxes []DID
+	Feeds   []string // names of links
+	Filed   time.Time
+}
+
+// Entry is one filed step as read back from a log, an inbox or a feed.
+type Entry struct {
+	Event   Event     `json:"event"`
+	Version Version   `json:"version"` // position in the log of its handoff; the offer is 1
+	State   State     `json:"state"`   // of the handoff after it
+	Filed   time.Time `json:"filed"`
+	Cursor  Cursor    `json:"-"` // set when read from an inbox
+}
+
+// Store is the record of handoffs. It is durable: a nil error means that the
+// change survives a power cut. Its methods may be called concurrently and block
+// on the disk. Each returns an error wrapping [*UnavailableError] when the disk
+// cannot be written or read now.
+type Store interface {
+	// Append files a step. It returns [ErrStale] when f.After is not the version
+	// of the log any more, and a [*RefusalError] with [EventIDInUse] when the
+	// signer used the id before for other bytes, or the handoff id opened another
+	// handoff. The same step twice (see [Event.Digest]) is filed once and answered
+	// with the first Entry.
+	Append(ctx context.Context, f Filing) (Entry, error)
+	// Known returns the entry that a signer's step already has, found by its id, and
+	// where that finds nothing by its digest: a gateway that vouches for the same
+	// message a second time mints another id for it. It returns [ErrNotFound] for a
+	// step not seen before and a [*RefusalError] with [EventIDInUse] when the id
+	// was used for other bytes.
+	Known(ctx context.Context, from DID, id EventID, digest [32]byte) (Entry, error)
+	// View returns the zero View for a handoff that has no log here.
+	View(ctx context.Context, id HandoffID) (View, error)
+	// Log yields the steps of one handoff, oldest first, and ends.
+	Log(ctx context.Context, id HandoffID) iter.Seq2[Entry, error]
+	// Reference returns the handoff of a step by its event ID or the id of the
+	// message that carried it, or [ErrNotFound].
+	Reference(ctx context.Context, ref string) (HandoffID, error)
+	// Evidence returns the bytes that a filed step named by their SHA-256, or
+	// [ErrNotFound].
+	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
+}
+
+// Inboxes holds what reached each DID. Its promises are those of [Store].
+type Inboxes interface {
+	// Replay returns up to limit entries that reached an inbox after the cursor,
+	// oldest first. Reading changes nothing. It returns [ErrUnknownCursor] for a
+	// cursor that this inbox never gave out.
+	Replay(ctx context.Context, to DID, after Cursor, limit int) ([]Entry, error)
+}
+
+// Delivery is one row of a feed: a step that a link is still owed.
+type Delivery struct {
+	Row     int64 // position in the feed; rows of one handoff are delivered in this order
+	Entry   Entry
+	View    View // of the handoff as it stands now
+	Attempt int  // how often it was handed to the link before
+}
+
+// Feeds holds what each link has still to deliver. Its promises are those of
+// [Store].
+type Feeds interface {
+	// Owed returns up to limit rows of a link after a row, oldest first.
+	Owed(ctx context.Context, link string, after int64, limit int) ([]Delivery, error)
+	// Attempt counts one more attempt on each row. It is durable before anything is
+	// written to the peer, so that what may be shown once at most is.
+	Attempt(ctx context.Context, link string, rows []int64) error
+	// Settle ends rows: delivered, or refused for good.
+	Settle(ctx context.Context, link string, rows []int64) error
+}
+
+// Binding says which DID stood behind a name on a network.
+type Binding struct {
+	DID     DID
+	Network string // as in [Arrival]
+	Link    string
+	Name    string // the newest
+	First   string // the name at first sight, which aliases are made of for good
+	Key     []byte // raw public key that verified last
+	Seen    time.Time
+}
+
+// Bindings remembers the signers of filed steps. Its promises are those of
+// [Store].
+type Bindings interface {
+	// Binding returns [ErrNotFound] for a DID that never signed a filed step.
+	Binding(ctx context.Context, did DID) (Binding, error)
+	// BindingByHash finds a DID by the first characters of its [DID.Hash], at
+	// least ten. It returns [ErrNotFound] when none or more than one fits.
+	BindingByHash(ctx context.Context, prefix string) (Binding, error)
+	// KeyOwner returns the DID whose key has this [KeyID]: of a signer of a filed
+	// step or of a registered [Agent]. It returns [ErrNotFound] when nobody's is
+	// known.
+	KeyOwner(ctx context.Context, keyID string) (DID, error)
+}

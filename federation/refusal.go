@@ -1,0 +1,146 @@
+package federation
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// RefusalCode says why a step was refused, in one spelling for all of the
+// program. IRC writes it in upper case with underscores; other networks have
+// other words for a few, which the edge of that network knows.
+type RefusalCode string
+
+// The refusals of the door and of the lifecycle.
+//
+// spec: handofftag "The client's side"
+const (
+	NeedSignature         RefusalCode = "need-signature"
+	SignatureInvalid      RefusalCode = "signature-invalid"
+	SignatureUnverifiable RefusalCode = "signature-unverifiable"
+	ActorMismatch         RefusalCode = "actor-mismatch"
+	WrongSender           RefusalCode = "wrong-sender"
+	UnknownVerb           RefusalCode = "unknown-verb"
+	UnknownHandoff        RefusalCode = "unknown-handoff"
+	IllegalStep           RefusalCode = "illegal-step"
+	TerminalHandoff       RefusalCode = "terminal-handoff"
+	DeadlinePassed        RefusalCode = "deadline-passed"
+	EventIDInUse          RefusalCode = "eventid-in-use"
+	InvalidEventID        RefusalCode = "invalid-eventid"
+	EventIDClockSkew      RefusalCode = "eventid-clock-skew"
+	InvalidContext        RefusalCode = "invalid-context"
+	InvalidTarget         RefusalCode = "invalid-target"
+	InvalidTag            RefusalCode = "invalid-tag"
+	WrongReference        RefusalCode = "wrong-reference"
+	MissingRequirement    RefusalCode = "missing-requirement"
+	WrongVenue            RefusalCode = "wrong-venue"
+	DuplicateTag          RefusalCode = "duplicate-tag"
+	MixedTags             RefusalCode = "mixed-tags"
+)
+
+// Upper returns the code as IRC spells it.
+func (c RefusalCode) Upper() string {
+	return strings.ToUpper(strings.ReplaceAll(string(c), "-", "_"))
+}
+
+// Sentence returns what every network tells people about a code. An edge
+// translates the code, never the sentence.
+func (c RefusalCode) Sentence() string {
+	switch c {
+	case NeedSignature:
+		return "a step must be signed"
+	case SignatureInvalid:
+		return "the signature does not match the step"
+	case SignatureUnverifiable:
+		return "no key to check the signature with; send it again"
+	case ActorMismatch:
+		return "the key is not that of the DID in from"
+	case WrongSender:
+		return "this DID may not take this step"
+	case UnknownVerb:
+		return "there is no such step"
+	case UnknownHandoff:
+		return "no such handoff is known here"
+	case IllegalStep:
+		return "the handoff is not in a state for this step"
+	case TerminalHandoff:
+		return "the handoff is over"
+	case DeadlinePassed:
+		return "the deadline has passed"
+	case EventIDInUse:
+		return "this id was used for another step"
+	case InvalidEventID:
+		return "the event id is not acceptable"
+	case EventIDClockSkew:
+		return "the event id is too far from this gateway's clock"
+	case InvalidContext:
+		return "a context is JSON of at most 4096 bytes, an https URL or an at URI"
+	case InvalidTarget:
+		return "a step cannot be sent there"
+	case InvalidTag:
+		return "a value is malformed"
+	case WrongReference:
+		return "the event in reply-to belongs to another handoff"
+	case MissingRequirement:
+		return "something required is missing"
+	case WrongVenue:
+		return "the handoff was not offered in this place"
+	case DuplicateTag:
+		return "a tag is there in two spellings"
+	case MixedTags:
+		return "the tags of two dialects are mixed"
+	}
+	return "the step was refused"
+}
+
+// RefusalError is a final no to one step. Detail is for the sender and holds
+// nothing private. Each network renders it in its edge.go.
+type RefusalError struct {
+	Code    RefusalCode
+	Event   EventID   // of the refused step; zero where it could not be read
+	Handoff HandoffID // zero where it could not be read
+	Detail  string    // what the sentence of the code cannot know; may be empty
+	View    View      // of the handoff as it stands; zero where there is none
+}
+
+// Refuse returns the refusal of a step.
+func Refuse(ev Event, code RefusalCode, detail string) *RefusalError {
+	return &RefusalError{Code: code, Event: ev.ID, Handoff: ev.Handoff, Detail: detail}
+}
+
+// Error implements error.
+func (e *RefusalError) Error() string { return string(e.Code) + ": " + e.Sentence() }
+
+// Sentence returns what the sender is told beside the code.
+func (e *RefusalError) Sentence() string {
+	if e.Detail == "" {
+		return e.Code.Sentence()
+	}
+	return e.Code.Sentence() + ": " + e.Detail
+}
+
+// Subject names the refused step for its sender: its event ID, else its handoff
+// id, "*" where neither could be read.
+func (e *RefusalError) Subject() string {
+	switch {
+	case !e.Event.IsZero():
+		return e.Event.String()
+	case !e.Handoff.IsZero():
+		return e.Handoff.String()
+	}
+	return "*"
+}
+
+// UnavailableError is a not-now: a peer, a key server or the record is out of
+// reach, and asking again may help.
+type UnavailableError struct {
+	What       string
+	RetryAfter time.Duration // zero when unknown
+	Err        error
+}
+
+// Error implements error.
+func (e *UnavailableError) Error() string { return fmt.Sprintf("%s unavailable: %v", e.What, e.Err) }
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }

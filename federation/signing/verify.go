@@ -1,0 +1,91 @@
+package signing
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+
+	"baton/federation"
+)
+
+// Verify judges the signature of a step against the keys that its From had when
+// it was received, and fills in what it learnt of it: the document, the key id
+// and the key.
+//
+// The error is nil for [federation.Valid] alone. It is a
+// [*federation.RefusalError] for a step without signature, with one that fails,
+// with the key of another DID, and with one that cannot be judged now
+// ([federation.SignatureUnverifiable]); any other error is that of the record
+// behind the key source.
+func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
+	if ev.Signature.Text == "" {
+		return ev, federation.Unverifiable, federation.Refuse(ev, federation.NeedSignature, "")
+	}
+	document, err := Document(ev)
+	if err != nil {
+		return ev, federation.Unverifiable, federation.Refuse(ev, federation.MissingRequirement, "from, venue and handoff id")
+	}
+	ev.Signature.Document = document
+	kid, sig, ours := parse(ev.Signature.Text)
+	if !ours {
+		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "want ed25519")
+	}
+	ev.Signature.KeyID, ev.Signature.Bytes = kid, sig
+	known, err := keys.Keys(ctx, ev.From, ev.Arrival.Received)
+	if err != nil {
+		return ev, federation.Unverifiable, unverifiable(ev, err)
+	}
+	var candidates int
+	for _, key := range known {
+		if kid != "" && kid != federation.KeyID(key) {
+			continue
+		}
+		candidates++
+		if verified(key, []byte(document), sig) {
+			ev.Signature.Key, ev.Signature.KeyID = key, federation.KeyID(key)
+			return ev, federation.Valid, nil
+		}
+	}
+	if candidates > 0 {
+		return ev, federation.Invalid, federation.Refuse(ev, federation.SignatureInvalid, "")
+	}
+	return judgeStrangeKey(ctx, keys, ev)
+}
+
+// judgeStrangeKey tells a key that is known to be another's from one that nobody
+// here has seen, which is no evidence of anything.
+func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
+	if ev.Signature.KeyID == "" {
+		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
+	}
+	owner, err := keys.KeyOwner(ctx, ev.Signature.KeyID)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
+	case err != nil:
+		return ev, federation.Unverifiable, fmt.Errorf("find owner of key %s: %w", ev.Signature.KeyID, err)
+	case owner != ev.From:
+		return ev, federation.Invalid, federation.Refuse(ev, federation.ActorMismatch, "")
+	}
+	return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
+}
+
+// unverifiable keeps the reason for the operator beside what the sender is told.
+func unverifiable(ev federation.Event, cause error) error {
+	return errors.Join(federation.Refuse(ev, federation.SignatureUnverifiable, ""), fmt.Errorf("keys of %s: %w", ev.From, cause))
+}
+
+// VerifyEnvelope judges the base64url signature of an AIRC envelope under one
+// key. The error says why the envelope has no canonical form.
+func VerifyEnvelope(envelope []byte, signature string, key ed25519.PublicKey) (federation.Verdict, error) {
+	document, err := Envelope(envelope)
+	if err != nil {
+		return federation.Unverifiable, err
+	}
+	sig, err := DecodeBase64URL(signature)
+	if err != nil || !verified(key, document, sig) {
+		return federation.Invalid, nil //nolint:nilerr // what is no base64url is no signature of anybody
+	}
+	return federation.Valid, nil
+}

@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+
+	"baton/federation"
+)
+
+// minHashPrefix is how many characters of a hash name a DID. They are 50 bits: no
+// two DIDs share them by chance, and whoever makes two that do gets neither.
+const minHashPrefix = 10
+
+const bindingColumns = `did, network, link, name, first, key, seen`
+
+func scanBinding(row scanner) (federation.Binding, error) {
+	var b federation.Binding
+	var seen int64
+	err := row.Scan(&b.DID, &b.Network, &b.Link, &b.Name, &b.First, &b.Key, &seen)
+	b.Seen = moment(seen)
+	return b, err
+}
+
+// Binding implements [federation.Bindings].
+func (s *SQLite) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
+	return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
+}
+
+// BindingByHash implements [federation.Bindings].
+func (s *SQLite) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
+	if len(prefix) < minHashPrefix {
+		return federation.Binding{}, fmt.Errorf("look up hash %q: %w", prefix, federation.ErrNotFound)
+	}
+	// A hash is lower-case base32, and "~" sorts after all of that.
+	return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding
+		WHERE hash >= ?1 AND hash < ?1 || '~' LIMIT 2`, prefix)
+}
+
+// oneBinding returns the binding that a query finds, if it is the only one.
+func (s *SQLite) oneBinding(ctx context.Context, query, arg string) (federation.Binding, error) {
+	found, err := rows(ctx, s.reads, scanBinding, query, arg)
+	if err == nil && len(found) != 1 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.Binding{}, fmt.Errorf("read binding %s: %w", arg, err)
+	}
+	return found[0], nil
+}
+
+// KeyOwner implements [federation.Bindings].
+func (s *SQLite) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
+	var did federation.DID
+	if err := s.reads.row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did); err != nil {
+		return "", fmt.Errorf("look up key %s: %w", keyID, err)
+	}
+	return did, nil
+}
+
+// bind keeps the newest of everything but the first name. A step without a key
+// leaves the one that verified last.
+func bind(ctx context.Context, q *statements, b federation.Binding) error {
+	_, err := q.exec(ctx, `INSERT INTO binding (did, hash, network, link, name, first, key, seen)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (did) DO UPDATE SET network = excluded.network, link = excluded.link, name = excluded.name,
+			key = CASE length(excluded.key) WHEN 0 THEN key ELSE excluded.key END, seen = excluded.seen`,
+		b.DID, b.DID.Hash(), b.Network, b.Link, b.Name, b.First, notNull(b.Key), stamp(b.Seen))
+	if err != nil {
+		return fmt.Errorf("write binding: %w", err)
+	}
+	return nil
+}
+
+// ownKey notes whose key this is. Whoever had it first keeps it: a DID that lists
+// the key of another one does not become its owner.
+func ownKey(ctx context.Context, q *statements, key ed25519.PublicKey, owner federation.DID) error {
+	if len(key) == 0 {
+		return nil
+	}
+	_, err := q.exec(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+		federation.KeyID(key), owner)
+	if err != nil {
+		return fmt.Errorf("write key owner: %w", err)
+	}
+	return nil
+}
+
+// notNull keeps absent bytes as empty ones.
+func notNull(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}

@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// maxBatch bounds the writes in one transaction, and so what each caller waits for
+// the others. By then the fsync is a small part of what a write costs, and larger
+// batches would bring little.
+const maxBatch = 128
+
+// committer applies all writes, on the one connection that may.
+type committer struct {
+	conn    *statements
+	metrics *metrics
+	waiting chan *item    // not buffered: what is in it was taken up
+	closing chan struct{} // closed by Close
+	closed  chan struct{} // closed by run
+}
+
+// item is one write. Its err is set before done is closed.
+type item struct {
+	apply func(context.Context, *statements) error
+	err   error
+	done  chan struct{}
+}
+
+func newCommitter(conn *sql.Conn, m *metrics) *committer {
+	return &committer{
+		conn:    newStatements(conn),
+		metrics: m,
+		waiting: make(chan *item),
+		closing: make(chan struct{}),
+		closed:  make(chan struct{}),
+	}
+}
+
+// do waits until the change is on disk, or the context ends. A context that ended
+// before writes nothing.
+func (c *committer) do(ctx context.Context, apply func(context.Context, *statements) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	it := &item{apply: apply, done: make(chan struct{})}
+	select {
+	case c.waiting <- it:
+	case <-c.closing:
+		return &federation.UnavailableError{What: "record", Err: errClosed}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-it.done:
+		return it.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run commits batches until Close.
+func (c *committer) run(ctx context.Context) {
+	defer close(c.closed)
+	for {
+		select {
+		case first := <-c.waiting:
+			c.commit(ctx, c.gather(first))
+		case <-c.closing:
+			return
+		}
+	}
+}
+
+// gather takes those who wait at this moment, and waits for nobody.
+func (c *committer) gather(first *item) []*item {
+	batch := []*item{first}
+	for len(batch) < maxBatch {
+		select {
+		case it := <-c.waiting:
+			batch = append(batch, it)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// commit writes one batch and releases its callers.
+func (c *committer) commit(ctx context.Context, batch []*item) {
+	begun := time.Now()
+	if err := c.transact(ctx, batch); err != nil {
+		// What one write was answered may rest on another one that is now undone, so
+		// the refused ones fail with the rest.
+		for _, it := range batch {
+			it.err = err
+		}
+	}
+	c.metrics.commit.Observe(time.Since(begun).Seconds())
+	c.metrics.batch.Observe(float64(len(batch)))
+	for _, it := range batch {
+		close(it.done)
+	}
+}
+
+// transact returns an error when nothing of the batch was written.
+func (c *committer) transact(ctx context.Context, batch []*item) error {
+	if _, err := c.conn.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	err := c.applyAll(ctx, batch)
+	if err == nil {
+		if _, err = c.conn.exec(ctx, "COMMIT"); err == nil {
+			return nil
+		}
+		err = fmt.Errorf("commit: %w", err)
+	}
+	// SQLite has rolled back by itself after most failures of the disk, and then
+	// says so; where it has not, a failure here shows at the next begin.
+	_, _ = c.conn.exec(ctx, "ROLLBACK")
+	return err
+}
+
+// applyAll gives each write a savepoint, so that one that fails leaves nothing.
+// Its error is that of a transaction that is beyond use.
+func (c *committer) applyAll(ctx context.Context, batch []*item) error {
+	for _, it := range batch {
+		if _, err := c.conn.exec(ctx, "SAVEPOINT item"); err != nil {
+			return fmt.Errorf("set savepoint: %w", err)
+		}
+		it.err = it.apply(ctx, c.conn)
+		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
+			return it.err // a failing disk undoes the whole transaction
+		}
+		if it.err != nil {
+			if _, err := c.conn.exec(ctx, "ROLLBACK TO item"); err != nil {
+				return fmt.Errorf("undo write: %w", err)
+			}
+		}
+		if _, err := c.conn.exec(ctx, "RELEASE item"); err != nil {
+			return fmt.Errorf("release savepoint: %w", err)
+		}
+	}
+	return nil
+}
+
+// Close waits for the batch that was taken up.
+func (c *committer) Close() error {
+	close(c.closing)
+	<-c.closed
+	return c.conn.Close()
+}

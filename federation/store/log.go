@@ -1,0 +1,146 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"baton/federation"
+)
+
+// logPage is how many steps of a log are in memory at a time. A page is read as a
+// whole, so that no connection is held while the caller looks at it.
+const logPage = 128
+
+// entryColumns are what scanEntry reads, of an event e.
+const entryColumns = `e.version, e.state, e.filed, e.body`
+
+// entryScan collects the columns of one entry.
+type entryScan struct {
+	entry federation.Entry
+	filed int64
+	body  []byte
+}
+
+func (e *entryScan) dest() []any {
+	return []any{&e.entry.Version, &e.entry.State, &e.filed, &e.body}
+}
+
+func (e *entryScan) read() (federation.Entry, error) {
+	e.entry.Filed = moment(e.filed)
+	if err := json.Unmarshal(e.body, &e.entry.Event); err != nil {
+		return federation.Entry{}, fmt.Errorf("decode event: %w", err)
+	}
+	return e.entry, nil
+}
+
+func scanEntry(row scanner) (federation.Entry, error) {
+	var e entryScan
+	if err := row.Scan(e.dest()...); err != nil {
+		return federation.Entry{}, err
+	}
+	return e.read()
+}
+
+// Known implements [federation.Store].
+func (s *SQLite) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	entry, err := known(ctx, s.reads, from, id, digest)
+	if err != nil {
+		return federation.Entry{}, fmt.Errorf("look up step of %s: %w", from, err)
+	}
+	return entry, nil
+}
+
+// known finds a step by its id, else by its bytes: the same bytes with an id that
+// was minted for them again are the first step.
+func known(ctx context.Context, q *statements, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	var e entryScan
+	var same bool
+	dest := append(e.dest(), &same)
+	err := q.row(ctx, `SELECT `+entryColumns+`, e.digest = ?3 FROM event e WHERE e.id = ?2 AND e.signer = ?1`,
+		[]any{from, id.String(), digest[:]}, dest...)
+	switch {
+	case err == nil && !same:
+		return federation.Entry{}, &federation.RefusalError{Code: federation.EventIDInUse, Event: id}
+	case errors.Is(err, federation.ErrNotFound):
+		err = q.row(ctx, `SELECT `+entryColumns+` FROM event e WHERE e.signer = ? AND e.digest = ?`,
+			[]any{from, digest[:]}, e.dest()...)
+	}
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	return e.read()
+}
+
+// View implements [federation.Store].
+func (s *SQLite) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	var text []byte
+	err := s.reads.row(ctx, `SELECT view FROM handoff WHERE id = ?`, []any{id.String()}, &text)
+	if errors.Is(err, federation.ErrNotFound) {
+		return federation.View{}, nil
+	}
+	if err != nil {
+		return federation.View{}, fmt.Errorf("read view of %s: %w", id, err)
+	}
+	return decodeView(text)
+}
+
+func decodeView(text []byte) (federation.View, error) {
+	var view federation.View
+	if err := json.Unmarshal(text, &view); err != nil {
+		return federation.View{}, fmt.Errorf("decode view: %w", err)
+	}
+	return view, nil
+}
+
+// Log implements [federation.Store].
+func (s *SQLite) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
+	return func(yield func(federation.Entry, error) bool) {
+		var after federation.Version
+		for {
+			page, err := rows(ctx, s.reads, scanEntry, `SELECT `+entryColumns+` FROM event e
+				WHERE e.handoff = ? AND e.version > ? ORDER BY e.version LIMIT ?`, id.String(), after, logPage)
+			if err != nil {
+				yield(federation.Entry{}, fmt.Errorf("read log of %s: %w", id, err))
+				return
+			}
+			for _, entry := range page {
+				if !yield(entry, nil) {
+					return
+				}
+				after = entry.Version
+			}
+			if len(page) < logPage {
+				return
+			}
+		}
+	}
+}
+
+// Reference implements [federation.Store]. An event ID goes before a message id,
+// and the first use of a message id before later ones: its text is anybody's
+// choice.
+func (s *SQLite) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
+	var id federation.HandoffID
+	var text string
+	err := s.reads.row(ctx, `SELECT handoff FROM event WHERE id = ?1 OR message = ?1
+		ORDER BY id = ?1 DESC, seq LIMIT 1`, []any{ref}, &text)
+	if err == nil {
+		err = id.UnmarshalText([]byte(text))
+	}
+	if err != nil {
+		return federation.HandoffID{}, fmt.Errorf("look up reference: %w", err)
+	}
+	return id, nil
+}
+
+// Evidence implements [federation.Store].
+func (s *SQLite) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
+	var bytes []byte
+	if err := s.reads.row(ctx, `SELECT bytes FROM evidence WHERE digest = ?`, []any{digest[:]}, &bytes); err != nil {
+		return nil, fmt.Errorf("read evidence %x: %w", digest, err)
+	}
+	return bytes, nil
+}

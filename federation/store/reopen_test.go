@@ -1,0 +1,223 @@
+package store_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/store"
+)
+
+// contents is everything that a record says about the handoff and the two agents
+// of populate.
+type contents struct {
+	View     federation.View
+	Log      []federation.Entry
+	Evidence string
+	Handoff  federation.HandoffID
+	Inbox    []federation.Entry
+	Feed     []federation.Delivery
+	Binding  federation.Binding
+	Owner    federation.DID
+	Agent    federation.Agent
+	Messages []federation.Message
+	Held     federation.Message
+	Edges    []federation.Consent
+}
+
+// populate writes at least one row to each table.
+func populate(t *testing.T, record federation.Record) {
+	t.Helper()
+	ctx := t.Context()
+	opened := offer(1)
+	opened.Feeds = []string{"oftc"}
+	accept := federationtest.File(federationtest.Vouch(federationtest.Step(2, opened.Event, federation.Accept, bob), "original"), opened.View)
+	accept.Feeds = []string{"oftc"}
+	_, offered := record.Append(ctx, opened)
+	_, accepted := record.Append(ctx, accept)
+	handshake := federationtest.Message(3, "system", "judge")
+	_, held := record.Post(ctx, federation.Posting{Message: federationtest.Message(4, "scout", "judge"), Held: true, Handshake: &handshake})
+	_, posted := record.Post(ctx, federation.Posting{Message: federationtest.Message(5, "clerk", "judge")})
+	_, consented := record.Accept(ctx, "clerk", "judge", federationtest.At(6))
+	_, blocked := record.Block(ctx, "spammer", "judge", federationtest.At(7))
+	err := errors.Join(offered, accepted, held, posted, consented, blocked,
+		record.AddAgent(ctx, federationtest.NewAgent("judge")), record.Attempt(ctx, "oftc", []int64{1}), record.Ready(ctx))
+	if err != nil {
+		t.Fatalf("populate: %v", err)
+	}
+}
+
+func read(t *testing.T, record federation.Record) contents {
+	t.Helper()
+	ctx := t.Context()
+	var c contents
+	errs := make([]error, 12)
+	c.View, errs[0] = record.View(ctx, federationtest.ID(1))
+	for entry, err := range record.Log(ctx, federationtest.ID(1)) {
+		c.Log, errs[1] = append(c.Log, entry), err
+	}
+	var original []byte
+	original, errs[2] = record.Evidence(ctx, c.Log[1].Event.Evidence.Digest)
+	c.Evidence = string(original)
+	c.Handoff, errs[3] = record.Reference(ctx, "msg-2")
+	c.Inbox, errs[4] = record.Replay(ctx, bob, "", 10)
+	c.Feed, errs[5] = record.Owed(ctx, "oftc", 0, 10)
+	c.Binding, errs[6] = record.Binding(ctx, ada)
+	c.Owner, errs[7] = record.KeyOwner(ctx, federation.KeyID(federationtest.Key(ada)))
+	c.Agent, errs[8] = record.Agent(ctx, "judge")
+	c.Messages, _, errs[9] = record.Inbox(ctx, "judge", "", 10)
+	c.Held, errs[10] = record.Sent(ctx, "scout", "message-4", federationtest.At(0))
+	for _, from := range []string{"scout", "clerk", "spammer", "nobody"} {
+		edge, err := record.Consent(ctx, from, "judge")
+		c.Edges, errs[11] = append(c.Edges, edge), errors.Join(errs[11], err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatalf("read: %v", err)
+	}
+	return c
+}
+
+func TestEverythingIsThereAfterReopening(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, dir, prometheus.NewRegistry())
+	populate(t, first)
+	before := read(t, first)
+	if err := first.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	second := open(t, dir, prometheus.NewRegistry())
+	if d := cmp.Diff(before, read(t, second), cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("contents (-before +after):\n%s", d)
+	}
+	if len(before.Inbox) != 1 || len(before.Feed) != 2 || before.Feed[0].Attempt != 1 || len(before.Messages) != 2 {
+		t.Errorf("contents are too few for this test: %+v", before)
+	}
+	if entries, err := second.Replay(t.Context(), bob, before.Inbox[0].Cursor, 10); err != nil || len(entries) != 0 {
+		t.Errorf("Replay from an old cursor = %d entries, %v, want none", len(entries), err)
+	}
+}
+
+// victimDir names the environment variable that makes this test binary a writer,
+// which TestKilledWriter kills.
+const victimDir = "BATON_STORE_TEST_VICTIM"
+
+// victimCallers are enough for batches to form.
+const victimCallers = 8
+
+// victim files offers until it is killed, and prints the number of each after it
+// was acknowledged. It starts after those that the record has.
+func victim(dir string) int {
+	ctx := context.Background()
+	record, err := store.Open(ctx, at(dir), prometheus.NewRegistry())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	filed, err := record.Replay(ctx, bob, "", 1_000_000)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	failed := make(chan error)
+	for caller := range victimCallers {
+		go func() { failed <- fileForever(ctx, record, len(filed)*victimCallers+caller+1) }()
+	}
+	fmt.Fprintln(os.Stderr, <-failed)
+	return 1
+}
+
+// fileForever files every victimCallers-th offer from the n-th on.
+func fileForever(ctx context.Context, record federation.Store, n int) error {
+	for ; ; n += victimCallers {
+		f := offer(n)
+		f.Feeds = []string{"oftc"}
+		if _, err := record.Append(ctx, f); err != nil {
+			return err
+		}
+		if _, err := os.Stdout.WriteString(strconv.Itoa(n) + "\n"); err != nil {
+			return err
+		}
+	}
+}
+
+func TestKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
+	const rounds, perRound = 3, 300
+	dir := t.TempDir()
+	var acknowledged []int
+	for range rounds {
+		acknowledged = append(acknowledged, killAfter(t, dir, perRound)...)
+	}
+	record := open(t, dir, prometheus.NewRegistry())
+	inbox, err := record.Replay(t.Context(), bob, "", 1_000_000)
+	if err != nil {
+		t.Fatalf("Replay: %v", err)
+	}
+	owed, err := record.Owed(t.Context(), "oftc", 0, 1_000_000)
+	if err != nil {
+		t.Fatalf("Owed: %v", err)
+	}
+	if len(owed) != len(inbox) {
+		t.Errorf("the feed has %d rows and the inbox %d: a step was filed in part", len(owed), len(inbox))
+	}
+	reached := map[federation.EventID]int{}
+	for _, entry := range inbox {
+		reached[entry.Event.ID]++
+	}
+	for _, n := range acknowledged {
+		id := federationtest.ID(n)
+		view, err := record.View(t.Context(), id)
+		if err != nil || view.Version != 1 || reached[id] != 1 {
+			t.Errorf("acknowledged offer %d: version %d, %v, %d times in the inbox", n, view.Version, err, reached[id])
+		}
+	}
+	if verdict := sound(t, raw(t, dir)); verdict != "ok" {
+		t.Errorf("integrity: %s", verdict)
+	}
+}
+
+// killAfter runs a writer, kills it in the midst of its work, and returns the
+// numbers of all offers that were acknowledged to it.
+func killAfter(t *testing.T, dir string, acknowledgements int) []int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	writer := exec.CommandContext(ctx, os.Args[0])
+	writer.Env = append(os.Environ(), victimDir+"="+dir)
+	writer.Stderr = os.Stderr
+	out, err := writer.StdoutPipe()
+	if err != nil {
+		t.Fatalf("start writer: %v", err)
+	}
+	if err := writer.Start(); err != nil {
+		t.Fatalf("start writer: %v", err)
+	}
+	var numbers []int
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		n, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatalf("writer prints %q", lines.Text())
+		}
+		if numbers = append(numbers, n); len(numbers) == acknowledgements {
+			if err := writer.Process.Kill(); err != nil {
+				t.Errorf("kill writer: %v", err)
+			}
+		}
+	}
+	_ = writer.Wait() // it was killed
+	if len(numbers) < acknowledgements {
+		t.Fatalf("the writer ended by itself after %d acknowledgements", len(numbers))
+	}
+	return numbers
+}

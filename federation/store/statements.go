@@ -1,0 +1,149 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"baton/federation"
+)
+
+// preparer is *sql.DB, for reads, or the one *sql.Conn that writes.
+type preparer interface {
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+// statements runs queries, each parsed once. Queries are constants of this
+// package, so their number is bounded.
+//
+// Its errors are those of the record: [federation.ErrNotFound] for a row that is
+// not there, [*federation.UnavailableError] for a disk that cannot be used now.
+type statements struct {
+	on     preparer
+	mu     sync.Mutex
+	kept   map[string]*sql.Stmt
+	closed bool
+}
+
+func newStatements(on preparer) *statements {
+	return &statements{on: on, kept: map[string]*sql.Stmt{}}
+}
+
+// exec returns how many rows changed.
+func (s *statements) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	result, err := stmt.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, failure(err)
+	}
+	return result.RowsAffected()
+}
+
+// row reads the first row into dest.
+func (s *statements) row(ctx context.Context, query string, args []any, dest ...any) error {
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
+		return err
+	}
+	return failure(stmt.QueryRowContext(ctx, args...).Scan(dest...))
+}
+
+// rows reads all rows, each with scan. It is no method because methods have no
+// type parameters.
+func rows[T any](ctx context.Context, s *statements, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
+	stmt, err := s.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	found, err := stmt.QueryContext(ctx, args...)
+	if err != nil {
+		return nil, failure(err)
+	}
+	defer found.Close()
+	var all []T
+	for found.Next() {
+		one, err := scan(found)
+		if err != nil {
+			return nil, failure(err)
+		}
+		all = append(all, one)
+	}
+	return all, failure(found.Err())
+}
+
+// scanner is *sql.Rows at one row.
+type scanner interface{ Scan(dest ...any) error }
+
+func (s *statements) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, &federation.UnavailableError{What: "record", Err: errClosed}
+	}
+	if stmt, ok := s.kept[query]; ok {
+		return stmt, nil
+	}
+	stmt, err := s.on.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, failure(err)
+	}
+	s.kept[query] = stmt
+	return stmt, nil
+}
+
+// Close ends the statements; what is running goes on to its end.
+func (s *statements) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	var errs []error
+	for _, stmt := range s.kept {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// failure puts an error of the driver into one of the classes of the record. What
+// it does not know is a mistake of ours and stays as it is.
+func failure(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return federation.ErrNotFound
+	}
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return err
+	}
+	switch e.Code() & 0xff { // the rest of the code says more than anybody here needs
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL,
+		sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
+		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM:
+		return &federation.UnavailableError{What: "record", Err: err}
+	}
+	return err
+}
+
+// stamp and moment keep a time to the nanosecond, and the zero time as 0.
+func stamp(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func moment(stamp int64) time.Time {
+	if stamp == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, stamp).UTC()
+}
+
+// orNull keeps an absent name out of unique indexes.
+func orNull(s string) sql.NullString { return sql.NullString{String: s, Valid: s != ""} }

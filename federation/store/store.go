@@ -1,0 +1,154 @@
+// Package store is the record of one gateway in an SQLite file: handoffs and
+// their events, inboxes, feeds, bindings, and the agents, messages and consent of
+// its registry. It implements [federation.Record] and nothing else; what a step
+// means is decided before it comes here.
+//
+// # Durability
+//
+// The file is in WAL mode with synchronous=FULL. All writes go through one
+// goroutine, which puts up to 128 of those that wait into one transaction and
+// releases their callers after it is on disk, so that many callers share one
+// fsync. Nobody waits for a batch to fill: the next one gathers while the disk is
+// busy with the one before. Each write is atomic by itself, and one that is
+// refused leaves no trace and does not disturb its neighbours. When the
+// transaction as a whole fails, all its writes fail.
+//
+// When the context of a write ends, its call returns at once. What was taken up by
+// then is written all the same, and a caller that asks again is answered as for
+// any repetition.
+//
+// # Concurrency
+//
+// Everything may be called concurrently. Reads have connections of their own,
+// which cannot write, and see every write that was acknowledged before they
+// began.
+//
+// One process has the record open at a time: a lock on the file beside it, ending
+// in ".lock", ends with the process, however that ends.
+//
+// The schema is in schema/, one numbered file for each version, applied in order
+// and never edited after a release. A record of a newer version is refused.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+)
+
+// errClosed is the cause of every failure after [SQLite.Close].
+var errClosed = errors.New("the record is closed")
+
+// SQLite is one open record.
+type SQLite struct {
+	reads  *statements
+	writes *committer
+	close  func() error
+}
+
+var _ federation.Record = (*SQLite)(nil)
+
+// Open opens the record at a path, making the file where there is none, and
+// brings its schema up to date. Its errors are one line for the operator: the
+// file is no record, is of a newer version, or belongs to another process. The
+// context bounds the opening alone.
+func Open(ctx context.Context, path string, reg prometheus.Registerer) (*SQLite, error) {
+	s, err := open(ctx, path, reg)
+	if err != nil {
+		return nil, fmt.Errorf("open record %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *SQLite, err error) {
+	var opened closers
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}()
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, lock)
+	file, err := openFile(path)
+	if err != nil {
+		return nil, err
+	}
+	writer, err := sql.Open("sqlite", file.writer())
+	if err != nil {
+		return nil, err
+	}
+	opened = append(opened, writer)
+	conn, err := writer.Conn(ctx)
+	if err != nil {
+		return nil, notRecord(err)
+	}
+	opened = append(opened, conn)
+	if err := migrate(ctx, conn); err != nil {
+		return nil, notRecord(err)
+	}
+	reader, err := sql.Open("sqlite", file.reader())
+	if err != nil {
+		return nil, err
+	}
+	reader.SetMaxOpenConns(maxReaders)
+	reader.SetMaxIdleConns(maxReaders)
+	opened = append(opened, reader)
+
+	s := &SQLite{reads: newStatements(reader), writes: newCommitter(conn, newMetrics(reg))}
+	opened = append(opened, s.reads, s.writes)
+	s.close = sync.OnceValue(opened.Close)
+	go s.writes.run(context.WithoutCancel(ctx))
+	return s, nil
+}
+
+// Ready commits one row: nothing less proves that the disk takes writes.
+func (s *SQLite) Ready(ctx context.Context) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `INSERT INTO heartbeat (id, beats) VALUES (1, 1)
+			ON CONFLICT (id) DO UPDATE SET beats = beats + 1`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("write heartbeat: %w", err)
+	}
+	return nil
+}
+
+// Close ends the record after the writes that were taken up are on disk. Later
+// calls of it return what the first returned; those of other methods fail with a
+// [*federation.UnavailableError].
+func (s *SQLite) Close() error {
+	if err := s.close(); err != nil {
+		return fmt.Errorf("close record: %w", err)
+	}
+	return nil
+}
+
+// write has the committer apply one change and waits until it is on disk. When
+// it returns an error, apply may still be running: its results must not be read.
+func (s *SQLite) write(ctx context.Context, apply func(context.Context, *statements) error) error {
+	return s.writes.do(ctx, apply)
+}
+
+// closers is what was opened so far, closed in reverse order.
+type closers []io.Closer
+
+// Close closes all, whatever fails.
+func (c closers) Close() error {
+	var errs []error
+	for _, one := range slices.Backward(c) {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}

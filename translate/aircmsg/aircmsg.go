@@ -1,0 +1,111 @@
+// Package aircmsg reads and writes the steps of a handoff as AIRC payloads: the
+// standard types where one exists (task:request, ack, task:result), each with all
+// of the handoff in data.handoff, and "at.freeq:handoff" for the rest and for
+// agents that ask for it.
+//
+// It knows payloads and bodies. The envelope around them, with its handles, ids
+// and signature, is the registry's. STATUS says which sections of the sources
+// hold.
+//
+// spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
+package aircmsg
+
+import (
+	"encoding/json"
+
+	"baton/federation"
+)
+
+// The payload types of steps.
+const (
+	typeRequest = "task:request"
+	typeResult  = "task:result"
+	typeAck     = "ack"
+	typeSession = "handoff:session"
+	typeFlat    = "handoff"
+
+	// TypeHandoff is the type that carries every verb. An agent that names it in
+	// capabilities.payloads is sent nothing else.
+	TypeHandoff = "at.freeq:handoff"
+)
+
+// What an ack and a result say.
+const (
+	statusReceived  = "received"
+	statusProcessed = "processed"
+	statusRejected  = "rejected"
+	statusPartial   = "partial"
+	statusCompleted = "completed"
+	statusFailed    = "failed"
+)
+
+// Message is the part of an AIRC message that says what happened.
+type Message struct {
+	Body    string // a whole sentence, for people
+	Payload Payload
+}
+
+// Payload is typed data.
+type Payload struct {
+	Type string         `json:"type"`
+	Data map[string]any `json:"data"`
+}
+
+// Handoff is the whole of a handoff as every message of it carries it.
+type Handoff struct {
+	ID         federation.HandoffID  `json:"id"`
+	Kind       federation.Kind       `json:"kind"`
+	Event      federation.Verb       `json:"event"`
+	EventID    federation.EventID    `json:"event_id"`
+	Seq        federation.Version    `json:"seq"`
+	State      federation.State      `json:"state"`
+	Home       federation.HomeID     `json:"home"`
+	Venue      string                `json:"venue"`
+	Dialect    federation.Dialect    `json:"dialect"`
+	From       federation.DID        `json:"from_did"`
+	To         federation.DID        `json:"to_did,omitempty"`
+	Assignee   federation.DID        `json:"assignee,omitempty"`
+	Title      string                `json:"title"`
+	Deadline   int64                 `json:"deadline,omitempty"` // unix seconds
+	Caps       []string              `json:"caps,omitempty"`
+	ContextRef string                `json:"context_ref,omitempty"`
+	ContextH   string                `json:"context_h,omitempty"`
+	Note       string                `json:"note,omitempty"`
+	Provenance federation.Provenance `json:"provenance"`
+	Proof      *Proof                `json:"proof,omitempty"`
+	Evidence   *Evidence             `json:"evidence,omitempty"`
+}
+
+// Proof is what a signed step was signed as.
+type Proof struct {
+	Scheme    federation.Dialect `json:"scheme"`
+	Document  string             `json:"document"`
+	Signature string             `json:"signature"`
+	PublicKey string             `json:"publicKey"` // base64url
+}
+
+// Evidence says where the original behind a vouched step is.
+type Evidence struct {
+	URL    string `json:"url"`
+	SHA256 string `json:"sha256"` // hex
+}
+
+// Step is what a payload asks for.
+type Step struct {
+	Verb federation.Verb
+	// Explicit says that the payload named the verb, so that its type means nothing.
+	Explicit bool
+	// Handoff and Refs name the handoff, each zero where the payload does not: by
+	// its id, and by the ids of messages about it.
+	Handoff federation.HandoffID
+	Refs    []string
+	Note    string
+	Context string // JSON, or a reference to it
+}
+
+// envelope of a payload as it came: typed data, or the members flat beside the
+// type.
+type envelope struct {
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"data"`
+}

@@ -1,0 +1,178 @@
+package aircmsg_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/aircmsg"
+	"baton/translate/handofftag"
+	"baton/translate/translatetest"
+)
+
+// pairIn is the section "in" of a pair for Encode.
+type pairIn struct {
+	Event federation.Event
+	View  federation.View
+	Names map[federation.DID]string
+	Out   aircmsg.Out
+}
+
+func TestEncodePairs(t *testing.T) {
+	translatetest.Golden(t, filepath.Join("testdata", "encode"), func(in []byte) ([]byte, error) {
+		var p pairIn
+		if err := json.Unmarshal(in, &p); err != nil {
+			return nil, err
+		}
+		entry := federation.Entry{Event: p.Event, Version: p.View.Version, State: p.View.State}
+		m, losses, err := aircmsg.Encode(translate.Step{Entry: entry, View: p.View, Name: func(d federation.DID) string { return p.Names[d] }}, p.Out)
+		if err != nil {
+			return nil, err
+		}
+		return indent(map[string]any{"body": m.Body, "payload": m.Payload, "losses": losses})
+	})
+}
+
+func TestDecodePairs(t *testing.T) {
+	translatetest.Golden(t, filepath.Join("testdata", "decode"), func(in []byte) ([]byte, error) {
+		step, err := aircmsg.Decode(in)
+		if err != nil {
+			return nil, err
+		}
+		return indent(step)
+	})
+}
+
+func indent(v any) ([]byte, error) {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", " ")
+	err := enc.Encode(v)
+	return []byte(b.String()), err
+}
+
+// The message that an independent program made of an offer on IRC.
+func TestIndependentOfferMessage(t *testing.T) {
+	dir := os.Getenv("BATON_VECTORS")
+	if dir == "" {
+		t.Log("not run: BATON_VECTORS is unset")
+		return
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "airc", "handoff-messages.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set struct {
+		OfferTags    map[string]string `json:"offer_tags"`
+		OfferMessage struct {
+			Body    string
+			Payload struct {
+				Type string
+				Data struct {
+					Handoff struct {
+						Proof struct{ Document, PublicKey string }
+					}
+				}
+			}
+		} `json:"offer_message"`
+	}
+	if err := json.Unmarshal(text, &set); err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		OfferMessage struct{ Payload any } `json:"offer_message"`
+	}
+	if err := json.Unmarshal(text, &want); err != nil {
+		t.Fatal(err)
+	}
+	ev, err := handofftag.Codec{}.Decode(handofftag.Message{Command: "TAGMSG", Target: "#ops", Tags: set.OfferTags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof := set.OfferMessage.Payload.Data.Handoff.Proof
+	ev.Signature.Document, ev.Signature.Key = proof.Document, mustDecode(t, proof.PublicKey)
+	m, losses, err := aircmsg.Encode(offerStep(ev), aircmsg.Out{})
+	if err != nil || len(losses) > 0 {
+		t.Fatal(err, losses)
+	}
+	if m.Body != set.OfferMessage.Body {
+		t.Errorf("body %q, want %q", m.Body, set.OfferMessage.Body)
+	}
+	if diff := cmp.Diff(want.OfferMessage.Payload, generic(t, m.Payload)); diff != "" {
+		t.Errorf("payload (-want +got):\n%s", diff)
+	}
+}
+
+func offerStep(ev federation.Event) translate.Step {
+	view := federation.View{
+		ID: ev.Handoff, Kind: ev.Kind, Dialect: ev.Dialect, Version: 1, State: federation.Offered, Home: "gw.example",
+		Venue: ev.Venue, Offerer: ev.From, Offeree: ev.To, Title: ev.Title, Caps: ev.Caps, Deadline: ev.Deadline,
+	}
+	names := map[federation.DID]string{ev.From: "alice", ev.To: "scout_7"}
+	return translate.Step{
+		Entry: federation.Entry{Event: ev, Version: 1, State: federation.Offered, Filed: time.Unix(1787990400, 0)},
+		View:  view, Name: func(d federation.DID) string { return names[d] },
+	}
+}
+
+func generic(t *testing.T, v any) any {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g any
+	if err := json.Unmarshal(text, &g); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestABodyIsNeverLongerThanRegistriesTake(t *testing.T) {
+	ev := federation.Event{Verb: federation.Progress, Note: strings.Repeat("é", 5000)}
+	m, _, err := aircmsg.Encode(offerStep(ev), aircmsg.Out{})
+	if n := len([]rune(m.Body)); err != nil || n != 4000 || !strings.HasSuffix(m.Body, "…") {
+		t.Errorf("body of %d characters (%v)", n, err)
+	}
+}
+
+func TestPayloadsAboutSomethingElse(t *testing.T) {
+	for _, text := range []string{`{"type":"context:code","data":{}}`, `{"data":{}}`, `[]`, `null`, ``, `{"type":"text","content":"accept"}`} {
+		if _, err := aircmsg.Decode(json.RawMessage(text)); !errors.Is(err, translate.ErrNotHandoff) {
+			t.Errorf("%s: error %v, want ErrNotHandoff", text, err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"type":"ack","data":{"replyTo":"x","status":"received"}}`))
+	f.Add([]byte(`{"type":"task:result","data":{"requestId":"x","status":"completed","result":{"note":"n","k":[1]},"artifacts":["a"]}}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		step, err := aircmsg.Decode(payload)
+		if err != nil {
+			return
+		}
+		if step.Context != "" && (step.Context[0] == '{' || step.Context[0] == '[') && !json.Valid([]byte(step.Context)) {
+			t.Errorf("context %q is no JSON", step.Context)
+		}
+	})
+}
+
+func mustDecode(t *testing.T, s string) []byte {
+	t.Helper()
+	var raw []byte
+	text := strings.NewReplacer("-", "+", "_", "/").Replace(s) + strings.Repeat("=", (4-len(s)%4)%4)
+	if err := json.Unmarshal([]byte(`"`+text+`"`), &raw); err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}

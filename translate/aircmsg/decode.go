@@ -1,0 +1,190 @@
+package aircmsg
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"baton/federation"
+	"baton/translate"
+)
+
+// data is what a payload may say about a step, over all types.
+type data struct {
+	ReplyTo   string          `json:"replyTo"`
+	RequestID string          `json:"requestId"`
+	Status    string          `json:"status"`
+	Message   string          `json:"message"`
+	Error     string          `json:"error"`
+	Note      string          `json:"note"`
+	Result    json.RawMessage `json:"result"`
+	Artifacts json.RawMessage `json:"artifacts"`
+	Context   json.RawMessage `json:"context"`
+	Event     federation.Verb `json:"event"`
+	Handoff   struct {
+		ID         string          `json:"id"`
+		Event      federation.Verb `json:"event"`
+		Note       string          `json:"note"`
+		ContextRef string          `json:"context_ref"`
+	} `json:"handoff"`
+}
+
+// Decode reads what a payload asks for. It returns [translate.ErrNotHandoff] for
+// one that is about something else, and a [*federation.RefusalError] for one that
+// cannot be read. Which handoff the message ids name, and who may take the step,
+// is for the registry and the home to find.
+func Decode(payload json.RawMessage) (Step, error) {
+	var e envelope
+	if err := json.Unmarshal(payload, &e); err != nil || e.Type == "" {
+		return Step{}, translate.ErrNotHandoff
+	}
+	if !slices.Contains([]string{typeRequest, typeResult, typeAck, typeSession, typeFlat, TypeHandoff}, e.Type) {
+		return Step{}, translate.ErrNotHandoff
+	}
+	members := e.Data
+	if len(members) == 0 {
+		members = payload
+	}
+	var d data
+	if err := json.Unmarshal(members, &d); err != nil {
+		return Step{}, malformed("payload", err.Error())
+	}
+	s := Step{Note: d.note(), Context: d.context()}
+	if err := s.readVerb(e.Type, d); err != nil {
+		return Step{}, err
+	}
+	return s, s.readNames(d)
+}
+
+// readVerb finds the step: the one that the payload names, else that of its type
+// and status.
+func (s *Step) readVerb(kind string, d data) error {
+	named := d.Handoff.Event
+	if named == "" {
+		named = d.Event
+	}
+	if named != "" {
+		if !slices.Contains(participantVerbs(), named) {
+			return &federation.RefusalError{Code: federation.UnknownVerb}
+		}
+		s.Verb, s.Explicit = named, true
+		return nil
+	}
+	switch kind {
+	case typeRequest, typeSession, typeFlat:
+		s.Verb = federation.Offer
+		return nil
+	case typeAck:
+		return s.readStatus(d.Status, map[string]federation.Verb{
+			statusReceived: federation.Accept, statusProcessed: federation.Accept, statusRejected: federation.Decline,
+		})
+	case typeResult:
+		return s.readStatus(d.Status, map[string]federation.Verb{
+			statusPartial: federation.Progress, statusCompleted: federation.Complete, statusFailed: federation.Fail,
+		})
+	}
+	return malformed("data.handoff.event", "it is missing")
+}
+
+func (s *Step) readStatus(status string, verbs map[string]federation.Verb) error {
+	verb, known := verbs[status]
+	if !known {
+		return malformed("data.status", fmt.Sprintf("%q is none of this type", status))
+	}
+	s.Verb = verb
+	return nil
+}
+
+// participantVerbs returns the steps that a party may ask for by name.
+func participantVerbs() []federation.Verb {
+	return []federation.Verb{
+		federation.Offer, federation.Accept, federation.Decline, federation.Claim, federation.Progress,
+		federation.Complete, federation.Fail, federation.Cancel,
+	}
+}
+
+// readNames reads which handoff is meant. Two ids that differ are refused; ids of
+// messages are for the registry to look up.
+func (s *Step) readNames(d data) error {
+	if d.Handoff.ID != "" {
+		id, err := federation.ParseEventID(d.Handoff.ID)
+		if err != nil {
+			return malformed("data.handoff.id", "want a ULID in upper case")
+		}
+		s.Handoff = id
+	}
+	for _, ref := range []string{d.ReplyTo, d.RequestID} {
+		if ref == "" {
+			continue
+		}
+		id, err := federation.ParseEventID(ref)
+		if err != nil {
+			s.Refs = append(s.Refs, ref)
+			continue
+		}
+		if !s.Handoff.IsZero() && s.Handoff != id {
+			return malformed("data", "it names two handoffs")
+		}
+		s.Handoff = id
+	}
+	return nil
+}
+
+// note returns the text of a step: the first of the members that may hold it.
+func (d data) note() string {
+	var result struct {
+		Note string `json:"note"`
+	}
+	var text string
+	if json.Unmarshal(d.Result, &text) != nil {
+		_ = json.Unmarshal(d.Result, &result) // a result without a note has none
+		text = result.Note
+	}
+	for _, note := range []string{d.Handoff.Note, text, d.Error, d.Message, d.Note} {
+		if note != "" {
+			return note
+		}
+	}
+	return ""
+}
+
+// context returns the reference of a step, else as one JSON object what its
+// result holds besides the note, with the artifacts.
+func (d data) context() string {
+	if d.Handoff.ContextRef != "" {
+		return d.Handoff.ContextRef
+	}
+	if inline(strings.TrimSpace(string(d.Context))) {
+		return compact(d.Context)
+	}
+	members := map[string]json.RawMessage{}
+	_ = json.Unmarshal(d.Result, &members) // a string or a number has no members
+	delete(members, "note")
+	if len(d.Artifacts) > 0 && string(d.Artifacts) != "null" {
+		members["artifacts"] = d.Artifacts
+	}
+	if len(members) == 0 {
+		return ""
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(members); err != nil {
+		return ""
+	}
+	return compact(text.Bytes())
+}
+
+func compact(text []byte) string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, text); err != nil {
+		return ""
+	}
+	return b.String()
+}
+
+func malformed(what, why string) error {
+	return &federation.RefusalError{Code: federation.InvalidTag, Detail: what + ", " + why}
+}

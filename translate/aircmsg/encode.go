@@ -1,0 +1,205 @@
+package aircmsg
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"baton/federation"
+	"baton/translate"
+)
+
+// maxBodyChars bounds a body: the most that deployed registries take.
+const maxBodyChars = 4000
+
+// Out is what a message needs beside the step.
+type Out struct {
+	// OfferMessage is the id of the message that brought the offer to the
+	// recipient; empty when none did.
+	OfferMessage string
+	// Native says that the recipient takes [TypeHandoff].
+	Native bool
+}
+
+// Encode writes one step for one recipient, with what an AIRC message cannot
+// carry of it.
+func Encode(s translate.Step, o Out) (Message, []translate.Loss, error) {
+	m := Message{Payload: Payload{Type: payloadType(s.Event.Verb), Data: map[string]any{"handoff": describe(s)}}}
+	losses := writeData(m.Payload.Data, s, o)
+	if o.Native {
+		m.Payload.Type = TypeHandoff
+	}
+	m.Body = cut(Sentence(s), maxBodyChars)
+	return m, losses, nil
+}
+
+func payloadType(v federation.Verb) string {
+	switch v {
+	case federation.Offer:
+		return typeRequest
+	case federation.Accept, federation.Claim, federation.Decline:
+		return typeAck
+	case federation.Progress, federation.Complete, federation.Fail:
+		return typeResult
+	case federation.Cancel, federation.Expire:
+	}
+	return TypeHandoff
+}
+
+// writeData adds the members of the standard type and of the context.
+func writeData(data map[string]any, s translate.Step, o Out) []translate.Loss {
+	ev := s.Event
+	switch ev.Verb {
+	case federation.Offer:
+		data["description"] = s.View.Title
+		if !s.View.Deadline.IsZero() {
+			data["deadline"] = s.View.Deadline.Unix()
+		}
+		if s.View.Priority != "" {
+			data["priority"] = s.View.Priority
+		}
+	case federation.Accept, federation.Claim:
+		data["replyTo"], data["status"] = o.OfferMessage, statusReceived
+	case federation.Decline:
+		data["replyTo"], data["status"], data["message"] = o.OfferMessage, statusRejected, ev.Note
+	case federation.Progress:
+		data["requestId"], data["status"], data["result"] = o.OfferMessage, statusPartial, noted(ev.Note)
+	case federation.Complete:
+		data["requestId"], data["status"], data["result"] = o.OfferMessage, statusCompleted, noted(ev.Note)
+	case federation.Fail:
+		data["requestId"], data["status"], data["error"] = o.OfferMessage, statusFailed, ev.Note
+	case federation.Cancel, federation.Expire:
+	}
+	return writeContext(data, ev)
+}
+
+func noted(note string) map[string]any {
+	if note == "" {
+		return map[string]any{}
+	}
+	return map[string]any{"note": note}
+}
+
+// writeContext adds an inline context as JSON: as it is on an offer, as result
+// and artifacts on a result. A reference travels in data.handoff.
+func writeContext(data map[string]any, ev federation.Event) []translate.Loss {
+	if !inline(ev.Context) {
+		return nil
+	}
+	if err := federation.ExactJSON([]byte(ev.Context)); err != nil {
+		// The registry signs canonical JSON and would change it; the text is in the proof.
+		return []translate.Loss{{Field: "context", Fate: translate.Lost, Why: err.Error()}}
+	}
+	value := json.RawMessage(ev.Context)
+	var members map[string]json.RawMessage
+	result, isResult := data["result"].(map[string]any)
+	if !isResult || json.Unmarshal(value, &members) != nil {
+		data["context"] = value
+		return nil
+	}
+	for name, member := range members {
+		switch {
+		case name == "artifacts":
+			data["artifacts"] = member
+		case name != "note":
+			result[name] = member
+		}
+	}
+	return nil
+}
+
+func inline(context string) bool {
+	return strings.HasPrefix(context, "{") || strings.HasPrefix(context, "[")
+}
+
+// describe returns the whole of the handoff after the step.
+func describe(s translate.Step) Handoff {
+	ev, v := s.Event, s.View
+	h := Handoff{
+		ID: v.ID, Kind: v.Kind, Event: ev.Verb, EventID: ev.ID, Seq: s.Version, State: s.State,
+		Home: v.Home, Venue: v.Venue, Dialect: v.Dialect, From: v.Offerer, To: v.Offeree,
+		Title: v.Title, Caps: v.Caps, ContextH: ev.ContextHash, Note: ev.Note, Provenance: ev.Provenance,
+	}
+	if s.Version > 1 {
+		h.Assignee = v.Assignee
+	}
+	if !v.Deadline.IsZero() {
+		h.Deadline = v.Deadline.Unix()
+	}
+	if !inline(ev.Context) {
+		h.ContextRef = ev.Context
+	}
+	if ev.Signature.Document != "" {
+		h.Proof = &Proof{
+			Scheme: ev.Dialect, Document: ev.Signature.Document, Signature: ev.Signature.Text,
+			PublicKey: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),
+		}
+	}
+	if ev.Evidence != nil {
+		h.Evidence = &Evidence{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])}
+	}
+	return h
+}
+
+// Sentence says what a step is, for people.
+func Sentence(s translate.Step) string {
+	ev, v := s.Event, s.View
+	who := s.Name(ev.Actor())
+	say := func(verb string) string {
+		if ev.Note == "" {
+			return fmt.Sprintf("%s %s: %s", who, verb, v.Title)
+		}
+		return fmt.Sprintf("%s %s: %s (%s)", who, verb, v.Title, ev.Note)
+	}
+	switch ev.Verb {
+	case federation.Offer:
+		return offerSentence(s, who)
+	case federation.Accept:
+		return say("accepts")
+	case federation.Decline:
+		return say("declines")
+	case federation.Claim:
+		return say("claims")
+	case federation.Progress:
+		return say("reports progress on")
+	case federation.Complete:
+		return say("completed")
+	case federation.Fail:
+		return say("failed")
+	case federation.Cancel:
+		return say("cancels")
+	case federation.Expire:
+		return "expired: " + v.Title
+	}
+	return say(string(ev.Verb))
+}
+
+func offerSentence(s translate.Step, who string) string {
+	to := "anyone"
+	if s.View.Offeree != "" {
+		to = s.Name(s.View.Offeree)
+	}
+	var terms []string
+	if !s.View.Deadline.IsZero() {
+		terms = append(terms, "due "+s.View.Deadline.UTC().Format(time.RFC3339))
+	}
+	if len(s.View.Caps) > 0 {
+		terms = append(terms, "needs "+strings.Join(s.View.Caps, ", "))
+	}
+	text := fmt.Sprintf("%s offers %s: %s", who, to, s.View.Title)
+	if len(terms) == 0 {
+		return text
+	}
+	return text + " (" + strings.Join(terms, ", ") + ")"
+}
+
+func cut(s string, chars int) string {
+	if utf8.RuneCountInString(s) <= chars {
+		return s
+	}
+	return string([]rune(s)[:chars-1]) + "…"
+}

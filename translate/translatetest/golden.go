@@ -1,0 +1,61 @@
+// Package translatetest holds what the tests of all translators share: golden
+// pairs, one file each, that say what goes in and what comes out.
+package translatetest
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// update is set by "go test -update": the files are written anew from what came
+// out, to be read before they are committed.
+var update = flag.Bool("update", false, "write golden files anew") //nolint:gochecknoglobals // a flag of the test binary
+
+// Golden runs a translation over each txtar file in a folder: the section "in"
+// goes in, and what comes out must be the section "out". An error comes out as
+// its text.
+func Golden(t *testing.T, dir string, translate func(in []byte) ([]byte, error)) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no pairs in %s (%v)", dir, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) { pair(t, file, translate) })
+	}
+}
+
+func pair(t *testing.T, file string, translate func(in []byte) ([]byte, error)) {
+	t.Helper()
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(archive.Files) == 0 || archive.Files[0].Name != "in" {
+		t.Fatalf("%s has no section in", file)
+	}
+	got, err := translate(archive.Files[0].Data)
+	if err != nil {
+		got = []byte("error: " + err.Error())
+	}
+	got = append(bytes.TrimSpace(got), '\n')
+	if *update {
+		archive.Files = []txtar.File{archive.Files[0], {Name: "out", Data: got}}
+		if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if len(archive.Files) != 2 || archive.Files[1].Name != "out" {
+		t.Fatalf("%s has no section out", file)
+	}
+	if diff := cmp.Diff(string(archive.Files[1].Data), string(got)); diff != "" {
+		t.Errorf("out (-want +got):\n%s", diff)
+	}
+}
