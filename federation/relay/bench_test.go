@@ -1,0 +1,41 @@
+package relay_test
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"baton/federation/relay"
+)
+
+// BenchmarkWake measures from a wake-up until who waits runs, with others waiting
+// for topics of their own.
+func BenchmarkWake(b *testing.B) {
+	for _, others := range []int{0, 10_000} {
+		b.Run("others="+strconv.Itoa(others), func(b *testing.B) {
+			r, err := relay.Open(b.Context(), slog.New(slog.DiscardHandler))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer r.Close()
+			for i := range others {
+				_, stop := r.Subscribe("other." + strconv.Itoa(i))
+				defer stop()
+			}
+			wake, stop := r.Subscribe("scout")
+			defer stop()
+			var took []time.Duration
+			for b.Loop() {
+				start := time.Now()
+				r.Wake("scout")
+				<-wake
+				took = append(took, time.Since(start))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+			b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
+		})
+	}
+}

@@ -1,0 +1,175 @@
+// Package relay wakes those who wait, with an embedded NATS server: a poll that
+// waits for a message, a link whose feed ran dry.
+//
+// It is not the record. A wake-up carries nothing but its topic and may be lost, so
+// whoever waits looks again by itself after a while; with a wake-up it just looks
+// within a millisecond. To miss nothing in between, subscribe first and look
+// afterwards:
+//
+//	wake, stop := r.Subscribe(topic)
+//	defer stop()
+//	for !there() {
+//		select {
+//		case <-wake:
+//		case <-time.After(time.Second):
+//		case <-ctx.Done():
+//			return
+//		}
+//	}
+//
+// The server listens on no port and writes no file. What goes through it are core
+// NATS messages without a body, on subjects "live.<hash of the topic>".
+//
+// A nil *Relay is one that never came up: waking does nothing, nobody is woken, and
+// [Relay.Ready] says so. A gateway runs on with it. All methods may be called
+// concurrently.
+package relay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+)
+
+// startTimeout bounds the start of a server that does no I/O.
+const startTimeout = 5 * time.Second
+
+// reconnectWait is the pause before a connection that broke is made again, to a
+// server in the same process.
+const reconnectWait = 100 * time.Millisecond
+
+// never is an interval that no process lives to see the end of. Neither side pings
+// the other: over a pipe inside one process that would tell nothing, and the answer
+// would have to wait for a lock that is held while the pipe is full.
+const never = 100 * 365 * 24 * time.Hour
+
+// maxPending bounds the messages that wait for one subscriber. One is being turned
+// into a token, and one more makes another token after it; a third would say
+// nothing new.
+const maxPending = 2
+
+// Relay is an embedded server and the one connection to it. One connection keeps
+// the order: what is subscribed before something is woken is woken with it.
+type Relay struct {
+	server *server.Server
+	conn   *nats.Conn
+	closed chan struct{} // when the connection has ended
+}
+
+// Open starts the server and connects to it. It blocks until the first message came
+// back, or ctx ends. What the server has to say goes to the log at debug.
+func Open(ctx context.Context, log *slog.Logger) (*Relay, error) {
+	s, err := server.NewServer(&server.Options{
+		ServerName:            "baton",
+		DontListen:            true,
+		NoSigs:                true, // signals are the program's
+		NoSystemAccount:       true, // whose events nobody would read
+		PingInterval:          never,
+		DisableShortFirstPing: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make relay: %w", err)
+	}
+	s.SetLoggerV2(serverLog{log}, false, false, false)
+	s.Start()
+	r := &Relay{server: s, closed: make(chan struct{})}
+	if err := r.connect(ctx, log); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("open relay: %w", err)
+	}
+	return r, nil
+}
+
+func (r *Relay) connect(ctx context.Context, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	conn, err := nats.Connect("",
+		nats.InProcessServer(r.server),
+		nats.PingInterval(-1),
+		nats.MaxReconnects(-1), // without end
+		nats.ReconnectWait(reconnectWait),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			if !errors.Is(err, nats.ErrSlowConsumer) { // see maxPending
+				log.LogAttrs(ctx, slog.LevelDebug, "relay connection failed", slog.Any("err", err))
+			}
+		}),
+		nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }),
+	)
+	if err != nil {
+		return err
+	}
+	r.conn = conn
+	return conn.FlushWithContext(ctx)
+}
+
+// Wake wakes all who wait for one of the topics. It does not wait for them.
+func (r *Relay) Wake(topics ...string) {
+	if r == nil {
+		return
+	}
+	for _, topic := range topics {
+		_ = r.conn.Publish(subject(topic), nil) // a wake-up may be lost
+	}
+}
+
+// Subscribe returns a channel that holds one token once the topic was woken,
+// however often that was. After stop no wake-up is put there; the channel is never
+// closed.
+func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
+	token := make(chan struct{}, 1)
+	if r == nil {
+		return token, func() {}
+	}
+	subscription, err := r.conn.Subscribe(subject(topic), func(*nats.Msg) {
+		select {
+		case token <- struct{}{}:
+		default: // one token says as much as two
+		}
+	})
+	if err != nil {
+		return token, func() {} // the relay is closed
+	}
+	_ = subscription.SetPendingLimits(maxPending, -1) // fails for one that has ended
+	return token, func() {
+		_ = subscription.Unsubscribe() // fails for one that has ended
+	}
+}
+
+// Ready returns nil while who subscribes can be woken.
+func (r *Relay) Ready() error {
+	if r == nil {
+		return errors.New("relay: not started")
+	}
+	if status := r.conn.Status(); status != nats.CONNECTED {
+		return fmt.Errorf("relay: %s", strings.ToLower(status.String()))
+	}
+	return nil
+}
+
+// Close ends the relay and waits until it has ended. Closing again does nothing.
+func (r *Relay) Close() {
+	if r == nil {
+		return
+	}
+	if r.conn != nil {
+		r.conn.Close()
+		<-r.closed
+	}
+	r.server.Shutdown()
+	r.server.WaitForShutdown()
+}
+
+// subject returns the NATS subject of a topic. It is made of a hash: in a subject,
+// dots and wildcards have a meaning, and spaces end it.
+func subject(topic string) string {
+	sum := sha256.Sum256([]byte(topic))
+	return "live." + hex.EncodeToString(sum[:16])
+}
