@@ -38,6 +38,7 @@ type Fetcher interface {
 // cannot look up is not thereby false.
 type Directory struct {
 	fetcher Fetcher
+	own     map[federation.DID][]ed25519.PublicKey
 
 	mu    sync.Mutex
 	cache map[federation.DID]cached
@@ -50,13 +51,22 @@ type cached struct {
 	until    time.Time
 }
 
-// NewDirectory returns a directory with nothing in its cache.
-func NewDirectory(fetcher Fetcher) *Directory {
-	return &Directory{fetcher: fetcher, cache: map[federation.DID]cached{}}
+// NewDirectory returns a directory with nothing in its cache. The DIDs of its own
+// keys it resolves by itself: what a gateway serves about itself it need not ask
+// for, least of all at an address that it may not reach from where it is.
+func NewDirectory(fetcher Fetcher, own ...federation.SigningKey) *Directory {
+	d := &Directory{fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}, cache: map[federation.DID]cached{}}
+	for _, key := range own {
+		d.own[key.DID] = append(d.own[key.DID], key.Public)
+	}
+	return d
 }
 
 // Resolve implements [federation.Directory].
 func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
+	if keys, ok := d.own[did]; ok {
+		return federation.Document{DID: did, Keys: keys, Fetched: now}, nil
+	}
 	switch method := did.Method(); method {
 	case "key":
 		key, err := ParseKeyDID(did)

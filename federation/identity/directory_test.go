@@ -101,6 +101,28 @@ func TestKeyDIDsResolveWithoutAsking(t *testing.T) {
 	}
 }
 
+func TestOwnDIDsResolveWithoutAsking(t *testing.T) {
+	w := &web{pages: map[string]string{"https://alice.example/.well-known/did.json": page(alice, seededKey('x'))}}
+	directory := identity.NewDirectory(w,
+		federation.SigningKey{DID: alice, Public: seededKey('a')},
+		federation.SigningKey{DID: alice, Public: seededKey('b')},
+	)
+	got, err := directory.Resolve(t.Context(), alice, noon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := federation.Document{DID: alice, Keys: []ed25519.PublicKey{seededKey('a'), seededKey('b')}, Fetched: noon()}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(w.asked) > 0 {
+		t.Errorf("asked %q", w.asked)
+	}
+	if _, err := directory.Resolve(t.Context(), alice+":users:amy", noon()); err == nil || len(w.asked) != 1 {
+		t.Errorf("a DID below its own: got error %v after asking %q, want that of the web", err, w.asked)
+	}
+}
+
 func TestWhatCannotBeLookedUpIsNotFalse(t *testing.T) {
 	for name, test := range map[string]struct {
 		did         federation.DID

@@ -5,7 +5,7 @@
 // puts the keys of the record beside it. Whatever is fetched on the way, at an
 // address that a stranger chose, goes through a [Client], which does not reach into
 // private networks and reads no more than it was told to. A [Keyring] holds the
-// private keys.
+// private keys, and [DIDDocument] is what the gateway says about its own.
 //
 // An outage is no evidence. Unless the far side said clearly that there is no
 // document, the error is an [*federation.UnavailableError], and the signature in

@@ -20,6 +20,7 @@ import (
 // The files of a keyring, each with 32 bytes in hexadecimal.
 const (
 	registryFile = "registry" // seed of the key that signs as the registry
+	serverFile   = "server"   // seed of the key that signs as the gateway itself
 	keptFile     = "kept"     // secret from which all kept keys are derived
 	tokenFile    = "token"    // secret that session tokens are made with
 
@@ -34,10 +35,11 @@ const keptInfo = "baton kept key v1\x00"
 // The keys that the gateway keeps for others, one a name, are derived from one
 // secret and not stored. A stored key would have to reach the disk before the
 // record speaks of it and never without it; a derived one cannot be lost between
-// the two, whenever the power fails, and a backup of three small files that never
+// the two, whenever the power fails, and a backup of four small files that never
 // change is complete.
 type Keyring struct {
 	registry federation.SigningKey
+	server   federation.SigningKey
 	kept     []byte
 	token    []byte
 }
@@ -80,16 +82,17 @@ func makeFolder(dir string) error {
 	return syncFolder(parent)
 }
 
-// makeKeys makes what is missing. The kept secret is made first and the registry's
-// key last, so a kept secret that is missing beside a registry key was lost: a new
-// one would give every agent a new identity in silence.
+// makeKeys makes what is missing, such as the key of the gateway itself in a folder
+// from before there was one. The kept secret is made first and the registry's key
+// last, so a kept secret that is missing beside a registry key was lost: a new one
+// would give every agent a new identity in silence.
 func makeKeys(root *os.Root) error {
 	_, registry := root.Lstat(registryFile) // before the other: a first start beside this one may make both
 	_, kept := root.Lstat(keptFile)
 	if registry == nil && errors.Is(kept, fs.ErrNotExist) {
 		return fmt.Errorf("%s is missing and with it the identity of every agent: restore it", filepath.Join(root.Name(), keptFile))
 	}
-	for _, name := range []string{keptFile, tokenFile, registryFile} {
+	for _, name := range []string{keptFile, tokenFile, serverFile, registryFile} {
 		if err := makeKey(root, name); err != nil {
 			return fmt.Errorf("%s: %w", filepath.Join(root.Name(), name), err)
 		}
@@ -141,7 +144,7 @@ func writeDraft(root *os.Root, draft string) (err error) {
 
 func readKeys(root *os.Root) (*Keyring, error) {
 	secrets := map[string][]byte{}
-	for _, name := range []string{keptFile, tokenFile, registryFile} {
+	for _, name := range []string{keptFile, tokenFile, serverFile, registryFile} {
 		secret, err := readKey(root, name)
 		if err != nil {
 			return nil, fmt.Errorf("read key %s: %w", filepath.Join(root.Name(), name), err)
@@ -150,6 +153,7 @@ func readKeys(root *os.Root) (*Keyring, error) {
 	}
 	return &Keyring{
 		registry: signingKey(secrets[registryFile]),
+		server:   signingKey(secrets[serverFile]),
 		kept:     secrets[keptFile],
 		token:    secrets[tokenFile],
 	}, nil
@@ -189,6 +193,14 @@ func checkMode(info fs.FileInfo) error {
 
 // Registry returns the key that signs what the registry says.
 func (k *Keyring) Registry() federation.SigningKey { return k.registry }
+
+// Server returns the key that signs what the gateway itself says, as the DID of its
+// home. [DIDDocument] is where others find it.
+func (k *Keyring) Server(home federation.HomeID) federation.SigningKey {
+	key := k.server
+	key.DID = home.DID()
+	return key
+}
 
 // Kept returns the key that this gateway keeps for a name: the same one for the
 // same name, for ever.

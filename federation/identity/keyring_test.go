@@ -18,11 +18,15 @@ import (
 // snapshot is all that a keyring gives away.
 type snapshot struct {
 	Registry, Kept, Other federation.DID
+	Server                string // its id
 	Token                 string
 }
 
 func snap(k *identity.Keyring) snapshot {
-	return snapshot{k.Registry().DID, k.Kept("scout").DID, k.Kept("eliza").DID, hex.EncodeToString(k.Token())}
+	return snapshot{
+		Registry: k.Registry().DID, Kept: k.Kept("scout").DID, Other: k.Kept("eliza").DID,
+		Server: federation.KeyID(k.Server("gw.example").Public), Token: hex.EncodeToString(k.Token()),
+	}
 }
 
 // openKeys returns what is in a keyring that must open.
@@ -42,7 +46,7 @@ func TestKeysAreMadeOnceAndKept(t *testing.T) {
 		t.Errorf("another start, other keys: %s", diff)
 	}
 	if another := openKeys(t, filepath.Join(t.TempDir(), "keys")); another.Registry == first.Registry ||
-		another.Kept == first.Kept || another.Token == first.Token {
+		another.Server == first.Server || another.Kept == first.Kept || another.Token == first.Token {
 		t.Errorf("two gateways share a key: %+v", another)
 	}
 	if first.Kept == first.Other {
@@ -60,7 +64,7 @@ func TestKeysAreMadeOnceAndKept(t *testing.T) {
 		}
 		modes[entry.Name()] = info.Mode()
 	}
-	if diff := cmp.Diff(map[string]os.FileMode{"kept": 0o600, "registry": 0o600, "token": 0o600}, modes); diff != "" {
+	if diff := cmp.Diff(map[string]os.FileMode{"kept": 0o600, "registry": 0o600, "server": 0o600, "token": 0o600}, modes); diff != "" {
 		t.Errorf("files: %s", diff)
 	}
 }
@@ -92,6 +96,7 @@ const (
 	keptSecret   = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	tokenSecret  = "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f"
 	registrySeed = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60" // RFC 8032 §7.1, test 1
+	serverSeed   = "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb" // the same, test 2
 )
 
 // writeKeys makes a folder of keys with fixed secrets.
@@ -101,7 +106,7 @@ func writeKeys(t *testing.T) string {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, secret := range map[string]string{"kept": keptSecret, "token": tokenSecret, "registry": registrySeed} {
+	for name, secret := range map[string]string{"kept": keptSecret, "token": tokenSecret, "server": serverSeed, "registry": registrySeed} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(secret+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -114,6 +119,7 @@ func TestTheSameSecretsMakeTheSameKeysForEver(t *testing.T) {
 		Registry: "did:key:z6MktwupdmLXVVqTzCw4i46r4uGyosGXRnR3XjN4Zq7oMMsw",
 		Kept:     "did:key:z6MkjGVnaMAkR3578nsqFU9yuGKuzFnoVRALfN7Z6kQsz1ik",
 		Other:    "did:key:z6MknsAC8tz6SMJmLvjah8C1Yt6BHb82YK2Qh6hkzK5pegK6",
+		Server:   "OfcT0KZEJT8EUpQhufUbmw",
 		Token:    tokenSecret,
 	}
 	if diff := cmp.Diff(want, openKeys(t, writeKeys(t))); diff != "" {
@@ -126,18 +132,33 @@ func TestAKeySignsForItsDID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, key := range map[string]federation.SigningKey{"registry": keys.Registry(), "kept": keys.Kept("scout")} {
+	server := keys.Server("gw.example")
+	directory := identity.NewDirectory(&web{down: true}, server)
+	for name, test := range map[string]struct {
+		key  federation.SigningKey
+		want federation.DID
+	}{
+		"registry": {keys.Registry(), identity.KeyDID(keys.Registry().Public)},
+		"kept":     {keys.Kept("scout"), identity.KeyDID(keys.Kept("scout").Public)},
+		"server":   {server, "did:web:gw.example"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			signature, err := key.Sign(t.Context(), []byte("a step"))
+			if test.key.DID != test.want {
+				t.Errorf("its DID is %s, want %s", test.key.DID, test.want)
+			}
+			signature, err := test.key.Sign(t.Context(), []byte("a step"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			public, err := identity.ParseKeyDID(key.DID)
+			document, err := directory.Resolve(t.Context(), test.key.DID, noon())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !public.Equal(key.Public) || !ed25519.Verify(public, []byte("a step"), signature) {
-				t.Errorf("%s does not verify what its key signed", key.DID)
+			if diff := cmp.Diff([]ed25519.PublicKey{test.key.Public}, document.Keys); diff != "" {
+				t.Error(diff)
+			}
+			if !ed25519.Verify(test.key.Public, []byte("a step"), signature) {
+				t.Errorf("%s does not verify what its key signed", test.key.DID)
 			}
 		})
 	}
@@ -196,17 +217,25 @@ func TestKeysThatAreNotUsed(t *testing.T) {
 	}
 }
 
-func TestWhatAFirstStartLeftUndoneIsMadeByTheNext(t *testing.T) {
-	dir := writeKeys(t)
-	before := openKeys(t, dir)
-	if err := os.Remove(filepath.Join(dir, "registry")); err != nil {
-		t.Fatal(err)
-	}
-	after := openKeys(t, dir)
-	if after.Kept != before.Kept || after.Token != before.Token {
-		t.Error("a key that was there was made again")
-	}
-	if after.Registry == before.Registry {
-		t.Error("the missing key is the old one")
+func TestAMissingKeyIsMadeAndNoOther(t *testing.T) {
+	for _, name := range []string{"registry", "server", "token"} {
+		t.Run(name, func(t *testing.T) {
+			dir := writeKeys(t)
+			before := openKeys(t, dir)
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+			after := openKeys(t, dir)
+			for key, changed := range map[string]bool{
+				"registry": after.Registry != before.Registry,
+				"server":   after.Server != before.Server,
+				"token":    after.Token != before.Token,
+				"kept":     after.Kept != before.Kept,
+			} {
+				if changed != (key == name) {
+					t.Errorf("%s: made again: %t", key, changed)
+				}
+			}
+		})
 	}
 }
