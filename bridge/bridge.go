@@ -12,7 +12,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 
 	"baton/federation"
 )
@@ -47,6 +46,19 @@ type Mounted interface {
 	Mount(mux *http.ServeMux)
 }
 
+// Wakes wakes those who wait inside one gateway. Nothing durable depends on it: a
+// wake-up may be lost, and whoever waits looks again by itself, later.
+type Wakes interface {
+	// Wake wakes all who subscribed to one of the topics. It does not block.
+	Wake(topics ...string)
+	// Subscribe returns a channel that holds one token once the topic was woken,
+	// until stop is called.
+	Subscribe(topic string) (wake <-chan struct{}, stop func())
+}
+
+// FeedTopic is the topic of a link whose feed has something new.
+func FeedTopic(link string) string { return "feed." + link }
+
 // Gateway is all that a link may ask of the rest of the program.
 type Gateway interface {
 	// Submit judges one inbound step and files it. When it returns nil the step is
@@ -59,6 +71,39 @@ type Gateway interface {
 	// Name returns what people call a DID: an agent's handle, the nick of an IRC
 	// user, else the DID cut short.
 	Name(ctx context.Context, did federation.DID) string
+	// Same reports whether two DIDs are one agent's.
+	Same(ctx context.Context, a, b federation.DID) bool
+	// Place returns where an offer that does not come from IRC is to be written
+	// there, and in which dialect: private to the nick that last signed as the
+	// recipient while that is online, else in a channel of its link. For an open
+	// offer, which has no recipient, it is the channel if some link lists that, else
+	// the first one of the first link. It returns the zero Place where no link
+	// reaches the recipient.
+	Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error)
+}
+
+// OnceShower is a [Link] that shows something once at most, such as a line for
+// people, and knows by [federation.Delivery.Attempt] whether it may have. Each of
+// its attempts is on disk before Deliver is called, the first one with the step
+// itself; another link's are counted when they failed.
+type OnceShower interface {
+	Link
+	// ShowsOnce reports whether this delivery shows something once at most.
+	ShowsOnce(d federation.Delivery) bool
+}
+
+// Placer is a [Link] on which offers can be written that do not come from there.
+type Placer interface {
+	Link
+	// Channels returns the configured channels as venues, the first for offers that
+	// name none.
+	Channels() []string
+	// Dialect is the one of the offers that enter here from networks without tags.
+	Dialect() federation.Dialect
+	// Online reports whether the user who last signed as a DID is there, under
+	// whatever nick. The binding is what the record knows of it. It may be called
+	// while Run runs.
+	Online(ctx context.Context, b federation.Binding) bool
 }
 
 // Ports is what every network is given when it is opened.
@@ -70,6 +115,27 @@ type Ports struct {
 	// Secret reads a secret file that the configuration names. Its error says what
 	// is wrong with the file.
 	Secret func(file string) (string, error)
+	// Limits returns what holds now: it may change while the gateway runs.
+	Limits func() Limits
+	Wakes  Wakes
+
+	// What a gateway needs to vouch for others' steps.
+
+	PublicURL string // of this gateway, without a path: evidence is below it
+	// Kept returns the key that the gateway keeps for somebody, the same one each
+	// time. Names are "airc:" and a handle for an agent, "person:" and a DID for
+	// anybody else.
+	Kept func(name string) federation.SigningKey
+	// Keep files the evidence behind a rendition. When it returns nil that is on
+	// disk.
+	Keep func(ctx context.Context, evidence federation.Evidence) error
+}
+
+// Limits are what a link lets in before anybody looks at a signature. Zero means no
+// limit; each is a bucket that starts full with one period's worth.
+type Limits struct {
+	UserEventsPerMinute int // of one user on the other side; what is more is refused
+	LinkEventsPerSecond int // of the whole link; above it reading is slowed, and nobody refused
 }
 
 // KeyError is one mistake in a network's table of the configuration.
@@ -84,17 +150,21 @@ func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
 // Links is all links of one gateway. It implements [federation.Routes].
 type Links []Link
 
-// Owed returns the names of the links that carry a step.
-func (l Links) Owed(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
-	var names []string
+// Owed implements [federation.Routes].
+func (l Links) Owed(ctx context.Context, ev federation.Event, after federation.View) (feeds, once []string, err error) {
+	d := federation.Delivery{Entry: federation.Entry{Event: ev, Version: after.Version, State: after.State}, View: after}
 	for _, link := range l {
 		carries, err := link.Carries(ctx, ev, after)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if carries {
-			names = append(names, link.Name())
+		if !carries {
+			continue
+		}
+		feeds = append(feeds, link.Name())
+		if shower, ok := link.(OnceShower); ok && shower.ShowsOnce(d) {
+			once = append(once, link.Name())
 		}
 	}
-	return slices.Clip(names), nil
+	return feeds, once, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,6 +19,9 @@ const (
 	feedLanes = 64  // handoffs delivered side by side
 )
 
+// idleWait is when a feed looks by itself: a wake-up may have been lost.
+const idleWait = time.Second
+
 var errEnded = errors.New("bridge: the link ended")
 
 // feed hands a link what the record owes to it, while the link is up: one lane
@@ -25,28 +29,51 @@ var errEnded = errors.New("bridge: the link ended")
 type feed struct {
 	link    Link
 	rows    federation.Feeds
+	wakes   Wakes
 	metrics *Metrics
 	log     *slog.Logger
-	wake    chan struct{} // holds one token: there may be something new
+	fresh   fresh
 }
 
-func newFeed(link Link, rows federation.Feeds, m *Metrics, log *slog.Logger) *feed {
-	return &feed{link: link, rows: rows, metrics: m, log: log, wake: make(chan struct{}, 1)}
+// maxFresh bounds the steps that are remembered as not tried yet. A link that is
+// away for longer than that many steps shows the rest without what is shown once.
+const maxFresh = 1 << 14
+
+// fresh is the steps whose first attempt was counted when they were filed, and has
+// not been made yet. It may be used concurrently.
+type fresh struct {
+	mu    sync.Mutex
+	steps map[federation.EventID]bool
 }
 
-func (f *feed) poke() {
-	select {
-	case f.wake <- struct{}{}:
-	default: // one token says as much as two
+func (f *fresh) add(id federation.EventID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.steps == nil {
+		f.steps = map[federation.EventID]bool{}
 	}
+	if len(f.steps) < maxFresh {
+		f.steps[id] = true
+	}
+}
+
+// take reports whether a step was there, and forgets it.
+func (f *fresh) take(id federation.EventID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.steps[id]
+	delete(f.steps, id)
+	return was
 }
 
 // run delivers until ctx ends. A pass that left something behind is repeated
 // after a wait, or at once when something new arrives.
 func (f *feed) run(ctx context.Context) error {
+	wake, stop := f.wakes.Subscribe(FeedTopic(f.link.Name()))
+	defer stop()
 	waits := newWaits()
 	for ctx.Err() == nil {
-		again := lastWait
+		again := idleWait
 		left, err := f.pass(ctx)
 		if err != nil || left > 0 {
 			again = waits.NextBackOff()
@@ -56,7 +83,7 @@ func (f *feed) run(ctx context.Context) error {
 		}
 		timer := time.NewTimer(again)
 		select {
-		case <-f.wake:
+		case <-wake:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
@@ -138,22 +165,37 @@ func (f *feed) lane(ctx context.Context, rows []federation.Delivery) (left int) 
 // or not.
 func (f *feed) row(ctx context.Context, d federation.Delivery) error {
 	rows := []int64{d.Row}
-	if err := f.rows.Attempt(ctx, f.link.Name(), rows); err != nil {
-		return fmt.Errorf("count attempt: %w", err)
+	shower, ok := f.link.(OnceShower)
+	counted := ok && shower.ShowsOnce(d)
+	if counted && f.fresh.take(d.Entry.Event.ID) {
+		d.Attempt-- // the one that was counted with the step, and is made now
+	} else if counted {
+		if err := f.rows.Attempt(ctx, f.link.Name(), rows); err != nil {
+			return fmt.Errorf("count attempt: %w", err)
+		}
 	}
 	outcome := "delivered"
 	if err := f.link.Deliver(ctx, d); err != nil {
 		refused, ok := errors.AsType[*federation.RefusalError](err)
 		if !ok {
-			return err
+			return f.failed(ctx, rows, counted, err)
 		}
 		outcome = "refused"
 		f.log.LogAttrs(ctx, slog.LevelWarn, "delivery refused", slog.String("event_id", d.Entry.Event.ID.String()),
 			slog.String("handoff_id", d.View.ID.String()), slog.String("reason", refused.Error()))
 	}
-	if err := f.rows.Settle(ctx, f.link.Name(), rows); err != nil {
+	_, live := f.link.(Placer) // its people see what it delivers
+	if err := f.rows.Settle(ctx, f.link.Name(), rows, live && outcome == "delivered"); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
 	f.metrics.Outcomes.WithLabelValues(f.link.Network(), outcome).Inc()
 	return nil
+}
+
+// failed counts an attempt that was not counted before, and returns why it failed.
+func (f *feed) failed(ctx context.Context, rows []int64, counted bool, err error) error {
+	if counted || ctx.Err() != nil {
+		return err
+	}
+	return errors.Join(err, f.rows.Attempt(ctx, f.link.Name(), rows))
 }

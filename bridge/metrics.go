@@ -8,6 +8,7 @@ type Metrics struct {
 	Events     *prometheus.CounterVec // network verb verdict outcome
 	Refusals   *prometheus.CounterVec // network code
 	BadInput   *prometheus.CounterVec // network link reason
+	Limited    *prometheus.CounterVec // network
 	Outcomes   *prometheus.CounterVec // network outcome
 	LinkUp     *prometheus.GaugeVec   // network link
 	Reconnects *prometheus.CounterVec // network link
@@ -22,12 +23,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Events:   counter("events_total", "Steps judged.", "network", "verb", "verdict", "outcome"),
 		Refusals: counter("refusals_total", "Refusals, by the code that the network was told.", "network", "code"),
 		BadInput: counter("bad_input_total", "Lines and bodies that could not be read.", "network", "link", "reason"),
+		Limited:  counter("rate_limited_total", "Steps and requests turned away by a limit.", "network"),
 		Outcomes: counter("outcomes_total", "Deliveries ended.", "network", "outcome"),
 		LinkUp: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "baton", Name: "link_up", Help: "1 after an authenticated burst, else 0.",
 		}, []string{"network", "link"}),
 		Reconnects: counter("link_reconnects_total", "Dials after a loss.", "network", "link"),
 	}
-	reg.MustRegister(m.Events, m.Refusals, m.BadInput, m.Outcomes, m.LinkUp, m.Reconnects)
+	reg.MustRegister(m.Events, m.Refusals, m.BadInput, m.Limited, m.Outcomes, m.LinkUp, m.Reconnects)
 	return m
 }

@@ -30,9 +30,10 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
-func NewSupervisor(link Link, feeds federation.Feeds, m *Metrics, log *slog.Logger) *Supervisor {
+func NewSupervisor(link Link, feeds federation.Feeds, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
-	return &Supervisor{link: link, feed: newFeed(link, feeds, m, log), metrics: m, log: log}
+	feed := &feed{link: link, rows: feeds, wakes: wakes, metrics: m, log: log}
+	return &Supervisor{link: link, feed: feed, metrics: m, log: log}
 }
 
 // Up reports whether the peer has authenticated and not gone since.
@@ -41,8 +42,9 @@ func (s *Supervisor) Up() bool { return s.up.Load() }
 // Name returns the name of the link.
 func (s *Supervisor) Name() string { return s.link.Name() }
 
-// Wake tells the feed that the record owes it something new. It does not block.
-func (s *Supervisor) Wake() { s.feed.poke() }
+// Fresh tells the feed of a step that is about to be filed, with its first attempt
+// counted. Without being told, the feed takes that attempt as made.
+func (s *Supervisor) Fresh(id federation.EventID) { s.feed.fresh.add(id) }
 
 // Run keeps the link running until ctx ends, and returns why that was.
 func (s *Supervisor) Run(ctx context.Context) error {

@@ -39,6 +39,9 @@ func (f *File) http(t Table) {
 		}
 	}
 	positive(t, "max_body_bytes", f.HTTP.MaxBodyBytes)
+	if f.HTTP.TLS && f.TLS.CertFile == "" && f.TLS.KeyFile == "" {
+		t.Mistake("tls", "want a certificate: cert_file and key_file in [tls]")
+	}
 }
 
 func (f *File) admin(t Table) { listenAddress(t, f.Admin.Listen) }
@@ -56,9 +59,38 @@ func (f *File) store(t Table) {
 	}
 }
 
+// maxWait is the longest wait of a poll: the listener ends an answer that takes a
+// minute, and before that many a proxy does.
+const maxWait = 55 * time.Second
+
+func (f *File) rest(t Table) {
+	if f.REST.MaxWait < 0 || f.REST.MaxWait > maxWait {
+		t.Mistake("max_wait", "want 0s to "+maxWait.String())
+	}
+}
+
 func (f *File) limits(t Table) {
+	for key, value := range map[string]int64{
+		"did_events_per_minute":  int64(f.Limits.DIDEventsPerMinute),
+		"registrations_per_hour": int64(f.Limits.RegistrationsPerHour),
+		"user_events_per_minute": int64(f.Limits.UserEventsPerMinute),
+		"link_events_per_second": int64(f.Limits.LinkEventsPerSecond),
+		"inbox_events":           int64(f.Limits.InboxEvents),
+		"inbox_bytes":            f.Limits.InboxBytes,
+		"open_handoffs_per_did":  int64(f.Limits.OpenHandoffsPerDID),
+	} {
+		if value < 0 {
+			t.Mistake(key, "want 1 or more, or 0 for no limit")
+		}
+	}
 	positiveDuration(t, "clock_skew", f.Limits.ClockSkew)
 	positiveDuration(t, "max_deadline", f.Limits.MaxDeadline)
+}
+
+func (f *File) retention(t Table) {
+	if f.Retention.Unanswered < 0 {
+		t.Mistake("unanswered", "want more than 0s, or 0s for ever")
+	}
 }
 
 func (f *File) log(t Table) {

@@ -19,7 +19,8 @@
 //	}
 //	if err := file.Err(); err != nil {
 //
-// Secrets are never in the file, which names files of their own ([File.Secret]).
+// Secrets are never in the file, which names files of their own ([File.Secret]); so
+// it does for the certificate ([File.TLSConfig]).
 // [Reference] is the file with every key and its default.
 //
 // A File belongs to one goroutine until Err was called; afterwards it is read only
@@ -34,14 +35,18 @@ import (
 
 // Config is the frame of the file: all tables that belong to no network.
 type Config struct {
-	Home    Home
-	HTTP    HTTP
-	Admin   Admin
-	Fetch   Fetch
-	Store   Store
-	Limits  Limits
-	Log     Log
-	Metrics Metrics
+	Home      Home
+	HTTP      HTTP
+	TLS       TLS
+	Admin     Admin
+	Fetch     Fetch
+	Store     Store
+	REST      REST
+	Policy    Policy
+	Limits    Limits
+	Retention Retention
+	Log       Log
+	Metrics   Metrics
 }
 
 // Home is the table that says who this gateway is.
@@ -54,10 +59,19 @@ type Home struct {
 // HTTP is the table of the public listener.
 type HTTP struct {
 	Listen         string         `toml:"listen"`          // host:port; empty for no listener
+	TLS            bool           `toml:"tls"`             // with the certificate of [TLS]
 	PublicURL      string         `toml:"public_url"`      // the listener as others reach it; without a path
 	CORSOrigins    []string       `toml:"cors_origins"`    // "*", or scheme://host[:port]
 	MaxBodyBytes   int64          `toml:"max_body_bytes"`  // of one request
 	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // whose X-Forwarded-For is believed
+}
+
+// TLS is the table of the one certificate, for every listener and link that speaks
+// TLS.
+type TLS struct {
+	Mode     string `toml:"mode"`      // "files"
+	CertFile string `toml:"cert_file"` // PEM, with the chain; both files or neither, relative to data_dir
+	KeyFile  string `toml:"key_file"`  // PEM; a secret
 }
 
 // Admin is the table of the operators' listener.
@@ -79,10 +93,33 @@ type Store struct {
 	Path   string `toml:"path"`   // of the database; relative to data_dir
 }
 
-// Limits is the table of what is too much.
+// REST is the table of those who ask over HTTP instead of holding a connection.
+type REST struct {
+	MaxWait time.Duration `toml:"max_wait"` // how long a poll may ask to wait; zero for not at all
+}
+
+// Policy is the table of who may do what.
+type Policy struct {
+	ClaimCaps bool `toml:"claim_caps"` // who claims must have declared all that the offer asks for
+}
+
+// Limits is the table of what is too much. A number of zero means no limit. A rate
+// is a bucket that starts full, with one period's worth.
 type Limits struct {
-	ClockSkew   time.Duration `toml:"clock_skew"`   // between the clock in a signed id and ours
-	MaxDeadline time.Duration `toml:"max_deadline"` // from an offer to its deadline
+	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID
+	RegistrationsPerHour int           `toml:"registrations_per_hour"` // of AIRC handles, from one address
+	UserEventsPerMinute  int           `toml:"user_events_per_minute"` // steps and lines of one IRC user, before any signature is looked at
+	LinkEventsPerSecond  int           `toml:"link_events_per_second"` // from one link; above it reading is slowed
+	InboxEvents          int           `toml:"inbox_events"`           // waiting for one DID
+	InboxBytes           int64         `toml:"inbox_bytes"`            // waiting for one DID
+	OpenHandoffsPerDID   int           `toml:"open_handoffs_per_did"`  // offered by one DID and not yet over
+	ClockSkew            time.Duration `toml:"clock_skew"`             // between the clock in a signed id and ours
+	MaxDeadline          time.Duration `toml:"max_deadline"`           // from an offer to its deadline
+}
+
+// Retention is the table of how long things last. Zero means for ever.
+type Retention struct {
+	Unanswered time.Duration `toml:"unanswered"` // an offer without a deadline; then it expires
 }
 
 // Log is the table of the log.
@@ -117,11 +154,24 @@ func Default() Config {
 			MaxBodyBytes:   256 << 10,
 			TrustedProxies: []netip.Prefix{},
 		},
-		Admin:   Admin{Listen: "127.0.0.1:8081"},
-		Fetch:   Fetch{Timeout: 5 * time.Second, MaxBytes: 64 << 10, PerHost: 10},
-		Store:   Store{Driver: "sqlite", Path: "baton.db"},
-		Limits:  Limits{ClockSkew: 120 * time.Second, MaxDeadline: 720 * time.Hour},
-		Log:     Log{Level: "info", Format: "text"},
-		Metrics: Metrics{Enabled: true},
+		TLS:   TLS{Mode: "files"},
+		Admin: Admin{Listen: "127.0.0.1:8081"},
+		Fetch: Fetch{Timeout: 5 * time.Second, MaxBytes: 64 << 10, PerHost: 10},
+		Store: Store{Driver: "sqlite", Path: "baton.db"},
+		REST:  REST{MaxWait: 50 * time.Second},
+		Limits: Limits{
+			DIDEventsPerMinute:   60,
+			RegistrationsPerHour: 30,
+			UserEventsPerMinute:  300,
+			LinkEventsPerSecond:  1000,
+			InboxEvents:          10_000,
+			InboxBytes:           64 << 20,
+			OpenHandoffsPerDID:   1000,
+			ClockSkew:            120 * time.Second,
+			MaxDeadline:          720 * time.Hour,
+		},
+		Retention: Retention{Unanswered: 168 * time.Hour},
+		Log:       Log{Level: "info", Format: "text"},
+		Metrics:   Metrics{Enabled: true},
 	}
 }

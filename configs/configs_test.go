@@ -69,8 +69,8 @@ func TestEveryMistakeIsToldWithItsLine(t *testing.T) {
 			home + "naem = 'gw.example'\n", []string{"baton.toml:3: home.naem: unknown key, did you mean name?"},
 		},
 		"a key in another case":               {home + "Data_Dir = 'x'\n", []string{"baton.toml:3: home.Data_Dir: unknown key, did you mean data_dir?"}},
-		"an unknown key that looks like none": {home + "tls = true\n", []string{"baton.toml:3: home.tls: unknown key"}},
-		"an unknown key of the file":          {"tls = true\n" + home, []string{"baton.toml:1: tls: unknown table"}},
+		"an unknown key that looks like none": {home + "colour = 'red'\n", []string{"baton.toml:3: home.colour: unknown key"}},
+		"an unknown key of the file":          {"colour = 'red'\n" + home, []string{"baton.toml:1: colour: unknown table"}},
 		"an unknown table":                    {home + "[fecth]\ntimeout = '1s'\n", []string{"baton.toml:3: fecth: unknown table, did you mean fetch?"}},
 		"an unknown network":                  {home + "[[irc.tset]]\n", []string{"baton.toml:3: irc.tset: unknown table, did you mean test?"}},
 		"a key where networks are":            {home + "[irc]\nx = 1\n", []string{"baton.toml:4: irc.x: unknown table"}},
@@ -111,6 +111,9 @@ listen = '8080'
 public_url = 'https://gw.example/'
 cors_origins = ['https://app.example/x']
 max_body_bytes = 0
+tls = true
+[tls]
+mode = 'acme'
 [admin]
 listen = 'localhost:http'
 [fetch]
@@ -123,6 +126,19 @@ path = ''
 [limits]
 clock_skew = '-1s'
 max_deadline = '30 days'
+did_events_per_minute = -1
+registrations_per_hour = -1
+user_events_per_minute = -1
+link_events_per_second = -1
+inbox_events = -1
+inbox_bytes = -1
+open_handoffs_per_did = 1.5
+[rest]
+max_wait = '56s'
+[policy]
+claim_caps = 'yes'
+[retention]
+unanswered = '-1h'
 [log]
 level = 'trace'
 format = 'xml'
@@ -135,18 +151,37 @@ format = 'xml'
 				"baton.toml:7: http.public_url: want http:// or https:// and a host, without a path",
 				`baton.toml:8: http.cors_origins: want "*" or origins such as "https://app.example"`,
 				"baton.toml:9: http.max_body_bytes: want 1 or more",
-				"baton.toml:11: admin.listen: want host:port",
-				"baton.toml:13: fetch.timeout: want more than 0s",
-				"baton.toml:14: fetch.max_bytes: want 1 or more",
-				"baton.toml:15: fetch.per_host: want 1 or more",
-				"baton.toml:17: store.driver: want sqlite",
-				"baton.toml:18: store.path: want a file",
-				"baton.toml:20: limits.clock_skew: want more than 0s",
-				`baton.toml:21: limits.max_deadline: want a duration such as "500ms", "15s" or "24h", not "30 days"`,
-				"baton.toml:23: log.level: want debug or info or warn or error",
-				"baton.toml:24: log.format: want text or json",
+				"baton.toml:10: http.tls: want a certificate: cert_file and key_file in [tls]",
+				"baton.toml:12: tls.mode: want files",
+				"baton.toml:14: admin.listen: want host:port",
+				"baton.toml:16: fetch.timeout: want more than 0s",
+				"baton.toml:17: fetch.max_bytes: want 1 or more",
+				"baton.toml:18: fetch.per_host: want 1 or more",
+				"baton.toml:20: store.driver: want sqlite",
+				"baton.toml:21: store.path: want a file",
+				"baton.toml:23: limits.clock_skew: want more than 0s",
+				`baton.toml:24: limits.max_deadline: want a duration such as "500ms", "15s" or "24h", not "30 days"`,
+				"baton.toml:25: limits.did_events_per_minute: want 1 or more, or 0 for no limit",
+				"baton.toml:26: limits.registrations_per_hour: want 1 or more, or 0 for no limit",
+				"baton.toml:27: limits.user_events_per_minute: want 1 or more, or 0 for no limit",
+				"baton.toml:28: limits.link_events_per_second: want 1 or more, or 0 for no limit",
+				"baton.toml:29: limits.inbox_events: want 1 or more, or 0 for no limit",
+				"baton.toml:30: limits.inbox_bytes: want 1 or more, or 0 for no limit",
+				"baton.toml:31: limits.open_handoffs_per_did: want an integer, not a fraction",
+				"baton.toml:33: rest.max_wait: want 0s to 55s",
+				"baton.toml:35: policy.claim_caps: want true or false, not a string",
+				"baton.toml:37: retention.unanswered: want more than 0s, or 0s for ever",
+				"baton.toml:39: log.level: want debug or info or warn or error",
+				"baton.toml:40: log.format: want text or json",
 			},
 		},
+		"nothing where nothing is no limit": {
+			home + "[limits]\ndid_events_per_minute = 0\nregistrations_per_hour = 0\nuser_events_per_minute = 0\nlink_events_per_second = 0\n" +
+				"inbox_events = 0\ninbox_bytes = 0\nopen_handoffs_per_did = 0\n[rest]\nmax_wait = '0s'\n[retention]\nunanswered = '0s'\n", nil,
+		},
+		"a poll that waits backwards":   {home + "[rest]\nmax_wait = '-1s'\n", []string{"baton.toml:4: rest.max_wait: want 0s to 55s"}},
+		"a certificate without its key": {home + "[tls]\ncert_file = 'gw.crt'\n", []string{"baton.toml:3: tls.key_file: required with cert_file"}},
+		"a key without its certificate": {home + "[tls]\nkey_file = 'gw.key'\n", []string{"baton.toml:3: tls.cert_file: required with key_file"}},
 		"mistakes of two networks, each in its own table": {
 			home + "[[irc.test]]\nname = 'a'\naddrss = 'x'\nwait = 1\n\n[[irc.test]]\naddress = 5\n[solo]\nsize = 'big'\n",
 			[]string{
@@ -316,7 +351,7 @@ func TestSecretFiles(t *testing.T) {
 		"the group may not read it":      {file: "group", wantErr: "others may read"},
 		"the world may not read it":      {file: "world", wantErr: "chmod 600"},
 		"nothing in it is a mistake":     {file: "empty", wantErr: "is empty"},
-		"it has a bound":                 {file: "long", wantErr: "is longer than 4096 bytes"},
+		"it has a bound":                 {file: "long", wantErr: "is longer than 16384 bytes"},
 		"a folder is no secret":          {file: ".", wantErr: "is not a regular file"},
 		"one that is not there is named": {file: "none", wantErr: filepath.Join(dir, "none")},
 	} {

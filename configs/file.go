@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -22,11 +23,12 @@ const MaxFileBytes = 1 << 20
 type File struct {
 	Config // the frame, decoded over [Default]
 
-	name     string
-	tables   map[string]any // the whole document
-	lines    lineIndex
-	claimed  map[string]bool // tables that somebody asked for
-	mistakes []Mistake
+	name        string
+	tables      map[string]any // the whole document
+	lines       lineIndex
+	claimed     map[string]bool // tables that somebody asked for
+	mistakes    []Mistake
+	certificate *tls.Certificate // nil where the file names none
 }
 
 // Load reads a file. The error is a [*InvalidError] when the file is not TOML, and
@@ -66,11 +68,15 @@ func Parse(name, text string) (*File, error) {
 // frame decodes and checks the tables of [Config].
 func (f *File) frame() {
 	f.home(f.decoded("home", &f.Home))
+	f.tls(f.decoded("tls", &f.TLS))
 	f.http(f.decoded("http", &f.HTTP))
 	f.admin(f.decoded("admin", &f.Admin))
 	f.fetch(f.decoded("fetch", &f.Fetch))
 	f.store(f.decoded("store", &f.Store))
+	f.rest(f.decoded("rest", &f.REST))
+	f.decoded("policy", &f.Policy)
 	f.limits(f.decoded("limits", &f.Limits))
+	f.retention(f.decoded("retention", &f.Retention))
 	f.log(f.decoded("log", &f.Log))
 	f.decoded("metrics", &f.Metrics)
 }

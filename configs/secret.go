@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// MaxSecretBytes bounds a secret file: room for any password or token, and an error
-// for the key of a map that was meant to be a password file.
-const MaxSecretBytes = 4 << 10
+// MaxSecretBytes bounds a secret file: room for any password, token or private key,
+// and an error for a record or a log that was named by mistake.
+const MaxSecretBytes = 16 << 10
 
 // Secret reads a file that the configuration names for its content, such as a
 // password. Only its owner may be able to read it. Line ends after the secret are

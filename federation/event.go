@@ -3,6 +3,7 @@ package federation
 import (
 	"crypto/sha256"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -15,7 +16,7 @@ const Handoff Kind = "handoff"
 // Verb names a step.
 type Verb string
 
-// The verbs of kind [Handoff].
+// The verbs of kind [Handoff], and the receipt that every kind has.
 const (
 	Offer    Verb = "offer"
 	Accept   Verb = "accept"
@@ -26,6 +27,9 @@ const (
 	Fail     Verb = "fail"
 	Cancel   Verb = "cancel"
 	Expire   Verb = "expire"
+	// Confirm is the home's receipt of a step that it filed. It is no step: no log
+	// has it, and nobody's handoff moves by it.
+	Confirm Verb = "confirm"
 )
 
 // State is where a handoff stands after the last step that its home filed.
@@ -68,8 +72,11 @@ const (
 // Dialect names the set of tags in which a step is signed on IRC.
 type Dialect string
 
-// HandoffTags is the dialect of the handoff RFC, "+freeq.at/handoff-*".
-const HandoffTags Dialect = "handoff"
+// The dialects.
+const (
+	HandoffTags Dialect = "handoff" // of the handoff RFC, "+freeq.at/handoff-*"
+	ActTags     Dialect = "act"     // of deployed freeq servers, "+freeq.at/act-*"
+)
 
 // Event is one step: what its signer signed, and what this gateway noted about
 // its arrival.
@@ -96,6 +103,7 @@ type Event struct {
 	Note        string    `json:"note,omitempty"`
 	ReplyTo     string    `json:"reply_to,omitempty"` // a message id or event ID
 	Priority    string    `json:"priority,omitempty"`
+	Subject     EventID   `json:"subject,omitzero"` // of a [Confirm]: the event that it confirms
 
 	// Fields holds every field that the signature covers under its wire name,
 	// known or not. Stamped says that the signature covers ID as well.
@@ -117,7 +125,29 @@ type Arrival struct {
 	Name      string    `json:"name,omitempty"`       // what the signer was called there; for people only
 	MessageID string    `json:"message_id,omitempty"` // of the message that carried it
 	Received  time.Time `json:"received"`
+	// Party is the party of the handoff whose step it is, where that has signed as
+	// another of its DIDs.
+	Party DID `json:"party,omitempty"`
+	// Place is where a new offer is to be written on IRC, of one that did not come
+	// from there. Zero for all other steps.
+	Place Place `json:"place,omitzero"`
 }
+
+// Place is where the steps of a handoff are written on IRC.
+type Place struct {
+	Link  string `json:"link"`  // empty for a channel that several links may share
+	Venue string `json:"venue"` // as in [Event]
+}
+
+// Private reports whether a venue is the exchange of two DIDs.
+func Private(venue string) bool { return strings.HasPrefix(venue, privatePrefix) }
+
+// PrivateVenue returns the venue of an exchange of two DIDs.
+func PrivateVenue(a, b DID) string {
+	return privatePrefix + string(min(a, b)) + "," + string(max(a, b))
+}
+
+const privatePrefix = "dm:"
 
 // Signature is a detached signature with the document that it covers.
 type Signature struct {
@@ -136,9 +166,12 @@ type Evidence struct {
 	Source [32]byte `json:"source"` // SHA-256 of the foreign message alone
 }
 
-// Actor returns the DID whose step this is: the one that a vouched step stands
-// for, else the signer.
+// Actor returns the DID whose step this is: the party that the home found its
+// signer to be, the one that a vouched step stands for, else the signer.
 func (e Event) Actor() DID {
+	if e.Arrival.Party != "" {
+		return e.Arrival.Party
+	}
 	if e.Provenance == Vouched && e.For != "" {
 		return e.For
 	}

@@ -14,6 +14,7 @@ type Judgement struct {
 
 // Routes tells which links are owed a step, besides the inboxes of its parties.
 type Routes interface {
-	// Owed returns the names of links. The view is that after the step.
-	Owed(ctx context.Context, ev Event, after View) ([]string, error)
+	// Owed returns the names of links, and which of them show something of the step
+	// once at most. The view is that after the step.
+	Owed(ctx context.Context, ev Event, after View) (feeds, once []string, err error)
 }

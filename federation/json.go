@@ -19,9 +19,12 @@ const maxJSONDepth = 64
 // IEEE 754 doubles, keeps every one.
 const maxExact = 1 << 53
 
-// ExactJSON reports why canonical JSON (RFC 8785) could not stand for a text: it
-// is no single JSON value in UTF-8, it repeats a member, nests deeper than 64, or
-// holds a number that a double does not.
+// ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and
+// read alike by everybody: it is no single JSON value in UTF-8, it repeats a
+// member, nests deeper than 64, holds a number that a double does not, or names a
+// member so that it changes what a JavaScript object is.
+//
+// spec: airc-v0.1.1 §12.3
 func ExactJSON(text []byte) error {
 	if !utf8.Valid(text) {
 		return errors.New("not UTF-8")
@@ -64,8 +67,11 @@ func exactMembers(dec *json.Decoder, open json.Delim, depth int) error {
 				return fmt.Errorf("read JSON: %w", err)
 			}
 			name, _ := token.(string)
-			if seen[name] {
+			switch {
+			case seen[name]:
 				return fmt.Errorf("member %q is there twice", name)
+			case name == "__proto__", name == "constructor", name == "prototype":
+				return fmt.Errorf("member %q is not acceptable", name)
 			}
 			seen[name] = true
 		}

@@ -45,7 +45,7 @@ type KeySource interface {
 // SigningKey is one private key in this gateway's keeping.
 type SigningKey struct {
 	Public ed25519.PublicKey
-	DID    DID // its did:key
+	DID    DID // whose it is: its did:key, or that of the home
 	// Sign returns 64 bytes of Ed25519. Its error is that of whoever holds the key.
 	Sign func(ctx context.Context, message []byte) ([]byte, error)
 }

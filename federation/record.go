@@ -36,7 +36,9 @@ type View struct {
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
-	Venue    string    `json:"venue"`
+	Venue    string    `json:"venue"`                // where its steps are written on IRC
+	Link     string    `json:"link,omitempty"`       // the only link of a private venue
+	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, where that is another
 	Offerer  DID       `json:"offerer"`
 	Offeree  DID       `json:"offeree,omitempty"`  // empty when open
 	Assignee DID       `json:"assignee,omitempty"` // empty before accept or claim
@@ -75,13 +77,19 @@ type Filing struct {
 	View    View    // as it is after the step
 	Inboxes []DID
 	Feeds   []string // names of links
-	Filed   time.Time
+	// Once names those of the Feeds that show something of the step once at most:
+	// their first attempt counts from the start, so that it costs no write of its own.
+	Once  []string
+	Filed time.Time
+	// Receipt is the home's confirmation of the step, owed to the same feeds; nil
+	// where the step needs none. It enters no log and no inbox.
+	Receipt *Event
 }
 
 // Entry is one filed step as read back from a log, an inbox or a feed.
 type Entry struct {
 	Event   Event     `json:"event"`
-	Version Version   `json:"version"` // position in the log of its handoff; the offer is 1
+	Version Version   `json:"version"` // position in the log of its handoff; the offer is 1; 0 for a receipt
 	State   State     `json:"state"`   // of the handoff after it
 	Filed   time.Time `json:"filed"`
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
@@ -111,9 +119,17 @@ type Store interface {
 	// Reference returns the handoff of a step by its event ID or the id of the
 	// message that carried it, or [ErrNotFound].
 	Reference(ctx context.Context, ref string) (HandoffID, error)
-	// Evidence returns the bytes that a filed step named by their SHA-256, or
-	// [ErrNotFound].
+	// Evidence returns the bytes that a filed step or a kept rendition named by
+	// their SHA-256, or [ErrNotFound].
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
+	// Keep files the evidence behind a rendition. Keeping it again changes nothing.
+	Keep(ctx context.Context, evidence Evidence) error
+	// Due returns up to limit handoffs that nobody answered in time: offered or open,
+	// with a deadline at or before one time, or without any and opened at or before
+	// the other. A zero time is before all. The longest overdue come first.
+	Due(ctx context.Context, deadline, opened time.Time, limit int) ([]View, error)
+	// Unfinished counts the handoffs that a DID offered and that are not over.
+	Unfinished(ctx context.Context, offerer DID) (int, error)
 }
 
 // Inboxes holds what reached each DID. Its promises are those of [Store].
@@ -122,6 +138,12 @@ type Inboxes interface {
 	// oldest first. Reading changes nothing. It returns [ErrUnknownCursor] for a
 	// cursor that this inbox never gave out.
 	Replay(ctx context.Context, to DID, after Cursor, limit int) ([]Entry, error)
+	// Waiting returns how many entries of an inbox nobody has read yet, and how many
+	// bytes of signed documents that is.
+	Waiting(ctx context.Context, to DID) (entries int, size int64, err error)
+	// Read notes that a DID has been shown a step, so that it does not wait any
+	// more. A step that never reached the inbox is no error.
+	Read(ctx context.Context, to DID, events []EventID) error
 }
 
 // Delivery is one row of a feed: a step that a link is still owed.
@@ -140,8 +162,10 @@ type Feeds interface {
 	// Attempt counts one more attempt on each row. It is durable before anything is
 	// written to the peer, so that what may be shown once at most is.
 	Attempt(ctx context.Context, link string, rows []int64) error
-	// Settle ends rows: delivered, or refused for good.
-	Settle(ctx context.Context, link string, rows []int64) error
+	// Settle ends rows: delivered, or refused for good. Where the link has shown them
+	// to its people, the steps do not wait any more in the inboxes of the DIDs that
+	// are bound to it.
+	Settle(ctx context.Context, link string, rows []int64, shown bool) error
 }
 
 // Binding says which DID stood behind a name on a network.

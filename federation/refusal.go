@@ -36,6 +36,11 @@ const (
 	WrongVenue            RefusalCode = "wrong-venue"
 	DuplicateTag          RefusalCode = "duplicate-tag"
 	MixedTags             RefusalCode = "mixed-tags"
+	UnknownKind           RefusalCode = "unknown-kind"
+	MissingCapability     RefusalCode = "missing-capability"
+	QuotaExceeded         RefusalCode = "quota-exceeded"
+	InboxFull             RefusalCode = "inbox-full"
+	RateLimited           RefusalCode = "rate-limited"
 )
 
 // Upper returns the code as IRC spells it.
@@ -89,6 +94,16 @@ func (c RefusalCode) Sentence() string {
 		return "a tag is there in two spellings"
 	case MixedTags:
 		return "the tags of two dialects are mixed"
+	case UnknownKind:
+		return "there is no such kind of handoff"
+	case MissingCapability:
+		return "a capability that the offer asks for was not declared"
+	case QuotaExceeded:
+		return "too many handoffs of this DID are not over yet"
+	case InboxFull:
+		return "the recipient's inbox is full"
+	case RateLimited:
+		return "too many steps; wait a little"
 	}
 	return "the step was refused"
 }
@@ -101,6 +116,8 @@ type RefusalError struct {
 	Handoff HandoffID // zero where it could not be read
 	Detail  string    // what the sentence of the code cannot know; may be empty
 	View    View      // of the handoff as it stands; zero where there is none
+	// RetryAfter is when a step that was one too many may come again; else zero.
+	RetryAfter time.Duration
 }
 
 // Refuse returns the refusal of a step.

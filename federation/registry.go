@@ -15,6 +15,10 @@ var ErrTaken = errors.New("federation: handle taken")
 // used within [MessageIDWindow].
 var ErrDuplicate = errors.New("federation: message id used before")
 
+// ErrSpent is returned by [Registry.AdvanceSession] for a refresh token that was
+// used before.
+var ErrSpent = errors.New("federation: refresh token used before")
+
 // MessageIDWindow is how long a sender's message id counts as used.
 //
 // spec: airc-v0.1.1 §7.3
@@ -51,12 +55,23 @@ type Message struct {
 	Cursor   Cursor // after it, in the inbox of To; set when read from there
 }
 
+// Session is one family of refresh tokens: each is spent by the next.
+type Session struct {
+	ID         string
+	Handle     string
+	Generation uint64 // of the token that is good now
+	Expires    time.Time
+}
+
 // Posting is one message with what its filing changes beside it.
 type Posting struct {
 	Message Message
 	// Held keeps the message back until its recipient consents. The edge From → To
 	// becomes pending.
 	Held bool
+	// Edge is the handle whose consent the message waits for, where that is not its
+	// From: what the registry says of an offer goes with the offer.
+	Edge string
 	// Handshake is filed, delivered, with the first message that is held on an
 	// edge, and only then. Nil for a message that is not held.
 	Handshake *Message
@@ -103,10 +118,43 @@ type Registry interface {
 	// Named returns a message with this id that the handle sent or was delivered,
 	// or [ErrNotFound].
 	Named(ctx context.Context, handle, id string) (Message, error)
+	// OfferMessage returns the message of the offer that opened a handoff, as a handle
+	// sent it or was delivered it, or [ErrNotFound].
+	OfferMessage(ctx context.Context, handle string, id HandoffID) (Message, error)
 	// Inbox returns up to limit messages delivered to a handle after the cursor,
 	// oldest first, and whether there are more. Held ones are not there. It returns
 	// [ErrUnknownCursor] for a cursor that this inbox never gave out.
 	Inbox(ctx context.Context, to string, after Cursor, limit int) (messages []Message, more bool, err error)
+	// Unshown returns how many messages that are no steps wait for a handle, held or
+	// not handed out yet, and how many bytes they are. Steps wait in [Inboxes].
+	Unshown(ctx context.Context, to string) (messages int, size int64, err error)
+	// Show notes that a handle was handed its messages up to a cursor.
+	Show(ctx context.Context, to string, upTo Cursor) error
+	// Thread returns up to limit messages between two handles with a Seq above after,
+	// in order, without those that the first of them deleted, and whether there are
+	// more.
+	Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []Message, more bool, err error)
+	// MarkRead notes that a handle has read a message delivered to it. It returns
+	// [ErrNotFound] for one that was not. Marking again changes nothing.
+	MarkRead(ctx context.Context, handle, id string, now time.Time) error
+	// Delete takes a message from the inbox and the threads of the handle that it was
+	// delivered to; its sender keeps it, and its ID stays used. It returns
+	// [ErrNotFound] for one that is not there.
+	Delete(ctx context.Context, handle, id string) error
+	// Shown returns the handles that were sent a message of a handoff, each once.
+	Shown(ctx context.Context, id HandoffID) ([]string, error)
+
+	// Capable returns the agents whose registered skills hold all of caps, of which
+	// there must be one at least.
+	Capable(ctx context.Context, caps []string) ([]Agent, error)
+
+	// StartSession begins a family of refresh tokens.
+	StartSession(ctx context.Context, s Session) error
+	// AdvanceSession spends one refresh token: the family goes from that generation
+	// to the next, and its end to expires. It returns [ErrSpent] when the family is
+	// not at that generation any more, and ends it; and [ErrNotFound] for a family
+	// that has ended.
+	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (Session, error)
 
 	// Consent returns an edge; one that never changed is [ConsentNone].
 	Consent(ctx context.Context, from, to string) (Consent, error)

@@ -96,8 +96,11 @@ func (c challenges) spend(challenge, handle string, now time.Time) error {
 // postChallenge answers POST /register/challenge.
 //
 // spec: airc-v0.1.1 §5.1
-func (l *Link) postChallenge(r *http.Request) (answer, error) {
-	o, err := l.readObject(r)
+func (l *Link) postChallenge(c *call) (answer, error) {
+	if err := l.registrations.left(address(c.Request), time.Now()).check(time.Hour); err != nil {
+		return answer{}, err
+	}
+	o, err := l.readObject(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -105,7 +108,7 @@ func (l *Link) postChallenge(r *http.Request) (answer, error) {
 	if o.err != nil {
 		return answer{}, o.err
 	}
-	if err := l.checkFree(r.Context(), handle); err != nil {
+	if err := l.checkFree(c.Context(), handle); err != nil {
 		return answer{}, err
 	}
 	challenge, ends := l.challenges.issue(handle, time.Now())

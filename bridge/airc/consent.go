@@ -48,12 +48,12 @@ func (l *Link) handshake(ctx context.Context, requester contact, to, message str
 // does not.
 //
 // spec: airc-v0.1.1 §9.4
-func (l *Link) postConsent(r *http.Request) (answer, error) {
-	agent, err := l.authenticate(r)
+func (l *Link) postConsent(c *call) (answer, error) {
+	agent, err := c.caller()
 	if err != nil {
 		return answer{}, err
 	}
-	o, err := l.readObject(r)
+	o, err := l.readObject(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -64,17 +64,17 @@ func (l *Link) postConsent(r *http.Request) (answer, error) {
 	var decide func(ctx context.Context, from, to string, now time.Time) (federation.Consent, error)
 	switch action {
 	case "accept":
-		decide = l.deps.Registry.Accept
+		decide = l.accept
 	case "block":
 		decide = l.deps.Registry.Block
 	default:
 		return answer{}, refuse(codeBadRequest, "action is neither accept nor block")
 	}
-	from, err := known(l.find(r.Context(), handle))
+	from, err := known(l.find(c.Context(), handle))
 	if err != nil {
 		return answer{}, err
 	}
-	edge, err := decide(r.Context(), from.handle, agent.Handle, time.Now())
+	edge, err := decide(c.Context(), from.handle, agent.Handle, time.Now())
 	if err != nil {
 		return answer{}, fmt.Errorf("%s %s: %w", action, from.handle, err)
 	}
@@ -85,6 +85,16 @@ func (l *Link) postConsent(r *http.Request) (answer, error) {
 		UpdatedAt int64                   `json:"updatedAt"`
 		Version   uint64                  `json:"version"`
 	}{edge.From, edge.To, edge.State, edge.Updated.Unix(), edge.Version}}, nil
+}
+
+// accept accepts an edge and its reverse, and wakes both sides: what was held on
+// either is there now.
+func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+	edge, err := l.deps.Registry.Accept(ctx, from, to, now)
+	if err == nil {
+		l.deps.Wakes.Wake(topic(from), topic(to))
+	}
+	return edge, err
 }
 
 // admits returns whether an agent takes messages of a handle now, and refuses
@@ -115,7 +125,7 @@ func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) err
 	if edge.State == federation.ConsentBlocked || edge.State == federation.ConsentAccepted {
 		return nil
 	}
-	if _, err := l.deps.Registry.Accept(ctx, from, to, now); err != nil {
+	if _, err := l.accept(ctx, from, to, now); err != nil {
 		return fmt.Errorf("accept %s: %w", from, err)
 	}
 	return nil

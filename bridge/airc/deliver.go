@@ -13,42 +13,16 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// Carries implements [bridge.Link]: a step is owed to the parties that are agents
-// here, besides the one that took it. A step that arrived here reached them as
-// the message that it came in.
-func (l *Link) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
-	if ev.Arrival.Link == l.Name() {
-		return false, nil
-	}
-	agents, err := l.recipients(ctx, ev, after)
-	return len(agents) > 0, err
-}
-
-// recipients returns the agents that a step is owed to.
-func (l *Link) recipients(ctx context.Context, ev federation.Event, after federation.View) ([]contact, error) {
-	var agents []contact
-	for _, did := range after.Others(ev.Actor()) {
-		agent, err := l.deps.Registry.AgentOf(ctx, did)
-		switch {
-		case errors.Is(err, federation.ErrNotFound):
-			continue
-		case err != nil:
-			return nil, fmt.Errorf("look up agent: %w", err)
-		}
-		c := contact{handle: agent.Handle, agent: &agent}
-		same := func(other contact) bool { return other.handle == c.handle }
-		if !c.is(ev.Actor()) && !slices.ContainsFunc(agents, same) {
-			agents = append(agents, c)
-		}
-	}
-	return agents, nil
-}
-
 // Deliver implements [bridge.Link]: each agent that the step is owed to has a
 // message about it on file when it returns nil, or wants none. Delivering a step
-// again files nothing.
+// again files nothing. Receipts of the home are not for agents.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
-	agents, err := l.recipients(ctx, d.Entry.Event, d.View)
+	if d.Entry.Event.Verb == federation.Confirm {
+		return nil
+	}
+	after := d.View
+	after.Version = d.Entry.Version
+	listeners, err := l.listeners(ctx, d.Entry.Event, after)
 	if err != nil {
 		return err
 	}
@@ -56,7 +30,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if err != nil {
 		return err
 	}
-	for _, to := range agents {
+	for _, to := range listeners {
 		if err := l.tell(ctx, d, author, to); err != nil {
 			return fmt.Errorf("deliver %s to %s: %w", d.Entry.Event.ID, to.handle, err)
 		}
@@ -69,7 +43,11 @@ func (l *Link) author(ctx context.Context, ev federation.Event) (contact, error)
 	if ev.Verb == federation.Expire {
 		return contact{handle: systemHandle}, nil
 	}
-	did := ev.Actor()
+	return l.somebody(ctx, ev.Actor(), ev.Signature.Key)
+}
+
+// somebody returns who a DID is here, an agent or not.
+func (l *Link) somebody(ctx context.Context, did federation.DID, key []byte) (contact, error) {
 	agent, err := l.deps.Registry.AgentOf(ctx, did)
 	switch {
 	case err == nil:
@@ -77,47 +55,105 @@ func (l *Link) author(ctx context.Context, ev federation.Event) (contact, error)
 	case !errors.Is(err, federation.ErrNotFound):
 		return contact{}, fmt.Errorf("look up agent: %w", err)
 	}
-	return contact{handle: Handle(did), foreign: federation.Binding{DID: did, Key: ev.Signature.Key}}, nil
+	return contact{handle: Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
 }
 
-// tell files the message about a step for one agent, held until the agent
-// consents to its author.
-func (l *Link) tell(ctx context.Context, d federation.Delivery, author, to contact) error {
-	admitted, err := l.admits(ctx, author.handle, to.handle)
+// tell files the message about a step for one agent, as far as the agent consents.
+func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) error {
+	guarded := author.handle // whose consent the message waits for
+	if author.handle == systemHandle && !to.loser {
+		offerer, err := l.somebody(ctx, d.View.Offerer, nil)
+		if err != nil {
+			return err
+		}
+		guarded = offerer.handle // the end of an offer goes with the offer
+	}
+	admitted, err := l.welcomes(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*problem](err); ok && p.code == codeConsentBlocked {
 		return nil // the agent does not want to know, and the author is not told
 	}
-	if err != nil {
+	if err != nil || to.stranger && !admitted {
 		return err
 	}
-	caps, err := parseCapabilities(to.agent.Capabilities)
-	if err != nil {
-		return err
-	}
-	said, losses, err := aircmsg.Encode(
-		translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) }},
-		aircmsg.Out{Native: slices.Contains(caps.Payloads, aircmsg.TypeHandoff)})
-	if err != nil {
-		return err
-	}
-	l.logLosses(ctx, d.Entry.Event, losses)
 	now := time.Now()
+	said, err := l.say(ctx, d, to)
+	if err != nil {
+		return err
+	}
+	if to.loser {
+		author = contact{handle: systemHandle}
+	}
 	m, err := l.compose(ctx, author.handle, to.handle, said.Body, said.Payload, now)
 	if err != nil {
 		return err
 	}
 	m.Event, m.Handoff = d.Entry.Event.ID, d.Entry.Event.Handoff
-	p := federation.Posting{Message: m}
-	if !admitted && author.handle != systemHandle && l.cfg.Offers == OffersHold {
-		p.Held = true
+	p := federation.Posting{Message: m, Held: !admitted}
+	switch {
+	case admitted:
+	case guarded != author.handle:
+		p.Edge = guarded
+	default:
 		if p.Handshake, err = l.handshake(ctx, author, to.handle, said.Body, now); err != nil {
 			return err
 		}
 	}
-	if _, err := l.deps.Registry.Post(ctx, p); err != nil {
-		return fmt.Errorf("file message: %w", err)
+	_, err = l.put(ctx, p)
+	return err
+}
+
+// welcomes reports whether an agent takes the message of a step now. Its error is
+// that of admits.
+func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
+	if to.loser {
+		return true, nil
 	}
-	return nil
+	admitted, err := l.admits(ctx, guarded, to.handle)
+	switch {
+	case err != nil, to.stranger:
+		return admitted, err
+	case author.agent == nil && to.is(d.View.Offerer): // it asked for the answer
+		return true, nil
+	}
+	return admitted || l.cfg.Offers == OffersDeliver, nil
+}
+
+// say writes what an agent is told of a step.
+func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (aircmsg.Message, error) {
+	caps, err := parseCapabilities(to.agent.Capabilities)
+	if err != nil {
+		return aircmsg.Message{}, err
+	}
+	out := aircmsg.Out{Native: slices.Contains(caps.Payloads, aircmsg.TypeHandoff)}
+	if out.OfferMessage, err = l.offerMessage(ctx, d, to); err != nil {
+		return aircmsg.Message{}, err
+	}
+	step := translate.Step{
+		Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) },
+	}
+	if to.loser {
+		return aircmsg.EncodeTaken(step, out), nil
+	}
+	said, losses, err := aircmsg.Encode(step, out)
+	l.logLosses(ctx, d.Entry.Event, losses)
+	return said, err
+}
+
+// offerMessage returns the id of the message that an agent knows the offer by, ""
+// where there is none. An open offer was sent to nobody in particular.
+func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to listener) (string, error) {
+	if d.Entry.Event.Verb == federation.Offer {
+		return "", nil
+	}
+	handle := to.handle
+	if d.View.Offeree == "" && to.is(d.View.Offerer) {
+		handle = anyoneHandle
+	}
+	m, err := l.deps.Registry.OfferMessage(ctx, handle, d.View.ID)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return "", fmt.Errorf("look up offer: %w", err)
+	}
+	return m.ID, nil
 }
 
 // logLosses tells the operator what a message could not carry of a step.

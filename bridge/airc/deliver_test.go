@@ -150,6 +150,24 @@ func TestDeliveringAStepAgainFilesNothing(t *testing.T) {
 	}
 }
 
+func TestAReceiptOfTheHomeIsNotForAgents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
+	scout := w.agent(t, "scout_7", 0x01)
+	id := w.offer(t, alice, scout.DID)
+	view, err := w.record.View(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipt := federation.Event{Verb: federation.Confirm, Handoff: id, From: "did:web:gw.example"}
+	if err := w.link.Deliver(t.Context(), federation.Delivery{Entry: federation.Entry{Event: receipt}, View: view}); err != nil {
+		t.Error(err)
+	}
+	if got := inbox(t, scout); len(got) != 1 {
+		t.Errorf("the agent reads %v", types(got))
+	}
+}
+
 func TestADeliveryThatCannotBeFiledIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	var disk *forgetful

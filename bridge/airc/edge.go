@@ -34,6 +34,8 @@ const (
 	codeDuplicateMessage code = "duplicate_message"
 	codePayloadTooLarge  code = "payload_too_large"
 	codeInvalidHandle    code = "invalid_handle"
+	codeRateLimited      code = "rate_limited"
+	codeOverCapacity     code = "recipient_over_capacity"
 
 	codeUnsupportedPayload code = "unsupported_payload"
 	codeNotFound           code = "not_found"
@@ -47,11 +49,16 @@ const (
 	codeIllegalStep     code = "illegal_step"
 	codeTerminalHandoff code = "terminal_handoff"
 	codeDeadlinePassed  code = "deadline_passed"
+	codeMissingCap      code = "missing_capability"
 )
 
 // retryAfter is told with a not-now whose end nobody knows: long enough for a
 // locked record, short enough for a poller.
 const retryAfter = 5 * time.Second
+
+// fullRetry is told where something has to be read or to end before there is room
+// again.
+const fullRetry = time.Minute
 
 // problem is a no of this registry itself; steps are refused with a
 // [federation.RefusalError].
@@ -60,8 +67,10 @@ type problem struct {
 	message string
 	// unreadable is the reason, for the counter, of a body that could not be read.
 	unreadable string
-	// allow is the method that the path knows.
+	// allow is the methods that the path knows.
 	allow string
+	// retryAfter is when one that was too many may come again.
+	retryAfter time.Duration
 }
 
 // Error implements error.
@@ -116,6 +125,9 @@ const maxSentenceChars = 300
 // does. An error of no known class is told without its text.
 func render(err error) failure {
 	f := classify(err)
+	if f.status == http.StatusTooManyRequests && f.retryAfter <= 0 {
+		f.retryAfter = fullRetry
+	}
 	if text := []rune(f.Message); len(text) > maxSentenceChars {
 		f.Message = string(text[:maxSentenceChars]) + "…"
 	}
@@ -124,7 +136,7 @@ func render(err error) failure {
 
 func classify(err error) failure {
 	if p, ok := errors.AsType[*problem](err); ok {
-		return failure{Code: p.code, Message: p.message, status: status(p.code), allow: p.allow}
+		return failure{Code: p.code, Message: p.message, status: status(p.code), allow: p.allow, retryAfter: p.retryAfter}
 	}
 	if r, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return renderRefusal(r)
@@ -141,6 +153,8 @@ func classify(err error) failure {
 		return failure{Code: codeHandleTaken, Message: "this handle is taken", status: http.StatusConflict}
 	case errors.Is(err, federation.ErrDuplicate):
 		return failure{Code: codeDuplicateMessage, Message: "this id was used in the last 24 hours", status: http.StatusConflict}
+	case errors.Is(err, federation.ErrSpent):
+		return failure{Code: codeUnauthorized, Message: "this refresh token was used before, and its session has ended", status: http.StatusUnauthorized}
 	case errors.Is(err, federation.ErrUnknownCursor):
 		return failure{Code: codeBadRequest, Message: "this cursor was not given out for this inbox", status: http.StatusBadRequest}
 	}
@@ -152,7 +166,7 @@ func renderRefusal(r *federation.RefusalError) failure {
 		return unavailable(r.Sentence(), 0)
 	}
 	c := word(r.Code)
-	f := failure{Code: c, Message: r.Sentence(), status: status(c)}
+	f := failure{Code: c, Message: r.Sentence(), status: status(c), retryAfter: r.RetryAfter}
 	if r.View.Exists() {
 		f.Handoff = &outcome{ID: r.View.ID, State: r.View.State, Assignee: r.View.Assignee}
 	} else if !r.Handoff.IsZero() {
@@ -182,7 +196,7 @@ func word(c federation.RefusalCode) code {
 		return codeUnauthorized
 	case federation.WrongSender:
 		return codeWrongSender
-	case federation.UnknownVerb:
+	case federation.UnknownVerb, federation.UnknownKind:
 		return codeUnsupportedPayload
 	case federation.UnknownHandoff:
 		return codeUnknownHandoff
@@ -198,6 +212,12 @@ func word(c federation.RefusalCode) code {
 		return codeInvalidTimestamp
 	case federation.WrongVenue:
 		return codeWrongVenue
+	case federation.MissingCapability:
+		return codeMissingCap
+	case federation.InboxFull:
+		return codeOverCapacity
+	case federation.QuotaExceeded, federation.RateLimited:
+		return codeRateLimited
 	case federation.InvalidEventID, federation.InvalidContext, federation.InvalidTarget, federation.InvalidTag,
 		federation.WrongReference, federation.MissingRequirement, federation.DuplicateTag, federation.MixedTags:
 		return codeBadRequest
@@ -212,7 +232,7 @@ func status(c code) int {
 		return http.StatusBadRequest
 	case codeUnauthorized, codeInvalidSignature, codeInvalidTimestamp, codeChallengeInvalid, codeChallengeExpired, codeTokenExpired:
 		return http.StatusUnauthorized
-	case codeConsentBlocked, codeAudienceMismatch, codeWrongSender, codeWrongVenue:
+	case codeConsentBlocked, codeAudienceMismatch, codeWrongSender, codeWrongVenue, codeMissingCap:
 		return http.StatusForbidden
 	case codeIdentityNotFound, codeNotFound, codeUnknownHandoff:
 		return http.StatusNotFound
@@ -224,6 +244,8 @@ func status(c code) int {
 		return http.StatusRequestEntityTooLarge
 	case codeInvalidHandle:
 		return http.StatusUnprocessableEntity
+	case codeRateLimited, codeOverCapacity:
+		return http.StatusTooManyRequests
 	case codeUnavailable:
 		return http.StatusServiceUnavailable
 	case codeInternal:

@@ -19,6 +19,9 @@ const envelopeVersion = "0.1"
 // systemHandle is who the registry itself writes as.
 const systemHandle = "system"
 
+// anyoneHandle is whom an open offer is written to.
+const anyoneHandle = "anyone"
+
 // messageIDBytes is how much of a message id is random.
 const messageIDBytes = 16
 

@@ -102,7 +102,7 @@ func checkHandle(handle string) error {
 		}
 	}
 	if slices.Contains([]string{
-		systemHandle, "anyone", "rotate", "revoke", "verification", "capabilities", "inbox", "thread", "contacts", "public",
+		systemHandle, anyoneHandle, "rotate", "revoke", "verification", "capabilities", "inbox", "thread", "contacts", "public",
 	}, handle) {
 		return refuse(codeInvalidHandle, "this handle is reserved")
 	}

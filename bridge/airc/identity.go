@@ -13,12 +13,20 @@ import (
 	"baton/federation"
 )
 
-// contact is somebody with a handle here: an agent, or a DID of another network
-// that signed a step.
+// contact is somebody with a handle here: an agent, a DID of another network that
+// signed a step, or a role, which has no DID.
 type contact struct {
 	handle  string             // the one that threads and consent are kept under
 	agent   *federation.Agent  // nil for a DID of another network
 	foreign federation.Binding // zero for an agent
+}
+
+// did returns the identity of a contact on other networks, "" for a role.
+func (c contact) did() federation.DID {
+	if c.agent != nil {
+		return c.agent.DID
+	}
+	return c.foreign.DID
 }
 
 // is reports whether a contact is a DID.
@@ -114,19 +122,17 @@ type identityKey struct {
 // getIdentity answers GET /identity/{handle}, where the handle may be a DID.
 //
 // spec: airc-v0.1.1 §5.3
-func (l *Link) getIdentity(r *http.Request) (answer, error) {
-	name := r.PathValue("handle")
-	var c contact
-	var err error
+func (l *Link) getIdentity(c *call) (answer, error) {
+	name := c.PathValue("handle")
+	look := l.find
 	if strings.HasPrefix(name, "did:") {
-		c, err = known(l.findDID(r.Context(), federation.DID(name)))
-	} else {
-		c, err = known(l.find(r.Context(), name))
+		look = func(ctx context.Context, did string) (contact, error) { return l.findDID(ctx, federation.DID(did)) }
 	}
+	who, err := known(look(c.Context(), name))
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: l.identify(c)}, nil
+	return answer{status: http.StatusOK, body: l.identify(who)}, nil
 }
 
 func (l *Link) identify(c contact) identity {

@@ -2,10 +2,12 @@ package airc
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"baton/federation"
 )
@@ -16,39 +18,124 @@ const (
 	maxPage     = 100
 )
 
-// getInbox answers GET /messages/inbox. Reading changes nothing.
+// recheck is when a waiting request looks by itself: a wake-up may have been lost.
+const recheck = time.Second
+
+// topic is what those who wait at an inbox are woken by.
+func topic(handle string) string { return network + "." + handle }
+
+// page is some messages, and whether there are more.
+type page struct {
+	messages []federation.Message
+	more     bool
+}
+
+// getInbox answers GET /messages/inbox. Reading changes nothing there; what was
+// handed out does not wait for its agent any more.
 //
 // spec: airc-v0.1.1 §7.4
-func (l *Link) getInbox(r *http.Request) (answer, error) {
-	agent, err := l.authenticate(r)
+func (l *Link) getInbox(c *call) (answer, error) {
+	agent, err := c.caller()
 	if err != nil {
 		return answer{}, err
 	}
-	query := r.URL.Query()
+	query := c.URL.Query()
 	limit, err := pageSize(query.Get("limit"))
 	if err != nil {
 		return answer{}, err
 	}
+	wait, err := l.patience(query.Get("wait"))
+	if err != nil {
+		return answer{}, err
+	}
 	next := federation.Cursor(query.Get("cursor"))
-	messages, more, err := l.deps.Registry.Inbox(r.Context(), agent.Handle, next, limit)
+	p, err := l.await(c.Context(), agent.Handle, wait, func() (page, error) {
+		messages, more, err := l.deps.Registry.Inbox(c.Context(), agent.Handle, next, limit)
+		return page{messages, more}, err
+	})
 	if err != nil {
 		return answer{}, fmt.Errorf("read inbox: %w", err)
 	}
-	var page bytes.Buffer
-	page.WriteString(`{"messages":[`)
-	for i, m := range messages {
-		if i > 0 {
-			page.WriteByte(',')
-		}
-		page.Write(delivered(m))
-		next = m.Cursor
+	if n := len(p.messages); n > 0 {
+		next = p.messages[n-1].Cursor
 	}
 	cursor, err := json.Marshal(next)
 	if err != nil {
 		return answer{}, fmt.Errorf("write cursor: %w", err)
 	}
-	fmt.Fprintf(&page, `],"nextCursor":%s,"hasMore":%t}`, cursor, more)
-	return answer{status: http.StatusOK, body: raw(page.Bytes())}, nil
+	return answer{
+		status: http.StatusOK, body: p.text(fmt.Appendf(nil, `"nextCursor":%s,`, cursor)), after: l.shown(agent, p),
+	}, nil
+}
+
+// await reads until there is something, for as long as a client waits.
+func (l *Link) await(ctx context.Context, handle string, wait time.Duration, read func() (page, error)) (page, error) {
+	if wait == 0 {
+		return read()
+	}
+	wake, stop := l.deps.Wakes.Subscribe(topic(handle)) // before the first look, so that nothing falls between
+	defer stop()
+	end, again := time.NewTimer(wait), time.NewTicker(recheck)
+	defer end.Stop()
+	defer again.Stop()
+	for {
+		p, err := read()
+		if err != nil || len(p.messages) > 0 {
+			return p, err
+		}
+		select {
+		case <-wake:
+		case <-again.C:
+		case <-end.C:
+			return read()
+		case <-l.ended:
+			return p, nil
+		case <-ctx.Done():
+			return p, nil
+		}
+	}
+}
+
+// shown notes that some messages do not wait for their agent any more, and the steps
+// in them under neither of its DIDs.
+func (l *Link) shown(agent federation.Agent, p page) func(context.Context) error {
+	var events []federation.EventID
+	for _, m := range p.messages {
+		if !m.Event.IsZero() {
+			events = append(events, m.Event)
+		}
+	}
+	if len(p.messages) == 0 {
+		return nil
+	}
+	newest := p.messages[len(p.messages)-1].Cursor
+	return func(ctx context.Context) error {
+		if newest != "" { // a thread is no inbox, and has none
+			if err := l.deps.Registry.Show(ctx, agent.Handle, newest); err != nil {
+				return err
+			}
+		}
+		for _, did := range []federation.DID{agent.DID, agent.OwnDID} {
+			if err := l.deps.Inboxes.Read(ctx, did, events); err != nil {
+				return fmt.Errorf("note what %s was shown: %w", agent.Handle, err)
+			}
+		}
+		return nil
+	}
+}
+
+// text returns a page as JSON, with other members before its last.
+func (p page) text(members []byte) raw {
+	var b bytes.Buffer
+	b.WriteString(`{"messages":[`)
+	for i, m := range p.messages {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(delivered(m))
+	}
+	fmt.Fprintf(&b, `],%s"hasMore":%t}`, members, p.more)
+	return b.Bytes()
 }
 
 // delivered returns a message with its seq, which nobody signed, before the bytes
@@ -67,4 +154,16 @@ func pageSize(text string) (int, error) {
 		return 0, refuse(codeBadRequest, "limit is not a number above 0")
 	}
 	return min(n, maxPage), nil
+}
+
+// patience returns how long a client waits, in whole seconds as it is sent.
+func (l *Link) patience(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	seconds, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, refuse(codeBadRequest, "wait is not a number of seconds")
+	}
+	return min(time.Duration(seconds)*time.Second, l.deps.MaxWait), nil
 }

@@ -6,11 +6,14 @@
 // signed by the registry key, and what the agent answers becomes a step of the
 // handoff: vouched for by the gateway, with the signed message as evidence.
 //
-// Implemented: registration with proof of possession, identity, messages, inbox,
-// consent with held messages and the registry's handshake, the registry document
-// of AIRC v0.1.1, and the evidence behind vouched steps. Not here: relaying to
-// other registries, presence, threads, key rotation, refresh of tokens. A handoff
-// cannot be opened from here: it starts on another network.
+// An agent that signs a step itself proves it, and then it is filed as its own. A
+// handoff may start from here: to a handle, or to "anyone".
+//
+// Implemented: registration with proof of possession, sessions with refresh
+// tokens, identity, messages, threads, an inbox that can be waited at, consent with
+// held messages and the registry's handshake, the registry document of AIRC
+// v0.1.1, limits, and the evidence behind vouched steps. Not here: relaying to
+// other registries, presence, key rotation.
 //
 // A [Link] keeps almost nothing in memory; the record is the state. Its methods
 // and routes may be called concurrently.
@@ -22,6 +25,8 @@ import (
 	"context"
 	"crypto/ed25519"
 	"strings"
+	"sync"
+	"time"
 
 	"baton/bridge"
 	"baton/federation"
@@ -36,6 +41,15 @@ type Evidence interface {
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
 }
 
+// Inboxes is told what agents have been shown.
+type Inboxes interface {
+	// Waiting returns how many steps wait for a DID, and how many bytes they are.
+	Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error)
+	// Read notes that steps do not wait for a DID any more. One that never reached
+	// its inbox is no error.
+	Read(ctx context.Context, to federation.DID, events []federation.EventID) error
+}
+
 // Deps is what a registry works with.
 type Deps struct {
 	bridge.Ports
@@ -43,17 +57,22 @@ type Deps struct {
 	Registry federation.Registry
 	Bindings federation.Bindings
 	Evidence Evidence
+	Inboxes  Inboxes
+	// Room returns how many entries, and bytes, may wait for one agent; 0 is no limit.
+	// It may change while the registry runs.
+	Room  func() (entries int, size int64)
+	Rates Rates // of messages, steps among them
 
 	RegistryKey federation.SigningKey
 	TokenKey    []byte // secret; whoever has it can write tokens and challenges
-	// Kept returns the key that the gateway keeps for an agent, the same one each
-	// time.
-	Kept func(handle string) federation.SigningKey
 	// KeyDID returns the did:key of a public key.
 	KeyDID func(ed25519.PublicKey) federation.DID
 
-	PublicURL    string // of this gateway, without a path
 	MaxBodyBytes int64
+	MaxWait      time.Duration // of a request that waits at the inbox
+	// RegistrationsPerHour is how many handles may be registered from one address; 0
+	// is no limit. It may change while the registry runs.
+	RegistrationsPerHour func() int
 }
 
 // Link is one registry. It implements [bridge.Mounted].
@@ -64,6 +83,10 @@ type Link struct {
 	kid        string // of the registry key
 	challenges challenges
 	tokens     tokens
+
+	registrations addresses
+	end           sync.Once
+	ended         chan struct{} // closed when Run is over: nobody waits any more
 }
 
 var _ bridge.Mounted = (*Link)(nil)
@@ -84,6 +107,9 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		kid:        keyID("reg_", d.RegistryKey.Public),
 		challenges: newChallenges(d.TokenKey),
 		tokens:     tokens{key: d.TokenKey, domain: domain},
+
+		registrations: newAddresses(d.RegistrationsPerHour),
+		ended:         make(chan struct{}),
 	}, nil
 }
 
@@ -95,8 +121,9 @@ func (*Link) Network() string { return network }
 
 // Run implements [bridge.Link]. A registry has nobody to dial: it is up until ctx
 // ends, and served by the gateway's HTTP listener.
-func (*Link) Run(ctx context.Context, up func()) error {
+func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
 	<-ctx.Done()
+	l.end.Do(func() { close(l.ended) })
 	return context.Cause(ctx)
 }

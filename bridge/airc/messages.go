@@ -28,6 +28,7 @@ type delivery struct {
 	key       federation.AgentKey
 	recipient contact
 	received  time.Time
+	charged   bool // it counted in its sender's rate
 }
 
 // posted is the answer of POST /messages.
@@ -48,27 +49,42 @@ type filed struct {
 	Lost    []string             `json:"lost,omitempty"`
 }
 
-// postMessage answers POST /messages. The first thing wrong names the code, and
+// postMessage answers POST /messages. Whatever becomes of a message, it counts once
+// in its sender's rate.
+func (l *Link) postMessage(c *call) (answer, error) {
+	agent, err := c.caller()
+	if err != nil {
+		return answer{}, err
+	}
+	d := &delivery{sender: agent, received: time.Now()}
+	if err := l.deps.Rates.Left(agent.DID, d.received).check(time.Minute); err != nil {
+		return answer{}, err
+	}
+	a, err := l.take(c, d)
+	if !d.charged {
+		_ = l.charge(d) // it was refused for something else
+	}
+	return a, err
+}
+
+// take judges a message and files it. The first thing wrong names the code, and
 // only a 2xx uses the id up. The message is filed after its step: when the answer
 // is lost in between, the same message again finds its step filed.
-func (l *Link) postMessage(r *http.Request) (answer, error) {
-	agent, err := l.authenticate(r)
+func (l *Link) take(c *call, d *delivery) (answer, error) {
+	body, err := l.readBody(c)
 	if err != nil {
 		return answer{}, err
 	}
-	body, err := l.readBody(r)
-	if err != nil {
-		return answer{}, err
-	}
-	d := delivery{sender: agent, received: time.Now()}
 	if d.envelope, err = parseEnvelope(body); err != nil {
 		return answer{}, err
 	}
-	ctx := r.Context()
-	if err := l.authorize(ctx, &d); err != nil {
+	ctx := c.Context()
+	if err := l.authorize(ctx, d); err != nil {
 		return answer{}, err
 	}
-	if d.recipient, err = known(l.find(ctx, d.to)); err != nil {
+	if d.to == anyoneHandle {
+		d.recipient = contact{handle: anyoneHandle}
+	} else if d.recipient, err = known(l.find(ctx, d.to)); err != nil {
 		return answer{}, err
 	}
 	if err := l.checkPayload(d); err != nil {
@@ -108,13 +124,13 @@ func (l *Link) authorize(ctx context.Context, d *delivery) error {
 	if verdict != federation.Valid {
 		return refuse(codeInvalidSignature, "the signature does not match the message")
 	}
-	return l.checkUnused(ctx, *d)
+	return l.checkUnused(ctx, d)
 }
 
 // checkUnused refuses an id that the sender used before, and says whether it was
 // for the same message: to a client that repeats one after a lost answer, that is
 // a yes.
-func (l *Link) checkUnused(ctx context.Context, d delivery) error {
+func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
 	m, err := l.deps.Registry.Sent(ctx, d.from, d.id, d.received.Add(-federation.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
@@ -131,7 +147,7 @@ func (l *Link) checkUnused(ctx context.Context, d delivery) error {
 // recipient.
 //
 // spec: airc-v0.1.1 §11.5
-func (l *Link) checkPayload(d delivery) error {
+func (l *Link) checkPayload(d *delivery) error {
 	if d.payload == nil {
 		return nil
 	}
@@ -155,9 +171,10 @@ func (l *Link) checkPayload(d delivery) error {
 	return nil
 }
 
-// postStep takes a message to a DID of another network, which can only be a step.
-// Such a handle never has to consent; the agent that writes to it has.
-func (l *Link) postStep(ctx context.Context, d delivery) (answer, error) {
+// postStep takes a message to a DID of another network, or to anyone, which can
+// only be a step. Such a handle never has to consent; the agent that writes to it
+// has.
+func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 	s, err := l.readStep(ctx, d)
 	if err != nil {
 		return answer{}, err
@@ -166,15 +183,17 @@ func (l *Link) postStep(ctx context.Context, d delivery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
-		return answer{}, err
+	if d.recipient.did() != "" {
+		if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
+			return answer{}, err
+		}
 	}
 	return l.post(ctx, federation.Posting{Message: d.message(step)}, step)
 }
 
 // postToAgent takes a message of one agent to another, as far as that one
 // consents.
-func (l *Link) postToAgent(ctx context.Context, d delivery) (answer, error) {
+func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	admitted, err := l.admits(ctx, d.from, d.recipient.handle)
 	if err != nil {
 		return answer{}, err
@@ -185,7 +204,9 @@ func (l *Link) postToAgent(ctx context.Context, d delivery) (answer, error) {
 	case err == nil:
 		step, err = l.submit(ctx, d, s)
 	case errors.Is(err, errPlain):
-		err = nil
+		if err = l.charge(d); err == nil {
+			err = l.checkRoom(ctx, d)
+		}
 	}
 	if err != nil {
 		return answer{}, err
@@ -201,9 +222,29 @@ func (l *Link) postToAgent(ctx context.Context, d delivery) (answer, error) {
 	return l.post(ctx, p, step)
 }
 
+// checkRoom refuses a plain message to an agent for whom too much waits already,
+// held or not handed out yet, steps among it.
+//
+// spec: airc-v0.1.1 §11.5
+func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
+	entries, size := l.deps.Room()
+	messages, held, err := l.deps.Registry.Unshown(ctx, d.recipient.handle)
+	if err != nil {
+		return fmt.Errorf("count messages: %w", err)
+	}
+	steps, more, err := l.deps.Inboxes.Waiting(ctx, d.recipient.agent.DID)
+	if err != nil {
+		return fmt.Errorf("count steps: %w", err)
+	}
+	if entries > 0 && messages+steps >= entries || size > 0 && held+more+int64(len(d.raw)) > size {
+		return refuse(codeOverCapacity, "too much waits for this agent")
+	}
+	return nil
+}
+
 // message returns what is filed of a delivery and its step, which is nil for a
 // plain one.
-func (d delivery) message(step *filed) federation.Message {
+func (d *delivery) message(step *filed) federation.Message {
 	m := federation.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
 	if step != nil {
 		m.Event, m.Handoff = step.EventID, step.ID
@@ -213,9 +254,9 @@ func (d delivery) message(step *filed) federation.Message {
 
 // post files a message and answers for it.
 func (l *Link) post(ctx context.Context, p federation.Posting, step *filed) (answer, error) {
-	m, err := l.deps.Registry.Post(ctx, p)
+	m, err := l.put(ctx, p)
 	if err != nil {
-		return answer{}, fmt.Errorf("file message: %w", err)
+		return answer{}, err
 	}
 	if m.Seq == 0 {
 		return answer{status: http.StatusAccepted, body: posted{
@@ -225,4 +266,17 @@ func (l *Link) post(ctx context.Context, p federation.Posting, step *filed) (ans
 	return answer{status: http.StatusCreated, body: posted{
 		ID: p.Message.ID, Status: "delivered", Seq: m.Seq, Handoff: step,
 	}}, nil
+}
+
+// put files a message and wakes its recipient where there is something to read
+// now.
+func (l *Link) put(ctx context.Context, p federation.Posting) (federation.Message, error) {
+	m, err := l.deps.Registry.Post(ctx, p)
+	if err != nil {
+		return federation.Message{}, fmt.Errorf("file message: %w", err)
+	}
+	if m.Seq > 0 || p.Handshake != nil {
+		l.deps.Wakes.Wake(topic(p.Message.To))
+	}
+	return m, nil
 }

@@ -61,10 +61,16 @@ func TestAWrongMessageIsRefusedWithItsCodeAndUsesNoID(t *testing.T) {
 			long := `"` + strings.Repeat("x", 100_000) + `":1,`
 			return "{" + long + long + s[1:]
 		}, status: 400, code: "bad_request"},
-		"null":            {spoils: func(string) string { return "null" }, status: 400, code: "bad_request"},
-		"nothing":         {spoils: func(string) string { return "" }, status: 400, code: "bad_request"},
-		"to nobody":       {breaks: set("to", "nobody"), status: 404, code: "identity_not_found"},
-		"to the registry": {breaks: set("to", "system"), status: 404, code: "identity_not_found"},
+		"a name of objects":      {breaks: set("payload", map[string]any{"type": "x:y", "data": map[string]any{"__proto__": 1}}), status: 400, code: "bad_request"},
+		"a name of classes":      {breaks: set("payload", map[string]any{"constructor": 1}), status: 400, code: "bad_request"},
+		"a name of the same":     {spoils: func(s string) string { return `{"protot\u0079pe":1,` + s[1:] }, status: 400, code: "bad_request"},
+		"an id of 129":           {breaks: set("id", strings.Repeat("a", 129)), status: 400, code: "bad_request"},
+		"a time in milliseconds": {breaks: set("timestamp", time.Now().UnixMilli()), status: 401, code: "invalid_timestamp"},
+		"a time as text":         {breaks: set("timestamp", "1787990400"), status: 400, code: "bad_request"},
+		"null":                   {spoils: func(string) string { return "null" }, status: 400, code: "bad_request"},
+		"nothing":                {spoils: func(string) string { return "" }, status: 400, code: "bad_request"},
+		"to nobody":              {breaks: set("to", "nobody"), status: 404, code: "identity_not_found"},
+		"to the registry":        {breaks: set("to", "system"), status: 404, code: "identity_not_found"},
 		"a payload over the limit of the recipient": {
 			breaks: set("payload", payload("context:code", map[string]any{"content": strings.Repeat("x", 2000)})),
 			status: 413, code: "payload_too_large",
@@ -239,7 +245,7 @@ func TestBetweenAgentsWhatNamesNoHandoffIsAPlainMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, payload := range map[string]any{
-		"an offer":                    payload("task:request", map[string]any{"description": "x"}),
+		"a request for nothing":       payload("task:request", map[string]any{"priority": "high"}),
 		"an ack of a message":         ack("0123456789abcdef", "received"),
 		"a result of a foreign ULID":  result("01K9ZQ0000000000000000000Z", "completed"),
 		"a status of later versions":  ack("0123456789abcdef", "unsupported_payload"),

@@ -67,8 +67,12 @@ func (reg registration) possessed() bool {
 }
 
 // postRegister answers POST /register.
-func (l *Link) postRegister(r *http.Request) (answer, error) {
-	o, err := l.readObject(r)
+func (l *Link) postRegister(c *call) (answer, error) {
+	now := time.Now()
+	if err := l.registrations.left(address(c.Request), now).check(time.Hour); err != nil {
+		return answer{}, err
+	}
+	o, err := l.readObject(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -76,48 +80,52 @@ func (l *Link) postRegister(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.checkFree(r.Context(), reg.handle); err != nil {
+	if err := l.checkFree(c.Context(), reg.handle); err != nil {
 		return answer{}, err
 	}
-	now := time.Now()
 	if err := l.challenges.spend(reg.challenge, reg.handle, now); err != nil {
 		return answer{}, err
 	}
 	if !reg.possessed() {
 		return answer{}, refuse(codeChallengeInvalid, "the challenge was not signed with this key")
 	}
-	return l.admit(r.Context(), reg, now)
+	if !l.registrations.take(address(c.Request), now) {
+		return answer{}, tooMany(time.Hour)
+	}
+	return l.admit(c.Context(), reg, now)
 }
 
-// admit files a new agent and gives it its tokens.
+// admit files a new agent and gives it its tokens. The session is filed first:
+// without the agent it is nobody's, while an agent without one could not come back.
 func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answer, error) {
-	kept := l.deps.Kept(reg.handle)
+	kept := l.kept(reg.handle)
 	agent := federation.Agent{
 		Handle: reg.handle, DID: kept.DID, OwnDID: l.deps.KeyDID(reg.public), KeptKey: kept.Public,
 		Keys:         []federation.AgentKey{{ID: keyID("k_", reg.public), Public: reg.public, Created: now}},
 		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now,
 	}
-	access, ends, err := l.tokens.issue(reg.handle, useAccess, accessLife, now)
+	session := newSession(reg.handle, now)
+	pair, err := l.tokens.pair(session, now)
 	if err != nil {
 		return answer{}, err
 	}
-	refresh, _, err := l.tokens.issue(reg.handle, useRefresh, refreshLife, now)
-	if err != nil {
-		return answer{}, err
+	if err := l.deps.Registry.StartSession(ctx, session); err != nil {
+		return answer{}, fmt.Errorf("start session of %s: %w", reg.handle, err)
 	}
 	if err := l.deps.Registry.AddAgent(ctx, agent); err != nil {
 		return answer{}, fmt.Errorf("register %s: %w", reg.handle, err)
 	}
 	return answer{status: http.StatusCreated, body: struct {
-		Handle       string         `json:"handle"`
-		Domain       string         `json:"domain"`
-		DID          federation.DID `json:"did"`
-		KeyID        string         `json:"kid"`
-		AccessToken  string         `json:"accessToken"`
-		RefreshToken string         `json:"refreshToken"`
-		ExpiresAt    int64          `json:"expiresAt"` // of the access token
-	}{reg.handle, l.domain, agent.DID, agent.Keys[0].ID, access, refresh, ends.Unix()}}, nil
+		Handle string         `json:"handle"`
+		Domain string         `json:"domain"`
+		DID    federation.DID `json:"did"`
+		KeyID  string         `json:"kid"`
+		tokenPair
+	}{reg.handle, l.domain, agent.DID, agent.Keys[0].ID, pair}}, nil
 }
+
+// kept returns the key that the gateway keeps for an agent.
+func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Kept("airc:" + handle) }
 
 // checkFree refuses a handle that cannot be registered now. An alias of somebody
 // on another network is taken: it was that DID's first.

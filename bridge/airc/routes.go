@@ -2,11 +2,15 @@ package airc
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
+	"time"
 
 	"baton/federation"
 )
@@ -20,47 +24,78 @@ type answer struct {
 	status int
 	body   any  // marshalled as JSON; a [raw] is written as it is
 	keep   bool // it never changes, and whoever read it may keep it
+	// after is done once the client has the answer, which does not wait for it. It
+	// may be nil.
+	after func(ctx context.Context) error
 }
 
 // raw is JSON that must reach the client byte for byte.
 type raw []byte
 
+// call is one request and who makes it.
+type call struct {
+	*http.Request
+
+	agent  federation.Agent // whose access token it carries
+	denied error            // why it carries none that is good; nil where it does
+}
+
+// caller returns the agent that makes a call, for the endpoints that want one.
+func (c *call) caller() (federation.Agent, error) { return c.agent, c.denied }
+
 // endpoint answers one request or says why not. What it returns is rendered,
 // counted and logged in one place.
-type endpoint func(r *http.Request) (answer, error)
+type endpoint func(c *call) (answer, error)
 
 // Mount implements [bridge.Mounted]. Every other path and method of the mux is
 // answered in JSON too.
 //
 // spec: airc-v0.1.1 §11.1
 func (l *Link) Mount(mux *http.ServeMux) {
-	for _, route := range []struct {
-		method, path string
-		serve        endpoint
-	}{
-		{http.MethodPost, "/register/challenge", l.postChallenge},
-		{http.MethodPost, "/register", l.postRegister},
-		{http.MethodGet, "/identity/{handle}", l.getIdentity},
-		{http.MethodPost, "/messages", l.postMessage},
-		{http.MethodGet, "/messages/inbox", l.getInbox},
-		{http.MethodPost, "/consent", l.postConsent},
-		{http.MethodGet, "/.well-known/airc/registry.json", l.getRegistry},
-		{http.MethodGet, "/evidence/{sha256}", l.getEvidence},
+	for pattern, serve := range map[string]endpoint{
+		"POST /register/challenge":            l.postChallenge,
+		"POST /register":                      l.postRegister,
+		"POST /auth/refresh":                  l.postRefresh,
+		"GET /identity/{handle}":              l.getIdentity,
+		"POST /messages":                      l.postMessage,
+		"GET /messages/inbox":                 l.getInbox,
+		"GET /messages/thread/{handle}":       l.getThread,
+		"POST /messages/{id}/ack":             l.postAck,
+		"DELETE /messages/{id}":               l.deleteMessage,
+		"POST /consent":                       l.postConsent,
+		"GET /.well-known/airc/registry.json": l.getRegistry,
+		"GET /evidence/{sha256}":              l.getEvidence,
 	} {
-		mux.Handle(route.method+" "+route.path, l.serve(route.path, route.serve))
-		mux.Handle(route.path, l.serve(route.path, func(*http.Request) (answer, error) {
-			return answer{}, &problem{code: codeMethodNotAllowed, message: "this path takes " + route.method, allow: route.method}
-		}))
+		mux.Handle(pattern, l.serve(pattern, serve))
 	}
-	mux.Handle("/", l.serve("/", func(*http.Request) (answer, error) {
+	mux.Handle("/", l.serve("/", func(c *call) (answer, error) {
+		if allow := allowed(mux, c.Request); allow != "" {
+			return answer{}, &problem{code: codeMethodNotAllowed, message: "this path takes " + allow, allow: allow}
+		}
 		return answer{}, refuse(codeNotFound, "there is nothing here")
 	}))
+}
+
+// allowed returns the methods under which a path is served, "" where it is under
+// none.
+func allowed(mux *http.ServeMux, r *http.Request) string {
+	var methods []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		probe := r.WithContext(r.Context())
+		probe.Method = method
+		if _, pattern := mux.Handler(probe); pattern != "/" {
+			methods = append(methods, method)
+		}
+	}
+	return strings.Join(methods, ", ")
 }
 
 // serve writes what an endpoint returned.
 func (l *Link) serve(route string, e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a, err := e(r)
+		c := &call{Request: r}
+		c.agent, c.denied = l.authenticate(r)
+		a, err := e(c)
 		var text []byte
 		if err == nil {
 			text, err = a.text()
@@ -72,15 +107,29 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 			a = answer{status: f.status, body: f}
 			text, _ = a.text() // strings and times cannot fail
 		}
+		l.allowance(c, time.Now()).writeHeader(w.Header())
 		w.Header().Set("Content-Type", "application/json")
 		if a.keep {
 			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 		} else {
 			w.Header().Set("Cache-Control", "no-store")
 		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 		w.WriteHeader(a.status)
 		_, _ = w.Write(text) // a client that is gone is not worth a line
+		if err == nil && a.after != nil {
+			_ = http.NewResponseController(w).Flush()
+			l.finish(context.WithoutCancel(r.Context()), route, a.after)
+		}
 	})
+}
+
+// finish does what is left to do after an answer.
+func (l *Link) finish(ctx context.Context, route string, after func(context.Context) error) {
+	if err := after(ctx); err != nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not finished", slog.String("network", network),
+			slog.String("link", network), slog.String("route", route), slog.Any("err", err))
+	}
 }
 
 // text returns the body of an answer as it goes out.
@@ -98,13 +147,13 @@ func (a answer) text() ([]byte, error) {
 }
 
 // readBody reads a whole body, up to the limit.
-func (l *Link) readBody(r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.MaxBodyBytes+1))
+func (l *Link) readBody(c *call) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(c.Body, l.deps.MaxBodyBytes+1))
 	if err != nil {
 		return nil, &problem{code: codeBadRequest, message: "the body ended too early", unreadable: "cut"}
 	}
 	if int64(len(body)) > l.deps.MaxBodyBytes {
-		_, _ = io.CopyN(io.Discard, r.Body, drainBytes) // the answer is the same however much there was
+		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
 		return nil, &problem{
 			code: codePayloadTooLarge, unreadable: "size",
 			message: "a body is at most " + strconv.FormatInt(l.deps.MaxBodyBytes, 10) + " bytes",
@@ -137,8 +186,8 @@ func parseObject(text []byte) (*object, error) {
 }
 
 // readObject reads the body of a request as an object.
-func (l *Link) readObject(r *http.Request) (*object, error) {
-	body, err := l.readBody(r)
+func (l *Link) readObject(c *call) (*object, error) {
+	body, err := l.readBody(c)
 	if err != nil {
 		return nil, err
 	}

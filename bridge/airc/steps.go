@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"baton/federation"
 	"baton/translate"
@@ -18,31 +19,30 @@ var errPlain = fmt.Errorf("airc: plain message: %w", translate.ErrNotHandoff)
 type step struct {
 	aircmsg.Step
 
-	view    federation.View
+	view    federation.View    // zero of an offer
 	replyTo federation.EventID // the step whose message this one answers
 }
 
-// readStep finds the step in a message and the handoff that it is about. It
-// returns [errPlain] for a message that is none, and for one to another agent that
-// names no handoff.
-func (l *Link) readStep(ctx context.Context, d delivery) (step, error) {
+// readStep finds the step in a message and the handoff that it is about, which is
+// none yet for an offer. It returns [errPlain] for a message that is no step, and
+// for one to another agent that names no handoff.
+func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
 	if d.payload == nil {
 		return step{}, errPlain
 	}
-	toAgent := d.recipient.agent != nil
 	read, err := aircmsg.Decode(d.payload)
+	mayBePlain := d.recipient.agent != nil && !read.Explicit // agents may mean anything by a type
 	switch {
-	case errors.Is(err, translate.ErrNotHandoff), err != nil && toAgent: // agents may mean anything by a type
+	case errors.Is(err, translate.ErrNotHandoff), err != nil && mayBePlain:
 		return step{}, errPlain
 	case err != nil:
 		return step{}, err
-	}
-	mayBePlain := toAgent && !read.Explicit
-	if read.Verb == federation.Offer {
-		if mayBePlain {
-			return step{}, errPlain
-		}
-		return step{}, refuse(codeUnsupportedPayload, "a handoff cannot be opened from here")
+	case read.Verb == federation.Offer && d.recipient.handle == d.from && mayBePlain:
+		return step{}, errPlain // a note to oneself
+	case read.Verb == federation.Offer && d.recipient.handle == d.from:
+		return step{}, misdirected(federation.View{}, "an offer is to somebody else")
+	case read.Verb == federation.Offer:
+		return step{Step: read}, nil
 	}
 	s := step{Step: read}
 	if err := l.locate(ctx, d, &s); err != nil {
@@ -58,17 +58,47 @@ func (l *Link) readStep(ctx context.Context, d delivery) (step, error) {
 	if s.isAck() && s.replyTo != s.view.ID {
 		return step{}, errPlain // it acknowledges a message of the handoff, not the offer
 	}
-	if !d.recipient.isAny(others(s.view, d.sender)) {
-		return step{}, &federation.RefusalError{
-			Code: federation.InvalidTarget, Handoff: s.view.ID, View: s.view, Detail: "to is not the handle of the other party",
-		}
+	if parties := others(s.view, d.sender); !d.recipient.isAny(parties) && (d.recipient.did() != "" || len(parties) > 0) {
+		return step{}, misdirected(s.view, "to is not the handle of the other party")
 	}
-	return s, nil
+	return s.fitted(), nil
+}
+
+func misdirected(v federation.View, detail string) error {
+	return &federation.RefusalError{Code: federation.InvalidTarget, Handoff: v.ID, View: v, Detail: detail}
 }
 
 // isAck reports whether the step was read from an ack.
 func (s step) isAck() bool {
 	return !s.Explicit && (s.Verb == federation.Accept || s.Verb == federation.Decline)
+}
+
+// fitted returns the step as the one that its handoff has a place for: AIRC has one
+// word for some that differ.
+//
+// spec: airc-shapes "A step as payload"
+func (s step) fitted() step {
+	switch {
+	case s.Explicit:
+	case s.Verb == federation.Accept && s.view.Offeree == "":
+		s.Verb = federation.Claim
+	case s.Verb == federation.Fail && (s.view.State == federation.Offered || s.view.State == federation.Declined):
+		s.Verb = federation.Decline // declined too: the same message again is the same step
+	}
+	return s
+}
+
+// implied returns the step that a completion takes for granted, "" where it takes
+// none.
+func (s step) implied() federation.Verb {
+	switch {
+	case s.Verb != federation.Complete:
+	case s.view.State == federation.Offered:
+		return federation.Accept
+	case s.view.State == federation.Open:
+		return federation.Claim
+	}
+	return ""
 }
 
 // others returns the parties of a handoff besides an agent.
@@ -84,7 +114,7 @@ func others(v federation.View, agent federation.Agent) []federation.DID {
 
 // locate finds the handoff that a step names, by its id or by the ids of messages
 // about it, and leaves the view zero where none is known.
-func (l *Link) locate(ctx context.Context, d delivery, s *step) error {
+func (l *Link) locate(ctx context.Context, d *delivery, s *step) error {
 	id := s.Handoff
 	for _, ref := range s.Refs {
 		m, err := l.deps.Registry.Named(ctx, d.from, ref)
@@ -112,32 +142,16 @@ func (l *Link) locate(ctx context.Context, d delivery, s *step) error {
 	return nil
 }
 
-// verbs returns the steps to file for the one that was read, in order: AIRC says
-// some of them by what it leaves out.
-//
-// spec: airc-shapes "A step as payload"
-func (s step) verbs() []federation.Verb {
-	state := s.view.State
-	switch {
-	case s.Verb == federation.Complete && state == federation.Offered:
-		return []federation.Verb{federation.Accept, federation.Complete}
-	case s.Verb == federation.Fail && !s.Explicit && (state == federation.Offered || state == federation.Declined):
-		// Declined too: the same message again is the same step.
-		return []federation.Verb{federation.Decline}
-	}
-	return []federation.Verb{s.Verb}
-}
-
 // lost names what a step could not carry of its message, as the sender knows it.
 func (s step) lost(losses []translate.Loss) []string {
 	var names []string
-	for _, loss := range losses {
+	for _, loss := range slices.Concat(s.Losses, losses) {
 		if loss.Field != "context" {
 			names = append(names, loss.Field)
 			continue
 		}
 		var members map[string]json.RawMessage
-		artifacts := json.Unmarshal([]byte(s.Context), &members) == nil && members["artifacts"] != nil
+		artifacts := s.Verb != federation.Offer && json.Unmarshal([]byte(s.Context), &members) == nil && members["artifacts"] != nil
 		if !artifacts || len(members) > 1 {
 			names = append(names, "context")
 		}

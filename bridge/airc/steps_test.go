@@ -225,21 +225,27 @@ func TestAStepThatIsNoneOrOfNoHandoffIsRefused(t *testing.T) {
 		status  int
 		code    string
 	}{
-		"plain text to a DID of another network": {func(args) any { return nil }, "", 400, "unsupported_payload"},
-		"a payload about something else":         {func(args) any { return payload("context:code", map[string]any{}) }, "", 400, "unsupported_payload"},
-		"an offer from here":                     {func(args) any { return payload("task:request", map[string]any{"description": "x"}) }, "", 400, "unsupported_payload"},
-		"an offer with the id of a handoff": {func(a args) any {
-			return payload("task:request", map[string]any{"description": "x", "handoff": map[string]any{"id": a.other}})
-		}, "", 400, "unsupported_payload"},
-		"an offer by name to another agent": {func(args) any { return payload("at.freeq:handoff", map[string]any{"event": "offer"}) }, "mallory", 400, "unsupported_payload"},
-		"an answer to an unknown message":   {func(args) any { return ack("nobody-wrote-this-one", "received") }, "", 404, "unknown_handoff"},
-		"an answer that names nothing":      {func(args) any { return payload("ack", map[string]any{"status": "received"}) }, "", 404, "unknown_handoff"},
-		"an unknown ULID":                   {func(args) any { return result("01K9ZQ0000000000000000000Z", "partial") }, "", 404, "unknown_handoff"},
-		"an unknown status":                 {func(a args) any { return result(a.offer, "halfway") }, "", 400, "bad_request"},
-		"an unknown verb":                   {func(a args) any { return payload("at.freeq:handoff", map[string]any{"event": "dance"}) }, "", 400, "unsupported_payload"},
-		"an ack of what is not the offer":   {func(a args) any { return ack(a.ackID, "processed") }, "", 400, "unsupported_payload"},
-		"to is not the other party":         {func(a args) any { return result(a.offer, "partial") }, "mallory", 400, "bad_request"},
-		"a second accept":                   {func(a args) any { return ack(a.offer, "received") }, "", 409, "illegal_step"},
+		"plain text to a DID of another network":        {func(args) any { return nil }, "", 400, "unsupported_payload"},
+		"a payload about something else":                {func(args) any { return payload("context:code", map[string]any{}) }, "", 400, "unsupported_payload"},
+		"an offer of nothing":                           {func(args) any { return payload("task:request", map[string]any{}) }, "", 400, "bad_request"},
+		"an offer of nothing to another agent, by name": {func(args) any { return payload("at.freeq:handoff", map[string]any{"event": "offer"}) }, "mallory", 400, "bad_request"},
+		"an offer to oneself, by name": {func(args) any {
+			return payload("at.freeq:handoff", map[string]any{"event": "offer", "description": "x"})
+		}, "scout_7", 400, "bad_request"},
+		"an offer that was due in the year 10000": {func(args) any {
+			return payload("task:request", map[string]any{"description": "x", "deadline": 253402300800})
+		}, "", 400, "bad_request"},
+		"an offer for what is no capability": {func(args) any {
+			return payload("task:request", map[string]any{"description": "x", "handoff": map[string]any{"caps": []string{"a b"}}})
+		}, "", 400, "bad_request"},
+		"an answer to an unknown message": {func(args) any { return ack("nobody-wrote-this-one", "received") }, "", 404, "unknown_handoff"},
+		"an answer that names nothing":    {func(args) any { return payload("ack", map[string]any{"status": "received"}) }, "", 404, "unknown_handoff"},
+		"an unknown ULID":                 {func(args) any { return result("01K9ZQ0000000000000000000Z", "partial") }, "", 404, "unknown_handoff"},
+		"an unknown status":               {func(a args) any { return result(a.offer, "halfway") }, "", 400, "bad_request"},
+		"an unknown verb":                 {func(a args) any { return payload("at.freeq:handoff", map[string]any{"event": "dance"}) }, "", 400, "unsupported_payload"},
+		"an ack of what is not the offer": {func(a args) any { return ack(a.ackID, "processed") }, "", 400, "unsupported_payload"},
+		"to is not the other party":       {func(a args) any { return result(a.offer, "partial") }, "mallory", 400, "bad_request"},
+		"a second accept":                 {func(a args) any { return ack(a.offer, "received") }, "", 409, "illegal_step"},
 		"a cancel by the assignee": {func(a args) any {
 			return payload("at.freeq:handoff", map[string]any{"event": "cancel", "replyTo": a.offer})
 		}, "", 409, "illegal_step"},

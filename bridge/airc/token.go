@@ -1,6 +1,8 @@
 package airc
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -20,6 +22,10 @@ const (
 	refreshLife = 86400 * time.Second
 )
 
+// sessionIDBytes is how much of a session's id is random: enough that two never
+// meet.
+const sessionIDBytes = 16
+
 // tokenUse tells the two kinds of tokens apart, so that neither does the other's
 // work.
 type tokenUse string
@@ -29,68 +35,137 @@ const (
 	useRefresh tokenUse = "refresh"
 )
 
-// claims is what a token says: whose it is, here, until when, for what.
+// claims is what a token says: whose it is, here, until when, for what. A refresh
+// token names its place in a session besides.
 type claims struct {
 	jwt.RegisteredClaims
 
-	Use tokenUse `json:"use"`
+	Use        tokenUse `json:"use"`
+	Session    string   `json:"sid,omitempty"`
+	Generation uint64   `json:"gen,omitempty"`
 }
 
-// tokens writes and reads the tokens of one registry. Nothing is kept for them:
-// as long as the key stays, a restart ends no session.
+// tokens writes and reads the tokens of one registry. As long as the key stays, a
+// restart ends no session.
 type tokens struct {
 	key    []byte
 	domain string
 }
 
-// issue returns a token and when it ends.
-func (t tokens) issue(handle string, use tokenUse, life time.Duration, now time.Time) (string, time.Time, error) {
-	ends := now.Add(life).Truncate(time.Second)
-	token := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{Use: use, RegisteredClaims: jwt.RegisteredClaims{
-		Issuer: t.domain, Audience: jwt.ClaimStrings{t.domain}, Subject: handle,
-		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(ends),
-	}})
-	text, err := token.SignedString(t.key)
-	if err != nil {
-		return "", time.Time{}, fmt.Errorf("issue %s token: %w", use, err)
-	}
-	return text, ends, nil
+// tokenPair is what an agent is given at registration and with each refresh.
+type tokenPair struct {
+	AccessToken  string `json:"accessToken"`
+	RefreshToken string `json:"refreshToken"`
+	ExpiresAt    int64  `json:"expiresAt"` // of the access token
 }
 
-// subject returns the handle that an access token was issued to.
-func (t tokens) subject(text string, now time.Time) (string, error) {
+// pair returns the tokens of a session as it stands.
+func (t tokens) pair(s federation.Session, now time.Time) (tokenPair, error) {
+	ends := now.Add(accessLife).Truncate(time.Second)
+	access, err := t.issue(s.Handle, claims{Use: useAccess}, now, ends)
+	if err != nil {
+		return tokenPair{}, err
+	}
+	refresh, err := t.issue(s.Handle, claims{Use: useRefresh, Session: s.ID, Generation: s.Generation}, now, s.Expires)
+	if err != nil {
+		return tokenPair{}, err
+	}
+	return tokenPair{AccessToken: access, RefreshToken: refresh, ExpiresAt: ends.Unix()}, nil
+}
+
+// issue returns a token.
+func (t tokens) issue(handle string, c claims, now, ends time.Time) (string, error) {
+	c.RegisteredClaims = jwt.RegisteredClaims{
+		Issuer: t.domain, Audience: jwt.ClaimStrings{t.domain}, Subject: handle,
+		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(ends),
+	}
+	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.key)
+	if err != nil {
+		return "", fmt.Errorf("issue %s token: %w", c.Use, err)
+	}
+	return text, nil
+}
+
+// read returns what the bearer token of a request says, if it is good for a use.
+//
+// spec: airc-v0.1.1 §11.2
+func (t tokens) read(r *http.Request, use tokenUse, now time.Time) (claims, error) {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || text == "" {
+		return claims{}, refuse(codeUnauthorized, "an "+string(use)+" token is needed: Authorization: Bearer …")
+	}
 	var c claims
-	_, err := jwt.ParseWithClaims(text, &c, func(*jwt.Token) (any, error) { return t.key, nil },
+	_, err := jwt.ParseWithClaims(strings.TrimSpace(text), &c, func(*jwt.Token) (any, error) { return t.key, nil },
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithStrictDecoding(),
 		jwt.WithIssuer(t.domain), jwt.WithAudience(t.domain), jwt.WithExpirationRequired(),
 		jwt.WithTimeFunc(func() time.Time { return now }))
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):
-		return "", refuse(codeTokenExpired, "this token has expired")
-	case err != nil || c.Use != useAccess:
-		return "", refuse(codeUnauthorized, "this token is not good here")
+		return claims{}, refuse(codeTokenExpired, "this token has expired")
+	case err != nil || c.Use != use:
+		return claims{}, errNoGoodToken()
 	}
-	return c.Subject, nil
+	return c, nil
 }
 
+func errNoGoodToken() error { return refuse(codeUnauthorized, "this token is not good here") }
+
 // authenticate returns the agent whose access token a request carries.
-//
-// spec: airc-v0.1.1 §11.2
 func (l *Link) authenticate(r *http.Request) (federation.Agent, error) {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return federation.Agent{}, refuse(codeUnauthorized, "an access token is needed: Authorization: Bearer …")
-	}
-	handle, err := l.tokens.subject(strings.TrimSpace(token), time.Now())
+	c, err := l.tokens.read(r, useAccess, time.Now())
 	if err != nil {
 		return federation.Agent{}, err
 	}
-	agent, err := l.deps.Registry.Agent(r.Context(), handle)
+	return l.holder(r, c)
+}
+
+// holder returns the agent that a token was issued to.
+func (l *Link) holder(r *http.Request, c claims) (federation.Agent, error) {
+	agent, err := l.deps.Registry.Agent(r.Context(), c.Subject)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return federation.Agent{}, refuse(codeUnauthorized, "this token is not good here")
+		return federation.Agent{}, errNoGoodToken()
 	case err != nil:
 		return federation.Agent{}, fmt.Errorf("look up agent: %w", err)
 	}
 	return agent, nil
+}
+
+// newSession returns a session whose first refresh token is good.
+func newSession(handle string, now time.Time) federation.Session {
+	id := make([]byte, sessionIDBytes)
+	_, _ = rand.Read(id) // never fails
+	return federation.Session{
+		ID: base64.RawURLEncoding.EncodeToString(id), Handle: handle, Generation: 1, Expires: now.Add(refreshLife).Truncate(time.Second),
+	}
+}
+
+// postRefresh answers POST /auth/refresh: the token is spent, and the next one of
+// its session is good. One that was spent before ends the session: two have it, and
+// one of them is a thief.
+//
+// spec: airc-v0.1.1 §11.3
+func (l *Link) postRefresh(c *call) (answer, error) {
+	now := time.Now()
+	token, err := l.tokens.read(c.Request, useRefresh, now)
+	if err != nil {
+		return answer{}, err
+	}
+	agent, err := l.holder(c.Request, token)
+	if err != nil {
+		return answer{}, err
+	}
+	session, err := l.deps.Registry.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(refreshLife).Truncate(time.Second))
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return answer{}, refuse(codeUnauthorized, "the session of this token has ended")
+	case err != nil:
+		return answer{}, fmt.Errorf("refresh session of %s: %w", agent.Handle, err)
+	}
+	pair, err := l.tokens.pair(session, now)
+	if err != nil {
+		return answer{}, err
+	}
+	c.agent, c.denied = agent, nil
+	return answer{status: http.StatusOK, body: pair}, nil
 }

@@ -3,71 +3,148 @@ package airc
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 
 	"baton/federation"
 	"baton/federation/signing"
 	"baton/translate"
-	"baton/translate/handofftag"
+	"baton/translate/aircmsg"
+	"baton/translate/dialect"
 )
 
-// submit asks the home to file the step of a message, and with it what the step
-// takes for granted. It answers for the last of them.
-func (l *Link) submit(ctx context.Context, d delivery, s step) (*filed, error) {
-	evidence, err := l.testify(d.envelope, d.key, d.received)
+// submit asks the home to file the step of a message: as the agent signed it where
+// the payload has a proof, else as the gateway vouches for it, and then with what
+// the step takes for granted. It answers for the last of them.
+func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) {
+	if s.Proof != nil {
+		ev, err := l.attest(ctx, d, s)
+		if err != nil {
+			return nil, err
+		}
+		return l.file(ctx, d, ev, nil)
+	}
+	evidence, err := signing.Original{
+		Network: network, Received: d.received, Document: string(d.raw), KeyID: d.key.ID, Key: d.key.Public,
+	}.Evidence(l.deps.PublicURL)
 	if err != nil {
 		return nil, err
 	}
-	verbs := s.verbs()
-	for _, implied := range verbs[:len(verbs)-1] {
-		bare := step{view: s.view, replyTo: s.view.ID}
-		if _, err := l.file(ctx, d, bare, implied, evidence); err != nil {
+	if verb := s.implied(); verb != "" {
+		bare := step{Step: aircmsg.Step{Verb: verb}, view: s.view, replyTo: s.view.ID}
+		ev, _, err := l.vouch(ctx, d, bare, evidence)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := l.file(ctx, d, ev, nil); err != nil {
 			return nil, err
 		}
 	}
-	return l.file(ctx, d, s, verbs[len(verbs)-1], evidence)
-}
-
-// file vouches for one step and submits it.
-func (l *Link) file(ctx context.Context, d delivery, s step, verb federation.Verb, evidence *federation.Evidence) (*filed, error) {
-	ev, losses, err := l.vouch(ctx, d, s, verb, evidence)
+	ev, losses, err := l.vouch(ctx, d, s, evidence)
 	if err != nil {
 		return nil, err
 	}
+	return l.file(ctx, d, ev, s.lost(losses))
+}
+
+// file submits one step.
+func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost []string) (*filed, error) {
+	d.charged = d.charged || ev.From == d.sender.DID
 	judged, err := l.deps.Gateway.Submit(ctx, ev)
 	if err != nil {
-		return nil, judgedError{fmt.Errorf("submit %s of %s: %w", verb, s.view.ID, err)}
+		return nil, judgedError{fmt.Errorf("submit %s of %s: %w", ev.Verb, ev.Handoff, err)}
 	}
 	return &filed{
 		ID: judged.Entry.Event.Handoff, Event: judged.Entry.Event.Verb, EventID: judged.Entry.Event.ID,
-		State: judged.Entry.State, Lost: s.lost(losses),
+		State: judged.Entry.State, Lost: lost,
 	}, nil
 }
 
 // vouch returns a step in the words of its handoff, signed with the key that the
-// gateway keeps for the agent. The agent's own signature is in the evidence: it
-// covers an AIRC message and could never stand for these bytes.
-func (l *Link) vouch(ctx context.Context, d delivery, s step, verb federation.Verb, evidence *federation.Evidence) (federation.Event, []translate.Loss, error) {
+// gateway keeps for the agent, with what it could not carry. The agent's own
+// signature is in the evidence: it covers an AIRC message and could never stand for
+// these bytes.
+func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federation.Evidence) (federation.Event, []translate.Loss, error) {
 	id, err := federation.NewEventID(d.received, rand.Reader)
 	if err != nil {
 		return federation.Event{}, nil, err
 	}
-	key := l.deps.Kept(d.sender.Handle)
+	key := l.kept(d.sender.Handle)
 	ev := federation.Event{
-		ID: id, Handoff: s.view.ID, Kind: s.view.Kind, Verb: verb,
+		ID: id, Handoff: s.view.ID, Kind: s.view.Kind, Verb: s.Verb,
 		From: key.DID, For: standsFor(s.view, d.sender), Venue: s.view.Venue, Dialect: s.view.Dialect,
 		ReplyTo: s.replyTo.String(), Note: s.Note, Context: s.Context,
-		Provenance: federation.Vouched, Evidence: evidence,
-		Arrival: federation.Arrival{Network: network, Link: network, Name: d.sender.Handle, Received: d.received},
+		Provenance: federation.Vouched, Evidence: &evidence, Arrival: d.arrival(),
 	}
-	fields, losses := handofftag.Write(ev)
+	if s.Verb == federation.Offer {
+		if err := l.open(ctx, d, s, &ev); err != nil {
+			return federation.Event{}, nil, err
+		}
+	}
+	fields, losses := dialect.Write(ev)
 	ev.Fields = fields
+	for _, loss := range losses { // what is filed is what is signed
+		switch loss.Field {
+		case "note":
+			ev.Note, _ = translate.CutNote(ev.Note)
+		case "context":
+			ev.Context = ""
+		}
+	}
 	ev, err = signing.Seal(ctx, key, ev)
 	if err != nil {
 		return federation.Event{}, nil, fmt.Errorf("vouch for %s: %w", d.sender.Handle, err)
 	}
 	return ev, losses, nil
+}
+
+// arrival returns what is noted of where a message came in.
+func (d *delivery) arrival() federation.Arrival {
+	return federation.Arrival{Network: network, Link: network, Name: d.sender.Handle, Received: d.received}
+}
+
+// open makes a step the offer that opens a new handoff.
+func (l *Link) open(ctx context.Context, d *delivery, s step, ev *federation.Event) error {
+	ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, d.recipient.did()
+	ev.Title, ev.Caps, ev.Deadline, ev.Priority = s.Title, s.Caps, s.Deadline, s.Priority
+	place, tags, err := l.place(ctx, d, s, ev.From, ev.To)
+	if err != nil {
+		return err
+	}
+	ev.Dialect, ev.Venue, ev.Arrival.Place = tags, place.Venue, place
+	if place.Venue == "" {
+		ev.Venue = l.pair(ev.From, ev.To)
+	}
+	return nil
+}
+
+// place returns where an offer is written on IRC, and in which dialect. Between
+// agents, and where no link is configured, it is written nowhere.
+func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federation.DID) (federation.Place, federation.Dialect, error) {
+	channel, _ := translate.Channel(s.Channel) // what is none is as good as a channel that no link has
+	place, tags, err := l.deps.Gateway.Place(ctx, from, to, channel)
+	switch {
+	case err != nil:
+		return federation.Place{}, "", fmt.Errorf("find a place for an offer to %s: %w", d.recipient.handle, err)
+	case place.Venue == "" && d.recipient.agent == nil && to != "":
+		return federation.Place{}, "", &federation.UnavailableError{What: "network of " + d.recipient.handle, Err: errNoLink}
+	case place.Venue == "":
+		return place, federation.HandoffTags, nil
+	}
+	return place, tags, nil
+}
+
+// errNoLink says that the network where somebody was seen is not linked any more.
+var errNoLink = errors.New("airc: no link reaches it")
+
+// pair returns the venue of an offer that is made in private: with its recipient,
+// or with the gateway where it is open.
+func (l *Link) pair(from, to federation.DID) string {
+	if to == "" {
+		to = l.deps.Home.DID()
+	}
+	return federation.PrivateVenue(from, to)
 }
 
 // standsFor returns the agent's own DID where the handoff knows the agent by that

@@ -9,7 +9,7 @@ import (
 // what this registry itself writes.
 //
 // spec: airc-v0.1.1 §9.3
-func (l *Link) getRegistry(*http.Request) (answer, error) {
+func (l *Link) getRegistry(*call) (answer, error) {
 	return answer{status: http.StatusOK, body: struct {
 		Domain    string `json:"domain"`
 		Name      string `json:"name"`

@@ -11,7 +11,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +28,7 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/signing"
+	"baton/translate/dialect"
 )
 
 // seed returns 32 equal bytes, of which a test makes a key.
@@ -47,9 +50,10 @@ var (
 	registry = signingKey(0x02)
 )
 
-// kept returns the key that the gateway keeps for an agent: that of the vectors
-// for the first one.
-func kept(handle string) federation.SigningKey {
+// kept returns the key that the gateway keeps under a name: for the agent of the
+// vectors theirs.
+func kept(name string) federation.SigningKey {
+	handle := strings.TrimPrefix(name, "airc:")
 	if handle == "scout_7" {
 		return signingKey(0x33)
 	}
@@ -58,6 +62,7 @@ func kept(handle string) federation.SigningKey {
 
 // world is a registry on a record in memory and a real home.
 type world struct {
+	room    int // how many entries may wait for one agent; 0 is no limit
 	link    *airc.Link
 	record  *federationtest.Memory
 	deps    airc.Deps
@@ -65,25 +70,37 @@ type world struct {
 	mux     *http.ServeMux
 	log     *bytes.Buffer
 	metrics *prometheus.Registry
+	rates   *rates
+	wakes   *wakes
 }
 
 // newWorld opens a registry; each change is made before that.
 func newWorld(t *testing.T, changes ...func(*airc.Config, *airc.Deps)) *world {
 	t.Helper()
 	w := &world{record: federationtest.NewMemory(), mux: http.NewServeMux(), log: &bytes.Buffer{}, metrics: prometheus.NewRegistry()}
-	w.gateway = &gateway{record: w.record, home: &home.Home{
-		ID: "gw.example", Store: w.record, Keys: didKeys{w.record}, Entropy: rand.Reader,
-		Limits: home.Limits{ClockSkew: 120 * time.Second},
+	w.rates, w.wakes = &rates{Rates: home.NewRates()}, &wakes{waiting: map[string][]chan struct{}{}}
+	server := signingKey(0x66)
+	server.DID = federation.HomeID("gw.example").DID()
+	w.gateway = &gateway{record: w.record, dialect: federation.HandoffTags, home: &home.Home{
+		ID: "gw.example", Key: server, Store: w.record, Inboxes: w.record, Keys: didKeys{w.record, server}, Entropy: rand.Reader,
+		Rates: w.rates.Rates, Limits: home.Limits{ClockSkew: 120 * time.Second},
+		Write: func(ev federation.Event) map[string]string {
+			fields, _ := dialect.Write(ev)
+			return fields
+		},
 	}}
+	w.gateway.home.Same = w.gateway.Same
 	cfg := airc.DefaultConfig()
 	w.deps = airc.Deps{
 		Ports: bridge.Ports{
-			Home: "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(w.metrics),
-			Log: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Wakes: w.wakes,
+			Home:  "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(w.metrics),
+			Log:       slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			PublicURL: "https://gw.example", Kept: kept,
 		},
-		Registry: w.record, Bindings: w.record, Evidence: w.record,
-		RegistryKey: registry, TokenKey: seed(0x77), Kept: kept, KeyDID: identity.KeyDID,
-		PublicURL: "https://gw.example", MaxBodyBytes: 262144,
+		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Room: func() (int, int64) { return w.room, 0 }, Rates: w.rates,
+		RegistryKey: registry, TokenKey: seed(0x77), KeyDID: identity.KeyDID,
+		MaxBodyBytes: 262144, MaxWait: 50 * time.Second, RegistrationsPerHour: func() int { return 0 },
 	}
 	for _, change := range changes {
 		change(&cfg, &w.deps)
@@ -154,7 +171,10 @@ func (w *world) fromIRC(t *testing.T, key federation.SigningKey, ev federation.E
 		ev.ID = id
 	}
 	fields["handoff"], fields["handoff-id"], fields["handoff-from"] = string(ev.Verb), ev.Handoff.String(), string(key.DID)
-	ev.Kind, ev.From, ev.Venue, ev.Dialect = federation.Handoff, key.DID, "#ops", federation.HandoffTags
+	ev.Kind, ev.From, ev.Dialect = federation.Handoff, key.DID, federation.HandoffTags
+	if ev.Venue == "" {
+		ev.Venue = "#ops"
+	}
 	ev.Fields, ev.Provenance = fields, federation.Signed
 	ev.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "alice", Received: time.Now()}
 	sealed, err := signing.Seal(t.Context(), key, ev)
@@ -178,7 +198,7 @@ func (w *world) pump(t *testing.T) {
 		if err := w.link.Deliver(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.record.Settle(t.Context(), "airc", []int64{d.Row}); err != nil {
+		if err := w.record.Settle(t.Context(), "airc", []int64{d.Row}, false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -217,11 +237,36 @@ func (w *world) lines(message string) int {
 	return strings.Count(w.log.String(), fmt.Sprintf("%q:%q", "msg", message))
 }
 
-// gateway is the program that the registry runs in: a home, and a hook.
+// gateway is the program that the registry runs in: a home, one link to IRC, and a
+// hook.
 type gateway struct {
-	home   *home.Home
-	record *federationtest.Memory
-	refuse error // answered to every Submit
+	home    *home.Home
+	record  *federationtest.Memory
+	dialect federation.Dialect // of the link
+	online  bool               // whoever was seen there is there now
+	unlink  bool               // there is no link any more
+	refuse  error              // answered to every Submit
+}
+
+func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
+	agent, err := g.home.Store.(*federationtest.Memory).AgentOf(ctx, a)
+	return a == b || err == nil && (agent.DID == b || agent.OwnDID == b)
+}
+
+func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
+	b, err := g.record.Binding(ctx, to)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return federation.Place{}, "", err
+	}
+	switch {
+	case g.unlink, to != "" && b.Link != "lab":
+		return federation.Place{}, federation.HandoffTags, nil
+	case to == "" && channel == "#side":
+		return federation.Place{Venue: channel}, g.dialect, nil
+	case to != "" && g.online:
+		return federation.Place{Link: "lab", Venue: federation.PrivateVenue(from, to)}, g.dialect, nil
+	}
+	return federation.Place{Venue: "#ops"}, g.dialect, nil
 }
 
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
@@ -245,10 +290,17 @@ func (g *gateway) Name(ctx context.Context, did federation.DID) string {
 	return did.Short()
 }
 
-// didKeys is the key source of a world where every DID is a did:key.
-type didKeys struct{ record *federationtest.Memory }
+// didKeys is the key source of a world where every DID is a did:key, but for that
+// of the home.
+type didKeys struct {
+	record *federationtest.Memory
+	server federation.SigningKey
+}
 
-func (didKeys) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
+func (k didKeys) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
+	if did == k.server.DID {
+		return []ed25519.PublicKey{k.server.Public}, nil
+	}
 	key, err := identity.ParseKeyDID(did)
 	if err != nil {
 		return nil, err
@@ -258,6 +310,53 @@ func (didKeys) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed255
 
 func (k didKeys) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	return k.record.KeyOwner(ctx, keyID)
+}
+
+// rates is the one bucket of each DID, for the home and the registry.
+type rates struct {
+	*home.Rates
+
+	limit int
+}
+
+func (r *rates) Take(did federation.DID, now time.Time) time.Duration {
+	return r.Rates.Take(did, r.limit, now)
+}
+
+func (r *rates) Left(did federation.DID, now time.Time) airc.Allowance {
+	left, full := r.Rates.Left(did, r.limit, now)
+	return airc.Allowance{Limit: r.limit, Left: left, Full: full}
+}
+
+// wakes is a relay that loses wake-ups on demand.
+type wakes struct {
+	mu      sync.Mutex
+	waiting map[string][]chan struct{}
+	lossy   bool
+}
+
+func (w *wakes) Wake(topics ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, topic := range topics {
+		for _, wake := range w.waiting[topic] {
+			if len(wake) == 0 && !w.lossy {
+				wake <- struct{}{}
+			}
+		}
+	}
+}
+
+func (w *wakes) Subscribe(topic string) (<-chan struct{}, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	wake := make(chan struct{}, 1)
+	w.waiting[topic] = append(w.waiting[topic], wake)
+	return wake, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.waiting[topic] = slices.DeleteFunc(w.waiting[topic], func(c chan struct{}) bool { return c == wake })
+	}
 }
 
 // forgetful is a registry that fails to file messages, as if the gateway had been
@@ -334,4 +433,18 @@ func result(request, status string, more ...any) map[string]any {
 		data[more[i].(string)] = more[i+1]
 	}
 	return payload("task:result", data)
+}
+
+// nobody knows of no capabilities.
+type nobody struct{}
+
+func (nobody) Declared(context.Context, federation.DID) ([]string, error) { return nil, nil }
+
+// end lets the registry end.
+func (w *world) end(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	if err := w.link.Run(ctx, stop); !errors.Is(err, context.Canceled) {
+		t.Errorf("Run returned %v", err)
+	}
 }

@@ -15,14 +15,15 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/gowebpki/jcs"
 )
 
 // agentTimeout bounds one request of an [Agent]: registries answer from a disk
-// beside them.
-const agentTimeout = 10 * time.Second
+// beside them, or let it wait for a minute.
+const agentTimeout = 70 * time.Second
 
 // maxAgentAnswerBytes is more than a page of the largest messages takes.
 const maxAgentAnswerBytes = 64 << 20
@@ -44,9 +45,11 @@ type Agent struct {
 	Transport http.RoundTripper
 
 	// What registration taught.
-	DID, Domain, Token string
-	RegistryKey        ed25519.PublicKey
-	RegistryKeyID      string
+	DID, Domain   string
+	Token         string // access token
+	RefreshToken  string
+	RegistryKey   ed25519.PublicKey
+	RegistryKeyID string
 }
 
 // NewAgent returns an agent whose key is made of 32 bytes, and which is not
@@ -72,6 +75,7 @@ func (a *Agent) Register(ctx context.Context) error {
 	a.DID, _ = answer["did"].(string)
 	a.Domain, _ = answer["domain"].(string)
 	a.Token, _ = answer["accessToken"].(string)
+	a.RefreshToken, _ = answer["refreshToken"].(string)
 	status, answer, err = a.Call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil)
 	if err != nil || status != http.StatusOK {
 		return fmt.Errorf("read the registry's key: status %d, %v: %w", status, answer, err)
@@ -82,6 +86,19 @@ func (a *Agent) Register(ctx context.Context) error {
 		return fmt.Errorf("read the registry's key: %w", err)
 	}
 	return nil
+}
+
+// Refresh spends the refresh token on new tokens.
+func (a *Agent) Refresh(ctx context.Context) (status int, answer map[string]any, err error) {
+	access := a.Token
+	a.Token = a.RefreshToken
+	status, answer, err = a.Call(ctx, http.MethodPost, "/auth/refresh", nil)
+	a.Token = access
+	if err == nil && status == http.StatusOK {
+		a.Token, _ = answer["accessToken"].(string)
+		a.RefreshToken, _ = answer["refreshToken"].(string)
+	}
+	return status, answer, err
 }
 
 // Registration returns the body that answers a challenge.
@@ -147,7 +164,16 @@ func (a *Agent) Send(ctx context.Context, to, body string, payload any) (status 
 // Inbox returns the messages after a cursor, each as it came, and the cursor after
 // them.
 func (a *Agent) Inbox(ctx context.Context, cursor string) (messages []json.RawMessage, next string, err error) {
-	status, text, err := a.Do(ctx, http.MethodGet, "/messages/inbox?cursor="+url.QueryEscape(cursor), nil)
+	return a.Await(ctx, cursor, 0)
+}
+
+// Await is Inbox, but the registry waits some seconds where there is nothing.
+func (a *Agent) Await(ctx context.Context, cursor string, seconds int) (messages []json.RawMessage, next string, err error) {
+	query := url.Values{"cursor": {cursor}}
+	if seconds > 0 {
+		query.Set("wait", strconv.Itoa(seconds))
+	}
+	status, text, err := a.Do(ctx, http.MethodGet, "/messages/inbox?"+query.Encode(), nil)
 	if err != nil || status != http.StatusOK {
 		return nil, "", fmt.Errorf("read inbox: status %d, %s: %w", status, text, err)
 	}

@@ -32,6 +32,14 @@ type InspIRCdConfig struct {
 	LinkName     string // the gateway's server name
 	SendPassword string // what the server sends
 	RecvPassword string // what it wants to be sent
+	Gateway      string // where the gateway listens, for a server that dials; else empty
+	TLS          *InspIRCdTLS
+}
+
+// InspIRCdTLS makes the links of a server speak TLS.
+type InspIRCdTLS struct {
+	CertFile, KeyFile string
+	Fingerprint       string // that it wants of the gateway
 }
 
 // InspIRCd is a running InspIRCd 3 on the loopback.
@@ -78,21 +86,35 @@ func freeAddr(ctx context.Context) (string, error) {
 func (d *InspIRCd) configText(cfg InspIRCdConfig) string {
 	_, clients, _ := strings.Cut(d.ClientAddr, ":")
 	_, servers, _ := strings.Cut(d.LinkAddr, ":")
+	modules := []string{
+		"cap", "ircv3", "ircv3_ctctags", "ircv3_msgid", "ircv3_servertime", "ircv3_echomessage", "sha256", "spanningtree",
+	}
 	var b strings.Builder
+	bindTLS, linkTLS := "", ""
+	if cfg.TLS != nil {
+		modules = append(modules, "ssl_gnutls")
+		bindTLS = ` sslprofile="S2S"`
+		linkTLS = fmt.Sprintf(` sslprofile="S2S" fingerprint=%q`, cfg.TLS.Fingerprint)
+		fmt.Fprintf(&b, "<sslprofile name=\"S2S\" provider=\"gnutls\" certfile=%q keyfile=%q hash=\"sha256\" requestclientcert=\"yes\">\n",
+			cfg.TLS.CertFile, cfg.TLS.KeyFile)
+	}
+	gateway := "1" // where nothing listens: it does not dial
+	if cfg.Gateway != "" {
+		_, gateway, _ = strings.Cut(cfg.Gateway, ":")
+		fmt.Fprintf(&b, "<autoconnect period=\"1s\" server=%q>\n", cfg.LinkName)
+	}
 	fmt.Fprintf(&b, `<server name=%q description="test" network="Test" id=%q>
 <admin name="a" nick="a" email="a@test.example">
 <bind address="127.0.0.1" port=%q type="clients">
-<bind address="127.0.0.1" port=%q type="servers">
+<bind address="127.0.0.1" port=%q type="servers"%s>
 <connect allow="*" timeout="10" hardsendq="1048576" recvq="65536" localmax="100" globalmax="100"
  commandrate="100000" threshold="1000" fakelag="no" useident="no" resolvehostnames="no">
 <dns server="127.0.0.1" timeout="1">
 <performance netbuffersize="65534" quietbursts="yes">
 <options serverpingfreq="10" pingwarning="3">
-<link name=%q ipaddr="127.0.0.1" port="1" allowmask="127.0.0.1/32" recvpass=%q sendpass=%q>
-`, cfg.Name, cfg.SID, clients, servers, cfg.LinkName, cfg.RecvPassword, cfg.SendPassword)
-	for _, module := range []string{
-		"cap", "ircv3", "ircv3_ctctags", "ircv3_msgid", "ircv3_servertime", "ircv3_echomessage", "sha256", "spanningtree",
-	} {
+<link name=%q ipaddr="127.0.0.1" port=%q allowmask="127.0.0.1/32" recvpass=%q sendpass=%q%s>
+`, cfg.Name, cfg.SID, clients, servers, bindTLS, cfg.LinkName, gateway, cfg.RecvPassword, cfg.SendPassword, linkTLS)
+	for _, module := range modules {
 		fmt.Fprintf(&b, "<module name=%q>\n", module)
 	}
 	return b.String()
@@ -104,6 +126,7 @@ func (d *InspIRCd) start(ctx context.Context) error {
 		args = append(args, "--runasroot")
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), inspircdPath, args...) //nolint:gosec // a constant path and a file of our own
+	cmd.Dir = filepath.Dir(d.config)                                              // it may leave a core there when it is stopped
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start InspIRCd: %w", err)

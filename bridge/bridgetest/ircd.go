@@ -10,9 +10,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,16 +27,18 @@ import (
 type IRCdConfig struct {
 	Listen       string // "" = a free port on the loopback
 	Name, SID    string
-	LinkName     string   // the gateway's server name
-	SendPassword string   // what this server sends
-	RecvPassword string   // what it wants to be sent
-	Plaintext    bool     // offer no CHALLENGE
-	Tagless      bool     // load no module for message tags
-	Users        []string // nicks
-	Channels     []string // with all users in them
+	LinkName     string      // the gateway's server name
+	SendPassword string      // what this server sends
+	RecvPassword string      // what it wants to be sent
+	TLS          *tls.Config // of links, whoever dials; nil = plain
+	Plaintext    bool        // offer no CHALLENGE
+	Tagless      bool        // load no module for message tags
+	Users        []string    // nicks
+	Channels     []string    // with all users in them
 }
 
-// IRCd is a small IRC server that a gateway can link to: it speaks spanning tree
+// IRCd is a small IRC server that a gateway can link to, or that links to one with
+// [IRCd.Dial]: it speaks spanning tree
 // 1205 over a socket as InspIRCd 3.15 does, with users and channels of its own and
 // no listener for clients. It ends the link on whatever the real one ends it for,
 // and where that one only loses something, or lets harm be done, it does so too
@@ -51,6 +56,7 @@ type IRCd struct {
 	gateway   string      // SID of the linked server
 	linked    chan struct{}
 	users     map[string]string // ours, nick to UUID
+	minted    int               // UUIDs given out
 	guests    map[string]*guest // theirs, by UUID
 	channels  map[string]*ircdChannel
 	heldPongs int // kept back; -1 while none are to be
@@ -84,6 +90,9 @@ func ListenIRCd(ctx context.Context, cfg IRCdConfig) (*IRCd, error) {
 			if err != nil {
 				return
 			}
+			if cfg.TLS != nil {
+				conn = tls.Server(conn, cfg.TLS)
+			}
 			d.running.Go(func() { d.Serve(conn) })
 		}
 	})
@@ -97,13 +106,34 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 		cfg: cfg, started: time.Now().Unix(), received: newMessages(), linked: make(chan struct{}),
 		users: map[string]string{}, guests: map[string]*guest{}, channels: map[string]*ircdChannel{}, heldPongs: -1,
 	}
-	for i, nick := range cfg.Users {
-		d.users[nick] = fmt.Sprintf("%sAAAAA%c", cfg.SID, 'A'+i)
+	for _, nick := range cfg.Users {
+		d.mintUser(nick)
 	}
 	for _, name := range cfg.Channels {
 		d.channels[strings.ToLower(name)] = &ircdChannel{ts: d.started - 60, guests: map[string]bool{}}
 	}
 	return d
+}
+
+// mintUser gives a user an id.
+func (d *IRCd) mintUser(nick string) {
+	d.users[nick] = fmt.Sprintf("%sAAAAA%c", d.cfg.SID, 'A'+d.minted)
+	d.minted++
+}
+
+// Dial links the server to a gateway that listens: it returns once connected, and
+// goes on as [IRCd.Serve] does.
+func (d *IRCd) Dial(ctx context.Context, addr string) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("dial gateway: %w", err)
+	}
+	if d.cfg.TLS != nil {
+		conn = tls.Client(conn, d.cfg.TLS)
+	}
+	d.running.Go(func() { d.serve(conn, true) })
+	return nil
 }
 
 // Addr returns where the server listens for links.
@@ -175,13 +205,18 @@ func (d *IRCd) Say(nick, line string) {
 	d.put("@msgid=%s :%s %s", d.mintID(), d.users[nick], line)
 }
 
-// Tagmsg writes a message of tags alone to a channel, and returns its id. As on the
-// real server, it reaches the gateway only if that has a user in the channel.
-func (d *IRCd) Tagmsg(nick, channel string, tags map[string]string) (msgid string) {
+// Tagmsg writes a message of tags alone to a channel or a nick of the gateway's, and
+// returns its id. As on the real server, it reaches the gateway only if that has a
+// user there.
+func (d *IRCd) Tagmsg(nick, target string, tags map[string]string) (msgid string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	msgid = d.mintID()
-	m := ircmsg.MakeMessage(tags, d.users[nick], "TAGMSG", channel)
+	ch, uuid := d.channels[strings.ToLower(target)], d.guestNamed(target)
+	if uuid != "" {
+		target = uuid
+	}
+	m := ircmsg.MakeMessage(tags, d.users[nick], "TAGMSG", target)
 	m.SetTag("msgid", msgid)
 	m.SetTag("time", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
 	text, err := m.Line()
@@ -189,10 +224,61 @@ func (d *IRCd) Tagmsg(nick, channel string, tags map[string]string) (msgid strin
 		d.errs = append(d.errs, fmt.Errorf("write TAGMSG: %w", err))
 		return msgid
 	}
-	if ch := d.channels[strings.ToLower(channel)]; ch != nil && len(ch.guests) > 0 {
+	if uuid != "" || ch != nil && len(ch.guests) > 0 {
 		d.put("%s", strings.TrimSpace(text))
 	}
 	return msgid
+}
+
+// guestNamed returns the UUID of a user of the gateway, "" for no such nick.
+func (d *IRCd) guestNamed(nick string) string {
+	for uuid, g := range d.guests {
+		if strings.EqualFold(g.nick, nick) {
+			return uuid
+		}
+	}
+	return ""
+}
+
+// Connect adds a user of the server's own.
+func (d *IRCd) Connect(nick string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mintUser(nick)
+	d.put("%s", d.uid(nick))
+}
+
+// Rename gives one of the server's users another nick.
+func (d *IRCd) Rename(nick, to string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.users[to] = d.users[nick]
+	delete(d.users, nick)
+	d.put(":%s NICK %s %d", d.users[to], to, time.Now().Unix())
+}
+
+// Quit ends one of the server's users.
+func (d *IRCd) Quit(nick string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.put(":%s QUIT :Quit: bye", d.users[nick])
+	delete(d.users, nick)
+}
+
+// uid is the line that introduces one of the server's users. The caller holds the
+// lock.
+func (d *IRCd) uid(nick string) string {
+	return fmt.Sprintf(":%s UID %s %d %s 127.0.0.1 127.0.0.1 %s 127.0.0.1 %d +s +Ll :real %s",
+		d.cfg.SID, d.users[nick], d.started-50, nick, nick, d.started-50, nick)
+}
+
+// members lists the server's users for an FJOIN. The caller holds the lock.
+func (d *IRCd) members() string {
+	var members []string
+	for i, nick := range slices.Sorted(maps.Keys(d.users)) {
+		members = append(members, fmt.Sprintf("o,%s:%d", d.users[nick], i))
+	}
+	return strings.Join(members, " ")
 }
 
 // HoldPongs stops answering PING, as if what came before were not read yet, or
@@ -233,15 +319,15 @@ func (d *IRCd) Remake(channel string) {
 	ch := d.channels[strings.ToLower(channel)]
 	ch.ts += 30
 	clear(ch.guests)
-	var members []string
-	for i, nick := range d.cfg.Users {
-		members = append(members, fmt.Sprintf("o,%s:%d", d.users[nick], i))
-	}
-	d.put(":%s FJOIN %s %d +nt :%s", d.cfg.SID, channel, ch.ts, strings.Join(members, " "))
+	d.put(":%s FJOIN %s %d +nt :%s", d.cfg.SID, channel, ch.ts, d.members())
 }
 
 // UUID returns the id of one of the server's users.
-func (d *IRCd) UUID(nick string) string { return d.users[nick] }
+func (d *IRCd) UUID(nick string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.users[nick]
+}
 
 // mintID returns a message id. The caller holds the lock, here and below.
 func (d *IRCd) mintID() string {
@@ -262,8 +348,10 @@ const ircdQueue = 1 << 14
 // errSaid ends a link after an ERROR.
 var errSaid = errors.New("bridgetest: link ended with ERROR")
 
-// Serve speaks with a gateway until the connection ends.
-func (d *IRCd) Serve(conn net.Conn) {
+// Serve speaks with a gateway that dialled until the connection ends.
+func (d *IRCd) Serve(conn net.Conn) { d.serve(conn, false) }
+
+func (d *IRCd) serve(conn net.Conn, dialled bool) {
 	out := make(chan string, ircdQueue)
 	written := make(chan struct{})
 	go func() {
@@ -274,7 +362,7 @@ func (d *IRCd) Serve(conn net.Conn) {
 			}
 		}
 	}()
-	peer := &ircdPeer{d: d, out: out, challenge: rand.Text()[:20]}
+	peer := &ircdPeer{d: d, out: out, dialled: dialled, challenge: rand.Text()[:20]}
 	peer.say("CAPAB START 1205")
 	reader := bufio.NewReader(conn)
 	for {

@@ -21,6 +21,8 @@ import (
 type ircdPeer struct {
 	d         *IRCd
 	out       chan string
+	dialled   bool   // by this server
+	asked     bool   // it said SERVER first
 	challenge string // ours
 	theirs    string // their challenge
 	sid       string // theirs, once authenticated
@@ -52,6 +54,9 @@ func (p *ircdPeer) line(conn net.Conn, text string) error {
 	}
 	if p.sid == "" {
 		return p.handshake(conn, m)
+	}
+	if m.Command == "ERROR" {
+		return p.ended(m)
 	}
 	if m.Source != p.sid && p.d.guests[m.Source] == nil {
 		p.wrong("unknown source: %s", text) // dropped in silence
@@ -116,6 +121,12 @@ func (p *ircdPeer) handshake(conn net.Conn, m ircmsg.Message) error {
 			}
 		}
 	case m.Command == "CAPAB" && len(m.Params) == 1 && m.Params[0] == "END":
+		if p.dialled {
+			p.asked = true
+			p.server()
+		}
+	case m.Command == "ERROR":
+		return p.ended(m)
 	case m.Command == "CAPAB":
 		return p.fail("CAPAB negotiation failed: %q not matched", m.Params)
 	case m.Command == "SERVER" && len(m.Params) == 5:
@@ -154,6 +165,8 @@ func (p *ircdPeer) proof(password, challenge string) string {
 func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
 	name, password, sid := m.Params[0], m.Params[1], m.Params[3]
 	switch {
+	case p.dialled && !p.asked:
+		return p.fail("SERVER from a server that was dialled, before ours")
 	case name != p.d.cfg.LinkName || password != p.proof(p.d.cfg.RecvPassword, p.challenge):
 		p.say("ERROR :Mismatched server name or password (check the other server's snomask output for details)")
 		return errSaid
@@ -165,23 +178,35 @@ func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
 	}
 	p.sid, p.bursting = sid, true
 	p.d.conn, p.d.out, p.d.gateway = conn, p.out, sid
-	p.say("SERVER %s %s 0 %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), p.d.cfg.SID)
+	if p.dialled {
+		p.burst()
+	} else {
+		p.server()
+	}
 	return nil
 }
 
-// burst tells the gateway all that is here, when it has said BURST.
+// server says who this is.
+func (p *ircdPeer) server() {
+	p.say("SERVER %s %s 0 %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), p.d.cfg.SID)
+}
+
+// ended keeps the last that the gateway says, for tests to look at.
+func (p *ircdPeer) ended(m ircmsg.Message) error {
+	p.d.received.add(IRCMessage{Source: m.Source, Nick: p.d.cfg.LinkName, Command: m.Command, Params: m.Params})
+	return errSaid
+}
+
+// burst tells the gateway all that is here: whoever dialled begins.
 func (p *ircdPeer) burst() {
 	d := p.d
 	p.say(":%s BURST %d", d.cfg.SID, time.Now().Unix())
 	p.say(":%s SINFO version :InspIRCd-3. %s :", d.cfg.SID, d.cfg.Name)
-	var members []string
-	for i, nick := range d.cfg.Users {
-		uuid := d.users[nick]
-		p.say(":%s UID %s %d %s 127.0.0.1 127.0.0.1 %s 127.0.0.1 %d +s +Ll :real %s", d.cfg.SID, uuid, d.started-50, nick, nick, d.started-50, nick)
-		members = append(members, fmt.Sprintf("o,%s:%d", uuid, i))
+	for _, nick := range slices.Sorted(maps.Keys(d.users)) {
+		p.say("%s", d.uid(nick))
 	}
 	for _, name := range d.cfg.Channels {
-		p.say(":%s FJOIN %s %d +nt :%s ", d.cfg.SID, name, d.channels[strings.ToLower(name)].ts, strings.Join(members, " "))
+		p.say(":%s FJOIN %s %d +nt :%s ", d.cfg.SID, name, d.channels[strings.ToLower(name)].ts, d.members())
 		p.say(":%s METADATA %s %d maxlist :b 100", d.cfg.SID, name, d.started)
 	}
 	p.say(":%s ENDBURST ", d.cfg.SID)
@@ -208,7 +233,9 @@ func (p *ircdPeer) command(m ircmsg.Message) error {
 	}
 	switch m.Command {
 	case "BURST":
-		p.burst()
+		if !p.dialled {
+			p.burst()
+		}
 	case "ENDBURST":
 		p.bursting = false
 		close(p.d.linked)

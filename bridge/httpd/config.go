@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"crypto/tls"
 	"net"
 	"net/netip"
 )
@@ -10,6 +11,7 @@ type Config struct {
 	Listen         string         // "host:port"
 	CORSOrigins    []string       // "*", or origins such as "https://app.example"; never with credentials
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; nobody's by default
+	TLS            *tls.Config    // of a listener that speaks TLS; nil for one that does not
 }
 
 // trusted returns the ranges of trusted proxies as echo takes them.

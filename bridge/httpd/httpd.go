@@ -15,6 +15,7 @@ package httpd
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,6 +53,7 @@ const maxAge = 600
 // Server is one HTTP listener. Build one with [New].
 type Server struct {
 	listen   string
+	tls      *tls.Config
 	http     *http.Server
 	listener net.Listener // nil until Listen
 }
@@ -63,11 +65,14 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	e.HTTPErrorHandler = answerError
 	e.Use(accessLog(log), recovery(log))
 	if len(cfg.CORSOrigins) > 0 {
-		e.Use(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: cfg.CORSOrigins, MaxAge: maxAge}))
+		e.Use(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: cfg.CORSOrigins, ExposeHeaders: exposed(), MaxAge: maxAge}))
 	}
 	// The only route: whatever echo does not know, which is everything.
-	e.RouteNotFound("/*", echo.WrapHandler(handler))
-	return &Server{listen: cfg.Listen, http: &http.Server{
+	e.RouteNotFound("/*", func(c echo.Context) error {
+		handler.ServeHTTP(c.Response(), fromClient(c))
+		return nil
+	})
+	return &Server{listen: cfg.Listen, tls: cfg.TLS, http: &http.Server{
 		Handler:           e,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
@@ -90,6 +95,9 @@ func (s *Server) Listen(ctx context.Context) error {
 			return fmt.Errorf("listen %s: %w: stop the other program or choose another port", s.listen, err)
 		}
 		return fmt.Errorf("listen %s: %w", s.listen, err)
+	}
+	if s.tls != nil {
+		listener = tls.NewListener(listener, s.tls)
 	}
 	s.listener = listener
 	return nil
@@ -149,6 +157,23 @@ func extractor(trusted []*net.IPNet) echo.IPExtractor {
 		options = append(options, echo.TrustIPRange(network))
 	}
 	return echo.ExtractIPFromXFFHeader(options...)
+}
+
+// fromClient returns a request as the handler sees it: RemoteAddr is the client's,
+// not that of a proxy in between.
+func fromClient(c echo.Context) *http.Request {
+	r := c.Request()
+	if ip := c.RealIP(); ip != "" {
+		_, port, _ := net.SplitHostPort(r.RemoteAddr) // as the standard library writes it
+		r = r.WithContext(r.Context())
+		r.RemoteAddr = net.JoinHostPort(ip, port)
+	}
+	return r
+}
+
+// exposed returns the headers that scripts of other origins may read.
+func exposed() []string {
+	return []string{"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }
 
 // answerError ends a request whose handler panicked. What went wrong is in the

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -191,9 +192,16 @@ func TestAForwardedAddressIsBelievedFromTrustedProxiesAlone(t *testing.T) {
 		"a trusted proxy's":     {[]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, "client=192.0.2.7"},
 		"not that of another's": {[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, "client=127.0.0.1"},
 	} {
-		r := serve(t, httpd.Config{TrustedProxies: test.trusted}, http.NotFoundHandler())
-		if _, err := get(t.Context(), http.MethodGet, r.url+"/x?secret=1", "X-Forwarded-For", "198.51.100.1, 192.0.2.7"); err != nil {
-			t.Fatal(err)
+		r := serve(t, httpd.Config{TrustedProxies: test.trusted}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			host, _, err := net.SplitHostPort(r.RemoteAddr)
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = io.WriteString(w, "client="+host)
+		}))
+		seen, err := get(t.Context(), http.MethodGet, r.url+"/x?secret=1", "X-Forwarded-For", "198.51.100.1, 192.0.2.7")
+		if err != nil || seen.body != test.want {
+			t.Errorf("%s: the handler sees %s, %v, want %s", name, seen.body, err, test.want)
 		}
 		r.stop()
 		if err := <-r.ended; err != nil {
@@ -233,5 +241,38 @@ func TestAServerThatStopsFinishesWhatItBegan(t *testing.T) {
 	}
 	if err := <-r.ended; err != nil {
 		t.Errorf("Serve returned %v", err)
+	}
+}
+
+func TestAListenerWithACertificateSpeaksTLS(t *testing.T) {
+	t.Parallel()
+	own := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate, and a client that trusts it
+	defer own.Close()
+	server := httpd.New(httpd.Config{Listen: "127.0.0.1:0", TLS: own.TLS.Clone()}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil {
+			w.WriteHeader(http.StatusUpgradeRequired)
+		}
+	}), slog.New(slog.DiscardHandler))
+	if err := server.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ctx) }()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+server.Addr().String()+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := own.Client().Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("status %d, %v", response.StatusCode, err)
+	}
+	own.Client().CloseIdleConnections()
+	stop()
+	if err := <-served; err != nil {
+		t.Error(err)
 	}
 }

@@ -1,8 +1,9 @@
 // Package irc holds what all dialects of IRC share: the line that people read
-// beside each step, nicks for those who have none on a network, and the limits
-// that IRC puts on text and tags.
+// beside each step, nicks for those who have none on a network, the limits that IRC
+// puts on text and tags, steps written again for a link that cannot have them as
+// they were signed, and the venue of what is said in private.
 //
-// It speaks no protocol and keeps no state. Each dialect has a folder of its own
+// It speaks no protocol and keeps no state. Each protocol has a folder of its own
 // below this one.
 //
 // It follows the IRCv3 message-tags specification for the limits on tags, RFC

@@ -67,7 +67,7 @@ func TestSummary(t *testing.T) {
 			"eliza offers scholar: Cite the 3 best sources on X (due " + at(23).AddDate(0, 0, 2).Format("2006-01-02") + " 23:00 UTC)",
 		},
 		{"an offer without a deadline", federation.Offer, offer(time.Time{}), "eliza offers scholar: Cite the 3 best sources on X"},
-		{"an offer to anyone", federation.Offer, nil, "eliza offers to anyone: Cite the 3 best sources on X"},
+		{"an offer to anyone", federation.Offer, nil, "eliza offers anyone: Cite the 3 best sources on X"},
 		{"an accept", federation.Accept, nil, "eliza accepts: Cite the 3 best sources on X"},
 		{"a decline with its reason", federation.Decline, note("busy"), "eliza declines: Cite the 3 best sources on X — busy"},
 		{"a claim", federation.Claim, nil, "eliza claims: Cite the 3 best sources on X"},

@@ -38,7 +38,7 @@ func clause(step translate.Step) string {
 	switch step.Event.Verb {
 	case federation.Offer:
 		if step.Event.To == "" {
-			return who + " offers to anyone"
+			return who + " offers anyone"
 		}
 		return who + " offers " + step.Name(step.Event.To)
 	case federation.Accept:
@@ -57,6 +57,7 @@ func clause(step translate.Step) string {
 		return who + " cancels"
 	case federation.Expire:
 		return "expired" // it is the home that says so, and nobody did it
+	case federation.Confirm: // has no line: nothing moved by it
 	}
 	return who + " " + string(step.Event.Verb)
 }

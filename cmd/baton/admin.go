@@ -49,6 +49,9 @@ func (p *program) readiness(ctx context.Context) readiness {
 	if err := p.record.Ready(ctx); err != nil {
 		ready.Reasons = append(ready.Reasons, "record: "+err.Error())
 	}
+	if err := p.relay.Ready(); err != nil {
+		ready.Reasons = append(ready.Reasons, "relay: "+err.Error())
+	}
 	for _, name := range p.gateway.fleet.down() {
 		ready.Reasons = append(ready.Reasons, "link "+name+": down")
 	}

@@ -84,6 +84,8 @@ type stage struct {
 	ircd    *bridgetest.IRCd
 	program *program
 	agent   *bridgetest.Agent
+	cursor  string                // of the agent's inbox
+	alice   federation.SigningKey // of the person on IRC
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	ended   error // of the gateway; read after running

@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -14,26 +13,21 @@ import (
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/signing"
+	"baton/translate"
 	"baton/translate/handofftag"
 )
 
-// play shows one handoff: alice offers on IRC while scout is offline; scout reads
-// it later and answers over AIRC; alice's channel sees each answer, signed.
+// play shows one handoff across and one back. Alice offers on IRC while scout is
+// offline; scout reads it later and answers over AIRC; alice's channel sees each
+// answer, signed. Then scout offers, and alice answers in private.
 func (s *stage) play(ctx context.Context, line *timeline) error {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
 	start := time.Now()
-	seed := make([]byte, ed25519.SeedSize)
-	if _, err := rand.Read(seed); err != nil {
+	if err := s.introduce(ctx, line); err != nil {
 		return err
 	}
-	s.agent = bridgetest.NewAgent(s.program.publicURL, demoAgent, seed)
-	if err := s.agent.Register(ctx); err != nil {
-		return err
-	}
-	line.people = map[federation.DID]string{federation.DID(s.agent.DID): demoAgent + ", AIRC"}
-	offer, err := s.offer(ctx, line)
-	if err != nil {
+	if err := s.offer(ctx, line); err != nil {
 		return fmt.Errorf("offer: %w", err)
 	}
 	request, from, err := s.readOffer(ctx)
@@ -45,42 +39,70 @@ func (s *stage) play(ctx context.Context, line *timeline) error {
 			return fmt.Errorf("%s: %w", answer.verb, err)
 		}
 	}
-	return s.summary(ctx, line, offer, time.Since(start))
+	if err := s.back(ctx, line, from); err != nil {
+		return fmt.Errorf("way back: %w", err)
+	}
+	return s.summary(ctx, line, time.Since(start))
+}
+
+// introduce registers the agent and gives alice a key.
+func (s *stage) introduce(ctx context.Context, line *timeline) error {
+	seed := make([]byte, ed25519.SeedSize)
+	if _, err := rand.Read(seed); err != nil {
+		return err
+	}
+	s.agent = bridgetest.NewAgent(s.program.publicURL, demoAgent, seed)
+	if err := s.agent.Register(ctx); err != nil {
+		return err
+	}
+	var err error
+	if s.alice, err = newSigner(); err != nil {
+		return err
+	}
+	line.people = map[federation.DID]string{
+		federation.DID(s.agent.DID): demoAgent + ", AIRC",
+		s.alice.DID:                 demoPerson + ", IRC " + demoChannel,
+	}
+	return nil
 }
 
 // offer signs an offer as an IRC user would and writes it into the channel.
-func (s *stage) offer(ctx context.Context, line *timeline) (federation.HandoffID, error) {
-	alice, err := newSigner()
-	if err != nil {
-		return federation.HandoffID{}, err
-	}
-	line.people[alice.DID] = demoPerson + ", IRC " + demoChannel
-	id, err := federation.NewEventID(time.Now(), rand.Reader)
-	if err != nil {
-		return id, err
-	}
-	ev := federation.Event{
-		ID: id, Handoff: id, Verb: federation.Offer, From: alice.DID, To: federation.DID(s.agent.DID),
-		Venue: demoChannel, Dialect: federation.HandoffTags, Title: "Cite three sources on X",
+func (s *stage) offer(ctx context.Context, line *timeline) error {
+	ev, err := s.sign(ctx, federation.Event{
+		Verb: federation.Offer, To: federation.DID(s.agent.DID), Venue: demoChannel, Title: "Cite three sources on X",
 		Caps: []string{"web-search"}, Deadline: time.Now().Add(time.Hour),
-	}
-	ev.Fields, _ = handofftag.Write(ev) // nothing here is too long
-	if ev, err = signing.Seal(ctx, alice, ev); err != nil {
-		return id, err
-	}
-	s.ircd.Tagmsg(demoPerson, demoChannel, wireTags(ev))
-	filed, err := s.filed(ctx, id, 1)
+	})
 	if err != nil {
-		return id, err
+		return err
+	}
+	s.ircd.Tagmsg(demoPerson, demoChannel, translate.Wire(ev, nil))
+	filed, err := s.filed(ctx, ev.ID, 1)
+	if err != nil {
+		return err
 	}
 	line.step(filed, s.agent.DID)
-	return id, poll(ctx, "offer in the inbox", func() (bool, error) {
+	return poll(ctx, "offer in the inbox", func() (bool, error) {
 		inbox, err := s.program.record.Replay(ctx, federation.DID(s.agent.DID), "", 1)
 		if len(inbox) == 1 {
-			line.event("deliver", id, "inbox of "+demoAgent+", offline")
+			line.event("deliver", ev.ID, "inbox of "+demoAgent+", offline")
 		}
 		return len(inbox) == 1, err
 	})
+}
+
+// sign completes a step of alice's and signs it. An offer opens a handoff; any
+// other step names its own.
+func (s *stage) sign(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		return ev, err
+	}
+	ev.ID, ev.From, ev.Dialect = id, s.alice.DID, federation.HandoffTags
+	if ev.Verb == federation.Offer {
+		ev.Handoff = id
+	}
+	ev.Fields, _ = handofftag.Write(ev) // nothing here is too long
+	return signing.Seal(ctx, s.alice, ev)
 }
 
 // newSigner makes a did:key for somebody on IRC.
@@ -93,14 +115,6 @@ func newSigner() (federation.SigningKey, error) {
 		Public: public, DID: identity.KeyDID(public),
 		Sign: func(_ context.Context, message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil },
 	}, nil
-}
-
-func wireTags(ev federation.Event) map[string]string {
-	tags := map[string]string{"+freeq.at/sig": ev.Signature.Text, "+freeq.at/eventid": ev.ID.String()}
-	for name, value := range ev.Fields {
-		tags["+freeq.at/"+name] = value
-	}
-	return tags
 }
 
 // filed waits until the home has filed a step of a handoff.
@@ -125,13 +139,12 @@ func (s *stage) filed(ctx context.Context, id federation.HandoffID, version fede
 // and when that was answered, the offer. It returns the id and the sender of the
 // offer's message.
 func (s *stage) readOffer(ctx context.Context) (id, from string, err error) {
-	var cursor string
 	err = poll(ctx, "offer at the agent", func() (bool, error) {
-		messages, next, err := s.agent.Inbox(ctx, cursor)
+		messages, next, err := s.agent.Inbox(ctx, s.cursor)
 		if err != nil {
 			return false, err
 		}
-		cursor = next
+		s.cursor = next
 		for _, text := range messages {
 			m, err := s.readMessage(text)
 			if err != nil {
@@ -156,7 +169,12 @@ type demoMessage struct {
 	ID, From string
 	Payload  struct {
 		Type string
-		Data struct{ Requester string }
+		Data struct {
+			Requester string
+			Handoff   struct {
+				EventID string `json:"event_id"`
+			}
+		}
 	}
 }
 
@@ -190,57 +208,6 @@ func demoAnswers(request string) []demoAnswer {
 			"artifacts": []string{"https://example.com/1", "https://example.com/2", "https://example.com/3"},
 		})},
 	}
-}
-
-// answer sends one answer of the agent and waits until alice's channel has seen it
-// and its signature holds.
-func (s *stage) answer(ctx context.Context, line *timeline, to string, a demoAnswer) error {
-	status, got, err := s.agent.Send(ctx, to, a.body, a.payload)
-	if err != nil || status != 201 {
-		return fmt.Errorf("status %d, %v: %w", status, got, err)
-	}
-	seen, err := s.ircd.Next(ctx, func(m bridgetest.IRCMessage) bool {
-		return m.Command == "TAGMSG" && m.Tags["+freeq.at/handoff"] == string(a.verb)
-	})
-	if err != nil {
-		return err
-	}
-	ev, err := handofftag.Codec{}.Decode(handofftag.Message{Command: seen.Command, Target: seen.Params[0], Tags: seen.Tags})
-	if err != nil {
-		return err
-	}
-	keys := identity.NewKeySource(identity.NewDirectory(nil), s.program.record)
-	if _, verdict, err := signing.Verify(ctx, keys, ev); verdict != federation.Valid {
-		return fmt.Errorf("its signature is %s: %w", verdict, err)
-	}
-	log := s.program.record.Log(ctx, ev.Handoff)
-	for entry, err := range log {
-		if err != nil {
-			return err
-		}
-		if entry.Event.ID == ev.ID {
-			line.step(entry, "IRC "+demoChannel)
-			return nil
-		}
-	}
-	return errors.New("the step is not on file")
-}
-
-// summary waits until nothing is owed to anybody and says how it went.
-func (s *stage) summary(ctx context.Context, line *timeline, id federation.HandoffID, took time.Duration) error {
-	err := poll(ctx, "deliveries to settle", func() (bool, error) {
-		owed, err := s.program.record.Owed(ctx, demoLink, 0, 1)
-		return len(owed) == 0, err
-	})
-	if err != nil {
-		return err
-	}
-	view, err := s.program.record.View(ctx, id)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(line.out, "%s in %d ms: %d steps, %d delivered, 0 waiting\n", view.State, took.Milliseconds(), view.Version, line.steps)
-	return err
 }
 
 // timeline prints what happened, a line each.

@@ -20,6 +20,7 @@ type gateway struct {
 	metrics *bridge.Metrics
 	log     *slog.Logger
 	fleet   *fleet
+	wakes   bridge.Wakes
 }
 
 var _ bridge.Gateway = (*gateway)(nil)
@@ -29,10 +30,27 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 	// A link that goes away while its step is judged must not undo the judgement.
 	judged, err := g.home.Load().Submit(context.WithoutCancel(ctx), ev, time.Now())
 	g.note(ctx, ev, judged, err)
-	if err == nil && !judged.Duplicate {
-		g.fleet.wake(judged.Feeds)
-	}
+	g.wake(judged, err)
 	return judged, err
+}
+
+// Sweep lets the home expire what nobody answered in time.
+func (g *gateway) Sweep(ctx context.Context, now time.Time) error {
+	filed, err := g.home.Load().Sweep(ctx, now)
+	for _, judged := range filed {
+		g.note(ctx, judged.Entry.Event, judged, nil)
+		g.wake(judged, nil)
+	}
+	return err
+}
+
+// wake tells the feeds that are owed a step which was filed just now.
+func (g *gateway) wake(judged federation.Judgement, err error) {
+	if err == nil && !judged.Duplicate {
+		for _, link := range judged.Feeds {
+			g.wakes.Wake(bridge.FeedTopic(link))
+		}
+	}
 }
 
 // note counts and logs one judged step.

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"baton/bridge"
@@ -28,13 +30,14 @@ type running struct {
 // any may read.
 type fleet struct {
 	feeds   federation.Feeds
+	wakes   bridge.Wakes
 	metrics *bridge.Metrics
 	log     *slog.Logger
 	current atomic.Pointer[[]*running]
 }
 
-func newFleet(feeds federation.Feeds, m *bridge.Metrics, log *slog.Logger) *fleet {
-	f := &fleet{feeds: feeds, metrics: m, log: log}
+func newFleet(feeds federation.Feeds, wakes bridge.Wakes, m *bridge.Metrics, log *slog.Logger) *fleet {
+	f := &fleet{feeds: feeds, wakes: wakes, metrics: m, log: log}
 	f.current.Store(&[]*running{})
 	return f
 }
@@ -53,7 +56,7 @@ func (f *fleet) apply(ctx context.Context, links []opened) {
 			after = append(after, old)
 			continue
 		}
-		r := &running{opened: o, supervisor: bridge.NewSupervisor(o.link, f.feeds, f.metrics, f.log), done: make(chan struct{})}
+		r := &running{opened: o, supervisor: bridge.NewSupervisor(o.link, f.feeds, f.wakes, f.metrics, f.log), done: make(chan struct{})}
 		after, fresh = append(after, r), append(fresh, r)
 	}
 	for _, old := range before {
@@ -72,6 +75,9 @@ func (f *fleet) start(ctx context.Context, r *running) {
 	go func() {
 		defer close(r.done)
 		_ = r.supervisor.Run(ctx) // ends with ctx, and says nothing else
+		if closer, ok := r.link.(io.Closer); ok {
+			_ = closer.Close() // a port that it held between two sessions
+		}
 	}()
 }
 
@@ -96,24 +102,31 @@ func (f *fleet) mounted() []opened {
 	return links
 }
 
+// placers returns the links on which offers from other networks can be written,
+// in the order of the configuration.
+func (f *fleet) placers() []bridge.Placer {
+	var links []bridge.Placer
+	for _, r := range *f.current.Load() {
+		if placer, ok := r.link.(bridge.Placer); ok {
+			links = append(links, placer)
+		}
+	}
+	return links
+}
+
 // Owed implements [federation.Routes].
-func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
+func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.View) (feeds, once []string, err error) {
 	var links bridge.Links
 	for _, r := range *f.current.Load() {
 		links = append(links, r.link)
 	}
-	return links.Owed(ctx, ev, after)
-}
-
-// wake tells the feeds of links that the record owes them something new.
-func (f *fleet) wake(names []string) {
+	feeds, once, err = links.Owed(ctx, ev, after)
 	for _, r := range *f.current.Load() {
-		for _, name := range names {
-			if r.link.Name() == name {
-				r.supervisor.Wake()
-			}
+		if slices.Contains(once, r.link.Name()) {
+			r.supervisor.Fresh(ev.ID) // before it is filed, when the feed may come upon it at any time
 		}
 	}
+	return feeds, once, err
 }
 
 // down returns the names of the links that are not up, in the order of the

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"crypto/ed25519"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"baton/bridge"
 	"baton/bridge/airc"
@@ -35,18 +36,22 @@ func networks() []network {
 // enough to check a configuration.
 type wiring struct {
 	bridge.Ports
-	record    federation.Record
-	registry  federation.SigningKey
-	kept      func(name string) federation.SigningKey
-	token     []byte
-	publicURL string
-	maxBody   int64
+	certificate *tls.Certificate // nil where the configuration names none
+	record      federation.Record
+	rates       airc.Rates
+	registry    federation.SigningKey
+	token       []byte
+	maxBody     int64
+	maxWait     time.Duration
+	// registrationsPerHour may change while the gateway runs.
+	registrationsPerHour func() int
+	room                 func() (entries int, size int64) // likewise
 }
 
 func openSpanningtree(t configs.Table, w wiring) (opened, error) {
 	cfg := spanningtree.DefaultConfig()
 	t.Decode(&cfg)
-	link, err := spanningtree.Open(cfg, w.Ports)
+	link, err := spanningtree.Open(cfg, w.Ports, w.certificate)
 	return opened{link: link, table: t}, err
 }
 
@@ -57,11 +62,9 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		return opened{}, errOff
 	}
 	link, err := airc.Open(cfg, airc.Deps{
-		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record,
-		RegistryKey: w.registry, TokenKey: w.token,
-		Kept:      func(handle string) federation.SigningKey { return w.kept("airc:" + handle) },
-		KeyDID:    func(public ed25519.PublicKey) federation.DID { return identity.KeyDID(public) },
-		PublicURL: w.publicURL, MaxBodyBytes: w.maxBody,
+		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
+		Rates: w.rates, Room: w.room, RegistryKey: w.registry, TokenKey: w.token, KeyDID: identity.KeyDID,
+		MaxBodyBytes: w.maxBody, MaxWait: w.maxWait, RegistrationsPerHour: w.registrationsPerHour,
 	})
 	return opened{link: link, table: t}, err
 }
@@ -73,6 +76,9 @@ var errOff = errors.New("turned off")
 // added to those of the file, and returned with them.
 func openLinks(file *configs.File, w wiring) ([]opened, error) {
 	w.Secret = file.Secret
+	if config := file.TLSConfig(); config != nil {
+		w.certificate = &config.Certificates[0]
+	}
 	if w.Log == nil {
 		w.Log = slog.New(slog.DiscardHandler)
 	}

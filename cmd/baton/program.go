@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,11 +22,17 @@ import (
 	"baton/federation"
 	"baton/federation/home"
 	"baton/federation/identity"
+	"baton/federation/relay"
 	"baton/federation/store"
+	"baton/translate/dialect"
 )
 
 // readyPoll is how often the start looks whether all is up yet.
 const readyPoll = 100 * time.Millisecond
+
+// sweepEvery is how often the home looks for overdue handoffs: they are to end at
+// most five seconds late.
+const sweepEvery = time.Second
 
 // program is one gateway, assembled from a configuration.
 type program struct {
@@ -40,7 +47,13 @@ type program struct {
 	publicURL string
 	record    *store.SQLite
 	keyring   *identity.Keyring
+	relay     *relay.Relay // nil where it could not be opened: nobody is woken then
+	rates     *home.Rates
 	gateway   *gateway
+
+	// What changes with the configuration, and is asked for by the networks.
+	registrations atomic.Int64 // per hour and address
+	linkLimits    atomic.Pointer[bridge.Limits]
 
 	hups    <-chan os.Signal
 	reread  func() (*configs.File, error) // at SIGHUP; nil where there is no file
@@ -55,17 +68,19 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		file: file, log: log, metrics: newMetrics(),
 		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), publicURL: file.HTTP.PublicURL,
 	}
-	p.counters = bridge.NewMetrics(p.metrics)
+	p.counters, p.rates = bridge.NewMetrics(p.metrics), home.NewRates()
 	if err := p.listen(ctx); err != nil {
 		return nil, err
 	}
 	if err := p.openRecord(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	fleet := newFleet(p.record, p.counters, log)
-	p.gateway = &gateway{record: p.record, metrics: p.counters, log: log, fleet: fleet}
-	p.gateway.home.Store(p.newHome(file.Limits))
+	p.openRelay(ctx)
+	fleet := newFleet(p.record, p.relay, p.counters, log)
+	p.gateway = &gateway{record: p.record, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay}
+	p.limit(file)
 	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
+	mountIdentity(p.publicMux, p.serverKey())
 	return p, nil
 }
 
@@ -74,6 +89,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 func (p *program) listen(ctx context.Context) error {
 	var err error
 	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies}
+	if p.file.HTTP.TLS {
+		cfg.TLS = p.file.TLSConfig()
+	}
 	if p.public, err = openListener(ctx, cfg, p.publicMux, p.log); err != nil {
 		return err
 	}
@@ -108,24 +126,65 @@ func (p *program) openRecord(ctx context.Context) error {
 	return err
 }
 
-func (p *program) newHome(limits configs.Limits) *home.Home {
+// openRelay starts what wakes those who wait. Without it they look by themselves.
+func (p *program) openRelay(ctx context.Context) {
+	var err error
+	if p.relay, err = relay.Open(ctx, p.log); err != nil {
+		p.log.LogAttrs(ctx, slog.LevelError, "relay not opened", slog.Any("err", err))
+	}
+}
+
+// limit makes the limits of a configuration those that hold.
+func (p *program) limit(file *configs.File) {
+	p.gateway.home.Store(p.newHome(file))
+	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
+	p.linkLimits.Store(&bridge.Limits{
+		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
+	})
+}
+
+func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.Home.Name) }
+
+func (p *program) serverKey() federation.SigningKey { return p.keyring.Server(p.homeID()) }
+
+func (p *program) newHome(file *configs.File) *home.Home {
 	client := identity.NewClient(identity.FetchConfig{
 		AllowPrivate: p.file.Fetch.AllowPrivate, Timeout: p.file.Fetch.Timeout,
 		MaxBytes: p.file.Fetch.MaxBytes, PerHost: p.file.Fetch.PerHost,
 	})
 	return &home.Home{
-		ID: federation.HomeID(p.file.Home.Name), Store: p.record, Entropy: rand.Reader, Routes: p.gateway.fleet,
-		Keys:   identity.NewKeySource(identity.NewDirectory(client), p.record),
-		Limits: home.Limits{ClockSkew: limits.ClockSkew, MaxDeadline: limits.MaxDeadline},
+		ID: p.homeID(), Key: p.serverKey(), Store: p.record, Inboxes: p.record, Entropy: rand.Reader,
+		Keys:   identity.NewKeySource(identity.NewDirectory(client, p.serverKey()), p.record),
+		Routes: p.gateway.fleet, Caps: skills{p.record}, Same: p.gateway.Same, Rates: p.rates,
+		Write: func(ev federation.Event) map[string]string {
+			fields, _ := dialect.Write(ev) // what the home says of itself is short
+			return fields
+		},
+		Limits: home.Limits{
+			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
+			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,
+			InboxEvents: file.Limits.InboxEvents, InboxBytes: file.Limits.InboxBytes,
+			Unanswered: file.Retention.Unanswered, ClaimCaps: file.Policy.ClaimCaps,
+		},
 	}
 }
 
 // wiring returns what the networks are wired to.
 func (p *program) wiring() wiring {
 	return wiring{
-		Ports:  bridge.Ports{Home: federation.HomeID(p.file.Home.Name), Gateway: p.gateway, Metrics: p.counters, Log: p.log},
-		record: p.record, registry: p.keyring.Registry(), kept: p.keyring.Kept, token: p.keyring.Token(),
-		publicURL: p.publicURL, maxBody: p.file.HTTP.MaxBodyBytes,
+		Ports: bridge.Ports{
+			Home: p.homeID(), Gateway: p.gateway, Metrics: p.counters, Log: p.log,
+			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
+			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
+		},
+		record: p.record, rates: didRates{p.rates, p.gateway},
+		registry: p.keyring.Registry(), token: p.keyring.Token(),
+		maxBody: p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,
+		registrationsPerHour: func() int { return int(p.registrations.Load()) },
+		room: func() (int, int64) {
+			limits := p.gateway.home.Load().Limits
+			return limits.InboxEvents, limits.InboxBytes
+		},
 	}
 }
 
@@ -151,12 +210,29 @@ func (p *program) run(ctx context.Context) error {
 	p.tellManager(ctx, "READY=1") // it serves; what is still down shows in /readyz
 	p.gateway.fleet.apply(ctx, links)
 	group.Go(func() error { p.announce(ctx); return nil })
+	group.Go(func() error { p.sweep(ctx); return nil })
 	if p.reread != nil {
 		group.Go(func() error { p.reloads(ctx); return nil })
 	}
 	err = group.Wait()
 	p.gateway.fleet.end()
 	return err
+}
+
+// sweep expires what nobody answered in time: at once after the start, and then
+// every second.
+func (p *program) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := p.gateway.Sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			p.log.LogAttrs(ctx, slog.LevelError, "overdue handoffs not expired", slog.Any("err", err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // announce waits until /readyz says yes, and tells the log.
@@ -182,6 +258,7 @@ func (p *program) tellManager(ctx context.Context, state string) {
 // close ends the record after what was begun is on disk.
 func (p *program) close() error {
 	err := p.closeListeners()
+	p.relay.Close()
 	if p.record != nil {
 		err = errors.Join(err, p.record.Close())
 	}

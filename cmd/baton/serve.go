@@ -84,7 +84,7 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 	if err != nil {
 		return err
 	}
-	for _, table := range file.Changed(p.file, "home", "http", "admin", "fetch", "store", "airc", "metrics") {
+	for _, table := range file.Changed(p.file, "home", "http", "tls", "admin", "fetch", "store", "airc", "rest", "metrics") {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "restart needed", slog.String("table", table))
 	}
 	links = slices.DeleteFunc(links, func(o opened) bool {
@@ -92,7 +92,7 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 		return mounted
 	})
 	p.relevel(file.Log)
-	p.gateway.home.Store(p.newHome(file.Limits))
+	p.limit(file)
 	p.gateway.fleet.apply(ctx, append(links, p.gateway.fleet.mounted()...))
 	p.log.LogAttrs(ctx, slog.LevelInfo, "configuration read again")
 	return nil

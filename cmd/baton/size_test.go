@@ -47,7 +47,7 @@ func TestAResultArrivesWholeOrIsReportedLost(t *testing.T) {
 }
 
 func TestABurstOfOffersArrivesWhole(t *testing.T) {
-	const burst = 60 // more than a page of the inbox
+	const burst = 55 // more than a page of the inbox
 	w := newWorld(t)
 	s := w.offer(t)
 	_, cursor := w.greet(t)

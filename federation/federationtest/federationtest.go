@@ -94,6 +94,17 @@ func Vouch(ev federation.Event, original string) federation.Event {
 	return ev
 }
 
+// Confirm returns the n-th event, the receipt that the home gives for a step.
+func Confirm(n int, step federation.Event) federation.Event {
+	ev := federation.Event{
+		ID: ID(n), Handoff: step.Handoff, Kind: step.Kind, Verb: federation.Confirm,
+		From: "did:web:gw.example", Venue: step.Venue, Dialect: step.Dialect, Subject: step.ID,
+	}
+	ev = arrive(n, ev)
+	ev.Arrival = federation.Arrival{Network: "home", Link: "home", Received: At(n)}
+	return ev
+}
+
 // Document returns something to sign in place of the canonical document of fields.
 func Document(fields map[string]string) string {
 	var doc strings.Builder
@@ -116,8 +127,8 @@ func File(ev federation.Event, before federation.View) federation.Filing {
 	}
 	after.Version++
 	after.Moved = ev.Arrival.Received
-	after.State = stateAfter(ev.Verb, before.State)
-	if ev.Verb == federation.Accept {
+	after.State = stateAfter(ev, before.State)
+	if after.State == federation.Assigned && after.Assignee == "" {
 		after.Assignee = ev.From
 	}
 	return federation.Filing{
@@ -125,10 +136,13 @@ func File(ev federation.Event, before federation.View) federation.Filing {
 	}
 }
 
-// stateAfter knows the steps of an offer to one DID, and judges nothing.
-func stateAfter(verb federation.Verb, before federation.State) federation.State {
-	switch verb {
+// stateAfter knows where each step leads, and judges nothing.
+func stateAfter(ev federation.Event, before federation.State) federation.State {
+	switch ev.Verb {
 	case federation.Offer:
+		if ev.To == "" {
+			return federation.Open
+		}
 		return federation.Offered
 	case federation.Accept, federation.Claim:
 		return federation.Assigned
@@ -142,7 +156,7 @@ func stateAfter(verb federation.Verb, before federation.State) federation.State 
 		return federation.Cancelled
 	case federation.Expire:
 		return federation.Expired
-	case federation.Progress:
+	case federation.Progress, federation.Confirm:
 	}
 	return before
 }

@@ -1,6 +1,7 @@
 package federationtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"baton/federation"
 )
@@ -17,10 +19,10 @@ import (
 type Memory struct {
 	mu       sync.Mutex
 	closed   bool
-	entries  []federation.Entry // in the order of filing, all handoffs
+	entries  []federation.Entry // in the order of filing, all handoffs, receipts too
 	views    map[federation.HandoffID]federation.View
 	evidence map[[32]byte][]byte
-	inboxes  map[federation.DID][]federation.Entry
+	inboxes  map[federation.DID][]inboxRow
 	feeds    []feedRow
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding
@@ -28,6 +30,13 @@ type Memory struct {
 	agents   []federation.Agent        // in the order of registration
 	messages []*memoryMessage          // in the order of filing
 	consents map[edge]federation.Consent
+	sessions map[string]federation.Session
+	shown    map[string]int // the position up to which a handle was handed its messages
+}
+
+type inboxRow struct {
+	entry federation.Entry
+	read  bool
 }
 
 type feedRow struct {
@@ -44,10 +53,11 @@ func NewMemory() *Memory {
 	return &Memory{
 		views:    map[federation.HandoffID]federation.View{},
 		evidence: map[[32]byte][]byte{},
-		inboxes:  map[federation.DID][]federation.Entry{},
+		inboxes:  map[federation.DID][]inboxRow{},
 		bindings: map[federation.DID]federation.Binding{},
 		owners:   map[string]federation.DID{},
 		consents: map[edge]federation.Consent{},
+		sessions: map[string]federation.Session{}, shown: map[string]int{},
 	}
 }
 
@@ -116,14 +126,27 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 	m.entries = append(m.entries, entry)
 	m.views[f.View.ID] = f.View
 	for _, did := range f.Inboxes {
-		m.inboxes[did] = append(m.inboxes[did], entry)
+		m.inboxes[did] = append(m.inboxes[did], inboxRow{entry: entry})
 	}
-	for _, link := range f.Feeds {
-		m.lastRow++
-		m.feeds = append(m.feeds, feedRow{row: m.lastRow, link: link, entry: entry})
+	m.owe(f, entry)
+	if f.Receipt != nil {
+		receipt := federation.Entry{Event: *f.Receipt, State: f.View.State, Filed: f.Filed}
+		m.entries = append(m.entries, receipt)
+		m.owe(f, receipt)
 	}
 	m.bind(f.Event)
 	return entry
+}
+
+func (m *Memory) owe(f federation.Filing, entry federation.Entry) {
+	for _, link := range f.Feeds {
+		m.lastRow++
+		row := feedRow{row: m.lastRow, link: link, entry: entry}
+		if slices.Contains(f.Once, link) {
+			row.attempt = 1
+		}
+		m.feeds = append(m.feeds, row)
+	}
 }
 
 // bind keeps what a filed step told about its signer.
@@ -215,7 +238,7 @@ func (m *Memory) steps(ctx context.Context, id federation.HandoffID) ([]federati
 	}
 	var steps []federation.Entry
 	for _, entry := range m.entries {
-		if entry.Event.Handoff == id {
+		if entry.Event.Handoff == id && entry.Version > 0 {
 			steps = append(steps, entry)
 		}
 	}
@@ -253,131 +276,60 @@ func (m *Memory) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) 
 	return original, nil
 }
 
-// Replay implements [federation.Inboxes].
-func (m *Memory) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return nil, err
-	}
-	all := m.inboxes[to]
-	n, err := position("did "+string(to), after, len(all))
-	if err != nil {
-		return nil, err
-	}
-	entries := slices.Clone(all[n:min(n+max(limit, 0), len(all))])
-	for i := range entries {
-		entries[i].Cursor = cursor("did "+string(to), n+i+1)
-	}
-	return entries, nil
-}
-
-// cursor returns the position after entry n of an inbox.
-func cursor(inbox string, n int) federation.Cursor {
-	return federation.Cursor(fmt.Sprintf("%s-%d", federation.DID(inbox).Hash(), n))
-}
-
-// position is the reverse of cursor; 0 is the start.
-func position(inbox string, c federation.Cursor, newest int) (int, error) {
-	if c == "" {
-		return 0, nil
-	}
-	for n := 1; n <= newest; n++ {
-		if cursor(inbox, n) == c {
-			return n, nil
-		}
-	}
-	return 0, federation.ErrUnknownCursor
-}
-
-// Owed implements [federation.Feeds].
-func (m *Memory) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return nil, err
-	}
-	var owed []federation.Delivery
-	for _, f := range m.feeds {
-		if f.link == link && f.row > after && len(owed) < limit {
-			view := m.views[f.entry.Event.Handoff]
-			owed = append(owed, federation.Delivery{Row: f.row, Entry: f.entry, View: view, Attempt: f.attempt})
-		}
-	}
-	return owed, nil
-}
-
-// Attempt implements [federation.Feeds].
-func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
+// Keep implements [federation.Store].
+func (m *Memory) Keep(ctx context.Context, evidence federation.Evidence) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
-	for i, f := range m.feeds {
-		if f.link == link && slices.Contains(rows, f.row) {
-			m.feeds[i].attempt++
-		}
+	if _, ok := m.evidence[evidence.Digest]; !ok {
+		m.evidence[evidence.Digest] = evidence.Bytes
 	}
 	return nil
 }
 
-// Settle implements [federation.Feeds].
-func (m *Memory) Settle(ctx context.Context, link string, rows []int64) error {
+// Due implements [federation.Store].
+func (m *Memory) Due(ctx context.Context, deadline, opened time.Time, limit int) ([]federation.View, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m.feeds = slices.DeleteFunc(m.feeds, func(f feedRow) bool {
-		return f.link == link && slices.Contains(rows, f.row)
+	overdue := func(v federation.View) time.Duration {
+		if v.Deadline.IsZero() {
+			return opened.Sub(v.Opened)
+		}
+		return deadline.Sub(v.Deadline)
+	}
+	var due []federation.View
+	for _, v := range m.views {
+		if (v.State == federation.Offered || v.State == federation.Open) && overdue(v) >= 0 {
+			due = append(due, v)
+		}
+	}
+	slices.SortFunc(due, func(a, b federation.View) int {
+		return cmp.Or(cmp.Compare(overdue(b), overdue(a)), strings.Compare(a.ID.String(), b.ID.String()))
 	})
-	return nil
+	return due[:min(max(limit, 0), len(due))], nil
 }
 
-// Binding implements [federation.Bindings].
-func (m *Memory) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
+// Unfinished implements [federation.Store].
+func (m *Memory) Unfinished(ctx context.Context, offerer federation.DID) (int, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Binding{}, err
+		return 0, err
 	}
-	b, ok := m.bindings[did]
-	if !ok {
-		return federation.Binding{}, federation.ErrNotFound
-	}
-	return b, nil
-}
-
-// BindingByHash implements [federation.Bindings].
-func (m *Memory) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return federation.Binding{}, err
-	}
-	var found []federation.Binding
-	for did, b := range m.bindings {
-		if len(prefix) >= 10 && strings.HasPrefix(did.Hash(), prefix) {
-			found = append(found, b)
+	n := 0
+	for _, v := range m.views {
+		switch v.State {
+		case federation.Offered, federation.Open, federation.Assigned:
+			if v.Offerer == offerer {
+				n++
+			}
+		case federation.None, federation.Completed, federation.Failed, federation.Declined, federation.Cancelled, federation.Expired:
 		}
 	}
-	if len(found) != 1 {
-		return federation.Binding{}, federation.ErrNotFound
-	}
-	return found[0], nil
-}
-
-// KeyOwner implements [federation.Bindings].
-func (m *Memory) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return "", err
-	}
-	did, ok := m.owners[keyID]
-	if !ok {
-		return "", federation.ErrNotFound
-	}
-	return did, nil
+	return n, nil
 }

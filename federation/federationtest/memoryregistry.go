@@ -1,7 +1,9 @@
 package federationtest
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -12,10 +14,12 @@ import (
 type edge struct{ from, to string }
 
 // memoryMessage is a message with its place in the inbox of its recipient, zero
-// while it is held.
+// while it is held, and then the edge that it waits for.
 type memoryMessage struct {
 	federation.Message
 	position int
+	waits    edge
+	deleted  bool // by its recipient
 }
 
 // AddAgent implements [federation.Registry].
@@ -77,16 +81,19 @@ func (m *Memory) Post(ctx context.Context, p federation.Posting) (federation.Mes
 	if used {
 		return federation.Message{}, federation.ErrDuplicate
 	}
-	state := m.consent(in.From, in.To).State
+	waits := edge{cmp.Or(p.Edge, in.From), in.To}
+	state := m.consent(waits.from, waits.to).State
 	held := p.Held && state != federation.ConsentAccepted
 	if held && state == federation.ConsentNone {
-		m.setConsent(in.From, in.To, federation.ConsentPending, in.Received)
+		m.setConsent(waits.from, waits.to, federation.ConsentPending, in.Received)
 		if p.Handshake != nil {
 			m.deliver(m.insert(*p.Handshake))
 		}
 	}
 	filed := m.insert(in)
-	if !held {
+	if held {
+		filed.waits = waits
+	} else {
 		m.deliver(filed)
 	}
 	return filed.Message, nil
@@ -129,6 +136,13 @@ func (m *Memory) Named(ctx context.Context, handle, id string) (federation.Messa
 	})
 }
 
+// OfferMessage implements [federation.Registry].
+func (m *Memory) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (federation.Message, error) {
+	return m.newest(ctx, func(on *memoryMessage) bool {
+		return on.Handoff == id && on.Event == id && (on.From == handle || on.To == handle && on.Seq > 0)
+	})
+}
+
 func (m *Memory) newest(ctx context.Context, matches func(*memoryMessage) bool) (federation.Message, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -151,23 +165,156 @@ func (m *Memory) Inbox(ctx context.Context, to string, after federation.Cursor, 
 		return nil, false, err
 	}
 	var all []*memoryMessage
+	newest := 0
 	for _, on := range m.messages {
-		if on.To == to && on.position > 0 {
+		newest = max(newest, on.positionIn(to))
+		if on.positionIn(to) > 0 && !on.deleted {
 			all = append(all, on)
 		}
 	}
 	slices.SortFunc(all, func(a, b *memoryMessage) int { return a.position - b.position })
-	n, err := position("handle "+to, after, len(all))
+	n, err := position("handle "+to, after, newest)
 	if err != nil {
 		return nil, false, err
 	}
-	end := min(n+max(limit, 0), len(all))
-	for _, on := range all[n:end] {
+	all = slices.DeleteFunc(all, func(on *memoryMessage) bool { return on.position <= n })
+	for _, on := range all[:min(max(limit, 0), len(all))] {
 		message := on.Message
 		message.Cursor = cursor("handle "+to, on.position)
 		messages = append(messages, message)
 	}
-	return messages, end < len(all), nil
+	return messages, len(messages) < len(all), nil
+}
+
+// positionIn returns where a message is in the inbox of a handle, 0 for nowhere.
+func (on *memoryMessage) positionIn(handle string) int {
+	if on.To != handle {
+		return 0
+	}
+	return on.position
+}
+
+// Thread implements [federation.Registry].
+func (m *Memory) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []federation.Message, more bool, err error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, false, err
+	}
+	for _, on := range m.messages {
+		between := on.From == handle && on.To == peer || on.From == peer && on.To == handle
+		gone := on.deleted && on.To == handle
+		if between && on.Seq > after && !gone {
+			messages = append(messages, on.Message)
+		}
+	}
+	slices.SortFunc(messages, func(a, b federation.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	end := min(max(limit, 0), len(messages))
+	return messages[:end], end < len(messages), nil
+}
+
+// MarkRead implements [federation.Registry].
+func (m *Memory) MarkRead(ctx context.Context, handle, id string, _ time.Time) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	_, err = m.delivered(handle, id)
+	return err
+}
+
+// Delete implements [federation.Registry].
+func (m *Memory) Delete(ctx context.Context, handle, id string) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	on, err := m.delivered(handle, id)
+	if err == nil {
+		on.deleted = true
+	}
+	return err
+}
+
+// delivered returns the newest message with an id in the inbox of a handle.
+func (m *Memory) delivered(handle, id string) (*memoryMessage, error) {
+	for _, on := range slices.Backward(m.messages) {
+		if on.ID == id && on.positionIn(handle) > 0 && !on.deleted {
+			return on, nil
+		}
+	}
+	return nil, federation.ErrNotFound
+}
+
+// Shown implements [federation.Registry].
+func (m *Memory) Shown(ctx context.Context, id federation.HandoffID) ([]string, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var handles []string
+	for _, on := range m.messages {
+		if on.Handoff == id && !slices.Contains(handles, on.To) {
+			handles = append(handles, on.To)
+		}
+	}
+	return handles, nil
+}
+
+// Capable implements [federation.Registry].
+func (m *Memory) Capable(ctx context.Context, caps []string) ([]federation.Agent, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var able []federation.Agent
+	for _, a := range m.agents {
+		var declared struct {
+			Skills []string `json:"skills"`
+		}
+		if json.Unmarshal(a.Capabilities, &declared) != nil || len(caps) == 0 {
+			continue // registered without any
+		}
+		if !slices.ContainsFunc(caps, func(c string) bool { return !slices.Contains(declared.Skills, c) }) {
+			able = append(able, a)
+		}
+	}
+	return able, nil
+}
+
+// StartSession implements [federation.Registry].
+func (m *Memory) StartSession(ctx context.Context, s federation.Session) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	m.sessions[s.ID] = s
+	return nil
+}
+
+// AdvanceSession implements [federation.Registry].
+func (m *Memory) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Session{}, err
+	}
+	s, ok := m.sessions[id]
+	switch {
+	case !ok || !s.Expires.After(now):
+		return federation.Session{}, federation.ErrNotFound
+	case s.Generation != generation:
+		delete(m.sessions, id)
+		return federation.Session{}, federation.ErrSpent
+	}
+	s.Generation, s.Expires = generation+1, expires
+	m.sessions[id] = s
+	return s, nil
 }
 
 // Consent implements [federation.Registry].
@@ -212,7 +359,7 @@ func (m *Memory) Accept(ctx context.Context, from, to string, now time.Time) (fe
 func (m *Memory) accept(from, to string, now time.Time) {
 	m.setConsent(from, to, federation.ConsentAccepted, now)
 	for _, on := range m.messages {
-		if on.From == from && on.To == to && on.Seq == 0 {
+		if on.Seq == 0 && on.waits == (edge{from, to}) {
 			m.deliver(on)
 		}
 	}
@@ -227,7 +374,39 @@ func (m *Memory) Block(ctx context.Context, from, to string, now time.Time) (fed
 	}
 	m.setConsent(from, to, federation.ConsentBlocked, now)
 	m.messages = slices.DeleteFunc(m.messages, func(on *memoryMessage) bool {
-		return on.From == from && on.To == to && on.Seq == 0
+		return on.Seq == 0 && on.waits == (edge{from, to})
 	})
 	return m.consent(from, to), nil
+}
+
+// Unshown implements [federation.Registry].
+func (m *Memory) Unshown(ctx context.Context, to string) (messages int, size int64, err error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, on := range m.messages {
+		waits := on.position == 0 || on.position > m.shown[to]
+		if on.To == to && waits && on.Event.IsZero() && !on.deleted {
+			messages++
+			size += int64(len(on.Envelope))
+		}
+	}
+	return messages, size, nil
+}
+
+// Show implements [federation.Registry].
+func (m *Memory) Show(ctx context.Context, to string, upTo federation.Cursor) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	n, err := position("handle "+to, upTo, len(m.messages))
+	if err != nil {
+		return err
+	}
+	m.shown[to] = max(m.shown[to], n)
+	return nil
 }

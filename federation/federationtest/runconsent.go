@@ -155,3 +155,52 @@ func (s suite) testDecisions(t *testing.T) {
 		t.Errorf("an accept on the way back leaves a blocked edge %s", c.State)
 	}
 }
+
+// attach posts a message of another sender that waits for the consent to an edge.
+func attach(t *testing.T, record federation.Registry, n int, edge, from, to string) federation.Message {
+	t.Helper()
+	return post(t, record, federation.Posting{Message: Message(n, from, to), Held: true, Edge: edge})
+}
+
+func (s suite) testAttached(t *testing.T) {
+	record := s.open(t)
+	hold(t, record, 1, "a", "b")
+	for n, edge := range map[int]string{2: "a", 3: "c"} {
+		if m := attach(t, record, n, edge, "system", "b"); m.Seq != 0 {
+			t.Errorf("message %d on a pending edge has seq %d", n, m.Seq)
+		}
+	}
+	hold(t, record, 4, "a", "b")
+	for handle, want := range map[string]federation.ConsentState{
+		"a": federation.ConsentPending, "c": federation.ConsentPending, "system": federation.ConsentNone,
+	} {
+		if c := edgeOf(t, record, handle, "b"); c.State != want {
+			t.Errorf("the edge of %s is %s, want %s", handle, c.State, want)
+		}
+	}
+	if _, err := record.Accept(t.Context(), "system", "b", At(8)); err != nil {
+		t.Fatalf("Accept: %v", err)
+	}
+	if d := diff([]string{"handshake-1 #1"}, ids(t, record, "b")); d != "" {
+		t.Errorf("inbox after consent to another edge (-want +got):\n%s", d)
+	}
+	if _, err := record.Accept(t.Context(), "a", "b", At(9)); err != nil {
+		t.Fatalf("Accept: %v", err)
+	}
+	inbox := []string{"handshake-1 #1", "message-1 #1", "message-2 #2", "message-4 #2"}
+	if d := diff(inbox, ids(t, record, "b")); d != "" {
+		t.Errorf("inbox after consent (-want +got):\n%s", d)
+	}
+	if m := attach(t, record, 5, "a", "system", "b"); m.Seq != 3 {
+		t.Errorf("a message on an accepted edge has seq %d, want 3", m.Seq)
+	}
+	if _, err := record.Block(t.Context(), "c", "b", At(10)); err != nil {
+		t.Fatalf("Block: %v", err)
+	}
+	if _, err := record.Named(t.Context(), "system", "message-3"); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Named of what was held on a blocked edge: %v, want ErrNotFound", err)
+	}
+	if d := diff(append(inbox, "message-5 #3"), ids(t, record, "b")); d != "" {
+		t.Errorf("inbox after a block (-want +got):\n%s", d)
+	}
+}

@@ -11,6 +11,8 @@ import (
 // RunInboxes holds a record to what [federation.Inboxes] promises.
 func RunInboxes(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Helper()
+	s := suite{open}
+	t.Run("what reached an inbox waits until it is read", s.testWaiting)
 	t.Run("a DID that nothing reached has an empty inbox", func(t *testing.T) {
 		if entries, err := open(t).Replay(t.Context(), ada, "", 10); err != nil || len(entries) != 0 {
 			t.Errorf("Replay = %d entries, %v, want none", len(entries), err)
@@ -71,6 +73,49 @@ func RunInboxes(t *testing.T, open func(t *testing.T) federation.Record) {
 	})
 }
 
+func (s suite) testWaiting(t *testing.T) {
+	record := s.open(t)
+	fill(t, record, 4, bob, cleo)
+	size := func(offers ...int) (bytes int64) {
+		for _, n := range offers {
+			bytes += int64(len(Offer(n, ada, bob).Signature.Document))
+		}
+		return bytes
+	}
+	waits := func(did federation.DID, offers ...int) {
+		t.Helper()
+		n, bytes, err := record.Waiting(t.Context(), did)
+		if err != nil || n != len(offers) || bytes != size(offers...) {
+			t.Errorf("for %s wait %d entries of %d bytes, %v, want %d of %d", did, n, bytes, err, len(offers), size(offers...))
+		}
+	}
+	read := func(did federation.DID, events ...federation.EventID) {
+		t.Helper()
+		if err := record.Read(t.Context(), did, events); err != nil {
+			t.Errorf("Read: %v", err)
+		}
+	}
+	waits(ada)
+	waits(bob, 1, 2, 3, 4)
+	replay(t, record, bob, "", 10)
+	waits(bob, 1, 2, 3, 4)
+	read(bob, ID(2), ID(3), ID(77)) // the last one is nobody's
+	for range 2 {
+		read(bob, ID(2))
+		read(bob)
+		read(ada, ID(1))
+		waits(bob, 1, 4)
+		waits(cleo, 1, 2, 3, 4)
+	}
+	if got := replay(t, record, bob, "", 10); len(got) != 4 {
+		t.Errorf("Replay returns %d entries after two were read, want all 4", len(got))
+	}
+	read(bob, ID(1), ID(4))
+	waits(bob)
+	mustAppend(t, record, File(Offer(9, ada, bob), federation.View{}))
+	waits(bob, 9)
+}
+
 // fill files offers that reach the inboxes, and returns their entries.
 func fill(t *testing.T, record federation.Store, offers int, inboxes ...federation.DID) []federation.Entry {
 	t.Helper()
@@ -122,11 +167,11 @@ func RunFeeds(t *testing.T, open func(t *testing.T) federation.Record) {
 		record := open(t)
 		rows := owe(t, record, 3)
 		for link, settled := range map[string][]int64{"oftc": rows[1:], "airc": rows[:1]} {
-			if err := record.Settle(t.Context(), link, settled); err != nil {
+			if err := record.Settle(t.Context(), link, settled, false); err != nil {
 				t.Errorf("Settle: %v", err)
 			}
 		}
-		if err := record.Settle(t.Context(), "oftc", rows[1:]); err != nil {
+		if err := record.Settle(t.Context(), "oftc", rows[1:], false); err != nil {
 			t.Errorf("Settle again: %v", err)
 		}
 		later := File(Offer(9, ada, bob), federation.View{})
@@ -137,6 +182,29 @@ func RunFeeds(t *testing.T, open func(t *testing.T) federation.Record) {
 			t.Errorf("owed are rows %+v, want %d and one after %d", left, rows[0], rows[2])
 		}
 	})
+	t.Run("what a link has shown waits no more for whoever is bound to it", s.testShownToPeople)
+}
+
+func (s suite) testShownToPeople(t *testing.T) {
+	record := s.open(t)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	accept := File(Step(2, offer.Event, federation.Accept, bob), offer.View)
+	accept.Feeds = []string{"oftc", "airc"}
+	mustAppend(t, record, accept)
+	row := owed(t, record, "oftc", 0, 10)[0].Row
+	for _, step := range []struct {
+		link  string
+		shown bool
+		left  int // waiting for ada, who is bound to oftc by her offer
+	}{{"airc", true, 1}, {"oftc", true, 0}} {
+		if err := record.Settle(t.Context(), step.link, []int64{row}, step.shown); err != nil {
+			t.Fatalf("Settle: %v", err)
+		}
+		if n, _, err := record.Waiting(t.Context(), ada); err != nil || n != step.left {
+			t.Errorf("settled for %s: %d steps wait (%v), want %d", step.link, n, err, step.left)
+		}
+	}
 }
 
 func (s suite) testOwed(t *testing.T) {

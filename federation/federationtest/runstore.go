@@ -36,6 +36,10 @@ func RunStore(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("a known step is found by its id, else by its bytes", s.testKnown)
 	t.Run("a handoff is found by the ids of its steps and messages", s.testReference)
 	t.Run("evidence is kept beside the step that names it", s.testEvidence)
+	t.Run("evidence is kept without a step too", s.testKeep)
+	t.Run("a receipt is owed like its step, and in no log", s.testReceipt)
+	t.Run("what nobody answered in time is due, the longest overdue first", s.testDue)
+	t.Run("what a DID offered is counted until it is over", s.testUnfinished)
 	t.Run("of many accepts at once one is filed", s.testRace)
 	t.Run("one step many times at once is filed once", s.testRepeatRace)
 }
@@ -43,6 +47,7 @@ func RunStore(t *testing.T, open func(t *testing.T) federation.Record) {
 func (s suite) testLog(t *testing.T) {
 	record := s.open(t)
 	offer := File(Offer(1, ada, bob), federation.View{})
+	offer.View.Link, offer.View.Signed = "oftc", federation.PrivateVenue(ada, bob)
 	accept := File(Step(2, offer.Event, federation.Accept, bob), offer.View)
 	other := File(Offer(3, ada, cleo), federation.View{})
 	var want []federation.Entry
@@ -74,6 +79,7 @@ func (s suite) testVerbatim(t *testing.T) {
 	odd := "<a> & \"b\" \\ \u2028 \ufffd \x7f\x01\n Zürich 👋 e\u0301"
 	ev.Title, ev.Context, ev.Note = odd, `{"b":1, "a":1.0}`, ""
 	ev.Fields["unknown/"+odd] = odd
+	ev.Arrival.Place = federation.Place{Link: "oftc", Venue: "#ops"}
 	ev.Signature.Document = Document(ev.Fields)
 	mustAppend(t, record, File(ev, federation.View{}))
 	steps := log(t, record, ev.Handoff)
@@ -87,7 +93,7 @@ func (s suite) testVerbatim(t *testing.T) {
 
 func (s suite) testLongLog(t *testing.T) {
 	record := s.open(t)
-	const length = 300
+	const length, readers = 150, 8
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	view := offer.View
@@ -105,7 +111,7 @@ func (s suite) testLongLog(t *testing.T) {
 		t.Errorf("Log yields %d steps, want %d", n, length)
 	}
 	var all sync.WaitGroup
-	for range racers {
+	for range readers {
 		all.Go(func() {
 			for entry, err := range record.Log(t.Context(), view.ID) {
 				if err != nil || entry.Version > 3 {
@@ -299,6 +305,21 @@ func (s suite) testEvidence(t *testing.T) {
 	}
 	if d := diff(want, steps[1].Event); d != "" {
 		t.Errorf("entry as read (-want +got):\n%s", d)
+	}
+}
+
+func (s suite) testKeep(t *testing.T) {
+	record := s.open(t)
+	kept := *Vouch(Offer(1, ada, bob), "a rendition").Evidence
+	for range 2 {
+		if err := record.Keep(t.Context(), kept); err != nil {
+			t.Errorf("Keep: %v", err)
+		}
+	}
+	vouched := Vouch(Offer(2, ada, bob), "a rendition")
+	mustAppend(t, record, File(vouched, federation.View{}))
+	if got, err := record.Evidence(t.Context(), kept.Digest); err != nil || string(got) != "a rendition" {
+		t.Errorf("Evidence = %q, %v", got, err)
 	}
 }
 

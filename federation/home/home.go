@@ -22,19 +22,39 @@ import (
 // for one handoff are an attack, and its sender may ask again.
 const maxRaces = 16
 
-// Limits are what a home allows.
+// Limits are what a home allows. Zero means no limit.
 type Limits struct {
-	ClockSkew   time.Duration // between an event id and the clock here, either way; zero means no limit
-	MaxDeadline time.Duration // of an offer, from now; zero means no limit
+	ClockSkew       time.Duration // between an event id and the clock here, either way
+	MaxDeadline     time.Duration // of an offer, from now
+	EventsPerMinute int           // of one DID
+	InboxEvents     int           // waiting for one DID
+	InboxBytes      int64         // waiting for one DID, of signed documents
+	OpenHandoffs    int           // offered by one DID and not yet over
+	// Unanswered is when an offer without deadline expires.
+	Unanswered time.Duration
+	// ClaimCaps says that who claims must have declared all that an offer asks for.
+	ClaimCaps bool
+}
+
+// Capabilities knows what DIDs have declared that they can do.
+type Capabilities interface {
+	// Declared returns what a DID declared, nothing for one that never did.
+	Declared(ctx context.Context, did federation.DID) ([]string, error)
 }
 
 // Home orders the handoffs of one gateway. Its methods may be called
 // concurrently.
 type Home struct {
 	ID      federation.HomeID
+	Key     federation.SigningKey // of the home itself: what it expires and confirms
 	Store   federation.Store
+	Inboxes federation.Inboxes
 	Keys    federation.KeySource
 	Routes  federation.Routes
+	Caps    Capabilities
+	Same    func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
+	Rates   *Rates
+	Write   FieldWriter
 	Limits  Limits
 	Entropy io.Reader // for the ids of steps that came without one; safe for concurrent use
 }
@@ -53,6 +73,11 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	judged := federation.Judgement{Verdict: verdict}
 	if err != nil {
 		return judged, err
+	}
+	if wait := h.wait(ev, now); wait > 0 {
+		refused := federation.Refuse(ev, federation.RateLimited, "")
+		refused.RetryAfter = wait
+		return judged, refused
 	}
 	entry, err := h.Store.Known(ctx, ev.From, ev.ID, ev.Digest())
 	if err == nil {
@@ -110,24 +135,46 @@ func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federat
 		return judged, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}
 	judged.View = before
+	ev.Arrival.Party = h.party(ctx, before, ev)
 	after, err := h.judge(ctx, before, ev, now)
 	if err != nil {
 		return judged, err
 	}
 	after.Moved = now
-	feeds, err := h.Routes.Owed(ctx, ev, after)
+	feeds, once, err := h.Routes.Owed(ctx, ev, after)
 	if err != nil {
 		return judged, fmt.Errorf("route step %s: %w", ev.ID, err)
 	}
-	entry, err := h.Store.Append(ctx, federation.Filing{
+	filing := federation.Filing{
 		Event: ev, After: before.Version, View: after, Filed: now,
-		Inboxes: after.Others(ev.Actor()), Feeds: feeds,
-	})
+		Inboxes: after.Others(ev.Actor()), Feeds: feeds, Once: once,
+	}
+	if confirmed(before, after, ev) {
+		if filing.Receipt, err = h.confirm(ctx, after, ev, now); err != nil {
+			return judged, err
+		}
+	}
+	entry, err := h.Store.Append(ctx, filing)
 	if err != nil {
 		return judged, fmt.Errorf("file step %s: %w", ev.ID, err)
 	}
 	judged.Entry, judged.View, judged.Feeds = entry, after, feeds
 	return judged, nil
+}
+
+// party returns which party of a handoff has taken a step as another of its DIDs,
+// "" where the actor is named in the handoff itself, or in no other way.
+func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
+	actor, others := ev.Actor(), v.Others(ev.Actor())
+	if actor == v.Offerer || actor == v.Offeree || actor == v.Assignee {
+		return ""
+	}
+	for _, did := range others {
+		if h.Same(ctx, actor, did) {
+			return did
+		}
+	}
+	return ""
 }
 
 // judge returns the view after a step, or why it is refused. The first thing
@@ -141,14 +188,14 @@ func (h *Home) judge(ctx context.Context, before federation.View, ev federation.
 	if !before.Exists() {
 		return before, federation.Refuse(ev, federation.UnknownHandoff, "")
 	}
-	if ev.Venue != before.Venue {
+	if ev.Venue != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
 		return before, federation.Refuse(ev, federation.WrongVenue, "")
 	}
-	after, err := rules(before).Check(before, ev)
+	after, err := lifecycle.Handoff(before.Dialect).Check(before, ev)
 	if err != nil {
 		return before, err
 	}
-	return after, h.checkReference(ctx, ev)
+	return after, h.checks(ctx, ev, before, after)
 }
 
 // open judges an offer.
@@ -161,26 +208,5 @@ func (h *Home) open(ctx context.Context, before federation.View, ev federation.E
 	}
 	after := lifecycle.Open(ev, h.ID)
 	after.Opened = now
-	return after, h.checkReference(ctx, ev)
+	return after, h.checks(ctx, ev, before, after)
 }
-
-// checkReference refuses an answer to a step of another handoff. One that nobody
-// here knows is recorded as it is.
-func (h *Home) checkReference(ctx context.Context, ev federation.Event) error {
-	if ev.ReplyTo == "" {
-		return nil
-	}
-	named, err := h.Store.Reference(ctx, ev.ReplyTo)
-	switch {
-	case errors.Is(err, federation.ErrNotFound):
-		return nil
-	case err != nil:
-		return fmt.Errorf("look up %q: %w", ev.ReplyTo, err)
-	case named != ev.Handoff:
-		return federation.Refuse(ev, federation.WrongReference, "")
-	}
-	return nil
-}
-
-// rules returns the table that a handoff keeps for life.
-func rules(federation.View) lifecycle.Table { return lifecycle.Handoff() }

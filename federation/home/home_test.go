@@ -18,6 +18,7 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/signing"
+	"baton/translate/dialect"
 )
 
 // person is somebody who signs: a DID and its one key.
@@ -58,8 +59,15 @@ func (k keys) KeyOwner(_ context.Context, id string) (federation.DID, error) {
 // routes sends every step to the same links.
 type routes []string
 
-func (r routes) Owed(context.Context, federation.Event, federation.View) ([]string, error) {
-	return r, nil
+func (r routes) Owed(context.Context, federation.Event, federation.View) (feeds, once []string, err error) {
+	return r, nil, nil
+}
+
+// declared is what people said that they can do.
+type declared map[federation.DID][]string
+
+func (d declared) Declared(_ context.Context, did federation.DID) ([]string, error) {
+	return d[did], nil
 }
 
 // bench is a home over a record in memory, with three people.
@@ -82,9 +90,17 @@ func newBench(t *testing.T) bench {
 	for _, p := range []person{b.alice, b.bob, b.carol} {
 		known[p.did] = p.key.Public
 	}
+	server := newPerson("server")
+	known["did:web:gw.example"] = server.key.Public
 	b.home = &home.Home{
-		ID: "gw.example", Store: b.record, Keys: known, Routes: routes{"lab", "airc"}, Entropy: rand.Reader,
-		Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour},
+		ID: "gw.example", Key: server.key, Store: b.record, Inboxes: b.record, Keys: known,
+		Same:   func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
+		Routes: routes{"lab", "airc"}, Caps: declared{b.bob.did: {"go", "review"}}, Rates: home.NewRates(), Entropy: rand.Reader,
+		Write: func(ev federation.Event) map[string]string {
+			fields, _ := dialect.Write(ev)
+			return fields
+		},
+		Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour, Unanswered: 168 * time.Hour},
 	}
 	return b
 }

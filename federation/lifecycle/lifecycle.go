@@ -29,15 +29,19 @@ type Rule struct {
 // Table holds the rules of one kind in one dialect.
 type Table []Rule
 
-// Handoff returns the rules of kind handoff, as the RFC has them, after the
-// offer, which opens.
-func Handoff() Table {
+// Handoff returns the rules of kind handoff after the offer, which opens. The
+// dialects differ in two rows: the RFC lets the offerer cancel, and the home
+// expire, only what nobody has accepted; act also what is assigned.
+func Handoff(d federation.Dialect) Table {
 	var (
-		offered    = []federation.State{federation.Offered}
-		open       = []federation.State{federation.Open}
-		unanswered = []federation.State{federation.Offered, federation.Open}
-		assigned   = []federation.State{federation.Assigned}
+		offered  = []federation.State{federation.Offered}
+		open     = []federation.State{federation.Open}
+		endable  = []federation.State{federation.Offered, federation.Open}
+		assigned = []federation.State{federation.Assigned}
 	)
+	if d == federation.ActTags {
+		endable = append(endable, federation.Assigned)
+	}
 	return Table{
 		{Verb: federation.Accept, From: offered, Who: federation.Offeree, To: federation.Assigned, Answers: true},
 		{Verb: federation.Decline, From: offered, Who: federation.Offeree, To: federation.Declined},
@@ -45,8 +49,8 @@ func Handoff() Table {
 		{Verb: federation.Progress, From: assigned, Who: federation.Assignee, To: federation.Assigned},
 		{Verb: federation.Complete, From: assigned, Who: federation.Assignee, To: federation.Completed},
 		{Verb: federation.Fail, From: assigned, Who: federation.Assignee, To: federation.Failed},
-		{Verb: federation.Cancel, From: unanswered, Who: federation.Offerer, To: federation.Cancelled},
-		{Verb: federation.Expire, From: unanswered, Who: federation.System, To: federation.Expired},
+		{Verb: federation.Cancel, From: endable, Who: federation.Offerer, To: federation.Cancelled},
+		{Verb: federation.Expire, From: endable, Who: federation.System, To: federation.Expired},
 	}
 }
 
@@ -59,6 +63,15 @@ func Open(ev federation.Event, home federation.HomeID) federation.View {
 	}
 	if ev.To == "" {
 		v.State = federation.Open
+	}
+	if federation.Private(ev.Venue) {
+		v.Link = ev.Arrival.Link
+	}
+	if place := ev.Arrival.Place; place.Venue != "" && place.Venue != ev.Venue {
+		v.Venue, v.Signed = place.Venue, ev.Venue
+	}
+	if place := ev.Arrival.Place; place.Venue != "" {
+		v.Link = place.Link
 	}
 	return v
 }

@@ -2,8 +2,8 @@
 // what a signature is worth. It is pure but for the [federation.KeySource] that
 // it asks for keys.
 //
-// Two schemes: a step in the tags of the handoff RFC ([Document], [Verify],
-// [Seal]) and an AIRC message envelope ([Envelope], [VerifyEnvelope],
+// Two schemes: a step in the tags of IRC, in either dialect ([Document], [Verify],
+// [Seal]), and an AIRC message envelope ([Envelope], [VerifyEnvelope],
 // [SignEnvelope]). Both are Ed25519 over RFC 8785 JSON. One rule of verification
 // holds everywhere, that of the standard library: cofactorless, with canonical
 // encodings alone, so that two homes never disagree about one signature.
@@ -30,24 +30,35 @@ import (
 const algorithm = "ed25519:"
 
 // Document returns the canonical document of a step: its signed fields, the DID
-// of the signer, the venue, and the event ID where the signature covers that.
+// of the signer, the venue, and the event ID where the signature covers that. In
+// the act dialect it always does.
 func Document(ev federation.Event) (string, error) {
-	if ev.Dialect != federation.HandoffTags {
-		return "", fmt.Errorf("canonical document: no dialect %q", ev.Dialect)
+	if ev.From == "" || ev.Venue == "" || ev.Handoff.IsZero() || ev.Dialect == federation.ActTags && !ev.Stamped {
+		return "", errors.New("canonical document: signer, venue and ids are needed")
 	}
-	if ev.From == "" || ev.Venue == "" || ev.Handoff.IsZero() {
-		return "", errors.New("canonical document: signer, venue and handoff id are needed")
+	var id string
+	if ev.Stamped {
+		id = ev.ID.String()
 	}
-	members := make(map[string]string, len(ev.Fields)+3)
-	for name, value := range ev.Fields {
+	return Canonical(ev.Fields, ev.From, ev.Venue, id)
+}
+
+// Canonical returns the document that a signature covers: a JSON object of
+// strings, the fields with the signer as "from", the venue as "target" and, where
+// there is one, the id. It is the same in both dialects.
+//
+// spec: handofftag "Canonical document"; freeq-act "Canonical document"
+func Canonical(fields map[string]string, from federation.DID, target, id string) (string, error) {
+	members := make(map[string]string, len(fields)+3)
+	for name, value := range fields {
 		if !utf8.ValidString(value) || !utf8.ValidString(name) {
 			return "", fmt.Errorf("canonical document: field %q is not UTF-8", name)
 		}
 		members[name] = value
 	}
-	members["from"], members["target"] = string(ev.From), ev.Venue
-	if ev.Stamped {
-		members["id"] = ev.ID.String()
+	members["from"], members["target"] = string(from), target
+	if id != "" {
+		members["id"] = id
 	}
 	text, err := json.Marshal(members)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/signing"
+	"baton/translate"
 	"baton/translate/handofftag"
 )
 
@@ -123,7 +124,7 @@ func step(t *testing.T, v vector) federation.Event {
 	if !strings.HasPrefix(target, "#") {
 		target = "#replaced-below"
 	}
-	ev, err := handofftag.Codec{}.Decode(handofftag.Message{Command: "TAGMSG", Target: target, Tags: v.Tags})
+	ev, err := handofftag.Codec{}.Decode(translate.Tagged{Command: "TAGMSG", Target: target, Tags: v.Tags})
 	if err != nil {
 		t.Fatalf("decode: %v", err)
 	}

@@ -16,10 +16,16 @@ import (
 // goroutine that writes does nothing but write.
 type filing struct {
 	federation.Filing
-	digest   [32]byte // of the step
+	step    prepared
+	receipt prepared
+	view    []byte // as JSON
+}
+
+// prepared is one event ready to be written.
+type prepared struct {
+	digest   [32]byte // what makes two arrivals one event
 	document [32]byte // SHA-256 of what was signed
-	body     []byte   // the event as JSON
-	view     []byte   // the view as JSON
+	body     []byte   // as JSON
 }
 
 // Append implements [federation.Store].
@@ -40,30 +46,36 @@ func (s *SQLite) Append(ctx context.Context, f federation.Filing) (federation.En
 	return entry, nil
 }
 
-func prepareFiling(f federation.Filing) (filing, error) {
-	switch ev := f.Event; {
-	case ev.ID.IsZero() || ev.Handoff.IsZero():
-		return filing{}, errors.New("the step has no id")
-	case f.View.ID != ev.Handoff || f.View.Version != f.After+1:
+func prepareFiling(f federation.Filing) (ready filing, err error) {
+	if f.View.ID != f.Event.Handoff || f.View.Version != f.After+1 {
 		return filing{}, errors.New("the view is not that after the step")
+	}
+	ready.Filing = f
+	if ready.step, err = prepare(f.Event); err != nil {
+		return filing{}, err
+	}
+	if f.Receipt != nil {
+		if ready.receipt, err = prepare(*f.Receipt); err != nil {
+			return filing{}, fmt.Errorf("receipt: %w", err)
+		}
+	}
+	ready.view, err = json.Marshal(f.View)
+	return ready, err
+}
+
+func prepare(ev federation.Event) (prepared, error) {
+	switch {
+	case ev.ID.IsZero() || ev.Handoff.IsZero():
+		return prepared{}, errors.New("the event has no id")
 	case !keepsText(ev):
-		return filing{}, errors.New("what was signed is not UTF-8, which JSON cannot keep")
+		return prepared{}, errors.New("what was signed is not UTF-8, which JSON cannot keep")
 	}
-	body, err := json.Marshal(f.Event)
-	if err != nil {
-		return filing{}, err
-	}
-	view, err := json.Marshal(f.View)
-	if err != nil {
-		return filing{}, err
-	}
-	return filing{
-		Filing:   f,
-		digest:   f.Event.Digest(),
-		document: sha256.Sum256([]byte(f.Event.Signature.Document)),
+	body, err := json.Marshal(ev)
+	return prepared{
+		digest:   ev.Digest(),
+		document: sha256.Sum256([]byte(ev.Signature.Document)),
 		body:     body,
-		view:     view,
-	}, nil
+	}, err
 }
 
 // keepsText reports whether JSON keeps what was signed verbatim: other bytes than
@@ -77,26 +89,28 @@ func keepsText(ev federation.Event) bool {
 	return utf8.ValidString(ev.Signature.Document) && utf8.ValidString(ev.Signature.Text)
 }
 
-// file writes the step and everything that goes with it, unless it is there.
+// file writes the step and everything that goes with it. It looks for the step
+// only after it could not be written: most steps are new.
 func (f filing) file(ctx context.Context, q *statements) (federation.Entry, error) {
 	ev := f.Event
-	first, err := known(ctx, q, ev.From, ev.ID, f.digest)
-	if !errors.Is(err, federation.ErrNotFound) {
-		return first, err
-	}
-	prev, err := f.advance(ctx, q)
-	if err != nil {
+	version, prev, err := head(ctx, q, ev.Handoff)
+	switch {
+	case err != nil:
 		return federation.Entry{}, err
+	case version > 0 && ev.ID == ev.Handoff:
+		return f.first(ctx, q, federation.Refuse(ev, federation.EventIDInUse, ""))
+	case version != f.After:
+		return f.first(ctx, q, federation.ErrStale)
 	}
-	var seq int64
-	err = q.row(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq`,
-		[]any{
-			ev.Handoff.String(), f.View.Version, ev.From, ev.ID.String(), f.digest[:], prev,
-			orNull(ev.Arrival.MessageID), f.View.State, stamp(f.Filed), string(f.body),
-		}, &seq)
+	seq, err := f.insert(ctx, q, ev, f.step, place{version: f.View.Version, prev: prev})
+	if errors.Is(err, federation.ErrNotFound) {
+		return f.first(ctx, q, federation.ErrStale)
+	}
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("insert event: %w", err)
+	}
+	if err := f.advance(ctx, q, prev); err != nil {
+		return federation.Entry{}, fmt.Errorf("write handoff: %w", err)
 	}
 	if err := f.owe(ctx, q, seq); err != nil {
 		return federation.Entry{}, err
@@ -105,6 +119,50 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 		return federation.Entry{}, err
 	}
 	return f.entry(), nil
+}
+
+// first answers a step that cannot be written with the entry that it already has,
+// or else with the reason.
+func (f filing) first(ctx context.Context, q *statements, reason error) (federation.Entry, error) {
+	entry, err := known(ctx, q, f.Event.From, f.Event.ID, f.step.digest)
+	if errors.Is(err, federation.ErrNotFound) {
+		err = reason
+	}
+	return entry, err
+}
+
+// head returns the version of a handoff and the link after its newest event:
+// 0 and 32 zero bytes before the first. The chain is over what was signed, and
+// written by the home that orders the steps, since no signer knows what precedes
+// his own.
+func head(ctx context.Context, q *statements, id federation.HandoffID) (version federation.Version, link []byte, err error) {
+	err = q.row(ctx, `SELECT version, head FROM handoff WHERE id = ?`, []any{id.String()}, &version, &link)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return 0, make([]byte, sha256.Size), nil
+	case err != nil:
+		return 0, nil, fmt.Errorf("read handoff: %w", err)
+	}
+	return version, link, nil
+}
+
+// place is where an event is in the log of its handoff. That of a receipt is the
+// zero place: nowhere.
+type place struct {
+	version federation.Version
+	prev    []byte
+}
+
+// insert writes one event, or returns [federation.ErrNotFound] where its signer
+// has one with that id or digest.
+func (f filing) insert(ctx context.Context, q *statements, ev federation.Event, p prepared, at place) (seq int64, err error) {
+	err = q.row(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body)
+		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq`,
+		[]any{
+			ev.Handoff.String(), at.version, ev.From, ev.ID.String(), p.digest[:], at.prev,
+			orNull(ev.Arrival.MessageID), f.View.State, stamp(f.Filed), string(p.body),
+		}, &seq)
+	return seq, err
 }
 
 // entry is what a later read of the step returns: without the bytes of the
@@ -119,46 +177,45 @@ func (f filing) entry() federation.Entry {
 	return federation.Entry{Event: ev, Version: f.View.Version, State: f.View.State, Filed: moment(stamp(f.Filed))}
 }
 
-// advance moves the handoff to its next version and returns the link of the step
-// before, 32 zero bytes for the first. The chain is over what was signed, and
-// written by the home that orders the steps, since no signer knows what precedes
-// his own.
-func (f filing) advance(ctx context.Context, q *statements) (prev []byte, err error) {
-	id := f.Event.Handoff.String()
-	var version federation.Version
-	err = q.row(ctx, `SELECT version, head FROM handoff WHERE id = ?`, []any{id}, &version, &prev)
-	switch {
-	case errors.Is(err, federation.ErrNotFound):
-		prev = make([]byte, sha256.Size)
-	case err != nil:
-		return nil, fmt.Errorf("read handoff: %w", err)
-	case f.Event.ID == f.Event.Handoff:
-		return nil, federation.Refuse(f.Event, federation.EventIDInUse, "")
-	}
-	if version != f.After {
-		return nil, federation.ErrStale
-	}
-	head := sha256.Sum256(slices.Concat(prev, f.document[:]))
-	_, err = q.exec(ctx, `INSERT INTO handoff (id, version, view, head) VALUES (?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET version = excluded.version, view = excluded.view, head = excluded.head`,
-		id, f.View.Version, string(f.view), head[:])
-	if err != nil {
-		return nil, fmt.Errorf("write handoff: %w", err)
-	}
-	return prev, nil
+// advance moves the handoff to its next version.
+func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
+	view := f.View
+	link := sha256.Sum256(slices.Concat(prev, f.step.document[:]))
+	_, err := q.exec(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, opened, deadline)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET version = excluded.version, view = excluded.view, head = excluded.head,
+			state = excluded.state, offerer = excluded.offerer, opened = excluded.opened, deadline = excluded.deadline`,
+		view.ID.String(), view.Version, string(f.view), link[:],
+		view.State, view.Offerer, stamp(view.Opened), stamp(view.Deadline))
+	return err
 }
 
-// owe puts the step into the inboxes and feeds.
+// owe puts the step into the inboxes, and with its receipt into the feeds.
 func (f filing) owe(ctx context.Context, q *statements, seq int64) error {
 	for _, did := range f.Inboxes {
-		_, err := q.exec(ctx, `INSERT INTO inbox (did, n, event)
-			SELECT ?1, coalesce(max(n), 0) + 1, ?2 FROM inbox WHERE did = ?1`, did, seq)
+		_, err := q.exec(ctx, `INSERT INTO inbox (did, event, waiting) VALUES (?, ?, ?)`,
+			did, seq, len(f.Event.Signature.Document))
 		if err != nil {
 			return fmt.Errorf("write inbox: %w", err)
 		}
 	}
+	if err := f.feed(ctx, q, seq); err != nil || f.Receipt == nil {
+		return err
+	}
+	seq, err := f.insert(ctx, q, *f.Receipt, f.receipt, place{})
+	if err != nil {
+		return fmt.Errorf("insert receipt: %w", err)
+	}
+	return f.feed(ctx, q, seq)
+}
+
+func (f filing) feed(ctx context.Context, q *statements, seq int64) error {
 	for _, link := range f.Feeds {
-		if _, err := q.exec(ctx, `INSERT INTO feed (link, event) VALUES (?, ?)`, link, seq); err != nil {
+		attempts := 0
+		if slices.Contains(f.Once, link) {
+			attempts = 1
+		}
+		if _, err := q.exec(ctx, `INSERT INTO feed (link, event, attempt) VALUES (?, ?, ?)`, link, seq, attempts); err != nil {
 			return fmt.Errorf("write feed: %w", err)
 		}
 	}
@@ -169,10 +226,8 @@ func (f filing) owe(ctx context.Context, q *statements, seq int64) error {
 func (f filing) remember(ctx context.Context, q *statements) error {
 	ev := f.Event
 	if ev.Evidence != nil && ev.Evidence.Bytes != nil {
-		_, err := q.exec(ctx, `INSERT INTO evidence (digest, bytes) VALUES (?, ?) ON CONFLICT DO NOTHING`,
-			ev.Evidence.Digest[:], ev.Evidence.Bytes)
-		if err != nil {
-			return fmt.Errorf("write evidence: %w", err)
+		if err := keep(ctx, q, *ev.Evidence); err != nil {
+			return err
 		}
 	}
 	if err := ownKey(ctx, q, ev.Signature.Key, ev.From); err != nil {

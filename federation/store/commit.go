@@ -125,9 +125,13 @@ func (c *committer) transact(ctx context.Context, batch []*item) error {
 	return err
 }
 
-// applyAll gives each write a savepoint, so that one that fails leaves nothing.
-// Its error is that of a transaction that is beyond use.
+// applyAll gives each write a savepoint, so that one that fails leaves nothing. A
+// write that is alone has the transaction for that. Its error is that of a
+// transaction that is beyond use.
 func (c *committer) applyAll(ctx context.Context, batch []*item) error {
+	if len(batch) == 1 {
+		return batch[0].apply(ctx, c.conn)
+	}
 	for _, it := range batch {
 		if _, err := c.conn.exec(ctx, "SAVEPOINT item"); err != nil {
 			return fmt.Errorf("set savepoint: %w", err)

@@ -62,12 +62,7 @@ func accept(ctx context.Context, q *statements, from, to string, now time.Time) 
 	if err := setConsent(ctx, q, from, to, federation.ConsentAccepted, now); err != nil {
 		return err
 	}
-	scan := func(row scanner) (n int64, err error) {
-		err = row.Scan(&n)
-		return n, err
-	}
-	held, err := rows(ctx, q, scan, `SELECT n FROM message
-		WHERE sender = ? AND recipient = ? AND seq IS NULL ORDER BY n`, from, to)
+	held, err := rows(ctx, q, scanOne[int64], `SELECT n FROM message WHERE edge = ? AND recipient = ? ORDER BY n`, from, to)
 	if err != nil {
 		return fmt.Errorf("read held messages: %w", err)
 	}
@@ -85,7 +80,7 @@ func (s *SQLite) Block(ctx context.Context, from, to string, now time.Time) (fed
 		if err := setConsent(ctx, q, from, to, federation.ConsentBlocked, now); err != nil {
 			return err
 		}
-		_, err := q.exec(ctx, `DELETE FROM message WHERE sender = ? AND recipient = ? AND seq IS NULL`, from, to)
+		_, err := q.exec(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
 		return err
 	})
 }

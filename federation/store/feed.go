@@ -23,9 +23,9 @@ func (s *SQLite) Owed(ctx context.Context, link string, after int64, limit int) 
 		d.View, err = decodeView(view)
 		return d, err
 	}
-	owed, err := rows(ctx, s.reads, scan, `SELECT `+entryColumns+`, f.seq, f.attempt, h.view
+	owed, err := rows(ctx, s.reads, scan, `SELECT `+entryColumns+`, f.event, f.attempt, h.view
 		FROM feed f JOIN event e ON e.seq = f.event JOIN handoff h ON h.id = e.handoff
-		WHERE f.link = ? AND f.seq > ? ORDER BY f.seq LIMIT ?`, link, after, max(limit, 0))
+		WHERE f.link = ? AND f.event > ? ORDER BY f.event`+atMost, link, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read feed of %s: %w", link, err)
 	}
@@ -34,21 +34,30 @@ func (s *SQLite) Owed(ctx context.Context, link string, after int64, limit int) 
 
 // Attempt implements [federation.Feeds].
 func (s *SQLite) Attempt(ctx context.Context, link string, rows []int64) error {
-	return s.eachRow(ctx, link, rows, `UPDATE feed SET attempt = attempt + 1 WHERE seq = ? AND link = ?`)
+	return s.eachRow(ctx, link, rows, `UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`)
 }
 
 // Settle implements [federation.Feeds].
-func (s *SQLite) Settle(ctx context.Context, link string, rows []int64) error {
-	return s.eachRow(ctx, link, rows, `DELETE FROM feed WHERE seq = ? AND link = ?`)
+func (s *SQLite) Settle(ctx context.Context, link string, rows []int64, shown bool) error {
+	changes := []string{`DELETE FROM feed WHERE event = ? AND link = ?`}
+	if shown {
+		changes = append(changes, `UPDATE inbox SET waiting = NULL WHERE event = ?1 AND waiting IS NOT NULL AND did IN (
+			SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
+				JOIN binding b ON b.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
+			WHERE e.seq = ?1 AND b.link = ?2)`)
+	}
+	return s.eachRow(ctx, link, rows, changes...)
 }
 
-// eachRow changes rows of one feed, all or none. A row that is settled already is
-// passed over.
-func (s *SQLite) eachRow(ctx context.Context, link string, rows []int64, change string) error {
+// eachRow makes changes for rows of one feed, all or none. A row that is settled
+// already is passed over.
+func (s *SQLite) eachRow(ctx context.Context, link string, rows []int64, changes ...string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		for _, row := range rows {
-			if _, err := q.exec(ctx, change, row, link); err != nil {
-				return err
+			for _, change := range changes {
+				if _, err := q.exec(ctx, change, row, link); err != nil {
+					return err
+				}
 			}
 		}
 		return nil

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -15,7 +14,7 @@ import (
 const logPage = 128
 
 // entryColumns are what scanEntry reads, of an event e.
-const entryColumns = `e.version, e.state, e.filed, e.body`
+const entryColumns = `coalesce(e.version, 0), e.state, e.filed, e.body`
 
 // entryScan collects the columns of one entry.
 type entryScan struct {
@@ -57,42 +56,17 @@ func (s *SQLite) Known(ctx context.Context, from federation.DID, id federation.E
 // was minted for them again are the first step.
 func known(ctx context.Context, q *statements, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var e entryScan
-	var same bool
-	dest := append(e.dest(), &same)
-	err := q.row(ctx, `SELECT `+entryColumns+`, e.digest = ?3 FROM event e WHERE e.id = ?2 AND e.signer = ?1`,
-		[]any{from, id.String(), digest[:]}, dest...)
-	switch {
-	case err == nil && !same:
-		return federation.Entry{}, &federation.RefusalError{Code: federation.EventIDInUse, Event: id}
-	case errors.Is(err, federation.ErrNotFound):
-		err = q.row(ctx, `SELECT `+entryColumns+` FROM event e WHERE e.signer = ? AND e.digest = ?`,
-			[]any{from, digest[:]}, e.dest()...)
-	}
+	var sameID, sameBytes bool
+	err := q.row(ctx, `SELECT `+entryColumns+`, e.id = ?2, e.digest = ?3 FROM event e
+		WHERE e.signer = ?1 AND (e.id = ?2 OR e.digest = ?3) ORDER BY e.id = ?2 DESC LIMIT 1`,
+		[]any{from, id.String(), digest[:]}, append(e.dest(), &sameID, &sameBytes)...)
 	if err != nil {
 		return federation.Entry{}, err
 	}
+	if sameID && !sameBytes {
+		return federation.Entry{}, &federation.RefusalError{Code: federation.EventIDInUse, Event: id}
+	}
 	return e.read()
-}
-
-// View implements [federation.Store].
-func (s *SQLite) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
-	var text []byte
-	err := s.reads.row(ctx, `SELECT view FROM handoff WHERE id = ?`, []any{id.String()}, &text)
-	if errors.Is(err, federation.ErrNotFound) {
-		return federation.View{}, nil
-	}
-	if err != nil {
-		return federation.View{}, fmt.Errorf("read view of %s: %w", id, err)
-	}
-	return decodeView(text)
-}
-
-func decodeView(text []byte) (federation.View, error) {
-	var view federation.View
-	if err := json.Unmarshal(text, &view); err != nil {
-		return federation.View{}, fmt.Errorf("decode view: %w", err)
-	}
-	return view, nil
 }
 
 // Log implements [federation.Store].
@@ -101,7 +75,7 @@ func (s *SQLite) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[fed
 		var after federation.Version
 		for {
 			page, err := rows(ctx, s.reads, scanEntry, `SELECT `+entryColumns+` FROM event e
-				WHERE e.handoff = ? AND e.version > ? ORDER BY e.version LIMIT ?`, id.String(), after, logPage)
+				WHERE e.handoff = ? AND e.version > ? ORDER BY e.version`+atMost, id.String(), after, logPage)
 			if err != nil {
 				yield(federation.Entry{}, fmt.Errorf("read log of %s: %w", id, err))
 				return
@@ -134,13 +108,4 @@ func (s *SQLite) Reference(ctx context.Context, ref string) (federation.HandoffI
 		return federation.HandoffID{}, fmt.Errorf("look up reference: %w", err)
 	}
 	return id, nil
-}
-
-// Evidence implements [federation.Store].
-func (s *SQLite) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
-	var bytes []byte
-	if err := s.reads.row(ctx, `SELECT bytes FROM evidence WHERE digest = ?`, []any{digest[:]}, &bytes); err != nil {
-		return nil, fmt.Errorf("read evidence %x: %w", digest, err)
-	}
-	return bytes, nil
 }

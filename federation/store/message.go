@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,49 +74,56 @@ func post(ctx context.Context, q *statements, p federation.Posting) (federation.
 	case !errors.Is(err, federation.ErrNotFound):
 		return federation.Message{}, err
 	}
-	held := p.Held
-	if held {
-		if held, err = ask(ctx, q, p); err != nil {
+	edge := ""
+	if p.Held {
+		if edge, err = ask(ctx, q, p); err != nil {
 			return federation.Message{}, err
 		}
 	}
-	return insertMessage(ctx, q, m, held)
+	return insertMessage(ctx, q, m, edge)
 }
 
 // ask makes the edge of a message pending where nothing was decided about it, and
-// reports whether the message has to wait.
-func ask(ctx context.Context, q *statements, p federation.Posting) (held bool, err error) {
+// returns the handle whose consent the message has to wait for, "" for nobody's.
+func ask(ctx context.Context, q *statements, p federation.Posting) (edge string, err error) {
 	m := p.Message
-	edge, err := consent(ctx, q, m.From, m.To)
+	edge = cmp.Or(p.Edge, m.From)
+	c, err := consent(ctx, q, edge, m.To)
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	if edge.State != federation.ConsentNone {
-		return edge.State != federation.ConsentAccepted, nil
+	switch c.State {
+	case federation.ConsentAccepted:
+		return "", nil
+	case federation.ConsentPending, federation.ConsentBlocked:
+		return edge, nil
+	case federation.ConsentNone:
 	}
-	if err := setConsent(ctx, q, m.From, m.To, federation.ConsentPending, m.Received); err != nil {
-		return false, err
+	if err := setConsent(ctx, q, edge, m.To, federation.ConsentPending, m.Received); err != nil {
+		return "", err
 	}
 	if p.Handshake != nil {
-		if _, err := insertMessage(ctx, q, *p.Handshake, false); err != nil {
-			return false, err
+		if _, err := insertMessage(ctx, q, *p.Handshake, ""); err != nil {
+			return "", err
 		}
 	}
-	return true, nil
+	return edge, nil
 }
 
-func insertMessage(ctx context.Context, q *statements, m federation.Message, held bool) (federation.Message, error) {
+// insertMessage files a message that waits for the consent to an edge, or where
+// that is "" is delivered.
+func insertMessage(ctx context.Context, q *statements, m federation.Message, edge string) (federation.Message, error) {
 	var n int64
-	err := q.row(ctx, `INSERT INTO message (id, sender, recipient, low, high, envelope, event, handoff, received)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING n`,
+	err := q.row(ctx, `INSERT INTO message (id, sender, recipient, low, high, envelope, event, handoff, received, edge)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING n`,
 		[]any{
 			m.ID, m.From, m.To, min(m.From, m.To), max(m.From, m.To), notNull(m.Envelope),
-			orNull(m.Event.String()), orNull(m.Handoff.String()), stamp(m.Received),
+			orNull(m.Event.String()), orNull(m.Handoff.String()), stamp(m.Received), orNull(edge),
 		}, &n)
 	if err != nil {
 		return federation.Message{}, fmt.Errorf("insert message: %w", err)
 	}
-	if !held {
+	if edge == "" {
 		if err := deliver(ctx, q, n); err != nil {
 			return federation.Message{}, err
 		}
@@ -128,7 +136,8 @@ func insertMessage(ctx context.Context, q *statements, m federation.Message, hel
 func deliver(ctx context.Context, q *statements, n int64) error {
 	_, err := q.exec(ctx, `UPDATE message AS m SET
 		seq      = (SELECT coalesce(max(seq), 0) + 1 FROM message t WHERE t.low = m.low AND t.high = m.high),
-		position = (SELECT coalesce(max(position), 0) + 1 FROM message t WHERE t.recipient = m.recipient)
+		position = (SELECT coalesce(max(position), 0) + 1 FROM message t WHERE t.recipient = m.recipient),
+		edge     = NULL
 		WHERE n = ?`, n)
 	if err != nil {
 		return fmt.Errorf("deliver message: %w", err)
@@ -157,29 +166,12 @@ func (s *SQLite) Named(ctx context.Context, handle, id string) (federation.Messa
 	return m, nil
 }
 
-// Inbox implements [federation.Registry].
-func (s *SQLite) Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []federation.Message, more bool, err error) {
-	inbox, limit := handleInbox(to), max(limit, 0)
-	n, err := s.position(ctx, inbox, after, `SELECT coalesce(max(position), 0) FROM message WHERE recipient = ?`)
+// OfferMessage implements [federation.Registry].
+func (s *SQLite) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (federation.Message, error) {
+	m, err := oneMessage(ctx, s.reads, `m.handoff = ?1 AND m.event = ?1
+		AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL) ORDER BY m.n DESC LIMIT 1`, id.String(), handle)
 	if err != nil {
-		return nil, false, fmt.Errorf("read inbox of %s: %w", to, err)
+		return federation.Message{}, fmt.Errorf("look up offer of %s: %w", id, err)
 	}
-	scan := func(row scanner) (federation.Message, error) {
-		var m messageScan
-		var n uint64
-		if err := row.Scan(append(m.dest(), &n)...); err != nil {
-			return federation.Message{}, err
-		}
-		m.message.Cursor = inbox.cursor(n)
-		return m.read()
-	}
-	messages, err = rows(ctx, s.reads, scan, `SELECT `+messageColumns+`, m.position FROM message m
-		WHERE m.recipient = ? AND m.position > ? ORDER BY m.position LIMIT ?`, to, n, limit+1)
-	if err != nil {
-		return nil, false, fmt.Errorf("read inbox of %s: %w", to, err)
-	}
-	if more = len(messages) > limit; more {
-		messages = messages[:limit]
-	}
-	return messages, more, nil
+	return m, nil
 }

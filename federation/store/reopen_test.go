@@ -3,6 +3,8 @@ package store_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -35,6 +37,10 @@ type contents struct {
 	Messages []federation.Message
 	Held     federation.Message
 	Edges    []federation.Consent
+	Due      []federation.View
+	Waiting  int
+	Kept     string
+	Able     []federation.Agent
 }
 
 // populate writes at least one row to each table.
@@ -44,7 +50,10 @@ func populate(t *testing.T, record federation.Record) {
 	opened := offer(1)
 	opened.Feeds = []string{"oftc"}
 	accept := federationtest.File(federationtest.Vouch(federationtest.Step(2, opened.Event, federation.Accept, bob), "original"), opened.View)
-	accept.Feeds = []string{"oftc"}
+	receipt := federationtest.Confirm(8, accept.Event)
+	accept.Feeds, accept.Receipt = []string{"oftc"}, &receipt
+	judge := federationtest.NewAgent("judge")
+	judge.Capabilities = json.RawMessage(`{"skills":["go"]}`)
 	_, offered := record.Append(ctx, opened)
 	_, accepted := record.Append(ctx, accept)
 	handshake := federationtest.Message(3, "system", "judge")
@@ -52,8 +61,12 @@ func populate(t *testing.T, record federation.Record) {
 	_, posted := record.Post(ctx, federation.Posting{Message: federationtest.Message(5, "clerk", "judge")})
 	_, consented := record.Accept(ctx, "clerk", "judge", federationtest.At(6))
 	_, blocked := record.Block(ctx, "spammer", "judge", federationtest.At(7))
-	err := errors.Join(offered, accepted, held, posted, consented, blocked,
-		record.AddAgent(ctx, federationtest.NewAgent("judge")), record.Attempt(ctx, "oftc", []int64{1}), record.Ready(ctx))
+	_, waits := record.Append(ctx, offer(9))
+	session := federation.Session{ID: "one", Handle: "judge", Generation: 2, Expires: federationtest.At(60)}
+	err := errors.Join(offered, accepted, held, posted, consented, blocked, waits,
+		record.AddAgent(ctx, judge), record.Attempt(ctx, "oftc", []int64{1}), record.Ready(ctx),
+		record.Keep(ctx, *federationtest.Vouch(opened.Event, "rendition").Evidence),
+		record.Read(ctx, bob, []federation.EventID{opened.Event.ID}), record.StartSession(ctx, session))
 	if err != nil {
 		t.Fatalf("populate: %v", err)
 	}
@@ -63,7 +76,7 @@ func read(t *testing.T, record federation.Record) contents {
 	t.Helper()
 	ctx := t.Context()
 	var c contents
-	errs := make([]error, 12)
+	errs := make([]error, 16)
 	c.View, errs[0] = record.View(ctx, federationtest.ID(1))
 	for entry, err := range record.Log(ctx, federationtest.ID(1)) {
 		c.Log, errs[1] = append(c.Log, entry), err
@@ -83,6 +96,11 @@ func read(t *testing.T, record federation.Record) contents {
 		edge, err := record.Consent(ctx, from, "judge")
 		c.Edges, errs[11] = append(c.Edges, edge), errors.Join(errs[11], err)
 	}
+	c.Due, errs[12] = record.Due(ctx, federationtest.At(10_000), time.Time{}, 10)
+	c.Waiting, _, errs[13] = record.Waiting(ctx, bob)
+	original, errs[14] = record.Evidence(ctx, sha256.Sum256([]byte("rendition")))
+	c.Kept = string(original)
+	c.Able, errs[15] = record.Capable(ctx, []string{"go"})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatalf("read: %v", err)
 	}
@@ -101,11 +119,15 @@ func TestEverythingIsThereAfterReopening(t *testing.T) {
 	if d := cmp.Diff(before, read(t, second), cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("contents (-before +after):\n%s", d)
 	}
-	if len(before.Inbox) != 1 || len(before.Feed) != 2 || before.Feed[0].Attempt != 1 || len(before.Messages) != 2 {
+	if len(before.Inbox) != 2 || len(before.Feed) != 3 || before.Feed[0].Attempt != 1 || len(before.Messages) != 2 ||
+		len(before.Due) != 1 || before.Waiting != 1 || len(before.Able) != 1 {
 		t.Errorf("contents are too few for this test: %+v", before)
 	}
-	if entries, err := second.Replay(t.Context(), bob, before.Inbox[0].Cursor, 10); err != nil || len(entries) != 0 {
-		t.Errorf("Replay from an old cursor = %d entries, %v, want none", len(entries), err)
+	if entries, err := second.Replay(t.Context(), bob, before.Inbox[0].Cursor, 10); err != nil || len(entries) != 1 {
+		t.Errorf("Replay from an old cursor = %d entries, %v, want 1", len(entries), err)
+	}
+	if session, err := second.AdvanceSession(t.Context(), "one", 2, federationtest.At(9), federationtest.At(90)); err != nil || session.Handle != "judge" {
+		t.Errorf("AdvanceSession = %+v, %v, want that of the judge", session, err)
 	}
 }
 
@@ -153,7 +175,7 @@ func fileForever(ctx context.Context, record federation.Store, n int) error {
 }
 
 func TestKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
-	const rounds, perRound = 3, 300
+	const rounds, perRound = 3, 100
 	dir := t.TempDir()
 	var acknowledged []int
 	for range rounds {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -12,6 +13,11 @@ import (
 
 	"baton/federation"
 )
+
+// atMost ends a query that returns a bounded number of rows. The planner looks at a
+// bound that is a bare parameter, and so parses the query again each time that one is
+// given; it does not look into a sum.
+const atMost = ` LIMIT 0 + ?`
 
 // preparer is *sql.DB, for reads, or the one *sql.Conn that writes.
 type preparer interface {
@@ -82,6 +88,12 @@ func rows[T any](ctx context.Context, s *statements, scan func(scanner) (T, erro
 // scanner is *sql.Rows at one row.
 type scanner interface{ Scan(dest ...any) error }
 
+// scanOne reads a row of one column.
+func scanOne[T any](row scanner) (value T, err error) {
+	err = row.Scan(&value)
+	return value, err
+}
+
 func (s *statements) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,10 +142,14 @@ func failure(err error) error {
 	return err
 }
 
-// stamp and moment keep a time to the nanosecond, and the zero time as 0.
+// stamp and moment keep a time to the nanosecond, and the zero time as 0. What
+// lies beyond the year 2262, as a deadline may, is kept as the end of it.
 func stamp(t time.Time) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
 	}
 	return t.UnixNano()
 }

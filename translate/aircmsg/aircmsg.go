@@ -12,8 +12,10 @@ package aircmsg
 
 import (
 	"encoding/json"
+	"time"
 
 	"baton/federation"
+	"baton/translate"
 )
 
 // The payload types of steps.
@@ -38,6 +40,9 @@ const (
 	statusCompleted = "completed"
 	statusFailed    = "failed"
 )
+
+// noticeTaken tells that an open offer is not open any more.
+const noticeTaken = "taken"
 
 // Message is the part of an AIRC message that says what happened.
 type Message struct {
@@ -101,6 +106,17 @@ type Step struct {
 	Refs    []string
 	Note    string
 	Context string // JSON, or a reference to it
+	Proof   *Proof // nil where the sender signed no document of its own
+
+	// The terms of an offer.
+
+	Title    string
+	Caps     []string
+	Deadline time.Time // zero where it names none
+	Priority string
+	Channel  string // where it asks to be written; may be empty
+
+	Losses []translate.Loss // what no step could carry, whatever its dialect
 }
 
 // envelope of a payload as it came: typed data, or the members flat beside the

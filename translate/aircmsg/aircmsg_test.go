@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,17 +29,38 @@ type pairIn struct {
 
 func TestEncodePairs(t *testing.T) {
 	translatetest.Golden(t, filepath.Join("testdata", "encode"), func(in []byte) ([]byte, error) {
-		var p pairIn
-		if err := json.Unmarshal(in, &p); err != nil {
+		p, err := readPair(in)
+		if err != nil {
 			return nil, err
 		}
-		entry := federation.Entry{Event: p.Event, Version: p.View.Version, State: p.View.State}
-		m, losses, err := aircmsg.Encode(translate.Step{Entry: entry, View: p.View, Name: func(d federation.DID) string { return p.Names[d] }}, p.Out)
+		m, losses, err := aircmsg.Encode(p.step(), p.Out)
 		if err != nil {
 			return nil, err
 		}
 		return indent(map[string]any{"body": m.Body, "payload": m.Payload, "losses": losses})
 	})
+}
+
+func TestNoticePairs(t *testing.T) {
+	translatetest.Golden(t, filepath.Join("testdata", "taken"), func(in []byte) ([]byte, error) {
+		p, err := readPair(in)
+		if err != nil {
+			return nil, err
+		}
+		m := aircmsg.EncodeTaken(p.step(), p.Out)
+		return indent(map[string]any{"body": m.Body, "payload": m.Payload})
+	})
+}
+
+func readPair(in []byte) (p pairIn, err error) {
+	err = json.Unmarshal(in, &p)
+	return p, err
+}
+
+// step returns what a pair is about as a translator is given it.
+func (p pairIn) step() translate.Step {
+	entry := federation.Entry{Event: p.Event, Version: p.View.Version, State: p.View.State}
+	return translate.Step{Entry: entry, View: p.View, Name: func(d federation.DID) string { return p.Names[d] }}
 }
 
 func TestDecodePairs(t *testing.T) {
@@ -94,7 +116,7 @@ func TestIndependentOfferMessage(t *testing.T) {
 	if err := json.Unmarshal(text, &want); err != nil {
 		t.Fatal(err)
 	}
-	ev, err := handofftag.Codec{}.Decode(handofftag.Message{Command: "TAGMSG", Target: "#ops", Tags: set.OfferTags})
+	ev, err := handofftag.Codec{}.Decode(translate.Tagged{Command: "TAGMSG", Target: "#ops", Tags: set.OfferTags})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,6 +178,7 @@ func TestPayloadsAboutSomethingElse(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"type":"ack","data":{"replyTo":"x","status":"received"}}`))
 	f.Add([]byte(`{"type":"task:result","data":{"requestId":"x","status":"completed","result":{"note":"n","k":[1]},"artifacts":["a"]}}`))
+	f.Add([]byte(`{"type":"handoff","task":{"title":"t","intent":"i"},"context":{"a":1},"history":{}}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		step, err := aircmsg.Decode(payload)
 		if err != nil {
@@ -163,6 +186,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		if step.Context != "" && (step.Context[0] == '{' || step.Context[0] == '[') && !json.Valid([]byte(step.Context)) {
 			t.Errorf("context %q is no JSON", step.Context)
+		}
+		if step.Verb == federation.Offer && (step.Title == "" || len(step.Title) > 300 || strings.ContainsFunc(step.Title, unicode.IsControl)) {
+			t.Errorf("title %q is none", step.Title)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"baton/federation"
 	"baton/translate"
@@ -28,13 +27,14 @@ type data struct {
 		Event      federation.Verb `json:"event"`
 		Note       string          `json:"note"`
 		ContextRef string          `json:"context_ref"`
+		Proof      *Proof          `json:"proof"`
 	} `json:"handoff"`
 }
 
 // Decode reads what a payload asks for. It returns [translate.ErrNotHandoff] for
 // one that is about something else, and a [*federation.RefusalError] for one that
-// cannot be read. Which handoff the message ids name, and who may take the step,
-// is for the registry and the home to find.
+// cannot be read, with as much of the step as could. Which handoff the message ids
+// name, and who may take the step, is for the registry and the home to find.
 func Decode(payload json.RawMessage) (Step, error) {
 	var e envelope
 	if err := json.Unmarshal(payload, &e); err != nil || e.Type == "" {
@@ -47,15 +47,23 @@ func Decode(payload json.RawMessage) (Step, error) {
 	if len(members) == 0 {
 		members = payload
 	}
+	s := Step{Explicit: e.Type == TypeHandoff}
 	var d data
 	if err := json.Unmarshal(members, &d); err != nil {
-		return Step{}, malformed("payload", err.Error())
+		return s, malformed("payload", err.Error())
 	}
-	s := Step{Note: d.note(), Context: d.context()}
+	s.Proof = d.Handoff.Proof
 	if err := s.readVerb(e.Type, d); err != nil {
-		return Step{}, err
+		return s, err
 	}
-	return s, s.readNames(d)
+	if err := s.readID(d); err != nil {
+		return s, err
+	}
+	if s.Verb == federation.Offer {
+		return s, s.readOffer(members)
+	}
+	s.Note, s.Context = d.note(), d.context()
+	return s, s.readRefs(d)
 }
 
 // readVerb finds the step: the one that the payload names, else that of its type
@@ -105,16 +113,22 @@ func participantVerbs() []federation.Verb {
 	}
 }
 
-// readNames reads which handoff is meant. Two ids that differ are refused; ids of
-// messages are for the registry to look up.
-func (s *Step) readNames(d data) error {
-	if d.Handoff.ID != "" {
-		id, err := federation.ParseEventID(d.Handoff.ID)
-		if err != nil {
-			return malformed("data.handoff.id", "want a ULID in upper case")
-		}
-		s.Handoff = id
+// readID reads which handoff is meant by its id.
+func (s *Step) readID(d data) error {
+	if d.Handoff.ID == "" {
+		return nil
 	}
+	id, err := federation.ParseEventID(d.Handoff.ID)
+	if err != nil {
+		return malformed("data.handoff.id", "want a ULID in upper case")
+	}
+	s.Handoff = id
+	return nil
+}
+
+// readRefs reads which handoff is meant by what the message answers. Two ids that
+// differ are refused; ids of messages are for the registry to look up.
+func (s *Step) readRefs(d data) error {
 	for _, ref := range []string{d.ReplyTo, d.RequestID} {
 		if ref == "" {
 			continue
@@ -156,15 +170,23 @@ func (d data) context() string {
 	if d.Handoff.ContextRef != "" {
 		return d.Handoff.ContextRef
 	}
-	if inline(strings.TrimSpace(string(d.Context))) {
+	if translate.InlineContext(string(d.Context)) {
 		return compact(d.Context)
 	}
 	members := map[string]json.RawMessage{}
 	_ = json.Unmarshal(d.Result, &members) // a string or a number has no members
 	delete(members, "note")
-	if len(d.Artifacts) > 0 && string(d.Artifacts) != "null" {
+	if there(d.Artifacts) {
 		members["artifacts"] = d.Artifacts
 	}
+	return object(members)
+}
+
+// there reports whether a member was sent, and not null.
+func there(member json.RawMessage) bool { return len(member) > 0 && string(member) != "null" }
+
+// object returns members as one JSON object, "" where there are none.
+func object(members map[string]json.RawMessage) string {
 	if len(members) == 0 {
 		return ""
 	}

@@ -19,7 +19,8 @@ const maxBodyChars = 4000
 // Out is what a message needs beside the step.
 type Out struct {
 	// OfferMessage is the id of the message that brought the offer to the
-	// recipient; empty when none did.
+	// recipient, or that the recipient made it with; empty when there is none, and
+	// then the handoff is named by its own id.
 	OfferMessage string
 	// Native says that the recipient takes [TypeHandoff].
 	Native bool
@@ -29,12 +30,26 @@ type Out struct {
 // carry of it.
 func Encode(s translate.Step, o Out) (Message, []translate.Loss, error) {
 	m := Message{Payload: Payload{Type: payloadType(s.Event.Verb), Data: map[string]any{"handoff": describe(s)}}}
+	if o.OfferMessage == "" {
+		o.OfferMessage = s.View.ID.String()
+	}
 	losses := writeData(m.Payload.Data, s, o)
 	if o.Native {
 		m.Payload.Type = TypeHandoff
 	}
 	m.Body = cut(Sentence(s), maxBodyChars)
 	return m, losses, nil
+}
+
+// EncodeTaken writes what those are told who were shown an open offer that
+// somebody else got, or that ended. It is no step.
+func EncodeTaken(s translate.Step, o Out) Message {
+	return Message{
+		Body: cut("This offer is no longer open: "+Sentence(s), maxBodyChars),
+		Payload: Payload{Type: TypeHandoff, Data: map[string]any{
+			"notice": noticeTaken, "messageId": o.OfferMessage, "handoff": describe(s),
+		}},
+	}
 }
 
 func payloadType(v federation.Verb) string {
@@ -45,7 +60,7 @@ func payloadType(v federation.Verb) string {
 		return typeAck
 	case federation.Progress, federation.Complete, federation.Fail:
 		return typeResult
-	case federation.Cancel, federation.Expire:
+	case federation.Cancel, federation.Expire, federation.Confirm:
 	}
 	return TypeHandoff
 }
@@ -72,7 +87,7 @@ func writeData(data map[string]any, s translate.Step, o Out) []translate.Loss {
 		data["requestId"], data["status"], data["result"] = o.OfferMessage, statusCompleted, noted(ev.Note)
 	case federation.Fail:
 		data["requestId"], data["status"], data["error"] = o.OfferMessage, statusFailed, ev.Note
-	case federation.Cancel, federation.Expire:
+	case federation.Cancel, federation.Expire, federation.Confirm:
 	}
 	return writeContext(data, ev)
 }
@@ -87,7 +102,7 @@ func noted(note string) map[string]any {
 // writeContext adds an inline context as JSON: as it is on an offer, as result
 // and artifacts on a result. A reference travels in data.handoff.
 func writeContext(data map[string]any, ev federation.Event) []translate.Loss {
-	if !inline(ev.Context) {
+	if !translate.InlineContext(ev.Context) {
 		return nil
 	}
 	if err := federation.ExactJSON([]byte(ev.Context)); err != nil {
@@ -112,10 +127,6 @@ func writeContext(data map[string]any, ev federation.Event) []translate.Loss {
 	return nil
 }
 
-func inline(context string) bool {
-	return strings.HasPrefix(context, "{") || strings.HasPrefix(context, "[")
-}
-
 // describe returns the whole of the handoff after the step.
 func describe(s translate.Step) Handoff {
 	ev, v := s.Event, s.View
@@ -130,7 +141,7 @@ func describe(s translate.Step) Handoff {
 	if !v.Deadline.IsZero() {
 		h.Deadline = v.Deadline.Unix()
 	}
-	if !inline(ev.Context) {
+	if !translate.InlineContext(ev.Context) {
 		h.ContextRef = ev.Context
 	}
 	if ev.Signature.Document != "" {
@@ -174,6 +185,7 @@ func Sentence(s translate.Step) string {
 		return say("cancels")
 	case federation.Expire:
 		return "expired: " + v.Title
+	case federation.Confirm: // never told
 	}
 	return say(string(ev.Verb))
 }

@@ -11,18 +11,13 @@
 package handofftag
 
 import (
+	"errors"
+	"slices"
 	"strings"
 
 	"baton/federation"
 	"baton/translate"
 )
-
-// Message is what an IRC message says about a handoff.
-type Message struct {
-	Command string            // TAGMSG, PRIVMSG or NOTICE
-	Target  string            // as on the wire
-	Tags    map[string]string // by full name, values unescaped
-}
 
 // Names of tags, without the vendor.
 const (
@@ -40,46 +35,129 @@ const (
 	tagSource      = "handoff-src"
 	tagSourceHash  = "handoff-src-h"
 	tagFor         = "handoff-for"
-	tagAck         = "handoff-ack"
+	tagAck         = "handoff-ack" // without a verb no part of any step
 	tagPriority    = "handoff-x-priority"
-	tagEventID     = "eventid"
-	tagSignature   = "sig"
+	tagSubject     = "handoff-subject"
 )
 
-// vendor stands before every name on the wire, and "+" before the vendor.
-const vendor = "freeq.at/"
+// errNotSigned is returned for a step that another dialect was signed in.
+var errNotSigned = errors.New("handofftag: the step is not signed in this dialect")
 
 // Codec implements [translate.Codec] for this dialect. It is safe for concurrent
 // use.
 type Codec struct{}
 
-var _ translate.Codec[Message] = Codec{}
+var _ translate.Codec[translate.Tagged] = Codec{}
+
+// terms returns the tags that are read, in the order in which mistakes are told.
+func terms() []translate.Term {
+	return []translate.Term{
+		{Tag: tagFrom, Read: translate.ReadFrom},
+		{Tag: tagTo, Read: translate.ReadTo},
+		{Tag: tagFor, Read: translate.ReadFor},
+		{Tag: tagTitle, Read: translate.ReadTitle},
+		{Tag: tagContext, Read: translate.ReadContext},
+		{Tag: tagContextHash, Read: translate.ReadContextHash},
+		{Tag: tagCaps, Read: translate.ReadCaps},
+		{Tag: tagDeadline, Read: translate.ReadDeadline},
+		{Tag: tagReplyTo, Read: translate.ReadReplyTo},
+		{Tag: tagNote, Read: translate.ReadNote},
+		{Tag: tagPriority, Read: translate.ReadPriority},
+	}
+}
+
+// Knows reports whether this codec gives a tag a meaning. Any other is carried as
+// it is, and means what its users agree on.
+func Knows(tag string) bool {
+	return slices.ContainsFunc(terms(), func(t translate.Term) bool { return t.Tag == tag }) ||
+		slices.Contains([]string{tagVerb, tagID, tagAck, tagSource, tagSourceHash, tagSubject}, tag)
+}
+
+// Decode reads one message. The event has no ID where the message gave none, no
+// From where the tag is absent, and no Venue where it was sent to one user: what
+// that means depends on the link.
+func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
+	own, wrong := translate.OwnTags(m.Tags, federation.HandoffTags, tagAck)
+	if len(own) == 0 {
+		return federation.Event{}, translate.ErrNotHandoff
+	}
+	ev := translate.Name(own, tagID)
+	if wrong != "" {
+		return federation.Event{}, federation.Refuse(ev, wrong, "")
+	}
+	ev.Kind, ev.Dialect, ev.Provenance = federation.Handoff, federation.HandoffTags, federation.Signed
+	ev.Fields = translate.Fields(own, federation.HandoffTags)
+	ev.Signature.Text = own[translate.TagSignature]
+	if err := readIDs(&ev, own); err != nil {
+		return federation.Event{}, err
+	}
+	if err := translate.ReadTarget(&ev, m.Target); err != nil {
+		return federation.Event{}, err
+	}
+	if err := translate.ReadTerms(&ev, terms()); err != nil {
+		return federation.Event{}, err
+	}
+	if ev.Verb == federation.Offer && ev.Title == "" {
+		return federation.Event{}, translate.Missing(ev, tagTitle)
+	}
+	return ev, nil
+}
+
+// readIDs reads what names the step first, so that every later refusal can.
+func readIDs(ev *federation.Event, own map[string]string) error {
+	if text, there := own[translate.TagEventID]; there {
+		id, err := federation.ParseEventID(text)
+		if err != nil {
+			return federation.Refuse(*ev, federation.InvalidEventID, "want a ULID in upper case")
+		}
+		ev.ID, ev.Stamped = id, true
+	}
+	text, there := own[tagID]
+	if !there {
+		return translate.Missing(*ev, tagID)
+	}
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		return translate.Malformed(*ev, tagID, "want a ULID in upper case")
+	}
+	ev.Handoff = id
+	verb, there := own[tagVerb]
+	if !there {
+		return translate.Missing(*ev, tagVerb)
+	}
+	ev.Verb = federation.Verb(verb)
+	if !slices.Contains(translate.Verbs(), ev.Verb) {
+		return federation.Refuse(*ev, federation.UnknownVerb, "")
+	}
+	if ev.Verb == federation.Offer && ev.Stamped && ev.ID != ev.Handoff {
+		return federation.Refuse(*ev, federation.InvalidEventID, "that of an offer is its handoff id")
+	}
+	return nil
+}
 
 // Encode writes a step that was signed in this dialect with exactly the tags
 // that were signed. Nothing is lost: what does not fit a link is for the link to
 // refuse.
-func (Codec) Encode(s translate.Step) (Message, []translate.Loss, error) {
-	ev := s.Event
-	if ev.Dialect != federation.HandoffTags || len(ev.Fields) == 0 || ev.Signature.Text == "" {
-		return Message{}, nil, errNotSigned
+func (Codec) Encode(s translate.Step) (translate.Tagged, []translate.Loss, error) {
+	if s.Event.Dialect != federation.HandoffTags || len(s.Event.Fields) == 0 || s.Event.Signature.Text == "" {
+		return translate.Tagged{}, nil, errNotSigned
 	}
-	m := Message{Command: "TAGMSG", Target: ev.Venue, Tags: make(map[string]string, len(ev.Fields)+2)}
-	for name, value := range ev.Fields {
-		m.Tags["+"+vendor+name] = value
-	}
-	m.Tags["+"+vendor+tagSignature] = ev.Signature.Text
-	if ev.Stamped {
-		m.Tags["+"+vendor+tagEventID] = ev.ID.String()
-	}
-	return m, nil, nil
+	return translate.Tagged{Command: "TAGMSG", Target: s.Event.Venue, Tags: translate.Wire(s.Event, nil)}, nil, nil
 }
 
-// Venue returns the place of a step as a signature covers it: a channel in lower
-// case. Any other target is the second result false: a status prefix narrows a
-// channel to some of its members, and a private exchange is named by DIDs.
-func Venue(target string) (string, bool) {
-	if !strings.HasPrefix(target, "#") || strings.ContainsAny(target, " ,\x07") {
-		return "", false
+// Write returns the fields that a gateway is to sign for a step given by its
+// members alone, with what they cannot carry: a note is cut to 400 characters,
+// and a context that would not fit one message is left out.
+func Write(ev federation.Event) (map[string]string, []translate.Loss) {
+	fields := map[string]string{
+		tagVerb: string(ev.Verb), tagID: ev.Handoff.String(), tagFrom: string(ev.From), tagTo: string(ev.To),
+		tagFor: string(ev.For), tagTitle: ev.Title, tagCaps: strings.Join(ev.Caps, ","), tagReplyTo: ev.ReplyTo,
+		tagPriority: ev.Priority, tagSubject: ev.Subject.String(),
 	}
-	return strings.ToLower(target), true
+	names := translate.Names{
+		Note: tagNote, Deadline: tagDeadline,
+		Source: tagSource, SourceHash: tagSourceHash,
+		Context: tagContext, ContextHash: tagContextHash,
+	}
+	return fields, names.Fill(fields, ev)
 }

@@ -23,7 +23,7 @@ const (
 
 // offer returns the tags of a good offer, changed by the given ones; a value of
 // "-" takes a tag away.
-func offer(changes ...string) handofftag.Message {
+func offer(changes ...string) translate.Tagged {
 	tags := map[string]string{
 		"+freeq.at/handoff": "offer", "+freeq.at/handoff-id": handoffID, "+freeq.at/handoff-to": bob,
 		"+freeq.at/handoff-task": "Review it", "+freeq.at/handoff-from": alice, "+freeq.at/sig": "ed25519:k:s",
@@ -35,7 +35,7 @@ func offer(changes ...string) handofftag.Message {
 		}
 		tags[changes[i]] = changes[i+1]
 	}
-	return handofftag.Message{Command: "TAGMSG", Target: "#Ops", Tags: tags}
+	return translate.Tagged{Command: "TAGMSG", Target: "#Ops", Tags: tags}
 }
 
 func TestDecodeReadsAllTags(t *testing.T) {
@@ -69,7 +69,7 @@ func TestDecodeReadsAllTags(t *testing.T) {
 }
 
 func TestEncodeWritesExactlyWhatWasSigned(t *testing.T) {
-	for name, m := range map[string]handofftag.Message{
+	for name, m := range map[string]translate.Tagged{
 		"a stamped step":                offer("+freeq.at/eventid", handoffID, "+freeq.at/handoff-x-odd", "a b;c\\d"),
 		"a step without event id":       offer(),
 		"a title with space around it":  offer("+freeq.at/handoff-task", "  Review it "),
@@ -85,7 +85,7 @@ func TestEncodeWritesExactlyWhatWasSigned(t *testing.T) {
 			if err != nil || len(losses) != 0 {
 				t.Fatal(err, losses)
 			}
-			want := handofftag.Message{Command: "TAGMSG", Target: "#ops", Tags: maps.Clone(m.Tags)}
+			want := translate.Tagged{Command: "TAGMSG", Target: "#ops", Tags: maps.Clone(m.Tags)}
 			if _, plain := want.Tags["freeq.at/handoff"]; plain {
 				want.Tags = offer().Tags // one spelling goes out
 			}
@@ -113,7 +113,7 @@ func TestAStepThatIsNotSignedInThisDialectIsNotWritten(t *testing.T) {
 func TestDecodeTellsWhatIsWrong(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	for name, test := range map[string]struct {
-		m      handofftag.Message
+		m      translate.Tagged
 		code   federation.RefusalCode
 		detail string // part of it
 	}{
@@ -146,7 +146,7 @@ func TestDecodeTellsWhatIsWrong(t *testing.T) {
 		"one tag in two spellings":      {offer("freeq.at/handoff-id", handoffID), federation.DuplicateTag, ""},
 		"tags of two dialects":          {offer("+freeq.at/act", "open"), federation.MixedTags, ""},
 		"a channel with status prefix":  {at(offer(), "@#ops"), federation.InvalidTarget, ""},
-		"a nick":                        {at(offer(), "bob"), federation.InvalidTarget, ""},
+		"a pattern of servers":          {at(offer(), "$*.example"), federation.InvalidTarget, ""},
 		"the verb wrong and the target": {at(offer("+freeq.at/handoff", "take"), "bob"), federation.UnknownVerb, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -159,19 +159,28 @@ func TestDecodeTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func at(m handofftag.Message, target string) handofftag.Message {
+func at(m translate.Tagged, target string) translate.Tagged {
 	m.Target = target
 	return m
 }
 
+func TestAStepSentToOneUserHasNoVenueYet(t *testing.T) {
+	ev, err := handofftag.Codec{}.Decode(at(offer(), "bob"))
+	if err != nil || ev.Venue != "" {
+		t.Errorf("venue %q, %v", ev.Venue, err)
+	}
+}
+
 func TestARefusalNamesWhatCouldBeRead(t *testing.T) {
 	for name, test := range map[string]struct {
-		m       handofftag.Message
+		m       translate.Tagged
 		subject string
 	}{
-		"the event id":                         {offer("+freeq.at/eventid", eventID, "+freeq.at/handoff", "take"), eventID},
-		"the handoff id, without an event id":  {offer("+freeq.at/handoff", "take"), handoffID},
-		"nothing, where neither could be read": {offer("+freeq.at/handoff-id", "x"), "*"},
+		"the event id":                          {offer("+freeq.at/eventid", eventID, "+freeq.at/handoff", "take"), eventID},
+		"the handoff id, without an event id":   {offer("+freeq.at/handoff", "take"), handoffID},
+		"the handoff id, beside a bad event id": {offer("+freeq.at/eventid", "x"), handoffID},
+		"the handoff id, of mixed tags":         {offer("+freeq.at/act", "open"), handoffID},
+		"nothing, where neither could be read":  {offer("+freeq.at/handoff-id", "x"), "*"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := handofftag.Codec{}.Decode(test.m)
@@ -193,7 +202,7 @@ func TestMessagesAboutSomethingElse(t *testing.T) {
 		"a reference on a summary line": {"+freeq.at/ref": handoffID},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := handofftag.Codec{}.Decode(handofftag.Message{Command: "PRIVMSG", Target: "#ops", Tags: tags})
+			_, err := handofftag.Codec{}.Decode(translate.Tagged{Command: "PRIVMSG", Target: "#ops", Tags: tags})
 			if !errors.Is(err, translate.ErrNotHandoff) {
 				t.Errorf("error %v, want ErrNotHandoff", err)
 			}

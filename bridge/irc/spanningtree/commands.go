@@ -9,7 +9,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/translate/handofftag"
+	"baton/translate"
 )
 
 // command is what is done with a line of the peer. An error ends the link.
@@ -112,6 +112,7 @@ func (s *session) onSplit(_ context.Context, m ircmsg.Message) error {
 	gone := m.Params[0]
 	if _, known := s.net.servers[gone]; known && gone != s.net.peer { // that one ends with the connection
 		s.net.split(gone)
+		s.doubtAbsent()
 	}
 	return nil
 }
@@ -147,6 +148,7 @@ func (s *session) named(uuid, nick string) {
 
 func (s *session) onQuit(_ context.Context, m ircmsg.Message) error {
 	s.net.quit(m.Source)
+	s.doubtAbsent()
 	return nil
 }
 
@@ -156,12 +158,13 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
 		s.net.quit(m.Params[0])
+		s.doubtAbsent()
 		return nil
 	}
 	if !p.here {
 		return nil
 	}
-	s.doubt(p.uuid)
+	s.doubt(errKilled, func(r *row) bool { return r.uuid == p.uuid })
 	s.net.forget(p.uuid, p.nick)
 	p.here, p.nick = false, ""
 	p.leaveChannels()
@@ -191,7 +194,7 @@ func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 // onJoin notes the age of a channel: theirs if it is the older one, or if nobody of
 // ours is there to know better.
 func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
-	venue, _ := handofftag.Venue(m.Params[0])
+	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]
 	if ch == nil {
 		return nil
@@ -208,7 +211,7 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 }
 
 func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
-	venue, _ := handofftag.Venue(m.Params[0])
+	venue, _ := translate.Channel(m.Params[0])
 	p := s.link.roster.byUUID[m.Params[1]]
 	if p == nil || !p.channels[venue] {
 		return nil
@@ -220,7 +223,7 @@ func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 
 // onResync says again who of ours is in a channel.
 func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
-	venue, _ := handofftag.Venue(m.Params[0])
+	venue, _ := translate.Channel(m.Params[0])
 	for _, p := range s.link.roster.all() {
 		if p.channels[venue] {
 			s.join(p, venue)

@@ -11,28 +11,34 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/irc"
-	"baton/translate/handofftag"
+	"baton/federation"
+	"baton/translate"
 )
 
 // Config is one [[irc.spanningtree]] table.
 type Config struct {
-	Name               string   `toml:"name"`                // unique among all links: label in logs and metrics
-	ServerName         string   `toml:"server_name"`         // theirs
-	Address            string   `toml:"address"`             // host:port of theirs to dial
-	SID                string   `toml:"sid"`                 // our server id, unlike any on that network
-	SendPasswordFile   string   `toml:"send_password_file"`  // what we send: their recvpass
-	RecvPasswordFile   string   `toml:"recv_password_file"`  // what they send: their sendpass
-	PlaintextPasswords bool     `toml:"plaintext_passwords"` // for a peer that offers no CHALLENGE
-	Channels           []string `toml:"channels"`            // of this federation on that network
-	Nick               string   `toml:"nick"`                // the gateway's own user
-	NickSuffix         string   `toml:"nick_suffix"`         // appended to an agent's nick
-	Summaries          bool     `toml:"summaries"`           // a readable NOTICE for each step
+	Name               string             `toml:"name"`                // unique among all links: label in logs and metrics
+	ServerName         string             `toml:"server_name"`         // theirs
+	Address            string             `toml:"address"`             // host:port of theirs to dial; or
+	Listen             string             `toml:"listen"`              // host:port where they dial us
+	SID                string             `toml:"sid"`                 // our server id, unlike any on that network
+	SendPasswordFile   string             `toml:"send_password_file"`  // what we send: their recvpass
+	RecvPasswordFile   string             `toml:"recv_password_file"`  // what they send: their sendpass
+	PlaintextPasswords bool               `toml:"plaintext_passwords"` // for a peer that offers no CHALLENGE
+	TLS                bool               `toml:"tls"`                 // from the first byte
+	TLSFingerprint     string             `toml:"tls_fingerprint"`     // hex SHA-256 of their certificate
+	Channels           []string           `toml:"channels"`            // of this federation on that network; the first for offers that name none
+	Dialect            federation.Dialect `toml:"dialect"`             // of offers that enter here from networks without tags
+	Nick               string             `toml:"nick"`                // the gateway's own user
+	NickSuffix         string             `toml:"nick_suffix"`         // appended to an agent's nick
+	Summaries          bool               `toml:"summaries"`           // a readable NOTICE for each step
 }
 
 // DefaultConfig returns the table as it is where a file says nothing. The keys
-// that it leaves empty are required, except nick_suffix.
+// that it leaves empty are required, except nick_suffix, one of address and listen,
+// and tls_fingerprint without tls.
 func DefaultConfig() Config {
-	return Config{Nick: "Baton", Summaries: true}
+	return Config{Dialect: federation.HandoffTags, Nick: "Baton", Summaries: true}
 }
 
 // maxChannelBytes bounds the name of a channel, as InspIRCd ships.
@@ -53,11 +59,19 @@ func (c Config) check() error {
 	if !validServerName(c.ServerName) {
 		wrong("server_name", `want the name of the other server, as in "irc.example"`)
 	}
-	if !validAddress(c.Address) {
+	switch {
+	case (c.Address == "") == (c.Listen == ""):
+		wrong("address", "want exactly one of address, to dial, and listen, to be dialled")
+	case c.Address != "" && !validAddress(c.Address):
 		wrong("address", `want "host:port" of the other server`)
+	case c.Listen != "" && !validListen(c.Listen):
+		wrong("listen", `want "host:port" or ":port" of this machine`)
 	}
 	if !validSID(c.SID) {
 		wrong("sid", `want a digit and two more digits or upper-case letters, as in "9GW"`)
+	}
+	if c.Dialect != federation.HandoffTags && c.Dialect != federation.ActTags {
+		wrong("dialect", fmt.Sprintf("want %q or %q", federation.HandoffTags, federation.ActTags))
 	}
 	if !irc.ValidNick(c.Nick) {
 		wrong("nick", "is no IRC nick")
@@ -77,7 +91,7 @@ func checkChannels(names []string) error {
 	}
 	var seen []string
 	for _, name := range names {
-		venue, ok := handofftag.Venue(name)
+		venue, ok := translate.Channel(name)
 		switch {
 		case !ok || len(name) < 2 || len(name) > maxChannelBytes || strings.ContainsFunc(name, unicode.IsControl):
 			return fmt.Errorf("%q is no channel: want \"#\" and up to %d bytes without space or comma", name, maxChannelBytes-1)
@@ -105,6 +119,11 @@ func validAddress(s string) bool {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	return err == nil && n > 0
+}
+
+// validListen is validAddress for an end of ours, whose host may be any.
+func validListen(s string) bool {
+	return validAddress(s) || strings.HasPrefix(s, ":") && validAddress("localhost"+s)
 }
 
 // validSID reports whether a string can name a server on the network.

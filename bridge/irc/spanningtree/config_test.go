@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,6 +44,15 @@ func TestOpen(t *testing.T) {
 		{"wants a server name with a dot", func(c *spanningtree.Config) { c.ServerName = "irc" }, []string{"server_name"}},
 		{"wants a port", func(c *spanningtree.Config) { c.Address = "irc.example" }, []string{"address"}},
 		{"wants a port that exists", func(c *spanningtree.Config) { c.Address = "irc.example:70000" }, []string{"address"}},
+		{"takes a port of its own", func(c *spanningtree.Config) { c.Address, c.Listen = "", "127.0.0.1:7000" }, nil},
+		{"takes a port on all addresses", func(c *spanningtree.Config) { c.Address, c.Listen = "", ":7000" }, nil},
+		{"wants a port of its own that exists", func(c *spanningtree.Config) { c.Address, c.Listen = "", "127.0.0.1" }, []string{"listen"}},
+		{"does not dial and listen", func(c *spanningtree.Config) { c.Listen = "127.0.0.1:7001" }, []string{"address"}},
+		{"wants a dialect that there is", func(c *spanningtree.Config) { c.Dialect = "irc" }, []string{"dialect"}},
+		{"wants a certificate for TLS", func(c *spanningtree.Config) { c.TLS, c.TLSFingerprint = true, strings.Repeat("ab", 32) }, []string{"tls"}},
+		{"wants to know theirs for TLS", func(c *spanningtree.Config) { c.TLS = true }, []string{"tls_fingerprint"}},
+		{"wants a fingerprint in lower case", func(c *spanningtree.Config) { c.TLS, c.TLSFingerprint = true, strings.Repeat("AB", 32) }, []string{"tls_fingerprint"}},
+		{"pins nothing without TLS", func(c *spanningtree.Config) { c.TLSFingerprint = strings.Repeat("ab", 32) }, []string{"tls_fingerprint"}},
 		{"wants a SID that starts with a digit", func(c *spanningtree.Config) { c.SID = "GW9" }, []string{"sid"}},
 		{"wants a SID in upper case", func(c *spanningtree.Config) { c.SID = "9gw" }, []string{"sid"}},
 		{"wants channels", func(c *spanningtree.Config) { c.Channels = nil }, []string{"channels"}},
@@ -67,7 +77,7 @@ func TestOpen(t *testing.T) {
 					return ":word", nil
 				}
 				return secrets(file)
-			}})
+			}}, nil)
 			if diff := cmp.Diff(tt.want, keysOf(err)); diff != "" {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}

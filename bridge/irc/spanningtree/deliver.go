@@ -12,13 +12,14 @@ import (
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
-	"baton/translate/handofftag"
+	"baton/translate/dialect"
 )
 
 var (
 	errNotConnected = errors.New("not connected")
 	errCut          = errors.New("connection lost before the other server had read the step")
 	errKilled       = errors.New("the step's user was killed, maybe before the step was read")
+	errAbsent       = errors.New("nobody is there whom it is for")
 	errNoTags       = errors.New("the other server has no message tags: load its ircv3_ctctags module")
 )
 
@@ -31,20 +32,35 @@ type row struct {
 	from  federation.DID // whose user speaks
 	name  string         // what that user is called when it is new
 	venue string
+	to    []party           // of a private step; nil in a channel
+	heard bool              // it came from here: of a private one there may be nobody who has it not
 	tags  map[string]string // of the TAGMSG; nil for a step that the network has already
 	msgid string            // of the step
 	line  string            // for people; "" for none
 	ref   federation.HandoffID
-	uuid  string     // of the user that spoke; set when it was written
 	done  chan error // has room for the one answer
+
+	// Set when it was written.
+	uuid string   // of the user that spoke
+	whom []string // UUIDs of those to whom it was said in private
+}
+
+// party is somebody whom a private step is for.
+type party struct {
+	did  federation.DID
+	nick string
 }
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
 //
-// A step from elsewhere is a TAGMSG from the user of its signer; one that came
-// from here is not repeated. Beside either stands one line for people, on the
-// first attempt only: a TAGMSG seen twice has the same id twice, and a line has
-// nothing that would tell.
+// A step from elsewhere is a TAGMSG from the user of whoever took it; one that came
+// from here is not repeated in its channel. Beside either stands one line for
+// people, on the first attempt only: a TAGMSG seen twice has the same id twice, and a
+// line has nothing that would tell.
+//
+// A private step is a TAGMSG to each other party that is here, without a line; it
+// waits while nobody is. One that came from here is for others of this network who
+// signed steps since the link is up, and for nobody where there are none.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
 	if err != nil || r.tags == nil && r.line == "" {
@@ -76,6 +92,11 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	}
 }
 
+// ShowsOnce implements [bridge.OnceShower]: the line for people.
+func (l *Link) ShowsOnce(d federation.Delivery) bool {
+	return l.cfg.Summaries && d.Entry.Version > 0 && !federation.Private(d.View.Venue)
+}
+
 func (l *Link) unavailable(err error) error {
 	return &federation.UnavailableError{What: "link " + l.cfg.Name, Err: err}
 }
@@ -83,40 +104,70 @@ func (l *Link) unavailable(err error) error {
 // row makes all of a delivery that needs no state of the connection. Its error is
 // a refusal where the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
-	ev := d.Entry.Event
+	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
+	if !l.writes(d.View) {
+		return nil, federation.Refuse(ev, federation.InvalidTarget, "no place of link "+l.cfg.Name)
+	}
 	step := translate.Step{
 		Entry: d.Entry, View: d.View,
 		Name: func(did federation.DID) string { return l.ports.Gateway.Name(ctx, did) },
 	}
-	r := &row{from: l.ports.Home.DID(), venue: ev.Venue, msgid: ev.WireID(), ref: ev.Handoff, done: make(chan error, 1)}
-	if l.cfg.Summaries && d.Attempt == 0 {
+	r := &row{
+		from: l.ports.Home.DID(), venue: d.View.Venue, heard: ev.Arrival.Link == l.cfg.Name,
+		msgid: ev.WireID(), ref: ev.Handoff, done: make(chan error, 1),
+	}
+	if receipt := d.Entry.Version == 0; l.cfg.Summaries && d.Attempt == 0 && !receipt && !private {
 		r.line = irc.Summary(step)
 	}
-	if !l.lists(ev.Venue) {
-		return nil, federation.Refuse(ev, federation.InvalidTarget, "no channel of link "+l.cfg.Name)
-	}
-	if ev.Arrival.Link == l.cfg.Name {
+	if r.heard && !private {
 		return r, nil
 	}
-	m, losses, err := handofftag.Codec{}.Encode(step)
+	if private {
+		for _, did := range d.View.Others(ev.Actor()) {
+			r.to = append(r.to, party{did: did, nick: step.Name(did)})
+		}
+	}
+	if !r.heard {
+		r.from, r.name = ev.Actor(), step.Name(ev.Actor())
+	}
+	var err error
+	r.tags, err = l.tags(ctx, step, d)
+	return r, err
+}
+
+// tags returns the tags of a step as this link may write them.
+func (l *Link) tags(ctx context.Context, step translate.Step, d federation.Delivery) (map[string]string, error) {
+	rendered, losses, err := irc.Render(ctx, l.ports, d)
 	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", ev.ID, err)
+		return nil, fmt.Errorf("render %s: %w", rendered.ID, err)
 	}
 	for _, loss := range losses {
-		l.log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", ev.ID.String()),
+		l.log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", rendered.ID.String()),
 			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
 	}
-	r.from, r.name, r.tags = ev.From, step.Name(ev.Actor()), m.Tags
-	r.tags["msgid"] = r.msgid
-	if err := irc.CheckTags(r.tags); err != nil {
-		return nil, federation.Refuse(ev, federation.InvalidTag, err.Error())
+	step.Event = rendered
+	m, err := dialect.Encode(step)
+	if err != nil {
+		return nil, err
 	}
-	return r, nil
+	m.Tags["msgid"] = rendered.WireID()
+	if err := irc.CheckTags(m.Tags); err != nil {
+		return nil, federation.Refuse(rendered, federation.InvalidTag, err.Error())
+	}
+	return m.Tags, nil
 }
 
 // deliver writes a row. It is answered once the peer has proved that it read it.
 func (s *session) deliver(ctx context.Context, r *row) {
-	if r.tags != nil && !s.net.tagmsg {
+	targets := s.targets(r)
+	switch {
+	case len(targets) == 0 && r.heard:
+		r.done <- nil
+		return
+	case len(targets) == 0:
+		r.done <- s.link.unavailable(errAbsent)
+		return
+	case r.tags != nil && !s.net.tagmsg:
 		if !s.tagless {
 			s.log.LogAttrs(ctx, slog.LevelWarn, "peer takes no message tags", slog.Any("err", errNoTags))
 		}
@@ -124,44 +175,76 @@ func (s *session) deliver(ctx context.Context, r *row) {
 		r.done <- s.link.unavailable(errNoTags) // a TAGMSG would end the link
 		return
 	}
-	if err := s.putRow(r); err != nil {
+	if err := s.putRow(r, targets); err != nil {
 		r.done <- err
 		return
 	}
 	s.unproven = append(s.unproven, r)
 }
 
+// targets returns to whom a row is said: to its channel, or to those of its parties
+// who are here. One with a user of ours is looked for by its steps alone, for a user
+// of theirs with its nick is somebody else.
+func (s *session) targets(r *row) []string {
+	if ch := s.net.channels[r.venue]; ch != nil {
+		return []string{ch.name}
+	}
+	var uuids []string
+	for _, p := range r.to {
+		if r.heard || s.link.roster.agents[p.did] != nil {
+			p.nick = ""
+		}
+		if uuid := s.net.find(p.did, p.nick); uuid != "" {
+			uuids = append(uuids, uuid)
+		}
+	}
+	r.whom = uuids
+	return uuids
+}
+
 // putRow adds the messages of a row to what is to be written, side by side.
-func (s *session) putRow(r *row) error {
+func (s *session) putRow(r *row, targets []string) error {
 	from := s.speaker(r.from, r.name, r.venue)
 	r.uuid = from.uuid
-	target := s.net.channels[r.venue].name
-	if r.tags != nil {
-		if err := s.putMessage(ircmsg.MakeMessage(r.tags, from.uuid, "TAGMSG", target)); err != nil {
+	for _, target := range targets {
+		if r.tags != nil {
+			if err := s.putMessage(ircmsg.MakeMessage(r.tags, from.uuid, "TAGMSG", target)); err != nil {
+				return err
+			}
+		}
+		if r.line == "" {
+			continue
+		}
+		tags := map[string]string{"msgid": r.msgid + lineSuffix, refTag: r.ref.String()}
+		line := ircmsg.MakeMessage(tags, from.uuid, "NOTICE", target, r.line)
+		line.ForceTrailing()
+		if err := s.putMessage(line); err != nil {
 			return err
 		}
 	}
-	if r.line == "" {
-		return nil
-	}
-	tags := map[string]string{"msgid": r.msgid + lineSuffix, refTag: r.ref.String()}
-	line := ircmsg.MakeMessage(tags, from.uuid, "NOTICE", target, r.line)
-	line.ForceTrailing()
-	return s.putMessage(line)
+	return nil
 }
 
-// doubt answers the rows in flight from a user that was killed: the network drops
-// in silence what such a user said last, and the PONG would prove nothing.
-func (s *session) doubt(uuid string) {
-	killed := func(r *row) bool {
-		if r.uuid != uuid {
+// doubt answers those rows in flight whose PONG would prove nothing: the network
+// drops in silence what a user said last that was killed, and what is said to one
+// that is gone.
+func (s *session) doubt(why error, lost func(*row) bool) {
+	answered := func(r *row) bool {
+		if !lost(r) {
 			return false
 		}
-		r.done <- s.link.unavailable(errKilled)
+		r.done <- s.link.unavailable(why)
 		return true
 	}
-	s.unproven = slices.DeleteFunc(s.unproven, killed)
+	s.unproven = slices.DeleteFunc(s.unproven, answered)
 	for i, rows := range s.pings {
-		s.pings[i] = slices.DeleteFunc(rows, killed)
+		s.pings[i] = slices.DeleteFunc(rows, answered)
 	}
+}
+
+// doubtAbsent doubts the rows to users who left.
+func (s *session) doubtAbsent() {
+	s.doubt(errAbsent, func(r *row) bool {
+		return slices.ContainsFunc(r.whom, func(uuid string) bool { return s.net.users[uuid] == nil })
+	})
 }

@@ -126,7 +126,9 @@ func TestDeliver(t *testing.T) {
 		peer.HoldPongs(true)
 		delivered := make(chan error, 1)
 		go func() { delivered <- h.link.Deliver(context.Background(), acceptRow(t)) }()
-		peer.Kill("alice", await(t, peer, "TAGMSG").Source)
+		source := await(t, peer, "TAGMSG").Source
+		await(t, peer, "NOTICE")
+		peer.Kill("alice", source)
 		peer.HoldPongs(false)
 		if _, ok := errors.AsType[*federation.UnavailableError](<-delivered); !ok {
 			t.Error("delivered")
@@ -221,27 +223,29 @@ func TestDeliverDeclines(t *testing.T) {
 }
 
 func TestCarries(t *testing.T) {
+	private := federation.PrivateVenue(alice, scholar)
 	tests := []struct {
-		name      string
-		venue     string
-		arrival   string
-		summaries bool
-		want      bool
+		name    string
+		view    federation.View
+		arrival string
+		want    bool
 	}{
-		{"a step of its channel", "#ops", "airc", true, true},
-		{"a step of its channel without lines for people", "#ops", "airc", false, true},
-		{"its own step, for the line", "#ops", linkName, true, true},
-		{"its own step has nothing to get without lines", "#ops", linkName, false, false},
-		{"no step of another channel", "#other", "airc", true, false},
-		{"no private step", "dm:did:key:a,did:key:b", "airc", true, false},
+		{"a step of its channel", federation.View{Venue: "#ops"}, "airc", true},
+		{"a step of its channel that is written here alone", federation.View{Venue: "#ops", Link: linkName}, "airc", true},
+		{"no step of its channel that is written elsewhere alone", federation.View{Venue: "#ops", Link: "other"}, "airc", false},
+		{"its own step, which its readers have had once it is settled", federation.View{Venue: "#ops"}, linkName, true},
+		{"no step of another channel", federation.View{Venue: "#other"}, "airc", false},
+		{"a private step", federation.View{Venue: private, Link: linkName}, "airc", true},
+		{"its own private step, for others of this network", federation.View{Venue: private, Link: linkName}, linkName, true},
+		{"no private step of another link", federation.View{Venue: private, Link: "other"}, "airc", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := testConfig("127.0.0.1:7000")
-			cfg.Channels, cfg.Summaries = []string{"#Ops"}, tt.summaries
+			cfg.Channels = []string{"#Ops"}
 			got, err := newHouse(t, cfg).link.Carries(t.Context(), federation.Event{
-				Venue: tt.venue, Arrival: federation.Arrival{Link: tt.arrival},
-			}, federation.View{})
+				Venue: "#somewhere", Arrival: federation.Arrival{Link: tt.arrival},
+			}, tt.view)
 			if err != nil || got != tt.want {
 				t.Errorf("carries %v, %v", got, err)
 			}

@@ -30,12 +30,12 @@ type answer struct {
 	ref      string // handoff id; may be empty
 }
 
-// render turns one of our errors into what a user is told. It is the only place
+// answerTo turns one of our errors into what a user is told. It is the only place
 // in this package that does. The second result is false for an error that has no
 // words here: a not-now, or the end of the program.
 //
 // spec: handofftag "The client's side"
-func render(err error) (answer, bool) {
+func answerTo(err error) (answer, bool) {
 	if r, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return answer{code: r.Code.Upper(), subject: r.Subject(), sentence: r.Sentence(), ref: r.Handoff.String()}, true
 	}
@@ -54,24 +54,27 @@ func (s *session) refuse(ctx context.Context, user string, err error) {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "step refused", slog.String("event_id", r.Event.String()),
 			slog.String("handoff_id", r.Handoff.String()), slog.String("reason", r.Error()))
 	}
-	s.tell(ctx, refusal{user: user, err: err})
+	s.tell(ctx, user, err)
 }
 
 // tell sends a user the NOTICE about a step, from the gateway's own user. FAIL,
 // which clients of a listener get, would end a server link.
-func (s *session) tell(ctx context.Context, r refusal) {
-	a, has := render(r.err)
+func (s *session) tell(ctx context.Context, user string, err error) {
+	a, has := answerTo(err)
 	if !has {
 		return
 	}
 	if a.code == internalError {
-		s.log.LogAttrs(ctx, slog.LevelError, "step not judged", slog.Any("err", r.err))
+		s.log.LogAttrs(ctx, slog.LevelError, "step not judged", slog.Any("err", err))
 	} else {
 		s.link.ports.Metrics.Refusals.WithLabelValues(network, a.code).Inc()
 	}
+	if a.code == federation.RateLimited.Upper() {
+		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
+	}
 	self := s.link.roster.self
 	s.present(self)
-	notice := ircmsg.MakeMessage(nil, self.uuid, "NOTICE", r.user, irc.Text(a.code+" "+a.subject+" "+a.sentence))
+	notice := ircmsg.MakeMessage(nil, self.uuid, "NOTICE", user, irc.Text(a.code+" "+a.subject+" "+a.sentence))
 	if a.ref != "" {
 		notice.SetTag(refTag, a.ref)
 	}

@@ -2,6 +2,9 @@ package spanningtree_test
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -41,7 +44,11 @@ type gateway struct {
 	// answer may be nil, and then all is filed.
 	answer func(ctx context.Context, ev federation.Event) error
 	names  map[federation.DID]string
+	views  map[federation.HandoffID]federation.View
+	same   map[federation.DID]federation.DID // another DID of one agent
 	filed  chan federation.Event
+	// duplicates says that all was filed before.
+	duplicates bool
 }
 
 func newGateway() *gateway {
@@ -61,11 +68,19 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 	defer g.mu.Unlock()
 	g.events = append(g.events, ev)
 	g.filed <- ev
-	return federation.Judgement{Verdict: federation.Valid}, nil
+	return federation.Judgement{Verdict: federation.Valid, Duplicate: g.duplicates}, nil
 }
 
-func (g *gateway) View(context.Context, federation.HandoffID) (federation.View, error) {
-	return federation.View{}, nil
+func (g *gateway) View(_ context.Context, id federation.HandoffID) (federation.View, error) {
+	return g.views[id], nil
+}
+
+func (g *gateway) Same(_ context.Context, a, b federation.DID) bool {
+	return a == b || g.same[a] == b || g.same[b] == a
+}
+
+func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
+	return federation.Place{}, "", errors.New("a link places nothing")
 }
 
 func (g *gateway) Name(_ context.Context, did federation.DID) string {
@@ -91,9 +106,34 @@ func (g *gateway) next(t *testing.T) federation.Event {
 type house struct {
 	link     *spanningtree.Link
 	gateway  *gateway
+	evidence *evidence
 	registry *prometheus.Registry
 	metrics  *bridge.Metrics
 	log      *logBook
+}
+
+// evidence keeps what is behind renditions.
+type evidence struct {
+	mu   sync.Mutex
+	kept []federation.Evidence
+}
+
+func (e *evidence) keep(_ context.Context, kept federation.Evidence) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.kept = append(e.kept, kept)
+	return nil
+}
+
+// keptKey is a key that a gateway keeps under a name.
+func keptKey(name string) federation.SigningKey {
+	seed := sha256.Sum256([]byte(name))
+	private := ed25519.NewKeyFromSeed(seed[:])
+	public, _ := private.Public().(ed25519.PublicKey)
+	return federation.SigningKey{
+		Public: public, DID: federation.DID("did:example:" + federation.KeyID(public)),
+		Sign: func(_ context.Context, message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil },
+	}
 }
 
 // logBook keeps what was logged.
@@ -132,20 +172,37 @@ func secrets(file string) (string, error) {
 	return "", errors.New("no such file")
 }
 
-func newHouse(t *testing.T, cfg spanningtree.Config) house {
+func newHouse(t *testing.T, cfg spanningtree.Config, tweak ...func(*bridge.Ports)) house {
 	t.Helper()
-	h := house{gateway: newGateway(), registry: prometheus.NewRegistry(), log: &logBook{}}
+	return newHouseWith(t, cfg, certificate(t, string(home)), tweak...)
+}
+
+func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, tweak ...func(*bridge.Ports)) house {
+	t.Helper()
+	h := house{gateway: newGateway(), evidence: &evidence{}, registry: prometheus.NewRegistry(), log: &logBook{}}
 	h.metrics = bridge.NewMetrics(h.registry)
-	link, err := spanningtree.Open(cfg, bridge.Ports{
+	ports := bridge.Ports{
 		Home: home, Gateway: h.gateway, Metrics: h.metrics, Secret: secrets,
-		Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+		Log:       slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		PublicURL: "https://gw.example", Kept: keptKey, Keep: h.evidence.keep,
+		Limits: func() bridge.Limits { return bridge.Limits{} }, Wakes: nobody{},
+	}
+	for _, change := range tweak {
+		change(&ports)
+	}
+	link, err := spanningtree.Open(cfg, ports, &cert)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
 	h.link = link
 	return h
 }
+
+// nobody waits, and nobody is woken.
+type nobody struct{}
+
+func (nobody) Wake(...string)                             {}
+func (nobody) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
 
 func peerConfig() bridgetest.IRCdConfig {
 	return bridgetest.IRCdConfig{
@@ -186,7 +243,9 @@ func keepRunning(h house, up func()) (stop func()) {
 }
 
 // linked returns a house whose link is up with a peer.
-func linked(t *testing.T, tweak func(*spanningtree.Config, *bridgetest.IRCdConfig)) (house, *bridgetest.IRCd) {
+func linked(
+	t *testing.T, tweak func(*spanningtree.Config, *bridgetest.IRCdConfig), ports ...func(*bridge.Ports),
+) (house, *bridgetest.IRCd) {
 	t.Helper()
 	peerCfg := peerConfig()
 	cfg := testConfig("")
@@ -195,7 +254,7 @@ func linked(t *testing.T, tweak func(*spanningtree.Config, *bridgetest.IRCdConfi
 	}
 	peer := listen(t, peerCfg)
 	cfg.Address = peer.Addr()
-	h := newHouse(t, cfg)
+	h := newHouse(t, cfg, ports...)
 	t.Cleanup(keepRunning(h, func() {}))
 	if err := peer.Linked(waiting(t)); err != nil {
 		t.Fatalf("link: %v\n%s", err, h.log)
@@ -211,9 +270,9 @@ func waiting(t *testing.T) context.Context {
 }
 
 // piped is linked without sockets, for a bubble of synctest.
-func piped(t *testing.T) (h house, peer *bridgetest.IRCd, ended <-chan error) {
+func piped(t *testing.T, ports ...func(*bridge.Ports)) (h house, peer *bridgetest.IRCd, ended <-chan error) {
 	t.Helper()
-	h, peer = newHouse(t, testConfig("pipe.example:1")), bridgetest.NewIRCd(peerConfig())
+	h, peer = newHouse(t, testConfig("pipe.example:1"), ports...), bridgetest.NewIRCd(peerConfig())
 	ours, theirs := net.Pipe()
 	h.link.SetDial(func(context.Context) (net.Conn, error) { return ours, nil })
 	ctx, cancel := context.WithCancel(context.Background())
@@ -294,6 +353,9 @@ func acceptRow(t *testing.T) federation.Delivery {
 	}
 	return federation.Delivery{
 		Row: 1, Entry: federation.Entry{Event: ev, Version: 2, State: federation.Assigned},
-		View: federation.View{ID: ev.Handoff, Title: "Cite the 3 best sources; on X", Venue: "#ops"},
+		View: federation.View{
+			ID: ev.Handoff, Version: 2, Dialect: federation.HandoffTags, Title: "Cite the 3 best sources; on X", Venue: "#ops",
+			Offerer: alice, Offeree: scholar, Assignee: scholar,
+		},
 	}
 }

@@ -10,11 +10,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
 )
 
 // protocol is the version that we speak. A server that speaks more must be
@@ -36,23 +39,42 @@ const hashedPassword = "AUTH:"
 // errAuthentication says nothing about which of name and password was wrong.
 var errAuthentication = errors.New("the other server's name or password is wrong: see server_name and recv_password_file")
 
-// handshake authenticates both sides and starts our burst. The rest of the burst
-// waits for theirs, which tells the age of channels and whose nicks are taken.
+// meet takes a connection up to the point where the peer has proved who it is. The
+// session that it returns reads and writes; [session.run] or [session.end] is next.
 //
 // spec: InspIRCd spanning tree 1205, "CAPAB", "SERVER"
-func (s *session) handshake(ctx context.Context) error {
+func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeTimeout, errors.New("no answer within "+handshakeTimeout.String()))
 	defer cancel()
-	err := s.negotiate(ctx)
-	if err == nil {
+	secured, err := l.secure(ctx, irc.QuickAck(conn))
+	if err != nil {
+		_ = conn.Close()
+		return nil, fmt.Errorf("link to %s: %w", l.cfg.ServerName, err)
+	}
+	s := newSession(l, secured)
+	s.begin()
+	if err = s.negotiate(ctx); err == nil {
 		err = s.authenticate(ctx)
 	}
+	if errors.Is(err, errAuthentication) {
+		s.lastWord("ERROR :Mismatched server name or password")
+	}
 	if err != nil {
-		return fmt.Errorf("link to %s: %w", s.link.cfg.ServerName, err)
+		s.end()
+		return nil, fmt.Errorf("link to %s: %w", l.cfg.ServerName, err)
+	}
+	return s, nil
+}
+
+// burst starts ours, which whoever was dialled precedes with its own SERVER. The
+// rest of it waits for theirs, which tells the age of channels and whose nicks are
+// taken.
+func (s *session) burst() {
+	if !s.link.dials() {
+		s.put("%s", s.hello)
 	}
 	s.put(":%s BURST %d", s.sid(), time.Now().Unix())
 	s.put(":%s SINFO version :Baton. %s :", s.sid(), s.link.ports.Home)
-	return nil
 }
 
 // negotiate exchanges CAPAB. Of ours only the challenge is sent: each other list
@@ -84,14 +106,17 @@ func (s *session) negotiate(ctx context.Context) error {
 	}
 }
 
-// authenticate exchanges SERVER with passwords. Neither goes over the wire in
-// clear unless the configuration allows it.
+// authenticate exchanges SERVER with passwords: whoever dialled says it first.
+// Neither password goes over the wire in clear unless the configuration allows it.
 func (s *session) authenticate(ctx context.Context) error {
 	password, err := s.password()
 	if err != nil {
 		return err
 	}
-	s.put("SERVER %s %s 0 %s :Baton", s.link.ports.Home, password, s.sid())
+	s.hello = fmt.Sprintf("SERVER %s %s 0 %s :Baton", s.link.ports.Home, password, s.sid())
+	if s.link.dials() {
+		s.put("%s", s.hello)
+	}
 	m, err := s.await(ctx, "SERVER")
 	if err != nil {
 		return err

@@ -3,44 +3,24 @@ package spanningtree
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/ergochat/irc-go/ircmsg"
+	"golang.org/x/time/rate"
 
 	"baton/federation"
 	"baton/translate"
-	"baton/translate/handofftag"
+	"baton/translate/dialect"
 )
-
-// firstAsk and lastAsk bound the wait before a step is submitted again that the
-// gateway could not take: it doubles from one to the other.
-const (
-	firstAsk = 100 * time.Millisecond
-	lastAsk  = 5 * time.Second
-)
-
-// inbound is one step of a user.
-type inbound struct {
-	user string // UUID
-	ev   federation.Event
-}
-
-// refusal is the error that became of a step.
-type refusal struct {
-	user string // UUID
-	err  error
-}
 
 // onMessage reads a step, if the message is one, and queues it for the judge.
 func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
-	nick, isUser := s.net.users[m.Source]
-	if !isUser || len(m.ClientOnlyTags()) == 0 {
+	from := s.net.users[m.Source]
+	if from == nil || len(m.ClientOnlyTags()) == 0 {
 		return nil
 	}
-	ev, err := s.decode(m)
-	if errors.Is(err, translate.ErrNotHandoff) {
+	in, err := s.decode(m)
+	if errors.Is(err, translate.ErrNotHandoff) || !s.allow(ctx, m.Source, in.ev) {
 		return nil
 	}
 	if err != nil {
@@ -48,26 +28,80 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	_, msgid := m.GetTag("msgid")
-	ev.Arrival = federation.Arrival{
-		Network: network, Link: s.link.cfg.Name, Name: nick, MessageID: msgid, Received: time.Now(),
+	in.ev.Arrival = federation.Arrival{
+		Network: network, Link: s.link.cfg.Name, Name: from.nick, MessageID: msgid, Received: time.Now(),
 	}
-	s.waiting = &inbound{user: m.Source, ev: ev}
+	s.lanes.add(in)
 	return nil
+}
+
+// allow counts one step of a user, against its own rate and that of the link.
+func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) bool {
+	limits := s.link.ports.Limits()
+	s.slow(limits.LinkEventsPerSecond)
+	ok, tell := s.net.users[uuid].meter.Take(limits.UserEventsPerMinute, time.Now())
+	switch {
+	case tell:
+		s.refuse(ctx, uuid, federation.Refuse(ev, federation.RateLimited, ""))
+	case !ok:
+		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
+	}
+	return ok
+}
+
+// slow counts one step of the whole link, and stops reading for as long as there
+// are too many. A limit of zero is none.
+func (s *session) slow(perSecond int) {
+	if perSecond <= 0 {
+		return
+	}
+	if s.events == nil || s.events.Burst() != perSecond {
+		s.events = rate.NewLimiter(rate.Limit(perSecond), perSecond)
+	}
+	if wait := s.events.Reserve().Delay(); wait > 0 {
+		s.pause = time.After(wait)
+	}
 }
 
 // decode reads a step and holds it to what this network can vouch for: the place,
 // and nobody's identity.
-func (s *session) decode(m ircmsg.Message) (federation.Event, error) {
-	ev, err := s.codec.Decode(handofftag.Message{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
-	switch {
-	case err != nil:
-		return federation.Event{}, err
-	case s.net.channels[ev.Venue] == nil:
-		return federation.Event{}, federation.Refuse(ev, federation.InvalidTarget, "")
-	case ev.From == "":
-		return federation.Event{}, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/handoff-from")
+func (s *session) decode(m ircmsg.Message) (*inbound, error) {
+	ev, err := dialect.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
+	if err != nil {
+		return &inbound{user: m.Source}, err
 	}
-	return ev, nil
+	in := &inbound{user: m.Source, ev: ev}
+	if ev.Venue == "" {
+		in.to = s.private(m.Params[0])
+	}
+	switch {
+	case in.to == "" && s.net.channels[ev.Venue] == nil:
+		return in, federation.Refuse(ev, federation.InvalidTarget, "")
+	case ev.From == "":
+		return in, federation.Refuse(ev, federation.MissingRequirement, fromTag(ev.Dialect))
+	}
+	return in, nil
+}
+
+// fromTag is the tag that names the signer.
+func fromTag(d federation.Dialect) string {
+	if d == federation.ActTags {
+		return "+freeq.at/from"
+	}
+	return "+freeq.at/handoff-from"
+}
+
+// private returns for whom a target stands that is a user of ours, "" for any other
+// target.
+func (s *session) private(target string) federation.DID {
+	byUUID := s.link.roster.byUUID
+	if p := byUUID[target]; p != nil {
+		return p.did
+	}
+	if p := byUUID[s.net.owner(target)]; p != nil {
+		return p.did
+	}
+	return ""
 }
 
 // takeTagless acts on a message whose tags could not be read. Without them it is
@@ -78,51 +112,13 @@ func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	default:
 		return s.dispatch(ctx, m)
 	}
-	if _, isUser := s.net.users[m.Source]; !isUser || len(m.Params) == 0 {
+	if s.net.users[m.Source] == nil || len(m.Params) == 0 {
 		return nil
 	}
-	if venue, _ := handofftag.Venue(m.Params[0]); s.net.channels[venue] != nil {
-		s.tell(ctx, refusal{user: m.Source, err: errUnreadableTags})
+	venue, _ := translate.Channel(m.Params[0])
+	ours := s.net.channels[venue] != nil || s.private(m.Params[0]) != ""
+	if ours && s.allow(ctx, m.Source, federation.Event{}) {
+		s.tell(ctx, m.Source, errUnreadableTags)
 	}
 	return nil
-}
-
-// judge submits steps until there are no more, one at a time: those of one user,
-// and of one handoff, keep their order.
-func (s *session) judge(ctx context.Context) {
-	submitting, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(judgeGrace, cancel) })
-	defer stop()
-	for in := range s.steps {
-		err := s.submit(submitting, in.ev)
-		if err == nil {
-			continue
-		}
-		select {
-		case s.refusals <- refusal{user: in.user, err: err}:
-		case <-s.over: // with nobody left to tell; the gateway logged it
-		}
-	}
-}
-
-// submit asks the gateway until it has an answer. A not-now has no words on IRC:
-// the step is kept here, and with it all that came after.
-func (s *session) submit(ctx context.Context, ev federation.Event) error {
-	waits := backoff.NewExponentialBackOff()
-	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = firstAsk, lastAsk, 2
-	ask := func() (federation.Judgement, error) {
-		judged, err := s.link.ports.Gateway.Submit(ctx, ev)
-		_, notNow := errors.AsType[*federation.UnavailableError](err)
-		if _, refused := errors.AsType[*federation.RefusalError](err); err != nil && (refused || !notNow) {
-			return judged, backoff.Permanent(err)
-		}
-		return judged, err
-	}
-	_, err := backoff.Retry(ctx, ask, backoff.WithBackOff(waits), backoff.WithMaxElapsedTime(0),
-		backoff.WithNotify(func(err error, next time.Duration) {
-			s.log.LogAttrs(ctx, slog.LevelWarn, "step waits", slog.String("event_id", ev.ID.String()),
-				slog.String("handoff_id", ev.Handoff.String()), slog.Any("err", err), slog.Duration("next", next))
-		}))
-	return err
 }

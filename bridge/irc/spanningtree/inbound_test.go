@@ -175,7 +175,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestTargets(t *testing.T) {
-	for _, target := range []string{"@#ops", "9GWAAAAAA", "Baton", "$*", "#elsewhere"} {
+	for _, target := range []string{"@#ops", "9GWZZZZZZ", "alice", "1AAAAAAAB", "$*", "#elsewhere", "#ops,#other"} {
 		t.Run("refuses a step to "+target, func(t *testing.T) {
 			h, peer := linked(t, nil)
 			peer.Send(tagLine(peer, target, offerTags()))

@@ -4,12 +4,14 @@ package spanningtree_test
 
 import (
 	"context"
+	"crypto/tls"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/bridgetest"
+	"baton/bridge/irc/spanningtree"
 	"baton/federation"
 )
 
@@ -21,16 +23,9 @@ type realServer struct {
 	tagged, plain *bridgetest.IRCClient
 }
 
-func startReal(t *testing.T) realServer {
+func startReal(t *testing.T, tweak ...func(*setup)) realServer {
 	t.Helper()
-	ircd, err := bridgetest.StartInspIRCd(waiting(t), t.TempDir(), bridgetest.InspIRCdConfig{
-		Name: "irc.lab.example", SID: "1AA", LinkName: string(home), SendPassword: "out-secret", RecvPassword: "in-secret",
-	})
-	if err != nil {
-		t.Fatalf("start: %v", err)
-	}
-	t.Cleanup(ircd.Stop)
-	r := realServer{house: newHouse(t, testConfig(ircd.LinkAddr)), ircd: ircd}
+	r := openReal(t, tweak...)
 	r.tagged = r.client(t, "alice", "message-tags", "server-time", "echo-message")
 	r.plain = r.client(t, "bob")
 	up := make(chan struct{}, 10)
@@ -42,6 +37,54 @@ func startReal(t *testing.T) realServer {
 	}
 	await(t, r.tagged, "JOIN", from("Baton"))
 	return r
+}
+
+// setup is how both sides of a real link are configured.
+type setup struct {
+	cfg  spanningtree.Config
+	cert tls.Certificate // the gateway's
+	ircd bridgetest.InspIRCdConfig
+}
+
+// openReal is startReal before anybody is connected.
+func openReal(t *testing.T, tweak ...func(*setup)) realServer {
+	t.Helper()
+	s := setup{cert: certificate(t, string(home)), cfg: testConfig(""), ircd: bridgetest.InspIRCdConfig{
+		Name: "irc.lab.example", SID: "1AA", LinkName: string(home), SendPassword: "out-secret", RecvPassword: "in-secret",
+	}}
+	for _, change := range tweak {
+		change(&s)
+	}
+	ircd, err := bridgetest.StartInspIRCd(waiting(t), t.TempDir(), s.ircd)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	t.Cleanup(ircd.Stop)
+	if s.cfg.Listen == "" {
+		s.cfg.Address = ircd.LinkAddr
+	}
+	return realServer{house: newHouseWith(t, s.cfg, s.cert), ircd: ircd}
+}
+
+// dials makes the server dial the gateway.
+func dials(t *testing.T) func(*setup) {
+	t.Helper()
+	addr := freeAddr(t)
+	return func(s *setup) { s.cfg.Listen, s.ircd.Gateway = addr, addr }
+}
+
+// securely makes both sides speak TLS and pin each other's certificate.
+func securely(t *testing.T) func(*setup) {
+	t.Helper()
+	theirs := certificate(t, "irc.lab.example")
+	certFile, keyFile, err := bridgetest.WriteCertificate(t.TempDir(), theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(s *setup) {
+		s.cfg.TLS, s.cfg.TLSFingerprint = true, bridgetest.Fingerprint(theirs)
+		s.ircd.TLS = &bridgetest.InspIRCdTLS{CertFile: certFile, KeyFile: keyFile, Fingerprint: bridgetest.Fingerprint(s.cert)}
+	}
 }
 
 func (r realServer) client(t *testing.T, nick string, caps ...string) *bridgetest.IRCClient {
@@ -127,12 +170,6 @@ func TestInspIRCd(t *testing.T) {
 		if got := await(t, r.tagged, "NOTICE", from("Baton")).Params[1]; got != "INVALID_TAG * the tags could not be read" {
 			t.Errorf("notice %q", got)
 		}
-		if err := r.tagged.Send(offerTags(), "TAGMSG", "Baton"); err != nil {
-			t.Fatal(err)
-		}
-		if got := await(t, r.tagged, "NOTICE", from("Baton")).Params[1]; !strings.HasPrefix(got, "INVALID_TARGET "+offerID) {
-			t.Errorf("notice %q", got)
-		}
 	})
 
 	t.Run("takes the largest step that fits, and lines of people", func(t *testing.T) {
@@ -193,4 +230,137 @@ func TestInspIRCd(t *testing.T) {
 			t.Errorf("id %q", step.Tags["msgid"])
 		}
 	})
+}
+
+func TestInspIRCdBothDialects(t *testing.T) {
+	for name, tags := range map[string]map[string]string{"handoff": offerTags(), "act": actTags()} {
+		t.Run("carries a client's step in "+name+" tags to the gateway and to others exactly as it was signed", func(t *testing.T) {
+			r := startReal(t)
+			other := r.client(t, "carol", "message-tags")
+			if err := r.tagged.Send(tags, "TAGMSG", "#ops"); err != nil {
+				t.Fatal(err)
+			}
+			if ev := r.gateway.next(t); string(ev.Dialect) != name || ev.From != alice {
+				t.Errorf("event %+v", ev)
+			}
+			got := await(t, other, "TAGMSG", from("alice")).Tags
+			delete(got, "msgid")
+			if diff := cmp.Diff(tags, got); diff != "" {
+				t.Errorf("tags (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestInspIRCdPrivate(t *testing.T) {
+	t.Run("a client's step to the gateway and to an agent comes in, its answer goes to that client alone", func(t *testing.T) {
+		r := startReal(t)
+		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil { // brings the agent here
+			t.Fatalf("deliver: %v", err)
+		}
+		await(t, r.tagged, "TAGMSG", from("scholar"))
+		for _, target := range []string{"Baton", "scholar"} {
+			if err := r.tagged.Send(offerTags(), "TAGMSG", target); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.gateway.next(t).Venue; got != federation.PrivateVenue(alice, scholar) {
+				t.Errorf("venue %q", got)
+			}
+		}
+		if err := r.tagged.Send(nil, "NICK", "alicia"); err != nil {
+			t.Fatal(err)
+		}
+		await(t, r.tagged, "NICK", from("alice"))
+		if err := r.link.Deliver(waiting(t), privateRow(t)); err != nil {
+			t.Fatalf("deliver: %v\n%s", err, r.log)
+		}
+		if step := await(t, r.tagged, "TAGMSG", from("scholar")); step.Params[0] != "alicia" || step.Tags["msgid"] != acceptID {
+			t.Errorf("%q with %v", step.Params, step.Tags)
+		}
+		for _, m := range r.plain.Received() {
+			if m.Command == "NOTICE" && m.Params[0] == "bob" {
+				t.Errorf("bob was told %q", m.Params)
+			}
+		}
+	})
+	t.Run("an answer waits while the client is away, and is delivered when it is back", func(t *testing.T) {
+		r := startReal(t)
+		r.tagged.Close()
+		awaitOnline(t, r.house, federation.Binding{DID: alice, Name: "alice"}, false)
+		if err := r.link.Deliver(waiting(t), privateRow(t)); err == nil {
+			t.Fatal("delivered to nobody")
+		}
+		again := r.client(t, "alice", "message-tags")
+		awaitOnline(t, r.house, federation.Binding{DID: alice, Name: "alice"}, true)
+		if err := r.link.Deliver(waiting(t), privateRow(t)); err != nil {
+			t.Fatalf("deliver: %v", err)
+		}
+		await(t, again, "TAGMSG", from("scholar"))
+	})
+}
+
+func TestInspIRCdLinks(t *testing.T) {
+	carries := func(t *testing.T, r realServer) {
+		t.Helper()
+		if err := r.tagged.Send(offerTags(), "TAGMSG", "#ops"); err != nil {
+			t.Fatal(err)
+		}
+		r.gateway.next(t)
+		if err := r.link.Deliver(waiting(t), acceptRow(t)); err != nil {
+			t.Fatalf("deliver: %v\n%s", err, r.log)
+		}
+		await(t, r.tagged, "TAGMSG", from("scholar"))
+	}
+	t.Run("over TLS", func(t *testing.T) { carries(t, startReal(t, securely(t))) })
+	t.Run("as the one that is dialled", func(t *testing.T) { carries(t, startReal(t, dials(t))) })
+	t.Run("as the one that is dialled, over TLS", func(t *testing.T) { carries(t, startReal(t, dials(t), securely(t))) })
+	t.Run("as the one that is dialled, again after the server was restarted", func(t *testing.T) {
+		r := startReal(t, dials(t))
+		if err := r.ircd.Restart(waiting(t)); err != nil {
+			t.Fatalf("restart: %v", err)
+		}
+		r.tagged = r.client(t, "alice", "message-tags")
+		await(t, r.tagged, "JOIN", from("Baton"))
+		carries(t, r)
+	})
+
+	wrongOfTheirs := func(s *setup) { s.cfg.TLSFingerprint = strings.Repeat("ab", 32) }
+	wrongOfOurs := func(s *setup) { s.ircd.TLS.Fingerprint = strings.Repeat("ab", 32) }
+	t.Run("never to a server with another certificate than the pinned one", func(t *testing.T) {
+		r := openReal(t, securely(t), wrongOfTheirs)
+		if err := runOnce(t, r); !strings.Contains(err.Error(), "another one than tls_fingerprint") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("never to a server that pins another certificate", func(t *testing.T) {
+		r := openReal(t, securely(t), wrongOfOurs)
+		if err := runOnce(t, r); !strings.Contains(err.Error(), "Invalid SSL certificate fingerprint") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("never, being dialled, with a server that has another certificate than the pinned one", func(t *testing.T) {
+		r := openReal(t, dials(t), securely(t), wrongOfTheirs)
+		stop := keepRunning(r.house, func() { t.Error("the link came up") })
+		awaitLog(t, r.house, "another one than tls_fingerprint")
+		stop()
+	})
+	t.Run("never, being dialled, with a server that pins another certificate", func(t *testing.T) {
+		r := openReal(t, dials(t), securely(t), wrongOfOurs)
+		if err := runOnce(t, r); !strings.Contains(err.Error(), "Invalid SSL certificate fingerprint") {
+			t.Errorf("error %v", err)
+		}
+		if err := r.link.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// runOnce runs a link that does not come up, and returns why.
+func runOnce(t *testing.T, r realServer) error {
+	t.Helper()
+	err := r.link.Run(waiting(t), func() { t.Error("the link came up") })
+	if err == nil {
+		t.Fatal("no error")
+	}
+	return err
 }

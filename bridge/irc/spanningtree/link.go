@@ -2,25 +2,33 @@
 // server of it, in the protocol that InspIRCd calls spanning tree.
 //
 // It is version 1205 of the protocol, which InspIRCd 3 speaks and InspIRCd 4
-// still does; the gateway dials. It is not a services package: it keeps no modes,
-// bans or accounts, and forwards nothing, being a leaf. No server holds the users
-// of another one to the modes and bans of a channel, so that those of the gateway
-// may always speak in the channels that the configuration gives it.
+// still does; the gateway dials or is dialled, with or without TLS. It is not a
+// services package: it keeps no modes, bans or accounts, and forwards nothing, being
+// a leaf. No server holds the users of another one to the modes and bans of a
+// channel, so that those of the gateway may always speak in the channels that the
+// configuration gives it.
 //
 // The gateway's own user sits in the configured channels, because a server with no
 // user in a channel hears nothing from it. Each federated DID that speaks gets a
 // user of its own, a pseudo-client, on first use. Steps travel both ways as
-// TAGMSG with the tags that were signed; beside each stands one NOTICE for people.
-// A server link has no acknowledgement, so that a step counts as delivered when
-// the PONG of a PING sent after it came back: the peer answers in order.
+// TAGMSG with the tags that were signed, of either dialect; beside each in a channel
+// stands one NOTICE for people. A server link has no acknowledgement, so that a step
+// counts as delivered when the PONG of a PING sent after it came back: the peer
+// answers in order.
+//
+// What a user sends to the gateway's user or to a pseudo-client is private. Its
+// answers go to the user that signed last as the DID, else to the one with the nick
+// that did, and wait while neither is there.
 //
 // # Concurrency
 //
 // One goroutine, the one in [Link.Run], owns all state of a link. A reader and a
-// writer carry lines between it and the connection; a third, the judge, submits
-// inbound steps to the gateway one at a time, in the order they came in. While
-// the gateway cannot take them the link stops reading, and the peer feels it.
-// [Link.Deliver] hands rows in through a channel and may be called by many.
+// writer carry lines between it and the connection; judges submit inbound steps to
+// the gateway, those of one user in the order they came in, those of different users
+// side by side. While the gateway cannot take them the link stops reading, and the
+// peer feels it. [Link.Deliver] and [Link.Online] reach it through channels and may be called by
+// many. A link that is dialled has a goroutine more that accepts, and one for each
+// connection that has not proved yet who it is.
 //
 // # Buffers of the peer
 //
@@ -33,6 +41,7 @@ package spanningtree
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,9 +51,8 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/irc"
 	"baton/federation"
-	"baton/translate/handofftag"
+	"baton/translate"
 )
 
 // network is the label of this network in metrics.
@@ -60,21 +68,26 @@ type Link struct {
 	ports     bridge.Ports
 	log       *slog.Logger
 	passwords passwords
+	tls       *tls.Config // nil = plain
 	dial      func(ctx context.Context) (net.Conn, error)
-	roster    *roster // owned by the goroutine in Run
+	listener  *net.TCPListener // nil while there is none; owned by the goroutine in Run
+	roster    *roster          // owned by the goroutine in Run
 
 	// live is the session that takes rows: nil unless both bursts are over. It is
-	// all that Deliver sees of the state, and leads it to the session's channels.
+	// all that Deliver and Online see of the state, and leads them to the session's
+	// channels.
 	live atomic.Pointer[session]
 }
 
-var _ bridge.Link = (*Link)(nil)
+var _ bridge.Placer = (*Link)(nil)
 
-// Open checks the configuration, reads the two passwords, and returns the link.
-// It dials nothing. Its error joins one [*bridge.KeyError] for each mistake.
-func Open(cfg Config, p bridge.Ports) (*Link, error) {
-	secrets, err := readPasswords(cfg, p.Secret)
-	if err := errors.Join(cfg.check(), err); err != nil {
+// Open checks the configuration, reads the two passwords, and returns the link. The
+// certificate is ours for TLS, nil where none is configured. It dials nothing and
+// listens nowhere. Its error joins one [*bridge.KeyError] for each mistake.
+func Open(cfg Config, p bridge.Ports, cert *tls.Certificate) (*Link, error) {
+	secrets, secretErr := readPasswords(cfg, p.Secret)
+	secure, tlsErr := openTLS(cfg, cert)
+	if err := errors.Join(cfg.check(), secretErr, tlsErr); err != nil {
 		return nil, err
 	}
 	dialer := net.Dialer{Timeout: dialTimeout}
@@ -83,6 +96,7 @@ func Open(cfg Config, p bridge.Ports) (*Link, error) {
 		ports:     p,
 		log:       p.Log.With(slog.String("network", network), slog.String("link", cfg.Name)),
 		passwords: secrets,
+		tls:       secure,
 		dial: func(ctx context.Context) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", cfg.Address)
 		},
@@ -96,26 +110,77 @@ func (l *Link) Name() string { return l.cfg.Name }
 // Network implements [bridge.Link].
 func (l *Link) Network() string { return network }
 
-// Carries implements [bridge.Link]: the steps of this link's channels. One that
-// came from here is owed its line for people and nothing else.
-func (l *Link) Carries(_ context.Context, ev federation.Event, _ federation.View) (bool, error) {
-	return l.lists(ev.Venue) && (ev.Arrival.Link != l.cfg.Name || l.cfg.Summaries), nil
+// Channels implements [bridge.Placer].
+func (l *Link) Channels() []string {
+	venues := make([]string, len(l.cfg.Channels))
+	for i, name := range l.cfg.Channels {
+		venues[i], _ = translate.Channel(name)
+	}
+	return venues
 }
 
-// lists tells whether a venue is a channel of this link.
-func (l *Link) lists(venue string) bool {
-	return slices.ContainsFunc(l.cfg.Channels, func(name string) bool {
-		v, _ := handofftag.Venue(name)
-		return v == venue
-	})
+// Dialect implements [bridge.Placer].
+func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
+
+// Carries implements [bridge.Link]: the steps of handoffs in this link's channels,
+// and of private ones that are written here. A step that came from here is among
+// them: it may be owed its line for people, the home's receipt goes with it, and
+// when it is settled its readers here have had it.
+func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {
+	return l.writes(after), nil
 }
+
+// writes tells whether the steps of a handoff are written on this link.
+func (l *Link) writes(v federation.View) bool {
+	if federation.Private(v.Venue) {
+		return v.Link == l.cfg.Name
+	}
+	return (v.Link == "" || v.Link == l.cfg.Name) && slices.Contains(l.Channels(), v.Venue)
+}
+
+// dials tells which end this is.
+func (l *Link) dials() bool { return l.cfg.Listen == "" }
 
 // Run implements [bridge.Link]. Steps that were read before the connection broke
 // are still submitted before it returns.
+//
+// A link that is dialled keeps its port from the first Run until ctx ends or until
+// [Link.Close]: a server that comes back in between waits in the queue of the system
+// and is not turned away.
 func (l *Link) Run(ctx context.Context, up func()) error {
+	if !l.dials() {
+		return l.runListening(ctx, up)
+	}
 	conn, err := l.dial(ctx)
 	if err != nil {
 		return fmt.Errorf("dial %s: %w", l.cfg.Address, err)
 	}
-	return newSession(l, irc.QuickAck(conn), up).run(ctx)
+	s, err := l.meet(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, up)
+}
+
+// ask is the question whether a user is there.
+type ask struct {
+	did    federation.DID
+	nick   string
+	answer chan<- bool // has room for the one answer
+}
+
+// Online implements [bridge.Placer].
+func (l *Link) Online(ctx context.Context, b federation.Binding) bool {
+	s := l.live.Load()
+	if s == nil {
+		return false
+	}
+	answer := make(chan bool, 1)
+	select {
+	case s.asks <- ask{did: b.DID, nick: b.Name, answer: answer}:
+		return <-answer // at once
+	case <-s.over:
+	case <-ctx.Done():
+	}
+	return false
 }

@@ -8,7 +8,7 @@ import (
 
 	"baton/bridge/irc"
 	"baton/federation"
-	"baton/translate/handofftag"
+	"baton/translate"
 )
 
 // maxPseudos bounds the pseudo-clients of one link: each is a user on their
@@ -64,7 +64,7 @@ func newRoster(cfg Config, home federation.HomeID) *roster {
 		real: fmt.Sprintf("Baton, the federation gateway %s", home), channels: map[string]bool{},
 	}
 	for _, name := range cfg.Channels {
-		venue, _ := handofftag.Venue(name)
+		venue, _ := translate.Channel(name)
 		r.self.channels[venue] = false
 	}
 	r.mint(r.self)
@@ -130,8 +130,8 @@ func (p *pseudo) leaveChannels() {
 	}
 }
 
-// speaker returns the user from which a DID's step comes, on the network and in
-// the channel.
+// speaker returns the user from which a DID's step comes, on the network and, where
+// the venue is a channel, there.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 	roster := s.link.roster
 	p := roster.agents[did]
@@ -145,7 +145,7 @@ func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
 		p = roster.add(did, name)
 	}
 	p.spoke = time.Now()
-	if !p.channels[venue] {
+	if s.net.channels[venue] != nil && !p.channels[venue] {
 		p.channels[venue] = false
 	}
 	s.present(p)

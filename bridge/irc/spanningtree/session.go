@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
-
-	"baton/translate/handofftag"
+	"golang.org/x/time/rate"
 )
 
 // pingEvery is how often we ask whether the peer lives. InspIRCd asks each
@@ -25,14 +24,6 @@ const maxSilence = 90 * time.Second
 // left: it does so at once, or is stuck.
 const leaveTimeout = 2 * time.Second
 
-// judgeGrace bounds how long steps that were already read are still submitted
-// after ctx ended. A record that takes commits at all needs far less.
-const judgeGrace = 5 * time.Second
-
-// maxSteps bounds the steps that wait for the judge: at some 10 KiB each, 2.5
-// MiB a link.
-const maxSteps = 256
-
 // maxBufferBytes is how much may wait to be written before no more rows are
 // taken: two rows of the largest size for each lane of a feed.
 const maxBufferBytes = 1 << 20
@@ -44,41 +35,47 @@ type session struct {
 	log  *slog.Logger
 	up   func() // called once both bursts are over
 
+	// submitting outlives the connection by a little, so that what was read is judged.
+	submitting context.Context
+
 	// Owned by the goroutine in run.
 	net         *tree
 	memberships int // given out, to tell the times that a user was in a channel apart
 	commands    map[string]command
-	codec       handofftag.Codec
 	challenge   string // ours
+	hello       string // our SERVER
 	linked      bool   // both bursts are over
 	tagless     bool   // told the log that the peer takes no tags
 	buffer      []byte // to be written
 	writing     bool   // the writer has a piece
 	writeErr    error
-	unproven    []*row   // in buffer
-	pings       [][]*row // sent and unanswered, with the rows that each proves
-	waiting     *inbound // a step that the judge had no room for
+	unproven    []*row           // in buffer
+	pings       [][]*row         // sent and unanswered, with the rows that each proves
+	lanes       lanes            // steps that are judged or wait for it
+	events      *rate.Limiter    // steps of the whole link; nil without a limit
+	pause       <-chan time.Time // nothing is read until then; nil while something is
 
 	// Between the goroutines.
+	running   sync.WaitGroup
 	lines     chan line
 	broken    chan error // the reader's end
 	pieces    chan []byte
 	wrote     chan error
 	rows      chan *row
-	steps     chan inbound
-	refusals  chan refusal
+	judged    chan judged
+	asks      chan ask
 	returning chan *pseudo  // users whose time to come back has come
 	over      chan struct{} // closed at the end
 }
 
-func newSession(l *Link, conn net.Conn, up func()) *session {
+func newSession(l *Link, conn net.Conn) *session {
 	return &session{
-		link: l, conn: conn, log: l.log, up: up,
+		link: l, conn: conn, log: l.log,
 		net: newTree(l.cfg.Channels), commands: commands(),
 		lines: make(chan line), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
-		rows: make(chan *row), steps: make(chan inbound, maxSteps),
-		refusals: make(chan refusal), returning: make(chan *pseudo),
+		rows:   make(chan *row),
+		judged: make(chan judged), asks: make(chan ask), returning: make(chan *pseudo),
 		over: make(chan struct{}),
 	}
 }
@@ -86,25 +83,34 @@ func newSession(l *Link, conn net.Conn, up func()) *session {
 // sid returns our server id.
 func (s *session) sid() string { return s.link.cfg.SID }
 
-// run serves the connection and returns why it ended, after all that it started
-// has ended too.
-func (s *session) run(ctx context.Context) error {
-	var running sync.WaitGroup
-	running.Go(s.read)
-	running.Go(s.write)
-	running.Go(func() { s.judge(ctx) })
+// begin starts the reader and the writer.
+func (s *session) begin() {
+	s.running.Go(s.read)
+	s.running.Go(s.write)
+}
 
-	err := s.handshake(ctx)
-	if err == nil {
-		err = s.serve(ctx)
-	}
+// run serves a connection whose peer has authenticated, and returns why it ended,
+// after all that it started has ended too.
+func (s *session) run(ctx context.Context, up func()) error {
+	s.up = up
+	submitting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(judgeGrace, cancel) })()
+	s.submitting = submitting
+	s.burst()
+	err := s.serve(ctx)
 	s.link.live.Store(nil)
-	close(s.over)
-	close(s.steps)
-	_ = s.conn.Close()
-	running.Wait()
+	s.settle()
+	s.end()
 	s.link.roster.leave()
 	return err
+}
+
+// end closes the connection and waits for all that the session started.
+func (s *session) end() {
+	close(s.over)
+	_ = s.conn.Close()
+	s.running.Wait()
 }
 
 // serve is the owner's loop, from the burst to the end.
@@ -115,6 +121,7 @@ func (s *session) serve(ctx context.Context) error {
 	defer silence.Stop()
 	for {
 		s.flush()
+		s.judgeAll()
 		select {
 		case <-ctx.Done():
 			return s.leave(ctx)
@@ -123,23 +130,27 @@ func (s *session) serve(ctx context.Context) error {
 			if err := s.take(ctx, l); err != nil {
 				return err
 			}
-		case s.judging() <- s.next():
-			s.waiting = nil
-			silence.Reset(maxSilence) // while nothing was read nothing was heard
 		case err := <-s.broken:
 			return s.lost(err)
 		case err := <-s.wrote:
 			s.writing, s.writeErr = false, err
 		case r := <-s.takeRows():
 			s.deliver(ctx, r)
-		case r := <-s.refusals:
-			s.tell(ctx, r)
+		case j := <-s.judged:
+			if s.lanes.full() {
+				silence.Reset(maxSilence) // while nothing was read nothing was heard
+			}
+			s.note(ctx, j)
+		case a := <-s.asks:
+			a.answer <- s.net.find(a.did, a.nick) != ""
+		case <-s.pause:
+			s.pause = nil
 		case p := <-s.returning:
 			s.comeBack(p)
 		case <-alive.C:
 			s.ping(nil)
 		case <-silence.C:
-			if s.waiting == nil {
+			if !s.lanes.full() {
 				return s.lost(errors.New("silent for " + maxSilence.String()))
 			}
 			silence.Reset(maxSilence)
@@ -147,29 +158,14 @@ func (s *session) serve(ctx context.Context) error {
 	}
 }
 
-// readable returns the channel of lines, or none while a step waits for the
-// judge: what is not read now is read when there is room.
+// readable returns the channel of lines, or none while too many steps wait to be
+// judged or the link is over its rate: what is not read now is read later, and the
+// peer feels it.
 func (s *session) readable() <-chan line {
-	if s.waiting != nil {
+	if s.lanes.full() || s.pause != nil {
 		return nil
 	}
 	return s.lines
-}
-
-// judging returns the channel to the judge while a step waits for it.
-func (s *session) judging() chan<- inbound {
-	if s.waiting == nil {
-		return nil
-	}
-	return s.steps
-}
-
-// next returns the step that waits for the judge.
-func (s *session) next() inbound {
-	if s.waiting == nil {
-		return inbound{}
-	}
-	return *s.waiting
 }
 
 // takeRows returns the channel of rows, or none while too much waits to be
@@ -223,7 +219,8 @@ func (s *session) leave(ctx context.Context) error {
 		s.flush()
 		select {
 		case <-s.lines:
-		case <-s.refusals:
+		case j := <-s.judged:
+			s.lanes.finish(j.step)
 		case <-s.returning:
 		case err := <-s.wrote:
 			s.writing, s.writeErr = false, err

@@ -4,7 +4,9 @@ import (
 	"strconv"
 	"strings"
 
-	"baton/translate/handofftag"
+	"baton/bridge/irc"
+	"baton/federation"
+	"baton/translate"
 )
 
 // Limits of a server that announces none, as InspIRCd 3.15 ships.
@@ -32,10 +34,18 @@ type tree struct {
 
 	nickBytes, identBytes, hostBytes, realBytes int
 
-	servers  map[string]string // SID to that of the server before it; "" for the peer
-	users    map[string]string // UUID to nick, of theirs
-	nicks    map[string]string // folded nick to UUID, of theirs and ours
+	servers  map[string]string         // SID to that of the server before it; "" for the peer
+	users    map[string]*user          // of theirs, by UUID
+	nicks    map[string]string         // folded nick to UUID, of theirs and ours
+	signers  map[federation.DID]string // to the UUID of the user of theirs that signed last
 	channels map[string]*channel
+}
+
+// user is one of theirs.
+type user struct {
+	nick   string
+	signer federation.DID // the last DID whose step it brought; "" before
+	meter  irc.Meter
 }
 
 // channel is one of ours, by venue.
@@ -47,10 +57,11 @@ type channel struct {
 func newTree(channels []string) *tree {
 	t := &tree{
 		nickBytes: defaultNickBytes, identBytes: defaultIdentBytes, hostBytes: defaultHostBytes, realBytes: defaultRealBytes,
-		servers: map[string]string{}, users: map[string]string{}, nicks: map[string]string{}, channels: map[string]*channel{},
+		servers: map[string]string{}, users: map[string]*user{}, nicks: map[string]string{},
+		signers: map[federation.DID]string{}, channels: map[string]*channel{},
 	}
 	for _, name := range channels {
-		venue, _ := handofftag.Venue(name)
+		venue, _ := translate.Channel(name)
 		t.channels[venue] = &channel{name: name}
 	}
 	return t
@@ -143,13 +154,54 @@ func (t *tree) forget(uuid, nick string) {
 
 // rename adds a user of theirs, or gives it another nick.
 func (t *tree) rename(uuid, nick string) {
-	t.name(uuid, t.users[uuid], nick)
-	t.users[uuid] = nick
+	u := t.users[uuid]
+	if u == nil {
+		u = &user{}
+		t.users[uuid] = u
+	}
+	t.name(uuid, u.nick, nick)
+	u.nick = nick
+}
+
+// signed notes that a user of theirs brought a step of a DID. A user stands for one
+// DID at a time, so that no more of them are kept than there are users.
+func (t *tree) signed(uuid string, did federation.DID) {
+	u := t.users[uuid]
+	if u == nil {
+		return // it left in the meantime
+	}
+	t.unsign(uuid)
+	u.signer = did
+	t.signers[did] = uuid
+}
+
+// unsign forgets for whom a user stood, unless somebody else does by now.
+func (t *tree) unsign(uuid string) {
+	if did := t.users[uuid].signer; t.signers[did] == uuid {
+		delete(t.signers, did)
+	}
+}
+
+// find returns the UUID of the user of theirs that signed last as a DID, and where
+// there is none, of the user with a nick; "" for neither.
+func (t *tree) find(did federation.DID, nick string) string {
+	if uuid := t.signers[did]; uuid != "" {
+		return uuid
+	}
+	if uuid := t.owner(nick); t.users[uuid] != nil {
+		return uuid
+	}
+	return ""
 }
 
 // quit removes a user of theirs.
 func (t *tree) quit(uuid string) {
-	t.forget(uuid, t.users[uuid])
+	u := t.users[uuid]
+	if u == nil {
+		return
+	}
+	t.unsign(uuid)
+	t.forget(uuid, u.nick)
 	delete(t.users, uuid)
 }
 

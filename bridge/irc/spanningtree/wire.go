@@ -168,3 +168,22 @@ func (s *session) lost(err error) error {
 	}
 	return fmt.Errorf("connection to %s lost: %w", s.link.cfg.ServerName, errors.Join(err, s.writeErr))
 }
+
+// lastWord writes a line before the connection is closed, as far as the peer takes
+// it.
+func (s *session) lastWord(text string) {
+	s.put("%s", text)
+	timeout := time.NewTimer(leaveTimeout)
+	defer timeout.Stop()
+	for s.flush(); s.writing; s.flush() {
+		select {
+		case err := <-s.wrote:
+			if err != nil {
+				return
+			}
+			s.writing = false
+		case <-timeout.C:
+			return
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package irc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// PrivateVenue returns the venue of a step that somebody sent to one user of this
+// gateway: to the gateway itself, or to whoever speaks there for another DID. The
+// signature covers the venue, so that it is the pair that the sender had in mind:
+// that of the handoff where the sender is one of it, else the sender with the other
+// party of the step.
+//
+// It returns a [*federation.RefusalError] for a step that was sent to somebody else
+// than that party, and for one of a handoff that nobody knows, whose venue nobody
+// can know either. Other errors are those of [bridge.Gateway].
+//
+// spec: handofftag "Canonical document"
+func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to federation.DID) (string, error) {
+	var view federation.View // of the handoff before the step; an offer has none
+	if ev.Verb != federation.Offer {
+		var err error
+		if view, err = p.Gateway.View(ctx, ev.Handoff); err != nil {
+			return "", fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
+		}
+		if !view.Exists() {
+			return "", federation.Refuse(ev, federation.UnknownHandoff, "")
+		}
+	}
+	other := otherParty(ev, view)
+	if other == "" {
+		other = p.Home.DID() // nobody in particular: whoever may claim
+	}
+	if to != p.Home.DID() && !p.Gateway.Same(ctx, to, other) {
+		return "", federation.Refuse(ev, federation.InvalidTarget, "that user has no part in it")
+	}
+	pairs := func(did federation.DID) bool { return federation.PrivateVenue(ev.From, did) == view.Venue }
+	if slices.ContainsFunc(append(view.Others(ev.From), p.Home.DID()), pairs) {
+		return view.Venue, nil
+	}
+	return federation.PrivateVenue(ev.From, other), nil
+}
+
+// otherParty returns whom a step is for, "" where the offer named nobody and nobody
+// claimed it yet.
+func otherParty(ev federation.Event, view federation.View) federation.DID {
+	switch {
+	case ev.Verb == federation.Offer:
+		return ev.To
+	case ev.From != view.Offerer:
+		return view.Offerer
+	case view.Assignee != "":
+		return view.Assignee
+	}
+	return view.Offeree
+}

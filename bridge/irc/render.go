@@ -1,0 +1,45 @@
+package irc
+
+import (
+	"context"
+	"fmt"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/signing"
+	"baton/translate"
+	"baton/translate/dialect"
+)
+
+// Render returns a step as a link may write it: in the dialect of its handoff and
+// for the place where that is written. A step that was signed so is returned as it
+// is. Any other is written again under the same event ID, signed with the key that
+// the gateway keeps for whoever took it, with the original as evidence, which is on
+// disk before this returns; the losses say what only the evidence still has. The
+// same step makes the same bytes each time.
+//
+// spec: handofftag "Rule of dialects"
+func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
+	ev := d.Entry.Event
+	if ev.Dialect == d.View.Dialect && ev.Venue == d.View.Venue {
+		return ev, nil, nil
+	}
+	evidence, err := signing.Original{
+		Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: ev.Signature.Document,
+		Signature: ev.Signature.Text, KeyID: ev.Signature.KeyID, Key: ev.Signature.Key,
+	}.Evidence(p.PublicURL)
+	if err != nil {
+		return ev, nil, err
+	}
+	if err := p.Keep(ctx, evidence); err != nil {
+		return ev, nil, fmt.Errorf("keep evidence of %s: %w", ev.ID, err)
+	}
+	actor := ev.Actor()
+	key := p.Kept("person:" + string(actor))
+	ev.From, ev.For, ev.Dialect, ev.Venue = key.DID, actor, d.View.Dialect, d.View.Venue
+	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
+	var losses []translate.Loss
+	ev.Fields, losses = dialect.Rewrite(ev, d.Entry.Event.Dialect)
+	ev, err = signing.Seal(ctx, key, ev)
+	return ev, losses, err
+}

@@ -1,0 +1,183 @@
+package spanningtree
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// firstAsk and lastAsk bound the wait before a step is submitted again that the
+// gateway could not take: it doubles from one to the other.
+const (
+	firstAsk = 100 * time.Millisecond
+	lastAsk  = 5 * time.Second
+)
+
+// Bounds of the steps that are judged or wait for it.
+const (
+	maxSteps  = 1024 // of a link, at some 10 KiB each: several users' worth of a minute; above it nothing is read
+	maxJudges = 16   // at a time: enough for their commits to share an fsync
+)
+
+// judgeGrace bounds how long steps that were already read are still submitted
+// after ctx ended. A record that takes commits at all needs far less.
+const judgeGrace = 5 * time.Second
+
+// inbound is one step of a user.
+type inbound struct {
+	user string         // UUID
+	to   federation.DID // of a private step: whose user of ours it was sent to
+	ev   federation.Event
+
+	judging bool
+	after   *inbound      // an offer of somebody else that may open its handoff; nil for none
+	done    chan struct{} // closed once it was judged
+}
+
+// judged is what became of a step.
+type judged struct {
+	step   *inbound
+	signer federation.DID // of a step that was filed just now
+	err    error
+}
+
+// lanes are the steps of a link that are judged or wait for it, in the order in
+// which they came. Those of one user are judged one after the other, and those of
+// different users side by side, so that a user whose key takes long to find holds
+// up nobody else.
+type lanes struct {
+	steps []*inbound
+}
+
+// full reports whether there is room for no more.
+func (l *lanes) full() bool { return len(l.steps) >= maxSteps }
+
+// add puts a step at the end.
+func (l *lanes) add(in *inbound) {
+	in.done = make(chan struct{})
+	for _, earlier := range l.steps {
+		opens := earlier.ev.Verb == federation.Offer && earlier.ev.Handoff == in.ev.Handoff
+		if opens && in.ev.Verb != federation.Offer && earlier.user != in.user {
+			in.after = earlier
+		}
+	}
+	l.steps = append(l.steps, in)
+}
+
+// next returns a step that can be judged now, or nil.
+func (l *lanes) next() *inbound {
+	busy := map[string]bool{}
+	judges := 0
+	for _, in := range l.steps {
+		if in.judging {
+			judges++
+		}
+	}
+	for _, in := range l.steps {
+		if judges < maxJudges && !in.judging && !busy[in.user] {
+			in.judging = true
+			return in
+		}
+		busy[in.user] = true
+	}
+	return nil
+}
+
+// finish takes out a step that was judged.
+func (l *lanes) finish(in *inbound) {
+	l.steps = slices.DeleteFunc(l.steps, func(each *inbound) bool { return each == in })
+	close(in.done)
+}
+
+// judgeAll starts to judge all steps that can be.
+func (s *session) judgeAll() {
+	for in := s.lanes.next(); in != nil; in = s.lanes.next() {
+		s.running.Go(func() { s.judged <- s.judge(s.submitting, in) })
+	}
+}
+
+// settle judges what is left after the connection has ended, with nobody to tell.
+func (s *session) settle() {
+	for len(s.lanes.steps) > 0 {
+		s.judgeAll()
+		j := <-s.judged
+		s.lanes.finish(j.step)
+	}
+}
+
+// judge submits one step. One about a handoff that nobody here knows yet waits for
+// the offer that came just before it.
+func (s *session) judge(ctx context.Context, in *inbound) judged {
+	if in.after != nil {
+		view, err := s.link.ports.Gateway.View(ctx, in.ev.Handoff)
+		if err != nil || !view.Exists() {
+			select {
+			case <-in.after.done:
+			case <-ctx.Done():
+			}
+		}
+	}
+	answer, err := s.submit(ctx, in)
+	j := judged{step: in, err: err}
+	if err == nil && !answer.Duplicate {
+		j.signer = in.ev.From
+	}
+	return j
+}
+
+// note takes in what became of a step.
+func (s *session) note(ctx context.Context, j judged) {
+	s.lanes.finish(j.step)
+	switch {
+	case j.err == nil && j.signer == "": // said again: nobody is anybody by that
+	case j.err == nil:
+		s.net.signed(j.step.user, j.signer)
+		s.link.ports.Wakes.Wake(bridge.FeedTopic(s.link.cfg.Name)) // something private may have waited for them
+	case j.step.ev.Venue == "": // the gateway, which logs what it judges, never saw it
+		s.refuse(ctx, j.step.user, j.err)
+	default:
+		s.tell(ctx, j.step.user, j.err)
+	}
+}
+
+// submit asks the gateway until it has an answer. A not-now has no words on IRC:
+// the step is kept here, and with it all that came after.
+func (s *session) submit(ctx context.Context, in *inbound) (federation.Judgement, error) {
+	waits := backoff.NewExponentialBackOff()
+	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = firstAsk, lastAsk, 2
+	once := func() (federation.Judgement, error) {
+		answer, err := s.submitOnce(ctx, in)
+		_, notNow := errors.AsType[*federation.UnavailableError](err)
+		if _, refused := errors.AsType[*federation.RefusalError](err); err != nil && (refused || !notNow) {
+			return answer, backoff.Permanent(err) // also where a key that cannot be had now is the reason
+		}
+		return answer, err
+	}
+	return backoff.Retry(ctx, once, backoff.WithBackOff(waits), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(err error, next time.Duration) {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "step waits", slog.String("event_id", in.ev.ID.String()),
+				slog.String("handoff_id", in.ev.Handoff.String()), slog.Any("err", err), slog.Duration("next", next))
+		}))
+}
+
+// submitOnce asks the gateway once. The venue of a private step is read here, because
+// the owner must not wait for the record.
+func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
+	ports := s.link.ports
+	if in.ev.Venue == "" {
+		venue, err := irc.PrivateVenue(ctx, ports, in.ev, in.to)
+		if err != nil {
+			return federation.Judgement{}, err
+		}
+		in.ev.Venue = venue
+	}
+	return ports.Gateway.Submit(ctx, in.ev)
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"time"
+
+	"baton/bridge/airc"
+	"baton/federation"
+	"baton/federation/home"
+)
+
+// didRates lets a network count in the same buckets as the home.
+type didRates struct {
+	rates   *home.Rates
+	gateway *gateway
+}
+
+func (r didRates) perMinute() int { return r.gateway.home.Load().Limits.EventsPerMinute }
+
+// Take implements [airc.Rates].
+func (r didRates) Take(did federation.DID, now time.Time) time.Duration {
+	return r.rates.Take(did, r.perMinute(), now)
+}
+
+// Left implements [airc.Rates].
+func (r didRates) Left(did federation.DID, now time.Time) airc.Allowance {
+	left, full := r.rates.Left(did, r.perMinute(), now)
+	return airc.Allowance{Limit: r.perMinute(), Left: left, Full: full}
+}

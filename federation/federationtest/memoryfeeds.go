@@ -1,0 +1,183 @@
+package federationtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"baton/federation"
+)
+
+// Replay implements [federation.Inboxes].
+func (m *Memory) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	all := m.inboxes[to]
+	n, err := position("did "+string(to), after, len(all))
+	if err != nil {
+		return nil, err
+	}
+	var entries []federation.Entry
+	for i, row := range all[n:min(n+max(limit, 0), len(all))] {
+		row.entry.Cursor = cursor("did "+string(to), n+i+1)
+		entries = append(entries, row.entry)
+	}
+	return entries, nil
+}
+
+// Waiting implements [federation.Inboxes].
+func (m *Memory) Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, row := range m.inboxes[to] {
+		if !row.read {
+			entries++
+			size += int64(len(row.entry.Event.Signature.Document))
+		}
+	}
+	return entries, size, nil
+}
+
+// Read implements [federation.Inboxes].
+func (m *Memory) Read(ctx context.Context, to federation.DID, events []federation.EventID) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	inbox := m.inboxes[to]
+	for i, row := range inbox {
+		inbox[i].read = row.read || slices.Contains(events, row.entry.Event.ID)
+	}
+	return nil
+}
+
+// cursor returns the position after entry n of an inbox.
+func cursor(inbox string, n int) federation.Cursor {
+	return federation.Cursor(fmt.Sprintf("%s-%d", federation.DID(inbox).Hash(), n))
+}
+
+// position is the reverse of cursor; 0 is the start.
+func position(inbox string, c federation.Cursor, newest int) (int, error) {
+	if c == "" {
+		return 0, nil
+	}
+	for n := 1; n <= newest; n++ {
+		if cursor(inbox, n) == c {
+			return n, nil
+		}
+	}
+	return 0, federation.ErrUnknownCursor
+}
+
+// Owed implements [federation.Feeds].
+func (m *Memory) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var owed []federation.Delivery
+	for _, f := range m.feeds {
+		if f.link == link && f.row > after && len(owed) < limit {
+			view := m.views[f.entry.Event.Handoff]
+			owed = append(owed, federation.Delivery{Row: f.row, Entry: f.entry, View: view, Attempt: f.attempt})
+		}
+	}
+	return owed, nil
+}
+
+// Attempt implements [federation.Feeds].
+func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	for i, f := range m.feeds {
+		if f.link == link && slices.Contains(rows, f.row) {
+			m.feeds[i].attempt++
+		}
+	}
+	return nil
+}
+
+// Settle implements [federation.Feeds].
+func (m *Memory) Settle(ctx context.Context, link string, rows []int64, shown bool) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	m.feeds = slices.DeleteFunc(m.feeds, func(f feedRow) bool {
+		settled := f.link == link && slices.Contains(rows, f.row)
+		if settled && shown {
+			m.show(link, f.entry.Event.ID)
+		}
+		return settled
+	})
+	return nil
+}
+
+// show notes that the people of a link have been shown a step.
+func (m *Memory) show(link string, id federation.EventID) {
+	for did, inbox := range m.inboxes {
+		for i, row := range inbox {
+			inbox[i].read = row.read || m.bindings[did].Link == link && row.entry.Event.ID == id
+		}
+	}
+}
+
+// Binding implements [federation.Bindings].
+func (m *Memory) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Binding{}, err
+	}
+	b, ok := m.bindings[did]
+	if !ok {
+		return federation.Binding{}, federation.ErrNotFound
+	}
+	return b, nil
+}
+
+// BindingByHash implements [federation.Bindings].
+func (m *Memory) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Binding{}, err
+	}
+	var found []federation.Binding
+	for did, b := range m.bindings {
+		if len(prefix) >= 10 && strings.HasPrefix(did.Hash(), prefix) {
+			found = append(found, b)
+		}
+	}
+	if len(found) != 1 {
+		return federation.Binding{}, federation.ErrNotFound
+	}
+	return found[0], nil
+}
+
+// KeyOwner implements [federation.Bindings].
+func (m *Memory) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return "", err
+	}
+	did, ok := m.owners[keyID]
+	if !ok {
+		return "", federation.ErrNotFound
+	}
+	return did, nil
+}

@@ -1,0 +1,130 @@
+package federationtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"baton/federation"
+)
+
+func (s suite) testCapable(t *testing.T) {
+	record := s.open(t)
+	agents := map[string]federation.Agent{}
+	for _, agent := range []struct{ handle, capabilities string }{
+		{"judge", `{"skills": ["go", "review", "go"], "payloads": ["rust"]}`},
+		{"scout", `{"skills": ["web-search", "go"]}`},
+		{"idler", `{"skills": []}`},
+		{"mute", `{}`},
+		{"plain", ""},
+	} {
+		a := NewAgent(agent.handle)
+		if agent.capabilities != "" {
+			a.Capabilities = json.RawMessage(agent.capabilities)
+		}
+		if err := record.AddAgent(t.Context(), a); err != nil {
+			t.Fatalf("AddAgent: %v", err)
+		}
+		agents[a.Handle] = a
+	}
+	for _, tt := range []struct {
+		name string
+		caps []string
+		want []string
+	}{
+		{"one skill", []string{"review"}, []string{"judge"}},
+		{"a skill of two", []string{"go"}, []string{"judge", "scout"}},
+		{"two skills", []string{"web-search", "go"}, []string{"scout"}},
+		{"a skill twice", []string{"review", "review"}, []string{"judge"}},
+		{"two skills that nobody has together", []string{"review", "web-search"}, nil},
+		{"one that nobody has", []string{"go", "rust"}, nil},
+		{"another spelling", []string{"Go"}, nil},
+		{"no skills", nil, nil},
+	} {
+		got, err := record.Capable(t.Context(), tt.caps)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		var want []federation.Agent
+		for _, handle := range tt.want {
+			want = append(want, agents[handle])
+		}
+		if d := diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+}
+
+// start begins a family of refresh tokens that ends at [At] 100.
+func start(t *testing.T, record federation.Registry, id string) {
+	t.Helper()
+	session := federation.Session{ID: id, Handle: "scout", Generation: 1, Expires: At(100)}
+	if err := record.StartSession(t.Context(), session); err != nil {
+		t.Fatalf("StartSession: %v", err)
+	}
+}
+
+func (s suite) testSession(t *testing.T) {
+	record := s.open(t)
+	start(t, record, "one")
+	start(t, record, "two")
+	for generation := range uint64(2) {
+		want := federation.Session{ID: "one", Handle: "scout", Generation: generation + 2, Expires: At(200)}
+		got, err := record.AdvanceSession(t.Context(), "one", generation+1, At(50), At(200))
+		if err != nil || diff(want, got) != "" {
+			t.Errorf("AdvanceSession = %+v, %v, want %+v", got, err, want)
+		}
+	}
+	if _, err := record.AdvanceSession(t.Context(), "one", 1, At(51), At(200)); !errors.Is(err, federation.ErrSpent) {
+		t.Errorf("AdvanceSession with a spent token: %v, want ErrSpent", err)
+	}
+	for _, generation := range []uint64{1, 3} {
+		if _, err := record.AdvanceSession(t.Context(), "one", generation, At(52), At(200)); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("AdvanceSession of the family that this ended: %v, want ErrNotFound", err)
+		}
+	}
+	if _, err := record.AdvanceSession(t.Context(), "two", 1, At(53), At(200)); err != nil {
+		t.Errorf("AdvanceSession of another family: %v", err)
+	}
+	if _, err := record.AdvanceSession(t.Context(), "three", 1, At(53), At(200)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("AdvanceSession of no family: %v, want ErrNotFound", err)
+	}
+}
+
+func (s suite) testSessionRace(t *testing.T) {
+	record := s.open(t)
+	start(t, record, "one")
+	var won, spent int
+	for _, err := range race(t.Context(), func(ctx context.Context, _ int) error {
+		_, err := record.AdvanceSession(ctx, "one", 1, At(50), At(200))
+		return err
+	}) {
+		switch {
+		case err == nil:
+			won++
+		case errors.Is(err, federation.ErrSpent):
+			spent++
+		case !errors.Is(err, federation.ErrNotFound):
+			t.Errorf("AdvanceSession: %v", err)
+		}
+	}
+	if won != 1 || spent != 1 {
+		t.Errorf("%d uses succeed and %d are told of reuse, want one each", won, spent)
+	}
+}
+
+func (s suite) testSessionExpiry(t *testing.T) {
+	record := s.open(t)
+	start(t, record, "one")
+	start(t, record, "two")
+	if _, err := record.AdvanceSession(t.Context(), "one", 1, At(99), At(300)); err != nil {
+		t.Errorf("AdvanceSession in time: %v", err)
+	}
+	if _, err := record.AdvanceSession(t.Context(), "two", 1, At(100), At(300)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("AdvanceSession of a family that is over: %v, want ErrNotFound", err)
+	}
+	if _, err := record.AdvanceSession(t.Context(), "one", 2, At(299), At(400)); err != nil {
+		t.Errorf("AdvanceSession of a family that was prolonged: %v", err)
+	}
+}

@@ -1,0 +1,215 @@
+package federationtest
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"baton/federation"
+)
+
+// threadOf reads the ids of a whole thread in pages of two.
+func threadOf(t *testing.T, record federation.Registry, handle, peer string) []string {
+	t.Helper()
+	var all []string
+	var after uint64
+	for more := true; more; {
+		var page []federation.Message
+		var err error
+		page, more, err = record.Thread(t.Context(), handle, peer, after, 2)
+		if err != nil || more && len(page) != 2 {
+			t.Fatalf("Thread(%s, %s, %d) = %d messages, %t, %v", handle, peer, after, len(page), more, err)
+		}
+		for _, m := range page {
+			all, after = append(all, m.ID), m.Seq
+		}
+	}
+	return all
+}
+
+func (s suite) testThread(t *testing.T) {
+	record := s.open(t)
+	var filed []federation.Message
+	for n, way := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "c"}, {"a", "b"}, {"a", "a"}, {"b", "a"}} {
+		filed = append(filed, post(t, record, federation.Posting{Message: Message(n, way[0], way[1])}))
+	}
+	hold(t, record, 7, "a", "d")
+	for _, tt := range []struct {
+		handle, peer string
+		want         []string
+	}{
+		{"a", "b", []string{"message-0", "message-1", "message-3", "message-5"}},
+		{"b", "a", []string{"message-0", "message-1", "message-3", "message-5"}},
+		{"c", "a", []string{"message-2"}},
+		{"a", "a", []string{"message-4"}},
+		{"a", "d", nil}, // held
+		{"b", "c", nil},
+	} {
+		if d := diff(tt.want, threadOf(t, record, tt.handle, tt.peer)); d != "" {
+			t.Errorf("thread of %s and %s (-want +got):\n%s", tt.handle, tt.peer, d)
+		}
+	}
+	last, more, err := record.Thread(t.Context(), "b", "a", 3, 10)
+	if err != nil || more || diff([]federation.Message{filed[5]}, last) != "" {
+		t.Errorf("Thread after 3 = %+v, %t, %v, want the last message", last, more, err)
+	}
+	if none, more, err := record.Thread(t.Context(), "a", "b", math.MaxUint64, 10); len(none) != 0 || more || err != nil {
+		t.Errorf("Thread after all = %d messages, %t, %v", len(none), more, err)
+	}
+	if none, more, err := record.Thread(t.Context(), "a", "b", 0, 0); len(none) != 0 || !more || err != nil {
+		t.Errorf("Thread of none = %d messages, %t, %v", len(none), more, err)
+	}
+}
+
+func (s suite) testMarkRead(t *testing.T) {
+	record := s.open(t)
+	post(t, record, federation.Posting{Message: Message(1, "a", "b")})
+	hold(t, record, 2, "c", "b")
+	before := inboxOf(t, record, "b")
+	for _, now := range []int{5, 6} {
+		if err := record.MarkRead(t.Context(), "b", "message-1", At(now)); err != nil {
+			t.Errorf("MarkRead: %v", err)
+		}
+	}
+	for name, of := range map[string][2]string{
+		"what the handle sent itself": {"a", "message-1"}, "a held message": {"b", "message-2"},
+		"nothing": {"b", "message-3"}, "somebody else's": {"d", "message-1"},
+	} {
+		if err := record.MarkRead(t.Context(), of[0], of[1], At(5)); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("MarkRead of %s: %v, want ErrNotFound", name, err)
+		}
+	}
+	if d := diff(before, inboxOf(t, record, "b")); d != "" {
+		t.Errorf("inbox (-before +after):\n%s", d)
+	}
+}
+
+func (s suite) testDelete(t *testing.T) {
+	record := s.open(t)
+	step := Message(2, "a", "b")
+	step.Event, step.Handoff = ID(2), ID(2)
+	for _, m := range []federation.Message{Message(1, "a", "b"), step, Message(3, "a", "b")} {
+		post(t, record, federation.Posting{Message: m})
+	}
+	page, _, err := record.Inbox(t.Context(), "b", "", 2)
+	if err != nil || len(page) != 2 {
+		t.Fatalf("Inbox = %d messages, %v", len(page), err)
+	}
+	for handle, id := range map[string]string{"a": "message-2", "c": "message-2", "b": "message-4"} {
+		if err := record.Delete(t.Context(), handle, id); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("Delete of %s by %s: %v, want ErrNotFound", id, handle, err)
+		}
+	}
+	if err := record.Delete(t.Context(), "b", "message-2"); err != nil {
+		t.Fatalf("Delete: %v", err)
+	}
+	if err := record.Delete(t.Context(), "b", "message-2"); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Delete again: %v, want ErrNotFound", err)
+	}
+	if err := record.MarkRead(t.Context(), "b", "message-2", At(9)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("MarkRead of a deleted message: %v, want ErrNotFound", err)
+	}
+	if _, err := record.Post(t.Context(), federation.Posting{Message: Message(2, "a", "c")}); !errors.Is(err, federation.ErrDuplicate) {
+		t.Errorf("Post of the id of a deleted message: %v, want ErrDuplicate", err)
+	}
+	again := Message(5, "a", "b")
+	again.Event, again.Handoff = step.Event, step.Handoff
+	if m := post(t, record, federation.Posting{Message: again}); m.ID != step.ID {
+		t.Errorf("the step of a deleted message is filed again as %s", m.ID)
+	}
+
+	left, all := []string{"message-1", "message-3"}, []string{"message-1", "message-2", "message-3"}
+	if d := diff([]string{"message-1 #1", "message-3 #3"}, ids(t, record, "b")) + diff(left, threadOf(t, record, "b", "a")); d != "" {
+		t.Errorf("what the recipient has (-want +got):\n%s", d)
+	}
+	if d := diff(all, threadOf(t, record, "a", "b")); d != "" {
+		t.Errorf("what the sender has (-want +got):\n%s", d)
+	}
+	rest, more, err := record.Inbox(t.Context(), "b", page[1].Cursor, 10)
+	if err != nil || more || len(rest) != 1 || rest[0].ID != "message-3" {
+		t.Errorf("Inbox after the deleted message = %+v, %t, %v", rest, more, err)
+	}
+	if page, more, err := record.Inbox(t.Context(), "b", "", 2); err != nil || more || len(page) != 2 {
+		t.Errorf("Inbox of two = %d messages, %t, %v", len(page), more, err)
+	}
+}
+
+func (s suite) testShown(t *testing.T) {
+	record := s.open(t)
+	for n, to := range []string{"b", "c", "b", "d", "e"} {
+		m := Message(n, "a", to)
+		if to != "e" {
+			m.Event, m.Handoff = ID(n+1), ID(1)
+		}
+		post(t, record, federation.Posting{Message: m, Held: to == "d"})
+	}
+	got, err := record.Shown(t.Context(), ID(1))
+	slices.Sort(got)
+	if d := diff([]string{"b", "c", "d"}, got); err != nil || d != "" {
+		t.Errorf("Shown: %v (-want +got):\n%s", err, d)
+	}
+	if none, err := record.Shown(t.Context(), ID(2)); err != nil || len(none) != 0 {
+		t.Errorf("Shown of another handoff = %q, %v, want nobody", none, err)
+	}
+}
+
+func (s suite) testOfferMessage(t *testing.T) {
+	record := s.open(t)
+	message := func(n int, from, to string, event federation.EventID) federation.Message {
+		m := Message(n, from, to)
+		m.Event, m.Handoff = event, ID(1)
+		return m
+	}
+	offer := post(t, record, federation.Posting{Message: message(1, "a", "b", ID(1))})
+	post(t, record, federation.Posting{Message: message(2, "b", "a", ID(2))})
+	held := post(t, record, federation.Posting{Message: message(3, "a", "c", ID(1)), Held: true})
+	for handle, want := range map[string]federation.Message{"a": held, "b": offer} {
+		if got, err := record.OfferMessage(t.Context(), handle, ID(1)); err != nil || diff(want, got) != "" {
+			t.Errorf("OfferMessage(%s) = %+v, %v, want %+v", handle, got, err, want)
+		}
+	}
+	for name, look := range map[string]struct {
+		handle string
+		id     federation.HandoffID
+	}{"held": {"c", ID(1)}, "of an answer": {"a", ID(2)}, "of others": {"d", ID(1)}} {
+		if _, err := record.OfferMessage(t.Context(), look.handle, look.id); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("the message %s: %v, want ErrNotFound", name, err)
+		}
+	}
+}
+
+func (s suite) testUnshown(t *testing.T) {
+	record := s.open(t)
+	if err := record.AddAgent(t.Context(), NewAgent("b")); err != nil {
+		t.Fatal(err)
+	}
+	want := func(when string, messages int) {
+		t.Helper()
+		n, size, err := record.Unshown(t.Context(), "b")
+		if err != nil || n != messages || (size > 0) != (n > 0) {
+			t.Errorf("%s: %d messages of %d bytes wait (%v), want %d", when, n, size, err, messages)
+		}
+	}
+	want("at first", 0)
+	post(t, record, federation.Posting{Message: Message(1, "a", "b")})
+	hold(t, record, 2, "c", "b")
+	step := Message(3, "a", "b")
+	step.Event, step.Handoff = ID(3), ID(3)
+	post(t, record, federation.Posting{Message: step})
+	want("one delivered and one held, beside a step and a handshake", 3)
+	page, _, err := record.Inbox(t.Context(), "b", "", 10)
+	if err != nil || len(page) == 0 {
+		t.Fatalf("Inbox: %v", err)
+	}
+	for range 2 { // what was handed out may be handed out again
+		if err := record.Show(t.Context(), "b", page[len(page)-1].Cursor); err != nil {
+			t.Fatalf("Show: %v", err)
+		}
+	}
+	want("after they were handed out", 1)
+	if _, err := record.Accept(t.Context(), "c", "b", At(9)); err != nil {
+		t.Fatal(err)
+	}
+	want("after the held one was delivered", 1)
+}

@@ -1,0 +1,97 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"baton/federation"
+)
+
+// checks holds a step that the lifecycle allows to what is known beside it, in
+// the order of the specification: what it answers, what it asks for, and whether
+// there is room. The first thing wrong names the code.
+func (h *Home) checks(ctx context.Context, ev federation.Event, before, after federation.View) error {
+	if err := h.checkReference(ctx, ev); err != nil {
+		return err
+	}
+	if err := h.checkCaps(ctx, before, ev); err != nil {
+		return err
+	}
+	if err := h.checkUnfinished(ctx, ev); err != nil {
+		return err
+	}
+	return h.checkInboxes(ctx, ev, after)
+}
+
+// checkReference refuses an answer to a step of another handoff. One that nobody
+// here knows is recorded as it is.
+func (h *Home) checkReference(ctx context.Context, ev federation.Event) error {
+	if ev.ReplyTo == "" {
+		return nil
+	}
+	named, err := h.Store.Reference(ctx, ev.ReplyTo)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look up %q: %w", ev.ReplyTo, err)
+	case named != ev.Handoff:
+		return federation.Refuse(ev, federation.WrongReference, "")
+	}
+	return nil
+}
+
+// checkCaps refuses a claim by somebody who did not declare what the offer asks
+// for, where that is the policy.
+func (h *Home) checkCaps(ctx context.Context, before federation.View, ev federation.Event) error {
+	if ev.Verb != federation.Claim || !h.Limits.ClaimCaps || len(before.Caps) == 0 {
+		return nil
+	}
+	declared, err := h.Caps.Declared(ctx, ev.Actor())
+	if err != nil {
+		return fmt.Errorf("look up capabilities of %s: %w", ev.Actor(), err)
+	}
+	for _, c := range before.Caps {
+		if !slices.Contains(declared, c) {
+			return federation.Refuse(ev, federation.MissingCapability, c)
+		}
+	}
+	return nil
+}
+
+// checkUnfinished bounds how much one DID may have offered at a time.
+func (h *Home) checkUnfinished(ctx context.Context, ev federation.Event) error {
+	if ev.Verb != federation.Offer || h.Limits.OpenHandoffs == 0 {
+		return nil
+	}
+	n, err := h.Store.Unfinished(ctx, ev.Actor())
+	if err != nil {
+		return fmt.Errorf("count handoffs of %s: %w", ev.Actor(), err)
+	}
+	if n >= h.Limits.OpenHandoffs {
+		return federation.Refuse(ev, federation.QuotaExceeded, fmt.Sprintf("the limit is %d", h.Limits.OpenHandoffs))
+	}
+	return nil
+}
+
+// checkInboxes refuses an offer to somebody who has no room for it. Later steps
+// are few for each offer that got in, and always find room: whoever is owed an
+// answer must not lose it to a stranger's offers.
+func (h *Home) checkInboxes(ctx context.Context, ev federation.Event, after federation.View) error {
+	if ev.Verb != federation.Offer {
+		return nil
+	}
+	for _, did := range after.Others(ev.Actor()) {
+		n, size, err := h.Inboxes.Waiting(ctx, did)
+		if err != nil {
+			return fmt.Errorf("count inbox of %s: %w", did, err)
+		}
+		size += int64(len(ev.Signature.Document))
+		if h.Limits.InboxEvents > 0 && n >= h.Limits.InboxEvents || h.Limits.InboxBytes > 0 && size > h.Limits.InboxBytes {
+			return federation.Refuse(ev, federation.InboxFull, "")
+		}
+	}
+	return nil
+}

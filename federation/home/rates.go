@@ -1,0 +1,88 @@
+package home
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"baton/federation"
+)
+
+// maxRated is how many DIDs are counted at once. More than that many active ones
+// in a minute are a flood of fresh DIDs, against which a rate for each does
+// nothing; the buckets that are full again are dropped to make room.
+const maxRated = 1 << 16
+
+// Rates counts the steps of each DID: a bucket that starts full with one minute's
+// worth. It may be used concurrently; make one with [NewRates].
+type Rates struct {
+	mu      sync.Mutex
+	buckets map[federation.DID]*rate.Limiter
+}
+
+// NewRates returns counters that have counted nothing.
+func NewRates() *Rates { return &Rates{buckets: map[federation.DID]*rate.Limiter{}} }
+
+// Take counts one step and returns how long to wait before it may come; zero when
+// it may come now. A limit of zero is none.
+func (r *Rates) Take(did federation.DID, perMinute int, now time.Time) time.Duration {
+	if perMinute <= 0 {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bucket, ok := r.buckets[did]
+	if !ok {
+		r.makeRoom(now)
+		bucket = rate.NewLimiter(0, 0)
+		r.buckets[did] = bucket
+	}
+	if every := rate.Limit(perMinute) / 60; bucket.Limit() != every || bucket.Burst() != perMinute {
+		bucket = rate.NewLimiter(every, perMinute) // new, or the limit has changed
+		r.buckets[did] = bucket
+	}
+	reservation := bucket.ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
+}
+
+// Left returns how many steps a DID has left, and when it has all of them again.
+func (r *Rates) Left(did federation.DID, perMinute int, now time.Time) (left int, full time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bucket, ok := r.buckets[did]
+	if !ok || perMinute <= 0 {
+		return perMinute, now
+	}
+	tokens := max(0, min(bucket.TokensAt(now), float64(perMinute)))
+	missing := float64(perMinute) - tokens
+	return int(tokens), now.Add(time.Duration(missing * 60 / float64(perMinute) * float64(time.Second)))
+}
+
+// makeRoom drops the buckets that say no more than a new one would.
+func (r *Rates) makeRoom(now time.Time) {
+	if len(r.buckets) < maxRated {
+		return
+	}
+	for did, bucket := range r.buckets {
+		if bucket.TokensAt(now) >= float64(bucket.Burst()) {
+			delete(r.buckets, did)
+		}
+	}
+	if len(r.buckets) >= maxRated {
+		clear(r.buckets)
+	}
+}
+
+// wait returns how long a step has to wait for its DID's rate. The home's own
+// steps never do.
+func (h *Home) wait(ev federation.Event, now time.Time) time.Duration {
+	if ev.From == h.ID.DID() {
+		return 0
+	}
+	return h.Rates.Take(ev.From, h.Limits.EventsPerMinute, now)
+}

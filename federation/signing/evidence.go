@@ -1,0 +1,52 @@
+package signing
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/gowebpki/jcs"
+
+	"baton/federation"
+)
+
+// Original is what somebody signed and a gateway vouches for.
+type Original struct {
+	Network   string    // as in [federation.Arrival]
+	Received  time.Time // when it first came in
+	Document  string    // the message exactly as received, or the signed document
+	Signature string    // beside a signed document; empty where Document holds its own
+	KeyID     string
+	Key       ed25519.PublicKey
+}
+
+// Evidence returns what a gateway serves of an original, and where: canonical
+// JSON under its SHA-256. The same original makes the same bytes each time.
+//
+// spec: airc-shapes "A step as payload"
+func (o Original) Evidence(publicURL string) (federation.Evidence, error) {
+	members := map[string]any{
+		"v": 1, "network": o.Network, "received": o.Received.UTC().Format("2006-01-02T15:04:05.000Z07:00"), "document": o.Document,
+		"key": map[string]string{"kid": o.KeyID, "publicKey": base64.RawURLEncoding.EncodeToString(o.Key)},
+	}
+	if o.Signature != "" {
+		members["signature"] = o.Signature
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		return federation.Evidence{}, fmt.Errorf("write evidence: %w", err)
+	}
+	served, err := jcs.Transform(text)
+	if err != nil {
+		return federation.Evidence{}, fmt.Errorf("write evidence: %w", err)
+	}
+	digest := sha256.Sum256(served)
+	return federation.Evidence{
+		URL:    publicURL + "/evidence/" + hex.EncodeToString(digest[:]),
+		Digest: digest, Bytes: served, Source: sha256.Sum256([]byte(o.Document)),
+	}, nil
+}

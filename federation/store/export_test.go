@@ -1,0 +1,11 @@
+package store
+
+import (
+	"maps"
+	"slices"
+)
+
+// Queries returns all that was asked of a record so far.
+func (s *SQLite) Queries() []string {
+	return slices.Concat(slices.Collect(maps.Keys(s.reads.kept)), slices.Collect(maps.Keys(s.writes.conn.kept)))
+}

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// View implements [federation.Store].
+func (s *SQLite) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	var text []byte
+	err := s.reads.row(ctx, `SELECT view FROM handoff WHERE id = ?`, []any{id.String()}, &text)
+	if errors.Is(err, federation.ErrNotFound) {
+		return federation.View{}, nil
+	}
+	if err != nil {
+		return federation.View{}, fmt.Errorf("read view of %s: %w", id, err)
+	}
+	return decodeView(text)
+}
+
+func decodeView(text []byte) (federation.View, error) {
+	var view federation.View
+	if err := json.Unmarshal(text, &view); err != nil {
+		return federation.View{}, fmt.Errorf("decode view: %w", err)
+	}
+	return view, nil
+}
+
+func scanView(row scanner) (federation.View, error) {
+	var text []byte
+	if err := row.Scan(&text); err != nil {
+		return federation.View{}, err
+	}
+	return decodeView(text)
+}
+
+// Due implements [federation.Store]. Each half is read in the order of its index,
+// and no further than to the limit.
+func (s *SQLite) Due(ctx context.Context, deadline, opened time.Time, limit int) ([]federation.View, error) {
+	due, err := rows(ctx, s.reads, scanView, `SELECT view FROM (
+		SELECT * FROM (SELECT id, view, ?1 - deadline AS overdue FROM handoff
+			WHERE deadline <> 0 AND deadline <= ?1 AND state IN ('offered', 'open') ORDER BY deadline LIMIT ?3)
+		UNION ALL
+		SELECT * FROM (SELECT id, view, ?2 - opened AS overdue FROM handoff
+			WHERE deadline = 0 AND opened <= ?2 AND state IN ('offered', 'open') ORDER BY opened LIMIT ?3)
+		) ORDER BY overdue DESC, id LIMIT ?3`, stamp(deadline), stamp(opened), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("look for overdue handoffs: %w", err)
+	}
+	return due, nil
+}
+
+// Unfinished implements [federation.Store].
+func (s *SQLite) Unfinished(ctx context.Context, offerer federation.DID) (int, error) {
+	var n int
+	err := s.reads.row(ctx, `SELECT count(*) FROM handoff
+		WHERE offerer = ? AND state IN ('offered', 'open', 'assigned')`, []any{offerer}, &n)
+	if err != nil {
+		return 0, fmt.Errorf("count handoffs of %s: %w", offerer, err)
+	}
+	return n, nil
+}

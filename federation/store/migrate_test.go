@@ -1,0 +1,159 @@
+package store_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+// oldRecord is a file of version 1, as the program of that version left it.
+type oldRecord struct {
+	db *sql.DB
+}
+
+func newOldRecord(t *testing.T, dir string) oldRecord {
+	t.Helper()
+	schema, err := os.ReadFile("schema/0001_record.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := oldRecord{raw(t, dir)}
+	old.exec(t, "PRAGMA page_size = 8192; PRAGMA journal_mode = WAL;"+string(schema)+"PRAGMA user_version = 1")
+	return old
+}
+
+func (o oldRecord) exec(t *testing.T, query string, args ...any) {
+	t.Helper()
+	if _, err := o.db.ExecContext(t.Context(), query, args...); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// file writes a step as the n-th event, with one inbox and one feed.
+func (o oldRecord) file(t *testing.T, n int, f federation.Filing) {
+	t.Helper()
+	body, err := json.Marshal(f.Event)
+	view, viewErr := json.Marshal(f.View)
+	if err := errors.Join(err, viewErr); err != nil {
+		t.Fatal(err)
+	}
+	ev, digest := f.Event, f.Event.Digest()
+	o.exec(t, `INSERT INTO handoff (id, version, view, head) VALUES (?, ?, ?, zeroblob(32))
+		ON CONFLICT (id) DO UPDATE SET version = excluded.version, view = excluded.view`, ev.Handoff.String(), f.View.Version, string(view))
+	o.exec(t, `INSERT INTO event (seq, handoff, version, signer, id, digest, prev, message, state, filed, body)
+		VALUES (?, ?, ?, ?, ?, ?, zeroblob(32), ?, ?, ?, ?)`, n, ev.Handoff.String(), f.View.Version, ev.From, ev.ID.String(),
+		digest[:], ev.Arrival.MessageID, f.View.State, f.Filed.UnixNano(), string(body))
+	for _, did := range f.Inboxes {
+		o.exec(t, `INSERT INTO inbox (did, n, event) SELECT ?1, count(*) + 1, ?2 FROM inbox WHERE did = ?1`, did, n)
+	}
+	o.exec(t, `INSERT INTO feed (link, event, attempt) VALUES ('oftc', ?, ?)`, n, n-1)
+}
+
+// post writes a message of "scout" to "judge"; a place of 0 is none.
+func (o oldRecord) post(t *testing.T, n, place int) {
+	t.Helper()
+	m := federationtest.Message(n, "scout", "judge")
+	o.exec(t, `INSERT INTO message (id, sender, recipient, low, high, seq, position, envelope, handoff, received)
+		VALUES (?, ?, ?, ?, ?, nullif(?6, 0), nullif(?6, 0), ?7, ?8, ?9)`,
+		m.ID, m.From, m.To, m.To, m.From, place, m.Envelope, federationtest.ID(1).String(), m.Received.UnixNano())
+}
+
+func TestRecordOfVersion1IsTakenOver(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	old := newOldRecord(t, dir)
+	opened := offer(1)
+	accept := federationtest.File(federationtest.Step(2, opened.Event, federation.Accept, bob), opened.View)
+	timed, untimed := offer(3), offer(4)
+	timed.View.Deadline = federationtest.At(60).In(time.FixedZone("east", 2*60*60))
+	untimed.View.Deadline = time.Time{}
+	untimed.View.Opened = federationtest.At(4).Add(123456789)
+	for n, f := range []federation.Filing{opened, accept, timed, untimed} {
+		old.file(t, n+1, f)
+	}
+	old.post(t, 1, 1)
+	old.post(t, 2, 0)
+	old.exec(t, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES ('scout', 'judge', 'pending', 1, 1)`)
+	old.exec(t, `INSERT INTO agent (handle, did, own_did, capabilities, registered, kept_key)
+		VALUES ('judge', 'did:key:zK', 'did:key:zO', ?, 1, x''), ('scout', 'did:key:zL', 'did:key:zP', NULL, 2, x'')`,
+		[]byte(`{"skills":["go","review","go",7]}`))
+
+	record := open(t, dir, prometheus.NewRegistry())
+	due, err := record.Due(ctx, federationtest.At(60), federationtest.At(5), 10)
+	if d := cmp.Diff([]federation.View{untimed.View, timed.View}, due, cmpopts.EquateEmpty()); err != nil || d != "" {
+		t.Errorf("Due: %v (-want +got):\n%s", err, d)
+	}
+	if early, err := record.Due(ctx, federationtest.At(59), federationtest.At(4), 10); err != nil || len(early) != 0 {
+		t.Errorf("Due before = %+v, %v, want none", early, err)
+	}
+	if n, err := record.Unfinished(ctx, ada); err != nil || n != 3 {
+		t.Errorf("Unfinished = %d, %v, want 3", n, err)
+	}
+	if n, _, err := record.Waiting(ctx, bob); err != nil || n != 0 {
+		t.Errorf("Waiting = %d, %v, want none: nobody knows what was read", n, err)
+	}
+	if able, err := record.Capable(ctx, []string{"review", "go"}); err != nil || len(able) != 1 || able[0].Handle != "judge" {
+		t.Errorf("Capable = %+v, %v, want the judge", able, err)
+	}
+	if sent, err := record.Shown(ctx, opened.View.ID); err != nil || len(sent) != 1 {
+		t.Errorf("Shown = %q, %v, want the judge", sent, err)
+	}
+	if _, err := record.Accept(ctx, "scout", "judge", federationtest.At(9)); err != nil {
+		t.Errorf("Accept: %v", err)
+	}
+	if inbox, _, err := record.Inbox(ctx, "judge", "", 10); err != nil || len(inbox) != 2 || inbox[1].Seq != 2 {
+		t.Errorf("Inbox = %+v, %v, want what was held after what was not", inbox, err)
+	}
+
+	complete := federationtest.File(federationtest.Step(5, opened.Event, federation.Complete, bob), accept.View)
+	complete.Feeds = []string{"oftc"}
+	if _, err := record.Append(ctx, complete); err != nil {
+		t.Errorf("Append: %v", err)
+	}
+	checkOrder(t, record)
+	if verdict := sound(t, raw(t, dir)); verdict != "ok" {
+		t.Errorf("integrity: %s", verdict)
+	}
+}
+
+// checkOrder reads what the old record has, and the step after it, in their order.
+func checkOrder(t *testing.T, record federation.Record) {
+	t.Helper()
+	var steps, inbox []federation.EventID
+	for entry, err := range record.Log(t.Context(), federationtest.ID(1)) {
+		if err != nil {
+			t.Fatalf("Log: %v", err)
+		}
+		steps = append(steps, entry.Event.ID)
+	}
+	entries, err := record.Replay(t.Context(), ada, "", 10)
+	if err != nil {
+		t.Fatalf("Replay: %v", err)
+	}
+	for _, entry := range entries {
+		inbox = append(inbox, entry.Event.ID)
+	}
+	owed, err := record.Owed(t.Context(), "oftc", 0, 10)
+	if err != nil {
+		t.Fatalf("Owed: %v", err)
+	}
+	feed := map[federation.EventID]int{}
+	for _, d := range owed {
+		feed[d.Entry.Event.ID] = d.Attempt
+	}
+	id := federationtest.ID
+	d := cmp.Diff([]federation.EventID{id(1), id(2), id(5)}, steps) + cmp.Diff([]federation.EventID{id(2), id(5)}, inbox) +
+		cmp.Diff(map[federation.EventID]int{id(1): 0, id(2): 1, id(3): 2, id(4): 3, id(5): 0}, feed)
+	if d != "" {
+		t.Errorf("log, inbox and feed (-want +got):\n%s", d)
+	}
+}

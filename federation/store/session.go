@@ -1,0 +1,52 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// StartSession implements [federation.Registry].
+func (s *SQLite) StartSession(ctx context.Context, session federation.Session) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `INSERT INTO session (id, handle, generation, expires) VALUES (?, ?, ?, ?)`,
+			session.ID, session.Handle, session.Generation, stamp(session.Expires))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("start session of %s: %w", session.Handle, err)
+	}
+	return nil
+}
+
+// AdvanceSession implements [federation.Registry]. It is also where expired
+// families are swept out, whosesoever they are.
+func (s *SQLite) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
+	session := federation.Session{ID: id, Generation: generation + 1, Expires: moment(stamp(expires))}
+	spent := false // no error of the write, which would undo the end of the family
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		if _, err := q.exec(ctx, `DELETE FROM session WHERE expires <= ?`, stamp(now)); err != nil {
+			return err
+		}
+		err := q.row(ctx, `UPDATE session SET generation = ?, expires = ? WHERE id = ? AND generation = ? RETURNING handle`,
+			[]any{session.Generation, stamp(expires), id, generation}, &session.Handle)
+		if !errors.Is(err, federation.ErrNotFound) {
+			return err
+		}
+		ended, err := q.exec(ctx, `DELETE FROM session WHERE id = ?`, id)
+		if spent = ended > 0; err != nil || spent {
+			return err
+		}
+		return federation.ErrNotFound
+	})
+	if err == nil && spent {
+		err = federation.ErrSpent
+	}
+	if err != nil {
+		return federation.Session{}, fmt.Errorf("advance session: %w", err)
+	}
+	return session, nil
+}

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"baton/federation"
+)
+
+// Inbox implements [federation.Registry].
+func (s *SQLite) Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []federation.Message, more bool, err error) {
+	inbox, limit := handleInbox(to), max(limit, 0)
+	n, err := s.position(ctx, inbox, after, `SELECT coalesce(max(position), 0) FROM message WHERE recipient = ?`)
+	if err != nil {
+		return nil, false, fmt.Errorf("read inbox of %s: %w", to, err)
+	}
+	scan := func(row scanner) (federation.Message, error) {
+		var m messageScan
+		var n uint64
+		if err := row.Scan(append(m.dest(), &n)...); err != nil {
+			return federation.Message{}, err
+		}
+		m.message.Cursor = inbox.cursor(n)
+		return m.read()
+	}
+	messages, err = rows(ctx, s.reads, scan, `SELECT `+messageColumns+`, m.position FROM message m
+		WHERE m.recipient = ? AND m.position > ? AND NOT m.deleted ORDER BY m.position`+atMost, to, n, limit+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("read inbox of %s: %w", to, err)
+	}
+	messages, more = page(messages, limit)
+	return messages, more, nil
+}
+
+// Unshown implements [federation.Registry].
+func (s *SQLite) Unshown(ctx context.Context, to string) (messages int, size int64, err error) {
+	err = s.reads.row(ctx, `SELECT count(*), coalesce(sum(length(m.envelope)), 0)
+		FROM agent a JOIN message m ON m.recipient = a.handle AND (m.position > a.shown OR m.position IS NULL)
+		WHERE a.handle = ? AND m.event IS NULL AND NOT m.deleted`, []any{to}, &messages, &size)
+	if errors.Is(err, federation.ErrNotFound) {
+		return 0, 0, nil
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("count messages for %s: %w", to, err)
+	}
+	return messages, size, nil
+}
+
+// Show implements [federation.Registry]. Who polls is handed the same page over and
+// over, which is not worth a write each time.
+func (s *SQLite) Show(ctx context.Context, to string, upTo federation.Cursor) error {
+	n, err := handleInbox(to).parse(upTo)
+	if err != nil {
+		return fmt.Errorf("note what %s was shown: %w", to, err)
+	}
+	var shown uint64
+	err = s.reads.row(ctx, `SELECT shown FROM agent WHERE handle = ?`, []any{to}, &shown)
+	if errors.Is(err, federation.ErrNotFound) || err == nil && shown >= n {
+		return nil
+	}
+	if err == nil {
+		err = s.write(ctx, func(ctx context.Context, q *statements) error {
+			_, err := q.exec(ctx, `UPDATE agent SET shown = max(shown, ?) WHERE handle = ?`, n, to)
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("note what %s was shown: %w", to, err)
+	}
+	return nil
+}
+
+// page cuts off what was read beyond a limit to see whether there is more.
+func page(messages []federation.Message, limit int) ([]federation.Message, bool) {
+	return messages[:min(limit, len(messages))], len(messages) > limit
+}
+
+// Thread implements [federation.Registry].
+func (s *SQLite) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []federation.Message, more bool, err error) {
+	limit = max(limit, 0)
+	after = min(after, math.MaxInt64) // SQLite has no larger number, and no thread either
+	scan := func(row scanner) (federation.Message, error) {
+		var m messageScan
+		if err := row.Scan(m.dest()...); err != nil {
+			return federation.Message{}, err
+		}
+		return m.read()
+	}
+	messages, err = rows(ctx, s.reads, scan, `SELECT `+messageColumns+` FROM message m
+		WHERE m.low = ? AND m.high = ? AND m.seq > ? AND NOT (m.deleted AND m.recipient = ?)
+		ORDER BY m.seq`+atMost, min(handle, peer), max(handle, peer), after, handle, limit+1)
+	if err != nil {
+		return nil, false, fmt.Errorf("read thread of %s and %s: %w", handle, peer, err)
+	}
+	messages, more = page(messages, limit)
+	return messages, more, nil
+}
+
+// MarkRead implements [federation.Registry]. Of several it marks the one that came
+// last.
+func (s *SQLite) MarkRead(ctx context.Context, handle, id string, now time.Time) error {
+	return s.mark(ctx, handle, id, `read = coalesce(read, ?3)`, stamp(now))
+}
+
+// Delete implements [federation.Registry]. Of several it deletes the one that came
+// last. The row stays: its place in the thread and its ID are used, and its step
+// must not come again.
+func (s *SQLite) Delete(ctx context.Context, handle, id string) error {
+	return s.mark(ctx, handle, id, `deleted = 1`)
+}
+
+// mark changes the newest message with an id in the inbox of a handle.
+func (s *SQLite) mark(ctx context.Context, handle, id, change string, args ...any) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		changed, err := q.exec(ctx, `UPDATE message SET `+change+` WHERE n = (SELECT n FROM message
+			WHERE id = ?2 AND recipient = ?1 AND position IS NOT NULL AND NOT deleted ORDER BY n DESC LIMIT 1)`,
+			append([]any{handle, id}, args...)...)
+		if err == nil && changed == 0 {
+			err = federation.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("mark message of %s: %w", handle, err)
+	}
+	return nil
+}
+
+// Shown implements [federation.Registry].
+func (s *SQLite) Shown(ctx context.Context, id federation.HandoffID) ([]string, error) {
+	handles, err := rows(ctx, s.reads, scanOne[string], `SELECT DISTINCT recipient FROM message WHERE handoff = ?`, id.String())
+	if err != nil {
+		return nil, fmt.Errorf("look up who was sent %s: %w", id, err)
+	}
+	return handles, nil
+}

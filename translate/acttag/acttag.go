@@ -1,0 +1,221 @@
+// Package acttag reads and writes the steps of a handoff as IRC message tags in
+// the dialect that freeq servers deploy: "+freeq.at/act" holds the kind,
+// "+freeq.at/act-verb" the verb, "+freeq.at/act-*" the rest, and
+// "+freeq.at/from" and "+freeq.at/eventid" the envelope.
+//
+// The step that opens has no act-id: its event id is that of the handoff. Every
+// act tag is kept verbatim, known or not, because the signature covers whatever
+// was there. A step rides TAGMSG alone.
+//
+// STATUS says which sections of the sources hold.
+//
+// spec: freeq-act "Tags"; handofftag "Tags"
+package acttag
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"baton/federation"
+	"baton/translate"
+)
+
+// Names of tags, without the vendor.
+const (
+	tagKind        = "act"
+	tagVerb        = "act-verb"
+	tagID          = "act-id"
+	tagTo          = "act-to"
+	tagTitle       = "act-title"
+	tagNote        = "act-note"
+	tagCaps        = "act-caps"
+	tagContext     = "act-ctx"
+	tagContextHash = "act-ctx-h"
+	tagDeadline    = "act-deadline"
+	tagSource      = "act-src"
+	tagSourceHash  = "act-src-h"
+	tagFor         = "act-for"
+	tagSubject     = "act-subject"
+	tagPriority    = "act-x-priority"
+	tagReplyTo     = "act-x-reply-to" // ours: the dialect has none
+	tagFrom        = "from"           // of the envelope
+)
+
+// untitled is the title of an offer that gave none, which this dialect allows.
+const untitled = "untitled"
+
+// errNotSigned is returned for a step that another dialect was signed in.
+var errNotSigned = errors.New("acttag: the step is not signed in this dialect")
+
+// Codec implements [translate.Codec] for this dialect. It is safe for concurrent
+// use.
+type Codec struct{}
+
+var _ translate.Codec[translate.Tagged] = Codec{}
+
+// terms returns the tags that are read, in the order in which mistakes are told.
+func terms() []translate.Term {
+	return []translate.Term{
+		{Tag: tagTo, Read: translate.ReadTo},
+		{Tag: tagFor, Read: translate.ReadFor},
+		{Tag: tagTitle, Read: translate.ReadTitle},
+		{Tag: tagContext, Read: translate.ReadContext},
+		{Tag: tagContextHash, Read: readContextHash},
+		{Tag: tagCaps, Read: translate.ReadCaps},
+		{Tag: tagDeadline, Read: translate.ReadDeadline},
+		{Tag: tagNote, Read: translate.ReadNote},
+		{Tag: tagPriority, Read: translate.ReadPriority},
+		{Tag: tagReplyTo, Read: translate.ReadReplyTo},
+	}
+}
+
+// readContextHash takes a hash as it is: freeq names no algorithm.
+func readContextHash(ev *federation.Event, value string) error {
+	ev.ContextHash = value
+	return nil
+}
+
+// Knows reports whether this codec gives a tag a meaning. Any other is carried as
+// it is, and means what its users agree on.
+func Knows(tag string) bool {
+	return slices.ContainsFunc(terms(), func(t translate.Term) bool { return t.Tag == tag }) ||
+		slices.Contains([]string{tagKind, tagVerb, tagID, tagSource, tagSourceHash, tagSubject}, tag)
+}
+
+// Decode reads one message. The event has no From where the tag is absent, and no
+// Venue where it was sent to one user: what that means depends on the link.
+func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
+	own, wrong := translate.OwnTags(m.Tags, federation.ActTags)
+	if len(own) == 0 {
+		return federation.Event{}, translate.ErrNotHandoff
+	}
+	ev := translate.Name(own, tagID)
+	if wrong != "" {
+		return federation.Event{}, federation.Refuse(ev, wrong, "")
+	}
+	ev.Kind, ev.Dialect, ev.Provenance = federation.Handoff, federation.ActTags, federation.Signed
+	ev.Fields = translate.Fields(own, federation.ActTags)
+	ev.Signature.Text = own[translate.TagSignature]
+	for _, read := range []func(*federation.Event, map[string]string) error{readEventID, readKind, readVerb, readHandoff, readFrom} {
+		if err := read(&ev, own); err != nil {
+			return federation.Event{}, err
+		}
+	}
+	if m.Command != "TAGMSG" {
+		return federation.Event{}, federation.Refuse(ev, federation.MixedTags, "a step in these tags is a TAGMSG")
+	}
+	if err := translate.ReadTarget(&ev, m.Target); err != nil {
+		return federation.Event{}, err
+	}
+	if err := translate.ReadTerms(&ev, terms()); err != nil {
+		return federation.Event{}, err
+	}
+	if ev.Verb == federation.Offer && ev.Title == "" {
+		ev.Title = untitled
+	}
+	return ev, nil
+}
+
+// readEventID reads what names the step first, so that every later refusal can.
+func readEventID(ev *federation.Event, own map[string]string) error {
+	text, there := own[translate.TagEventID]
+	if !there {
+		return translate.Missing(*ev, translate.TagEventID)
+	}
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		return federation.Refuse(*ev, federation.InvalidEventID, "want a ULID in upper case")
+	}
+	ev.ID, ev.Stamped = id, true
+	return nil
+}
+
+func readKind(ev *federation.Event, own map[string]string) error {
+	kind, there := own[tagKind]
+	switch {
+	case !there:
+		return translate.Missing(*ev, tagKind)
+	case federation.Kind(kind) != federation.Handoff:
+		return federation.Refuse(*ev, federation.UnknownKind, "")
+	}
+	return nil
+}
+
+func readVerb(ev *federation.Event, own map[string]string) error {
+	verb, there := own[tagVerb]
+	if !there {
+		return translate.Missing(*ev, tagVerb)
+	}
+	ev.Verb = federation.Verb(verb)
+	switch {
+	case ev.Verb == federation.Confirm:
+		return federation.Refuse(*ev, federation.WrongSender, "only a home confirms")
+	case !slices.Contains(translate.Verbs(), ev.Verb):
+		return federation.Refuse(*ev, federation.UnknownVerb, "")
+	}
+	return nil
+}
+
+// readHandoff reads which handoff is meant: the one that an offer opens has the
+// id of the offer.
+func readHandoff(ev *federation.Event, own map[string]string) error {
+	text, there := own[tagID]
+	switch {
+	case ev.Verb == federation.Offer && there:
+		return federation.Refuse(*ev, federation.IllegalStep, "an offer opens, and names no other")
+	case ev.Verb == federation.Offer:
+		ev.Handoff = ev.ID
+		return nil
+	case !there:
+		return translate.Missing(*ev, tagID)
+	}
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		return translate.Malformed(*ev, tagID, "want a ULID in upper case")
+	}
+	ev.Handoff = id
+	return nil
+}
+
+func readFrom(ev *federation.Event, own map[string]string) error {
+	value, there := own[tagFrom]
+	if !there {
+		return nil
+	}
+	if err := translate.ReadFrom(ev, value); err != nil {
+		return translate.Malformed(*ev, tagFrom, err.Error())
+	}
+	return nil
+}
+
+// Encode writes a step that was signed in this dialect with exactly the tags
+// that were signed. Nothing is lost: what does not fit a link is for the link to
+// refuse.
+func (Codec) Encode(s translate.Step) (translate.Tagged, []translate.Loss, error) {
+	if s.Event.Dialect != federation.ActTags || len(s.Event.Fields) == 0 || s.Event.Signature.Text == "" {
+		return translate.Tagged{}, nil, errNotSigned
+	}
+	tags := translate.Wire(s.Event, map[string]string{tagFrom: string(s.Event.From)})
+	return translate.Tagged{Command: "TAGMSG", Target: s.Event.Venue, Tags: tags}, nil, nil
+}
+
+// Write returns the fields that a gateway is to sign for a step given by its
+// members alone, with what they cannot carry: a note is cut to 400 characters,
+// and a context that would not fit one message is left out.
+func Write(ev federation.Event) (map[string]string, []translate.Loss) {
+	fields := map[string]string{
+		tagKind: string(federation.Handoff), tagVerb: string(ev.Verb), tagTo: string(ev.To), tagFor: string(ev.For),
+		tagTitle: ev.Title, tagCaps: strings.Join(ev.Caps, ","), tagPriority: ev.Priority,
+		tagReplyTo: ev.ReplyTo, tagSubject: ev.Subject.String(),
+	}
+	if ev.Verb != federation.Offer {
+		fields[tagID] = ev.Handoff.String()
+	}
+	names := translate.Names{
+		Note: tagNote, Deadline: tagDeadline,
+		Source: tagSource, SourceHash: tagSourceHash,
+		Context: tagContext, ContextHash: tagContextHash,
+	}
+	return fields, names.Fill(fields, ev)
+}

@@ -1,0 +1,158 @@
+package aircmsg
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"baton/federation"
+	"baton/translate"
+)
+
+// maxPriorityBytes bounds a priority: it is one word in every vocabulary in use.
+const maxPriorityBytes = 32
+
+// terms is what a payload may say of an offer, over all types that open one.
+type terms struct {
+	Description string          `json:"description"`
+	Task        json.RawMessage `json:"task"` // a text, or a [task]
+	Summary     string          `json:"summary"`
+	Text        string          `json:"text"`
+	Priority    string          `json:"priority"`
+	Deadline    *int64          `json:"deadline"`
+	Context     json.RawMessage `json:"context"`
+	Files       json.RawMessage `json:"files"`
+	Todos       json.RawMessage `json:"todos"`
+	History     json.RawMessage `json:"history"`
+	Handoff     struct {
+		Title      string   `json:"title"`
+		Caps       []string `json:"caps"`
+		Deadline   *int64   `json:"deadline"`
+		Channel    string   `json:"channel"`
+		ContextRef string   `json:"context_ref"`
+	} `json:"handoff"`
+}
+
+// task is what a flat payload says of the work.
+type task struct {
+	Title    string          `json:"title"`
+	Intent   json.RawMessage `json:"intent"`
+	Priority string          `json:"priority"`
+}
+
+// readOffer reads the terms of an offer.
+//
+// spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
+func (s *Step) readOffer(members json.RawMessage) error {
+	var t terms
+	if err := json.Unmarshal(members, &t); err != nil {
+		return malformed("payload", err.Error())
+	}
+	var work task
+	if there(t.Task) && json.Unmarshal(t.Task, &work.Title) != nil {
+		if err := json.Unmarshal(t.Task, &work); err != nil {
+			return malformed("data.task", "want a text or an object")
+		}
+	}
+	s.readTitle(first(t.Description, work.Title, t.Summary, t.Text, t.Handoff.Title))
+	if s.Title == "" {
+		return &federation.RefusalError{Code: federation.MissingRequirement, Detail: "data.description"}
+	}
+	s.Context = t.context(work)
+	s.Channel = t.Handoff.Channel
+	if err := s.readPriority(first(t.Priority, work.Priority)); err != nil {
+		return err
+	}
+	if err := s.readCaps(t.Handoff.Caps); err != nil {
+		return err
+	}
+	if t.Deadline == nil {
+		t.Deadline = t.Handoff.Deadline
+	}
+	return s.readDeadline(t.Deadline)
+}
+
+func first(texts ...string) string {
+	for _, text := range texts {
+		if strings.TrimSpace(text) != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// readTitle reads a title as tags carry it: on one line, and cut where it is too
+// long.
+func (s *Step) readTitle(text string) {
+	title := strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text))
+	if len(title) > translate.MaxTitleBytes {
+		end := translate.MaxTitleBytes
+		for !utf8.RuneStart(title[end]) {
+			end--
+		}
+		title = strings.TrimSpace(title[:end])
+		why := fmt.Sprintf("longer than %d bytes", translate.MaxTitleBytes)
+		s.Losses = append(s.Losses, translate.Loss{Field: "title", Fate: translate.Cut, Why: why})
+	}
+	s.Title = title
+}
+
+func (s *Step) readPriority(text string) error {
+	if len(text) > maxPriorityBytes || strings.ContainsFunc(text, unicode.IsControl) {
+		return malformed("data.priority", fmt.Sprintf("want at most %d bytes", maxPriorityBytes))
+	}
+	s.Priority = text
+	return nil
+}
+
+func (s *Step) readCaps(caps []string) error {
+	if len(caps) == 0 {
+		return nil
+	}
+	var ev federation.Event
+	if err := translate.ReadCaps(&ev, strings.Join(caps, ",")); err != nil {
+		return malformed("data.handoff.caps", err.Error())
+	}
+	s.Caps = ev.Caps
+	return nil
+}
+
+func (s *Step) readDeadline(seconds *int64) error {
+	if seconds == nil {
+		return nil
+	}
+	var ev federation.Event
+	if err := translate.ReadDeadline(&ev, fmt.Sprint(*seconds)); err != nil {
+		return malformed("data.deadline", err.Error())
+	}
+	s.Deadline = ev.Deadline
+	return nil
+}
+
+// context returns the reference of an offer, else its context as JSON: as it was
+// sent where the payload has nothing beside it, else under its name among what
+// sessions and flat payloads hold.
+func (t terms) context(work task) string {
+	if t.Handoff.ContextRef != "" {
+		return t.Handoff.ContextRef
+	}
+	members := map[string]json.RawMessage{}
+	for name, member := range map[string]json.RawMessage{
+		"context": t.Context, "files": t.Files, "todos": t.Todos, "history": t.History, "intent": work.Intent,
+	} {
+		if there(member) {
+			members[name] = member
+		}
+	}
+	if only := string(t.Context); len(members) == 1 && translate.InlineContext(only) {
+		return compact(t.Context)
+	}
+	return object(members)
+}

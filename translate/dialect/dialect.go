@@ -1,0 +1,84 @@
+// Package dialect is the one place that knows which codec goes with which dialect
+// of IRC tags. What it adds to the codecs is the choice.
+package dialect
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/acttag"
+	"baton/translate/handofftag"
+)
+
+// Decode reads a message in whichever dialect its tags are. It returns
+// [translate.ErrNotHandoff] for one without any, and a
+// [*federation.RefusalError] for one that cannot be read as a step.
+func Decode(m translate.Tagged) (federation.Event, error) {
+	ev, err := handofftag.Codec{}.Decode(m)
+	if errors.Is(err, translate.ErrNotHandoff) {
+		return acttag.Codec{}.Decode(m)
+	}
+	return ev, err
+}
+
+// Encode writes a signed step in the dialect that it was signed in.
+func Encode(s translate.Step) (translate.Tagged, error) {
+	var m translate.Tagged
+	var err error
+	switch s.Event.Dialect {
+	case federation.HandoffTags:
+		m, _, err = handofftag.Codec{}.Encode(s)
+	case federation.ActTags:
+		m, _, err = acttag.Codec{}.Encode(s)
+	default:
+		err = fmt.Errorf("encode step %s: no dialect %q", s.Event.ID, s.Event.Dialect)
+	}
+	return m, err
+}
+
+// Rewrite returns the fields that a gateway is to sign for a step that was signed
+// already, in the dialect of the step, with what they cannot carry. Tags that no
+// codec knows go along: within one dialect as they are, and into the other those
+// of its users' own, which have "x-" in front.
+func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string, []translate.Loss) {
+	fields, losses := Write(ev)
+	for _, name := range slices.Sorted(maps.Keys(ev.Fields)) {
+		if knows(signed, name) {
+			continue
+		}
+		to, carried := name, signed == ev.Dialect
+		if own, isOwn := strings.CutPrefix(name, string(signed)+"-x-"); isOwn {
+			to, carried = string(ev.Dialect)+"-x-"+own, true
+		}
+		if carried {
+			fields[to] = ev.Fields[name]
+			carried = translate.TagBytes(fields) <= translate.MaxTagBytes
+		}
+		if !carried {
+			delete(fields, to)
+			losses = append(losses, translate.Loss{Field: name, Fate: translate.Lost, Why: "no tag of the other dialect is for it"})
+		}
+	}
+	return fields, losses
+}
+
+func knows(d federation.Dialect, tag string) bool {
+	if d == federation.ActTags {
+		return acttag.Knows(tag)
+	}
+	return handofftag.Knows(tag)
+}
+
+// Write returns the fields that a gateway is to sign for a step given by its
+// members, in the dialect of the step, with what they cannot carry.
+func Write(ev federation.Event) (map[string]string, []translate.Loss) {
+	if ev.Dialect == federation.ActTags {
+		return acttag.Write(ev)
+	}
+	return handofftag.Write(ev)
+}
