@@ -75,6 +75,48 @@ func Name(own map[string]string, handoff string) federation.Event {
 	return federation.Event{ID: id, Handoff: of}
 }
 
+// ReadEventID reads the id of a step that has one.
+func ReadEventID(ev *federation.Event, own map[string]string) error {
+	text, there := own[TagEventID]
+	if !there {
+		return nil
+	}
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		return federation.Refuse(*ev, federation.InvalidEventID, "want a ULID in upper case")
+	}
+	ev.ID, ev.Stamped = id, true
+	return nil
+}
+
+// ReadHandoff reads which handoff a step names, in the tag that its dialect has for
+// that.
+func ReadHandoff(ev *federation.Event, own map[string]string, tag string) error {
+	text, there := own[tag]
+	if !there {
+		return Missing(*ev, tag)
+	}
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		return Malformed(*ev, tag, "want a ULID in upper case")
+	}
+	ev.Handoff = id
+	return nil
+}
+
+// ReadVerb reads the verb, in the tag that the dialect has for it.
+func ReadVerb(ev *federation.Event, own map[string]string, tag string) error {
+	verb, there := own[tag]
+	if !there {
+		return Missing(*ev, tag)
+	}
+	ev.Verb = federation.Verb(verb)
+	if !slices.Contains(Verbs(), ev.Verb) {
+		return federation.Refuse(*ev, federation.UnknownVerb, "")
+	}
+	return nil
+}
+
 // Fields returns the tags that a signature in a dialect covers.
 func Fields(own map[string]string, d federation.Dialect) map[string]string {
 	fields := make(map[string]string, len(own))

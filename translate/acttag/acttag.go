@@ -118,17 +118,12 @@ func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 }
 
 // readEventID reads what names the step first, so that every later refusal can.
+// This dialect has no step without one.
 func readEventID(ev *federation.Event, own map[string]string) error {
-	text, there := own[translate.TagEventID]
-	if !there {
-		return translate.Missing(*ev, translate.TagEventID)
+	if err := translate.ReadEventID(ev, own); err != nil || ev.Stamped {
+		return err
 	}
-	id, err := federation.ParseEventID(text)
-	if err != nil {
-		return federation.Refuse(*ev, federation.InvalidEventID, "want a ULID in upper case")
-	}
-	ev.ID, ev.Stamped = id, true
-	return nil
+	return translate.Missing(*ev, translate.TagEventID)
 }
 
 func readKind(ev *federation.Event, own map[string]string) error {
@@ -143,38 +138,22 @@ func readKind(ev *federation.Event, own map[string]string) error {
 }
 
 func readVerb(ev *federation.Event, own map[string]string) error {
-	verb, there := own[tagVerb]
-	if !there {
-		return translate.Missing(*ev, tagVerb)
-	}
-	ev.Verb = federation.Verb(verb)
-	switch {
-	case ev.Verb == federation.Confirm:
+	if federation.Verb(own[tagVerb]) == federation.Confirm {
 		return federation.Refuse(*ev, federation.WrongSender, "only a home confirms")
-	case !slices.Contains(translate.Verbs(), ev.Verb):
-		return federation.Refuse(*ev, federation.UnknownVerb, "")
 	}
-	return nil
+	return translate.ReadVerb(ev, own, tagVerb)
 }
 
 // readHandoff reads which handoff is meant: the one that an offer opens has the
 // id of the offer.
 func readHandoff(ev *federation.Event, own map[string]string) error {
-	text, there := own[tagID]
-	switch {
-	case ev.Verb == federation.Offer && there:
+	if ev.Verb != federation.Offer {
+		return translate.ReadHandoff(ev, own, tagID)
+	}
+	if _, there := own[tagID]; there {
 		return federation.Refuse(*ev, federation.IllegalStep, "an offer opens, and names no other")
-	case ev.Verb == federation.Offer:
-		ev.Handoff = ev.ID
-		return nil
-	case !there:
-		return translate.Missing(*ev, tagID)
 	}
-	id, err := federation.ParseEventID(text)
-	if err != nil {
-		return translate.Malformed(*ev, tagID, "want a ULID in upper case")
-	}
-	ev.Handoff = id
+	ev.Handoff = ev.ID
 	return nil
 }
 

@@ -105,29 +105,14 @@ func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 
 // readIDs reads what names the step first, so that every later refusal can.
 func readIDs(ev *federation.Event, own map[string]string) error {
-	if text, there := own[translate.TagEventID]; there {
-		id, err := federation.ParseEventID(text)
-		if err != nil {
-			return federation.Refuse(*ev, federation.InvalidEventID, "want a ULID in upper case")
-		}
-		ev.ID, ev.Stamped = id, true
+	if err := translate.ReadEventID(ev, own); err != nil {
+		return err
 	}
-	text, there := own[tagID]
-	if !there {
-		return translate.Missing(*ev, tagID)
+	if err := translate.ReadHandoff(ev, own, tagID); err != nil {
+		return err
 	}
-	id, err := federation.ParseEventID(text)
-	if err != nil {
-		return translate.Malformed(*ev, tagID, "want a ULID in upper case")
-	}
-	ev.Handoff = id
-	verb, there := own[tagVerb]
-	if !there {
-		return translate.Missing(*ev, tagVerb)
-	}
-	ev.Verb = federation.Verb(verb)
-	if !slices.Contains(translate.Verbs(), ev.Verb) {
-		return federation.Refuse(*ev, federation.UnknownVerb, "")
+	if err := translate.ReadVerb(ev, own, tagVerb); err != nil {
+		return err
 	}
 	if ev.Verb == federation.Offer && ev.Stamped && ev.ID != ev.Handoff {
 		return federation.Refuse(*ev, federation.InvalidEventID, "that of an offer is its handoff id")
