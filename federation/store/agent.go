@@ -12,7 +12,13 @@ import (
 
 // AddAgent implements [federation.Registry].
 func (s *SQLite) AddAgent(ctx context.Context, a federation.Agent) error {
-	err := s.write(ctx, func(ctx context.Context, q *statements) error { return addAgent(ctx, q, a) })
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("add agent %s: %w", a.Handle, err)
+	}
+	// To the end, even where the caller leaves: the directory must learn of it after it
+	// was written.
+	err := s.write(context.WithoutCancel(ctx), func(ctx context.Context, q *statements) error { return addAgent(ctx, q, a) })
+	s.directory.forget()
 	if err != nil {
 		return fmt.Errorf("add agent %s: %w", a.Handle, err)
 	}
@@ -58,7 +64,9 @@ func (s *SQLite) Agent(ctx context.Context, handle string) (federation.Agent, er
 // AgentOf implements [federation.Registry]. Of several handles with one key it
 // returns the oldest.
 func (s *SQLite) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
-	return s.oneAgent(ctx, `did = ?1 OR own_did = ?1`, string(did))
+	return s.directory.find(ctx, did, func(ctx context.Context, did federation.DID) (federation.Agent, error) {
+		return s.oneAgent(ctx, `did = ?1 OR own_did = ?1`, string(did))
+	})
 }
 
 func (s *SQLite) oneAgent(ctx context.Context, where, arg string) (federation.Agent, error) {

@@ -49,9 +49,10 @@ var errClosed = errors.New("the record is closed")
 
 // SQLite is one open record.
 type SQLite struct {
-	reads  *statements
-	writes *committer
-	close  func() error
+	reads     *statements
+	writes    *committer
+	directory directory
+	close     func() error
 }
 
 var _ federation.Record = (*SQLite)(nil)
