@@ -10,6 +10,7 @@ package bridge
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -59,6 +60,10 @@ type Wakes interface {
 // FeedTopic is the topic of a link whose feed has something new.
 func FeedTopic(link string) string { return "feed." + link }
 
+// InboxTopic is the topic of an agent of this gateway's registry that has a new
+// message.
+func InboxTopic(handle string) string { return "inbox." + handle }
+
 // Gateway is all that a link may ask of the rest of the program.
 type Gateway interface {
 	// Submit judges one inbound step and files it. When it returns nil the step is
@@ -90,6 +95,15 @@ type OnceShower interface {
 	Link
 	// ShowsOnce reports whether this delivery shows something once at most.
 	ShowsOnce(d federation.Delivery) bool
+}
+
+// Messenger is a [Link] to agents whose messages are in the record. What they are
+// told of a step is filed with the step itself, and waits in no feed.
+type Messenger interface {
+	Link
+	// Messages returns what tells the link's agents of a step that is about to be
+	// filed. Its error keeps the step from being filed now.
+	Messages(ctx context.Context, d federation.Delivery) ([]federation.Posting, error)
 }
 
 // Placer is a [Link] on which offers can be written that do not come from there.
@@ -151,20 +165,29 @@ func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
 type Links []Link
 
 // Owed implements [federation.Routes].
-func (l Links) Owed(ctx context.Context, ev federation.Event, after federation.View) (feeds, once []string, err error) {
-	d := federation.Delivery{Entry: federation.Entry{Event: ev, Version: after.Version, State: after.State}, View: after}
+func (l Links) Owed(ctx context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
+	var owed federation.Owed
+	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
+	d := federation.Delivery{Entry: entry, View: after}
 	for _, link := range l {
+		if messenger, ok := link.(Messenger); ok {
+			messages, err := messenger.Messages(ctx, d)
+			if err != nil {
+				return federation.Owed{}, fmt.Errorf("write for %s: %w", link.Name(), err)
+			}
+			owed.Messages = append(owed.Messages, messages...)
+		}
 		carries, err := link.Carries(ctx, ev, after)
 		if err != nil {
-			return nil, nil, err
+			return federation.Owed{}, err
 		}
 		if !carries {
 			continue
 		}
-		feeds = append(feeds, link.Name())
+		owed.Feeds = append(owed.Feeds, link.Name())
 		if shower, ok := link.(OnceShower); ok && shower.ShowsOnce(d) {
-			once = append(once, link.Name())
+			owed.Once = append(owed.Once, link.Name())
 		}
 	}
-	return feeds, once, nil
+	return owed, nil
 }

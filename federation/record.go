@@ -69,18 +69,16 @@ func (v View) Others(actor DID) []DID {
 
 // Filing is one step with all that its filing changes, written in one
 // transaction or not at all: the event with its evidence, the view, a row in
-// each inbox and each feed, and what is now known of the signer ([Binding], for
-// an event whose arrival names one).
+// each inbox and each feed, the messages to agents (as by [Registry.Post]), and
+// what is now known of the signer ([Binding], for an event whose arrival names one).
 type Filing struct {
+	Owed
+
 	Event   Event
 	After   Version // of the view that the step was judged against
 	View    View    // as it is after the step
 	Inboxes []DID
-	Feeds   []string // names of links
-	// Once names those of the Feeds that show something of the step once at most:
-	// their first attempt counts from the start, so that it costs no write of its own.
-	Once  []string
-	Filed time.Time
+	Filed   time.Time
 	// Receipt is the home's confirmation of the step, owed to the same feeds; nil
 	// where the step needs none. It enters no log and no inbox.
 	Receipt *Event

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -92,7 +93,7 @@ func (l *Link) postConsent(c *call) (answer, error) {
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
 	edge, err := l.deps.Registry.Accept(ctx, from, to, now)
 	if err == nil {
-		l.deps.Wakes.Wake(topic(from), topic(to))
+		l.deps.Wakes.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to))
 	}
 	return edge, err
 }

@@ -13,26 +13,51 @@ import (
 	"baton/translate/aircmsg"
 )
 
-// Deliver implements [bridge.Link]: each agent that the step is owed to has a
-// message about it on file when it returns nil, or wants none. Delivering a step
-// again files nothing. Receipts of the home are not for agents.
-func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
+// Messages implements [bridge.Messenger]: one message for each agent that the step
+// is owed to and that wants to hear of it. Receipts of the home are not for agents.
+func (l *Link) Messages(ctx context.Context, d federation.Delivery) ([]federation.Posting, error) {
 	if d.Entry.Event.Verb == federation.Confirm {
-		return nil
+		return nil, nil
 	}
 	after := d.View
 	after.Version = d.Entry.Version
 	listeners, err := l.listeners(ctx, d.Entry.Event, after)
-	if err != nil {
-		return err
+	if err != nil || len(listeners) == 0 {
+		return nil, err
 	}
 	author, err := l.author(ctx, d.Entry.Event)
 	if err != nil {
+		return nil, err
+	}
+	var messages []federation.Posting
+	for _, to := range listeners {
+		message, err := l.tell(ctx, d, author, to)
+		if err != nil {
+			return nil, fmt.Errorf("tell %s of %s: %w", to.handle, d.Entry.Event.ID, err)
+		}
+		if message != nil {
+			messages = append(messages, *message)
+		}
+	}
+	return messages, nil
+}
+
+// Carries implements [bridge.Link]. Nothing waits for the agents: see [Link.Messages].
+func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
+	return false, nil
+}
+
+// Deliver implements [bridge.Link] for the rows that earlier versions of the program
+// kept in the feed of the registry. A message that an agent has already is not
+// filed again.
+func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
+	messages, err := l.Messages(ctx, d)
+	if err != nil {
 		return err
 	}
-	for _, to := range listeners {
-		if err := l.tell(ctx, d, author, to); err != nil {
-			return fmt.Errorf("deliver %s to %s: %w", d.Entry.Event.ID, to.handle, err)
+	for _, message := range messages {
+		if _, err := l.put(ctx, message); err != nil {
+			return fmt.Errorf("deliver %s to %s: %w", d.Entry.Event.ID, message.Message.To, err)
 		}
 	}
 	return nil
@@ -58,48 +83,48 @@ func (l *Link) somebody(ctx context.Context, did federation.DID, key []byte) (co
 	return contact{handle: Handle(did), foreign: federation.Binding{DID: did, Key: key}}, nil
 }
 
-// tell files the message about a step for one agent, as far as the agent consents.
-func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) error {
+// tell writes the message about a step for one agent, as far as the agent consents:
+// nil where it does not want any.
+func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*federation.Posting, error) {
 	guarded := author.handle // whose consent the message waits for
 	if author.handle == systemHandle && !to.loser {
 		offerer, err := l.somebody(ctx, d.View.Offerer, nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		guarded = offerer.handle // the end of an offer goes with the offer
 	}
 	admitted, err := l.welcomes(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*problem](err); ok && p.code == codeConsentBlocked {
-		return nil // the agent does not want to know, and the author is not told
+		return nil, nil // the agent does not want to know, and the author is not told
 	}
 	if err != nil || to.stranger && !admitted {
-		return err
+		return nil, err
 	}
 	now := time.Now()
 	said, err := l.say(ctx, d, to)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if to.loser {
 		author = contact{handle: systemHandle}
 	}
 	m, err := l.compose(ctx, author.handle, to.handle, said.Body, said.Payload, now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m.Event, m.Handoff = d.Entry.Event.ID, d.Entry.Event.Handoff
-	p := federation.Posting{Message: m, Held: !admitted}
+	p := &federation.Posting{Message: m, Held: !admitted}
 	switch {
 	case admitted:
 	case guarded != author.handle:
 		p.Edge = guarded
 	default:
 		if p.Handshake, err = l.handshake(ctx, author, to.handle, said.Body, now); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	_, err = l.put(ctx, p)
-	return err
+	return p, nil
 }
 
 // welcomes reports whether an agent takes the message of a step now. Its error is
@@ -128,15 +153,22 @@ func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (air
 	if out.OfferMessage, err = l.offerMessage(ctx, d, to); err != nil {
 		return aircmsg.Message{}, err
 	}
-	step := translate.Step{
-		Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) },
-	}
+	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.name(ctx, d.Entry.Event, did) }}
 	if to.loser {
 		return aircmsg.EncodeTaken(step, out), nil
 	}
 	said, losses, err := aircmsg.Encode(step, out)
 	l.logLosses(ctx, d.Entry.Event, losses)
 	return said, err
+}
+
+// name returns what people call a DID. The signer of a step may be new here: then it
+// is known by its arrival alone.
+func (l *Link) name(ctx context.Context, ev federation.Event, did federation.DID) string {
+	if did == ev.From && ev.Arrival.Name != "" {
+		return ev.Arrival.Name
+	}
+	return l.deps.Gateway.Name(ctx, did)
 }
 
 // offerMessage returns the id of the message that an agent knows the offer by, ""

@@ -188,7 +188,7 @@ func TestADeliveryThatCannotBeFiledIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestWhatTheRegistryCarries(t *testing.T) {
+func TestOfWhichStepsAgentsAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.agent(t, "scout_7", 0x01)
@@ -209,8 +209,9 @@ func TestWhatTheRegistryCarries(t *testing.T) {
 			federation.Event{From: scout, Arrival: federation.Arrival{Link: "airc"}}, federation.View{Offerer: own, Offeree: scout}, false,
 		},
 	} {
-		got, err := w.link.Carries(t.Context(), test.ev, test.view)
-		if err != nil || got != test.want {
+		test.ev.Verb, test.ev.Title = federation.Offer, "Review it"
+		got, err := w.link.Messages(t.Context(), federation.Delivery{Entry: federation.Entry{Event: test.ev}, View: test.view})
+		if err != nil || len(got) > 0 != test.want {
 			t.Errorf("%s: %v %v, want %v", name, got, err, test.want)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -20,9 +21,6 @@ const (
 
 // recheck is when a waiting request looks by itself: a wake-up may have been lost.
 const recheck = time.Second
-
-// topic is what those who wait at an inbox are woken by.
-func topic(handle string) string { return network + "." + handle }
 
 // page is some messages, and whether there are more.
 type page struct {
@@ -73,7 +71,7 @@ func (l *Link) await(ctx context.Context, handle string, wait time.Duration, rea
 	if wait == 0 {
 		return read()
 	}
-	wake, stop := l.deps.Wakes.Subscribe(topic(handle)) // before the first look, so that nothing falls between
+	wake, stop := l.deps.Wakes.Subscribe(bridge.InboxTopic(handle)) // before the first look, so that nothing falls between
 	defer stop()
 	end, again := time.NewTimer(wait), time.NewTicker(recheck)
 	defer end.Stop()

@@ -75,7 +75,8 @@ type Deps struct {
 	RegistrationsPerHour func() int
 }
 
-// Link is one registry. It implements [bridge.Mounted].
+// Link is one registry. It implements [bridge.Mounted] and
+// [bridge.Messenger].
 type Link struct {
 	cfg        Config
 	deps       Deps
@@ -89,7 +90,10 @@ type Link struct {
 	ended         chan struct{} // closed when Run is over: nobody waits any more
 }
 
-var _ bridge.Mounted = (*Link)(nil)
+var (
+	_ bridge.Mounted   = (*Link)(nil)
+	_ bridge.Messenger = (*Link)(nil)
+)
 
 // Open returns a registry. It does no I/O; its error joins a [*bridge.KeyError]
 // for each mistake.

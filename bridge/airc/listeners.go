@@ -17,16 +17,10 @@ type listener struct {
 	loser    bool // it was shown one, and is told that it is over
 }
 
-// Carries implements [bridge.Link]: a step is owed to the parties that are agents
-// here, besides the one that took it, and to those who are shown an open offer. A
-// step that arrived here reached the parties as the message that it came in.
-func (l *Link) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
-	listeners, err := l.listeners(ctx, ev, after)
-	return len(listeners) > 0, err
-}
-
-// listeners returns the agents that a step is owed to, each once. The view is that
-// after the step.
+// listeners returns the agents that a step is owed to, each once: the parties that
+// are agents here, besides the one that took it, and those who are shown an open
+// offer. A step that arrived here reached the parties as the message that it came
+// in. The view is that after the step.
 func (l *Link) listeners(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	cameIn, open := ev.Arrival.Link == l.Name(), after.Offeree == ""
 	if cameIn && !open {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gowebpki/jcs"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/federation/signing"
 )
@@ -276,7 +277,7 @@ func (l *Link) put(ctx context.Context, p federation.Posting) (federation.Messag
 		return federation.Message{}, fmt.Errorf("file message: %w", err)
 	}
 	if m.Seq > 0 || p.Handshake != nil {
-		l.deps.Wakes.Wake(topic(p.Message.To))
+		l.deps.Wakes.Wake(bridge.InboxTopic(p.Message.To))
 	}
 	return m, nil
 }

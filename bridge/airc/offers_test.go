@@ -291,7 +291,6 @@ func (w *world) sweep(t *testing.T, now time.Time) {
 	if _, err := w.gateway.home.Sweep(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
-	w.pump(t)
 }
 
 func TestAnAgentCancelsItsOffer(t *testing.T) {
@@ -363,7 +362,6 @@ func TestTwoAgentsHandOffToEachOtherInTheirOwnWords(t *testing.T) {
 	if status, answer, err := scout.Post(t.Context(), done); err != nil || status != http.StatusCreated || answer["seq"] != 2.0 {
 		t.Fatal(status, answer, err)
 	}
-	w.pump(t)
 	for name, test := range map[string]struct {
 		agent *bridgetest.Agent
 		want  string

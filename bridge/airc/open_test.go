@@ -45,7 +45,6 @@ func TestAnOpenOfferReachesThoseWhoCanAndLetItsAuthorWriteToThem(t *testing.T) {
 			if author == "planner" {
 				start(t, planner, "anyone", request("Cite X", "handoff", map[string]any{"caps": []string{"web-search"}}))
 				start(t, planner, "anyone", request("For whoever knows of it"))
-				w.pump(t)
 			} else {
 				w.offer(t, alice, "")
 			}
@@ -101,7 +100,6 @@ func TestAClaimAndWhoIsToldOfIt(t *testing.T) {
 				if status, answer, err := winner.Send(t.Context(), from, "mine", p); err != nil || status != http.StatusCreated {
 					t.Fatal(status, answer, err)
 				}
-				w.pump(t)
 			}
 			if got := w.verbs(t, id); got != test.filed {
 				t.Errorf("filed %q, want %q", got, test.filed)
@@ -144,7 +142,6 @@ func TestAClaimFromIRCIsToldToThoseWhoWereShownTheOffer(t *testing.T) {
 	planner, scout := w.agent(t, "planner", 0x09), w.able(t, "scout_7", 0x01, "go")
 	befriend(t, "planner", scout)
 	id, offer := start(t, planner, "anyone", request("Cite X", "handoff", map[string]any{"caps": []string{"go"}}))
-	w.pump(t)
 	w.fromIRC(t, alice, federation.Event{Handoff: id, Verb: federation.Claim}, map[string]string{})
 	w.fromIRC(t, alice, federation.Event{Handoff: id, Verb: federation.Complete}, map[string]string{})
 	if diff := cmp.Diff([]string{"planner task:request", "system at.freeq:handoff"}, types(inbox(t, scout))); diff != "" {
@@ -165,7 +162,6 @@ func TestAnAgentMayClaimTheOpenOfferOfAnother(t *testing.T) {
 	planner, scout := w.agent(t, "planner", 0x09), w.able(t, "scout_7", 0x01, "go")
 	befriend(t, "planner", scout)
 	id, _ := start(t, planner, "anyone", request("Cite X", "handoff", map[string]any{"caps": []string{"go"}}))
-	w.pump(t)
 	message, err := scout.Sign(scout.Envelope("planner", "mine", ack(inbox(t, scout)[0].ID, "received")))
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +169,6 @@ func TestAnAgentMayClaimTheOpenOfferOfAnother(t *testing.T) {
 	if status, answer, err := scout.Post(t.Context(), message); err != nil || status != http.StatusCreated {
 		t.Fatal(status, answer, err)
 	}
-	w.pump(t)
 	if got := w.verbs(t, id); got != "offer claim" {
 		t.Errorf("filed %s", got)
 	}

@@ -351,7 +351,6 @@ func TestASecondAgentReadsTheStepsOfTheOfferingAgent(t *testing.T) {
 	if err != nil || status != http.StatusAccepted || answer["handoff"] == nil || answer["consent"] != "pending" {
 		t.Fatal(status, answer, err)
 	}
-	w.pump(t)
 	if _, _, err := planner.Consent(t.Context(), "scout_7", "accept"); err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (w *world) stranger(handle string, b byte) *bridgetest.Agent {
 	return a
 }
 
-// offer files an offer from IRC and delivers it.
+// offer files an offer from IRC.
 func (w *world) offer(t *testing.T, from federation.SigningKey, to string, more ...func(fields map[string]string)) federation.HandoffID {
 	t.Helper()
 	id, err := federation.NewEventID(time.Now(), rand.Reader)
@@ -160,7 +160,7 @@ func (w *world) offer(t *testing.T, from federation.SigningKey, to string, more 
 	return id
 }
 
-// fromIRC signs a step as an IRC user does, files it and delivers what is owed.
+// fromIRC signs a step as an IRC user does, and files it.
 func (w *world) fromIRC(t *testing.T, key federation.SigningKey, ev federation.Event, fields map[string]string) {
 	t.Helper()
 	if ev.ID.IsZero() {
@@ -183,24 +183,6 @@ func (w *world) fromIRC(t *testing.T, key federation.SigningKey, ev federation.E
 	}
 	if _, err := w.gateway.Submit(t.Context(), sealed); err != nil {
 		t.Fatal(err)
-	}
-	w.pump(t)
-}
-
-// pump delivers all that the registry is owed.
-func (w *world) pump(t *testing.T) {
-	t.Helper()
-	owed, err := w.record.Owed(t.Context(), "airc", 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range owed {
-		if err := w.link.Deliver(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.record.Settle(t.Context(), "airc", []int64{d.Row}, false); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -114,7 +115,8 @@ func (r *rig) launch(b *testing.B, dir string) (public string) {
 // BenchmarkCrossing measures how long a step is on its way, from the moment that its
 // signed text is written until the other side has read it, on sockets that all
 // acknowledge at once. It reports the 50th and 99th percentile in milliseconds, and
-// those of what the same sockets cost without a gateway.
+// those of what no gateway can save: the same sockets without one, and one write to
+// the disk at the same pace, which takes longer than one of many in a row.
 //
 //	go test -tags interop -run '^$' -bench Crossing -benchtime 1000x ./cmd/baton
 func BenchmarkCrossing(b *testing.B) {
@@ -170,6 +172,24 @@ func BenchmarkCrossing(b *testing.B) {
 			name := fmt.Sprint(i)
 			return name, func() error {
 				_, _, err := r.scout.Do(b.Context(), http.MethodGet, "/.well-known/airc/registry.json", nil)
+				arrived.note(name, time.Now())
+				return err
+			}
+		})
+	})
+	b.Run("write to disk", func(b *testing.B) {
+		arrived := newArrivals()
+		file, err := os.Create(filepath.Join(b.TempDir(), "log"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer file.Close()
+		pages := make([]byte, 16<<12) // as many as the record writes for a step
+		measure(b, arrived, func(i int) (string, func() error) {
+			name := fmt.Sprint(i)
+			return name, func() error {
+				_, err := file.Write(pages)
+				err = errors.Join(err, file.Sync())
 				arrived.note(name, time.Now())
 				return err
 			}

@@ -44,12 +44,16 @@ func (g *gateway) Sweep(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// wake tells the feeds that are owed a step which was filed just now.
+// wake tells the feeds and the agents that are owed a step which was filed just now.
 func (g *gateway) wake(judged federation.Judgement, err error) {
-	if err == nil && !judged.Duplicate {
-		for _, link := range judged.Feeds {
-			g.wakes.Wake(bridge.FeedTopic(link))
-		}
+	if err != nil || judged.Duplicate {
+		return
+	}
+	for _, message := range judged.Owed.Messages {
+		g.wakes.Wake(bridge.InboxTopic(message.Message.To))
+	}
+	for _, link := range judged.Owed.Feeds {
+		g.wakes.Wake(bridge.FeedTopic(link))
 	}
 }
 

@@ -115,18 +115,18 @@ func (f *fleet) placers() []bridge.Placer {
 }
 
 // Owed implements [federation.Routes].
-func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.View) (feeds, once []string, err error) {
+func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
 	var links bridge.Links
 	for _, r := range *f.current.Load() {
 		links = append(links, r.link)
 	}
-	feeds, once, err = links.Owed(ctx, ev, after)
+	owed, err := links.Owed(ctx, ev, after)
 	for _, r := range *f.current.Load() {
-		if slices.Contains(once, r.link.Name()) {
+		if slices.Contains(owed.Once, r.link.Name()) {
 			r.supervisor.Fresh(ev.ID) // before it is filed, when the feed may come upon it at any time
 		}
 	}
-	return feeds, once, err
+	return owed, err
 }
 
 // down returns the names of the links that are not up, in the order of the

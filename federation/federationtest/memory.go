@@ -110,6 +110,11 @@ func (m *Memory) Append(ctx context.Context, f federation.Filing) (federation.En
 	case before.Version != f.After:
 		return federation.Entry{}, federation.ErrStale
 	}
+	for _, p := range f.Messages {
+		if _, err := m.post(p); err != nil {
+			return federation.Entry{}, err
+		}
+	}
 	return m.file(f), nil
 }
 

@@ -70,6 +70,10 @@ func (m *Memory) Post(ctx context.Context, p federation.Posting) (federation.Mes
 	if err != nil {
 		return federation.Message{}, err
 	}
+	return m.post(p)
+}
+
+func (m *Memory) post(p federation.Posting) (federation.Message, error) {
 	in := p.Message
 	used := false
 	for _, on := range m.messages {

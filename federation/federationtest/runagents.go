@@ -128,3 +128,24 @@ func (s suite) testSessionExpiry(t *testing.T) {
 		t.Errorf("AdvanceSession of a family that was prolonged: %v", err)
 	}
 }
+
+func (s suite) testLateAgent(t *testing.T) {
+	record := s.open(t)
+	scout := NewAgent("scout")
+	for _, did := range []federation.DID{scout.DID, scout.OwnDID} {
+		if _, err := record.AgentOf(t.Context(), did); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("AgentOf before: %v, want ErrNotFound", err)
+		}
+	}
+	if err := record.AddAgent(t.Context(), scout); err != nil {
+		t.Fatalf("AddAgent: %v", err)
+	}
+	for range 2 {
+		for _, did := range []federation.DID{scout.DID, scout.OwnDID} {
+			found, err := record.AgentOf(t.Context(), did)
+			if err != nil || diff(scout, found) != "" {
+				t.Errorf("AgentOf after = %+v, %v", found, err)
+			}
+		}
+	}
+}

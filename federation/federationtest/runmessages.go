@@ -213,3 +213,40 @@ func (s suite) testUnshown(t *testing.T) {
 	}
 	want("after the held one was delivered", 1)
 }
+
+func (s suite) testFiledMessages(t *testing.T) {
+	record := s.open(t)
+	telling := func(n int, f federation.Filing, to ...string) federation.Filing {
+		for _, handle := range to {
+			m := Message(n, "ada", handle)
+			m.ID += "-to-" + handle
+			m.Event, m.Handoff = f.Event.ID, f.View.ID
+			f.Messages = append(f.Messages, federation.Posting{Message: m})
+		}
+		return f
+	}
+	offer := telling(1, File(Offer(1, ada, bob), federation.View{}), "bob", "cleo")
+	for range 2 { // the same step again tells nobody again
+		mustAppend(t, record, offer)
+	}
+	for _, handle := range []string{"bob", "cleo"} {
+		if got := ids(t, record, handle); len(got) != 1 {
+			t.Errorf("%s was told %v, want one message", handle, got)
+		}
+	}
+	stale := telling(2, File(Step(2, offer.Event, federation.Accept, bob), federation.View{}), "ada")
+	stale.View.ID, stale.View.Version = offer.View.ID, 1
+	if _, err := record.Append(t.Context(), stale); !errors.Is(err, federation.ErrStale) {
+		t.Errorf("Append: %v, want ErrStale", err)
+	}
+	used := telling(3, File(Step(3, offer.Event, federation.Accept, bob), offer.View), "ada")
+	post(t, record, federation.Posting{Message: federation.Message{
+		ID: used.Messages[0].Message.ID, From: "ada", To: "eve", Envelope: []byte("{}"), Received: At(3),
+	}})
+	if _, err := record.Append(t.Context(), used); !errors.Is(err, federation.ErrDuplicate) {
+		t.Errorf("Append: %v, want ErrDuplicate", err)
+	}
+	if steps := log(t, record, offer.View.ID); len(steps) != 1 || len(ids(t, record, "ada")) != 0 {
+		t.Errorf("%d steps and messages %v were filed, want the offer alone", len(steps), ids(t, record, "ada"))
+	}
+}

@@ -16,6 +16,8 @@ func RunRegistry(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("an agent is found by its handle and both its DIDs", s.testAgent)
+	t.Run("an agent that was looked for in vain is found once it registered", s.testLateAgent)
+	t.Run("messages are filed with the step that they tell of, or not at all", s.testFiledMessages)
 	t.Run("a handle is taken once", s.testTaken)
 	t.Run("messages are numbered by thread and read by inbox", s.testInbox)
 	t.Run("an inbox is read on from its own cursors alone", s.testInboxCursors)

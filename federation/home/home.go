@@ -141,13 +141,13 @@ func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federat
 		return judged, err
 	}
 	after.Moved = now
-	feeds, once, err := h.Routes.Owed(ctx, ev, after)
+	owed, err := h.Routes.Owed(ctx, ev, after)
 	if err != nil {
 		return judged, fmt.Errorf("route step %s: %w", ev.ID, err)
 	}
 	filing := federation.Filing{
 		Event: ev, After: before.Version, View: after, Filed: now,
-		Inboxes: after.Others(ev.Actor()), Feeds: feeds, Once: once,
+		Inboxes: after.Others(ev.Actor()), Owed: owed,
 	}
 	if confirmed(before, after, ev) {
 		if filing.Receipt, err = h.confirm(ctx, after, ev, now); err != nil {
@@ -158,7 +158,7 @@ func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federat
 	if err != nil {
 		return judged, fmt.Errorf("file step %s: %w", ev.ID, err)
 	}
-	judged.Entry, judged.View, judged.Feeds = entry, after, feeds
+	judged.Entry, judged.View, judged.Owed = entry, after, owed
 	return judged, nil
 }
 

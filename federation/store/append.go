@@ -115,6 +115,11 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 	if err := f.owe(ctx, q, seq); err != nil {
 		return federation.Entry{}, err
 	}
+	for _, p := range f.Messages {
+		if _, err := post(ctx, q, p); err != nil {
+			return federation.Entry{}, fmt.Errorf("post message: %w", err)
+		}
+	}
 	if err := f.remember(ctx, q); err != nil {
 		return federation.Entry{}, err
 	}

@@ -67,7 +67,7 @@ func accept(ctx context.Context, q *statements, from, to string, now time.Time) 
 		return fmt.Errorf("read held messages: %w", err)
 	}
 	for _, n := range held {
-		if err := deliver(ctx, q, n); err != nil {
+		if _, err := deliver(ctx, q, n); err != nil {
 			return err
 		}
 	}

@@ -123,26 +123,25 @@ func insertMessage(ctx context.Context, q *statements, m federation.Message, edg
 	if err != nil {
 		return federation.Message{}, fmt.Errorf("insert message: %w", err)
 	}
+	m.Seq, m.Cursor, m.Received = 0, "", moment(stamp(m.Received))
 	if edge == "" {
-		if err := deliver(ctx, q, n); err != nil {
-			return federation.Message{}, err
-		}
+		m.Seq, err = deliver(ctx, q, n)
 	}
-	return oneMessage(ctx, q, `m.n = ?`, n)
+	return m, err
 }
 
 // deliver gives a message the next place in its thread and in the inbox of its
-// recipient.
-func deliver(ctx context.Context, q *statements, n int64) error {
-	_, err := q.exec(ctx, `UPDATE message AS m SET
+// recipient, and returns the first.
+func deliver(ctx context.Context, q *statements, n int64) (seq uint64, err error) {
+	err = q.row(ctx, `UPDATE message AS m SET
 		seq      = (SELECT coalesce(max(seq), 0) + 1 FROM message t WHERE t.low = m.low AND t.high = m.high),
 		position = (SELECT coalesce(max(position), 0) + 1 FROM message t WHERE t.recipient = m.recipient),
 		edge     = NULL
-		WHERE n = ?`, n)
+		WHERE n = ? RETURNING seq`, []any{n}, &seq)
 	if err != nil {
-		return fmt.Errorf("deliver message: %w", err)
+		return 0, fmt.Errorf("deliver message: %w", err)
 	}
-	return nil
+	return seq, nil
 }
 
 // Sent implements [federation.Registry].
