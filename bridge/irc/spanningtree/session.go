@@ -12,13 +12,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// pingEvery is how often we ask whether the peer lives. It bounds more than that:
-// under load InspIRCd 3.15 was seen to keep the last lines of a burst in its send
-// queue until it next heard from us, its own PING behind them.
-const pingEvery = 5 * time.Second
+// pingEvery is how often we ask whether the peer lives. InspIRCd asks each
+// minute.
+const pingEvery = 30 * time.Second
 
-// maxSilence is after how long without a line the peer counts as gone. InspIRCd
-// asks each minute and answers at once, unless it waits for a disk or a resolver.
+// maxSilence is after how long without a line the peer counts as gone: three
+// PINGs without an answer.
 const maxSilence = 90 * time.Second
 
 // leaveTimeout bounds the wait for the peer to close the connection after we
