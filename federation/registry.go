@@ -170,6 +170,7 @@ type Registry interface {
 // Record is all that one durable store keeps.
 type Record interface {
 	Store
+	Handoffs
 	Inboxes
 	Feeds
 	Bindings

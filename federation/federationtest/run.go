@@ -28,6 +28,7 @@ type suite struct {
 func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Helper()
 	t.Run("store", func(t *testing.T) { RunStore(t, open) })
+	t.Run("handoffs", func(t *testing.T) { RunHandoffs(t, open) })
 	t.Run("inboxes", func(t *testing.T) { RunInboxes(t, open) })
 	t.Run("feeds", func(t *testing.T) { RunFeeds(t, open) })
 	t.Run("bindings", func(t *testing.T) { RunBindings(t, open) })

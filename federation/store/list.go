@@ -1,0 +1,182 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"baton/federation"
+)
+
+// maxExamined bounds how many handoffs one call of [SQLite.Handoffs] looks at,
+// for a filter that admits few: some tens of milliseconds.
+const maxExamined = 8192
+
+// examinePage is how many of them are in memory at a time.
+const examinePage = 256
+
+// movement is a place in the order of the newest movement: before it are the
+// handoffs that moved later.
+type movement struct {
+	moved int64 // as by stamp
+	id    federation.HandoffID
+}
+
+// newest is the place before all.
+func newest() movement { return movement{moved: 1<<63 - 1} }
+
+func (m movement) cursor() federation.Cursor {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(m.moved)) //nolint:gosec // the bits are kept
+	return federation.Cursor(base64.RawURLEncoding.EncodeToString(append(raw, m.id[:]...)))
+}
+
+func parseMovement(c federation.Cursor) (movement, error) {
+	if c == "" {
+		return newest(), nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(string(c))
+	if err != nil || len(raw) != 8+len(federation.HandoffID{}) {
+		return movement{}, federation.ErrUnknownCursor
+	}
+	m := movement{moved: int64(binary.BigEndian.Uint64(raw)), id: federation.HandoffID(raw[8:])} //nolint:gosec // the bits are kept
+	if m.moved < 0 || m.cursor() != c {
+		return movement{}, federation.ErrUnknownCursor
+	}
+	return m, nil
+}
+
+// Handoffs implements [federation.Handoffs]. What the index does not hold is
+// looked up in the views.
+func (s *SQLite) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
+	at, err := parseMovement(after)
+	if err != nil {
+		return nil, "", fmt.Errorf("list handoffs: %w", err)
+	}
+	limit = max(limit, 0)
+	states, err := s.states(ctx, f)
+	if err != nil {
+		return nil, "", fmt.Errorf("list handoffs: %w", err)
+	}
+	for examined := 0; examined < maxExamined && len(views) < limit; {
+		want := min(examinePage, limit-len(views))
+		if f.Kind != "" || f.Venue != "" || f.Capability != "" {
+			want = examinePage
+		}
+		page, err := s.moved(ctx, f, states, at, want)
+		if err != nil {
+			return nil, "", fmt.Errorf("list handoffs: %w", err)
+		}
+		for _, m := range page {
+			if len(views) == limit {
+				return views, at.cursor(), nil
+			}
+			if at = m.movement; m.view.Exists() && f.Admits(m.view) {
+				views = append(views, m.view)
+			}
+		}
+		if len(page) < want {
+			return views, "", nil
+		}
+		examined += len(page)
+	}
+	return views, at.cursor(), nil
+}
+
+// states returns the states in which a DID has any handoff, or the one that is
+// asked for.
+func (s *SQLite) states(ctx context.Context, f federation.Filter) ([]federation.State, error) {
+	if f.State != "" {
+		return []federation.State{f.State}, nil
+	}
+	var states []federation.State
+	var last federation.State
+	for {
+		found, err := rows(ctx, s.reads, scanOne[federation.State],
+			`SELECT state FROM party WHERE did = ? AND state > ? ORDER BY state LIMIT 1`, f.DID, last)
+		if err != nil || len(found) == 0 {
+			return states, err
+		}
+		last = found[0]
+		states = append(states, last)
+	}
+}
+
+// moved returns the views of the next so many handoffs of a DID after a place,
+// whichever of the states they are in. Each state is in order by itself.
+func (s *SQLite) moved(ctx context.Context, f federation.Filter, states []federation.State, at movement, want int) ([]movedView, error) {
+	var next []movement
+	for _, state := range states {
+		found, err := rows(ctx, s.reads, scanMovement, `SELECT moved, handoff FROM party
+			WHERE did = ? AND state = ? AND (moved, handoff) < (?, ?) AND moved >= ?
+			ORDER BY moved DESC, handoff DESC`+atMost, f.DID, state, at.moved, at.id.String(), stamp(f.Since), want)
+		if err != nil {
+			return nil, err
+		}
+		next = append(next, found...)
+	}
+	slices.SortFunc(next, func(a, b movement) int {
+		return cmp.Or(cmp.Compare(b.moved, a.moved), bytes.Compare(b.id[:], a.id[:]))
+	})
+	return s.viewsOf(ctx, next[:min(want, len(next))])
+}
+
+func scanMovement(row scanner) (m movement, err error) {
+	var id []byte
+	if err := row.Scan(&m.moved, &id); err != nil {
+		return m, err
+	}
+	return m, m.id.UnmarshalText(id)
+}
+
+// movedView is the view of a handoff at its place, the zero View of one that is
+// gone since.
+type movedView struct {
+	movement
+	view federation.View
+}
+
+func (s *SQLite) viewsOf(ctx context.Context, places []movement) ([]movedView, error) {
+	views, ids := make([]movedView, len(places)), make([]federation.HandoffID, len(places))
+	for i, m := range places {
+		views[i].movement, ids[i] = m, m.id
+	}
+	list, err := json.Marshal(ids)
+	if err != nil {
+		return nil, err
+	}
+	read := func(row scanner) (i int, err error) {
+		var text []byte
+		if err := row.Scan(&i, &text); err != nil {
+			return i, err
+		}
+		views[i].view, err = decodeView(text)
+		return i, err
+	}
+	_, err = rows(ctx, s.reads, read, `SELECT j.key, h.view FROM json_each(?) j JOIN handoff h ON h.id = j.value`, string(list))
+	return views, err
+}
+
+// Find implements [federation.Handoffs].
+func (s *SQLite) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
+	if len(suffix) < federation.MinSuffix {
+		return nil, nil
+	}
+	scan := func(row scanner) (id federation.HandoffID, err error) {
+		var text []byte
+		if err := row.Scan(&text); err != nil {
+			return id, err
+		}
+		return id, id.UnmarshalText(text)
+	}
+	found, err := rows(ctx, s.reads, scan, `SELECT id FROM handoff
+		WHERE substr(id, -6) = substr(?1, -6) AND substr(id, -length(?1)) = ?1 ORDER BY id LIMIT ?2`, suffix, federation.MaxFound)
+	if err != nil {
+		return nil, fmt.Errorf("find handoff %q: %w", suffix, err)
+	}
+	return found, nil
+}
