@@ -9,8 +9,8 @@ import (
 // Filter says which handoffs are asked for: those that agree with each of its
 // members. A zero member agrees with all.
 type Filter struct {
-	DID        DID       // offerer, offeree or assignee
-	State      State     // as it stands now
+	DID        DID   // offerer, offeree or assignee
+	State      State // as it stands now
 	Kind       Kind
 	Venue      string    // where its steps are written on IRC
 	Capability string    // one that its offer asks for

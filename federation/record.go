@@ -91,6 +91,7 @@ type Entry struct {
 	State   State     `json:"state"`   // of the handoff after it
 	Filed   time.Time `json:"filed"`
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
+	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps as entries arrive
 }
 
 // Store is the record of handoffs. It is durable: a nil error means that the
@@ -133,8 +134,8 @@ type Store interface {
 // Inboxes holds what reached each DID. Its promises are those of [Store].
 type Inboxes interface {
 	// Replay returns up to limit entries that reached an inbox after the cursor,
-	// oldest first. Reading changes nothing. It returns [ErrUnknownCursor] for a
-	// cursor that this inbox never gave out.
+	// oldest first. Reading changes nothing. It returns a [*CursorError], which wraps
+	// [ErrUnknownCursor], for a cursor that this inbox never gave out.
 	Replay(ctx context.Context, to DID, after Cursor, limit int) ([]Entry, error)
 	// Waiting returns how many entries of an inbox nobody has read yet, and how many
 	// bytes of signed documents that is.

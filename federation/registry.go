@@ -172,6 +172,8 @@ type Record interface {
 	Store
 	Handoffs
 	Inboxes
+	Leases
+	Devices
 	Feeds
 	Bindings
 	Registry

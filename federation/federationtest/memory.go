@@ -23,6 +23,8 @@ type Memory struct {
 	views    map[federation.HandoffID]federation.View
 	evidence map[[32]byte][]byte
 	inboxes  map[federation.DID][]inboxRow
+	arrived  map[federation.DID]uint64 // how many entries an inbox ever had
+	devices  map[federation.DID]map[string]memoryDevice
 	feeds    []feedRow
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding
@@ -35,8 +37,11 @@ type Memory struct {
 }
 
 type inboxRow struct {
-	entry federation.Entry
-	read  bool
+	entry    federation.Entry // with its number
+	read     bool
+	device   string // that has it leased, or had
+	delivery int
+	until    time.Time
 }
 
 type feedRow struct {
@@ -53,7 +58,8 @@ func NewMemory() *Memory {
 	return &Memory{
 		views:    map[federation.HandoffID]federation.View{},
 		evidence: map[[32]byte][]byte{},
-		inboxes:  map[federation.DID][]inboxRow{},
+		inboxes:  map[federation.DID][]inboxRow{}, arrived: map[federation.DID]uint64{},
+		devices:  map[federation.DID]map[string]memoryDevice{},
 		bindings: map[federation.DID]federation.Binding{},
 		owners:   map[string]federation.DID{},
 		consents: map[edge]federation.Consent{},
@@ -131,7 +137,10 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 	m.entries = append(m.entries, entry)
 	m.views[f.View.ID] = f.View
 	for _, did := range f.Inboxes {
-		m.inboxes[did] = append(m.inboxes[did], inboxRow{entry: entry})
+		m.arrived[did]++
+		arrival := entry
+		arrival.Number = m.arrived[did]
+		m.inboxes[did] = append(m.inboxes[did], inboxRow{entry: arrival})
 	}
 	m.owe(f, entry)
 	if f.Receipt != nil {

@@ -16,17 +16,38 @@ func (m *Memory) Replay(ctx context.Context, to federation.DID, after federation
 	if err != nil {
 		return nil, err
 	}
-	all := m.inboxes[to]
-	n, err := position("did "+string(to), after, len(all))
+	n, err := m.place(to, after)
 	if err != nil {
 		return nil, err
 	}
 	var entries []federation.Entry
-	for i, row := range all[n:min(n+max(limit, 0), len(all))] {
-		row.entry.Cursor = cursor("did "+string(to), n+i+1)
-		entries = append(entries, row.entry)
+	for _, row := range m.inboxes[to] {
+		if row.entry.Number > n && len(entries) < limit {
+			entries = append(entries, row.at(to))
+		}
 	}
 	return entries, nil
+}
+
+// at returns the entry as it is read from an inbox.
+func (r inboxRow) at(of federation.DID) federation.Entry {
+	entry := r.entry
+	entry.Cursor = cursor("did "+string(of), int(entry.Number)) //nolint:gosec // as many as a test files
+	return entry
+}
+
+// place returns the number of the entry that a cursor is after, 0 for the start.
+func (m *Memory) place(of federation.DID, c federation.Cursor) (uint64, error) {
+	newest := int(m.arrived[of]) //nolint:gosec // as many as a test files
+	n, err := position("did "+string(of), c, newest)
+	if err != nil {
+		unknown := &federation.CursorError{}
+		if newest > 0 {
+			unknown.Newest = cursor("did "+string(of), newest)
+		}
+		return 0, unknown
+	}
+	return uint64(n), nil //nolint:gosec // from 0
 }
 
 // Waiting implements [federation.Inboxes].

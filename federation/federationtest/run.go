@@ -30,6 +30,8 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("store", func(t *testing.T) { RunStore(t, open) })
 	t.Run("handoffs", func(t *testing.T) { RunHandoffs(t, open) })
 	t.Run("inboxes", func(t *testing.T) { RunInboxes(t, open) })
+	t.Run("leases", func(t *testing.T) { RunLeases(t, open) })
+	t.Run("devices", func(t *testing.T) { RunDevices(t, open) })
 	t.Run("feeds", func(t *testing.T) { RunFeeds(t, open) })
 	t.Run("bindings", func(t *testing.T) { RunBindings(t, open) })
 	t.Run("registry", func(t *testing.T) { RunRegistry(t, open) })

@@ -28,7 +28,10 @@ func RunInboxes(t *testing.T, open func(t *testing.T) federation.Record) {
 			}
 			got := replay(t, record, bob, after, 10)
 			for i := range got {
-				got[i].Cursor = ""
+				if number := uint64(start + i + 1); got[i].Number != number {
+					t.Errorf("entry %d has number %d", number, got[i].Number)
+				}
+				got[i].Cursor, got[i].Number = "", 0
 			}
 			if d := diff(want[start:], got); d != "" {
 				t.Errorf("after %d entries (-want +got):\n%s", start, d)
@@ -66,8 +69,16 @@ func RunInboxes(t *testing.T, open func(t *testing.T) federation.Record) {
 			"of nothing":       "AAAAAAAAAAAAAAAAAAAAAA",
 			"of somebody":      "1",
 		} {
-			if _, err := record.Replay(t.Context(), bob, cursor, 10); !errors.Is(err, federation.ErrUnknownCursor) {
-				t.Errorf("cursor %s: %v, want ErrUnknownCursor", name, err)
+			_, err := record.Replay(t.Context(), bob, cursor, 10)
+			unknown, ok := errors.AsType[*federation.CursorError](err)
+			if !ok || !errors.Is(err, federation.ErrUnknownCursor) {
+				t.Fatalf("cursor %s: %v, want a CursorError", name, err)
+			}
+			if want := replay(t, record, bob, "", 10)[0].Cursor; unknown.Newest != want {
+				t.Errorf("cursor %s: go on from %q, want %q", name, unknown.Newest, want)
+			}
+			if _, err := record.Replay(t.Context(), ada, cursor, 10); !errors.As(err, &unknown) || unknown.Newest != "" {
+				t.Errorf("cursor %s in an empty inbox: %v, want a CursorError without a place to go on from", name, err)
 			}
 		}
 	})

@@ -19,7 +19,7 @@ func fill(t *testing.T, to federation.DID, n int) inbox.Mailbox {
 			t.Fatal(err)
 		}
 	}
-	return inbox.Mailbox{Inboxes: record}
+	return inbox.Mailbox{Inboxes: record, Leases: record, Devices: record}
 }
 
 func TestReplayYieldsAllThatArrivedInOrder(t *testing.T) {

@@ -198,7 +198,8 @@ func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 // owe puts the step into the inboxes, and with its receipt into the feeds.
 func (f filing) owe(ctx context.Context, q *statements, seq int64) error {
 	for _, did := range f.Inboxes {
-		_, err := q.exec(ctx, `INSERT INTO inbox (did, event, waiting) VALUES (?, ?, ?)`,
+		_, err := q.exec(ctx, `INSERT INTO inbox (did, event, waiting, number)
+			VALUES (?1, ?2, ?3, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0))`,
 			did, seq, len(f.Event.Signature.Document))
 		if err != nil {
 			return fmt.Errorf("write inbox: %w", err)

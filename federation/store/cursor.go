@@ -9,15 +9,13 @@ import (
 	"baton/federation"
 )
 
-// inboxRef names one inbox in its cursors, so that a cursor of another inbox is
-// told apart. A forged cursor gives nothing away: whoever may read an inbox may
+// inboxRef names one inbox of messages in its cursors, so that a cursor of another
+// inbox is told apart. A forged cursor gives nothing away: whoever may read an inbox may
 // read it from anywhere.
 type inboxRef struct {
 	owner string  // as the query for its newest number wants it
 	tag   [8]byte // of kind and owner
 }
-
-func didInbox(did federation.DID) inboxRef { return newInboxRef("did", string(did)) }
 
 func handleInbox(handle string) inboxRef { return newInboxRef("handle", handle) }
 

@@ -1,3 +1,47 @@
+-- Entries of an inbox are numbered from 1 as they arrive, and one device at a time
+-- may hold one that waits.
+ALTER TABLE inbox ADD COLUMN number   INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE inbox ADD COLUMN device   TEXT; -- that has it leased, or had; NULL for none, and once put back
+ALTER TABLE inbox ADD COLUMN delivery INTEGER NOT NULL DEFAULT 0; -- how often it was leased
+ALTER TABLE inbox ADD COLUMN until    INTEGER NOT NULL DEFAULT 0; -- before then nobody else is given it
+
+UPDATE inbox SET number = r.number
+FROM (SELECT did, event, row_number() OVER (PARTITION BY did ORDER BY event) AS number FROM inbox) r
+WHERE r.did = inbox.did AND r.event = inbox.event;
+
+ALTER TABLE mailbox ADD COLUMN number INTEGER NOT NULL DEFAULT 0; -- of the newest entry, kept or not
+ALTER TABLE mailbox ADD COLUMN event  INTEGER NOT NULL DEFAULT 0; -- event.seq of the newest entry, kept or not
+ALTER TABLE mailbox ADD COLUMN clear  INTEGER NOT NULL DEFAULT 0; -- event.seq up to which nothing waits any more
+
+INSERT INTO mailbox (did, entries, size, number, event)
+SELECT did, 0, 0, max(number), max(event) FROM inbox WHERE true GROUP BY did
+ON CONFLICT (did) DO UPDATE SET number = excluded.number, event = excluded.event;
+
+DROP TRIGGER inbox_arrived;
+CREATE TRIGGER inbox_arrived AFTER INSERT ON inbox BEGIN
+    INSERT INTO mailbox (did, entries, size, number, event) VALUES (NEW.did, 1, NEW.waiting, NEW.number, NEW.event)
+    ON CONFLICT (did) DO UPDATE SET entries = entries + 1, size = size + excluded.size,
+        number = excluded.number, event = excluded.event;
+END;
+
+CREATE TRIGGER inbox_pruned AFTER DELETE ON inbox WHEN OLD.waiting IS NOT NULL BEGIN
+    UPDATE mailbox SET entries = entries - 1, size = size - OLD.waiting WHERE did = OLD.did;
+END;
+
+-- What waits, oldest first over all inboxes.
+CREATE INDEX inbox_waiting ON inbox (event) WHERE waiting IS NOT NULL;
+
+-- How far each device of a DID has read.
+CREATE TABLE device (
+    did    TEXT    NOT NULL,
+    name   TEXT    NOT NULL,
+    event  INTEGER NOT NULL, -- event.seq of the entry that it read last, 0 for none
+    number INTEGER NOT NULL, -- of that entry
+    since  INTEGER NOT NULL,
+    seen   INTEGER NOT NULL,
+    PRIMARY KEY (did, name)
+) STRICT, WITHOUT ROWID;
+
 -- Handoffs are listed by who takes part in them and by state, the newest movement
 -- first. The DID '' takes part in all of them.
 ALTER TABLE handoff ADD COLUMN moved INTEGER NOT NULL DEFAULT 0;

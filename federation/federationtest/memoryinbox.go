@@ -1,0 +1,165 @@
+package federationtest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation"
+)
+
+// memoryDevice is a device with the number of the entry that it read last.
+type memoryDevice struct {
+	number uint64
+	since  time.Time
+	seen   time.Time
+}
+
+// Lease implements [federation.Leases].
+func (m *Memory) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var leases []federation.Lease
+	inbox := m.inboxes[to]
+	for i, row := range inbox {
+		if row.read || row.until.After(now) || len(leases) >= limit {
+			continue
+		}
+		row.device, row.until = device, until
+		row.delivery++
+		inbox[i] = row
+		entry := row.at(to)
+		leases = append(leases, federation.Lease{
+			Hold:  federation.Hold{Cursor: entry.Cursor, Device: device, Delivery: row.delivery},
+			Entry: entry, Until: until,
+		})
+	}
+	return leases, nil
+}
+
+// held changes the entry of a lease for whoever holds it.
+func (m *Memory) held(ctx context.Context, to federation.DID, hold federation.Hold, change func(*inboxRow) error) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	inbox := m.inboxes[to]
+	i := slices.IndexFunc(inbox, func(row inboxRow) bool { return row.at(to).Cursor == hold.Cursor })
+	if i < 0 || inbox[i].delivery != hold.Delivery || hold.Delivery == 0 || inbox[i].device != hold.Device {
+		return federation.ErrLeaseLost
+	}
+	return change(&inbox[i])
+}
+
+// Ack implements [federation.Leases].
+func (m *Memory) Ack(ctx context.Context, to federation.DID, hold federation.Hold) error {
+	return m.held(ctx, to, hold, func(row *inboxRow) error {
+		row.read = true
+		return nil
+	})
+}
+
+// Nack implements [federation.Leases].
+func (m *Memory) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
+	return m.held(ctx, to, hold, func(row *inboxRow) error {
+		if row.read {
+			return federation.ErrLeaseLost
+		}
+		row.device, row.until = nobody, again
+		return nil
+	})
+}
+
+// nobody holds what was put back.
+const nobody = "\x00"
+
+// Extend implements [federation.Leases].
+func (m *Memory) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
+	return m.held(ctx, to, hold, func(row *inboxRow) error {
+		if row.read {
+			return federation.ErrLeaseLost
+		}
+		row.until = until
+		return nil
+	})
+}
+
+// Devices implements [federation.Devices].
+func (m *Memory) Devices(ctx context.Context, of federation.DID) ([]federation.Device, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var devices []federation.Device
+	for name, d := range m.devices[of] {
+		device := federation.Device{Name: name, Since: d.since, Seen: d.seen}
+		if d.number > 0 {
+			device.Cursor = cursor("did "+string(of), int(d.number)) //nolint:gosec // as many as a test files
+		}
+		devices = append(devices, device)
+	}
+	slices.SortFunc(devices, func(a, b federation.Device) int { return strings.Compare(a.Name, b.Name) })
+	return devices, nil
+}
+
+// Advance implements [federation.Devices].
+func (m *Memory) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	n, err := m.place(of, upTo)
+	if err != nil {
+		return err
+	}
+	if device != "" {
+		if err := m.advance(of, device, n, now); err != nil {
+			return err
+		}
+	}
+	inbox := m.inboxes[of]
+	for i, row := range inbox {
+		inbox[i].read = row.read || row.entry.Number <= n
+	}
+	return nil
+}
+
+func (m *Memory) advance(of federation.DID, device string, n uint64, now time.Time) error {
+	d, known := m.devices[of][device]
+	switch {
+	case !known && len(m.devices[of]) >= federation.MaxDevices:
+		return federation.ErrTooManyDevices
+	case !known:
+		d = memoryDevice{since: now}
+	}
+	if m.devices[of] == nil {
+		m.devices[of] = map[string]memoryDevice{}
+	}
+	d.number = max(d.number, n)
+	if now.After(d.seen) {
+		d.seen = now
+	}
+	m.devices[of][device] = d
+	return nil
+}
+
+// Forget implements [federation.Devices].
+func (m *Memory) Forget(ctx context.Context, of federation.DID, device string) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	if _, known := m.devices[of][device]; !known {
+		return federation.ErrNotFound
+	}
+	delete(m.devices[of], device)
+	return nil
+}

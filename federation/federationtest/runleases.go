@@ -1,0 +1,334 @@
+package federationtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"baton/federation"
+)
+
+// RunLeases holds a record to what [federation.Leases] promises.
+func RunLeases(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("what waits is leased once, oldest first, until the lease ends", s.testLease)
+	t.Run("an acknowledged entry waits no more, and is replayed all the same", s.testAck)
+	t.Run("an entry that was put back comes again in its time", s.testNack)
+	t.Run("an extended lease holds on", s.testExtend)
+	t.Run("a lease that somebody else was given is lost", s.testLost)
+	t.Run("of many devices that acknowledge at once one is heard", s.testAckRace)
+	t.Run("each entry is leased to one of many devices at once", s.testLeaseRace)
+}
+
+// RunDevices holds a record to what [federation.Devices] promises.
+func RunDevices(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("each device has a place of its own, and never moves back", s.testDevices)
+	t.Run("what one device has read waits for none", s.testAdvance)
+	t.Run("a device too many is refused until another one is forgotten", s.testTooManyDevices)
+	t.Run("many devices at once are no more than allowed", s.testDeviceRace)
+}
+
+// numbers returns the numbers of leased entries, and their deliveries.
+func numbers(leases []federation.Lease) (numbers []uint64, deliveries []int) {
+	for _, l := range leases {
+		numbers, deliveries = append(numbers, l.Entry.Number), append(deliveries, l.Delivery)
+	}
+	return numbers, deliveries
+}
+
+// leased leases entries from the inbox of bob, which have to be these.
+func leased(t *testing.T, record federation.Leases, device string, now, limit int, want ...uint64) []federation.Lease {
+	t.Helper()
+	leases, err := record.Lease(t.Context(), bob, device, At(now), At(now+60), limit)
+	if got, _ := numbers(leases); err != nil || diff(want, got) != "" {
+		t.Fatalf("at %d %s is given %d, %v, want %d", now, device, got, err, want)
+	}
+	return leases
+}
+
+func waiting(t *testing.T, record federation.Inboxes, want int) {
+	t.Helper()
+	if n, _, err := record.Waiting(t.Context(), bob); err != nil || n != want {
+		t.Errorf("%d entries wait, %v, want %d", n, err, want)
+	}
+}
+
+func (s suite) testLease(t *testing.T) {
+	record := s.open(t)
+	leased(t, record, "desk", 100, 10)
+	filed := fill(t, record, 4, bob, cleo)
+	leased(t, record, "desk", 100, 0)
+	first := leased(t, record, "desk", 100, 2, 1, 2)
+	entry := replay(t, record, bob, "", 1)[0]
+	want := federation.Lease{
+		Hold:  federation.Hold{Cursor: entry.Cursor, Device: "desk", Delivery: 1},
+		Entry: entry, Until: At(160),
+	}
+	if d := diff(want, first[0]); d != "" || entry.Event.ID != filed[0].Event.ID {
+		t.Errorf("lease (-want +got):\n%s", d)
+	}
+	leased(t, record, "phone", 159, 10, 3, 4)
+	leased(t, record, "phone", 159, 10)
+	again := leased(t, record, "phone", 160, 10, 1, 2)
+	if _, deliveries := numbers(again); diff([]int{2, 2}, deliveries) != "" {
+		t.Errorf("deliveries are %d, want the second of each", deliveries)
+	}
+	waiting(t, record, 4)
+	if err := record.Read(t.Context(), bob, []federation.EventID{ID(3)}); err != nil {
+		t.Errorf("Read: %v", err)
+	}
+	leased(t, record, "desk", 1000, 10, 1, 2, 4)
+}
+
+func (s suite) testAck(t *testing.T) {
+	record := s.open(t)
+	fill(t, record, 3, bob)
+	leases := leased(t, record, "desk", 100, 3, 1, 2, 3)
+	for range 2 { // the second one changes nothing
+		if err := record.Ack(t.Context(), bob, leases[1].Hold); err != nil {
+			t.Errorf("Ack: %v", err)
+		}
+		waiting(t, record, 2)
+	}
+	if err := record.Ack(t.Context(), bob, leased(t, record, "desk", 500, 1, 1)[0].Hold); err != nil {
+		t.Errorf("Ack: %v", err)
+	}
+	leased(t, record, "desk", 900, 10, 3)
+	if got := replay(t, record, bob, "", 10); len(got) != 3 {
+		t.Errorf("Replay returns %d entries, want all 3", len(got))
+	}
+	mustAppend(t, record, File(Offer(9, ada, bob), federation.View{}))
+	leased(t, record, "phone", 900, 10, 4)
+}
+
+func (s suite) testNack(t *testing.T) {
+	record := s.open(t)
+	fill(t, record, 2, bob)
+	hold := leased(t, record, "desk", 100, 1, 1)[0].Hold
+	if err := record.Nack(t.Context(), bob, hold, At(130)); err != nil {
+		t.Errorf("Nack: %v", err)
+	}
+	lost(t, "after a Nack", record, hold, true)
+	leased(t, record, "desk", 129, 1, 2)
+	if again := leased(t, record, "phone", 130, 10, 1); again[0].Delivery != 2 {
+		t.Errorf("delivery %d, want the second", again[0].Delivery)
+	}
+}
+
+func (s suite) testExtend(t *testing.T) {
+	record := s.open(t)
+	fill(t, record, 1, bob)
+	hold := leased(t, record, "desk", 100, 1, 1)[0].Hold
+	if err := record.Extend(t.Context(), bob, hold, At(300)); err != nil {
+		t.Errorf("Extend: %v", err)
+	}
+	leased(t, record, "phone", 299, 1)
+	again := leased(t, record, "phone", 300, 1, 1)
+	lost(t, "that ended", record, hold, true)
+	if err := record.Ack(t.Context(), bob, again[0].Hold); err != nil {
+		t.Errorf("Ack: %v", err)
+	}
+	lost(t, "of an entry that was acknowledged", record, again[0].Hold, false)
+}
+
+// lost checks that a lease holds no more; whether an Ack is too late as well
+// depends on whose the last one was.
+func lost(t *testing.T, name string, record federation.Leases, hold federation.Hold, ack bool) {
+	t.Helper()
+	errs := map[string]error{
+		"Nack": record.Nack(t.Context(), bob, hold, At(0)), "Extend": record.Extend(t.Context(), bob, hold, At(9000)),
+	}
+	if ack {
+		errs["Ack"] = record.Ack(t.Context(), bob, hold)
+	}
+	for method, err := range errs {
+		if !errors.Is(err, federation.ErrLeaseLost) {
+			t.Errorf("%s with a lease %s: %v, want ErrLeaseLost", method, name, err)
+		}
+	}
+}
+
+func (s suite) testLost(t *testing.T) {
+	record := s.open(t)
+	fill(t, record, 2, bob, cleo)
+	first := leased(t, record, "desk", 100, 1, 1)[0].Hold
+	second := leased(t, record, "desk", 200, 1, 1)[0].Hold
+	lost(t, "of an earlier delivery", record, first, true)
+	other, never, elsewhere := second, second, second
+	other.Device = "phone"
+	never.Delivery = 3
+	elsewhere.Cursor = replay(t, record, cleo, "", 1)[0].Cursor
+	untouched := federation.Hold{Cursor: replay(t, record, bob, "", 2)[1].Cursor}
+	for name, hold := range map[string]federation.Hold{
+		"of another device": other, "that was never given": never, "of another inbox": elsewhere,
+		"of an entry that nobody was given": untouched, "of nothing": {},
+	} {
+		lost(t, name, record, hold, true)
+	}
+	waiting(t, record, 2)
+	if err := record.Ack(t.Context(), bob, second); err != nil {
+		t.Errorf("Ack: %v", err)
+	}
+	waiting(t, record, 1)
+}
+
+func (s suite) testAckRace(t *testing.T) {
+	record := s.open(t)
+	fill(t, record, 1, bob)
+	holds := make([]federation.Hold, racers)
+	for n := range holds { // each lease ends at once, and the next device is given the entry
+		leases, err := record.Lease(t.Context(), bob, fmt.Sprint("device ", n), At(n), At(n), 1)
+		if err != nil || len(leases) != 1 {
+			t.Fatalf("Lease = %d, %v", len(leases), err)
+		}
+		holds[n] = leases[0].Hold
+	}
+	errs := race(t.Context(), func(ctx context.Context, n int) error { return record.Ack(ctx, bob, holds[n]) })
+	for n, err := range errs {
+		if last := n == racers-1; last != (err == nil) || !last && !errors.Is(err, federation.ErrLeaseLost) {
+			t.Errorf("Ack of device %d: %v", n, err)
+		}
+	}
+	waiting(t, record, 0)
+	for n, hold := range holds { // and so it stays
+		if err := record.Ack(t.Context(), bob, hold); (n == racers-1) != (err == nil) {
+			t.Errorf("Ack of device %d again: %v", n, err)
+		}
+	}
+}
+
+func (s suite) testLeaseRace(t *testing.T) {
+	record := s.open(t)
+	const entries = 10
+	fill(t, record, entries, bob)
+	given := make([][]federation.Lease, racers)
+	errs := race(t.Context(), func(ctx context.Context, n int) (err error) {
+		given[n], err = record.Lease(ctx, bob, fmt.Sprint("device ", n%2), At(100), At(160), 3)
+		return err
+	})
+	got, deliveries := numbers(slices.Concat(given...))
+	slices.Sort(got)
+	if err := errors.Join(errs...); err != nil || len(slices.Compact(got)) != entries || len(deliveries) != entries || slices.Max(deliveries) != 1 {
+		t.Errorf("given are %d, deliveries %d, %v, want each of %d once", got, deliveries, err, entries)
+	}
+}
+
+// devices returns those of bob.
+func devices(t *testing.T, record federation.Devices) []federation.Device {
+	t.Helper()
+	all, err := record.Devices(t.Context(), bob)
+	if err != nil {
+		t.Fatalf("Devices: %v", err)
+	}
+	return all
+}
+
+func (s suite) testDevices(t *testing.T) {
+	record := s.open(t)
+	if all := devices(t, record); len(all) != 0 {
+		t.Errorf("devices are %+v, want none", all)
+	}
+	fill(t, record, 5, bob, cleo)
+	all := replay(t, record, bob, "", 5)
+	for i, move := range []struct {
+		device string
+		upTo   federation.Cursor
+	}{
+		{"phone", all[3].Cursor},
+		{"desk", ""},
+		{"phone", all[1].Cursor}, // back, which it does not go
+		{"desk", all[4].Cursor},
+		{"desk", ""},
+		{"", all[4].Cursor},
+	} {
+		if err := record.Advance(t.Context(), bob, move.device, move.upTo, At(10+i)); err != nil {
+			t.Fatalf("Advance(%s): %v", move.device, err)
+		}
+	}
+	want := []federation.Device{
+		{Name: "desk", Cursor: all[4].Cursor, Since: At(11), Seen: At(14)},
+		{Name: "phone", Cursor: all[3].Cursor, Since: At(10), Seen: At(12)},
+	}
+	if d := diff(want, devices(t, record)); d != "" {
+		t.Errorf("devices (-want +got):\n%s", d)
+	}
+	if rest := replay(t, record, bob, devices(t, record)[1].Cursor, 10); len(rest) != 1 || rest[0].Number != 5 {
+		t.Errorf("the phone reads on with %d entries, want the fifth", len(rest))
+	}
+	foreign := replay(t, record, cleo, "", 1)[0].Cursor
+	var unknown *federation.CursorError
+	if err := record.Advance(t.Context(), bob, "phone", foreign, At(20)); !errors.As(err, &unknown) || unknown.Newest != all[4].Cursor {
+		t.Errorf("Advance to a foreign cursor: %v, want a CursorError with the newest", err)
+	}
+}
+
+func (s suite) testAdvance(t *testing.T) {
+	record := s.open(t)
+	fill(t, record, 5, bob, cleo)
+	all := replay(t, record, bob, "", 5)
+	hold := leased(t, record, "desk", 100, 1, 1)[0].Hold
+	if err := record.Advance(t.Context(), bob, "phone", all[2].Cursor, At(110)); err != nil {
+		t.Fatalf("Advance: %v", err)
+	}
+	waiting(t, record, 2)
+	leased(t, record, "desk", 1000, 10, 4, 5)
+	if err := record.Ack(t.Context(), bob, hold); err != nil {
+		t.Errorf("Ack of what was read by another device: %v", err)
+	}
+	waiting(t, record, 2)
+	if n, _, err := record.Waiting(t.Context(), cleo); err != nil || n != 5 {
+		t.Errorf("for somebody else wait %d, %v, want all 5", n, err)
+	}
+}
+
+func (s suite) testTooManyDevices(t *testing.T) {
+	record := s.open(t)
+	fill(t, record, 1, bob)
+	newest := replay(t, record, bob, "", 1)[0].Cursor
+	for n := range federation.MaxDevices {
+		if err := record.Advance(t.Context(), bob, fmt.Sprint(n), "", At(n)); err != nil {
+			t.Fatalf("Advance of device %d: %v", n, err)
+		}
+	}
+	if err := record.Advance(t.Context(), bob, "one more", newest, At(100)); !errors.Is(err, federation.ErrTooManyDevices) {
+		t.Errorf("Advance of one more: %v, want ErrTooManyDevices", err)
+	}
+	waiting(t, record, 1)
+	for _, err := range []error{
+		record.Advance(t.Context(), cleo, "one more", "", At(100)), // somebody else's
+		record.Advance(t.Context(), bob, "3", "", At(100)),
+		record.Forget(t.Context(), bob, "3"),
+		record.Advance(t.Context(), bob, "one more", newest, At(100)),
+	} {
+		if err != nil {
+			t.Errorf("error %v", err)
+		}
+	}
+	if err := record.Forget(t.Context(), bob, "3"); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Forget again: %v, want ErrNotFound", err)
+	}
+}
+
+func (s suite) testDeviceRace(t *testing.T) {
+	record := s.open(t)
+	errs := race(t.Context(), func(ctx context.Context, n int) error {
+		return record.Advance(ctx, bob, fmt.Sprint(n), "", At(1))
+	})
+	added := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			added++
+		case !errors.Is(err, federation.ErrTooManyDevices):
+			t.Errorf("Advance: %v, want ErrTooManyDevices", err)
+		}
+	}
+	if n := len(devices(t, record)); added != federation.MaxDevices || n != added {
+		t.Errorf("%d devices were added and %d are there, want %d", added, n, federation.MaxDevices)
+	}
+}

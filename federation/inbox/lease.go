@@ -1,0 +1,108 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// LeaseTime is how long a lease holds that was asked for without a time.
+const LeaseTime = time.Minute
+
+// MaxLeaseTime bounds a lease: what a dead device has must come to another one
+// within the day.
+const MaxLeaseTime = 12 * time.Hour
+
+// MaxDelay bounds how long an entry may be put off: longer than any deadline would
+// be to lose it.
+const MaxDelay = 24 * time.Hour
+
+// MaxLeases bounds how many entries one call leases, and so what it costs those
+// who write to the record at the same time.
+const MaxLeases = 100
+
+// maxDeviceName bounds the name of a device, in bytes.
+const maxDeviceName = 64
+
+// ErrDeviceName is returned for a name that no device may have.
+var ErrDeviceName = errors.New("inbox: a device has a name of 1 to 64 letters, digits and ._-")
+
+// checkDevice holds a name to what can stand in a path, a log and a table.
+func checkDevice(name string) error {
+	if name == "" || len(name) > maxDeviceName {
+		return ErrDeviceName
+	}
+	for _, c := range []byte(name) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return ErrDeviceName
+		}
+	}
+	return nil
+}
+
+// Lease gives a device up to limit entries that wait, oldest first, at most
+// [MaxLeases]. They are its own for a time, of [LeaseTime] where that is 0 and at
+// most [MaxLeaseTime]; after that somebody else may be given them, with Delivery
+// counted on. The error is [ErrDeviceName] or that of [federation.Leases].
+func (m Mailbox) Lease(ctx context.Context, to federation.DID, device string, limit int, length time.Duration, now time.Time) ([]federation.Lease, error) {
+	if err := checkDevice(device); err != nil {
+		return nil, err
+	}
+	leases, err := m.Leases.Lease(ctx, to, device, now, now.Add(leaseTime(length)), min(limit, MaxLeases))
+	if err != nil {
+		return nil, fmt.Errorf("lease: %w", err)
+	}
+	return leases, nil
+}
+
+func leaseTime(length time.Duration) time.Duration {
+	if length <= 0 {
+		return LeaseTime
+	}
+	return min(length, MaxLeaseTime)
+}
+
+// Ack ends the waiting of an entry, for all devices. The error is
+// [federation.ErrLeaseLost] when somebody else was given the entry meanwhile: then
+// theirs is the Ack that counts.
+func (m Mailbox) Ack(ctx context.Context, to federation.DID, hold federation.Hold) error {
+	if err := m.Leases.Ack(ctx, to, hold); err != nil {
+		return fmt.Errorf("acknowledge: %w", err)
+	}
+	return nil
+}
+
+// Nack puts an entry back, to be given out again after a delay of at most
+// [MaxDelay]; at once where that is 0.
+func (m Mailbox) Nack(ctx context.Context, to federation.DID, hold federation.Hold, delay time.Duration, now time.Time) error {
+	again := now.Add(min(max(delay, 0), MaxDelay))
+	if err := m.Leases.Nack(ctx, to, hold, again); err != nil {
+		return fmt.Errorf("put back: %w", err)
+	}
+	return nil
+}
+
+// Extend makes a lease hold for a time from now on, as [Mailbox.Lease] counts it.
+func (m Mailbox) Extend(ctx context.Context, to federation.DID, hold federation.Hold, length time.Duration, now time.Time) error {
+	if err := m.Leases.Extend(ctx, to, hold, now.Add(leaseTime(length))); err != nil {
+		return fmt.Errorf("extend: %w", err)
+	}
+	return nil
+}
+
+// Advance notes that a device has read an inbox up to a cursor. The error is
+// [ErrDeviceName] or that of [federation.Devices].
+func (m Mailbox) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
+	if err := checkDevice(device); err != nil {
+		return err
+	}
+	if err := m.Devices.Advance(ctx, of, device, upTo, now); err != nil {
+		return fmt.Errorf("advance: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// leasable finds what waits in an inbox and is nobody's at a moment.
+const leasable = ` FROM inbox i JOIN event e ON e.seq = i.event
+	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0)
+		AND i.waiting IS NOT NULL AND i.until <= ?2
+	ORDER BY i.event`
+
+// Lease implements [federation.Leases]. Who polls an inbox with nothing in it costs
+// no write.
+func (s *SQLite) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+	some, err := rows(ctx, s.reads, scanOne[int64], `SELECT i.event`+leasable+` LIMIT 1`, to, stamp(now))
+	if err != nil {
+		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
+	}
+	if len(some) == 0 || limit <= 0 {
+		return nil, nil
+	}
+	var leases []federation.Lease
+	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		var err error
+		leases, err = lease(ctx, q, to, device, now, until, limit)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
+	}
+	return leases, nil
+}
+
+func lease(ctx context.Context, q *statements, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+	if err := skipRead(ctx, q, to); err != nil {
+		return nil, err
+	}
+	scan := func(row scanner) (federation.Lease, error) {
+		var e inboxScan
+		var l federation.Lease
+		if err := row.Scan(append(e.dest(), &l.Delivery)...); err != nil {
+			return l, err
+		}
+		var err error
+		l.Entry, err = e.read(to)
+		l.Cursor, l.Device, l.Until = l.Entry.Cursor, device, moment(stamp(until))
+		l.Delivery++
+		return l, err
+	}
+	leases, err := rows(ctx, q, scan, `SELECT `+inboxColumns+`, i.delivery`+leasable+` LIMIT 0 + ?3`, to, stamp(now), limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range leases {
+		at, _ := parseInboxPlace(to, l.Cursor)
+		_, err := q.exec(ctx, `UPDATE inbox SET device = ?, delivery = ?, until = ? WHERE did = ? AND event = ?`,
+			device, l.Delivery, stamp(until), to, at.event)
+		if err != nil {
+			return nil, fmt.Errorf("write lease: %w", err)
+		}
+	}
+	return leases, nil
+}
+
+// skipRead notes up to where nothing waits in an inbox, so that what was read long ago
+// is not passed over again and again.
+func skipRead(ctx context.Context, q *statements, of federation.DID) error {
+	_, err := q.exec(ctx, `UPDATE mailbox SET clear = coalesce((SELECT i.event FROM inbox i
+			WHERE i.did = mailbox.did AND i.event > mailbox.clear AND i.waiting IS NOT NULL ORDER BY i.event LIMIT 1) - 1, event)
+		WHERE did = ?`, of)
+	if err != nil {
+		return fmt.Errorf("note what waits: %w", err)
+	}
+	return nil
+}
+
+// Ack implements [federation.Leases].
+func (s *SQLite) Ack(ctx context.Context, to federation.DID, hold federation.Hold) error {
+	return s.held(ctx, to, hold, `UPDATE inbox SET waiting = NULL
+		WHERE did = ? AND event = ? AND device = ? AND delivery = ?`)
+}
+
+// Nack implements [federation.Leases].
+func (s *SQLite) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
+	return s.held(ctx, to, hold, `UPDATE inbox SET device = NULL, until = ?5
+		WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, stamp(again))
+}
+
+// Extend implements [federation.Leases].
+func (s *SQLite) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
+	return s.held(ctx, to, hold, `UPDATE inbox SET until = ?5
+		WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, stamp(until))
+}
+
+// held makes a change to an entry for whoever holds it.
+func (s *SQLite) held(ctx context.Context, to federation.DID, hold federation.Hold, change string, args ...any) error {
+	at, ok := parseInboxPlace(to, hold.Cursor)
+	if !ok || at.event == 0 {
+		return fmt.Errorf("lease of %s: %w", to, federation.ErrLeaseLost)
+	}
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		changed, err := q.exec(ctx, change, append([]any{to, at.event, hold.Device, hold.Delivery}, args...)...)
+		if err == nil && changed == 0 {
+			err = federation.ErrLeaseLost
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("lease of %s: %w", to, err)
+	}
+	return nil
+}
