@@ -142,7 +142,7 @@ type Ports struct {
 	Kept func(name string) federation.SigningKey
 	// Keep files the evidence behind a rendition. When it returns nil that is on
 	// disk.
-	Keep func(ctx context.Context, evidence federation.Evidence) error
+	Keep func(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
 }
 
 // Limits are what a link lets in before anybody looks at a signature. Zero means no

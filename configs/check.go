@@ -88,8 +88,18 @@ func (f *File) limits(t Table) {
 }
 
 func (f *File) retention(t Table) {
-	if f.Retention.Unanswered < 0 {
-		t.Mistake("unanswered", "want more than 0s, or 0s for ever")
+	for key, value := range map[string]time.Duration{
+		"unanswered":    f.Retention.Unanswered,
+		"undelivered":   f.Retention.Undelivered,
+		"finished":      f.Retention.Finished,
+		"airc_messages": f.Retention.AIRCMessages,
+	} {
+		if value < 0 {
+			t.Mistake(key, "want more than 0s, or 0s for ever")
+		}
+	}
+	if f.Retention.IDs != 0 && f.Retention.IDs < MinIDs {
+		t.Mistake("ids", "want 720h or more, or 0s for ever")
 	}
 }
 

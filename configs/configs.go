@@ -117,9 +117,17 @@ type Limits struct {
 	MaxDeadline          time.Duration `toml:"max_deadline"`           // from an offer to its deadline
 }
 
+// MinIDs is how long the ids of what is gone are kept at least: as long as the
+// signer of a step may send it again.
+const MinIDs = 720 * time.Hour
+
 // Retention is the table of how long things last. Zero means for ever.
 type Retention struct {
-	Unanswered time.Duration `toml:"unanswered"` // an offer without a deadline; then it expires
+	Unanswered   time.Duration `toml:"unanswered"`    // an offer without a deadline; then it expires
+	Undelivered  time.Duration `toml:"undelivered"`   // a step in an inbox; then it waits no more, and an offer expires
+	Finished     time.Duration `toml:"finished"`      // a handoff that is over, with all that belongs to it
+	IDs          time.Duration `toml:"ids"`           // ids of steps that are gone, at least [MinIDs]
+	AIRCMessages time.Duration `toml:"airc_messages"` // a message that its agent was handed
 }
 
 // Log is the table of the log.
@@ -170,8 +178,14 @@ func Default() Config {
 			ClockSkew:            120 * time.Second,
 			MaxDeadline:          720 * time.Hour,
 		},
-		Retention: Retention{Unanswered: 168 * time.Hour},
-		Log:       Log{Level: "info", Format: "text"},
-		Metrics:   Metrics{Enabled: true},
+		Retention: Retention{
+			Unanswered:   168 * time.Hour,
+			Undelivered:  720 * time.Hour,
+			Finished:     2160 * time.Hour,
+			IDs:          MinIDs,
+			AIRCMessages: 720 * time.Hour,
+		},
+		Log:     Log{Level: "info", Format: "text"},
+		Metrics: Metrics{Enabled: true},
 	}
 }

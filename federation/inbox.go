@@ -33,6 +33,13 @@ func (e *CursorError) Error() string {
 // Unwrap returns [ErrUnknownCursor].
 func (e *CursorError) Unwrap() error { return ErrUnknownCursor }
 
+// Undelivered is an entry that waits in an inbox.
+type Undelivered struct {
+	To    DID
+	Entry Entry
+	View  View // of the handoff as it stands now
+}
+
 // Hold names one lease of one entry.
 type Hold struct {
 	Cursor   Cursor // of the entry, in the inbox that it is in
@@ -55,11 +62,11 @@ type Leases interface {
 	// Lease gives a device up to limit entries that wait and that nobody has at that
 	// moment, oldest first. They are its own until the other one.
 	Lease(ctx context.Context, to DID, device string, now, until time.Time, limit int) ([]Lease, error)
-	// Ack ends the waiting of an entry. Its lease may have run out, as long as nobody
-	// else was given the entry; then it returns [ErrLeaseLost]. The same Ack again
-	// changes nothing.
+	// Ack ends the waiting of an entry. The lease may have run out, as long as the entry
+	// was not given out again: once it was, Ack returns [ErrLeaseLost]. The same Ack
+	// again changes nothing.
 	Ack(ctx context.Context, to DID, hold Hold) error
-	// Nack puts an entry back: nobody is given it before that moment. It returns
+	// Nack puts an entry back: nobody is given it before a moment. It returns
 	// [ErrLeaseLost] as Ack does, and for an entry that waits no more.
 	Nack(ctx context.Context, to DID, hold Hold, again time.Time) error
 	// Extend moves the end of a lease. Its errors are those of Nack.

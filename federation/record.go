@@ -121,8 +121,9 @@ type Store interface {
 	// Evidence returns the bytes that a filed step or a kept rendition named by
 	// their SHA-256, or [ErrNotFound].
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
-	// Keep files the evidence behind a rendition. Keeping it again changes nothing.
-	Keep(ctx context.Context, evidence Evidence) error
+	// Keep files the evidence behind a rendition of a step of a handoff. Keeping it
+	// again changes nothing.
+	Keep(ctx context.Context, id HandoffID, evidence Evidence) error
 	// Due returns up to limit handoffs that nobody answered in time: offered or open,
 	// with a deadline at or before one time, or without any and opened at or before
 	// the other. A zero time is before all. The longest overdue come first.
@@ -143,6 +144,9 @@ type Inboxes interface {
 	// Read notes that a DID has been shown a step, so that it does not wait any
 	// more. A step that never reached the inbox is no error.
 	Read(ctx context.Context, to DID, events []EventID) error
+	// Undelivered returns up to limit entries that were filed at or before a time and
+	// wait in an inbox ever since, oldest first.
+	Undelivered(ctx context.Context, before time.Time, limit int) ([]Undelivered, error)
 }
 
 // Delivery is one row of a feed: a step that a link is still owed.

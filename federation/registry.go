@@ -177,6 +177,7 @@ type Record interface {
 	Feeds
 	Bindings
 	Registry
+	Retention
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

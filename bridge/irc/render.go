@@ -31,7 +31,7 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 	if err != nil {
 		return ev, nil, err
 	}
-	if err := p.Keep(ctx, evidence); err != nil {
+	if err := p.Keep(ctx, ev.Handoff, evidence); err != nil {
 		return ev, nil, fmt.Errorf("keep evidence of %s: %w", ev.ID, err)
 	}
 	actor := ev.Actor()

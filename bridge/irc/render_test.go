@@ -73,7 +73,7 @@ type archive struct {
 func (a *archive) ports() bridge.Ports {
 	return bridge.Ports{
 		Home: home, PublicURL: "https://gw.example", Kept: key,
-		Keep: func(_ context.Context, e federation.Evidence) error {
+		Keep: func(_ context.Context, _ federation.HandoffID, e federation.Evidence) error {
 			a.kept = append(a.kept, e)
 			return a.err
 		},

@@ -44,6 +44,24 @@ func (g *gateway) Sweep(ctx context.Context, now time.Time) error {
 	return err
 }
 
+// GiveUp lets the home end the waiting of all that was filed at or before a time
+// and still waits in an inbox.
+func (g *gateway) GiveUp(ctx context.Context, before, now time.Time) error {
+	for more := true; more && ctx.Err() == nil; {
+		var filed []federation.Judgement
+		var err error
+		filed, more, err = g.home.Load().GiveUp(ctx, before, now)
+		for _, judged := range filed {
+			g.note(ctx, judged.Entry.Event, judged, nil)
+			g.wake(judged, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // wake tells the feeds and the agents that are owed a step which was filed just now.
 func (g *gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate {

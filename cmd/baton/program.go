@@ -54,6 +54,7 @@ type program struct {
 	// What changes with the configuration, and is asked for by the networks.
 	registrations atomic.Int64 // per hour and address
 	linkLimits    atomic.Pointer[bridge.Limits]
+	retention     atomic.Pointer[configs.Retention]
 
 	hups    <-chan os.Signal
 	reread  func() (*configs.File, error) // at SIGHUP; nil where there is no file
@@ -138,6 +139,7 @@ func (p *program) openRelay(ctx context.Context) {
 func (p *program) limit(file *configs.File) {
 	p.gateway.home.Store(p.newHome(file))
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
+	p.retention.Store(&file.Retention)
 	p.linkLimits.Store(&bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 	})
@@ -211,6 +213,7 @@ func (p *program) run(ctx context.Context) error {
 	p.gateway.fleet.apply(ctx, links)
 	group.Go(func() error { p.announce(ctx); return nil })
 	group.Go(func() error { p.sweep(ctx); return nil })
+	group.Go(func() error { p.retain(ctx); return nil })
 	if p.reread != nil {
 		group.Go(func() error { p.reloads(ctx); return nil })
 	}

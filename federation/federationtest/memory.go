@@ -21,7 +21,8 @@ type Memory struct {
 	closed   bool
 	entries  []federation.Entry // in the order of filing, all handoffs, receipts too
 	views    map[federation.HandoffID]federation.View
-	evidence map[[32]byte][]byte
+	evidence map[[32]byte]memoryEvidence
+	spent    []memorySpent
 	inboxes  map[federation.DID][]inboxRow
 	arrived  map[federation.DID]uint64 // how many entries an inbox ever had
 	devices  map[federation.DID]map[string]memoryDevice
@@ -57,7 +58,7 @@ var _ federation.Record = (*Memory)(nil)
 func NewMemory() *Memory {
 	return &Memory{
 		views:    map[federation.HandoffID]federation.View{},
-		evidence: map[[32]byte][]byte{},
+		evidence: map[[32]byte]memoryEvidence{},
 		inboxes:  map[federation.DID][]inboxRow{}, arrived: map[federation.DID]uint64{},
 		devices:  map[federation.DID]map[string]memoryDevice{},
 		bindings: map[federation.DID]federation.Binding{},
@@ -109,6 +110,9 @@ func (m *Memory) Append(ctx context.Context, f federation.Filing) (federation.En
 	if !errors.Is(err, federation.ErrNotFound) {
 		return first, err
 	}
+	if err := m.opensAgain(ev); err != nil {
+		return federation.Entry{}, err
+	}
 	before := m.views[ev.Handoff]
 	switch {
 	case before.Exists() && ev.ID == ev.Handoff:
@@ -129,7 +133,7 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 	if f.Event.Evidence != nil {
 		kept := *f.Event.Evidence
 		if kept.Bytes != nil {
-			m.evidence[kept.Digest] = kept.Bytes
+			m.keep(f.View.ID, kept)
 		}
 		kept.Bytes = nil
 		entry.Event.Evidence = &kept
@@ -215,7 +219,7 @@ func (m *Memory) known(from federation.DID, id federation.EventID, digest [32]by
 			return entry, nil
 		}
 	}
-	return federation.Entry{}, federation.ErrNotFound
+	return federation.Entry{}, m.wasSpent(from, id, digest)
 }
 
 // View implements [federation.Store].
@@ -287,20 +291,25 @@ func (m *Memory) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) 
 	if !ok {
 		return nil, federation.ErrNotFound
 	}
-	return original, nil
+	return original.bytes, nil
 }
 
 // Keep implements [federation.Store].
-func (m *Memory) Keep(ctx context.Context, evidence federation.Evidence) error {
+func (m *Memory) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
-	if _, ok := m.evidence[evidence.Digest]; !ok {
-		m.evidence[evidence.Digest] = evidence.Bytes
-	}
+	m.keep(id, evidence)
 	return nil
+}
+
+// keep files evidence with the first handoff that names it.
+func (m *Memory) keep(id federation.HandoffID, evidence federation.Evidence) {
+	if _, ok := m.evidence[evidence.Digest]; !ok {
+		m.evidence[evidence.Digest] = memoryEvidence{id, evidence.Bytes}
+	}
 }
 
 // Due implements [federation.Store].

@@ -1,6 +1,7 @@
 package federationtest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -162,4 +163,25 @@ func (m *Memory) Forget(ctx context.Context, of federation.DID, device string) e
 	}
 	delete(m.devices[of], device)
 	return nil
+}
+
+// Undelivered implements [federation.Inboxes].
+func (m *Memory) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var waiting []federation.Undelivered
+	for to, inbox := range m.inboxes {
+		for _, row := range inbox {
+			if !row.read && !row.entry.Filed.After(before) {
+				waiting = append(waiting, federation.Undelivered{To: to, Entry: row.at(to), View: m.views[row.entry.Event.Handoff]})
+			}
+		}
+	}
+	slices.SortFunc(waiting, func(a, b federation.Undelivered) int {
+		return cmp.Or(a.Entry.Filed.Compare(b.Entry.Filed), strings.Compare(string(a.To), string(b.To)))
+	})
+	return waiting[:min(max(limit, 0), len(waiting))], nil
 }

@@ -20,6 +20,7 @@ type memoryMessage struct {
 	position int
 	waits    edge
 	deleted  bool // by its recipient
+	read     bool // by its recipient
 }
 
 // AddAgent implements [federation.Registry].
@@ -224,7 +225,10 @@ func (m *Memory) MarkRead(ctx context.Context, handle, id string, _ time.Time) e
 	if err != nil {
 		return err
 	}
-	_, err = m.delivered(handle, id)
+	on, err := m.delivered(handle, id)
+	if err == nil {
+		on.read = true
+	}
 	return err
 }
 

@@ -35,6 +35,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("feeds", func(t *testing.T) { RunFeeds(t, open) })
 	t.Run("bindings", func(t *testing.T) { RunBindings(t, open) })
 	t.Run("registry", func(t *testing.T) { RunRegistry(t, open) })
+	t.Run("retention", func(t *testing.T) { RunRetention(t, open) })
 
 	t.Run("a record that can be written is ready", func(t *testing.T) {
 		record := open(t)

@@ -13,6 +13,7 @@ func RunInboxes(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what reached an inbox waits until it is read", s.testWaiting)
+	t.Run("what waits since a time is told, oldest first", s.testUndelivered)
 	t.Run("a DID that nothing reached has an empty inbox", func(t *testing.T) {
 		if entries, err := open(t).Replay(t.Context(), ada, "", 10); err != nil || len(entries) != 0 {
 			t.Errorf("Replay = %d entries, %v, want none", len(entries), err)
@@ -125,6 +126,44 @@ func (s suite) testWaiting(t *testing.T) {
 	waits(bob)
 	mustAppend(t, record, File(Offer(9, ada, bob), federation.View{}))
 	waits(bob, 9)
+}
+
+func (s suite) testUndelivered(t *testing.T) {
+	record := s.open(t)
+	fill(t, record, 4, bob, cleo)
+	accept := File(Step(5, Offer(2, ada, bob), federation.Accept, bob), File(Offer(2, ada, bob), federation.View{}).View)
+	mustAppend(t, record, accept)
+	if err := record.Read(t.Context(), bob, []federation.EventID{ID(1)}); err != nil {
+		t.Fatalf("Read: %v", err)
+	}
+	type waiting struct {
+		To     federation.DID
+		Number uint64
+		State  federation.State
+	}
+	const offered, assigned = federation.Offered, federation.Assigned
+	for _, tt := range []struct {
+		before, limit int
+		want          []waiting
+	}{
+		{0, 10, nil},
+		{1, 10, []waiting{{cleo, 1, offered}}},
+		{3, 10, []waiting{{cleo, 1, offered}, {bob, 2, assigned}, {cleo, 2, assigned}, {bob, 3, offered}, {cleo, 3, offered}}},
+		{3, 2, []waiting{{cleo, 1, offered}, {bob, 2, assigned}}},
+		{3, 0, nil},
+	} {
+		found, err := record.Undelivered(t.Context(), At(tt.before), tt.limit)
+		var got []waiting
+		for _, u := range found {
+			got = append(got, waiting{u.To, u.Entry.Number, u.View.State})
+			if id := replay(t, record, u.To, "", 10)[u.Entry.Number-1].Event.ID; u.Entry.Event.ID != id || u.View.ID != id {
+				t.Errorf("entry %d is %s of %s, want %s", u.Entry.Number, u.Entry.Event.ID, u.View.ID, id)
+			}
+		}
+		if d := diff(tt.want, got); err != nil || d != "" {
+			t.Errorf("waiting since %d: %v (-want +got):\n%s", tt.before, err, d)
+		}
+	}
 }
 
 // fill files offers that reach the inboxes, and returns their entries.

@@ -312,7 +312,7 @@ func (s suite) testKeep(t *testing.T) {
 	record := s.open(t)
 	kept := *Vouch(Offer(1, ada, bob), "a rendition").Evidence
 	for range 2 {
-		if err := record.Keep(t.Context(), kept); err != nil {
+		if err := record.Keep(t.Context(), ID(1), kept); err != nil {
 			t.Errorf("Keep: %v", err)
 		}
 	}

@@ -6,9 +6,9 @@
 // cursor, as often as it is asked, and changes nothing; each device of a DID has a
 // cursor of its own, which [Mailbox.Advance] moves. [Mailbox.Lease] shares out what
 // waits: an entry is one device's for a while, and comes again unless that device
-// acknowledges it. An entry stops to wait when it is acknowledged, when a device
-// has read past it, or when a network has shown it to its DID; it stays in the
-// inbox until its handoff leaves the record.
+// acknowledges it. An entry waits no more once it is acknowledged, a device has read
+// past it, or a network has shown it to its DID; it stays in the inbox until its
+// handoff leaves the record.
 package inbox
 
 import (

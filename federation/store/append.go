@@ -94,6 +94,9 @@ func keepsText(ev federation.Event) bool {
 func (f filing) file(ctx context.Context, q *statements) (federation.Entry, error) {
 	ev := f.Event
 	version, prev, err := head(ctx, q, ev.Handoff)
+	if err == nil && version == 0 {
+		err = unspent(ctx, q, ev, f.step.digest)
+	}
 	switch {
 	case err != nil:
 		return federation.Entry{}, err
@@ -232,7 +235,7 @@ func (f filing) feed(ctx context.Context, q *statements, seq int64) error {
 func (f filing) remember(ctx context.Context, q *statements) error {
 	ev := f.Event
 	if ev.Evidence != nil && ev.Evidence.Bytes != nil {
-		if err := keep(ctx, q, *ev.Evidence); err != nil {
+		if err := keep(ctx, q, ev.Handoff, *ev.Evidence); err != nil {
 			return err
 		}
 	}

@@ -5,17 +5,21 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"math"
+	"slices"
 
 	"baton/federation"
 )
 
-// inboxRef names one inbox of messages in its cursors, so that a cursor of another
-// inbox is told apart. A forged cursor gives nothing away: whoever may read an inbox may
+// inboxRef names one inbox in its cursors, so that a cursor of another inbox is
+// told apart. A forged cursor gives nothing away: whoever may read an inbox may
 // read it from anywhere.
 type inboxRef struct {
 	owner string  // as the query for its newest number wants it
 	tag   [8]byte // of kind and owner
 }
+
+func didInbox(did federation.DID) inboxRef { return newInboxRef("did", string(did)) }
 
 func handleInbox(handle string) inboxRef { return newInboxRef("handle", handle) }
 
@@ -24,33 +28,45 @@ func newInboxRef(kind, owner string) inboxRef {
 	return inboxRef{owner: owner, tag: [8]byte(sum[:])}
 }
 
-// cursor returns the position after entry n.
-func (r inboxRef) cursor(n uint64) federation.Cursor {
-	raw := binary.BigEndian.AppendUint64(r.tag[:], n)
+// cursor returns the position after an entry, which one number tells or several.
+func (r inboxRef) cursor(entry ...uint64) federation.Cursor {
+	raw := slices.Clone(r.tag[:])
+	for _, n := range entry {
+		raw = binary.BigEndian.AppendUint64(raw, n)
+	}
 	return federation.Cursor(base64.RawURLEncoding.EncodeToString(raw))
 }
 
-// parse returns the number of the entry before a position, 0 for the start.
-func (r inboxRef) parse(c federation.Cursor) (uint64, error) {
+// parse reads the numbers that tell the entry before a position into entry, each 0
+// for the start.
+func (r inboxRef) parse(c federation.Cursor, entry ...*uint64) error {
 	if c == "" {
-		return 0, nil
+		return nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(string(c))
-	if err != nil || len(raw) != len(r.tag)+8 {
-		return 0, federation.ErrUnknownCursor
+	if err != nil || len(raw) != len(r.tag)+8*len(entry) {
+		return federation.ErrUnknownCursor
 	}
-	n := binary.BigEndian.Uint64(raw[len(r.tag):])
-	if n == 0 || r.cursor(n) != c { // covers the tag and spellings of our own that base64 lets pass
-		return 0, federation.ErrUnknownCursor
+	numbers := make([]uint64, len(entry))
+	for i := range numbers {
+		numbers[i] = binary.BigEndian.Uint64(raw[len(r.tag)+8*i:])
 	}
-	return n, nil
+	// The cursor covers the tag and spellings of our own that base64 lets pass. SQLite
+	// has no number above an int64.
+	if r.cursor(numbers...) != c || slices.Contains(numbers, 0) || slices.Max(numbers) > math.MaxInt64 {
+		return federation.ErrUnknownCursor
+	}
+	for i, number := range entry {
+		*number = numbers[i]
+	}
+	return nil
 }
 
 // position is parse for an inbox whose newest number a query tells: what lies
 // beyond was never given out.
 func (s *SQLite) position(ctx context.Context, r inboxRef, c federation.Cursor, newest string) (uint64, error) {
-	n, err := r.parse(c)
-	if err != nil || n == 0 {
+	var n uint64
+	if err := r.parse(c, &n); err != nil || n == 0 {
 		return 0, err
 	}
 	var last uint64

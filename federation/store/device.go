@@ -8,8 +8,8 @@ import (
 	"baton/federation"
 )
 
-// clearBatch is how many entries stop to wait in one write: a device that comes
-// back after months must not hold up the others.
+// clearBatch is how many entries stop waiting in one write: a device that comes back
+// after months must not hold up the others.
 const clearBatch = 512
 
 // Devices implements [federation.Devices].
@@ -43,9 +43,10 @@ func (s *SQLite) Advance(ctx context.Context, of federation.DID, device string, 
 	})
 	for err == nil && more {
 		err = s.write(ctx, func(ctx context.Context, q *statements) error {
-			at, _ := parseInboxPlace(of, upTo)
-			var err error
-			more, err = stopWaiting(ctx, q, of, at)
+			at, err := parseInboxPlace(of, upTo)
+			if err == nil {
+				more, err = stopWaiting(ctx, q, of, at)
+			}
 			return err
 		})
 	}

@@ -17,17 +17,19 @@ func (s *SQLite) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) 
 }
 
 // Keep implements [federation.Store].
-func (s *SQLite) Keep(ctx context.Context, evidence federation.Evidence) error {
-	err := s.write(ctx, func(ctx context.Context, q *statements) error { return keep(ctx, q, evidence) })
+func (s *SQLite) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error { return keep(ctx, q, id, evidence) })
 	if err != nil {
 		return fmt.Errorf("keep evidence %x: %w", evidence.Digest, err)
 	}
 	return nil
 }
 
-func keep(ctx context.Context, q *statements, evidence federation.Evidence) error {
-	_, err := q.exec(ctx, `INSERT INTO evidence (digest, bytes) VALUES (?, ?) ON CONFLICT DO NOTHING`,
-		evidence.Digest[:], evidence.Bytes)
+// keep files evidence with the handoff that it will leave the record with: the
+// first that names it.
+func keep(ctx context.Context, q *statements, id federation.HandoffID, evidence federation.Evidence) error {
+	_, err := q.exec(ctx, `INSERT INTO evidence (digest, bytes, handoff) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+		evidence.Digest[:], evidence.Bytes, id.String())
 	if err != nil {
 		return fmt.Errorf("write evidence: %w", err)
 	}

@@ -2,13 +2,11 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
+	"time"
 
 	"baton/federation"
 )
@@ -19,43 +17,26 @@ type inboxPlace struct {
 	number uint64 // of the entry
 }
 
-// inboxTag tells the cursors of inboxes apart.
-func inboxTag(did federation.DID) []byte {
-	sum := sha256.Sum256([]byte("did " + did))
-	return sum[:8]
-}
-
 func (p inboxPlace) cursor(of federation.DID) federation.Cursor {
 	if p.event == 0 {
 		return ""
 	}
-	raw := binary.BigEndian.AppendUint64(inboxTag(of), p.event)
-	return federation.Cursor(base64.RawURLEncoding.EncodeToString(binary.BigEndian.AppendUint64(raw, p.number)))
+	return didInbox(of).cursor(p.event, p.number)
 }
 
-// parseInboxPlace returns the zero place for a cursor of no inbox of this DID, with
-// ok only where that is the start.
-func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, ok bool) {
-	if c == "" {
-		return p, true
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(string(c))
-	if err != nil || len(raw) != 3*8 {
-		return p, false
-	}
-	at := inboxPlace{event: binary.BigEndian.Uint64(raw[8:]), number: binary.BigEndian.Uint64(raw[16:])}
-	if at.cursor(of) != c || at.event > math.MaxInt64 { // covers the tag and other spellings of a cursor of ours
-		return p, false
-	}
-	return at, true
+// parseInboxPlace returns [federation.ErrUnknownCursor] for a cursor that is not even
+// one of this DID.
+func parseInboxPlace(of federation.DID, c federation.Cursor) (p inboxPlace, err error) {
+	err = didInbox(of).parse(c, &p.event, &p.number)
+	return p, err
 }
 
 // inboxPlaceOf reads a cursor. An inbox gave it out if it is not beyond the newest
 // entry and agrees with the nearest one that is kept: after a restore from a
 // backup, cursors of before may not.
 func inboxPlaceOf(ctx context.Context, q *statements, of federation.DID, c federation.Cursor) (inboxPlace, error) {
-	at, ok := parseInboxPlace(of, c)
-	if ok && at.event == 0 {
+	at, unknown := parseInboxPlace(of, c)
+	if unknown == nil && at.event == 0 {
 		return at, nil
 	}
 	var newest, near inboxPlace
@@ -68,13 +49,13 @@ func inboxPlaceOf(ctx context.Context, q *statements, of federation.DID, c feder
 		return inboxPlace{}, err
 	}
 	agrees := near == at || near.event < at.event && near.number < at.number
-	if !ok || !agrees || at.event > newest.event || at.number > newest.number {
+	if unknown != nil || !agrees || at.event > newest.event || at.number > newest.number {
 		return inboxPlace{}, &federation.CursorError{Newest: newest.cursor(of)}
 	}
 	return at, nil
 }
 
-// entryColumns and those of the inbox i that it is in.
+// inboxColumns are the columns of an entry, and those of the inbox i that it is in.
 const inboxColumns = entryColumns + `, i.event, i.number`
 
 // inboxScan collects the columns of one entry of an inbox.
@@ -139,4 +120,32 @@ func (s *SQLite) Read(ctx context.Context, to federation.DID, events []federatio
 		return fmt.Errorf("mark inbox of %s: %w", to, err)
 	}
 	return nil
+}
+
+// Undelivered implements [federation.Inboxes].
+func (s *SQLite) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
+	scan := func(row scanner) (u federation.Undelivered, err error) {
+		var e inboxScan
+		var view []byte
+		if err := row.Scan(append(e.dest(), &u.To, &view)...); err != nil {
+			return u, err
+		}
+		if u.Entry, err = e.read(u.To); err != nil {
+			return u, err
+		}
+		u.View, err = decodeView(view)
+		return u, err
+	}
+	waiting, err := rows(ctx, s.reads, scan, `SELECT `+inboxColumns+`, i.did, h.view
+		FROM inbox i JOIN event e ON e.seq = i.event JOIN handoff h ON h.id = e.handoff
+		WHERE i.event > 0 AND i.waiting IS NOT NULL ORDER BY i.event, i.did`+atMost, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("look for what waits too long: %w", err)
+	}
+	// Events are numbered as they are filed, so the first that is too young ends it.
+	young := func(u federation.Undelivered) bool { return u.Entry.Filed.After(before) }
+	if i := slices.IndexFunc(waiting, young); i >= 0 {
+		waiting = waiting[:i]
+	}
+	return waiting, nil
 }

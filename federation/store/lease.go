@@ -57,8 +57,11 @@ func lease(ctx context.Context, q *statements, to federation.DID, device string,
 		return nil, err
 	}
 	for _, l := range leases {
-		at, _ := parseInboxPlace(to, l.Cursor)
-		_, err := q.exec(ctx, `UPDATE inbox SET device = ?, delivery = ?, until = ? WHERE did = ? AND event = ?`,
+		at, err := parseInboxPlace(to, l.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		_, err = q.exec(ctx, `UPDATE inbox SET device = ?, delivery = ?, until = ? WHERE did = ? AND event = ?`,
 			device, l.Delivery, stamp(until), to, at.event)
 		if err != nil {
 			return nil, fmt.Errorf("write lease: %w", err)
@@ -99,11 +102,11 @@ func (s *SQLite) Extend(ctx context.Context, to federation.DID, hold federation.
 
 // held makes a change to an entry for whoever holds it.
 func (s *SQLite) held(ctx context.Context, to federation.DID, hold federation.Hold, change string, args ...any) error {
-	at, ok := parseInboxPlace(to, hold.Cursor)
-	if !ok || at.event == 0 {
+	at, err := parseInboxPlace(to, hold.Cursor)
+	if err != nil || at.event == 0 {
 		return fmt.Errorf("lease of %s: %w", to, federation.ErrLeaseLost)
 	}
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+	err = s.write(ctx, func(ctx context.Context, q *statements) error {
 		changed, err := q.exec(ctx, change, append([]any{to, at.event, hold.Device, hold.Delivery}, args...)...)
 		if err == nil && changed == 0 {
 			err = federation.ErrLeaseLost

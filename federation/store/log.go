@@ -1,8 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -46,6 +48,9 @@ func scanEntry(row scanner) (federation.Entry, error) {
 // Known implements [federation.Store].
 func (s *SQLite) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	entry, err := known(ctx, s.reads, from, id, digest)
+	if errors.Is(err, federation.ErrNotFound) {
+		err = cmp.Or(spent(ctx, s.reads, from, id, digest), err)
+	}
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("look up step of %s: %w", from, err)
 	}

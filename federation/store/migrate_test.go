@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -72,7 +73,7 @@ func TestRecordOfVersion1IsTakenOver(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	old := newOldRecord(t, dir)
 	opened := offer(1)
-	accept := federationtest.File(federationtest.Step(2, opened.Event, federation.Accept, bob), opened.View)
+	accept := federationtest.File(federationtest.Vouch(federationtest.Step(2, opened.Event, federation.Accept, bob), "original"), opened.View)
 	timed, untimed := offer(3), offer(4)
 	timed.View.Deadline = federationtest.At(60).In(time.FixedZone("east", 2*60*60))
 	untimed.View.Deadline = time.Time{}
@@ -80,6 +81,7 @@ func TestRecordOfVersion1IsTakenOver(t *testing.T) {
 	for n, f := range []federation.Filing{opened, accept, timed, untimed} {
 		old.file(t, n+1, f)
 	}
+	old.exec(t, `INSERT INTO evidence (digest, bytes) VALUES (?, CAST('original' AS BLOB))`, accept.Event.Evidence.Digest[:])
 	old.post(t, 1, 1)
 	old.post(t, 2, 0)
 	old.exec(t, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES ('scout', 'judge', 'pending', 1, 1)`)
@@ -120,8 +122,43 @@ func TestRecordOfVersion1IsTakenOver(t *testing.T) {
 		t.Errorf("Append: %v", err)
 	}
 	checkOrder(t, record)
+	checkFound(t, record)
 	if verdict := sound(t, raw(t, dir)); verdict != "ok" {
 		t.Errorf("integrity: %s", verdict)
+	}
+}
+
+// checkFound looks for what the old record has by what it did not note, and prunes
+// it.
+func checkFound(t *testing.T, record federation.Record) {
+	t.Helper()
+	id := federationtest.ID
+	views, _, err := record.Handoffs(t.Context(), federation.Filter{DID: bob}, "", 10)
+	var listed []federation.HandoffID
+	for _, v := range views {
+		listed = append(listed, v.ID)
+	}
+	if d := cmp.Diff([]federation.HandoffID{id(1), id(4), id(3)}, listed); err != nil || d != "" {
+		t.Errorf("Handoffs: %v (-want +got):\n%s", err, d)
+	}
+	if found, err := record.Find(t.Context(), id(3).Short()); err != nil || len(found) != 1 {
+		t.Errorf("Find = %v, %v, want the third", found, err)
+	}
+	entries, err := record.Replay(t.Context(), ada, "", 10)
+	if err != nil || len(entries) != 2 || entries[0].Number != 1 || entries[1].Number != 2 {
+		t.Errorf("Replay = %+v, %v, want the first two by number", entries, err)
+	}
+	owed, err := record.Owed(t.Context(), "oftc", 0, 10)
+	for _, d := range owed {
+		err = errors.Join(err, record.Settle(t.Context(), "oftc", []int64{d.Row}, false))
+	}
+	_, appended := record.Append(t.Context(), offer(50))
+	n, _, pruned := record.Prune(t.Context(), federationtest.At(100), federationtest.At(100), "", 10)
+	if err := errors.Join(err, appended, pruned); err != nil || n != 1 {
+		t.Errorf("Prune = %d, %v, want the one that is over", n, err)
+	}
+	if _, err := record.Evidence(t.Context(), sha256.Sum256([]byte("original"))); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Evidence: %v, want ErrNotFound", err)
 	}
 }
 

@@ -40,6 +40,9 @@ type contents struct {
 	Due      []federation.View
 	Waiting  int
 	Kept     string
+	Devices  []federation.Device
+	Leased   []federation.Lease // that another device is given, while the first one holds what waits
+	Spent    federation.RefusalCode
 	Able     []federation.Agent
 }
 
@@ -61,11 +64,18 @@ func populate(t *testing.T, record federation.Record) {
 	_, posted := record.Post(ctx, federation.Posting{Message: federationtest.Message(5, "clerk", "judge")})
 	_, consented := record.Accept(ctx, "clerk", "judge", federationtest.At(6))
 	_, blocked := record.Block(ctx, "spammer", "judge", federationtest.At(7))
+	ended := offer(20)
+	_, gone := record.Append(ctx, ended)
+	_, over := record.Append(ctx, federationtest.File(federationtest.Step(21, ended.Event, federation.Decline, bob), ended.View))
 	_, waits := record.Append(ctx, offer(9))
+	_, next, pruned := record.Prune(ctx, federationtest.At(21), federationtest.At(22), "", 10)
+	_, _, rest := record.Prune(ctx, federationtest.At(21), federationtest.At(22), next, 10)
+	_, leased := record.Lease(ctx, bob, "phone", federationtest.At(22), federationtest.At(82), 10)
 	session := federation.Session{ID: "one", Handle: "judge", Generation: 2, Expires: federationtest.At(60)}
-	err := errors.Join(offered, accepted, held, posted, consented, blocked, waits,
+	err := errors.Join(offered, accepted, held, posted, consented, blocked, gone, over, waits, pruned, rest, leased,
+		record.Advance(ctx, bob, "desk", "", federationtest.At(22)),
 		record.AddAgent(ctx, judge), record.Attempt(ctx, "oftc", []int64{1}), record.Ready(ctx),
-		record.Keep(ctx, *federationtest.Vouch(opened.Event, "rendition").Evidence),
+		record.Keep(ctx, opened.View.ID, *federationtest.Vouch(opened.Event, "rendition").Evidence),
 		record.Read(ctx, bob, []federation.EventID{opened.Event.ID}), record.StartSession(ctx, session))
 	if err != nil {
 		t.Fatalf("populate: %v", err)
@@ -76,7 +86,7 @@ func read(t *testing.T, record federation.Record) contents {
 	t.Helper()
 	ctx := t.Context()
 	var c contents
-	errs := make([]error, 16)
+	errs := make([]error, 18)
 	c.View, errs[0] = record.View(ctx, federationtest.ID(1))
 	for entry, err := range record.Log(ctx, federationtest.ID(1)) {
 		c.Log, errs[1] = append(c.Log, entry), err
@@ -101,6 +111,12 @@ func read(t *testing.T, record federation.Record) contents {
 	original, errs[14] = record.Evidence(ctx, sha256.Sum256([]byte("rendition")))
 	c.Kept = string(original)
 	c.Able, errs[15] = record.Capable(ctx, []string{"go"})
+	c.Devices, errs[16] = record.Devices(ctx, bob)
+	c.Leased, errs[17] = record.Lease(ctx, bob, "laptop", federationtest.At(81), federationtest.At(90), 10)
+	_, err := record.Known(ctx, ada, federationtest.ID(20), offer(20).Event.Digest())
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		c.Spent = refused.Code
+	}
 	if err := errors.Join(errs...); err != nil {
 		t.Fatalf("read: %v", err)
 	}
@@ -120,7 +136,7 @@ func TestEverythingIsThereAfterReopening(t *testing.T) {
 		t.Errorf("contents (-before +after):\n%s", d)
 	}
 	if len(before.Inbox) != 2 || len(before.Feed) != 3 || before.Feed[0].Attempt != 1 || len(before.Messages) != 2 ||
-		len(before.Due) != 1 || before.Waiting != 1 || len(before.Able) != 1 {
+		len(before.Due) != 1 || before.Waiting != 1 || len(before.Able) != 1 || len(before.Devices) != 1 || len(before.Leased) != 0 || before.Spent == "" {
 		t.Errorf("contents are too few for this test: %+v", before)
 	}
 	if entries, err := second.Replay(t.Context(), bob, before.Inbox[0].Cursor, 10); err != nil || len(entries) != 1 {
@@ -128,6 +144,34 @@ func TestEverythingIsThereAfterReopening(t *testing.T) {
 	}
 	if session, err := second.AdvanceSession(t.Context(), "one", 2, federationtest.At(9), federationtest.At(90)); err != nil || session.Handle != "judge" {
 		t.Errorf("AdvanceSession = %+v, %v, want that of the judge", session, err)
+	}
+}
+
+// A backup that is put back knows less than those who read on from it.
+func TestACursorOfAnotherHistoryIsUnknown(t *testing.T) {
+	lost, restored := open(t, t.TempDir(), prometheus.NewRegistry()), open(t, t.TempDir(), prometheus.NewRegistry())
+	elsewhere := federationtest.File(federationtest.Offer(1, ada, federationtest.Person("cleo")), federation.View{})
+	for record, filings := range map[federation.Record][]federation.Filing{
+		lost:     {elsewhere, offer(2), offer(3)},           // bob's are the second and third event
+		restored: {offer(5), offer(2), elsewhere, offer(4)}, // the first, second and fourth
+	} {
+		for _, f := range filings {
+			if _, err := record.Append(t.Context(), f); err != nil {
+				t.Fatalf("Append: %v", err)
+			}
+		}
+	}
+	old, err := lost.Replay(t.Context(), bob, "", 10)
+	kept, keptErr := restored.Replay(t.Context(), bob, "", 10)
+	if err := errors.Join(err, keptErr); err != nil {
+		t.Fatalf("Replay: %v", err)
+	}
+	for _, entry := range old {
+		_, err := restored.Replay(t.Context(), bob, entry.Cursor, 10)
+		unknown, ok := errors.AsType[*federation.CursorError](err)
+		if !ok || unknown.Newest != kept[len(kept)-1].Cursor {
+			t.Errorf("entry %d: %v, want a CursorError with the newest", entry.Number, err)
+		}
 	}
 }
 

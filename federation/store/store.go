@@ -1,7 +1,8 @@
 // Package store is the record of one gateway in an SQLite file: handoffs and
-// their events, inboxes, feeds, bindings, and the agents, messages, consent and
-// sessions of its registry. It implements [federation.Record] and nothing else;
-// what a step means is decided before it comes here.
+// their events, inboxes with their leases and devices, feeds, bindings, and the
+// agents, messages, consent and sessions of its registry. It implements
+// [federation.Record] and nothing else; what a step means is decided before it comes
+// here.
 //
 // # Durability
 //

@@ -52,12 +52,12 @@ func (s *SQLite) Unshown(ctx context.Context, to string) (messages int, size int
 // Show implements [federation.Registry]. Who polls is handed the same page over and
 // over, which is not worth a write each time.
 func (s *SQLite) Show(ctx context.Context, to string, upTo federation.Cursor) error {
-	n, err := handleInbox(to).parse(upTo)
-	if err != nil {
+	var n uint64
+	if err := handleInbox(to).parse(upTo, &n); err != nil {
 		return fmt.Errorf("note what %s was shown: %w", to, err)
 	}
 	var shown uint64
-	err = s.reads.row(ctx, `SELECT shown FROM agent WHERE handle = ?`, []any{to}, &shown)
+	err := s.reads.row(ctx, `SELECT shown FROM agent WHERE handle = ?`, []any{to}, &shown)
 	if errors.Is(err, federation.ErrNotFound) || err == nil && shown >= n {
 		return nil
 	}

@@ -118,7 +118,7 @@ type evidence struct {
 	kept []federation.Evidence
 }
 
-func (e *evidence) keep(_ context.Context, kept federation.Evidence) error {
+func (e *evidence) keep(_ context.Context, _ federation.HandoffID, kept federation.Evidence) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.kept = append(e.kept, kept)

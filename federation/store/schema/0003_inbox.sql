@@ -91,3 +91,30 @@ UNION SELECT view ->> 'assignee', state, moved, id FROM handoff WHERE view ->> '
 
 -- People name a handoff by the end of its id.
 CREATE INDEX handoff_suffix ON handoff (substr(id, -6));
+
+-- Evidence goes with the handoff that first named it. That of renditions from
+-- before stays: nobody noted what it was of.
+ALTER TABLE evidence ADD COLUMN handoff TEXT;
+
+UPDATE evidence SET handoff = e.handoff FROM (
+    SELECT handoff, unhex((SELECT group_concat(printf('%02x', j.value), '') FROM json_each(body, '$.evidence.digest') j)) AS digest
+    FROM event WHERE body ->> '$.evidence' IS NOT NULL
+) e WHERE e.digest = evidence.digest;
+
+CREATE INDEX evidence_handoff ON evidence (handoff) WHERE handoff IS NOT NULL;
+
+-- Rows are numbered on from the newest event, and from the newest message of each
+-- inbox and thread; those are never pruned, so that no number comes back.
+
+-- The ids of events that are gone, so that none is filed a second time.
+CREATE TABLE spent (
+    id      TEXT    NOT NULL,
+    signer  TEXT    NOT NULL,
+    digest  BLOB    NOT NULL, -- as in event
+    handoff TEXT    NOT NULL,
+    gone    INTEGER NOT NULL, -- when the event was pruned
+    PRIMARY KEY (id, signer)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX spent_digest ON spent (signer, digest);
+CREATE INDEX spent_gone ON spent (gone);

@@ -1,0 +1,54 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// undeliveredNote tells the offerer why the home ended a handoff before its time.
+const undeliveredNote = "nobody has picked it up"
+
+// GiveUp ends the waiting of what was filed at or before a time and still waits in
+// an inbox, of the oldest entries first. An offer that its offeree never saw
+// expires, which its offerer is told. A later step waits no more, so that it does
+// not fill the inbox of somebody who is gone; it stays there to be read, and in the
+// log. GiveUp returns what it filed, and whether there is more to end: then call it
+// again.
+func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
+	waiting, err := h.Inboxes.Undelivered(ctx, before, sweepBatch)
+	if err != nil {
+		return nil, false, fmt.Errorf("look for what waits too long: %w", err)
+	}
+	for _, u := range waiting {
+		if h.unseen(u) {
+			judged, err := h.expireUnseen(ctx, u.View, now)
+			if err == nil {
+				filed = append(filed, judged)
+			} else if _, raced := errors.AsType[*federation.RefusalError](err); !raced { // else it was answered in between
+				return filed, false, fmt.Errorf("expire %s: %w", u.View.ID, err)
+			}
+		}
+		if err := h.Inboxes.Read(ctx, u.To, []federation.EventID{u.Entry.Event.ID}); err != nil {
+			return filed, false, fmt.Errorf("end waiting of %s: %w", u.Entry.Event.ID, err)
+		}
+	}
+	return filed, len(waiting) == sweepBatch, nil
+}
+
+// unseen reports whether an entry is an offer of this home that waits for its
+// offeree alone.
+func (h *Home) unseen(u federation.Undelivered) bool {
+	return u.View.Home == h.ID && u.View.State == federation.Offered && u.To == u.View.Offeree && u.Entry.Event.ID == u.View.ID
+}
+
+func (h *Home) expireUnseen(ctx context.Context, view federation.View, now time.Time) (federation.Judgement, error) {
+	ev, err := h.own(ctx, view, federation.Event{Verb: federation.Expire, Note: undeliveredNote}, now)
+	if err != nil {
+		return federation.Judgement{}, err
+	}
+	return h.Submit(ctx, ev, now)
+}

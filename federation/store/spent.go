@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// spent refuses a step that was pruned: the same step as over, other bytes under
+// its id as a second use of that. It returns nil for any other step.
+func spent(ctx context.Context, q *statements, from federation.DID, id federation.EventID, digest [32]byte) error {
+	found, err := lookUpSpent(ctx, q, from, id, digest)
+	if err != nil || !found.sameSigner {
+		return err
+	}
+	return found.refusal(id)
+}
+
+// unspent is spent for a step that would begin a log. An id opens once, whoever
+// signed it.
+func unspent(ctx context.Context, q *statements, ev federation.Event, digest [32]byte) error {
+	found, err := lookUpSpent(ctx, q, ev.From, ev.ID, digest)
+	if err != nil || !found.sameSigner && (!found.sameID || ev.ID != ev.Handoff) {
+		return err
+	}
+	return found.refusal(ev.ID)
+}
+
+// spentID is what is known of the id or the bytes of a step, the zero value for
+// neither.
+type spentID struct {
+	handoff                       federation.HandoffID
+	sameSigner, sameID, sameBytes bool
+}
+
+func lookUpSpent(ctx context.Context, q *statements, from federation.DID, id federation.EventID, digest [32]byte) (spentID, error) {
+	var found spentID
+	var text []byte
+	err := q.row(ctx, `SELECT handoff, signer = ?1, id = ?2, digest = ?3 FROM spent
+		WHERE id = ?2 OR signer = ?1 AND digest = ?3 ORDER BY signer = ?1 DESC, id = ?2 DESC LIMIT 1`,
+		[]any{from, id.String(), digest[:]}, &text, &found.sameSigner, &found.sameID, &found.sameBytes)
+	if errors.Is(err, federation.ErrNotFound) {
+		return spentID{}, nil
+	}
+	if err == nil {
+		err = found.handoff.UnmarshalText(text)
+	}
+	if err != nil {
+		return spentID{}, fmt.Errorf("look up spent ids: %w", err)
+	}
+	return found, nil
+}
+
+func (s spentID) refusal(id federation.EventID) error {
+	code := federation.TerminalHandoff
+	if !s.sameSigner || !s.sameBytes {
+		code = federation.EventIDInUse
+	}
+	return &federation.RefusalError{Code: code, Event: id, Handoff: s.handoff}
+}
+
+// spend keeps the ids of all events of a handoff that is about to go.
+func spend(ctx context.Context, q *statements, handoff string, now time.Time) error {
+	_, err := q.exec(ctx, `INSERT INTO spent (id, signer, digest, handoff, gone)
+		SELECT id, signer, digest, handoff, ? FROM event WHERE handoff = ? ON CONFLICT DO NOTHING`, stamp(now), handoff)
+	return err
+}
+
+// PruneIDs implements [federation.Retention].
+func (s *SQLite) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
+	var gone int64
+	err := s.write(ctx, func(ctx context.Context, q *statements) (err error) {
+		gone, err = q.exec(ctx, `DELETE FROM spent WHERE (id, signer) IN
+			(SELECT id, signer FROM spent WHERE gone <= ? ORDER BY gone`+atMost+`)`, stamp(before), max(limit, 0))
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("forget ids: %w", err)
+	}
+	return int(gone), nil
+}
