@@ -90,6 +90,7 @@ func (f *File) limits(t Table) {
 func (f *File) retention(t Table) {
 	for key, value := range map[string]time.Duration{
 		"unanswered":    f.Retention.Unanswered,
+		"abandoned":     f.Retention.Abandoned,
 		"undelivered":   f.Retention.Undelivered,
 		"finished":      f.Retention.Finished,
 		"airc_messages": f.Retention.AIRCMessages,

@@ -124,6 +124,7 @@ const MinIDs = 720 * time.Hour
 // Retention is the table of how long things last. Zero means for ever.
 type Retention struct {
 	Unanswered   time.Duration `toml:"unanswered"`    // an offer without a deadline; then it expires
+	Abandoned    time.Duration `toml:"abandoned"`     // work that somebody took on and is silent about; then it expires
 	Undelivered  time.Duration `toml:"undelivered"`   // a step in an inbox; then it waits no more, and an offer expires
 	Finished     time.Duration `toml:"finished"`      // a handoff that is over, with all that belongs to it
 	IDs          time.Duration `toml:"ids"`           // ids of steps that are gone, at least [MinIDs]
@@ -180,6 +181,7 @@ func Default() Config {
 		},
 		Retention: Retention{
 			Unanswered:   168 * time.Hour,
+			Abandoned:    168 * time.Hour,
 			Undelivered:  720 * time.Hour,
 			Finished:     2160 * time.Hour,
 			IDs:          MinIDs,

@@ -139,6 +139,7 @@ max_wait = '56s'
 claim_caps = 'yes'
 [retention]
 unanswered = '-1h'
+abandoned = '-1h'
 undelivered = '-1h'
 finished = '-1h'
 ids = '719h'
@@ -175,17 +176,18 @@ format = 'xml'
 				"baton.toml:33: rest.max_wait: want 0s to 55s",
 				"baton.toml:35: policy.claim_caps: want true or false, not a string",
 				"baton.toml:37: retention.unanswered: want more than 0s, or 0s for ever",
-				"baton.toml:38: retention.undelivered: want more than 0s, or 0s for ever",
-				"baton.toml:39: retention.finished: want more than 0s, or 0s for ever",
-				"baton.toml:40: retention.ids: want 720h or more, or 0s for ever",
-				"baton.toml:41: retention.airc_messages: want more than 0s, or 0s for ever",
-				"baton.toml:43: log.level: want debug or info or warn or error",
-				"baton.toml:44: log.format: want text or json",
+				"baton.toml:38: retention.abandoned: want more than 0s, or 0s for ever",
+				"baton.toml:39: retention.undelivered: want more than 0s, or 0s for ever",
+				"baton.toml:40: retention.finished: want more than 0s, or 0s for ever",
+				"baton.toml:41: retention.ids: want 720h or more, or 0s for ever",
+				"baton.toml:42: retention.airc_messages: want more than 0s, or 0s for ever",
+				"baton.toml:44: log.level: want debug or info or warn or error",
+				"baton.toml:45: log.format: want text or json",
 			},
 		},
 		"nothing where nothing is no limit": {
 			home + "[limits]\ndid_events_per_minute = 0\nregistrations_per_hour = 0\nuser_events_per_minute = 0\nlink_events_per_second = 0\n" +
-				"inbox_events = 0\ninbox_bytes = 0\nopen_handoffs_per_did = 0\n[rest]\nmax_wait = '0s'\n[retention]\nunanswered = '0s'\n" +
+				"inbox_events = 0\ninbox_bytes = 0\nopen_handoffs_per_did = 0\n[rest]\nmax_wait = '0s'\n[retention]\nunanswered = '0s'\nabandoned = '0s'\n" +
 				"undelivered = '0s'\nfinished = '0s'\nids = '0s'\nairc_messages = '0s'\n", nil,
 		},
 		"a poll that waits backwards":   {home + "[rest]\nmax_wait = '-1s'\n", []string{"baton.toml:4: rest.max_wait: want 0s to 55s"}},

@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// Kind names a family of handoffs with one lifecycle.
+// Kind names a family of handoffs with one lifecycle: a table, not code. See
+// package lifecycle for those that ship.
 type Kind string
 
-// Handoff is the kind that ships. Another one is a table, not code.
+// Handoff is the kind of a step that names none.
 const Handoff Kind = "handoff"
 
 // Verb names a step.
 type Verb string
 
-// The verbs of kind [Handoff], and the receipt that every kind has.
+// The verbs of kind [Handoff], of which every kind has the offer that opens, and
+// the receipt. Those of other kinds are rows of a table and have no constant.
 const (
 	Offer    Verb = "offer"
 	Accept   Verb = "accept"
@@ -105,6 +107,10 @@ type Event struct {
 	Priority    string    `json:"priority,omitempty"`
 	Subject     EventID   `json:"subject,omitzero"` // of a [Confirm]: the event that it confirms
 
+	BidDeadline time.Time `json:"bid_deadline,omitzero"` // of an offer that takes bids: until when
+	Accepts     EventID   `json:"accepts,omitzero"`      // of an award: the bid that it takes
+	Replaces    HandoffID `json:"replaces,omitzero"`     // of an offer: the handoff, over by then, that it revives
+
 	// Fields holds every field that the signature covers under its wire name,
 	// known or not. Stamped says that the signature covers ID as well.
 	Fields  map[string]string `json:"fields,omitempty"`
@@ -128,6 +134,9 @@ type Arrival struct {
 	// Party is the party of the handoff whose step it is, where that has signed as
 	// another of its DIDs.
 	Party DID `json:"party,omitempty"`
+	// Accepted is who took the step that Accepts names, where that is a step of the
+	// same handoff and one that can be accepted.
+	Accepted DID `json:"accepted,omitempty"`
 	// Place is where a new offer is to be written on IRC, of one that did not come
 	// from there. Zero for all other steps.
 	Place Place `json:"place,omitzero"`

@@ -48,9 +48,29 @@ type View struct {
 	Deadline time.Time `json:"deadline,omitzero"` // zero when the offer named none
 	Priority string    `json:"priority,omitempty"`
 
+	BidDeadline time.Time `json:"bid_deadline,omitzero"` // zero when the offer named none
+	Replaces    HandoffID `json:"replaces,omitzero"`     // the handoff that this one revives; perhaps unknown here
+
 	Opened time.Time `json:"opened"`
 	Moved  time.Time `json:"moved"` // when the last step was filed
+
+	Answered Version   `json:"answered,omitempty"` // of the step that took it out of the state it opened in; 0 before
+	Over     bool      `json:"over,omitempty"`     // no step can follow
+	Clock    Clock     `json:"clock,omitempty"`    // what ends it if nobody moves it; "" for nothing
+	Since    time.Time `json:"since,omitzero"`     // since when that runs; zero without Clock
 }
+
+// Clock names what the home waits for before it ends a handoff itself. The
+// lifecycle of a kind says which one runs in which state, and may have others
+// than these.
+type Clock string
+
+// The clocks of every home.
+const (
+	DeadlineClock   Clock = "deadline"   // runs from the deadline of an offer that nobody answered
+	UnansweredClock Clock = "unanswered" // runs from the last step of an offer without deadline
+	AbandonedClock  Clock = "abandoned"  // runs from the last step of work that somebody took on
+)
 
 // Exists reports whether the handoff has a log.
 func (v View) Exists() bool { return v.Version > 0 }
@@ -124,10 +144,12 @@ type Store interface {
 	// Keep files the evidence behind a rendition of a step of a handoff. Keeping it
 	// again changes nothing.
 	Keep(ctx context.Context, id HandoffID, evidence Evidence) error
-	// Due returns up to limit handoffs that nobody answered in time: offered or open,
-	// with a deadline at or before one time, or without any and opened at or before
-	// the other. A zero time is before all. The longest overdue come first.
-	Due(ctx context.Context, deadline, opened time.Time, limit int) ([]View, error)
+	// Step returns the entry of a step in the log of a handoff by its event ID, the
+	// first where several signers used one, or [ErrNotFound].
+	Step(ctx context.Context, handoff HandoffID, id EventID) (Entry, error)
+	// Due returns up to limit handoffs on which a clock has been running since a time
+	// or longer, those first that it runs on longest.
+	Due(ctx context.Context, clock Clock, since time.Time, limit int) ([]View, error)
 	// Unfinished counts the handoffs that a DID offered and that are not over.
 	Unfinished(ctx context.Context, offerer DID) (int, error)
 }

@@ -37,6 +37,7 @@ const (
 	DuplicateTag          RefusalCode = "duplicate-tag"
 	MixedTags             RefusalCode = "mixed-tags"
 	UnknownKind           RefusalCode = "unknown-kind"
+	ReplacesNotTerminal   RefusalCode = "replaces-not-terminal"
 	MissingCapability     RefusalCode = "missing-capability"
 	QuotaExceeded         RefusalCode = "quota-exceeded"
 	InboxFull             RefusalCode = "inbox-full"
@@ -96,6 +97,8 @@ func (c RefusalCode) Sentence() string {
 		return "the tags of two dialects are mixed"
 	case UnknownKind:
 		return "there is no such kind of handoff"
+	case ReplacesNotTerminal:
+		return "the handoff that it replaces is not over"
 	case MissingCapability:
 		return "a capability that the offer asks for was not declared"
 	case QuotaExceeded:

@@ -111,9 +111,19 @@ func ReadVerb(ev *federation.Event, own map[string]string, tag string) error {
 		return Missing(*ev, tag)
 	}
 	ev.Verb = federation.Verb(verb)
-	if !slices.Contains(Verbs(), ev.Verb) {
+	if !federation.ValidName(verb) {
 		return federation.Refuse(*ev, federation.UnknownVerb, "")
 	}
+	return nil
+}
+
+// ReadKind reads the kind of a handoff. Which kinds there are, and their verbs, is
+// for the home to know.
+func ReadKind(ev *federation.Event, kind string) error {
+	if !federation.ValidName(kind) {
+		return federation.Refuse(*ev, federation.UnknownKind, "")
+	}
+	ev.Kind = federation.Kind(kind)
 	return nil
 }
 

@@ -151,12 +151,34 @@ func validCap(c string) bool {
 }
 
 // ReadDeadline reads a deadline in unix seconds.
-func ReadDeadline(ev *federation.Event, value string) error {
+func ReadDeadline(ev *federation.Event, value string) error { return readTime(value, &ev.Deadline) }
+
+// ReadBidDeadline reads until when an offer takes bids, in unix seconds.
+func ReadBidDeadline(ev *federation.Event, value string) error {
+	return readTime(value, &ev.BidDeadline)
+}
+
+func readTime(value string, into *time.Time) error {
 	seconds, err := strconv.ParseUint(value, 10, 64)
 	if err != nil || seconds > maxUnixSeconds || seconds == 0 {
 		return errors.New("want unix seconds")
 	}
-	ev.Deadline = time.Unix(int64(seconds), 0).UTC()
+	*into = time.Unix(int64(seconds), 0).UTC()
+	return nil
+}
+
+// ReadAccepts reads which step an award accepts.
+func ReadAccepts(ev *federation.Event, value string) error { return readID(value, &ev.Accepts) }
+
+// ReadReplaces reads which handoff an offer revives.
+func ReadReplaces(ev *federation.Event, value string) error { return readID(value, &ev.Replaces) }
+
+func readID(value string, into *federation.EventID) error {
+	id, err := federation.ParseEventID(value)
+	if err != nil {
+		return errors.New("want a ULID in upper case")
+	}
+	*into = id
 	return nil
 }
 
@@ -194,17 +216,9 @@ func CutNote(note string) (string, []Loss) {
 	return string([]rune(note)[:MaxNoteChars]), []Loss{{Field: "note", Fate: Cut, Why: why}}
 }
 
-// Verbs returns the steps of kind handoff, which both dialects have.
-func Verbs() []federation.Verb {
-	return []federation.Verb{
-		federation.Offer, federation.Accept, federation.Decline, federation.Claim, federation.Progress,
-		federation.Complete, federation.Fail, federation.Cancel, federation.Expire,
-	}
-}
-
 // Names are the tags of one dialect for what a step is not told without.
 type Names struct {
-	Note, Deadline, Source, SourceHash, Context, ContextHash string
+	Note, Deadline, BidDeadline, Accepts, Replaces, Source, SourceHash, Context, ContextHash string
 }
 
 // Fill adds to the fields that a gateway is to sign what both dialects write alike,
@@ -213,9 +227,12 @@ type Names struct {
 func (n Names) Fill(fields map[string]string, ev federation.Event) []Loss {
 	var losses []Loss
 	fields[n.Note], losses = CutNote(ev.Note)
-	if !ev.Deadline.IsZero() {
-		fields[n.Deadline] = strconv.FormatInt(ev.Deadline.Unix(), 10)
+	for tag, at := range map[string]time.Time{n.Deadline: ev.Deadline, n.BidDeadline: ev.BidDeadline} {
+		if !at.IsZero() {
+			fields[tag] = strconv.FormatInt(at.Unix(), 10)
+		}
 	}
+	fields[n.Accepts], fields[n.Replaces] = ev.Accepts.String(), ev.Replaces.String()
 	if ev.Evidence != nil {
 		fields[n.Source] = ev.Evidence.URL
 		fields[n.SourceHash] = "sha256:" + hex.EncodeToString(ev.Evidence.Digest[:])

@@ -65,7 +65,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 
 // author returns who a step is from. The home writes as the registry.
 func (l *Link) author(ctx context.Context, ev federation.Event) (contact, error) {
-	if ev.Verb == federation.Expire {
+	if ev.From == l.deps.Home.DID() {
 		return contact{handle: systemHandle}, nil
 	}
 	return l.somebody(ctx, ev.Actor(), ev.Signature.Key)

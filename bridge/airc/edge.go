@@ -200,7 +200,7 @@ func word(c federation.RefusalCode) code {
 		return codeUnsupportedPayload
 	case federation.UnknownHandoff:
 		return codeUnknownHandoff
-	case federation.IllegalStep:
+	case federation.IllegalStep, federation.ReplacesNotTerminal:
 		return codeIllegalStep
 	case federation.TerminalHandoff:
 		return codeTerminalHandoff

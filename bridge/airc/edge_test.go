@@ -51,6 +51,7 @@ func TestEachRefusalOfAStepHasItsStatusAndCode(t *testing.T) {
 		"wrong-venue":            {refusal(federation.WrongVenue), edge{403, "wrong_venue", ""}},
 		"duplicate-tag":          {refusal(federation.DuplicateTag), edge{400, "bad_request", ""}},
 		"mixed-tags":             {refusal(federation.MixedTags), edge{400, "bad_request", ""}},
+		"replaces-not-terminal":  {refusal(federation.ReplacesNotTerminal), edge{409, "illegal_step", ""}},
 		"unknown-kind":           {refusal(federation.UnknownKind), edge{400, "unsupported_payload", ""}},
 		"missing-capability":     {refusal(federation.MissingCapability), edge{403, "missing_capability", ""}},
 		"quota-exceeded":         {refusal(federation.QuotaExceeded), edge{429, "rate_limited", "60"}},

@@ -48,7 +48,7 @@ func (l *Link) others(ctx context.Context, ev federation.Event, after federation
 	switch {
 	case ev.Verb == federation.Offer && after.State == federation.Open:
 		others, err = l.strangers(ctx, author, after.Caps)
-	case after.Version == 2: // whatever the second step of an open offer is, it ends the offer
+	case after.Version == after.Answered:
 		others, err = l.losers(ctx, after.ID)
 	}
 	return slices.DeleteFunc(others, func(o listener) bool {

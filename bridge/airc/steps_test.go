@@ -242,7 +242,10 @@ func TestAStepThatIsNoneOrOfNoHandoffIsRefused(t *testing.T) {
 		"an answer that names nothing":    {func(args) any { return payload("ack", map[string]any{"status": "received"}) }, "", 404, "unknown_handoff"},
 		"an unknown ULID":                 {func(args) any { return result("01K9ZQ0000000000000000000Z", "partial") }, "", 404, "unknown_handoff"},
 		"an unknown status":               {func(a args) any { return result(a.offer, "halfway") }, "", 400, "bad_request"},
-		"an unknown verb":                 {func(a args) any { return payload("at.freeq:handoff", map[string]any{"event": "dance"}) }, "", 400, "unsupported_payload"},
+		"a verb that is no name":          {func(args) any { return payload("at.freeq:handoff", map[string]any{"event": "Dance"}) }, "", 400, "unsupported_payload"},
+		"an unknown verb": {func(a args) any {
+			return payload("at.freeq:handoff", map[string]any{"event": "dance", "replyTo": a.offer})
+		}, "", 400, "unsupported_payload"},
 		"an ack of what is not the offer": {func(a args) any { return ack(a.ackID, "processed") }, "", 400, "unsupported_payload"},
 		"to is not the other party":       {func(a args) any { return result(a.offer, "partial") }, "mallory", 400, "bad_request"},
 		"a second accept":                 {func(a args) any { return ack(a.offer, "received") }, "", 409, "illegal_step"},

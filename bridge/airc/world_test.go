@@ -27,6 +27,7 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
+	"baton/federation/lifecycle"
 	"baton/federation/signing"
 	"baton/translate/dialect"
 )
@@ -82,7 +83,8 @@ func newWorld(t *testing.T, changes ...func(*airc.Config, *airc.Deps)) *world {
 	server := signingKey(0x66)
 	server.DID = federation.HomeID("gw.example").DID()
 	w.gateway = &gateway{record: w.record, dialect: federation.HandoffTags, home: &home.Home{
-		ID: "gw.example", Key: server, Store: w.record, Inboxes: w.record, Keys: didKeys{w.record, server}, Entropy: rand.Reader,
+		Kinds: lifecycle.Shipped(),
+		ID:    "gw.example", Key: server, Store: w.record, Inboxes: w.record, Keys: didKeys{w.record, server}, Entropy: rand.Reader,
 		Rates: w.rates.Rates, Limits: home.Limits{ClockSkew: 120 * time.Second},
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev)
@@ -146,10 +148,7 @@ func (w *world) stranger(handle string, b byte) *bridgetest.Agent {
 // offer files an offer from IRC.
 func (w *world) offer(t *testing.T, from federation.SigningKey, to string, more ...func(fields map[string]string)) federation.HandoffID {
 	t.Helper()
-	id, err := federation.NewEventID(time.Now(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := w.mint(t)
 	ev := federation.Event{
 		ID: id, Handoff: id, Verb: federation.Offer, To: federation.DID(to),
 		Title: "Cite three sources on X", Context: `{"q":"X"}`, Caps: []string{"web-search"},
@@ -160,18 +159,27 @@ func (w *world) offer(t *testing.T, from federation.SigningKey, to string, more 
 	return id
 }
 
+// mint returns an id of now.
+func (w *world) mint(t *testing.T) federation.EventID {
+	t.Helper()
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
 // fromIRC signs a step as an IRC user does, and files it.
 func (w *world) fromIRC(t *testing.T, key federation.SigningKey, ev federation.Event, fields map[string]string) {
 	t.Helper()
 	if ev.ID.IsZero() {
-		id, err := federation.NewEventID(time.Now(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ev.ID = id
+		ev.ID = w.mint(t)
 	}
 	fields["handoff"], fields["handoff-id"], fields["handoff-from"] = string(ev.Verb), ev.Handoff.String(), string(key.DID)
-	ev.Kind, ev.From, ev.Dialect = federation.Handoff, key.DID, federation.HandoffTags
+	if ev.Kind == "" {
+		ev.Kind = federation.Handoff
+	}
+	ev.From, ev.Dialect = key.DID, federation.HandoffTags
 	if ev.Venue == "" {
 		ev.Venue = "#ops"
 	}

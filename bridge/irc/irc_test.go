@@ -76,6 +76,10 @@ func TestSummary(t *testing.T) {
 		{"a fail", federation.Fail, nil, "eliza fails: Cite the 3 best sources on X"},
 		{"a cancel", federation.Cancel, nil, "eliza cancels: Cite the 3 best sources on X"},
 		{"an expiry, which nobody did", federation.Expire, nil, "expired: Cite the 3 best sources on X"},
+		{"a verb of another kind", "accept-work", nil, "eliza accept-work: Cite the 3 best sources on X"},
+		{"an end that nobody made", "auto-accept", func(s *translate.Step) {
+			s.Event.From, s.View.Home = "did:web:gw.example", "gw.example"
+		}, "auto-accept: Cite the 3 best sources on X"},
 		{"a step of somebody else's key", federation.Accept, func(s *translate.Step) {
 			s.Event.Provenance, s.Event.For = federation.Vouched, scholar
 		}, "scholar accepts: Cite the 3 best sources on X"},

@@ -59,6 +59,9 @@ func clause(step translate.Step) string {
 		return "expired" // it is the home that says so, and nobody did it
 	case federation.Confirm: // has no line: nothing moved by it
 	}
+	if step.Event.From == step.View.Home.DID() {
+		return string(step.Event.Verb) // likewise
+	}
 	return who + " " + string(step.Event.Verb)
 }
 

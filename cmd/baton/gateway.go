@@ -34,7 +34,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 	return judged, err
 }
 
-// Sweep lets the home expire what nobody answered in time.
+// Sweep lets the home end what nobody moved in time.
 func (g *gateway) Sweep(ctx context.Context, now time.Time) error {
 	filed, err := g.home.Load().Sweep(ctx, now)
 	for _, judged := range filed {
@@ -100,8 +100,17 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 	} else {
 		attrs = append(attrs, slog.String("state", string(judged.Entry.State)))
 	}
-	g.metrics.Events.WithLabelValues(ev.Arrival.Network, string(ev.Verb), judged.Verdict.String(), outcome).Inc()
+	g.metrics.Events.WithLabelValues(ev.Arrival.Network, verbLabel(ev, refused), judged.Verdict.String(), outcome).Inc()
 	g.log.LogAttrs(ctx, level, "step judged", attrs...)
+}
+
+// verbLabel returns the verb of a step, for a metric. One that no kind has is
+// anybody's invention, and must not become a series of its own.
+func verbLabel(ev federation.Event, refused *federation.RefusalError) string {
+	if refused != nil && (refused.Code == federation.UnknownVerb || refused.Code == federation.UnknownKind) {
+		return "unknown"
+	}
+	return string(ev.Verb)
 }
 
 func stepAttrs(ev federation.Event) []slog.Attr {

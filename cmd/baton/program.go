@@ -22,6 +22,7 @@ import (
 	"baton/federation"
 	"baton/federation/home"
 	"baton/federation/identity"
+	"baton/federation/lifecycle"
 	"baton/federation/relay"
 	"baton/federation/store"
 	"baton/translate/dialect"
@@ -155,7 +156,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 		MaxBytes: p.file.Fetch.MaxBytes, PerHost: p.file.Fetch.PerHost,
 	})
 	return &home.Home{
-		ID: p.homeID(), Key: p.serverKey(), Store: p.record, Inboxes: p.record, Entropy: rand.Reader,
+		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Entropy: rand.Reader,
 		Keys:   identity.NewKeySource(identity.NewDirectory(client, p.serverKey()), p.record),
 		Routes: p.gateway.fleet, Caps: skills{p.record}, Same: p.gateway.Same, Rates: p.rates,
 		Write: func(ev federation.Event) map[string]string {
@@ -166,7 +167,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
 			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,
 			InboxEvents: file.Limits.InboxEvents, InboxBytes: file.Limits.InboxBytes,
-			Unanswered: file.Retention.Unanswered, ClaimCaps: file.Policy.ClaimCaps,
+			Unanswered: file.Retention.Unanswered, Abandoned: file.Retention.Abandoned, ClaimCaps: file.Policy.ClaimCaps,
 		},
 	}
 }
@@ -222,7 +223,7 @@ func (p *program) run(ctx context.Context) error {
 	return err
 }
 
-// sweep expires what nobody answered in time: at once after the start, and then
+// sweep ends what nobody moved in time: at once after the start, and then
 // every second.
 func (p *program) sweep(ctx context.Context) {
 	tick := time.NewTicker(sweepEvery)

@@ -131,6 +131,14 @@ func File(ev federation.Event, before federation.View) federation.Filing {
 	if after.State == federation.Assigned && after.Assignee == "" {
 		after.Assignee = ev.From
 	}
+	after.Clock, after.Since, after.Over = "", time.Time{}, true
+	switch after.State {
+	case federation.Offered, federation.Open:
+		after.Clock, after.Since, after.Over = federation.UnansweredClock, after.Moved, false
+	case federation.Assigned:
+		after.Clock, after.Since, after.Over = federation.AbandonedClock, after.Moved, false
+	case federation.None, federation.Completed, federation.Failed, federation.Declined, federation.Cancelled, federation.Expired:
+	}
 	return federation.Filing{
 		Event: ev, After: before.Version, View: after, Inboxes: after.Others(ev.From), Filed: ev.Arrival.Received,
 	}

@@ -312,27 +312,34 @@ func (m *Memory) keep(id federation.HandoffID, evidence federation.Evidence) {
 	}
 }
 
+// Step implements [federation.Store].
+func (m *Memory) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
+	steps, err := m.steps(ctx, handoff)
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	i := slices.IndexFunc(steps, func(e federation.Entry) bool { return e.Event.ID == id })
+	if i < 0 {
+		return federation.Entry{}, federation.ErrNotFound
+	}
+	return steps[i], nil
+}
+
 // Due implements [federation.Store].
-func (m *Memory) Due(ctx context.Context, deadline, opened time.Time, limit int) ([]federation.View, error) {
+func (m *Memory) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
 	}
-	overdue := func(v federation.View) time.Duration {
-		if v.Deadline.IsZero() {
-			return opened.Sub(v.Opened)
-		}
-		return deadline.Sub(v.Deadline)
-	}
 	var due []federation.View
 	for _, v := range m.views {
-		if (v.State == federation.Offered || v.State == federation.Open) && overdue(v) >= 0 {
+		if clock != "" && v.Clock == clock && !v.Since.After(since) {
 			due = append(due, v)
 		}
 	}
 	slices.SortFunc(due, func(a, b federation.View) int {
-		return cmp.Or(cmp.Compare(overdue(b), overdue(a)), strings.Compare(a.ID.String(), b.ID.String()))
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.ID.String(), b.ID.String()))
 	})
 	return due[:min(max(limit, 0), len(due))], nil
 }
@@ -346,12 +353,8 @@ func (m *Memory) Unfinished(ctx context.Context, offerer federation.DID) (int, e
 	}
 	n := 0
 	for _, v := range m.views {
-		switch v.State {
-		case federation.Offered, federation.Open, federation.Assigned:
-			if v.Offerer == offerer {
-				n++
-			}
-		case federation.None, federation.Completed, federation.Failed, federation.Declined, federation.Cancelled, federation.Expired:
+		if v.Offerer == offerer && !v.Over {
+			n++
 		}
 	}
 	return n, nil

@@ -61,7 +61,7 @@ func (m *Memory) Prune(ctx context.Context, before, now time.Time, after federat
 	}
 	var page []federation.View
 	for _, v := range m.views {
-		if finished(v) && !v.Moved.After(before) && movement(v) > string(after) {
+		if v.Over && !v.Moved.After(before) && movement(v) > string(after) {
 			page = append(page, v)
 		}
 	}
@@ -76,15 +76,6 @@ func (m *Memory) Prune(ctx context.Context, before, now time.Time, after federat
 		}
 	}
 	return pruned, next, nil
-}
-
-func finished(v federation.View) bool {
-	switch v.State {
-	case federation.Completed, federation.Failed, federation.Declined, federation.Cancelled, federation.Expired:
-		return true
-	case federation.None, federation.Offered, federation.Open, federation.Assigned:
-	}
-	return false
 }
 
 // needed reports whether a handoff has to stay.
@@ -156,7 +147,7 @@ func (m *Memory) PruneMessages(ctx context.Context, before time.Time, after fede
 func (m *Memory) done(on *memoryMessage) bool {
 	registered := slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return a.Handle == on.To })
 	v := m.views[on.Handoff]
-	return on.position > 0 && (on.deleted || on.read || !registered || on.position <= m.shown[on.To]) && (!v.Exists() || finished(v))
+	return on.position > 0 && (on.deleted || on.read || !registered || on.position <= m.shown[on.To]) && (!v.Exists() || v.Over)
 }
 
 // PruneIDs implements [federation.Retention].

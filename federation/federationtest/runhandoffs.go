@@ -1,6 +1,7 @@
 package federationtest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -59,56 +60,50 @@ func (s suite) testReceipt(t *testing.T) {
 	}
 }
 
-// unanswered files an offer that was opened and is to be answered at moments so
-// many seconds into the test; a deadline of 0 is none.
-func unanswered(t *testing.T, record federation.Store, n, opened, deadline int, to federation.DID) federation.Filing {
+// overdue files an offer on which a clock runs since so many seconds into the test.
+func overdue(t *testing.T, record federation.Store, n int, clock federation.Clock, since int) federation.Filing {
 	t.Helper()
-	offer := Offer(n, ada, to)
-	offer.Deadline = time.Time{}
-	if deadline != 0 {
-		offer.Deadline = At(deadline)
-	}
-	f := File(offer, federation.View{})
-	f.View.Opened = At(opened)
+	f := File(Offer(n, ada, bob), federation.View{})
+	f.View.Clock, f.View.Since = clock, At(since)
 	mustAppend(t, record, f)
 	return f
 }
 
 func (s suite) testDue(t *testing.T) {
 	record := s.open(t)
-	unanswered(t, record, 1, 5, 100, bob)
-	unanswered(t, record, 2, 5, 90, "")
-	unanswered(t, record, 3, 5, 101, bob)
-	unanswered(t, record, 4, 20, 0, bob)
-	unanswered(t, record, 5, 12, 0, "")
-	unanswered(t, record, 6, 21, 0, bob)
-	far := Offer(7, ada, bob)
-	far.Deadline = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
-	mustAppend(t, record, File(far, federation.View{}))
-	for n, verb := range map[int]federation.Verb{
-		10: federation.Accept, 11: federation.Decline, 12: federation.Cancel, 13: federation.Expire,
-	} {
-		opened := unanswered(t, record, n, 1, 2, bob)
+	const tea federation.Clock = "tea"
+	overdue(t, record, 1, tea, 100)
+	overdue(t, record, 2, tea, 90)
+	overdue(t, record, 3, tea, 101)
+	overdue(t, record, 4, federation.UnansweredClock, 20)
+	far := overdue(t, record, 5, tea, 0)
+	far.Event = Step(15, far.Event, federation.Progress, bob)
+	far.After, far.View.Version = 1, 2
+	far.View.Since = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
+	mustAppend(t, record, far)
+	for n, verb := range map[int]federation.Verb{20: federation.Accept, 21: federation.Cancel} {
+		opened := overdue(t, record, n, tea, 1)
 		mustAppend(t, record, File(Step(n+10, opened.Event, verb, bob), opened.View))
 	}
 
-	long := time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
-		name             string
-		deadline, opened time.Time
-		limit            int
-		want             []int
+		name  string
+		clock federation.Clock
+		since time.Time
+		limit int
+		want  []int
 	}{
-		{"both kinds", At(100), At(20), 10, []int{2, 5, 1, 4}}, // overdue by 10, 8, 0 and 0 seconds
-		{"as many as asked for", At(100), At(20), 2, []int{2, 5}},
-		{"none asked for", At(100), At(20), 0, nil},
-		{"one more second", At(101), At(21), 10, []int{2, 5, 1, 4, 3, 6}},
-		{"those with a deadline", At(100), time.Time{}, 10, []int{2, 1}},
-		{"those without", time.Time{}, At(20), 10, []int{5, 4}},
-		{"nothing yet", long, long, 10, nil},
-		{"nothing ever", time.Time{}, time.Time{}, 10, nil},
+		{"those of one clock", tea, At(100), 10, []int{2, 1}},
+		{"those of another", federation.UnansweredClock, At(20), 10, []int{4}},
+		{"as many as asked for", tea, At(100), 1, []int{2}},
+		{"none asked for", tea, At(100), 0, nil},
+		{"one more second", tea, At(101), 10, []int{2, 1, 3}},
+		{"one second less", federation.UnansweredClock, At(19), 10, nil},
+		{"a clock that nothing waits for", federation.DeadlineClock, At(1000), 10, nil},
+		{"no clock", "", At(1000), 10, nil},
+		{"nothing ever", tea, time.Time{}, 10, nil},
 	} {
-		views, err := record.Due(t.Context(), tt.deadline, tt.opened, tt.limit)
+		views, err := record.Due(t.Context(), tt.clock, tt.since, tt.limit)
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -123,9 +118,34 @@ func (s suite) testDue(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tt.name, d)
 		}
 	}
-	first := unanswered(t, record, 30, 1, 2, bob)
-	if views, err := record.Due(t.Context(), At(2), time.Time{}, 1); err != nil || diff([]federation.View{first.View}, views) != "" {
+	first := overdue(t, record, 40, tea, 1)
+	if views, err := record.Due(t.Context(), tea, At(2), 1); err != nil || diff([]federation.View{first.View}, views) != "" {
 		t.Errorf("Due = %+v, %v, want the whole view", views, err)
+	}
+}
+
+func (s suite) testStep(t *testing.T) {
+	record := s.open(t)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	accept := File(Step(2, offer.Event, federation.Accept, bob), offer.View)
+	receipt := Confirm(3, accept.Event)
+	accept.Receipt = &receipt
+	progress := File(Step(2, offer.Event, federation.Progress, ada), accept.View) // another signer's, with the same id
+	other := File(Offer(4, ada, bob), federation.View{})
+	for _, f := range []federation.Filing{offer, accept, progress, other} {
+		mustAppend(t, record, f)
+	}
+	entry, err := record.Step(t.Context(), offer.View.ID, ID(2))
+	want := federation.Entry{Event: accept.Event, Version: 2, State: federation.Assigned, Filed: accept.Filed}
+	if d := diff(want, entry); err != nil || d != "" {
+		t.Errorf("Step: %v (-want +got):\n%s", err, d)
+	}
+	for name, id := range map[string]federation.EventID{
+		"a step that nobody took": ID(9), "a receipt": receipt.ID, "a step of another handoff": other.Event.ID,
+	} {
+		if entry, err := record.Step(t.Context(), offer.View.ID, id); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("%s: %+v, %v, want ErrNotFound", name, entry, err)
+		}
 	}
 }
 

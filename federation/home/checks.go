@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"baton/federation"
+	"baton/federation/lifecycle"
 )
 
 // checks holds a step that the lifecycle allows to what is known beside it, in
@@ -43,10 +44,23 @@ func (h *Home) checkReference(ctx context.Context, ev federation.Event) error {
 	return nil
 }
 
-// checkCaps refuses a claim by somebody who did not declare what the offer asks
-// for, where that is the policy.
+// checkReplaced refuses an offer that revives a handoff which is not over.
+func (h *Home) checkReplaced(ctx context.Context, ev federation.Event) error {
+	if ev.Replaces.IsZero() {
+		return nil
+	}
+	replaced, err := h.Store.View(ctx, ev.Replaces)
+	if err != nil {
+		return fmt.Errorf("read handoff %s: %w", ev.Replaces, err)
+	}
+	return lifecycle.Revives(ev, replaced)
+}
+
+// checkCaps refuses a step that is anyone's, such as a claim, by somebody who did
+// not declare what the offer asks for, where that is the policy.
 func (h *Home) checkCaps(ctx context.Context, before federation.View, ev federation.Event) error {
-	if ev.Verb != federation.Claim || !h.Limits.ClaimCaps || len(before.Caps) == 0 {
+	rule, _ := h.Kinds.Rule(before, ev.Verb)
+	if rule.Who != federation.Anyone || !h.Limits.ClaimCaps || len(before.Caps) == 0 {
 		return nil
 	}
 	declared, err := h.Caps.Declared(ctx, ev.Actor())

@@ -30,9 +30,11 @@ type Limits struct {
 	InboxEvents     int           // waiting for one DID
 	InboxBytes      int64         // waiting for one DID, of signed documents
 	OpenHandoffs    int           // offered by one DID and not yet over
-	// Unanswered is when an offer without deadline expires.
-	Unanswered time.Duration
-	// ClaimCaps says that who claims must have declared all that an offer asks for.
+	// Unanswered is how long an offer without deadline waits until the home ends it,
+	// and Abandoned how long work that somebody took on may be silent.
+	Unanswered, Abandoned time.Duration
+	// ClaimCaps says that who claims an open offer, or bids for it, must have declared
+	// all that it asks for.
 	ClaimCaps bool
 }
 
@@ -46,6 +48,7 @@ type Capabilities interface {
 // concurrently.
 type Home struct {
 	ID      federation.HomeID
+	Kinds   lifecycle.Kinds
 	Key     federation.SigningKey // of the home itself: what it expires and confirms
 	Store   federation.Store
 	Inboxes federation.Inboxes
@@ -68,6 +71,9 @@ type Home struct {
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	if ev.From == "" {
 		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/handoff-from")
+	}
+	if err := h.Kinds.Known(ev); err != nil {
+		return federation.Judgement{}, err
 	}
 	ev, verdict, err := signing.Verify(ctx, h.Keys, ev)
 	judged := federation.Judgement{Verdict: verdict}
@@ -136,11 +142,20 @@ func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federat
 	}
 	judged.View = before
 	ev.Arrival.Party = h.party(ctx, before, ev)
+	if ev.Arrival.Accepted, err = h.accepted(ctx, before, ev); err != nil {
+		return judged, err
+	}
 	after, err := h.judge(ctx, before, ev, now)
 	if err != nil {
 		return judged, err
 	}
-	after.Moved = now
+	return h.append(ctx, judged, ev, after, now)
+}
+
+// append files a step with all that it is owed to. The judgement has the handoff
+// as the step was judged against it.
+func (h *Home) append(ctx context.Context, judged federation.Judgement, ev federation.Event, after federation.View, now time.Time) (federation.Judgement, error) {
+	before := judged.View
 	owed, err := h.Routes.Owed(ctx, ev, after)
 	if err != nil {
 		return judged, fmt.Errorf("route step %s: %w", ev.ID, err)
@@ -149,7 +164,7 @@ func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federat
 		Event: ev, After: before.Version, View: after, Filed: now,
 		Inboxes: after.Others(ev.Actor()), Owed: owed,
 	}
-	if confirmed(before, after, ev) {
+	if h.confirmed(before, after, ev) {
 		if filing.Receipt, err = h.confirm(ctx, after, ev, now); err != nil {
 			return judged, err
 		}
@@ -177,6 +192,25 @@ func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event
 	return ""
 }
 
+// accepted returns who took the step that this one accepts, "" where that is none
+// of the handoff or none of the verb that its kind has for it.
+func (h *Home) accepted(ctx context.Context, v federation.View, ev federation.Event) (federation.DID, error) {
+	rule, _ := h.Kinds.Rule(v, ev.Verb)
+	if rule.Accepts == "" || ev.Accepts.IsZero() {
+		return "", nil
+	}
+	named, err := h.Store.Step(ctx, v.ID, ev.Accepts)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("look up step %s of %s: %w", ev.Accepts, v.ID, err)
+	case named.Event.Verb != rule.Accepts:
+		return "", nil
+	}
+	return named.Event.Actor(), nil
+}
+
 // judge returns the view after a step, or why it is refused. The first thing
 // wrong names the code.
 //
@@ -191,7 +225,7 @@ func (h *Home) judge(ctx context.Context, before federation.View, ev federation.
 	if ev.Venue != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
 		return before, federation.Refuse(ev, federation.WrongVenue, "")
 	}
-	after, err := lifecycle.Handoff(before.Dialect).Check(before, ev)
+	after, err := h.Kinds.Check(before, ev, now)
 	if err != nil {
 		return before, err
 	}
@@ -206,7 +240,12 @@ func (h *Home) open(ctx context.Context, before federation.View, ev federation.E
 	if limit := h.Limits.MaxDeadline; limit > 0 && ev.Deadline.After(now.Add(limit)) {
 		return before, federation.Refuse(ev, federation.InvalidTag, "+freeq.at/handoff-deadline, at most "+limit.String()+" from now")
 	}
-	after := lifecycle.Open(ev, h.ID)
-	after.Opened = now
+	after, err := h.Kinds.Open(ev, h.ID, now)
+	if err != nil {
+		return before, err
+	}
+	if err := h.checkReplaced(ctx, ev); err != nil {
+		return before, err
+	}
 	return after, h.checks(ctx, ev, before, after)
 }

@@ -17,6 +17,7 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/home"
+	"baton/federation/lifecycle"
 	"baton/federation/signing"
 	"baton/translate/dialect"
 )
@@ -93,14 +94,14 @@ func newBench(t *testing.T) bench {
 	server := newPerson("server")
 	known["did:web:gw.example"] = server.key.Public
 	b.home = &home.Home{
-		ID: "gw.example", Key: server.key, Store: b.record, Inboxes: b.record, Keys: known,
+		ID: "gw.example", Key: server.key, Kinds: lifecycle.Shipped(), Store: b.record, Inboxes: b.record, Keys: known,
 		Same:   func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
 		Routes: routes{"lab", "airc"}, Caps: declared{b.bob.did: {"go", "review"}}, Rates: home.NewRates(), Entropy: rand.Reader,
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev)
 			return fields
 		},
-		Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour, Unanswered: 168 * time.Hour},
+		Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
 	}
 	return b
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"baton/federation"
@@ -22,47 +24,66 @@ const ownNetwork = "home"
 // the step.
 type FieldWriter func(ev federation.Event) map[string]string
 
-// Sweep expires what nobody answered in time, each once, and returns what it
-// filed. Call it every few seconds, and at the start.
+// Sweep ends what nobody moved in time, each once, by the step that its kind has
+// for that, and returns what it filed. Call it every few seconds, and at the start.
 //
 // spec: handofftag "Expiry"
 func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
-	var opened time.Time
-	if h.Limits.Unanswered > 0 {
-		opened = now.Add(-h.Limits.Unanswered)
-	}
-	due, err := h.Store.Due(ctx, now.Add(-lifecycle.Tolerance), opened, sweepBatch)
-	if err != nil {
-		return nil, fmt.Errorf("look for overdue handoffs: %w", err)
-	}
 	var filed []federation.Judgement
-	for _, view := range due {
-		judged, err := h.expire(ctx, view, now)
-		if _, raced := errors.AsType[*federation.RefusalError](err); raced {
-			continue // it was answered in between
+	windows := h.windows()
+	for _, clock := range slices.Sorted(maps.Keys(windows)) {
+		if windows[clock] == 0 {
+			continue
 		}
+		due, err := h.Store.Due(ctx, clock, now.Add(-windows[clock]), sweepBatch)
 		if err != nil {
-			return filed, fmt.Errorf("expire %s: %w", view.ID, err)
+			return filed, fmt.Errorf("look for overdue handoffs: %w", err)
 		}
-		filed = append(filed, judged)
+		for _, view := range due {
+			judged, err := h.end(ctx, view, "", now)
+			if errors.Is(err, federation.ErrStale) {
+				continue // it moved in between
+			}
+			if err != nil {
+				return filed, fmt.Errorf("end %s: %w", view.ID, err)
+			}
+			filed = append(filed, judged)
+		}
 	}
 	return filed, nil
 }
 
-func (h *Home) expire(ctx context.Context, view federation.View, now time.Time) (federation.Judgement, error) {
-	ev, err := h.own(ctx, view, federation.Event{Verb: federation.Expire}, now)
+// windows returns how long each clock runs; zero is for ever.
+func (h *Home) windows() map[federation.Clock]time.Duration {
+	windows := h.Kinds.Windows()
+	windows[federation.DeadlineClock] = lifecycle.Tolerance
+	windows[federation.UnansweredClock] = h.Limits.Unanswered
+	windows[federation.AbandonedClock] = h.Limits.Abandoned
+	return windows
+}
+
+// end files the step of the home's own that ends a handoff. It returns
+// [federation.ErrStale] where somebody moved the handoff since it was looked at.
+func (h *Home) end(ctx context.Context, view federation.View, note string, now time.Time) (federation.Judgement, error) {
+	judged := federation.Judgement{Verdict: federation.Valid, View: view}
+	ev, err := h.own(ctx, view, federation.Event{Verb: h.Kinds.Then(view), Note: note}, now)
 	if err != nil {
-		return federation.Judgement{}, err
+		return judged, err
 	}
-	return h.Submit(ctx, ev, now)
+	after, err := h.Kinds.Check(view, ev, now)
+	if err != nil {
+		return judged, err
+	}
+	return h.append(ctx, judged, ev, after, now)
 }
 
 // confirmed reports whether a filed step needs the home's receipt: one of a
 // person, in the act dialect, that moved the handoff.
 //
 // spec: handofftag "Confirm"
-func confirmed(before, after federation.View, ev federation.Event) bool {
-	return after.Dialect == federation.ActTags && before.Exists() && before.State != after.State && ev.Verb != federation.Expire
+func (h *Home) confirmed(before, after federation.View, ev federation.Event) bool {
+	rule, _ := h.Kinds.Rule(before, ev.Verb)
+	return after.Dialect == federation.ActTags && before.Exists() && before.State != after.State && rule.Who != federation.System
 }
 
 // confirm returns the receipt of a step.

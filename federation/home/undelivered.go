@@ -25,10 +25,11 @@ func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []feder
 	}
 	for _, u := range waiting {
 		if h.unseen(u) {
-			judged, err := h.expireUnseen(ctx, u.View, now)
-			if err == nil {
+			judged, err := h.end(ctx, u.View, undeliveredNote, now)
+			switch {
+			case err == nil:
 				filed = append(filed, judged)
-			} else if _, raced := errors.AsType[*federation.RefusalError](err); !raced { // else it was answered in between
+			case !errors.Is(err, federation.ErrStale): // else it was answered in between
 				return filed, false, fmt.Errorf("expire %s: %w", u.View.ID, err)
 			}
 		}
@@ -43,12 +44,4 @@ func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []feder
 // offeree alone.
 func (h *Home) unseen(u federation.Undelivered) bool {
 	return u.View.Home == h.ID && u.View.State == federation.Offered && u.To == u.View.Offeree && u.Entry.Event.ID == u.View.ID
-}
-
-func (h *Home) expireUnseen(ctx context.Context, view federation.View, now time.Time) (federation.Judgement, error) {
-	ev, err := h.own(ctx, view, federation.Event{Verb: federation.Expire, Note: undeliveredNote}, now)
-	if err != nil {
-		return federation.Judgement{}, err
-	}
-	return h.Submit(ctx, ev, now)
 }

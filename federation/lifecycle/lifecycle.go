@@ -1,10 +1,37 @@
 // Package lifecycle decides which step is legal, from which state, and by whom.
-// It is pure functions over a table: a new kind of handoff is new rows.
 //
-// spec: handofftag "Lifecycle"
+// What it decides by is data: a table for each kind of handoff. [Shipped] returns
+// those of kinds.json, which is in the program; [Parse] reads others. The decisions
+// are pure functions over a view and a step, with the time as an argument, so that
+// a log gives the same view each time that it is replayed.
+//
+// # Tables
+//
+// A file of tables is one JSON object:
+//
+//	{"version": 1,
+//	 "windows": {"notice": "1h"},
+//	 "kinds": {"approval": {
+//	   "opens": {"directed": "asked"},
+//	   "over": ["granted", "lapsed"],
+//	   "rules": [{"verb": "grant", "from": ["asked"], "who": "offeree", "to": "granted", "by": "deadline"},
+//	             {"verb": "lapse", "from": ["asked"], "who": "system", "to": "lapsed"}],
+//	   "waits": [{"in": ["asked"], "clock": "notice", "then": "lapse"}]}}}
+//
+// Every kind opens with an offer: "opens" names the state of one that is directed to
+// a DID and of one that is open to anyone; a kind that lacks one of them has no such
+// offer. "over" lists the states that no step follows. [Rule] says what a row of
+// "rules" holds. A row of "waits" says that in these states a clock runs, and which
+// step the home takes when it ran out. The clocks of [federation.Clock] are set by
+// the operator, the deadline standing in for "unanswered" where the offer has one;
+// any other has its length in "windows".
+//
+// spec: handofftag "Lifecycle"; freeq-act "State machines"
 package lifecycle
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,53 +43,124 @@ import (
 // signer and home may differ by that much.
 const Tolerance = 120 * time.Second
 
+// Term names the time of an offer by which a step must be taken.
+type Term string
+
+// The terms.
+const (
+	ByDeadline    Term = "deadline"
+	ByBidDeadline Term = "bid_deadline"
+)
+
 // Rule is one row: this verb, from these states, by this role, to that state.
 type Rule struct {
-	Verb federation.Verb
-	From []federation.State
-	Who  federation.Role
-	To   federation.State
-	// Answers says that the step must be taken by the deadline.
-	Answers bool
+	Verb federation.Verb    `json:"verb"`
+	From []federation.State `json:"from"`
+	Who  federation.Role    `json:"who"`
+	To   federation.State   `json:"to"`
+	// Dialect is whose handoffs the row is for; empty for both.
+	Dialect federation.Dialect `json:"dialect,omitempty"`
+	// By is when the step must be taken at the latest; empty for any time. A time that
+	// the offer does not name bounds nothing.
+	By Term `json:"by,omitempty"`
+	// Accepts is the verb of the earlier step that this one must name as the one that
+	// it accepts; empty where it names none.
+	Accepts federation.Verb `json:"accepts,omitempty"`
+	// Assigns says that whoever took the step is the assignee from then on, or whoever
+	// took the step that it accepts.
+	Assigns bool `json:"assigns,omitempty"`
 }
 
-// Table holds the rules of one kind in one dialect.
-type Table []Rule
-
-// Handoff returns the rules of kind handoff after the offer, which opens. The
-// dialects differ in two rows: the RFC lets the offerer cancel, and the home
-// expire, only what nobody has accepted; act also what is assigned.
-func Handoff(d federation.Dialect) Table {
-	var (
-		offered  = []federation.State{federation.Offered}
-		open     = []federation.State{federation.Open}
-		endable  = []federation.State{federation.Offered, federation.Open}
-		assigned = []federation.State{federation.Assigned}
-	)
-	if d == federation.ActTags {
-		endable = append(endable, federation.Assigned)
-	}
-	return Table{
-		{Verb: federation.Accept, From: offered, Who: federation.Offeree, To: federation.Assigned, Answers: true},
-		{Verb: federation.Decline, From: offered, Who: federation.Offeree, To: federation.Declined},
-		{Verb: federation.Claim, From: open, Who: federation.Anyone, To: federation.Assigned, Answers: true},
-		{Verb: federation.Progress, From: assigned, Who: federation.Assignee, To: federation.Assigned},
-		{Verb: federation.Complete, From: assigned, Who: federation.Assignee, To: federation.Completed},
-		{Verb: federation.Fail, From: assigned, Who: federation.Assignee, To: federation.Failed},
-		{Verb: federation.Cancel, From: endable, Who: federation.Offerer, To: federation.Cancelled},
-		{Verb: federation.Expire, From: endable, Who: federation.System, To: federation.Expired},
-	}
+// Kinds are the lifecycles that a home keeps. They are read only, and safe for
+// concurrent use. The zero Kinds knows no kind.
+type Kinds struct {
+	tables  map[federation.Kind]table
+	windows map[federation.Clock]time.Duration
 }
 
-// Open returns the view of a handoff after the offer that opens it.
-func Open(ev federation.Event, home federation.HomeID) federation.View {
-	v := federation.View{
-		ID: ev.Handoff, Kind: ev.Kind, Dialect: ev.Dialect, Version: 1, State: federation.Offered,
-		Home: home, Venue: ev.Venue, Offerer: ev.Actor(), Offeree: ev.To,
-		Title: ev.Title, Caps: ev.Caps, Deadline: ev.Deadline, Priority: ev.Priority,
+// table is the lifecycle of one kind.
+type table struct {
+	Opens struct {
+		Directed federation.State `json:"directed"`
+		Open     federation.State `json:"open"`
+	} `json:"opens"`
+	Over  []federation.State `json:"over"`
+	Rules []Rule             `json:"rules"`
+	Waits []wait             `json:"waits"`
+}
+
+// wait is what the home does about a handoff that nobody moves.
+type wait struct {
+	In    []federation.State `json:"in"`
+	Clock federation.Clock   `json:"clock"`
+	Then  federation.Verb    `json:"then"`
+}
+
+// Windows returns how long the clocks run that no operator sets.
+func (k Kinds) Windows() map[federation.Clock]time.Duration {
+	windows := make(map[federation.Clock]time.Duration, len(k.windows))
+	maps.Copy(windows, k.windows)
+	return windows
+}
+
+// Known refuses a step of a kind, or with a verb, that no table has. It looks at
+// nothing else, and so can come before a signature is verified.
+func (k Kinds) Known(ev federation.Event) error {
+	t, known := k.tables[ev.Kind]
+	if !known {
+		return federation.Refuse(ev, federation.UnknownKind, "")
 	}
+	if ev.Verb != federation.Offer && !slices.ContainsFunc(t.Rules, func(r Rule) bool { return r.Verb == ev.Verb }) {
+		return federation.Refuse(ev, federation.UnknownVerb, "")
+	}
+	return nil
+}
+
+// Rule returns the row for a verb in a handoff, and whether there is one. A handoff
+// that was never written in any dialect has the rules of the RFC's.
+func (k Kinds) Rule(v federation.View, verb federation.Verb) (Rule, bool) {
+	rules, dialect := k.tables[v.Kind].Rules, cmp.Or(v.Dialect, federation.HandoffTags)
+	i := slices.IndexFunc(rules, func(r Rule) bool {
+		return r.Verb == verb && (r.Dialect == "" || r.Dialect == dialect)
+	})
+	if i < 0 {
+		return Rule{}, false
+	}
+	return rules[i], true
+}
+
+// Open returns the view of a handoff after the offer that opens it, or a
+// [*federation.RefusalError].
+func (k Kinds) Open(ev federation.Event, home federation.HomeID, filed time.Time) (federation.View, error) {
+	if err := k.Known(ev); err != nil {
+		return federation.View{}, err
+	}
+	state := k.tables[ev.Kind].Opens.Directed
 	if ev.To == "" {
-		v.State = federation.Open
+		state = k.tables[ev.Kind].Opens.Open
+	}
+	switch {
+	case ev.Verb != federation.Offer:
+		return federation.View{}, federation.Refuse(ev, federation.IllegalStep, "an offer comes first")
+	case ev.ID != ev.Handoff:
+		return federation.View{}, federation.Refuse(ev, federation.IllegalStep, "an offer opens, and names no other handoff")
+	case state == "" && ev.To != "":
+		return federation.View{}, federation.Refuse(ev, federation.IllegalStep, "one of kind "+string(ev.Kind)+" is offered to anyone")
+	case state == "":
+		return federation.View{}, federation.Refuse(ev, federation.IllegalStep, "one of kind "+string(ev.Kind)+" is offered to one DID")
+	}
+	v := opened(ev)
+	v.State, v.Home, v.Opened = state, home, filed
+	return k.moved(v, filed), nil
+}
+
+// opened returns what a view takes from the offer.
+func opened(ev federation.Event) federation.View {
+	v := federation.View{
+		ID: ev.Handoff, Kind: ev.Kind, Dialect: ev.Dialect, Version: 1,
+		Venue: ev.Venue, Offerer: ev.Actor(), Offeree: ev.To,
+		Title: ev.Title, Caps: ev.Caps, Deadline: ev.Deadline, Priority: ev.Priority,
+		BidDeadline: ev.BidDeadline, Replaces: ev.Replaces,
 	}
 	if federation.Private(ev.Venue) {
 		v.Link = ev.Arrival.Link
@@ -76,47 +174,86 @@ func Open(ev federation.Event, home federation.HomeID) federation.View {
 	return v
 }
 
-// Check returns the view after a step, or a [*federation.RefusalError] and the
-// view before it. It looks in this order, and the first thing wrong names the
-// code: is the handoff over, is it in a state for this verb, is the actor the one
-// who may, has the deadline passed.
-func (t Table) Check(v federation.View, ev federation.Event) (federation.View, error) {
-	i := slices.IndexFunc(t, func(r Rule) bool { return r.Verb == ev.Verb })
-	if i < 0 {
+// Check returns the view after a step that does not open, or a
+// [*federation.RefusalError] and the view before it. It looks in this order, and
+// the first thing wrong names the code: does the kind have the verb, is the handoff
+// over, is it in a state for this verb, does the step name what it accepts, is the
+// actor the one who may, has the deadline passed.
+func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (federation.View, error) {
+	if err := k.Known(ev); err != nil {
+		return v, err
+	}
+	if ev.Kind != v.Kind {
+		return v, refuse(v, ev, federation.IllegalStep, "it is of kind "+string(v.Kind))
+	}
+	rule, known := k.Rule(v, ev.Verb)
+	if !known {
 		return v, refuse(v, ev, federation.UnknownVerb, "")
 	}
-	rule := t[i]
-	switch {
-	case Over(v.State):
-		return v, refuse(v, ev, federation.TerminalHandoff, standing(v, rule))
-	case !slices.Contains(rule.From, v.State):
-		return v, refuse(v, ev, federation.IllegalStep, standing(v, rule))
-	case !plays(v, ev.Actor(), rule.Who):
-		return v, refuse(v, ev, federation.WrongSender, "only the "+string(rule.Who)+" may "+string(ev.Verb))
-	case rule.Answers && late(v, ev):
-		return v, refuse(v, ev, federation.DeadlinePassed, "it was "+v.Deadline.UTC().Format(time.RFC3339))
+	if err := rule.check(v, ev); err != nil {
+		return v, err
 	}
 	after := v
 	after.State = rule.To
 	after.Version++
-	if v.State != federation.Assigned && rule.To == federation.Assigned {
+	switch {
+	case rule.Assigns && rule.Accepts != "":
+		after.Assignee = ev.Arrival.Accepted
+	case rule.Assigns:
 		after.Assignee = ev.Actor()
 	}
-	return after, nil
-}
-
-// Over reports whether no step can follow a state.
-func Over(s federation.State) bool {
-	switch s {
-	case federation.Completed, federation.Failed, federation.Declined, federation.Cancelled, federation.Expired:
-		return true
-	case federation.None, federation.Offered, federation.Open, federation.Assigned:
+	if v.Answered == 0 && rule.To != v.State {
+		after.Answered = after.Version
 	}
-	return false
+	return k.moved(after, filed), nil
 }
 
-func late(v federation.View, ev federation.Event) bool {
-	return !v.Deadline.IsZero() && ev.Time().After(v.Deadline.Add(Tolerance))
+// check refuses a step that the row does not allow.
+func (r Rule) check(v federation.View, ev federation.Event) error {
+	switch {
+	case v.Over:
+		return refuse(v, ev, federation.TerminalHandoff, standing(v, r))
+	case !slices.Contains(r.From, v.State):
+		return refuse(v, ev, federation.IllegalStep, standing(v, r))
+	case !ev.Replaces.IsZero():
+		return refuse(v, ev, federation.InvalidTag, "only an offer replaces a handoff")
+	case r.Accepts != "" && ev.Accepts.IsZero():
+		return refuse(v, ev, federation.MissingRequirement, "which "+string(r.Accepts)+" it accepts")
+	case r.Accepts != "" && ev.Arrival.Accepted == "":
+		return refuse(v, ev, federation.WrongReference, "what it accepts is no "+string(r.Accepts)+" of this one")
+	case !plays(v, ev.Actor(), r.Who):
+		return refuse(v, ev, federation.WrongSender, "only the "+string(r.Who)+" may "+string(ev.Verb))
+	}
+	if term := r.term(v); !term.IsZero() && ev.Time().After(term.Add(Tolerance)) {
+		return refuse(v, ev, federation.DeadlinePassed, "it was "+term.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// term returns when a step by this row has to be taken, zero for any time.
+func (r Rule) term(v federation.View) time.Time {
+	switch r.By {
+	case ByDeadline:
+		return v.Deadline
+	case ByBidDeadline:
+		return v.BidDeadline
+	}
+	return time.Time{}
+}
+
+// Revives refuses an offer that says it replaces a handoff, given by its view,
+// which is not over yet. A handoff that nobody here knows, whose view is zero, may
+// be over somewhere else.
+func Revives(ev federation.Event, replaced federation.View) error {
+	switch {
+	case ev.Replaces.IsZero():
+		return nil
+	case ev.Replaces == ev.Handoff:
+		return federation.Refuse(ev, federation.InvalidTag, "an offer cannot replace itself")
+	case replaced.Exists() && !replaced.Over:
+		return federation.Refuse(ev, federation.ReplacesNotTerminal, "it is "+string(replaced.State))
+	}
+	return nil
 }
 
 func plays(v federation.View, did federation.DID, role federation.Role) bool {
@@ -138,15 +275,15 @@ func plays(v federation.View, did federation.DID, role federation.Role) bool {
 // standing tells the sender how the handoff stands, and who won where an answer
 // came too late.
 func standing(v federation.View, rule Rule) string {
-	if rule.Answers && v.Assignee != "" {
+	if rule.Assigns && v.Assignee != "" {
 		return "it went to " + string(v.Assignee)
+	}
+	if v.Over {
+		return "it is " + string(v.State)
 	}
 	from := make([]string, len(rule.From))
 	for i, s := range rule.From {
 		from[i] = string(s)
-	}
-	if Over(v.State) {
-		return "it is " + string(v.State)
 	}
 	return "it is " + string(v.State) + ", and this step needs " + strings.Join(from, " or ")
 }

@@ -39,16 +39,21 @@ var transitions = []transition{
 	{federation.Cancel, federation.Open, federation.Cancelled, offerer},
 	{federation.Expire, federation.Offered, federation.Expired, gateway},
 	{federation.Expire, federation.Open, federation.Expired, gateway},
+	{federation.Expire, federation.Assigned, federation.Expired, gateway},
 }
 
 // What the act dialect allows besides.
 var actTransitions = append(slices.Clone(transitions), []transition{
 	{federation.Cancel, federation.Assigned, federation.Cancelled, offerer},
-	{federation.Expire, federation.Assigned, federation.Expired, gateway},
 }...)
 
-func view(state federation.State) federation.View {
-	v := federation.View{ID: federation.HandoffID{1}, Version: 3, State: state, Home: "gw.example", Offerer: offerer, Offeree: offeree}
+var over = []federation.State{federation.Completed, federation.Failed, federation.Declined, federation.Cancelled, federation.Expired}
+
+func view(d federation.Dialect, state federation.State) federation.View {
+	v := federation.View{
+		ID: federation.HandoffID{1}, Kind: federation.Handoff, Dialect: d, Version: 3, State: state, Over: slices.Contains(over, state),
+		Home: "gw.example", Offerer: offerer, Offeree: offeree,
+	}
 	if state != federation.Offered && state != federation.Open {
 		v.Assignee = assignee
 	}
@@ -58,15 +63,18 @@ func view(state federation.State) federation.View {
 	return v
 }
 
+// check judges a step of kind handoff, filed at some time.
+func check(v federation.View, ev federation.Event) (federation.View, error) {
+	ev.Kind = federation.Handoff
+	return lifecycle.Shipped().Check(v, ev, time.Unix(1_790_000_000, 0))
+}
+
 func TestEveryVerbFromEveryStateByEverybody(t *testing.T) {
 	verbs := []federation.Verb{
-		federation.Offer, federation.Accept, federation.Decline, federation.Claim, federation.Progress,
+		federation.Accept, federation.Decline, federation.Claim, federation.Progress,
 		federation.Complete, federation.Fail, federation.Cancel, federation.Expire, "dance",
 	}
-	states := []federation.State{
-		federation.Offered, federation.Open, federation.Assigned, federation.Completed,
-		federation.Failed, federation.Declined, federation.Cancelled, federation.Expired,
-	}
+	states := append([]federation.State{federation.Offered, federation.Open, federation.Assigned}, over...)
 	for dialect, rows := range map[federation.Dialect][]transition{federation.HandoffTags: transitions, federation.ActTags: actTransitions} {
 		for _, verb := range verbs {
 			for _, state := range states {
@@ -80,12 +88,12 @@ func TestEveryVerbFromEveryStateByEverybody(t *testing.T) {
 func everybody(t *testing.T, dialect federation.Dialect, rows []transition, verb federation.Verb, state federation.State) {
 	t.Helper()
 	for _, by := range []federation.DID{offerer, offeree, assignee, stranger, gateway} {
-		before := view(state)
-		after, err := lifecycle.Handoff(dialect).Check(before, federation.Event{Verb: verb, From: by})
+		before := view(dialect, state)
+		after, err := check(before, federation.Event{Verb: verb, From: by})
 		to, code := expected(rows, verb, state, by)
 		refused, _ := errors.AsType[*federation.RefusalError](err)
 		switch {
-		case code == "" && (err != nil || after.State != to || after.Version != before.Version+1):
+		case code == "" && (err != nil || after.State != to || after.Version != before.Version+1 || after.Over != slices.Contains(over, to)):
 			t.Errorf("%s: %s from %s by %s: %s, %v; want %s", dialect, verb, state, by, after.State, err, to)
 		case code != "" && (refused == nil || refused.Code != code || after.State != state):
 			t.Errorf("%s: %s from %s by %s: %s, %v; want %s", dialect, verb, state, by, after.State, err, code)
@@ -110,7 +118,7 @@ func expected(rows []transition, verb federation.Verb, state federation.State, b
 	switch {
 	case !known:
 		return "", federation.UnknownVerb
-	case state == federation.Completed, state == federation.Failed, state == federation.Declined, state == federation.Cancelled, state == federation.Expired:
+	case slices.Contains(over, state):
 		return "", federation.TerminalHandoff
 	case !fits:
 		return "", federation.IllegalStep
@@ -124,7 +132,7 @@ func TestWhoeverAnswersIsTheAssignee(t *testing.T) {
 		state federation.State
 		by    federation.DID
 	}{{federation.Accept, federation.Offered, offeree}, {federation.Claim, federation.Open, stranger}} {
-		after, err := lifecycle.Handoff(federation.HandoffTags).Check(view(test.state), federation.Event{Verb: test.verb, From: test.by})
+		after, err := check(view(federation.HandoffTags, test.state), federation.Event{Verb: test.verb, From: test.by})
 		if err != nil || after.Assignee != test.by {
 			t.Errorf("after %s the assignee is %q (%v)", test.verb, after.Assignee, err)
 		}
@@ -133,23 +141,68 @@ func TestWhoeverAnswersIsTheAssignee(t *testing.T) {
 
 func TestAVouchedStepCountsForWhomItStands(t *testing.T) {
 	ev := federation.Event{Verb: federation.Accept, From: stranger, For: offeree, Provenance: federation.Vouched}
-	after, err := lifecycle.Handoff(federation.HandoffTags).Check(view(federation.Offered), ev)
+	after, err := check(view(federation.HandoffTags, federation.Offered), ev)
 	if err != nil || after.Assignee != offeree {
 		t.Errorf("assignee %q, %v", after.Assignee, err)
 	}
 }
 
 func TestOnlyAnswersHaveADeadline(t *testing.T) {
-	v := view(federation.Offered)
+	v := view(federation.HandoffTags, federation.Offered)
 	v.Deadline = time.Unix(1_790_000_000, 0)
 	late := v.Deadline.Add(lifecycle.Tolerance + time.Second)
 	step := federation.Event{Verb: federation.Accept, From: offeree, Arrival: federation.Arrival{Received: late}}
-	_, err := lifecycle.Handoff(federation.HandoffTags).Check(v, step)
+	_, err := check(v, step)
 	if refused, _ := errors.AsType[*federation.RefusalError](err); refused == nil || refused.Code != federation.DeadlinePassed {
 		t.Errorf("a late accept: %v, want deadline-passed", err)
 	}
 	step.Verb = federation.Decline
-	if _, err := lifecycle.Handoff(federation.HandoffTags).Check(v, step); err != nil {
+	if _, err := check(v, step); err != nil {
 		t.Errorf("a late decline: %v", err)
+	}
+}
+
+func TestTheStateSaysWhichClockRuns(t *testing.T) {
+	filed, deadline := time.Unix(1_790_000_000, 0), time.Unix(1_790_009_000, 0)
+	offer := federation.Event{
+		ID: federation.EventID{1}, Handoff: federation.EventID{1}, Kind: federation.Handoff, Verb: federation.Offer,
+		From: offerer, To: offeree, Dialect: federation.HandoffTags,
+	}
+	kinds := lifecycle.Shipped()
+	plain, err := kinds.Open(offer, "gw.example", filed)
+	if err != nil || plain.Clock != federation.UnansweredClock || !plain.Since.Equal(filed) || kinds.Then(plain) != federation.Expire {
+		t.Errorf("an offer: %s since %s, then %s (%v)", plain.Clock, plain.Since, kinds.Then(plain), err)
+	}
+	offer.Deadline = deadline
+	v, err := kinds.Open(offer, "gw.example", filed)
+	if err != nil || v.Clock != federation.DeadlineClock || !v.Since.Equal(deadline) {
+		t.Errorf("an offer with a deadline: %s since %s (%v)", v.Clock, v.Since, err)
+	}
+	later := filed.Add(time.Hour)
+	for _, verb := range []federation.Verb{federation.Accept, federation.Progress} {
+		later = later.Add(time.Hour)
+		v, err = kinds.Check(v, federation.Event{Kind: federation.Handoff, Verb: verb, From: offeree}, later)
+		if err != nil || v.Clock != federation.AbandonedClock || !v.Since.Equal(later) || v.Answered != 2 {
+			t.Errorf("after %s: %s since %s, answered by step %d (%v)", verb, v.Clock, v.Since, v.Answered, err)
+		}
+	}
+	v, err = kinds.Check(v, federation.Event{Kind: federation.Handoff, Verb: federation.Complete, From: offeree}, later)
+	if err != nil || v.Clock != "" || !v.Since.IsZero() || kinds.Then(v) != "" || !v.Over {
+		t.Errorf("at the end: %+v (%v)", v, err)
+	}
+}
+
+func TestAStepOfAnotherKindThanItsHandoff(t *testing.T) {
+	v := view(federation.ActTags, federation.Assigned)
+	_, err := lifecycle.Shipped().Check(v, federation.Event{Kind: "bounty", Verb: federation.Progress, From: assignee}, time.Time{})
+	if refused, _ := errors.AsType[*federation.RefusalError](err); refused == nil || refused.Code != federation.IllegalStep {
+		t.Errorf("error %v, want illegal-step", err)
+	}
+}
+
+func TestNoKindsKnowNoStep(t *testing.T) {
+	err := lifecycle.Kinds{}.Known(federation.Event{Kind: federation.Handoff, Verb: federation.Offer})
+	if refused, _ := errors.AsType[*federation.RefusalError](err); refused == nil || refused.Code != federation.UnknownKind {
+		t.Errorf("error %v, want unknown-kind", err)
 	}
 }

@@ -189,12 +189,13 @@ func (f filing) entry() federation.Entry {
 func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 	view := f.View
 	link := sha256.Sum256(slices.Concat(prev, f.step.document[:]))
-	_, err := q.exec(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, opened, deadline, moved)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := q.exec(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, over, clock, since, moved)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, view = excluded.view, head = excluded.head,
-			state = excluded.state, offerer = excluded.offerer, opened = excluded.opened, deadline = excluded.deadline, moved = excluded.moved`,
+			state = excluded.state, offerer = excluded.offerer, over = excluded.over, clock = excluded.clock,
+			since = excluded.since, moved = excluded.moved`,
 		view.ID.String(), view.Version, string(f.view), link[:],
-		view.State, view.Offerer, stamp(view.Opened), stamp(view.Deadline), stamp(view.Moved))
+		view.State, view.Offerer, view.Over, view.Clock, stamp(view.Since), stamp(view.Moved))
 	return err
 }
 

@@ -39,16 +39,11 @@ func scanView(row scanner) (federation.View, error) {
 	return decodeView(text)
 }
 
-// Due implements [federation.Store]. Each half is read in the order of its index,
-// and no further than to the limit.
-func (s *SQLite) Due(ctx context.Context, deadline, opened time.Time, limit int) ([]federation.View, error) {
-	due, err := rows(ctx, s.reads, scanView, `SELECT view FROM (
-		SELECT * FROM (SELECT id, view, ?1 - deadline AS overdue FROM handoff
-			WHERE deadline <> 0 AND deadline <= ?1 AND state IN ('offered', 'open') ORDER BY deadline LIMIT ?3)
-		UNION ALL
-		SELECT * FROM (SELECT id, view, ?2 - opened AS overdue FROM handoff
-			WHERE deadline = 0 AND opened <= ?2 AND state IN ('offered', 'open') ORDER BY opened LIMIT ?3)
-		) ORDER BY overdue DESC, id LIMIT ?3`, stamp(deadline), stamp(opened), max(limit, 0))
+// Due implements [federation.Store]. It is read in the order of its index, and no
+// further than to the limit.
+func (s *SQLite) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
+	due, err := rows(ctx, s.reads, scanView, `SELECT view FROM handoff
+		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+atMost, clock, stamp(since), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("look for overdue handoffs: %w", err)
 	}
@@ -59,7 +54,7 @@ func (s *SQLite) Due(ctx context.Context, deadline, opened time.Time, limit int)
 func (s *SQLite) Unfinished(ctx context.Context, offerer federation.DID) (int, error) {
 	var n int
 	err := s.reads.row(ctx, `SELECT count(*) FROM handoff
-		WHERE offerer = ? AND state IN ('offered', 'open', 'assigned')`, []any{offerer}, &n)
+		WHERE offerer = ? AND over = 0`, []any{offerer}, &n)
 	if err != nil {
 		return 0, fmt.Errorf("count handoffs of %s: %w", offerer, err)
 	}

@@ -98,6 +98,18 @@ func (s *SQLite) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[fed
 	}
 }
 
+// Step implements [federation.Store].
+func (s *SQLite) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
+	var e entryScan
+	err := s.reads.row(ctx, `SELECT `+entryColumns+` FROM event e
+		WHERE e.id = ? AND e.handoff = ? AND e.version IS NOT NULL ORDER BY e.version LIMIT 1`,
+		[]any{id.String(), handoff.String()}, e.dest()...)
+	if err != nil {
+		return federation.Entry{}, fmt.Errorf("look up step %s: %w", id, err)
+	}
+	return e.read()
+}
+
 // Reference implements [federation.Store]. An event ID goes before a message id,
 // and the first use of a message id before later ones: its text is anybody's
 // choice.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
@@ -43,8 +42,10 @@ func (o oldRecord) exec(t *testing.T, query string, args ...any) {
 // file writes a step as the n-th event, with one inbox and one feed.
 func (o oldRecord) file(t *testing.T, n int, f federation.Filing) {
 	t.Helper()
+	asItWas := f.View
+	asItWas.Answered, asItWas.Over, asItWas.Clock, asItWas.Since = 0, false, "", time.Time{}
 	body, err := json.Marshal(f.Event)
-	view, viewErr := json.Marshal(f.View)
+	view, viewErr := json.Marshal(asItWas)
 	if err := errors.Join(err, viewErr); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,9 @@ func TestRecordOfVersion1IsTakenOver(t *testing.T) {
 	timed.View.Deadline = federationtest.At(60).In(time.FixedZone("east", 2*60*60))
 	untimed.View.Deadline = time.Time{}
 	untimed.View.Opened = federationtest.At(4).Add(123456789)
-	for n, f := range []federation.Filing{opened, accept, timed, untimed} {
+	ended := offer(6)
+	cancel := federationtest.File(federationtest.Step(7, ended.Event, federation.Cancel, ada), ended.View)
+	for n, f := range []federation.Filing{opened, accept, timed, untimed, ended, cancel} {
 		old.file(t, n+1, f)
 	}
 	old.exec(t, `INSERT INTO evidence (digest, bytes) VALUES (?, CAST('original' AS BLOB))`, accept.Event.Evidence.Digest[:])
@@ -90,13 +93,8 @@ func TestRecordOfVersion1IsTakenOver(t *testing.T) {
 		[]byte(`{"skills":["go","review","go",7]}`))
 
 	record := open(t, dir, prometheus.NewRegistry())
-	due, err := record.Due(ctx, federationtest.At(60), federationtest.At(5), 10)
-	if d := cmp.Diff([]federation.View{untimed.View, timed.View}, due, cmpopts.EquateEmpty()); err != nil || d != "" {
-		t.Errorf("Due: %v (-want +got):\n%s", err, d)
-	}
-	if early, err := record.Due(ctx, federationtest.At(59), federationtest.At(4), 10); err != nil || len(early) != 0 {
-		t.Errorf("Due before = %+v, %v, want none", early, err)
-	}
+	checkClocks(t, record, accept.View, timed.View, untimed.View)
+	checkOver(t, record, cancel.View)
 	if n, err := record.Unfinished(ctx, ada); err != nil || n != 3 {
 		t.Errorf("Unfinished = %d, %v, want 3", n, err)
 	}
@@ -138,7 +136,7 @@ func checkFound(t *testing.T, record federation.Record) {
 	for _, v := range views {
 		listed = append(listed, v.ID)
 	}
-	if d := cmp.Diff([]federation.HandoffID{id(1), id(4), id(3)}, listed); err != nil || d != "" {
+	if d := cmp.Diff([]federation.HandoffID{id(6), id(1), id(4), id(3)}, listed); err != nil || d != "" {
 		t.Errorf("Handoffs: %v (-want +got):\n%s", err, d)
 	}
 	if found, err := record.Find(t.Context(), id(3).Short()); err != nil || len(found) != 1 {
@@ -153,12 +151,50 @@ func checkFound(t *testing.T, record federation.Record) {
 		err = errors.Join(err, record.Settle(t.Context(), "oftc", []int64{d.Row}, false))
 	}
 	_, appended := record.Append(t.Context(), offer(50))
-	n, _, pruned := record.Prune(t.Context(), federationtest.At(100), federationtest.At(100), "", 10)
-	if err := errors.Join(err, appended, pruned); err != nil || n != 1 {
-		t.Errorf("Prune = %d, %v, want the one that is over", n, err)
+	if err := errors.Join(err, appended); err != nil {
+		t.Error(err)
+	}
+	pruned := 0
+	for next, more := federation.Cursor(""), true; more; more = next != "" {
+		var n int
+		if n, next, err = record.Prune(t.Context(), federationtest.At(100), federationtest.At(100), next, 10); err != nil {
+			t.Fatal(err)
+		}
+		pruned += n
+	}
+	if pruned != 2 {
+		t.Errorf("%d handoffs were pruned, want the two that are over", pruned)
 	}
 	if _, err := record.Evidence(t.Context(), sha256.Sum256([]byte("original"))); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Evidence: %v, want ErrNotFound", err)
+	}
+}
+
+// checkOver looks at a handoff of the old record that was cancelled.
+func checkOver(t *testing.T, record federation.Record, cancelled federation.View) {
+	t.Helper()
+	cancelled.Answered, cancelled.Over = 2, true
+	view, err := record.View(t.Context(), cancelled.ID)
+	if d := cmp.Diff(cancelled, view); err != nil || d != "" {
+		t.Errorf("View: %v (-want +got):\n%s", err, d)
+	}
+}
+
+// checkClocks looks for handoffs of the old record on which a clock runs: one that
+// was accepted, one that is to be answered by a deadline, and one at any time.
+func checkClocks(t *testing.T, record federation.Record, accepted, timed, untimed federation.View) {
+	t.Helper()
+	accepted.Answered, accepted.Clock, accepted.Since = 2, federation.AbandonedClock, accepted.Moved
+	timed.Clock, timed.Since = federation.DeadlineClock, timed.Deadline
+	untimed.Clock, untimed.Since = federation.UnansweredClock, untimed.Opened
+	for _, want := range []federation.View{accepted, timed, untimed} {
+		due, err := record.Due(t.Context(), want.Clock, want.Since, 10)
+		if d := cmp.Diff([]federation.View{want}, due); err != nil || d != "" {
+			t.Errorf("Due: %v (-want +got):\n%s", err, d)
+		}
+		if early, err := record.Due(t.Context(), want.Clock, want.Since.Add(-time.Millisecond), 10); err != nil || len(early) != 0 {
+			t.Errorf("Due before = %+v, %v, want none", early, err)
+		}
 	}
 }
 
@@ -189,7 +225,7 @@ func checkOrder(t *testing.T, record federation.Record) {
 	}
 	id := federationtest.ID
 	d := cmp.Diff([]federation.EventID{id(1), id(2), id(5)}, steps) + cmp.Diff([]federation.EventID{id(2), id(5)}, inbox) +
-		cmp.Diff(map[federation.EventID]int{id(1): 0, id(2): 1, id(3): 2, id(4): 3, id(5): 0}, feed)
+		cmp.Diff(map[federation.EventID]int{id(1): 0, id(2): 1, id(3): 2, id(4): 3, id(5): 0, id(6): 4, id(7): 5}, feed)
 	if d != "" {
 		t.Errorf("log, inbox and feed (-want +got):\n%s", d)
 	}

@@ -13,9 +13,8 @@ import (
 	"baton/federation"
 )
 
-// finished says of a handoff h that no step can follow. What the record does not
-// know to be over is not pruned.
-const finished = `h.state IN ('completed', 'failed', 'declined', 'cancelled', 'expired')`
+// finished says of a handoff h that no step can follow.
+const finished = `h.over = 1`
 
 // Prune implements [federation.Retention]. Handoffs are in order by state and
 // movement, so that it never looks at those that are too young.

@@ -5,7 +5,8 @@
 //
 // The step that opens has no act-id: its event id is that of the handoff. Every
 // act tag is kept verbatim, known or not, because the signature covers whatever
-// was there. A step rides TAGMSG alone.
+// was there. A step rides TAGMSG alone. What a bounty is worth ("act-price",
+// "act-bid", "act-pay-to", "act-tx") is carried like that, and never read.
 //
 // STATUS says which sections of the sources hold.
 //
@@ -13,6 +14,7 @@
 package acttag
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -33,6 +35,9 @@ const (
 	tagContext     = "act-ctx"
 	tagContextHash = "act-ctx-h"
 	tagDeadline    = "act-deadline"
+	tagBidDeadline = "act-bid-deadline"
+	tagAccepts     = "act-accepts"
+	tagReplaces    = "act-replaces"
 	tagSource      = "act-src"
 	tagSourceHash  = "act-src-h"
 	tagFor         = "act-for"
@@ -64,6 +69,9 @@ func terms() []translate.Term {
 		{Tag: tagContextHash, Read: readContextHash},
 		{Tag: tagCaps, Read: translate.ReadCaps},
 		{Tag: tagDeadline, Read: translate.ReadDeadline},
+		{Tag: tagBidDeadline, Read: translate.ReadBidDeadline},
+		{Tag: tagAccepts, Read: translate.ReadAccepts},
+		{Tag: tagReplaces, Read: translate.ReadReplaces},
 		{Tag: tagNote, Read: translate.ReadNote},
 		{Tag: tagPriority, Read: translate.ReadPriority},
 		{Tag: tagReplyTo, Read: translate.ReadReplyTo},
@@ -94,7 +102,7 @@ func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	if wrong != "" {
 		return federation.Event{}, federation.Refuse(ev, wrong, "")
 	}
-	ev.Kind, ev.Dialect, ev.Provenance = federation.Handoff, federation.ActTags, federation.Signed
+	ev.Dialect, ev.Provenance = federation.ActTags, federation.Signed
 	ev.Fields = translate.Fields(own, federation.ActTags)
 	ev.Signature.Text = own[translate.TagSignature]
 	for _, read := range []func(*federation.Event, map[string]string) error{readEventID, readKind, readVerb, readHandoff, readFrom} {
@@ -128,13 +136,10 @@ func readEventID(ev *federation.Event, own map[string]string) error {
 
 func readKind(ev *federation.Event, own map[string]string) error {
 	kind, there := own[tagKind]
-	switch {
-	case !there:
+	if !there {
 		return translate.Missing(*ev, tagKind)
-	case federation.Kind(kind) != federation.Handoff:
-		return federation.Refuse(*ev, federation.UnknownKind, "")
 	}
-	return nil
+	return translate.ReadKind(ev, kind)
 }
 
 func readVerb(ev *federation.Event, own map[string]string) error {
@@ -184,7 +189,7 @@ func (Codec) Encode(s translate.Step) (translate.Tagged, []translate.Loss, error
 // and a context that would not fit one message is left out.
 func Write(ev federation.Event) (map[string]string, []translate.Loss) {
 	fields := map[string]string{
-		tagKind: string(federation.Handoff), tagVerb: string(ev.Verb), tagTo: string(ev.To), tagFor: string(ev.For),
+		tagKind: string(cmp.Or(ev.Kind, federation.Handoff)), tagVerb: string(ev.Verb), tagTo: string(ev.To), tagFor: string(ev.For),
 		tagTitle: ev.Title, tagCaps: strings.Join(ev.Caps, ","), tagPriority: ev.Priority,
 		tagReplyTo: ev.ReplyTo, tagSubject: ev.Subject.String(),
 	}
@@ -192,7 +197,7 @@ func Write(ev federation.Event) (map[string]string, []translate.Loss) {
 		fields[tagID] = ev.Handoff.String()
 	}
 	names := translate.Names{
-		Note: tagNote, Deadline: tagDeadline,
+		Note: tagNote, Deadline: tagDeadline, BidDeadline: tagBidDeadline, Accepts: tagAccepts, Replaces: tagReplaces,
 		Source: tagSource, SourceHash: tagSourceHash,
 		Context: tagContext, ContextHash: tagContextHash,
 	}

@@ -120,9 +120,9 @@ func TestDecodeTellsWhatIsWrong(t *testing.T) {
 		"no event id":                      {step("+freeq.at/eventid", "-"), federation.MissingRequirement, "eventid"},
 		"an event id that is no ULID":      {step("+freeq.at/eventid", "x"), federation.InvalidEventID, ""},
 		"no kind":                          {step("+freeq.at/act", "-"), federation.MissingRequirement, "+freeq.at/act"},
-		"a kind that nobody knows":         {step("+freeq.at/act", "approval"), federation.UnknownKind, ""},
+		"a kind that is no name":           {step("+freeq.at/act", "An approval"), federation.UnknownKind, ""},
 		"no verb":                          {step("+freeq.at/act-verb", "-"), federation.MissingRequirement, "act-verb"},
-		"a verb that nobody knows":         {step("+freeq.at/act-verb", "take"), federation.UnknownVerb, ""},
+		"a verb that is no name":           {step("+freeq.at/act-verb", "Take"), federation.UnknownVerb, ""},
 		"a receipt by a person":            {step("+freeq.at/act-verb", "confirm"), federation.WrongSender, ""},
 		"an offer that names a handoff":    {offer("+freeq.at/act-id", handoffID), federation.IllegalStep, ""},
 		"a step that names none":           {step("+freeq.at/act-id", "-"), federation.MissingRequirement, "act-id"},
@@ -130,11 +130,14 @@ func TestDecodeTellsWhatIsWrong(t *testing.T) {
 		"a signer that is no DID":          {step("+freeq.at/from", "bob"), federation.InvalidTag, "from"},
 		"a context of prose":               {offer("+freeq.at/act-ctx", "see above"), federation.InvalidContext, ""},
 		"a deadline in words":              {offer("+freeq.at/act-deadline", "soon"), federation.InvalidTag, "act-deadline"},
+		"bids until some day":              {offer("+freeq.at/act-bid-deadline", "soon"), federation.InvalidTag, "act-bid-deadline"},
+		"a bid that is no ULID":            {step("+freeq.at/act-accepts", "x"), federation.InvalidTag, "act-accepts"},
+		"a replaced handoff that is no id": {offer("+freeq.at/act-replaces", "01M16E7TC0SHRT"), federation.InvalidTag, "act-replaces"},
 		"tags beside a text":               {text, federation.MixedTags, ""},
 		"tags of two dialects":             {step("+freeq.at/handoff-note", "x"), federation.MixedTags, ""},
 		"one tag in two spellings":         {step("freeq.at/act-id", handoffID), federation.DuplicateTag, ""},
 		"a channel with a status prefix":   {at(step(), "@#ops"), federation.InvalidTarget, ""},
-		"the verb, before a bad recipient": {offer("+freeq.at/act-verb", "take", "+freeq.at/act-to", "x"), federation.UnknownVerb, ""},
+		"the verb, before a bad recipient": {offer("+freeq.at/act-verb", "Take", "+freeq.at/act-to", "x"), federation.UnknownVerb, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := acttag.Codec{}.Decode(test.m)
@@ -180,9 +183,17 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 			ID: id, Handoff: of, Verb: federation.Complete, From: alice, For: bob, Note: "done", ReplyTo: handoffID,
 			Context: "https://x.example/r",
 		},
+		"an offer that takes bids": {
+			ID: id, Handoff: id, Kind: "bounty", Verb: federation.Offer, From: alice, Title: "Fix it",
+			BidDeadline: time.Unix(1788000000, 0).UTC(), Replaces: of,
+		},
+		"an award": {ID: id, Handoff: of, Kind: "bounty", Verb: "award", From: alice, Accepts: of},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ev.Kind, ev.Dialect, ev.Venue, ev.Stamped, ev.Provenance = federation.Handoff, federation.ActTags, "#ops", true, federation.Signed
+			if ev.Kind == "" {
+				ev.Kind = federation.Handoff
+			}
+			ev.Dialect, ev.Venue, ev.Stamped, ev.Provenance = federation.ActTags, "#ops", true, federation.Signed
 			ev.Signature.Text = "ed25519:k:s"
 			fields, losses := acttag.Write(ev)
 			if len(losses) > 0 {

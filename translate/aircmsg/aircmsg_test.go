@@ -167,6 +167,31 @@ func TestABodyIsNeverLongerThanRegistriesTake(t *testing.T) {
 	}
 }
 
+func TestAStepOfAnotherKindHasNoStandardType(t *testing.T) {
+	for _, verb := range []federation.Verb{federation.Offer, federation.Progress, "bid", "auto-accept"} {
+		ev := federation.Event{
+			ID: federation.EventID{2}, Handoff: federation.EventID{1}, Kind: "bounty", Verb: verb, From: "did:plc:alice", Title: "Fix it",
+			BidDeadline: time.Unix(1788000000, 0), Accepts: federation.EventID{3}, Replaces: federation.EventID{4},
+		}
+		m, losses, err := aircmsg.Encode(offerStep(ev), aircmsg.Out{})
+		described, _ := m.Payload.Data["handoff"].(aircmsg.Handoff)
+		if err != nil || m.Payload.Type != "at.freeq:handoff" || described.Kind != "bounty" || described.Event != verb {
+			t.Errorf("%s is %+v (%v)", verb, m.Payload, err)
+		}
+		var lost []string
+		for _, loss := range losses {
+			lost = append(lost, loss.Field)
+		}
+		if diff := cmp.Diff([]string{"accepts", "bid_deadline", "replaces"}, lost); diff != "" {
+			t.Errorf("%s: lost (-want +got):\n%s", verb, diff)
+		}
+	}
+	end := federation.Event{Kind: "bounty", Verb: "auto-accept", From: "did:web:gw.example", Title: "Fix it"}
+	if m, _, err := aircmsg.Encode(offerStep(end), aircmsg.Out{}); err != nil || m.Body != "auto-accept: Fix it" {
+		t.Errorf("what nobody did is told as %q (%v)", m.Body, err)
+	}
+}
+
 func TestPayloadsAboutSomethingElse(t *testing.T) {
 	for _, text := range []string{`{"type":"context:code","data":{}}`, `{"data":{}}`, `[]`, `null`, ``, `{"type":"text","content":"accept"}`} {
 		if _, err := aircmsg.Decode(json.RawMessage(text)); !errors.Is(err, translate.ErrNotHandoff) {

@@ -74,7 +74,7 @@ func (s *Step) readVerb(kind string, d data) error {
 		named = d.Event
 	}
 	if named != "" {
-		if !slices.Contains(participantVerbs(), named) {
+		if !federation.ValidName(string(named)) || named == federation.Expire || named == federation.Confirm { // the home's own
 			return &federation.RefusalError{Code: federation.UnknownVerb}
 		}
 		s.Verb, s.Explicit = named, true
@@ -103,14 +103,6 @@ func (s *Step) readStatus(status string, verbs map[string]federation.Verb) error
 	}
 	s.Verb = verb
 	return nil
-}
-
-// participantVerbs returns the steps that a party may ask for by name.
-func participantVerbs() []federation.Verb {
-	return []federation.Verb{
-		federation.Offer, federation.Accept, federation.Decline, federation.Claim, federation.Progress,
-		federation.Complete, federation.Fail, federation.Cancel,
-	}
 }
 
 // readID reads which handoff is meant by its id.

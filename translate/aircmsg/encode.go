@@ -29,7 +29,7 @@ type Out struct {
 // Encode writes one step for one recipient, with what an AIRC message cannot
 // carry of it.
 func Encode(s translate.Step, o Out) (Message, []translate.Loss, error) {
-	m := Message{Payload: Payload{Type: payloadType(s.Event.Verb), Data: map[string]any{"handoff": describe(s)}}}
+	m := Message{Payload: Payload{Type: payloadType(s.Event), Data: map[string]any{"handoff": describe(s)}}}
 	if o.OfferMessage == "" {
 		o.OfferMessage = s.View.ID.String()
 	}
@@ -52,8 +52,13 @@ func EncodeTaken(s translate.Step, o Out) Message {
 	}
 }
 
-func payloadType(v federation.Verb) string {
-	switch v {
+// payloadType returns the standard type that means a step. Those of other kinds have
+// none, not even their offer: nobody who takes on a task bids for it first.
+func payloadType(ev federation.Event) string {
+	if ev.Kind != federation.Handoff {
+		return TypeHandoff
+	}
+	switch ev.Verb {
 	case federation.Offer:
 		return typeRequest
 	case federation.Accept, federation.Claim, federation.Decline:
@@ -89,7 +94,23 @@ func writeData(data map[string]any, s translate.Step, o Out) []translate.Loss {
 		data["requestId"], data["status"], data["error"] = o.OfferMessage, statusFailed, ev.Note
 	case federation.Cancel, federation.Expire, federation.Confirm:
 	}
-	return writeContext(data, ev)
+	return append(writeContext(data, ev), lost(ev)...)
+}
+
+// lost returns what the members of a payload have no place for. It is in the proof.
+func lost(ev federation.Event) []translate.Loss {
+	var losses []translate.Loss
+	for _, member := range []struct {
+		name  string
+		there bool
+	}{
+		{"accepts", !ev.Accepts.IsZero()}, {"bid_deadline", !ev.BidDeadline.IsZero()}, {"replaces", !ev.Replaces.IsZero()},
+	} {
+		if member.there {
+			losses = append(losses, translate.Loss{Field: member.name, Fate: translate.Lost, Why: "no member of the payload is for it"})
+		}
+	}
+	return losses
 }
 
 func noted(note string) map[string]any {
@@ -186,6 +207,9 @@ func Sentence(s translate.Step) string {
 	case federation.Expire:
 		return "expired: " + v.Title
 	case federation.Confirm: // never told
+	}
+	if ev.From == v.Home.DID() {
+		return string(ev.Verb) + ": " + v.Title // as with an expiry, nobody did it
 	}
 	return say(string(ev.Verb))
 }

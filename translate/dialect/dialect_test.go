@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,6 +69,33 @@ func TestTagsThatNobodyHereKnowsGoAlong(t *testing.T) {
 	}
 	if len(losses) != 1 || losses[0].Field != "handoff-later" {
 		t.Errorf("losses %v, want handoff-later", losses)
+	}
+}
+
+func TestABountyIsOneInBothDialects(t *testing.T) {
+	for from, to := range map[federation.Dialect]federation.Dialect{
+		federation.ActTags: federation.HandoffTags, federation.HandoffTags: federation.ActTags,
+	} {
+		ev := signed(from)
+		ev.Kind, ev.To, ev.BidDeadline, ev.Replaces = "bounty", "", time.Unix(1788000000, 0).UTC(), federation.EventID{9}
+		ev.Fields, _ = dialect.Write(ev)
+		price := string(from) + "-price"
+		ev.Fields[price] = "10 EUR"
+		ev.Dialect = to
+		fields, losses := dialect.Rewrite(ev, from)
+		if len(losses) != 1 || losses[0].Field != price {
+			t.Errorf("%s: losses %v, want the price, which only its own tags have", from, losses)
+		}
+		want := ev
+		want.Fields = fields
+		m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: want}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := dialect.Decode(m)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s into %s: %v (-want +got):\n%s", from, to, err, diff)
+		}
 	}
 }
 

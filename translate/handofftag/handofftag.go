@@ -7,6 +7,11 @@
 // whatever was there; [Codec.Decode] reads the known ones besides, strictly.
 // STATUS says which sections of the sources hold.
 //
+// The RFC knows one kind of handoff. A step of another one says so in
+// "+freeq.at/handoff-kind", as do all steps after it, and a bounty is offered with
+// "+freeq.at/handoff-bid-deadline" and awarded with "+freeq.at/handoff-accepts",
+// which mean what their namesakes in the act dialect do.
+//
 // spec: freeq-handoff-rfc "The primitive"; handofftag "Tags"
 package handofftag
 
@@ -22,6 +27,7 @@ import (
 // Names of tags, without the vendor.
 const (
 	tagVerb        = "handoff"
+	tagKind        = "handoff-kind"
 	tagID          = "handoff-id"
 	tagTo          = "handoff-to"
 	tagFrom        = "handoff-from"
@@ -30,6 +36,9 @@ const (
 	tagContextHash = "handoff-context-h"
 	tagCaps        = "handoff-caps"
 	tagDeadline    = "handoff-deadline"
+	tagBidDeadline = "handoff-bid-deadline"
+	tagAccepts     = "handoff-accepts"
+	tagReplaces    = "handoff-replaces"
 	tagReplyTo     = "handoff-reply-to"
 	tagNote        = "handoff-note"
 	tagSource      = "handoff-src"
@@ -60,6 +69,9 @@ func terms() []translate.Term {
 		{Tag: tagContextHash, Read: translate.ReadContextHash},
 		{Tag: tagCaps, Read: translate.ReadCaps},
 		{Tag: tagDeadline, Read: translate.ReadDeadline},
+		{Tag: tagBidDeadline, Read: translate.ReadBidDeadline},
+		{Tag: tagAccepts, Read: translate.ReadAccepts},
+		{Tag: tagReplaces, Read: translate.ReadReplaces},
 		{Tag: tagReplyTo, Read: translate.ReadReplyTo},
 		{Tag: tagNote, Read: translate.ReadNote},
 		{Tag: tagPriority, Read: translate.ReadPriority},
@@ -70,7 +82,7 @@ func terms() []translate.Term {
 // it is, and means what its users agree on.
 func Knows(tag string) bool {
 	return slices.ContainsFunc(terms(), func(t translate.Term) bool { return t.Tag == tag }) ||
-		slices.Contains([]string{tagVerb, tagID, tagAck, tagSource, tagSourceHash, tagSubject}, tag)
+		slices.Contains([]string{tagVerb, tagKind, tagID, tagAck, tagSource, tagSourceHash, tagSubject}, tag)
 }
 
 // Decode reads one message. The event has no ID where the message gave none, no
@@ -85,7 +97,7 @@ func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
 	if wrong != "" {
 		return federation.Event{}, federation.Refuse(ev, wrong, "")
 	}
-	ev.Kind, ev.Dialect, ev.Provenance = federation.Handoff, federation.HandoffTags, federation.Signed
+	ev.Dialect, ev.Provenance = federation.HandoffTags, federation.Signed
 	ev.Fields = translate.Fields(own, federation.HandoffTags)
 	ev.Signature.Text = own[translate.TagSignature]
 	if err := readIDs(&ev, own); err != nil {
@@ -111,6 +123,9 @@ func readIDs(ev *federation.Event, own map[string]string) error {
 	if err := translate.ReadHandoff(ev, own, tagID); err != nil {
 		return err
 	}
+	if err := readKind(ev, own); err != nil {
+		return err
+	}
 	if err := translate.ReadVerb(ev, own, tagVerb); err != nil {
 		return err
 	}
@@ -118,6 +133,16 @@ func readIDs(ev *federation.Event, own map[string]string) error {
 		return federation.Refuse(*ev, federation.InvalidEventID, "that of an offer is its handoff id")
 	}
 	return nil
+}
+
+// readKind reads the kind, which is handoff where the tag is absent: the RFC has no
+// other.
+func readKind(ev *federation.Event, own map[string]string) error {
+	kind, there := own[tagKind]
+	if !there {
+		kind = string(federation.Handoff)
+	}
+	return translate.ReadKind(ev, kind)
 }
 
 // Encode writes a step that was signed in this dialect with exactly the tags
@@ -139,8 +164,11 @@ func Write(ev federation.Event) (map[string]string, []translate.Loss) {
 		tagFor: string(ev.For), tagTitle: ev.Title, tagCaps: strings.Join(ev.Caps, ","), tagReplyTo: ev.ReplyTo,
 		tagPriority: ev.Priority, tagSubject: ev.Subject.String(),
 	}
+	if ev.Kind != federation.Handoff {
+		fields[tagKind] = string(ev.Kind)
+	}
 	names := translate.Names{
-		Note: tagNote, Deadline: tagDeadline,
+		Note: tagNote, Deadline: tagDeadline, BidDeadline: tagBidDeadline, Accepts: tagAccepts, Replaces: tagReplaces,
 		Source: tagSource, SourceHash: tagSourceHash,
 		Context: tagContext, ContextHash: tagContextHash,
 	}

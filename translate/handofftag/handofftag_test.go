@@ -123,7 +123,12 @@ func TestDecodeTellsWhatIsWrong(t *testing.T) {
 		"a title of blanks":             {offer("+freeq.at/handoff-task", "  "), federation.MissingRequirement, "handoff-task"},
 		"a title of 301 bytes":          {offer("+freeq.at/handoff-task", strings.Repeat("x", 301)), federation.InvalidTag, "handoff-task"},
 		"a title with a line break":     {offer("+freeq.at/handoff-task", "a\nb"), federation.InvalidTag, "handoff-task"},
-		"a verb that nobody knows":      {offer("+freeq.at/handoff", "take"), federation.UnknownVerb, ""},
+		"a verb that is no name":        {offer("+freeq.at/handoff", "take it"), federation.UnknownVerb, ""},
+		"an empty verb":                 {offer("+freeq.at/handoff", ""), federation.UnknownVerb, ""},
+		"a kind that is no name":        {offer("+freeq.at/handoff-kind", "Bounty"), federation.UnknownKind, ""},
+		"bids until some day":           {offer("+freeq.at/handoff-bid-deadline", "soon"), federation.InvalidTag, "handoff-bid-deadline"},
+		"a bid that is no ULID":         {offer("+freeq.at/handoff-accepts", "x"), federation.InvalidTag, "handoff-accepts"},
+		"a replaced one that is no id":  {offer("+freeq.at/handoff-replaces", "01M16E7TC0SHRT"), federation.InvalidTag, "handoff-replaces"},
 		"a verb in capitals":            {offer("+freeq.at/handoff", "Offer"), federation.UnknownVerb, ""},
 		"a handoff id in lower case":    {offer("+freeq.at/handoff-id", strings.ToLower(handoffID)), federation.InvalidTag, "handoff-id"},
 		"a handoff id out of range":     {offer("+freeq.at/handoff-id", "8"+handoffID[1:]), federation.InvalidTag, "handoff-id"},
@@ -147,7 +152,7 @@ func TestDecodeTellsWhatIsWrong(t *testing.T) {
 		"tags of two dialects":          {offer("+freeq.at/act", "open"), federation.MixedTags, ""},
 		"a channel with status prefix":  {at(offer(), "@#ops"), federation.InvalidTarget, ""},
 		"a pattern of servers":          {at(offer(), "$*.example"), federation.InvalidTarget, ""},
-		"the verb wrong and the target": {at(offer("+freeq.at/handoff", "take"), "bob"), federation.UnknownVerb, ""},
+		"the verb wrong and the target": {at(offer("+freeq.at/handoff", "Take"), "bob"), federation.UnknownVerb, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := handofftag.Codec{}.Decode(test.m)
@@ -176,8 +181,8 @@ func TestARefusalNamesWhatCouldBeRead(t *testing.T) {
 		m       translate.Tagged
 		subject string
 	}{
-		"the event id":                          {offer("+freeq.at/eventid", eventID, "+freeq.at/handoff", "take"), eventID},
-		"the handoff id, without an event id":   {offer("+freeq.at/handoff", "take"), handoffID},
+		"the event id":                          {offer("+freeq.at/eventid", eventID, "+freeq.at/handoff", "Take"), eventID},
+		"the handoff id, without an event id":   {offer("+freeq.at/handoff", "Take"), handoffID},
 		"the handoff id, beside a bad event id": {offer("+freeq.at/eventid", "x"), handoffID},
 		"the handoff id, of mixed tags":         {offer("+freeq.at/act", "open"), handoffID},
 		"nothing, where neither could be read":  {offer("+freeq.at/handoff-id", "x"), "*"},
@@ -240,6 +245,42 @@ func TestAContextThatJustFitsTravels(t *testing.T) {
 	fields, losses := handofftag.Write(ev)
 	if fields["handoff-context"] != ev.Context || len(losses) != 0 {
 		t.Errorf("context %q, losses %v", fields["handoff-context"], losses)
+	}
+}
+
+func TestAStepOfAnotherKindSaysSo(t *testing.T) {
+	id, of := mustID(t, eventID), mustID(t, handoffID)
+	for name, test := range map[string]struct {
+		ev   federation.Event
+		tags map[string]string
+	}{
+		"an offer that takes bids": {
+			federation.Event{ID: of, Kind: "bounty", Verb: federation.Offer, Title: "Fix it", BidDeadline: time.Unix(1788000000, 0).UTC()},
+			map[string]string{"handoff-kind": "bounty", "handoff-bid-deadline": "1788000000"},
+		},
+		"an award":                 {federation.Event{ID: id, Kind: "bounty", Verb: "award", Accepts: id}, map[string]string{"handoff-kind": "bounty", "handoff-accepts": eventID}},
+		"a re-offer":               {federation.Event{ID: of, Kind: federation.Handoff, Verb: federation.Offer, Title: "Again", Replaces: id}, map[string]string{"handoff-replaces": eventID}},
+		"a step of the usual kind": {federation.Event{ID: id, Kind: federation.Handoff, Verb: federation.Accept}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ev := test.ev
+			ev.Handoff, ev.From, ev.Venue, ev.Dialect = of, alice, "#ops", federation.HandoffTags
+			ev.Stamped, ev.Provenance, ev.Signature.Text = true, federation.Signed, "ed25519:k:s"
+			ev.Fields, _ = handofftag.Write(ev)
+			for _, tag := range []string{"handoff-kind", "handoff-bid-deadline", "handoff-accepts", "handoff-replaces"} {
+				if ev.Fields[tag] != test.tags[tag] {
+					t.Errorf("%s is %q, want %q", tag, ev.Fields[tag], test.tags[tag])
+				}
+			}
+			m, _, err := handofftag.Codec{}.Encode(translate.Step{Entry: federation.Entry{Event: ev}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := handofftag.Codec{}.Decode(m)
+			if diff := cmp.Diff(ev, got); err != nil || diff != "" {
+				t.Errorf("%v (-written +read):\n%s", err, diff)
+			}
+		})
 	}
 }
 

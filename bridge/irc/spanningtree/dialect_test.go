@@ -42,7 +42,7 @@ func TestBothDialectsComeIn(t *testing.T) {
 		{"in chat", "PRIVMSG #ops :hello", actTags(), "MIXED_TAGS " + offerID},
 		{"in a notice", "NOTICE #ops :hello", actTags(), "MIXED_TAGS " + offerID},
 		{"of both dialects", "TAGMSG #ops", with(actTags(), "+freeq.at/handoff", "offer"), "MIXED_TAGS " + offerID},
-		{"of another kind", "TAGMSG #ops", with(actTags(), "+freeq.at/act", "bounty"), "UNKNOWN_KIND " + offerID},
+		{"of a kind that is no name", "TAGMSG #ops", with(actTags(), "+freeq.at/act", "Bounty"), "UNKNOWN_KIND " + offerID},
 		{"of a home", "TAGMSG #ops", with(actTags(), "+freeq.at/act-verb", "confirm"), "WRONG_SENDER " + offerID},
 		{"without signer", "TAGMSG #ops", with(actTags(), "+freeq.at/from", ""), "MISSING_REQUIREMENT " + offerID + " something required is missing: +freeq.at/from"},
 		{"without event id", "TAGMSG #ops", with(actTags(), "+freeq.at/eventid", ""), "MISSING_REQUIREMENT *"},
