@@ -51,7 +51,7 @@ type signed struct {
 }
 
 // extras are what a step says beside its signer, by what stands after the prefix of the
-// dialect. A title is "title" in both.
+// dialect. A title is "title" in both, and a kind is "kind".
 type extras map[string]string
 
 // due returns a deadline as a tag has it.
@@ -94,6 +94,10 @@ func (d dialect) fields(p person, verb, handoff string, more extras) map[string]
 		return fields
 	}
 	fields["act"], fields["act-verb"] = "handoff", verb
+	if kind, other := more["kind"]; other {
+		fields["act"] = kind
+		delete(fields, "act-kind")
+	}
 	if verb != "offer" {
 		fields["act-id"] = handoff
 	}

@@ -187,6 +187,11 @@ func answerPayload(verb, handoff string) map[string]any {
 	case "fail":
 		return payload("task:result", map[string]any{"requestId": handoff, "status": "failed", "error": verb})
 	}
+	return answerNamed(verb, handoff)
+}
+
+// answerNamed returns a step as an agent sends it that names the verb.
+func answerNamed(verb, handoff string) map[string]any {
 	return payload("at.freeq:handoff", map[string]any{"handoff": map[string]any{"id": handoff, "event": verb}})
 }
 
