@@ -185,10 +185,14 @@ func (f *feed) row(ctx context.Context, d federation.Delivery) error {
 			slog.String("handoff_id", d.View.ID.String()), slog.String("reason", refused.Error()))
 	}
 	_, live := f.link.(Placer) // its people see what it delivers
-	if err := f.rows.Settle(ctx, f.link.Name(), rows, live && outcome == "delivered"); err != nil {
+	settled := federation.Settlement{Refused: outcome == "refused", Shown: live && outcome == "delivered", At: time.Now()}
+	if err := f.rows.Settle(ctx, f.link.Name(), rows, settled); err != nil {
 		return fmt.Errorf("settle: %w", err)
 	}
 	f.metrics.Outcomes.WithLabelValues(f.link.Network(), outcome).Inc()
+	if outcome == "delivered" {
+		f.metrics.Deliver.WithLabelValues(f.link.Network()).Observe(settled.At.Sub(d.Entry.Filed).Seconds())
+	}
 	return nil
 }
 

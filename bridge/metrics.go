@@ -5,13 +5,15 @@ import "github.com/prometheus/client_golang/prometheus"
 // Metrics are the counters that all networks share. Labels come from closed sets:
 // names of networks, links, verbs and codes, never a DID or an id.
 type Metrics struct {
-	Events     *prometheus.CounterVec // network verb verdict outcome
-	Refusals   *prometheus.CounterVec // network code
-	BadInput   *prometheus.CounterVec // network link reason
-	Limited    *prometheus.CounterVec // network
-	Outcomes   *prometheus.CounterVec // network outcome
-	LinkUp     *prometheus.GaugeVec   // network link
-	Reconnects *prometheus.CounterVec // network link
+	Events     *prometheus.CounterVec   // network verb verdict outcome
+	Refusals   *prometheus.CounterVec   // network code
+	BadInput   *prometheus.CounterVec   // network link reason
+	Limited    *prometheus.CounterVec   // network
+	Outcomes   *prometheus.CounterVec   // network outcome
+	LinkUp     *prometheus.GaugeVec     // network link
+	Reconnects *prometheus.CounterVec   // network link
+	Deliver    *prometheus.HistogramVec // network
+	Conflicts  prometheus.Counter
 }
 
 // NewMetrics registers the metrics of all networks.
@@ -29,7 +31,14 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Namespace: "baton", Name: "link_up", Help: "1 after an authenticated burst, else 0.",
 		}, []string{"network", "link"}),
 		Reconnects: counter("link_reconnects_total", "Dials after a loss.", "network", "link"),
+		Deliver: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Namespace: "baton", Name: "deliver_seconds", Help: "Time from the filing of a step here until a link had delivered it.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 8, 9), // 1 ms, a link next door, to 4.7 h, a peer that was away
+		}, []string{"network"}),
+		Conflicts: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "baton", Name: "home_conflicts_total", Help: "Steps that were judged again because another one was filed first.",
+		}),
 	}
-	reg.MustRegister(m.Events, m.Refusals, m.BadInput, m.Limited, m.Outcomes, m.LinkUp, m.Reconnects)
+	reg.MustRegister(m.Events, m.Refusals, m.BadInput, m.Limited, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
 	return m
 }

@@ -10,6 +10,7 @@ type Judgement struct {
 	View      View    // of the handoff after it; as it stands where the step was refused
 	Owed      Owed    // what the step was filed with
 	Duplicate bool    // the step had been filed before, and Entry is from then
+	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
 }
 
 // Owed is what goes with a step, besides the inboxes of its parties.

@@ -190,7 +190,14 @@ type Feeds interface {
 	// Settle ends rows: delivered, or refused for good. Where the link has shown them
 	// to its people, the steps do not wait any more in the inboxes of the DIDs that
 	// are bound to it.
-	Settle(ctx context.Context, link string, rows []int64, shown bool) error
+	Settle(ctx context.Context, link string, rows []int64, s Settlement) error
+}
+
+// Settlement says how rows of a feed ended.
+type Settlement struct {
+	Refused bool // for good, else delivered
+	Shown   bool // to the people of the link
+	At      time.Time
 }
 
 // Binding says which DID stood behind a name on a network.
@@ -204,10 +211,11 @@ type Binding struct {
 	Seen    time.Time
 }
 
-// Bindings remembers the signers of filed steps. Its promises are those of
-// [Store].
+// Bindings remembers the signers of filed steps, and whom vouched ones stand for.
+// Its promises are those of [Store].
 type Bindings interface {
-	// Binding returns [ErrNotFound] for a DID that never signed a filed step.
+	// Binding returns [ErrNotFound] for a DID that never signed a filed step, nor had
+	// one vouched for in its name.
 	Binding(ctx context.Context, did DID) (Binding, error)
 	// BindingByHash finds a DID by the first characters of its [DID.Hash], at
 	// least ten. It returns [ErrNotFound] when none or more than one fits.

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// ErrTaken is returned by [Registry.AddAgent] for a handle that somebody has.
+// ErrTaken is returned by [Registry.AddAgent] for a handle that somebody has, and
+// by [BoundNames.BindName] for a name that stands for another DID.
 var ErrTaken = errors.New("federation: handle taken")
 
 // ErrDuplicate is returned by [Registry.Post] for a message id that its sender
@@ -176,6 +177,8 @@ type Record interface {
 	Devices
 	Feeds
 	Bindings
+	BoundNames
+	Deliveries
 	Registry
 	Retention
 	// Ready returns nil while the record can be written.

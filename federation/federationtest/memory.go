@@ -27,6 +27,8 @@ type Memory struct {
 	arrived  map[federation.DID]uint64 // how many entries an inbox ever had
 	devices  map[federation.DID]map[string]memoryDevice
 	feeds    []feedRow
+	settled  []settledRow
+	names    []federation.BoundName // in order
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding
 	owners   map[string]federation.DID // by key id
@@ -178,13 +180,16 @@ func (m *Memory) bind(ev federation.Event) {
 		DID: ev.From, Network: at.Network, Link: at.Link, Name: at.Name, First: at.Name,
 		Key: ev.Signature.Key, Seen: at.Received,
 	}
-	if old, ok := m.bindings[ev.From]; ok {
+	if ev.Provenance == federation.Vouched && ev.For != "" { // the name is whose step it is, and the key is not
+		b.DID, b.Key = ev.For, nil
+	}
+	if old, ok := m.bindings[b.DID]; ok {
 		b.First = old.First
 		if len(b.Key) == 0 {
 			b.Key = old.Key
 		}
 	}
-	m.bindings[ev.From] = b
+	m.bindings[b.DID] = b
 }
 
 // ownKey notes whose key this is; whoever had it first keeps it.

@@ -131,7 +131,7 @@ func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
 }
 
 // Settle implements [federation.Feeds].
-func (m *Memory) Settle(ctx context.Context, link string, rows []int64, shown bool) error {
+func (m *Memory) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -139,7 +139,10 @@ func (m *Memory) Settle(ctx context.Context, link string, rows []int64, shown bo
 	}
 	m.feeds = slices.DeleteFunc(m.feeds, func(f feedRow) bool {
 		settled := f.link == link && slices.Contains(rows, f.row)
-		if settled && shown {
+		if settled {
+			m.settled = append(m.settled, settledRow{event: f.entry.Event.ID, link: link, how: how})
+		}
+		if settled && how.Shown {
 			m.show(link, f.entry.Event.ID)
 		}
 		return settled

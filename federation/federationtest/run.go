@@ -34,6 +34,8 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("devices", func(t *testing.T) { RunDevices(t, open) })
 	t.Run("feeds", func(t *testing.T) { RunFeeds(t, open) })
 	t.Run("bindings", func(t *testing.T) { RunBindings(t, open) })
+	t.Run("bound names", func(t *testing.T) { RunBoundNames(t, open) })
+	t.Run("deliveries", func(t *testing.T) { RunDeliveries(t, open) })
 	t.Run("registry", func(t *testing.T) { RunRegistry(t, open) })
 	t.Run("retention", func(t *testing.T) { RunRetention(t, open) })
 

@@ -13,6 +13,7 @@ func RunBindings(t *testing.T, open func(t *testing.T) federation.Record) {
 	s := suite{open}
 	t.Run("nobody is known in an empty record", s.testStranger)
 	t.Run("the newest of a signer is kept, and the first name", s.testBinding)
+	t.Run("a vouched step binds whom it stands for, without the key", s.testBindingOfVouched)
 	t.Run("a signer without a name has a key and no binding", s.testNameless)
 	t.Run("a key stays with whoever had it first", s.testKeyOwner)
 	t.Run("a hash names one DID or none", s.testHash)
@@ -59,6 +60,27 @@ func (s suite) testBinding(t *testing.T) {
 	}
 	if owner, err := record.KeyOwner(t.Context(), federation.KeyID(Key(ada))); err != nil || owner != ada {
 		t.Errorf("KeyOwner = %s, %v, want %s", owner, err, ada)
+	}
+}
+
+func (s suite) testBindingOfVouched(t *testing.T) {
+	record := s.open(t)
+	offer := Vouch(Offer(1, ada, bob), "original")
+	offer.For, offer.Arrival.Name = cleo, "cleo"
+	mustAppend(t, record, File(offer, federation.View{}))
+	want := federation.Binding{DID: cleo, Network: "airc", Link: "airc", Name: "cleo", First: "cleo", Seen: At(1)}
+	got, err := record.BindingByHash(t.Context(), cleo.Hash())
+	if d := diff(want, got); d != "" || err != nil {
+		t.Errorf("BindingByHash: %v (-want +got):\n%s", err, d)
+	}
+	if _, err := record.Binding(t.Context(), ada); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Binding of the signer: %v, want ErrNotFound", err)
+	}
+	claim := Offer(2, ada, bob) // whom a signed step claims to stand for is only its signer's word
+	claim.For = cleo
+	mustAppend(t, record, File(claim, federation.View{}))
+	if b, err := record.Binding(t.Context(), cleo); err != nil || b.Name != "cleo" {
+		t.Errorf("Binding after a claim = %+v, %v, want that of the vouched step", b, err)
 	}
 }
 

@@ -217,11 +217,11 @@ func RunFeeds(t *testing.T, open func(t *testing.T) federation.Record) {
 		record := open(t)
 		rows := owe(t, record, 3)
 		for link, settled := range map[string][]int64{"oftc": rows[1:], "airc": rows[:1]} {
-			if err := record.Settle(t.Context(), link, settled, false); err != nil {
+			if err := record.Settle(t.Context(), link, settled, federation.Settlement{At: At(9)}); err != nil {
 				t.Errorf("Settle: %v", err)
 			}
 		}
-		if err := record.Settle(t.Context(), "oftc", rows[1:], false); err != nil {
+		if err := record.Settle(t.Context(), "oftc", rows[1:], federation.Settlement{At: At(9)}); err != nil {
 			t.Errorf("Settle again: %v", err)
 		}
 		later := File(Offer(9, ada, bob), federation.View{})
@@ -248,7 +248,7 @@ func (s suite) testShownToPeople(t *testing.T) {
 		shown bool
 		left  int // waiting for ada, who is bound to oftc by her offer
 	}{{"airc", true, 1}, {"oftc", true, 0}} {
-		if err := record.Settle(t.Context(), step.link, []int64{row}, step.shown); err != nil {
+		if err := record.Settle(t.Context(), step.link, []int64{row}, federation.Settlement{Shown: step.shown, At: At(9)}); err != nil {
 			t.Fatalf("Settle: %v", err)
 		}
 		if n, _, err := record.Waiting(t.Context(), ada); err != nil || n != step.left {

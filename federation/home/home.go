@@ -100,6 +100,7 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 		if !errors.Is(err, federation.ErrStale) {
 			return judged, err
 		}
+		judged.Conflicts++
 	}
 	return judged, &federation.UnavailableError{What: "handoff " + ev.Handoff.String(), RetryAfter: time.Second, Err: err}
 }

@@ -246,7 +246,7 @@ func (f filing) remember(ctx context.Context, q *statements) error {
 	if ev.Arrival.Name == "" {
 		return nil
 	}
-	return bind(ctx, q, federation.Binding{
+	b := federation.Binding{
 		DID:     ev.From,
 		Network: ev.Arrival.Network,
 		Link:    ev.Arrival.Link,
@@ -254,5 +254,9 @@ func (f filing) remember(ctx context.Context, q *statements) error {
 		First:   ev.Arrival.Name,
 		Key:     ev.Signature.Key,
 		Seen:    ev.Arrival.Received,
-	})
+	}
+	if ev.Provenance == federation.Vouched && ev.For != "" { // the name is whose step it is, and the key is not
+		b.DID, b.Key = ev.For, nil
+	}
+	return bind(ctx, q, b)
 }

@@ -34,28 +34,43 @@ func (s *SQLite) Owed(ctx context.Context, link string, after int64, limit int) 
 
 // Attempt implements [federation.Feeds].
 func (s *SQLite) Attempt(ctx context.Context, link string, rows []int64) error {
-	return s.eachRow(ctx, link, rows, `UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`)
+	return s.eachRow(ctx, link, rows, change{`UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`, nil})
 }
 
 // Settle implements [federation.Feeds].
-func (s *SQLite) Settle(ctx context.Context, link string, rows []int64, shown bool) error {
-	changes := []string{`DELETE FROM feed WHERE event = ? AND link = ?`}
-	if shown {
-		changes = append(changes, `UPDATE inbox SET waiting = NULL WHERE event = ?1 AND waiting IS NOT NULL AND did IN (
+func (s *SQLite) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
+	state := federation.DeliveryDelivered
+	if how.Refused {
+		state = federation.DeliveryRefused
+	}
+	changes := []change{
+		{`INSERT INTO settled (event, link, state, ended) SELECT event, link, ?3, ?4 FROM feed WHERE event = ?1 AND link = ?2
+			ON CONFLICT DO NOTHING`, []any{state, stamp(how.At)}},
+		{`DELETE FROM feed WHERE event = ? AND link = ?`, nil},
+	}
+	if how.Shown {
+		changes = append(changes, change{`UPDATE inbox SET waiting = NULL WHERE event = ?1 AND waiting IS NOT NULL AND did IN (
 			SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
 				JOIN binding b ON b.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
-			WHERE e.seq = ?1 AND b.link = ?2)`)
+			WHERE e.seq = ?1 AND b.link = ?2)`, nil})
 	}
 	return s.eachRow(ctx, link, rows, changes...)
 }
 
+// change is one statement about a row of a feed: its first parameters are the event
+// and the link.
+type change struct {
+	query string
+	more  []any
+}
+
 // eachRow makes changes for rows of one feed, all or none. A row that is settled
 // already is passed over.
-func (s *SQLite) eachRow(ctx context.Context, link string, rows []int64, changes ...string) error {
+func (s *SQLite) eachRow(ctx context.Context, link string, rows []int64, changes ...change) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		for _, row := range rows {
-			for _, change := range changes {
-				if _, err := q.exec(ctx, change, row, link); err != nil {
+			for _, c := range changes {
+				if _, err := q.exec(ctx, c.query, append([]any{row, link}, c.more...)...); err != nil {
 					return err
 				}
 			}

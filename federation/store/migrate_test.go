@@ -148,7 +148,7 @@ func checkFound(t *testing.T, record federation.Record) {
 	}
 	owed, err := record.Owed(t.Context(), "oftc", 0, 10)
 	for _, d := range owed {
-		err = errors.Join(err, record.Settle(t.Context(), "oftc", []int64{d.Row}, false))
+		err = errors.Join(err, record.Settle(t.Context(), "oftc", []int64{d.Row}, federation.Settlement{At: federationtest.At(9)}))
 	}
 	_, appended := record.Append(t.Context(), offer(50))
 	if err := errors.Join(err, appended); err != nil {

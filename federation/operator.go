@@ -1,0 +1,70 @@
+package federation
+
+import (
+	"context"
+	"time"
+)
+
+// BoundName is an operator's word that a name on a network stands for a DID.
+type BoundName struct {
+	Network string // name of a link
+	Name    string // of an account or an agent, as the network spells it
+	DID     DID
+	Vouch   bool      // the gateway may sign steps for the DID
+	Since   time.Time // zero for one that the configuration gives
+}
+
+// BoundNames keeps the names that operators bound. Its promises are those of
+// [Store].
+type BoundNames interface {
+	// BindName keeps a binding. It returns [ErrTaken] for a name that is bound to
+	// another DID. Binding a name to its DID again changes Vouch alone.
+	BindName(ctx context.Context, b BoundName) error
+	// UnbindName returns [ErrNotFound] for a name that is not bound.
+	UnbindName(ctx context.Context, network, name string) error
+	// BoundNames returns up to limit bindings that come after a name, which may be
+	// none, in the order of networks and names.
+	BoundNames(ctx context.Context, network, name string, limit int) ([]BoundName, error)
+	// NamesOf returns the bindings of a DID, in the same order.
+	NamesOf(ctx context.Context, did DID) ([]BoundName, error)
+}
+
+// DeliveryState is where the delivery of one step to one link stands.
+type DeliveryState string
+
+// The states of a delivery, each with what is next.
+const (
+	DeliveryWaiting   DeliveryState = "waiting"   // the feed tries it, or tries it again; an agent is asked to consent
+	DeliveryDelivered DeliveryState = "delivered" // over: the peer has it
+	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it
+)
+
+// Delivered is what became of a step on its way to a link, or to one agent of the
+// registry.
+type Delivered struct {
+	Event EventID
+	Link  string
+	Agent string // handle; "" for a link that delivers to all it has
+	State DeliveryState
+	Ended time.Time // zero while it waits
+}
+
+// RegistryLink is the name of the link to the agents of the registry. What they are
+// told is filed with the step, and theirs once they consented to hear it.
+const RegistryLink = "airc"
+
+// Backlog is what a link has still to deliver.
+type Backlog struct {
+	Rows   int
+	Oldest time.Time // when the oldest of them was filed; zero when there is none
+}
+
+// Deliveries tells operators how feeds stand. Its promises are those of [Store].
+type Deliveries interface {
+	// Deliveries returns what became of the steps of a handoff, in the order of the
+	// steps, then of the links and of the agents. Those that wait are looked for in the feeds of
+	// these links alone.
+	Deliveries(ctx context.Context, id HandoffID, links []string) ([]Delivered, error)
+	// Backlog counts the feed of a link.
+	Backlog(ctx context.Context, link string) (Backlog, error)
+}

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"baton/federation"
+)
+
+const boundNameColumns = `network, name, did, vouch, since`
+
+func scanBoundName(row scanner) (federation.BoundName, error) {
+	var b federation.BoundName
+	var since int64
+	err := row.Scan(&b.Network, &b.Name, &b.DID, &b.Vouch, &since)
+	b.Since = moment(since)
+	return b, err
+}
+
+// BindName implements [federation.BoundNames].
+func (s *SQLite) BindName(ctx context.Context, b federation.BoundName) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		var kept int
+		err := q.row(ctx, `INSERT INTO bound_name (`+boundNameColumns+`) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (network, name) DO UPDATE SET vouch = excluded.vouch WHERE did = excluded.did RETURNING 1`,
+			[]any{b.Network, b.Name, b.DID, b.Vouch, stamp(b.Since)}, &kept)
+		if errors.Is(err, federation.ErrNotFound) {
+			return federation.ErrTaken
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("bind %s on %s: %w", b.Name, b.Network, err)
+	}
+	return nil
+}
+
+// UnbindName implements [federation.BoundNames].
+func (s *SQLite) UnbindName(ctx context.Context, network, name string) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		n, err := q.exec(ctx, `DELETE FROM bound_name WHERE network = ? AND name = ?`, network, name)
+		if err == nil && n == 0 {
+			return federation.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("unbind %s on %s: %w", name, network, err)
+	}
+	return nil
+}
+
+// BoundNames implements [federation.BoundNames].
+func (s *SQLite) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
+	bound, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
+		WHERE (network, name) > (?, ?) ORDER BY network, name`+atMost, network, name, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read bound names: %w", err)
+	}
+	return bound, nil
+}
+
+// NamesOf implements [federation.BoundNames].
+func (s *SQLite) NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
+	bound, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
+		WHERE did = ? ORDER BY network, name`, did)
+	if err != nil {
+		return nil, fmt.Errorf("read names of %s: %w", did, err)
+	}
+	return bound, nil
+}

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"baton/federation"
+)
+
+// Deliveries implements [federation.Deliveries].
+func (s *SQLite) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
+	names, err := json.Marshal(links)
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries of %s: %w", id, err)
+	}
+	scan := func(row scanner) (federation.Delivered, error) {
+		var d federation.Delivered
+		var event string
+		var ended int64
+		if err := row.Scan(&event, &d.Link, &d.Agent, &d.State, &ended); err != nil {
+			return d, err
+		}
+		d.Ended = moment(ended)
+		return d, d.Event.UnmarshalText([]byte(event))
+	}
+	found, err := rows(ctx, s.reads, scan, `SELECT id, link, agent, state, ended FROM (
+		SELECT e.seq AS seq, e.id AS id, s.link AS link, '' AS agent, s.state AS state, s.ended AS ended
+			FROM event e JOIN settled s ON s.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
+		UNION ALL
+		SELECT e.seq, e.id, f.link, '', 'waiting', 0
+			FROM event e JOIN json_each(?2) j JOIN feed f ON f.link = j.value AND f.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
+		UNION ALL
+		SELECT e.seq, e.id, ?3, m.recipient, CASE WHEN m.seq IS NULL THEN 'waiting' ELSE 'delivered' END, CASE WHEN m.seq IS NULL THEN 0 ELSE m.received END
+			FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event JOIN agent a ON a.handle = m.recipient
+			WHERE m.handoff = ?1 AND e.version > 0
+		) ORDER BY seq, link, agent`, id.String(), string(names), federation.RegistryLink)
+	if err != nil {
+		return nil, fmt.Errorf("read deliveries of %s: %w", id, err)
+	}
+	return found, nil
+}
+
+// Backlog implements [federation.Deliveries].
+func (s *SQLite) Backlog(ctx context.Context, link string) (federation.Backlog, error) {
+	var b federation.Backlog
+	err := s.reads.row(ctx, `SELECT count(*) FROM feed WHERE link = ?`, []any{link}, &b.Rows)
+	if err != nil || b.Rows == 0 {
+		return b, wrapBacklog(link, err)
+	}
+	var oldest int64
+	err = s.reads.row(ctx, `SELECT e.filed FROM feed f JOIN event e ON e.seq = f.event
+		WHERE f.link = ? ORDER BY f.event LIMIT 1`, []any{link}, &oldest)
+	if errors.Is(err, federation.ErrNotFound) { // delivered in between
+		return federation.Backlog{}, nil
+	}
+	b.Oldest = moment(oldest)
+	return b, wrapBacklog(link, err)
+}
+
+func wrapBacklog(link string, err error) error {
+	if err != nil {
+		return fmt.Errorf("count feed of %s: %w", link, err)
+	}
+	return nil
+}
