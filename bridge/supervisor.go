@@ -27,17 +27,21 @@ type Supervisor struct {
 	metrics *Metrics
 	log     *slog.Logger
 	up      atomic.Bool
+	status  *status
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
 func NewSupervisor(link Link, feeds federation.Feeds, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	feed := &feed{link: link, rows: feeds, wakes: wakes, metrics: m, log: log}
-	return &Supervisor{link: link, feed: feed, metrics: m, log: log}
+	return &Supervisor{link: link, feed: feed, metrics: m, log: log, status: newStatus()}
 }
 
 // Up reports whether the peer has authenticated and not gone since.
 func (s *Supervisor) Up() bool { return s.up.Load() }
+
+// Status returns how the link stands. It may be called while Run runs.
+func (s *Supervisor) Status() Status { return s.status.get() }
 
 // Name returns the name of the link.
 func (s *Supervisor) Name() string { return s.link.Name() }
@@ -50,17 +54,20 @@ func (s *Supervisor) Fresh(id federation.EventID) { s.feed.fresh.add(id) }
 func (s *Supervisor) Run(ctx context.Context) error {
 	gauge := s.metrics.LinkUp.WithLabelValues(s.link.Network(), s.link.Name())
 	gauge.Set(0)
+	defer s.status.down()
 	waits := newWaits()
 	for dial := 0; ctx.Err() == nil; dial++ {
 		if dial > 0 {
 			s.metrics.Reconnects.WithLabelValues(s.link.Network(), s.link.Name()).Inc()
 		}
-		err := s.session(ctx, func() { gauge.Set(1); waits.Reset() })
+		s.status.dialling()
+		err := s.session(ctx, func() { gauge.Set(1); s.status.up(); waits.Reset() })
 		gauge.Set(0)
 		if ctx.Err() != nil {
 			break
 		}
 		wait := waits.NextBackOff()
+		s.status.lost(err, time.Now().Add(wait))
 		s.log.LogAttrs(ctx, slog.LevelWarn, "link down", slog.Any("err", err), slog.String("next_dial", wait.Round(time.Millisecond).String()))
 		sleep(ctx, wait)
 	}

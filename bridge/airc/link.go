@@ -26,6 +26,7 @@ import (
 	"crypto/ed25519"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"baton/bridge"
@@ -88,11 +89,13 @@ type Link struct {
 	registrations addresses
 	end           sync.Once
 	ended         chan struct{} // closed when Run is over: nobody waits any more
+	heard         atomic.Int64  // unix nanoseconds of the last request; 0 before the first
 }
 
 var (
 	_ bridge.Mounted   = (*Link)(nil)
 	_ bridge.Messenger = (*Link)(nil)
+	_ bridge.Hearer    = (*Link)(nil)
 )
 
 // Open returns a registry. It does no I/O; its error joins a [*bridge.KeyError]
@@ -122,6 +125,14 @@ func (*Link) Name() string { return network }
 
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }
+
+// Heard implements [bridge.Hearer]: when somebody asked something last.
+func (l *Link) Heard() time.Time {
+	if at := l.heard.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
 
 // Run implements [bridge.Link]. A registry has nobody to dial: it is up until ctx
 // ends, and served by the gateway's HTTP listener.

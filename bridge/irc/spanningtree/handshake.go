@@ -205,8 +205,8 @@ func (s *session) onBurst(ctx context.Context, m ircmsg.Message) error {
 		s.badInput(ctx, malformed, m.Command)
 		return nil
 	}
-	if skew := time.Since(time.Unix(theirs, 0)).Round(time.Second); skew.Abs() > maxSkew {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "clock differs from the peer's", slog.Duration("ahead_by", skew))
+	if s.skew = time.Since(time.Unix(theirs, 0)).Round(time.Second); s.skew.Abs() > maxSkew {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "clock differs from the peer's", slog.Duration("ahead_by", s.skew))
 	}
 	return nil
 }
@@ -222,6 +222,7 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	}
 	s.put(":%s ENDBURST", s.sid())
 	s.linked = true
+	s.link.agreed.Store(s.agree())
 	s.link.live.Store(s)
 	s.up()
 	return nil

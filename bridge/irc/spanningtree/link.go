@@ -77,9 +77,17 @@ type Link struct {
 	// all that Deliver and Online see of the state, and leads them to the session's
 	// channels.
 	live atomic.Pointer[session]
+
+	// What operators are told of the link, for any goroutine.
+	heard  atomic.Int64 // unix nanoseconds of the last line; 0 before the first
+	agreed atomic.Pointer[agreement]
 }
 
-var _ bridge.Placer = (*Link)(nil)
+var (
+	_ bridge.Placer    = (*Link)(nil)
+	_ bridge.Hearer    = (*Link)(nil)
+	_ bridge.Describer = (*Link)(nil)
+)
 
 // Open checks the configuration, reads the two passwords, and returns the link. The
 // certificate is ours for TLS, nil where none is configured. It dials nothing and

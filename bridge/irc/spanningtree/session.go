@@ -42,12 +42,13 @@ type session struct {
 	net         *tree
 	memberships int // given out, to tell the times that a user was in a channel apart
 	commands    map[string]command
-	challenge   string // ours
-	hello       string // our SERVER
-	linked      bool   // both bursts are over
-	tagless     bool   // told the log that the peer takes no tags
-	buffer      []byte // to be written
-	writing     bool   // the writer has a piece
+	challenge   string        // ours
+	hello       string        // our SERVER
+	linked      bool          // both bursts are over
+	skew        time.Duration // of our clock, ahead of the peer's
+	tagless     bool          // told the log that the peer takes no tags
+	buffer      []byte        // to be written
+	writing     bool          // the writer has a piece
 	writeErr    error
 	unproven    []*row           // in buffer
 	pings       [][]*row         // sent and unanswered, with the rows that each proves
@@ -100,6 +101,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 	s.burst()
 	err := s.serve(ctx)
 	s.link.live.Store(nil)
+	s.link.agreed.Store(nil)
 	s.settle()
 	s.end()
 	s.link.roster.leave()
@@ -127,6 +129,7 @@ func (s *session) serve(ctx context.Context) error {
 			return s.leave(ctx)
 		case l := <-s.readable():
 			silence.Reset(maxSilence)
+			s.link.heard.Store(time.Now().UnixNano())
 			if err := s.take(ctx, l); err != nil {
 				return err
 			}

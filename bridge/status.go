@@ -1,0 +1,87 @@
+package bridge
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+// LinkState is where a link stands, each with what is next.
+type LinkState string
+
+// The states of a link.
+const (
+	LinkUp       LinkState = "up"       // the peer has authenticated: steps go both ways
+	LinkDialling LinkState = "dialling" // it dials, accepts, or waits to do so again
+	LinkDown     LinkState = "down"     // nobody runs it
+)
+
+// Status is how a link stands now.
+type Status struct {
+	State     LinkState
+	NextDial  time.Time // zero unless it waits to dial
+	LastError string    // why the last session ended; "" before the first did
+}
+
+// Hearer is a [Link] that knows when its peer was heard last.
+type Hearer interface {
+	Link
+	// Heard returns when something was read last, the zero time before anything was.
+	// It may be called while Run runs.
+	Heard() time.Time
+}
+
+// Describer is a [Link] that can say more of itself to operators.
+type Describer interface {
+	Link
+	// Describe may be called while Run runs.
+	Describe() Description
+}
+
+// Description is what an operator wants to know of a link beside its status.
+type Description struct {
+	// Negotiated is what both sides agreed on, by words of the network; empty while
+	// the link is not up.
+	Negotiated map[string]string
+	Skew       time.Duration // by which our clock is ahead of the peer's; zero where unknown
+	Channels   []string      // as venues; empty where a network has none
+	NotCarried []string      // what steps lose on this link, a sentence each
+}
+
+// status keeps the [Status] of a link. It may be used concurrently.
+type status struct {
+	mu  sync.Mutex
+	now Status
+}
+
+func newStatus() *status { return &status{now: Status{State: LinkDown}} }
+
+func (s *status) get() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *status) up() { s.set(func(now *Status) { now.State, now.NextDial = LinkUp, time.Time{} }) }
+
+func (s *status) dialling() {
+	s.set(func(now *Status) { now.State, now.NextDial = LinkDialling, time.Time{} })
+}
+
+// lost notes why a session ended, and when the next one is tried.
+func (s *status) lost(why error, next time.Time) {
+	s.set(func(now *Status) {
+		now.State, now.NextDial = LinkDialling, next
+		if why != nil {
+			now.LastError = strings.ReplaceAll(why.Error(), "\n", "; ")
+		}
+	})
+}
+
+func (s *status) down() { s.set(func(now *Status) { now.State, now.NextDial = LinkDown, time.Time{} }) }
+
+func (s *status) set(change func(now *Status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.now)
+}
