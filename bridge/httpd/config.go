@@ -8,7 +8,8 @@ import (
 
 // Config is what the owner of a listener decides about it.
 type Config struct {
-	Listen         string         // "host:port"
+	Listen         string         // "host:port"; or
+	Socket         string         // the path of a unix socket, which is its owner's alone
 	CORSOrigins    []string       // "*", or origins such as "https://app.example"; never with credentials
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; nobody's by default
 	TLS            *tls.Config    // of a listener that speaks TLS; nil for one that does not

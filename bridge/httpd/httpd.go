@@ -1,7 +1,7 @@
-// Package httpd is the HTTP server of the gateway, once for the public listener
-// and once for the operators' one. It owns what every request has in common:
-// timeouts, the client's address behind proxies, CORS, the access log, and what
-// is answered when a handler panics. It is given one plain [http.Handler] and
+// Package httpd is the HTTP server of the gateway, once for the public listener,
+// once for the operators' one and once for their socket. It owns what every request
+// has in common: timeouts, the client's address behind proxies, CORS, the access
+// log, and what is answered when a handler panics. It is given one plain [http.Handler] and
 // knows no network; bodies, their limits and all other errors are the handler's.
 //
 // It alone imports echo, so that leaving echo means changing one package.
@@ -53,6 +53,7 @@ const maxAge = 600
 // Server is one HTTP listener. Build one with [New].
 type Server struct {
 	listen   string
+	socket   string
 	tls      *tls.Config
 	http     *http.Server
 	listener net.Listener // nil until Listen
@@ -69,22 +70,29 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	}
 	// The only route: whatever echo does not know, which is everything.
 	e.RouteNotFound("/*", func(c echo.Context) error {
-		handler.ServeHTTP(c.Response(), fromClient(c))
+		handler.ServeHTTP(c.Response(), namePeer(fromClient(c)))
 		return nil
 	})
-	return &Server{listen: cfg.Listen, tls: cfg.TLS, http: &http.Server{
+	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, http: &http.Server{
 		Handler:           e,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ConnContext:       withPeer,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // peers cause these at will
 	}}
 }
 
-// Listen opens the port. The error says in one line which one and why not.
+// Listen opens the port or the socket. The error says in one line which one and why
+// not.
 func (s *Server) Listen(ctx context.Context) error {
+	if s.socket != "" {
+		var err error
+		s.listener, err = listenSocket(ctx, s.socket)
+		return err
+	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", s.listen)
 	if err != nil {
@@ -103,25 +111,31 @@ func (s *Server) Listen(ctx context.Context) error {
 	return nil
 }
 
+// where names the listener in errors.
+func (s *Server) where() string { return s.listen + s.socket }
+
 // Addr returns the address of the open port: what a configured port of 0 became.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers requests until ctx ends, gives those in flight ten seconds, and
-// returns nil. Any other end is an error. Call [Server.Listen] before.
+// Serve answers requests until ctx ends, gives those in flight ten seconds, cuts off
+// the rest, and returns nil. Any other end is an error. Call [Server.Listen] before.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.http.Serve(s.listener) }()
 	select {
 	case err := <-stopped:
-		return fmt.Errorf("serve %s: %w", s.listen, err)
+		return fmt.Errorf("serve %s: %w", s.where(), err)
 	case <-ctx.Done():
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	err := s.http.Shutdown(drain)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close() // whoever takes longer is cut off
+	}
 	if err != nil {
-		err = fmt.Errorf("drain %s: %w", s.listen, errors.Join(err, s.http.Close()))
+		err = fmt.Errorf("drain %s: %w", s.where(), err)
 	}
 	return errors.Join(err, closed(<-stopped))
 }
@@ -141,7 +155,7 @@ func (s *Server) Close() error {
 		return nil
 	}
 	if err := s.listener.Close(); err != nil {
-		return fmt.Errorf("close %s: %w", s.listen, err)
+		return fmt.Errorf("close %s: %w", s.where(), err)
 	}
 	return nil
 }

@@ -1,0 +1,26 @@
+package httpd
+
+import (
+	"net"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerName returns the user at the other end of a socket.
+func peerName(conn *net.UnixConn) string {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return socketPeer
+	}
+	name := socketPeer
+	_ = raw.Control(func(fd uintptr) {
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			name = "uid:" + strconv.FormatUint(uint64(peer.Uid), 10)
+		}
+	})
+	return name
+}
+
+// socketPeer is who is at the other end where the system does not tell.
+const socketPeer = "socket"

@@ -1,0 +1,119 @@
+package httpd_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"baton/bridge/httpd"
+)
+
+// socketServer returns a server on a socket that tells who asks.
+func socketServer(path string) *httpd.Server {
+	tell := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) })
+	return httpd.New(httpd.Config{Socket: path}, tell, slog.New(slog.DiscardHandler))
+}
+
+// askSocket sends one request over a socket.
+func askSocket(t *testing.T, path string) string {
+	t.Helper()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}
+	defer transport.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := transport.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestASocketIsItsOwnersAloneAndTellsWhoAsks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	server := socketServer(path)
+	if err := server.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode() != fs.ModeSocket|0o600 {
+		t.Fatalf("mode %v, %v", info.Mode(), err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx) }()
+	if who, want := askSocket(t, path), "uid:"+strconv.Itoa(os.Getuid()); who != want {
+		t.Errorf("who asks is %q, want %q", who, want)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+func TestASocketThatADeadProcessLeftIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	left, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.(*net.UnixListener).SetUnlinkOnClose(false)
+	left.Close()
+	server := socketServer(path)
+	if err := server.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestASocketThatSomebodyServesIsATakenAddress(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	first := socketServer(path)
+	if err := first.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if err := socketServer(path).Listen(t.Context()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), path) {
+		t.Errorf("%v, want an address in use, with the path", err)
+	}
+}
+
+func TestAFileIsNotTakenForASocket(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "s")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := socketServer(path).Listen(t.Context()); err == nil {
+		t.Error("a file was replaced by a socket")
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "precious" {
+		t.Errorf("the file holds %q, %v", text, err)
+	}
+	if err := socketServer(filepath.Join(dir, strings.Repeat("s", 120))).Listen(t.Context()); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a path that no socket can have: %v", err)
+	}
+}
