@@ -1,0 +1,204 @@
+// Package rest is the operator API, /operator/v1: what operators see of a gateway
+// and what they may do in it, as JSON over HTTP. The commands of the program have no
+// other way in.
+//
+//	GET  handoffs                    list; did state kind channel capability since
+//	GET  handoffs/{id}               one, with its steps
+//	POST handoffs                    offer
+//	POST handoffs/{id}/{verb}        accept decline claim progress complete fail cancel
+//	GET  place                       where an offer would be written, for whoever signs it
+//	GET  inboxes/{did}               what reached a DID; looking changes nothing
+//	POST inboxes/{did}/ack           what a DID has read
+//	GET  links, links/{name}         links
+//	GET  bindings                    names that stand for DIDs
+//	PUT  bindings/{network}/{name}   bind
+//	DELETE bindings/{network}/{name} unbind
+//
+// A list takes limit (50, at most 500) and cursor, and answers
+// {"items":[...],"next_cursor":"..."}. With watch it answers JSON lines, one item
+// each, until the client goes: what there is, and then what changes. Errors are
+// problem documents (RFC 9457) with the members code, detail and retry_after.
+//
+// Who may ask is decided by whoever mounts the [Operator]: everything here trusts
+// its caller. It may be called concurrently.
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// Prefix is the path under which everything is.
+const Prefix = "/operator/v1/"
+
+// network is the label of operators in metrics and arrivals, and the link that
+// their steps come from.
+const network = "operator"
+
+// maxBodyBytes bounds a request: a context of 4 KiB, a signed document with the
+// same again, and the rest.
+const maxBodyBytes = 64 << 10
+
+// Record is what is read of the record.
+type Record interface {
+	federation.Handoffs
+	federation.Deliveries
+	federation.BoundNames
+	federation.Devices
+	// Log and Replay are those of [federation.Store] and [federation.Inboxes].
+	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
+	// AgentOf and Binding are those of [federation.Registry] and
+	// [federation.Bindings].
+	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
+	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
+}
+
+// Deps is what the operator API works with.
+type Deps struct {
+	Home    federation.HomeID
+	Gateway bridge.Gateway
+	Record  Record
+	// Kept is that of [bridge.Ports].
+	Kept func(name string) federation.SigningKey
+	// Links returns the links of this moment, in the order of the configuration.
+	Links func() []LinkStatus
+	// Configured returns the bindings of the configuration.
+	Configured func() []federation.BoundName
+	// Limits is that of [bridge.Ports].
+	Limits  func() bridge.Limits
+	Refused func(code federation.RefusalCode) // counts a refusal
+	Log     *slog.Logger
+	// Ended is closed when the gateway ends: nobody watches any more.
+	Ended <-chan struct{}
+}
+
+// LinkStatus is a link with how it stands.
+type LinkStatus struct {
+	Link   bridge.Link
+	Status bridge.Status
+}
+
+// Operator is the operator API. Make one with [New].
+type Operator struct{ deps Deps }
+
+// New returns the operator API of a gateway.
+func New(d Deps) *Operator { return &Operator{deps: d} }
+
+// answer is a 2xx: one JSON document.
+type answer struct {
+	status int // 0 is 200
+	body   any
+}
+
+// endpoint answers one request, or says why not.
+type endpoint func(r *http.Request) (answer, error)
+
+// Mount registers the routes.
+func (o *Operator) Mount(mux *http.ServeMux) {
+	for pattern, serve := range map[string]endpoint{
+		"GET handoffs/{id}":                   o.getHandoff,
+		"POST handoffs":                       o.postOffer,
+		"POST handoffs/{id}/{verb}":           o.postStep,
+		"GET place":                           o.getPlace,
+		"POST inboxes/{did}/ack":              o.postAck,
+		"GET links/{name}":                    o.getLink,
+		"PUT bindings/{network}/{name...}":    o.putBinding,
+		"DELETE bindings/{network}/{name...}": o.deleteBinding,
+	} {
+		mux.Handle(route(pattern), o.serve(serve))
+	}
+	for noun, l := range map[string]lister{
+		"handoffs": o.handoffs, "inboxes/{did}": o.inbox, "links": o.links, "bindings": o.bindings,
+	} {
+		mux.Handle(route("GET "+noun), o.list(l))
+	}
+	mux.Handle(Prefix, o.serve(func(r *http.Request) (answer, error) {
+		return answer{}, &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + r.Method + " " + r.URL.Path}
+	}))
+}
+
+// route puts the prefix into a pattern.
+func route(pattern string) string {
+	for i := range pattern {
+		if pattern[i] == ' ' {
+			return pattern[:i+1] + Prefix + pattern[i+1:]
+		}
+	}
+	return Prefix + pattern
+}
+
+// serve writes what an endpoint returned.
+func (o *Operator) serve(e endpoint) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a, err := e(r)
+		if err != nil {
+			o.tell(w, r, err)
+			return
+		}
+		o.write(w, r, a)
+	})
+}
+
+func (o *Operator) write(w http.ResponseWriter, r *http.Request, a answer) {
+	text, err := json.Marshal(a.body)
+	if err != nil {
+		o.tell(w, r, fmt.Errorf("write answer: %w", err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if a.status != 0 {
+		w.WriteHeader(a.status)
+	}
+	_, _ = w.Write(append(text, '\n')) // the client is gone
+}
+
+// readBody reads the one JSON object of a request, strictly.
+func readBody(r *http.Request, into any) error {
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
+	switch {
+	case err != nil:
+		return usage("the body ended too early")
+	case len(text) > maxBodyBytes:
+		return usage(fmt.Sprintf("a body is at most %d bytes", maxBodyBytes))
+	}
+	if err := federation.ExactJSON(text); err != nil {
+		return usage("the body is not acceptable JSON: " + err.Error())
+	}
+	if err := strict(text, into); err != nil {
+		return usage("the body: " + err.Error())
+	}
+	return nil
+}
+
+// act logs what an operator changed, and who that was.
+func (o *Operator) act(r *http.Request, what, subject, reason string) {
+	o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator acted", slog.String("network", network),
+		slog.String("what", what), slog.String("subject", subject), slog.String("actor", r.RemoteAddr), slog.String("reason", reason))
+}
+
+// parseDID reads a DID of a request.
+func parseDID(name, text string) (federation.DID, error) {
+	did, err := federation.ParseDID(text)
+	if err != nil {
+		return "", usage(name + ": " + err.Error())
+	}
+	return did, nil
+}
+
+// errNone is a thing of a request that is not there.
+func errNone(what string) error {
+	return &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + what}
+}
+
+func isNotFound(err error) bool { return errors.Is(err, federation.ErrNotFound) }
