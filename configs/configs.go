@@ -76,7 +76,17 @@ type TLS struct {
 
 // Admin is the table of the operators' listener.
 type Admin struct {
+	Socket string `toml:"socket"` // the operator API; relative to data_dir, empty for none
 	Listen string `toml:"listen"` // host:port; empty for no listener
+}
+
+// Binding is one [[bindings]] table: a name on a network that stands for a DID. Its
+// owner is whoever knows what a DID is.
+type Binding struct {
+	Network string `toml:"network"` // required; the name of a link
+	Name    string `toml:"name"`    // required; an account, or a handle
+	DID     string `toml:"did"`     // required
+	Vouch   bool   `toml:"vouch"`   // the gateway may sign for the DID
 }
 
 // Fetch is the table of the client for documents at addresses that others chose.
@@ -164,7 +174,7 @@ func Default() Config {
 			TrustedProxies: []netip.Prefix{},
 		},
 		TLS:   TLS{Mode: "files"},
-		Admin: Admin{Listen: "127.0.0.1:8081"},
+		Admin: Admin{Socket: "baton.sock", Listen: "127.0.0.1:8081"},
 		Fetch: Fetch{Timeout: 5 * time.Second, MaxBytes: 64 << 10, PerHost: 10},
 		Store: Store{Driver: "sqlite", Path: "baton.db"},
 		REST:  REST{MaxWait: 50 * time.Second},

@@ -43,6 +43,13 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		table.Decode(&link)
 	}
 	file.Table("airc").Decode(&registry)
+	var bound configs.Binding
+	for _, table := range file.Tables("bindings") {
+		table.Decode(&bound)
+	}
+	if want := (configs.Binding{Network: "lab", Name: "alice", DID: "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"}); bound != want {
+		t.Errorf("the example of a binding is %+v, want %+v", bound, want)
+	}
 	wantLink := spanningtree.DefaultConfig()
 	wantLink.Name, wantLink.ServerName, wantLink.Address = "lab", "irc.lab.example", "127.0.0.1:7000"
 	wantLink.SID, wantLink.SendPasswordFile, wantLink.RecvPasswordFile = "9GW", "lab.send", "lab.recv"
@@ -61,7 +68,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		"home": want.Home, "http": want.HTTP, "tls": want.TLS, "admin": want.Admin, "fetch": want.Fetch,
 		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
-		"irc.spanningtree[0]": link, "airc": registry,
+		"irc.spanningtree[0]": link, "airc": registry, "bindings[0]": bound,
 	} {
 		for _, key := range keysOf(config) {
 			if lines[table+"."+key] == 0 {

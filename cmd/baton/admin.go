@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sys/unix"
 )
 
 // readyTimeout bounds one check of the record: a prober that waits longer has
@@ -36,6 +39,12 @@ func mountAdmin(mux *http.ServeMux, p *program, metrics bool) {
 		}
 		answer(w, status, text)
 	})
+	for path, serve := range map[string]http.HandlerFunc{
+		"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
+		"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
+	} {
+		mux.HandleFunc("GET "+path, serve)
+	}
 	if metrics {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{}))
 	}
@@ -49,6 +58,9 @@ func (p *program) readiness(ctx context.Context) readiness {
 	if err := p.record.Ready(ctx); err != nil {
 		ready.Reasons = append(ready.Reasons, "record: "+err.Error())
 	}
+	if err := roomAt(p.file.Path(".")); err != nil {
+		ready.Reasons = append(ready.Reasons, "disk: "+err.Error())
+	}
 	if err := p.relay.Ready(); err != nil {
 		ready.Reasons = append(ready.Reasons, "relay: "+err.Error())
 	}
@@ -57,6 +69,22 @@ func (p *program) readiness(ctx context.Context) readiness {
 	}
 	ready.Ready = len(ready.Reasons) == 0
 	return ready
+}
+
+// minFreeBytes is how much room the disk of data_dir needs: what one batch of commits
+// writes at most, with the log that it goes through first.
+const minFreeBytes = 4 << 20
+
+// roomAt returns an error where a disk is about to be full.
+func roomAt(dir string) error {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return fmt.Errorf("measure %s: %w", dir, err)
+	}
+	if free := disk.Bavail * uint64(disk.Bsize); free < minFreeBytes { //nolint:gosec // no system has blocks of a negative size
+		return fmt.Errorf("%d bytes are free at %s, fewer than %d", free, dir, minFreeBytes)
+	}
+	return nil
 }
 
 func answer(w http.ResponseWriter, status int, text []byte) {

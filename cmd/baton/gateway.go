@@ -91,6 +91,7 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 	if judged.Verdict == federation.Invalid {
 		level = slog.LevelWarn
 	}
+	g.metrics.Conflicts.Add(float64(judged.Conflicts))
 	if !judged.Entry.Event.ID.IsZero() {
 		ev.ID = judged.Entry.Event.ID
 	}

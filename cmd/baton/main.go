@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"baton/bridge/rest"
 	"baton/configs"
 	"baton/federation"
 )
@@ -34,14 +35,21 @@ const (
 // cli is the command line.
 type cli struct {
 	Config    string `env:"BATON_CONFIG" help:"The configuration. Default: ./baton.toml, else /etc/baton/baton.toml." placeholder:"FILE"`
+	Gateway   string `env:"BATON_GATEWAY" help:"The running gateway: unix:PATH or http(s)://HOST:PORT. Default: admin.socket of the configuration." placeholder:"URL"`
+	TokenFile string `env:"BATON_TOKEN_FILE" help:"Operator token, for a URL." name:"token-file" placeholder:"FILE"`
 	JSON      bool   `help:"For machines: one JSON document on stdout." name:"json"`
 	LogLevel  string `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat string `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
 
-	Serve     serveCommand   `cmd:"" help:"Run the gateway until SIGTERM."`
-	Demo      demoCommand    `cmd:"" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
-	ConfigCmd configCommands `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
-	Version   versionCommand `cmd:"" help:"Print version, revision, Go and protocols."`
+	Serve       serveCommand    `cmd:"" help:"Run the gateway until SIGTERM."`
+	Demo        demoCommand     `cmd:"" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
+	Healthcheck healthcheck     `cmd:"" help:"End with 0 when the gateway is ready, with 4 when not."`
+	ConfigCmd   configCommands  `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
+	Handoff     handoffCommands `cmd:"" help:"Look at handoffs, and take steps in them."`
+	Inbox       inboxCommands   `cmd:"" help:"Look at what reached a DID."`
+	Link        linkCommands    `cmd:"" help:"Look at links."`
+	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
+	Version     versionCommand  `cmd:"" help:"Print version, revision, Go and protocols."`
 }
 
 const description = `A federation gateway: it carries signed handoffs between IRC networks and AIRC registries.
@@ -65,7 +73,7 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, streams std) int {
-	var c cli
+	c := cli{Handoff: newHandoffCommands()}
 	exited := -1
 	parser, err := kong.New(&c, kong.Name("baton"),
 		kong.Description(description),
@@ -81,20 +89,17 @@ func run(ctx context.Context, args []string, streams std) int {
 	case err != nil:
 		return tell(streams, slices.Contains(args, "--json"), "usage", &usageError{err}) // c may not know yet
 	}
-	name := strings.Fields(command.Command())
 	if err := command.Run(); err != nil {
-		return tell(streams, c.JSON, strings.Join(name[:min(len(name), nameWords(name[0]))], " "), err)
+		return tell(streams, c.JSON, commandName(command.Command()), err)
 	}
 	return exitDone
 }
 
-// nameWords returns how many words of a parsed command are its name; the rest
-// are placeholders of arguments.
-func nameWords(first string) int {
-	if first == "config" {
-		return 2
-	}
-	return 1
+// commandName returns the words of a parsed command; the rest are placeholders of
+// arguments.
+func commandName(parsed string) string {
+	isArgument := func(word string) bool { return strings.ContainsAny(word, "<[") }
+	return strings.Join(slices.DeleteFunc(strings.Fields(parsed), isArgument), " ")
 }
 
 // usageError is a command line that cannot be meant.
@@ -127,6 +132,9 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage, "usage", 0
 	}
+	if told, ok := errors.AsType[*rest.ProblemError](err); ok {
+		return problemExit(told.Code), told.Code, told.RetryAfter
+	}
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return exitRefused, string(refused.Code), 0
 	}
@@ -134,6 +142,19 @@ func classify(err error) (code int, word string, retryAfter int) {
 		return exitUnavailable, "unavailable", int(away.RetryAfter.Seconds())
 	}
 	return exitFailed, "failed", 0
+}
+
+// problemExit returns the exit code for what a gateway answered.
+func problemExit(code string) int {
+	switch code {
+	case rest.CodeUsage:
+		return exitUsage
+	case rest.CodeNotFound, rest.CodeFailed:
+		return exitFailed
+	case rest.CodeUnavailable, string(federation.SignatureUnverifiable):
+		return exitUnavailable
+	}
+	return exitRefused
 }
 
 func oneLine(err error) string {

@@ -83,7 +83,7 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 		w.Log = slog.New(slog.DiscardHandler)
 	}
 	var links []opened
-	names := map[string]bool{}
+	names, whole := map[string]bool{}, true
 	for _, n := range networks() {
 		for _, t := range n.tables(file) {
 			made, err := n.open(t, w)
@@ -91,6 +91,7 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 			case errors.Is(err, errOff):
 			case err != nil:
 				tellMistakes(t, err)
+				whole = false
 			case names[made.link.Name()]:
 				t.Mistake("name", fmt.Sprintf("%q is the name of another link", made.link.Name()))
 			default:
@@ -99,7 +100,20 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 			}
 		}
 	}
+	if !whole {
+		names = nil // whose names are missing cannot be told
+	}
+	boundNames(file, names) // for its mistakes
 	return links, file.Err()
+}
+
+// namesOf returns the names of links.
+func namesOf(links []opened) map[string]bool {
+	names := map[string]bool{}
+	for _, o := range links {
+		names[o.link.Name()] = true
+	}
+	return names
 }
 
 func (n network) tables(file *configs.File) []configs.Table {

@@ -43,8 +43,10 @@ type program struct {
 	counters  *bridge.Metrics
 	public    *httpd.Server // nil where the configuration has no listener
 	admin     *httpd.Server // nil where the configuration has no listener
+	socket    *httpd.Server // nil where the configuration has no socket
 	publicMux *http.ServeMux
 	adminMux  *http.ServeMux
+	socketMux *http.ServeMux
 	publicURL string
 	record    *store.SQLite
 	keyring   *identity.Keyring
@@ -56,10 +58,13 @@ type program struct {
 	registrations atomic.Int64 // per hour and address
 	linkLimits    atomic.Pointer[bridge.Limits]
 	retention     atomic.Pointer[configs.Retention]
+	configured    atomic.Pointer[[]federation.BoundName]
 
-	hups    <-chan os.Signal
-	reread  func() (*configs.File, error) // at SIGHUP; nil where there is no file
-	relevel func(configs.Log)
+	resolving *prometheus.HistogramVec
+	ended     chan struct{} // closed when the gateway begins to end
+	hups      <-chan os.Signal
+	reread    func() (*configs.File, error) // at SIGHUP; nil where there is no file
+	relevel   func(configs.Log)
 }
 
 // assemble opens the listeners, the record and the keys of a configuration, and
@@ -68,9 +73,10 @@ type program struct {
 func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*program, error) {
 	p := &program{
 		file: file, log: log, metrics: newMetrics(),
-		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), publicURL: file.HTTP.PublicURL,
+		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), socketMux: http.NewServeMux(),
+		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL,
 	}
-	p.counters, p.rates = bridge.NewMetrics(p.metrics), home.NewRates()
+	p.counters, p.rates, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), newResolveSeconds(p.metrics)
 	if err := p.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -80,7 +86,11 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.openRelay(ctx)
 	fleet := newFleet(p.record, p.relay, p.counters, log)
 	p.gateway = &gateway{record: p.record, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay}
+	p.metrics.MustRegister(newLinkGauges(fleet, p.record))
 	p.limit(file)
+	if err := p.openOperator(ctx); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
 	mountIdentity(p.publicMux, p.serverKey())
 	return p, nil
@@ -146,6 +156,12 @@ func (p *program) limit(file *configs.File) {
 	})
 }
 
+// configure makes the bindings of a configuration those that hold.
+func (p *program) configure(file *configs.File, links []opened) {
+	bound := boundNames(file, namesOf(links))
+	p.configured.Store(&bound)
+}
+
 func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.Home.Name) }
 
 func (p *program) serverKey() federation.SigningKey { return p.keyring.Server(p.homeID()) }
@@ -157,7 +173,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 	})
 	return &home.Home{
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Entropy: rand.Reader,
-		Keys:   identity.NewKeySource(identity.NewDirectory(client, p.serverKey()), p.record),
+		Keys:   identity.NewKeySource(timedDirectory{identity.NewDirectory(client, p.serverKey()), p.resolving}, p.record),
 		Routes: p.gateway.fleet, Caps: skills{p.record}, Same: p.gateway.Same, Rates: p.rates,
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
@@ -197,13 +213,14 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.configure(p.file, links)
 	for _, o := range links {
 		if mounted, ok := o.link.(bridge.Mounted); ok {
 			mounted.Mount(p.publicMux)
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for name, server := range map[string]*httpd.Server{"public": p.public, "admin": p.admin} {
+	for name, server := range map[string]*httpd.Server{"public": p.public, "admin": p.admin, "socket": p.socket} {
 		if server == nil {
 			continue
 		}
@@ -213,6 +230,12 @@ func (p *program) run(ctx context.Context) error {
 	p.tellManager(ctx, "READY=1") // it serves; what is still down shows in /readyz
 	p.gateway.fleet.apply(ctx, links)
 	group.Go(func() error { p.announce(ctx); return nil })
+	group.Go(func() error {
+		<-ctx.Done()
+		p.tellManager(context.WithoutCancel(ctx), "STOPPING=1")
+		close(p.ended)
+		return nil
+	})
 	group.Go(func() error { p.sweep(ctx); return nil })
 	group.Go(func() error { p.retain(ctx); return nil })
 	if p.reread != nil {
@@ -272,7 +295,7 @@ func (p *program) close() error {
 // closeListeners closes the ports of a program that did not run.
 func (p *program) closeListeners() error {
 	var errs []error
-	for _, server := range []*httpd.Server{p.public, p.admin} {
+	for _, server := range []*httpd.Server{p.public, p.admin, p.socket} {
 		if server != nil {
 			if err := server.Close(); !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)

@@ -2,7 +2,9 @@ package main_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -23,9 +25,34 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
+		Cmds:                map[string]func(ts *testscript.TestScript, neg bool, args []string){"ready": ready, "keep": keep},
 		Setup: func(env *testscript.Env) error {
 			env.Vars = append(env.Vars, quickExit)
 			return nil
 		},
 	})
+}
+
+// ready waits until the gateway of a script is ready, with the flags of healthcheck
+// that say which one; with "!" until it serves and is not.
+func ready(ts *testscript.TestScript, neg bool, args []string) {
+	deadline := time.Now().Add(patience)
+	tick := time.NewTicker(lookEach)
+	defer tick.Stop()
+	for time.Now().Before(deadline) {
+		err := ts.Exec(program, append([]string{"healthcheck"}, args...)...)
+		if err == nil && !neg || err != nil && neg && strings.Contains(ts.ReadFile("stderr"), "down") {
+			return
+		}
+		<-tick.C
+	}
+	ts.Fatalf("waited %s for the gateway: %s", patience, ts.ReadFile("stderr"))
+}
+
+// keep puts what the last command printed into a variable.
+func keep(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: keep NAME")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }

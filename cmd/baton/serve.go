@@ -47,7 +47,6 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 	p.reread = func() (*configs.File, error) { return configs.Load(path) }
 	p.relevel = func(table configs.Log) { level.Set(c.logSettings(table).SlogLevel()) }
 	err = p.run(ctx)
-	p.tellManager(context.WithoutCancel(ctx), "STOPPING=1")
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil
 	}
@@ -93,6 +92,7 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 	})
 	p.relevel(file.Log)
 	p.limit(file)
+	p.configure(file, append(links, p.gateway.fleet.mounted()...))
 	p.gateway.fleet.apply(ctx, append(links, p.gateway.fleet.mounted()...))
 	p.log.LogAttrs(ctx, slog.LevelInfo, "configuration read again")
 	return nil

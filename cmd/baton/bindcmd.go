@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"baton/bridge/rest"
+)
+
+// bindCommands keep names that stand for DIDs.
+type bindCommands struct {
+	List   bindList   `cmd:"" help:"List bindings, of the configuration too."`
+	Add    bindAdd    `cmd:"" help:"Bind a name on a network to a DID."`
+	Remove bindRemove `cmd:"" help:"End a binding."`
+}
+
+// bindList lists bindings.
+type bindList struct{ listFlags }
+
+// Help has one example.
+func (bindList) Help() string { return "Example:\n\n\tbaton bind list --json" }
+
+// Run prints the list.
+func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
+	return list(ctx, c, streams, "bindings", cmd.query(), false, table[rest.Binding]{
+		header: "NETWORK | NAME | DID | VOUCH | ORIGIN | SINCE",
+		row: func(b rest.Binding) []string {
+			vouch := "no"
+			if b.Vouch {
+				vouch = "yes"
+			}
+			return []string{b.Network, b.Name, string(b.DID), vouch, b.Origin, b.Since.String()}
+		},
+	})
+}
+
+// bindAdd binds a name.
+type bindAdd struct {
+	Network string `arg:"" help:"The name of a link, or airc."`
+	Name    string `arg:"" help:"An account name, or a handle."`
+	DID     string `arg:"" help:"Whom it stands for." name:"did"`
+	Vouch   bool   `help:"The gateway vouches for steps that operators take for the DID."`
+	Reason  string `help:"Why, for the log." placeholder:"TEXT"`
+}
+
+// Help has one example.
+func (bindAdd) Help() string {
+	return "Example:\n\n\tbaton bind add lab alice did:plc:aaaaaaaaaaaaaaaaaaaaaaaa --vouch --reason \"met her\""
+}
+
+// Run binds, and prints the binding.
+func (cmd bindAdd) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	var b rest.Binding
+	bind := rest.Bind{DID: cmd.DID, Vouch: cmd.Vouch, Reason: cmd.Reason}
+	if err := gateway.ask(ctx, http.MethodPut, bindingPath(cmd.Network, cmd.Name), nil, bind, &b); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(streams, b)
+	}
+	_, err = fmt.Fprintf(streams.out, "%s on %s stands for %s\n", b.Name, b.Network, b.DID)
+	return err
+}
+
+// bindRemove ends a binding.
+type bindRemove struct {
+	Network string `arg:"" help:"The name of a link, or airc."`
+	Name    string `arg:"" help:"An account name, or a handle."`
+	Reason  string `help:"Why, for the log." placeholder:"TEXT"`
+}
+
+// Help has one example.
+func (bindRemove) Help() string {
+	return "Example:\n\n\tbaton bind remove lab alice --reason \"she left\""
+}
+
+// Run ends the binding.
+func (cmd bindRemove) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	query := url.Values{}
+	set(query, "reason", cmd.Reason)
+	var done struct{}
+	if err := gateway.ask(ctx, http.MethodDelete, bindingPath(cmd.Network, cmd.Name), query, nil, &done); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(streams, done)
+	}
+	_, err = fmt.Fprintf(streams.out, "%s on %s stands for nobody\n", cmd.Name, cmd.Network)
+	return err
+}
+
+func bindingPath(network, name string) string {
+	return "bindings/" + url.PathEscape(network) + "/" + url.PathEscape(name)
+}

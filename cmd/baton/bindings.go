@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"baton/configs"
+	"baton/federation"
+)
+
+// boundNames returns the bindings of a configuration. Mistakes in their tables are
+// added to those of the file. The links are those that it names, by their names; nil
+// where not all of them are known.
+func boundNames(file *configs.File, links map[string]bool) []federation.BoundName {
+	var bound []federation.BoundName
+	taken := map[[2]string]bool{}
+	for _, t := range file.Tables("bindings") {
+		var table configs.Binding
+		t.Decode(&table)
+		did, err := federation.ParseDID(table.DID)
+		if err != nil {
+			t.Mistake("did", "want a DID, such as did:plc:aaaaaaaaaaaaaaaaaaaaaaaa")
+		}
+		if table.Name == "" {
+			t.Mistake("name", "is required")
+		}
+		if links != nil && !links[table.Network] {
+			t.Mistake("network", fmt.Sprintf("want the name of a link: %s", strings.Join(slices.Sorted(maps.Keys(links)), ", ")))
+		}
+		key := [2]string{table.Network, table.Name}
+		if taken[key] {
+			t.Mistake("name", fmt.Sprintf("%q is bound above: a name stands for one DID", table.Name))
+		}
+		taken[key] = true
+		bound = append(bound, federation.BoundName{Network: table.Network, Name: table.Name, DID: did, Vouch: table.Vouch})
+	}
+	return bound
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"baton/bridge/rest"
+	"baton/federation"
+)
+
+// inboxCommands look at what reached a DID.
+type inboxCommands struct {
+	Show inboxShow `cmd:"" help:"Show what reached a DID. Looking changes nothing."`
+	Ack  inboxAck  `cmd:"" help:"Note that a DID has read its inbox up to a cursor, for a device that is gone."`
+}
+
+// inboxShow shows an inbox.
+type inboxShow struct {
+	DID    string `arg:"" help:"Whose inbox." name:"did"`
+	Limit  int    `default:"50" help:"How many, at most 500." placeholder:"N"`
+	After  string `help:"What came after this cursor." placeholder:"CURSOR"`
+	Device string `help:"What this device has not read yet." placeholder:"NAME"`
+	watchFlag
+}
+
+// Help has one example.
+func (inboxShow) Help() string { return "Example:\n\n\tbaton inbox show did:key:z6Mk… --watch" }
+
+// Run prints the inbox.
+func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
+	query := listFlags{Limit: cmd.Limit, Cursor: cmd.After}.query()
+	set(query, "device", cmd.Device)
+	return list(ctx, c, streams, "inboxes/"+url.PathEscape(cmd.DID), query, cmd.Watch, table[rest.Arrived]{
+		header: "FILED | HANDOFF | VERB | FROM | NAME | STATE | CURSOR",
+		row: func(a rest.Arrived) []string {
+			return []string{
+				a.Filed.String(), a.HandoffID.String(), string(a.Verb), a.From.Short(), a.Name, string(a.State), string(a.Cursor),
+			}
+		},
+	})
+}
+
+// inboxAck acknowledges.
+type inboxAck struct {
+	DID    string `arg:"" help:"Whose inbox." name:"did"`
+	Cursor string `arg:"" help:"Up to here, as inbox show prints it."`
+	Device string `help:"That has read it; without one, what waits for all of them ends." placeholder:"NAME"`
+	Reason string `help:"Why, for the log." placeholder:"TEXT"`
+}
+
+// Help has one example.
+func (inboxAck) Help() string {
+	return "Example:\n\n\tbaton inbox ack did:key:z6Mk… AAECAwQFBgcAAAAAAAAAAQ --reason \"the laptop was stolen\""
+}
+
+// Run acknowledges, and says up to where.
+func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	ack := rest.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
+	var done rest.Ack
+	if err := gateway.ask(ctx, http.MethodPost, "inboxes/"+url.PathEscape(cmd.DID)+"/ack", nil, ack, &done); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(streams, done)
+	}
+	_, err = fmt.Fprintf(streams.out, "%s has read up to %s\n", cmd.DID, done.Cursor)
+	return err
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// scrapeTimeout bounds what one scrape asks the record.
+const scrapeTimeout = 2 * time.Second
+
+// linkGauges tells how links and their feeds stand at the moment of a scrape. It
+// implements [prometheus.Collector].
+type linkGauges struct {
+	fleet  *fleet
+	record federation.Deliveries
+
+	heard, rows, oldest *prometheus.Desc
+}
+
+func newLinkGauges(f *fleet, record federation.Deliveries) *linkGauges {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("baton_"+name, help, []string{"network", "link"}, nil)
+	}
+	return &linkGauges{
+		fleet: f, record: record,
+		heard:  desc("link_heard_seconds", "Age of the last thing read from a link."),
+		rows:   desc("feed_rows", "Steps that a link has still to deliver."),
+		oldest: desc("feed_oldest_seconds", "Age of the oldest step that a link has still to deliver; 0 when there is none."),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (g *linkGauges) Describe(descs chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{g.heard, g.rows, g.oldest} {
+		descs <- d
+	}
+}
+
+// Collect implements [prometheus.Collector]. What the record cannot say now is not
+// there.
+func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	now := time.Now()
+	for _, s := range g.fleet.statuses() {
+		tell := func(d *prometheus.Desc, value float64) {
+			metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, s.Link.Network(), s.Link.Name())
+		}
+		if hearer, ok := s.Link.(bridge.Hearer); ok && !hearer.Heard().IsZero() {
+			tell(g.heard, now.Sub(hearer.Heard()).Seconds())
+		}
+		backlog, err := g.record.Backlog(ctx, s.Link.Name())
+		if err != nil {
+			continue
+		}
+		tell(g.rows, float64(backlog.Rows))
+		var age float64
+		if !backlog.Oldest.IsZero() {
+			age = now.Sub(backlog.Oldest).Seconds()
+		}
+		tell(g.oldest, age)
+	}
+}
+
+// timedDirectory counts how long it takes to resolve DIDs. It implements
+// [federation.Directory].
+type timedDirectory struct {
+	federation.Directory
+
+	seconds *prometheus.HistogramVec // method outcome
+}
+
+func newResolveSeconds(reg prometheus.Registerer) *prometheus.HistogramVec {
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "baton", Name: "did_resolve_seconds", Help: "Time to resolve a DID, from memory or from afar.",
+		Buckets: prometheus.ExponentialBuckets(0.00001, 8, 8), // 10 µs, a did:key, to 21 s, beyond every timeout
+	}, []string{"method", "outcome"})
+	reg.MustRegister(seconds)
+	return seconds
+}
+
+// Resolve implements [federation.Directory].
+func (d timedDirectory) Resolve(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
+	begun := time.Now()
+	document, err := d.Directory.Resolve(ctx, did, now)
+	method := did.Method()
+	if !slices.Contains([]string{"key", "web", "plc"}, method) {
+		method = "other" // anybody may invent one
+	}
+	d.seconds.WithLabelValues(method, resolved(err).String()).Observe(time.Since(begun).Seconds())
+	return document, err
+}
+
+// resolved says what an attempt to resolve a DID came to.
+func resolved(err error) federation.Verdict {
+	if err == nil {
+		return federation.Valid
+	}
+	if _, away := errors.AsType[*federation.UnavailableError](err); away {
+		return federation.Unverifiable
+	}
+	return federation.Invalid
+}

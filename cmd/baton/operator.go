@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+
+	"baton/bridge"
+	"baton/bridge/httpd"
+	"baton/bridge/rest"
+	"baton/federation"
+)
+
+// openOperator mounts the operator API, and opens the socket that it is served on.
+func (p *program) openOperator(ctx context.Context) error {
+	mountAdmin(p.socketMux, p, p.file.Metrics.Enabled)
+	rest.New(rest.Deps{
+		Home: p.homeID(), Gateway: p.gateway, Record: p.record, Kept: p.keyring.Kept,
+		Links:      p.gateway.fleet.statuses,
+		Configured: func() []federation.BoundName { return *p.configured.Load() },
+		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },
+		Refused: func(code federation.RefusalCode) {
+			p.counters.Refusals.WithLabelValues("operator", code.Upper()).Inc()
+		},
+		Log: p.log, Ended: p.ended,
+	}).Mount(p.socketMux)
+	if p.file.Admin.Socket == "" {
+		return nil
+	}
+	server := httpd.New(httpd.Config{Socket: p.file.Path(p.file.Admin.Socket)}, p.socketMux, p.log) //nolint:contextcheck // each request has its own
+	if err := server.Listen(ctx); err != nil {
+		return err
+	}
+	p.socket = server
+	return nil
+}
+
+// statuses returns the links of this moment with how they stand.
+func (f *fleet) statuses() []rest.LinkStatus {
+	var all []rest.LinkStatus
+	for _, r := range *f.current.Load() {
+		all = append(all, rest.LinkStatus{Link: r.link, Status: r.supervisor.Status()})
+	}
+	return all
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"baton/bridge/rest"
+	"baton/federation"
+	"baton/translate"
+)
+
+// stepFlags are those of every step.
+type stepFlags struct {
+	From    string `help:"Whose step it is. The gateway vouches for a DID that it has bound." placeholder:"DID"`
+	Context string `help:"A file of JSON, or an https or at address." placeholder:"FILE|URL"`
+	KeyFile string `help:"Sign as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
+	Reason  string `help:"Why, for the log." placeholder:"TEXT"`
+}
+
+// offerCommand offers a handoff.
+type offerCommand struct {
+	stepFlags
+
+	To       string        `help:"To whom." placeholder:"DID" xor:"whom" required:""`
+	Open     bool          `help:"To anyone who can do it." xor:"whom" required:""`
+	Channel  string        `help:"Where to write it. Default: to the recipient in private, else a channel of its link." placeholder:"#C"`
+	Title    string        `help:"What is to be done." placeholder:"TEXT" required:""`
+	Caps     []string      `help:"Capabilities that it asks for." placeholder:"A,B"`
+	Deadline time.Duration `help:"When it is to be answered, from now." placeholder:"2h"`
+}
+
+// Help has one example.
+func (offerCommand) Help() string {
+	return "Example:\n\n\tbaton handoff offer --from did:key:z6Mk… --to did:key:z6Mk… --title \"Cite three sources on X\" --deadline 2h"
+}
+
+// Run offers, and prints the id.
+func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
+	ask := rest.Ask{To: cmd.To, Channel: cmd.Channel, Title: cmd.Title, Caps: cmd.Caps}
+	if cmd.Deadline > 0 {
+		ask.Deadline = rest.Moment(time.Now().Add(cmd.Deadline).Truncate(time.Second))
+	}
+	filed, err := cmd.take(ctx, c, streams, federation.Offer, "", ask)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(streams, filed)
+	}
+	_, err = fmt.Fprintln(streams.out, filed.ID)
+	return err
+}
+
+// stepCommand takes a step in a handoff.
+type stepCommand struct {
+	stepFlags
+
+	ID   string `arg:"" help:"The id of the handoff, or its last six characters or more."`
+	Note string `help:"A word to go with it." placeholder:"TEXT"`
+
+	verb federation.Verb
+}
+
+// Help has one example.
+func (cmd stepCommand) Help() string {
+	return fmt.Sprintf("Example:\n\n\tbaton handoff %s Y6Z0AB --from did:key:z6Mk… --note \"as agreed\"", cmd.verb)
+}
+
+// Run takes the step, and prints where the handoff stands after it.
+func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
+	filed, err := cmd.take(ctx, c, streams, cmd.verb, cmd.ID, rest.Ask{Note: cmd.Note})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(streams, filed)
+	}
+	_, err = fmt.Fprintln(streams.out, filed.ID, filed.State)
+	return err
+}
+
+// take asks the gateway for one step, signed here where there is a key for it.
+func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federation.Verb, id string, ask rest.Ask) (rest.Filed, error) {
+	var filed rest.Filed
+	gateway, err := c.client()
+	if err != nil {
+		return filed, err
+	}
+	ask.From, ask.Reason = f.From, f.Reason
+	if ask.Context, err = readContext(f.Context); err != nil {
+		return filed, err
+	}
+	switch {
+	case f.KeyFile != "":
+		if ask, err = signAsk(ctx, gateway, f.KeyFile, verb, id, ask); err != nil {
+			return filed, err
+		}
+	case f.From == "":
+		return filed, &usageError{errors.New("--from or --key-file says whose step it is")}
+	}
+	path := "handoffs"
+	if verb != federation.Offer {
+		path += "/" + url.PathEscape(id) + "/" + string(verb)
+	}
+	if err := gateway.ask(ctx, http.MethodPost, path, nil, ask, &filed); err != nil {
+		return filed, err
+	}
+	for _, field := range filed.Lost {
+		fmt.Fprintf(streams.err, "baton: handoff %s: the %s did not fit, and was cut\n", verb, field)
+	}
+	return filed, nil
+}
+
+// readContext returns a reference as it is, and the JSON of a file in its shortest
+// form.
+func readContext(source string) (string, error) {
+	if source == "" || strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "at://") {
+		return source, nil
+	}
+	file, err := os.Open(source) //nolint:gosec // the operator names the file
+	if err != nil {
+		return "", fmt.Errorf("read context: %w", err)
+	}
+	defer file.Close()
+	const most = 1 << 20 // white space may go before it counts
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err != nil {
+		return "", fmt.Errorf("read context: %w", err)
+	}
+	var short bytes.Buffer
+	if err := json.Compact(&short, text); err != nil || len(text) > most {
+		return "", fmt.Errorf("read context: %s is no JSON", source)
+	}
+	if translate.ValidContext(short.String()) {
+		return short.String(), nil
+	}
+	return "", fmt.Errorf("read context: %s: %s", source, federation.InvalidContext.Sentence())
+}
