@@ -24,7 +24,7 @@ func (o *Operator) postOffer(r *http.Request) (answer, error) {
 // postStep answers POST handoffs/{id}/{verb}.
 func (o *Operator) postStep(r *http.Request) (answer, error) {
 	verb := federation.Verb(r.PathValue("verb"))
-	if verb == federation.Offer || verb == federation.Expire || !slices.Contains(translate.Verbs(), verb) {
+	if verb == federation.Offer || verb == federation.Expire || !federation.ValidName(string(verb)) {
 		return answer{}, &federation.RefusalError{Code: federation.UnknownVerb}
 	}
 	view, err := o.find(r.Context(), r.PathValue("id"))
