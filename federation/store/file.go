@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -29,11 +31,35 @@ func openFile(path string) (file, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := checkWritable(abs); err != nil {
+		return "", err
+	}
 	f, err := create(abs)
 	if err != nil {
 		return "", err
 	}
-	return file(abs), f.Close()
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	return file(abs), checkWAL(abs)
+}
+
+// checkWritable looks at the permissions themselves: they bind the superuser too,
+// whom the system would let write.
+func checkWritable(path string) error {
+	for _, name := range []string{path, path + walSuffix} {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if info.Mode().IsRegular() && info.Mode().Perm()&0o200 == 0 {
+			return fmt.Errorf("%s is read-only: chmod 600 it", filepath.Base(name))
+		}
+	}
+	return nil
 }
 
 func create(path string) (*os.File, error) {
@@ -72,6 +98,16 @@ func (f file) reader() string {
 func (f file) dsn(options url.Values) string {
 	options.Set("_dqs", "0") // a misspelt column is an error, not a string
 	return (&url.URL{Scheme: "file", Path: string(f), RawQuery: options.Encode()}).String()
+}
+
+// Lock keeps every process from opening the record at a path until it is closed, or
+// this process ends. There need be no record.
+func Lock(path string) (io.Closer, error) {
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, fmt.Errorf("lock record %s: %w", path, err)
+	}
+	return lock, nil
 }
 
 // lockFile takes a lock that ends with this process. The file stays: to remove it

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 )
 
 //go:embed schema/*.sql
@@ -19,34 +20,54 @@ const pageBytes = 8192
 // applicationID is in the header of every record; the first migration writes it.
 const applicationID = 0x42746e31
 
+// errForeign is a database that some other program keeps.
+var errForeign = errors.New("the file is an SQLite database of another program; move it away or name another")
+
 // migrate brings the schema to the newest version that this program knows, each
-// step in a transaction of its own with the number that says it was taken.
-func migrate(ctx context.Context, conn *sql.Conn) error {
-	steps, err := fs.Glob(schema, "schema/*.sql") // sorted, and numbered from 0001
+// step in a transaction of its own with the number that says it was taken: when the
+// process ends in between, the next start goes on from there. A record that holds
+// something is copied first.
+func migrate(ctx context.Context, conn *sql.Conn, f file, now time.Time) (Upgrade, error) {
+	steps, err := schemaSteps()
 	if err != nil {
-		return err
+		return Upgrade{}, err
 	}
 	version, err := schemaVersion(ctx, conn)
 	if err != nil {
-		return err
+		return Upgrade{}, err
 	}
-	if version > len(steps) {
-		return fmt.Errorf("the record is of version %d and this program knows versions up to %d: run a newer one", version, len(steps))
+	done := Upgrade{From: version, To: len(steps)}
+	if version > done.To {
+		return done, newerError(version, done.To)
 	}
 	if err := setWAL(ctx, conn); err != nil {
-		return err
+		return done, err
+	}
+	if version > 0 && version < done.To {
+		if done.Backup, err = keepVersion(ctx, conn, f, version, now); err != nil {
+			return done, fmt.Errorf("copy the record before its upgrade: %w", err)
+		}
 	}
 	for i, name := range steps[version:] {
 		text, err := schema.ReadFile(name)
 		if err != nil {
-			return err
+			return done, err
 		}
 		step := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version = %d;\nCOMMIT;", text, version+i+1)
 		if _, err := conn.ExecContext(ctx, step); err != nil {
-			return fmt.Errorf("apply %s: %w", name, err)
+			return done, fmt.Errorf("apply %s: %w", name, err)
 		}
 	}
-	return nil
+	return done, nil
+}
+
+// schemaSteps returns the names of the migrations, that of version 1 first.
+func schemaSteps() ([]string, error) {
+	return fs.Glob(schema, "schema/*.sql") // sorted, and numbered from 0001
+}
+
+func newerError(version, known int) error {
+	return fmt.Errorf("the record is of version %d and this program knows versions up to %d: run a newer one", version, known)
 }
 
 // setWAL writes to the file, so it comes after the checks. The size of a page is
@@ -63,9 +84,14 @@ func setWAL(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
+// asker is what reads one row: a database or a connection.
+type asker interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // schemaVersion returns 0 for an empty file, and an error for a file that some
 // other program keeps.
-func schemaVersion(ctx context.Context, conn *sql.Conn) (int, error) {
+func schemaVersion(ctx context.Context, conn asker) (int, error) {
 	var version, application, tables int
 	err := conn.QueryRowContext(ctx, `SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_schema)
 		FROM pragma_user_version v, pragma_application_id a`).Scan(&version, &application, &tables)
@@ -73,7 +99,7 @@ func schemaVersion(ctx context.Context, conn *sql.Conn) (int, error) {
 		return 0, fmt.Errorf("read schema version: %w", err)
 	}
 	if application != applicationID && (application != 0 || version != 0 || tables != 0) {
-		return 0, errors.New("the file is an SQLite database of another program; move it away or name another")
+		return 0, errForeign
 	}
 	return version, nil
 }

@@ -28,7 +28,10 @@
 // in ".lock", ends with the process, however that ends.
 //
 // The schema is in schema/, one numbered file for each version, applied in order
-// and never edited after a release. A record of a newer version is refused.
+// and never edited after a release. Before an older record is brought forward it is
+// copied to a file beside it, "NAME.vVERSION-TIME.bak". A record of a newer version
+// is refused, and so are one that may not be written and one whose write-ahead log
+// was cut short.
 package store
 
 import (
@@ -39,6 +42,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -77,26 +81,12 @@ func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *SQLit
 			err = errors.Join(err, opened.Close())
 		}
 	}()
-	lock, err := lockFile(path + ".lock")
+	file, conn, closeFile, err := openWriter(ctx, path)
+	opened = append(opened, closeFile)
 	if err != nil {
 		return nil, err
 	}
-	opened = append(opened, lock)
-	file, err := openFile(path)
-	if err != nil {
-		return nil, err
-	}
-	writer, err := sql.Open("sqlite", file.writer())
-	if err != nil {
-		return nil, err
-	}
-	opened = append(opened, writer)
-	conn, err := writer.Conn(ctx)
-	if err != nil {
-		return nil, notRecord(err)
-	}
-	opened = append(opened, conn)
-	if err := migrate(ctx, conn); err != nil {
+	if _, err := migrate(ctx, conn, file, time.Now()); err != nil {
 		return nil, notRecord(err)
 	}
 	reader, err := sql.Open("sqlite", file.reader())
@@ -112,6 +102,30 @@ func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *SQLit
 	s.close = sync.OnceValue(opened.Close)
 	go s.writes.run(context.WithoutCancel(ctx))
 	return s, nil
+}
+
+// openWriter locks a record, and opens the one connection that writes to it. What it
+// opened is to be closed whatever its error.
+func openWriter(ctx context.Context, path string) (_ file, _ *sql.Conn, opened closers, err error) {
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return "", nil, nil, err
+	}
+	opened = append(opened, lock)
+	f, err := openFile(path)
+	if err != nil {
+		return "", nil, opened, err
+	}
+	writer, err := sql.Open("sqlite", f.writer())
+	if err != nil {
+		return "", nil, opened, err
+	}
+	opened = append(opened, writer)
+	conn, err := writer.Conn(ctx)
+	if err != nil {
+		return "", nil, opened, notRecord(err)
+	}
+	return f, conn, append(opened, conn), nil
 }
 
 // Ready commits one row: nothing less proves that the disk takes writes.

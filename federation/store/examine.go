@@ -1,0 +1,194 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"baton/federation"
+)
+
+// maxDamage bounds a [Report]: who has so much to read restores a backup.
+const maxDamage = 1000
+
+// Rules are what an examination has to know of handoffs, beyond their rows.
+type Rules interface {
+	// Verify returns an error for a step whose signature is not what it was when the
+	// step was filed. It asks nobody: the key is in the step.
+	Verify(ctx context.Context, ev federation.Event) error
+	// Replay returns the view after a step, and an error for one that cannot follow.
+	// The home is that of the view on record, which no step names.
+	Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error)
+}
+
+// DamageKind says what was found wrong. It is an interface for machines.
+type DamageKind string
+
+// The kinds of damage, in the order in which they are looked for.
+const (
+	DamagedFile      DamageKind = "file"      // no record of this program, or of a newer one
+	DamagedWAL       DamageKind = "wal"       // the write-ahead log lost its end
+	DamagedPage      DamageKind = "page"      // SQLite cannot read a part of the file, or finds it inconsistent
+	DamagedEvent     DamageKind = "event"     // a step is not what the columns beside it say
+	DamagedChain     DamageKind = "chain"     // a step was changed, moved, added or taken away
+	DamagedSignature DamageKind = "signature" // what was signed and the signature do not fit
+	DamagedView      DamageKind = "view"      // what stands about a handoff is not what its log says
+	DamagedEvidence  DamageKind = "evidence"  // the original behind a vouched step is missing or another
+	Orphan           DamageKind = "orphan"    // a row belongs to nothing
+)
+
+// Damage is one thing that is wrong.
+type Damage struct {
+	Kind   DamageKind `json:"kind"`
+	Where  string     `json:"where"` // a handoff, with its step where one is at fault; else a table or the file
+	Detail string     `json:"detail"`
+}
+
+func (d Damage) String() string { return fmt.Sprintf("%s: %s: %s", d.Kind, d.Where, d.Detail) }
+
+// Report is what an examination found.
+type Report struct {
+	Version  int      `json:"version"` // of the record
+	Handoffs int      `json:"handoffs"`
+	Events   int      `json:"events"` // steps and receipts
+	Damage   []Damage `json:"damage"` // the first 1000, in the order in which they were found
+}
+
+// Examine reads a whole record and changes nothing. It reads it as it is at one
+// moment, while another process may go on writing.
+//
+// What is wrong with the record is in the report. An error means that it could not
+// be examined: it is not there, is of an older version, or cannot be read now, which
+// is a [*federation.UnavailableError].
+func Examine(ctx context.Context, path string, rules Rules) (Report, error) {
+	e := &examination{report: Report{Damage: []Damage{}}, rules: rules}
+	if err := e.open(ctx, path); err != nil {
+		return e.report, fmt.Errorf("examine record %s: %w", path, err)
+	}
+	return e.report, nil
+}
+
+// examination is one examination under way.
+type examination struct {
+	report Report
+	rules  Rules
+	conn   *sql.Conn
+	path   string
+}
+
+// found notes one thing that is wrong.
+func (e *examination) found(kind DamageKind, where, detail string, args ...any) {
+	if len(e.report.Damage) < maxDamage {
+		e.report.Damage = append(e.report.Damage, Damage{Kind: kind, Where: where, Detail: fmt.Sprintf(detail, args...)})
+	}
+}
+
+func (e *examination) open(ctx context.Context, path string) (err error) {
+	e.path = path
+	s, err := openStill(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if s.ours { // of a living process the two files are never of one moment
+		err := checkWAL(path)
+		if errors.Is(err, errCut) { // what is left is a record of an earlier moment, and may be sound
+			e.found(DamagedWAL, path+walSuffix, "%v", err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if e.conn, err = s.db.Conn(ctx); err != nil {
+		return e.broken(err)
+	}
+	defer func() { err = errors.Join(err, e.conn.Close()) }()
+	if _, err := e.conn.ExecContext(ctx, "BEGIN"); err != nil { // all that follows is of one moment
+		return e.broken(err)
+	}
+	return e.broken(e.examine(ctx))
+}
+
+func (e *examination) examine(ctx context.Context) error {
+	if ok, err := e.checkVersion(ctx); err != nil || !ok {
+		return err
+	}
+	if err := e.checkPages(ctx); err != nil {
+		return err
+	}
+	if err := e.checkLogs(ctx); err != nil {
+		return err
+	}
+	if err := e.checkReceipts(ctx); err != nil {
+		return err
+	}
+	if err := e.checkEvidence(ctx); err != nil {
+		return err
+	}
+	return e.checkOrphans(ctx)
+}
+
+// broken turns what SQLite cannot read into damage, after which there is nothing
+// more to be had.
+func (e *examination) broken(err error) error {
+	coded, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return err
+	}
+	switch coded.Code() & 0xff {
+	case sqlite3.SQLITE_NOTADB:
+		e.found(DamagedFile, e.path, "%v", notRecord(err))
+		return nil
+	case sqlite3.SQLITE_CORRUPT:
+		e.found(DamagedPage, e.path, "%v", err)
+		return nil
+	}
+	return failure(err)
+}
+
+// checkVersion reports whether the record is one that this program can read.
+func (e *examination) checkVersion(ctx context.Context) (ok bool, err error) {
+	steps, err := schemaSteps()
+	if err != nil {
+		return false, err
+	}
+	version, err := schemaVersion(ctx, e.conn)
+	switch {
+	case errors.Is(err, errForeign):
+		e.found(DamagedFile, e.path, "%v", err)
+		return false, nil
+	case err != nil:
+		return false, err
+	case version > len(steps):
+		e.found(DamagedFile, e.path, "%v", newerError(version, len(steps)))
+		return false, nil
+	case version < len(steps):
+		return false, fmt.Errorf("the record is of version %d: bring it to version %d first, with baton migrate", version, len(steps))
+	}
+	e.report.Version = version
+	return true, nil
+}
+
+// checkPages has SQLite look at each page, each index and each constraint.
+func (e *examination) checkPages(ctx context.Context) error {
+	found, err := e.conn.QueryContext(ctx, fmt.Sprintf("PRAGMA integrity_check(%d)", maxDamage))
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var verdict string
+		if err := found.Scan(&verdict); err != nil {
+			return err
+		}
+		if verdict != "ok" {
+			e.found(DamagedPage, e.path, "%s", verdict)
+		}
+	}
+	return found.Err()
+}

@@ -1,0 +1,296 @@
+package store_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/store"
+)
+
+// rules are those by which this package's tests make steps.
+type rules struct{}
+
+// Verify finds a document that is not that of the fields.
+func (rules) Verify(_ context.Context, ev federation.Event) error {
+	if ev.Signature.Document != federationtest.Document(ev.Fields) {
+		return errors.New("the document is not that of the fields")
+	}
+	return nil
+}
+
+// Replay judges nothing but the order.
+func (rules) Replay(before federation.View, step federation.Entry, _ federation.HomeID) (federation.View, error) {
+	if before.Exists() == (step.Event.Verb == federation.Offer) {
+		return before, errors.New("there is an offer first, and then no other")
+	}
+	return federationtest.File(step.Event, before).View, nil
+}
+
+// newest is the version of the records that this program makes.
+func newest(t *testing.T) int {
+	t.Helper()
+	steps, err := os.ReadDir("schema")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(steps)
+}
+
+// files returns the content of each file in a directory.
+func files(t *testing.T, dir string) map[string][32]byte {
+	t.Helper()
+	found := map[string][32]byte{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		content, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[entry.Name()] = sha256.Sum256(content)
+	}
+	return found
+}
+
+// examine examines the record in a directory, and checks that nothing changed there.
+func examine(t *testing.T, dir string) store.Report {
+	t.Helper()
+	before := files(t, dir)
+	report, err := store.Examine(t.Context(), at(dir), rules{})
+	if err != nil {
+		t.Fatalf("Examine: %v", err)
+	}
+	if diff := cmp.Diff(before, files(t, dir)); diff != "" {
+		t.Errorf("Examine changed files (-before +after):\n%s", diff)
+	}
+	return report
+}
+
+// full makes a record with something in each table, and closes it.
+func full(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	record := open(t, dir, prometheus.NewRegistry())
+	populate(t, record)
+	for n := 20; n < 60; n++ { // more than a page of each table
+		if _, err := record.Append(t.Context(), offer(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestASoundRecordHasNoDamage(t *testing.T) {
+	report := examine(t, full(t))
+	if diff := cmp.Diff(store.Report{Version: newest(t), Handoffs: 42, Events: 44, Damage: []store.Damage{}}, report); diff != "" {
+		t.Errorf("report (-want +got):\n%s", diff)
+	}
+}
+
+func TestARecordIsExaminedWhileItIsInUse(t *testing.T) {
+	dir := t.TempDir()
+	record := open(t, dir, prometheus.NewRegistry())
+	populate(t, record)
+	if report, err := store.Examine(t.Context(), at(dir), rules{}); err != nil || report.Events != 4 || len(report.Damage) > 0 {
+		t.Errorf("Examine = %+v, %v", report, err)
+	}
+	if _, err := record.Append(t.Context(), offer(20)); err != nil {
+		t.Errorf("Append after the examination: %v", err)
+	}
+}
+
+func TestWhatChangedInARecordIsFound(t *testing.T) {
+	first, ninth := federationtest.ID(1).String(), federationtest.ID(9).String()
+	tests := []struct {
+		name, change string
+		kind         store.DamageKind
+		where        string
+	}{
+		{"a step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 1`, store.DamagedChain, first + " step 2"},
+		{"the newest step that is gone", `DELETE FROM event WHERE handoff = '` + first + `' AND version = 2`, store.DamagedChain, first},
+		{"a document that was rewritten", `UPDATE event SET body = json_set(body, '$.signature.document', 'pay eve') WHERE version = 1 AND handoff = '` + first + `'`, store.DamagedSignature, first + " step 1"},
+		{"a link to another step", `UPDATE event SET prev = randomblob(32) WHERE version = 2`, store.DamagedChain, first + " step 2"},
+		{"a head that is another", `UPDATE handoff SET head = randomblob(32) WHERE id = '` + ninth + `'`, store.DamagedChain, ninth},
+		{"a body that is no JSON", `UPDATE event SET body = '{' WHERE version = 2`, store.DamagedEvent, first + " step 2"},
+		{"columns of another event", `UPDATE event SET signer = 'did:plc:eve' WHERE version = 2`, store.DamagedEvent, first + " step 2"},
+		{"a state that no step led to", `UPDATE event SET state = 'completed' WHERE version = 2`, store.DamagedView, first + " step 2"},
+		{"a view that was rewritten", `UPDATE handoff SET view = json_set(view, '$.assignee', 'did:plc:eve') WHERE id = '` + first + `'`, store.DamagedView, first},
+		{"a view that is no JSON", `UPDATE handoff SET view = '{' WHERE id = '` + first + `'`, store.DamagedView, first},
+		{"columns that are not of the view", `UPDATE handoff SET deadline = deadline + 1000000000 WHERE id = '` + ninth + `'`, store.DamagedView, ninth},
+		{"evidence that was changed", `UPDATE evidence SET bytes = x'00' WHERE bytes = CAST('original' AS BLOB)`, store.DamagedEvidence, "original"},
+		{"evidence that is gone", `DELETE FROM evidence`, store.DamagedEvidence, first},
+		{"a handoff without steps", `DELETE FROM event WHERE handoff = '` + ninth + `'`, store.Orphan, ninth},
+		{"steps without a handoff", `DELETE FROM handoff WHERE id = '` + ninth + `'`, store.Orphan, ninth},
+		{"an inbox with what is not there", `INSERT INTO inbox (did, event) VALUES ('` + string(bob) + `', 999)`, store.Orphan, "inbox of " + string(bob)},
+		{"a feed with what is not there", `INSERT INTO feed (link, event) VALUES ('oftc', 999)`, store.Orphan, "feed of oftc"},
+		{"a mailbox that is counted wrong", `UPDATE mailbox SET entries = entries + 1 WHERE did = '` + string(bob) + `'`, store.Orphan, "inbox of " + string(bob)},
+		{"keys of nobody", `DELETE FROM agent`, store.Orphan, "keys of agent judge"},
+		{"a record of a newer version", `PRAGMA user_version = 99`, store.DamagedFile, "baton.db"},
+		{"a database of another program", `PRAGMA application_id = 7`, store.DamagedFile, "baton.db"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := full(t)
+			db := raw(t, dir)
+			_, err := db.ExecContext(t.Context(), tt.change)
+			if err := errors.Join(err, db.Close()); err != nil {
+				t.Fatal(err)
+			}
+			checkFirst(t, examine(t, dir), tt.kind, tt.where)
+		})
+	}
+}
+
+// checkFirst checks that some damage was found where it is.
+func checkFirst(t *testing.T, report store.Report, kind store.DamageKind, where string) {
+	t.Helper()
+	for _, d := range report.Damage {
+		if d.Kind == kind && strings.Contains(d.Where, where) {
+			return
+		}
+	}
+	t.Errorf("found %v, want %s at %s", report.Damage, kind, where)
+}
+
+func TestWhatIsWrongWithAFileIsFound(t *testing.T) {
+	overwrite := func(t *testing.T, dir string, offset int64) {
+		t.Helper()
+		f, err := os.OpenFile(at(dir), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteAt([]byte(strings.Repeat("ruin", 2048)), offset)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tests := []struct {
+		name  string
+		spoil func(t *testing.T, dir string)
+		kind  store.DamageKind
+	}{
+		{"a page in the midst", func(t *testing.T, dir string) {
+			t.Helper()
+			info, err := os.Stat(at(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			overwrite(t, dir, info.Size()/2&^8191)
+		}, store.DamagedPage},
+		{"the last page", func(t *testing.T, dir string) {
+			t.Helper()
+			info, err := os.Stat(at(dir))
+			if err != nil {
+				t.Fatal(err)
+			}
+			overwrite(t, dir, info.Size()-8192)
+		}, store.DamagedPage},
+		{"the first page", func(t *testing.T, dir string) { t.Helper(); overwrite(t, dir, 0) }, store.DamagedFile},
+		{"half a file", func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.Truncate(at(dir), 5*8192); err != nil {
+				t.Fatal(err)
+			}
+		}, store.DamagedPage},
+		{"a diary", func(t *testing.T, dir string) {
+			t.Helper()
+			if err := os.WriteFile(at(dir), []byte(strings.Repeat("dear diary\n", 200)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, store.DamagedFile},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := full(t)
+			tt.spoil(t, dir)
+			checkFirst(t, examine(t, dir), tt.kind, "baton.db")
+		})
+	}
+}
+
+// leave copies the files of a record that is in use, as a killed process leaves them.
+func leave(t *testing.T, from string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestAWriteAheadLogThatWasCutShortIsNamedAndNotGoneOnFrom(t *testing.T) {
+	used := t.TempDir()
+	populate(t, open(t, used, prometheus.NewRegistry()))
+	whole := leave(t, used)
+	if report := examine(t, whole); len(report.Damage) > 0 {
+		t.Errorf("what a killed process leaves is damaged: %v", report.Damage)
+	}
+	cut := leave(t, used)
+	wal := at(cut) + "-wal"
+	info, err := os.Stat(wal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int64{info.Size() - 1, info.Size() / 2, 40, 0} {
+		if err := os.Truncate(wal, size); err != nil {
+			t.Fatal(err)
+		}
+		checkFirst(t, examine(t, cut), store.DamagedWAL, "baton.db-wal")
+		before := files(t, cut)
+		record, err := store.Open(t.Context(), at(cut), prometheus.NewRegistry())
+		if err == nil {
+			record.Close()
+			t.Fatalf("Open goes on from %d bytes of %d", size, info.Size())
+		}
+		if !strings.Contains(err.Error(), "cut short") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("Open: %v", err)
+		}
+		if diff := cmp.Diff(before, files(t, cut)); diff != "" {
+			t.Errorf("Open changed files (-before +after):\n%s", diff)
+		}
+	}
+	if err := os.Remove(at(cut) + "-shm"); err != nil {
+		t.Fatal(err)
+	}
+	open(t, cut, prometheus.NewRegistry()) // as the error said
+}
+
+func TestAFileThatMayNotBeWrittenIsNamedAtTheStart(t *testing.T) {
+	dir := full(t)
+	if err := os.Chmod(at(dir), 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(t.Context(), at(dir), prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "read-only: chmod 600 it") {
+		t.Errorf("Open: %v", err)
+	}
+	if report := examine(t, dir); len(report.Damage) > 0 {
+		t.Errorf("a record that may only be read is damaged: %v", report.Damage)
+	}
+}
+
+func TestWhatCannotBeExaminedIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := store.Examine(t.Context(), at(dir), rules{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no record: %v", err)
+	}
+	newOldRecord(t, dir)
+	if _, err := store.Examine(t.Context(), at(dir), rules{}); err == nil || !strings.Contains(err.Error(), "baton migrate") {
+		t.Errorf("an older record: %v", err)
+	}
+}

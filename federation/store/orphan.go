@@ -1,0 +1,75 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// orphans are queries for rows that belong to nothing. Each returns where and what.
+func orphans() []string {
+	return []string{
+		`SELECT h.id, 'has no steps' FROM handoff h
+			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.handoff = h.id AND e.version IS NOT NULL)`,
+		`SELECT e.handoff || ' receipt ' || e.id, 'is of a handoff that is not there' FROM event e
+			WHERE e.version IS NULL AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.handoff)`,
+		`SELECT 'inbox of ' || i.did, 'holds event ' || i.event || ', which is not there' FROM inbox i
+			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = i.event)`,
+		`SELECT 'feed of ' || f.link, 'owes event ' || f.event || ', which is not there' FROM feed f
+			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = f.event)`,
+		`SELECT 'inbox of ' || coalesce(m.did, w.did), 'is counted as ' || coalesce(m.entries, 0) || ' waiting, and has ' || coalesce(w.entries, 0)
+			FROM (SELECT did, entries, size FROM mailbox WHERE entries <> 0 OR size <> 0) m
+			FULL JOIN (SELECT did, count(*) AS entries, sum(waiting) AS size FROM inbox WHERE waiting IS NOT NULL GROUP BY did) w
+			ON w.did = m.did WHERE m.entries IS NOT w.entries OR m.size IS NOT w.size`,
+		`SELECT 'keys of agent ' || k.handle, 'are of nobody' FROM agent_key k
+			WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = k.handle)`,
+		`SELECT 'skill ' || s.skill, 'is of nobody' FROM agent_skill s
+			WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.n = s.agent)`,
+	}
+}
+
+// checkOrphans looks for rows that belong to nothing.
+func (e *examination) checkOrphans(ctx context.Context) error {
+	for _, query := range orphans() {
+		if err := e.eachPair(ctx, query, func(where, detail string) { e.found(Orphan, where, "%s", detail) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkEvidence compares each original with the digest that it is kept under, and
+// looks for those that are missing.
+func (e *examination) checkEvidence(ctx context.Context) error {
+	err := e.eachPair(ctx, `SELECT digest, bytes FROM evidence`, func(digest, original string) {
+		if sum := sha256.Sum256([]byte(original)); !bytes.Equal(sum[:], []byte(digest)) {
+			e.found(DamagedEvidence, "original "+hex.EncodeToString([]byte(digest)), "was changed")
+		}
+	})
+	if err != nil {
+		return err
+	}
+	// A digest in a step is an array of 32 numbers.
+	return e.eachPair(ctx, `SELECT e.handoff || ' event ' || e.id, 'its original is missing' FROM event e
+		WHERE json_valid(e.body) AND e.body ->> '$.evidence.digest' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM evidence v WHERE v.digest = unhex(
+			(SELECT group_concat(printf('%02x', n.value), '') FROM json_each(e.body, '$.evidence.digest') n)))`,
+		func(where, detail string) { e.found(DamagedEvidence, where, "%s", detail) })
+}
+
+// eachPair runs a query for two texts a row.
+func (e *examination) eachPair(ctx context.Context, query string, tell func(first, second string)) error {
+	found, err := e.conn.QueryContext(ctx, query)
+	if err != nil {
+		return err
+	}
+	defer found.Close()
+	for found.Next() {
+		var first, second string
+		if err := found.Scan(&first, &second); err != nil {
+			return err
+		}
+		tell(first, second)
+	}
+	return found.Err()
+}
