@@ -1,0 +1,193 @@
+package store_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/store"
+)
+
+// Three lives of a record under several callers, with an orderly end between them,
+// which empties the write-ahead log into the file; then the power fails at each of
+// many moments, and the disk forgets what was not synced.
+func TestAPowerCutForgetsNothingThatWasAcknowledged(t *testing.T) {
+	const (
+		lives, callers, each = 3, 4, 6
+		moments              = 40
+		seed                 = 20261121
+	)
+	dir := t.TempDir()
+	d := mount(t, dir)
+	for life := range lives {
+		record := open(t, dir, prometheus.NewRegistry())
+		var all sync.WaitGroup
+		for caller := range callers {
+			all.Go(func() {
+				for i := range each {
+					n := (life*callers+caller)*each + i + 1
+					if _, err := record.Append(t.Context(), offer(n)); err != nil {
+						t.Errorf("Append: %v", err)
+					}
+					d.acknowledged(n)
+				}
+			})
+		}
+		all.Wait()
+		if err := record.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	random := rand.New(rand.NewPCG(seed, 0))
+	var unsynced, kept int
+	for range moments {
+		moment := random.IntN(len(d.done) + 1)
+		image := t.TempDir()
+		acknowledged := crash(t, d.done[:moment], random, image)
+		record := open(t, image, prometheus.NewRegistry())
+		filed, err := record.Replay(t.Context(), bob, "", 1000)
+		if err != nil {
+			t.Fatalf("after %d deeds: %v", moment, err)
+		}
+		for _, n := range acknowledged {
+			if view, err := record.View(t.Context(), federationtest.ID(n)); err != nil || !view.Exists() {
+				t.Errorf("after %d deeds: step %d was acknowledged and is lost: %v", moment, n, err)
+			}
+		}
+		if err := record.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if report, err := store.Examine(t.Context(), at(image), rules{}); err != nil || len(report.Damage) > 0 {
+			t.Errorf("after %d deeds: %v, %v", moment, report.Damage, err)
+		}
+		kept += len(acknowledged)
+		unsynced += len(filed) - len(acknowledged)
+	}
+	t.Logf("%d power cuts among %d deeds: %d acknowledged steps, 0 lost; %d more were on disk", moments, len(d.done), kept, unsynced)
+	if kept == 0 || unsynced == 0 {
+		t.Error("the cuts fell where they show nothing")
+	}
+}
+
+// A disk that drops what it said to have synced does lose steps: so the test above
+// sees what it looks for.
+func TestADiskThatOnlySaysItSyncedIsFoundOut(t *testing.T) {
+	dir := t.TempDir()
+	d := mount(t, dir)
+	record := open(t, dir, prometheus.NewRegistry())
+	for n := 1; n <= 20; n++ {
+		if _, err := record.Append(t.Context(), offer(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var lying []deed
+	for _, one := range d.done {
+		if one.what != flush || !ofWAL(one) {
+			lying = append(lying, one)
+		}
+	}
+	image := t.TempDir()
+	crash(t, lying, rand.New(rand.NewPCG(1, 1)), image)
+	var filed []federation.Entry
+	if after, err := store.Open(t.Context(), at(image), prometheus.NewRegistry()); err == nil {
+		filed, err = after.Replay(t.Context(), bob, "", 100)
+		if err := errors.Join(err, after.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(filed) == 20 {
+		t.Error("nothing is lost")
+	}
+}
+
+func TestADiskThatFailsIsANotNowAndTheRecordRecoversByItself(t *testing.T) {
+	syncs := func(one deed) bool { return one.what == flush && ofWAL(one) }
+	writes := func(one deed) bool { return one.what == write && ofWAL(one) }
+	for name, fault := range map[string]struct {
+		code   int32
+		chosen func(deed) bool
+	}{
+		"full":                         {sqlite3.SQLITE_FULL, writes},
+		"full in the midst":            {sqlite3.SQLITE_FULL, everyOther(writes)},
+		"failing to write":             {sqlite3.SQLITE_IOERR_WRITE, writes},
+		"failing to sync":              {sqlite3.SQLITE_IOERR_FSYNC, syncs},
+		"failing to sync now and then": {sqlite3.SQLITE_IOERR_FSYNC, everyOther(syncs)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			d := mount(t, dir)
+			record := open(t, dir, prometheus.NewRegistry())
+			if _, err := record.Append(t.Context(), offer(1)); err != nil {
+				t.Fatal(err)
+			}
+			d.failWith(fault.code, fault.chosen)
+			var failed []int
+			for n := 2; n < 8; n++ {
+				_, err := record.Append(t.Context(), offer(n))
+				if err == nil {
+					continue
+				}
+				failed = append(failed, n)
+				if away, ok := errors.AsType[*federation.UnavailableError](err); !ok || away.What != "record" {
+					t.Errorf("Append: %v, want the record to be unavailable", err)
+				}
+			}
+			if len(failed) == 0 {
+				t.Fatal("nothing failed")
+			}
+			if view, err := record.View(t.Context(), federationtest.ID(1)); err != nil || !view.Exists() {
+				t.Errorf("View = %+v, %v: what is on disk can be read", view, err)
+			}
+			d.failWith(sqlite3.SQLITE_OK, func(deed) bool { return false })
+			if err := record.Ready(t.Context()); err != nil {
+				t.Errorf("Ready: %v", err)
+			}
+			for _, n := range failed { // the same step again, as callers do
+				if _, err := record.Append(t.Context(), offer(n)); err != nil {
+					t.Errorf("Append again: %v", err)
+				}
+			}
+			if filed, err := record.Replay(t.Context(), bob, "", 100); err != nil || len(filed) != 7 {
+				t.Errorf("%d steps are filed, %v, want 7", len(filed), err)
+			}
+			if err := record.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if report := examine(t, dir); len(report.Damage) > 0 {
+				t.Errorf("damage: %v", report.Damage)
+			}
+		})
+	}
+}
+
+// SQLite waits a few seconds for whoever else writes, an operator's shell say.
+func TestAFileThatSomebodyElseHoldsIsANotNow(t *testing.T) {
+	dir := t.TempDir()
+	record := open(t, dir, prometheus.NewRegistry())
+	release := occupy(t, dir)
+	_, err := record.Append(t.Context(), offer(1))
+	if away, ok := errors.AsType[*federation.UnavailableError](err); !ok || away.What != "record" {
+		t.Errorf("Append: %v, want the record to be unavailable", err)
+	}
+	release()
+	if _, err := record.Append(t.Context(), offer(1)); err != nil {
+		t.Errorf("Append again: %v", err)
+	}
+}
+
+func everyOther(chosen func(deed) bool) func(deed) bool {
+	n := 0
+	return func(one deed) bool {
+		if chosen(one) {
+			n++
+			return n%2 == 0
+		}
+		return false
+	}
+}
