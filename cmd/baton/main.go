@@ -49,6 +49,10 @@ type cli struct {
 	Inbox       inboxCommands   `cmd:"" help:"Look at what reached a DID."`
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
+	Backup      backupCommand   `cmd:"" help:"Write record and keys into one file, while the gateway serves."`
+	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`
+	Verify      verifyCommand   `cmd:"" help:"Examine the whole record."`
+	Migrate     migrateCommand  `cmd:"" help:"Bring an older record forward, as serve does at its start."`
 	Version     versionCommand  `cmd:"" help:"Print version, revision, Go and protocols."`
 }
 
@@ -137,6 +141,9 @@ func classify(err error) (code int, word string, retryAfter int) {
 	}
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return exitRefused, string(refused.Code), 0
+	}
+	if _, ok := errors.AsType[*damagedError](err); ok {
+		return exitRefused, "damaged", 0
 	}
 	if away, ok := errors.AsType[*federation.UnavailableError](err); ok {
 		return exitUnavailable, "unavailable", int(away.RetryAfter.Seconds())

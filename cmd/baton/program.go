@@ -35,6 +35,9 @@ const readyPoll = 100 * time.Millisecond
 // most five seconds late.
 const sweepEvery = time.Second
 
+// keysFolder is where the keys are, below data_dir.
+const keysFolder = "keys"
+
 // program is one gateway, assembled from a configuration.
 type program struct {
 	file      *configs.File
@@ -130,11 +133,14 @@ func (p *program) openRecord(ctx context.Context) error {
 	if err := os.MkdirAll(p.file.Path("."), 0o700); err != nil {
 		return fmt.Errorf("open data_dir: %w", err)
 	}
+	if err := checkRestored(p.file); err != nil {
+		return err
+	}
 	var err error
 	if p.record, err = store.Open(ctx, p.file.Path(p.file.Store.Path), p.metrics); err != nil {
 		return err
 	}
-	p.keyring, err = identity.OpenKeyring(p.file.Path("keys"))
+	p.keyring, err = identity.OpenKeyring(p.file.Path(keysFolder))
 	return err
 }
 

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation/store"
+)
+
+// A backup is one tar file, for the owner alone. First comes manifest.json, then
+// what it lists, in that order and nothing else:
+//
+//	manifest.json    who, when, and name, size and SHA-256 of each file
+//	record.db        the record, an SQLite file of its own
+//	keys/NAME        each file of the keys folder
+//
+// The configuration is not in it, nor the secrets that it names: they belong to
+// whoever writes them, and often to a host.
+const (
+	archiveFormat   = 1
+	manifestMember  = "manifest.json"
+	recordMember    = "record.db"
+	keysMember      = "keys/"
+	maxManifestSize = 1 << 20 // bytes: some thousands of keys
+	maxKeySize      = 1 << 20 // bytes
+)
+
+// manifest is the first member of a backup.
+type manifest struct {
+	Format int       `json:"format"`
+	Home   string    `json:"home"` // home.name of the gateway
+	Made   time.Time `json:"made"`
+	Record int       `json:"record"` // version of the record
+	Files  []member  `json:"files"`
+}
+
+// member is one file of a backup.
+type member struct {
+	Name   string `json:"name"`
+	Bytes  int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // hexadecimal
+}
+
+// source is what a backup is made of.
+type source struct {
+	home   string
+	record string // path
+	keys   string // path of the folder
+}
+
+// writeArchive writes a backup as of now. The record is copied to a draft first, a
+// file that is not there yet; what is left of the draft is the caller's to remove.
+// The keys are read after the record: the other way round, the record could speak
+// of one that the backup has not.
+func writeArchive(ctx context.Context, w io.Writer, from source, draft string, now time.Time) (manifest, error) {
+	made := manifest{Format: archiveFormat, Home: from.home, Made: now.UTC()}
+	if err := store.Copy(ctx, from.record, draft); err != nil {
+		return made, err
+	}
+	version, err := store.Plan(ctx, draft)
+	if err != nil {
+		return made, err
+	}
+	made.Record = version.From
+	paths := map[string]string{recordMember: draft}
+	names, err := keyFiles(from.keys)
+	if err != nil {
+		return made, fmt.Errorf("read keys: %w", err)
+	}
+	for _, name := range names {
+		paths[keysMember+name] = filepath.Join(from.keys, name)
+	}
+	for _, name := range append([]string{recordMember}, prefixed(names)...) {
+		one, err := describe(name, paths[name])
+		if err != nil {
+			return made, err
+		}
+		made.Files = append(made.Files, one)
+	}
+	return made, writeMembers(w, made, paths)
+}
+
+func prefixed(names []string) []string {
+	all := slices.Clone(names)
+	for i := range all {
+		all[i] = keysMember + all[i]
+	}
+	return all
+}
+
+// keyFiles returns the names of the keys in a folder, without drafts.
+func keyFiles(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.Type().IsRegular() && !strings.HasPrefix(entry.Name(), ".") {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+func describe(name, from string) (member, error) {
+	f, err := os.Open(from) //nolint:gosec // the configuration names the path
+	if err != nil {
+		return member{}, err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	return member{Name: name, Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))}, errors.Join(err, f.Close())
+}
+
+func writeMembers(w io.Writer, made manifest, paths map[string]string) error {
+	out := tar.NewWriter(w)
+	text, err := json.MarshalIndent(made, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := out.WriteHeader(header(manifestMember, int64(len(text)), made.Made)); err != nil {
+		return err
+	}
+	if _, err := out.Write(text); err != nil {
+		return err
+	}
+	for _, one := range made.Files {
+		if err := out.WriteHeader(header(one.Name, one.Bytes, made.Made)); err != nil {
+			return err
+		}
+		if err := copyFile(out, paths[one.Name]); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func header(name string, size int64, made time.Time) *tar.Header {
+	return &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: made}
+}
+
+func copyFile(w io.Writer, from string) error {
+	f, err := os.Open(from) //nolint:gosec // as in describe
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, f)
+	return errors.Join(err, f.Close())
+}
+
+// readArchive reads a backup whole: accept sees the manifest before anything is
+// written, and create opens the file for each member. An archive that is not what
+// its manifest says is an error, and so is one that goes on after it.
+func readArchive(r io.Reader, accept func(manifest) error, create func(name string) (io.WriteCloser, error)) error {
+	in := tar.NewReader(r)
+	made, err := readManifest(in)
+	if err != nil {
+		return fmt.Errorf("not a backup of this program: %w", err)
+	}
+	if err := checkManifest(made); err != nil {
+		return err
+	}
+	if err := accept(made); err != nil {
+		return err
+	}
+	for _, one := range made.Files {
+		if err := readMember(in, one, create); err != nil {
+			return fmt.Errorf("the backup is damaged: %s: %w", one.Name, err)
+		}
+	}
+	if _, err := in.Next(); !errors.Is(err, io.EOF) {
+		return errors.New("the backup is damaged: there is more in it than it lists")
+	}
+	return nil
+}
+
+func readManifest(in *tar.Reader) (manifest, error) {
+	var made manifest
+	head, err := in.Next()
+	switch {
+	case err != nil:
+		return made, err
+	case head.Name != manifestMember || head.Size > maxManifestSize:
+		return made, fmt.Errorf("it begins with %q", head.Name)
+	}
+	return made, json.NewDecoder(in).Decode(&made)
+}
+
+// checkManifest refuses names that would lead out of the places that members have.
+func checkManifest(made manifest) error {
+	if made.Format != archiveFormat {
+		return fmt.Errorf("the backup is of format %d and this program knows format %d: run a newer one", made.Format, archiveFormat)
+	}
+	if len(made.Files) == 0 || made.Files[0].Name != recordMember {
+		return errors.New("the backup is damaged: it has no record")
+	}
+	seen := map[string]bool{recordMember: true}
+	for _, one := range made.Files[1:] {
+		folder, name := path.Split(one.Name)
+		if folder != keysMember || name == "" || strings.HasPrefix(name, ".") || one.Bytes > maxKeySize || seen[one.Name] {
+			return fmt.Errorf("the backup is damaged: it lists %q", one.Name)
+		}
+		seen[one.Name] = true
+	}
+	return nil
+}
+
+// readMember copies one file and puts it on disk.
+func readMember(in *tar.Reader, want member, create func(name string) (io.WriteCloser, error)) error {
+	head, err := in.Next()
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	switch {
+	case err != nil:
+		return err
+	case head.Name != want.Name || head.Typeflag != tar.TypeReg || head.Size != want.Bytes:
+		return fmt.Errorf("%q is in its place", head.Name)
+	}
+	out, err := create(want.Name)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, sum), in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	if hex.EncodeToString(sum.Sum(nil)) != want.SHA256 {
+		return errors.New("its SHA-256 is another")
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/lifecycle"
+	"baton/federation/signing"
+	"baton/federation/store"
+)
+
+// replay is what an examination of the record has to know of handoffs. It asks
+// nobody, and has no clock: the same record gives the same answer for ever.
+type replay struct{}
+
+var _ store.Rules = replay{}
+
+// Replay implements [store.Rules]: the lifecycle alone, as the home applied it.
+func (replay) Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
+	after, err := follow(before, step, home)
+	after.Moved = step.Filed
+	return after, err
+}
+
+func follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
+	if step.Event.Verb != federation.Offer {
+		return lifecycle.Handoff(before.Dialect).Check(before, step.Event)
+	}
+	if before.Exists() {
+		return before, errors.New("the handoff was open already")
+	}
+	after := lifecycle.Open(step.Event, home)
+	after.Opened = step.Filed
+	return after, nil
+}
+
+// Verify implements [store.Rules].
+func (replay) Verify(ctx context.Context, ev federation.Event) error {
+	again, _, err := signing.Verify(ctx, keyOnRecord{ev}, ev)
+	switch {
+	case err != nil:
+		return err
+	case again.Signature.Document != ev.Signature.Document:
+		return errors.New("what was signed is not what the step says")
+	case !bytes.Equal(again.Signature.Bytes, ev.Signature.Bytes):
+		return errors.New("the signature is not that of the wire")
+	}
+	return nil
+}
+
+// keyOnRecord knows the key that verified a step when it came, and what can be known
+// of a DID without asking.
+type keyOnRecord struct{ ev federation.Event }
+
+// Keys returns the key that a did:key is, else the one on record.
+func (k keyOnRecord) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
+	if key, err := identity.ParseKeyDID(did); err == nil {
+		return []ed25519.PublicKey{key}, nil
+	}
+	if len(k.ev.Signature.Key) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("no key of %s is on record", did)
+	}
+	return []ed25519.PublicKey{k.ev.Signature.Key}, nil
+}
+
+// KeyOwner knows nobody: a key that is not the signer's own is no good.
+func (keyOnRecord) KeyOwner(context.Context, string) (federation.DID, error) {
+	return "", federation.ErrNotFound
+}

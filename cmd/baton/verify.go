@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"baton/configs"
+	"baton/federation/store"
+)
+
+// verifyCommand examines the whole record.
+type verifyCommand struct{}
+
+// Help has one example.
+func (verifyCommand) Help() string {
+	return `Reads every page, walks the chain of each handoff, verifies each signature with the key on record, rebuilds
+each view from its log, and looks for rows that belong to nothing. Changes nothing; a gateway may be running.
+
+Example:
+
+	baton verify --json`
+}
+
+// Run prints what was examined, or fails with the first damage.
+func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
+	file, err := configs.Load(c.configPath())
+	if err != nil {
+		return err
+	}
+	report, err := store.Examine(ctx, file.Path(file.Store.Path), replay{})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = json.NewEncoder(streams.out).Encode(report)
+	} else if len(report.Damage) == 0 {
+		_, err = fmt.Fprintf(streams.out, "sound: record of version %d, %d handoffs, %d events\n", report.Version, report.Handoffs, report.Events)
+	}
+	if err == nil && len(report.Damage) > 0 {
+		err = &damagedError{first: report.Damage[0], more: len(report.Damage) - 1}
+	}
+	return err
+}
+
+// damagedError is a record that was examined and found wrong.
+type damagedError struct {
+	first store.Damage
+	more  int
+}
+
+// Error names the first damage.
+func (e *damagedError) Error() string {
+	if e.more == 0 {
+		return e.first.String()
+	}
+	return fmt.Sprintf("%s (and %d more: --json lists them)", e.first, e.more)
+}
