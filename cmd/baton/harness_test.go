@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,8 @@ type house struct {
 	process       *exec.Cmd
 	exited        chan struct{}
 	secrets       []string // must never be told to anybody
+	binary        string   // what is run; [program] where it is empty
+	death         string   // where the process is to end itself, see [deathVar]
 }
 
 // newHouse makes a house whose configuration ends in the given tables.
@@ -109,8 +112,8 @@ func (h *house) launch(t *testing.T) {
 	}
 	defer log.Close()
 	// The test ends the process itself, later than its context ends.
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "serve", "--config", h.config)
-	cmd.Env = append(os.Environ(), quickExit)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), cmp.Or(h.binary, program), "serve", "--config", h.config)
+	cmd.Env = append(os.Environ(), quickExit, deathVar+"="+h.death)
 	cmd.Stderr = log // a file: what was written before an answer is there when the answer is
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	main "baton/cmd/baton"
 )
 
 // TestMain makes this binary the program as well: what the tests start as "baton"
 // is the real main, with the race detector where the tests have it.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){program: main.Main})
+	testscript.Main(m, map[string]func(){program: mortal})
 }
 
 // quickExit is for the environment of a program with the race detector, which
