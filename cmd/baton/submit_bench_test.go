@@ -1,0 +1,181 @@
+package main_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/home"
+	"baton/federation/identity"
+	"baton/federation/signing"
+	"baton/federation/store"
+	"baton/translate"
+	"baton/translate/handofftag"
+)
+
+// rawTime is how long each raw figure is measured for: with it, that of one run is
+// good to a few hundredths.
+const rawTime = 500 * time.Millisecond
+
+// BenchmarkSubmit is what a step costs from its tags to the disk: decode, verify,
+// check, append with an inbox and a feed. The metric x_verify is its rate as a multiple
+// of that of bare Ed25519 verifications of 1 KiB on all cores, x_fsync as a multiple of
+// that of appends of 1 KiB with fsync, both of the same run and disk.
+func BenchmarkSubmit(b *testing.B) {
+	for _, callers := range []int{1, 64, 256} {
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			dir := b.TempDir()
+			verifies, syncs := rawVerifies(b), rawSyncs(b, dir)
+			record, err := store.Open(b.Context(), filepath.Join(dir, "baton.db"), prometheus.NewRegistry())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer record.Close()
+			h, steps := newHome(record), signedOffers(b, b.N)
+			b.ResetTimer()
+			submitAll(b, h, steps, callers)
+			b.StopTimer()
+			perSecond := float64(b.N) / b.Elapsed().Seconds()
+			b.ReportMetric(perSecond/verifies, "x_verify")
+			b.ReportMetric(perSecond/syncs, "x_fsync")
+		})
+	}
+}
+
+// submitAll shares steps among callers.
+func submitAll(b *testing.B, h *home.Home, steps []translate.Tagged, callers int) {
+	b.Helper()
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for n := next.Add(1); n <= int64(len(steps)); n = next.Add(1) {
+				ev, err := handofftag.Codec{}.Decode(steps[n-1])
+				if err == nil {
+					ev.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "alice", Received: time.Now()}
+					_, err = h.Submit(b.Context(), ev, time.Now())
+				}
+				if err != nil {
+					b.Errorf("submit: %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// newHome returns a home as the program makes it, without limits.
+func newHome(record *store.SQLite) *home.Home {
+	public, private, _ := ed25519.GenerateKey(nil) // never fails
+	key := federation.SigningKey{Public: public, DID: "did:web:gw.test", Sign: func(_ context.Context, m []byte) ([]byte, error) {
+		return ed25519.Sign(private, m), nil
+	}}
+	return &home.Home{
+		ID: "gw.test", Key: key, Store: record, Inboxes: record, Entropy: rand.Reader,
+		Keys: identity.NewKeySource(identity.NewDirectory(nil, key), record), Routes: oneFeed{}, Rates: home.NewRates(),
+		Same:   func(_ context.Context, a, b federation.DID) bool { return a == b },
+		Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, InboxEvents: 1 << 30, OpenHandoffs: 1 << 30},
+	}
+}
+
+// oneFeed owes each step to one link.
+type oneFeed struct{}
+
+// Owed implements [federation.Routes].
+func (oneFeed) Owed(context.Context, federation.Event, federation.View) (federation.Owed, error) {
+	return federation.Owed{Feeds: []string{"other"}}, nil
+}
+
+// signers are how many people make the offers: as many unfinished ones as each has are
+// counted for the next.
+const signers = 4096
+
+// signedOffers returns offers as they are on the wire, of about 1 KiB.
+func signedOffers(b *testing.B, n int) []translate.Tagged {
+	b.Helper()
+	people := make([]federation.SigningKey, signers)
+	for i := range people {
+		public, private, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		people[i] = federation.SigningKey{Public: public, DID: identity.KeyDID(public), Sign: func(_ context.Context, m []byte) ([]byte, error) {
+			return ed25519.Sign(private, m), nil
+		}}
+	}
+	steps := make([]translate.Tagged, n)
+	for i := range steps {
+		id := federation.EventID(ulid.Make())
+		ev := federation.Event{
+			ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, Venue: "#ops", Dialect: federation.HandoffTags,
+			From: people[i%signers].DID, To: people[(i+1)%signers].DID, Title: "Cite three sources on X", Context: `"` + strings.Repeat("x", 400) + `"`,
+			Deadline: time.Now().Add(time.Hour),
+		}
+		ev.Fields, _ = handofftag.Write(ev)
+		ev, err := signing.Seal(b.Context(), people[i%signers], ev)
+		if err != nil {
+			b.Fatal(err)
+		}
+		steps[i] = translate.Tagged{Command: "TAGMSG", Target: "#ops", Tags: translate.Wire(ev, nil)}
+	}
+	return steps
+}
+
+// rawVerifies returns how many signatures of 1 KiB all cores verify in a second.
+func rawVerifies(b *testing.B) float64 {
+	b.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	message := make([]byte, 1024)
+	signature := ed25519.Sign(private, message)
+	var done atomic.Int64
+	var all sync.WaitGroup
+	begun := time.Now()
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for time.Since(begun) < rawTime {
+				if !ed25519.Verify(public, message, signature) {
+					b.Error("a good signature is bad")
+				}
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return float64(done.Load()) / time.Since(begun).Seconds()
+}
+
+// rawSyncs returns how many appends of 1 KiB with fsync the disk does in a second.
+func rawSyncs(b *testing.B, dir string) float64 {
+	b.Helper()
+	file, err := os.Create(filepath.Join(dir, "raw"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer file.Close()
+	block, done, begun := make([]byte, 1024), 0, time.Now()
+	for ; time.Since(begun) < rawTime; done++ {
+		if _, err := file.Write(block); err != nil {
+			b.Fatal(err)
+		}
+		if err := file.Sync(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return float64(done) / time.Since(begun).Seconds()
+}
