@@ -17,27 +17,19 @@ import (
 
 // replay is what an examination of the record has to know of handoffs. It asks
 // nobody, and has no clock: the same record gives the same answer for ever.
-type replay struct{}
+type replay struct{ kinds lifecycle.Kinds }
 
 var _ store.Rules = replay{}
 
 // Replay implements [store.Rules]: the lifecycle alone, as the home applied it.
-func (replay) Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
-	after, err := follow(before, step, home)
-	after.Moved = step.Filed
-	return after, err
-}
-
-func follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
-	if step.Event.Verb != federation.Offer {
-		return lifecycle.Handoff(before.Dialect).Check(before, step.Event)
-	}
-	if before.Exists() {
+func (r replay) Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
+	switch opens := step.Event.Verb == federation.Offer; {
+	case opens && before.Exists():
 		return before, errors.New("the handoff was open already")
+	case opens:
+		return r.kinds.Open(step.Event, home, step.Filed)
 	}
-	after := lifecycle.Open(step.Event, home)
-	after.Opened = step.Filed
-	return after, nil
+	return r.kinds.Check(before, step.Event, step.Filed)
 }
 
 // Verify implements [store.Rules].

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"baton/configs"
+	"baton/federation/lifecycle"
 	"baton/federation/store"
 )
 
@@ -28,7 +29,7 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	report, err := store.Examine(ctx, file.Path(file.Store.Path), replay{})
+	report, err := store.Examine(ctx, file.Path(file.Store.Path), replay{lifecycle.Shipped()})
 	if err != nil {
 		return err
 	}

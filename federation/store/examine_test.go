@@ -85,7 +85,7 @@ func full(t *testing.T) (dir string) {
 	dir = t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	populate(t, record)
-	for n := 20; n < 60; n++ { // more than a page of each table
+	for n := 30; n < 70; n++ { // more than a page of each table
 		if _, err := record.Append(t.Context(), offer(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestARecordIsExaminedWhileItIsInUse(t *testing.T) {
 	if report, err := store.Examine(t.Context(), at(dir), rules{}); err != nil || report.Events != 4 || len(report.Damage) > 0 {
 		t.Errorf("Examine = %+v, %v", report, err)
 	}
-	if _, err := record.Append(t.Context(), offer(20)); err != nil {
+	if _, err := record.Append(t.Context(), offer(90)); err != nil {
 		t.Errorf("Append after the examination: %v", err)
 	}
 }
@@ -131,15 +131,18 @@ func TestWhatChangedInARecordIsFound(t *testing.T) {
 		{"columns of another event", `UPDATE event SET signer = 'did:plc:eve' WHERE version = 2`, store.DamagedEvent, first + " step 2"},
 		{"a state that no step led to", `UPDATE event SET state = 'completed' WHERE version = 2`, store.DamagedView, first + " step 2"},
 		{"a view that was rewritten", `UPDATE handoff SET view = json_set(view, '$.assignee', 'did:plc:eve') WHERE id = '` + first + `'`, store.DamagedView, first},
-		{"a view that is no JSON", `UPDATE handoff SET view = '{' WHERE id = '` + first + `'`, store.DamagedView, first},
-		{"columns that are not of the view", `UPDATE handoff SET deadline = deadline + 1000000000 WHERE id = '` + ninth + `'`, store.DamagedView, ninth},
+		{"a view that is no JSON", `DROP TRIGGER handoff_moved; UPDATE handoff SET view = '{' WHERE id = '` + first + `'`, store.DamagedView, first},
+		{"columns that are not of the view", `UPDATE handoff SET since = since + 1000000000 WHERE id = '` + ninth + `'`, store.DamagedView, ninth},
 		{"evidence that was changed", `UPDATE evidence SET bytes = x'00' WHERE bytes = CAST('original' AS BLOB)`, store.DamagedEvidence, "original"},
 		{"evidence that is gone", `DELETE FROM evidence`, store.DamagedEvidence, first},
 		{"a handoff without steps", `DELETE FROM event WHERE handoff = '` + ninth + `'`, store.Orphan, ninth},
 		{"steps without a handoff", `DELETE FROM handoff WHERE id = '` + ninth + `'`, store.Orphan, ninth},
-		{"an inbox with what is not there", `INSERT INTO inbox (did, event) VALUES ('` + string(bob) + `', 999)`, store.Orphan, "inbox of " + string(bob)},
+		{"an inbox with what is not there", `INSERT INTO inbox (did, event, waiting) VALUES ('` + string(bob) + `', 999, 1)`, store.Orphan, "inbox of " + string(bob)},
 		{"a feed with what is not there", `INSERT INTO feed (link, event) VALUES ('oftc', 999)`, store.Orphan, "feed of oftc"},
 		{"a mailbox that is counted wrong", `UPDATE mailbox SET entries = entries + 1 WHERE did = '` + string(bob) + `'`, store.Orphan, "inbox of " + string(bob)},
+		{"a list with a handoff that is not there", `INSERT INTO party (did, state, moved, handoff) VALUES ('', 'open', 1, 'none')`, store.Orphan, "none"},
+		{"a handoff that is in no list", `DELETE FROM party WHERE handoff = '` + ninth + `'`, store.Orphan, ninth},
+		{"a delivery of what is not there", `INSERT INTO settled (event, link, state, ended) VALUES (999, 'oftc', 'delivered', 1)`, store.Orphan, "delivery to oftc"},
 		{"keys of nobody", `DELETE FROM agent`, store.Orphan, "keys of agent judge"},
 		{"a record of a newer version", `PRAGMA user_version = 99`, store.DamagedFile, "baton.db"},
 		{"a database of another program", `PRAGMA application_id = 7`, store.DamagedFile, "baton.db"},

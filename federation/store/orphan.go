@@ -18,6 +18,12 @@ func orphans() []string {
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = i.event)`,
 		`SELECT 'feed of ' || f.link, 'owes event ' || f.event || ', which is not there' FROM feed f
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = f.event)`,
+		`SELECT 'delivery to ' || s.link, 'is of event ' || s.event || ', which is not there' FROM settled s
+			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = s.event)`,
+		`SELECT p.handoff, 'is listed as ' || p.state || ', and is not that' FROM party p
+			WHERE NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = p.handoff AND h.state = p.state AND h.moved = p.moved)`,
+		`SELECT h.id, 'is in no list' FROM handoff h
+			WHERE NOT EXISTS (SELECT 1 FROM party p WHERE p.did = '' AND p.state = h.state AND p.moved = h.moved AND p.handoff = h.id)`,
 		`SELECT 'inbox of ' || coalesce(m.did, w.did), 'is counted as ' || coalesce(m.entries, 0) || ' waiting, and has ' || coalesce(w.entries, 0)
 			FROM (SELECT did, entries, size FROM mailbox WHERE entries <> 0 OR size <> 0) m
 			FULL JOIN (SELECT did, count(*) AS entries, sum(waiting) AS size FROM inbox WHERE waiting IS NOT NULL GROUP BY did) w

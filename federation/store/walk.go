@@ -37,17 +37,18 @@ func (f *filed) where() string {
 
 // standing is the row of a handoff; absent where no row is.
 type standing struct {
-	version          *federation.Version
-	view, head       []byte
-	state, offerer   *string
-	opened, deadline *int64
-	decoded          federation.View
+	version               *federation.Version
+	view, head            []byte
+	state, offerer, clock *string
+	over                  *bool
+	since, moved          *int64
+	decoded               federation.View
 }
 
-const standingColumns = `h.version, h.view, h.head, h.state, h.offerer, h.opened, h.deadline`
+const standingColumns = `h.version, h.view, h.head, h.state, h.offerer, h.clock, h.over, h.since, h.moved`
 
 func (s *standing) dest() []any {
-	return []any{&s.version, &s.view, &s.head, &s.state, &s.offerer, &s.opened, &s.deadline}
+	return []any{&s.version, &s.view, &s.head, &s.state, &s.offerer, &s.clock, &s.over, &s.since, &s.moved}
 }
 
 // walk goes through the log of one handoff, oldest step first.
@@ -168,8 +169,8 @@ func (w *walk) end() {
 // its view. Of older records they are to the millisecond.
 func (s *standing) indexed() bool {
 	v := s.decoded
-	return *s.state == string(v.State) && *s.offerer == string(v.Offerer) &&
-		sameMilli(*s.opened, v.Opened) && sameMilli(*s.deadline, v.Deadline)
+	return *s.state == string(v.State) && *s.offerer == string(v.Offerer) && *s.clock == string(v.Clock) && *s.over == v.Over &&
+		sameMilli(*s.since, v.Since) && sameMilli(*s.moved, v.Moved)
 }
 
 func sameMilli(column int64, t time.Time) bool {
@@ -180,7 +181,9 @@ func sameMilli(column int64, t time.Time) bool {
 // sameView compares what two views say: an hour is the same in every time zone.
 func sameView(a, b federation.View) bool {
 	for _, v := range []*federation.View{&a, &b} {
-		v.Opened, v.Moved, v.Deadline = v.Opened.UTC(), v.Moved.UTC(), v.Deadline.UTC()
+		for _, t := range []*time.Time{&v.Opened, &v.Moved, &v.Since, &v.Deadline, &v.BidDeadline} {
+			*t = t.UTC()
+		}
 	}
 	first, err := json.Marshal(a)
 	second, errSecond := json.Marshal(b)
