@@ -101,7 +101,7 @@ func status(code federation.RefusalCode) int {
 		return http.StatusForbidden
 	case federation.UnknownHandoff:
 		return http.StatusNotFound
-	case federation.IllegalStep, federation.TerminalHandoff, federation.DeadlinePassed, federation.EventIDInUse:
+	case federation.IllegalStep, federation.TerminalHandoff, federation.DeadlinePassed, federation.EventIDInUse, federation.ReplacesNotTerminal:
 		return http.StatusConflict
 	case federation.QuotaExceeded, federation.InboxFull, federation.RateLimited:
 		return http.StatusTooManyRequests

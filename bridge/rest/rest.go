@@ -13,6 +13,7 @@
 //	GET  bindings                    names that stand for DIDs
 //	PUT  bindings/{network}/{name}   bind
 //	DELETE bindings/{network}/{name} unbind
+//	POST backup                      record and keys, as a tar file
 //
 // A list takes limit (50, at most 500) and cursor, and answers
 // {"items":[...],"next_cursor":"..."}. With watch it answers JSON lines, one item
@@ -72,6 +73,9 @@ type Deps struct {
 	Kept func(name string) federation.SigningKey
 	// Links returns the links of this moment, in the order of the configuration.
 	Links func() []LinkStatus
+	// Backup returns a tar file of record and keys as they are now. It blocks until
+	// all of that is copied.
+	Backup func(ctx context.Context) (io.ReadCloser, error)
 	// Configured returns the bindings of the configuration.
 	Configured func() []federation.BoundName
 	// Limits is that of [bridge.Ports].
@@ -122,6 +126,7 @@ func (o *Operator) Mount(mux *http.ServeMux) {
 	} {
 		mux.Handle(route("GET "+noun), o.list(l))
 	}
+	mux.HandleFunc(route("POST backup"), o.postBackup)
 	mux.Handle(Prefix, o.serve(func(r *http.Request) (answer, error) {
 		return answer{}, &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + r.Method + " " + r.URL.Path}
 	}))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 
 	"baton/bridge"
 	"baton/bridge/httpd"
@@ -15,6 +16,7 @@ func (p *program) openOperator(ctx context.Context) error {
 	rest.New(rest.Deps{
 		Home: p.homeID(), Gateway: p.gateway, Record: p.record, Kept: p.keyring.Kept,
 		Links:      p.gateway.fleet.statuses,
+		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
 		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },
 		Refused: func(code federation.RefusalCode) {
