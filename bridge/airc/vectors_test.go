@@ -66,11 +66,9 @@ func checkHandoff(t *testing.T, v handoffVector) {
 	t.Helper()
 	sent := time.Unix(int64(v.OfferMessage["timestamp"].(float64)), 0)
 	time.Sleep(time.Until(sent))
-	reg := &replaying{}
-	w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-		reg.Registry = d.Registry
-		c.Offers, d.Registry = airc.OffersDeliver, reg
-	})
+	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
+	replay := &replaying{Store: w.record}
+	w.gateway.home.Store = replay
 	w.gateway.home.Limits.ClockSkew = 0 // the ids of the vectors are years from their clock
 	scout := w.agent(t, "scout_7", 0x01)
 
@@ -84,7 +82,7 @@ func checkHandoff(t *testing.T, v handoffVector) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reg.id, _ = v.OfferMessage["id"].(string)
+	replay.id, _ = v.OfferMessage["id"].(string)
 	w.fromIRC(t, alice, federation.Event{
 		ID: id, Handoff: id, Verb: federation.Offer, To: federation.DID(scout.DID), Title: fields["handoff-task"],
 		Context: fields["handoff-context"], Caps: []string{fields["handoff-caps"]}, Deadline: time.Unix(1788000000, 0).UTC(),
@@ -144,29 +142,29 @@ func receivedAt(t *testing.T, evidence string) string {
 	return e.Received
 }
 
-// replaying is a registry that files messages under an id of the test's, signed
-// again.
+// replaying is a store that files the messages about a step under an id of the
+// test's, signed again.
 type replaying struct {
-	federation.Registry
+	federation.Store
 	id string
 }
 
-func (r *replaying) Post(ctx context.Context, p federation.Posting) (federation.Message, error) {
-	var members map[string]any
-	if err := json.Unmarshal(p.Message.Envelope, &members); err != nil {
-		return federation.Message{}, err
+// Append implements [federation.Store].
+func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
+	for i, p := range f.Messages {
+		var members map[string]any
+		if err := json.Unmarshal(p.Message.Envelope, &members); err != nil {
+			return federation.Entry{}, err
+		}
+		delete(members, "signature")
+		members["id"] = r.id
+		signed, err := signing.SignEnvelope(ctx, registry, members)
+		if err != nil {
+			return federation.Entry{}, err
+		}
+		f.Messages[i].Message.ID, f.Messages[i].Message.Envelope = r.id, signed
 	}
-	if members["kid"] != "reg_6a3803d5f059902a" {
-		return r.Registry.Post(ctx, p)
-	}
-	delete(members, "signature")
-	members["id"] = r.id
-	signed, err := signing.SignEnvelope(ctx, registry, members)
-	if err != nil {
-		return federation.Message{}, err
-	}
-	p.Message.ID, p.Message.Envelope = r.id, signed
-	return r.Registry.Post(ctx, p)
+	return r.Store.Append(ctx, f)
 }
 
 func TestTheVectorsOfEnvelopesAndChallenges(t *testing.T) {

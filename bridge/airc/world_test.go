@@ -239,7 +239,7 @@ type gateway struct {
 }
 
 func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
-	agent, err := g.home.Store.(*federationtest.Memory).AgentOf(ctx, a)
+	agent, err := g.record.AgentOf(ctx, a)
 	return a == b || err == nil && (agent.DID == b || agent.OwnDID == b)
 }
 
