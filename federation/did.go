@@ -5,6 +5,7 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -48,14 +49,14 @@ func ParseDID(s string) (DID, error) {
 }
 
 // checkMethodID holds the part after the method to the characters of DID Core,
-// with escapes in the upper-case form alone.
+// with escapes in the upper-case form alone, and none where there is no need.
 func checkMethodID(id string) error {
 	for i := 0; i < len(id); i++ {
 		c := id[i]
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte(".-_:", c) >= 0:
 		case c == '%' && i+2 < len(id) && isHex(id[i+1]) && isHex(id[i+2]):
-			if escape := id[i+1 : i+3]; escape != strings.ToUpper(escape) {
+			if escape := id[i+1 : i+3]; escape != strings.ToUpper(escape) || needsNoEscape(escape) {
 				return ErrNotCanonical
 			}
 			i += 2
@@ -64,6 +65,17 @@ func checkMethodID(id string) error {
 		}
 	}
 	return nil
+}
+
+// needsNoEscape reports whether two hexadecimal digits stand for a character that is
+// allowed as it is. A colon is, and yet means something else when it is escaped.
+func needsNoEscape(digits string) bool {
+	code, err := strconv.ParseUint(digits, 16, 8)
+	if err != nil {
+		return false
+	}
+	c := byte(code)
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(".-_", c) >= 0
 }
 
 func isHex(c byte) bool { return strings.IndexByte("0123456789abcdefABCDEF", c) >= 0 }
