@@ -179,6 +179,7 @@ type Record interface {
 	Bindings
 	BoundNames
 	Deliveries
+	Keys
 	Registry
 	Retention
 	// Ready returns nil while the record can be written.

@@ -32,8 +32,9 @@ type Memory struct {
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding
 	owners   map[string]federation.DID // by key id
-	agents   []federation.Agent        // in the order of registration
-	messages []*memoryMessage          // in the order of filing
+	windows  map[federation.DID]federation.KeyHistory
+	agents   []federation.Agent // in the order of registration
+	messages []*memoryMessage   // in the order of filing
 	consents map[edge]federation.Consent
 	sessions map[string]federation.Session
 	shown    map[string]int // the position up to which a handle was handed its messages
@@ -65,6 +66,7 @@ func NewMemory() *Memory {
 		devices:  map[federation.DID]map[string]memoryDevice{},
 		bindings: map[federation.DID]federation.Binding{},
 		owners:   map[string]federation.DID{},
+		windows:  map[federation.DID]federation.KeyHistory{},
 		consents: map[edge]federation.Consent{},
 		sessions: map[string]federation.Session{}, shown: map[string]int{},
 	}

@@ -36,6 +36,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("bindings", func(t *testing.T) { RunBindings(t, open) })
 	t.Run("bound names", func(t *testing.T) { RunBoundNames(t, open) })
 	t.Run("deliveries", func(t *testing.T) { RunDeliveries(t, open) })
+	t.Run("keys", func(t *testing.T) { RunKeys(t, open) })
 	t.Run("registry", func(t *testing.T) { RunRegistry(t, open) })
 	t.Run("retention", func(t *testing.T) { RunRetention(t, open) })
 
