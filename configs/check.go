@@ -52,6 +52,18 @@ func (f *File) fetch(t Table) {
 	positive(t, "per_host", int64(f.Fetch.PerHost))
 }
 
+func (f *File) identity(t Table) {
+	u, ok := parseOrigin(f.Identity.PLCURL)
+	if !ok || u.Scheme != "https" && (u.Scheme != "http" || !f.Fetch.AllowPrivate) {
+		t.Mistake("plc_url", "want https:// and a host, without a path; http:// takes allow_private in [fetch]")
+	}
+	positiveDuration(t, "cache_ttl", f.Identity.CacheTTL)
+	positiveDuration(t, "negative_ttl", f.Identity.NegativeTTL)
+	if f.Identity.StaleTTL < f.Identity.CacheTTL {
+		t.Mistake("stale_ttl", "want cache_ttl or more")
+	}
+}
+
 func (f *File) store(t Table) {
 	oneOf(t, "driver", f.Store.Driver, "sqlite")
 	if f.Store.Path == "" {

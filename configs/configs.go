@@ -40,6 +40,7 @@ type Config struct {
 	TLS       TLS
 	Admin     Admin
 	Fetch     Fetch
+	Identity  Identity
 	Store     Store
 	REST      REST
 	Policy    Policy
@@ -95,6 +96,14 @@ type Fetch struct {
 	Timeout      time.Duration `toml:"timeout"`       // of one fetch, body included
 	MaxBytes     int64         `toml:"max_bytes"`     // of one document
 	PerHost      int           `toml:"per_host"`      // requests a second to one host
+}
+
+// Identity is the table of how DIDs are looked up.
+type Identity struct {
+	PLCURL      string        `toml:"plc_url"`      // of the did:plc directory, without a path
+	CacheTTL    time.Duration `toml:"cache_ttl"`    // of a good document
+	NegativeTTL time.Duration `toml:"negative_ttl"` // of an unknown DID or key id
+	StaleTTL    time.Duration `toml:"stale_ttl"`    // of a good document while its host is away; at least cache_ttl
 }
 
 // Store is the table of the record.
@@ -176,6 +185,12 @@ func Default() Config {
 		TLS:   TLS{Mode: "files"},
 		Admin: Admin{Socket: "baton.sock", Listen: "127.0.0.1:8081"},
 		Fetch: Fetch{Timeout: 5 * time.Second, MaxBytes: 64 << 10, PerHost: 10},
+		Identity: Identity{
+			PLCURL:      "https://plc.directory",
+			CacheTTL:    time.Hour,
+			NegativeTTL: time.Minute,
+			StaleTTL:    24 * time.Hour,
+		},
 		Store: Store{Driver: "sqlite", Path: "baton.db"},
 		REST:  REST{MaxWait: 50 * time.Second},
 		Limits: Limits{

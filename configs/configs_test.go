@@ -101,6 +101,15 @@ func TestEveryMistakeIsToldWithItsLine(t *testing.T) {
 				`baton.toml:8: http.trusted_proxies: item 2: netip.ParsePrefix("10.0.0.1"): no '/'`,
 			},
 		},
+		"lifetimes and directories that cannot be": {
+			home + "[identity]\nplc_url = 'http://plc.example'\ncache_ttl = '0s'\nnegative_ttl = '-1s'\nstale_ttl = '-1h'\n",
+			[]string{
+				"baton.toml:4: identity.plc_url: want https:// and a host, without a path; http:// takes allow_private in [fetch]",
+				"baton.toml:5: identity.cache_ttl: want more than 0s",
+				"baton.toml:6: identity.negative_ttl: want more than 0s",
+				"baton.toml:7: identity.stale_ttl: want cache_ttl or more",
+			},
+		},
 		"every bad value at once": {
 			`[home]
 name = 'GW.example'

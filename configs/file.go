@@ -72,6 +72,7 @@ func (f *File) frame() {
 	f.http(f.decoded("http", &f.HTTP))
 	f.admin(f.decoded("admin", &f.Admin))
 	f.fetch(f.decoded("fetch", &f.Fetch))
+	f.identity(f.decoded("identity", &f.Identity))
 	f.store(f.decoded("store", &f.Store))
 	f.rest(f.decoded("rest", &f.REST))
 	f.decoded("policy", &f.Policy)

@@ -5,8 +5,13 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"time"
 )
+
+// ErrKeyEnded is returned by [KeySource.Keys] for the id of a key that is known to
+// have signed for the DID and did not any more when the step was received.
+var ErrKeyEnded = errors.New("federation: the key had been taken back")
 
 // KeyID names a public key: the first 16 bytes of its SHA-256, base64url without
 // padding.
@@ -21,7 +26,26 @@ func KeyID(public ed25519.PublicKey) string {
 type Document struct {
 	DID     DID
 	Keys    []ed25519.PublicKey // that may sign for it
+	Others  []PublicKey         // its keys of other kinds, which sign no steps
+	Source  string              // where it was read; empty where nothing had to be
 	Fetched time.Time
+}
+
+// KeyKind is the algorithm of a public key.
+type KeyKind string
+
+// The kinds of keys that a did:key can name. Steps are signed with Ed25519 alone.
+const (
+	Ed25519   KeyKind = "ed25519"
+	P256      KeyKind = "p256"
+	Secp256k1 KeyKind = "secp256k1"
+)
+
+// PublicKey is a key of any kind: 32 bytes of Ed25519, or a point on its curve in
+// the 33 bytes of its compressed form.
+type PublicKey struct {
+	Kind  KeyKind
+	Bytes []byte
 }
 
 // Directory resolves DIDs.
@@ -34,12 +58,22 @@ type Directory interface {
 
 // KeySource finds signing keys.
 type KeySource interface {
-	// Keys returns the keys that were good for a DID at the time when a step was
-	// first received. Errors are those of [Directory.Resolve].
-	Keys(ctx context.Context, did DID, received time.Time) ([]ed25519.PublicKey, error)
+	// Keys returns the keys that were good for the DID when the step in question was
+	// first received. It returns [ErrKeyEnded] when the signature names a key that was
+	// not good any more; other errors are those of [Directory.Resolve]. It may block
+	// on the network, as that does.
+	Keys(ctx context.Context, q KeyQuery) ([]ed25519.PublicKey, error)
 	// KeyOwner returns the DID whose key has this [KeyID], or [ErrNotFound] when
 	// nobody's is known.
 	KeyOwner(ctx context.Context, keyID string) (DID, error)
+}
+
+// KeyQuery asks for the keys that one signature can be of.
+type KeyQuery struct {
+	DID      DID
+	KeyID    string    // the key that the signature names; empty where it names none
+	Link     string    // through which the step came
+	Received time.Time // when the step was first received
 }
 
 // SigningKey is one private key in this gateway's keeping.

@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
-	"time"
 
 	"baton/federation"
 	"baton/federation/signing"
@@ -103,7 +102,7 @@ func (l *Link) checkOffer(ctx context.Context, d *delivery, s step, ev federatio
 type ownKey ed25519.PublicKey
 
 // Keys implements [federation.KeySource].
-func (k ownKey) Keys(context.Context, federation.DID, time.Time) ([]ed25519.PublicKey, error) {
+func (k ownKey) Keys(context.Context, federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	return []ed25519.PublicKey{ed25519.PublicKey(k)}, nil
 }
 

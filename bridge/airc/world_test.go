@@ -287,11 +287,11 @@ type didKeys struct {
 	server federation.SigningKey
 }
 
-func (k didKeys) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
-	if did == k.server.DID {
+func (k didKeys) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	if q.DID == k.server.DID {
 		return []ed25519.PublicKey{k.server.Public}, nil
 	}
-	key, err := identity.ParseKeyDID(did)
+	key, err := identity.ParseKeyDID(q.DID)
 	if err != nil {
 		return nil, err
 	}

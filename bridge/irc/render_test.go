@@ -51,9 +51,9 @@ func key(name string) federation.SigningKey {
 // keySource is the keys of some people.
 type keySource []federation.SigningKey
 
-func (s keySource) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
+func (s keySource) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	for _, k := range s {
-		if k.DID == did {
+		if k.DID == q.DID {
 			return []ed25519.PublicKey{k.Public}, nil
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"baton/bridge/bridgetest"
 	"baton/federation"
-	"baton/federation/identity"
 	"baton/federation/signing"
 	"baton/translate"
 	"baton/translate/handofftag"
@@ -50,8 +49,7 @@ func (s *stage) seen(ctx context.Context, verb federation.Verb) (federation.Entr
 	if ev.Venue == "" { // it came to alice alone
 		ev.Venue = s.privateVenue()
 	}
-	keys := identity.NewKeySource(identity.NewDirectory(nil), s.program.record)
-	if _, verdict, err := signing.Verify(ctx, keys, ev); verdict != federation.Valid {
+	if _, verdict, err := signing.Verify(ctx, s.program.keys, ev); verdict != federation.Valid {
 		return federation.Entry{}, fmt.Errorf("its signature is %s: %w", verdict, err)
 	}
 	for entry, err := range s.program.record.Log(ctx, ev.Handoff) {

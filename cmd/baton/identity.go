@@ -7,9 +7,41 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
 )
+
+// newKeySource returns what finds out whose key a signature is made with. What it
+// must ask strangers for, it asks through the guarded client.
+func newKeySource(
+	file *configs.File, record federation.Record, seconds *prometheus.HistogramVec, own ...federation.SigningKey,
+) *identity.KeySource {
+	client := identity.NewClient(identity.FetchConfig{
+		AllowPrivate: file.Fetch.AllowPrivate, Timeout: file.Fetch.Timeout,
+		MaxBytes: file.Fetch.MaxBytes, PerHost: file.Fetch.PerHost,
+	})
+	directory := identity.NewDirectory(identity.DirectoryConfig{
+		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL,
+	}, client, own...)
+	return identity.NewKeySource(identity.KeySourceConfig{
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL,
+		Ours: func(ctx context.Context, did federation.DID) bool { return isKept(ctx, record, did) },
+	}, timedDirectory{directory, seconds}, client, record)
+}
+
+// isKept reports whether the gateway signs as a DID for an agent. A record that
+// cannot be read now says yes: nobody else is to gain by that.
+func isKept(ctx context.Context, record federation.Registry, did federation.DID) bool {
+	agent, err := record.AgentOf(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return false
+	}
+	return err != nil || agent.DID == did
+}
 
 // mountIdentity serves the gateway's own DID document, so that anybody can check
 // what it expired and confirmed.

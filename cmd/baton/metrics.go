@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/identity"
 )
 
 // scrapeTimeout bounds what one scrape asks the record.
@@ -70,9 +71,9 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 }
 
 // timedDirectory counts how long it takes to resolve DIDs. It implements
-// [federation.Directory].
+// [identity.Refresher].
 type timedDirectory struct {
-	federation.Directory
+	identity.Refresher
 
 	seconds *prometheus.HistogramVec // method outcome
 }
@@ -89,13 +90,25 @@ func newResolveSeconds(reg prometheus.Registerer) *prometheus.HistogramVec {
 // Resolve implements [federation.Directory].
 func (d timedDirectory) Resolve(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	begun := time.Now()
-	document, err := d.Directory.Resolve(ctx, did, now)
+	document, err := d.Refresher.Resolve(ctx, did, now)
+	d.count(did, begun, err)
+	return document, err
+}
+
+// Refresh implements [identity.Refresher].
+func (d timedDirectory) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
+	begun := time.Now()
+	document, err := d.Refresher.Refresh(ctx, did, now)
+	d.count(did, begun, err)
+	return document, err
+}
+
+func (d timedDirectory) count(did federation.DID, begun time.Time, err error) {
 	method := did.Method()
 	if !slices.Contains([]string{"key", "web", "plc"}, method) {
 		method = "other" // anybody may invent one
 	}
 	d.seconds.WithLabelValues(method, resolved(err).String()).Observe(time.Since(begun).Seconds())
-	return document, err
 }
 
 // resolved says what an attempt to resolve a DID came to.

@@ -53,6 +53,7 @@ type program struct {
 	publicURL string
 	record    *store.SQLite
 	keyring   *identity.Keyring
+	keys      *identity.KeySource
 	relay     *relay.Relay // nil where it could not be opened: nobody is woken then
 	rates     *home.Rates
 	gateway   *gateway
@@ -140,8 +141,11 @@ func (p *program) openRecord(ctx context.Context) error {
 	if p.record, err = store.Open(ctx, p.file.Path(p.file.Store.Path), p.metrics); err != nil {
 		return err
 	}
-	p.keyring, err = identity.OpenKeyring(p.file.Path(keysFolder))
-	return err
+	if p.keyring, err = identity.OpenKeyring(p.file.Path(keysFolder)); err != nil {
+		return err
+	}
+	p.keys = newKeySource(p.file, p.record, p.resolving, p.serverKey())
+	return nil
 }
 
 // openRelay starts what wakes those who wait. Without it they look by themselves.
@@ -173,13 +177,9 @@ func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.H
 func (p *program) serverKey() federation.SigningKey { return p.keyring.Server(p.homeID()) }
 
 func (p *program) newHome(file *configs.File) *home.Home {
-	client := identity.NewClient(identity.FetchConfig{
-		AllowPrivate: p.file.Fetch.AllowPrivate, Timeout: p.file.Fetch.Timeout,
-		MaxBytes: p.file.Fetch.MaxBytes, PerHost: p.file.Fetch.PerHost,
-	})
 	return &home.Home{
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Entropy: rand.Reader,
-		Keys:   identity.NewKeySource(timedDirectory{identity.NewDirectory(client, p.serverKey()), p.resolving}, p.record),
+		Keys:   p.keys,
 		Routes: p.gateway.fleet, Caps: skills{p.record}, Same: p.gateway.Same, Rates: p.rates,
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short

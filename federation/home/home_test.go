@@ -41,8 +41,8 @@ func newPerson(name string) person {
 // keys knows everybody's key but those of strangers.
 type keys map[federation.DID]ed25519.PublicKey
 
-func (k keys) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
-	if key, ok := k[did]; ok {
+func (k keys) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	if key, ok := k[q.DID]; ok {
 		return []ed25519.PublicKey{key}, nil
 	}
 	return nil, &federation.UnavailableError{What: "directory", Err: context.DeadlineExceeded}

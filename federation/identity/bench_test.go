@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/identity"
 )
 
@@ -13,22 +14,23 @@ import (
 func BenchmarkKeys(b *testing.B) {
 	const known = 1000
 	w := &web{pages: map[string]string{}}
-	directory := identity.NewDirectory(w, federation.SigningKey{DID: "did:web:gw.example", Public: seededKey('s')})
-	source := identity.NewKeySource(directory, owners{})
+	directory := newDirectory(w, federation.SigningKey{DID: "did:web:gw.example", Public: seededKey('s')})
+	record := federationtest.NewMemory()
+	source := newKeySource(directory, w, record)
 	for i := range known {
 		host := "h" + strconv.Itoa(i) + ".example"
 		w.pages["https://"+host+"/.well-known/did.json"] = page(federation.DID("did:web:"+host), seededKey('a'))
-		if _, err := source.Keys(b.Context(), federation.DID("did:web:"+host), noon()); err != nil {
+		if _, err := source.Keys(b.Context(), query(federation.DID("did:web:"+host), seededKey('a'))); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for name, did := range map[string]federation.DID{
-		"did=web": "did:web:h7.example", "did=key": identity.KeyDID(seededKey('a')), "did=own": "did:web:gw.example",
+		"did=web": "did:web:h7.example", "did=key": identity.KeyDID(seededKey('a')),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := source.Keys(b.Context(), did, noon()); err != nil {
+				if _, err := source.Keys(b.Context(), query(did, seededKey('a'))); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -40,7 +42,7 @@ func BenchmarkKeys(b *testing.B) {
 	b.Run("did=web/parallel", func(b *testing.B) {
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if _, err := source.Keys(b.Context(), "did:web:h7.example", noon()); err != nil {
+				if _, err := source.Keys(b.Context(), query("did:web:h7.example", seededKey('a'))); err != nil {
 					b.Error(err)
 				}
 			}

@@ -7,8 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,13 +49,14 @@ var errNotAllowed = errors.New("address not allowed")
 // its name was resolved, so that no name and no redirect leads inside.
 type Client struct {
 	cfg   FetchConfig
+	dial  *net.Dialer // guarded, unless the configuration says otherwise
 	http  *http.Client
 	rates rates
 }
 
 // NewClient returns a client.
 func NewClient(cfg FetchConfig) *Client {
-	var dialer net.Dialer
+	dialer := &net.Dialer{}
 	if !cfg.AllowPrivate {
 		dialer.Control = ssrf.New(ssrf.WithAnyPort()).Safe
 	}
@@ -65,6 +68,7 @@ func NewClient(cfg FetchConfig) *Client {
 	}
 	return &Client{
 		cfg:   cfg,
+		dial:  dialer,
 		http:  &http.Client{Transport: transport, CheckRedirect: sameHostOnce},
 		rates: rates{perSecond: cfg.PerHost, hosts: map[string]*rate.Limiter{}},
 	}
@@ -74,7 +78,7 @@ func NewClient(cfg FetchConfig) *Client {
 // it.
 func sameHostOnce(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
-	if len(before) > 1 || next.URL.Host != first.Host || next.URL.Scheme != first.Scheme {
+	if len(before) > 1 || next.URL.Host != first.Host || next.URL.Scheme != first.Scheme || next.URL.User != nil {
 		return fmt.Errorf("%w: redirect to %s", errNotAllowed, next.URL.Redacted())
 	}
 	return nil
@@ -87,10 +91,13 @@ func sameHostOnce(next *http.Request, before []*http.Request) error {
 func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("fetch: %w", err)
+		return nil, fmt.Errorf("fetch: %w: %w", errNotAllowed, err)
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !c.cfg.AllowPrivate) {
 		return nil, fmt.Errorf("fetch %s: %w: want https", u.Redacted(), errNotAllowed)
+	}
+	if u.User != nil || !isHost(u.Hostname()) {
+		return nil, fmt.Errorf("fetch %s: %w: want a host and nothing before it", u.Redacted(), errNotAllowed)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
@@ -110,6 +117,19 @@ func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 		return nil, err
 	}
 	return c.body(u, response.Body)
+}
+
+// isHost reports whether a host is a name or an address in its usual form. A name
+// that ends in a number is an address to some resolvers and to others not.
+func isHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	name := strings.TrimSuffix(host, ".")
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	digits, hex := strings.CutPrefix(strings.ToLower(last), "0x")
+	number := strings.Trim(digits, "0123456789") == "" || hex && strings.Trim(digits, "0123456789abcdef") == ""
+	return !number
 }
 
 // body reads to the end or the bound.

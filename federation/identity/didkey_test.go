@@ -96,3 +96,50 @@ func FuzzParseKeyDID(f *testing.F) {
 		}
 	})
 }
+
+func TestAKeyOfEachKindAndItsDIDNameEachOther(t *testing.T) {
+	for did, kind := range map[federation.DID]federation.KeyKind{
+		"did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK":  federation.Ed25519,
+		"did:key:zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169": federation.P256,
+		"did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme": federation.Secp256k1,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			key, err := identity.ParsePublicKeyDID(did)
+			if err != nil || key.Kind != kind {
+				t.Fatalf("got %+v, %v, want a key of %s", key, err, kind)
+			}
+			if got := identity.PublicKeyDID(key); got != did {
+				t.Errorf("got %s, want %s", got, did)
+			}
+			document, err := newDirectory(&web{down: true}).Resolve(t.Context(), did, noon())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := federation.Document{DID: did, Others: []federation.PublicKey{key}, Fetched: noon()}
+			if kind == federation.Ed25519 {
+				want.Keys, want.Others = []ed25519.PublicKey{key.Bytes}, nil
+			}
+			if diff := cmp.Diff(want, document); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestPointsThatAreOnNoCurve(t *testing.T) {
+	off := append([]byte{2}, make([]byte, 32)...)
+	off[32] = 5 // secp256k1 has no point with this x
+	for name, did := range map[string]federation.DID{
+		"secp256k1":              keyDID("\xe7\x01", off),
+		"P-256, written out":     keyDID("\x80\x24", append([]byte{4}, make([]byte, 64)...)),
+		"P-256, of another sign": keyDID("\x80\x24", append([]byte{5}, make([]byte, 32)...)),
+		"P-256, too short":       keyDID("\x80\x24", off[:32]),
+		"a long varint":          keyDID("\x80\xa4\x00", off),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if key, err := identity.ParsePublicKeyDID(did); err == nil {
+				t.Errorf("got %+v, want an error", key)
+			}
+		})
+	}
+}

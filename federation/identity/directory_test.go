@@ -5,8 +5,9 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,6 +40,17 @@ func page(did federation.DID, key ed25519.PublicKey) string {
 	return fmt.Sprintf(`{"id": %q, "verificationMethod": [{"id": "#k", "type": "Multikey", "publicKeyMultibase": %q}]}`, did, multikey(key))
 }
 
+// newDirectory is a directory with the lifetimes that a configuration has when it
+// names none.
+func newDirectory(fetcher identity.Fetcher, own ...federation.SigningKey) *identity.Directory {
+	return identity.NewDirectory(identity.DirectoryConfig{
+		PLC: plcAddress, Fresh: time.Hour, Negative: time.Minute, Stale: 24 * time.Hour,
+	}, fetcher, own...)
+}
+
+// plcAddress is where the did:plc directory of these tests is.
+const plcAddress = "https://plc.example"
+
 func noon() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
 func TestWhereTheDocumentOfAWebDIDIs(t *testing.T) {
@@ -52,11 +64,11 @@ func TestWhereTheDocumentOfAWebDIDIs(t *testing.T) {
 	} {
 		t.Run(string(did), func(t *testing.T) {
 			w := &web{pages: map[string]string{address: page(did, key)}}
-			got, err := identity.NewDirectory(w).Resolve(t.Context(), did, noon())
+			got, err := newDirectory(w).Resolve(t.Context(), did, noon())
 			if err != nil {
 				t.Fatalf("%v, after asking %q", err, w.asked)
 			}
-			want := federation.Document{DID: did, Keys: []ed25519.PublicKey{key}, Fetched: noon()}
+			want := federation.Document{DID: did, Keys: []ed25519.PublicKey{key}, Source: address, Fetched: noon()}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -75,10 +87,16 @@ func TestWebDIDsThatLeadNowhere(t *testing.T) {
 		"did:web:alice.example%23x",
 		"did:web:bob%40alice.example",
 		"did:web:%3A80",
+		"did:web:alice.example.",
+		"did:web:alice.example%3A443",
+		"did:web:alice.example%3A08443",
+		"did:web:alice.example%3A",
+		"did:web:%41lice.example",
+		"did:web:ALICE.example",
 	} {
 		t.Run(string(did), func(t *testing.T) {
 			w := &web{}
-			if _, err := identity.NewDirectory(w).Resolve(t.Context(), did, noon()); err == nil || len(w.asked) > 0 {
+			if _, err := newDirectory(w).Resolve(t.Context(), did, noon()); err == nil || len(w.asked) > 0 {
 				t.Errorf("got error %v after asking %q, want an error and no request", err, w.asked)
 			}
 		})
@@ -88,7 +106,7 @@ func TestWebDIDsThatLeadNowhere(t *testing.T) {
 func TestKeyDIDsResolveWithoutAsking(t *testing.T) {
 	w := &web{down: true}
 	key := seededKey('a')
-	got, err := identity.NewDirectory(w).Resolve(t.Context(), identity.KeyDID(key), noon())
+	got, err := newDirectory(w).Resolve(t.Context(), identity.KeyDID(key), noon())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +121,7 @@ func TestKeyDIDsResolveWithoutAsking(t *testing.T) {
 
 func TestOwnDIDsResolveWithoutAsking(t *testing.T) {
 	w := &web{pages: map[string]string{"https://alice.example/.well-known/did.json": page(alice, seededKey('x'))}}
-	directory := identity.NewDirectory(w,
+	directory := newDirectory(w,
 		federation.SigningKey{DID: alice, Public: seededKey('a')},
 		federation.SigningKey{DID: alice, Public: seededKey('b')},
 	)
@@ -130,13 +148,13 @@ func TestWhatCannotBeLookedUpIsNotFalse(t *testing.T) {
 		unavailable bool
 	}{
 		"a host that is down":               {alice, &web{down: true}, true},
-		"a method that is not resolved":     {"did:plc:z72i7hdynmk6r22z27h6tvur", &web{}, true},
+		"a method that is not resolved":     {"did:ion:abc", &web{}, true},
 		"a host that says there is nothing": {alice, &web{}, false},
 		"a page that is no document":        {alice, &web{pages: map[string]string{"https://alice.example/.well-known/did.json": "<html>"}}, false},
 		"a did:key that is none":            {"did:key:z6Mk", &web{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := identity.NewDirectory(test.web).Resolve(t.Context(), test.did, noon())
+			_, err := newDirectory(test.web).Resolve(t.Context(), test.did, noon())
 			if err == nil {
 				t.Fatal("want an error")
 			}
@@ -159,10 +177,11 @@ func TestHowLongAnAnswerIsRemembered(t *testing.T) {
 		"a document not longer":        {&web{pages: good}, time.Hour, 2},
 		"that there is none, a minute": {&web{}, time.Minute - 1, 1},
 		"that there is none no longer": {&web{}, time.Minute, 2},
-		"an outage not at all":         {&web{down: true}, 0, 2},
+		"an outage some seconds":       {&web{down: true}, identity.AwayFor - 1, 1},
+		"an outage no longer":          {&web{down: true}, identity.AwayFor, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			directory := identity.NewDirectory(test.web)
+			directory := newDirectory(test.web)
 			first, firstErr := directory.Resolve(t.Context(), alice, noon())
 			second, secondErr := directory.Resolve(t.Context(), alice, noon().Add(test.after))
 			if len(test.web.asked) != test.wantAsked {
@@ -175,56 +194,118 @@ func TestHowLongAnAnswerIsRemembered(t *testing.T) {
 	}
 }
 
-func TestTheCacheIsBounded(t *testing.T) {
-	w := &web{pages: map[string]string{}}
-	directory := identity.NewDirectory(w)
-	resolve := func(i int, now time.Time) {
-		did := federation.DID(fmt.Sprintf("did:web:h%d.example", i))
-		w.pages[fmt.Sprintf("https://h%d.example/.well-known/did.json", i)] = page(did, seededKey('a'))
-		if _, err := directory.Resolve(t.Context(), did, now); err != nil {
-			t.Fatal(err)
-		}
+func TestAnOldDocumentServesWhileItsHostIsAway(t *testing.T) {
+	const address = "https://alice.example/.well-known/did.json"
+	w := &web{pages: map[string]string{address: page(alice, seededKey('a'))}}
+	directory := newDirectory(w)
+	resolve := func(after time.Duration) (federation.Document, error) {
+		return directory.Resolve(t.Context(), alice, noon().Add(after))
 	}
-	for i := range identity.MaxDocuments {
-		resolve(i, noon().Add(time.Duration(i)))
-	}
-	resolve(identity.MaxDocuments, noon().Add(time.Minute)) // in place of the oldest, h0
-	w.asked = nil
-	resolve(1, noon().Add(time.Minute))
-	resolve(0, noon().Add(time.Minute))
-	if got := strings.Join(w.asked, " "); got != "https://h0.example/.well-known/did.json" {
-		t.Errorf("asked %s again, want the oldest alone", got)
-	}
-}
-
-// owners knows one key.
-type owners map[string]federation.DID
-
-func (o owners) KeyOwner(_ context.Context, keyID string) (federation.DID, error) {
-	if did, ok := o[keyID]; ok {
-		return did, nil
-	}
-	return "", federation.ErrNotFound
-}
-
-func TestAKeySourceHasKeysAndOwners(t *testing.T) {
-	key := seededKey('a')
-	did := identity.KeyDID(key)
-	var source federation.KeySource = identity.NewKeySource(identity.NewDirectory(&web{}), owners{federation.KeyID(key): did})
-	keys, err := source.Keys(t.Context(), did, noon())
+	first, err := resolve(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]ed25519.PublicKey{key}, keys); diff != "" {
-		t.Error(diff)
+	w.down = true
+	for _, after := range []time.Duration{time.Hour, time.Hour + identity.AwayFor - 1, 24*time.Hour - 1} {
+		if got, err := resolve(after); err != nil || !cmp.Equal(first, got) {
+			t.Errorf("after %v: %+v, %v, want the first document", after, got, err)
+		}
 	}
-	if _, err := source.Keys(t.Context(), "did:web:none.example", noon()); err == nil {
-		t.Error("keys of nobody: want an error")
+	if len(w.asked) != 3 { // at the start, after an hour, and at the end
+		t.Errorf("asked %d times, want 3", len(w.asked))
 	}
-	if got, err := source.KeyOwner(t.Context(), federation.KeyID(key)); got != did || err != nil {
-		t.Errorf("owner: got %s, %v", got, err)
+	_, err = resolve(24*time.Hour + identity.AwayFor)
+	if _, away := errors.AsType[*federation.UnavailableError](err); !away {
+		t.Errorf("after a day: %v, want unavailable", err)
 	}
-	if _, err := source.KeyOwner(t.Context(), "unknown"); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("owner of an unknown key: got %v, want ErrNotFound", err)
+	w.down, w.pages = false, map[string]string{}
+	if _, err = resolve(25 * time.Hour); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("a host that says there is nothing: %v, want ErrNotFound", err)
+	}
+}
+
+func TestARefreshAsksAgainAndNotTooOften(t *testing.T) {
+	const address = "https://alice.example/.well-known/did.json"
+	w := &web{pages: map[string]string{address: page(alice, seededKey('a'))}}
+	directory := newDirectory(w)
+	for second, want := range map[int]int{0: 1, 4: 1, 5: 2} {
+		w.asked = nil
+		directory = newDirectory(w)
+		if _, err := directory.Resolve(t.Context(), alice, noon()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := directory.Refresh(t.Context(), alice, noon().Add(time.Duration(second)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if len(w.asked) != want {
+			t.Errorf("%d seconds later: asked %d times, want %d", second, len(w.asked), want)
+		}
+	}
+	if got, err := directory.Refresh(t.Context(), identity.KeyDID(seededKey('b')), noon()); err != nil || len(got.Keys) != 1 {
+		t.Errorf("a did:key: %+v, %v", got, err)
+	}
+}
+
+// gate is a fetcher that waits to be let through.
+type gate struct {
+	web
+
+	entered chan struct{}
+	open    chan struct{}
+}
+
+func (g *gate) Get(ctx context.Context, address string) ([]byte, error) {
+	g.entered <- struct{}{}
+	<-g.open
+	return g.web.Get(ctx, address)
+}
+
+func TestManyWhoWaitAskOnce(t *testing.T) {
+	const address = "https://alice.example/.well-known/did.json"
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{
+			web:     web{pages: map[string]string{address: page(alice, seededKey('a'))}},
+			entered: make(chan struct{}, 100), open: make(chan struct{}),
+		}
+		directory := newDirectory(g)
+		impatient, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := directory.Resolve(impatient, alice, noon())
+			left <- err
+		}()
+		<-g.entered
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("who left got %v, want canceled", err)
+		}
+		var waiting sync.WaitGroup
+		for range 50 {
+			waiting.Go(func() {
+				if document, err := directory.Resolve(t.Context(), alice, noon()); err != nil || len(document.Keys) != 1 {
+					t.Errorf("got %+v, %v", document, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(g.open)
+		waiting.Wait()
+		if len(g.asked) != 1 {
+			t.Errorf("asked %d times, want once", len(g.asked))
+		}
+	})
+}
+
+func TestTheCacheIsBounded(t *testing.T) {
+	w := &web{}
+	directory := newDirectory(w)
+	for i := range 2 * identity.MaxDocuments {
+		did := federation.DID(fmt.Sprintf("did:web:h%d.example", i))
+		if _, err := directory.Resolve(t.Context(), did, noon()); !errors.Is(err, federation.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	if n := identity.Remembered(directory); n > identity.MaxDocuments {
+		t.Errorf("%d answers are remembered, want %d at most", n, identity.MaxDocuments)
 	}
 }

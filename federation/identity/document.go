@@ -17,6 +17,9 @@ import (
 // rest is for members that nobody reads here.
 const maxDepth = 16
 
+// maxKeys bounds the keys of one DID. Who needs more is no person and no server.
+const maxKeys = 16
+
 // ParseDocument reads a DID document and returns the Ed25519 keys in it that sign
 // for the DID: those listed for assertion or authentication or, where the document
 // lists none, all of them. Keys of other kinds are passed over. The document must
@@ -24,33 +27,54 @@ const maxDepth = 16
 //
 // spec: did-core §5.2, §5.3
 func ParseDocument(did federation.DID, body []byte) ([]ed25519.PublicKey, error) {
-	if err := checkJSON(body); err != nil {
-		return nil, fmt.Errorf("parse document of %s: %w", did, err)
-	}
-	var document map[string]json.RawMessage // a struct would take "ID" for "id" as well
-	if err := json.Unmarshal(body, &document); err != nil {
-		return nil, fmt.Errorf("parse document of %s: %w", did, err)
-	}
-	if id := text(document["id"]); id != string(did) {
-		return nil, fmt.Errorf("parse document of %s: it is that of %q", did, id)
-	}
-	methods, err := parseMethods(did, document)
-	if err != nil {
-		return nil, fmt.Errorf("parse document of %s: %w", did, err)
-	}
-	var keys []ed25519.PublicKey
-	for _, m := range methods {
-		if !slices.ContainsFunc(keys, func(k ed25519.PublicKey) bool { return k.Equal(m.key) }) {
-			keys = append(keys, m.key)
-		}
-	}
-	return keys, nil
+	document, err := parseDocument(did, body)
+	return document.Keys, err
 }
 
-// method is one verification method with a key that can sign steps.
+// parseDocument is [ParseDocument] with the keys of other kinds.
+func parseDocument(did federation.DID, body []byte) (federation.Document, error) {
+	if err := checkJSON(body); err != nil {
+		return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
+	}
+	var members map[string]json.RawMessage // a struct would take "ID" for "id" as well
+	if err := json.Unmarshal(body, &members); err != nil {
+		return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
+	}
+	if id := text(members["id"]); id != string(did) {
+		return federation.Document{}, fmt.Errorf("parse document of %s: it is that of %q", did, id)
+	}
+	methods, err := parseMethods(did, members)
+	if err != nil {
+		return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
+	}
+	document := federation.Document{DID: did}
+	for _, m := range methods {
+		if err := addKey(&document, m.key); err != nil {
+			return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
+		}
+	}
+	return document, nil
+}
+
+// addKey adds a key once, to those of its kind.
+func addKey(document *federation.Document, key federation.PublicKey) error {
+	switch {
+	case len(document.Keys)+len(document.Others) >= maxKeys:
+		return fmt.Errorf("more than %d keys", maxKeys)
+	case key.Kind == federation.Ed25519:
+		if !slices.ContainsFunc(document.Keys, func(k ed25519.PublicKey) bool { return k.Equal(ed25519.PublicKey(key.Bytes)) }) {
+			document.Keys = append(document.Keys, key.Bytes)
+		}
+	case !slices.ContainsFunc(document.Others, func(k federation.PublicKey) bool { return bytes.Equal(k.Bytes, key.Bytes) }):
+		document.Others = append(document.Others, key)
+	}
+	return nil
+}
+
+// method is one verification method with its key.
 type method struct {
 	id  string
-	key ed25519.PublicKey
+	key federation.PublicKey
 }
 
 // parseMethods returns the methods that sign for the DID.
@@ -97,7 +121,7 @@ func parseList(did federation.DID, list json.RawMessage) (methods []method, refe
 			return nil, nil, err
 		}
 		key, err := parseMethodKey(fields)
-		if errors.Is(err, errNotEd25519) {
+		if errors.Is(err, errOtherKind) {
 			continue
 		}
 		if err != nil {
@@ -118,36 +142,36 @@ func absolute(did federation.DID, reference string) string {
 	return reference
 }
 
-// parseMethodKey returns the key of one method, or [errNotEd25519].
-func parseMethodKey(fields map[string]json.RawMessage) (ed25519.PublicKey, error) {
+// parseMethodKey returns the key of one method, or [errOtherKind].
+func parseMethodKey(fields map[string]json.RawMessage) (federation.PublicKey, error) {
 	switch text(fields["type"]) {
 	case "Multikey", "Ed25519VerificationKey2020":
 		return parseMultibase(text(fields["publicKeyMultibase"]))
 	case "JsonWebKey2020", "JsonWebKey":
 		return parseJWK(fields["publicKeyJwk"])
 	}
-	return nil, errNotEd25519
+	return federation.PublicKey{}, errOtherKind
 }
 
 // parseJWK reads the public members of an octet key pair.
 //
 // spec: RFC 8037 §2
-func parseJWK(jwk json.RawMessage) (ed25519.PublicKey, error) {
+func parseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(jwk, &fields); err != nil {
-		return nil, fmt.Errorf("read publicKeyJwk: %w", err)
+		return federation.PublicKey{}, fmt.Errorf("read publicKeyJwk: %w", err)
 	}
 	if text(fields["kty"]) != "OKP" || text(fields["crv"]) != "Ed25519" {
-		return nil, errNotEd25519
+		return federation.PublicKey{}, errOtherKind
 	}
 	key, err := base64.RawURLEncoding.Strict().DecodeString(text(fields["x"]))
 	if err != nil {
-		return nil, fmt.Errorf("read publicKeyJwk: %w", err)
+		return federation.PublicKey{}, fmt.Errorf("read publicKeyJwk: %w", err)
 	}
 	if len(key) != ed25519.PublicKeySize {
-		return nil, errors.New("read publicKeyJwk: x is not 32 bytes")
+		return federation.PublicKey{}, errors.New("read publicKeyJwk: x is not 32 bytes")
 	}
-	return ed25519.PublicKey(key), nil
+	return federation.PublicKey{Kind: federation.Ed25519, Bytes: key}, nil
 }
 
 // text returns the string that a JSON value is, or "" for any other value.

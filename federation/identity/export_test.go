@@ -1,10 +1,25 @@
 package identity
 
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+)
+
 // The bounds, for the tests of this package.
 const (
 	MaxDocuments = maxDocuments
 	MaxHosts     = maxHosts
+	AwayFor      = awayFor
 )
+
+// ErrNotAllowed is what an address that is not asked at all ends with.
+var ErrNotAllowed = errNotAllowed
+
+// Remembered returns how many answers a directory remembers.
+func Remembered(d *Directory) int { return d.answers.known.EstimatedSize() }
 
 // HostsAfter returns how many hosts a client remembers after asking for a turn at
 // these.
@@ -14,3 +29,28 @@ func HostsAfter(c *Client, hosts ...string) int {
 	}
 	return len(c.rates.hosts)
 }
+
+// Trust has a client believe the certificates of a test server.
+func Trust(c *Client, pool *x509.CertPool) {
+	c.transport().TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+// ResolveWith has a client look names up at a test server for DNS.
+func ResolveWith(c *Client, address string) {
+	c.dial.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+}
+
+// Publish has a client find one host and port at a test server, as if that were in
+// public. Whatever else it dials is guarded as always.
+func Publish(c *Client, hostPort, at string) {
+	c.transport().DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address == hostPort {
+			return new(net.Dialer).DialContext(ctx, network, at)
+		}
+		return c.dial.DialContext(ctx, network, address)
+	}
+}
+
+func (c *Client) transport() *http.Transport { return c.http.Transport.(*http.Transport) }

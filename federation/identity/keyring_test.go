@@ -133,7 +133,7 @@ func TestAKeySignsForItsDID(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := keys.Server("gw.example")
-	directory := identity.NewDirectory(&web{down: true}, server)
+	directory := newDirectory(&web{down: true}, server)
 	for name, test := range map[string]struct {
 		key  federation.SigningKey
 		want federation.DID

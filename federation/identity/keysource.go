@@ -1,42 +1,256 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"baton/federation"
 )
 
-// KeyOwners knows whose key an id names, from the steps on record.
-type KeyOwners interface {
+// KeyRecord is the part of the record that a [KeySource] stands on.
+type KeyRecord interface {
+	federation.Keys
 	// KeyOwner returns [federation.ErrNotFound] when nobody's is known.
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }
 
-// KeySource implements [federation.KeySource] with what a directory says now and
-// what the record saw before.
+// Refresher is a directory that can be asked not to rely on its cache. [*Directory]
+// is one.
+type Refresher interface {
+	federation.Directory
+	// Refresh returns what [federation.Directory.Resolve] would if it had no cache,
+	// as often as it can.
+	Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error)
+}
+
+// KeySourceConfig says what a [KeySource] believes.
+type KeySourceConfig struct {
+	Negative time.Duration // how long a key id that nobody knew is not asked for again
+	Stale    time.Duration // how long a key of a document counts while the document cannot be had
+	// Peer returns the address of the key server behind a link, without a path. Nil
+	// where no link has one.
+	Peer func(link string) (address string, ok bool)
+	// Ours reports whether the key of a DID is in this gateway's keeping. No peer is
+	// asked for other keys of such a one. Nil for none.
+	Ours func(ctx context.Context, did federation.DID) bool
+}
+
+// KeySource implements [federation.KeySource]. It joins what the document of a DID
+// lists with the keys that its owner registered, that an AIRC registry has for it,
+// and that the server behind a link serves. What it finds it puts on record with
+// the time and the source, so that a step is judged by the keys of its time.
+//
+// Whatever changes the keys on record goes through here: histories are cached.
 type KeySource struct {
-	directory federation.Directory
-	owners    KeyOwners
+	cfg       KeySourceConfig
+	directory Refresher
+	fetcher   Fetcher
+	record    KeyRecord
+	histories *histories
+	misses    *misses
 }
 
 // NewKeySource puts a directory and a record together.
-func NewKeySource(directory federation.Directory, owners KeyOwners) *KeySource {
-	return &KeySource{directory: directory, owners: owners}
-}
-
-// Keys returns the keys of the DID's document. A directory keeps no history, so a
-// key counts from when it was listed until it is not listed any more.
-func (s *KeySource) Keys(ctx context.Context, did federation.DID, received time.Time) ([]ed25519.PublicKey, error) {
-	document, err := s.directory.Resolve(ctx, did, received)
-	if err != nil {
-		return nil, err
+func NewKeySource(cfg KeySourceConfig, directory Refresher, fetcher Fetcher, record KeyRecord) *KeySource {
+	return &KeySource{
+		cfg: cfg, directory: directory, fetcher: fetcher, record: record,
+		histories: newHistories(record), misses: newMisses(cfg.Negative),
 	}
-	return document.Keys, nil
 }
 
 // KeyOwner implements [federation.KeySource].
 func (s *KeySource) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
-	return s.owners.KeyOwner(ctx, keyID)
+	return s.record.KeyOwner(ctx, keyID)
+}
+
+// Keys implements [federation.KeySource]. A key id that is not known is asked for
+// once more, at the document and at the server behind the link; one that is known is
+// not, whatever its signature is worth.
+func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	now := time.Now()
+	document, err := s.directory.Resolve(ctx, q.DID, now)
+	found, recordErr := s.weigh(ctx, q, document, err)
+	if recordErr != nil {
+		return nil, recordErr
+	}
+	if q.KeyID == "" || found.standing != federation.KeyUnknown || s.misses.has(q, now) {
+		return found.result()
+	}
+	document, err = s.directory.Refresh(ctx, q.DID, now)
+	peerErr := s.askPeer(ctx, q, document, now)
+	if found, recordErr = s.weigh(ctx, q, document, err); recordErr != nil {
+		return nil, recordErr
+	}
+	found.err = cmp.Or(found.err, peerErr)
+	if _, away := errors.AsType[*federation.UnavailableError](found.err); found.standing == federation.KeyUnknown && !away {
+		s.misses.add(q, now)
+	}
+	return found.result()
+}
+
+// Learn puts on record what a source said, such as the key that somebody registered
+// by MSGSIG. Its errors are those of [federation.Keys.Learn].
+func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) error {
+	return s.histories.change(report.DID, func() error { return s.record.Learn(ctx, report) })
+}
+
+// Revoke ends a key for good (see [federation.Keys.Revoke]).
+func (s *KeySource) Revoke(ctx context.Context, did federation.DID, keyID string, at time.Time) error {
+	return s.histories.change(did, func() error { return s.record.Revoke(ctx, did, keyID, at) })
+}
+
+// evidence is what all sources together say to a query.
+type evidence struct {
+	keys     []ed25519.PublicKey // that were good
+	standing federation.KeyStanding
+	err      error // why a source did not say what it knows
+}
+
+// result answers a query. What nobody knows while a source is away is no evidence.
+func (e evidence) result() ([]ed25519.PublicKey, error) {
+	switch {
+	case e.standing == federation.KeyEnded:
+		return nil, federation.ErrKeyEnded
+	case e.standing == federation.KeyUnknown && e.err != nil:
+		return nil, e.err
+	}
+	return e.keys, nil
+}
+
+// weigh learns from a document, or from its absence, and judges all that is known.
+// Its error is that of the record.
+func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document federation.Document, absent error) (evidence, error) {
+	history, err := s.histories.of(ctx, q.DID)
+	if err != nil {
+		return evidence{}, fmt.Errorf("read keys of %s: %w", q.DID, err)
+	}
+	switch {
+	case absent != nil:
+	case document.Source == "" && len(history) == 0:
+		return plain(q, document), nil
+	case document.Source != "":
+		if history, err = s.learn(ctx, q, document, history); err != nil {
+			return evidence{}, fmt.Errorf("keep keys of %s: %w", q.DID, err)
+		}
+	}
+	if absent == nil {
+		history = append(slices.Clip(history), unrecorded(document, history)...)
+	}
+	return s.judge(q, history, absent), nil
+}
+
+// learn puts on record what a document says of the keys that matter: those that are
+// there already, and those that the signature in question can be of. A stranger who
+// lists many keys has no more of them kept than he signs with.
+func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document federation.Document, history federation.KeyHistory) (federation.KeyHistory, error) {
+	listed := document.Keys
+	document.Keys = slices.DeleteFunc(slices.Clone(listed), func(key ed25519.PublicKey) bool {
+		id := federation.KeyID(key)
+		return q.KeyID != "" && q.KeyID != id && !slices.ContainsFunc(history, from(document, id))
+	})
+	if !news(document, history) {
+		return history, nil
+	}
+	if err := s.Learn(ctx, reported(document)); err != nil {
+		return nil, err
+	}
+	return s.histories.of(ctx, q.DID)
+}
+
+// from tells the windows that the document of a DID has for a key.
+func from(document federation.Document, keyID string) func(federation.KeyWindow) bool {
+	return func(w federation.KeyWindow) bool {
+		return w.KeyID == keyID && w.Origin == federation.DocumentKey && w.Via == document.Source
+	}
+}
+
+// plain answers a query from a document that nothing was read for, where there is
+// nothing else: as most do.
+func plain(q federation.KeyQuery, document federation.Document) evidence {
+	found := evidence{keys: document.Keys}
+	for _, key := range document.Keys {
+		if q.KeyID == "" || q.KeyID == federation.KeyID(key) {
+			found.standing = federation.KeyGood
+		}
+	}
+	return found
+}
+
+// judge says which of the keys in a history count for a query.
+func (s *KeySource) judge(q federation.KeyQuery, history federation.KeyHistory, absent error) evidence {
+	_, away := errors.AsType[*federation.UnavailableError](absent)
+	counts := func(w federation.KeyWindow) bool {
+		switch w.Origin {
+		case federation.PeerKey:
+			return w.Via == q.Link
+		case federation.DocumentKey:
+			trusted := w.Seen
+			if away {
+				trusted = trusted.Add(s.cfg.Stale)
+			}
+			return absent == nil || !w.Until.IsZero() || !q.Received.After(trusted)
+		case federation.ClientKey, federation.RegistryKey:
+			return true
+		case federation.RevokedKey:
+		}
+		return false
+	}
+	found, asked := evidence{err: absent}, map[string]bool{}
+	for _, w := range history {
+		if asked[w.KeyID] || len(w.Public) != ed25519.PublicKeySize {
+			continue
+		}
+		asked[w.KeyID] = true
+		standing := history.Standing(w.KeyID, q.Received, counts)
+		if standing == federation.KeyGood {
+			found.keys = append(found.keys, w.Public)
+			found.standing = standing
+		}
+	}
+	if q.KeyID != "" {
+		found.standing = history.Standing(q.KeyID, q.Received, counts)
+	}
+	return found
+}
+
+// news reports whether a document says anything that the record does not have.
+func news(document federation.Document, history federation.KeyHistory) bool {
+	listed := map[string]bool{}
+	for _, key := range document.Keys {
+		listed[federation.KeyID(key)] = true
+	}
+	for _, w := range history {
+		if w.Origin != federation.DocumentKey || w.Via != document.Source || !w.Good(document.Fetched) {
+			continue
+		}
+		if w.Seen.Before(document.Fetched) {
+			return true
+		}
+		delete(listed, w.KeyID)
+	}
+	return len(listed) > 0
+}
+
+func reported(document federation.Document) federation.KeyReport {
+	report := federation.KeyReport{
+		DID: document.DID, Origin: federation.DocumentKey, Via: document.Source, Whole: true, At: document.Fetched,
+	}
+	for _, key := range document.Keys {
+		report.Keys = append(report.Keys, federation.ReportedKey{Public: key})
+	}
+	return report
+}
+
+// unrecorded returns windows for the keys of a document that are not on record.
+func unrecorded(document federation.Document, history federation.KeyHistory) federation.KeyHistory {
+	document.Keys = slices.DeleteFunc(slices.Clone(document.Keys), func(key ed25519.PublicKey) bool {
+		return slices.ContainsFunc(history, from(document, federation.KeyID(key)))
+	})
+	changed, _ := reported(document).Apply(nil) // one document has no more keys than that
+	return changed
 }

@@ -18,7 +18,7 @@ func TestOthersFindTheServersKeyInItsDocument(t *testing.T) {
 	}
 	served := string(identity.DIDDocument(keys.Server("gw.example")))
 	w := &web{pages: map[string]string{"https://gw.example/.well-known/did.json": served}}
-	document, err := identity.NewDirectory(w).Resolve(t.Context(), federation.HomeID("gw.example").DID(), noon())
+	document, err := newDirectory(w).Resolve(t.Context(), federation.HomeID("gw.example").DID(), noon())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ type staticKeys map[federation.DID]ed25519.PublicKey
 
 var errNoDocument = errors.New("no document")
 
-func (k staticKeys) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
-	key, ok := k[did]
+func (k staticKeys) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	key, ok := k[q.DID]
 	if !ok {
 		return nil, errNoDocument
 	}
@@ -40,7 +40,7 @@ func (k staticKeys) KeyOwner(_ context.Context, id string) (federation.DID, erro
 // outage is a key source whose directory is away.
 type outage struct{ staticKeys }
 
-func (outage) Keys(context.Context, federation.DID, time.Time) ([]ed25519.PublicKey, error) {
+func (outage) Keys(context.Context, federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	return nil, &federation.UnavailableError{What: "directory", Err: context.DeadlineExceeded}
 }
 

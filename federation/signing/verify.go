@@ -32,7 +32,12 @@ func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event)
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "want ed25519")
 	}
 	ev.Signature.KeyID, ev.Signature.Bytes = kid, sig
-	known, err := keys.Keys(ctx, ev.From, ev.Arrival.Received)
+	known, err := keys.Keys(ctx, federation.KeyQuery{
+		DID: ev.From, KeyID: kid, Link: ev.Arrival.Link, Received: ev.Arrival.Received,
+	})
+	if errors.Is(err, federation.ErrKeyEnded) {
+		return ev, federation.Invalid, federation.Refuse(ev, federation.SignatureInvalid, "its key had been taken back")
+	}
 	if err != nil {
 		return ev, federation.Unverifiable, unverifiable(ev, err)
 	}

@@ -1,0 +1,63 @@
+package federationtest
+
+import (
+	_ "embed" // the table
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+//go:embed tricks.txt
+var tricks string
+
+// Trick is an address that a stranger would have this program reach, so that it
+// reaches inside. Whoever fetches what others name holds its client to all of them.
+type Trick struct {
+	Name     string
+	Address  string
+	Answers  [][]netip.Addr // to one look-up of the host after the other; the last holds on
+	Location string         // where the host redirects to; empty where it must not even be asked
+}
+
+// Tricks returns the table, with the port of a listener on loopback that must see
+// nobody.
+func Tricks(port string) ([]Trick, error) {
+	var table []Trick
+	for n, line := range strings.Split(strings.ReplaceAll(tricks, "{port}", port), "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		columns := strings.Split(line, "|")
+		if len(columns) != 4 {
+			return nil, fmt.Errorf("tricks.txt:%d: %d columns", n+1, len(columns))
+		}
+		for i, column := range columns {
+			columns[i] = strings.TrimSpace(column)
+		}
+		answers, err := parseAnswers(columns[2])
+		if err != nil {
+			return nil, fmt.Errorf("tricks.txt:%d: %w", n+1, err)
+		}
+		table = append(table, Trick{Name: columns[0], Address: columns[1], Answers: answers, Location: columns[3]})
+	}
+	return table, nil
+}
+
+func parseAnswers(text string) ([][]netip.Addr, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var lookups [][]netip.Addr
+	for lookup := range strings.SplitSeq(text, ";") {
+		var addresses []netip.Addr
+		for one := range strings.SplitSeq(lookup, ",") {
+			address, err := netip.ParseAddr(one)
+			if err != nil {
+				return nil, err
+			}
+			addresses = append(addresses, address)
+		}
+		lookups = append(lookups, addresses)
+	}
+	return lookups, nil
+}

@@ -1,0 +1,102 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation"
+)
+
+// fetchPLC reads the log of a did:plc at the directory and works out its current
+// keys. The directory need not be believed about them: it orders operations and
+// says when each came, and can forge none. A log that does not hold together is no
+// evidence about the DID, only about the directory, and the error says that asking
+// again may help.
+func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federation.Document, error) {
+	if d.plc == "" {
+		return federation.Document{}, unavailable("did:plc", 0, errors.New("no directory is configured"))
+	}
+	if !isPLC(did) {
+		return federation.Document{}, errors.New("not 24 characters of base32 after the method")
+	}
+	body, err := d.fetcher.Get(ctx, d.plc+"/"+string(did)+"/log/audit")
+	if err != nil {
+		return federation.Document{}, err
+	}
+	current, err := readPLCLog(did, body)
+	if err != nil {
+		return federation.Document{}, unavailable("did:plc directory", 0, fmt.Errorf("the log does not hold: %w", err))
+	}
+	if current.kind == plcTombstone {
+		return federation.Document{}, errors.New("its owner has given it up")
+	}
+	return current.document(did)
+}
+
+// isPLC reports whether the part after the method is 24 characters of lower-case
+// base32.
+func isPLC(did federation.DID) bool {
+	id, ok := strings.CutPrefix(string(did), plcPrefix)
+	return ok && len(id) == plcIDBytes && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// document returns the keys that an operation lists.
+func (o plcOperation) document(did federation.DID) (federation.Document, error) {
+	// Whichever directory had the log, it says the same of itself.
+	document := federation.Document{DID: did, Source: "did:plc"}
+	for _, name := range slices.Sorted(maps.Keys(o.methods)) {
+		key, err := ParsePublicKeyDID(federation.DID(o.methods[name]))
+		if errors.Is(err, errOtherKind) {
+			continue
+		}
+		if err == nil {
+			err = addKey(&document, key)
+		}
+		if err != nil {
+			return federation.Document{}, fmt.Errorf("verification method %q: %w", name, err)
+		}
+	}
+	return document, nil
+}
+
+// plcEntry is one operation as the directory lists it.
+type plcEntry struct {
+	did       string
+	cid       string
+	nullified bool
+	created   time.Time
+	operation json.RawMessage
+}
+
+// parsePLCEntries reads the answer of a directory.
+func parsePLCEntries(body []byte) ([]plcEntry, error) {
+	if err := checkJSON(body); err != nil {
+		return nil, err
+	}
+	var items []map[string]json.RawMessage
+	if err := json.Unmarshal(body, &items); err != nil {
+		return nil, err
+	}
+	entries := make([]plcEntry, 0, len(items))
+	for _, item := range items {
+		created, err := time.Parse(time.RFC3339Nano, text(item["createdAt"]))
+		if err != nil {
+			return nil, fmt.Errorf("read createdAt: %w", err)
+		}
+		nullified := string(item["nullified"])
+		if nullified != "true" && nullified != "false" {
+			return nil, errors.New("nullified is neither true nor false")
+		}
+		entries = append(entries, plcEntry{
+			did: text(item["did"]), cid: text(item["cid"]), nullified: nullified == "true",
+			created: created, operation: item["operation"],
+		})
+	}
+	return entries, nil
+}

@@ -1,0 +1,70 @@
+package identity
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"baton/federation"
+)
+
+// askPeer asks the server behind a link for a key that nobody here knows, and puts
+// it on record. What it answers counts for what comes through that link alone: it
+// could bring such a step in any case, and gains no say about anybody elsewhere.
+//
+// A nil error means that there was nobody to ask, or that the answer is on record.
+//
+// spec: freeq-signing "Key lookup across servers"
+func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document federation.Document, now time.Time) error {
+	address, ok := s.peer(q.Link)
+	if !ok || document.Source == "" && q.DID.Method() == "web" || s.cfg.Ours != nil && s.cfg.Ours(ctx, q.DID) {
+		return nil // nobody knows more of this gateway's own DIDs than it does
+	}
+	body, err := s.fetcher.Get(ctx, address+"/api/v1/signing-keys/"+url.QueryEscape(string(q.DID))+"/"+url.QueryEscape(q.KeyID))
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	key, err := parsePeerKey(body, q.KeyID)
+	if err != nil {
+		return fmt.Errorf("read key from %s: %w", address, err)
+	}
+	return s.Learn(ctx, federation.KeyReport{
+		DID: q.DID, Origin: federation.PeerKey, Via: q.Link, At: now, Keys: []federation.ReportedKey{{Public: key}},
+	})
+}
+
+func (s *KeySource) peer(link string) (string, bool) {
+	if s.cfg.Peer == nil {
+		return "", false
+	}
+	return s.cfg.Peer(link)
+}
+
+// parsePeerKey reads the answer of a key server, which must be the key that was
+// asked for.
+func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
+	if err := checkJSON(body); err != nil {
+		return nil, err
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, err
+	}
+	encoded := text(members["public_key"])
+	key, err := base64.RawURLEncoding.DecodeString(encoded)
+	switch {
+	case err != nil || len(key) != ed25519.PublicKeySize || base64.RawURLEncoding.EncodeToString(key) != encoded:
+		return nil, errors.New("public_key is not 32 bytes in base64url")
+	case federation.KeyID(key) != keyID:
+		return nil, fmt.Errorf("it is key %s", federation.KeyID(key))
+	}
+	return key, nil
+}

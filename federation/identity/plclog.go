@@ -1,0 +1,140 @@
+package identity
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation"
+)
+
+// recoveryWindow is how long an operation can be undone by a key that stands above
+// the one that signed it.
+//
+// spec: did-plc "Key Rotation & Account Recovery"
+const recoveryWindow = 72 * time.Hour
+
+const (
+	plcPrefix  = "did:plc:"
+	plcIDBytes = 24
+)
+
+// plcLog is the operations that stand, oldest first, while a log is read.
+type plcLog struct {
+	standing  []plcOperation
+	nullified map[string]bool // by CID
+}
+
+// readPLCLog checks the log of a did:plc from its first operation on and returns
+// the one that stands last. The DID is the hash of the first; every other is signed
+// by a rotation key of the one that it follows; one that follows an earlier
+// operation than the last undoes what came between, where a key of higher rank
+// signed it, in time.
+//
+// spec: did-plc "Operation serialization, signing and validation"
+func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
+	entries, err := parsePLCEntries(body)
+	if err != nil {
+		return plcOperation{}, err
+	}
+	if len(entries) == 0 {
+		return plcOperation{}, errors.New("it is empty")
+	}
+	log := plcLog{nullified: map[string]bool{}}
+	var latest time.Time
+	for n, entry := range entries {
+		o, err := parsePLCOperation(entry.operation)
+		switch {
+		case err != nil:
+		case entry.did != string(did):
+			err = fmt.Errorf("it is of %q", entry.did)
+		case entry.cid != o.cid:
+			err = fmt.Errorf("its CID is not %q", entry.cid)
+		case entry.created.Before(latest):
+			err = errors.New("it is older than the one before")
+		default:
+			o.created, latest = entry.created, entry.created
+			err = log.add(did, o)
+		}
+		if err != nil {
+			return plcOperation{}, fmt.Errorf("operation %d: %w", n, err)
+		}
+	}
+	for n, entry := range entries {
+		if entry.nullified != log.nullified[entry.cid] {
+			return plcOperation{}, fmt.Errorf("operation %d: nullified is %t", n, entry.nullified)
+		}
+	}
+	return log.standing[len(log.standing)-1], nil
+}
+
+// add judges one operation against those that stand.
+func (l *plcLog) add(did federation.DID, o plcOperation) error {
+	if len(l.standing) == 0 {
+		if err := checkGenesis(did, o); err != nil {
+			return err
+		}
+		l.standing = []plcOperation{o}
+		return nil
+	}
+	at := slices.IndexFunc(l.standing, func(s plcOperation) bool { return s.cid == o.prev })
+	if at < 0 {
+		return errors.New("it follows none that stands")
+	}
+	before, undone := l.standing[at], l.standing[at+1:]
+	keys := before.rotation
+	if before.kind == plcTombstone {
+		return errors.New("it follows a tombstone")
+	}
+	if len(undone) > 0 {
+		if o.created.Sub(undone[0].created) > recoveryWindow {
+			return errors.New("it undoes one that is too old")
+		}
+		keys = keys[:undone[0].signer(keys)] // those above the signer
+	}
+	if o.signer(keys) == len(keys) {
+		return errors.New("no key that may has signed it")
+	}
+	for _, u := range undone {
+		l.nullified[u.cid] = true
+	}
+	l.standing = append(slices.Clone(l.standing[:at+1]), o)
+	return nil
+}
+
+// checkGenesis holds a first operation to the DID that is made of it.
+func checkGenesis(did federation.DID, o plcOperation) error {
+	id := strings.ToLower(base32.StdEncoding.EncodeToString(o.digest[:]))[:plcIDBytes]
+	switch {
+	case o.prev != "" || o.kind == plcTombstone:
+		return errors.New("it is no beginning")
+	case plcPrefix+id != string(did):
+		return fmt.Errorf("it makes the DID %s%s", plcPrefix, id)
+	case o.signer(o.rotation) == len(o.rotation):
+		return errors.New("none of its keys has signed it")
+	}
+	return nil
+}
+
+// signer returns the index of the first key that signed an operation, or how many
+// keys there are.
+func (o plcOperation) signer(keys []federation.PublicKey) int {
+	for i, key := range keys {
+		if verifyECDSA(key, o.unsigned, o.signature) {
+			return i
+		}
+	}
+	return len(keys)
+}
+
+// cidOf returns the CID of a block of DAG-CBOR: version 1, SHA-256, in base32.
+//
+// spec: multiformats cid "CIDv1"
+func cidOf(digest [sha256.Size]byte) string {
+	const header = "\x01\x71\x12\x20" // version, dag-cbor, sha2-256, 32 bytes
+	return "b" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append([]byte(header), digest[:]...)))
+}

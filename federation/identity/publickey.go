@@ -1,0 +1,151 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"github.com/mr-tron/base58"
+
+	"baton/federation"
+)
+
+// pointBytes is the length of a point on a curve in its compressed form.
+const pointBytes = 33
+
+// multicodec returns what stands before the bytes of a key in its multibase form, the
+// varint of ed25519-pub, p256-pub or secp256k1-pub, and how many bytes there are.
+func multicodec(kind federation.KeyKind) (prefix string, size int) {
+	switch kind {
+	case federation.Ed25519:
+		return "\xed\x01", ed25519.PublicKeySize
+	case federation.P256:
+		return "\x80\x24", pointBytes
+	case federation.Secp256k1:
+		return "\xe7\x01", pointBytes
+	}
+	return "", 0
+}
+
+// maxMultibaseBytes bounds what is decoded: the 35 bytes of a point take 49
+// characters and the prefix. Decoding base58 costs the square of its length.
+const maxMultibaseBytes = 50
+
+// errOtherKind says that a key is well formed as far as anybody here can tell, and
+// of a kind that is not known here.
+var errOtherKind = errors.New("a key of another kind")
+
+// multibase writes an Ed25519 key as "z6Mk…".
+func multibase(key ed25519.PublicKey) string {
+	return writeMultibase(federation.PublicKey{Kind: federation.Ed25519, Bytes: key})
+}
+
+// writeMultibase writes a key as "z6Mk…", "zDn…" or "zQ3s…".
+func writeMultibase(key federation.PublicKey) string {
+	prefix, _ := multicodec(key.Kind)
+	return "z" + base58.Encode(append([]byte(prefix), key.Bytes...))
+}
+
+// parseMultibase reads what [writeMultibase] writes, in the one spelling of each key. It
+// returns [errOtherKind] for a key of a kind that is not known here.
+func parseMultibase(text string) (federation.PublicKey, error) {
+	digits, ok := strings.CutPrefix(text, "z")
+	if !ok {
+		return federation.PublicKey{}, errors.New("want a key in base58btc, which starts with z")
+	}
+	if len(text) > maxMultibaseBytes {
+		return federation.PublicKey{}, fmt.Errorf("%w: too long", errOtherKind)
+	}
+	raw, err := base58.Decode(digits)
+	if err != nil {
+		return federation.PublicKey{}, fmt.Errorf("decode base58btc: %w", err)
+	}
+	key, err := parseMulticodec(string(raw))
+	if err != nil {
+		return federation.PublicKey{}, err
+	}
+	if writeMultibase(key) != text {
+		return federation.PublicKey{}, federation.ErrNotCanonical
+	}
+	return key, nil
+}
+
+func parseMulticodec(raw string) (federation.PublicKey, error) {
+	for _, kind := range []federation.KeyKind{federation.Ed25519, federation.P256, federation.Secp256k1} {
+		prefix, size := multicodec(kind)
+		text, ok := strings.CutPrefix(raw, prefix)
+		if !ok || len(text) != size {
+			continue
+		}
+		key := federation.PublicKey{Kind: kind, Bytes: []byte(text)}
+		if !onCurve(key) {
+			return federation.PublicKey{}, fmt.Errorf("the point is not on %s", kind)
+		}
+		return key, nil
+	}
+	return federation.PublicKey{}, errOtherKind
+}
+
+// onCurve reports whether the bytes of a key are a compressed point on its curve. Of
+// Ed25519 any 32 bytes are a key; what is off its curve verifies nothing.
+func onCurve(key federation.PublicKey) bool {
+	switch key.Kind {
+	case federation.P256:
+		_, ok := parseP256(key.Bytes)
+		return ok
+	case federation.Secp256k1:
+		_, err := secp256k1.ParsePubKey(key.Bytes)
+		return err == nil
+	case federation.Ed25519:
+		return true
+	}
+	return false
+}
+
+func parseP256(point []byte) (*ecdsa.PublicKey, bool) {
+	x, y := elliptic.UnmarshalCompressed(elliptic.P256(), point)
+	if x == nil {
+		return nil, false
+	}
+	const size = pointBytes - 1 // of one coordinate
+	uncompressed := append([]byte{4}, x.FillBytes(make([]byte, size))...)
+	uncompressed = append(uncompressed, y.FillBytes(make([]byte, size))...)
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), uncompressed)
+	return key, err == nil
+}
+
+// ecdsaBytes is the length of a signature: r and s, 32 bytes each.
+const ecdsaBytes = 64
+
+// verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Of
+// the two signatures that are always equally true, only the one with the lower s
+// counts, so that nobody makes another one without the key.
+//
+// spec: did-plc "Operation serialization, signing and validation"
+func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {
+	if len(signature) != ecdsaBytes {
+		return false
+	}
+	digest := sha256.Sum256(message)
+	switch key.Kind {
+	case federation.P256:
+		public, ok := parseP256(key.Bytes)
+		r, s := new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])
+		half := new(big.Int).Rsh(elliptic.P256().Params().N, 1)
+		return ok && s.Cmp(half) <= 0 && ecdsa.Verify(public, digest[:], r, s)
+	case federation.Secp256k1:
+		public, err := secp256k1.ParsePubKey(key.Bytes)
+		var r, s secp256k1.ModNScalar
+		over := r.SetByteSlice(signature[:32]) || s.SetByteSlice(signature[32:])
+		return err == nil && !over && !s.IsOverHalfOrder() && secp256k1ecdsa.NewSignature(&r, &s).Verify(digest[:], public)
+	case federation.Ed25519:
+	}
+	return false
+}
