@@ -6,6 +6,7 @@
 package home
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	ev, verdict, err := signing.Verify(ctx, h.Keys, ev)
 	judged := federation.Judgement{Verdict: verdict}
 	if err != nil {
-		return judged, err
+		return h.judgedBefore(ctx, judged, ev, err)
 	}
 	if wait := h.wait(ev, now); wait > 0 {
 		refused := federation.Refuse(ev, federation.RateLimited, "")
@@ -103,6 +104,21 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 		judged.Conflicts++
 	}
 	return judged, &federation.UnavailableError{What: "handoff " + ev.Handoff.String(), RetryAfter: time.Second, Err: err}
+}
+
+// judgedBefore answers a step that does not verify now. What is on file with the
+// same signature was judged by the keys of the time when it first came, and comes
+// again in good faith: its key was taken back since, or its directory is away.
+func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error) (federation.Judgement, error) {
+	if len(ev.Signature.Bytes) == 0 {
+		return judged, refused
+	}
+	entry, err := h.Store.Known(ctx, ev.From, ev.ID, ev.Digest())
+	if err != nil || !bytes.Equal(entry.Event.Signature.Bytes, ev.Signature.Bytes) {
+		return judged, refused
+	}
+	judged.Verdict = federation.Valid
+	return h.repeat(ctx, judged, entry)
 }
 
 // repeat answers a step that was filed before.
