@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"time"
 
 	"baton/federation"
 	"baton/federation/identity"
@@ -51,12 +50,12 @@ func (replay) Verify(ctx context.Context, ev federation.Event) error {
 type keyOnRecord struct{ ev federation.Event }
 
 // Keys returns the key that a did:key is, else the one on record.
-func (k keyOnRecord) Keys(_ context.Context, did federation.DID, _ time.Time) ([]ed25519.PublicKey, error) {
-	if key, err := identity.ParseKeyDID(did); err == nil {
+func (k keyOnRecord) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	if key, err := identity.ParseKeyDID(q.DID); err == nil {
 		return []ed25519.PublicKey{key}, nil
 	}
 	if len(k.ev.Signature.Key) != ed25519.PublicKeySize {
-		return nil, fmt.Errorf("no key of %s is on record", did)
+		return nil, fmt.Errorf("no key of %s is on record", q.DID)
 	}
 	return []ed25519.PublicKey{k.ev.Signature.Key}, nil
 }

@@ -20,6 +20,7 @@ import (
 	"baton/federation"
 	"baton/federation/home"
 	"baton/federation/identity"
+	"baton/federation/lifecycle"
 	"baton/federation/signing"
 	"baton/federation/store"
 	"baton/translate"
@@ -83,9 +84,10 @@ func newHome(record *store.SQLite) *home.Home {
 	key := federation.SigningKey{Public: public, DID: "did:web:gw.test", Sign: func(_ context.Context, m []byte) ([]byte, error) {
 		return ed25519.Sign(private, m), nil
 	}}
+	directory := identity.NewDirectory(identity.DirectoryConfig{}, nil, key)
 	return &home.Home{
-		ID: "gw.test", Key: key, Store: record, Inboxes: record, Entropy: rand.Reader,
-		Keys: identity.NewKeySource(identity.NewDirectory(nil, key), record), Routes: oneFeed{}, Rates: home.NewRates(),
+		ID: "gw.test", Key: key, Kinds: lifecycle.Shipped(), Store: record, Inboxes: record, Entropy: rand.Reader,
+		Keys: identity.NewKeySource(identity.KeySourceConfig{}, directory, nil, record), Routes: oneFeed{}, Rates: home.NewRates(),
 		Same:   func(_ context.Context, a, b federation.DID) bool { return a == b },
 		Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, InboxEvents: 1 << 30, OpenHandoffs: 1 << 30},
 	}
