@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -21,8 +23,8 @@ const maxExact = 1 << 53
 
 // ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and
 // read alike by everybody: it is no single JSON value in UTF-8, it repeats a
-// member, nests deeper than 64, holds a number that a double does not, or names a
-// member so that it changes what a JavaScript object is.
+// member, nests deeper than 64, holds a number beyond ±2^53 or half a surrogate pair,
+// or names a member so that it changes what a JavaScript object is.
 //
 // spec: airc-v0.1.1 §12.3
 func ExactJSON(text []byte) error {
@@ -37,7 +39,43 @@ func ExactJSON(text []byte) error {
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more than one JSON value")
 	}
+	return pairedSurrogates(text)
+}
+
+// pairedSurrogates refuses an escape that stands for half a character: one reader
+// fails on it, another puts U+FFFD in its place. The text is JSON.
+func pairedSurrogates(text []byte) error {
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' {
+			continue
+		}
+		i++ // whatever is escaped is no backslash that escapes
+		first := escaped(text[i:])
+		if !utf16.IsSurrogate(first) {
+			continue
+		}
+		second := rune(0)
+		if rest := text[i+len("uXXXX"):]; len(rest) > 0 && rest[0] == '\\' {
+			second = escaped(rest[1:])
+		}
+		if utf16.DecodeRune(first, second) == utf8.RuneError {
+			return fmt.Errorf("half a surrogate pair: \\%s", text[i:i+len("uXXXX")])
+		}
+		i += len(`uXXXX\uXXX`)
+	}
 	return nil
+}
+
+// escaped returns the code unit of "uXXXX", and 0 for another escape.
+func escaped(text []byte) rune {
+	if len(text) < len("uXXXX") || text[0] != 'u' {
+		return 0
+	}
+	unit, err := strconv.ParseUint(string(text[1:5]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(unit)
 }
 
 func exactValue(dec *json.Decoder, depth int) error {

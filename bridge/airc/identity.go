@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"baton/federation"
+	"baton/federation/signing"
 )
 
 // contact is somebody with a handle here: an agent, a DID of another network that
@@ -144,7 +145,7 @@ func (l *Link) identify(c contact) identity {
 	if c.agent == nil {
 		id.Aliases = append(id.Aliases, Alias(c.foreign.DID, c.foreign.First))
 		if len(c.foreign.Key) > 0 {
-			id.addKey(keyID("k_", c.foreign.Key), c.foreign.Key, nil)
+			id.addKey(signing.AgentKeyID(c.foreign.Key), c.foreign.Key, nil)
 		}
 		return id
 	}

@@ -31,6 +31,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/signing"
 )
 
 // network is the label of this network, and the name of its only link.
@@ -111,7 +112,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	return &Link{
 		cfg: cfg, deps: d, domain: domain,
-		kid:        keyID("reg_", d.RegistryKey.Public),
+		kid:        signing.RegistryKeyID(d.RegistryKey.Public),
 		challenges: newChallenges(d.TokenKey),
 		tokens:     tokens{key: d.TokenKey, domain: domain},
 

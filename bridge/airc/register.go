@@ -3,8 +3,6 @@ package airc
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,12 +56,8 @@ func parseRegistration(o *object) (registration, error) {
 //
 // spec: airc-v0.1.1 §5.1
 func (reg registration) possessed() bool {
-	sig, err := signing.DecodeBase64URL(reg.signature)
-	if err != nil {
-		return false
-	}
-	decoded, err := signing.DecodeBase64URL(reg.challenge)
-	return ed25519.Verify(reg.public, []byte(reg.challenge), sig) || err == nil && ed25519.Verify(reg.public, decoded, sig)
+	_, verdict := signing.Match([]byte(reg.challenge), reg.signature, reg.public, signing.Challenge(), signing.DecodedChallenge())
+	return verdict == federation.Valid
 }
 
 // postRegister answers POST /register.
@@ -101,7 +95,7 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 	kept := l.kept(reg.handle)
 	agent := federation.Agent{
 		Handle: reg.handle, DID: kept.DID, OwnDID: l.deps.KeyDID(reg.public), KeptKey: kept.Public,
-		Keys:         []federation.AgentKey{{ID: keyID("k_", reg.public), Public: reg.public, Created: now}},
+		Keys:         []federation.AgentKey{{ID: signing.AgentKeyID(reg.public), Public: reg.public, Created: now}},
 		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now,
 	}
 	session := newSession(reg.handle, now)
@@ -163,10 +157,4 @@ func parseCapabilities(text json.RawMessage) (capabilities, error) {
 		return c, errors.New("read capabilities: maxPayloadSize below 0")
 	}
 	return c, nil
-}
-
-// keyID returns a prefix and the first 16 hex characters of a key's SHA-256.
-func keyID(prefix string, public ed25519.PublicKey) string {
-	sum := sha256.Sum256(public)
-	return prefix + hex.EncodeToString(sum[:8])
 }

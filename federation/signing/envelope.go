@@ -2,11 +2,8 @@ package signing
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-
-	"github.com/gowebpki/jcs"
 
 	"baton/federation"
 )
@@ -18,24 +15,25 @@ import (
 //
 // spec: airc-v0.1.1 §6.2
 func Envelope(envelope []byte) ([]byte, error) {
-	if err := federation.ExactJSON(envelope); err != nil {
-		return nil, fmt.Errorf("canonical envelope: %w", err)
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(envelope, &members); err != nil {
-		return nil, fmt.Errorf("canonical envelope: %w", err)
-	}
-	delete(members, "signature")
-	delete(members, "seq")
-	text, err := json.Marshal(members)
-	if err != nil {
-		return nil, fmt.Errorf("canonical envelope: %w", err)
-	}
-	canonical, err := jcs.Transform(text)
+	canonical, err := without(envelope, "signature", "seq")
 	if err != nil {
 		return nil, fmt.Errorf("canonical envelope: %w", err)
 	}
 	return canonical, nil
+}
+
+// Message is the scheme of the message of an AIRC agent.
+//
+// spec: airc-v0.1.1 §6.2
+func Message() Scheme {
+	return Scheme{Name: "airc", Document: Envelope, Encoding: inEnvelope(), KeyID: AgentKeyID}
+}
+
+// RegistryEnvelope is the scheme of what a registry writes itself.
+//
+// spec: airc-v0.1.1 §9.3
+func RegistryEnvelope() Scheme {
+	return Scheme{Name: "airc-registry", Document: Envelope, Encoding: inEnvelope(), KeyID: RegistryKeyID}
 }
 
 // SignEnvelope returns an AIRC envelope as canonical JSON with its signature
@@ -45,11 +43,7 @@ func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) 
 	if err != nil {
 		return nil, fmt.Errorf("sign envelope: %w", err)
 	}
-	document, err := Envelope(text)
-	if err != nil {
-		return nil, fmt.Errorf("sign envelope: %w", err)
-	}
-	sig, err := key.Sign(ctx, document)
+	signature, document, err := Message().Sign(ctx, key, text)
 	if err != nil {
 		return nil, fmt.Errorf("sign envelope: %w", err)
 	}
@@ -57,12 +51,8 @@ func SignEnvelope(ctx context.Context, key federation.SigningKey, envelope any) 
 	if err := json.Unmarshal(document, &members); err != nil {
 		return nil, fmt.Errorf("sign envelope: %w", err)
 	}
-	members["signature"] = json.RawMessage(`"` + base64.RawURLEncoding.EncodeToString(sig) + `"`)
-	text, err = json.Marshal(members)
-	if err != nil {
-		return nil, fmt.Errorf("sign envelope: %w", err)
-	}
-	signed, err := jcs.Transform(text)
+	members["signature"] = json.RawMessage(`"` + signature + `"`)
+	signed, err := canonicalObject(members)
 	if err != nil {
 		return nil, fmt.Errorf("sign envelope: %w", err)
 	}

@@ -2,11 +2,20 @@
 // what a signature is worth. It is pure but for the [federation.KeySource] that
 // it asks for keys.
 //
-// Two schemes: a step in the tags of IRC, in either dialect ([Document], [Verify],
-// [Seal]), and an AIRC message envelope ([Envelope], [VerifyEnvelope],
-// [SignEnvelope]). Both are Ed25519 over RFC 8785 JSON. One rule of verification
-// holds everywhere, that of the standard library: cofactorless, with canonical
-// encodings alone, so that two homes never disagree about one signature.
+// A [Scheme] is how one format signs: which bytes, how the signature is written, how
+// the key is named. Steps in the tags of IRC have two, one a dialect, and as most of
+// what is judged are steps, there is a short way for them: [Document], [Verify],
+// [Seal]. AIRC messages have [Envelope], [VerifyEnvelope] and [SignEnvelope].
+//
+// Every scheme is Ed25519 over bytes that are, but for a few old ones, RFC 8785 JSON.
+// What JSON readers could take for two values has no canonical form here, whole
+// numbers beyond ±2^53 among it.
+//
+// One rule of verification holds everywhere, that of the standard library, so that
+// two homes never disagree about one signature: the equation without the cofactor,
+// S below the group order, R compared as it is written. Keys of small order and keys
+// that are no canonical encoding are not singled out; who has one can deny what it
+// signed, and harms nobody else.
 //
 // spec: handofftag "Canonical document"; airc-v0.1.1 §6
 package signing
@@ -14,20 +23,13 @@ package signing
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gowebpki/jcs"
-
 	"baton/federation"
 )
-
-// algorithm is the prefix of a signature on the wire, with its separator.
-const algorithm = "ed25519:"
 
 // Document returns the canonical document of a step: its signed fields, the DID
 // of the signer, the venue, and the event ID where the signature covers that. In
@@ -60,11 +62,7 @@ func Canonical(fields map[string]string, from federation.DID, target, id string)
 	if id != "" {
 		members["id"] = id
 	}
-	text, err := json.Marshal(members)
-	if err != nil {
-		return "", fmt.Errorf("canonical document: %w", err)
-	}
-	canonical, err := jcs.Transform(text)
+	canonical, err := canonicalObject(members)
 	if err != nil {
 		return "", fmt.Errorf("canonical document: %w", err)
 	}
@@ -86,40 +84,22 @@ func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (
 	kid := federation.KeyID(key.Public)
 	ev.Signature = federation.Signature{
 		KeyID: kid, Bytes: sig, Document: document, Key: key.Public,
-		Text: algorithm + kid + ":" + base64.RawURLEncoding.EncodeToString(sig),
+		Text: inTag().Write(kid, sig),
 	}
 	return ev, nil
 }
 
-// parse reads a signature as it stands on the wire: "ed25519:<kid>:<base64url>",
-// or the RFC's "ed25519:<base64>" without key id, in either alphabet and padded
-// or not. The result ours is false for another algorithm, which is not ours to
-// judge; bytes of another length than 64 never verify.
+// parse reads the signature of a step: "ed25519:<kid>:<base64url>", or the RFC's
+// "ed25519:<base64>" without key id, in either alphabet and padded or not. The
+// result ours is false for another algorithm, which is not ours to judge.
 func parse(text string) (kid string, sig []byte, ours bool) {
-	rest, ours := strings.CutPrefix(text, algorithm)
-	if !ours {
+	if kid, sig, ours = inTag().Read(text); ours {
+		return kid, sig, true
+	}
+	if !strings.HasPrefix(text, algorithm) {
 		return "", nil, false
 	}
-	if id, encoded, ok := strings.Cut(rest, ":"); ok {
-		sig, _ = DecodeBase64URL(encoded) // nil never verifies
-		return id, sig, true
-	}
-	encoded := strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(rest), "=")
-	sig, _ = base64.RawURLEncoding.DecodeString(encoded)
-	return "", sig, true
-}
-
-// DecodeBase64URL decodes base64url without padding, strictly: bits that no byte
-// uses must be zero, so that one value has one spelling.
-func DecodeBase64URL(s string) ([]byte, error) {
-	if strings.ContainsAny(s, "\r\n") { // the decoder would skip them
-		return nil, errors.New("decode base64url: line break")
-	}
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	if err != nil {
-		return nil, fmt.Errorf("decode base64url: %w", err)
-	}
-	return raw, nil
+	return asFound().Read(text)
 }
 
 // verified reports whether a key signed a document.

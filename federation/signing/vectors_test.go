@@ -147,24 +147,24 @@ func keysOf(t *testing.T, vectors []vector) staticKeys {
 	return keys
 }
 
-func readJSON[T any](t *testing.T, file string) T {
-	t.Helper()
+func readJSON[T any](tb testing.TB, file string) T {
+	tb.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var v T
 	if err := json.Unmarshal(text, &v); err != nil {
-		t.Fatalf("%s: %v", file, err)
+		tb.Fatalf("%s: %v", file, err)
 	}
 	return v
 }
 
-func mustHex(t *testing.T, s string) []byte {
-	t.Helper()
+func mustHex(tb testing.TB, s string) []byte {
+	tb.Helper()
 	raw, err := hex.DecodeString(s)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return raw
 }

@@ -1,0 +1,124 @@
+package signing
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/gowebpki/jcs"
+
+	"baton/federation"
+)
+
+// JCS returns a JSON value in the one form that RFC 8785 gives it. It returns an
+// error for what readers might take for different values; see
+// [federation.ExactJSON].
+func JCS(text []byte) ([]byte, error) {
+	if err := federation.ExactJSON(text); err != nil {
+		return nil, err
+	}
+	return jcs.Transform(text)
+}
+
+// without returns the canonical form of a JSON object without some of its members,
+// whose names hold nothing that JSON escapes.
+func without(text []byte, names ...string) ([]byte, error) {
+	canonical, err := JCS(text)
+	if err != nil {
+		return nil, err
+	}
+	if canonical[0] != '{' {
+		return nil, errors.New("it is no object")
+	}
+	kept := append(make([]byte, 0, len(canonical)), '{')
+	for at := 1; canonical[at] != '}'; {
+		end := at + memberLength(canonical[at:])
+		member := canonical[at:end]
+		if !slices.ContainsFunc(names, func(name string) bool { return bytes.HasPrefix(member, []byte(`"`+name+`":`)) }) {
+			if len(kept) > 1 {
+				kept = append(kept, ',')
+			}
+			kept = append(kept, member...)
+		}
+		if at = end; canonical[at] == ',' {
+			at++
+		}
+	}
+	return append(kept, '}'), nil
+}
+
+// memberLength returns how long the first of the members of an object is, in a
+// canonical text that goes on with the rest of the object.
+func memberLength(text []byte) int {
+	var depth int
+	for i := 0; ; i++ {
+		switch text[i] {
+		case '"':
+			for i++; text[i] != '"'; i++ {
+				if text[i] == '\\' {
+					i++
+				}
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		case ',':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+}
+
+// readObject returns the members of a JSON object that could be signed.
+func readObject(text []byte) (map[string]json.RawMessage, error) {
+	if err := federation.ExactJSON(text); err != nil {
+		return nil, err
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(text, &object); err != nil {
+		return nil, err
+	}
+	if object == nil {
+		return nil, errors.New("null is no object")
+	}
+	return object, nil
+}
+
+func canonicalObject[V any](object map[string]V) ([]byte, error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	return jcs.Transform(text)
+}
+
+// canonicalStrings returns the canonical form of a JSON object whose values are
+// strings alone, and its members.
+func canonicalStrings(text []byte) ([]byte, map[string]string, error) {
+	canonical, err := JCS(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	var values map[string]*string
+	if err := json.Unmarshal(canonical, &values); err != nil {
+		return nil, nil, err
+	}
+	if values == nil {
+		return nil, nil, errors.New("null is no object")
+	}
+	members := make(map[string]string, len(values))
+	for name, value := range values {
+		if value == nil {
+			return nil, nil, fmt.Errorf("%q is null", name)
+		}
+		members[name] = *value
+	}
+	return canonical, members, nil
+}

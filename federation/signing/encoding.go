@@ -1,0 +1,90 @@
+package signing
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// algorithm is the prefix of a signature on the wire, with its separator.
+const algorithm = "ed25519:"
+
+// Encoding is how a scheme writes a signature: base64 of its 64 bytes, behind a
+// prefix, the id of the key and a colon where it has those.
+type Encoding struct {
+	prefix string
+	named  bool // the id of the key stands before the signature
+	base64 *base64.Encoding
+	lax    bool // reads either alphabet, padded or not, with or without the prefix
+}
+
+// inTag is the signature tag of a step: "ed25519:<kid>:<base64url>".
+func inTag() Encoding { return Encoding{prefix: algorithm, named: true, base64: base64.RawURLEncoding} }
+
+// inEnvelope is bare base64url without padding.
+func inEnvelope() Encoding { return Encoding{base64: base64.RawURLEncoding} }
+
+// withAlgorithm is "ed25519:" and padded base64 of the standard alphabet.
+func withAlgorithm() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding} }
+
+// asFound writes padded base64 of the standard alphabet and reads whatever clients
+// in use send.
+func asFound() Encoding { return Encoding{prefix: algorithm, base64: base64.StdEncoding, lax: true} }
+
+// Write returns a signature as it stands on the wire. The key id is used by the
+// encodings that name a key.
+func (e Encoding) Write(kid string, sig []byte) string {
+	prefix := e.prefix
+	if e.lax {
+		prefix = ""
+	}
+	if e.named {
+		prefix += kid + ":"
+	}
+	return prefix + e.base64.EncodeToString(sig)
+}
+
+// Read is the reverse of Write. The result ours is false for a signature of another
+// algorithm, which is not ours to judge; bytes that are not 64 never verify. One
+// value has one spelling, but in the encodings of clients that never agreed on any.
+func (e Encoding) Read(text string) (kid string, sig []byte, ours bool) {
+	rest, found := strings.CutPrefix(text, e.prefix)
+	if !found && !e.lax {
+		return "", nil, false
+	}
+	if e.named {
+		if kid, rest, found = strings.Cut(rest, ":"); !found || kid == "" {
+			return "", nil, false
+		}
+	}
+	if e.lax {
+		return "", decodeAnyBase64(rest), true
+	}
+	sig, _ = decodeStrict(e.base64, rest) // nil never verifies
+	return kid, sig, true
+}
+
+// decodeAnyBase64 decodes either alphabet, padded or not; nil is no base64.
+func decodeAnyBase64(s string) []byte {
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("+", "-", "/", "_").Replace(s), "="))
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
+// DecodeBase64URL decodes base64url without padding, strictly: bits that no byte
+// uses must be zero, so that one value has one spelling.
+func DecodeBase64URL(s string) ([]byte, error) { return decodeStrict(base64.RawURLEncoding, s) }
+
+func decodeStrict(encoding *base64.Encoding, s string) ([]byte, error) {
+	if strings.ContainsAny(s, "\r\n") { // the decoder would skip them
+		return nil, errors.New("decode base64: line break")
+	}
+	raw, err := encoding.Strict().DecodeString(s)
+	if err != nil {
+		return nil, fmt.Errorf("decode base64: %w", err)
+	}
+	return raw, nil
+}

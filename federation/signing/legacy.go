@@ -1,0 +1,170 @@
+package signing
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"unicode/utf16"
+)
+
+// The forms that AIRC clients sign besides [Message]. Which of them an agent used,
+// its message does not say: see [Match].
+
+// Relay is the scheme of a message between registries, which the origin signs.
+//
+// spec: airc-v0.2 "Federation relay"
+func Relay() Scheme {
+	return Scheme{Name: "airc-relay", Document: canonicalWithout("origin_registry_signature"), Encoding: withAlgorithm()}
+}
+
+// Challenge is the scheme of a registration: the challenge as it was given. Its
+// message is that text alone.
+//
+// spec: airc-v0.1.1 §5.3
+func Challenge() Scheme {
+	return Scheme{Name: "airc-challenge", Document: asGiven, Encoding: inEnvelope(), KeyID: AgentKeyID}
+}
+
+// DecodedChallenge is [Challenge] over the bytes that the text stands for.
+func DecodedChallenge() Scheme {
+	return Scheme{Name: "airc-challenge-bytes", Document: decodedText, Encoding: inEnvelope(), KeyID: AgentKeyID}
+}
+
+// Rotation is the scheme of a request for another key, by the old one.
+//
+// spec: airc-v0.1.1 §5.4
+func Rotation() Scheme {
+	return Scheme{Name: "airc-rotate", Document: canonicalWithout("signature"), Encoding: inEnvelope(), KeyID: AgentKeyID}
+}
+
+// BareRotation is [Rotation] over the new key alone, as it is written.
+func BareRotation() Scheme {
+	return Scheme{Name: "airc-rotate-key", Document: newPublicKey, Encoding: inEnvelope(), KeyID: AgentKeyID}
+}
+
+// Revocation is the scheme of a request to revoke a key.
+//
+// spec: airc-v0.1.1 §5.5
+func Revocation() Scheme {
+	return Scheme{Name: "airc-revoke", Document: canonicalWithout("signature"), Encoding: inEnvelope(), KeyID: AgentKeyID}
+}
+
+// LegacyMessage is the scheme of messages before v0.1.1 named keys: all members but
+// the signature.
+func LegacyMessage() Scheme {
+	return Scheme{Name: "airc-legacy", Document: canonicalWithout("signature"), Encoding: asFound()}
+}
+
+// LegacyTextless is that of clients that add the text once more, as "text", after
+// they signed. A text that differs from the body was signed by nobody.
+func LegacyTextless() Scheme {
+	return Scheme{Name: "airc-legacy-textless", Document: withoutText, Encoding: asFound()}
+}
+
+// LegacyFive is that of registries which cover five members alone.
+func LegacyFive() Scheme {
+	return Scheme{Name: "airc-legacy-five", Document: fiveMembers, Encoding: asFound()}
+}
+
+// LegacyHeader is the scheme of a signature in a header, which covers the whole body
+// of a request. It says neither who sends nor when: it is no proof of a sender.
+func LegacyHeader() Scheme {
+	return Scheme{Name: "airc-header", Document: canonicalWithout(), Encoding: asFound()}
+}
+
+// LegacyASCIIHeader is [LegacyHeader] of clients whose canonical form escapes
+// whatever is not ASCII.
+func LegacyASCIIHeader() Scheme {
+	return Scheme{Name: "airc-header-ascii", Document: escapedASCII, Encoding: asFound()}
+}
+
+// canonicalWithout returns the document that is the message without some members.
+func canonicalWithout(members ...string) func([]byte) ([]byte, error) {
+	return func(message []byte) ([]byte, error) {
+		document, err := without(message, members...)
+		if err != nil {
+			return nil, fmt.Errorf("canonical message: %w", err)
+		}
+		return document, nil
+	}
+}
+
+func asGiven(challenge []byte) ([]byte, error) {
+	if len(challenge) == 0 {
+		return nil, errors.New("canonical challenge: it is empty")
+	}
+	return challenge, nil
+}
+
+// decodedText is as strict as the registry that wrote the challenge needs it to be:
+// not at all about bits that no byte uses, which some of them set.
+func decodedText(challenge []byte) ([]byte, error) {
+	document := decodeAnyBase64(string(challenge))
+	if len(document) == 0 {
+		return nil, errors.New("canonical challenge: no base64")
+	}
+	return document, nil
+}
+
+func newPublicKey(request []byte) ([]byte, error) {
+	members, err := readObject(request)
+	if err != nil {
+		return nil, fmt.Errorf("canonical rotation: %w", err)
+	}
+	var key string
+	if err := json.Unmarshal(members["newPublicKey"], &key); err != nil || key == "" {
+		return nil, errors.New("canonical rotation: no newPublicKey")
+	}
+	return []byte(key), nil
+}
+
+func withoutText(message []byte) ([]byte, error) {
+	members, err := readObject(message)
+	if err != nil {
+		return nil, fmt.Errorf("canonical message: %w", err)
+	}
+	if text, body := members["text"], members["body"]; text == nil || !bytes.Equal(text, body) {
+		return nil, errors.New("canonical message: text is not the body")
+	}
+	return canonicalWithout("signature", "text")(message)
+}
+
+func fiveMembers(message []byte) ([]byte, error) {
+	members, err := readObject(message)
+	if err != nil {
+		return nil, fmt.Errorf("canonical message: %w", err)
+	}
+	covered := []string{"from", "to", "text", "timestamp", "nonce"}
+	for _, name := range covered {
+		if members[name] == nil {
+			return nil, fmt.Errorf("canonical message: no %s", name)
+		}
+	}
+	for name := range members {
+		if !slices.Contains(covered, name) {
+			delete(members, name)
+		}
+	}
+	return canonicalObject(members)
+}
+
+func escapedASCII(body []byte) ([]byte, error) {
+	canonical, err := JCS(body)
+	if err != nil {
+		return nil, fmt.Errorf("canonical body: %w", err)
+	}
+	var out bytes.Buffer
+	for _, r := range string(canonical) {
+		switch high, low := utf16.EncodeRune(r); {
+		case r < 0x80:
+			out.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return out.Bytes(), nil
+}

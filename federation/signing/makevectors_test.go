@@ -1,0 +1,167 @@
+package signing_test
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A maker makes the vectors of one scheme by hand: what is covered, what the key is
+// called, how the signature is written.
+type maker struct {
+	scheme, name string
+	message      map[string]any
+	text         string // the message of schemes whose message is no JSON
+	uncovered    []string
+	covered      []byte // where it is not the canonical form of the rest
+	keyID        func(ed25519.PublicKey) string
+	write        func(kid, sig string) string
+	alphabet     *base64.Encoding
+}
+
+// makeVectors returns the vectors of all schemes. The seeds are 32 repeated bytes,
+// counted from 0x11.
+func makeVectors(t *testing.T) []schemeVector {
+	t.Helper()
+	var made []schemeVector
+	for i, m := range makers() {
+		seed := strings.Repeat(hex.EncodeToString([]byte{byte(0x11 + i)}), ed25519.SeedSize)
+		private := ed25519.NewKeyFromSeed(mustHex(t, seed))
+		public, _ := private.Public().(ed25519.PublicKey)
+		covered := m.covered
+		if covered == nil {
+			members := maps.Clone(m.message)
+			for _, name := range m.uncovered {
+				delete(members, name)
+			}
+			covered = secondCanonical(t, members)
+		}
+		var kid string
+		if m.keyID != nil {
+			kid = m.keyID(public)
+		}
+		made = append(made, schemeVector{
+			Scheme: m.scheme, Name: m.name, Seed: seed, Message: m.arrives(t), Document: printable(covered), KeyID: kid,
+			Signature: m.write(kid, m.alphabet.EncodeToString(ed25519.Sign(private, covered))),
+		})
+	}
+	return made
+}
+
+// arrives returns the message as a sender might write it: indented, in an order that
+// is not canonical.
+func (m maker) arrives(t *testing.T) string {
+	t.Helper()
+	if m.text != "" {
+		return m.text
+	}
+	text, err := json.MarshalIndent(m.message, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// secondCanonical is RFC 8785 by a library of another author.
+func secondCanonical(t *testing.T, members any) []byte {
+	t.Helper()
+	text, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := jsontext.Value(text)
+	if err := value.Canonicalize(); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// The ways to write a signature, and to name a key.
+func tagged(kid, sig string) string { return "ed25519:" + kid + ":" + sig }
+func bare(_, sig string) string     { return sig }
+func prefixed(_, sig string) string { return "ed25519:" + sig }
+func sixteen(k ed25519.PublicKey) string {
+	s := sha256.Sum256(k)
+	return base64.RawURLEncoding.EncodeToString(s[:16])
+}
+
+func agentKey(k ed25519.PublicKey) string {
+	s := sha256.Sum256(k)
+	return "k_" + hex.EncodeToString(s[:])[:16]
+}
+
+func registryKey(k ed25519.PublicKey) string {
+	s := sha256.Sum256(k)
+	return "reg_" + hex.EncodeToString(s[:])[:16]
+}
+
+func makers() []maker {
+	const challenge = "bobsChallengeAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+	decoded, _ := base64.RawURLEncoding.DecodeString(challenge[:43])
+	step := map[string]any{
+		"from": "did:example:alice", "target": "#ops", "id": "01K9ZQ0000000000000000000H", "handoff": "offer",
+		"handoff-id": "01K9ZQ0000000000000000000H", "handoff-to": "did:example:bob", "handoff-task": "naïve <b> & \"q\" \u2028 😀 \u0001",
+	}
+	unstamped := maps.Clone(step)
+	delete(unstamped, "id")
+	act := map[string]any{
+		"from": "did:example:alice", "target": "dm:did:example:alice,did:example:bob", "id": "01K9ZQ0000000000000000000H",
+		"act": "handoff", "act-verb": "offer", "act-title": "Cite\nthree", "act-x-priority": "high",
+	}
+	receipt := map[string]any{
+		"from": "did:web:gw.example", "target": "#bob", "id": "01K9ZQ0000000000000000000J", "act": "handoff", "act-verb": "confirm",
+		"act-id": "01K9ZQ0000000000000000000H", "act-subject": "01K9ZQ0000000000000000000K",
+	}
+	ownReceipt := map[string]any{
+		"from": "did:web:gw.example", "target": "#bob", "id": "01K9ZQ0000000000000000000J", "handoff": "confirm",
+		"handoff-id": "01K9ZQ0000000000000000000H", "handoff-subject": "01K9ZQ0000000000000000000K",
+	}
+	chat := map[string]any{
+		"from": "did:example:bob", "msgid": "01K9ZQ0000000000000000000H", "target": "#ops",
+		"body": "sha256:" + strings.Repeat("0f", 32), "coord": map[string]any{"task-id": "1", "event": "x"}, "reply": "01K9ZQ0000000000000000000J",
+	}
+	envelope := map[string]any{
+		"v": "0.1", "id": "AAECAwQFBgcICQoLDA0ODw", "kid": "k", "aud": "gw.example", "from": "scout_7", "to": "bob", "timestamp": 1790000000,
+		"body": "ünïcode", "payload": map[string]any{"type": "ack", "data": map[string]any{"f": 0.5, "big": 9007199254740992, "e": 1e-7}},
+		"future": []any{nil, true}, "signature": "s", "seq": 4,
+	}
+	relay := map[string]any{
+		"origin_registry": "gw.example", "from": "@scout_7@gw.example", "to": "@bob@peer.example", "body": "hi", "payload": nil,
+		"message_id": "m", "timestamp": "2026-09-21T14:13:20.000Z", "origin_registry_signature": "s",
+	}
+	rotation := map[string]any{"newPublicKey": "bobAAAA", "newKid": "k_1", "signature": "s"}
+	revocation := map[string]any{"kid": "k_bob", "reason": "lost", "signature": "s"}
+	legacy := map[string]any{
+		"v": "0.1", "from": "scout_7", "to": "bob", "text": "é", "body": "é", "timestamp": 1704672000, "nonce": "abc", "signature": "s",
+	}
+	header := map[string]any{"to": "bob", "body": "é 😀 \u2028"}
+	return []maker{
+		{scheme: "handoff", name: "stamped", message: step, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
+		{scheme: "handoff", name: "without event id", message: unstamped, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
+		{scheme: "act", name: "private", message: act, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
+		{scheme: "receipt", name: "act", message: receipt, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
+		{scheme: "receipt", name: "handoff", message: ownReceipt, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
+		{scheme: "passport", name: "short", message: map[string]any{"v": 1, "home": "bob.example", "signature": "s"}, uncovered: []string{"signature"}, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
+		{scheme: "chat", name: "reply", message: chat, keyID: sixteen, write: tagged, alphabet: base64.RawURLEncoding},
+		{scheme: "airc", name: "message", message: envelope, uncovered: []string{"signature", "seq"}, keyID: agentKey, write: bare, alphabet: base64.RawURLEncoding},
+		{scheme: "airc-registry", name: "message", message: envelope, uncovered: []string{"signature", "seq"}, keyID: registryKey, write: bare, alphabet: base64.RawURLEncoding},
+		{scheme: "airc-relay", name: "relay", message: relay, uncovered: []string{"origin_registry_signature"}, write: prefixed, alphabet: base64.StdEncoding},
+		{scheme: "airc-challenge", name: "text", text: challenge, covered: []byte(challenge), keyID: agentKey, write: bare, alphabet: base64.RawURLEncoding},
+		{scheme: "airc-challenge-bytes", name: "bytes", text: challenge[:43], covered: decoded, keyID: agentKey, write: bare, alphabet: base64.RawURLEncoding},
+		{scheme: "airc-rotate", name: "request", message: rotation, uncovered: []string{"signature"}, keyID: agentKey, write: bare, alphabet: base64.RawURLEncoding},
+		{scheme: "airc-rotate-key", name: "key alone", message: rotation, covered: []byte("bobAAAA"), keyID: agentKey, write: bare, alphabet: base64.RawURLEncoding},
+		{scheme: "airc-revoke", name: "request", message: revocation, uncovered: []string{"signature"}, keyID: agentKey, write: bare, alphabet: base64.RawURLEncoding},
+		{scheme: "airc-legacy", name: "message", message: legacy, uncovered: []string{"signature"}, write: bare, alphabet: base64.StdEncoding},
+		{scheme: "airc-legacy-textless", name: "message", message: legacy, uncovered: []string{"signature", "text"}, write: bare, alphabet: base64.StdEncoding},
+		{scheme: "airc-legacy-five", name: "message", message: legacy, uncovered: []string{"signature", "v", "body"}, write: bare, alphabet: base64.StdEncoding},
+		{scheme: "airc-header", name: "body", message: header, write: bare, alphabet: base64.StdEncoding},
+		{scheme: "airc-header-ascii", name: "body", message: header, covered: []byte(`{"body":"\u00e9 \ud83d\ude00 \u2028","to":"bob"}`), write: bare, alphabet: base64.StdEncoding},
+	}
+}

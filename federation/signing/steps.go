@@ -1,0 +1,115 @@
+package signing
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"baton/federation"
+)
+
+// HandoffStep is the scheme of a step in the tags of the handoff RFC. Its message is
+// the document that [Document] makes of an event, in any order and spacing.
+//
+// spec: handofftag "Canonical document"
+func HandoffStep() Scheme {
+	return Scheme{Name: string(federation.HandoffTags), Document: handoffDocument, Encoding: inTag(), KeyID: federation.KeyID}
+}
+
+// ActStep is the scheme of a step in the act tags of freeq servers.
+//
+// spec: freeq-act "Canonical document"
+func ActStep() Scheme {
+	return Scheme{Name: string(federation.ActTags), Document: actDocument, Encoding: inTag(), KeyID: federation.KeyID}
+}
+
+// Receipt is the scheme of a home's confirmation of a step, in either dialect.
+//
+// spec: handofftag "Confirm"; freeq-act "Receipts"
+func Receipt() Scheme {
+	return Scheme{Name: "receipt", Document: receiptDocument, Encoding: inTag(), KeyID: federation.KeyID}
+}
+
+// Passport is the scheme of the file that proves a handoff to anybody: its home signs
+// all of it.
+func Passport() Scheme {
+	return Scheme{Name: "passport", Document: canonicalWithout("signature"), Encoding: inTag(), KeyID: federation.KeyID}
+}
+
+func handoffDocument(message []byte) ([]byte, error) {
+	return stepDocument(message, federation.HandoffTags, nil)
+}
+
+func actDocument(message []byte) ([]byte, error) {
+	return stepDocument(message, federation.ActTags, nil)
+}
+
+// receiptDocument tells the dialect by the tag that every step of it has.
+func receiptDocument(message []byte) ([]byte, error) {
+	document, err := stepDocument(message, federation.HandoffTags, checkReceipt)
+	if errors.Is(err, errOtherDialect) {
+		return stepDocument(message, federation.ActTags, checkReceipt)
+	}
+	return document, err
+}
+
+// errOtherDialect says that a document lacks the tag which names its dialect.
+var errOtherDialect = errors.New("it is no step of this dialect")
+
+// stepDocument canonicalises the document of a step in one dialect, if it is all that
+// the dialect and a further check ask for. A member that is no signed tag of the
+// dialect is nothing that a link could have read from one.
+func stepDocument(message []byte, dialect federation.Dialect, check func(map[string]string) error) ([]byte, error) {
+	canonical, members, err := canonicalStrings(message)
+	if err == nil {
+		err = checkStep(members, dialect)
+	}
+	if err == nil && check != nil {
+		err = check(members)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("canonical step: %w", err)
+	}
+	return canonical, nil
+}
+
+func checkStep(members map[string]string, dialect federation.Dialect) error {
+	if members[string(dialect)] == "" {
+		return errOtherDialect
+	}
+	for name := range members {
+		switch {
+		case name == "from", name == "target", name == "id":
+		case name == string(dialect), strings.HasPrefix(name, string(dialect)+"-"):
+		default:
+			return fmt.Errorf("%q is no signed tag of this dialect", name)
+		}
+	}
+	required := []string{"from", "target", "id"}
+	if dialect == federation.HandoffTags {
+		required = []string{"from", "target", "handoff-id"}
+	}
+	for _, name := range required {
+		if members[name] == "" {
+			return fmt.Errorf("no %s", name)
+		}
+	}
+	return nil
+}
+
+// checkReceipt wants a confirmation, and of something.
+func checkReceipt(members map[string]string) error {
+	verb, subject := members["handoff"], members["handoff-subject"]
+	if members["act"] != "" {
+		verb, subject = members["act-verb"], members["act-subject"]
+	}
+	switch {
+	case verb != string(federation.Confirm):
+		return fmt.Errorf("the verb is %q", verb)
+	case subject == "":
+		return errors.New("no subject")
+	case members["id"] == "":
+		return errors.New("no id")
+	}
+	return nil
+}
