@@ -3,6 +3,7 @@ package configs
 import (
 	"net"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,6 +62,12 @@ func (f *File) identity(t Table) {
 	positiveDuration(t, "negative_ttl", f.Identity.NegativeTTL)
 	if f.Identity.StaleTTL < f.Identity.CacheTTL {
 		t.Mistake("stale_ttl", "want cache_ttl or more")
+	}
+}
+
+func (f *File) keys(t Table) {
+	if len(f.Keys.Signer) > 0 && !filepath.IsAbs(f.Keys.Signer[0]) {
+		t.Mistake("signer", `want a program by its full path, and its arguments, such as ["/usr/bin/my-signer"]`)
 	}
 }
 

@@ -41,6 +41,7 @@ type Config struct {
 	Admin     Admin
 	Fetch     Fetch
 	Identity  Identity
+	Keys      Keys
 	Store     Store
 	REST      REST
 	Policy    Policy
@@ -104,6 +105,11 @@ type Identity struct {
 	CacheTTL    time.Duration `toml:"cache_ttl"`    // of a good document
 	NegativeTTL time.Duration `toml:"negative_ttl"` // of an unknown DID or key id
 	StaleTTL    time.Duration `toml:"stale_ttl"`    // of a good document while its host is away; at least cache_ttl
+}
+
+// Keys is the table of the gateway's own keys.
+type Keys struct {
+	Signer []string `toml:"signer"` // a program and its arguments, which signs in our place; empty for files
 }
 
 // Store is the table of the record.
@@ -191,6 +197,7 @@ func Default() Config {
 			NegativeTTL: time.Minute,
 			StaleTTL:    24 * time.Hour,
 		},
+		Keys:  Keys{Signer: []string{}},
 		Store: Store{Driver: "sqlite", Path: "baton.db"},
 		REST:  REST{MaxWait: 50 * time.Second},
 		Limits: Limits{

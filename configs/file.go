@@ -73,6 +73,7 @@ func (f *File) frame() {
 	f.admin(f.decoded("admin", &f.Admin))
 	f.fetch(f.decoded("fetch", &f.Fetch))
 	f.identity(f.decoded("identity", &f.Identity))
+	f.keys(f.decoded("keys", &f.Keys))
 	f.store(f.decoded("store", &f.Store))
 	f.rest(f.decoded("rest", &f.REST))
 	f.decoded("policy", &f.Policy)

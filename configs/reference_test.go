@@ -66,8 +66,8 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 	lines := configs.IndexLines(uncommented())
 	for table, config := range map[string]any{
 		"home": want.Home, "http": want.HTTP, "tls": want.TLS, "admin": want.Admin, "fetch": want.Fetch,
-		"identity": want.Identity,
-		"store":    want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
+		"identity": want.Identity, "keys": want.Keys,
+		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
 		"irc.spanningtree[0]": link, "airc": registry, "bindings[0]": bound,
 	} {

@@ -14,6 +14,7 @@ import (
 
 	"baton/bridge/airc"
 	"baton/federation"
+	"baton/federation/signing"
 )
 
 func TestEachRefusalOfAStepHasItsStatusAndCode(t *testing.T) {
@@ -144,8 +145,52 @@ func TestTheRegistryDocumentNamesItsKey(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{
 		"domain": "gw.example", "name": "Baton", "kid": "reg_6a3803d5f059902a",
 		"publicKey": "gTl3Dqh9F19Wo1Rmw0x-zMuNipG07jeiXfYPW4_Js5Q",
+		"keys": []any{map[string]any{
+			"kid": "reg_6a3803d5f059902a", "publicKey": "gTl3Dqh9F19Wo1Rmw0x-zMuNipG07jeiXfYPW4_Js5Q", "status": "active",
+			"createdAt": nil, "expiresAt": nil, "revokedAt": nil,
+		}},
 	}, answer); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestTheRegistrySignsWithTheKeyThatItNamesFirst(t *testing.T) {
+	t.Parallel()
+	before := time.Unix(1790000000, 0)
+	next := registry
+	next.Public, next.Sign = kept("next").Public, kept("next").Sign
+	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
+		d.RegistryKey = func() federation.SigningKey { return next }
+		d.RegistryKeys = func(time.Time) []federation.OwnKey {
+			return []federation.OwnKey{
+				{Public: next.Public, Since: before},
+				{Public: registry.Public, Retired: before, Until: before.Add(24 * time.Hour)},
+			}
+		}
+	})
+	scout := w.agent(t, "scout_7", 0x01) // reads the document
+	if want := signing.RegistryKeyID(next.Public); scout.RegistryKeyID != want {
+		t.Errorf("the document names %s, want %s", scout.RegistryKeyID, want)
+	}
+	_, answer, err := scout.Call(t.Context(), http.MethodGet, "/.well-known/airc/registry.json", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states []string
+	for _, key := range answer["keys"].([]any) {
+		key := key.(map[string]any)
+		states = append(states, fmt.Sprintf("%v %v %v", key["status"], key["createdAt"], key["expiresAt"]))
+	}
+	if diff := cmp.Diff([]string{"active 1.79e+09 <nil>", "pending <nil> 1.7900864e+09"}, states); diff != "" {
+		t.Error(diff)
+	}
+	w.offer(t, alice, scout.DID)
+	raws, _, err := scout.Inbox(t.Context(), "")
+	if err != nil || len(raws) != 1 {
+		t.Fatal(raws, err)
+	}
+	if err := scout.Verify(raws[0]); err != nil {
+		t.Error(err)
 	}
 }
 

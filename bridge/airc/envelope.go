@@ -104,8 +104,9 @@ func (l *Link) compose(ctx context.Context, from, to, body string, payload any, 
 	if from == systemHandle {
 		id = "sys_" + id
 	}
-	signed, err := signing.SignEnvelope(ctx, l.deps.RegistryKey, outgoing{
-		V: envelopeVersion, ID: id, KeyID: l.kid, Audience: l.domain, From: from, To: to,
+	key := l.deps.RegistryKey()
+	signed, err := signing.SignEnvelope(ctx, key, outgoing{
+		V: envelopeVersion, ID: id, KeyID: signing.RegistryKeyID(key.Public), Audience: l.domain, From: from, To: to,
 		Timestamp: now.Unix(), Body: body, Payload: payload,
 	})
 	if err != nil {

@@ -31,7 +31,6 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/signing"
 )
 
 // network is the label of this network, and the name of its only link.
@@ -65,10 +64,15 @@ type Deps struct {
 	Room  func() (entries int, size int64)
 	Rates Rates // of messages, steps among them
 
-	RegistryKey federation.SigningKey
-	TokenKey    []byte // secret; whoever has it can write tokens and challenges
+	// RegistryKey is the key that signs now; it may change while the registry runs.
+	RegistryKey func() federation.SigningKey
+	// RegistryKeys are those whose signatures are good now, that one first.
+	RegistryKeys func(now time.Time) []federation.OwnKey
+	TokenKey     []byte // secret; whoever has it can write tokens and challenges
 	// KeyDID returns the did:key of a public key.
 	KeyDID func(ed25519.PublicKey) federation.DID
+	// AgentDocument returns the document of a did:web with one key and other names.
+	AgentDocument func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte
 
 	MaxBodyBytes int64
 	MaxWait      time.Duration // of a request that waits at the inbox
@@ -83,7 +87,6 @@ type Link struct {
 	cfg        Config
 	deps       Deps
 	domain     string
-	kid        string // of the registry key
 	challenges challenges
 	tokens     tokens
 
@@ -112,7 +115,6 @@ func Open(cfg Config, d Deps) (*Link, error) {
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
 	return &Link{
 		cfg: cfg, deps: d, domain: domain,
-		kid:        signing.RegistryKeyID(d.RegistryKey.Public),
 		challenges: newChallenges(d.TokenKey),
 		tokens:     tokens{key: d.TokenKey, domain: domain},
 

@@ -65,6 +65,8 @@ func (l *Link) Mount(mux *http.ServeMux) {
 		"POST /consent":                       l.postConsent,
 		"GET /.well-known/airc/registry.json": l.getRegistry,
 		"GET /evidence/{sha256}":              l.getEvidence,
+
+		"GET /airc/{registry}/{handle}/did.json": l.getAgentDocument,
 	} {
 		mux.Handle(pattern, l.serve(pattern, serve))
 	}

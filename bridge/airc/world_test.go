@@ -101,7 +101,9 @@ func newWorld(t *testing.T, changes ...func(*airc.Config, *airc.Deps)) *world {
 			PublicURL: "https://gw.example", Kept: kept,
 		},
 		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Room: func() (int, int64) { return w.room, 0 }, Rates: w.rates,
-		RegistryKey: registry, TokenKey: seed(0x77), KeyDID: identity.KeyDID,
+		RegistryKey:  func() federation.SigningKey { return registry },
+		RegistryKeys: func(time.Time) []federation.OwnKey { return []federation.OwnKey{{Public: registry.Public}} },
+		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
 		MaxBodyBytes: 262144, MaxWait: 50 * time.Second, RegistrationsPerHour: func() int { return 0 },
 	}
 	for _, change := range changes {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -47,10 +49,15 @@ func isKept(ctx context.Context, record federation.Registry, did federation.DID)
 // what it expired and confirmed.
 //
 // spec: did:web "Read"
-func mountIdentity(mux *http.ServeMux, key federation.SigningKey) {
-	document := identity.DIDDocument(key)
+func mountIdentity(mux *http.ServeMux, keys *identity.Keyring, home federation.HomeID) {
 	mux.HandleFunc("GET /.well-known/did.json", func(w http.ResponseWriter, _ *http.Request) {
+		good := keys.Good(identity.ServerKey, time.Now())
+		var retiring []ed25519.PublicKey
+		for _, key := range good[1:] {
+			retiring = append(retiring, key.Public)
+		}
 		w.Header().Set("Content-Type", "application/did+json")
+		document := identity.DIDDocument(federation.SigningKey{DID: home.DID(), Public: good[0].Public}, retiring...)
 		_, _ = w.Write(document) // the client is gone
 	})
 }

@@ -53,6 +53,7 @@ type cli struct {
 	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`
 	Verify      verifyCommand   `cmd:"" help:"Examine the whole record."`
 	Migrate     migrateCommand  `cmd:"" help:"Bring an older record forward, as serve does at its start."`
+	Keys        keysCommands    `cmd:"" help:"List, make, show and rotate the gateway's own keys."`
 	Version     versionCommand  `cmd:"" help:"Print version, revision, Go and protocols."`
 }
 
@@ -145,8 +146,14 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*damagedError](err); ok {
 		return exitRefused, "damaged", 0
 	}
+	if word := refusedKey(err); word != "" {
+		return exitRefused, word, 0
+	}
 	if away, ok := errors.AsType[*federation.UnavailableError](err); ok {
 		return exitUnavailable, "unavailable", int(away.RetryAfter.Seconds())
+	}
+	if errors.Is(err, federation.ErrNotFound) {
+		return exitFailed, "not-found", 0
 	}
 	return exitFailed, "failed", 0
 }

@@ -39,7 +39,8 @@ type wiring struct {
 	certificate *tls.Certificate // nil where the configuration names none
 	record      federation.Record
 	rates       airc.Rates
-	registry    federation.SigningKey
+	registry    func() federation.SigningKey
+	registries  func(now time.Time) []federation.OwnKey // those that are good now
 	token       []byte
 	maxBody     int64
 	maxWait     time.Duration
@@ -63,7 +64,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 	}
 	link, err := airc.Open(cfg, airc.Deps{
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
-		Rates: w.rates, Room: w.room, RegistryKey: w.registry, TokenKey: w.token, KeyDID: identity.KeyDID,
+		Rates: w.rates, Room: w.room, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
 		MaxBodyBytes: w.maxBody, MaxWait: w.maxWait, RegistrationsPerHour: w.registrationsPerHour,
 	})
 	return opened{link: link, table: t}, err

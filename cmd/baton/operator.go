@@ -24,6 +24,7 @@ func (p *program) openOperator(ctx context.Context) error {
 		},
 		Log: p.log, Ended: p.ended,
 	}).Mount(p.socketMux)
+	p.mountRotation(p.socketMux)
 	if p.file.Admin.Socket == "" {
 		return nil
 	}

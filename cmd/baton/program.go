@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,6 +67,8 @@ type program struct {
 
 	resolving *prometheus.HistogramVec
 	ended     chan struct{} // closed when the gateway begins to end
+	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
+	limited   *configs.File
 	hups      <-chan os.Signal
 	reread    func() (*configs.File, error) // at SIGHUP; nil where there is no file
 	relevel   func(configs.Log)
@@ -96,7 +99,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		return nil, errors.Join(err, p.close())
 	}
 	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
-	mountIdentity(p.publicMux, p.serverKey())
+	mountIdentity(p.publicMux, p.keyring, p.homeID())
 	return p, nil
 }
 
@@ -141,10 +144,15 @@ func (p *program) openRecord(ctx context.Context) error {
 	if p.record, err = store.Open(ctx, p.file.Path(p.file.Store.Path), p.metrics); err != nil {
 		return err
 	}
-	if p.keyring, err = identity.OpenKeyring(p.file.Path(keysFolder)); err != nil {
+	if signer := p.file.Keys.Signer; len(signer) > 0 {
+		p.keyring, err = identity.OpenSignerKeyring(ctx, p.file.Path(keysFolder), signer)
+	} else {
+		p.keyring, err = identity.OpenKeyring(p.file.Path(keysFolder))
+	}
+	if err != nil {
 		return err
 	}
-	p.keys = newKeySource(p.file, p.record, p.resolving, p.serverKey())
+	p.keys = newKeySource(p.file, p.record, p.resolving, p.serverKeys()...)
 	return nil
 }
 
@@ -158,6 +166,7 @@ func (p *program) openRelay(ctx context.Context) {
 
 // limit makes the limits of a configuration those that hold.
 func (p *program) limit(file *configs.File) {
+	p.limited = file
 	p.gateway.home.Store(p.newHome(file))
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	p.retention.Store(&file.Retention)
@@ -175,6 +184,15 @@ func (p *program) configure(file *configs.File, links []opened) {
 func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.Home.Name) }
 
 func (p *program) serverKey() federation.SigningKey { return p.keyring.Server(p.homeID()) }
+
+// serverKeys returns the keys under which what the home says is good.
+func (p *program) serverKeys() []federation.SigningKey {
+	keys := []federation.SigningKey{p.serverKey()}
+	for _, key := range p.keyring.Good(identity.ServerKey, time.Now())[1:] {
+		keys = append(keys, federation.SigningKey{Public: key.Public, DID: p.homeID().DID()})
+	}
+	return keys
+}
 
 func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
@@ -203,8 +221,9 @@ func (p *program) wiring() wiring {
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
 		record: p.record, rates: didRates{p.rates, p.gateway},
-		registry: p.keyring.Registry(), token: p.keyring.Token(),
-		maxBody: p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,
+		registry: p.keyring.Registry, token: p.keyring.Token(),
+		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
+		maxBody:    p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,
 		registrationsPerHour: func() int { return int(p.registrations.Load()) },
 		room: func() (int, int64) {
 			limits := p.gateway.home.Load().Limits

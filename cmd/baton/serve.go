@@ -79,11 +79,13 @@ func (p *program) reloads(ctx context.Context) {
 // level, and names the tables that want a restart. A file with a mistake changes
 // nothing.
 func (p *program) reload(ctx context.Context, file *configs.File) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
 	links, err := openLinks(file, p.wiring())
 	if err != nil {
 		return err
 	}
-	for _, table := range file.Changed(p.file, "home", "http", "tls", "admin", "fetch", "identity", "store", "airc", "rest", "metrics") {
+	for _, table := range file.Changed(p.file, "home", "http", "tls", "admin", "fetch", "identity", "keys", "store", "airc", "rest", "metrics") {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "restart needed", slog.String("table", table))
 	}
 	links = slices.DeleteFunc(links, func(o opened) bool {

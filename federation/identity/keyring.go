@@ -13,16 +13,17 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
+	"time"
 
 	"baton/federation"
 )
 
-// The files of a keyring, each with 32 bytes in hexadecimal.
+// The files of a keyring, each with 32 bytes in hexadecimal. That of an own key has
+// the name of the key.
 const (
-	registryFile = "registry" // seed of the key that signs as the registry
-	serverFile   = "server"   // seed of the key that signs as the gateway itself
-	keptFile     = "kept"     // secret from which all kept keys are derived
-	tokenFile    = "token"    // secret that session tokens are made with
+	keptFile  = "kept"  // secret from which all kept keys are derived
+	tokenFile = "token" // secret that session tokens are made with
 
 	secretBytes = 32
 )
@@ -35,38 +36,81 @@ const keptInfo = "baton kept key v1\x00"
 // The keys that the gateway keeps for others, one a name, are derived from one
 // secret and not stored. A stored key would have to reach the disk before the
 // record speaks of it and never without it; a derived one cannot be lost between
-// the two, whenever the power fails, and a backup of four small files that never
-// change is complete.
+// the two, whenever the power fails, and a backup of a few small files is complete.
+//
+// The gateway's own keys change by [Keyring.Rotate] alone. Its methods may be called
+// concurrently.
 type Keyring struct {
-	registry federation.SigningKey
-	server   federation.SigningKey
-	kept     []byte
-	token    []byte
+	dir    string
+	signer Signer
+	kept   []byte
+	token  []byte
+
+	mu      sync.RWMutex
+	own     map[KeyName]ownKey
+	retired []retiredKey // oldest first
+}
+
+// ownKey is a key of the gateway itself, which signs now.
+type ownKey struct {
+	federation.SigningKey
+	since time.Time
 }
 
 // OpenKeyring reads the keys in a folder. The first call makes folder and keys;
-// what is there is never written again. The folder must be its owner's alone, and
-// so must each file; the error is one line that names what is not.
-func OpenKeyring(dir string) (*Keyring, error) {
-	if err := makeFolder(dir); err != nil {
-		return nil, fmt.Errorf("open keys: %w", err)
-	}
-	info, err := os.Stat(dir)
+// what is there changes by [Keyring.Rotate] alone. The folder must be its owner's
+// alone, and so must each file; the error is one line that names what is not.
+func OpenKeyring(dir string) (*Keyring, error) { return openFiles(dir, ServerKey, RegistryKey) }
+
+// OpenSignerKeyring is [OpenKeyring] where a command signs as the gateway and as the
+// registry, and keeps those two keys. It asks the command for their public parts,
+// which takes up to [SignerTimeout] each.
+func OpenSignerKeyring(ctx context.Context, dir string, signer Signer) (*Keyring, error) {
+	k, err := openFiles(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open keys: %w", err)
+		return nil, err
 	}
-	if err := checkMode(info); err != nil {
-		return nil, fmt.Errorf("open keys: %s: %w: chmod 700 it", dir, err)
+	k.signer = signer
+	for _, name := range []KeyName{ServerKey, RegistryKey} {
+		key, err := signer.key(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("open key %s: %w", name, err)
+		}
+		k.own[name] = ownKey{SigningKey: key}
 	}
-	root, err := os.OpenRoot(dir)
+	return k, nil
+}
+
+// openFiles opens a keyring whose own keys are files.
+func openFiles(dir string, names ...KeyName) (*Keyring, error) {
+	root, err := openFolder(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open keys: %w", err)
 	}
 	defer root.Close()
-	if err := makeKeys(root); err != nil {
+	if err := makeKeys(root, names); err != nil {
 		return nil, fmt.Errorf("make keys: %w", err)
 	}
-	return readKeys(root)
+	k := &Keyring{dir: dir, own: make(map[KeyName]ownKey, len(names))}
+	if err := k.readFiles(root, names); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// openFolder opens the folder of keys, and makes it where there is none.
+func openFolder(dir string) (*os.Root, error) {
+	if err := makeFolder(dir); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMode(info); err != nil {
+		return nil, fmt.Errorf("%s: %w: chmod 700 it", dir, err)
+	}
+	return os.OpenRoot(dir)
 }
 
 // makeFolder makes a folder, and its name durable before anything is kept in it.
@@ -83,21 +127,34 @@ func makeFolder(dir string) error {
 }
 
 // makeKeys makes what is missing, such as the key of the gateway itself in a folder
-// from before there was one. The kept secret is made first and the registry's key
-// last, so a kept secret that is missing beside a registry key was lost: a new one
-// would give every agent a new identity in silence.
-func makeKeys(root *os.Root) error {
-	_, registry := root.Lstat(registryFile) // before the other: a first start beside this one may make both
-	_, kept := root.Lstat(keptFile)
-	if registry == nil && errors.Is(kept, fs.ErrNotExist) {
-		return fmt.Errorf("%s is missing and with it the identity of every agent: restore it", filepath.Join(root.Name(), keptFile))
+// from before there was one.
+func makeKeys(root *os.Root, names []KeyName) error {
+	if err := makeKept(root); err != nil {
+		return err
 	}
-	for _, name := range []string{keptFile, tokenFile, serverFile, registryFile} {
-		if err := makeKey(root, name); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Join(root.Name(), name), err)
+	if err := makeKey(root, tokenFile); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := makeKey(root, string(name)); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// makeKept makes the kept secret. It is made before all others, so one that is missing
+// beside another was lost: a new one would give every agent a new identity in silence.
+func makeKept(root *os.Root) error {
+	var others bool // looked for before it: a first start beside this one may make all of them
+	for _, name := range []string{tokenFile, string(RegistryKey), string(ServerKey)} {
+		_, err := root.Lstat(name)
+		others = others || err == nil
+	}
+	if _, err := root.Lstat(keptFile); others && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is missing and with it the identity of every agent: restore it", filepath.Join(root.Name(), keptFile))
+	}
+	return makeKey(root, keptFile)
 }
 
 // makeKey writes a new secret where there is none. The file gets its name by a link
@@ -107,16 +164,44 @@ func makeKey(root *os.Root, name string) error {
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	draft := "." + name + "-" + rand.Text()
-	if err := writeDraft(root, draft); err != nil {
-		return err
+	secret := make([]byte, secretBytes)
+	_, _ = rand.Read(secret) // never fails: without entropy the program ends
+	err := linkFile(root, name, secretText(secret))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// linkFile writes a file that is not there yet. It returns an error wrapping
+// [fs.ErrExist] where it is.
+func linkFile(root *os.Root, name string, text []byte) error {
+	draft, err := writeDraft(root, name, text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(root.Name(), name), err)
 	}
 	defer root.Remove(draft) //nolint:errcheck // a draft that stays is a secret that nobody uses
-	if err := root.Link(draft, name); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := root.Link(draft, name); err != nil {
 		return err
 	}
 	return syncFolder(root)
 }
+
+// replaceFile writes a file whether or not it is there. After a power cut it holds
+// the old text or the new one.
+func replaceFile(root *os.Root, name string, text []byte) error {
+	draft, err := writeDraft(root, name, text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(root.Name(), name), err)
+	}
+	if err := root.Rename(draft, name); err != nil {
+		return errors.Join(err, root.Remove(draft))
+	}
+	return syncFolder(root)
+}
+
+// secretText returns a secret as its file holds it.
+func secretText(secret []byte) []byte { return []byte(hex.EncodeToString(secret) + "\n") }
 
 // syncFolder puts the names in a folder on disk.
 func syncFolder(root *os.Root) error {
@@ -128,50 +213,51 @@ func syncFolder(root *os.Root) error {
 	return folder.Sync()
 }
 
-func writeDraft(root *os.Root, draft string) (err error) {
+// writeDraft puts a text on disk under a name that nobody else uses.
+func writeDraft(root *os.Root, name string, text []byte) (draft string, err error) {
+	draft = "." + name + "-" + rand.Text()
 	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	secret := make([]byte, secretBytes)
-	rand.Read(secret) // never fails: without entropy the program ends
-	if _, err := f.WriteString(hex.EncodeToString(secret) + "\n"); err != nil {
-		return err
+	if _, err := f.Write(text); err != nil {
+		return "", err
 	}
-	return f.Sync()
+	return draft, f.Sync()
 }
 
-func readKeys(root *os.Root) (*Keyring, error) {
-	secrets := map[string][]byte{}
-	for _, name := range []string{keptFile, tokenFile, serverFile, registryFile} {
-		secret, err := readKey(root, name)
-		if err != nil {
-			return nil, fmt.Errorf("read key %s: %w", filepath.Join(root.Name(), name), err)
-		}
-		secrets[name] = secret
+// readFiles reads the files of a keyring.
+func (k *Keyring) readFiles(root *os.Root, names []KeyName) error {
+	var err error
+	if k.kept, err = readKey(root, keptFile); err != nil {
+		return err
 	}
-	return &Keyring{
-		registry: signingKey(secrets[registryFile]),
-		server:   signingKey(secrets[serverFile]),
-		kept:     secrets[keptFile],
-		token:    secrets[tokenFile],
-	}, nil
+	if k.token, err = readKey(root, tokenFile); err != nil {
+		return err
+	}
+	if k.retired, err = readRetired(root); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if k.own[name], err = readOwn(root, name, k.retired); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readKey returns the 32 bytes of a file, which holds nothing else.
 func readKey(root *os.Root, name string) ([]byte, error) {
-	info, err := root.Lstat(name)
+	secret, err := readSecret(root, name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read key %s: %w", filepath.Join(root.Name(), name), err)
 	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	if err := checkMode(info); err != nil {
-		return nil, fmt.Errorf("%w: chmod 600 it", err)
-	}
-	content, err := root.ReadFile(name)
+	return secret, nil
+}
+
+func readSecret(root *os.Root, name string) ([]byte, error) {
+	content, err := readFile(root, name)
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +269,21 @@ func readKey(root *os.Root, name string) ([]byte, error) {
 	return secret, nil
 }
 
+// readFile returns what is in a regular file that is its owner's alone.
+func readFile(root *os.Root, name string) ([]byte, error) {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	if err := checkMode(info); err != nil {
+		return nil, fmt.Errorf("%w: chmod 600 it", err)
+	}
+	return root.ReadFile(name)
+}
+
 // checkMode refuses what others than the owner may read or write.
 func checkMode(info fs.FileInfo) error {
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
@@ -191,15 +292,21 @@ func checkMode(info fs.FileInfo) error {
 	return nil
 }
 
-// Registry returns the key that signs what the registry says.
-func (k *Keyring) Registry() federation.SigningKey { return k.registry }
+// Registry returns the key that signs what the registry says now.
+func (k *Keyring) Registry() federation.SigningKey { return k.current(RegistryKey) }
 
-// Server returns the key that signs what the gateway itself says, as the DID of its
-// home. [DIDDocument] is where others find it.
+// Server returns the key that signs now what the gateway itself says, as the DID of
+// its home. [DIDDocument] is where others find it.
 func (k *Keyring) Server(home federation.HomeID) federation.SigningKey {
-	key := k.server
+	key := k.current(ServerKey)
 	key.DID = home.DID()
 	return key
+}
+
+func (k *Keyring) current(name KeyName) federation.SigningKey {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.own[name].SigningKey
 }
 
 // Kept returns the key that this gateway keeps for a name: the same one for the

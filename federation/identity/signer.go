@@ -1,0 +1,92 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation"
+)
+
+// SignerTimeout is how long a signer may take for one answer.
+const SignerTimeout = 5 * time.Second
+
+// maxComplaint bounds what is told of a signer's complaint, in bytes.
+const maxComplaint = 200
+
+// Signer is a command that keeps the keys of gateway and registry, and signs with
+// them: a program and its first arguments. It is called with the name of a key. To
+// sign, it gets the bytes on stdin and writes the 64 bytes of the signature to stdout;
+// with --public after the name it writes the public key in base64url.
+type Signer []string
+
+// Public returns the public part of a key that the command keeps.
+func (s Signer) Public(ctx context.Context, name KeyName) (ed25519.PublicKey, error) {
+	answer, err := s.run(ctx, nil, string(name), "--public")
+	if err != nil {
+		return nil, err
+	}
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimSpace(string(answer)))
+	if err != nil || len(raw) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("signer %s: want a public key of 32 bytes in base64url without padding", s[0])
+	}
+	return raw, nil
+}
+
+// key returns a key that the command keeps.
+func (s Signer) key(ctx context.Context, name KeyName) (federation.SigningKey, error) {
+	public, err := s.Public(ctx, name)
+	if err != nil {
+		return federation.SigningKey{}, err
+	}
+	return federation.SigningKey{Public: public, DID: KeyDID(public), Sign: func(ctx context.Context, message []byte) ([]byte, error) {
+		return s.sign(ctx, name, public, message)
+	}}, nil
+}
+
+// sign has a message signed. A signature that does not verify is no signature: the
+// command may have been given another key since the start.
+func (s Signer) sign(ctx context.Context, name KeyName, public ed25519.PublicKey, message []byte) ([]byte, error) {
+	sig, err := s.run(ctx, message, string(name))
+	if err == nil && (len(sig) != ed25519.SignatureSize || !ed25519.Verify(public, message, sig)) {
+		err = errors.New("what it answered is no signature by its key")
+	}
+	if err != nil {
+		return nil, &federation.UnavailableError{What: "signer of key " + string(name), Err: err}
+	}
+	return sig, nil
+}
+
+// run calls the command once and returns what it wrote to stdout.
+func (s Signer) run(ctx context.Context, input []byte, arguments ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, SignerTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, s[0], slices.Concat(s[1:], arguments)...) //nolint:gosec // G204: the operator names it in the configuration
+	command.WaitDelay = time.Second                                               // for a child of its own that holds stdout open
+	command.Stdin = bytes.NewReader(input)
+	var stdout, stderr brief
+	command.Stdout, command.Stderr = &stdout, &stderr
+	if err := command.Run(); err != nil {
+		if complaint, _, _ := strings.Cut(strings.TrimSpace(string(stderr)), "\n"); complaint != "" {
+			err = fmt.Errorf("%w: %s", err, complaint)
+		}
+		return nil, fmt.Errorf("signer %s: %w", s[0], err)
+	}
+	return stdout, nil
+}
+
+// brief keeps the first bytes that are written to it: more than a signature and a key
+// in base64url are not read.
+type brief []byte
+
+func (b *brief) Write(p []byte) (int, error) {
+	*b = append(*b, p[:min(len(p), maxComplaint-len(*b))]...)
+	return len(p), nil
+}

@@ -1,0 +1,27 @@
+package federation
+
+import (
+	"crypto/ed25519"
+	"time"
+)
+
+// OwnKey is the public part of a key that this gateway signs with, or signed with
+// before another took its place.
+type OwnKey struct {
+	Public  ed25519.PublicKey
+	Since   time.Time // when it was made; zero where somebody else keeps it
+	Retired time.Time // when another took its place; zero for the one that signs
+	Until   time.Time // of a retired one: what it signed is good until then
+}
+
+// State says how far a key is good: "active" for the one that signs, "retiring" for
+// one that is listed beside it until its overlap ends, "retired" after that.
+func (k OwnKey) State(now time.Time) string {
+	switch {
+	case k.Retired.IsZero():
+		return "active"
+	case now.Before(k.Until):
+		return "retiring"
+	}
+	return "retired"
+}
