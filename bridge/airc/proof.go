@@ -8,7 +8,6 @@ import (
 
 	"baton/federation"
 	"baton/federation/signing"
-	"baton/translate"
 	"baton/translate/aircmsg"
 	"baton/translate/dialect"
 )
@@ -41,27 +40,17 @@ func errOtherStep() error {
 
 // readProof reads the document of a proof as the tags that it was signed as.
 func readProof(p aircmsg.Proof) (federation.Event, error) {
-	signed, err := translate.FromDocument(p.Document)
+	ev, err := dialect.FromDocument(p.Document)
+	if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+		return federation.Event{}, err
+	}
 	if err != nil {
 		return federation.Event{}, refuse(codeBadRequest, "the document in proof is none of a step")
 	}
-	signed.Signature.Text = p.Signature
-	m := translate.Tagged{Command: "TAGMSG", Target: signed.Venue, Tags: translate.Wire(signed, map[string]string{"from": string(signed.From)})}
-	if federation.Private(signed.Venue) {
-		m.Target = anyoneHandle // some user: which one is in the venue
-	}
-	ev, err := dialect.Decode(m)
-	switch {
-	case errors.Is(err, translate.ErrNotHandoff):
-		return federation.Event{}, refuse(codeBadRequest, "the document in proof is none of a step")
-	case err != nil:
-		return federation.Event{}, err
-	case ev.Dialect != p.Scheme:
+	if ev.Dialect != p.Scheme {
 		return federation.Event{}, refuse(codeBadRequest, "the document in proof is not in the tags of its scheme")
-	case ev.From != "" && ev.From != signed.From:
-		return federation.Event{}, federation.Refuse(ev, federation.SignatureInvalid, "it is in the name of another DID")
 	}
-	ev.From, ev.Venue = signed.From, signed.Venue
+	ev.Signature.Text = p.Signature
 	return ev, nil
 }
 

@@ -13,6 +13,7 @@
 //	GET  bindings                    names that stand for DIDs
 //	PUT  bindings/{network}/{name}   bind
 //	DELETE bindings/{network}/{name} unbind
+//	POST keys/{name}/rotate          give the gateway another key
 //	POST backup                      record and keys, as a tar file
 //
 // A list takes limit (50, at most 500) and cursor, and answers
@@ -33,6 +34,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"baton/bridge"
 	"baton/federation"
@@ -76,6 +78,9 @@ type Deps struct {
 	// Backup returns a tar file of record and keys as they are now. It blocks until
 	// all of that is copied.
 	Backup func(ctx context.Context) (io.ReadCloser, error)
+	// Rotate gives the gateway another key and returns it, as JSON will have it. What the
+	// old one signed is good for the overlap. Its errors may be [*ProblemError]s.
+	Rotate func(name string, overlap time.Duration, now time.Time) (key any, err error)
 	// Configured returns the bindings of the configuration.
 	Configured func() []federation.BoundName
 	// Limits is that of [bridge.Ports].
@@ -116,6 +121,7 @@ func (o *Operator) Mount(mux *http.ServeMux) {
 		"GET place":                           o.getPlace,
 		"POST inboxes/{did}/ack":              o.postAck,
 		"GET links/{name}":                    o.getLink,
+		"POST keys/{name}/rotate":             o.postRotate,
 		"PUT bindings/{network}/{name...}":    o.putBinding,
 		"DELETE bindings/{network}/{name...}": o.deleteBinding,
 	} {

@@ -35,6 +35,6 @@ func NewRotating(ctx context.Context, file *configs.File) (*Rotating, error) {
 		Public: p.publicMux, Operator: http.NewServeMux(), Close: p.close,
 		Signs: func() ed25519.PublicKey { return p.gateway.home.Load().Key.Public },
 	}
-	p.mountRotation(r.Operator)
+	p.mountOperator(r.Operator)
 	return r, nil
 }

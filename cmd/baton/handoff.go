@@ -15,9 +15,10 @@ import (
 
 // handoffCommands look at handoffs and take steps in them.
 type handoffCommands struct {
-	List  handoffList  `cmd:"" help:"List handoffs, the newest movement first."`
-	Show  handoffShow  `cmd:"" help:"Show one handoff with its steps."`
-	Offer offerCommand `cmd:"" help:"Offer a handoff; prints its id."`
+	List   handoffList   `cmd:"" help:"List handoffs, the newest movement first."`
+	Show   handoffShow   `cmd:"" help:"Show one handoff with its steps."`
+	Verify handoffVerify `cmd:"" help:"Check a passport, offline."`
+	Offer  offerCommand  `cmd:"" help:"Offer a handoff; prints its id."`
 
 	Accept   stepCommand `cmd:"" help:"Accept an offer."`
 	Decline  stepCommand `cmd:"" help:"Decline an offer."`

@@ -146,6 +146,9 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*damagedError](err); ok {
 		return exitRefused, "damaged", 0
 	}
+	if judged, ok := errors.AsType[*verdictError](err); ok {
+		return judged.exit(), judged.code(), 0
+	}
 	if word := refusedKey(err); word != "" {
 		return exitRefused, word, 0
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"net/http"
 
 	"baton/bridge"
 	"baton/bridge/httpd"
@@ -10,12 +11,12 @@ import (
 	"baton/federation"
 )
 
-// openOperator mounts the operator API, and opens the socket that it is served on.
-func (p *program) openOperator(ctx context.Context) error {
-	mountAdmin(p.socketMux, p, p.file.Metrics.Enabled)
+// mountOperator registers the operator API.
+func (p *program) mountOperator(mux *http.ServeMux) {
 	rest.New(rest.Deps{
 		Home: p.homeID(), Gateway: p.gateway, Record: p.record, Kept: p.keyring.Kept,
 		Links:      p.gateway.fleet.statuses,
+		Rotate:     p.rotate,
 		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
 		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },
@@ -23,8 +24,13 @@ func (p *program) openOperator(ctx context.Context) error {
 			p.counters.Refusals.WithLabelValues("operator", code.Upper()).Inc()
 		},
 		Log: p.log, Ended: p.ended,
-	}).Mount(p.socketMux)
-	p.mountRotation(p.socketMux)
+	}).Mount(mux)
+}
+
+// openOperator opens the socket that the operator API is served on.
+func (p *program) openOperator(ctx context.Context) error {
+	mountAdmin(p.socketMux, p, p.file.Metrics.Enabled)
+	p.mountOperator(p.socketMux)
 	if p.file.Admin.Socket == "" {
 		return nil
 	}

@@ -73,7 +73,7 @@ func TestARotatedKeyIsPublishedBesideTheOldOne(t *testing.T) {
 	if status != http.StatusOK || server["did"] != "did:web:gw.example" || server["state"] != "active" {
 		t.Fatal(status, server)
 	}
-	status, registry := call(t, gateway.Operator, http.MethodPost, "/operator/v1/keys/registry/rotate", "")
+	status, registry := call(t, gateway.Operator, http.MethodPost, "/operator/v1/keys/registry/rotate", `{}`)
 	if status != http.StatusOK {
 		t.Fatal(status, registry)
 	}
@@ -106,8 +106,8 @@ func TestAKeyThatCannotBeRotatedIsRefused(t *testing.T) {
 		status int
 		code   string
 	}{
-		"endpoint": {"", http.StatusConflict, "not-rotated"},
-		"token":    {"", http.StatusBadRequest, "usage"},
+		"endpoint": {`{}`, http.StatusConflict, "not-rotated"},
+		"token":    {`{}`, http.StatusBadRequest, "usage"},
 		"server":   {`{"overlap":"0s"}`, http.StatusConflict, "not-rotated"},
 		"registry": {`{"overlap":"a day"}`, http.StatusBadRequest, "usage"},
 	} {

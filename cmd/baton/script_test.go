@@ -20,12 +20,16 @@ func TestMain(m *testing.M) {
 const quickExit = "GORACE=atexit_sleep_ms=0"
 
 func TestScripts(t *testing.T) {
+	example, err := filepath.Abs(filepath.Join("..", "..", "federation", "passport", "testdata", "passport.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		Cmds:                map[string]func(ts *testscript.TestScript, neg bool, args []string){"ready": ready, "keep": keep},
 		Setup: func(env *testscript.Env) error {
-			env.Vars = append(env.Vars, quickExit)
+			env.Vars = append(env.Vars, quickExit, "PASSPORT="+example)
 			return nil
 		},
 	})

@@ -80,7 +80,7 @@ func TestAVerifierFindsBothKeysInTheDocument(t *testing.T) {
 	}
 	served := string(identity.DIDDocument(keys.Server("gw.example"), retiring...))
 	w := &web{pages: map[string]string{"https://gw.example/.well-known/did.json": served}}
-	document, err := identity.NewDirectory(w).Resolve(t.Context(), "did:web:gw.example", noon())
+	document, err := newDirectory(w).Resolve(t.Context(), "did:web:gw.example", noon())
 	if err != nil {
 		t.Fatal(err)
 	}

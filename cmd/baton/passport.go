@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/lifecycle"
+	"baton/federation/passport"
+	"baton/translate/dialect"
+)
+
+// handoffVerify checks a passport. It reads no configuration.
+type handoffVerify struct {
+	File string `arg:"" help:"The passport; - is stdin."`
+}
+
+// Help has one example.
+func (handoffVerify) Help() string { return "Example:\n\n\tbaton handoff verify passport.json" }
+
+// Run says what the passport is worth, and fails unless it is valid.
+func (cmd handoffVerify) Run(ctx context.Context, c *cli, streams std) error {
+	text, err := readPassport(cmd.File)
+	if err != nil {
+		return err
+	}
+	checker := passport.Checker{Read: dialect.FromDocument, Replay: lifecycle.Shipped().Replay, KeyDID: identity.KeyDID}
+	report := checker.Verify(ctx, text)
+	if err := printReport(c, streams, report); err != nil {
+		return err
+	}
+	if report.Verdict != federation.Valid {
+		return &verdictError{report}
+	}
+	return nil
+}
+
+func readPassport(name string) ([]byte, error) {
+	in := io.Reader(os.Stdin)
+	if name != "-" {
+		f, err := os.Open(name) //nolint:gosec // the one who calls names it
+		if err != nil {
+			return nil, fmt.Errorf("read passport: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, passport.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read passport: %w", err)
+	}
+	return text, nil
+}
+
+// printReport writes a report: with --json all of it, else what it is worth, and on
+// whose word.
+func printReport(c *cli, streams std, report passport.Report) error {
+	if c.JSON {
+		return json.NewEncoder(streams.out).Encode(struct {
+			Verdict string `json:"verdict"`
+			passport.Report
+		}{report.Verdict.String(), report})
+	}
+	if report.Verdict != federation.Valid {
+		return nil // the error says it
+	}
+	fmt.Fprintln(streams.out, report.Sentence())
+	for _, word := range report.Words {
+		fmt.Fprintln(streams.out, word)
+	}
+	return nil
+}
+
+// verdictError is a passport that is not valid.
+type verdictError struct{ report passport.Report }
+
+func (e *verdictError) Error() string { return e.report.Sentence() }
+
+func (e *verdictError) exit() int {
+	if e.report.Verdict == federation.Unverifiable {
+		return exitUnavailable
+	}
+	return exitRefused
+}
+
+func (e *verdictError) code() string {
+	if e.report.Verdict == federation.Unverifiable {
+		return string(federation.SignatureUnverifiable)
+	}
+	return string(federation.SignatureInvalid)
+}

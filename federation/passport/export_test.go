@@ -1,0 +1,4 @@
+package passport
+
+// Link returns the chain after a step.
+func (s Step) Link(before string) (string, error) { return s.link(before) }

@@ -1,0 +1,260 @@
+// Package passport writes and checks the file that proves one handoff to anybody,
+// long after, on a machine that never saw the gateway.
+//
+// A passport holds every step as it was signed, the keys by their ids with where each
+// was found, the evidence behind what was vouched for, the receipts of the home, a
+// chain of hashes over the steps, and the home's signature over the canonical form of
+// all the rest. So it is one value, whatever the order of its members and its spacing,
+// and no part of it can change alone.
+//
+// [Write] makes one of what the record holds; [Checker.Verify] says what it is worth,
+// with nothing but the file. The signatures of did:key signers prove themselves. Those
+// of others rest on the keys that the home found for them, and the order and times of
+// the steps on the home: a [Report] says what rests on whose word.
+//
+// Everything here is pure functions.
+package passport
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// MediaType is what a passport is served as, and its "type".
+const MediaType = "application/vnd.baton.passport+json"
+
+// Version is the "v" of the passports that this package writes, and all that it reads.
+const Version = 1
+
+// MaxBytes bounds a passport that is read: ten times what the steps of a long handoff
+// take with all their evidence.
+const MaxBytes = 16 << 20
+
+// Schema is the JSON Schema of a passport.
+//
+//go:embed schema.json
+var Schema string
+
+// Passport is the file, member by member.
+type Passport struct {
+	Type     string            `json:"type"` // [MediaType]
+	V        int               `json:"v"`    // [Version]
+	Home     federation.HomeID `json:"home"`
+	Issuer   federation.DID    `json:"issuer"` // the home's
+	Issued   time.Time         `json:"issued"`
+	Handoff  Summary           `json:"handoff"`
+	Steps    []Step            `json:"steps"`
+	Receipts []Receipt         `json:"receipts"`
+	Keys     []Key             `json:"keys"`
+
+	Signature string `json:"signature,omitempty"` // of all the rest; scheme "passport"
+}
+
+// Summary is how the handoff stood when the passport was issued.
+type Summary struct {
+	ID       federation.HandoffID `json:"id"`
+	Kind     federation.Kind      `json:"kind"`
+	Dialect  federation.Dialect   `json:"dialect"`
+	State    federation.State     `json:"state"`
+	Title    string               `json:"title"`
+	Offerer  federation.DID       `json:"offerer"`
+	Offeree  federation.DID       `json:"offeree,omitempty"`
+	Assignee federation.DID       `json:"assignee,omitempty"`
+}
+
+// Step is one filed step: what was signed, and what the home noted about it.
+type Step struct {
+	Seq        federation.Version    `json:"seq"` // position in the log, from 1
+	ID         federation.EventID    `json:"event_id"`
+	Verb       federation.Verb       `json:"verb"`
+	From       federation.DID        `json:"from"`  // the signer
+	Actor      federation.DID        `json:"actor"` // the party whose step it is
+	Provenance federation.Provenance `json:"provenance"`
+	Received   time.Time             `json:"received"`
+	Filed      time.Time             `json:"filed"`
+	Document   string                `json:"document"`  // exactly as signed
+	Signature  string                `json:"signature"` // as it stood on the wire
+	Evidence   *Evidence             `json:"evidence,omitempty"`
+	// Chain is the SHA-256 of the chain before it and of the canonical form of this step
+	// without it, in hexadecimal. Before the first step it is the id of the handoff.
+	Chain string `json:"chain,omitempty"`
+}
+
+// Evidence is what a gateway vouched for.
+type Evidence struct {
+	URL     string `json:"url"`
+	Digest  string `json:"sha256"`  // of content, in hexadecimal
+	Content string `json:"content"` // what the URL serves
+}
+
+// Receipt is the home's confirmation of a step.
+type Receipt struct {
+	Document  string `json:"document"`
+	Signature string `json:"signature"`
+}
+
+// Key is one public key, whose it is, and how the home knew.
+type Key struct {
+	ID     string         `json:"kid"`
+	DID    federation.DID `json:"did"`
+	Public string         `json:"public_key"` // base64url
+	Source string         `json:"source"`     // such as "did:key", "did:web", "msgsig"; a "home" key is the issuer's
+}
+
+// Contents is what the record holds of one handoff.
+type Contents struct {
+	View     federation.View
+	Log      []federation.Entry // all of it
+	Receipts []federation.Event
+	// Evidence returns the bytes behind a vouched step, by their SHA-256.
+	Evidence func(digest [32]byte) ([]byte, error)
+	// Source says where a key was found; "" for one that nobody noted.
+	Source func(did federation.DID, keyID string) string
+}
+
+// Write returns the passport of a handoff as canonical JSON, signed with the key of
+// its home. Its error is that of the evidence or of the key.
+func Write(ctx context.Context, key federation.SigningKey, c Contents, now time.Time) ([]byte, error) {
+	p := Passport{
+		Type: MediaType, V: Version, Home: c.View.Home, Issuer: key.DID, Issued: instant(now),
+		Handoff: summary(c.View), Steps: []Step{}, Receipts: []Receipt{}, Keys: []Key{newKey(key.DID, key.Public, "home")},
+	}
+	chain := p.Handoff.ID.String()
+	for _, entry := range c.Log {
+		step, err := newStep(c, entry)
+		if err == nil {
+			chain, err = step.link(chain)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("write passport of %s: step %s: %w", c.View.ID, entry.Event.ID, err)
+		}
+		step.Chain = chain
+		p.Steps = append(p.Steps, step)
+		p.addKey(c, entry.Event)
+	}
+	for _, receipt := range c.Receipts {
+		p.Receipts = append(p.Receipts, Receipt{Document: receipt.Signature.Document, Signature: receipt.Signature.Text})
+		p.addKey(c, receipt)
+	}
+	return seal(ctx, key, p)
+}
+
+// seal adds the signature.
+func seal(ctx context.Context, key federation.SigningKey, p Passport) ([]byte, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("write passport: %w", err)
+	}
+	if p.Signature, _, err = signing.Passport().Sign(ctx, key, text); err != nil {
+		return nil, fmt.Errorf("write passport: %w", err)
+	}
+	if text, err = json.Marshal(p); err == nil {
+		text, err = signing.JCS(text)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write passport: %w", err)
+	}
+	return text, nil
+}
+
+func summary(v federation.View) Summary {
+	return Summary{
+		ID: v.ID, Kind: v.Kind, Dialect: v.Dialect, State: v.State, Title: v.Title,
+		Offerer: v.Offerer, Offeree: v.Offeree, Assignee: v.Assignee,
+	}
+}
+
+func newStep(c Contents, entry federation.Entry) (Step, error) {
+	ev := entry.Event
+	step := Step{
+		Seq: entry.Version, ID: ev.ID, Verb: ev.Verb, From: ev.From, Actor: ev.Actor(), Provenance: ev.Provenance,
+		Received: instant(ev.Arrival.Received), Filed: instant(entry.Filed),
+		Document: ev.Signature.Document, Signature: ev.Signature.Text,
+	}
+	if ev.Evidence == nil {
+		return step, nil
+	}
+	content, err := c.Evidence(ev.Evidence.Digest)
+	if err != nil {
+		return step, fmt.Errorf("read evidence: %w", err)
+	}
+	step.Evidence = &Evidence{URL: ev.Evidence.URL, Digest: hex.EncodeToString(ev.Evidence.Digest[:]), Content: string(content)}
+	return step, nil
+}
+
+// link returns the chain after a step.
+func (s Step) link(before string) (string, error) {
+	s.Chain = ""
+	text, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	canonical, err := signing.JCS(text)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append([]byte(before+"\n"), canonical...))
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// addKey adds the key that an event was verified with, once.
+func (p *Passport) addKey(c Contents, ev federation.Event) {
+	if len(ev.Signature.Key) == 0 {
+		return
+	}
+	key := newKey(ev.From, ev.Signature.Key, "")
+	if slices.ContainsFunc(p.Keys, func(k Key) bool { return k.ID == key.ID && k.DID == key.DID }) {
+		return
+	}
+	switch {
+	case strings.HasPrefix(string(ev.From), "did:key:"):
+		key.Source = "did:key"
+	case c.Source != nil:
+		key.Source = c.Source(key.DID, key.ID)
+	}
+	if key.Source == "" {
+		key.Source = "record"
+	}
+	p.Keys = append(p.Keys, key)
+}
+
+func newKey(did federation.DID, public []byte, source string) Key {
+	return Key{ID: federation.KeyID(public), DID: did, Public: base64.RawURLEncoding.EncodeToString(public), Source: source}
+}
+
+// instant is a time as a passport holds it: UTC, to the millisecond.
+func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+
+// parse reads a passport. What it refuses is no passport of this version.
+func parse(text []byte) (Passport, *Finding) {
+	if len(text) > MaxBytes {
+		return Passport{}, &Finding{Code: Malformed, Detail: fmt.Sprintf("longer than %d bytes", MaxBytes)}
+	}
+	if err := federation.ExactJSON(text); err != nil {
+		return Passport{}, &Finding{Code: Malformed, Detail: err.Error()}
+	}
+	var p Passport
+	if err := json.Unmarshal(text, &p); err != nil {
+		return Passport{}, &Finding{Code: Malformed, Detail: err.Error()}
+	}
+	switch {
+	case p.Type != MediaType:
+		return p, &Finding{Code: WrongType, Detail: fmt.Sprintf("%q", p.Type)}
+	case p.V != Version:
+		return p, &Finding{Code: WrongVersion, Detail: fmt.Sprintf("%d, want %d", p.V, Version)}
+	case len(p.Steps) == 0:
+		return p, &Finding{Code: Malformed, Detail: "it has no steps"}
+	}
+	return p, nil
+}

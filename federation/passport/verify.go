@@ -1,0 +1,351 @@
+package passport
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// Checker is what checking a passport needs to know of the rest of the program: no
+// part of it does I/O.
+type Checker struct {
+	// Read returns the step that a canonical document says.
+	Read func(document string) (federation.Event, error)
+	// Replay returns what a log says, or an error for a step that no rule allows.
+	Replay func(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error)
+	// KeyDID returns the did:key of a key.
+	KeyDID func(ed25519.PublicKey) federation.DID
+}
+
+// Verify checks a passport. The report says all that is wrong with it, not the first
+// thing alone.
+func (c Checker) Verify(ctx context.Context, text []byte) Report {
+	p, wrong := parse(text)
+	if wrong != nil {
+		return Report{Verdict: federation.Invalid, Findings: []Finding{*wrong}}
+	}
+	check := &checking{Checker: c, passport: p, keys: keys{}, ids: map[federation.EventID]bool{}, findings: []Finding{}}
+	check.readKeys()
+	check.outer(text)
+	check.steps(ctx)
+	check.receipts()
+	return check.report()
+}
+
+// checking is one passport on its way through the checks.
+type checking struct {
+	Checker
+	passport Passport
+	keys     keys
+	ids      map[federation.EventID]bool
+	log      []federation.Entry
+	claims   []Claim
+	findings []Finding
+}
+
+func (c *checking) find(code Code, step Step, detail string) {
+	c.findings = append(c.findings, Finding{Code: code, Step: uint64(step.Seq), Detail: detail})
+}
+
+// keys is a key source of the keys in a passport, by DID.
+type keys map[federation.DID][]ed25519.PublicKey
+
+// Keys implements [federation.KeySource].
+func (k keys) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	return k[q.DID], nil
+}
+
+// KeyOwner implements [federation.KeySource].
+func (k keys) KeyOwner(_ context.Context, keyID string) (federation.DID, error) {
+	if owner := k.owner(keyID); owner != "" {
+		return owner, nil
+	}
+	return "", federation.ErrNotFound
+}
+
+// owner returns the DID whose key has an id, "" where none has.
+func (k keys) owner(keyID string) federation.DID {
+	for did, list := range k {
+		if slices.ContainsFunc(list, func(key ed25519.PublicKey) bool { return federation.KeyID(key) == keyID }) {
+			return did
+		}
+	}
+	return ""
+}
+
+func (c *checking) readKeys() {
+	seen := map[[2]string]bool{}
+	for _, key := range c.passport.Keys {
+		public, err := signing.DecodeBase64URL(key.Public)
+		switch {
+		case err != nil || len(public) != ed25519.PublicKeySize:
+			c.find(KeyEncoding, Step{}, key.ID)
+			continue
+		case federation.KeyID(public) != key.ID:
+			c.find(KeyIDWrong, Step{}, key.ID)
+			continue
+		case key.DID.Method() == "key" && c.KeyDID(public) != key.DID:
+			c.find(KeyOwner, Step{}, string(key.DID))
+			continue
+		case seen[[2]string{string(key.DID), key.ID}]:
+			c.find(KeyDuplicate, Step{}, key.ID)
+		}
+		seen[[2]string{string(key.DID), key.ID}] = true
+		c.keys[key.DID] = append(c.keys[key.DID], public)
+	}
+}
+
+// outer checks the home's signature over all the rest.
+func (c *checking) outer(text []byte) {
+	p := c.passport
+	if p.Issuer != p.Home.DID() {
+		c.find(IssuerMismatch, Step{}, "issued by "+string(p.Issuer)+", not by "+string(p.Home.DID()))
+	}
+	switch c.signedBy(p.Issuer, signing.Passport(), text, p.Signature) {
+	case federation.Valid:
+	case federation.Invalid:
+		c.find(PassportSignature, Step{}, "")
+	case federation.Unverifiable:
+		c.unjudged(p.Issuer, p.Signature)
+	}
+}
+
+// unjudged tells why there is no key for the signature of the passport.
+func (c *checking) unjudged(did federation.DID, signature string) {
+	kid := named(signature)
+	owner := c.keys.owner(kid)
+	switch {
+	case kid == "":
+		c.find(PassportSignature, Step{}, "it has none")
+	case owner != "" && owner != did:
+		c.find(IssuerMismatch, Step{}, "signed with the key of "+string(owner))
+	default:
+		c.find(KeyMissing, Step{}, kid)
+	}
+}
+
+// signedBy judges a signature under the keys of a DID.
+func (c *checking) signedBy(did federation.DID, scheme signing.Scheme, message []byte, signature string) federation.Verdict {
+	verdict := federation.Unverifiable
+	for _, key := range c.keys[did] {
+		judged, _ := scheme.Verify(message, signature, key) // a message without canonical form is told by its own check
+		if judged == federation.Valid {
+			return federation.Valid
+		}
+		if judged == federation.Invalid {
+			verdict = federation.Invalid
+		}
+	}
+	return verdict
+}
+
+// named returns the key id in a signature, "" where it has none.
+func named(signature string) string {
+	kid, _, _ := signing.Passport().Encoding.Read(signature)
+	return kid
+}
+
+// steps checks each step, alone and after the one before it.
+func (c *checking) steps(ctx context.Context) {
+	chain := c.passport.Handoff.ID.String()
+	var filed time.Time
+	for i, step := range c.passport.Steps {
+		if uint64(step.Seq) != uint64(i)+1 {
+			c.find(StepOrder, step, "")
+		}
+		if c.ids[step.ID] {
+			c.find(StepDuplicate, step, step.ID.String())
+		}
+		c.ids[step.ID] = true
+		next, err := step.link(chain)
+		if err != nil || next != step.Chain {
+			c.find(StepChain, step, "")
+		}
+		chain = step.Chain
+		if step.Filed.Before(filed) || step.Filed.Before(step.Received) {
+			c.find(StepTime, step, "")
+		}
+		filed = step.Filed
+		c.step(ctx, step)
+	}
+}
+
+// step checks what was signed, and what is listed of it.
+func (c *checking) step(ctx context.Context, step Step) {
+	ev, err := c.Read(step.Document)
+	if err != nil {
+		c.find(StepDocument, step, err.Error())
+		return
+	}
+	ev.Signature.Text = step.Signature
+	ev.Arrival.Received = step.Received
+	c.listed(step, ev)
+	c.signature(ctx, step, ev)
+	c.evidence(step, ev)
+	ev.ID, ev.Provenance, ev.Arrival.Party = step.ID, step.Provenance, step.Actor
+	c.log = append(c.log, federation.Entry{Event: ev, Version: step.Seq, Filed: step.Filed})
+	c.claims = append(c.claims, c.claim(step, ev))
+}
+
+// listed compares what a step is listed as with what was signed.
+func (c *checking) listed(step Step, ev federation.Event) {
+	if ev.Verb != step.Verb {
+		c.find(StepVerb, step, "signed as "+string(ev.Verb))
+	}
+	if ev.From != step.From {
+		c.find(StepSigner, step, "signed as "+string(ev.From))
+	}
+	if ev.Handoff != c.passport.Handoff.ID {
+		c.find(StepHandoff, step, ev.Handoff.String())
+	}
+	if ev.Stamped && ev.ID != step.ID {
+		c.find(StepID, step, "signed as "+ev.ID.String())
+	}
+	if step.Provenance == federation.Vouched && ev.For != "" && step.Actor != ev.For {
+		c.find(StepActor, step, "it stands for "+string(ev.For))
+	}
+}
+
+func (c *checking) signature(ctx context.Context, step Step, ev federation.Event) {
+	judged, _, err := signing.Verify(ctx, c.keys, ev)
+	if judged.Signature.Document != step.Document {
+		c.find(StepDocument, step, "not in its canonical form")
+		return
+	}
+	refused, _ := errors.AsType[*federation.RefusalError](err)
+	switch {
+	case err == nil:
+	case refused != nil && refused.Code == federation.SignatureUnverifiable:
+		c.find(KeyMissing, step, string(ev.From))
+	case refused != nil && refused.Code == federation.ActorMismatch:
+		c.find(StepSigner, step, "signed with the key of another")
+	default:
+		c.find(StepSignature, step, err.Error())
+	}
+}
+
+// evidence checks what stands behind a vouched step: that it is what the signer of
+// the step named, and that whoever it is of signed it.
+func (c *checking) evidence(step Step, ev federation.Event) {
+	if (step.Evidence != nil) != (step.Provenance == federation.Vouched) {
+		c.find(Provenance, step, string(step.Provenance))
+	}
+	if step.Evidence == nil {
+		return
+	}
+	sum := sha256.Sum256([]byte(step.Evidence.Content))
+	digest := hex.EncodeToString(sum[:])
+	if digest != step.Evidence.Digest || ev.Fields[string(ev.Dialect)+"-src-h"] != "sha256:"+digest {
+		c.find(EvidenceDigest, step, "")
+	}
+	if judgeOriginal(step.Evidence.Content) == federation.Invalid {
+		c.find(EvidenceSignature, step, "")
+	}
+}
+
+// judgeOriginal judges the signature in the evidence. Evidence without one, such as a
+// line of a person with an account, rests on the word of the gateway that took it.
+func judgeOriginal(content string) federation.Verdict {
+	var original struct {
+		Document, Signature string
+		Key                 struct{ PublicKey string }
+	}
+	if err := json.Unmarshal([]byte(content), &original); err != nil {
+		return federation.Invalid
+	}
+	key, err := signing.DecodeBase64URL(original.Key.PublicKey)
+	if err != nil || len(key) == 0 {
+		return federation.Unverifiable
+	}
+	if original.Signature != "" {
+		_, verdict := signing.Match([]byte(original.Document), original.Signature, key, signing.HandoffStep(), signing.ActStep())
+		return verdict
+	}
+	var message struct {
+		Signature string `json:"signature"`
+	}
+	if err := json.Unmarshal([]byte(original.Document), &message); err != nil {
+		return federation.Invalid
+	}
+	verdict, _ := signing.Message().Verify([]byte(original.Document), message.Signature, key)
+	return verdict
+}
+
+// receipts checks what the home confirmed.
+func (c *checking) receipts() {
+	for _, receipt := range c.passport.Receipts {
+		said := readReceipt(receipt.Document)
+		switch {
+		case said.from != c.passport.Issuer || said.handoff != c.passport.Handoff.ID.String():
+			c.find(ReceiptDocument, Step{}, "")
+			continue
+		case !slices.ContainsFunc(c.passport.Steps, func(step Step) bool { return step.ID.String() == said.subject }):
+			c.find(ReceiptSubject, Step{}, said.subject)
+		}
+		switch c.signedBy(said.from, signing.Receipt(), []byte(receipt.Document), receipt.Signature) {
+		case federation.Valid:
+		case federation.Invalid:
+			c.find(ReceiptSignature, Step{}, said.subject)
+		case federation.Unverifiable:
+			c.find(KeyMissing, Step{}, named(receipt.Signature))
+		}
+	}
+}
+
+// confirmed is what a receipt says, the zero value for what is none.
+type confirmed struct {
+	from             federation.DID
+	handoff, subject string
+}
+
+func readReceipt(document string) confirmed {
+	if _, err := signing.Receipt().Document([]byte(document)); err != nil {
+		return confirmed{}
+	}
+	var members map[string]string
+	if err := json.Unmarshal([]byte(document), &members); err != nil {
+		return confirmed{}
+	}
+	dialect := federation.HandoffTags
+	if _, act := members[string(federation.ActTags)]; act {
+		dialect = federation.ActTags
+	}
+	return confirmed{
+		from: federation.DID(members["from"]), handoff: members[string(dialect)+"-id"], subject: members[string(dialect)+"-subject"],
+	}
+}
+
+// replay compares the summary with what the steps say.
+func (c *checking) replay() {
+	view, err := c.Replay(c.passport.Home, func(yield func(federation.Entry, error) bool) {
+		for _, entry := range c.log {
+			if !yield(entry, nil) {
+				return
+			}
+		}
+	})
+	if err != nil {
+		c.find(StepIllegal, Step{}, err.Error())
+		return
+	}
+	want, got := c.passport.Handoff, summary(view)
+	if want.State != got.State {
+		c.find(StateMismatch, Step{}, "the steps end as "+string(got.State))
+	}
+	if want.Offerer != got.Offerer || want.Offeree != got.Offeree || want.Assignee != got.Assignee {
+		c.find(PartiesMismatch, Step{}, "")
+	}
+	want.State, want.Offerer, want.Offeree, want.Assignee = got.State, got.Offerer, got.Offeree, got.Assignee
+	if want != got {
+		c.find(SummaryMismatch, Step{}, "")
+	}
+}
