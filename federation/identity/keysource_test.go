@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,14 +60,11 @@ func (s *stand) restart() {
 
 // lists makes the document of alice one that lists these keys.
 func (s *stand) lists(keys ...ed25519.PublicKey) {
-	var methods string
+	var methods []string
 	for i, key := range keys {
-		if i > 0 {
-			methods += ","
-		}
-		methods += fmt.Sprintf(`{"id": "#k%d", "type": "Multikey", "publicKeyMultibase": %q}`, i, multikey(key))
+		methods = append(methods, fmt.Sprintf(`{"id": "#k%d", "type": "Multikey", "publicKeyMultibase": %q}`, i, multikey(key)))
 	}
-	s.web.pages[aliceAddress] = document(`, "verificationMethod": [` + methods + `]`)
+	s.web.pages[aliceAddress] = document(`, "verificationMethod": [` + strings.Join(methods, ",") + `]`)
 }
 
 // standing says in a word how a query is answered.
