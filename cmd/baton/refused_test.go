@@ -148,7 +148,7 @@ func (tw *twin) wrongInOneDialect() []wrong {
 		{name: "act: no signer", code: "MISSING_REQUIREMENT", step: act(), tags: anonymous},
 		{name: "act: no event id", code: "MISSING_REQUIREMENT", step: act(), tags: map[string]string{vendor + "eventid": "-"}, subject: "*"},
 		{name: "act: no verb", code: "MISSING_REQUIREMENT", step: act().with(actTags, tw.key, channel, map[string]string{"act-verb": ""})},
-		{name: "act: another kind", code: "UNKNOWN_KIND", step: act().with(actTags, tw.key, channel, map[string]string{"act": "bounty"})},
+		{name: "act: another kind", code: "UNKNOWN_KIND", step: act().with(actTags, tw.key, channel, map[string]string{"act": "riddle"})},
 		{name: "act: beside a text", code: "MIXED_TAGS", command: "PRIVMSG", step: act()},
 		{name: "act: a receipt by a person", code: "WRONG_SENDER", step: actTags.step(tw.key, channel, "confirm", ulid.Make().String(), extras{"subject": ulid.Make().String()})},
 		{name: "act: an offer that names a handoff", code: "ILLEGAL_STEP", step: act().with(actTags, tw.key, channel, map[string]string{"act-id": ulid.Make().String()})},
