@@ -126,8 +126,11 @@ type Event struct {
 // Arrival is what this gateway noted when a step first came in. No signature
 // covers it.
 type Arrival struct {
-	Network   string    `json:"network"`              // label of metrics, such as "spanningtree"
-	Link      string    `json:"link"`                 // name of the link; the step is never sent back there
+	Network string `json:"network"` // label of metrics, such as "spanningtree"
+	Link    string `json:"link"`    // name of the link; the step is never sent back there
+	// Home is the home that the link leads to, where that is one. It opens what is
+	// offered there, and it held the ids of its users' steps to its own clock.
+	Home      HomeID    `json:"home,omitempty"`
 	Name      string    `json:"name,omitempty"`       // what the signer was called there; for people only
 	MessageID string    `json:"message_id,omitempty"` // of the message that carried it
 	Received  time.Time `json:"received"`
@@ -154,6 +157,19 @@ func Private(venue string) bool { return strings.HasPrefix(venue, privatePrefix)
 // PrivateVenue returns the venue of an exchange of two DIDs.
 func PrivateVenue(a, b DID) string {
 	return privatePrefix + string(min(a, b)) + "," + string(max(a, b))
+}
+
+// Parties returns the two DIDs of a private venue, the lesser first; false for a
+// venue that is no such pair.
+func Parties(venue string) (a, b DID, ok bool) {
+	pair, private := strings.CutPrefix(venue, privatePrefix)
+	first, second, two := strings.Cut(pair, ",")
+	a, errA := ParseDID(first)
+	b, errB := ParseDID(second)
+	if !private || !two || errA != nil || errB != nil || venue != PrivateVenue(a, b) {
+		return "", "", false
+	}
+	return a, b, true
 }
 
 const privatePrefix = "dm:"

@@ -11,6 +11,9 @@ type Judgement struct {
 	Owed      Owed    // what the step was filed with
 	Duplicate bool    // the step had been filed before, and Entry is from then
 	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
+	// Awaits says that the step is on disk but in no log yet: the home of the handoff is
+	// another one and has not ruled. Entry has the step, and View is as without it.
+	Awaits bool
 }
 
 // Owed is what goes with a step, besides the inboxes of its parties.

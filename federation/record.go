@@ -36,6 +36,7 @@ type View struct {
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
+	Guest    bool      `json:"guest,omitempty"`      // Home is another one: it alone orders the steps, and ends what nobody answers
 	Venue    string    `json:"venue"`                // where its steps are written on IRC
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, where that is another
@@ -184,6 +185,8 @@ type Delivery struct {
 type Feeds interface {
 	// Owed returns up to limit rows of a link after a row, oldest first.
 	Owed(ctx context.Context, link string, after int64, limit int) ([]Delivery, error)
+	// OwedIn returns how many rows of a link are of one handoff.
+	OwedIn(ctx context.Context, link string, id HandoffID) (int, error)
 	// Attempt counts one more attempt on each row. It is durable before anything is
 	// written to the peer, so that what may be shown once at most is.
 	Attempt(ctx context.Context, link string, rows []int64) error

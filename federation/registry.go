@@ -182,6 +182,7 @@ type Record interface {
 	Keys
 	Registry
 	Retention
+	Guests
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

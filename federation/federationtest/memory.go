@@ -37,7 +37,8 @@ type Memory struct {
 	messages []*memoryMessage   // in the order of filing
 	consents map[edge]federation.Consent
 	sessions map[string]federation.Session
-	shown    map[string]int // the position up to which a handle was handed its messages
+	pending  []federation.Pending // in the order of waiting
+	shown    map[string]int       // the position up to which a handle was handed its messages
 }
 
 type inboxRow struct {

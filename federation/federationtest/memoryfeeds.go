@@ -115,6 +115,22 @@ func (m *Memory) Owed(ctx context.Context, link string, after int64, limit int) 
 	return owed, nil
 }
 
+// OwedIn implements [federation.Feeds].
+func (m *Memory) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, row := range m.feeds {
+		if row.link == link && row.entry.Event.Handoff == id {
+			n++
+		}
+	}
+	return n, nil
+}
+
 // Attempt implements [federation.Feeds].
 func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
 	unlock, err := m.begin(ctx)

@@ -192,6 +192,22 @@ func RunFeeds(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a link is owed its steps in order, with the view as it stands now", s.testOwed)
+	t.Run("rows are counted for each link and handoff", func(t *testing.T) {
+		record := open(t)
+		rows := owe(t, record, 2)
+		if err := record.Settle(t.Context(), "airc", rows, federation.Settlement{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, tt := range []struct {
+			link    string
+			handoff int
+			want    int
+		}{{"oftc", 1, 1}, {"oftc", 2, 1}, {"airc", 1, 0}, {"oftc", 9, 0}, {"nobody", 1, 0}} {
+			if n, err := record.OwedIn(t.Context(), tt.link, ID(tt.handoff)); err != nil || n != tt.want {
+				t.Errorf("OwedIn(%s, %d) = %d, %v, want %d", tt.link, tt.handoff, n, err, tt.want)
+			}
+		}
+	})
 	t.Run("attempts are counted, for the link that made them", func(t *testing.T) {
 		record := open(t)
 		rows := owe(t, record, 3)

@@ -53,6 +53,7 @@ type Home struct {
 	Key     federation.SigningKey // of the home itself: what it expires and confirms
 	Store   federation.Store
 	Inboxes federation.Inboxes
+	Guests  federation.Guests
 	Keys    federation.KeySource
 	Routes  federation.Routes
 	Caps    Capabilities
@@ -73,7 +74,7 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	if ev.From == "" {
 		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/handoff-from")
 	}
-	if err := h.Kinds.Known(ev); err != nil {
+	if err := h.Kinds.Known(ev); err != nil && ev.Verb != federation.Confirm {
 		return federation.Judgement{}, err
 	}
 	ev, verdict, err := signing.Verify(ctx, h.Keys, ev)
@@ -134,6 +135,7 @@ func (h *Home) repeat(ctx context.Context, judged federation.Judgement, entry fe
 // identify holds a signed id to the clock and gives a step without one its own.
 func (h *Home) identify(ev federation.Event, now time.Time) (federation.Event, error) {
 	switch {
+	case ev.Stamped && ev.Arrival.Home != "": // its own server has let it in, maybe long ago
 	case ev.Stamped:
 		if skew := ev.ID.Time().Sub(now).Abs(); h.Limits.ClockSkew > 0 && skew > h.Limits.ClockSkew {
 			return ev, federation.Refuse(ev, federation.EventIDClockSkew, "by "+skew.Round(time.Second).String())
@@ -150,8 +152,8 @@ func (h *Home) identify(ev federation.Event, now time.Time) (federation.Event, e
 	return ev, nil
 }
 
-// file judges a step against the handoff as it stands and appends it there. It
-// returns [federation.ErrStale] when the handoff moved in between.
+// file judges a step in its handoff as that stands. It returns
+// [federation.ErrStale] when the handoff moved in between.
 func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	before, err := h.Store.View(ctx, ev.Handoff)
 	if err != nil {
@@ -162,6 +164,16 @@ func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federat
 	if ev.Arrival.Accepted, err = h.accepted(ctx, before, ev); err != nil {
 		return judged, err
 	}
+	if before.Guest && ev.Verb != federation.Offer {
+		return h.visit(ctx, judged, before, ev, now)
+	}
+	return h.take(ctx, judged, before, ev, now)
+}
+
+// take judges a step against the handoff as it stands and files it there. It returns
+// [federation.ErrStale] when the handoff moved in between.
+func (h *Home) take(ctx context.Context, judged federation.Judgement, before federation.View, ev federation.Event, now time.Time) (federation.Judgement, error) {
+	judged.View = before
 	after, err := h.judge(ctx, before, ev, now)
 	if err != nil {
 		return judged, err
@@ -173,6 +185,9 @@ func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federat
 // as the step was judged against it.
 func (h *Home) append(ctx context.Context, judged federation.Judgement, ev federation.Event, after federation.View, now time.Time) (federation.Judgement, error) {
 	before := judged.View
+	if after.Guest { // what ends it if nobody moves it is its home
+		after.Clock, after.Since = "", time.Time{}
+	}
 	owed, err := h.Routes.Owed(ctx, ev, after)
 	if err != nil {
 		return judged, fmt.Errorf("route step %s: %w", ev.ID, err)
@@ -181,10 +196,12 @@ func (h *Home) append(ctx context.Context, judged federation.Judgement, ev feder
 		Event: ev, After: before.Version, View: after, Filed: now,
 		Inboxes: after.Others(ev.Actor()), Owed: owed,
 	}
-	if h.confirmed(before, after, ev) {
-		if filing.Receipt, err = h.confirm(ctx, after, ev, now); err != nil {
+	if h.confirmed(before, ev) {
+		receipt, err := h.Receipt(ctx, federation.Entry{Event: ev, Filed: now}, after)
+		if err != nil {
 			return judged, err
 		}
+		filing.Receipt = &receipt
 	}
 	entry, err := h.Store.Append(ctx, filing)
 	if err != nil {
@@ -257,10 +274,11 @@ func (h *Home) open(ctx context.Context, before federation.View, ev federation.E
 	if limit := h.Limits.MaxDeadline; limit > 0 && ev.Deadline.After(now.Add(limit)) {
 		return before, federation.Refuse(ev, federation.InvalidTag, "+freeq.at/handoff-deadline, at most "+limit.String()+" from now")
 	}
-	after, err := h.Kinds.Open(ev, h.ID, now)
+	after, err := h.Kinds.Open(ev, h.homeOf(ev), now)
 	if err != nil {
 		return before, err
 	}
+	after.Guest = after.Home != h.ID
 	if err := h.checkReplaced(ctx, ev); err != nil {
 		return before, err
 	}

@@ -1,11 +1,14 @@
 package home
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/federation"
@@ -77,22 +80,28 @@ func (h *Home) end(ctx context.Context, view federation.View, note string, now t
 	return h.append(ctx, judged, ev, after, now)
 }
 
-// confirmed reports whether a filed step needs the home's receipt: one of a
-// person, in the act dialect, that moved the handoff.
+// confirmed reports whether a filed step needs the home's receipt: one of a person,
+// in the act dialect, that moved a handoff of this home.
 //
 // spec: handofftag "Confirm"
-func (h *Home) confirmed(before, after federation.View, ev federation.Event) bool {
-	rule, _ := h.Kinds.Rule(before, ev.Verb)
-	return after.Dialect == federation.ActTags && before.Exists() && before.State != after.State && rule.Who != federation.System
+func (h *Home) confirmed(before federation.View, ev federation.Event) bool {
+	return before.Exists() && before.Home == h.ID && before.Dialect == federation.ActTags && h.Moves(before, ev.Verb)
 }
 
-// confirm returns the receipt of a step.
-func (h *Home) confirm(ctx context.Context, view federation.View, ev federation.Event, now time.Time) (*federation.Event, error) {
-	receipt, err := h.own(ctx, view, federation.Event{Verb: federation.Confirm, Subject: ev.ID}, now)
+// Receipt returns the receipt of a filed step, in the dialect of a view and for its
+// venue. The same step, dialect and venue make the same receipt each time, so that
+// none has to be kept to be sent again.
+//
+// spec: freeq-act "Receipts"
+func (h *Home) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
+	step := entry.Event
+	seed := sha256.Sum256([]byte(strings.Join([]string{"receipt", step.ID.String(), string(step.From), string(v.Dialect), v.Venue}, "\x00")))
+	id, err := federation.NewEventID(entry.Filed, bytes.NewReader(seed[:]))
 	if err != nil {
-		return nil, err
+		return federation.Event{}, err
 	}
-	return &receipt, nil
+	ev := federation.Event{ID: id, Verb: federation.Confirm, Subject: step.ID}
+	return h.sign(ctx, v, ev, entry.Filed)
 }
 
 // own returns an event of the home itself about a handoff, signed with its key.
@@ -101,7 +110,13 @@ func (h *Home) own(ctx context.Context, view federation.View, ev federation.Even
 	if err != nil {
 		return ev, err
 	}
-	ev.ID, ev.Handoff, ev.Kind, ev.Dialect = id, view.ID, view.Kind, view.Dialect
+	ev.ID = id
+	return h.sign(ctx, view, ev, now)
+}
+
+// sign completes an event of the home itself that has its id.
+func (h *Home) sign(ctx context.Context, view federation.View, ev federation.Event, now time.Time) (federation.Event, error) {
+	ev.Handoff, ev.Kind, ev.Dialect = view.ID, view.Kind, view.Dialect
 	ev.From, ev.Venue, ev.Provenance = h.ID.DID(), view.Venue, federation.Signed
 	ev.Arrival = federation.Arrival{Network: ownNetwork, Link: ownNetwork, Received: now}
 	ev.Fields = h.Write(ev)

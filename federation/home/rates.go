@@ -79,9 +79,10 @@ func (r *Rates) makeRoom(now time.Time) {
 }
 
 // wait returns how long a step has to wait for its DID's rate. The home's own
-// steps never do.
+// steps never do, nor those that another home has let in by its own rates: it would
+// not be told of ours.
 func (h *Home) wait(ev federation.Event, now time.Time) time.Duration {
-	if ev.From == h.ID.DID() {
+	if ev.From == h.ID.DID() || ev.Arrival.Home != "" {
 		return 0
 	}
 	return h.Rates.Take(ev.From, h.Limits.EventsPerMinute, now)

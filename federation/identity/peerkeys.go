@@ -22,7 +22,8 @@ import (
 // spec: freeq-signing "Key lookup across servers"
 func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document federation.Document, now time.Time) error {
 	address, ok := s.peer(q.Link)
-	if !ok || document.Source == "" && q.DID.Method() == "web" || s.cfg.Ours != nil && s.cfg.Ours(ctx, q.DID) {
+	own := document.DID != "" && document.Source == "" && q.DID.Method() == "web"
+	if !ok || own || s.cfg.Ours != nil && s.cfg.Ours(ctx, q.DID) {
 		return nil // nobody knows more of this gateway's own DIDs than it does
 	}
 	body, err := s.fetcher.Get(ctx, address+"/api/v1/signing-keys/"+url.QueryEscape(string(q.DID))+"/"+url.QueryEscape(q.KeyID))

@@ -32,6 +32,17 @@ func (s *SQLite) Owed(ctx context.Context, link string, after int64, limit int) 
 	return owed, nil
 }
 
+// OwedIn implements [federation.Feeds].
+func (s *SQLite) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
+	var n int
+	err := s.reads.row(ctx, `SELECT count(*) FROM event e JOIN feed f ON f.event = e.seq AND f.link = ? WHERE e.handoff = ?`,
+		[]any{link, id.String()}, &n)
+	if err != nil {
+		return 0, fmt.Errorf("count feed of %s: %w", link, err)
+	}
+	return n, nil
+}
+
 // Attempt implements [federation.Feeds].
 func (s *SQLite) Attempt(ctx context.Context, link string, rows []int64) error {
 	return s.eachRow(ctx, link, rows, change{`UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`, nil})

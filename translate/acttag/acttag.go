@@ -94,6 +94,10 @@ func Knows(tag string) bool {
 // Decode reads one message. The event has no From where the tag is absent, and no
 // Venue where it was sent to one user: what that means depends on the link.
 func (Codec) Decode(m translate.Tagged) (federation.Event, error) {
+	return decode(m, readVerb)
+}
+
+func decode(m translate.Tagged, readVerb func(*federation.Event, map[string]string) error) (federation.Event, error) {
 	own, wrong := translate.OwnTags(m.Tags, federation.ActTags)
 	if len(own) == 0 {
 		return federation.Event{}, translate.ErrNotHandoff

@@ -1,0 +1,30 @@
+package identity
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"baton/federation"
+)
+
+// OpenEndpoint returns the endpoint key in a folder of keys that exists, with its
+// seed in hexadecimal for the program that speaks for it. The first call makes it.
+//
+// spec: freeq-s2s "Endpoint id and key file"
+func OpenEndpoint(dir string) (key federation.SigningKey, seed string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return federation.SigningKey{}, "", fmt.Errorf("open endpoint key: %w", err)
+	}
+	defer root.Close()
+	if err := makeKey(root, string(EndpointKey)); err != nil {
+		return federation.SigningKey{}, "", fmt.Errorf("make endpoint key: %w", err)
+	}
+	secret, err := readKey(root, string(EndpointKey))
+	if err != nil {
+		return federation.SigningKey{}, "", fmt.Errorf("read key %s: %w", filepath.Join(dir, string(EndpointKey)), err)
+	}
+	return signingKey(secret), hex.EncodeToString(secret), nil
+}

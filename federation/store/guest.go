@@ -1,0 +1,77 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"baton/federation"
+)
+
+// Await implements [federation.Guests].
+func (s *SQLite) Await(ctx context.Context, h federation.Pending) error {
+	ready, err := prepare(h.Event)
+	if err != nil {
+		return fmt.Errorf("hold %s: %w", h.Event.ID, err)
+	}
+	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		if evidence := h.Event.Evidence; evidence != nil && evidence.Bytes != nil {
+			if err := keep(ctx, q, h.Event.Handoff, *evidence); err != nil {
+				return err
+			}
+		}
+		_, err := q.exec(ctx, `INSERT INTO pending (home, handoff, signer, id, digest, since, body)
+			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			string(h.Home), h.Event.Handoff.String(), h.Event.From, h.Event.ID.String(), ready.digest[:], stamp(h.Since), string(ready.body))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("hold %s: %w", h.Event.ID, err)
+	}
+	return nil
+}
+
+// Awaiting implements [federation.Guests].
+func (s *SQLite) Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
+	held, err := rows(ctx, s.reads, scanPending, `SELECT home, since, body FROM pending WHERE home = ? ORDER BY seq`+atMost, string(home), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read what waits for %s: %w", home, err)
+	}
+	return held, nil
+}
+
+// AwaitingIn implements [federation.Guests].
+func (s *SQLite) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
+	held, err := rows(ctx, s.reads, scanPending, `SELECT home, since, body FROM pending WHERE handoff = ? ORDER BY seq`, id.String())
+	if err != nil {
+		return nil, fmt.Errorf("read what waits in %s: %w", id, err)
+	}
+	return held, nil
+}
+
+func scanPending(row scanner) (federation.Pending, error) {
+	var h federation.Pending
+	var home string
+	var since int64
+	var body []byte
+	if err := row.Scan(&home, &since, &body); err != nil {
+		return h, err
+	}
+	if err := json.Unmarshal(body, &h.Event); err != nil {
+		return h, fmt.Errorf("decode event: %w", err)
+	}
+	h.Home, h.Since = federation.HomeID(home), moment(since)
+	return h, nil
+}
+
+// Ruled implements [federation.Guests].
+func (s *SQLite) Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `DELETE FROM pending WHERE handoff = ? AND signer = ? AND id = ?`, id.String(), from, event.String())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release %s: %w", event, err)
+	}
+	return nil
+}
