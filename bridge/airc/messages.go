@@ -48,6 +48,8 @@ type filed struct {
 	EventID federation.EventID   `json:"event_id"`
 	State   federation.State     `json:"state"`
 	Lost    []string             `json:"lost,omitempty"`
+
+	held bool // on disk, and not ruled on yet by the handoff's own home
 }
 
 // postMessage answers POST /messages. Whatever becomes of a message, it counts once
@@ -263,6 +265,9 @@ func (l *Link) post(ctx context.Context, p federation.Posting, step *filed) (ans
 		return answer{status: http.StatusAccepted, body: posted{
 			ID: p.Message.ID, Status: "held", Consent: federation.ConsentPending, Handoff: step,
 		}}, nil
+	}
+	if step != nil && step.held {
+		return answer{status: http.StatusAccepted, body: posted{ID: p.Message.ID, Status: "held", Seq: m.Seq, Handoff: step}}, nil
 	}
 	return answer{status: http.StatusCreated, body: posted{
 		ID: p.Message.ID, Status: "delivered", Seq: m.Seq, Handoff: step,

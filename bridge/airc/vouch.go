@@ -37,7 +37,7 @@ func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) 
 		if err != nil {
 			return nil, err
 		}
-		if _, err := l.file(ctx, d, ev, nil); err != nil {
+		if _, err := l.file(ctx, d, ev, nil); err != nil && !taken(s.view, err) {
 			return nil, err
 		}
 	}
@@ -46,6 +46,13 @@ func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) 
 		return nil, err
 	}
 	return l.file(ctx, d, ev, s.lost(losses))
+}
+
+// taken reports whether an implied step was refused because the agent has taken it
+// already, in a handoff of another home which has not ruled on it yet.
+func taken(v federation.View, err error) bool {
+	refused, ok := errors.AsType[*federation.RefusalError](err)
+	return ok && v.Guest && refused.Code == federation.IllegalStep
 }
 
 // file submits one step.
@@ -57,7 +64,7 @@ func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost 
 	}
 	return &filed{
 		ID: judged.Entry.Event.Handoff, Event: judged.Entry.Event.Verb, EventID: judged.Entry.Event.ID,
-		State: judged.Entry.State, Lost: lost,
+		State: judged.Entry.State, Lost: lost, held: judged.Awaits,
 	}, nil
 }
 

@@ -24,6 +24,12 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 	if ev.Dialect == d.View.Dialect && ev.Venue == d.View.Venue {
 		return ev, nil, nil
 	}
+	return Vouch(ctx, p, d)
+}
+
+// Vouch returns a step written again, as [Render] does, whatever it was signed for.
+func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
+	ev := d.Entry.Event
 	evidence, err := signing.Original{
 		Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: ev.Signature.Document,
 		Signature: ev.Signature.Text, KeyID: ev.Signature.KeyID, Key: ev.Signature.Key,

@@ -65,6 +65,7 @@ type session struct {
 	rows      chan *row
 	judged    chan judged
 	asks      chan ask
+	ruledOut  chan ruledOut
 	returning chan *pseudo  // users whose time to come back has come
 	over      chan struct{} // closed at the end
 }
@@ -76,7 +77,7 @@ func newSession(l *Link, conn net.Conn) *session {
 		lines: make(chan line), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
 		rows:   make(chan *row),
-		judged: make(chan judged), asks: make(chan ask), returning: make(chan *pseudo),
+		judged: make(chan judged), asks: make(chan ask), ruledOut: make(chan ruledOut), returning: make(chan *pseudo),
 		over: make(chan struct{}),
 	}
 }
@@ -146,6 +147,8 @@ func (s *session) serve(ctx context.Context) error {
 			s.note(ctx, j)
 		case a := <-s.asks:
 			a.answer <- s.net.find(a.did, a.nick) != ""
+		case r := <-s.ruledOut:
+			s.tellRuledOut(ctx, r)
 		case <-s.pause:
 			s.pause = nil
 		case p := <-s.returning:

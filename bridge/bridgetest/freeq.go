@@ -1,0 +1,395 @@
+package bridgetest
+
+import (
+	"bufio"
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// freeqRate is how many messages of a peer a server takes in one second of the
+// clock. It drops the rest without a word.
+const freeqRate = 100
+
+// FreeqConfig is what a [Freeq] is told about itself and its peer.
+type FreeqConfig struct {
+	Name     string             // of the server
+	Endpoint ed25519.PrivateKey // what it signs its envelopes with
+	Server   ed25519.PrivateKey // what it signs its receipts with
+	Peer     string             // endpoint id of the one peer that it lets in
+	PeerAPI  string             // where the peer's keys are read; may be set later with SetPeerAPI
+	Channels []string           // which exist there, +n
+}
+
+// Freeq is a freeq server as far as a gateway can tell: one end of freeq/s2s/1, the
+// web API, and users. It holds its peer to the rules that a real server enforces, and
+// remembers whatever the peer does that a gateway must not.
+type Freeq struct {
+	cfg  FreeqConfig
+	id   string
+	http *httptest.Server
+
+	mu         sync.Mutex
+	conn       net.Conn // nil while there is no link
+	next       uint64   // the last event id
+	highWater  uint64   // of the peer's event ids, on this connection
+	window     int64    // the second of the clock that counts
+	counted    int
+	dropped    int
+	linked     bool                         // the peer has greeted
+	links      int                          // how often it has
+	spoke      bool                         // the peer has said a step on this link
+	members    map[string]map[string]string // channel to nick to DID, of the peer
+	users      map[string]*FreeqUser        // by nick
+	tasks      map[string]*freeqTask
+	log        []freeqRow
+	keys       map[string]ed25519.PublicKey // "did kid", of users and fetched
+	mute       map[string]bool
+	lines      []map[string]any // all that the peer said, unwrapped
+	unexpected []string
+	changed    chan struct{} // closed and replaced at each change
+}
+
+// freeqTask is one handoff as the server knows it.
+type freeqTask struct {
+	id, venue, state, home   string // home is an endpoint id
+	offerer, offeree, worker string
+}
+
+// freeqRow is one event on file.
+type freeqRow struct {
+	id, task, venue, canonical, signature, actor, origin, state string
+	at                                                          int64
+}
+
+// NewFreeq starts a server without a link. Close it.
+func NewFreeq(cfg FreeqConfig) *Freeq {
+	f := &Freeq{
+		cfg: cfg, id: hex.EncodeToString(public(cfg.Endpoint)), next: uint64(time.Now().UnixMicro()),
+		members: map[string]map[string]string{}, users: map[string]*FreeqUser{}, tasks: map[string]*freeqTask{},
+		keys: map[string]ed25519.PublicKey{}, mute: map[string]bool{}, changed: make(chan struct{}),
+	}
+	for _, channel := range cfg.Channels {
+		f.members[channel] = map[string]string{}
+	}
+	f.keys[keyName("did:web:"+cfg.Name, federation.KeyID(public(cfg.Server)))] = public(cfg.Server)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/v1/signing-keys/{did}/{kid}", f.serveKey)
+	mux.HandleFunc("GET /api/v1/actions/{id}", f.serveAction)
+	f.http = httptest.NewServer(mux)
+	return f
+}
+
+func public(key ed25519.PrivateKey) ed25519.PublicKey {
+	p, _ := key.Public().(ed25519.PublicKey)
+	return p
+}
+
+func keyName(did, kid string) string { return did + " " + kid }
+
+// ID returns the endpoint id.
+func (f *Freeq) ID() string { return f.id }
+
+// API returns the address of the web API.
+func (f *Freeq) API() string { return f.http.URL }
+
+// SetPeerAPI says where the peer's keys are read.
+func (f *Freeq) SetPeerAPI(address string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cfg.PeerAPI = address
+}
+
+// Mute makes the server lose what it would say to the peer by a verb.
+func (f *Freeq) Mute(verb federation.Verb, on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mute[string(verb)] = on
+}
+
+// Close ends the server and its link.
+func (f *Freeq) Close() {
+	f.Cut()
+	f.http.Close()
+}
+
+// Cut ends the link as a broken cable does.
+func (f *Freeq) Cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.conn != nil {
+		_ = f.conn.Close()
+	}
+}
+
+// Listen accepts links at an address of this machine until ctx ends, one after the
+// other, and returns where.
+func (f *Freeq) Listen(ctx context.Context) (string, error) {
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	context.AfterFunc(ctx, func() { _ = listener.Close(); f.Cut() })
+	go func() { //nolint:contextcheck // it ends with the connection, which ends with ctx
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			f.Serve(conn)
+		}
+	}()
+	return listener.Addr().String(), nil
+}
+
+// Serve runs one link until it ends. The other end counts as the configured peer: a
+// stream in memory proves nobody.
+func (f *Freeq) Serve(conn net.Conn) {
+	f.mu.Lock()
+	f.conn, f.linked, f.spoke, f.highWater = conn, false, false, 0
+	f.say(map[string]any{
+		"type": "hello", "peer_id": f.id, "server_name": f.cfg.Name, "protocol_version": 2, "trust_level": "full",
+		"capabilities": []string{"catchup", "act", "act_route"},
+	})
+	f.sayState()
+	f.mu.Unlock()
+	r := bufio.NewReader(conn)
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			break
+		}
+		f.mu.Lock()
+		f.hear(strings.TrimRight(line, "\r\n"))
+		f.note()
+		f.mu.Unlock()
+	}
+	_ = conn.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conn = nil
+	for channel := range f.members {
+		f.members[channel] = map[string]string{}
+	}
+	f.note()
+}
+
+// note wakes whoever waits for something. The lock is held.
+func (f *Freeq) note() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// Await blocks until something holds, which it asks with the lock held, and returns
+// an error when ctx ends before.
+func (f *Freeq) Await(ctx context.Context, what string, holds func() bool) error {
+	for {
+		f.mu.Lock()
+		ok, changed := holds(), f.changed
+		f.mu.Unlock()
+		if ok {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("await %s: %w", what, context.Cause(ctx))
+		}
+	}
+}
+
+// AwaitLink blocks until the peer has greeted and asked what it missed.
+func (f *Freeq) AwaitLink(ctx context.Context) error {
+	return f.Await(ctx, "the link", func() bool { return f.conn != nil && f.linked })
+}
+
+// AwaitNext blocks until the peer has said a step on a link after the n-th, and
+// returns which one that is.
+func (f *Freeq) AwaitNext(ctx context.Context, links int) (int, error) {
+	n := links
+	err := f.Await(ctx, "the next link", func() bool {
+		n = f.links
+		return n > links && f.spoke
+	})
+	return n, err
+}
+
+// AwaitState blocks until a handoff is in a state here.
+func (f *Freeq) AwaitState(ctx context.Context, id federation.HandoffID, state federation.State) error {
+	return f.Await(ctx, id.String()+" to be "+string(state), func() bool {
+		task := f.tasks[id.String()]
+		return task != nil && task.state == string(state)
+	})
+}
+
+// AwaitMember blocks until the peer has a user with a DID in a channel.
+func (f *Freeq) AwaitMember(ctx context.Context, channel, nick string) error {
+	return f.Await(ctx, nick+" in "+channel, func() bool {
+		_, there := f.members[channel][nick]
+		return there
+	})
+}
+
+// AwaitLine blocks until the peer has said something, and returns it.
+func (f *Freeq) AwaitLine(ctx context.Context, what string, fits func(m map[string]any) bool) (found map[string]any, err error) {
+	err = f.Await(ctx, what, func() bool {
+		for _, m := range f.lines {
+			if fits(m) {
+				found = m
+				return true
+			}
+		}
+		return false
+	})
+	return found, err
+}
+
+// Said returns all that the peer has said, unwrapped.
+func (f *Freeq) Said() []map[string]any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]map[string]any(nil), f.lines...)
+}
+
+// Dropped returns how many messages came in too fast.
+func (f *Freeq) Dropped() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.dropped
+}
+
+// Unexpected returns what the peer did that no gateway may do.
+func (f *Freeq) Unexpected() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.unexpected...)
+}
+
+func (f *Freeq) odd(format string, args ...any) {
+	f.unexpected = append(f.unexpected, fmt.Sprintf(format, args...))
+}
+
+// Say sends a message to the peer as it is, in an envelope of the server.
+func (f *Freeq) Say(m map[string]any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.say(m)
+}
+
+// SayRaw sends a line to the peer as it is.
+func (f *Freeq) SayRaw(line string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.write(line)
+}
+
+// Event gives a message the id and the origin that one of the server has.
+func (f *Freeq) Event(m map[string]any) map[string]any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.event(m)
+}
+
+func (f *Freeq) event(m map[string]any) map[string]any {
+	f.next++
+	m["event_id"], m["origin"] = f.id+":"+strconv.FormatUint(f.next, 10), f.id
+	return m
+}
+
+func (f *Freeq) say(m map[string]any) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic("bridgetest: " + err.Error()) // it is made of strings
+	}
+	if kind := m["type"]; kind == "hello" || kind == "hello_ack" {
+		f.write(string(text))
+		return
+	}
+	f.write(Envelope(f.cfg.Endpoint, text))
+}
+
+// write sends a line. A peer that does not read would stop every other one, and is
+// cut off here.
+func (f *Freeq) write(line string) {
+	if f.conn == nil {
+		return
+	}
+	_ = f.conn.SetWriteDeadline(time.Now().Add(10 * time.Second))
+	if _, err := f.conn.Write([]byte(line + "\n")); err != nil && !errors.Is(err, net.ErrClosed) {
+		_ = f.conn.Close()
+	}
+}
+
+// Envelope signs the text of a message as a server does.
+func Envelope(key ed25519.PrivateKey, inner []byte) string {
+	text, err := json.Marshal(map[string]string{
+		"type": "signed", "payload": base64.RawURLEncoding.EncodeToString(inner),
+		"signature": base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, inner)), "signer": hex.EncodeToString(public(key)),
+	})
+	if err != nil {
+		panic("bridgetest: " + err.Error()) // it is strings alone
+	}
+	return string(text)
+}
+
+// reply answers with JSON.
+func reply(w http.ResponseWriter, body map[string]any) {
+	if err := json.NewEncoder(w).Encode(body); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+func (f *Freeq) serveKey(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	key := f.keys[keyName(r.PathValue("did"), r.PathValue("kid"))]
+	f.mu.Unlock()
+	if key == nil {
+		http.Error(w, "{}", http.StatusNotFound)
+		return
+	}
+	reply(w, map[string]any{"public_key": base64.RawURLEncoding.EncodeToString(key), "algorithm": "ed25519"})
+}
+
+func (f *Freeq) serveAction(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	task := f.tasks[r.PathValue("id")]
+	if task == nil {
+		http.Error(w, "{}", http.StatusNotFound)
+		return
+	}
+	events := []map[string]any{}
+	for _, row := range f.log {
+		if row.task == task.id {
+			events = append(events, map[string]any{"event_id": row.id, "canonical": row.canonical, "confirm_state": row.state})
+		}
+	}
+	reply(w, map[string]any{"act_id": task.id, "venue": task.venue, "events": events})
+}
+
+// actDocument returns the document of a step.
+func actDocument(tags map[string]string, venue string) (string, error) {
+	fields := map[string]string{}
+	for name, value := range tags {
+		bare := strings.TrimPrefix(name, "+freeq.at/")
+		if bare == "act" || strings.HasPrefix(bare, "act-") {
+			fields[bare] = value
+		}
+	}
+	return signing.Canonical(fields, federation.DID(tags["+freeq.at/from"]), venue, tags["+freeq.at/eventid"])
+}

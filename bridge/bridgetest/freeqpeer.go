@@ -1,0 +1,455 @@
+package bridgetest
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"baton/federation"
+)
+
+// hear acts on one line of the peer. The lock is held.
+func (f *Freeq) hear(line string) {
+	var e struct{ Type, Payload, Signature, Signer string }
+	if err := json.Unmarshal([]byte(line), &e); err != nil {
+		f.odd("no JSON: %q", line)
+		return
+	}
+	text := []byte(line)
+	if e.Type == "signed" {
+		inner, err := base64.RawURLEncoding.Strict().DecodeString(e.Payload)
+		sig, sigErr := base64.RawURLEncoding.Strict().DecodeString(e.Signature)
+		key, keyErr := hex.DecodeString(f.cfg.Peer)
+		if errors.Join(err, sigErr, keyErr) != nil || e.Signer != f.cfg.Peer || !ed25519.Verify(key, inner, sig) {
+			f.odd("bad envelope: %.80s", line)
+			return
+		}
+		text = inner
+	} else if e.Type != "hello" && e.Type != "hello_ack" {
+		f.odd("unsigned %s", e.Type)
+		return
+	}
+	if f.tooFast() {
+		f.dropped++
+		return
+	}
+	var m map[string]any
+	if err := json.Unmarshal(text, &m); err != nil {
+		f.odd("no object: %.80s", text)
+		return
+	}
+	f.lines = append(f.lines, m)
+	f.act(m)
+}
+
+// tooFast counts a message in the second of the clock.
+func (f *Freeq) tooFast() bool {
+	if now := time.Now().Unix(); now != f.window {
+		f.window, f.counted = now, 0
+	}
+	f.counted++
+	return f.counted > freeqRate
+}
+
+// rises holds the id of a message to the high-water mark, below which all is dropped.
+func (f *Freeq) rises(m map[string]any) bool {
+	id, _ := m["event_id"].(string)
+	prefix, digits, _ := strings.Cut(id, ":")
+	n, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || prefix != f.cfg.Peer || m["origin"] != f.cfg.Peer {
+		f.odd("event id %q of origin %v", id, m["origin"])
+		return false
+	}
+	if n <= f.highWater {
+		f.odd("event id %q after %d", id, f.highWater)
+		return false
+	}
+	f.highWater = n
+	return true
+}
+
+func text(m map[string]any, name string) string {
+	s, _ := m[name].(string)
+	return s
+}
+
+// act does what a server does about a message.
+func (f *Freeq) act(m map[string]any) {
+	kind := text(m, "type")
+	if !f.linked && kind != "hello" && kind != "hello_ack" && !strings.HasPrefix(kind, "sync_") {
+		f.odd("%s before its greeting", kind)
+	}
+	switch kind {
+	case "hello":
+		f.linked = true
+		f.links++
+		f.say(map[string]any{"type": "hello_ack", "peer_id": f.id, "accepted": true, "trust_level": "full"})
+		f.say(map[string]any{"type": "sync_request"})
+		f.say(map[string]any{"type": "catchup_request", "peer_id": f.id, "since_ts": time.Now().Add(-24 * time.Hour).Unix(), "limit": 0})
+	case "hello_ack":
+	case "sync_request":
+		f.sayState()
+	case "sync_response":
+		f.state(m)
+	case "catchup_request":
+		f.replay(m)
+	case "catchup_events":
+	case "join", "part", "quit":
+		if f.rises(m) {
+			f.member(m)
+		}
+	case "privmsg":
+		if f.rises(m) && f.members[text(m, "target")] != nil {
+			if _, there := f.members[text(m, "target")][text(m, "from")]; !there {
+				f.odd("%s speaks in %s and is no member", m["from"], m["target"])
+			}
+		}
+	case "tagmsg", "act_route":
+		if f.rises(m) {
+			f.spoke = true
+			f.step(m, kind == "act_route")
+		}
+	default:
+		f.odd("type %q", kind)
+	}
+}
+
+// sayState sends who is where.
+func (f *Freeq) sayState() {
+	channels := []map[string]any{}
+	for _, name := range f.cfg.Channels {
+		members := []map[string]any{}
+		for _, u := range f.users {
+			members = append(members, map[string]any{"nick": u.Nick, "is_op": false, "did": string(u.DID)})
+		}
+		channels = append(channels, map[string]any{
+			"name": name, "nick_info": members, "nicks": []string{}, "did_ops": []string{}, "created_at": 0,
+			"topic_locked": true, "no_ext_msg": true, "moderated": false, "invite_only": false, "key": nil,
+		})
+	}
+	f.say(map[string]any{"type": "sync_response", "server_id": f.id, "channels": channels})
+}
+
+func (f *Freeq) state(m map[string]any) {
+	if text(m, "server_id") != f.cfg.Peer {
+		f.odd("the state of %q", m["server_id"])
+		return
+	}
+	for channel := range f.members {
+		f.members[channel] = map[string]string{}
+	}
+	channels, _ := m["channels"].([]any)
+	for _, each := range channels {
+		c, _ := each.(map[string]any)
+		if ops, _ := c["did_ops"].([]any); len(ops) > 0 || c["founder_did"] != nil {
+			f.odd("claims ops of %v", c["name"])
+		}
+		infos, _ := c["nick_info"].([]any)
+		for _, info := range infos {
+			n, _ := info.(map[string]any)
+			f.enter(text(c, "name"), text(n, "nick"), text(n, "did"))
+		}
+	}
+}
+
+func (f *Freeq) enter(channel, nick, did string) {
+	if f.members[channel] == nil {
+		f.odd("%s joins %s", nick, channel)
+		return
+	}
+	if f.users[nick] != nil {
+		f.odd("%s is the nick of a local user", nick)
+	}
+	if strings.HasPrefix(did, "did:web:") {
+		f.odd("%s joins as %s, which is a server's", nick, did)
+	}
+	f.members[channel][nick] = did
+}
+
+func (f *Freeq) member(m map[string]any) {
+	nick := text(m, "nick")
+	switch text(m, "type") {
+	case "join":
+		f.enter(text(m, "channel"), nick, text(m, "did"))
+	case "part":
+		delete(f.members[text(m, "channel")], nick)
+	case "quit":
+		for _, members := range f.members {
+			delete(members, nick)
+		}
+	}
+}
+
+// replay answers with the log from a time on, the oldest first, 500 at a time.
+func (f *Freeq) replay(m map[string]any) {
+	since, _ := m["since_ts"].(float64)
+	limit, _ := m["limit"].(float64)
+	if limit <= 0 || limit > 500 {
+		limit = 500
+	}
+	events, more := []map[string]any{}, false
+	for _, row := range f.log {
+		if row.at < int64(since) {
+			continue
+		}
+		if len(events) == int(limit) {
+			more = true
+			break
+		}
+		subject := row.task
+		if row.task == row.id {
+			subject = ""
+		}
+		events = append(events, map[string]any{
+			"event_id": row.id, "kind": "act", "venue": row.venue, "timestamp": row.at, "canonical": row.canonical,
+			"signature": row.signature, "actor_did": row.actor, "subject": subject, "origin": row.origin,
+		})
+	}
+	f.say(map[string]any{"type": "catchup_events", "origin": f.id, "events": events, "more": more})
+}
+
+// step judges a step that the peer sent. What is refused is so in silence.
+func (f *Freeq) step(m map[string]any, routed bool) {
+	tags := map[string]string{}
+	raw, _ := m["tags"].(map[string]any)
+	for name, value := range raw {
+		tags[name], _ = value.(string)
+	}
+	venue := f.venue(text(m, "target"), tags)
+	document, err := actDocument(tags, venue)
+	if err != nil {
+		f.odd("no document: %v", err)
+		return
+	}
+	if !f.verified(tags, document) {
+		f.odd("a step of %s that does not verify: %s", tags["+freeq.at/from"], document)
+		return
+	}
+	row := freeqRow{
+		id: tags["+freeq.at/eventid"], task: tags["+freeq.at/act-id"], venue: venue, canonical: document,
+		signature: tags["+freeq.at/sig"], actor: tags["+freeq.at/from"], origin: f.cfg.Peer, at: time.Now().Unix(),
+	}
+	f.file(row, tags, false, routed)
+}
+
+// venue returns where a step was sent, as it is signed: a private one in the pair of
+// signer and recipient, or for what a server says in that of its handoff.
+func (f *Freeq) venue(target string, tags map[string]string) string {
+	if !strings.HasPrefix(target, "did:") {
+		return strings.ToLower(target)
+	}
+	if task := f.tasks[tags["+freeq.at/act-id"]]; task != nil {
+		return task.venue
+	}
+	return federation.PrivateVenue(federation.DID(target), federation.DID(tags["+freeq.at/from"]))
+}
+
+// verified checks a signature with a key from the peer's API, which is asked once.
+func (f *Freeq) verified(tags map[string]string, document string) bool {
+	parts := strings.Split(tags["+freeq.at/sig"], ":")
+	if len(parts) != 3 || parts[0] != "ed25519" {
+		return false
+	}
+	name := keyName(tags["+freeq.at/from"], parts[1])
+	if f.keys[name] == nil {
+		f.keys[name] = f.fetch(tags["+freeq.at/from"], parts[1])
+	}
+	sig, err := base64.RawURLEncoding.Strict().DecodeString(parts[2])
+	return err == nil && len(f.keys[name]) == ed25519.PublicKeySize && ed25519.Verify(f.keys[name], []byte(document), sig)
+}
+
+func (f *Freeq) fetch(did, kid string) ed25519.PublicKey {
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, //nolint:forbidigo // the line has no context
+		f.cfg.PeerAPI+"/api/v1/signing-keys/"+url.QueryEscape(did)+"/"+url.QueryEscape(kid), nil)
+	if err != nil {
+		return nil
+	}
+	client := http.Client{Timeout: 5 * time.Second}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	var answer struct {
+		Key string `json:"public_key"`
+	}
+	_ = json.Unmarshal(body, &answer)
+	key, _ := base64.RawURLEncoding.DecodeString(answer.Key)
+	if len(key) != ed25519.PublicKeySize || federation.KeyID(key) != kid {
+		return nil
+	}
+	return key
+}
+
+// rule is where a verb leads, and who may take it.
+type rule struct {
+	from []string
+	to   string
+	who  func(t *freeqTask) string
+}
+
+func rules() map[string]rule {
+	offeree := func(t *freeqTask) string { return t.offeree }
+	worker := func(t *freeqTask) string { return t.worker }
+	return map[string]rule{
+		"accept":   {[]string{"offered"}, "assigned", offeree},
+		"decline":  {[]string{"offered"}, "declined", offeree},
+		"claim":    {[]string{"open"}, "assigned", nil},
+		"progress": {[]string{"assigned"}, "assigned", worker},
+		"complete": {[]string{"assigned"}, "completed", worker},
+		"fail":     {[]string{"assigned"}, "failed", worker},
+		"cancel":   {[]string{"offered", "open", "assigned"}, "cancelled", func(t *freeqTask) string { return t.offerer }},
+		"expire":   {[]string{"offered", "open", "assigned"}, "expired", func(t *freeqTask) string { return "" }},
+	}
+}
+
+// legal says where a step leads, "" where it is none.
+func (t *freeqTask) legal(verb, actor string) string {
+	r, known := rules()[verb]
+	if !known || !slices.Contains(r.from, t.state) || r.who != nil && verb != "expire" && r.who(t) != actor {
+		return ""
+	}
+	return r.to
+}
+
+// file puts a step on file, where the rules of its home allow it.
+func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
+	verb, task := tags["+freeq.at/act-verb"], f.tasks[row.task]
+	known := slices.IndexFunc(f.log, func(each freeqRow) bool { return each.id == row.id })
+	switch {
+	case known >= 0:
+		if routed && f.log[known].state == "confirmed" && task != nil && task.home == f.id {
+			f.sayReceipt(task, row.id)
+		}
+	case verb == "offer":
+		row.task, row.state = row.id, "confirmed"
+		state := "open"
+		if tags["+freeq.at/act-to"] != "" {
+			state = "offered"
+		}
+		f.tasks[row.id] = &freeqTask{
+			id: row.id, venue: row.venue, state: state, home: row.origin, offerer: row.actor, offeree: tags["+freeq.at/act-to"],
+		}
+		f.log = append(f.log, row)
+	case task == nil || task.venue != row.venue:
+		f.odd("%s of %s in %s", verb, row.task, row.venue)
+	case verb == "confirm":
+		f.confirmed(task, row, tags["+freeq.at/act-subject"])
+	case task.home != f.id && verb != "progress" && verb != "expire":
+		row.state = "unconfirmed"
+		f.log = append(f.log, row)
+	default:
+		f.move(task, row, verb, ours)
+	}
+}
+
+// move applies a step of a handoff of this server, or one that moves nothing.
+func (f *Freeq) move(task *freeqTask, row freeqRow, verb string, ours bool) {
+	to := task.legal(verb, row.actor)
+	if to == "" {
+		if !ours && verb == "progress" {
+			f.odd("%s of %s while it is %s", verb, task.id, task.state)
+		}
+		return
+	}
+	if to == "assigned" && task.state != "assigned" {
+		task.worker = row.actor
+	}
+	moved := task.state != to
+	task.state, row.state = to, "confirmed"
+	f.log = append(f.log, row)
+	if moved && verb != "expire" && task.home == f.id {
+		f.receipt(task, row.id)
+	}
+}
+
+// confirmed applies the step that the home of a handoff confirmed.
+func (f *Freeq) confirmed(task *freeqTask, receipt freeqRow, subject string) {
+	if !strings.HasPrefix(receipt.actor, "did:web:") || task.home != f.cfg.Peer {
+		f.odd("a receipt by %s", receipt.actor)
+		return
+	}
+	i := slices.IndexFunc(f.log, func(each freeqRow) bool { return each.id == subject })
+	if i < 0 {
+		f.odd("a receipt of %s, which is not on file", subject)
+		return
+	}
+	var doc map[string]string
+	_ = json.Unmarshal([]byte(f.log[i].canonical), &doc)
+	if to := task.legal(doc["act-verb"], f.log[i].actor); to != "" {
+		if to == "assigned" {
+			task.worker = f.log[i].actor
+		}
+		task.state, f.log[i].state = to, "confirmed"
+	}
+	f.log = append(f.log, receipt)
+}
+
+// receipt files and sends the receipt of a step, twice as a server does.
+func (f *Freeq) receipt(task *freeqTask, subject string) {
+	id, err := federation.NewEventID(time.Now(), entropy())
+	if err != nil {
+		f.odd("%v", err)
+		return
+	}
+	tags := map[string]string{
+		"+freeq.at/act": "handoff", "+freeq.at/act-verb": "confirm", "+freeq.at/act-id": task.id, "+freeq.at/act-subject": subject,
+		"+freeq.at/from": "did:web:" + f.cfg.Name, "+freeq.at/eventid": id.String(),
+	}
+	document := seal(f.cfg.Server, tags, task.venue)
+	f.log = append(f.log, freeqRow{
+		id: id.String(), task: task.id, venue: task.venue, canonical: document, signature: tags["+freeq.at/sig"],
+		actor: "did:web:" + f.cfg.Name, origin: f.id, state: "receipt of " + subject, at: time.Now().Unix(),
+	})
+	f.sayReceipt(task, subject)
+	f.sayReceipt(task, subject)
+}
+
+// sayReceipt sends the receipt on file of a step.
+func (f *Freeq) sayReceipt(task *freeqTask, subject string) {
+	if f.mute["confirm"] {
+		return
+	}
+	for _, row := range f.log {
+		if row.state != "receipt of "+subject {
+			continue
+		}
+		tags := tagsOf(row)
+		tags["msgid"] = row.id
+		f.say(f.event(map[string]any{
+			"type": "tagmsg", "from": f.cfg.Name, "target": f.target(task.venue), "tags": tags, "account": row.actor,
+		}))
+	}
+}
+
+// target returns to whom something of a venue is said: of a pair to the first.
+func (f *Freeq) target(venue string) string {
+	if a, _, private := federation.Parties(venue); private {
+		return string(a)
+	}
+	return venue
+}
+
+// tagsOf returns the tags of a step on file.
+func tagsOf(row freeqRow) map[string]any {
+	var doc map[string]string
+	_ = json.Unmarshal([]byte(row.canonical), &doc)
+	tags := map[string]any{"+freeq.at/sig": row.signature, "+freeq.at/from": doc["from"], "+freeq.at/eventid": doc["id"]}
+	for name, value := range doc {
+		if name != "from" && name != "id" && name != "target" {
+			tags["+freeq.at/"+name] = value
+		}
+	}
+	return tags
+}

@@ -1,0 +1,171 @@
+package bridgetest
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"time"
+
+	"baton/federation"
+)
+
+// FreeqUser is a user of a [Freeq] who is logged in and signs steps with a key that
+// the server serves.
+type FreeqUser struct {
+	Nick string
+	DID  federation.DID
+	key  ed25519.PrivateKey
+	home *Freeq
+}
+
+func entropy() io.Reader { return rand.Reader }
+
+// Join makes a user, who is in all channels.
+func (f *Freeq) Join(nick string, did federation.DID, key ed25519.PrivateKey) *FreeqUser {
+	u := &FreeqUser{Nick: nick, DID: did, key: key, home: f}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.users[nick] = u
+	f.keys[keyName(string(did), federation.KeyID(public(key)))] = public(key)
+	for _, channel := range f.cfg.Channels {
+		f.say(f.event(map[string]any{
+			"type": "join", "nick": nick, "channel": channel, "did": string(did), "handle": nil, "is_op": false, "actor_class": nil,
+		}))
+	}
+	return u
+}
+
+// Offer opens a handoff in a channel, or privately where the venue is a DID.
+func (u *FreeqUser) Offer(target string, to federation.DID, title string) (federation.HandoffID, error) {
+	tags := map[string]string{"+freeq.at/act-verb": "offer", "+freeq.at/act-title": title}
+	if to != "" {
+		tags["+freeq.at/act-to"] = string(to)
+	}
+	return u.Say(target, tags)
+}
+
+// Step takes a step in a handoff.
+func (u *FreeqUser) Step(target string, id federation.HandoffID, verb federation.Verb, note string) (federation.EventID, error) {
+	tags := map[string]string{"+freeq.at/act-verb": string(verb), "+freeq.at/act-id": id.String()}
+	if note != "" {
+		tags["+freeq.at/act-note"] = note
+	}
+	return u.Say(target, tags)
+}
+
+// Say signs a step and says it, as a client of a real server would: the server files
+// it, tells its peer, and routes to its home what that has to rule on.
+func (u *FreeqUser) Say(target string, tags map[string]string) (federation.EventID, error) {
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		return id, fmt.Errorf("mint event id: %w", err)
+	}
+	tags["+freeq.at/act"], tags["+freeq.at/from"], tags["+freeq.at/eventid"] = "handoff", string(u.DID), id.String()
+	f := u.home
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	venue := f.venue(target, tags)
+	document := seal(u.key, tags, venue)
+	task := tags["+freeq.at/act-id"]
+	f.file(freeqRow{
+		id: id.String(), task: task, venue: venue, canonical: document, signature: tags["+freeq.at/sig"],
+		actor: string(u.DID), origin: f.id, at: time.Now().Unix(),
+	}, tags, true, false)
+	f.note()
+	if f.mute[tags["+freeq.at/act-verb"]] {
+		return id, nil
+	}
+	f.say(f.event(map[string]any{"type": "tagmsg", "from": u.Nick, "target": target, "tags": tags, "account": string(u.DID)}))
+	if known := f.tasks[task]; known != nil && known.home != f.id && tags["+freeq.at/act-verb"] != "progress" {
+		f.say(f.event(map[string]any{
+			"type": "act_route", "act_id": task, "act_event_id": id.String(), "tags": tags, "target": target,
+			"from": u.Nick, "account": string(u.DID),
+		}))
+	}
+	return id, nil
+}
+
+// seal adds the signature of a step to its tags, and returns what it covers.
+func seal(key ed25519.PrivateKey, tags map[string]string, venue string) string {
+	document, err := actDocument(tags, venue)
+	if err != nil {
+		panic("bridgetest: " + err.Error()) // it is made of strings
+	}
+	sig := base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, []byte(document)))
+	tags["+freeq.at/sig"] = "ed25519:" + federation.KeyID(public(key)) + ":" + sig
+	return document
+}
+
+// Repeat says a step on file to the peer.
+func (f *Freeq) Repeat(id federation.EventID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, row := range f.log {
+		if row.id == id.String() {
+			f.say(f.event(map[string]any{
+				"type": "tagmsg", "from": "repeated", "target": f.target(row.venue), "tags": tagsOf(row), "account": row.actor,
+			}))
+		}
+	}
+}
+
+// Kicked forgets a user of the peer in a channel.
+func (f *Freeq) Kicked(channel, nick string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.members[channel], nick)
+}
+
+// Venue returns to whom somebody says a step in a handoff: to its channel, or to the
+// other one of the pair.
+func (f *Freeq) Venue(id federation.HandoffID, by federation.DID) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	task := f.tasks[id.String()]
+	if task == nil {
+		return ""
+	}
+	a, b, private := federation.Parties(task.venue)
+	switch {
+	case !private:
+		return task.venue
+	case a == by:
+		return string(b)
+	}
+	return string(a)
+}
+
+// Spread gives the rows of the log times in the last hour, so many in each second.
+func (f *Freeq) Spread(each int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.log {
+		f.log[i].at = time.Now().Add(-time.Hour).Unix() + int64(i/each)
+	}
+}
+
+// Relive takes what a user of a real server said, as recorded, for said by one of this
+// one.
+func (f *Freeq) Relive(tags map[string]string, target string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	venue := f.venue(target, tags)
+	document, err := actDocument(tags, venue)
+	if err != nil {
+		return err
+	}
+	f.file(freeqRow{
+		id: tags["+freeq.at/eventid"], task: tags["+freeq.at/act-id"], venue: venue, canonical: document,
+		signature: tags["+freeq.at/sig"], actor: tags["+freeq.at/from"], origin: f.id, at: time.Now().Unix(),
+	}, tags, true, false)
+	return nil
+}
+
+// Hear takes one line for said by the peer.
+func (f *Freeq) Hear(line string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hear(line)
+}

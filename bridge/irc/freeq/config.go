@@ -1,0 +1,169 @@
+package freeq
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/translate"
+)
+
+// Transport names what carries the byte stream of a link.
+type Transport string
+
+// The transports. Only exec proves who is at the other end; the other two are for
+// tunnels that do, and for tests.
+const (
+	Exec Transport = "exec" // a child process whose stdin and stdout are the stream
+	TCP  Transport = "tcp"
+	Unix Transport = "unix"
+)
+
+// Config is one [[irc.freeq]] table.
+type Config struct {
+	Name          string    `toml:"name"`           // unique among all links: label in logs and metrics
+	ServerName    string    `toml:"server_name"`    // theirs; its receipts are signed by did:web:<server_name>
+	EndpointID    string    `toml:"endpoint_id"`    // theirs, 64 lower-case hex characters
+	PeerAPI       string    `toml:"peer_api"`       // where its signing keys are read
+	Transport     Transport `toml:"transport"`      // exec, tcp or unix
+	Address       string    `toml:"address"`        // we dial: "ip:port" of their endpoint, "host:port", or a path
+	Listen        string    `toml:"listen"`         // they dial instead: "ip:port" or a path
+	DialCommand   []string  `toml:"dial_command"`   // of exec; {ticket} is made of endpoint_id and address
+	ListenCommand []string  `toml:"listen_command"` // of exec; {listen} is listen
+	Channels      []string  `toml:"channels"`       // of this federation there; the first for offers that name none
+	NickSuffix    string    `toml:"nick_suffix"`    // appended to the nick of everybody from elsewhere
+	Summaries     bool      `toml:"summaries"`      // a readable PRIVMSG for each step
+}
+
+// DefaultConfig returns the table as it is where a file says nothing. The keys that
+// it leaves empty are required, except address and listen: with neither, the
+// transport exec finds the other endpoint by its id.
+func DefaultConfig() Config {
+	return Config{
+		Transport:     Exec,
+		DialCommand:   []string{"dumbpipe", "connect", "--custom-alpn", "utf8:freeq/s2s/1", ticketMark},
+		ListenCommand: []string{"dumbpipe", "listen", "--ipv4-addr", listenMark, "--custom-alpn", "utf8:freeq/s2s/1"},
+		NickSuffix:    "-gw",
+		Summaries:     true,
+	}
+}
+
+// ticketMark and listenMark stand in a command for what is filled in.
+const (
+	ticketMark = "{ticket}"
+	listenMark = "{listen}"
+)
+
+// maxChannelBytes bounds the name of a channel.
+//
+// spec: freeq-s2s "join"
+const maxChannelBytes = 200
+
+// check returns every mistake in the table, joined.
+func (c Config) check() error {
+	var errs []error
+	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
+	if c.Name == "" {
+		wrong("name", "is required")
+	}
+	if !validServerName(c.ServerName) {
+		wrong("server_name", `want the name of the other server, as in "irc.example"`)
+	}
+	if _, err := parseEndpointID(c.EndpointID); err != nil {
+		wrong("endpoint_id", "want theirs, 64 lower-case hexadecimal digits")
+	}
+	if api, err := url.Parse(c.PeerAPI); err != nil || api.Host == "" || api.Scheme != "https" && api.Scheme != "http" || strings.HasSuffix(c.PeerAPI, "/") {
+		wrong("peer_api", `want the address of its web API, as in "https://irc.example"`)
+	}
+	if !irc.ValidNickSuffix(c.NickSuffix) {
+		wrong("nick_suffix", "has characters that no IRC nick may have")
+	}
+	if err := checkChannels(c.Channels); err != nil {
+		wrong("channels", err.Error())
+	}
+	if err := c.checkTransport(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// checkTransport looks at what belongs to one transport.
+func (c Config) checkTransport() error {
+	wrong := func(key, why string) error { return &bridge.KeyError{Key: key, Why: why} }
+	switch {
+	case c.Address != "" && c.Listen != "":
+		return wrong("address", "want one of address, to dial, and listen, to be dialled")
+	case c.Transport == Exec:
+		return c.checkExec()
+	case c.Transport != TCP && c.Transport != Unix:
+		return wrong("transport", fmt.Sprintf("want %q, %q or %q", Exec, TCP, Unix))
+	case c.Address == "" && c.Listen == "":
+		return wrong("address", "want one of address, to dial, and listen, to be dialled")
+	case c.Transport == TCP && !validAddress(c.Address+c.Listen):
+		return wrong("address", `want "host:port"`)
+	}
+	return nil
+}
+
+func (c Config) checkExec() error {
+	wrong := func(key, why string) error { return &bridge.KeyError{Key: key, Why: why} }
+	switch {
+	case len(c.DialCommand) == 0 || c.DialCommand[0] == "":
+		return wrong("dial_command", "want a program and its arguments")
+	case len(c.ListenCommand) == 0 || c.ListenCommand[0] == "":
+		return wrong("listen_command", "want a program and its arguments")
+	}
+	for _, address := range []string{c.Address, c.Listen} {
+		if _, err := net.ResolveUDPAddr("udp", address); address != "" && (err != nil || !numeric(address)) {
+			return wrong("address", `want "ip:port" of an endpoint`)
+		}
+	}
+	return nil
+}
+
+// numeric reports whether an address names its host by number: a ticket holds no
+// other.
+func numeric(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && net.ParseIP(host) != nil
+}
+
+func checkChannels(names []string) error {
+	if len(names) == 0 {
+		return errors.New(`want at least one, as in ["#ops"]`)
+	}
+	var venues []string
+	for _, name := range names {
+		venue, ok := translate.Channel(name)
+		switch {
+		case !ok || len(name) < 2 || len(name) > maxChannelBytes || strings.ContainsFunc(name, unicode.IsControl):
+			return fmt.Errorf("%q is no channel: want \"#\" and up to %d bytes without space or comma", name, maxChannelBytes-1)
+		case slices.Contains(venues, venue):
+			return fmt.Errorf("%q is there twice", name)
+		}
+		venues = append(venues, venue)
+	}
+	return nil
+}
+
+// validServerName holds a name to a host name with at least one dot, which the DID
+// of the server is made of.
+func validServerName(s string) bool {
+	return strings.Contains(s, ".") && s == strings.Trim(s, ".") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
+}
+
+func validAddress(s string) bool {
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil
+}

@@ -1,0 +1,263 @@
+package freeq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"baton/bridge/irc"
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/dialect"
+)
+
+var (
+	errNotConnected = errors.New("not connected")
+	errCut          = errors.New("connection lost before the other server had read the step")
+)
+
+// repeatAfter is how old a step must be for its receipt to be sent again: servers say
+// each step twice at once.
+const repeatAfter = 2 * time.Second
+
+// row is one delivery on its way through the session.
+type row struct {
+	did   federation.DID // as which the step is signed there; empty of the gateway itself
+	name  string         // what its user is called when it is new
+	venue string
+	said  []said // steps, in order, without the nick that says them
+	line  string // for people; "" for none
+	about string // of a line that a later one makes needless
+	ref   federation.HandoffID
+	done  chan error // has room for the one answer
+}
+
+// Deliver implements [bridge.Link]. Nil means that the peer has read the step.
+//
+// Of a handoff of this gateway, a step from elsewhere is a TAGMSG from the user of
+// whoever took it, and any step that moved the handoff is followed by the receipt.
+// Of a handoff of the server, only what moves nothing is left to write: the rest
+// the server has confirmed. Beside a step from elsewhere in a channel stands one line
+// for people, on the first attempt only.
+func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
+	r, err := l.row(ctx, d)
+	if err != nil || len(r.said) == 0 && r.line == "" {
+		return err
+	}
+	return l.pass(ctx, r)
+}
+
+// pass hands a row to the session and waits for its answer.
+func (l *Link) pass(ctx context.Context, r *row) error {
+	s := l.live.Load()
+	if s == nil {
+		return l.unavailable(errNotConnected)
+	}
+	select {
+	case s.rows <- r:
+	case <-s.over:
+		return l.unavailable(errNotConnected)
+	case <-ctx.Done():
+		return l.unavailable(ctx.Err())
+	}
+	select {
+	case err := <-r.done:
+		return err
+	case <-ctx.Done():
+		return l.unavailable(ctx.Err())
+	case <-s.over:
+	}
+	select {
+	case err := <-r.done: // the answer came with the end
+		return err
+	default:
+		return l.unavailable(errCut)
+	}
+}
+
+// ShowsOnce implements [bridge.OnceShower]: the line for people.
+func (l *Link) ShowsOnce(d federation.Delivery) bool {
+	return l.cfg.Summaries && d.Entry.Version > 0 && !federation.Private(d.View.Venue) && d.Entry.Event.Arrival.Link != l.cfg.Name
+}
+
+func (l *Link) unavailable(err error) error {
+	return &federation.UnavailableError{What: "link " + l.cfg.Name, Err: err}
+}
+
+// row makes all of a delivery that needs no state of the connection. Its error is a
+// refusal where the step can never be written here.
+func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
+	ev := d.Entry.Event
+	r := &row{ref: ev.Handoff, done: make(chan error, 1)}
+	switch {
+	case !l.writes(d.View):
+		return nil, federation.Refuse(ev, federation.InvalidTarget, "no place of link "+l.cfg.Name)
+	case d.Entry.Version == 0:
+		return r, nil // the receipt goes with its step
+	}
+	heard := ev.Arrival.Link == l.cfg.Name
+	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(d.View)
+	r.venue = d.View.Venue
+	moves := l.deps.Moves(d.View, ev.Verb)
+	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) }}
+	if !heard {
+		if err := l.write(ctx, r, d, step, d.View.Home == l.deps.Home || !moves); err != nil {
+			return nil, err
+		}
+	}
+	if moves && d.View.Home == l.deps.Home {
+		receipt, err := l.receipt(ctx, d)
+		if err != nil {
+			return nil, err
+		}
+		r.said = append(r.said, receipt)
+	}
+	return r, nil
+}
+
+// place returns the venue where the steps of a handoff are written here.
+func (l *Link) place(v federation.View) string {
+	if v.Home == l.home() && v.Signed != "" {
+		return v.Signed
+	}
+	return v.Venue
+}
+
+// write adds a step from elsewhere to a row, with the line beside it. The tags are
+// left out where the server has the step already.
+func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step translate.Step, tags bool) error {
+	rendered, losses, err := l.render(ctx, d)
+	if err != nil {
+		return fmt.Errorf("render %s: %w", d.Entry.Event.ID, err)
+	}
+	for _, loss := range losses {
+		l.log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", rendered.ID.String()),
+			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
+	}
+	r.did, r.name = rendered.From, step.Name(d.Entry.Event.Actor())
+	if rendered.From == l.deps.Home.DID() {
+		r.did = ""
+	}
+	if tags {
+		m, err := l.say(ctx, rendered, d.View)
+		if err != nil {
+			return err
+		}
+		r.said = append(r.said, m)
+	}
+	if l.cfg.Summaries && d.Attempt == 0 && !federation.Private(r.venue) {
+		r.line = withDID(irc.Summary(step), r.did)
+		if rendered.Verb == federation.Progress {
+			r.about = rendered.Handoff.String()
+		}
+	}
+	return nil
+}
+
+// withDID adds to a line the DID that people there must address its speaker by, which
+// no client of theirs shows.
+func withDID(line string, did federation.DID) string {
+	if did == "" {
+		return line
+	}
+	tail := " <" + string(did) + ">"
+	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
+}
+
+// render returns a step as it is written here, in the act dialect and for the place
+// where the handoff is. Somebody who signed as another than the party that the home
+// took them for is written as that party: a server knows nothing of two DIDs of one.
+func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []translate.Loss, error) {
+	if ev := d.Entry.Event; ev.Arrival.Party != "" && ev.Arrival.Party != ev.From && ev.Provenance == federation.Signed {
+		d.Entry.Event.Arrival.Party = ""
+		return irc.Vouch(ctx, l.deps.Ports, d)
+	}
+	return irc.Render(ctx, l.deps.Ports, d)
+}
+
+// say returns a step as a message, without the nick that says it unless that is the
+// gateway as a server.
+func (l *Link) say(ctx context.Context, ev federation.Event, v federation.View) (said, error) {
+	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: ev}, View: v})
+	if err != nil {
+		return said{}, err
+	}
+	if err := irc.CheckTags(m.Tags); err != nil {
+		return said{}, federation.Refuse(ev, federation.InvalidTag, err.Error())
+	}
+	message := said{Type: typeTagmsg, Target: l.target(ctx, ev, v), Tags: m.Tags, Account: string(ev.From)}
+	if ev.From == l.deps.Home.DID() {
+		message.From, m.Tags["msgid"] = string(l.deps.Home), ev.ID.String()
+	}
+	return message, nil
+}
+
+// receipt returns the receipt of a step as a message from the gateway's server.
+func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error) {
+	receipt, err := l.deps.Confirm(ctx, d.Entry, d.View)
+	if err != nil {
+		return said{}, fmt.Errorf("confirm %s: %w", d.Entry.Event.ID, err)
+	}
+	return l.say(ctx, receipt, d.View)
+}
+
+// target returns to whom a step is said: to its channel, or to the DID of the party
+// that is theirs. A server finds nobody by anything else.
+func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) string {
+	a, b, private := federation.Parties(v.Venue)
+	switch {
+	case !private:
+		return v.Venue
+	case a == ev.From, b != ev.From && l.deps.Ours(ctx, a):
+		return string(b)
+	}
+	return string(a)
+}
+
+// deliver queues a row. It is answered once the peer has proved that it read it.
+func (s *session) deliver(r *row) {
+	from := s.speaker(r.did, r.name, r.venue)
+	for i, m := range r.said {
+		if m.From == "" {
+			m.From = from.nick
+		}
+		o := outgoing{message: &m}
+		if i == len(r.said)-1 {
+			o.row = r
+		}
+		s.queue.add(steps, o)
+	}
+	if r.line == "" {
+		return
+	}
+	line := outgoing{about: r.about, message: &said{
+		Type: typePrivmsg, From: from.nick, Target: r.venue, Text: r.line, Account: string(r.did),
+		Tags: map[string]string{refTag: r.ref.String()},
+	}}
+	if len(r.said) == 0 {
+		line.row = r
+	}
+	s.queue.add(lines, line)
+}
+
+// repeat answers a step that its sender routed again: it has not had the receipt.
+func (s *session) repeat(ctx context.Context, j judged) {
+	entry, v := j.answer.Entry, j.answer.View
+	if !j.step.routed || v.Home != s.link.deps.Home || entry.Event.ID != j.step.ev.ID || !s.link.deps.Moves(v, entry.Event.Verb) {
+		return
+	}
+	if j.step.ev.Arrival.Received.Sub(entry.Filed) < repeatAfter {
+		return // it is on its way
+	}
+	v.Dialect, v.Venue = federation.ActTags, s.link.place(v)
+	receipt, err := s.link.receipt(ctx, federation.Delivery{Entry: entry, View: v})
+	if err != nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "receipt not repeated", slog.Any("err", err))
+		return
+	}
+	if s.queue.size() <= maxWaiting {
+		s.put(steps, &receipt)
+	}
+}

@@ -1,0 +1,191 @@
+package freeq
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+)
+
+// closeGrace is how long a child may take to end after its stdin was closed. By then
+// it has told the peer that the stream is over, which a child that is killed cannot:
+// the peer would keep the link for half a minute, and refuse the next one.
+const closeGrace = time.Second
+
+// maxLogLineBytes bounds a line of a child's stderr.
+const maxLogLineBytes = 4096
+
+// connectedMark precedes the id of whoever has dialled, on the stderr of a child that
+// listens.
+const connectedMark = "got connection from "
+
+// child makes streams of child processes, whose stdin and stdout they are. The
+// program proves the endpoint at the other end by its TLS; of one that listens this
+// transport checks which endpoint that was.
+//
+// spec: freeq-s2s "Transport recipe"
+type child struct {
+	command []string
+	seed    string
+	peer    string // endpoint id that must be the one to dial; "" where we dial
+	log     *slog.Logger
+}
+
+func newChild(cfg Config, d Deps) *child {
+	c := &child{seed: d.Seed, log: d.Log.With(slog.String("network", network), slog.String("link", cfg.Name))}
+	if cfg.Listen != "" {
+		c.command, c.peer = fill(cfg.ListenCommand, listenMark, cfg.Listen), cfg.EndpointID
+		return c
+	}
+	endpoint, _ := parseEndpointID(cfg.EndpointID) // checked before
+	at, _ := netip.ParseAddrPort(cfg.Address)      // likewise; without an address the program looks for one
+	c.command = fill(cfg.DialCommand, ticketMark, ticket(endpoint, at))
+	return c
+}
+
+// fill puts a value where a command has the mark for it.
+func fill(command []string, mark, value string) []string {
+	filled := make([]string, len(command))
+	for i, word := range command {
+		filled[i] = strings.ReplaceAll(word, mark, value)
+	}
+	return filled
+}
+
+// Close implements transport: nothing is held between two children.
+func (c *child) Close() error { return nil }
+
+// connect starts a child. Of one that listens it waits until the peer has dialled.
+func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
+	// It must outlive ctx, by as long as it needs to end in good order.
+	command := exec.CommandContext(context.WithoutCancel(ctx), c.command[0], c.command[1:]...) //nolint:gosec // the operator's own
+	command.Env = append(os.Environ(), "IROH_SECRET="+c.seed, "RUST_LOG=dumbpipe=info", "NO_COLOR=1")
+	in, inErr := command.StdinPipe()
+	out, outErr := command.StdoutPipe()
+	told, toldErr := command.StderrPipe()
+	if err := errors.Join(inErr, outErr, toldErr); err != nil {
+		return nil, fmt.Errorf("exec %s: %w", c.command[0], err)
+	}
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("exec %s: %w", c.command[0], err)
+	}
+	p := &pipe{command: command, in: in, out: out, dialled: make(chan string, 1), drained: make(chan struct{})}
+	go c.drain(ctx, p, told)
+	if c.peer == "" {
+		return p, nil
+	}
+	return c.admit(ctx, p)
+}
+
+// admit waits until somebody has dialled a child, and turns away anybody but the
+// peer: nothing has been said or read by then.
+func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) {
+	var err error
+	select {
+	case id := <-p.dialled:
+		if id == c.peer {
+			return p, nil
+		}
+		err = fmt.Errorf("exec %s: dialled by endpoint %s", c.command[0], id)
+	case <-p.drained:
+		err = fmt.Errorf("exec %s: %s", c.command[0], p.lastWord())
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	return nil, errors.Join(err, p.Close())
+}
+
+// drain logs what a child says on stderr until that ends. A child whose stderr is
+// full stands still.
+func (c *child) drain(ctx context.Context, p *pipe, told io.Reader) {
+	defer close(p.drained)
+	r := bufio.NewReaderSize(told, maxLogLineBytes)
+	for {
+		text, long, err := r.ReadLine()
+		if err != nil {
+			return
+		}
+		line := strings.TrimSpace(strings.ToValidUTF8(string(text), "\uFFFD"))
+		if c.seed != "" {
+			line = strings.ReplaceAll(line, c.seed, "***")
+		}
+		if line == "" || long {
+			continue
+		}
+		p.say(line)
+		c.log.LogAttrs(ctx, slog.LevelDebug, "transport says", slog.String("what", line))
+		if _, id, ok := strings.Cut(line, connectedMark); ok {
+			select {
+			case p.dialled <- strings.Fields(id + " ")[0]:
+			default: // one connection is all that a child takes
+			}
+		}
+	}
+}
+
+// pipe is one child as a stream.
+type pipe struct {
+	command *exec.Cmd
+	in      io.WriteCloser
+	out     io.Reader
+	dialled chan string
+	drained chan struct{} // closed when its stderr has ended
+
+	ending sync.Once
+	mu     sync.Mutex
+	word   string // the last on stderr
+}
+
+func (p *pipe) say(line string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.word = line
+}
+
+// lastWord returns what a child said last, which is why it ended.
+func (p *pipe) lastWord() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.word == "" {
+		return "it ended without a word"
+	}
+	return p.word
+}
+
+// Read implements io.Reader. The error at the end says why the child ended.
+func (p *pipe) Read(b []byte) (int, error) {
+	n, err := p.out.Read(b)
+	if err == nil {
+		return n, nil
+	}
+	select {
+	case <-p.drained:
+	case <-time.After(closeGrace):
+	}
+	return n, fmt.Errorf("%w: %s", err, p.lastWord())
+}
+
+// Write implements io.Writer.
+func (p *pipe) Write(b []byte) (int, error) { return p.in.Write(b) }
+
+// Close ends the child by closing its stdin, and by force where that does not help.
+// It returns when the child is gone.
+func (p *pipe) Close() error {
+	p.ending.Do(func() {
+		_ = p.in.Close()
+		kill := time.AfterFunc(closeGrace, func() { _ = p.command.Process.Kill() })
+		defer kill.Stop()
+		_, _ = io.Copy(io.Discard, p.out)
+		<-p.drained
+		_ = p.command.Wait() // it says nothing that its stderr has not said
+	})
+	return nil
+}

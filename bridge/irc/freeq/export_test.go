@@ -1,0 +1,31 @@
+package freeq
+
+import (
+	"context"
+	"crypto/ed25519"
+
+	"baton/federation"
+)
+
+// Ticket is ticket, whose text other programs read.
+var Ticket = ticket
+
+// OpenLine opens one line as a link does, and returns why it cannot.
+func OpenLine(line []byte, peer ed25519.PublicKey) (message any, why string) {
+	m, wrong := open(line, peer)
+	return m, string(wrong)
+}
+
+// SealLine writes a step as a link does: encoded, signed, in its envelope.
+func SealLine(ctx context.Context, key federation.SigningKey, tags map[string]string) ([]byte, error) {
+	return seal(ctx, key, &said{Type: typeTagmsg, EventID: "e:1", From: "scout-gw", Target: "#ops", Tags: tags, Origin: "e"})
+}
+
+// KeepMembers returns a server's users as a link keeps them, with how many are known.
+func KeepMembers(channel string, nicks, dids []string) (kept any, known int) {
+	m := newMembers([]string{channel})
+	for i, nick := range nicks {
+		m.join(nick, channel, &dids[i])
+	}
+	return m, len(m.nicks)
+}

@@ -1,0 +1,403 @@
+package freeq_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"baton/bridge"
+	"baton/bridge/bridgetest"
+	"baton/bridge/irc/freeq"
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/signing"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	home     = federation.HomeID("gw.test")
+	theirs   = "fq.test"
+	linkName = "fq"
+	channel  = "#ops"
+)
+
+// patience bounds every wait of these tests; none takes nearly as long.
+const patience = 20 * time.Second
+
+func patient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// seeded returns the key of a name.
+func seeded(name string) ed25519.PrivateKey {
+	seed := sha256.Sum256([]byte(name))
+	return ed25519.NewKeyFromSeed(seed[:])
+}
+
+func public(key ed25519.PrivateKey) ed25519.PublicKey {
+	p, _ := key.Public().(ed25519.PublicKey)
+	return p
+}
+
+func signer(did federation.DID, key ed25519.PrivateKey) federation.SigningKey {
+	return federation.SigningKey{
+		Public: public(key), DID: did,
+		Sign: func(_ context.Context, m []byte) ([]byte, error) { return ed25519.Sign(key, m), nil },
+	}
+}
+
+// person is somebody on this gateway's side or theirs.
+func person(name string) (federation.DID, ed25519.PrivateKey) {
+	return federation.DID("did:key:z" + hex.EncodeToString(public(seeded(name))[:16])), seeded(name)
+}
+
+// gateway is a bridge.Gateway that keeps what it is given.
+type gateway struct {
+	mu     sync.Mutex
+	events []federation.Event
+	views  map[federation.HandoffID]federation.View
+	answer func(ev federation.Event) (federation.Judgement, error) // nil files all
+	filed  chan federation.Event
+}
+
+func newGateway() *gateway {
+	return &gateway{views: map[federation.HandoffID]federation.View{}, filed: make(chan federation.Event, 20_000)}
+}
+
+func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Judgement, error) {
+	judged := federation.Judgement{Verdict: federation.Valid, Entry: federation.Entry{Event: ev}}
+	var err error
+	if g.answer != nil {
+		judged, err = g.answer(ev)
+	}
+	if err != nil {
+		return judged, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.events = append(g.events, ev)
+	g.filed <- ev
+	return judged, nil
+}
+
+func (g *gateway) View(_ context.Context, id federation.HandoffID) (federation.View, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.views[id], nil
+}
+
+func (g *gateway) know(v federation.View) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.views[v.ID] = v
+}
+
+func (g *gateway) Same(_ context.Context, a, b federation.DID) bool { return a == b }
+
+func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
+	return federation.Place{}, "", errors.New("a link places nothing")
+}
+
+func (g *gateway) Name(_ context.Context, did federation.DID) string { return did.Short()[8:12] }
+
+// next returns the next step that was submitted.
+func (g *gateway) next(t *testing.T) federation.Event {
+	t.Helper()
+	select {
+	case ev := <-g.filed:
+		return ev
+	case <-time.After(patience):
+		t.Fatal("no step was submitted")
+		return federation.Event{}
+	}
+}
+
+// house is a link to a server with all that it needs.
+type house struct {
+	link    *freeq.Link
+	server  *bridgetest.Freeq
+	gateway *gateway
+	record  *federationtest.Memory
+	wakes   *wakes
+	metrics *bridge.Metrics
+	gaveUp  chan federation.RefusalCode
+	keys    map[string]ed25519.PublicKey
+	stop    context.CancelFunc
+	up      chan struct{}
+	ended   chan error
+}
+
+// wakes is a bridge.Wakes for one process.
+type wakes struct {
+	mu   sync.Mutex
+	subs map[string][]chan struct{}
+}
+
+func (w *wakes) Wake(topics ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, topic := range topics {
+		for _, sub := range w.subs[topic] {
+			select {
+			case sub <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+func (w *wakes) Subscribe(topic string) (<-chan struct{}, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	sub := make(chan struct{}, 1)
+	w.subs[topic] = append(w.subs[topic], sub)
+	return sub, func() {}
+}
+
+// newHouse makes a server and a link to it, which does not run yet.
+func newHouse(t *testing.T, change ...func(*freeq.Config, *freeq.Deps)) *house {
+	t.Helper()
+	h := &house{
+		gateway: newGateway(), record: federationtest.NewMemory(), wakes: &wakes{subs: map[string][]chan struct{}{}},
+		metrics: bridge.NewMetrics(prometheus.NewRegistry()), gaveUp: make(chan federation.RefusalCode, 100),
+		keys: map[string]ed25519.PublicKey{federation.KeyID(public(seeded("gateway server"))): public(seeded("gateway server"))},
+	}
+	api := httptest.NewServer(http.HandlerFunc(h.serveKey))
+	t.Cleanup(api.Close)
+	h.server = bridgetest.NewFreeq(bridgetest.FreeqConfig{
+		Name: theirs, Endpoint: seeded("their endpoint"), Server: seeded("their server"),
+		Peer: hex.EncodeToString(public(seeded("our endpoint"))), PeerAPI: api.URL, Channels: []string{channel},
+	})
+	t.Cleanup(h.server.Close)
+	cfg := freeq.DefaultConfig()
+	cfg.Name, cfg.ServerName, cfg.EndpointID, cfg.PeerAPI = linkName, theirs, h.server.ID(), h.server.API()
+	cfg.Transport, cfg.Address, cfg.Channels = freeq.TCP, h.listen(t), []string{"#Ops"}
+	deps := h.deps()
+	for _, c := range change {
+		c(&cfg, &deps)
+	}
+	link, err := freeq.Open(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.link = link
+	return h
+}
+
+// listen lets the server accept links, and returns where.
+func (h *house) listen(t *testing.T) string {
+	t.Helper()
+	address, err := h.server.Listen(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+func (h *house) deps() freeq.Deps {
+	receipts := signer(home.DID(), seeded("gateway server"))
+	return freeq.Deps{
+		Ports: bridge.Ports{
+			Home: home, Gateway: h.gateway, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler), Wakes: h.wakes,
+			Limits: func() bridge.Limits { return bridge.Limits{} }, PublicURL: "https://gw.test",
+			Kept: h.kept, Keep: func(context.Context, federation.HandoffID, federation.Evidence) error { return nil },
+		},
+		Endpoint: signer("", seeded("our endpoint")),
+		Ours: func(_ context.Context, did federation.DID) bool {
+			ours, _ := person("scout")
+			return did == ours
+		},
+		Moves: func(_ federation.View, verb federation.Verb) bool {
+			return verb != federation.Offer && verb != federation.Progress && verb != federation.Expire
+		},
+		Confirm: func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
+			id, _ := federation.NewEventID(entry.Filed, bytes.NewReader(make([]byte, 10)))
+			return sealed(ctx, receipts, federation.Event{
+				ID: id, Handoff: v.ID, Kind: v.Kind, Verb: federation.Confirm, Subject: entry.Event.ID, Venue: v.Venue,
+				Fields: map[string]string{"act": "handoff", "act-verb": "confirm", "act-id": v.ID.String(), "act-subject": entry.Event.ID.String()},
+			})
+		},
+		Guests: h.record, Owed: h.record.OwedIn,
+		GiveUp: func(ctx context.Context, p federation.Pending, code federation.RefusalCode, _ string) error {
+			h.gaveUp <- code
+			return h.record.Ruled(ctx, p.Event.Handoff, p.Event.From, p.Event.ID)
+		},
+		Fetch: fetch,
+	}
+}
+
+// kept returns the key that the gateway keeps for somebody, whom the server then
+// knows.
+func (h *house) kept(name string) federation.SigningKey {
+	did, key := person(name)
+	h.keys[federation.KeyID(public(key))] = public(key)
+	return signer(did, key)
+}
+
+func sealed(ctx context.Context, key federation.SigningKey, ev federation.Event) (federation.Event, error) {
+	ev.From, ev.Dialect, ev.Provenance = key.DID, federation.ActTags, federation.Signed
+	return signing.Seal(ctx, key, ev)
+}
+
+// run starts the link, and returns when it is up.
+func (h *house) run(t *testing.T) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	h.stop, h.up, h.ended = stop, make(chan struct{}), make(chan error, 1)
+	go func() { h.ended <- h.link.Run(ctx, func() { close(h.up) }) }()
+	t.Cleanup(func() {
+		stop()
+		<-h.ended
+	})
+	select {
+	case <-h.up:
+	case err := <-h.ended:
+		h.ended <- err
+		t.Fatalf("the link ended: %v", err)
+	case <-time.After(patience):
+		t.Fatal("the link is not up")
+	}
+}
+
+// bad returns how many lines counted as unreadable for a reason.
+func (h *house) bad(reason string) int {
+	return int(testutil.ToFloat64(h.metrics.BadInput.WithLabelValues("freeq", linkName, reason)))
+}
+
+// expectNothingOdd fails if the gateway did what no gateway may.
+func (h *house) expectNothingOdd(t *testing.T) {
+	t.Helper()
+	for _, odd := range h.server.Unexpected() {
+		t.Errorf("the gateway did what no gateway may: %s", odd)
+	}
+}
+
+// local returns a listener's end of a connection nobody answers.
+func local(t *testing.T) net.Listener {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// serveKey answers for the keys of this gateway's side.
+func (h *house) serveKey(w http.ResponseWriter, r *http.Request) {
+	key := h.keys[path.Base(r.URL.Path)]
+	if key == nil {
+		http.NotFound(w, r)
+		return
+	}
+	_, _ = io.WriteString(w, `{"public_key":"`+base64.RawURLEncoding.EncodeToString(key)+`"}`)
+}
+
+// fetch reads an address as the gateway's client does.
+func fetch(ctx context.Context, address string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, &federation.UnavailableError{What: address, Err: err}
+	}
+	defer response.Body.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	if response.StatusCode == http.StatusNotFound {
+		return nil, federation.ErrNotFound
+	}
+	return io.ReadAll(response.Body)
+}
+
+// alice is the user of the server in these tests.
+func (h *house) alice() *bridgetest.FreeqUser {
+	did, key := person("alice")
+	return h.server.Join("alice", did, key)
+}
+
+// offered returns an offer that scout, who is on this gateway's side, made to alice,
+// and the view of it.
+func (h *house) offered(t *testing.T, venue string) federation.Delivery {
+	t.Helper()
+	did, key := person("scout")
+	to, _ := person("alice")
+	h.keys[federation.KeyID(public(key))] = public(key)
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := sealed(t.Context(), signer(did, key), federation.Event{
+		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, Venue: venue, To: to, Title: "Review it",
+		Fields:  map[string]string{"act": "handoff", "act-verb": "offer", "act-to": string(to), "act-title": "Review it"},
+		Arrival: federation.Arrival{Network: "airc", Link: "airc", Received: time.Now()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := federation.View{
+		ID: id, Kind: federation.Handoff, Dialect: federation.ActTags, Version: 1, State: federation.Offered, Home: home,
+		Venue: venue, Offerer: did, Offeree: to, Title: ev.Title,
+	}
+	if federation.Private(venue) {
+		v.Link = linkName
+	}
+	h.gateway.know(v)
+	return federation.Delivery{Entry: federation.Entry{Event: ev, Version: 1, State: v.State, Filed: time.Now()}, View: v}
+}
+
+// step returns the next step of a handoff of this home, by somebody on this side.
+func (h *house) step(t *testing.T, d federation.Delivery, by string, verb federation.Verb, state federation.State) federation.Delivery {
+	t.Helper()
+	did, key := person(by)
+	h.keys[federation.KeyID(public(key))] = public(key)
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := sealed(t.Context(), signer(did, key), federation.Event{
+		ID: id, Handoff: d.View.ID, Kind: federation.Handoff, Verb: verb, Venue: d.View.Venue,
+		Fields:  map[string]string{"act": "handoff", "act-verb": string(verb), "act-id": d.View.ID.String()},
+		Arrival: federation.Arrival{Network: "airc", Link: "airc", Received: time.Now()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.View.Version++
+	d.View.State = state
+	d.Entry = federation.Entry{Event: ev, Version: d.View.Version, State: state, Filed: time.Now()}
+	h.gateway.know(d.View)
+	return d
+}
+
+// deliver hands a row to the link, which must take it.
+func (h *house) deliver(t *testing.T, d federation.Delivery) {
+	t.Helper()
+	if err := h.link.Deliver(patient(t), d); err != nil {
+		t.Fatalf("Deliver(%s): %v", d.Entry.Event.Verb, err)
+	}
+}

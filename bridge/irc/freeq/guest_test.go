@@ -1,0 +1,129 @@
+package freeq_test
+
+import (
+	"testing"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// guest makes a step of scout wait for the ruling of the server, in a handoff that
+// alice opened there.
+func (h *house) guest(t *testing.T, verb federation.Verb, to federation.DID) federation.Pending {
+	t.Helper()
+	alice := h.alice()
+	id, err := alice.Offer(channel, to, "Review it")
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer := h.gateway.next(t)
+	if offer.ID != id || offer.Arrival.Home != theirs {
+		t.Fatalf("submitted %+v", offer)
+	}
+	v := federation.View{
+		ID: id, Kind: federation.Handoff, Dialect: federation.ActTags, Version: 1, State: federation.Offered, Home: theirs, Guest: true,
+		Venue: channel, Offerer: alice.DID, Offeree: to,
+	}
+	h.gateway.know(v)
+	d := h.step(t, federation.Delivery{View: v}, "scout", verb, federation.Assigned)
+	p := federation.Pending{Event: d.Entry.Event, Home: theirs, Since: time.Now()}
+	if err := h.record.Await(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	h.wakes.Wake(bridge.RulingTopic(theirs))
+	return p
+}
+
+func TestAStepIsSaidAndItsReceiptSubmitted(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	scout, _ := person("scout")
+	p := h.guest(t, federation.Accept, scout)
+	receipt := h.gateway.next(t)
+	if receipt.Verb != federation.Confirm || receipt.Subject != p.Event.ID || receipt.From != "did:web:"+theirs {
+		t.Errorf("submitted %+v", receipt)
+	}
+	for _, m := range h.server.Said() {
+		if m["type"] == "act_route" {
+			t.Error("it was routed although it was confirmed at once")
+		}
+	}
+	h.expectNothingOdd(t)
+}
+
+func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	h.server.Mute(federation.Confirm, true)
+	scout, _ := person("scout")
+	p := h.guest(t, federation.Accept, scout)
+	isRoute := func(m map[string]any) bool {
+		return m["type"] == "act_route" && m["act_event_id"] == p.Event.ID.String()
+	}
+	if _, err := h.server.AwaitLine(patient(t), "the route", isRoute); err != nil {
+		t.Fatal(err)
+	}
+	h.server.Mute(federation.Confirm, false)
+	if receipt := h.gateway.next(t); receipt.Subject != p.Event.ID {
+		t.Errorf("submitted %+v", receipt)
+	}
+	h.expectNothingOdd(t)
+}
+
+func TestAStepThatItsHomeRefusesIsGivenUp(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	other, _ := person("somebody else")
+	h.guest(t, federation.Accept, other)
+	select {
+	case code := <-h.gaveUp:
+		if code != federation.IllegalStep {
+			t.Errorf("given up for %s", code)
+		}
+	case <-time.After(patience):
+		t.Fatal("it waits for ever")
+	}
+	if left, err := h.record.Awaiting(t.Context(), theirs, 10); err != nil || len(left) != 0 {
+		t.Errorf("%d wait (%v)", len(left), err)
+	}
+	h.expectNothingOdd(t)
+}
+
+func TestAReceiptThatIsAheadOfItsStepWaitsForIt(t *testing.T) {
+	h := newHouse(t)
+	known := make(chan struct{})
+	h.gateway.answer = func(ev federation.Event) (federation.Judgement, error) {
+		select {
+		case <-known:
+		default:
+			if ev.Verb == federation.Confirm {
+				return federation.Judgement{}, federation.Refuse(ev, federation.WrongReference, "")
+			}
+		}
+		if ev.Verb == federation.Accept {
+			close(known)
+		}
+		return federation.Judgement{}, nil
+	}
+	h.run(t)
+	alice := h.alice()
+	id, err := alice.Offer(channel, alice.DID, "Note to self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.gateway.next(t)
+	h.server.Mute(federation.Accept, true)
+	accept, err := alice.Step(channel, id, federation.Accept, "") // the receipt goes out, the step does not
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.server.Mute(federation.Accept, false)
+	h.server.Repeat(accept)
+	if ev := h.gateway.next(t); ev.Verb != federation.Accept {
+		t.Fatalf("submitted %s", ev.Verb)
+	}
+	if ev := h.gateway.next(t); ev.Verb != federation.Confirm || ev.Subject != accept {
+		t.Errorf("submitted %s", ev.Verb)
+	}
+}

@@ -1,0 +1,127 @@
+package freeq
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/acttag"
+)
+
+// arriving is a message with tags.
+type arriving struct {
+	target string
+	nick   string
+	tags   map[string]string
+	routed bool
+	replay bool // from the log of their server
+	minted bool // of a handoff that this gateway opened, says that log
+}
+
+// onStep reads a step, if the message is one, and queues it for the judge.
+func (s *session) onStep(ctx context.Context, a arriving) {
+	in, err := s.decode(a)
+	if errors.Is(err, translate.ErrNotHandoff) {
+		return
+	}
+	if err != nil {
+		s.refuse(ctx, in, err)
+		return
+	}
+	if !s.allow(ctx, in) {
+		return
+	}
+	in.ev.Arrival = federation.Arrival{
+		Network: network, Link: s.link.cfg.Name, Home: s.link.home(), Name: s.nameOf(in.ev.From, a.nick), Received: time.Now(),
+	}
+	s.lanes.add(in)
+}
+
+// nameOf returns what the signer of a step is called there: "" for a server, and for
+// a nick that belongs to somebody else.
+func (s *session) nameOf(from federation.DID, nick string) string {
+	if from.Method() == "web" {
+		return ""
+	}
+	if p := s.theirs.named(nick); p != nil && p.did != "" && p.did != from {
+		return ""
+	}
+	return nick
+}
+
+// decode reads a step and holds it to what this server can vouch for: nobody's
+// identity, but that a DID of the web is a server's.
+func (s *session) decode(a arriving) (*inbound, error) {
+	to, _, pair := federation.Parties(a.target) // as a log spells it
+	if !pair {
+		to, _ = federation.ParseDID(a.target) // a server resolves no nick for a step
+	}
+	if to != "" {
+		a.target = string(to)
+	}
+	ev, err := acttag.Codec{}.DecodeFromHome(translate.Tagged{Command: "TAGMSG", Target: a.target, Tags: a.tags})
+	in := &inbound{ev: ev, to: to, routed: a.routed, minted: a.minted, replay: a.replay}
+	if err != nil {
+		return in, err
+	}
+	switch {
+	case ev.Venue == "" && in.to == "":
+		return in, federation.Refuse(ev, federation.InvalidTarget, "")
+	case ev.Venue != "" && !slices.Contains(s.link.Channels(), ev.Venue):
+		return in, federation.Refuse(ev, federation.InvalidTarget, "")
+	case ev.From == "":
+		return in, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/from")
+	case ev.From.Method() == "web" && ev.From != s.link.home().DID():
+		return in, federation.Refuse(ev, federation.ActorMismatch, "a did:web is a server's")
+	case serverVerb(ev.Verb) != (ev.From == s.link.home().DID()):
+		return in, federation.Refuse(ev, federation.WrongSender, "")
+	}
+	return in, nil
+}
+
+// serverVerb tells which steps are a home's own.
+func serverVerb(v federation.Verb) bool {
+	return v == federation.Confirm || v == federation.Expire || v == "auto-accept"
+}
+
+// allow counts one step of a user, against its own rate and that of the link. What
+// there is no room for is fetched again later: reading never stops.
+func (s *session) allow(ctx context.Context, in *inbound) bool {
+	limits := s.link.deps.Limits()
+	now := time.Now()
+	if perSecond := limits.LinkEventsPerSecond; perSecond > 0 {
+		if s.events == nil || s.events.Burst() != perSecond {
+			s.events = rate.NewLimiter(rate.Limit(perSecond), perSecond)
+		}
+		if !s.events.AllowN(now, 1) {
+			s.fallBehind(ctx, now)
+			return false
+		}
+	}
+	if s.lanes.full() {
+		s.fallBehind(ctx, now)
+		return false
+	}
+	if p := s.theirs.dids[in.ev.From]; p != nil && !in.replay {
+		if ok, _ := p.meter.Take(limits.UserEventsPerMinute, now); !ok {
+			s.link.deps.Metrics.Limited.WithLabelValues(network).Inc()
+			return false
+		}
+	}
+	return true
+}
+
+// fallBehind lets a step go, and notes from when on to ask for what was let go.
+func (s *session) fallBehind(ctx context.Context, now time.Time) {
+	s.link.deps.Metrics.Limited.WithLabelValues(network).Inc()
+	if s.behind.IsZero() {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "too many steps at once: they are fetched again")
+		s.behind = now
+	}
+}

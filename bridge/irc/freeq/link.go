@@ -1,0 +1,204 @@
+// Package freeq links this gateway to a freeq server as one more server of its
+// mesh, in the protocol that freeq calls freeq/s2s/1: JSON lines over any stream of
+// bytes, each in an envelope that the sender's endpoint key signs.
+//
+// The gateway is a leaf with a voice. It keeps no channels, topics, bans or
+// accounts, stores nobody's chat, forwards nothing of others, and passes over every
+// message that handoffs have no use for. Each federated DID that speaks gets a user
+// of its own there, on first use, whose DID the server's users can copy from WHOIS
+// and from the lines beside its steps: they must address it by that.
+//
+// Steps travel both ways as TAGMSG with the tags that were signed. The network knows
+// the act dialect alone, so that any other step is rendered. Beside each in a channel
+// stands one PRIVMSG for people. A server link has no acknowledgement: a step counts
+// as delivered when a question that was asked after it is answered, which the peer
+// does in order.
+//
+// # Two homes
+//
+// A server is the home of what its users offer, and this gateway of what it
+// introduces there. As the home the link follows each step that moved a handoff with
+// the receipt of the gateway. As a guest it takes the steps that wait for the home's
+// receipt from the record, sends each as TAGMSG and then again as act_route, ever more
+// rarely, until the receipt is there or the home is known to have refused: it says no
+// by silence alone.
+//
+// # Concurrency
+//
+// One goroutine, the one in [Link.Run], owns all state of a link. A reader opens
+// envelopes and a writer writes lines for it; judges submit inbound steps to the
+// gateway, those of one handoff in the order they came in, those of different ones
+// side by side. The reader never waits for a judge: a server that one of its peers
+// does not read from stops sending to all of them. What there is no room for is
+// fetched again by catch-up. [Link.Deliver] and [Link.Online] reach the owner through
+// channels and may be called by many.
+//
+// spec: freeq-s2s, as in freeq-server of 2026-08
+package freeq
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/translate"
+)
+
+// network is the label of this network in metrics.
+const network = "freeq"
+
+// Deps is what a link to a freeq server is given.
+type Deps struct {
+	bridge.Ports
+
+	// Endpoint is the key that this gateway is known by among freeq servers.
+	Endpoint federation.SigningKey
+	// Seed is the seed of that key in hexadecimal, for the program of the transport.
+	Seed string
+	// Ours reports whether a DID is that of somebody on this gateway's other networks.
+	Ours func(ctx context.Context, did federation.DID) bool
+	// Moves reports whether a step by that verb moves a handoff, so that its home
+	// confirms it.
+	Moves func(v federation.View, verb federation.Verb) bool
+	// Confirm returns the receipt of a filed step, the same one each time. The view
+	// says in which dialect and for which venue.
+	Confirm func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
+	// Guests has the steps that wait for the server's ruling.
+	Guests federation.Guests
+	// Owed returns how much of a handoff the link has still to deliver.
+	Owed func(ctx context.Context, link string, id federation.HandoffID) (int, error)
+	// GiveUp ends the wait of a step, and tells its sender.
+	GiveUp func(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error
+	// Fetch returns the body at an address of the server's web API. Its error wraps
+	// [federation.ErrNotFound] where there is nothing, and
+	// [*federation.UnavailableError] when asking again may help.
+	Fetch func(ctx context.Context, address string) ([]byte, error)
+}
+
+// Link is one configured freeq server. Make one with [Open].
+type Link struct {
+	cfg       Config
+	deps      Deps
+	log       *slog.Logger
+	id        string            // our endpoint id
+	peer      ed25519.PublicKey // theirs
+	transport transport         // owned by the goroutine in Run
+	roster    *roster           // owned by the goroutine in Run
+	heard     time.Time         // up to when all of theirs was read; owned by the goroutine in Run
+
+	// live is the session that takes rows: nil unless the greetings and the state of
+	// both are over. It is all that Deliver and Online see of the state, and leads them
+	// to the session's channels.
+	live atomic.Pointer[session]
+}
+
+var _ bridge.Placer = (*Link)(nil)
+
+// Open checks the configuration and returns the link. It dials nothing and listens
+// nowhere. Its error joins one [*bridge.KeyError] for each mistake.
+func Open(cfg Config, d Deps) (*Link, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	peer, err := parseEndpointID(cfg.EndpointID)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.Endpoint.Public) > 0 && peer.Equal(d.Endpoint.Public) {
+		return nil, &bridge.KeyError{Key: "endpoint_id", Why: "is this gateway's own; want theirs"}
+	}
+	return &Link{
+		cfg: cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
+		log:       d.Log.With(slog.String("network", network), slog.String("link", cfg.Name)),
+		transport: newTransport(cfg, d),
+		roster:    newRoster(cfg),
+	}, nil
+}
+
+// Name implements [bridge.Link].
+func (l *Link) Name() string { return l.cfg.Name }
+
+// Network implements [bridge.Link].
+func (l *Link) Network() string { return network }
+
+// home returns the home that the server at the other end is.
+func (l *Link) home() federation.HomeID { return federation.HomeID(l.cfg.ServerName) }
+
+// Channels implements [bridge.Placer].
+func (l *Link) Channels() []string { return venues(l.cfg.Channels) }
+
+func venues(channels []string) []string {
+	names := make([]string, len(channels))
+	for i, name := range channels {
+		names[i], _ = translate.Channel(name)
+	}
+	return names
+}
+
+// Dialect implements [bridge.Placer].
+func (l *Link) Dialect() federation.Dialect { return federation.ActTags }
+
+// Carries implements [bridge.Link]: the steps of handoffs in this link's channels, of
+// private ones that are written here, and of those whose home is the server.
+func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {
+	return l.writes(after), nil
+}
+
+// writes tells whether the steps of a handoff are written on this link.
+func (l *Link) writes(v federation.View) bool {
+	switch {
+	case v.Home == l.home():
+		return true
+	case v.Home != l.deps.Home:
+		return false // servers believe only what comes from a home itself
+	case federation.Private(v.Venue):
+		return v.Link == l.cfg.Name
+	}
+	return (v.Link == "" || v.Link == l.cfg.Name) && slices.Contains(l.Channels(), v.Venue)
+}
+
+// Run implements [bridge.Link]. Steps that were read before the connection broke
+// are still submitted before it returns.
+func (l *Link) Run(ctx context.Context, up func()) error {
+	conn, err := l.transport.connect(ctx)
+	if err != nil {
+		return err
+	}
+	err = newSession(l, conn).run(ctx, up)
+	if ctx.Err() != nil {
+		err = errors.Join(err, l.Close())
+	}
+	return err
+}
+
+// Close gives up what a link that is dialled holds between two sessions. Call it
+// after the last Run, and only where that did not end with its context.
+func (l *Link) Close() error { return l.transport.Close() }
+
+// ask is the question whether somebody is there.
+type ask struct {
+	did    federation.DID
+	answer chan<- bool // has room for the one answer
+}
+
+// Online implements [bridge.Placer]: somebody is there who is logged in as the DID.
+func (l *Link) Online(ctx context.Context, b federation.Binding) bool {
+	s := l.live.Load()
+	if s == nil {
+		return false
+	}
+	answer := make(chan bool, 1)
+	select {
+	case s.asks <- ask{did: b.DID, answer: answer}:
+		return <-answer // at once
+	case <-s.over:
+	case <-ctx.Done():
+	}
+	return false
+}

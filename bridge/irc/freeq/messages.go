@@ -1,0 +1,257 @@
+package freeq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"baton/translate"
+)
+
+// protocolVersion is what servers write; none of them looks at it.
+const protocolVersion = 2
+
+// greet says who we are and asks for the state, without waiting for anything.
+//
+// spec: freeq-s2s "Order on a fresh link"
+func (s *session) greet() {
+	s.put(control, &hello{
+		Type: typeHello, PeerID: s.link.id, ServerName: string(s.link.deps.Home), Version: protocolVersion,
+		TrustLevel: "full", Capabilities: []string{capCatchup, capAct, capRoute},
+	})
+	s.put(control, &syncRequest{Type: typeSyncRequest})
+}
+
+// take acts on one line from the peer. Its error ends the link, which nothing does
+// that the peer merely spelled badly.
+func (s *session) take(ctx context.Context, l inboundLine) error {
+	if l.wrong != "" {
+		s.badInput(ctx, l.wrong, fmt.Sprintf("%d bytes", l.bytes))
+		return nil
+	}
+	switch m := l.message.(type) {
+	case nil:
+		return nil
+	case *hello:
+		return s.onHello(ctx, m)
+	case *helloAck:
+		return s.onHelloAck(m)
+	}
+	if !s.greeted {
+		s.badInput(ctx, unsigned, "before its greeting")
+		return nil
+	}
+	return s.dispatch(ctx, l.message)
+}
+
+// dispatch acts on a message of a peer that has greeted.
+func (s *session) dispatch(ctx context.Context, m any) error {
+	switch m := m.(type) {
+	case *syncRequest:
+		s.put(control, s.state())
+	case *syncResponse:
+		s.onState(ctx, m)
+	case *member:
+		if s.fresh(ctx, m.EventID, m.Origin) {
+			s.onMember(m)
+		}
+	case *mode:
+		if s.fresh(ctx, m.EventID, m.Origin) {
+			s.onMode(m)
+		}
+	case *said:
+		if s.ours(ctx, m.Origin) && s.fresh(ctx, m.EventID, m.Origin) {
+			s.onStep(ctx, arriving{target: m.Target, nick: m.From, tags: m.Tags})
+		}
+	case *route:
+		if s.ours(ctx, m.Origin) && s.fresh(ctx, m.EventID, m.Origin) {
+			s.onStep(ctx, arriving{target: m.Target, nick: m.From, tags: m.Tags, routed: true})
+		}
+	case *catchupRequest:
+		s.onCatchupRequest(ctx, m)
+	case *catchupEvents:
+		s.onCatchupEvents(ctx, m)
+	}
+	return nil
+}
+
+// badInput counts and logs a line that could not be read. The link lives on.
+func (s *session) badInput(ctx context.Context, why reason, what string) {
+	s.link.deps.Metrics.BadInput.WithLabelValues(network, s.link.cfg.Name, string(why)).Inc()
+	s.log.LogAttrs(ctx, slog.LevelInfo, "unreadable line", slog.String("reason", string(why)), slog.String("what", what))
+}
+
+// fresh reports whether a message is no echo of ours and none that came before. It
+// goes by the peer that the transport has proved, whatever the message claims.
+//
+// spec: freeq-s2s "event_id and dedup", "origin rules"
+func (s *session) fresh(ctx context.Context, id, origin string) bool {
+	switch {
+	case origin == s.link.id:
+		s.badInput(ctx, foreign, "an echo of ours")
+		return false
+	case !s.seen.add(id):
+		s.badInput(ctx, repeated, id)
+		return false
+	}
+	return true
+}
+
+// ours reports whether a step names where it comes from. What it names counts for
+// nothing: it is the peer's, who minted it or carries it for one of its own.
+func (s *session) ours(ctx context.Context, origin string) bool {
+	if origin == "" {
+		s.badInput(ctx, incomplete, "a step without origin")
+		return false
+	}
+	return true
+}
+
+func (s *session) onHello(ctx context.Context, m *hello) error {
+	if m.PeerID != s.link.cfg.EndpointID {
+		return fmt.Errorf("it is endpoint %q", clip(m.PeerID))
+	}
+	if m.ServerName != s.link.cfg.ServerName {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "peer has another name than server_name", slog.String("peer", clip(m.ServerName)))
+	}
+	for _, needed := range []string{capCatchup, capAct, capRoute} {
+		if !slices.ContainsFunc(m.Capabilities, func(c string) bool { return c == needed || strings.HasPrefix(c, needed+"=") }) {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "peer lacks a capability", slog.String("what", needed))
+		}
+	}
+	accepted := true
+	s.put(control, &helloAck{Type: typeHelloAck, PeerID: s.link.id, Accepted: &accepted, TrustLevel: "full"})
+	s.greeted = true
+	return nil
+}
+
+// clip shortens what a stranger wrote for the log.
+func clip(s string) string { return s[:min(len(s), maxNickBytes)] }
+
+func (s *session) onHelloAck(m *helloAck) error {
+	if !*m.Accepted {
+		return errors.New("it does not accept this endpoint id: it must be in its s2s-allowed-peers")
+	}
+	return nil
+}
+
+// onState takes over who of theirs is where. The first one opens the link.
+func (s *session) onState(ctx context.Context, m *syncResponse) {
+	if m.ServerID != s.link.cfg.EndpointID {
+		s.badInput(ctx, foreign, "the state of another server")
+		return
+	}
+	s.theirs = newMembers(s.link.Channels())
+	for _, venue := range s.link.Channels() {
+		if s.modes[venue] == nil {
+			s.modes[venue] = &channelState{TopicLocked: true, NoExternal: true} // as a server makes a channel
+		}
+	}
+	for _, c := range m.Channels {
+		venue, _ := translate.Channel(c.Name)
+		if s.modes[venue] != nil {
+			s.modes[venue] = &channelState{
+				TopicLocked: c.TopicLocked, InviteOnly: c.InviteOnly, NoExternal: c.NoExternal, Moderated: c.Moderated, Key: c.Key,
+			}
+		}
+		for _, n := range c.Members {
+			s.theirs.join(n.Nick, c.Name, n.DID)
+		}
+		if len(c.Members) == 0 {
+			for _, nick := range c.Nicks {
+				s.theirs.join(nick, c.Name, nil)
+			}
+		}
+	}
+	if !s.stated {
+		s.stated = true
+		s.begin()
+		return
+	}
+	s.yield()
+}
+
+// begin asks what was missed, after which the link is up, and brings our users in.
+func (s *session) begin() {
+	s.catchUp()
+	for _, a := range s.link.roster.all() {
+		s.present(a)
+	}
+}
+
+// yield gives those of ours another nick who have that of one of theirs.
+func (s *session) yield() {
+	for _, a := range s.link.roster.all() {
+		if s.theirs.named(a.nick) != nil {
+			s.present(a)
+		}
+	}
+}
+
+// open lets rows in.
+func (s *session) open() {
+	s.linked = true
+	s.link.live.Store(s)
+	s.running.Go(func() { s.petitions(s.asking) })
+	s.up()
+}
+
+// onMember keeps track of their users, and of ours that were thrown out.
+func (s *session) onMember(m *member) {
+	switch m.Type {
+	case typeJoin:
+		s.theirs.join(m.Nick, m.Channel, m.DID)
+		s.yield()
+	case typePart:
+		s.theirs.part(m.Nick, m.Channel)
+	case typeQuit:
+		s.theirs.quit(m.Nick)
+	case typeNickChange:
+		s.theirs.rename(m.Old, m.New)
+		s.yield()
+	case typeKick:
+		s.onKick(m)
+	}
+}
+
+// onKick notes that somebody was thrown out. One of ours comes back when it has
+// something to say.
+func (s *session) onKick(m *member) {
+	venue, _ := translate.Channel(m.Channel)
+	if a := s.link.roster.named(m.Nick); a != nil && a.in[venue] {
+		a.in[venue] = false
+		return
+	}
+	s.theirs.part(m.Nick, m.Channel)
+}
+
+// onMode keeps the modes that our state has to repeat.
+func (s *session) onMode(m *mode) {
+	venue, _ := translate.Channel(m.Channel)
+	c := s.modes[venue]
+	if c == nil {
+		return
+	}
+	on := true
+	for _, letter := range m.Mode {
+		switch letter {
+		case '+', '-':
+			on = letter == '+'
+		case 't':
+			c.TopicLocked = on
+		case 'i':
+			c.InviteOnly = on
+		case 'n':
+			c.NoExternal = on
+		case 'm':
+			c.Moderated = on
+		case 'k':
+			if c.Key = m.Arg; !on {
+				c.Key = nil
+			}
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package freeq
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxLineBytes bounds one line from the peer. Servers set no limit among each other;
+// the state of all channels or a page of a log may take megabytes, and grows by a
+// third in its envelope.
+const maxLineBytes = 16 << 20
+
+// readBufferBytes holds the longest line that is usual.
+const readBufferBytes = 64 << 10
+
+// errLineTooLong is returned by readLine for a line of more than [maxLineBytes].
+// It was read to its end, and the next one can be.
+var errLineTooLong = errors.New("freeq: line too long")
+
+// readLine returns one line without its end.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var text []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if long = long || len(text)+len(part) > maxLineBytes; !long {
+			text = append(text, part...)
+		} else {
+			text = nil
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil:
+			return nil, err
+		case long:
+			return nil, errLineTooLong
+		}
+		return trimEnd(text), nil
+	}
+}
+
+func trimEnd(text []byte) []byte {
+	return []byte(strings.TrimRight(string(text), "\r\n"))
+}
+
+// The types of messages that are read or written. All others are passed over.
+const (
+	typeHello          = "hello"
+	typeHelloAck       = "hello_ack"
+	typeSigned         = "signed"
+	typeSyncRequest    = "sync_request"
+	typeSyncResponse   = "sync_response"
+	typeJoin           = "join"
+	typePart           = "part"
+	typeQuit           = "quit"
+	typeNickChange     = "nick_change"
+	typeKick           = "kick"
+	typeMode           = "mode"
+	typePrivmsg        = "privmsg"
+	typeTagmsg         = "tagmsg"
+	typeActRoute       = "act_route"
+	typeCatchupRequest = "catchup_request"
+	typeCatchupEvents  = "catchup_events"
+)
+
+// Capabilities without which a peer withholds what this gateway lives on.
+const (
+	capCatchup = "catchup"
+	capAct     = "act"
+	capRoute   = "act_route"
+)
+
+type hello struct {
+	Type         string   `json:"type"`
+	PeerID       string   `json:"peer_id"`
+	ServerName   string   `json:"server_name"`
+	Version      int      `json:"protocol_version"`
+	TrustLevel   string   `json:"trust_level,omitempty"`
+	Capabilities []string `json:"capabilities,omitempty"`
+}
+
+type helloAck struct {
+	Type       string `json:"type"`
+	PeerID     string `json:"peer_id"`
+	Accepted   *bool  `json:"accepted"`
+	TrustLevel string `json:"trust_level,omitempty"`
+}
+
+type syncRequest struct {
+	Type string `json:"type"`
+}
+
+type syncResponse struct {
+	Type     string         `json:"type"`
+	ServerID string         `json:"server_id"`
+	Channels []channelState `json:"channels"`
+}
+
+// channelState is one channel with the members that the sender has in it.
+type channelState struct {
+	Name        string     `json:"name"`
+	Topic       *string    `json:"topic"`
+	Nicks       []string   `json:"nicks"`
+	Members     []nickInfo `json:"nick_info"`
+	FounderDID  *string    `json:"founder_did"`
+	Ops         []string   `json:"did_ops"`
+	CreatedAt   int64      `json:"created_at"`
+	TopicLocked bool       `json:"topic_locked"`
+	InviteOnly  bool       `json:"invite_only"`
+	NoExternal  bool       `json:"no_ext_msg"`
+	Moderated   bool       `json:"moderated"`
+	Key         *string    `json:"key"`
+	Bans        []any      `json:"bans"`
+	Invites     []any      `json:"invites"`
+	Exceptions  []any      `json:"invite_exceptions"`
+}
+
+type nickInfo struct {
+	Nick       string  `json:"nick"`
+	IsOp       bool    `json:"is_op"`
+	DID        *string `json:"did"`
+	ActorClass *string `json:"actor_class"`
+}
+
+// member is a join, part, quit, nick_change or kick: each has its own few of these
+// fields.
+type member struct {
+	Type       string  `json:"type"`
+	EventID    string  `json:"event_id"`
+	Nick       string  `json:"nick,omitempty"`
+	Channel    string  `json:"channel,omitempty"`
+	DID        *string `json:"did,omitempty"`
+	Handle     *string `json:"handle,omitempty"`
+	IsOp       bool    `json:"is_op,omitempty"`
+	ActorClass string  `json:"actor_class,omitempty"`
+	Reason     string  `json:"reason,omitempty"`
+	Old        string  `json:"old,omitempty"`
+	New        string  `json:"new,omitempty"`
+	Origin     string  `json:"origin"`
+}
+
+type mode struct {
+	Type    string  `json:"type"`
+	EventID string  `json:"event_id"`
+	Channel string  `json:"channel"`
+	Mode    string  `json:"mode"`
+	Arg     *string `json:"arg"`
+	SetBy   string  `json:"set_by"`
+	Origin  string  `json:"origin"`
+}
+
+// said is a privmsg or a tagmsg.
+type said struct {
+	Type    string            `json:"type"`
+	EventID string            `json:"event_id"`
+	From    string            `json:"from"`
+	Target  string            `json:"target"`
+	Text    string            `json:"text,omitempty"`
+	Tags    map[string]string `json:"tags"`
+	Origin  string            `json:"origin"`
+	Account string            `json:"account,omitempty"`
+	MsgID   string            `json:"msgid,omitempty"`
+}
+
+// route is a step on its way to the home of its handoff.
+type route struct {
+	Type    string            `json:"type"`
+	EventID string            `json:"event_id"`
+	Act     string            `json:"act_id"`
+	Step    string            `json:"act_event_id"`
+	Tags    map[string]string `json:"tags"`
+	Target  string            `json:"target"`
+	From    string            `json:"from"`
+	Account string            `json:"account,omitempty"`
+	Origin  string            `json:"origin"`
+}
+
+type catchupRequest struct {
+	Type   string `json:"type"`
+	PeerID string `json:"peer_id"`
+	Since  int64  `json:"since_ts"` // unix seconds
+	Limit  int    `json:"limit"`    // 0 is the peer's own
+}
+
+type catchupEvents struct {
+	Type   string     `json:"type"`
+	Origin string     `json:"origin"`
+	Events []replayed `json:"events"`
+	More   bool       `json:"more"`
+}
+
+// replayed is one row of the log of a server.
+type replayed struct {
+	EventID   string `json:"event_id"`
+	Kind      string `json:"kind"`
+	Venue     string `json:"venue"`
+	Timestamp int64  `json:"timestamp"` // unix seconds of receipt
+	Canonical string `json:"canonical"`
+	Signature string `json:"signature,omitempty"`
+	Actor     string `json:"actor_did,omitempty"`
+	Subject   string `json:"subject,omitempty"` // of a step that does not open: the handoff
+	Origin    string `json:"origin"`            // of a step: endpoint id of the server where its handoff was opened
+}
+
+// reason is why a line could not be read. It is a label of a metric: the set is
+// closed.
+type reason string
+
+const (
+	tooLong     reason = "too_long"
+	malformed   reason = "malformed"
+	badEnvelope reason = "bad_envelope"
+	unsigned    reason = "unsigned"
+	incomplete  reason = "incomplete"
+	foreign     reason = "foreign_origin"
+	repeated    reason = "repeated"
+	flooded     reason = "flooded"
+)
+
+// read decodes the JSON of one message that is not an envelope. It returns nil for
+// a type that nothing here is for, and a reason for one that lacks what its type
+// requires.
+func read(text []byte) (any, reason) {
+	var head struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, malformed
+	}
+	m := blank(head.Type)
+	if m == nil {
+		return nil, ""
+	}
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, malformed
+	}
+	if !complete(m) {
+		return nil, incomplete
+	}
+	return m, ""
+}
+
+// blank returns an empty message of a type, nil for one that nothing here is for.
+func blank(kind string) any {
+	switch kind {
+	case typeHello:
+		return &hello{}
+	case typeHelloAck:
+		return &helloAck{}
+	case typeSyncRequest:
+		return &syncRequest{}
+	case typeSyncResponse:
+		return &syncResponse{}
+	case typeJoin, typePart, typeQuit, typeNickChange, typeKick:
+		return &member{}
+	case typeMode:
+		return &mode{}
+	case typeTagmsg:
+		return &said{}
+	case typeActRoute:
+		return &route{}
+	case typeCatchupRequest:
+		return &catchupRequest{}
+	case typeCatchupEvents:
+		return &catchupEvents{}
+	}
+	return nil // a peer may know more than a gateway has use for: topics, bans, chat
+}
+
+// complete reports whether a message has what its type requires.
+func complete(m any) bool {
+	switch m := m.(type) {
+	case *hello:
+		return m.PeerID != "" && m.ServerName != ""
+	case *helloAck:
+		return m.PeerID != "" && m.Accepted != nil
+	case *syncResponse:
+		return m.ServerID != "" && m.Channels != nil
+	case *member:
+		return m.Origin != "" && m.names()
+	case *mode:
+		return m.Origin != "" && m.Channel != ""
+	case *said:
+		return m.From != "" && m.Target != "" && m.Tags != nil
+	case *route:
+		return m.Act != "" && m.Step != "" && m.From != "" && m.Target != "" && m.Tags != nil
+	case *catchupRequest:
+		return m.PeerID != ""
+	case *catchupEvents:
+		return m.Origin != "" && m.Events != nil
+	}
+	return true
+}
+
+// names reports whether a message says whom it is about, and where.
+func (m *member) names() bool {
+	switch m.Type {
+	case typeNickChange:
+		return m.Old != "" && m.New != ""
+	case typeQuit:
+		return m.Nick != ""
+	}
+	return m.Nick != "" && m.Channel != ""
+}
+
+// encode writes one message as a line without its end. It keeps what was signed as
+// it was: no escapes for HTML.
+func encode(m any) ([]byte, error) {
+	var line strings.Builder
+	e := json.NewEncoder(&line)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(m); err != nil {
+		return nil, fmt.Errorf("encode %T: %w", m, err)
+	}
+	return []byte(strings.TrimSuffix(line.String(), "\n")), nil
+}
