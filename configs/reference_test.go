@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"baton/bridge/airc"
+	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
 	"baton/configs"
 )
@@ -50,6 +51,15 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 	if want := (configs.Binding{Network: "lab", Name: "alice", DID: "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"}); bound != want {
 		t.Errorf("the example of a binding is %+v, want %+v", bound, want)
 	}
+	server, wantServer := freeq.DefaultConfig(), freeq.DefaultConfig()
+	for _, table := range file.Tables("irc.freeq") {
+		table.Decode(&server)
+	}
+	wantServer.Name, wantServer.ServerName, wantServer.PeerAPI = "freeq", "irc.freeq.example", "https://irc.freeq.example"
+	wantServer.EndpointID, wantServer.Channels = "a09aa5f47a6759802ff955f8dc2d2a14a5c99d23be97f864127ff9383455a4f0", []string{"#ops"}
+	if diff := cmp.Diff(wantServer, server); diff != "" {
+		t.Error(diff)
+	}
 	wantLink := spanningtree.DefaultConfig()
 	wantLink.Name, wantLink.ServerName, wantLink.Address = "lab", "irc.lab.example", "127.0.0.1:7000"
 	wantLink.SID, wantLink.SendPasswordFile, wantLink.RecvPasswordFile = "9GW", "lab.send", "lab.recv"
@@ -69,7 +79,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		"identity": want.Identity, "keys": want.Keys,
 		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
-		"irc.spanningtree[0]": link, "airc": registry, "bindings[0]": bound,
+		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "airc": registry, "bindings[0]": bound,
 	} {
 		for _, key := range keysOf(config) {
 			if lines[table+"."+key] == 0 {

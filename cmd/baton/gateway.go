@@ -17,6 +17,7 @@ import (
 type gateway struct {
 	home    atomic.Pointer[home.Home] // replaced when its limits change
 	record  federation.Record
+	kept    func(name string) federation.SigningKey
 	metrics *bridge.Metrics
 	log     *slog.Logger
 	fleet   *fleet
@@ -31,6 +32,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 	judged, err := g.home.Load().Submit(context.WithoutCancel(ctx), ev, time.Now())
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
+	g.follow(ctx, judged, err)
 	return judged, err
 }
 
@@ -64,7 +66,7 @@ func (g *gateway) GiveUp(ctx context.Context, before, now time.Time) error {
 
 // wake tells the feeds and the agents that are owed a step which was filed just now.
 func (g *gateway) wake(judged federation.Judgement, err error) {
-	if err != nil || judged.Duplicate {
+	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
 	for _, message := range judged.Owed.Messages {
@@ -85,6 +87,8 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 	case err != nil:
 		g.log.LogAttrs(ctx, slog.LevelError, "step could not be judged", append(stepAttrs(ev), slog.Any("err", err))...)
 		return
+	case judged.Awaits:
+		outcome = "deferred"
 	case judged.Duplicate:
 		outcome = "duplicate"
 	}

@@ -19,18 +19,15 @@ import (
 // newKeySource returns what finds out whose key a signature is made with. What it
 // must ask strangers for, it asks through the guarded client.
 func newKeySource(
-	file *configs.File, record federation.Record, seconds *prometheus.HistogramVec, own ...federation.SigningKey,
+	file *configs.File, record federation.Record, client *identity.Client, server func(link string) (string, bool),
+	seconds *prometheus.HistogramVec, own ...federation.SigningKey,
 ) *identity.KeySource {
-	client := identity.NewClient(identity.FetchConfig{
-		AllowPrivate: file.Fetch.AllowPrivate, Timeout: file.Fetch.Timeout,
-		MaxBytes: file.Fetch.MaxBytes, PerHost: file.Fetch.PerHost,
-	})
 	directory := identity.NewDirectory(identity.DirectoryConfig{
 		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
 		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL,
 	}, client, own...)
 	return identity.NewKeySource(identity.KeySourceConfig{
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL,
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: server,
 		Ours: func(ctx context.Context, did federation.DID) bool { return isKept(ctx, record, did) },
 	}, timedDirectory{directory, seconds}, client, record)
 }

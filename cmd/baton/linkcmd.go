@@ -18,6 +18,8 @@ import (
 type linkCommands struct {
 	List linkList `cmd:"" help:"List links, and how they stand."`
 	Show linkShow `cmd:"" help:"Show one link, with what was negotiated."`
+
+	Explain linkExplain `cmd:"" help:"Tell what the other side of a link must set."`
 }
 
 // linkList lists links.

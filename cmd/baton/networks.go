@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type network struct {
 func networks() []network {
 	return []network{
 		{table: "irc.spanningtree", many: true, open: openSpanningtree},
+		{table: freeqTable, many: true, open: openFreeq},
 		{table: "airc", open: openAIRC},
 	}
 }
@@ -38,6 +40,9 @@ type wiring struct {
 	bridge.Ports
 	certificate *tls.Certificate // nil where the configuration names none
 	record      federation.Record
+	gateway     *gateway
+	keys        string // the folder of keys; empty where only a configuration is checked
+	fetch       func(ctx context.Context, address string) ([]byte, error)
 	rates       airc.Rates
 	registry    func() federation.SigningKey
 	registries  func(now time.Time) []federation.OwnKey // those that are good now

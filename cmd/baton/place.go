@@ -12,11 +12,17 @@ import (
 
 // Same implements [bridge.Gateway].
 func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
-	if a == b {
+	if a == b || g.stands(a, b) || g.stands(b, a) {
 		return true
 	}
 	agent, err := g.record.AgentOf(ctx, a)
 	return err == nil && (agent.DID == b || agent.OwnDID == b)
+}
+
+// stands reports whether a DID is the one that the gateway keeps for another, to
+// write that one's steps for networks where they cannot stand as they were signed.
+func (g *gateway) stands(kept, of federation.DID) bool {
+	return kept.Method() == "key" && g.kept("person:"+string(of)).DID == kept
 }
 
 // Place implements [bridge.Gateway].

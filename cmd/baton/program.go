@@ -57,7 +57,10 @@ type program struct {
 	keys      *identity.KeySource
 	relay     *relay.Relay // nil where it could not be opened: nobody is woken then
 	rates     *home.Rates
+	client    *identity.Client // for what must be fetched from strangers
 	gateway   *gateway
+	// servers are the key servers behind links, by link.
+	servers atomic.Pointer[map[string]string]
 
 	// What changes with the configuration, and is asked for by the networks.
 	registrations atomic.Int64 // per hour and address
@@ -84,6 +87,10 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL,
 	}
 	p.counters, p.rates, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), newResolveSeconds(p.metrics)
+	p.client = identity.NewClient(identity.FetchConfig{
+		AllowPrivate: file.Fetch.AllowPrivate, Timeout: file.Fetch.Timeout,
+		MaxBytes: file.Fetch.MaxBytes, PerHost: file.Fetch.PerHost,
+	})
 	if err := p.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -92,7 +99,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	p.openRelay(ctx)
 	fleet := newFleet(p.record, p.relay, p.counters, log)
-	p.gateway = &gateway{record: p.record, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay}
+	p.gateway = &gateway{record: p.record, kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay}
 	p.metrics.MustRegister(newLinkGauges(fleet, p.record))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
@@ -100,6 +107,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
 	mountIdentity(p.publicMux, p.keyring, p.homeID())
+	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
 	return p, nil
 }
 
@@ -152,7 +160,7 @@ func (p *program) openRecord(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.keys = newKeySource(p.file, p.record, p.resolving, p.serverKeys()...)
+	p.keys = newKeySource(p.file, p.record, p.client, p.keyServer, p.resolving, p.serverKeys()...)
 	return nil
 }
 
@@ -167,6 +175,7 @@ func (p *program) openRelay(ctx context.Context) {
 // limit makes the limits of a configuration those that hold.
 func (p *program) limit(file *configs.File) {
 	p.limited = file
+	p.servers.Store(keyServers(file))
 	p.gateway.home.Store(p.newHome(file))
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	p.retention.Store(&file.Retention)
@@ -196,7 +205,7 @@ func (p *program) serverKeys() []federation.SigningKey {
 
 func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
-		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Entropy: rand.Reader,
+		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Entropy: rand.Reader,
 		Keys:   p.keys,
 		Routes: p.gateway.fleet, Caps: skills{p.record}, Same: p.gateway.Same, Rates: p.rates,
 		Write: func(ev federation.Event) map[string]string {
@@ -220,7 +229,7 @@ func (p *program) wiring() wiring {
 			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
-		record: p.record, rates: didRates{p.rates, p.gateway},
+		record: p.record, gateway: p.gateway, keys: p.file.Path(keysFolder), fetch: p.client.Get, rates: didRates{p.rates, p.gateway},
 		registry: p.keyring.Registry, token: p.keyring.Token(),
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
 		maxBody:    p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
 	"baton/configs"
 )
@@ -31,6 +32,7 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 	var reference struct {
 		IRC struct {
 			Spanningtree []toml.Primitive
+			Freeq        []toml.Primitive
 		}
 		AIRC toml.Primitive
 	}
@@ -39,8 +41,8 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(reference.IRC.Spanningtree); n != 1 {
-		t.Fatalf("the reference has %d tables irc.spanningtree, want 1", n)
+	if a, b := len(reference.IRC.Spanningtree), len(reference.IRC.Freeq); a != 1 || b != 1 {
+		t.Fatalf("the reference has %d tables irc.spanningtree and %d irc.freeq, want 1", a, b)
 	}
 	for _, network := range []struct {
 		name     string
@@ -49,6 +51,7 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 		defaults any
 	}{
 		{"irc.spanningtree", reference.IRC.Spanningtree[0], &spanningtree.Config{}, spanningtree.DefaultConfig()},
+		{"irc.freeq", reference.IRC.Freeq[0], &freeq.Config{}, freeq.DefaultConfig()},
 		{"airc", reference.AIRC, &airc.Config{}, airc.DefaultConfig()},
 	} {
 		t.Run(network.name, func(t *testing.T) {

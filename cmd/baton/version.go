@@ -41,7 +41,7 @@ func (versionCommand) Run(c *cli, streams std) error {
 
 // buildVersion reads what the Go tool recorded in the binary.
 func buildVersion() version {
-	v := version{Version: "(devel)", Revision: "unknown", Go: runtime.Version(), Protocols: []string{"spanningtree 1205", "airc 0.1.1", "freeq.at/handoff"}}
+	v := version{Version: "(devel)", Revision: "unknown", Go: runtime.Version(), Protocols: []string{"spanningtree 1205", "freeq/s2s/1", "airc 0.1.1", "freeq.at/handoff"}}
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v

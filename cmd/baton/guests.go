@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/home"
+)
+
+// follow does what a step in a handoff of another home brings with it: that home is
+// asked for its ruling, or what waited for it is settled.
+func (g *gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
+	switch {
+	case err != nil || !judged.View.Guest:
+	case judged.Awaits:
+		g.wakes.Wake(bridge.RulingTopic(judged.View.Home))
+	case !judged.Duplicate:
+		if err := g.settle(context.WithoutCancel(ctx), judged.View.ID, time.Now()); err != nil {
+			g.log.LogAttrs(ctx, slog.LevelError, "waiting steps not settled", slog.String("handoff_id", judged.View.ID.String()), slog.Any("err", err))
+		}
+		g.wakes.Wake(bridge.RulingTopic(judged.View.Home))
+	}
+}
+
+// settle files what waited in a handoff and can be filed now, and tells the senders
+// of what was ruled out.
+func (g *gateway) settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
+	rulings, err := g.home.Load().Settle(ctx, id, now)
+	var errs []error
+	for _, r := range rulings {
+		if r.Refused != nil {
+			errs = append(errs, g.ruledOut(ctx, r))
+			continue
+		}
+		g.note(ctx, r.Event, r.Judgement, nil)
+		g.wake(r.Judgement, nil)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// ruledOut tells the sender of a step that it was refused after all, and ends its
+// wait.
+func (g *gateway) ruledOut(ctx context.Context, r home.Ruling) error {
+	g.note(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
+	if err := g.fleet.tell(ctx, r.Event, r.Refused); err != nil {
+		return fmt.Errorf("tell that %s is refused: %w", r.Event.ID, err)
+	}
+	if err := g.home.Load().Drop(ctx, r.Event); err != nil {
+		return fmt.Errorf("drop %s: %w", r.Event.ID, err)
+	}
+	return nil
+}
+
+// tell lets the link through which a step came tell its sender that it was refused.
+func (f *fleet) tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
+	for _, r := range *f.current.Load() {
+		if teller, ok := r.link.(bridge.Teller); ok && r.link.Name() == ev.Arrival.Link {
+			return teller.Tell(ctx, ev, refused)
+		}
+	}
+	return nil
+}
+
+// giveUp ends the wait of a step for a home that is known to have refused it, or
+// that said nothing for too long.
+func (g *gateway) giveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
+	return g.ruledOut(ctx, home.Ruling{Event: h.Event, Refused: federation.Refuse(h.Event, code, detail)})
+}

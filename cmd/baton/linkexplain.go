@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"baton/bridge"
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+// linkExplain tells what the other side of a link must set.
+type linkExplain struct {
+	Name string `arg:"" help:"The name of the link."`
+}
+
+// Help has one example.
+func (linkExplain) Help() string { return "Example:\n\n\tbaton link explain freeq" }
+
+// Run reads the configuration alone: nothing has to run.
+func (cmd linkExplain) Run(c *cli, streams std) error {
+	file, err := configs.Load(c.configPath())
+	if err != nil {
+		return err
+	}
+	w := wiring{Ports: bridge.Ports{Home: federation.HomeID(file.Home.Name), PublicURL: file.HTTP.PublicURL}}
+	if len(file.Tables(freeqTable)) > 0 {
+		if w.keys, err = endpointFolder(file); err != nil {
+			return err
+		}
+	}
+	links, err := openLinks(file, w)
+	if err != nil {
+		return err
+	}
+	for _, o := range links {
+		explainer, ok := o.link.(bridge.Explainer)
+		if !ok || o.link.Name() != cmd.Name {
+			continue
+		}
+		if c.JSON {
+			return json.NewEncoder(streams.out).Encode(map[string]string{"name": cmd.Name, "network": o.link.Network(), "text": explainer.Explain()})
+		}
+		_, err := io.WriteString(streams.out, explainer.Explain())
+		return err
+	}
+	return fmt.Errorf("no link %q in %s", cmd.Name, c.configPath())
+}
+
+// endpointFolder returns the folder of keys, where there is an endpoint key: what to
+// tell others is its id, and not to be made by asking.
+func endpointFolder(file *configs.File) (string, error) {
+	folder := file.Path(keysFolder)
+	_, err := os.Stat(filepath.Join(folder, string(identity.EndpointKey)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", errors.New(`there is no endpoint key yet: run "baton keys create endpoint --smallest"`)
+	}
+	return folder, err
+}
