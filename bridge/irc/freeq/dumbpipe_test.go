@@ -1,4 +1,4 @@
-//go:build interop
+//go:build dumbpipe
 
 package freeq_test
 
