@@ -28,20 +28,33 @@ const MessageIDWindow = 24 * time.Hour
 // Agent is an identity that registered here by proof of possession.
 type Agent struct {
 	Handle       string
-	DID          DID // did:key that this gateway keeps for it; its identity on other networks
-	OwnDID       DID // did:key of the key it registered; reaches the same inbox
-	Keys         []AgentKey
+	DID          DID             // did:key that this gateway keeps for it; its identity on other networks
+	OwnDID       DID             // did:key of its primary key; reaches the same inbox, as those of its other keys do
+	Keys         []AgentKey      // in the order in which they were registered
 	Capabilities json.RawMessage // as registered; nil when none
 	Metadata     json.RawMessage // as registered; nil when none
 	Registered   time.Time
 	KeptKey      ed25519.PublicKey // of DID
+	Shows        Shows
 }
 
-// AgentKey is one key that an agent signs its messages with.
-type AgentKey struct {
-	ID      string // the kid of its messages
-	Public  ed25519.PublicKey
-	Created time.Time
+// Visibility is who may see a part of an agent's presence.
+//
+// spec: airc-v0.1.1 §8.3
+type Visibility string
+
+// The levels of visibility.
+const (
+	VisiblePublic   Visibility = "public"
+	VisibleContacts Visibility = "contacts" // with consent both ways
+	VisibleNone     Visibility = "none"
+)
+
+// Shows is what an agent lets others see. The zero value is that of an agent that
+// has not said anything: its contacts see that it is there, and nobody what it does.
+type Shows struct {
+	Presence Visibility // empty for [VisibleContacts]
+	Context  Visibility // what it works on; empty for [VisibleNone]
 }
 
 // Message is one signed envelope in a registry's keeping.
@@ -53,7 +66,10 @@ type Message struct {
 	Event    EventID
 	Handoff  HandoffID // both zero for a message that is no step
 	Received time.Time
-	Cursor   Cursor // after it, in the inbox of To; set when read from there
+	// Told is when it was delivered, to the millisecond: later than that of every
+	// message before it in its thread. Zero while held.
+	Told   time.Time
+	Cursor Cursor // after it, in the inbox of To; set when read from there
 }
 
 // Session is one family of refresh tokens: each is spent by the next.
@@ -73,6 +89,12 @@ type Posting struct {
 	// Edge is the handle whose consent the message waits for, where that is not its
 	// From: what the registry says of an offer goes with the offer.
 	Edge string
+	// Quiet says that From must not learn whether it was blocked: while it is barred
+	// from asking, the message is lost instead of refused.
+	Quiet bool
+	// Relay is queued with the message, for the registry of its recipient; nil for a
+	// recipient here.
+	Relay *Relay
 	// Handshake is filed, delivered, with the first message that is held on an
 	// edge, and only then. Nil for a message that is not held.
 	Handshake *Message
@@ -95,29 +117,68 @@ type Consent struct {
 	State    ConsentState
 	Updated  time.Time
 	Version  uint64 // counts the changes of this edge; zero for one that never changed
+	// Barred is until when From may not ask again, because To unblocked it after it
+	// had blocked a request; zero where it may.
+	Barred time.Time
 }
+
+// What an edge without consent may ask for.
+//
+// spec: airc-v0.1.1 §9.6
+const (
+	// MaxRequests is how many recipients a sender may ask within [RequestWindow], but
+	// for those who accepted.
+	MaxRequests   = 10
+	RequestWindow = time.Hour
+	// MaxPending is how many requests wait for one recipient: the oldest one makes
+	// room for the next, and nobody is told.
+	MaxPending = 100
+	// UnblockBar is how long a sender whose request was blocked may not ask again once
+	// it is unblocked.
+	UnblockBar = 24 * time.Hour
+)
 
 // Registry is the record of the agents of one registry, their messages and their
 // consent. Its promises are those of [Store].
 type Registry interface {
+	Conversations
+	Relays
+
 	// AddAgent returns [ErrTaken] when the handle is somebody's.
 	AddAgent(ctx context.Context, a Agent) error
 	// Agent returns [ErrNotFound] for a handle that nobody registered.
 	Agent(ctx context.Context, handle string) (Agent, error)
-	// AgentOf finds an agent by either of its DIDs, or returns [ErrNotFound].
+	// AgentOf finds an agent by any of its DIDs, those of revoked keys among them: what
+	// was addressed to one stays the agent's. It returns [ErrNotFound] for a DID of
+	// nobody here.
 	AgentOf(ctx context.Context, did DID) (Agent, error)
+	// RotateKey gives an agent a key that becomes its primary one, on the word of the
+	// key that was so far, or where by is empty on that of whoever may do so without
+	// one: the keys without an end are good until then.
+	// It returns the agent as it is after, [ErrStale] when the key that gives its word
+	// is not active any more, and [ErrTaken] when the agent has a key of that name or
+	// with those bytes.
+	RotateKey(ctx context.Context, handle, by string, key AgentKey, now, until time.Time) (Agent, error)
+	// RevokeKey ends a key of an agent at once, on the word of an active one, maybe
+	// itself, for its own DID too (see [Keys.Revoke]). With the last active key of an agent its newest pending one becomes
+	// active again; with the last key of all the agent's sessions end. It returns the
+	// agent as it is after, [ErrStale] as RotateKey does, and [ErrNotFound] for a key
+	// that is not there. Revoking again changes nothing.
+	RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (Agent, error)
 
 	// Post files one message and returns it with its Seq (zero when held), in one
 	// transaction with what else the Posting says. A message of an event that its
 	// recipient already has, held or delivered, is not filed again; the one on file
 	// is returned. Otherwise it returns [ErrDuplicate] when From used the ID within
-	// [MessageIDWindow] before Received.
+	// [MessageIDWindow] before Received, and a [*RefusalError] with [RateLimited] when
+	// the message would ask for consent and From may not: because it asked
+	// [MaxRequests] others, or is barred.
 	Post(ctx context.Context, p Posting) (Message, error)
 	// Sent returns the newest message with this id that the sender sent since then,
 	// held ones too, or [ErrNotFound].
 	Sent(ctx context.Context, from, id string, since time.Time) (Message, error)
-	// Named returns a message with this id that the handle sent or was delivered,
-	// or [ErrNotFound].
+	// Named returns a message with this id that the handle sent or was delivered, or
+	// that was sent to its registry under this id, or [ErrNotFound].
 	Named(ctx context.Context, handle, id string) (Message, error)
 	// OfferMessage returns the message of the offer that opened a handoff, as a handle
 	// sent it or was delivered it, or [ErrNotFound].
@@ -163,9 +224,29 @@ type Registry interface {
 	// was held on them, in the order it came; an edge that its recipient blocked
 	// stays so. It returns the first edge. Accepting again changes nothing.
 	Accept(ctx context.Context, from, to string, now time.Time) (Consent, error)
+	// AcceptOneWay is Accept without the edge to → from.
+	AcceptOneWay(ctx context.Context, from, to string, now time.Time) (Consent, error)
 	// Block sets the edge from → to to blocked and discards what was held on it.
 	// Blocking again changes nothing.
 	Block(ctx context.Context, from, to string, now time.Time) (Consent, error)
+	// Unblock sets an edge that is blocked back to none. Another one stays as it is.
+	Unblock(ctx context.Context, from, to string, now time.Time) (Consent, error)
+	// Contacts returns up to limit handles with which a handle has consent both ways,
+	// in their order.
+	Contacts(ctx context.Context, handle string, limit int) ([]string, error)
+	// SetShows notes what an agent lets others see. It returns [ErrNotFound] for a
+	// handle that nobody registered.
+	SetShows(ctx context.Context, handle string, shows Shows) error
+	// MayAsk returns nil where From may write to To, or ask for that, and otherwise the
+	// refusal that Post would return.
+	MayAsk(ctx context.Context, from, to string, now time.Time) error
+	// Pending returns up to limit edges to a handle that wait for its decision, the
+	// oldest first.
+	Pending(ctx context.Context, to string, limit int) ([]Consent, error)
+	// Unseen returns up to limit handoffs without a deadline that were offered to an
+	// agent which never saw the offer: it waits for consent, or was thrown away. They
+	// were opened at or before the time, and nobody answered them; the oldest first.
+	Unseen(ctx context.Context, opened time.Time, limit int) ([]View, error)
 }
 
 // Record is all that one durable store keeps.

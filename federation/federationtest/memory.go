@@ -39,6 +39,13 @@ type Memory struct {
 	sessions map[string]federation.Session
 	pending  []federation.Pending // in the order of waiting
 	shown    map[string]int       // the position up to which a handle was handed its messages
+	asked    map[edge]time.Time
+	answered map[edge]bool // whether the block of an edge answered a request
+	unseen   map[federation.HandoffID]bool
+
+	relays    []*memoryRelay
+	lastRelay int64
+	relayIDs  map[string]edge // the sender and the id of a message, by the id of an attempt
 }
 
 type inboxRow struct {
@@ -70,6 +77,7 @@ func NewMemory() *Memory {
 		windows:  map[federation.DID]federation.KeyHistory{},
 		consents: map[edge]federation.Consent{},
 		sessions: map[string]federation.Session{}, shown: map[string]int{},
+		asked: map[edge]time.Time{}, answered: map[edge]bool{}, unseen: map[federation.HandoffID]bool{}, relayIDs: map[string]edge{},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -35,7 +36,7 @@ func (m *Memory) AddAgent(ctx context.Context, a federation.Agent) error {
 	}
 	m.agents = append(m.agents, a)
 	for _, key := range a.Keys {
-		m.ownKey(key.Public, a.OwnDID)
+		m.ownKey(key.Public, key.DID)
 	}
 	m.ownKey(a.KeptKey, a.DID)
 	return nil
@@ -48,7 +49,7 @@ func (m *Memory) Agent(ctx context.Context, handle string) (federation.Agent, er
 
 // AgentOf implements [federation.Registry].
 func (m *Memory) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
-	return m.agent(ctx, func(a federation.Agent) bool { return a.DID == did || a.OwnDID == did })
+	return m.agent(ctx, func(a federation.Agent) bool { return a.Is(did) })
 }
 
 func (m *Memory) agent(ctx context.Context, matches func(federation.Agent) bool) (federation.Agent, error) {
@@ -62,6 +63,21 @@ func (m *Memory) agent(ctx context.Context, matches func(federation.Agent) bool)
 		return federation.Agent{}, federation.ErrNotFound
 	}
 	return m.agents[i], nil
+}
+
+// SetShows implements [federation.Registry].
+func (m *Memory) SetShows(ctx context.Context, handle string, shows federation.Shows) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(m.agents, func(a federation.Agent) bool { return a.Handle == handle })
+	if i < 0 {
+		return federation.ErrNotFound
+	}
+	m.agents[i].Shows = shows
+	return nil
 }
 
 // Post implements [federation.Registry].
@@ -87,25 +103,33 @@ func (m *Memory) post(p federation.Posting) (federation.Message, error) {
 		return federation.Message{}, federation.ErrDuplicate
 	}
 	waits := edge{cmp.Or(p.Edge, in.From), in.To}
-	state := m.consent(waits.from, waits.to).State
-	held := p.Held && state != federation.ConsentAccepted
-	if held && state == federation.ConsentNone {
-		m.setConsent(waits.from, waits.to, federation.ConsentPending, in.Received)
-		if p.Handshake != nil {
-			m.deliver(m.insert(*p.Handshake))
+	held, lost, err := m.ask(p, waits)
+	if err != nil {
+		return federation.Message{}, err
+	}
+	if held || lost {
+		m.noteUnseen(in)
+	}
+	if lost {
+		in.Seq, in.Cursor = 0, ""
+		return in, nil
+	}
+	if p.Relay != nil {
+		if err := m.enqueue(*p.Relay); err != nil {
+			return federation.Message{}, err
 		}
 	}
 	filed := m.insert(in)
 	if held {
 		filed.waits = waits
 	} else {
-		m.deliver(filed)
+		m.deliver(filed, in.Received)
 	}
 	return filed.Message, nil
 }
 
 func (m *Memory) insert(in federation.Message) *memoryMessage {
-	in.Seq, in.Cursor = 0, ""
+	in.Seq, in.Cursor, in.Told = 0, "", time.Time{}
 	filed := &memoryMessage{Message: in}
 	m.messages = append(m.messages, filed)
 	return filed
@@ -113,18 +137,25 @@ func (m *Memory) insert(in federation.Message) *memoryMessage {
 
 // deliver gives a message the next place in its thread and in the inbox of its
 // recipient.
-func (m *Memory) deliver(filed *memoryMessage) {
+func (m *Memory) deliver(filed *memoryMessage, now time.Time) {
 	var seq uint64
 	var last int
+	filed.Told = now.Truncate(time.Millisecond)
 	for _, on := range m.messages {
 		if (edge{on.From, on.To}) == (edge{filed.From, filed.To}) || (edge{on.To, on.From}) == (edge{filed.From, filed.To}) {
 			seq = max(seq, on.Seq)
+			if !on.Told.IsZero() && on != filed && !on.Told.Before(filed.Told) {
+				filed.Told = on.Told.Add(time.Millisecond)
+			}
 		}
 		if on.To == filed.To {
 			last = max(last, on.position)
 		}
 	}
 	filed.Seq, filed.position = seq+1, last+1
+	if filed.Event == filed.Handoff {
+		delete(m.unseen, filed.Handoff)
+	}
 }
 
 // Sent implements [federation.Registry].
@@ -136,8 +167,14 @@ func (m *Memory) Sent(ctx context.Context, from, id string, since time.Time) (fe
 
 // Named implements [federation.Registry].
 func (m *Memory) Named(ctx context.Context, handle, id string) (federation.Message, error) {
-	return m.newest(ctx, func(on *memoryMessage) bool {
+	message, err := m.newest(ctx, func(on *memoryMessage) bool {
 		return on.ID == id && (on.From == handle || on.To == handle && on.Seq > 0)
+	})
+	if !errors.Is(err, federation.ErrNotFound) {
+		return message, err
+	}
+	return m.newest(ctx, func(on *memoryMessage) bool {
+		return on.To == handle && m.relayIDs[id] == edge{on.From, on.ID}
 	})
 }
 
@@ -364,11 +401,25 @@ func (m *Memory) Accept(ctx context.Context, from, to string, now time.Time) (fe
 	return m.consent(from, to), nil
 }
 
+// AcceptOneWay implements [federation.Registry].
+func (m *Memory) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Consent{}, err
+	}
+	m.accept(from, to, now)
+	return m.consent(from, to), nil
+}
+
 func (m *Memory) accept(from, to string, now time.Time) {
 	m.setConsent(from, to, federation.ConsentAccepted, now)
+	c := m.consents[edge{from, to}]
+	c.Barred = time.Time{}
+	m.consents[edge{from, to}] = c
 	for _, on := range m.messages {
 		if on.Seq == 0 && on.waits == (edge{from, to}) {
-			m.deliver(on)
+			m.deliver(on, now)
 		}
 	}
 }
@@ -380,10 +431,11 @@ func (m *Memory) Block(ctx context.Context, from, to string, now time.Time) (fed
 	if err != nil {
 		return federation.Consent{}, err
 	}
-	m.setConsent(from, to, federation.ConsentBlocked, now)
-	m.messages = slices.DeleteFunc(m.messages, func(on *memoryMessage) bool {
-		return on.Seq == 0 && on.waits == (edge{from, to})
-	})
+	if before := m.consent(from, to).State; before != federation.ConsentBlocked {
+		m.setConsent(from, to, federation.ConsentBlocked, now)
+		m.answered[edge{from, to}] = before == federation.ConsentPending
+		m.discard(from, to)
+	}
 	return m.consent(from, to), nil
 }
 

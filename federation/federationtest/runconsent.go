@@ -156,6 +156,21 @@ func (s suite) testDecisions(t *testing.T) {
 	}
 }
 
+func (s suite) testOneWay(t *testing.T) {
+	record := s.open(t)
+	hold(t, record, 1, "a", "b")
+	hold(t, record, 2, "b", "a")
+	if c, err := record.AcceptOneWay(t.Context(), "a", "b", At(3)); err != nil || c.State != federation.ConsentAccepted {
+		t.Errorf("AcceptOneWay: %+v, %v", c, err)
+	}
+	if c := edgeOf(t, record, "b", "a"); c.State != federation.ConsentPending {
+		t.Errorf("the way back is %s, want pending", c.State)
+	}
+	if d := diff([]string{"handshake-1 #1", "message-1 #1"}, ids(t, record, "b")); d != "" {
+		t.Errorf("inbox (-want +got):\n%s", d)
+	}
+}
+
 // attach posts a message of another sender that waits for the consent to an edge.
 func attach(t *testing.T, record federation.Registry, n int, edge, from, to string) federation.Message {
 	t.Helper()
@@ -172,7 +187,7 @@ func (s suite) testAttached(t *testing.T) {
 	}
 	hold(t, record, 4, "a", "b")
 	for handle, want := range map[string]federation.ConsentState{
-		"a": federation.ConsentPending, "c": federation.ConsentPending, "system": federation.ConsentNone,
+		"a": federation.ConsentPending, "c": federation.ConsentNone, "system": federation.ConsentNone,
 	} {
 		if c := edgeOf(t, record, handle, "b"); c.State != want {
 			t.Errorf("the edge of %s is %s, want %s", handle, c.State, want)
@@ -198,7 +213,7 @@ func (s suite) testAttached(t *testing.T) {
 		t.Fatalf("Block: %v", err)
 	}
 	if _, err := record.Named(t.Context(), "system", "message-3"); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("Named of what was held on a blocked edge: %v, want ErrNotFound", err)
+		t.Errorf("Named of what went with an offer that is not there: %v, want ErrNotFound", err)
 	}
 	if d := diff(append(inbox, "message-5 #3"), ids(t, record, "b")); d != "" {
 		t.Errorf("inbox after a block (-want +got):\n%s", d)

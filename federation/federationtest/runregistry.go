@@ -20,6 +20,11 @@ func RunRegistry(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("messages are filed with the step that they tell of, or not at all", s.testFiledMessages)
 	t.Run("a handle is taken once", s.testTaken)
 	t.Run("messages are numbered by thread and read by inbox", s.testInbox)
+	t.Run("conversations are read without cursors", s.testConversations)
+	t.Run("a relay is queued with its message, tried and taken out", s.testRelays)
+	t.Run("a relay that was given up is kept with its reason", s.testDeadRelays)
+	t.Run("a message has the ids under which it was relayed", s.testRelayIDs)
+	t.Run("messages are told one after the other in a thread", s.testTold)
 	t.Run("an inbox is read on from its own cursors alone", s.testInboxCursors)
 	t.Run("many messages at once get each its place", s.testPostRace)
 	t.Run("a message id is used once in its window", s.testMessageID)
@@ -37,9 +42,22 @@ func RunRegistry(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("a family ends with its time", s.testSessionExpiry)
 	t.Run("held messages wait, with one handshake", s.testHeld)
 	t.Run("accept delivers what was held, both ways", s.testAccept)
+	t.Run("consent one way opens one edge", s.testOneWay)
 	t.Run("block discards what was held", s.testBlock)
 	t.Run("a message may wait for the consent to another one's edge", s.testAttached)
 	t.Run("the owner of an edge decides about it, and decides again", s.testDecisions)
+	t.Run("each state of an edge goes where each decision leads", s.testTransitions)
+	t.Run("a sender may ask ten an hour, but for those who accepted", s.testRequestRate)
+	t.Run("of too many requests the oldest is dropped, with what it held", s.testPendingCap)
+	t.Run("a request that was blocked may not be repeated for a day after the unblock", s.testBar)
+	t.Run("an offer that its agent never saw is known by its age", s.testUnseen)
+	t.Run("contacts have consent both ways", s.testContacts)
+	t.Run("what an agent shows is kept", s.testShows)
+	t.Run("a rotated key takes the place of the one before, which is good until then", s.testRotateKey)
+	t.Run("a revoked key ends at once", s.testRevokeKey)
+	t.Run("with the last key the sessions end", s.testRevokeLastKey)
+	t.Run("of many keys the oldest that is good no more is forgotten", s.testManyKeys)
+	t.Run("two rotations on the word of one key are one", s.testRotationRace)
 }
 
 // NewAgent returns an agent with a kept key and one of its own, without
@@ -48,7 +66,7 @@ func NewAgent(handle string) federation.Agent {
 	kept, own := federation.DID("did:key:zKept"+handle), federation.DID("did:key:zOwn"+handle)
 	return federation.Agent{
 		Handle: handle, DID: kept, OwnDID: own, KeptKey: Key(kept), Registered: At(1),
-		Keys: []federation.AgentKey{{ID: "k_" + handle, Public: Key(own), Created: At(1)}},
+		Keys: []federation.AgentKey{{ID: "k_" + handle, DID: own, Public: Key(own), Created: At(1)}},
 	}
 }
 
@@ -64,7 +82,7 @@ func (s suite) testAgent(t *testing.T) {
 	record := s.open(t)
 	plain, full := NewAgent("scout"), NewAgent("judge")
 	full.Capabilities, full.Metadata = json.RawMessage(`{"skills": ["go"]}`), json.RawMessage(`{"b":1,"a":2}`)
-	full.Keys = append(full.Keys, federation.AgentKey{ID: "a_key", Public: Key("other"), Created: At(2)})
+	full.Keys = append(full.Keys, federation.AgentKey{ID: "a_key", DID: "did:key:zOther", Public: Key("other"), Created: At(2), Expires: At(99)})
 	for _, want := range []federation.Agent{plain, full} {
 		if err := record.AddAgent(t.Context(), want); err != nil {
 			t.Fatalf("AddAgent: %v", err)
@@ -82,7 +100,7 @@ func (s suite) testAgent(t *testing.T) {
 		}
 		owners := map[string]federation.DID{federation.KeyID(want.KeptKey): want.DID}
 		for _, key := range want.Keys {
-			owners[federation.KeyID(key.Public)] = want.OwnDID
+			owners[federation.KeyID(key.Public)] = key.DID
 		}
 		for id, owner := range owners {
 			if got, err := record.KeyOwner(t.Context(), id); err != nil || got != owner {
@@ -149,7 +167,7 @@ func (s suite) testInbox(t *testing.T) {
 		filed := post(t, record, federation.Posting{Message: m})
 		thread := min(way[0], way[1]) + max(way[0], way[1])
 		seqs[thread] = append(seqs[thread], filed.Seq)
-		m.Seq = filed.Seq
+		m.Seq, m.Told = filed.Seq, filed.Told
 		if d := diff(m, filed); d != "" {
 			t.Errorf("Post answers (-want +got):\n%s", d)
 		}

@@ -45,6 +45,13 @@ type Capabilities interface {
 	Declared(ctx context.Context, did federation.DID) ([]string, error)
 }
 
+// Offers knows of offers that never reached their recipient.
+type Offers interface {
+	// Unseen returns up to limit offered handoffs without a deadline, opened at or
+	// before a time, whose recipient was not shown the offer.
+	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
+}
+
 // Home orders the handoffs of one gateway. Its methods may be called
 // concurrently.
 type Home struct {
@@ -57,6 +64,7 @@ type Home struct {
 	Keys    federation.KeySource
 	Routes  federation.Routes
 	Caps    Capabilities
+	Offers  Offers                                              // nil where nobody keeps offers back
 	Same    func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	Rates   *Rates
 	Write   FieldWriter

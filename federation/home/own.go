@@ -20,6 +20,13 @@ import (
 // pass's, so that a long outage does not hold up the rest.
 const sweepBatch = 100
 
+// unseenLife is when an offer without a deadline expires that its recipient was not
+// shown. It is the same whether the recipient has not decided about the offerer, or
+// blocked it: the end of an offer must not tell which.
+//
+// spec: airc-shapes "First contact"
+const unseenLife = 24 * time.Hour
+
 // ownNetwork is the label of the home itself in metrics.
 const ownNetwork = "home"
 
@@ -52,6 +59,30 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 			}
 			filed = append(filed, judged)
 		}
+	}
+	unseen, err := h.endUnseen(ctx, now)
+	return append(filed, unseen...), err
+}
+
+// endUnseen ends the offers that never reached their recipient.
+func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
+	if h.Offers == nil {
+		return nil, nil
+	}
+	unseen, err := h.Offers.Unseen(ctx, now.Add(-unseenLife), sweepBatch)
+	if err != nil {
+		return nil, fmt.Errorf("look for unseen offers: %w", err)
+	}
+	var filed []federation.Judgement
+	for _, view := range unseen {
+		judged, err := h.end(ctx, view, "", now)
+		if errors.Is(err, federation.ErrStale) {
+			continue // it moved in between
+		}
+		if err != nil {
+			return filed, fmt.Errorf("end %s: %w", view.ID, err)
+		}
+		filed = append(filed, judged)
 	}
 	return filed, nil
 }

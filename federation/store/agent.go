@@ -27,10 +27,11 @@ func (s *SQLite) AddAgent(ctx context.Context, a federation.Agent) error {
 
 func addAgent(ctx context.Context, q *statements, a federation.Agent) error {
 	var n int64
-	err := q.row(ctx, `INSERT INTO agent (handle, did, own_did, capabilities, metadata, registered, kept_key)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (handle) DO NOTHING RETURNING n`,
+	err := q.row(ctx, `INSERT INTO agent (handle, did, own_did, capabilities, metadata, registered, kept_key,
+		shows_presence, shows_context) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (handle) DO NOTHING RETURNING n`,
 		[]any{
 			a.Handle, a.DID, a.OwnDID, []byte(a.Capabilities), []byte(a.Metadata), stamp(a.Registered), notNull(a.KeptKey),
+			a.Shows.Presence, a.Shows.Context,
 		}, &n)
 	if errors.Is(err, federation.ErrNotFound) {
 		return federation.ErrTaken
@@ -44,12 +45,7 @@ func addAgent(ctx context.Context, q *statements, a federation.Agent) error {
 		return err
 	}
 	for i, key := range a.Keys {
-		_, err := q.exec(ctx, `INSERT INTO agent_key (handle, n, id, public, created) VALUES (?, ?, ?, ?, ?)`,
-			a.Handle, i, key.ID, notNull(key.Public), stamp(key.Created))
-		if err != nil {
-			return err
-		}
-		if err := ownKey(ctx, q, key.Public, a.OwnDID); err != nil {
+		if err := addKey(ctx, q, a.Handle, i, key); err != nil {
 			return err
 		}
 	}
@@ -58,24 +54,37 @@ func addAgent(ctx context.Context, q *statements, a federation.Agent) error {
 
 // Agent implements [federation.Registry].
 func (s *SQLite) Agent(ctx context.Context, handle string) (federation.Agent, error) {
-	return s.oneAgent(ctx, `handle = ?1`, handle)
+	return s.directory.find(ctx, byHandle(handle), func(ctx context.Context, _ federation.DID) (federation.Agent, error) {
+		return s.oneAgent(ctx, `handle = ?1`, handle)
+	})
 }
+
+// byHandle is the name under which the directory knows a handle, which is no DID's.
+func byHandle(handle string) federation.DID { return federation.DID("@" + handle) }
 
 // AgentOf implements [federation.Registry]. Of several handles with one key it
 // returns the oldest.
 func (s *SQLite) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
 	return s.directory.find(ctx, did, func(ctx context.Context, did federation.DID) (federation.Agent, error) {
-		return s.oneAgent(ctx, `did = ?1 OR own_did = ?1`, string(did))
+		return s.oneAgent(ctx, `did = ?1 OR own_did = ?1 OR handle IN (SELECT handle FROM agent_key WHERE did = ?1)`, string(did))
 	})
 }
 
 func (s *SQLite) oneAgent(ctx context.Context, where, arg string) (federation.Agent, error) {
-	found, err := s.agents(ctx, where+` ORDER BY n LIMIT 1`, arg)
-	if err == nil && len(found) == 0 {
-		err = federation.ErrNotFound
-	}
+	agent, err := oneAgent(ctx, s.reads, where, arg)
 	if err != nil {
 		return federation.Agent{}, fmt.Errorf("read agent %s: %w", arg, err)
+	}
+	return agent, nil
+}
+
+func oneAgent(ctx context.Context, q *statements, where, arg string) (federation.Agent, error) {
+	found, err := agents(ctx, q, where+` ORDER BY n LIMIT 1`, arg)
+	switch {
+	case err != nil:
+		return federation.Agent{}, err
+	case len(found) == 0:
+		return federation.Agent{}, federation.ErrNotFound
 	}
 	return found[0], nil
 }
@@ -87,7 +96,7 @@ func (s *SQLite) Capable(ctx context.Context, caps []string) ([]federation.Agent
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
 	}
-	able, err := s.agents(ctx, `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) ON skill = value
+	able, err := agents(ctx, s.reads, `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) ON skill = value
 		GROUP BY agent HAVING count(*) = (SELECT count(DISTINCT value) FROM json_each(?1))) ORDER BY n`, string(wanted))
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
@@ -95,15 +104,36 @@ func (s *SQLite) Capable(ctx context.Context, caps []string) ([]federation.Agent
 	return able, nil
 }
 
+// SetShows implements [federation.Registry].
+func (s *SQLite) SetShows(ctx context.Context, handle string, shows federation.Shows) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("set what %s shows: %w", handle, err)
+	}
+	// To the end, as in AddAgent.
+	err := s.write(context.WithoutCancel(ctx), func(ctx context.Context, q *statements) error {
+		changed, err := q.exec(ctx, `UPDATE agent SET shows_presence = ?, shows_context = ? WHERE handle = ?`,
+			shows.Presence, shows.Context, handle)
+		if err == nil && changed == 0 {
+			err = federation.ErrNotFound
+		}
+		return err
+	})
+	s.directory.forget()
+	if err != nil {
+		return fmt.Errorf("set what %s shows: %w", handle, err)
+	}
+	return nil
+}
+
 // agents reads the agents that the rest of a query finds, with their keys.
-func (s *SQLite) agents(ctx context.Context, where, arg string) ([]federation.Agent, error) {
-	found, err := rows(ctx, s.reads, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key
-		FROM agent WHERE `+where, arg)
+func agents(ctx context.Context, q *statements, where, arg string) ([]federation.Agent, error) {
+	found, err := rows(ctx, q, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key,
+		shows_presence, shows_context FROM agent WHERE `+where, arg)
 	if err != nil {
 		return nil, err
 	}
 	for i, a := range found {
-		found[i].Keys, err = rows(ctx, s.reads, scanAgentKey, `SELECT id, public, created FROM agent_key
+		found[i].Keys, err = rows(ctx, q, scanAgentKey, `SELECT id, did, public, created, expires, revoked, reason FROM agent_key
 			WHERE handle = ? ORDER BY n`, a.Handle)
 		if err != nil {
 			return nil, fmt.Errorf("read keys of agent %s: %w", a.Handle, err)
@@ -116,17 +146,9 @@ func scanAgent(row scanner) (federation.Agent, error) {
 	var a federation.Agent
 	var capabilities, metadata, kept []byte
 	var registered int64
-	err := row.Scan(&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept)
+	err := row.Scan(&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept,
+		&a.Shows.Presence, &a.Shows.Context)
 	a.Capabilities, a.Metadata = json.RawMessage(capabilities), json.RawMessage(metadata)
 	a.Registered, a.KeptKey = moment(registered), ed25519.PublicKey(kept)
 	return a, err
-}
-
-func scanAgentKey(row scanner) (federation.AgentKey, error) {
-	var key federation.AgentKey
-	var public []byte
-	var created int64
-	err := row.Scan(&key.ID, &public, &created)
-	key.Public, key.Created = ed25519.PublicKey(public), moment(created)
-	return key, err
 }

@@ -20,13 +20,13 @@ func (s *SQLite) Consent(ctx context.Context, from, to string) (federation.Conse
 
 func consent(ctx context.Context, q *statements, from, to string) (federation.Consent, error) {
 	edge := federation.Consent{From: from, To: to, State: federation.ConsentNone}
-	var updated int64
-	err := q.row(ctx, `SELECT state, updated, version FROM consent WHERE sender = ? AND recipient = ?`,
-		[]any{from, to}, &edge.State, &updated, &edge.Version)
+	var updated, barred int64
+	err := q.row(ctx, `SELECT state, updated, version, barred FROM consent WHERE sender = ? AND recipient = ?`,
+		[]any{from, to}, &edge.State, &updated, &edge.Version, &barred)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return federation.Consent{}, err
 	}
-	edge.Updated = moment(updated)
+	edge.Updated, edge.Barred = moment(updated), moment(barred)
 	return edge, nil
 }
 
@@ -57,18 +57,30 @@ func (s *SQLite) Accept(ctx context.Context, from, to string, now time.Time) (fe
 	})
 }
 
+// AcceptOneWay implements [federation.Registry].
+func (s *SQLite) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error { return accept(ctx, q, from, to, now) })
+}
+
 // accept opens one edge and delivers what was held on it, in the order it came.
 func accept(ctx context.Context, q *statements, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, federation.ConsentAccepted, now); err != nil {
 		return err
+	}
+	if _, err := q.exec(ctx, `UPDATE consent SET barred = 0 WHERE sender = ? AND recipient = ?`, from, to); err != nil {
+		return fmt.Errorf("write consent: %w", err)
 	}
 	held, err := rows(ctx, q, scanOne[int64], `SELECT n FROM message WHERE edge = ? AND recipient = ? ORDER BY n`, from, to)
 	if err != nil {
 		return fmt.Errorf("read held messages: %w", err)
 	}
 	for _, n := range held {
-		if _, err := deliver(ctx, q, n); err != nil {
+		if _, _, err := deliver(ctx, q, n, now); err != nil {
 			return err
+		}
+		_, err := q.exec(ctx, `DELETE FROM unseen WHERE handoff = (SELECT handoff FROM message WHERE n = ? AND event = handoff)`, n)
+		if err != nil {
+			return fmt.Errorf("note seen offer: %w", err)
 		}
 	}
 	return nil
@@ -77,12 +89,64 @@ func accept(ctx context.Context, q *statements, from, to string, now time.Time) 
 // Block implements [federation.Registry].
 func (s *SQLite) Block(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error {
+		before, err := consent(ctx, q, from, to)
+		if err != nil || before.State == federation.ConsentBlocked {
+			return err
+		}
 		if err := setConsent(ctx, q, from, to, federation.ConsentBlocked, now); err != nil {
 			return err
 		}
-		_, err := q.exec(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
+		_, err = q.exec(ctx, `UPDATE consent SET answered = ? WHERE sender = ? AND recipient = ?`,
+			before.State == federation.ConsentPending, from, to)
+		if err != nil {
+			return err
+		}
+		return discard(ctx, q, from, to)
+	})
+}
+
+// discard throws away what is held on an edge.
+func discard(ctx context.Context, q *statements, from, to string) error {
+	_, err := q.exec(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
+	return err
+}
+
+// Unblock implements [federation.Registry].
+func (s *SQLite) Unblock(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `UPDATE consent SET state = ?, updated = ?, version = version + 1, answered = 0,
+			barred = CASE answered WHEN 0 THEN barred ELSE ? END WHERE sender = ? AND recipient = ? AND state = ?`,
+			federation.ConsentNone, stamp(now), stamp(now.Add(federation.UnblockBar)), from, to, federation.ConsentBlocked)
 		return err
 	})
+}
+
+// Contacts implements [federation.Registry].
+func (s *SQLite) Contacts(ctx context.Context, handle string, limit int) ([]string, error) {
+	contacts, err := rows(ctx, s.reads, scanOne[string], `SELECT c.recipient FROM consent c
+		JOIN consent back ON back.sender = c.recipient AND back.recipient = c.sender
+		WHERE c.sender = ? AND c.state = 'accepted' AND back.state = 'accepted' ORDER BY c.recipient`+atMost, handle, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read contacts of %s: %w", handle, err)
+	}
+	return contacts, nil
+}
+
+// Pending implements [federation.Registry].
+func (s *SQLite) Pending(ctx context.Context, to string, limit int) ([]federation.Consent, error) {
+	scan := func(row scanner) (federation.Consent, error) {
+		edge := federation.Consent{To: to, State: federation.ConsentPending}
+		var updated int64
+		err := row.Scan(&edge.From, &updated, &edge.Version)
+		edge.Updated = moment(updated)
+		return edge, err
+	}
+	pending, err := rows(ctx, s.reads, scan, `SELECT sender, updated, version FROM consent
+		WHERE recipient = ? AND state = 'pending' ORDER BY asked`+atMost, to, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read requests to %s: %w", to, err)
+	}
+	return pending, nil
 }
 
 // decide applies a decision about an edge and returns the edge after it.

@@ -11,7 +11,7 @@ import (
 // maxKnown bounds the DIDs that the directory remembers.
 const maxKnown = 1 << 14
 
-// directory remembers which DIDs are agents', and which are nobody's: each step is
+// directory remembers which DIDs and handles are agents', and which are nobody's: each step is
 // looked at by several links, and asks for the same few. One process has the record
 // open, so what it writes is all that can change. The zero directory is empty. It may
 // be used concurrently.

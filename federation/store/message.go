@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,22 +10,22 @@ import (
 )
 
 const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envelope,
-	coalesce(m.event, ''), coalesce(m.handoff, ''), m.received`
+	coalesce(m.event, ''), coalesce(m.handoff, ''), m.received, coalesce(m.told, 0)`
 
 // messageScan collects the columns of one message.
 type messageScan struct {
 	message        federation.Message
 	event, handoff []byte
-	received       int64
+	received, told int64
 }
 
 func (s *messageScan) dest() []any {
 	m := &s.message
-	return []any{&m.ID, &m.From, &m.To, &m.Seq, &m.Envelope, &s.event, &s.handoff, &s.received}
+	return []any{&m.ID, &m.From, &m.To, &m.Seq, &m.Envelope, &s.event, &s.handoff, &s.received, &s.told}
 }
 
 func (s *messageScan) read() (federation.Message, error) {
-	s.message.Received = moment(s.received)
+	s.message.Received, s.message.Told = moment(s.received), moment(s.told)
 	err := errors.Join(s.message.Event.UnmarshalText(s.event), s.message.Handoff.UnmarshalText(s.handoff))
 	if err != nil {
 		return federation.Message{}, fmt.Errorf("decode message: %w", err)
@@ -74,40 +73,27 @@ func post(ctx context.Context, q *statements, p federation.Posting) (federation.
 	case !errors.Is(err, federation.ErrNotFound):
 		return federation.Message{}, err
 	}
-	edge := ""
+	var w wait
 	if p.Held {
-		if edge, err = ask(ctx, q, p); err != nil {
+		if w, err = ask(ctx, q, p); err != nil {
 			return federation.Message{}, err
 		}
 	}
-	return insertMessage(ctx, q, m, edge)
-}
-
-// ask makes the edge of a message pending where nothing was decided about it, and
-// returns the handle whose consent the message has to wait for, "" for nobody's.
-func ask(ctx context.Context, q *statements, p federation.Posting) (edge string, err error) {
-	m := p.Message
-	edge = cmp.Or(p.Edge, m.From)
-	c, err := consent(ctx, q, edge, m.To)
-	if err != nil {
-		return "", err
-	}
-	switch c.State {
-	case federation.ConsentAccepted:
-		return "", nil
-	case federation.ConsentPending, federation.ConsentBlocked:
-		return edge, nil
-	case federation.ConsentNone:
-	}
-	if err := setConsent(ctx, q, edge, m.To, federation.ConsentPending, m.Received); err != nil {
-		return "", err
-	}
-	if p.Handshake != nil {
-		if _, err := insertMessage(ctx, q, *p.Handshake, ""); err != nil {
-			return "", err
+	if w.edge != "" || w.lost {
+		if err := noteUnseen(ctx, q, m); err != nil {
+			return federation.Message{}, err
 		}
 	}
-	return edge, nil
+	if w.lost {
+		m.Seq, m.Cursor, m.Received = 0, "", moment(stamp(m.Received))
+		return m, nil
+	}
+	if p.Relay != nil {
+		if err := enqueue(ctx, q, *p.Relay); err != nil {
+			return federation.Message{}, fmt.Errorf("queue for %s: %w", p.Relay.Peer, err)
+		}
+	}
+	return insertMessage(ctx, q, m, w.edge)
 }
 
 // insertMessage files a message that waits for the consent to an edge, or where
@@ -123,25 +109,28 @@ func insertMessage(ctx context.Context, q *statements, m federation.Message, edg
 	if err != nil {
 		return federation.Message{}, fmt.Errorf("insert message: %w", err)
 	}
-	m.Seq, m.Cursor, m.Received = 0, "", moment(stamp(m.Received))
+	m.Seq, m.Cursor, m.Received, m.Told = 0, "", moment(stamp(m.Received)), time.Time{}
 	if edge == "" {
-		m.Seq, err = deliver(ctx, q, n)
+		m.Seq, m.Told, err = deliver(ctx, q, n, m.Received)
 	}
 	return m, err
 }
 
 // deliver gives a message the next place in its thread and in the inbox of its
-// recipient, and returns the first.
-func deliver(ctx context.Context, q *statements, n int64) (seq uint64, err error) {
+// recipient, and returns the first and when it is told.
+func deliver(ctx context.Context, q *statements, n int64, now time.Time) (seq uint64, at time.Time, err error) {
+	var told int64
 	err = q.row(ctx, `UPDATE message AS m SET
 		seq      = (SELECT coalesce(max(seq), 0) + 1 FROM message t WHERE t.low = m.low AND t.high = m.high),
 		position = (SELECT coalesce(max(position), 0) + 1 FROM message t WHERE t.recipient = m.recipient),
+		told     = max(?2, (SELECT coalesce(max(told), 0) FROM message t WHERE t.low = m.low AND t.high = m.high
+			AND t.seq = (SELECT max(seq) FROM message t WHERE t.low = m.low AND t.high = m.high)) + 1000000),
 		edge     = NULL
-		WHERE n = ? RETURNING seq`, []any{n}, &seq)
+		WHERE n = ?1 RETURNING seq, told`, []any{n, stamp(now.Truncate(time.Millisecond))}, &seq, &told)
 	if err != nil {
-		return 0, fmt.Errorf("deliver message: %w", err)
+		return 0, time.Time{}, fmt.Errorf("deliver message: %w", err)
 	}
-	return seq, nil
+	return seq, moment(told), nil
 }
 
 // Sent implements [federation.Registry].
@@ -159,6 +148,10 @@ func (s *SQLite) Sent(ctx context.Context, from, id string, since time.Time) (fe
 func (s *SQLite) Named(ctx context.Context, handle, id string) (federation.Message, error) {
 	m, err := oneMessage(ctx, s.reads, `m.id = ?1 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
+	if errors.Is(err, federation.ErrNotFound) {
+		m, err = oneMessage(ctx, s.reads, `m.n = (SELECT t.n FROM relay_id r JOIN message t ON t.id = r.message AND t.sender = r.sender
+			WHERE r.id = ?1 AND t.recipient = ?2 ORDER BY t.n DESC LIMIT 1)`, id, handle)
+	}
 	if err != nil {
 		return federation.Message{}, fmt.Errorf("look up message of %s: %w", handle, err)
 	}

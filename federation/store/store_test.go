@@ -182,7 +182,7 @@ func TestLayoutOfTheFile(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir, prometheus.NewRegistry())
 	for pragma, want := range map[string]string{
-		"page_size": "8192", "journal_mode": "wal", "user_version": "7", "application_id": "1114926641", // "Btn1"
+		"page_size": "8192", "journal_mode": "wal", "user_version": "9", "application_id": "1114926641", // "Btn1"
 	} {
 		var got string
 		if err := raw(t, dir).QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {

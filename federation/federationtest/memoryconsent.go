@@ -1,0 +1,175 @@
+package federationtest
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"baton/federation"
+)
+
+// ask reports whether a message waits for the consent to an edge, or is lost. It makes
+// an edge pending about which nothing was decided.
+func (m *Memory) ask(p federation.Posting, waits edge) (held, lost bool, err error) {
+	state := m.consent(waits.from, waits.to).State
+	switch {
+	case !p.Held || state == federation.ConsentAccepted:
+		return false, false, nil
+	case state == federation.ConsentPending:
+		return true, false, nil
+	case state == federation.ConsentBlocked, waits.from != p.Message.From:
+		return false, true, nil
+	}
+	now := p.Message.Received
+	if p.Quiet && now.Before(m.consent(waits.from, waits.to).Barred) {
+		return false, true, nil
+	}
+	if err := m.checkRequest(waits, now); err != nil {
+		return false, false, err
+	}
+	if pending := m.pending(waits.to); len(pending) >= federation.MaxPending {
+		m.setConsent(pending[0].From, waits.to, federation.ConsentNone, now)
+		m.discard(pending[0].From, waits.to)
+	}
+	m.setConsent(waits.from, waits.to, federation.ConsentPending, now)
+	c := m.consents[waits]
+	c.Barred = time.Time{}
+	m.consents[waits] = c
+	m.asked[waits] = now
+	if p.Handshake != nil {
+		m.deliver(m.insert(*p.Handshake), now)
+	}
+	return true, false, nil
+}
+
+// MayAsk implements [federation.Registry].
+func (m *Memory) MayAsk(ctx context.Context, from, to string, now time.Time) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	if m.consent(from, to).State != federation.ConsentNone {
+		return nil
+	}
+	return m.checkRequest(edge{from, to}, now)
+}
+
+func (m *Memory) checkRequest(waits edge, now time.Time) error {
+	if barred := m.consent(waits.from, waits.to).Barred; now.Before(barred) {
+		return &federation.RefusalError{
+			Code: federation.RateLimited, RetryAfter: barred.Sub(now), Detail: "it was unblocked less than a day ago",
+		}
+	}
+	asked, oldest := 0, now
+	for e, at := range m.asked {
+		recent := at.After(now.Add(-federation.RequestWindow))
+		if e.from == waits.from && recent && m.consent(e.from, e.to).State != federation.ConsentAccepted {
+			asked++
+			if at.Before(oldest) {
+				oldest = at
+			}
+		}
+	}
+	if asked >= federation.MaxRequests {
+		return &federation.RefusalError{
+			Code: federation.RateLimited, RetryAfter: oldest.Add(federation.RequestWindow).Sub(now),
+			Detail: "too many handles were asked for consent within the hour",
+		}
+	}
+	return nil
+}
+
+// pending returns the edges to a handle that wait, the oldest request first.
+func (m *Memory) pending(to string) []federation.Consent {
+	var all []federation.Consent
+	for e, c := range m.consents {
+		if e.to == to && c.State == federation.ConsentPending {
+			all = append(all, c)
+		}
+	}
+	slices.SortFunc(all, func(a, b federation.Consent) int {
+		return m.asked[edge{a.From, to}].Compare(m.asked[edge{b.From, to}])
+	})
+	return all
+}
+
+// discard throws away what is held on an edge.
+func (m *Memory) discard(from, to string) {
+	m.messages = slices.DeleteFunc(m.messages, func(on *memoryMessage) bool {
+		return on.Seq == 0 && on.waits == (edge{from, to})
+	})
+}
+
+// Unblock implements [federation.Registry].
+func (m *Memory) Unblock(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Consent{}, err
+	}
+	e := edge{from, to}
+	if m.consent(from, to).State == federation.ConsentBlocked {
+		m.setConsent(from, to, federation.ConsentNone, now)
+		if m.answered[e] {
+			c := m.consents[e]
+			c.Barred = now.Add(federation.UnblockBar)
+			m.consents[e] = c
+		}
+		delete(m.answered, e)
+	}
+	return m.consent(from, to), nil
+}
+
+// Contacts implements [federation.Registry].
+func (m *Memory) Contacts(ctx context.Context, handle string, limit int) ([]string, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var contacts []string
+	for e, c := range m.consents {
+		mutual := c.State == federation.ConsentAccepted && m.consent(e.to, e.from).State == federation.ConsentAccepted
+		if e.from == handle && mutual {
+			contacts = append(contacts, e.to)
+		}
+	}
+	slices.Sort(contacts)
+	return contacts[:min(max(limit, 0), len(contacts))], nil
+}
+
+// Pending implements [federation.Registry].
+func (m *Memory) Pending(ctx context.Context, to string, limit int) ([]federation.Consent, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	all := m.pending(to)
+	return all[:min(max(limit, 0), len(all))], nil
+}
+
+// noteUnseen remembers an offer that its agent is not shown yet.
+func (m *Memory) noteUnseen(in federation.Message) {
+	if !in.Event.IsZero() && in.Event == in.Handoff {
+		m.unseen[in.Handoff] = true
+	}
+}
+
+// Unseen implements [federation.Registry].
+func (m *Memory) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var views []federation.View
+	for id := range m.unseen {
+		if v := m.views[id]; v.State == federation.Offered && v.Clock == federation.UnansweredClock && !v.Since.After(opened) {
+			views = append(views, v)
+		}
+	}
+	slices.SortFunc(views, func(a, b federation.View) int { return a.Since.Compare(b.Since) })
+	return views[:min(max(limit, 0), len(views))], nil
+}

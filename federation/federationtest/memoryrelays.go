@@ -1,0 +1,144 @@
+package federationtest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"baton/federation"
+)
+
+// memoryRelay is a row with when it was given up, the zero time while it was not.
+type memoryRelay struct {
+	federation.Relay
+	dead time.Time
+}
+
+// Enqueue implements [federation.Relays].
+func (m *Memory) Enqueue(ctx context.Context, r federation.Relay) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	return m.enqueue(r)
+}
+
+func (m *Memory) enqueue(r federation.Relay) error {
+	if len(m.relaysWhere(federation.MaxRelays, func(on *memoryRelay) bool { return on.Peer == r.Peer && on.dead.IsZero() })) >= federation.MaxRelays {
+		return &federation.UnavailableError{What: "registry " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
+	}
+	m.lastRelay++
+	r.Row, r.Next = m.lastRelay, r.Queued
+	m.relays = append(m.relays, &memoryRelay{Relay: r})
+	return nil
+}
+
+func (m *Memory) relaysWhere(limit int, fits func(*memoryRelay) bool) []federation.Relay {
+	var found []federation.Relay
+	for _, on := range m.relays {
+		if len(found) < limit && fits(on) {
+			found = append(found, on.Relay)
+		}
+	}
+	return found
+}
+
+// RelayPeers implements [federation.Relays].
+func (m *Memory) RelayPeers(ctx context.Context) ([]string, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var peers []string
+	for _, on := range m.relays {
+		if on.dead.IsZero() && !slices.Contains(peers, on.Peer) {
+			peers = append(peers, on.Peer)
+		}
+	}
+	slices.Sort(peers)
+	return peers, nil
+}
+
+// Relays implements [federation.Relays].
+func (m *Memory) Relays(ctx context.Context, peer string, after int64, limit int) ([]federation.Relay, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	return m.relaysWhere(limit, func(on *memoryRelay) bool { return on.Peer == peer && on.Row > after && on.dead.IsZero() }), nil
+}
+
+// Attempted implements [federation.Relays].
+func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Time) error {
+	return m.relay(ctx, row, func(on *memoryRelay) {
+		on.Attempt++
+		m.relayIDs[id] = edge{on.Sender, on.Message}
+	})
+}
+
+// Postpone implements [federation.Relays].
+func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string, next time.Time) error {
+	return m.relay(ctx, row, func(on *memoryRelay) { on.Reason, on.Unsure, on.Next = reason, unsure, next })
+}
+
+// Relayed implements [federation.Relays].
+func (m *Memory) Relayed(ctx context.Context, row int64) error {
+	return m.relay(ctx, row, func(on *memoryRelay) {
+		m.relays = slices.DeleteFunc(m.relays, func(other *memoryRelay) bool { return other == on })
+	})
+}
+
+// Bury implements [federation.Relays].
+func (m *Memory) Bury(ctx context.Context, row int64, reason string, now time.Time) error {
+	return m.relay(ctx, row, func(on *memoryRelay) { on.Reason, on.dead = reason, now })
+}
+
+// Delayed implements [federation.Relays].
+func (m *Memory) Delayed(ctx context.Context, row int64) error {
+	return m.relay(ctx, row, func(on *memoryRelay) { on.Delayed = true })
+}
+
+func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryRelay)) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(m.relays, func(on *memoryRelay) bool { return on.Row == row }); i >= 0 {
+		change(m.relays[i])
+	}
+	return nil
+}
+
+// Slow implements [federation.Relays].
+func (m *Memory) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	return m.relaysWhere(limit, func(on *memoryRelay) bool {
+		return on.dead.IsZero() && !on.Delayed && !on.Queued.After(queued)
+	}), nil
+}
+
+// DeadRelays implements [federation.Relays].
+func (m *Memory) DeadRelays(ctx context.Context, limit int) ([]federation.Relay, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	dead := slices.Clone(m.relays)
+	dead = slices.DeleteFunc(dead, func(on *memoryRelay) bool { return on.dead.IsZero() })
+	slices.SortFunc(dead, func(a, b *memoryRelay) int { return b.dead.Compare(a.dead) })
+	var found []federation.Relay
+	for _, on := range dead[:min(max(limit, 0), len(dead))] {
+		found = append(found, on.Relay)
+	}
+	return found, nil
+}

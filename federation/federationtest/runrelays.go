@@ -1,0 +1,134 @@
+package federationtest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"baton/federation"
+)
+
+// relay is the n-th relay to a peer, queued at [At] n.
+func relay(n int, peer string) federation.Relay {
+	return federation.Relay{
+		Peer: peer, Sender: "a", Message: fmt.Sprintf("message-%d", n), Lane: "amy", Document: fmt.Appendf(nil, `{"n":%d}`, n), Queued: At(n),
+	}
+}
+
+// owedTo reads what waits for a peer: each message with its attempts, reason and next
+// time.
+func owedTo(t *testing.T, record federation.Registry, peer string) []string {
+	t.Helper()
+	all, err := record.Relays(t.Context(), peer, 0, 10)
+	if err != nil {
+		t.Fatalf("Relays: %v", err)
+	}
+	var got []string
+	for _, r := range all {
+		got = append(got, fmt.Sprintf("%s %s %d %q %q at %d", r.Message, r.Document, r.Attempt, r.Reason, r.Unsure, int(r.Next.Sub(At(0)).Seconds())))
+	}
+	return got
+}
+
+func (s suite) testRelays(t *testing.T) {
+	record := s.open(t)
+	for n := 1; n <= 2; n++ {
+		r := relay(n, "peer.example")
+		post(t, record, federation.Posting{Message: Message(n, "a", "amy@peer.example"), Relay: &r})
+	}
+	if err := record.Enqueue(t.Context(), relay(3, "other.example")); err != nil {
+		t.Fatalf("Enqueue: %v", err)
+	}
+	again := relay(1, "peer.example")
+	if _, err := record.Post(t.Context(), federation.Posting{Message: Message(1, "a", "amy@peer.example"), Relay: &again}); !errors.Is(err, federation.ErrDuplicate) {
+		t.Errorf("Post again: %v, want ErrDuplicate", err)
+	}
+	peers, err := record.RelayPeers(t.Context())
+	if err != nil || diff([]string{"other.example", "peer.example"}, peers) != "" {
+		t.Errorf("peers %v, %v", peers, err)
+	}
+	first, err := record.Relays(t.Context(), "peer.example", 0, 1)
+	if err != nil || len(first) != 1 || first[0].Message != "message-1" || first[0].Lane != "amy" || first[0].Sender != "a" {
+		t.Fatalf("the first: %+v, %v", first, err)
+	}
+	row := first[0].Row
+	if second, err := record.Relays(t.Context(), "peer.example", row, 10); err != nil || len(second) != 1 || second[0].Message != "message-2" {
+		t.Errorf("after the first: %+v, %v", second, err)
+	}
+	if err := errors.Join(record.Attempted(t.Context(), row, "x1", At(4)), record.Postpone(t.Context(), row, "away", "x1", At(9))); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`message-1 {"n":1} 1 "away" "x1" at 9`, `message-2 {"n":2} 0 "" "" at 2`}
+	if d := diff(want, owedTo(t, record, "peer.example")); d != "" {
+		t.Errorf("owed (-want +got):\n%s", d)
+	}
+	slow, err := record.Slow(t.Context(), At(1), 10)
+	if err != nil || len(slow) != 1 || slow[0].Row != row {
+		t.Errorf("slow %+v, %v", slow, err)
+	}
+	if err := record.Delayed(t.Context(), row); err != nil {
+		t.Fatal(err)
+	}
+	if slow, err := record.Slow(t.Context(), At(1), 10); err != nil || len(slow) != 0 {
+		t.Errorf("slow after its sender was told: %+v, %v", slow, err)
+	}
+	for range 2 { // the second changes nothing
+		if err := record.Relayed(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := diff(want[1:], owedTo(t, record, "peer.example")); d != "" {
+		t.Errorf("owed after one was taken (-want +got):\n%s", d)
+	}
+}
+
+func (s suite) testDeadRelays(t *testing.T) {
+	record := s.open(t)
+	for n := 1; n <= 3; n++ {
+		if err := record.Enqueue(t.Context(), relay(n, "peer.example")); err != nil {
+			t.Fatalf("Enqueue: %v", err)
+		}
+	}
+	all, err := record.Relays(t.Context(), "peer.example", 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range all[:2] {
+		if err := record.Bury(t.Context(), r.Row, "nobody there", At(10+i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := owedTo(t, record, "peer.example"); len(got) != 1 {
+		t.Errorf("owed %v, want the third alone", got)
+	}
+	if slow, err := record.Slow(t.Context(), At(9), 10); err != nil || len(slow) != 1 {
+		t.Errorf("slow %+v, %v, want the third alone", slow, err)
+	}
+	dead, err := record.DeadRelays(t.Context(), 1)
+	if err != nil || len(dead) != 1 || dead[0].Message != "message-2" || dead[0].Reason != "nobody there" {
+		t.Errorf("dead %+v, %v, want the newest", dead, err)
+	}
+}
+
+func (s suite) testRelayIDs(t *testing.T) {
+	record := s.open(t)
+	r := relay(1, "peer.example")
+	m := post(t, record, federation.Posting{Message: Message(1, "a", "amy@peer.example"), Relay: &r})
+	all, err := record.Relays(t.Context(), "peer.example", 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"try-1", "try-2"} {
+		if err := record.Attempted(t.Context(), all[0].Row, id, At(2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"try-1", "try-2", m.ID} {
+		if got, err := record.Named(t.Context(), "amy@peer.example", id); err != nil || got.ID != m.ID {
+			t.Errorf("Named %s: %+v, %v", id, got, err)
+		}
+	}
+	if _, err := record.Named(t.Context(), "bob@peer.example", "try-1"); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Named by another handle: %v, want ErrNotFound", err)
+	}
+}

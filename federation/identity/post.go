@@ -1,0 +1,58 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Answer is what a host answered, whatever its status.
+type Answer struct {
+	Status     int
+	Body       []byte
+	RetryAfter time.Duration // zero where it did not say
+}
+
+// Post sends JSON to an address and returns the answer, whatever its status: what it
+// means is for the caller to know. The error wraps [*federation.UnavailableError] when
+// there was no answer, or too long a one: then nobody knows whether the host took what
+// was sent. A redirect is an answer, and is not followed: what is posted is for the
+// host that it was addressed to. It blocks for at most the timeout.
+func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return Answer{}, fmt.Errorf("post: %w", err)
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !c.cfg.AllowPrivate) {
+		return Answer{}, fmt.Errorf("post to %s: %w: want https", u.Redacted(), errNotAllowed)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	if err := c.rates.wait(ctx, u.Host); err != nil {
+		return Answer{}, unavailable(u.Host, time.Second, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return Answer{}, fmt.Errorf("post to %s: %w", u.Redacted(), err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Accept", "application/json")
+	response, err := c.http.Transport.RoundTrip(request)
+	if err != nil {
+		return Answer{}, unavailable(u.Host, 0, err)
+	}
+	defer response.Body.Close()
+	content, err := c.body(u, response.Body)
+	if err != nil {
+		return Answer{}, unavailable(u.Host, 0, err)
+	}
+	wait, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // seconds
+	if err != nil {
+		wait = 0 // absent, a date, or more than 18 hours
+	}
+	return Answer{Status: response.StatusCode, Body: content, RetryAfter: time.Duration(wait) * time.Second}, nil
+}

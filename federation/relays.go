@@ -1,0 +1,58 @@
+package federation
+
+import (
+	"context"
+	"time"
+)
+
+// MaxRelays is how many messages wait for one other registry. More than that is not
+// taken while it is away.
+const MaxRelays = 10_000
+
+// Relay is one message that is owed to another registry.
+type Relay struct {
+	Row      int64
+	Peer     string // its domain
+	Sender   string // handle here
+	Message  string // id of the message
+	Lane     string // what is in one lane arrives in order
+	Document []byte // JSON; an attempt adds what is its own
+	Handoff  HandoffID
+	Queued   time.Time
+	Attempt  int
+	Next     time.Time // when it is to be tried
+	Delayed  bool      // its sender was told that it takes time
+	Reason   string    // why the last attempt failed
+	// Unsure is the id of an attempt that was not answered: the peer may have it. Empty
+	// where the last one was answered.
+	Unsure string
+}
+
+// Relays holds what is owed to other registries. Its promises are those of [Store].
+type Relays interface {
+	// Enqueue files a relay that goes with no message of the record. It returns a
+	// [*UnavailableError] where [MaxRelays] wait for the peer.
+	Enqueue(ctx context.Context, r Relay) error
+	// RelayPeers returns the peers that something is owed to.
+	RelayPeers(ctx context.Context) ([]string, error)
+	// Relays returns up to limit rows of a peer after one, in the order in which they
+	// were queued; after 0 from the first.
+	Relays(ctx context.Context, peer string, after int64, limit int) ([]Relay, error)
+	// Attempted notes that a row is about to be sent under an id, by which replies may
+	// name its message.
+	Attempted(ctx context.Context, row int64, id string, now time.Time) error
+	// Postpone notes why an attempt failed, the id under which the peer may have the
+	// message nevertheless, and when the next attempt is.
+	Postpone(ctx context.Context, row int64, reason, unsure string, next time.Time) error
+	// Relayed takes a row out: the peer has it.
+	Relayed(ctx context.Context, row int64) error
+	// Bury gives a row up, and keeps it with the reason.
+	Bury(ctx context.Context, row int64, reason string, now time.Time) error
+	// Slow returns up to limit rows that were queued at or before a time, and whose
+	// sender was not told of that yet.
+	Slow(ctx context.Context, queued time.Time, limit int) ([]Relay, error)
+	// Delayed notes that the sender of a row was told that it takes time.
+	Delayed(ctx context.Context, row int64) error
+	// DeadRelays returns up to limit rows that were given up, the newest first.
+	DeadRelays(ctx context.Context, limit int) ([]Relay, error)
+}

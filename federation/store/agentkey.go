@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"slices"
+	"time"
+
+	"baton/federation"
+)
+
+// addKey files the n-th key of an agent.
+func addKey(ctx context.Context, q *statements, handle string, n int, key federation.AgentKey) error {
+	_, err := q.exec(ctx, `INSERT INTO agent_key (handle, n, id, did, public, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		handle, n, key.ID, key.DID, notNull(key.Public), stamp(key.Created), stamp(key.Expires))
+	if err != nil {
+		return err
+	}
+	return ownKey(ctx, q, key.Public, key.DID)
+}
+
+func scanAgentKey(row scanner) (federation.AgentKey, error) {
+	var key federation.AgentKey
+	var public []byte
+	var created, expires, revoked int64
+	err := row.Scan(&key.ID, &key.DID, &public, &created, &expires, &revoked, &key.Reason)
+	key.Public, key.Created = ed25519.PublicKey(public), moment(created)
+	key.Expires, key.Revoked = moment(expires), moment(revoked)
+	return key, err
+}
+
+// RotateKey implements [federation.Registry].
+func (s *SQLite) RotateKey(ctx context.Context, handle, by string, key federation.AgentKey, now, until time.Time) (federation.Agent, error) {
+	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a federation.Agent) error {
+		if slices.ContainsFunc(a.Keys, func(k federation.AgentKey) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
+			return federation.ErrTaken
+		}
+		if err := forgetKey(ctx, q, a, now); err != nil {
+			return err
+		}
+		if _, err := q.exec(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND revoked = 0`, stamp(until), handle); err != nil {
+			return err
+		}
+		var last int
+		if err := q.row(ctx, `SELECT coalesce(max(n), -1) FROM agent_key WHERE handle = ?`, []any{handle}, &last); err != nil {
+			return err
+		}
+		if err := addKey(ctx, q, handle, last+1, key); err != nil {
+			return err
+		}
+		return setOwnDID(ctx, q, handle, key.DID)
+	})
+}
+
+// forgetKey makes room for a key of an agent that has as many as it may. There is
+// always one to forget: all but the active one end within the overlap of a rotation,
+// and rotations are rarer than that allows.
+func forgetKey(ctx context.Context, q *statements, a federation.Agent, now time.Time) error {
+	if len(a.Keys) < federation.MaxAgentKeys {
+		return nil
+	}
+	i := slices.IndexFunc(a.Keys, func(k federation.AgentKey) bool { return !k.Signs(now) })
+	if i < 0 {
+		return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the agent has too many keys that are good"}
+	}
+	_, err := q.exec(ctx, `DELETE FROM agent_key WHERE handle = ? AND id = ?`, a.Handle, a.Keys[i].ID)
+	return err
+}
+
+func setOwnDID(ctx context.Context, q *statements, handle string, did federation.DID) error {
+	_, err := q.exec(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, did, handle)
+	return err
+}
+
+// RevokeKey implements [federation.Registry].
+func (s *SQLite) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (federation.Agent, error) {
+	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a federation.Agent) error {
+		key := a.Key(kid)
+		switch {
+		case key.ID == "":
+			return federation.ErrNotFound
+		case key.Status(now) == federation.KeyStatusRevoked:
+			return nil
+		}
+		_, err := q.exec(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
+			stamp(now), reason, handle, kid)
+		if err == nil {
+			err = putWindow(ctx, q, key.RevokedWindow(now))
+		}
+		if err != nil || key.Status(now) != federation.KeyStatusActive {
+			return err
+		}
+		return succeed(ctx, q, a, kid, now)
+	})
+}
+
+// succeed puts the newest key that still signs in the place of a revoked one, and
+// ends the sessions of an agent that has none.
+func succeed(ctx context.Context, q *statements, a federation.Agent, revoked string, now time.Time) error {
+	for _, key := range slices.Backward(a.Keys) {
+		if key.ID == revoked || !key.Signs(now) {
+			continue
+		}
+		if _, err := q.exec(ctx, `UPDATE agent_key SET revoked = 0 WHERE handle = ? AND id = ?`, a.Handle, key.ID); err != nil {
+			return err
+		}
+		return setOwnDID(ctx, q, a.Handle, key.DID)
+	}
+	_, err := q.exec(ctx, `DELETE FROM session WHERE handle = ?`, a.Handle)
+	return err
+}
+
+// changeKeys changes the keys of an agent on the word of one of them, and returns the
+// agent as it is after.
+func (s *SQLite) changeKeys(
+	ctx context.Context, handle, by string, now time.Time, change func(context.Context, *statements, federation.Agent) error,
+) (federation.Agent, error) {
+	if err := ctx.Err(); err != nil {
+		return federation.Agent{}, fmt.Errorf("change keys of %s: %w", handle, err)
+	}
+	var after federation.Agent
+	// To the end, as in AddAgent.
+	err := s.write(context.WithoutCancel(ctx), func(ctx context.Context, q *statements) error {
+		before, err := oneAgent(ctx, q, `handle = ?1`, handle)
+		if err != nil {
+			return err
+		}
+		if by != "" && (before.Key(by).ID == "" || before.Key(by).Status(now) != federation.KeyStatusActive) {
+			return federation.ErrStale
+		}
+		if err := change(ctx, q, before); err != nil {
+			return err
+		}
+		after, err = oneAgent(ctx, q, `handle = ?1`, handle)
+		return err
+	})
+	s.directory.forget()
+	if err != nil {
+		return federation.Agent{}, fmt.Errorf("change keys of %s: %w", handle, err)
+	}
+	return after, nil
+}

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"baton/federation"
+)
+
+// messages reads the messages that a query of the columns of a message and a position
+// finds.
+func (s *SQLite) messages(ctx context.Context, inbox inboxRef, query string, args ...any) ([]federation.Message, error) {
+	scan := func(row scanner) (federation.Message, error) {
+		var m messageScan
+		var n uint64
+		if err := row.Scan(append(m.dest(), &n)...); err != nil {
+			return federation.Message{}, err
+		}
+		m.message.Cursor = inbox.cursor(n)
+		return m.read()
+	}
+	return rows(ctx, s.reads, scan, `SELECT `+messageColumns+`, m.position FROM `+query, args...)
+}
+
+// Fresh implements [federation.Conversations].
+func (s *SQLite) Fresh(ctx context.Context, to string, limit int) ([]federation.Message, error) {
+	fresh, err := s.messages(ctx, handleInbox(to), `agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
+		WHERE a.handle = ? AND NOT m.deleted ORDER BY m.position`+atMost, to, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read new messages of %s: %w", to, err)
+	}
+	return fresh, nil
+}
+
+// Since implements [federation.Conversations].
+func (s *SQLite) Since(ctx context.Context, to string, since time.Time, limit int) ([]federation.Message, error) {
+	messages, err := s.messages(ctx, handleInbox(to), `message m WHERE m.recipient = ? AND m.told > ? AND NOT m.deleted
+		ORDER BY m.told, m.position`+atMost, to, stamp(since), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read messages of %s: %w", to, err)
+	}
+	return messages, nil
+}
+
+// Recent implements [federation.Conversations].
+func (s *SQLite) Recent(ctx context.Context, handle, peer string, limit int) ([]federation.Message, error) {
+	scan := func(row scanner) (federation.Message, error) {
+		var m messageScan
+		if err := row.Scan(m.dest()...); err != nil {
+			return federation.Message{}, err
+		}
+		return m.read()
+	}
+	messages, err := rows(ctx, s.reads, scan, `SELECT `+messageColumns+` FROM message m
+		WHERE m.low = ? AND m.high = ? AND m.seq IS NOT NULL AND NOT (m.deleted AND m.recipient = ?) ORDER BY m.seq DESC`+atMost,
+		min(handle, peer), max(handle, peer), handle, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read conversation of %s and %s: %w", handle, peer, err)
+	}
+	slices.Reverse(messages)
+	return messages, nil
+}
+
+// Conversations implements [federation.Conversations].
+func (s *SQLite) Conversations(ctx context.Context, handle string, limit int) ([]federation.Conversation, error) {
+	scan := func(row scanner) (federation.Conversation, error) {
+		var c federation.Conversation
+		var m messageScan
+		if err := row.Scan(append(m.dest(), &c.With, &c.Count, &c.Unread)...); err != nil {
+			return c, err
+		}
+		var err error
+		c.Last, err = m.read()
+		return c, err
+	}
+	all, err := rows(ctx, s.reads, scan, `SELECT `+messageColumns+`, peer, count, unread FROM (
+			SELECT peer, count(*) AS count, sum(recipient = ?1 AND read IS NULL) AS unread, max(seq) AS last FROM (
+				SELECT high AS peer, recipient, read, seq, deleted FROM message WHERE low = ?1 AND seq IS NOT NULL
+				UNION ALL
+				SELECT low AS peer, recipient, read, seq, deleted FROM message WHERE high = ?1 AND low <> ?1 AND seq IS NOT NULL
+			) WHERE NOT (deleted AND recipient = ?1) GROUP BY peer
+		) JOIN message m ON m.low = min(?1, peer) AND m.high = max(?1, peer) AND m.seq = last
+		ORDER BY m.told DESC`+atMost, handle, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read conversations of %s: %w", handle, err)
+	}
+	return all, nil
+}
+
+// ReadConversation implements [federation.Conversations]. Who polls reads the same
+// over and over, which is not worth a write each time.
+func (s *SQLite) ReadConversation(ctx context.Context, handle, peer string, now time.Time) error {
+	const unread = `low = ?1 AND high = ?2 AND recipient = ?3 AND seq IS NOT NULL AND read IS NULL`
+	args := []any{min(handle, peer), max(handle, peer), handle}
+	var some bool
+	err := s.reads.row(ctx, `SELECT EXISTS (SELECT 1 FROM message WHERE `+unread+`)`, args, &some)
+	if err == nil && some {
+		err = s.write(ctx, func(ctx context.Context, q *statements) error {
+			_, err := q.exec(ctx, `UPDATE message SET read = ?4 WHERE `+unread, append(args, stamp(now))...)
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("note conversation of %s and %s as read: %w", handle, peer, err)
+	}
+	return nil
+}

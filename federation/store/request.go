@@ -1,0 +1,146 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// wait is what becomes of a message that is to be held.
+type wait struct {
+	edge string // the handle whose consent it waits for; "" where it waits for nobody's
+	lost bool   // its recipient never sees it
+}
+
+// ask finds out what a message that is to be held waits for, and makes its edge
+// pending where nothing was decided about it. What only goes with an offer asks for
+// nothing: it is lost where the offer is.
+func ask(ctx context.Context, q *statements, p federation.Posting) (wait, error) {
+	m := p.Message
+	edge := cmp.Or(p.Edge, m.From)
+	c, err := consent(ctx, q, edge, m.To)
+	if err != nil {
+		return wait{}, err
+	}
+	switch c.State {
+	case federation.ConsentAccepted:
+		return wait{}, nil
+	case federation.ConsentPending:
+		return wait{edge: edge}, nil
+	case federation.ConsentBlocked:
+		return wait{lost: true}, nil
+	case federation.ConsentNone:
+	}
+	if p.Edge != "" && p.Edge != m.From || p.Quiet && m.Received.Before(c.Barred) {
+		return wait{lost: true}, nil
+	}
+	if err := checkRequest(ctx, q, c, m.Received); err != nil {
+		return wait{}, err
+	}
+	if err := request(ctx, q, edge, m.To, m.Received); err != nil {
+		return wait{}, err
+	}
+	if p.Handshake != nil {
+		if _, err := insertMessage(ctx, q, *p.Handshake, ""); err != nil {
+			return wait{}, err
+		}
+	}
+	return wait{edge: edge}, nil
+}
+
+// MayAsk implements [federation.Registry].
+func (s *SQLite) MayAsk(ctx context.Context, from, to string, now time.Time) error {
+	edge, err := consent(ctx, s.reads, from, to)
+	if err == nil && edge.State == federation.ConsentNone {
+		err = checkRequest(ctx, s.reads, edge, now)
+	}
+	if err != nil {
+		return fmt.Errorf("look whether %s may ask %s: %w", from, to, err)
+	}
+	return nil
+}
+
+// checkRequest refuses a request for consent that the sender of an edge may not make
+// now.
+//
+// spec: airc-v0.1.1 §9.6
+func checkRequest(ctx context.Context, q *statements, c federation.Consent, now time.Time) error {
+	if now.Before(c.Barred) {
+		return &federation.RefusalError{
+			Code: federation.RateLimited, RetryAfter: c.Barred.Sub(now), Detail: "it was unblocked less than a day ago",
+		}
+	}
+	var asked int
+	var oldest int64
+	err := q.row(ctx, `SELECT count(*), coalesce(min(asked), 0) FROM consent WHERE sender = ? AND asked > ? AND state <> ?`,
+		[]any{c.From, stamp(now.Add(-federation.RequestWindow)), federation.ConsentAccepted}, &asked, &oldest)
+	if err != nil {
+		return fmt.Errorf("count requests: %w", err)
+	}
+	if asked >= federation.MaxRequests {
+		return &federation.RefusalError{
+			Code: federation.RateLimited, RetryAfter: moment(oldest).Add(federation.RequestWindow).Sub(now),
+			Detail: "too many handles were asked for consent within the hour",
+		}
+	}
+	return nil
+}
+
+// request makes an edge pending, and drops the oldest request to its recipient where
+// too many wait.
+func request(ctx context.Context, q *statements, from, to string, now time.Time) error {
+	var waiting int
+	err := q.row(ctx, `SELECT count(*) FROM consent WHERE recipient = ? AND state = 'pending'`, []any{to}, &waiting)
+	if err != nil {
+		return fmt.Errorf("count requests: %w", err)
+	}
+	if waiting >= federation.MaxPending {
+		if err := dropOldest(ctx, q, to, now); err != nil {
+			return fmt.Errorf("drop request: %w", err)
+		}
+	}
+	if err := setConsent(ctx, q, from, to, federation.ConsentPending, now); err != nil {
+		return err
+	}
+	_, err = q.exec(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, stamp(now), from, to)
+	return err
+}
+
+func dropOldest(ctx context.Context, q *statements, to string, now time.Time) error {
+	var oldest string
+	err := q.row(ctx, `SELECT sender FROM consent WHERE recipient = ? AND state = 'pending' ORDER BY asked LIMIT 1`,
+		[]any{to}, &oldest)
+	if err != nil {
+		return err
+	}
+	if err := setConsent(ctx, q, oldest, to, federation.ConsentNone, now); err != nil {
+		return err
+	}
+	return discard(ctx, q, oldest, to)
+}
+
+// noteUnseen remembers an offer without a deadline that its agent is not shown yet.
+func noteUnseen(ctx context.Context, q *statements, m federation.Message) error {
+	if m.Event.IsZero() || m.Event != m.Handoff {
+		return nil
+	}
+	_, err := q.exec(ctx, `INSERT INTO unseen (handoff, opened) SELECT id, since FROM handoff
+		WHERE id = ? AND clock = 'unanswered' AND state = 'offered' ON CONFLICT DO NOTHING`, m.Handoff.String())
+	if err != nil {
+		return fmt.Errorf("note unseen offer: %w", err)
+	}
+	return nil
+}
+
+// Unseen implements [federation.Registry].
+func (s *SQLite) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
+	views, err := rows(ctx, s.reads, scanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
+		WHERE u.opened <= ? ORDER BY u.opened`+atMost, stamp(opened), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("look for unseen offers: %w", err)
+	}
+	return views, nil
+}
