@@ -10,6 +10,8 @@
 // spec: airc-shapes "A step as payload"; airc-v0.1.1 §10
 package aircmsg
 
+//go:generate go test -run TestTheFidelityTable -fidelity .
+
 import (
 	"encoding/json"
 	"time"
@@ -36,6 +38,7 @@ const (
 	statusReceived  = "received"
 	statusProcessed = "processed"
 	statusRejected  = "rejected"
+	statusUnread    = "unsupported_payload" // a recipient that cannot do anything with it
 	statusPartial   = "partial"
 	statusCompleted = "completed"
 	statusFailed    = "failed"
@@ -119,9 +122,24 @@ type Step struct {
 	Losses []translate.Loss // what no step could carry, whatever its dialect
 }
 
-// envelope of a payload as it came: typed data, or the members flat beside the
-// type.
+// envelope of a payload as it came: typed data, under either name, or the members flat
+// beside the type.
 type envelope struct {
-	Type string          `json:"type"`
-	Data json.RawMessage `json:"data"`
+	Type    string          `json:"type"`
+	Data    json.RawMessage `json:"data"`
+	Content json.RawMessage `json:"content"` // an object, or a text
+}
+
+// members returns what a payload says, wherever its dialect has it.
+func (e envelope) members(payload json.RawMessage) json.RawMessage {
+	var text string
+	switch {
+	case there(e.Data):
+		return e.Data
+	case json.Unmarshal(e.Content, &text) == nil && text != "":
+		return json.RawMessage(`{"text":` + string(e.Content) + `}`)
+	case there(e.Content):
+		return e.Content
+	}
+	return payload
 }

@@ -13,9 +13,11 @@ import (
 // data is what a payload may say about a step, over all types.
 type data struct {
 	ReplyTo   string          `json:"replyTo"`
+	Ref       string          `json:"ref"` // replyTo in older acks
 	RequestID string          `json:"requestId"`
 	Status    string          `json:"status"`
 	Message   string          `json:"message"`
+	Reason    string          `json:"reason"` // message in older acks
 	Error     string          `json:"error"`
 	Note      string          `json:"note"`
 	Result    json.RawMessage `json:"result"`
@@ -43,10 +45,7 @@ func Decode(payload json.RawMessage) (Step, error) {
 	if !slices.Contains([]string{typeRequest, typeResult, typeAck, typeSession, typeFlat, TypeHandoff}, e.Type) {
 		return Step{}, translate.ErrNotHandoff
 	}
-	members := e.Data
-	if len(members) == 0 {
-		members = payload
-	}
+	members := e.members(payload)
 	s := Step{Explicit: e.Type == TypeHandoff}
 	var d data
 	if err := json.Unmarshal(members, &d); err != nil {
@@ -62,7 +61,8 @@ func Decode(payload json.RawMessage) (Step, error) {
 	if s.Verb == federation.Offer {
 		return s, s.readOffer(members)
 	}
-	s.Note, s.Context = d.note(), d.context()
+	s.readText(d)
+	s.readContext(d)
 	return s, s.readRefs(d)
 }
 
@@ -86,7 +86,8 @@ func (s *Step) readVerb(kind string, d data) error {
 		return nil
 	case typeAck:
 		return s.readStatus(d.Status, map[string]federation.Verb{
-			statusReceived: federation.Accept, statusProcessed: federation.Accept, statusRejected: federation.Decline,
+			statusReceived: federation.Accept, statusProcessed: federation.Accept,
+			statusRejected: federation.Decline, statusUnread: federation.Decline,
 		})
 	case typeResult:
 		return s.readStatus(d.Status, map[string]federation.Verb{
@@ -121,7 +122,7 @@ func (s *Step) readID(d data) error {
 // readRefs reads which handoff is meant by what the message answers. Two ids that
 // differ are refused; ids of messages are for the registry to look up.
 func (s *Step) readRefs(d data) error {
-	for _, ref := range []string{d.ReplyTo, d.RequestID} {
+	for _, ref := range []string{d.ReplyTo, d.RequestID, d.Ref} {
 		if ref == "" {
 			continue
 		}
@@ -138,8 +139,9 @@ func (s *Step) readRefs(d data) error {
 	return nil
 }
 
-// note returns the text of a step: the first of the members that may hold it.
-func (d data) note() string {
+// readText reads the text of a step: the first of the members that may hold it. Where
+// others say something else, that is lost.
+func (s *Step) readText(d data) {
 	var result struct {
 		Note string `json:"note"`
 	}
@@ -148,30 +150,49 @@ func (d data) note() string {
 		_ = json.Unmarshal(d.Result, &result) // a result without a note has none
 		text = result.Note
 	}
-	for _, note := range []string{d.Handoff.Note, text, d.Error, d.Message, d.Note} {
-		if note != "" {
-			return note
+	for _, note := range []string{d.Handoff.Note, text, d.Error, d.Message, d.Reason, d.Note} {
+		switch {
+		case note == "" || note == s.Note:
+		case s.Note == "":
+			s.Note = note
+		default:
+			s.Losses = append(s.Losses, translate.Loss{Field: "note", Fate: translate.Cut, Why: "several members hold a text, and a step has one"})
+			return
 		}
 	}
-	return ""
 }
 
-// context returns the reference of a step, else as one JSON object what its
-// result holds besides the note, with the artifacts.
-func (d data) context() string {
-	if d.Handoff.ContextRef != "" {
-		return d.Handoff.ContextRef
-	}
-	if translate.InlineContext(string(d.Context)) {
-		return compact(d.Context)
-	}
+// readContext reads the reference of a step, else as one JSON object what its result
+// holds besides the note, with the artifacts and the context.
+func (s *Step) readContext(d data) {
 	members := map[string]json.RawMessage{}
-	_ = json.Unmarshal(d.Result, &members) // a string or a number has no members
-	delete(members, "note")
+	var text string
+	if json.Unmarshal(d.Result, &members) == nil {
+		delete(members, "note")
+	} else if there(d.Result) && json.Unmarshal(d.Result, &text) != nil {
+		members = map[string]json.RawMessage{"result": d.Result}
+	}
+	if members == nil { // a result that is null
+		members = map[string]json.RawMessage{}
+	}
 	if there(d.Artifacts) {
 		members["artifacts"] = d.Artifacts
 	}
-	return object(members)
+	only := compact(d.Context)
+	if len(members) == 0 && translate.InlineContext(only) {
+		s.Context = only
+	} else {
+		if there(d.Context) {
+			members["context"] = d.Context
+		}
+		s.Context = object(members)
+	}
+	if ref := d.Handoff.ContextRef; ref != "" {
+		if s.Context != "" {
+			s.Losses = append(s.Losses, translate.Loss{Field: "context", Fate: translate.Lost, Why: "a reference stands in its place"})
+		}
+		s.Context = ref
+	}
 }
 
 // there reports whether a member was sent, and not null.

@@ -133,7 +133,12 @@ func writeContext(data map[string]any, ev federation.Event) []translate.Loss {
 	value := json.RawMessage(ev.Context)
 	var members map[string]json.RawMessage
 	result, isResult := data["result"].(map[string]any)
-	if !isResult || json.Unmarshal(value, &members) != nil {
+	if !isResult || json.Unmarshal(value, &members) != nil || len(members) == 0 {
+		data["context"] = value
+		return nil
+	}
+	_, noted := members["note"] // a result has one already, that of the step
+	if artifacts, some := members["artifacts"]; noted || some && !there(artifacts) {
 		data["context"] = value
 		return nil
 	}
