@@ -24,7 +24,9 @@ func uncommented() string {
 func keysOf(table any) []string {
 	var keys []string
 	for field := range reflect.TypeOf(table).Fields() {
-		keys = append(keys, field.Tag.Get("toml"))
+		if key := field.Tag.Get("toml"); key != "" { // else it is a list of tables
+			keys = append(keys, key)
+		}
 	}
 	return keys
 }
@@ -43,7 +45,15 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 	for _, table := range file.Tables("irc.spanningtree") {
 		table.Decode(&link)
 	}
-	file.Table("airc").Decode(&registry)
+	table, peers := file.Table("airc").Split("peers")
+	table.Decode(&registry)
+	for _, table := range peers {
+		peer := airc.PeerConfig{}
+		table.Decode(&peer)
+		if diff := cmp.Diff(airc.PeerConfig{Domain: "peer.example", Mode: "allow", Dialect: "auto", Unsigned: "hold"}, peer); diff != "" || len(peers) != 1 {
+			t.Errorf("%d peers: %s", len(peers), diff)
+		}
+	}
 	var bound configs.Binding
 	for _, table := range file.Tables("bindings") {
 		table.Decode(&bound)
@@ -79,7 +89,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		"identity": want.Identity, "keys": want.Keys,
 		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
-		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "airc": registry, "bindings[0]": bound,
+		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound,
 	} {
 		for _, key := range keysOf(config) {
 			if lines[table+"."+key] == 0 {

@@ -37,20 +37,39 @@ func (f *File) Tables(name string) []Table {
 	if !ok {
 		return nil
 	}
+	return f.list(name, name, value)
+}
+
+// list returns the tables of a list.
+func (f *File) list(path, name string, value any) []Table {
 	items := reflect.ValueOf(value) // []map[string]any from headers, []any from an inline array
 	if items.Kind() != reflect.Slice {
-		Table{file: f, path: name, name: name}.Mistake("", "want a list of tables, [["+name+"]]")
+		Table{file: f, path: path, name: name}.Mistake("", "want a list of tables, [["+name+"]]")
 		return nil
 	}
 	var tables []Table
 	for i := range items.Len() {
-		t := Table{file: f, path: itemPath(name, i), name: name}
-		if t.values, ok = reflect.TypeAssert[map[string]any](items.Index(i)); !ok {
+		t := Table{file: f, path: itemPath(path, i), name: name}
+		values, ok := reflect.TypeAssert[map[string]any](items.Index(i))
+		if t.values = values; !ok {
 			t.Mistake("", "want a list of tables, [["+name+"]]")
 		}
 		tables = append(tables, t)
 	}
 	return tables
+}
+
+// Split returns a table without the list of tables under one of its keys, and that
+// list, in the order of the file.
+func (t Table) Split(key string) (rest Table, list []Table) {
+	value, ok := t.values[key]
+	if !ok {
+		return t, nil
+	}
+	rest = t
+	rest.values = maps.Clone(t.values)
+	delete(rest.values, key)
+	return rest, t.file.list(keyPath(t.path, key), keyPath(t.name, key), value)
 }
 
 // claim notes that a table has an owner and returns what the file has there.

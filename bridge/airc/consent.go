@@ -11,6 +11,15 @@ import (
 	"baton/federation"
 )
 
+// What may be done about an edge.
+//
+// spec: airc-v0.1.1 §9.4
+const (
+	actionAccept  = "accept"
+	actionBlock   = "block"
+	actionUnblock = "unblock"
+)
+
 // maxKnockChars is how much of a held message the handshake shows.
 const maxKnockChars = 280
 
@@ -30,12 +39,12 @@ type knock struct {
 func (l *Link) handshake(ctx context.Context, requester contact, to, message string, now time.Time) (*federation.Message, error) {
 	did, key := requester.foreign.DID, requester.foreign.Key
 	if requester.agent != nil {
-		did, key = requester.agent.DID, requester.agent.Keys[0].Public
+		did, key = requester.agent.DID, requester.agent.Primary(now).Public
 	}
 	if text := []rune(message); len(text) > maxKnockChars {
 		message = string(text[:maxKnockChars])
 	}
-	m, err := l.compose(ctx, systemHandle, to, fmt.Sprintf("%s asks to write to you: %s", requester.handle, message), struct {
+	m, err := l.compose(ctx, systemHandle, to, requester.handle+" asks to write to you:\n"+fence(requester.handle, message), struct {
 		Type string `json:"type"`
 		Data knock  `json:"data"`
 	}{"system:handshake_request", knock{
@@ -62,30 +71,81 @@ func (l *Link) postConsent(c *call) (answer, error) {
 	if o.err != nil {
 		return answer{}, o.err
 	}
-	var decide func(ctx context.Context, from, to string, now time.Time) (federation.Consent, error)
-	switch action {
-	case "accept":
-		decide = l.accept
-	case "block":
-		decide = l.deps.Registry.Block
-	default:
-		return answer{}, refuse(codeBadRequest, "action is neither accept nor block")
+	if err := checkAction(action); err != nil {
+		return answer{}, err
 	}
 	from, err := known(l.find(c.Context(), handle))
 	if err != nil {
 		return answer{}, err
 	}
-	edge, err := decide(c.Context(), from.handle, agent.Handle, time.Now())
+	edge, err := l.decide(c.Context(), action, from.handle, agent.Handle, time.Now())
 	if err != nil {
-		return answer{}, fmt.Errorf("%s %s: %w", action, from.handle, err)
+		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: struct {
-		From      string                  `json:"from"`
-		To        string                  `json:"to"`
-		State     federation.ConsentState `json:"state"`
-		UpdatedAt int64                   `json:"updatedAt"`
-		Version   uint64                  `json:"version"`
-	}{edge.From, edge.To, edge.State, edge.Updated.Unix(), edge.Version}}, nil
+	return answer{status: http.StatusOK, body: describeEdge(edge), after: l.shareDecision(action, from.handle, agent, time.Now())}, nil
+}
+
+func checkAction(action string) error {
+	switch action {
+	case actionAccept, actionBlock, actionUnblock:
+		return nil
+	}
+	return refuse(codeBadRequest, "action is none of accept, block and unblock")
+}
+
+// decide applies one of the actions to the edge from → to, on the word of to.
+func (l *Link) decide(ctx context.Context, action, from, to string, now time.Time) (federation.Consent, error) {
+	decide := l.accept
+	switch action {
+	case actionBlock:
+		decide = l.deps.Registry.Block
+	case actionUnblock:
+		decide = l.deps.Registry.Unblock
+	}
+	edge, err := decide(ctx, from, to, now)
+	if err != nil {
+		return federation.Consent{}, fmt.Errorf("%s %s: %w", action, from, err)
+	}
+	return edge, nil
+}
+
+// consent is an edge as it is told.
+//
+// spec: airc-v0.1.1 §9.5
+type consent struct {
+	From      string                  `json:"from"`
+	To        string                  `json:"to"`
+	State     federation.ConsentState `json:"state"`
+	UpdatedAt *int64                  `json:"updatedAt"` // null for one that never changed
+	Version   uint64                  `json:"version"`
+}
+
+func describeEdge(edge federation.Consent) consent {
+	return consent{edge.From, edge.To, edge.State, unixTime(edge.Updated), edge.Version}
+}
+
+// getConsent answers GET /consent: how the edge from the caller to somebody stands.
+// What a caller that is blocked is told here, it is told of each message too.
+//
+// spec: airc-v0.1.1 §9.5
+func (l *Link) getConsent(c *call) (answer, error) {
+	agent, err := c.caller()
+	if err != nil {
+		return answer{}, err
+	}
+	handle := c.URL.Query().Get("handle")
+	if handle == "" {
+		return answer{}, refuse(codeBadRequest, "handle is missing")
+	}
+	to, err := known(l.find(c.Context(), handle))
+	if err != nil {
+		return answer{}, err
+	}
+	edge, err := l.deps.Registry.Consent(c.Context(), agent.Handle, to.handle)
+	if err != nil {
+		return answer{}, fmt.Errorf("look up consent: %w", err)
+	}
+	return answer{status: http.StatusOK, body: describeEdge(edge)}, nil
 }
 
 // accept accepts an edge and its reverse, and wakes both sides: what was held on

@@ -96,7 +96,9 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	}
 	admitted, err := l.welcomes(ctx, d, guarded, author, to)
 	if p, ok := errors.AsType[*problem](err); ok && p.code == codeConsentBlocked {
-		return nil, nil // the agent does not want to know, and the author is not told
+		// The agent does not want to know, and the author is not told: the record keeps
+		// that the agent was not shown it, and nothing else.
+		admitted, err = false, nil
 	}
 	if err != nil || to.stranger && !admitted {
 		return nil, err
@@ -114,7 +116,11 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		return nil, err
 	}
 	m.Event, m.Handoff = d.Entry.Event.ID, d.Entry.Event.Handoff
-	p := &federation.Posting{Message: m, Held: !admitted}
+	if _, isRemote := splitAddress(to.handle); isRemote {
+		p := &federation.Posting{Message: m}
+		return p, l.relayStep(p, said.Body, said.Payload)
+	}
+	p := &federation.Posting{Message: m, Held: !admitted, Quiet: true}
 	switch {
 	case admitted:
 	case guarded != author.handle:
@@ -130,7 +136,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 // welcomes reports whether an agent takes the message of a step now. Its error is
 // that of admits.
 func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded string, author contact, to listener) (bool, error) {
-	if to.loser {
+	if _, isRemote := splitAddress(to.handle); to.loser || isRemote { // its own registry asks it
 		return true, nil
 	}
 	admitted, err := l.admits(ctx, guarded, to.handle)

@@ -24,6 +24,18 @@ const (
 	codeUnauthorized     code = "unauthorized"
 	codeInvalidSignature code = "invalid_signature"
 	codeInvalidTimestamp code = "invalid_timestamp"
+	// Between registries, in capitals.
+
+	codeFederationBlocked        code = "FEDERATION_BLOCKED"
+	codeFederationUnavailable    code = "FEDERATION_UNAVAILABLE"
+	codeRemoteIdentityNotFound   code = "REMOTE_IDENTITY_NOT_FOUND"
+	codeRemoteConsentRequired    code = "REMOTE_CONSENT_REQUIRED" // read only: here messages are held
+	codeRemoteConsentBlocked     code = "REMOTE_CONSENT_BLOCKED"
+	codeInvalidRegistrySignature code = "INVALID_REGISTRY_SIGNATURE"
+
+	codeNotYourHandle    code = "not_your_handle"
+	codeKeyRevoked       code = "key_revoked"
+	codeKeyExpired       code = "key_expired"
 	codeChallengeInvalid code = "challenge_invalid"
 	codeChallengeExpired code = "challenge_expired"
 	codeTokenExpired     code = "token_expired"
@@ -88,6 +100,7 @@ func (e judgedError) Unwrap() error { return e.error }
 
 // failure is an answer that is no 2xx.
 type failure struct {
+	Success *bool    `json:"success,omitempty"` // false below /api, where clients look at it
 	Code    code     `json:"error"`
 	Message string   `json:"message"`
 	Handoff *outcome `json:"handoff,omitempty"`
@@ -228,13 +241,15 @@ func word(c federation.RefusalCode) code {
 // status returns the HTTP status of a code.
 func status(c code) int {
 	switch c {
-	case codeBadRequest, codeUnsupportedPayload:
+	case codeBadRequest, codeUnsupportedPayload, codeInvalidRegistrySignature:
 		return http.StatusBadRequest
-	case codeUnauthorized, codeInvalidSignature, codeInvalidTimestamp, codeChallengeInvalid, codeChallengeExpired, codeTokenExpired:
+	case codeUnauthorized, codeInvalidSignature, codeInvalidTimestamp, codeKeyRevoked, codeKeyExpired,
+		codeChallengeInvalid, codeChallengeExpired, codeTokenExpired:
 		return http.StatusUnauthorized
-	case codeConsentBlocked, codeAudienceMismatch, codeWrongSender, codeWrongVenue, codeMissingCap:
+	case codeConsentBlocked, codeAudienceMismatch, codeNotYourHandle, codeWrongSender, codeWrongVenue, codeMissingCap,
+		codeFederationBlocked, codeRemoteConsentBlocked, codeRemoteConsentRequired:
 		return http.StatusForbidden
-	case codeIdentityNotFound, codeNotFound, codeUnknownHandoff:
+	case codeIdentityNotFound, codeRemoteIdentityNotFound, codeNotFound, codeUnknownHandoff:
 		return http.StatusNotFound
 	case codeMethodNotAllowed:
 		return http.StatusMethodNotAllowed
@@ -248,6 +263,8 @@ func status(c code) int {
 		return http.StatusTooManyRequests
 	case codeUnavailable:
 		return http.StatusServiceUnavailable
+	case codeFederationUnavailable:
+		return http.StatusBadGateway
 	case codeInternal:
 	}
 	return http.StatusInternalServerError

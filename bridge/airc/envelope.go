@@ -30,6 +30,7 @@ const messageIDBytes = 16
 // spec: airc-v0.1.1 §7
 type envelope struct {
 	id, kid, aud, from, to string
+	nonce                  string // of Appendix B, which has no kid and no aud
 	timestamp              time.Time
 	body                   string
 	payload                json.RawMessage // nil where there is none
@@ -38,18 +39,24 @@ type envelope struct {
 }
 
 // parseEnvelope reads a message strictly, but for members that it does not know:
-// those are signed, and ignored.
+// those are signed, and ignored. In the form of Appendix B, where that is taken, a
+// nonce is there instead of kid and aud.
 //
 // spec: airc-v0.1.1 §7.2
-func parseEnvelope(text []byte) (envelope, error) {
+func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 	o, err := parseObject(text)
 	if err != nil {
 		return envelope{}, err
 	}
 	version := o.text("v")
 	e := envelope{
-		id: o.text("id"), kid: o.text("kid"), aud: o.text("aud"), from: o.text("from"), to: o.text("to"),
+		id: o.text("id"), from: o.text("from"), to: o.text("to"),
 		signature: o.text("signature"), payload: o.nested("payload"), raw: text,
+	}
+	if appendixB && !o.has("kid") && !o.has("aud") && o.has("nonce") {
+		e.nonce = o.text("nonce")
+	} else {
+		e.kid, e.aud = o.text("kid"), o.text("aud")
 	}
 	var seconds int64
 	if !o.has("timestamp") || json.Unmarshal(o.members["timestamp"], &seconds) != nil {
@@ -74,11 +81,13 @@ func parseEnvelope(text []byte) (envelope, error) {
 	return e, o.err
 }
 
+// idChars are what ids of messages and keys are made of.
+const idChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
+
 // isMessageID holds an id to a size, not to the 22 characters of 128 bits: clients
 // in use write longer ones with a prefix.
 func isMessageID(id string) bool {
-	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
-	return len(id) >= 16 && len(id) <= 128 && strings.Trim(id, allowed) == ""
+	return len(id) >= 16 && len(id) <= 128 && strings.Trim(id, idChars) == ""
 }
 
 // outgoing is one message of this registry before it is signed.
@@ -92,25 +101,46 @@ type outgoing struct {
 	Timestamp int64  `json:"timestamp"` // unix seconds
 	Body      string `json:"body"`
 	Payload   any    `json:"payload"`
+
+	// Of messages that came with a token and without a signature of their sender.
+
+	ReplyTo   string  `json:"reply_to,omitempty"`
+	Assurance string  `json:"assurance,omitempty"` // what the registry vouches for them by
+	Scheme    scheme  `json:"sig,omitempty"`       // how the request was signed, for the record
+	Origin    *origin `json:"origin,omitempty"`    // of a message from another registry
 }
 
 // compose returns a message signed by the registry key.
 //
 // spec: airc-v0.1.1 §9.3
 func (l *Link) compose(ctx context.Context, from, to, body string, payload any, now time.Time) (federation.Message, error) {
+	id := newMessageID("")
+	if from == systemHandle {
+		id = newMessageID("sys_")
+	}
+	return l.seal(ctx, outgoing{ID: id, From: from, To: to, Body: body, Payload: payload}, now)
+}
+
+// newMessageID returns an id of 128 random bits after a prefix.
+func newMessageID(prefix string) string {
 	random := make([]byte, messageIDBytes)
 	_, _ = rand.Read(random) // never fails
-	id := base64.RawURLEncoding.EncodeToString(random)
-	if from == systemHandle {
-		id = "sys_" + id
-	}
+	return prefix + base64.RawURLEncoding.EncodeToString(random)
+}
+
+// signer returns the key of the registry that signs now, as messages name it.
+func (l *Link) signer() federation.AgentKey {
 	key := l.deps.RegistryKey()
-	signed, err := signing.SignEnvelope(ctx, key, outgoing{
-		V: envelopeVersion, ID: id, KeyID: signing.RegistryKeyID(key.Public), Audience: l.domain, From: from, To: to,
-		Timestamp: now.Unix(), Body: body, Payload: payload,
-	})
+	return federation.AgentKey{ID: signing.RegistryKeyID(key.Public), Public: key.Public}
+}
+
+// seal fills in the members of a message that are the same for all, and signs it.
+func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (federation.Message, error) {
+	key := l.deps.RegistryKey()
+	m.V, m.KeyID, m.Audience, m.Timestamp = envelopeVersion, signing.RegistryKeyID(key.Public), l.domain, now.Unix()
+	signed, err := signing.SignEnvelope(ctx, key, m)
 	if err != nil {
-		return federation.Message{}, fmt.Errorf("compose message to %s: %w", to, err)
+		return federation.Message{}, fmt.Errorf("compose message to %s: %w", m.To, err)
 	}
-	return federation.Message{ID: id, From: from, To: to, Envelope: signed, Received: now}, nil
+	return federation.Message{ID: m.ID, From: m.From, To: m.To, Envelope: signed, Received: now}, nil
 }

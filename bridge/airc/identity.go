@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"baton/federation"
 	"baton/federation/signing"
@@ -33,7 +34,7 @@ func (c contact) did() federation.DID {
 // is reports whether a contact is a DID.
 func (c contact) is(did federation.DID) bool {
 	if c.agent != nil {
-		return c.agent.DID == did || c.agent.OwnDID == did
+		return c.agent.Is(did)
 	}
 	return c.foreign.DID == did
 }
@@ -44,6 +45,9 @@ func (c contact) isAny(dids []federation.DID) bool { return slices.ContainsFunc(
 // find returns who has a handle, of whatever scheme. Its error wraps
 // [federation.ErrNotFound] when nobody has.
 func (l *Link) find(ctx context.Context, handle string) (contact, error) {
+	if strings.Contains(handle, "@") {
+		return l.findRemote(ctx, handle)
+	}
 	if !wellFormed(handle) {
 		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
 	}
@@ -70,6 +74,37 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	}
 	return l.findDID(ctx, b.DID)
 }
+
+// findRemote returns who has an address. An agent of another registry that messages are
+// exchanged with may be one that nobody here met; it is not in the record then, and
+// only its own registry knows whether it is there at all.
+func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
+	if unverified, ok := strings.CutPrefix(text, unverifiedPrefix); ok {
+		if _, ok := parseAddress(unverified); ok {
+			return contact{handle: text}, nil // decided about, and never written to
+		}
+	}
+	address, ok := parseAddress(text)
+	if !ok {
+		return contact{}, fmt.Errorf("find address: %w", federation.ErrNotFound)
+	}
+	if address.domain == l.domain {
+		return l.find(ctx, address.handle)
+	}
+	agent, err := l.deps.Registry.Agent(ctx, address.String())
+	if errors.Is(err, federation.ErrNotFound) {
+		if _, federated := l.peerConfig(address.domain); federated {
+			agent, err = l.stranger(address, time.Time{}), nil
+		}
+	}
+	if err != nil {
+		return contact{}, fmt.Errorf("look up agent: %w", err)
+	}
+	return contact{handle: agent.Handle, agent: &agent}, nil
+}
+
+// met reports whether a contact is one that the record knows.
+func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZero() }
 
 // findDID returns who a DID is here. Its error is that of find.
 func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
@@ -103,7 +138,7 @@ type identity struct {
 	DID          federation.DID   `json:"did"`
 	AlsoKnownAs  []federation.DID `json:"alsoKnownAs"`
 	Keys         []identityKey    `json:"keys"`
-	PublicKey    *string          `json:"publicKey"`
+	PublicKey    *string          `json:"publicKey"`    // for clients that know of one; null where none is good
 	RegisteredAt *int64           `json:"registeredAt"` // null for a DID of another network
 	Capabilities json.RawMessage  `json:"capabilities"`
 	Metadata     json.RawMessage  `json:"metadata"`
@@ -112,12 +147,12 @@ type identity struct {
 // identityKey is one key as others may check messages with it. A key of a DID of
 // another network is the one that verified last; nobody registered it.
 type identityKey struct {
-	ID        string `json:"kid"`
-	Public    string `json:"publicKey"`
-	Status    string `json:"status"`
-	CreatedAt *int64 `json:"createdAt"`
-	ExpiresAt *int64 `json:"expiresAt"`
-	RevokedAt *int64 `json:"revokedAt"`
+	ID        string               `json:"kid"`
+	Public    string               `json:"publicKey"`
+	Status    federation.KeyStatus `json:"status"`
+	CreatedAt *int64               `json:"createdAt"`
+	ExpiresAt *int64               `json:"expiresAt"`
+	RevokedAt *int64               `json:"revokedAt"`
 }
 
 // getIdentity answers GET /identity/{handle}, where the handle may be a DID.
@@ -130,13 +165,16 @@ func (l *Link) getIdentity(c *call) (answer, error) {
 		look = func(ctx context.Context, did string) (contact, error) { return l.findDID(ctx, federation.DID(did)) }
 	}
 	who, err := known(look(c.Context(), name))
+	if err == nil && (!who.met() || who.did() == "") {
+		err = refuse(codeIdentityNotFound, "nobody here has met an agent of this address")
+	}
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: l.identify(who)}, nil
+	return answer{status: http.StatusOK, body: l.identify(who, time.Now())}, nil
 }
 
-func (l *Link) identify(c contact) identity {
+func (l *Link) identify(c contact, now time.Time) identity {
 	id := identity{
 		Handle: c.handle, Aliases: []string{}, Domain: l.domain, DID: c.foreign.DID,
 		AlsoKnownAs: []federation.DID{}, Keys: []identityKey{},
@@ -145,14 +183,20 @@ func (l *Link) identify(c contact) identity {
 	if c.agent == nil {
 		id.Aliases = append(id.Aliases, Alias(c.foreign.DID, c.foreign.First))
 		if len(c.foreign.Key) > 0 {
-			id.addKey(signing.AgentKeyID(c.foreign.Key), c.foreign.Key, nil)
+			key := base64.RawURLEncoding.EncodeToString(c.foreign.Key)
+			id.Keys = append(id.Keys, identityKey{ID: signing.AgentKeyID(c.foreign.Key), Public: key, Status: federation.KeyStatusActive})
+			id.PublicKey = &key
 		}
 		return id
 	}
-	id.DID, id.AlsoKnownAs = c.agent.DID, append(id.AlsoKnownAs, c.agent.OwnDID)
+	id.DID, id.AlsoKnownAs = c.agent.DID, append(id.AlsoKnownAs, c.agent.DIDs()[1:]...)
 	id.RegisteredAt = new(c.agent.Registered.Unix())
+	primary := c.agent.Primary(now)
 	for _, key := range c.agent.Keys {
-		id.addKey(key.ID, key.Public, new(key.Created.Unix()))
+		id.Keys = append(id.Keys, describeKey(key, now))
+		if key.ID == primary.ID && key.Signs(now) {
+			id.PublicKey = &id.Keys[len(id.Keys)-1].Public
+		}
 	}
 	if c.agent.Capabilities != nil {
 		id.Capabilities = c.agent.Capabilities
@@ -163,12 +207,18 @@ func (l *Link) identify(c contact) identity {
 	return id
 }
 
-// addKey adds an active key; the first one is also the one of clients that know
-// of one only.
-func (id *identity) addKey(kid string, public []byte, created *int64) {
-	text := base64.RawURLEncoding.EncodeToString(public)
-	id.Keys = append(id.Keys, identityKey{ID: kid, Public: text, Status: "active", CreatedAt: created})
-	if id.PublicKey == nil {
-		id.PublicKey = &text
+// describeKey returns a key as others see it at a time.
+func describeKey(key federation.AgentKey, now time.Time) identityKey {
+	return identityKey{
+		ID: key.ID, Public: base64.RawURLEncoding.EncodeToString(key.Public), Status: key.Status(now),
+		CreatedAt: unixTime(key.Created), ExpiresAt: unixTime(key.Expires), RevokedAt: unixTime(key.Revoked),
 	}
+}
+
+// unixTime returns unix seconds, nil for no time.
+func unixTime(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	return new(t.Unix())
 }

@@ -95,7 +95,7 @@ func (l *Link) await(ctx context.Context, handle string, wait time.Duration, rea
 }
 
 // shown notes that some messages do not wait for their agent any more, and the steps
-// in them under neither of its DIDs.
+// in them under none of its DIDs.
 func (l *Link) shown(agent federation.Agent, p page) func(context.Context) error {
 	var events []federation.EventID
 	for _, m := range p.messages {
@@ -113,7 +113,7 @@ func (l *Link) shown(agent federation.Agent, p page) func(context.Context) error
 				return err
 			}
 		}
-		for _, did := range []federation.DID{agent.DID, agent.OwnDID} {
+		for _, did := range agent.DIDs() {
 			if err := l.deps.Inboxes.Read(ctx, did, events); err != nil {
 				return fmt.Errorf("note what %s was shown: %w", agent.Handle, err)
 			}

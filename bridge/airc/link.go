@@ -9,14 +9,33 @@
 // An agent that signs a step itself proves it, and then it is filed as its own. A
 // handoff may start from here: to a handle, or to "anyone".
 //
-// Implemented: registration with proof of possession, sessions with refresh
-// tokens, identity, messages, threads, an inbox that can be waited at, consent with
-// held messages and the registry's handshake, the registry document of AIRC
-// v0.1.1, limits, and the evidence behind vouched steps. Not here: relaying to
-// other registries, presence, key rotation.
+// Implemented: AIRC v0.1.1 but for its optional profiles (OpenID Connect, mutual TLS):
+// registration with proof of possession, keys that rotate and are revoked, sessions
+// with refresh tokens, identity, presence, messages, threads, an inbox that can be
+// waited at, consent with held messages and the registry's handshake, limits, and the
+// evidence behind vouched steps.
 //
-// A [Link] keeps almost nothing in memory; the record is the state. Its methods
-// and routes may be called concurrently.
+// Below /api the same registry speaks to clients that are in use today: they have a
+// token and sign nothing, or sign what proves nothing. The registry signs for them, and
+// says so in the message ("assurance").
+//
+// # Other registries
+//
+// "amy@peer.example" is an agent of another registry. What is written to it is queued
+// with its message and sent until the other registry has taken it, in order; the sender
+// is told when that takes long, and when it was in vain. What comes from there is as
+// good as it is sure whom it is of: a relay that its registry signed may be any step,
+// one that nobody signed is a message at most, under a name of its own that begins with
+// "?", and waits until its recipient lets it through. Each of two gateways is the home
+// of its own side of a handoff; the ids of messages connect them.
+//
+// # State
+//
+// A [Link] keeps in memory only who is here, and what it last read of other registries;
+// the record is the state. Its methods and routes may be called concurrently.
+//
+// On delivery a message is given seq, beside what was signed: whoever verifies one
+// drops signature and seq first.
 //
 // spec: airc-v0.1.1 §5-§11
 package airc
@@ -74,6 +93,8 @@ type Deps struct {
 	// AgentDocument returns the document of a did:web with one key and other names.
 	AgentDocument func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte
 
+	Fetch Fetcher // of other registries; nil where messages are exchanged with none
+
 	MaxBodyBytes int64
 	MaxWait      time.Duration // of a request that waits at the inbox
 	// RegistrationsPerHour is how many handles may be registered from one address; 0
@@ -87,10 +108,14 @@ type Link struct {
 	cfg        Config
 	deps       Deps
 	domain     string
+	mint       string // the operator's credential; empty for none
 	challenges challenges
 	tokens     tokens
 
 	registrations addresses
+	presences     presences
+	nonces        nonces
+	peers         peers
 	end           sync.Once
 	ended         chan struct{} // closed when Run is over: nobody waits any more
 	heard         atomic.Int64  // unix nanoseconds of the last request; 0 before the first
@@ -113,14 +138,34 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		domain = string(d.Home)
 	}
 	d.PublicURL = strings.TrimSuffix(d.PublicURL, "/")
+	mint, err := readMint(cfg, d)
+	if err != nil {
+		return nil, err
+	}
 	return &Link{
-		cfg: cfg, deps: d, domain: domain,
+		mint: mint,
+		cfg:  cfg, deps: d, domain: domain,
 		challenges: newChallenges(d.TokenKey),
 		tokens:     tokens{key: d.TokenKey, domain: domain},
 
 		registrations: newAddresses(d.RegistrationsPerHour),
+		presences:     newPresences(),
+		nonces:        newNonces(),
+		peers:         newPeers(),
 		ended:         make(chan struct{}),
 	}, nil
+}
+
+// readMint reads the operator's credential, where the configuration names one.
+func readMint(cfg Config, d Deps) (string, error) {
+	if cfg.MintTokenFile == "" {
+		return "", nil
+	}
+	mint, err := d.Secret(cfg.MintTokenFile)
+	if err != nil {
+		return "", &bridge.KeyError{Key: "mint_token_file", Why: err.Error()}
+	}
+	return mint, nil
 }
 
 // Name implements [bridge.Link].
@@ -138,9 +183,13 @@ func (l *Link) Heard() time.Time {
 }
 
 // Run implements [bridge.Link]. A registry has nobody to dial: it is up until ctx
-// ends, and served by the gateway's HTTP listener.
+// ends, and served by the gateway's HTTP listener. While it runs it sends what is owed
+// to other registries.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
+	if l.cfg.Federation != FederationOff && l.deps.Fetch != nil {
+		l.couriers(ctx)
+	}
 	<-ctx.Done()
 	l.end.Do(func() { close(l.ended) })
 	return context.Cause(ctx)

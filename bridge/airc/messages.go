@@ -67,6 +67,9 @@ func (l *Link) postMessage(c *call) (answer, error) {
 	if !d.charged {
 		_ = l.charge(d) // it was refused for something else
 	}
+	if err == nil && d.nonce != "" {
+		l.nonces.spend(d.from, d.nonce, d.received)
+	}
 	return a, err
 }
 
@@ -78,13 +81,19 @@ func (l *Link) take(c *call, d *delivery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if d.envelope, err = parseEnvelope(body); err != nil {
+	if d.envelope, err = parseEnvelope(body, l.cfg.AppendixB); err != nil {
 		return answer{}, err
 	}
 	ctx := c.Context()
 	if err := l.authorize(ctx, d); err != nil {
 		return answer{}, err
 	}
+	return l.dispatch(ctx, d)
+}
+
+// dispatch files a message whose sender is known for sure.
+func (l *Link) dispatch(ctx context.Context, d *delivery) (answer, error) {
+	var err error
 	if d.to == anyoneHandle {
 		d.recipient = contact{handle: anyoneHandle}
 	} else if d.recipient, err = known(l.find(ctx, d.to)); err != nil {
@@ -93,7 +102,10 @@ func (l *Link) take(c *call, d *delivery) (answer, error) {
 	if err := l.checkPayload(d); err != nil {
 		return answer{}, err
 	}
-	if d.recipient.agent == nil {
+	switch domain, isRemote := splitAddress(d.recipient.handle); {
+	case isRemote:
+		return l.postToRemote(ctx, d, domain)
+	case d.recipient.agent == nil:
 		return l.postStep(ctx, d)
 	}
 	return l.postToAgent(ctx, d)
@@ -107,18 +119,17 @@ func (l *Link) authorize(ctx context.Context, d *delivery) error {
 	switch {
 	case d.from != d.sender.Handle:
 		return refuse(codeUnauthorized, "from is not the handle of this token")
-	case d.aud != l.domain:
+	case d.aud != l.domain && d.nonce == "":
 		return refuse(codeAudienceMismatch, "aud is not "+l.domain)
 	case d.received.Sub(d.timestamp).Abs() > clockSkew:
 		return refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
 	}
-	for _, key := range d.sender.Keys {
-		if key.ID == d.kid {
-			d.key = key
-		}
+	d.key = d.sender.Key(d.kid)
+	if d.nonce != "" {
+		d.key = d.sender.Primary(d.received)
 	}
-	if d.key.ID == "" {
-		return refuse(codeInvalidSignature, "kid names no key of the sender")
+	if err := checkKey(d.key, d.received); err != nil {
+		return err
 	}
 	verdict, err := signing.VerifyEnvelope(d.raw, d.signature, d.key.Public)
 	if err != nil {
@@ -127,7 +138,10 @@ func (l *Link) authorize(ctx context.Context, d *delivery) error {
 	if verdict != federation.Valid {
 		return refuse(codeInvalidSignature, "the signature does not match the message")
 	}
-	return l.checkUnused(ctx, d)
+	if err := l.checkUnused(ctx, d); err != nil || d.nonce == "" {
+		return err
+	}
+	return l.nonces.checkUnused(d.from, d.nonce, d.received)
 }
 
 // checkUnused refuses an id that the sender used before, and says whether it was
@@ -198,6 +212,9 @@ func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 // consents.
 func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	admitted, err := l.admits(ctx, d.from, d.recipient.handle)
+	if err == nil && !admitted {
+		err = l.deps.Registry.MayAsk(ctx, d.from, d.recipient.handle, d.received)
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -280,6 +297,9 @@ func (l *Link) put(ctx context.Context, p federation.Posting) (federation.Messag
 	m, err := l.deps.Registry.Post(ctx, p)
 	if err != nil {
 		return federation.Message{}, fmt.Errorf("file message: %w", err)
+	}
+	if p.Relay != nil {
+		l.deps.Wakes.Wake(relayTopic)
 	}
 	if m.Seq > 0 || p.Handshake != nil {
 		l.deps.Wakes.Wake(bridge.InboxTopic(p.Message.To))

@@ -285,10 +285,10 @@ func TestConsentAnswersWithTheEdge(t *testing.T) {
 		status         int
 		code           string
 	}{
-		"an action of later versions": {"planner", "unblock", 400, "bad_request"},
-		"no action":                   {"planner", "", 400, "bad_request"},
-		"no handle":                   {"", "accept", 400, "bad_request"},
-		"nobody":                      {"nobody", "accept", 404, "identity_not_found"},
+		"an unknown action": {"planner", "request", 400, "bad_request"},
+		"no action":         {"planner", "", 400, "bad_request"},
+		"no handle":         {"", "accept", 400, "bad_request"},
+		"nobody":            {"nobody", "accept", 404, "identity_not_found"},
 	} {
 		if status, answer, err := scout.Consent(t.Context(), test.handle, test.action); err != nil || status != test.status || answer["error"] != test.code {
 			t.Errorf("%s: %d %v %v", name, status, answer, err)

@@ -58,13 +58,19 @@ func readProof(p aircmsg.Proof) (federation.Event, error) {
 // signed for other bytes than the document.
 func (d *delivery) verify(ctx context.Context, ev federation.Event, p aircmsg.Proof) error {
 	invalid := func(detail string) error { return federation.Refuse(ev, federation.SignatureInvalid, detail) }
+	var key federation.AgentKey
+	for _, own := range d.sender.Keys {
+		if own.Signs(d.received) && own.DID == ev.From {
+			key = own
+		}
+	}
 	switch {
-	case ev.From != d.sender.OwnDID:
+	case key.ID == "":
 		return invalid("the proof is not of the did:key of its sender")
-	case p.PublicKey != base64.RawURLEncoding.EncodeToString(d.key.Public):
+	case p.PublicKey != base64.RawURLEncoding.EncodeToString(key.Public):
 		return invalid("publicKey is not that of the sender")
 	}
-	judged, verdict, _ := signing.Verify(ctx, ownKey(d.key.Public), ev) // one known key: the verdict says it all
+	judged, verdict, _ := signing.Verify(ctx, ownKey(key.Public), ev) // one known key: the verdict says it all
 	if verdict != federation.Valid || judged.Signature.Document != p.Document {
 		return invalid("")
 	}

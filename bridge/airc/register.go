@@ -93,9 +93,10 @@ func (l *Link) postRegister(c *call) (answer, error) {
 // without the agent it is nobody's, while an agent without one could not come back.
 func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answer, error) {
 	kept := l.kept(reg.handle)
+	key := federation.AgentKey{ID: signing.AgentKeyID(reg.public), DID: l.deps.KeyDID(reg.public), Public: reg.public, Created: now}
 	agent := federation.Agent{
-		Handle: reg.handle, DID: kept.DID, OwnDID: l.deps.KeyDID(reg.public), KeptKey: kept.Public,
-		Keys:         []federation.AgentKey{{ID: signing.AgentKeyID(reg.public), Public: reg.public, Created: now}},
+		Handle: reg.handle, DID: kept.DID, OwnDID: key.DID, KeptKey: kept.Public,
+		Keys:         []federation.AgentKey{key},
 		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now,
 	}
 	session := newSession(reg.handle, now)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,23 +53,17 @@ type endpoint func(c *call) (answer, error)
 //
 // spec: airc-v0.1.1 §11.1
 func (l *Link) Mount(mux *http.ServeMux) {
-	for pattern, serve := range map[string]endpoint{
-		"POST /register/challenge":            l.postChallenge,
-		"POST /register":                      l.postRegister,
-		"POST /auth/refresh":                  l.postRefresh,
-		"GET /identity/{handle}":              l.getIdentity,
-		"POST /messages":                      l.postMessage,
-		"GET /messages/inbox":                 l.getInbox,
-		"GET /messages/thread/{handle}":       l.getThread,
-		"POST /messages/{id}/ack":             l.postAck,
-		"DELETE /messages/{id}":               l.deleteMessage,
-		"POST /consent":                       l.postConsent,
-		"GET /.well-known/airc/registry.json": l.getRegistry,
-		"GET /evidence/{sha256}":              l.getEvidence,
-
+	l.mount(mux, map[string]endpoint{
+		"GET /.well-known/airc/registry.json":    l.getRegistry,
+		"GET /evidence/{sha256}":                 l.getEvidence,
 		"GET /airc/{registry}/{handle}/did.json": l.getAgentDocument,
+	})
+	for dialect, mount := range map[string]func(*http.ServeMux){
+		dialectD1: l.mountSigned, dialectD2: l.mountFederation, dialectD3: l.mountDeployed,
 	} {
-		mux.Handle(pattern, l.serve(pattern, serve))
+		if slices.Contains(l.cfg.Dialects, dialect) {
+			mount(mux)
+		}
 	}
 	mux.Handle("/", l.serve("/", func(c *call) (answer, error) {
 		if allow := allowed(mux, c.Request); allow != "" {
@@ -76,6 +71,36 @@ func (l *Link) Mount(mux *http.ServeMux) {
 		}
 		return answer{}, refuse(codeNotFound, "there is nothing here")
 	}))
+}
+
+// mountSigned registers the paths of agents that sign their messages.
+//
+// spec: airc-v0.1.1 §11.1
+func (l *Link) mountSigned(mux *http.ServeMux) {
+	l.mount(mux, map[string]endpoint{
+		"POST /register/challenge":                l.postChallenge,
+		"POST /register":                          l.postRegister,
+		"POST /auth/refresh":                      l.postRefresh,
+		"GET /identity/{handle}":                  l.getIdentity,
+		"POST /identity/rotate":                   l.postRotate,
+		"POST /identity/revoke":                   l.postRevoke,
+		"POST /messages":                          l.postMessage,
+		"GET /messages/inbox":                     l.getInbox,
+		"GET /messages/thread/{handle}":           l.getThread,
+		"POST /messages/{id}/ack":                 l.postAck,
+		"DELETE /messages/{id}":                   l.deleteMessage,
+		"POST /consent":                           l.postConsent,
+		"GET /consent":                            l.getConsent,
+		"POST /presence":                          l.postPresence,
+		"GET /presence":                           l.getPresence,
+		"GET /.well-known/airc/identity/{handle}": l.getIdentity,
+	})
+}
+
+func (l *Link) mount(mux *http.ServeMux, endpoints map[string]endpoint) {
+	for pattern, serve := range endpoints {
+		mux.Handle(pattern, l.serve(pattern, serve))
+	}
 }
 
 // allowed returns the methods under which a path is served, "" where it is under
@@ -105,6 +130,9 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 		}
 		if err != nil {
 			f := render(err)
+			if deployed(r) {
+				f.Success = new(false)
+			}
 			l.note(r.Context(), route, f, err)
 			f.writeHeader(w.Header())
 			a = answer{status: f.status, body: f}
@@ -140,13 +168,20 @@ func (a answer) text() ([]byte, error) {
 	if text, ok := a.body.(raw); ok {
 		return text, nil
 	}
+	text, err := marshal(a.body)
+	if err != nil {
+		return nil, fmt.Errorf("write answer: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// marshal is json.Marshal without escapes for HTML.
+func marshal(value any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(a.body); err != nil {
-		return nil, fmt.Errorf("write answer: %w", err)
-	}
-	return b.Bytes(), nil
+	err := enc.Encode(value)
+	return bytes.TrimSpace(b.Bytes()), err
 }
 
 // readBody reads a whole body, up to the limit.

@@ -105,7 +105,7 @@ func (s step) implied() federation.Verb {
 func others(v federation.View, agent federation.Agent) []federation.DID {
 	var dids []federation.DID
 	for _, did := range v.Others(agent.DID) {
-		if did != agent.OwnDID {
+		if !agent.Is(did) {
 			dids = append(dids, did)
 		}
 	}

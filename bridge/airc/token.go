@@ -33,7 +33,17 @@ type tokenUse string
 const (
 	useAccess  tokenUse = "access"
 	useRefresh tokenUse = "refresh"
+	useAPI     tokenUse = "api" // of clients that never ask for another one; good below /api
 )
+
+// audience returns what tokens of a use name as theirs: those below /api are for
+// nothing else.
+func (t tokens) audience(use tokenUse) string {
+	if use == useAPI {
+		return t.domain + deployedRoot
+	}
+	return t.domain
+}
 
 // claims is what a token says: whose it is, here, until when, for what. A refresh
 // token names its place in a session besides.
@@ -76,7 +86,7 @@ func (t tokens) pair(s federation.Session, now time.Time) (tokenPair, error) {
 // issue returns a token.
 func (t tokens) issue(handle string, c claims, now, ends time.Time) (string, error) {
 	c.RegisteredClaims = jwt.RegisteredClaims{
-		Issuer: t.domain, Audience: jwt.ClaimStrings{t.domain}, Subject: handle,
+		Issuer: t.domain, Audience: jwt.ClaimStrings{t.audience(c.Use)}, Subject: handle,
 		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(ends),
 	}
 	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.key)
@@ -97,7 +107,7 @@ func (t tokens) read(r *http.Request, use tokenUse, now time.Time) (claims, erro
 	var c claims
 	_, err := jwt.ParseWithClaims(strings.TrimSpace(text), &c, func(*jwt.Token) (any, error) { return t.key, nil },
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithStrictDecoding(),
-		jwt.WithIssuer(t.domain), jwt.WithAudience(t.domain), jwt.WithExpirationRequired(),
+		jwt.WithIssuer(t.domain), jwt.WithAudience(t.audience(use)), jwt.WithExpirationRequired(),
 		jwt.WithTimeFunc(func() time.Time { return now }))
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):
@@ -110,13 +120,32 @@ func (t tokens) read(r *http.Request, use tokenUse, now time.Time) (claims, erro
 
 func errNoGoodToken() error { return refuse(codeUnauthorized, "this token is not good here") }
 
-// authenticate returns the agent whose access token a request carries.
+// authenticate returns the agent whose access token a request carries. Below /api the
+// long-lived ones are good too, as long as their agent has a key or never had one:
+// nothing else can end them.
 func (l *Link) authenticate(r *http.Request) (federation.Agent, error) {
-	c, err := l.tokens.read(r, useAccess, time.Now())
+	now := time.Now()
+	if !deployed(r) {
+		c, err := l.tokens.read(r, useAccess, now)
+		if err != nil {
+			return federation.Agent{}, err
+		}
+		return l.holder(r, c)
+	}
+	c, err := l.tokens.read(r, useAPI, now)
+	if err != nil {
+		if access, accessErr := l.tokens.read(r, useAccess, now); accessErr == nil {
+			c, err = access, nil
+		}
+	}
 	if err != nil {
 		return federation.Agent{}, err
 	}
-	return l.holder(r, c)
+	agent, err := l.holder(r, c)
+	if err == nil && len(agent.Keys) > 0 && !agent.Primary(now).Signs(now) {
+		return federation.Agent{}, errNoGoodToken()
+	}
+	return agent, err
 }
 
 // holder returns the agent that a token was issued to.

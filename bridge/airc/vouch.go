@@ -154,12 +154,17 @@ func (l *Link) pair(from, to federation.DID) string {
 	return federation.PrivateVenue(from, to)
 }
 
-// standsFor returns the agent's own DID where the handoff knows the agent by that
-// one alone.
+// standsFor returns the DID of one of the agent's own keys where the handoff knows
+// the agent by that one alone.
 func standsFor(v federation.View, agent federation.Agent) federation.DID {
 	parties := v.Others("")
-	if !slices.Contains(parties, agent.DID) && slices.Contains(parties, agent.OwnDID) {
-		return agent.OwnDID
+	if slices.Contains(parties, agent.DID) {
+		return ""
+	}
+	for _, did := range agent.DIDs()[1:] {
+		if slices.Contains(parties, did) {
+			return did
+		}
 	}
 	return ""
 }

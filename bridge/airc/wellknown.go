@@ -12,6 +12,64 @@ import (
 	"baton/federation/signing"
 )
 
+// mountFederation registers the paths of other registries.
+func (l *Link) mountFederation(mux *http.ServeMux) {
+	l.mount(mux, map[string]endpoint{
+		"GET /.well-known/airc":        l.getWellKnown,
+		"POST /federation/relay":       l.postRelay,
+		"POST /api/federation/relay":   l.postRelay,
+		"POST /federation/consent":     l.postFederationConsent,
+		"GET /federation/identity":     l.getFederationIdentity,
+		"GET /api/federation/identity": l.getFederationIdentity,
+		"GET /federation/presence":     l.getFederationPresence,
+	})
+}
+
+// getWellKnown answers GET /.well-known/airc: what other registries and clients look
+// for, each in its own place.
+func (l *Link) getWellKnown(*call) (answer, error) {
+	allowed, blocked := []string{}, []string{}
+	for _, peer := range l.cfg.Peers {
+		if peer.Mode == ModeBlock {
+			blocked = append(blocked, peer.Domain)
+		} else {
+			allowed = append(allowed, peer.Domain)
+		}
+	}
+	enabled := l.cfg.Federation != FederationOff && l.deps.Fetch != nil
+	paths := members{
+		"identity": "/identity", "presence": "/presence", "messages": "/messages", "consent": "/consent",
+		"federation": "/federation", "health": "/health",
+	}
+	below := func(root string) members {
+		under := members{}
+		for name, path := range paths {
+			text, _ := path.(string)
+			under[name] = root + text
+		}
+		return under
+	}
+	version := func(status, root string, signed bool) members {
+		return members{"status": status, "base_url": l.deps.PublicURL, "endpoints": below(root), "signing_required": signed}
+	}
+	return answer{status: http.StatusOK, body: members{
+		"protocol": "AIRC", "protocol_version": protocolVersion, "registry_name": l.cfg.Name, "registry_id": l.domain,
+		"registry_url": l.deps.PublicURL, "public_key": registryKeyText(l.deps.RegistryKey().Public), "endpoints": paths,
+		"versions": members{
+			"0.1": version("live", deployedRoot, false), "0.1.1": version("live", "", true),
+		},
+		"federation": members{
+			"enabled": enabled, "public": l.cfg.Federation == FederationOpen, "allowlist": allowed, "blocklist": blocked,
+			"relay_endpoint": "/federation/relay", "discovery_endpoint": "/federation/identity",
+		},
+		"federation_enabled": enabled, "relay_endpoint": "/federation/relay",
+		"signing":      members{"algorithm": "Ed25519", "required": false, "canonicalization": "RFC8785"},
+		"auth":         members{"type": "bearer", "required": true},
+		"rate_limits":  members{"messages_per_minute": defaultPerMinute, "presence_interval_seconds": 30},
+		"capabilities": []string{"text", "handoff", "task:request", "task:result", "handoff:session", "at.freeq:handoff"},
+	}}, nil
+}
+
 // getRegistry answers GET /.well-known/airc/registry.json: the key that signs
 // what this registry itself writes and, after a rotation, those whose signatures are
 // good beside it.

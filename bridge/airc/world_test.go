@@ -76,8 +76,8 @@ type world struct {
 }
 
 // newWorld opens a registry; each change is made before that.
-func newWorld(t *testing.T, changes ...func(*airc.Config, *airc.Deps)) *world {
-	t.Helper()
+func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
+	tb.Helper()
 	w := &world{record: federationtest.NewMemory(), mux: http.NewServeMux(), log: &bytes.Buffer{}, metrics: prometheus.NewRegistry()}
 	w.rates, w.wakes = &rates{Rates: home.NewRates()}, &wakes{waiting: map[string][]chan struct{}{}}
 	server := signingKey(0x66)
@@ -111,7 +111,7 @@ func newWorld(t *testing.T, changes ...func(*airc.Config, *airc.Deps)) *world {
 	}
 	link, err := airc.Open(cfg, w.deps)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	w.link = link
 	w.gateway.home.Routes = bridge.Links{link}
@@ -128,14 +128,14 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // agent returns a registered agent.
-func (w *world) agent(t *testing.T, handle string, b byte, changes ...func(*bridgetest.Agent)) *bridgetest.Agent {
-	t.Helper()
+func (w *world) agent(tb testing.TB, handle string, b byte, changes ...func(*bridgetest.Agent)) *bridgetest.Agent {
+	tb.Helper()
 	a := w.stranger(handle, b)
 	for _, change := range changes {
 		change(a)
 	}
-	if err := a.Register(t.Context()); err != nil {
-		t.Fatal(err)
+	if err := a.Register(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
 	return a
 }

@@ -26,7 +26,7 @@ func openFreeq(t configs.Table, w wiring) (opened, error) {
 		deps.Endpoint, deps.Seed = key, seed
 	}
 	if w.gateway != nil {
-		deps.Guests, deps.Owed, deps.Fetch, deps.GiveUp = w.record, w.record.OwedIn, w.fetch, w.gateway.giveUp
+		deps.Guests, deps.Owed, deps.Fetch, deps.GiveUp = w.record, w.record.OwedIn, w.fetch.Get, w.gateway.giveUp
 		deps.Ours = func(ctx context.Context, did federation.DID) bool { return w.gateway.isOurs(ctx, did, cfg.Name) }
 		deps.Moves = func(v federation.View, verb federation.Verb) bool { return w.home().Moves(v, verb) }
 		deps.Confirm = func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {

@@ -16,6 +16,14 @@ import (
 	"baton/federation/identity"
 )
 
+// newClient returns the guarded client: what fetches at addresses that strangers chose.
+func newClient(file *configs.File) *identity.Client {
+	return identity.NewClient(identity.FetchConfig{
+		AllowPrivate: file.Fetch.AllowPrivate, Timeout: file.Fetch.Timeout,
+		MaxBytes: file.Fetch.MaxBytes, PerHost: file.Fetch.PerHost,
+	})
+}
+
 // newKeySource returns what finds out whose key a signature is made with. What it
 // must ask strangers for, it asks through the guarded client.
 func newKeySource(

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -42,7 +41,7 @@ type wiring struct {
 	record      federation.Record
 	gateway     *gateway
 	keys        string // the folder of keys; empty where only a configuration is checked
-	fetch       func(ctx context.Context, address string) ([]byte, error)
+	fetch       airc.Fetcher
 	rates       airc.Rates
 	registry    func() federation.SigningKey
 	registries  func(now time.Time) []federation.OwnKey // those that are good now
@@ -63,13 +62,19 @@ func openSpanningtree(t configs.Table, w wiring) (opened, error) {
 
 func openAIRC(t configs.Table, w wiring) (opened, error) {
 	cfg := airc.DefaultConfig()
-	t.Decode(&cfg)
+	rest, peers := t.Split("peers")
+	rest.Decode(&cfg)
+	for _, table := range peers {
+		peer := airc.PeerConfig{}
+		table.Decode(&peer)
+		cfg.Peers = append(cfg.Peers, peer)
+	}
 	if !cfg.Enabled {
 		return opened{}, errOff
 	}
 	link, err := airc.Open(cfg, airc.Deps{
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
-		Rates: w.rates, Room: w.room, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
+		Rates: w.rates, Room: w.room, Fetch: w.fetch, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
 		MaxBodyBytes: w.maxBody, MaxWait: w.maxWait, RegistrationsPerHour: w.registrationsPerHour,
 	})
 	return opened{link: link, table: t}, err

@@ -87,10 +87,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL,
 	}
 	p.counters, p.rates, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), newResolveSeconds(p.metrics)
-	p.client = identity.NewClient(identity.FetchConfig{
-		AllowPrivate: file.Fetch.AllowPrivate, Timeout: file.Fetch.Timeout,
-		MaxBytes: file.Fetch.MaxBytes, PerHost: file.Fetch.PerHost,
-	})
+	p.client = newClient(p.file)
 	if err := p.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -207,7 +204,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Entropy: rand.Reader,
 		Keys:   p.keys,
-		Routes: p.gateway.fleet, Caps: skills{p.record}, Same: p.gateway.Same, Rates: p.rates,
+		Routes: p.gateway.fleet, Caps: skills{p.record}, Offers: p.record, Same: p.gateway.Same, Rates: p.rates,
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
 			return fields
@@ -229,7 +226,7 @@ func (p *program) wiring() wiring {
 			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
-		record: p.record, gateway: p.gateway, keys: p.file.Path(keysFolder), fetch: p.client.Get, rates: didRates{p.rates, p.gateway},
+		record: p.record, gateway: p.gateway, keys: p.file.Path(keysFolder), fetch: registries{p.client}, rates: didRates{p.rates, p.gateway},
 		registry: p.keyring.Registry, token: p.keyring.Token(),
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
 		maxBody:    p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,

@@ -21,7 +21,9 @@ func tableOf(config any) map[string]any {
 	members := map[string]any{}
 	value := reflect.ValueOf(config)
 	for field, member := range value.Fields() {
-		members[field.Tag.Get("toml")] = member.Interface()
+		if key := field.Tag.Get("toml"); key != "" { // else it is a list of tables
+			members[key] = member.Interface()
+		}
 	}
 	return members
 }
@@ -59,6 +61,7 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 			if err := md.PrimitiveDecode(network.table, &keys); err != nil {
 				t.Fatal(err)
 			}
+			delete(keys, "peers") // a list of tables
 			defaults := tableOf(network.defaults)
 			if diff := cmp.Diff(slices.Sorted(maps.Keys(defaults)), slices.Sorted(maps.Keys(keys))); diff != "" {
 				t.Fatalf("keys (-code +reference):\n%s", diff)

@@ -37,7 +37,7 @@ type Memory struct {
 	messages []*memoryMessage   // in the order of filing
 	consents map[edge]federation.Consent
 	sessions map[string]federation.Session
-	pending  []federation.Pending // in the order of waiting
+	awaiting []federation.Pending // in the order of waiting
 	shown    map[string]int       // the position up to which a handle was handed its messages
 	asked    map[edge]time.Time
 	answered map[edge]bool // whether the block of an edge answered a request

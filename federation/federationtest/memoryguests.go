@@ -18,14 +18,14 @@ func (m *Memory) Await(ctx context.Context, h federation.Pending) error {
 		ev := each.Event
 		return ev.Handoff == h.Event.Handoff && ev.From == h.Event.From && (ev.ID == h.Event.ID || ev.Digest() == h.Event.Digest())
 	}
-	if slices.ContainsFunc(m.pending, same) {
+	if slices.ContainsFunc(m.awaiting, same) {
 		return nil
 	}
 	if evidence := h.Event.Evidence; evidence != nil && evidence.Bytes != nil {
 		m.keep(h.Event.Handoff, *evidence)
 	}
 	h.Event = bare(h.Event)
-	m.pending = append(m.pending, h)
+	m.awaiting = append(m.awaiting, h)
 	return nil
 }
 
@@ -47,7 +47,7 @@ func (m *Memory) waiting(ctx context.Context, fits func(federation.Pending) bool
 		return nil, err
 	}
 	var held []federation.Pending
-	for _, h := range m.pending {
+	for _, h := range m.awaiting {
 		if fits(h) {
 			held = append(held, h)
 		}
@@ -62,7 +62,7 @@ func (m *Memory) Ruled(ctx context.Context, id federation.HandoffID, from federa
 	if err != nil {
 		return err
 	}
-	m.pending = slices.DeleteFunc(m.pending, func(h federation.Pending) bool {
+	m.awaiting = slices.DeleteFunc(m.awaiting, func(h federation.Pending) bool {
 		return h.Event.Handoff == id && h.Event.From == from && h.Event.ID == event
 	})
 	return nil

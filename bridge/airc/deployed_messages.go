@@ -1,0 +1,390 @@
+package airc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// maxTextChars bounds the text of a message: the most that deployed registries take.
+const maxTextChars = 4000
+
+// How much one answer holds. A conversation is read as a whole, by clients that skip
+// what is older than the newest they saw.
+const (
+	maxConversations = 500
+	conversationPage = 500
+)
+
+// assuranceToken says that the registry vouches for a message by the token that it
+// came with.
+const assuranceToken = "token"
+
+// draft is a message below /api before the registry signs it.
+type draft struct {
+	id, to, text, replyTo string
+	payload               json.RawMessage
+	scheme                scheme
+}
+
+// parseDraft reads a message as any of the clients writes it.
+func parseDraft(o *object, body []byte, header http.Header, agent federation.Agent, now time.Time) (draft, error) {
+	d := draft{
+		id: o.first("id", "idempotency_key", "idempotencyKey", "client_id"), to: plainHandle(o.first("to", "handle")),
+		text: o.first("body", "text", "content"), replyTo: o.first("reply_to", "replyTo"),
+		payload: o.nested("payload"), scheme: findScheme(body, header, goodKeys(agent, now)),
+	}
+	if d.text == "" && d.payload != nil {
+		if content, err := parseObject(d.payload); err == nil {
+			d.text = content.first("content", "text")
+		}
+	}
+	if kind := o.first("type"); kind != "" && kind != "text" && d.payload == nil {
+		d.payload = json.RawMessage(`{"type":` + string(jsonString(kind)) + `,"data":{"text":` + string(jsonString(d.text)) + `}}`)
+	}
+	switch {
+	case o.err != nil:
+		return d, o.err
+	case d.to == "":
+		return d, refuse(codeBadRequest, `Missing "to" field`)
+	case d.text == "" && d.payload == nil:
+		return d, refuse(codeBadRequest, `Missing "body" field`)
+	case utf8.RuneCountInString(d.text) > maxTextChars:
+		return d, refuse(codeBadRequest, "the text is at most 4000 characters")
+	case d.id != "" && (len(d.id) < 8 || len(d.id) > 128 || strings.Trim(d.id, idChars) != ""):
+		return d, refuse(codeBadRequest, "id is not 8 to 128 characters of A-Z a-z 0-9 _ . : -")
+	}
+	return d, nil
+}
+
+// postDeployedMessage answers POST /api/messages. The registry signs what it was
+// given with a token, and judges it as any other message.
+func (l *Link) postDeployedMessage(c *call) (answer, error) {
+	body, err := l.readBody(c)
+	if err != nil {
+		return answer{}, err
+	}
+	o, err := parseObject(body)
+	if err != nil {
+		return answer{}, err
+	}
+	agent, err := c.self(o.first("from", "username"))
+	if err != nil {
+		return answer{}, err
+	}
+	now := time.Now()
+	if err := l.deps.Rates.Left(agent.DID, now).check(time.Minute); err != nil {
+		return answer{}, err
+	}
+	m, err := parseDraft(o, body, c.Header, agent, now)
+	if err != nil {
+		return answer{}, err
+	}
+	if again, err := l.repeated(c.Context(), agent.Handle, m, now); err != nil || again.body != nil {
+		return again, err
+	}
+	return l.postDraft(c.Context(), agent, m, now)
+}
+
+// repeated answers a message that its sender sent before under the same id: with a yes
+// where it says the same, because these clients take any no for a failure.
+func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time) (answer, error) {
+	if m.id == "" {
+		return answer{}, nil
+	}
+	sent, err := l.deps.Registry.Sent(ctx, from, m.id, now.Add(-federation.MessageIDWindow))
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return answer{}, nil
+	case err != nil:
+		return answer{}, fmt.Errorf("look up message: %w", err)
+	}
+	before := l.readStored(sent)
+	if sent.To != m.to || before.Body != m.text || !sameJSON(before.Payload, m.payload) {
+		return answer{}, federation.ErrDuplicate
+	}
+	said := l.describeSent(sent, nil)
+	said["duplicate"], said["idempotentReplay"] = true, true
+	return answer{status: http.StatusOK, body: said}, nil
+}
+
+// sameJSON reports whether two texts have the same canonical form.
+func sameJSON(a, b json.RawMessage) bool {
+	first, errA := signing.JCS(orJSONNull(a))
+	second, errB := signing.JCS(orJSONNull(b))
+	return errA == nil && errB == nil && bytes.Equal(first, second)
+}
+
+func orJSONNull(text json.RawMessage) json.RawMessage {
+	if len(text) == 0 {
+		return json.RawMessage("null")
+	}
+	return text
+}
+
+// postDraft signs a message, judges it and files it.
+func (l *Link) postDraft(ctx context.Context, agent federation.Agent, m draft, now time.Time) (answer, error) {
+	if m.id == "" {
+		m.id = newMessageID("msg_")
+	}
+	sealed, err := l.seal(ctx, outgoing{
+		ID: m.id, From: agent.Handle, To: m.to, Body: m.text, Payload: m.payload, ReplyTo: m.replyTo,
+		Assurance: assuranceToken, Scheme: m.scheme,
+	}, now)
+	if err != nil {
+		return answer{}, err
+	}
+	key := l.signer()
+	d := &delivery{
+		sender: agent, received: now, key: key,
+		envelope: envelope{id: m.id, kid: key.ID, aud: l.domain, from: agent.Handle, to: m.to, timestamp: now, body: m.text, payload: m.payload, raw: sealed.Envelope},
+	}
+	a, err := l.dispatch(ctx, d)
+	if !d.charged {
+		_ = l.charge(d) // it was refused for something else
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	done, _ := a.body.(posted) // the only answer of dispatch
+	filed := sealed
+	filed.Seq, filed.To, filed.Told = done.Seq, d.recipient.handle, now
+	said := l.describeSent(filed, done.Handoff)
+	if done.Consent != "" {
+		said["consent"], said["held"], said["pendingConsent"] = done.Consent, true, true
+	}
+	return answer{status: a.status, body: said}, nil
+}
+
+// describeSent is what the sender of a message is told.
+func (l *Link) describeSent(m federation.Message, step *filed) members {
+	said := members{
+		"success": true, "message": l.describeMessage(m, m.From, false), "messageId": m.ID, "id": m.ID,
+		"consent": federation.ConsentAccepted, "storage": "record",
+	}
+	if step != nil {
+		said["handoff"] = step
+	}
+	return said
+}
+
+// stored is what the lists of /api read of an envelope in the record.
+type stored struct {
+	KeyID     string          `json:"kid"`
+	Body      string          `json:"body"`
+	Payload   json.RawMessage `json:"payload"`
+	Type      string          `json:"-"`
+	ReplyTo   string          `json:"reply_to"`
+	Assurance string          `json:"assurance"`
+}
+
+// readStored reads an envelope that was judged when it was filed.
+func (*Link) readStored(m federation.Message) stored {
+	var s stored
+	_ = json.Unmarshal(m.Envelope, &s) // it was read before it was filed
+	var payload struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(s.Payload, &payload) != nil || payload.Type == "" {
+		payload.Type = "text"
+	}
+	s.Type = payload.Type
+	return s
+}
+
+// describeMessage returns a message as one of its two sides reads it.
+func (l *Link) describeMessage(m federation.Message, reader string, read bool) members {
+	s := l.readStored(m)
+	direction := "received"
+	if m.From == reader && m.To != reader {
+		direction = "sent"
+	}
+	at := isoTime(m.Told)
+	entry := members{
+		"id": m.ID, "messageId": m.ID, "from": shownHandle(m.From), "to": shownHandle(m.To),
+		"from_handle": shownHandle(m.From), "to_handle": shownHandle(m.To),
+		"body": s.Body, "text": s.Body, "content": s.Body, "type": s.Type, "payload": orJSONNull(s.Payload),
+		"thread_id": threadID(m.From, m.To), "seq": m.Seq, "reply_to": nil, "created_at": at, "createdAt": at,
+		"timestamp": m.Told.Unix(), "direction": direction, "read": read, "signed": !strings.HasPrefix(s.KeyID, registryKeyPrefix),
+	}
+	if s.ReplyTo != "" {
+		entry["reply_to"] = members{"id": s.ReplyTo}
+	}
+	if s.Assurance != "" {
+		entry["assurance"] = s.Assurance
+	}
+	return entry
+}
+
+// threadID names the conversation of two handles, the same for both.
+func threadID(a, b string) string { return min(a, b) + ":" + max(a, b) }
+
+// getDeployedMessages answers GET /api/messages: what is new for the caller, or the
+// conversation with another.
+func (l *Link) getDeployedMessages(c *call) (answer, error) {
+	query := c.URL.Query()
+	agent, err := c.self(query.Get("user"))
+	if err != nil {
+		return answer{}, err
+	}
+	peer := c.PathValue("handle")
+	if peer == "" {
+		peer = query.Get("with")
+	}
+	if peer != "" {
+		return l.readConversation(c.Context(), agent, plainHandle(peer))
+	}
+	limit, err := pageSize(query.Get("limit"))
+	if err != nil {
+		return answer{}, err
+	}
+	messages, err := l.readNew(c.Context(), agent, query.Get("since"), query.Has("to"), limit)
+	if err != nil {
+		return answer{}, err
+	}
+	return l.answerInbox(c.Context(), agent, messages)
+}
+
+// readNew returns the messages after a time, else those that the caller was not
+// handed yet. Only a call that asks for neither takes them as handed out: a client
+// that lists its conversations looks again. That is noted before the answer: a bot
+// which polls at once again would otherwise answer some messages twice, while one that
+// lost the answer still finds them in the conversation.
+func (l *Link) readNew(ctx context.Context, agent federation.Agent, since string, looks bool, limit int) ([]federation.Message, error) {
+	if since != "" && since != "0" {
+		seconds, err := strconv.ParseInt(since, 10, 64)
+		if err != nil || seconds < 0 {
+			return nil, refuse(codeBadRequest, "since is no time in unix seconds")
+		}
+		return l.deps.Registry.Since(ctx, agent.Handle, time.Unix(seconds, 0), limit)
+	}
+	messages, err := l.deps.Registry.Fresh(ctx, agent.Handle, limit)
+	if err != nil || looks || len(messages) == 0 {
+		return messages, err
+	}
+	return messages, l.shown(agent, page{messages: messages})(context.WithoutCancel(ctx))
+}
+
+// answerInbox answers with some messages and all conversations.
+func (l *Link) answerInbox(ctx context.Context, agent federation.Agent, messages []federation.Message) (answer, error) {
+	conversations, err := l.deps.Registry.Conversations(ctx, agent.Handle, maxConversations)
+	if err != nil {
+		return answer{}, fmt.Errorf("read conversations: %w", err)
+	}
+	inbox, threads, bySender, unread := []members{}, []members{}, map[string]int{}, 0
+	for _, m := range messages {
+		inbox = append(inbox, l.describeMessage(m, agent.Handle, false))
+	}
+	for _, conversation := range conversations {
+		threads = append(threads, l.describeConversation(conversation, agent.Handle))
+		unread += conversation.Unread
+		if conversation.Unread > 0 {
+			bySender[shownHandle(conversation.With)] = conversation.Unread
+		}
+	}
+	return answer{status: http.StatusOK, body: members{
+		"success": true, "user": agent.Handle, "messages": inbox, "inbox": inbox, "threads": threads,
+		"bySender": bySender, "unread": unread, "total": len(threads), "count": len(threads),
+	}}, nil
+}
+
+// describeConversation returns one conversation as the lists of all clients have it.
+func (l *Link) describeConversation(conversation federation.Conversation, reader string) members {
+	last := l.describeMessage(conversation.Last, reader, conversation.Unread == 0)
+	body, _ := last["body"].(string)
+	id, with := threadID(reader, conversation.With), shownHandle(conversation.With)
+	return members{
+		"id": id, "thread_id": id, "with": with, "handle": with, "unread": conversation.Unread,
+		"message_count": conversation.Count, "last_message_at": last["created_at"], "last_seen": last["created_at"],
+		"last_message": last, "latest": members{"timestamp": conversation.Last.Told.UnixMilli(), "body": body}, "preview": body,
+	}
+}
+
+// readConversation answers with what the caller and another one wrote to each other,
+// which the caller has read by that.
+func (l *Link) readConversation(ctx context.Context, agent federation.Agent, with string) (answer, error) {
+	peer, err := l.correspondent(ctx, l.unmangled(ctx, agent.Handle, with))
+	if err != nil {
+		return answer{}, err
+	}
+	messages, err := l.deps.Registry.Recent(ctx, agent.Handle, peer, conversationPage)
+	if err != nil {
+		return answer{}, fmt.Errorf("read conversation: %w", err)
+	}
+	thread := []members{}
+	for _, m := range messages {
+		thread = append(thread, l.describeMessage(m, agent.Handle, true))
+	}
+	seen := l.shown(agent, page{messages: messages})
+	return answer{status: http.StatusOK, body: members{
+		"success": true, "user": agent.Handle, "with": shownHandle(peer), "thread_id": threadID(agent.Handle, peer),
+		"messages": thread, "thread": thread, "count": len(thread),
+	}, after: func(ctx context.Context) error {
+		if err := l.deps.Registry.ReadConversation(ctx, agent.Handle, peer, time.Now()); err != nil || seen == nil {
+			return err
+		}
+		return seen(ctx)
+	}}, nil
+}
+
+// unmangled returns the handle of another registry that a client took the "@" out of,
+// where the reader knows such a one; any other handle stays as it is.
+func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
+	if !strings.Contains(handle, ".") || strings.Contains(handle, "@") {
+		return handle
+	}
+	conversations, err := l.deps.Registry.Conversations(ctx, reader, maxConversations)
+	if err != nil {
+		return handle
+	}
+	for _, c := range conversations {
+		if strings.Replace(c.With, "@", "", 1) == handle {
+			return c.With
+		}
+	}
+	return handle
+}
+
+// getDeployedInbox answers GET /api/messages/inbox, of an older generation: the
+// conversations alone.
+func (l *Link) getDeployedInbox(c *call) (answer, error) {
+	agent, err := c.self(c.URL.Query().Get("handle"))
+	if err != nil {
+		return answer{}, err
+	}
+	return l.answerInbox(c.Context(), agent, nil)
+}
+
+// deleteDeployedMessage answers DELETE /api/messages.
+func (l *Link) deleteDeployedMessage(c *call) (answer, error) {
+	o, err := l.readObject(c)
+	if err != nil {
+		return answer{}, err
+	}
+	agent, err := c.self(o.first("user"))
+	if err != nil {
+		return answer{}, err
+	}
+	id := o.text("messageId")
+	if o.err != nil {
+		return answer{}, o.err
+	}
+	err = l.deps.Registry.Delete(c.Context(), agent.Handle, id)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return answer{}, refuse(codeNotFound, "you have no message with this id")
+	case err != nil:
+		return answer{}, fmt.Errorf("delete message: %w", err)
+	}
+	return answer{status: http.StatusOK, body: members{"success": true, "deleted": id}}, nil
+}

@@ -1,0 +1,335 @@
+package airc
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// reregister is who may register a taken handle again.
+const (
+	// ReregisterProof asks for a token of the handle, a signature with its key, or the
+	// operator's credential.
+	ReregisterProof = "proof"
+	// ReregisterKeyless lets anybody have the handle of an agent without a key.
+	ReregisterKeyless = "keyless"
+)
+
+// mintHeader carries the operator's credential.
+const mintHeader = "X-Agent-Mint"
+
+// arrival is a heartbeat or a registration below /api.
+type arrival struct {
+	*object
+
+	body   []byte
+	handle string            // as named; may be empty in a heartbeat
+	public ed25519.PublicKey // nil where none was sent
+	now    time.Time
+}
+
+func (l *Link) readArrival(c *call) (arrival, error) {
+	body, err := l.readBody(c)
+	if err != nil {
+		return arrival{}, err
+	}
+	a := arrival{body: body, now: time.Now()}
+	if a.object, err = parseObject(body); err != nil {
+		return arrival{}, err
+	}
+	a.handle = plainHandle(a.first("username", "handle", "name"))
+	if key := a.first("publicKey", "public_key"); key != "" {
+		if a.public, err = parsePublicKey(key); err != nil {
+			return arrival{}, err
+		}
+	}
+	return a, nil
+}
+
+// postDeployedPresence answers the requests that register an agent and those that say
+// that it is still there: clients in use send the same for both.
+func (l *Link) postDeployedPresence(c *call) (answer, error) {
+	a, err := l.readArrival(c)
+	if err != nil {
+		return answer{}, err
+	}
+	if c.denied == nil && (a.handle == "" || a.handle == c.agent.Handle) {
+		return l.welcome(c.Context(), c.agent, a, false)
+	}
+	action := a.first("action")
+	if c.denied != nil && (a.handle == "" || action == "heartbeat") {
+		return answer{}, authenticationRequired(c.denied)
+	}
+	if c.denied == nil && action != "register" {
+		return answer{}, refuse(codeNotYourHandle, "the token is of another handle")
+	}
+	existing, err := l.deps.Registry.Agent(c.Context(), a.handle)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return l.enrol(c, a)
+	case err != nil:
+		return answer{}, fmt.Errorf("look up agent: %w", err)
+	}
+	if existing, err = l.reclaim(c, existing, a); err != nil {
+		return answer{}, err
+	}
+	return l.welcome(c.Context(), existing, a, false)
+}
+
+// enrol registers a new agent, with the key that it names or without one. What it
+// shows is public: there is no place below /api where it could say so.
+func (l *Link) enrol(c *call, a arrival) (answer, error) {
+	if err := l.checkFree(c.Context(), a.handle); err != nil {
+		return answer{}, err
+	}
+	if !l.minted(c.Request) && !l.registrations.take(address(c.Request), a.now) {
+		return answer{}, tooMany(time.Hour)
+	}
+	kept := l.kept(a.handle)
+	agent := federation.Agent{
+		Handle: a.handle, DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: a.now,
+		Shows: federation.Shows{Presence: federation.VisiblePublic, Context: federation.VisiblePublic},
+	}
+	if a.public != nil {
+		key := l.agentKey(a.public, a.now)
+		agent.Keys, agent.OwnDID = []federation.AgentKey{key}, key.DID
+	}
+	if a.has("capabilities") && a.members["capabilities"][0] == '{' && len(a.members["capabilities"]) <= maxProfileBytes {
+		if _, err := parseCapabilities(a.members["capabilities"]); err == nil {
+			agent.Capabilities = a.members["capabilities"]
+		}
+	}
+	if err := l.deps.Registry.AddAgent(c.Context(), agent); err != nil {
+		return answer{}, fmt.Errorf("register %s: %w", agent.Handle, err)
+	}
+	return l.welcome(c.Context(), agent, a, true)
+}
+
+// agentKey returns a key as it is registered without a name.
+func (l *Link) agentKey(public ed25519.PublicKey, now time.Time) federation.AgentKey {
+	return federation.AgentKey{ID: signing.AgentKeyID(public), DID: l.deps.KeyDID(public), Public: public, Created: now}
+}
+
+// minted reports whether a request carries the operator's credential.
+func (l *Link) minted(r *http.Request) bool {
+	given := r.Header.Get(mintHeader)
+	return l.mint != "" && subtle.ConstantTimeCompare([]byte(given), []byte(l.mint)) == 1
+}
+
+// reclaim lets somebody have a handle that is registered: with the key that belongs
+// to it, or the operator's word, or where the operator lets handles without a key be
+// had by anybody.
+func (l *Link) reclaim(c *call, agent federation.Agent, a arrival) (federation.Agent, error) {
+	fresh := a.public != nil && !agent.Primary(a.now).Public.Equal(a.public)
+	switch {
+	case l.minted(c.Request):
+		if !fresh {
+			return agent, nil
+		}
+		after, err := l.deps.Registry.RotateKey(c.Context(), agent.Handle, "", l.agentKey(a.public, a.now), a.now, a.now)
+		if err != nil {
+			return agent, l.keyRefusal(err, "replace the key of "+agent.Handle)
+		}
+		return after, nil
+	case findScheme(a.body, c.Header, goodKeys(agent, a.now)) == schemeHeader && !fresh:
+		return agent, nil
+	case len(agent.Keys) == 0 && l.cfg.Reregister == ReregisterKeyless:
+		return agent, nil
+	}
+	return agent, federation.ErrTaken
+}
+
+// goodKeys returns the keys that an agent signs with.
+func goodKeys(agent federation.Agent, now time.Time) []ed25519.PublicKey {
+	var keys []ed25519.PublicKey
+	for _, key := range agent.Keys {
+		if key.Signs(now) {
+			keys = append(keys, key.Public)
+		}
+	}
+	return keys
+}
+
+// welcome takes the heartbeat in a request and answers with a token.
+func (l *Link) welcome(ctx context.Context, agent federation.Agent, a arrival, isNew bool) (answer, error) {
+	who := present{
+		handle: agent.Handle, status: parseStatus(a.first("status")), shows: agent.Shows, beat: a.now,
+		context: cut(a.first("workingOn", "working_on", "building", "context"), maxContextChars), mood: cut(a.first("mood"), maxMoodChars),
+	}
+	if before := l.presences.of(agent.Handle, a.now); who.context == "" {
+		who.context = before.context // a heartbeat does not say it again
+	}
+	if err := l.beat(ctx, agent, who); err != nil {
+		return answer{}, err
+	}
+	ends := a.now.Add(deployedTokenLife).Truncate(time.Second)
+	token, err := l.tokens.issue(agent.Handle, claims{Use: useAPI}, a.now, ends)
+	if err != nil {
+		return answer{}, err
+	}
+	unread, err := l.unread(ctx, agent.Handle)
+	if err != nil {
+		return answer{}, err
+	}
+	status, said := http.StatusOK, "heartbeat taken"
+	if isNew {
+		status, said = http.StatusCreated, "registered as "+agent.Handle
+	}
+	entry := l.describePresent(who, viewer{handle: agent.Handle}, a.now)
+	return answer{status: status, body: members{
+		"success": true, "registered": true, "isNew": isNew, "handle": agent.Handle, "did": agent.DID, "status": "active",
+		"working_on": who.context, "token": token, "sessionId": "s_" + agent.Handle, "expires_at": isoTime(ends),
+		"registry": l.domain, "federated_id": l.federatedID(agent.Handle), "message": said,
+		"presence": entry, "user": entry, "identity": entry, "unread": unread, "storage": "record", "authMethod": "token",
+	}}, nil
+}
+
+// cut shortens a text to so many characters.
+func cut(text string, maxChars int) string {
+	if runes := []rune(text); len(runes) > maxChars {
+		return string(runes[:maxChars])
+	}
+	return text
+}
+
+// describePresent returns an agent that is here as the lists of /api do.
+func (l *Link) describePresent(who present, v viewer, now time.Time) members {
+	seen := who.describe(v)
+	standing := "active" // the word that clients look for
+	switch who.status {
+	case statusAway:
+		standing = "away"
+	case statusOffline:
+		standing = "offline"
+	case statusOnline, statusDND:
+	}
+	return members{
+		"handle": who.handle, "username": who.handle, "displayName": who.handle, "federated_id": l.federatedID(who.handle),
+		"registry": l.domain, "status": standing, "workingOn": seen.Context, "working_on": seen.Context, "mood": seen.Mood,
+		"ago": ago(now.Sub(who.beat)), "firstSeen": isoTime(who.first), "lastSeen": isoTime(who.beat), "last_seen": isoTime(who.beat),
+		"isAgent": true, "agentType": "agent", "type": "agent",
+	}
+}
+
+// ago tells how long something is past, as people say it.
+func ago(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	}
+	return fmt.Sprintf("%dm", int(d.Minutes()))
+}
+
+// presentTo returns who a caller may see, the registry itself first: it is always
+// there.
+func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
+	v := viewer{}
+	if c.denied == nil {
+		var err error
+		if v, err = l.viewer(c.Context(), c.agent.Handle); err != nil {
+			return nil, v, err
+		}
+	}
+	itself := present{
+		handle: systemHandle, status: statusOnline, context: l.cfg.Name, beat: now, first: now,
+		shows: federation.Shows{Presence: federation.VisiblePublic, Context: federation.VisiblePublic},
+	}
+	return append([]present{itself}, l.presences.list(now, v.seesPresence)...), v, nil
+}
+
+// getDeployedPresence answers GET /api/presence, to anybody: those who are here, or
+// one of them.
+func (l *Link) getDeployedPresence(c *call) (answer, error) {
+	now := time.Now()
+	here, v, err := l.presentTo(c, now)
+	if err != nil {
+		return answer{}, err
+	}
+	query := c.URL.Query()
+	if query.Has("typing") {
+		return answer{status: http.StatusOK, body: members{"success": true, "typingUsers": []string{}}}, nil
+	}
+	if user := plainHandle(query.Get("user")); user != "" {
+		i := slices.IndexFunc(here, func(who present) bool { return who.handle == user })
+		if i < 0 {
+			return answer{}, refuse(codeIdentityNotFound, "nobody of this handle is here")
+		}
+		return answer{status: http.StatusOK, body: members{"success": true, "presence": l.describePresent(here[i], v, now)}}, nil
+	}
+	all, active, away := []members{}, []members{}, []members{}
+	for _, who := range here {
+		entry := l.describePresent(who, v, now)
+		all = append(all, entry)
+		if who.status == statusAway {
+			away = append(away, entry)
+		} else {
+			active = append(active, entry)
+		}
+	}
+	return answer{status: http.StatusOK, body: members{
+		"success": true, "registry": l.domain, "active": active, "away": away, "offline": []members{}, "recent": []members{},
+		"agents": all, "users": all, "yourMatches": []members{}, "count": len(all), "storage": "record",
+		"counts": members{"active": len(active), "away": len(away), "total": len(all)},
+	}}, nil
+}
+
+// getDeployedAgents answers GET /api/agents: those who are here, by what they can do.
+func (l *Link) getDeployedAgents(c *call) (answer, error) {
+	now := time.Now()
+	here, v, err := l.presentTo(c, now)
+	if err != nil {
+		return answer{}, err
+	}
+	query := c.URL.Query()
+	limit, err := pageSize(query.Get("limit"))
+	if err != nil {
+		return answer{}, err
+	}
+	found := []members{}
+	for _, who := range here[1:] {
+		entry := l.describePresent(who, v, now)
+		agent, err := l.deps.Registry.Agent(c.Context(), who.handle)
+		if err != nil {
+			return answer{}, fmt.Errorf("look up agent: %w", err)
+		}
+		skills, _ := parseCapabilities(agent.Capabilities) // those that cannot be read are none
+		entry["capabilities"], entry["model"] = skills.Skills, ""
+		text := strings.ToLower(fmt.Sprint(who.handle, " ", entry["workingOn"]))
+		able := query.Get("capability") == "" || slices.Contains(skills.Skills, query.Get("capability"))
+		if able && strings.Contains(text, strings.ToLower(query.Get("q"))) && len(found) < limit {
+			found = append(found, entry)
+		}
+	}
+	return answer{status: http.StatusOK, body: members{"success": true, "agents": found, "total": len(found)}}, nil
+}
+
+// unread returns how many messages a handle has not read.
+func (l *Link) unread(ctx context.Context, handle string) (int, error) {
+	conversations, err := l.deps.Registry.Conversations(ctx, handle, maxConversations)
+	if err != nil {
+		return 0, fmt.Errorf("read conversations: %w", err)
+	}
+	n := 0
+	for _, c := range conversations {
+		n += c.Unread
+	}
+	return n, nil
+}
+
+// jsonString returns a text as JSON.
+func jsonString(text string) json.RawMessage {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic("airc: a string cannot be written as JSON: " + err.Error())
+	}
+	return quoted
+}

@@ -1,0 +1,184 @@
+package airc
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// keyOverlap is how long a key that was replaced is still good.
+//
+// spec: airc-v0.1.1 §5.4
+const keyOverlap = 24 * time.Hour
+
+// registryKeyPrefix starts the kid of the registry, and of nobody else.
+const registryKeyPrefix = "reg_"
+
+// maxReasonChars bounds what is kept of why a key was revoked.
+const maxReasonChars = 280
+
+// checkKey refuses a key that messages are not signed with when one is received. The
+// time that a message claims does not count: whoever stole a key would claim an
+// early one.
+func checkKey(key federation.AgentKey, received time.Time) error {
+	if key.ID == "" {
+		return refuse(codeInvalidSignature, "kid names no key of the sender")
+	}
+	switch key.Status(received) {
+	case federation.KeyStatusRevoked:
+		return refuse(codeKeyRevoked, "this key was revoked")
+	case federation.KeyStatusExpired:
+		return refuse(codeKeyExpired, "this key has expired")
+	case federation.KeyStatusActive, federation.KeyStatusPending:
+	}
+	return nil
+}
+
+// authority returns the key of an agent that signed a change of its keys, under one of
+// the schemes for that.
+//
+// spec: airc-v0.1.1 §5.4
+func authority(agent federation.Agent, body []byte, signature string, now time.Time, schemes ...signing.Scheme) (federation.AgentKey, error) {
+	for _, key := range agent.Keys {
+		if _, verdict := signing.Match(body, signature, key.Public, schemes...); verdict != federation.Valid {
+			continue
+		}
+		if key.Status(now) == federation.KeyStatusPending {
+			return key, refuse(codeInvalidSignature, "the key that signed this was replaced; the active one decides")
+		}
+		return key, checkKey(key, now)
+	}
+	return federation.AgentKey{}, refuse(codeInvalidSignature, "no key of yours signed this")
+}
+
+// keyChange is a request that changes the keys of its caller.
+type keyChange struct {
+	*object
+
+	agent federation.Agent
+	body  []byte
+	now   time.Time
+}
+
+// readKeyChange reads such a request. It counts in the rate of the agent.
+func (l *Link) readKeyChange(c *call) (keyChange, error) {
+	agent, err := c.caller()
+	if err != nil {
+		return keyChange{}, err
+	}
+	change := keyChange{agent: agent, now: time.Now()}
+	if wait := l.deps.Rates.Take(agent.DID, change.now); wait > 0 {
+		return keyChange{}, tooMany(wait)
+	}
+	body, err := l.readBody(c)
+	if err != nil {
+		return keyChange{}, err
+	}
+	if change.object, err = parseObject(body); err != nil {
+		return keyChange{}, err
+	}
+	change.body = body
+	return change, nil
+}
+
+// replaced tells what became of the key before.
+type replaced struct {
+	ID        string               `json:"kid"`
+	Status    federation.KeyStatus `json:"status"`
+	RevokedAt *int64               `json:"revokedAt"`
+}
+
+// postRotate answers POST /identity/rotate: a new key takes the place of the one that
+// signs for it, which is good for a day more.
+//
+// spec: airc-v0.1.1 §5.4
+func (l *Link) postRotate(c *call) (answer, error) {
+	change, err := l.readKeyChange(c)
+	if err != nil {
+		return answer{}, err
+	}
+	text, signature := change.text("newPublicKey"), change.text("signature")
+	key := federation.AgentKey{Created: change.now}
+	if change.has("newKid") {
+		key.ID = change.text("newKid")
+	}
+	if change.err != nil {
+		return answer{}, change.err
+	}
+	if key.Public, err = signing.DecodeBase64URL(text); err != nil || len(key.Public) != ed25519.PublicKeySize {
+		return answer{}, refuse(codeBadRequest, "newPublicKey is not 32 bytes in base64url without padding")
+	}
+	if key.ID == "" {
+		key.ID = signing.AgentKeyID(key.Public)
+	}
+	if !isKeyID(key.ID) {
+		return answer{}, refuse(codeBadRequest, "newKid is not 1 to 64 characters of A-Z a-z 0-9 _ . : -, or starts with reg_")
+	}
+	key.DID = l.deps.KeyDID(key.Public)
+	by, err := authority(change.agent, change.body, signature, change.now, signing.Rotation(), signing.BareRotation())
+	if err != nil {
+		return answer{}, err
+	}
+	after, err := l.deps.Registry.RotateKey(c.Context(), change.agent.Handle, by.ID, key, change.now, change.now.Add(keyOverlap))
+	if err != nil {
+		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
+	}
+	before := describeKey(after.Key(by.ID), change.now)
+	return answer{status: http.StatusOK, body: struct {
+		ID       string               `json:"kid"`
+		Status   federation.KeyStatus `json:"status"`
+		Previous replaced             `json:"previous"`
+	}{key.ID, federation.KeyStatusActive, replaced{before.ID, before.Status, before.RevokedAt}}}, nil
+}
+
+// keyRefusal is what an agent is told of a change of its keys that was not made.
+func (*Link) keyRefusal(err error, what string) error {
+	switch {
+	case errors.Is(err, federation.ErrStale):
+		return refuse(codeInvalidSignature, "the key that signed this was replaced meanwhile")
+	case errors.Is(err, federation.ErrTaken):
+		return refuse(codeBadRequest, "you have a key of this name, or with these bytes")
+	case errors.Is(err, federation.ErrNotFound):
+		return refuse(codeBadRequest, "kid names no key of yours")
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// isKeyID holds the name of a key to a size, and away from those of the registry.
+func isKeyID(id string) bool {
+	return id != "" && len(id) <= 64 && strings.Trim(id, idChars) == "" && !strings.HasPrefix(id, registryKeyPrefix)
+}
+
+// postRevoke answers POST /identity/revoke: a key ends at once. An agent whose last
+// key it was cannot come back, and nobody else gets its handle.
+//
+// spec: airc-v0.1.1 §5.5
+func (l *Link) postRevoke(c *call) (answer, error) {
+	change, err := l.readKeyChange(c)
+	if err != nil {
+		return answer{}, err
+	}
+	kid, reason, signature := change.text("kid"), change.text("reason"), change.text("signature")
+	if change.err != nil {
+		return answer{}, change.err
+	}
+	if len([]rune(reason)) > maxReasonChars {
+		return answer{}, refuse(codeBadRequest, fmt.Sprintf("a reason is at most %d characters", maxReasonChars))
+	}
+	by, err := authority(change.agent, change.body, signature, change.now, signing.Revocation())
+	if err != nil {
+		return answer{}, err
+	}
+	after, err := l.deps.Registry.RevokeKey(c.Context(), change.agent.Handle, by.ID, kid, reason, change.now)
+	if err != nil {
+		return answer{}, l.keyRefusal(err, "revoke "+kid)
+	}
+	revoked := describeKey(after.Key(kid), change.now)
+	return answer{status: http.StatusOK, body: replaced{revoked.ID, revoked.Status, revoked.RevokedAt}}, nil
+}

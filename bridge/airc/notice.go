@@ -1,0 +1,48 @@
+package airc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"baton/federation"
+	"baton/translate/aircmsg"
+)
+
+// What a sender is told later than the answer to its message.
+//
+// spec: airc-shapes "A step as payload"
+const (
+	noticeDelayed       = "delayed"
+	noticeDelivered     = "delivered"
+	noticeUndeliverable = "undeliverable"
+)
+
+// notify tells the sender of a message what became of it, where the sender is an agent
+// of this registry. It is told each thing once.
+func (l *Link) notify(ctx context.Context, row federation.Relay, notice, reason string, now time.Time) error {
+	_, err := l.deps.Registry.Agent(ctx, row.Sender)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return nil // a DID of another network, or a role
+	case err != nil:
+		return fmt.Errorf("look up sender: %w", err)
+	}
+	_, to, _ := strings.Cut(row.Lane, " ")
+	data := members{"notice": notice, "messageId": row.Message}
+	if reason != "" {
+		data["code"] = reason
+	}
+	if !row.Handoff.IsZero() {
+		data["handoff"] = members{"id": row.Handoff}
+	}
+	body := fmt.Sprintf("Your message to %s@%s is %s.", to, row.Peer, notice)
+	m, err := l.compose(ctx, systemHandle, row.Sender, body, aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data}, now)
+	if err != nil {
+		return err
+	}
+	_, err = l.put(ctx, federation.Posting{Message: m})
+	return err
+}

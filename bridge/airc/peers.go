@@ -1,0 +1,364 @@
+package airc
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// With whom this registry exchanges messages.
+const (
+	FederationOff       = "off"
+	FederationAllowlist = "allowlist" // with those of the configuration
+	FederationOpen      = "open"      // with anybody who is not blocked
+)
+
+// What may come from another registry, and go to it.
+const (
+	ModeAllow = "allow"
+	ModeLimit = "limit" // few a minute
+	ModeHold  = "hold"  // what comes waits for its recipient, whatever it consented to
+	ModeBlock = "block"
+)
+
+// The dialects of a registry: d1 and d2 sign what they relay.
+const (
+	dialectAuto = "auto"
+	dialectD1   = "d1"
+	dialectD2   = "d2"
+	dialectD3   = "d3"
+)
+
+// How many messages a minute go each way where nothing else is said. Deployed
+// registries take ten, of all handles of a registry together.
+const (
+	defaultPerMinute  = 60
+	limitedPerMinute  = 10
+	deployedPerMinute = 9
+)
+
+// How long is remembered what a registry says of itself, and that it said nothing.
+const (
+	wellKnownLife = time.Hour
+	silenceLife   = 5 * time.Second
+)
+
+// maxPeers bounds the registries that are remembered, a few KiB each.
+const maxPeers = 1024
+
+// PeerConfig is a table [[airc.peers]] of the configuration: one other registry.
+type PeerConfig struct {
+	Domain            string `toml:"domain"`
+	Mode              string `toml:"mode"`                // [ModeAllow], [ModeLimit], [ModeHold] or [ModeBlock]; empty is the first
+	Dialect           string `toml:"dialect"`             // "auto", "d1", "d2" or "d3"; empty is the first
+	URL               string `toml:"url"`                 // empty is https:// and the domain
+	PublicKey         string `toml:"public_key"`          // pins it, base64url; empty is that of its well-known document
+	Unsigned          string `toml:"unsigned"`            // "hold" or "allow" what it did not sign; empty is the first
+	MessagesPerMinute int    `toml:"messages_per_minute"` // to it; 0 is what it advertises
+}
+
+// check adds the mistakes of a peer.
+func (p PeerConfig) check(mistake func(key, why string)) {
+	one := func(key, value string, of ...string) {
+		if value != "" && !slices.Contains(of, value) {
+			mistake("peers."+key, fmt.Sprintf("%s: want one of %s", p.Domain, strings.Join(of, ", ")))
+		}
+	}
+	if !isDomain(p.Domain) {
+		mistake("peers.domain", "want a host name in lower case, such as peer.example")
+	}
+	one("mode", p.Mode, ModeAllow, ModeLimit, ModeHold, ModeBlock)
+	one("dialect", p.Dialect, dialectAuto, dialectD1, dialectD2, dialectD3)
+	one("unsigned", p.Unsigned, ModeHold, ModeAllow)
+	if p.MessagesPerMinute < 0 {
+		mistake("peers.messages_per_minute", p.Domain+": want 0 or more")
+	}
+	if _, err := parsePublicKey(p.PublicKey); p.PublicKey != "" && err != nil {
+		mistake("peers.public_key", p.Domain+": want an Ed25519 key in base64url")
+	}
+	if p.URL != "" && !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
+		mistake("peers.url", p.Domain+": want https:// and a host")
+	}
+}
+
+// Fetcher asks other registries. It guards what is asked of whom.
+type Fetcher interface {
+	// Get returns the body at an address. Its errors wrap [federation.ErrNotFound] where
+	// the host says that there is nothing, and [*federation.UnavailableError] where
+	// asking again may help.
+	Get(ctx context.Context, address string) ([]byte, error)
+	// Post sends JSON and returns the answer, whatever its status. Its error wraps
+	// [*federation.UnavailableError] where there was none, and nobody knows whether the
+	// host took what was sent.
+	Post(ctx context.Context, address string, body []byte) (Reply, error)
+	// TXT returns the texts in DNS under a name.
+	TXT(ctx context.Context, name string) ([]string, error)
+}
+
+// Reply is what another registry answered.
+type Reply struct {
+	Status     int
+	Body       []byte
+	RetryAfter time.Duration // zero where it did not say
+}
+
+// wellKnown is what is read of a registry's document about itself.
+type wellKnown struct {
+	Protocol        string `json:"protocol"`
+	ProtocolVersion string `json:"protocol_version"`
+	PublicKey       string `json:"public_key"`
+	Federation      struct {
+		RelayEndpoint string `json:"relay_endpoint"`
+		Relay         string `json:"relay"`
+	} `json:"federation"`
+	RateLimits struct {
+		MessagesPerMinute int `json:"messages_per_minute"`
+	} `json:"rate_limits"`
+}
+
+// peer is another registry as it is known now.
+type peer struct {
+	PeerConfig
+
+	base    string
+	relay   string            // address of its relay
+	key     ed25519.PublicKey // nil where it publishes none
+	dialect string
+	perMin  int
+	fetched time.Time
+	err     error // why nothing is known of it
+}
+
+// peers is what is known of other registries. A restart forgets it.
+type peers struct {
+	known chan map[string]peer // owned by whoever took it, who puts it back
+	rates chan map[string]*rate.Limiter
+}
+
+func newPeers() peers {
+	p := peers{known: make(chan map[string]peer, 1), rates: make(chan map[string]*rate.Limiter, 1)}
+	p.known <- map[string]peer{}
+	p.rates <- map[string]*rate.Limiter{}
+	return p
+}
+
+// peerConfig returns what the configuration says of a registry, and whether messages
+// are exchanged with it at all.
+func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
+	cfg, configured := PeerConfig{Domain: domain}, false
+	for _, one := range l.cfg.Peers {
+		if one.Domain == domain {
+			cfg, configured = one, true
+		}
+	}
+	cfg.Mode, cfg.Dialect = cmp.Or(cfg.Mode, ModeAllow), cmp.Or(cfg.Dialect, dialectAuto)
+	cfg.Unsigned, cfg.URL = cmp.Or(cfg.Unsigned, ModeHold), strings.TrimSuffix(cmp.Or(cfg.URL, "https://"+domain), "/")
+	switch {
+	case l.deps.Fetch == nil, cfg.Mode == ModeBlock, domain == l.domain:
+		return cfg, false
+	case l.cfg.Federation == FederationOpen:
+		return cfg, true
+	}
+	return cfg, configured && l.cfg.Federation == FederationAllowlist
+}
+
+// peer returns what another registry says of itself. Its error wraps
+// [*federation.UnavailableError] where it cannot be asked now.
+func (l *Link) peer(ctx context.Context, domain string, now time.Time) (peer, error) {
+	cfg, federated := l.peerConfig(domain)
+	if !federated {
+		return peer{}, errBlocked()
+	}
+	known := <-l.peers.known
+	p, found := known[domain]
+	l.peers.known <- known
+	life := wellKnownLife
+	if p.err != nil {
+		life = silenceLife
+	}
+	if found && now.Before(p.fetched.Add(life)) {
+		return p, p.err
+	}
+	return l.discover(ctx, cfg, now)
+}
+
+// discover asks a registry about itself, and remembers the answer.
+func (l *Link) discover(ctx context.Context, cfg PeerConfig, now time.Time) (peer, error) {
+	p := peer{PeerConfig: cfg, base: cfg.URL, fetched: now}
+	p.err = l.describe(ctx, &p)
+	if ctx.Err() != nil {
+		return p, p.err
+	}
+	known := <-l.peers.known
+	if old, found := known[cfg.Domain]; found && old.err == nil && p.err != nil {
+		p = old // what it said before stands while it is away
+		p.fetched = now.Add(silenceLife - wellKnownLife)
+	}
+	if len(known) >= maxPeers {
+		clear(known)
+	}
+	known[cfg.Domain] = p
+	l.peers.known <- known
+	return p, p.err
+}
+
+// describe fills in what a registry's well-known document says of it.
+func (l *Link) describe(ctx context.Context, p *peer) error {
+	text, err := l.deps.Fetch.Get(ctx, p.base+"/.well-known/airc")
+	if err != nil {
+		return &federation.UnavailableError{What: "registry " + p.Domain, Err: err}
+	}
+	var doc wellKnown
+	if err := json.Unmarshal(text, &doc); err != nil || doc.Protocol == "" && doc.ProtocolVersion == "" {
+		return &federation.UnavailableError{What: "registry " + p.Domain, Err: errors.New("its well-known document is none")}
+	}
+	if text := cmp.Or(p.PublicKey, doc.PublicKey); text != "" {
+		if p.key, err = parsePublicKey(text); err != nil {
+			return &federation.UnavailableError{What: "registry " + p.Domain, Err: errors.New("its key cannot be read")}
+		}
+	}
+	path := cmp.Or(doc.Federation.RelayEndpoint, doc.Federation.Relay, "/api/federation/relay")
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
+		return &federation.UnavailableError{What: "registry " + p.Domain, Err: errors.New("its relay is no path")}
+	}
+	p.relay, p.dialect = p.base+path, p.Dialect
+	if p.dialect == dialectAuto {
+		p.dialect = dialectD2
+		if p.key == nil {
+			p.dialect = dialectD3
+		}
+	}
+	p.perMin = cmp.Or(p.MessagesPerMinute, p.pace(doc))
+	return l.checkDNS(ctx, *p)
+}
+
+// pace returns how many messages a minute a registry takes.
+func (p peer) pace(doc wellKnown) int {
+	switch {
+	case p.Mode == ModeLimit:
+		return limitedPerMinute
+	case p.dialect == dialectD3:
+		return deployedPerMinute
+	}
+	return cmp.Or(max(0, doc.RateLimits.MessagesPerMinute), defaultPerMinute)
+}
+
+// checkDNS holds the key of a registry to the one in DNS, where that is required.
+func (l *Link) checkDNS(ctx context.Context, p peer) error {
+	if !l.cfg.RequireDNS || p.key == nil {
+		return nil
+	}
+	texts, err := l.deps.Fetch.TXT(ctx, "_airc."+p.Domain)
+	if err != nil {
+		return &federation.UnavailableError{What: "DNS of " + p.Domain, Err: err}
+	}
+	for _, text := range texts {
+		fields := strings.Fields(text)
+		if slices.Contains(fields, "v=airc1") && slices.Contains(fields, "pk="+registryKeyText(p.key)) {
+			return nil
+		}
+	}
+	return &federation.UnavailableError{What: "registry " + p.Domain, Err: errors.New("its key is not in DNS")}
+}
+
+// limiter returns the bucket of a registry, one for each way.
+func (p peers) limiter(name string, perMinute int) *rate.Limiter {
+	all := <-p.rates
+	defer func() { p.rates <- all }()
+	limiter := all[name]
+	if limiter == nil || limiter.Burst() != perMinute {
+		if len(all) >= 2*maxPeers {
+			clear(all)
+		}
+		limiter = rate.NewLimiter(rate.Limit(perMinute)/60, perMinute)
+		all[name] = limiter
+	}
+	return limiter
+}
+
+// errBlocked says that no messages are exchanged with a registry.
+func errBlocked() error {
+	return refuse(codeFederationBlocked, "no messages are exchanged with this registry")
+}
+
+// signed reports whether a registry signed a message.
+func (p peer) signed(message []byte, signature string) bool {
+	if p.key == nil {
+		return false
+	}
+	verdict, err := signing.Relay().Verify(message, signature, p.key)
+	return err == nil && verdict == federation.Valid
+}
+
+// verifyPeer checks the signature of a registry in a message. A key that does not fit
+// is asked for once more: it may have been replaced.
+func (l *Link) verifyPeer(ctx context.Context, p peer, message []byte, signature string, now time.Time) (peer, error) {
+	if p.signed(message, signature) {
+		return p, nil
+	}
+	if p.PublicKey == "" && now.Sub(p.fetched) > silenceLife {
+		var err error
+		if p, err = l.discover(ctx, p.PeerConfig, now); err != nil {
+			return p, err
+		}
+		if p.signed(message, signature) {
+			return p, nil
+		}
+	}
+	return p, refuse(codeInvalidRegistrySignature, "the signature of the registry does not match its key")
+}
+
+// signForPeers returns a message with the signature of this registry.
+func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
+	text, err := json.Marshal(message)
+	if err != nil {
+		return nil, fmt.Errorf("write for other registries: %w", err)
+	}
+	signature, _, err := signing.Relay().Sign(ctx, l.deps.RegistryKey(), text)
+	if err != nil {
+		return nil, fmt.Errorf("sign for other registries: %w", err)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("write for other registries: %w", err)
+	}
+	all["origin_registry_signature"] = jsonString(signature)
+	if text, err = json.Marshal(all); err != nil {
+		return nil, fmt.Errorf("write for other registries: %w", err)
+	}
+	return text, nil
+}
+
+// agentKeys asks a registry for the keys of one of its agents.
+func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]federation.AgentKey, error) {
+	text, err := l.deps.Fetch.Get(ctx, p.base+"/.well-known/airc/identity/"+handle)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		Keys []identityKey `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("read identity of %s at %s: %w", handle, p.Domain, err)
+	}
+	var keys []federation.AgentKey
+	for _, key := range doc.Keys {
+		public, err := signing.DecodeBase64URL(key.Public)
+		signs := key.Status == federation.KeyStatusActive || key.Status == federation.KeyStatusPending
+		if err == nil && len(public) == ed25519.PublicKeySize && signs && len(keys) < federation.MaxAgentKeys {
+			keys = append(keys, federation.AgentKey{ID: key.ID, DID: l.deps.KeyDID(public), Public: public})
+		}
+	}
+	return keys, nil
+}

@@ -1,0 +1,75 @@
+package airc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"baton/federation"
+)
+
+// statusQueued is told of a message that its recipient's registry has still to take.
+const statusQueued = "queued"
+
+// postToRemote files a message to an agent of another registry and queues it for that.
+// Whether the agent wants it is for its registry to say; whoever writes to it has
+// accepted it, as with a DID of another network. What became of the message later is
+// told to its sender.
+func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (answer, error) {
+	if d.recipient.agent == nil {
+		return answer{}, refuse(codeIdentityNotFound, "nobody can be written to who is not verified")
+	}
+	if _, federated := l.peerConfig(domain); !federated {
+		return answer{}, errBlocked()
+	}
+	if _, fromElsewhere := splitAddress(d.from); fromElsewhere {
+		return answer{}, refuse(codeIdentityNotFound, "messages are not passed on from one registry to another")
+	}
+	address, _ := parseAddress(d.recipient.handle)
+	agent, err := l.acquaint(ctx, address, d.received)
+	if err != nil {
+		return answer{}, err
+	}
+	d.recipient.agent = &agent
+	step, err := l.stepOf(ctx, d)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
+		return answer{}, err
+	}
+	p := federation.Posting{Message: d.message(step)}
+	if p.Relay, err = l.relayTo(d.recipient.handle, p.Message, d.body, d.payload); err != nil {
+		return answer{}, err
+	}
+	if _, err := l.put(ctx, p); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusAccepted, body: posted{ID: d.id, Status: statusQueued, Handoff: step}}, nil
+}
+
+// stepOf files the step of a message to an agent, nil where the message is none.
+func (l *Link) stepOf(ctx context.Context, d *delivery) (*filed, error) {
+	s, err := l.readStep(ctx, d)
+	switch {
+	case err == nil:
+		return l.submit(ctx, d, s)
+	case errors.Is(err, errPlain):
+		return nil, l.charge(d)
+	}
+	return nil, err
+}
+
+// relayStep queues what an agent of another registry is told of a step.
+func (l *Link) relayStep(p *federation.Posting, body string, payload any) error {
+	if _, isRemote := splitAddress(p.Message.To); !isRemote {
+		return nil
+	}
+	text, err := marshal(payload)
+	if err != nil {
+		return fmt.Errorf("relay step: %w", err)
+	}
+	p.Relay, err = l.relayTo(p.Message.To, p.Message, body, text)
+	return err
+}

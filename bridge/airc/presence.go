@@ -1,0 +1,291 @@
+package airc
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation"
+)
+
+// presenceLife is how long one heartbeat lasts. They come every 30 to 60 seconds.
+//
+// spec: airc-v0.1.1 §8.4
+const presenceLife = 80 * time.Second
+
+// maxPresent bounds the agents that are here at once, some 700 bytes each.
+const maxPresent = 1 << 16
+
+// maxListed bounds the agents that one answer lists.
+const maxListed = 1000
+
+// How long the texts of a presence may be, in characters.
+const (
+	maxContextChars = 280
+	maxMoodChars    = 64
+)
+
+// availability is how much somebody is there.
+//
+// spec: airc-v0.1.1 §8.2
+type availability string
+
+const (
+	statusOnline  availability = "online"
+	statusAway    availability = "away"
+	statusDND     availability = "dnd"
+	statusOffline availability = "offline"
+)
+
+// parseStatus reads a status. Those that clients have of their own mean online.
+func parseStatus(text string) availability {
+	switch strings.ToLower(text) {
+	case string(statusAway):
+		return statusAway
+	case string(statusDND), "busy":
+		return statusDND
+	case string(statusOffline):
+		return statusOffline
+	}
+	return statusOnline
+}
+
+// present is one agent that is here.
+type present struct {
+	handle  string
+	status  availability
+	context string
+	mood    string
+	shows   federation.Shows
+	beat    time.Time
+	first   time.Time // since when it is here without a break
+}
+
+func (p present) ends() time.Time { return p.beat.Add(presenceLife) }
+
+// presences is who is here. A restart forgets it.
+type presences struct {
+	// all is owned by whoever took it, who puts it back.
+	all chan map[string]present
+}
+
+func newPresences() presences {
+	p := presences{all: make(chan map[string]present, 1)}
+	p.all <- map[string]present{}
+	return p
+}
+
+// beat takes a heartbeat. Who says to be offline is not here any more.
+func (p presences) beat(who present) error {
+	all := <-p.all
+	defer func() { p.all <- all }()
+	if who.status == statusOffline {
+		delete(all, who.handle)
+		return nil
+	}
+	old, here := all[who.handle]
+	if !here && len(all) >= maxPresent {
+		maps.DeleteFunc(all, func(_ string, old present) bool { return !old.ends().After(who.beat) })
+	}
+	if !here && len(all) >= maxPresent {
+		return &federation.UnavailableError{What: "presence", RetryAfter: presenceLife, Err: errCrowded}
+	}
+	who.first = who.beat
+	if here && old.ends().After(who.beat) {
+		who.first = old.first
+	}
+	all[who.handle] = who
+	return nil
+}
+
+// errCrowded says that too many agents are here.
+var errCrowded = errors.New("airc: too many agents are here")
+
+// of returns the presence of one agent; it is offline where there is none.
+func (p presences) of(handle string, now time.Time) present {
+	all := <-p.all
+	defer func() { p.all <- all }()
+	who, here := all[handle]
+	if !here || !who.ends().After(now) {
+		return present{handle: handle, status: statusOffline}
+	}
+	return who
+}
+
+// list returns those who are here and fit, the one seen last first.
+func (p presences) list(now time.Time, fits func(present) bool) []present {
+	all := <-p.all
+	var here []present
+	for _, who := range all {
+		if who.ends().After(now) && fits(who) {
+			here = append(here, who)
+		}
+	}
+	p.all <- all
+	slices.SortFunc(here, func(a, b present) int { return cmp.Or(b.beat.Compare(a.beat), cmp.Compare(a.handle, b.handle)) })
+	return here[:min(maxListed, len(here))]
+}
+
+// viewer is who looks at presences.
+type viewer struct {
+	handle   string          // empty for a stranger
+	contacts map[string]bool // with consent both ways
+}
+
+// viewer returns who an agent is to others.
+func (l *Link) viewer(ctx context.Context, handle string) (viewer, error) {
+	contacts, err := l.deps.Registry.Contacts(ctx, handle, maxPresent)
+	if err != nil {
+		return viewer{}, fmt.Errorf("look up contacts: %w", err)
+	}
+	v := viewer{handle: handle, contacts: map[string]bool{}}
+	for _, contact := range contacts {
+		v.contacts[contact] = true
+	}
+	return v, nil
+}
+
+// sees reports whether somebody may see what an agent shows at a level.
+func (v viewer) sees(handle string, level federation.Visibility) bool {
+	switch {
+	case v.handle == handle && handle != "", level == federation.VisiblePublic:
+		return true
+	case level == federation.VisibleContacts:
+		return v.contacts[handle]
+	}
+	return false
+}
+
+// presence is the object that presences are told in.
+//
+// spec: airc-v0.1.1 §8.1
+type presence struct {
+	Handle            string                `json:"handle"`
+	Status            availability          `json:"status"`
+	Visibility        federation.Visibility `json:"visibility"`
+	Context           string                `json:"context,omitempty"`
+	ContextVisibility federation.Visibility `json:"contextVisibility"`
+	Mood              string                `json:"mood,omitempty"`
+	LastHeartbeat     int64                 `json:"lastHeartbeat"`
+	ExpiresAt         int64                 `json:"expiresAt"`
+}
+
+// levels returns what an agent shows with the defaults filled in.
+//
+// spec: airc-v0.1.1 §8.3
+func levels(s federation.Shows) federation.Shows {
+	return federation.Shows{
+		Presence: cmp.Or(s.Presence, federation.VisibleContacts), Context: cmp.Or(s.Context, federation.VisibleNone),
+	}
+}
+
+// describe returns what a viewer sees of an agent that it may see. Moods are for
+// contacts: there is no way to publish one.
+func (p present) describe(v viewer) presence {
+	shows := levels(p.shows)
+	seen := presence{
+		Handle: p.handle, Status: p.status, Visibility: shows.Presence, ContextVisibility: shows.Context,
+		LastHeartbeat: p.beat.Unix(), ExpiresAt: p.ends().Unix(),
+	}
+	if v.sees(p.handle, shows.Context) {
+		seen.Context = p.context
+	}
+	if v.sees(p.handle, federation.VisibleContacts) {
+		seen.Mood = p.mood
+	}
+	return seen
+}
+
+// postPresence answers POST /presence. What an agent shows to whom is kept; the rest
+// lasts as long as its heartbeat.
+//
+// spec: airc-v0.1.1 §8.4
+func (l *Link) postPresence(c *call) (answer, error) {
+	agent, err := c.caller()
+	if err != nil {
+		return answer{}, err
+	}
+	o, err := l.readObject(c)
+	if err != nil {
+		return answer{}, err
+	}
+	who, err := parsePresence(o, agent, time.Now())
+	if err != nil {
+		return answer{}, err
+	}
+	if err := l.beat(c.Context(), agent, who); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: who.describe(viewer{handle: agent.Handle})}, nil
+}
+
+func parsePresence(o *object, agent federation.Agent, now time.Time) (present, error) {
+	who := present{handle: agent.Handle, shows: agent.Shows, beat: now, status: parseStatus(o.text("status"))}
+	who.context, who.mood = o.short("context", maxContextChars), o.short("mood", maxMoodChars)
+	o.visibility("visibility", &who.shows.Presence)
+	o.visibility("contextVisibility", &who.shows.Context)
+	return who, o.err
+}
+
+// short returns a member that is a short text where it is there.
+func (o *object) short(name string, maxChars int) string {
+	if !o.has(name) {
+		return ""
+	}
+	var s string
+	if json.Unmarshal(o.members[name], &s) != nil || len([]rune(s)) > maxChars {
+		o.fail(fmt.Sprintf("%s is no string of at most %d characters", name, maxChars))
+	}
+	return s
+}
+
+// visibility reads a member that is a level where it is there.
+func (o *object) visibility(name string, level *federation.Visibility) {
+	if !o.has(name) {
+		return
+	}
+	got := federation.Visibility(o.text(name))
+	if !slices.Contains([]federation.Visibility{federation.VisiblePublic, federation.VisibleContacts, federation.VisibleNone}, got) {
+		o.fail(name + " is none of public, contacts and none")
+	}
+	*level = got
+}
+
+// beat takes a heartbeat of an agent.
+func (l *Link) beat(ctx context.Context, agent federation.Agent, who present) error {
+	if who.shows != agent.Shows {
+		if err := l.deps.Registry.SetShows(ctx, agent.Handle, who.shows); err != nil {
+			return fmt.Errorf("keep what %s shows: %w", agent.Handle, err)
+		}
+	}
+	return l.presences.beat(who)
+}
+
+// getPresence answers GET /presence: those who are here, as far as the caller may see
+// them.
+func (l *Link) getPresence(c *call) (answer, error) {
+	agent, err := c.caller()
+	if err != nil {
+		return answer{}, err
+	}
+	v, err := l.viewer(c.Context(), agent.Handle)
+	if err != nil {
+		return answer{}, err
+	}
+	seen := []presence{}
+	for _, who := range l.presences.list(time.Now(), v.seesPresence) {
+		seen = append(seen, who.describe(v))
+	}
+	return answer{status: http.StatusOK, body: struct {
+		Presence []presence `json:"presence"`
+	}{seen}}, nil
+}
+
+func (v viewer) seesPresence(who present) bool { return v.sees(who.handle, levels(who.shows).Presence) }

@@ -1,0 +1,44 @@
+package airc
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/pem"
+	"strings"
+)
+
+// spkiPrefix starts an Ed25519 key in the form that X.509 gives it; the 32 bytes of
+// the key follow.
+const spkiPrefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
+
+// parsePublicKey reads a public key in any of the forms that clients in use write: 32
+// bytes or X.509 in base64 of either alphabet, padded or not, with "ed25519:" before
+// it or not, or PEM.
+func parsePublicKey(text string) (ed25519.PublicKey, error) {
+	malformed := refuse(codeBadRequest, "the public key is no Ed25519 key that can be read")
+	raw, err := decodeAnyBase64(strings.TrimPrefix(strings.TrimSpace(text), "ed25519:"))
+	if block, _ := pem.Decode([]byte(text)); block != nil {
+		raw, err = block.Bytes, nil
+	}
+	if err != nil {
+		return nil, malformed
+	}
+	if key, ok := strings.CutPrefix(string(raw), spkiPrefix); ok {
+		raw = []byte(key)
+	}
+	if len(raw) != ed25519.PublicKeySize {
+		return nil, malformed
+	}
+	return raw, nil
+}
+
+// decodeAnyBase64 reads base64 of either alphabet, padded or not.
+func decodeAnyBase64(text string) ([]byte, error) {
+	text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(text, "="))
+	return base64.RawStdEncoding.DecodeString(text)
+}
+
+// registryKeyText writes a key as well-known documents do.
+func registryKeyText(key ed25519.PublicKey) string {
+	return "ed25519:" + base64.StdEncoding.EncodeToString(key)
+}

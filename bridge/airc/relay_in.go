@@ -1,0 +1,450 @@
+package airc
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// How sure it is whom a message from another registry is of. Its wording is that of
+// the signed envelope that the recipient reads.
+const (
+	assuranceRegistry   = "registry"   // its registry signed for it
+	assuranceVouched    = "vouched"    // not signed, from a registry that the operator trusts so far
+	assuranceUnverified = "unverified" // anybody may have sent it
+)
+
+// unverifiedPrefix marks a sender who may be anybody. It is another one than the same
+// address without the mark: nobody's consent to the one goes to the other.
+const unverifiedPrefix = "?"
+
+// relayed is one message of another registry.
+type relayed struct {
+	origin, from, to string // domain, and handles without one
+	id               string // under which it is known here
+	messageID        string // of this attempt
+	body             string
+	payload          json.RawMessage
+	envelope         json.RawMessage // as the agent signed it; nil where there is none
+	raw              []byte
+	assurance        string
+	peer             peer
+}
+
+// parseRelayed reads a relay in any of the shapes in use.
+func parseRelayed(o *object, raw []byte) (relayed, error) {
+	m := relayed{
+		origin: strings.ToLower(o.first("origin_registry")), messageID: o.first("message_id", "id"),
+		body: o.first("body"), payload: o.nested("payload"), envelope: o.nested("envelope"), raw: raw,
+	}
+	if o.err != nil {
+		return m, o.err
+	}
+	from := cmp.Or(o.first("from_address"), o.first("from"))
+	if address, ok := parseAddress(from); ok {
+		m.from, m.origin = address.handle, cmp.Or(m.origin, address.domain)
+		if address.domain != m.origin {
+			return m, refuse(codeBadRequest, "from is of another registry than origin_registry")
+		}
+	} else {
+		m.from = strings.TrimPrefix(from, "@")
+	}
+	m.to = strings.TrimPrefix(o.first("to"), "@")
+	if address, ok := parseAddress(m.to); ok {
+		m.to = address.handle
+	}
+	if m.body == "" && m.payload != nil {
+		if content, err := parseObject(m.payload); err == nil {
+			m.body = content.first("content", "text")
+		}
+	}
+	switch {
+	case m.origin == "":
+		return m, refuse(codeBadRequest, "Missing origin_registry")
+	case !isDomain(m.origin):
+		return m, refuse(codeBadRequest, "origin_registry is no host name")
+	case !wellFormed(m.from) || !wellFormed(m.to):
+		return m, refuse(codeBadRequest, "Invalid handle format")
+	case m.body == "" && m.payload == nil:
+		return m, refuse(codeBadRequest, "Missing body")
+	}
+	m.id = relayID(o, m)
+	return m, nil
+}
+
+// relayID returns the id under which a relayed message is known here, the same for
+// each attempt where its registry says one: that of the agent's envelope first.
+func relayID(o *object, m relayed) string {
+	var signed struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(m.envelope, &signed) // judged later
+	for _, id := range []string{signed.ID, o.first("idempotency_key"), m.messageID} {
+		if len(id) >= 8 && len(id) <= 128 && strings.Trim(id, idChars) == "" {
+			return id
+		}
+	}
+	return newMessageID("rly_")
+}
+
+// postRelay answers POST /federation/relay: a message of another registry.
+func (l *Link) postRelay(c *call) (answer, error) {
+	a, err := l.takeRelay(c)
+	return a, federationRefusal(err)
+}
+
+// federationRefusal says a refusal in the words between registries.
+func federationRefusal(err error) error {
+	p, ok := errors.AsType[*problem](err)
+	if !ok {
+		return err
+	}
+	said := *p
+	switch p.code { //nolint:exhaustive // the others have no word of their own
+	case codeConsentBlocked:
+		said.code = codeRemoteConsentBlocked
+	case codeIdentityNotFound:
+		said.code = codeRemoteIdentityNotFound
+	}
+	return &said
+}
+
+func (l *Link) takeRelay(c *call) (answer, error) {
+	now := time.Now()
+	raw, err := l.readBody(c)
+	if err != nil {
+		return answer{}, err
+	}
+	o, err := parseObject(raw)
+	if err != nil {
+		return answer{}, err
+	}
+	m, err := parseRelayed(o, raw)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := l.admitPeer(m.origin, now); err != nil {
+		return answer{}, err
+	}
+	if err := l.assure(c.Context(), o, &m, now); err != nil {
+		return answer{}, err
+	}
+	if again, err := l.relayedBefore(c.Context(), m, now); err != nil || again.body != nil {
+		return again, err
+	}
+	if m.assurance == assuranceUnverified {
+		return l.holdUnverified(c.Context(), m, now)
+	}
+	return l.postRelayed(c.Context(), m, now)
+}
+
+// admitPeer refuses what comes from a registry that messages are not exchanged with,
+// and what is too much from one.
+func (l *Link) admitPeer(origin string, now time.Time) error {
+	cfg, federated := l.peerConfig(origin)
+	if !federated {
+		return errBlocked()
+	}
+	perMinute := defaultPerMinute
+	if cfg.Mode == ModeLimit {
+		perMinute = limitedPerMinute
+	}
+	if !l.peers.limiter("from "+origin, perMinute).AllowN(now, 1) {
+		return tooMany(time.Minute / time.Duration(perMinute))
+	}
+	return nil
+}
+
+// assure finds out how sure it is whom a message is of. A registry that cannot be asked
+// for its key now is no evidence: the sender comes again.
+func (l *Link) assure(ctx context.Context, o *object, m *relayed, now time.Time) error {
+	signature := o.first("origin_registry_signature")
+	cfg, _ := l.peerConfig(m.origin)
+	if signature == "" {
+		m.peer.PeerConfig, m.assurance = cfg, assuranceUnverified
+		if cfg.Unsigned == ModeAllow && cfg.Mode != ModeHold {
+			m.assurance = assuranceVouched
+		}
+		return nil
+	}
+	p, err := l.peer(ctx, m.origin, now)
+	if err != nil {
+		return err
+	}
+	if m.peer, err = l.verifyPeer(ctx, p, m.raw, signature, now); err != nil {
+		return err
+	}
+	if err := l.checkAttempt(o, now); err != nil {
+		return err
+	}
+	m.assurance = assuranceRegistry
+	if cfg.Mode == ModeHold {
+		m.assurance = assuranceUnverified // whatever the signature says, the operator wants it so
+	}
+	return l.checkEnvelope(ctx, *m)
+}
+
+// checkAttempt binds a signed relay to this registry and to now: another one that read
+// it could send it on.
+func (l *Link) checkAttempt(o *object, now time.Time) error {
+	to, bound := parseAddress(cmp.Or(o.first("to_address"), o.first("to")))
+	switch {
+	case !bound || to.domain != l.domain:
+		return refuse(codeAudienceMismatch, "a signed relay names its recipient with the domain of this registry")
+	case now.Sub(o.time("timestamp")).Abs() > clockSkew:
+		return refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
+	}
+	return nil
+}
+
+// checkEnvelope refuses a message whose agent signed another one, or another for
+// somebody else. Where its registry cannot tell the agent's key now, its own signature
+// has to do: it vouches.
+func (l *Link) checkEnvelope(ctx context.Context, m relayed) error {
+	if m.envelope == nil {
+		return nil
+	}
+	e, err := parseEnvelope(m.envelope, false)
+	if err != nil {
+		return err
+	}
+	if e.from != m.from || e.aud != m.origin || e.body != "" && e.body != m.body || !sameJSON(e.payload, m.payload) {
+		return refuse(codeBadRequest, "the envelope is of another message")
+	}
+	keys, err := l.agentKeys(ctx, m.peer, m.from)
+	i := slices.IndexFunc(keys, func(key federation.AgentKey) bool { return key.ID == e.kid })
+	if err != nil || i < 0 {
+		return nil //nolint:nilerr // not told now; or signed by the registry for the agent, or by a key that has ended
+	}
+	verdict, err := signing.VerifyEnvelope(e.raw, e.signature, keys[i].Public)
+	if err != nil || verdict != federation.Valid {
+		return refuse(codeInvalidSignature, "the agent's signature does not match its envelope")
+	}
+	return nil
+}
+
+// sender returns the handle that a relayed message is kept under.
+func (m relayed) sender() string {
+	address := remote{m.from, m.origin}.String()
+	if m.assurance == assuranceUnverified {
+		return unverifiedPrefix + address
+	}
+	return address
+}
+
+// relayedBefore answers a message that came before: each attempt of the other registry
+// has another id, but the message has one.
+func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (answer, error) {
+	sent, err := l.deps.Registry.Sent(ctx, m.sender(), m.id, now.Add(-federation.MessageIDWindow))
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return answer{}, nil
+	case err != nil:
+		return answer{}, fmt.Errorf("look up message: %w", err)
+	}
+	a := l.answerRelayed(m, posted{ID: m.id, Seq: sent.Seq}, now)
+	if said, ok := a.body.(members); ok {
+		said["deduplicated"] = true
+	}
+	return a, nil
+}
+
+// answerRelayed tells a registry what became of its message. Only a 201 is a yes to
+// those that are deployed.
+func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
+	said := members{
+		"success": true, "assurance": m.assurance, "message": members{
+			"id": m.id, "from": remote{m.from, m.origin}.String(), "to": m.to, "body": m.body, "federated": true,
+			"thread_id": threadID(m.sender(), m.to), "origin_registry": m.origin, "receiving_registry": l.domain, "created_at": isoTime(now),
+		},
+	}
+	if done.Handoff != nil {
+		said["handoff"] = done.Handoff
+	}
+	if done.Seq == 0 {
+		said["held"], said["consent_status"] = true, federation.ConsentPending
+		return answer{status: http.StatusAccepted, body: said}
+	}
+	return answer{status: http.StatusCreated, body: said}
+}
+
+// origin is what the recipient of a relayed message can check it by.
+type origin struct {
+	Registry  string          `json:"registry"`
+	MessageID string          `json:"message_id,omitempty"`
+	Envelope  json.RawMessage `json:"envelope,omitempty"` // as the agent signed it
+}
+
+// sealRelayed returns a relayed message as its recipient reads it: signed by this
+// registry, with what the agent signed inside.
+func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (federation.Message, error) {
+	return l.seal(ctx, outgoing{
+		ID: m.id, From: m.sender(), To: m.to, Body: m.body, Payload: m.payload, Assurance: m.assurance,
+		Origin: &origin{m.origin, m.messageID, m.envelope},
+	}, now)
+}
+
+// holdUnverified keeps a message back that anybody may have sent, until its recipient
+// consents to that. It never is a step.
+func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (answer, error) {
+	to, err := known(l.find(ctx, m.to))
+	if err != nil {
+		return answer{}, err
+	}
+	if to.agent == nil {
+		return answer{}, refuse(codeInvalidRegistrySignature, "to this recipient only signed relays are taken")
+	}
+	sealed, err := l.sealRelayed(ctx, m, now)
+	if err != nil {
+		return answer{}, err
+	}
+	admitted, err := l.admits(ctx, m.sender(), to.handle)
+	if err != nil {
+		return answer{}, err
+	}
+	p := federation.Posting{Message: sealed, Held: !admitted}
+	if !admitted {
+		if p.Handshake, err = l.handshake(ctx, contact{handle: m.sender()}, to.handle, m.body, now); err != nil {
+			return answer{}, err
+		}
+	}
+	filed, err := l.put(ctx, p)
+	if err != nil {
+		return answer{}, err
+	}
+	return l.answerRelayed(m, posted{ID: m.id, Seq: filed.Seq}, now), nil
+}
+
+// postRelayed files a message of an agent of another registry as one of an agent here.
+func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answer, error) {
+	sender, err := l.acquaint(ctx, remote{m.from, m.origin}, now)
+	if err != nil {
+		return answer{}, err
+	}
+	sealed, err := l.sealRelayed(ctx, m, now)
+	if err != nil {
+		return answer{}, err
+	}
+	key := l.signer()
+	d := &delivery{
+		sender: sender, received: now, key: key,
+		envelope: envelope{
+			id: m.id, kid: key.ID, aud: l.domain, from: sender.Handle, to: m.to, timestamp: now,
+			body: m.body, payload: m.payload, raw: sealed.Envelope,
+		},
+	}
+	a, err := l.dispatch(ctx, d)
+	if !d.charged {
+		_ = l.charge(d) // it was refused for something else
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	done, _ := a.body.(posted) // the only answer of dispatch
+	if done.Status == "delivered" && done.Seq == 0 {
+		done.Seq = 1
+	}
+	return l.answerRelayed(m, done, now), nil
+}
+
+// acquaint returns the agent of another registry as it is known here: with a DID whose
+// key this gateway keeps, as agents of its own have.
+func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (federation.Agent, error) {
+	agent, err := l.deps.Registry.Agent(ctx, r.String())
+	if err == nil || !errors.Is(err, federation.ErrNotFound) {
+		return agent, err
+	}
+	agent = l.stranger(r, now)
+	err = l.deps.Registry.AddAgent(ctx, agent)
+	if errors.Is(err, federation.ErrTaken) { // by another request, just now
+		return l.deps.Registry.Agent(ctx, r.String())
+	}
+	if err != nil {
+		return agent, fmt.Errorf("acquaint with %s: %w", r, err)
+	}
+	return agent, nil
+}
+
+// stranger returns an agent of another registry that nobody here met.
+func (l *Link) stranger(r remote, now time.Time) federation.Agent {
+	kept := l.kept(r.String())
+	return federation.Agent{
+		Handle: r.String(), DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: now,
+		Shows: federation.Shows{Presence: federation.VisibleNone, Context: federation.VisibleNone},
+	}
+}
+
+// getFederationIdentity answers GET /federation/identity: an agent of this registry,
+// or of another one, as that tells of it.
+func (l *Link) getFederationIdentity(c *call) (answer, error) {
+	query, now := c.URL.Query(), time.Now()
+	if l.cfg.Federation == FederationOff {
+		return answer{}, errBlocked()
+	}
+	handle := plainHandle(query.Get("handle"))
+	if registry := query.Get("registry"); registry != "" && registry != l.domain {
+		return l.proxy(c.Context(), registry, "/.well-known/airc/identity/"+handle, now)
+	}
+	if !wellFormed(handle) {
+		return answer{}, refuse(codeBadRequest, "Invalid handle format")
+	}
+	who, err := known(l.find(c.Context(), handle))
+	if err != nil {
+		return answer{}, federationRefusal(err)
+	}
+	return answer{status: http.StatusOK, body: members{"success": true, "identity": l.identifyDeployed(who, now)}}, nil
+}
+
+// getFederationPresence answers GET /federation/presence: those who show themselves to
+// anybody, here or at another registry.
+func (l *Link) getFederationPresence(c *call) (answer, error) {
+	if l.cfg.Federation == FederationOff {
+		return answer{}, errBlocked()
+	}
+	now := time.Now()
+	if registry := c.URL.Query().Get("registry"); registry != "" && registry != l.domain {
+		return l.proxy(c.Context(), registry, "/federation/presence", now)
+	}
+	v := viewer{}
+	seen := []presence{}
+	for _, who := range l.presences.list(now, v.seesPresence) {
+		seen = append(seen, who.describe(v))
+	}
+	return answer{status: http.StatusOK, body: members{"success": true, "registry": l.domain, "presence": seen, "count": len(seen)}}, nil
+}
+
+// proxy answers with what another registry says, if it is JSON.
+func (l *Link) proxy(ctx context.Context, registry, path string, now time.Time) (answer, error) {
+	p, err := l.peer(ctx, registry, now)
+	if err != nil {
+		return answer{}, unreachable(err)
+	}
+	text, err := l.deps.Fetch.Get(ctx, p.base+path)
+	if errors.Is(err, federation.ErrNotFound) {
+		return answer{}, refuse(codeRemoteIdentityNotFound, "that registry knows nobody of this handle")
+	}
+	if err == nil && !json.Valid(text) {
+		err = &federation.UnavailableError{What: "registry " + registry, Err: errors.New("it answered no JSON")}
+	}
+	if err != nil {
+		return answer{}, unreachable(err)
+	}
+	return answer{status: http.StatusOK, body: members{"success": true, "registry": registry, "answer": json.RawMessage(text)}}, nil
+}
+
+// unreachable says in the words between registries that another one cannot be asked.
+func unreachable(err error) error {
+	if _, ok := errors.AsType[*federation.UnavailableError](err); ok {
+		return refuse(codeFederationUnavailable, "that registry cannot be asked now")
+	}
+	return err
+}

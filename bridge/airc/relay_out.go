@@ -1,0 +1,388 @@
+package airc
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"baton/federation"
+)
+
+// When another registry is asked again.
+const (
+	relayEvery     = time.Second     // how often it is looked what is due
+	relayRecheck   = 5 * time.Second // of what waits: a wake-up may have been lost
+	firstPause     = time.Second     // after a registry did not answer; doubles
+	longestPause   = time.Minute     // so that all is there within five minutes of its return
+	firstConsent   = time.Minute     // after it refused for want of consent; doubles
+	longestConsent = time.Hour       // it cannot tell when its agent consented
+	delayNotice    = 5 * time.Minute // when a sender is told that it takes time
+	relayLife      = 7 * 24 * time.Hour
+)
+
+// relayPage is how many rows of one registry are looked at together.
+const relayPage = 200
+
+// relayDocument is a message for another registry, but for what each attempt adds. One
+// document is for registries of all dialects: the deployed ones read the first members
+// and pass over the rest.
+type relayDocument struct {
+	Origin  string          `json:"origin_registry"`
+	From    string          `json:"from"`
+	To      string          `json:"to"`
+	Body    string          `json:"body"`
+	Payload json.RawMessage `json:"payload"`
+
+	Version     string          `json:"protocol_version"`
+	FromAddress string          `json:"from_address"`
+	ToAddress   string          `json:"to_address"`
+	Key         string          `json:"idempotency_key"` // the same for each attempt
+	Envelope    json.RawMessage `json:"envelope"`        // as its agent signed it
+
+	MessageID string `json:"message_id,omitempty"`
+	Timestamp string `json:"timestamp,omitempty"`
+}
+
+// relayTo returns what is queued for the registry of a recipient.
+func (l *Link) relayTo(to string, m federation.Message, body string, payload json.RawMessage) (*federation.Relay, error) {
+	address, ok := parseAddress(to)
+	if !ok {
+		return nil, fmt.Errorf("relay to %q: no address", to)
+	}
+	text, err := json.Marshal(relayDocument{
+		Origin: l.domain, From: m.From, To: address.handle, Body: relayBody(body, payload), Payload: orJSONNull(payload),
+		Version: protocolVersion, FromAddress: "@" + m.From + "@" + l.domain, ToAddress: "@" + address.String(),
+		Key: m.ID, Envelope: m.Envelope,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("relay to %s: %w", address, err)
+	}
+	return &federation.Relay{
+		Peer: address.domain, Sender: m.From, Message: m.ID, Lane: m.From + " " + address.handle,
+		Document: text, Handoff: m.Handoff, Queued: m.Received,
+	}, nil
+}
+
+// relayBody returns the text of a relay: deployed registries want one, and no longer
+// one than this.
+func relayBody(body string, payload json.RawMessage) string {
+	if body == "" {
+		var typed struct {
+			Type string `json:"type"`
+		}
+		_ = json.Unmarshal(payload, &typed) // without a type there is none
+		body = "(" + cmp.Or(typed.Type, "no text") + ")"
+	}
+	return cut(body, maxTextChars)
+}
+
+// fate is what became of an attempt.
+type fate struct {
+	delivered bool
+	dead      bool          // never again; reason says why
+	away      bool          // the registry answers nobody now
+	unsure    bool          // it did not answer, and may have taken the message
+	pause     time.Duration // when it says itself when to come again
+	consent   bool          // its agent has not consented yet
+	reason    string
+}
+
+// readReply tells what a registry made of a message. A deployed one marks an id as
+// seen before it judges: whatever it says but 201, nothing is delivered.
+func readReply(reply Reply, dialect string) fate {
+	var said struct {
+		Error        string `json:"error"`
+		Deduplicated bool   `json:"deduplicated"`
+		Status       string `json:"consent_status"`
+	}
+	readable := json.Unmarshal(reply.Body, &said) == nil
+	reason := fmt.Sprintf("%d %s", reply.Status, said.Error)
+	switch {
+	case reply.Status == http.StatusCreated:
+		return fate{delivered: true}
+	case reply.Status == http.StatusTooManyRequests, reply.Status >= http.StatusInternalServerError, !readable:
+		return fate{away: true, pause: reply.RetryAfter, reason: reason}
+	case reply.Status == http.StatusAccepted && dialect != dialectD3:
+		return fate{delivered: true} // it is held there, and delivered from there
+	case reply.Status < http.StatusBadRequest && said.Deduplicated:
+		return fate{reason: "deduplicated"}
+	case reply.Status < http.StatusBadRequest, reply.Status == http.StatusUnauthorized && said.Error == string(codeInvalidTimestamp):
+		return fate{reason: reason}
+	case said.Error == string(codeRemoteConsentRequired), said.Error == "consent_required", said.Error == "consent_pending",
+		reply.Status == http.StatusForbidden && said.Status == "pending":
+		return fate{consent: true, reason: reason}
+	}
+	return fate{dead: true, reason: reason}
+}
+
+// couriers sends what is owed to other registries until ctx ends: to each registry one
+// message after the other, to all of them at once.
+func (l *Link) couriers(ctx context.Context) {
+	type visited struct {
+		peer string
+		next time.Time
+		away bool
+	}
+	next, failures := map[string]time.Time{}, map[string]int{}
+	busy := map[string]bool{} // and whether something came since the visit began
+	done := make(chan visited)
+	wake, stop := l.deps.Wakes.Subscribe(relayTopic)
+	defer stop()
+	tick := time.NewTicker(relayEvery)
+	defer tick.Stop()
+	for {
+		now := time.Now()
+		for _, name := range l.owing(ctx, now) {
+			if _, there := busy[name]; there || now.Before(next[name]) {
+				continue
+			}
+			busy[name] = false
+			go func() {
+				at, away := l.visit(ctx, name)
+				done <- visited{name, at, away}
+			}()
+		}
+		select {
+		case r := <-done:
+			if busy[r.peer] && !r.away {
+				r.next = time.Time{}
+			}
+			delete(busy, r.peer)
+			failures[r.peer]++
+			if !r.away {
+				delete(failures, r.peer)
+			} else if pause := time.Now().Add(pauseAfter(failures[r.peer], firstPause, longestPause)); r.next.Before(pause) {
+				r.next = pause
+			}
+			next[r.peer] = r.next
+		case <-wake:
+			for name := range next {
+				if failures[name] == 0 {
+					delete(next, name)
+				}
+			}
+			for name := range busy {
+				busy[name] = true
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			for range busy {
+				<-done
+			}
+			return
+		}
+	}
+}
+
+// relayTopic wakes the couriers.
+const relayTopic = "airc relays"
+
+// owing returns the registries that something is owed to, and tells the senders of
+// what takes long.
+func (l *Link) owing(ctx context.Context, now time.Time) []string {
+	names, err := l.deps.Registry.RelayPeers(ctx)
+	if err == nil {
+		err = l.tellDelays(ctx, now)
+	}
+	if err != nil && ctx.Err() == nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "relays not read", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
+	}
+	return names
+}
+
+// pauseAfter returns how long to wait after so many failures: each time twice as long,
+// and never quite as long as others wait.
+func pauseAfter(failures int, first, longest time.Duration) time.Duration {
+	pause := min(longest, first<<min(max(failures-1, 0), 16))
+	return pause - rand.N(pause/4+1) //nolint:gosec // G404: spreads load, and keeps no secret
+}
+
+// round is one visit to a registry.
+type round struct {
+	name  string
+	peer  peer
+	err   error           // why nothing is known of the registry
+	waits map[string]bool // lanes in which an earlier message has not arrived
+	again time.Time       // when to come again
+}
+
+// visit sends what is due to one registry, and returns when to come again and whether
+// it was away.
+func (l *Link) visit(ctx context.Context, name string) (again time.Time, away bool) {
+	now := time.Now()
+	r := &round{name: name, waits: map[string]bool{}, again: now.Add(relayRecheck)}
+	r.peer, r.err = l.peer(ctx, name, now)
+	var after int64
+	for ctx.Err() == nil {
+		rows, err := l.deps.Registry.Relays(ctx, name, after, relayPage)
+		if err != nil {
+			l.noteRelay(ctx, err)
+			return now.Add(relayRecheck), false
+		}
+		for _, row := range rows {
+			over, away := l.pass(ctx, r, row)
+			if over || ctx.Err() != nil {
+				return r.again, away
+			}
+			after = row.Row
+		}
+		if len(rows) < relayPage {
+			break
+		}
+	}
+	return r.again, false
+}
+
+// pass does what is to be done about one row of a visit, and reports whether the visit
+// is over by that, and because the registry is away.
+func (l *Link) pass(ctx context.Context, r *round, row federation.Relay) (over, away bool) {
+	now := time.Now()
+	if now.Sub(row.Queued) > relayLife {
+		l.giveUp(ctx, row, fate{dead: true, reason: cmp.Or(row.Reason, "it did not answer for a week")}, now)
+		return false, false
+	}
+	if _, federated := l.peerConfig(r.name); !federated {
+		l.giveUp(ctx, row, fate{dead: true, reason: string(codeFederationBlocked)}, now)
+		return false, false
+	}
+	if r.err != nil {
+		r.again = l.postpone(ctx, row, fate{away: true, reason: "its well-known document cannot be read"}, row.Unsure, now)
+		return true, true
+	}
+	if r.waits[row.Lane] || row.Next.After(now) {
+		r.waits[row.Lane] = true
+		return false, false
+	}
+	slot := l.peers.limiter("to "+r.name, r.peer.perMin).ReserveN(now, 1)
+	if wait := slot.DelayFrom(now); wait > 0 {
+		slot.CancelAt(now)
+		r.again = now.Add(wait)
+		return true, false
+	}
+	next, gone, away := l.deliver(ctx, r.peer, row)
+	if away {
+		r.again = next
+		return true, true
+	}
+	if !gone {
+		r.waits[row.Lane] = true
+	}
+	return false, false
+}
+
+// deliver sends one message and notes what became of it: gone is one that nothing is
+// owed for any more.
+func (l *Link) deliver(ctx context.Context, p peer, row federation.Relay) (next time.Time, gone, away bool) {
+	id := cmp.Or(row.Unsure, newMessageID("msg_"))
+	became := l.attempt(ctx, p, row, id)
+	now := time.Now()
+	switch {
+	case ctx.Err() != nil && !became.delivered:
+		return now, false, false
+	case became.reason == "deduplicated" && row.Unsure != "":
+		became.delivered = true // the attempt that was not answered had arrived
+	}
+	switch {
+	case became.delivered:
+		l.arrived(ctx, row, now)
+		return now, true, false
+	case became.dead:
+		l.giveUp(ctx, row, became, now)
+		return now, true, false
+	}
+	unsure := ""
+	if became.unsure {
+		unsure = id
+	}
+	return l.postpone(ctx, row, became, unsure, now), false, became.away
+}
+
+// attempt sends a message once, under an id.
+func (l *Link) attempt(ctx context.Context, p peer, row federation.Relay, id string) fate {
+	now := time.Now()
+	var doc relayDocument
+	if err := json.Unmarshal(row.Document, &doc); err != nil {
+		return fate{dead: true, reason: "its document cannot be read"}
+	}
+	doc.MessageID, doc.Timestamp = id, isoTime(now)
+	body, err := l.signForPeers(ctx, doc)
+	if err != nil {
+		return fate{reason: err.Error()}
+	}
+	if err := l.deps.Registry.Attempted(ctx, row.Row, id, now); err != nil {
+		return fate{away: true, reason: err.Error()}
+	}
+	reply, err := l.deps.Fetch.Post(ctx, p.relay, body)
+	if err != nil {
+		return fate{away: true, unsure: true, reason: "it did not answer"}
+	}
+	return readReply(reply, p.dialect)
+}
+
+// postpone notes when a message is tried next.
+func (l *Link) postpone(ctx context.Context, row federation.Relay, became fate, unsure string, now time.Time) time.Time {
+	pause := became.pause
+	switch {
+	case became.consent:
+		pause = pauseAfter(row.Attempt+1, firstConsent, longestConsent)
+	case pause <= 0:
+		pause = firstPause
+	}
+	next := now.Add(pause)
+	if became.away {
+		l.noteRelay(ctx, l.deps.Registry.Postpone(ctx, row.Row, became.reason, unsure, now))
+		return next // the registry waits as a whole
+	}
+	l.noteRelay(ctx, l.deps.Registry.Postpone(ctx, row.Row, became.reason, unsure, next))
+	return next
+}
+
+// arrived takes a message out that its registry has.
+func (l *Link) arrived(ctx context.Context, row federation.Relay, now time.Time) {
+	l.noteRelay(ctx, l.deps.Registry.Relayed(ctx, row.Row))
+	if m, err := l.deps.Registry.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
+		if agent, err := l.deps.Registry.Agent(ctx, m.To); err == nil {
+			l.noteRelay(ctx, l.deps.Inboxes.Read(ctx, agent.DID, []federation.EventID{m.Event}))
+		}
+	}
+	if row.Delayed {
+		l.noteRelay(ctx, l.notify(ctx, row, noticeDelivered, "", now))
+	}
+}
+
+// giveUp keeps a message that will never arrive, and tells its sender.
+func (l *Link) giveUp(ctx context.Context, row federation.Relay, became fate, now time.Time) {
+	l.noteRelay(ctx, l.deps.Registry.Bury(ctx, row.Row, became.reason, now))
+	l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "relay given up", slog.String("network", network), slog.String("link", network),
+		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
+	l.noteRelay(ctx, l.notify(ctx, row, noticeUndeliverable, became.reason, now))
+}
+
+// noteRelay logs what of a relay could not be written down.
+func (l *Link) noteRelay(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "relay not noted", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
+	}
+}
+
+// tellDelays tells the senders of what is under way for long.
+func (l *Link) tellDelays(ctx context.Context, now time.Time) error {
+	slow, err := l.deps.Registry.Slow(ctx, now.Add(-delayNotice), relayPage)
+	if err != nil {
+		return err
+	}
+	for _, row := range slow {
+		if err := l.notify(ctx, row, noticeDelayed, row.Reason, now); err != nil {
+			return err
+		}
+		if err := l.deps.Registry.Delayed(ctx, row.Row); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package bridgetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// relaysPerMinute is what a deployed registry takes of one other registry.
+const relaysPerMinute = 10
+
+// Relayed is one message as a [Registry] took it.
+type Relayed struct {
+	From, To, Body, MessageID string
+	Payload                   json.RawMessage
+}
+
+// Registry is a deployed AIRC registry, as far as others relay to it: with what it does
+// that no document says. It marks the id of a message as seen before it judges it, so
+// that an id which was refused is never delivered; it takes ten messages a minute of
+// each registry; it refuses, and drops, what comes before its agent consented. It signs
+// nothing. Its methods may be called concurrently.
+type Registry struct {
+	// Agents are those that are here.
+	Agents []string
+
+	mu        sync.Mutex
+	down      bool     // answers nobody
+	garbled   int      // so many answers are no JSON
+	lost      int      // so many messages are taken and not answered
+	consented []string // "from@registry to"
+	seen      map[string]bool
+	taken     []Relayed
+	asked     int
+	minute    []time.Time
+}
+
+// SetDown makes the registry answer nobody, or again.
+func (r *Registry) SetDown(down bool) { r.mu.Lock(); r.down = down; r.mu.Unlock() }
+
+// Garble makes the next answers something else than JSON: nothing is taken then.
+func (r *Registry) Garble(answers int) { r.mu.Lock(); r.garbled = answers; r.mu.Unlock() }
+
+// Lose makes it take the next messages without an answer.
+func (r *Registry) Lose(answers int) { r.mu.Lock(); r.lost = answers; r.mu.Unlock() }
+
+// Consent lets somebody write to an agent.
+func (r *Registry) Consent(from, to string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.consented = append(r.consented, from+" "+to)
+}
+
+// Taken returns what was delivered, in order.
+func (r *Registry) Taken() []Relayed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.taken)
+}
+
+// Asked returns how many relays came, taken or not.
+func (r *Registry) Asked() int { r.mu.Lock(); defer r.mu.Unlock(); return r.asked }
+
+// RoundTrip implements [http.RoundTripper]: what the registry answers, without a
+// socket.
+func (r *Registry) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.down {
+		return nil, io.ErrUnexpectedEOF
+	}
+	recorder := httptest.NewRecorder()
+	lost := false
+	switch {
+	case r.garbled > 0:
+		r.garbled--
+		recorder.WriteHeader(http.StatusBadGateway)
+		fmt.Fprint(recorder, "<html>Bad gateway</html>")
+	case request.URL.Path == "/.well-known/airc":
+		r.answer(recorder, http.StatusOK, map[string]any{
+			"protocol": "AIRC", "protocol_version": "0.1.0", "federation": map[string]any{"enabled": true},
+			"endpoints": map[string]any{"messages": "/api/messages"},
+		})
+	case request.URL.Path == "/api/federation/relay" && request.Method == http.MethodPost:
+		lost = r.relay(recorder, request)
+	default:
+		r.refuse(recorder, http.StatusNotFound, "Not found")
+	}
+	if lost {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return recorder.Result(), nil
+}
+
+func (*Registry) answer(w http.ResponseWriter, status int, body map[string]any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // texts and maps cannot fail
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text) // a recorder takes all
+}
+
+func (r *Registry) refuse(w http.ResponseWriter, status int, code string) {
+	r.answer(w, status, map[string]any{"success": false, "error": code})
+}
+
+// relay takes one message, in the order of checks of those that are deployed, and
+// reports whether the answer gets lost.
+func (r *Registry) relay(w http.ResponseWriter, request *http.Request) (lost bool) {
+	r.asked++
+	var m struct {
+		Origin    string          `json:"origin_registry"`
+		From      string          `json:"from"`
+		To        string          `json:"to"`
+		Body      string          `json:"body"`
+		MessageID string          `json:"message_id"`
+		Payload   json.RawMessage `json:"payload"`
+	}
+	handle := regexp.MustCompile(`^[a-z0-9_]{3,32}$`)
+	switch err := json.NewDecoder(request.Body).Decode(&m); {
+	case err != nil, m.Origin == "", strings.TrimSpace(m.Body) == "", len([]rune(m.Body)) > 4000:
+		r.refuse(w, http.StatusBadRequest, "Missing origin_registry")
+		return false
+	case !handle.MatchString(m.From), !handle.MatchString(m.To):
+		r.refuse(w, http.StatusBadRequest, "Invalid handle format")
+		return false
+	case !r.paced(time.Now()):
+		w.Header().Set("Retry-After", "10")
+		r.refuse(w, http.StatusTooManyRequests, "RATE_LIMITED")
+		return false
+	case r.seen[m.MessageID]:
+		r.answer(w, http.StatusOK, map[string]any{"success": true, "deduplicated": true})
+		return false
+	}
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
+	r.seen[m.MessageID] = true // before it is judged
+	switch {
+	case !slices.Contains(r.Agents, m.To):
+		r.refuse(w, http.StatusNotFound, "REMOTE_IDENTITY_NOT_FOUND")
+		return false
+	case !slices.Contains(r.consented, m.From+"@"+m.Origin+" "+m.To):
+		r.answer(w, http.StatusForbidden, map[string]any{"success": false, "error": "REMOTE_CONSENT_REQUIRED", "consent_status": "pending"})
+		return false
+	}
+	r.taken = append(r.taken, Relayed{From: m.From, To: m.To, Body: m.Body, MessageID: m.MessageID, Payload: m.Payload})
+	if r.lost > 0 {
+		r.lost--
+		return true
+	}
+	r.answer(w, http.StatusCreated, map[string]any{"success": true, "message": map[string]any{"id": m.MessageID}})
+	return false
+}
+
+// paced counts a message and reports whether it is within the rate.
+func (r *Registry) paced(now time.Time) bool {
+	r.minute = slices.DeleteFunc(r.minute, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	if len(r.minute) >= relaysPerMinute {
+		return false
+	}
+	r.minute = append(r.minute, now)
+	return true
+}

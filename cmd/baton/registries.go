@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"baton/bridge/airc"
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+// registries asks other AIRC registries through the guarded client.
+type registries struct{ client *identity.Client }
+
+var _ airc.Fetcher = registries{}
+
+// Get implements [airc.Fetcher].
+func (r registries) Get(ctx context.Context, address string) ([]byte, error) {
+	return r.client.Get(ctx, address)
+}
+
+// Post implements [airc.Fetcher].
+func (r registries) Post(ctx context.Context, address string, body []byte) (airc.Reply, error) {
+	answer, err := r.client.Post(ctx, address, body)
+	return airc.Reply{Status: answer.Status, Body: answer.Body, RetryAfter: answer.RetryAfter}, err
+}
+
+// TXT implements [airc.Fetcher]. A name without texts is no error.
+func (r registries) TXT(ctx context.Context, name string) ([]string, error) {
+	texts, err := net.DefaultResolver.LookupTXT(ctx, name)
+	if missing, ok := errors.AsType[*net.DNSError](err); ok && missing.IsNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &federation.UnavailableError{What: "DNS of " + name, Err: fmt.Errorf("look up texts: %w", err)}
+	}
+	return texts, nil
+}
