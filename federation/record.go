@@ -136,6 +136,8 @@ type Store interface {
 	View(ctx context.Context, id HandoffID) (View, error)
 	// Log yields the steps of one handoff, oldest first, and ends.
 	Log(ctx context.Context, id HandoffID) iter.Seq2[Entry, error]
+	// Receipts returns the home's receipts for the steps of a handoff, oldest first.
+	Receipts(ctx context.Context, id HandoffID) ([]Event, error)
 	// Reference returns the handoff of a step by its event ID or the id of the
 	// message that carried it, or [ErrNotFound].
 	Reference(ctx context.Context, ref string) (HandoffID, error)

@@ -4,6 +4,7 @@
 //
 //	GET  handoffs                    list; did state kind channel capability since
 //	GET  handoffs/{id}               one, with its steps
+//	GET  handoffs/{id}/passport      the file that proves one to anybody
 //	POST handoffs                    offer
 //	POST handoffs/{id}/{verb}        accept decline claim progress complete fail cancel
 //	GET  place                       where an offer would be written, for whoever signs it
@@ -73,6 +74,8 @@ type Deps struct {
 	Record  Record
 	// Kept is that of [bridge.Ports].
 	Kept func(name string) federation.SigningKey
+	// Passport returns the passport of a handoff. Its errors may be [*ProblemError]s.
+	Passport func(ctx context.Context, view federation.View, now time.Time) (Document, error)
 	// Links returns the links of this moment, in the order of the configuration.
 	Links func() []LinkStatus
 	// Backup returns a tar file of record and keys as they are now. It blocks until
@@ -132,6 +135,7 @@ func (o *Operator) Mount(mux *http.ServeMux) {
 	} {
 		mux.Handle(route("GET "+noun), o.list(l))
 	}
+	mux.HandleFunc(route("GET handoffs/{id}/passport"), o.getPassport)
 	mux.HandleFunc(route("POST backup"), o.postBackup)
 	mux.Handle(Prefix, o.serve(func(r *http.Request) (answer, error) {
 		return answer{}, &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + r.Method + " " + r.URL.Path}

@@ -17,6 +17,7 @@ import (
 type handoffCommands struct {
 	List   handoffList   `cmd:"" help:"List handoffs, the newest movement first."`
 	Show   handoffShow   `cmd:"" help:"Show one handoff with its steps."`
+	Export handoffExport `cmd:"" help:"Write the passport of one handoff."`
 	Verify handoffVerify `cmd:"" help:"Check a passport, offline."`
 	Offer  offerCommand  `cmd:"" help:"Offer a handoff; prints its id."`
 

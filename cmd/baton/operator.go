@@ -17,6 +17,7 @@ func (p *program) mountOperator(mux *http.ServeMux) {
 		Home: p.homeID(), Gateway: p.gateway, Record: p.record, Kept: p.keyring.Kept,
 		Links:      p.gateway.fleet.statuses,
 		Rotate:     p.rotate,
+		Passport:   p.passport,
 		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
 		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },

@@ -279,6 +279,22 @@ func (m *Memory) steps(ctx context.Context, id federation.HandoffID) ([]federati
 	return steps, nil
 }
 
+// Receipts implements [federation.Store].
+func (m *Memory) Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var receipts []federation.Event
+	for _, entry := range m.entries {
+		if entry.Event.Handoff == id && entry.Version == 0 {
+			receipts = append(receipts, entry.Event)
+		}
+	}
+	return receipts, nil
+}
+
 // Reference implements [federation.Store].
 func (m *Memory) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)

@@ -24,6 +24,13 @@ func (s suite) testReceipt(t *testing.T) {
 	complete := File(Step(5, offer.Event, federation.Complete, bob), accept.View)
 	mustAppend(t, record, complete)
 
+	receipts, err := record.Receipts(t.Context(), offer.Event.Handoff)
+	if d := diff([]federation.Event{receipt}, receipts); d != "" || err != nil {
+		t.Errorf("Receipts: %v (-want +got):\n%s", err, d)
+	}
+	if none, err := record.Receipts(t.Context(), ID(9)); len(none) > 0 || err != nil {
+		t.Errorf("Receipts of nothing = %v, %v", none, err)
+	}
 	for _, link := range accept.Feeds {
 		rows := owed(t, record, link, 0, 10)
 		if len(rows) != 2 || rows[0].Entry.Event.ID != accept.Event.ID || rows[0].Row >= rows[1].Row {

@@ -31,7 +31,7 @@ const (
 	StepTime      Code = "step-time"      // filed before it was received, or before the step before it
 	StepIllegal   Code = "step-illegal"   // no rule lets it follow the steps before it
 
-	Provenance        Code = "provenance"         // listed as vouched without evidence, or as signed with it
+	Provenance        Code = "provenance"         // without the evidence that it names, or with it listed as signed
 	EvidenceDigest    Code = "evidence-digest"    // the evidence is not what the step names
 	EvidenceSignature Code = "evidence-signature" // the foreign signature in the evidence does not verify
 

@@ -236,7 +236,9 @@ func (c *checking) signature(ctx context.Context, step Step, ev federation.Event
 // evidence checks what stands behind a vouched step: that it is what the signer of
 // the step named, and that whoever it is of signed it.
 func (c *checking) evidence(step Step, ev federation.Event) {
-	if (step.Evidence != nil) != (step.Provenance == federation.Vouched) {
+	// What an operator took for somebody has no original: it is the gateway's word alone.
+	_, named := ev.Fields[string(ev.Dialect)+"-src-h"]
+	if (step.Evidence != nil) != named || named && step.Provenance != federation.Vouched {
 		c.find(Provenance, step, string(step.Provenance))
 	}
 	if step.Evidence == nil {

@@ -98,6 +98,20 @@ func (s *SQLite) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[fed
 	}
 }
 
+// Receipts implements [federation.Store].
+func (s *SQLite) Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error) {
+	found, err := rows(ctx, s.reads, scanEntry, `SELECT `+entryColumns+` FROM event e
+		WHERE e.handoff = ? AND e.version IS NULL ORDER BY e.seq`, id.String())
+	if err != nil {
+		return nil, fmt.Errorf("read receipts of %s: %w", id, err)
+	}
+	receipts := make([]federation.Event, len(found))
+	for i, entry := range found {
+		receipts[i] = entry.Event
+	}
+	return receipts, nil
+}
+
 // Step implements [federation.Store].
 func (s *SQLite) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	var e entryScan

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"baton/bridge/rest"
+	"baton/federation"
+	"baton/federation/passport"
+)
+
+// passport returns the passport of a handoff as it stood when the view was read.
+func (p *program) passport(ctx context.Context, view federation.View, now time.Time) (rest.Document, error) {
+	contents := passport.Contents{
+		View:     view,
+		Evidence: func(digest [32]byte) ([]byte, error) { return p.record.Evidence(ctx, digest) },
+	}
+	var err error
+	if contents.Log, err = p.stepsOf(ctx, view); err != nil {
+		return rest.Document{}, err
+	}
+	if contents.Receipts, err = p.receiptsOf(ctx, view, contents.Log); err != nil {
+		return rest.Document{}, err
+	}
+	sources, err := p.keySources(ctx, contents.Log)
+	if err != nil {
+		return rest.Document{}, err
+	}
+	contents.Source = func(did federation.DID, keyID string) string { return sources[did][keyID] }
+	text, err := passport.Write(ctx, p.serverKey(), contents, now)
+	if err == nil && len(text) > passport.MaxBytes {
+		err = errLongPassport()
+	}
+	return rest.Document{MediaType: passport.MediaType, Content: text}, err
+}
+
+// errLongPassport is the problem of a handoff whose passport nobody would read.
+func errLongPassport() error {
+	return &rest.ProblemError{
+		Status: http.StatusUnprocessableEntity, Code: rest.CodeFailed,
+		Detail: fmt.Sprintf("its passport has more than %d bytes", passport.MaxBytes),
+	}
+}
+
+// stepsOf returns the steps that a view counts.
+func (p *program) stepsOf(ctx context.Context, view federation.View) ([]federation.Entry, error) {
+	var steps []federation.Entry
+	size := 0
+	for entry, err := range p.record.Log(ctx, view.ID) {
+		if err != nil {
+			return nil, err
+		}
+		if entry.Version > view.Version {
+			break // filed since
+		}
+		if size += len(entry.Event.Signature.Document); size > passport.MaxBytes {
+			return nil, errLongPassport()
+		}
+		steps = append(steps, entry)
+	}
+	return steps, nil
+}
+
+// receiptsOf returns the receipts of these steps.
+func (p *program) receiptsOf(ctx context.Context, view federation.View, steps []federation.Entry) ([]federation.Event, error) {
+	all, err := p.record.Receipts(ctx, view.ID)
+	if err != nil {
+		return nil, err
+	}
+	filed := map[federation.EventID]bool{}
+	for _, entry := range steps {
+		filed[entry.Event.ID] = true
+	}
+	var receipts []federation.Event
+	for _, receipt := range all {
+		if filed[receipt.Subject] {
+			receipts = append(receipts, receipt)
+		}
+	}
+	return receipts, nil
+}
+
+// keySources returns where the keys of all who signed were found, by DID and key id.
+func (p *program) keySources(ctx context.Context, steps []federation.Entry) (map[federation.DID]map[string]string, error) {
+	sources := map[federation.DID]map[string]string{}
+	for _, entry := range steps {
+		did := entry.Event.From
+		if sources[did] != nil {
+			continue
+		}
+		history, err := p.record.History(ctx, did)
+		if err != nil {
+			return nil, err
+		}
+		sources[did] = map[string]string{}
+		for _, window := range history {
+			if window.Origin != federation.RevokedKey && sources[did][window.KeyID] == "" {
+				sources[did][window.KeyID] = originOf(window)
+			}
+		}
+	}
+	return sources, nil
+}
+
+// originOf names who said that a key is somebody's: by the method of the DID where it
+// is in its document.
+func originOf(w federation.KeyWindow) string {
+	if w.Origin == federation.DocumentKey {
+		return "did:" + w.DID.Method()
+	}
+	return string(w.Origin) + " " + w.Via
+}
