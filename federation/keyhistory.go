@@ -135,6 +135,20 @@ func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWind
 // KeyHistory is the windows of one DID, oldest first.
 type KeyHistory []KeyWindow
 
+// Source names who said that a key is the DID's: "did:" and the method for its own
+// document, else the origin and through which source. It is "" for a key that nobody
+// named.
+func (h KeyHistory) Source(keyID string) string {
+	i := slices.IndexFunc(h, func(w KeyWindow) bool { return w.KeyID == keyID && w.Origin != RevokedKey })
+	switch {
+	case i < 0:
+		return ""
+	case h[i].Origin == DocumentKey:
+		return "did:" + h[i].DID.Method()
+	}
+	return string(h[i].Origin) + " " + h[i].Via
+}
+
 // KeyStanding is what a history says about one key at one time.
 type KeyStanding int
 

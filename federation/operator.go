@@ -46,6 +46,8 @@ type Delivered struct {
 	Link  string
 	Agent string // handle; "" for a link that delivers to all it has
 	State DeliveryState
+	// Attempt is how often a step that waits was handed to the link.
+	Attempt int
 	Ended time.Time // zero while it waits
 }
 

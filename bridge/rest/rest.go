@@ -5,6 +5,7 @@
 //	GET  handoffs                    list; did state kind channel capability since
 //	GET  handoffs/{id}               one, with its steps
 //	GET  handoffs/{id}/passport      the file that proves one to anybody
+//	GET  events/{id}/explain         one step: why it holds, its way, what is next
 //	POST handoffs                    offer
 //	POST handoffs/{id}/{verb}        accept decline claim progress complete fail cancel
 //	GET  place                       where an offer would be written, for whoever signs it
@@ -61,6 +62,12 @@ type Record interface {
 	// Log and Replay are those of [federation.Store] and [federation.Inboxes].
 	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
+	// Reference, Step and Receipts are those of [federation.Store], and History that
+	// of [federation.Keys].
+	Reference(ctx context.Context, ref string) (federation.HandoffID, error)
+	Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error)
+	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
+	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 	// AgentOf and Binding are those of [federation.Registry] and
 	// [federation.Bindings].
 	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
@@ -76,6 +83,9 @@ type Deps struct {
 	Kept func(name string) federation.SigningKey
 	// Passport returns the passport of a handoff. Its errors may be [*ProblemError]s.
 	Passport func(ctx context.Context, view federation.View, now time.Time) (Document, error)
+	// Ends returns the step with which the home ends a handoff that nobody moves, and
+	// when; "" where it does not.
+	Ends func(view federation.View) (federation.Verb, time.Time)
 	// Links returns the links of this moment, in the order of the configuration.
 	Links func() []LinkStatus
 	// Backup returns a tar file of record and keys as they are now. It blocks until
@@ -119,6 +129,7 @@ type endpoint func(r *http.Request) (answer, error)
 func (o *Operator) Mount(mux *http.ServeMux) {
 	for pattern, serve := range map[string]endpoint{
 		"GET handoffs/{id}":                   o.getHandoff,
+		"GET events/{id}/explain":             o.getExplanation,
 		"POST handoffs":                       o.postOffer,
 		"POST handoffs/{id}/{verb}":           o.postStep,
 		"GET place":                           o.getPlace,

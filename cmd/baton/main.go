@@ -46,6 +46,7 @@ type cli struct {
 	Healthcheck healthcheck     `cmd:"" help:"End with 0 when the gateway is ready, with 4 when not."`
 	ConfigCmd   configCommands  `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
 	Handoff     handoffCommands `cmd:"" help:"Look at handoffs, and take steps in them."`
+	Explain     explainCommand  `cmd:"" help:"Explain one event: why it holds, its way, and what is next."`
 	Inbox       inboxCommands   `cmd:"" help:"Look at what reached a DID."`
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`

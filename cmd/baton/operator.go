@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"time"
 
 	"baton/bridge"
 	"baton/bridge/httpd"
@@ -18,6 +19,7 @@ func (p *program) mountOperator(mux *http.ServeMux) {
 		Links:      p.gateway.fleet.statuses,
 		Rotate:     p.rotate,
 		Passport:   p.passport,
+		Ends:       func(v federation.View) (federation.Verb, time.Time) { return p.gateway.home.Load().Ends(v) },
 		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
 		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },

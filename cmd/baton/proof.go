@@ -24,11 +24,11 @@ func (p *program) passport(ctx context.Context, view federation.View, now time.T
 	if contents.Receipts, err = p.receiptsOf(ctx, view, contents.Log); err != nil {
 		return rest.Document{}, err
 	}
-	sources, err := p.keySources(ctx, contents.Log)
+	histories, err := p.histories(ctx, contents.Log)
 	if err != nil {
 		return rest.Document{}, err
 	}
-	contents.Source = func(did federation.DID, keyID string) string { return sources[did][keyID] }
+	contents.Source = func(did federation.DID, keyID string) string { return histories[did].Source(keyID) }
 	text, err := passport.Write(ctx, p.serverKey(), contents, now)
 	if err == nil && len(text) > passport.MaxBytes {
 		err = errLongPassport()
@@ -82,33 +82,19 @@ func (p *program) receiptsOf(ctx context.Context, view federation.View, steps []
 	return receipts, nil
 }
 
-// keySources returns where the keys of all who signed were found, by DID and key id.
-func (p *program) keySources(ctx context.Context, steps []federation.Entry) (map[federation.DID]map[string]string, error) {
-	sources := map[federation.DID]map[string]string{}
+// histories returns what is known of the keys of all who signed.
+func (p *program) histories(ctx context.Context, steps []federation.Entry) (map[federation.DID]federation.KeyHistory, error) {
+	histories := map[federation.DID]federation.KeyHistory{}
 	for _, entry := range steps {
 		did := entry.Event.From
-		if sources[did] != nil {
+		if _, read := histories[did]; read {
 			continue
 		}
 		history, err := p.record.History(ctx, did)
 		if err != nil {
 			return nil, err
 		}
-		sources[did] = map[string]string{}
-		for _, window := range history {
-			if window.Origin != federation.RevokedKey && sources[did][window.KeyID] == "" {
-				sources[did][window.KeyID] = originOf(window)
-			}
-		}
+		histories[did] = history
 	}
-	return sources, nil
-}
-
-// originOf names who said that a key is somebody's: by the method of the DID where it
-// is in its document.
-func originOf(w federation.KeyWindow) string {
-	if w.Origin == federation.DocumentKey {
-		return "did:" + w.DID.Method()
-	}
-	return string(w.Origin) + " " + w.Via
+	return histories, nil
 }

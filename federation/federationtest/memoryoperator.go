@@ -116,7 +116,7 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 	}
 	for _, f := range m.feeds {
 		if f.entry.Event.ID == event && slices.Contains(links, f.link) {
-			found = append(found, federation.Delivered{Event: event, Link: f.link, State: federation.DeliveryWaiting})
+			found = append(found, federation.Delivered{Event: event, Link: f.link, State: federation.DeliveryWaiting, Attempt: f.attempt})
 		}
 	}
 	for _, message := range m.messages {

@@ -111,11 +111,17 @@ func (s suite) testDeliveries(t *testing.T) {
 	offer, accept := oweBoth(t, record)
 	settle(t, record, "oftc", federation.Settlement{At: At(3)})
 	settle(t, record, "airc", federation.Settlement{Refused: true, At: At(4)})
+	rows := owed(t, record, "oftc", 0, 1)
+	for range 2 {
+		if err := record.Attempt(t.Context(), "oftc", []int64{rows[0].Row}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	want := []federation.Delivered{
 		{Event: offer.Event.ID, Link: "airc", State: federation.DeliveryRefused, Ended: At(4)},
 		{Event: offer.Event.ID, Link: "oftc", State: federation.DeliveryDelivered, Ended: At(3)},
 		{Event: accept.Event.ID, Link: "airc", State: federation.DeliveryWaiting},
-		{Event: accept.Event.ID, Link: "oftc", State: federation.DeliveryWaiting},
+		{Event: accept.Event.ID, Link: "oftc", State: federation.DeliveryWaiting, Attempt: 2},
 	}
 	got, err := record.Deliveries(t.Context(), offer.Event.Handoff, []string{"oftc", "airc"})
 	if d := diff(want, got); d != "" || err != nil {

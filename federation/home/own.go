@@ -96,6 +96,16 @@ func (h *Home) windows() map[federation.Clock]time.Duration {
 	return windows
 }
 
+// Ends returns the step with which the home ends a handoff that nobody moves, and
+// when; "" and the zero time where it does not.
+func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
+	window := h.windows()[v.Clock]
+	if window == 0 {
+		return "", time.Time{}
+	}
+	return h.Kinds.Then(v), v.Since.Add(window)
+}
+
 // end files the step of the home's own that ends a handoff. It returns
 // [federation.ErrStale] where somebody moved the handoff since it was looked at.
 func (h *Home) end(ctx context.Context, view federation.View, note string, now time.Time) (federation.Judgement, error) {

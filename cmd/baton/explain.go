@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"baton/bridge/rest"
+	"baton/federation"
+)
+
+// explainCommand explains one event.
+type explainCommand struct {
+	Event string `arg:"" help:"The id of an event; of an offer also its last six characters or more."`
+}
+
+// Help has one example.
+func (explainCommand) Help() string {
+	return `Says what was signed, with which key and who named it, why it counts, how it got where it is, and what
+happens next if nobody does anything.
+
+Example:
+
+	baton explain 01K0A3V9M7Q2X5R8T1W4Y6Z0AB`
+}
+
+// Run prints the explanation.
+func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	var e rest.Explanation
+	if err := gateway.get(ctx, "events/"+url.PathEscape(cmd.Event)+"/explain", nil, &e); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(streams, e)
+	}
+	return printExplanation(streams, e, time.Now())
+}
+
+// printExplanation writes an explanation for people, a line for each thing to know.
+func printExplanation(streams std, e rest.Explanation, now time.Time) error {
+	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
+	say := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, shown(value)) }
+	say("event", fmt.Sprintf("%s  %s of %s", e.EventID, e.Verb, e.HandoffID))
+	say("signer", string(e.From))
+	if e.For != "" {
+		say("stands for", string(e.For))
+	}
+	say("verdict", fmt.Sprintf("%s, %s: %s", e.Verdict, e.Provenance, e.Why))
+	say("key", fmt.Sprintf("%s  %s  by %s", e.Key.KeyID, e.Key.Public, e.Key.Source))
+	say("document", e.Document)
+	say("signature", e.Signature)
+	if e.Evidence != nil {
+		say("evidence", e.Evidence.URL+"  sha256 "+e.Evidence.SHA256)
+	}
+	for _, hop := range e.Hops {
+		say(hop.What, fmt.Sprintf("%s  %s  %s", hop.Time, hop.Via, hop.Who))
+	}
+	say("handoff", fmt.Sprintf("%s by it, %s now", e.State, e.Standing))
+	for _, next := range e.Next {
+		say("next", nextLine(next, now))
+	}
+	if len(e.Next) == 0 {
+		say("next", "nothing: it was delivered everywhere, and no clock runs")
+	}
+	return out.Flush()
+}
+
+// nextLine says one thing to come.
+func nextLine(n rest.Next, now time.Time) string {
+	if n.Via == "" {
+		return fmt.Sprintf("%s by the home at %s, in %s, where the %s clock ends", n.What, n.Time, until(n.Time, now), n.Clock)
+	}
+	parts := []string{fmt.Sprintf("deliver over %s to %s", n.Via, n.Who)}
+	if n.Via == federation.RegistryLink {
+		return parts[0] + ", once the agent consents to hear from the sender"
+	}
+	parts = append(parts, fmt.Sprintf("tried %d times", n.Attempts))
+	if n.LinkState != "" {
+		parts = append(parts, "the link is "+n.LinkState)
+	}
+	if !n.Time.IsZero() {
+		parts = append(parts, "dials in "+until(n.Time, now))
+	}
+	if n.LastError != "" {
+		parts = append(parts, "last error: "+n.LastError)
+	}
+	return strings.Join(parts, ", ")
+}
