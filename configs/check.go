@@ -47,6 +47,12 @@ func (f *File) http(t Table) {
 
 func (f *File) admin(t Table) { listenAddress(t, f.Admin.Listen) }
 
+func (f *File) policy(t Table) {
+	if f.Policy.Require != "signed" && f.Policy.Require != "vouched" {
+		t.Mistake("require", `want "signed" or "vouched"`)
+	}
+}
+
 func (f *File) fetch(t Table) {
 	positiveDuration(t, "timeout", f.Fetch.Timeout)
 	positive(t, "max_bytes", f.Fetch.MaxBytes)

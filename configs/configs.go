@@ -125,7 +125,17 @@ type REST struct {
 
 // Policy is the table of who may do what.
 type Policy struct {
-	ClaimCaps bool `toml:"claim_caps"` // who claims must have declared all that the offer asks for
+	Require   string `toml:"require"`    // "signed" or "vouched": what a step must be at least
+	ClaimCaps bool   `toml:"claim_caps"` // who claims must have declared all that the offer asks for
+}
+
+// Rule is one [[policy.rules]] table; the first that fits a step decides. An empty
+// list fits all. Its owner is whoever knows what verbs and DIDs are.
+type Rule struct {
+	Verbs      []string `toml:"verbs"`
+	Peers      []string `toml:"peers"`      // names of links
+	Recipients []string `toml:"recipients"` // DIDs
+	Require    string   `toml:"require"`    // "signed", "vouched", "nothing" or "deny"
 }
 
 // Limits is the table of what is too much. A number of zero means no limit. A rate
@@ -197,9 +207,10 @@ func Default() Config {
 			NegativeTTL: time.Minute,
 			StaleTTL:    24 * time.Hour,
 		},
-		Keys:  Keys{Signer: []string{}},
-		Store: Store{Driver: "sqlite", Path: "baton.db"},
-		REST:  REST{MaxWait: 50 * time.Second},
+		Keys:   Keys{Signer: []string{}},
+		Store:  Store{Driver: "sqlite", Path: "baton.db"},
+		REST:   REST{MaxWait: 50 * time.Second},
+		Policy: Policy{Require: "vouched"},
 		Limits: Limits{
 			DIDEventsPerMinute:   60,
 			RegistrationsPerHour: 30,

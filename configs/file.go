@@ -76,7 +76,8 @@ func (f *File) frame() {
 	f.keys(f.decoded("keys", &f.Keys))
 	f.store(f.decoded("store", &f.Store))
 	f.rest(f.decoded("rest", &f.REST))
-	f.decoded("policy", &f.Policy)
+	f.claim("policy.rules") // whose owner knows what verbs and DIDs are
+	f.policy(f.decoded("policy", &f.Policy))
 	f.limits(f.decoded("limits", &f.Limits))
 	f.retention(f.decoded("retention", &f.Retention))
 	f.log(f.decoded("log", &f.Log))

@@ -90,6 +90,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
 		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound,
+		"policy.rules[0]": configs.Rule{},
 	} {
 		for _, key := range keysOf(config) {
 			if lines[table+"."+key] == 0 {

@@ -132,6 +132,9 @@ func (t Table) Decode(into any) {
 		}
 	}
 	for key, value := range t.values {
+		if t.file.claimed[keyPath(t.name, key)] {
+			continue // a table of its own
+		}
 		field, known := fields[key]
 		if !known {
 			t.Mistake(key, unknown("key", key, slices.Collect(maps.Keys(fields))))

@@ -48,7 +48,7 @@ type Delivered struct {
 	State DeliveryState
 	// Attempt is how often a step that waits was handed to the link.
 	Attempt int
-	Ended time.Time // zero while it waits
+	Ended   time.Time // zero while it waits
 }
 
 // RegistryLink is the name of the link to the agents of the registry. What they are

@@ -38,6 +38,7 @@ const (
 	MixedTags             RefusalCode = "mixed-tags"
 	UnknownKind           RefusalCode = "unknown-kind"
 	ReplacesNotTerminal   RefusalCode = "replaces-not-terminal"
+	PolicyDenied          RefusalCode = "policy-denied"
 	MissingCapability     RefusalCode = "missing-capability"
 	QuotaExceeded         RefusalCode = "quota-exceeded"
 	InboxFull             RefusalCode = "inbox-full"
@@ -99,6 +100,8 @@ func (c RefusalCode) Sentence() string {
 		return "there is no such kind of handoff"
 	case ReplacesNotTerminal:
 		return "the handoff that it replaces is not over"
+	case PolicyDenied:
+		return "the policy here does not allow this step"
 	case MissingCapability:
 		return "a capability that the offer asks for was not declared"
 	case QuotaExceeded:

@@ -61,6 +61,7 @@ const (
 	codeIllegalStep     code = "illegal_step"
 	codeTerminalHandoff code = "terminal_handoff"
 	codeDeadlinePassed  code = "deadline_passed"
+	codePolicyDenied    code = "policy_denied"
 	codeMissingCap      code = "missing_capability"
 )
 
@@ -225,6 +226,8 @@ func word(c federation.RefusalCode) code {
 		return codeInvalidTimestamp
 	case federation.WrongVenue:
 		return codeWrongVenue
+	case federation.PolicyDenied:
+		return codePolicyDenied
 	case federation.MissingCapability:
 		return codeMissingCap
 	case federation.InboxFull:
@@ -246,7 +249,7 @@ func status(c code) int {
 	case codeUnauthorized, codeInvalidSignature, codeInvalidTimestamp, codeKeyRevoked, codeKeyExpired,
 		codeChallengeInvalid, codeChallengeExpired, codeTokenExpired:
 		return http.StatusUnauthorized
-	case codeConsentBlocked, codeAudienceMismatch, codeNotYourHandle, codeWrongSender, codeWrongVenue, codeMissingCap,
+	case codeConsentBlocked, codeAudienceMismatch, codeNotYourHandle, codeWrongSender, codeWrongVenue, codePolicyDenied, codeMissingCap,
 		codeFederationBlocked, codeRemoteConsentBlocked, codeRemoteConsentRequired:
 		return http.StatusForbidden
 	case codeIdentityNotFound, codeRemoteIdentityNotFound, codeNotFound, codeUnknownHandoff:

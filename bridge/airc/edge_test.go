@@ -54,6 +54,7 @@ func TestEachRefusalOfAStepHasItsStatusAndCode(t *testing.T) {
 		"mixed-tags":             {refusal(federation.MixedTags), edge{400, "bad_request", ""}},
 		"replaces-not-terminal":  {refusal(federation.ReplacesNotTerminal), edge{409, "illegal_step", ""}},
 		"unknown-kind":           {refusal(federation.UnknownKind), edge{400, "unsupported_payload", ""}},
+		"policy-denied":          {refusal(federation.PolicyDenied), edge{403, "policy_denied", ""}},
 		"missing-capability":     {refusal(federation.MissingCapability), edge{403, "missing_capability", ""}},
 		"quota-exceeded":         {refusal(federation.QuotaExceeded), edge{429, "rate_limited", "60"}},
 		"inbox-full":             {refusal(federation.InboxFull), edge{429, "recipient_over_capacity", "60"}},

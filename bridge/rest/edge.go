@@ -97,7 +97,7 @@ func status(code federation.RefusalCode) int {
 		return http.StatusUnauthorized
 	case federation.SignatureUnverifiable: // nothing parks it: it is to come again
 		return http.StatusServiceUnavailable
-	case federation.ActorMismatch, federation.WrongSender, federation.WrongVenue, federation.MissingCapability:
+	case federation.ActorMismatch, federation.WrongSender, federation.WrongVenue, federation.PolicyDenied, federation.MissingCapability:
 		return http.StatusForbidden
 	case federation.UnknownHandoff:
 		return http.StatusNotFound

@@ -114,7 +114,8 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 	if !whole {
 		names = nil // whose names are missing cannot be told
 	}
-	boundNames(file, names) // for its mistakes
+	boundNames(file, names) // for their mistakes
+	homePolicy(file, names)
 	return links, file.Err()
 }
 

@@ -205,6 +205,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Entropy: rand.Reader,
 		Keys:   p.keys,
 		Routes: p.gateway.fleet, Caps: skills{p.record}, Offers: p.record, Same: p.gateway.Same, Rates: p.rates,
+		Policy: homePolicy(file, nil),
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
 			return fields

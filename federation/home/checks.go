@@ -11,9 +11,12 @@ import (
 )
 
 // checks holds a step that the lifecycle allows to what is known beside it, in
-// the order of the specification: what it answers, what it asks for, and whether
-// there is room. The first thing wrong names the code.
+// this order: the policy, what it answers, what it asks for, and whether there is
+// room. The first thing wrong names the code.
 func (h *Home) checks(ctx context.Context, ev federation.Event, before, after federation.View) error {
+	if err := h.checkPolicy(ctx, ev, after); err != nil {
+		return err
+	}
 	if err := h.checkReference(ctx, ev); err != nil {
 		return err
 	}

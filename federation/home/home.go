@@ -68,6 +68,7 @@ type Home struct {
 	Same    func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	Rates   *Rates
 	Write   FieldWriter
+	Policy  Policy
 	Limits  Limits
 	Entropy io.Reader // for the ids of steps that came without one; safe for concurrent use
 }

@@ -116,6 +116,16 @@ func (k Kinds) Known(ev federation.Event) error {
 	return nil
 }
 
+// HasVerb reports whether some kind has a step of that verb, for anybody but the home.
+func (k Kinds) HasVerb(verb federation.Verb) bool {
+	for _, t := range k.tables {
+		if slices.ContainsFunc(t.Rules, func(r Rule) bool { return r.Verb == verb && r.Who != federation.System }) {
+			return true
+		}
+	}
+	return verb == federation.Offer && len(k.tables) > 0
+}
+
 // Rule returns the row for a verb in a handoff, and whether there is one. A handoff
 // that was never written in any dialect has the rules of the RFC's.
 func (k Kinds) Rule(v federation.View, verb federation.Verb) (Rule, bool) {

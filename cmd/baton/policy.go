@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/home"
+	"baton/federation/lifecycle"
+)
+
+// operatorLink is the name under which the steps of operators come in.
+const operatorLink = "operator"
+
+// homePolicy returns the policy of a configuration. Mistakes in its rules are added
+// to those of the file. The links are those of [boundNames].
+func homePolicy(file *configs.File, links map[string]bool) home.Policy {
+	policy := home.Policy{Require: home.Requirement(file.Policy.Require)}
+	for _, t := range file.Tables("policy.rules") {
+		table := configs.Rule{Require: string(home.RequireSigned)}
+		t.Decode(&table)
+		policy.Rules = append(policy.Rules, home.Rule{
+			Verbs: ruleVerbs(t, table.Verbs), Peers: rulePeers(t, table.Peers, links),
+			Recipients: ruleRecipients(t, table.Recipients), Require: home.Requirement(table.Require),
+		})
+		switch home.Requirement(table.Require) {
+		case home.RequireSigned, home.RequireVouched, home.RequireNothing, home.Deny:
+		default:
+			t.Mistake("require", `want "signed", "vouched", "nothing" or "deny"`)
+		}
+	}
+	return policy
+}
+
+func ruleVerbs(t configs.Table, names []string) []federation.Verb {
+	kinds, verbs := lifecycle.Shipped(), make([]federation.Verb, len(names))
+	for i, name := range names {
+		if verbs[i] = federation.Verb(name); !kinds.HasVerb(verbs[i]) {
+			t.Mistake("verbs", fmt.Sprintf("nobody takes a step %q", name))
+		}
+	}
+	return verbs
+}
+
+func rulePeers(t configs.Table, names []string, links map[string]bool) []string {
+	for _, name := range names {
+		if links != nil && !links[name] && name != operatorLink {
+			known := append(slices.Collect(maps.Keys(links)), operatorLink)
+			t.Mistake("peers", fmt.Sprintf("want names of links: %s; not %q", strings.Join(slices.Sorted(slices.Values(known)), ", "), name))
+		}
+	}
+	return names
+}
+
+func ruleRecipients(t configs.Table, names []string) []federation.DID {
+	recipients := make([]federation.DID, len(names))
+	for i, name := range names {
+		var err error
+		if recipients[i], err = federation.ParseDID(name); err != nil {
+			t.Mistake("recipients", fmt.Sprintf("want DIDs, such as did:plc:aaaaaaaaaaaaaaaaaaaaaaaa; not %q", name))
+		}
+	}
+	return recipients
+}

@@ -1,0 +1,67 @@
+package home
+
+import (
+	"context"
+	"slices"
+
+	"baton/federation"
+)
+
+// Requirement is what a step must be at least, to be filed.
+type Requirement string
+
+// The requirements. A step that nobody signed, neither whoever took it nor a gateway
+// for them, meets none of them.
+const (
+	RequireSigned  Requirement = "signed"  // by the key of whoever took it
+	RequireVouched Requirement = "vouched" // or by a gateway for them
+	RequireNothing Requirement = "nothing" // the same: a rule before others that ask for more
+	Deny           Requirement = "deny"    // whatever it is
+)
+
+// Policy is who may do what. The first rule that fits a step decides, and where none
+// does, Require; the zero Policy takes what is vouched for.
+type Policy struct {
+	Require Requirement
+	Rules   []Rule
+}
+
+// Rule says what steps must be that fit all of its lists. An empty list fits every
+// step.
+type Rule struct {
+	Verbs      []federation.Verb
+	Peers      []string         // links through which a step came
+	Recipients []federation.DID // of an offer whom it is to, of any other step the other parties
+	Require    Requirement
+}
+
+// checkPolicy refuses a step that is less than the policy wants. The handoff is that
+// after the step.
+func (h *Home) checkPolicy(ctx context.Context, ev federation.Event, after federation.View) error {
+	require := h.Policy.Require
+	for _, rule := range h.Policy.Rules {
+		if h.fits(ctx, rule, ev, after) {
+			require = rule.Require
+			break
+		}
+	}
+	switch {
+	case require == Deny:
+		return federation.Refuse(ev, federation.PolicyDenied, "")
+	case require == RequireSigned && ev.Provenance != federation.Signed:
+		return federation.Refuse(ev, federation.NeedSignature, "by the key of whoever takes it")
+	}
+	return nil
+}
+
+func (h *Home) fits(ctx context.Context, rule Rule, ev federation.Event, after federation.View) bool {
+	if len(rule.Verbs) > 0 && !slices.Contains(rule.Verbs, ev.Verb) || len(rule.Peers) > 0 && !slices.Contains(rule.Peers, ev.Arrival.Link) {
+		return false
+	}
+	if len(rule.Recipients) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool {
+		return slices.ContainsFunc(rule.Recipients, func(did federation.DID) bool { return did == party || h.Same(ctx, party, did) })
+	})
+}

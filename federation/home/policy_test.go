@@ -1,0 +1,84 @@
+package home_test
+
+import (
+	"errors"
+	"testing"
+
+	"baton/federation"
+	"baton/federation/home"
+)
+
+// asVouched makes a step one that a gateway vouches for.
+func asVouched(ev *federation.Event) {
+	ev.Provenance = federation.Vouched
+}
+
+func TestThePolicyWantsOfEachStepWhatItsFirstRuleSays(t *testing.T) {
+	bob := newPerson("bob").did
+	none := func(*federation.Event) {}
+	for name, test := range map[string]struct {
+		policy home.Policy
+		change func(*federation.Event)
+		want   federation.RefusalCode
+	}{
+		"nothing said, vouched":       {home.Policy{}, asVouched, ""},
+		"vouched, vouched":            {home.Policy{Require: home.RequireVouched}, asVouched, ""},
+		"signed, signed":              {home.Policy{Require: home.RequireSigned}, none, ""},
+		"signed, vouched":             {home.Policy{Require: home.RequireSigned}, asVouched, federation.NeedSignature},
+		"a rule for all":              {home.Policy{Rules: []home.Rule{{Require: home.Deny}}}, none, federation.PolicyDenied},
+		"a rule for the verb":         {home.Policy{Rules: []home.Rule{{Verbs: []federation.Verb{federation.Offer}, Require: home.Deny}}}, none, federation.PolicyDenied},
+		"a rule for other verbs":      {home.Policy{Rules: []home.Rule{{Verbs: []federation.Verb{federation.Claim}, Require: home.Deny}}}, none, ""},
+		"a rule for the link":         {home.Policy{Rules: []home.Rule{{Peers: []string{"dev", "lab"}, Require: home.Deny}}}, none, federation.PolicyDenied},
+		"a rule for other links":      {home.Policy{Rules: []home.Rule{{Peers: []string{"dev"}, Require: home.Deny}}}, none, ""},
+		"a rule for the recipient":    {home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{bob}, Require: home.Deny}}}, none, federation.PolicyDenied},
+		"a rule for its other DID":    {home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{bob + ":own"}, Require: home.Deny}}}, none, federation.PolicyDenied},
+		"a rule for other recipients": {home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{"did:example:x"}, Require: home.Deny}}}, none, ""},
+		"a rule for some recipient":   {home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{bob}, Require: home.Deny}}}, func(ev *federation.Event) { ev.To = "" }, ""},
+		"a rule that fits in part":    {home.Policy{Rules: []home.Rule{{Peers: []string{"lab"}, Verbs: []federation.Verb{federation.Claim}, Require: home.Deny}}}, none, ""},
+		"the first of two":            {home.Policy{Rules: []home.Rule{{Require: home.RequireVouched}, {Require: home.Deny}}}, asVouched, ""},
+		"an exception":                {home.Policy{Require: home.RequireSigned, Rules: []home.Rule{{Peers: []string{"lab"}, Require: home.RequireNothing}}}, asVouched, ""},
+		"stricter for some":           {home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{bob}, Require: home.RequireSigned}}}, asVouched, federation.NeedSignature},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.home.Policy = test.policy
+			_, err := b.home.Submit(t.Context(), b.step(1, b.alice, federation.Offer, test.change), b.now)
+			refused, _ := errors.AsType[*federation.RefusalError](err)
+			if (refused == nil) != (test.want == "") || refused != nil && refused.Code != test.want {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			view, err := b.record.View(t.Context(), b.step(1, b.alice, federation.Offer).ID)
+			if err != nil || view.Exists() != (test.want == "") {
+				t.Errorf("filed: %v, %v", view.Exists(), err)
+			}
+		})
+	}
+}
+
+func TestWhoeverAnswersIsHeldToThePolicyForThoseAnswered(t *testing.T) {
+	b := newBench(t)
+	b.file(b.step(1, b.alice, federation.Offer))
+	b.home.Policy = home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{b.alice.did}, Require: home.Deny}}}
+	_, err := b.home.Submit(t.Context(), b.step(2, b.bob, federation.Accept), b.now)
+	if refused, _ := errors.AsType[*federation.RefusalError](err); refused == nil || refused.Code != federation.PolicyDenied {
+		t.Errorf("the answer to alice: %v, want policy-denied", err)
+	}
+	_, err = b.home.Submit(t.Context(), b.step(3, b.carol, federation.Accept), b.now)
+	if refused, _ := errors.AsType[*federation.RefusalError](err); refused == nil || refused.Code != federation.WrongSender {
+		t.Errorf("the answer of a stranger: %v, want wrong-sender, which comes first", err)
+	}
+	b.file(b.step(4, b.alice, federation.Cancel))
+}
+
+func TestWhatNobodySignedNeedsASignatureUnderEveryPolicy(t *testing.T) {
+	for _, require := range []home.Requirement{"", home.RequireSigned, home.RequireVouched, home.RequireNothing, home.Deny} {
+		b := newBench(t)
+		b.home.Policy = home.Policy{Require: require}
+		ev := b.step(1, b.alice, federation.Offer)
+		ev.Signature = federation.Signature{}
+		_, err := b.home.Submit(t.Context(), ev, b.now)
+		if refused, _ := errors.AsType[*federation.RefusalError](err); refused == nil || refused.Code != federation.NeedSignature {
+			t.Errorf("with %q: %v, want need-signature", require, err)
+		}
+	}
+}
