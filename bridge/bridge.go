@@ -80,7 +80,7 @@ type Gateway interface {
 	Same(ctx context.Context, a, b federation.DID) bool
 	// Place returns where an offer that does not come from IRC is to be written
 	// there, and in which dialect: private to the nick that last signed as the
-	// recipient while that is online, else in a channel of its link. For an open
+	// recipient, or is logged in to its account, while that is online, else in a channel of its link. For an open
 	// offer, which has no recipient, it is the channel if some link lists that, else
 	// the first one of the first link. It returns the zero Place where no link
 	// reaches the recipient.
@@ -132,6 +132,11 @@ type Ports struct {
 	// Limits returns what holds now: it may change while the gateway runs.
 	Limits func() Limits
 	Wakes  Wakes
+
+	// Bound returns the binding of a name on a network, or [federation.ErrNotFound],
+	// and BoundTo those of a DID.
+	Bound   func(ctx context.Context, network, name string) (federation.BoundName, error)
+	BoundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 
 	// What a gateway needs to vouch for others' steps.
 

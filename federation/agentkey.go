@@ -97,9 +97,10 @@ func (a Agent) DIDs() []DID {
 	return dids
 }
 
-// Is reports whether a DID is one of an agent's.
+// Is reports whether an agent may act as a DID: one of its own, or one that its handle
+// is bound to by somebody who vouches for that.
 func (a Agent) Is(did DID) bool {
-	if a.DID == did || a.OwnDID == did {
+	if a.DID == did || a.OwnDID == did || a.Bound.Vouch && a.Bound.DID == did {
 		return true
 	}
 	for _, key := range a.Keys {

@@ -2,6 +2,8 @@ package federation
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,6 +16,14 @@ type BoundName struct {
 	Since   time.Time // zero for one that the configuration gives
 }
 
+// ReservedName reports whether a name on the registry stands for a DID by itself, so
+// that nobody can register it or have it bound to another.
+func ReservedName(network, name string) bool {
+	return network == RegistryLink && slices.ContainsFunc([]string{"plc_", "web_", "key_"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
+}
+
 // BoundNames keeps the names that operators bound. Its promises are those of
 // [Store].
 type BoundNames interface {
@@ -22,6 +32,8 @@ type BoundNames interface {
 	BindName(ctx context.Context, b BoundName) error
 	// UnbindName returns [ErrNotFound] for a name that is not bound.
 	UnbindName(ctx context.Context, network, name string) error
+	// BoundName returns [ErrNotFound] for a name that is not bound.
+	BoundName(ctx context.Context, network, name string) (BoundName, error)
 	// BoundNames returns up to limit bindings that come after a name, which may be
 	// none, in the order of networks and names.
 	BoundNames(ctx context.Context, network, name string, limit int) ([]BoundName, error)

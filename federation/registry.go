@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -36,6 +37,24 @@ type Agent struct {
 	Registered   time.Time
 	KeptKey      ed25519.PublicKey // of DID
 	Shows        Shows
+	// Bound is the binding of its handle, zero where an operator made none. It is no
+	// part of what is kept of an agent.
+	Bound BoundName
+}
+
+// StandsFor returns the DID by which a handoff knows an agent, where that is not its
+// first one: one of its keys', or the one that its handle is bound to.
+func (a Agent) StandsFor(v View) DID {
+	parties := v.Others("")
+	if slices.Contains(parties, a.DID) {
+		return ""
+	}
+	for _, did := range parties {
+		if a.Is(did) {
+			return did
+		}
+	}
+	return ""
 }
 
 // Visibility is who may see a part of an agent's presence.

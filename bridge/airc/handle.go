@@ -96,10 +96,8 @@ func checkHandle(handle string) error {
 	if !wellFormed(handle) {
 		return refuse(codeInvalidHandle, "a handle is 3 to 32 lower-case letters, digits and underscores")
 	}
-	for _, prefix := range []string{"plc_", "web_", "key_"} {
-		if strings.HasPrefix(handle, prefix) {
-			return refuse(codeInvalidHandle, "handles that start with "+prefix+" stand for DIDs of other networks")
-		}
+	if federation.ReservedName(network, handle) {
+		return refuse(codeInvalidHandle, "handles that start with "+handle[:4]+" stand for DIDs of other networks")
 	}
 	if slices.Contains([]string{
 		systemHandle, anyoneHandle, "rotate", "revoke", "verification", "capabilities", "inbox", "thread", "contacts", "public",

@@ -34,7 +34,7 @@ func (c contact) did() federation.DID {
 // is reports whether a contact is a DID.
 func (c contact) is(did federation.DID) bool {
 	if c.agent != nil {
-		return c.agent.Is(did)
+		return c.agent.Is(did) || c.agent.Bound.DID == did
 	}
 	return c.foreign.DID == did
 }
@@ -190,6 +190,9 @@ func (l *Link) identify(c contact, now time.Time) identity {
 		return id
 	}
 	id.DID, id.AlsoKnownAs = c.agent.DID, append(id.AlsoKnownAs, c.agent.DIDs()[1:]...)
+	if bound := c.agent.Bound.DID; bound != "" {
+		id.AlsoKnownAs, id.Aliases = append(id.AlsoKnownAs, bound), append(id.Aliases, Handle(bound))
+	}
 	id.RegisteredAt = new(c.agent.Registered.Unix())
 	primary := c.agent.Primary(now)
 	for _, key := range c.agent.Keys {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 
 	"baton/federation"
 	"baton/federation/signing"
@@ -80,7 +79,7 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federati
 	key := l.kept(d.sender.Handle)
 	ev := federation.Event{
 		ID: id, Handoff: s.view.ID, Kind: s.view.Kind, Verb: s.Verb,
-		From: key.DID, For: standsFor(s.view, d.sender), Venue: s.view.Venue, Dialect: s.view.Dialect,
+		From: key.DID, For: d.sender.StandsFor(s.view), Venue: s.view.Venue, Dialect: s.view.Dialect,
 		ReplyTo: s.replyTo.String(), Note: s.Note, Context: s.Context,
 		Provenance: federation.Vouched, Evidence: &evidence, Arrival: d.arrival(),
 	}
@@ -152,19 +151,4 @@ func (l *Link) pair(from, to federation.DID) string {
 		to = l.deps.Home.DID()
 	}
 	return federation.PrivateVenue(from, to)
-}
-
-// standsFor returns the DID of one of the agent's own keys where the handoff knows
-// the agent by that one alone.
-func standsFor(v federation.View, agent federation.Agent) federation.DID {
-	parties := v.Others("")
-	if slices.Contains(parties, agent.DID) {
-		return ""
-	}
-	for _, did := range agent.DIDs()[1:] {
-		if slices.Contains(parties, did) {
-			return did
-		}
-	}
-	return ""
 }

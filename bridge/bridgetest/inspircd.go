@@ -33,6 +33,7 @@ type InspIRCdConfig struct {
 	SendPassword string // what the server sends
 	RecvPassword string // what it wants to be sent
 	Gateway      string // where the gateway listens, for a server that dials; else empty
+	Services     string // a second server that may link, with the same passwords; "" for none
 	TLS          *InspIRCdTLS
 }
 
@@ -114,6 +115,10 @@ func (d *InspIRCd) configText(cfg InspIRCdConfig) string {
 <options serverpingfreq="10" pingwarning="3">
 <link name=%q ipaddr="127.0.0.1" port=%q allowmask="127.0.0.1/32" recvpass=%q sendpass=%q%s>
 `, cfg.Name, cfg.SID, clients, servers, bindTLS, cfg.LinkName, gateway, cfg.RecvPassword, cfg.SendPassword, linkTLS)
+	if cfg.Services != "" {
+		fmt.Fprintf(&b, "<link name=%q ipaddr=\"127.0.0.1\" port=\"1\" allowmask=\"127.0.0.1/32\" recvpass=%q sendpass=%q>\n",
+			cfg.Services, cfg.RecvPassword, cfg.SendPassword)
+	}
 	for _, module := range modules {
 		fmt.Fprintf(&b, "<module name=%q>\n", module)
 	}

@@ -79,6 +79,8 @@ func (o *Operator) putBinding(r *http.Request) (answer, error) {
 		return answer{}, err
 	case !o.linked(network):
 		return answer{}, errNone("link " + network)
+	case federation.ReservedName(network, name):
+		return answer{}, usage(name + " stands for a DID by itself")
 	case name == "" || len(name) > maxNameBytes || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
 		return answer{}, usage(fmt.Sprintf("a name is 1 to %d bytes without spaces", maxNameBytes))
 	}
@@ -120,18 +122,4 @@ func (o *Operator) deleteBinding(r *http.Request) (answer, error) {
 // conflict is the problem of a request that something else stands against.
 func conflict(detail string) error {
 	return &ProblemError{Status: http.StatusConflict, Code: CodeFailed, Detail: detail}
-}
-
-// bound returns the bindings of a DID, wherever they are kept.
-func (o *Operator) bound(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
-	names, err := o.deps.Record.NamesOf(ctx, did)
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range o.deps.Configured() {
-		if b.DID == did {
-			names = append(names, b)
-		}
-	}
-	return names, nil
 }

@@ -96,6 +96,8 @@ type Deps struct {
 	Rotate func(name string, overlap time.Duration, now time.Time) (key any, err error)
 	// Configured returns the bindings of the configuration.
 	Configured func() []federation.BoundName
+	// BoundTo is that of [bridge.Ports].
+	BoundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Limits is that of [bridge.Ports].
 	Limits  func() bridge.Limits
 	Refused func(code federation.RefusalCode) // counts a refusal

@@ -76,6 +76,7 @@ func newHouse() *house {
 		Home: "gw.example", Gateway: h.gateway, Record: h.record,
 		Links:      func() []rest.LinkStatus { return nil },
 		Configured: func() []federation.BoundName { return nil },
+		BoundTo:    h.record.NamesOf,
 		Limits:     func() bridge.Limits { return bridge.Limits{} },
 		Refused:    func(code federation.RefusalCode) { h.refused = append(h.refused, code) },
 		Log:        slog.New(slog.DiscardHandler), Ended: h.ended,

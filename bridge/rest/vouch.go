@@ -19,11 +19,11 @@ func (o *Operator) voucher(ctx context.Context, did federation.DID, view federat
 	agent, err := o.deps.Record.AgentOf(ctx, did)
 	switch {
 	case err == nil:
-		return o.deps.Kept("airc:" + agent.Handle), standsFor(view, agent), nil
+		return o.deps.Kept("airc:" + agent.Handle), agent.StandsFor(view), nil
 	case !isNotFound(err):
 		return federation.SigningKey{}, "", fmt.Errorf("look up agent: %w", err)
 	}
-	names, err := o.bound(ctx, did)
+	names, err := o.deps.BoundTo(ctx, did)
 	if err != nil {
 		return federation.SigningKey{}, "", err
 	}
@@ -33,15 +33,6 @@ func (o *Operator) voucher(ctx context.Context, did federation.DID, view federat
 		}
 	}
 	return o.deps.Kept("person:" + string(did)), did, nil
-}
-
-// standsFor returns an agent's own DID where the handoff knows it by that one alone.
-func standsFor(v federation.View, agent federation.Agent) federation.DID {
-	parties := v.Others("")
-	if !slices.Contains(parties, agent.DID) && slices.Contains(parties, agent.OwnDID) {
-		return agent.OwnDID
-	}
-	return ""
 }
 
 // readable returns a step as everybody else will read its fields, or the refusal

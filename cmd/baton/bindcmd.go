@@ -41,7 +41,7 @@ type bindAdd struct {
 	Network string `arg:"" help:"The name of a link, or airc."`
 	Name    string `arg:"" help:"An account name, or a handle."`
 	DID     string `arg:"" help:"Whom it stands for." name:"did"`
-	Vouch   bool   `help:"The gateway vouches for steps that operators take for the DID."`
+	Vouch   bool   `help:"The gateway vouches for unsigned steps of that name as the DID, and for those that operators take for it."`
 	Reason  string `help:"Why, for the log." placeholder:"TEXT"`
 }
 

@@ -26,6 +26,9 @@ func boundNames(file *configs.File, links map[string]bool) []federation.BoundNam
 		if table.Name == "" {
 			t.Mistake("name", "is required")
 		}
+		if federation.ReservedName(table.Network, table.Name) {
+			t.Mistake("name", "names with plc_, web_ or key_ in front stand for DIDs by themselves")
+		}
 		if links != nil && !links[table.Network] {
 			t.Mistake("network", fmt.Sprintf("want the name of a link: %s", strings.Join(slices.Sorted(maps.Keys(links)), ", ")))
 		}

@@ -67,7 +67,7 @@ func printExplanation(streams std, e rest.Explanation, now time.Time) error {
 		say("next", nextLine(next, now))
 	}
 	if len(e.Next) == 0 {
-		say("next", "nothing: it was delivered everywhere, and no clock runs")
+		say("next", "nothing: no delivery waits, and no clock runs")
 	}
 	return out.Flush()
 }

@@ -15,13 +15,14 @@ import (
 // mountOperator registers the operator API.
 func (p *program) mountOperator(mux *http.ServeMux) {
 	rest.New(rest.Deps{
-		Home: p.homeID(), Gateway: p.gateway, Record: p.record, Kept: p.keyring.Kept,
+		Home: p.homeID(), Gateway: p.gateway, Record: p.bound(), Kept: p.keyring.Kept,
 		Links:      p.gateway.fleet.statuses,
 		Rotate:     p.rotate,
 		Passport:   p.passport,
 		Ends:       func(v federation.View) (federation.Verb, time.Time) { return p.gateway.home.Load().Ends(v) },
 		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
+		BoundTo:    p.names().Of,
 		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },
 		Refused: func(code federation.RefusalCode) {
 			p.counters.Refusals.WithLabelValues("operator", code.Upper()).Inc()

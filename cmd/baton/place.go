@@ -16,7 +16,7 @@ func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
 		return true
 	}
 	agent, err := g.record.AgentOf(ctx, a)
-	return err == nil && agent.Is(b)
+	return err == nil && agent.Is(a) && agent.Is(b)
 }
 
 // stands reports whether a DID is the one that the gateway keeps for another, to

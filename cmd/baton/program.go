@@ -96,7 +96,8 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	p.openRelay(ctx)
 	fleet := newFleet(p.record, p.relay, p.counters, log)
-	p.gateway = &gateway{record: p.record, kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay}
+	p.configured.Store(&[]federation.BoundName{})
+	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay}
 	p.metrics.MustRegister(newLinkGauges(fleet, p.record))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
@@ -187,6 +188,14 @@ func (p *program) configure(file *configs.File, links []opened) {
 	p.configured.Store(&bound)
 }
 
+// names returns who stands behind which name.
+func (p *program) names() names {
+	return names{record: p.record, configured: func() []federation.BoundName { return *p.configured.Load() }}
+}
+
+// bound returns the record with the names that stand for DIDs.
+func (p *program) bound() boundRecord { return boundRecord{Record: p.record, names: p.names()} }
+
 func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.Home.Name) }
 
 func (p *program) serverKey() federation.SigningKey { return p.keyring.Server(p.homeID()) }
@@ -204,7 +213,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Entropy: rand.Reader,
 		Keys:   p.keys,
-		Routes: p.gateway.fleet, Caps: skills{p.record}, Offers: p.record, Same: p.gateway.Same, Rates: p.rates,
+		Routes: p.gateway.fleet, Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Rates: p.rates,
 		Policy: homePolicy(file, nil),
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
@@ -224,10 +233,11 @@ func (p *program) wiring() wiring {
 	return wiring{
 		Ports: bridge.Ports{
 			Home: p.homeID(), Gateway: p.gateway, Metrics: p.counters, Log: p.log,
+			Bound: p.names().Bound, BoundTo: p.names().Of,
 			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
-		record: p.record, gateway: p.gateway, keys: p.file.Path(keysFolder), fetch: registries{p.client}, rates: didRates{p.rates, p.gateway},
+		record: p.bound(), gateway: p.gateway, keys: p.file.Path(keysFolder), fetch: registries{p.client}, rates: didRates{p.rates, p.gateway},
 		registry: p.keyring.Registry, token: p.keyring.Token(),
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
 		maxBody:    p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,

@@ -37,7 +37,7 @@ func newNetwork(t *testing.T, h *house, name, sid string) *network {
 	h.keep(t, name+".recv", recv)
 	server := name + ".irc.test"
 	ircd, err := bridgetest.StartInspIRCd(t.Context(), dir, bridgetest.InspIRCdConfig{
-		Name: server, SID: sid, LinkName: "gw.test", SendPassword: recv, RecvPassword: send,
+		Name: server, SID: sid, LinkName: "gw.test", SendPassword: recv, RecvPassword: send, Services: servicesName,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -51,6 +51,20 @@ func (m *Memory) UnbindName(ctx context.Context, network, name string) error {
 	return nil
 }
 
+// BoundName implements [federation.BoundNames].
+func (m *Memory) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.BoundName{}, err
+	}
+	i := m.boundName(network, name)
+	if i < 0 {
+		return federation.BoundName{}, federation.ErrNotFound
+	}
+	return m.names[i], nil
+}
+
 // BoundNames implements [federation.BoundNames].
 func (m *Memory) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
 	after := federation.BoundName{Network: network, Name: name}

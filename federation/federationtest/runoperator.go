@@ -47,6 +47,13 @@ func (s suite) testBindName(t *testing.T) {
 	if d := diff([]federation.BoundName{first}, got); d != "" || err != nil {
 		t.Errorf("NamesOf: %v (-want +got):\n%s", err, d)
 	}
+	one, err := record.BoundName(ctx, "oftc", "ada")
+	if d := diff(first, one); d != "" || err != nil {
+		t.Errorf("BoundName: %v (-want +got):\n%s", err, d)
+	}
+	if _, err := record.BoundName(ctx, "oftc", "Ada"); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("BoundName of another spelling: %v, want ErrNotFound", err)
+	}
 	if err := record.UnbindName(ctx, "oftc", "ada"); err != nil {
 		t.Errorf("UnbindName: %v", err)
 	}

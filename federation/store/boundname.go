@@ -51,6 +51,19 @@ func (s *SQLite) UnbindName(ctx context.Context, network, name string) error {
 	return nil
 }
 
+// BoundName implements [federation.BoundNames].
+func (s *SQLite) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
+	found, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
+		WHERE network = ? AND name = ?`, network, name)
+	if err == nil && len(found) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.BoundName{}, fmt.Errorf("look up %s on %s: %w", name, network, err)
+	}
+	return found[0], nil
+}
+
 // BoundNames implements [federation.BoundNames].
 func (s *SQLite) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
 	bound, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name

@@ -232,9 +232,12 @@ func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onMetadata watches the peer load and unload its tags module. Accounts are that
-// network's word about its users and identify nobody here.
+// onMetadata watches the peer load and unload its tags module, and users log in.
 func (s *session) onMetadata(_ context.Context, m ircmsg.Message) error {
+	if m.Params[1] == "accountname" {
+		s.onAccount(m)
+		return nil
+	}
 	if m.Params[0] != "*" || m.Params[1] != "modules" || m.Source != s.net.peer || len(m.Params) < 3 {
 		return nil
 	}

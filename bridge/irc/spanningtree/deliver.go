@@ -47,8 +47,9 @@ type row struct {
 
 // party is somebody whom a private step is for.
 type party struct {
-	did  federation.DID
-	nick string
+	did      federation.DID
+	accounts []string // that stand for it
+	nick     string
 }
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
@@ -124,7 +125,11 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	}
 	if private {
 		for _, did := range d.View.Others(ev.Actor()) {
-			r.to = append(r.to, party{did: did, nick: step.Name(did)})
+			p, err := l.party(ctx, did, step.Name(did))
+			if err != nil {
+				return nil, err
+			}
+			r.to = append(r.to, p)
 		}
 	}
 	if !r.heard {
@@ -194,7 +199,7 @@ func (s *session) targets(r *row) []string {
 		if r.heard || s.link.roster.agents[p.did] != nil {
 			p.nick = ""
 		}
-		if uuid := s.net.find(p.did, p.nick); uuid != "" {
+		if uuid := s.net.find(p.did, p.accounts, p.nick); uuid != "" {
 			uuids = append(uuids, uuid)
 		}
 	}

@@ -47,6 +47,8 @@ type gateway struct {
 	views  map[federation.HandoffID]federation.View
 	same   map[federation.DID]federation.DID // another DID of one agent
 	filed  chan federation.Event
+	// bindings are of accounts of the link.
+	bindings []federation.BoundName
 	// duplicates says that all was filed before.
 	duplicates bool
 }
@@ -88,6 +90,30 @@ func (g *gateway) Name(_ context.Context, did federation.DID) string {
 		return name
 	}
 	return did.Short()
+}
+
+// bind makes an account of the link stand for a DID.
+func (g *gateway) bind(account string, did federation.DID, vouch bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.bindings = append(g.bindings, federation.BoundName{Network: linkName, Name: account, DID: did, Vouch: vouch})
+}
+
+func (g *gateway) bound(_ context.Context, network, name string) (federation.BoundName, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, b := range g.bindings {
+		if b.Network == network && b.Name == name {
+			return b, nil
+		}
+	}
+	return federation.BoundName{}, federation.ErrNotFound
+}
+
+func (g *gateway) boundTo(_ context.Context, did federation.DID) ([]federation.BoundName, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(g.bindings), func(b federation.BoundName) bool { return b.DID != did }), nil
 }
 
 // next returns the next step that was filed.
@@ -186,6 +212,7 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 		Log:       slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		PublicURL: "https://gw.example", Kept: keptKey, Keep: h.evidence.keep,
 		Limits: func() bridge.Limits { return bridge.Limits{} }, Wakes: nobody{},
+		Bound: h.gateway.bound, BoundTo: h.gateway.boundTo,
 	}
 	for _, change := range tweak {
 		change(&ports)

@@ -70,14 +70,14 @@ func (s *session) decode(m ircmsg.Message) (*inbound, error) {
 	if err != nil {
 		return &inbound{user: m.Source}, err
 	}
-	in := &inbound{user: m.Source, ev: ev}
+	in := &inbound{user: m.Source, account: s.net.users[m.Source].account, line: s.reading, ev: ev}
 	if ev.Venue == "" {
 		in.to = s.private(m.Params[0])
 	}
 	switch {
 	case in.to == "" && s.net.channels[ev.Venue] == nil:
 		return in, federation.Refuse(ev, federation.InvalidTarget, "")
-	case ev.From == "":
+	case ev.From == "" && in.account == "":
 		return in, federation.Refuse(ev, federation.MissingRequirement, fromTag(ev.Dialect))
 	}
 	return in, nil

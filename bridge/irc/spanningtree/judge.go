@@ -33,10 +33,13 @@ const judgeGrace = 5 * time.Second
 
 // inbound is one step of a user.
 type inbound struct {
-	user string         // UUID
-	to   federation.DID // of a private step: whose user of ours it was sent to
-	ev   federation.Event
+	user string // UUID
+	// account is the one that the user was logged in to when it said the line.
+	account, line string
+	to            federation.DID // of a private step: whose user of ours it was sent to
+	ev            federation.Event
 
+	whose   bool // it is known whose step it is, and where it was said
 	judging bool
 	after   *inbound      // an offer of somebody else that may open its handoff; nil for none
 	done    chan struct{} // closed once it was judged
@@ -128,7 +131,7 @@ func (s *session) judge(ctx context.Context, in *inbound) judged {
 	answer, err := s.submit(ctx, in)
 	j := judged{step: in, err: err}
 	if err == nil && !answer.Duplicate {
-		j.signer = in.ev.From
+		j.signer = in.ev.Actor()
 	}
 	return j
 }
@@ -139,9 +142,11 @@ func (s *session) note(ctx context.Context, j judged) {
 	switch {
 	case j.err == nil && j.signer == "": // said again: nobody is anybody by that
 	case j.err == nil:
-		s.net.signed(j.step.user, j.signer)
+		if u := s.net.users[j.step.user]; u != nil && u.account == j.step.account { // else it is another by now
+			s.net.signed(j.step.user, j.signer)
+		}
 		s.link.ports.Wakes.Wake(bridge.FeedTopic(s.link.cfg.Name)) // something private may have waited for them
-	case j.step.ev.Venue == "": // the gateway, which logs what it judges, never saw it
+	case !j.step.whose: // the gateway, which logs what it judges, never saw it
 		s.refuse(ctx, j.step.user, j.err)
 	default:
 		s.tell(ctx, j.step.user, j.err)
@@ -168,16 +173,24 @@ func (s *session) submit(ctx context.Context, in *inbound) (federation.Judgement
 		}))
 }
 
-// submitOnce asks the gateway once. The venue of a private step is read here, because
-// the owner must not wait for the record.
+// submitOnce asks the gateway once. Whose step it is, and the venue of a private one,
+// are looked up here, because the owner must not wait for the record.
 func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	ports := s.link.ports
-	if in.ev.Venue == "" {
-		venue, err := irc.PrivateVenue(ctx, ports, in.ev, in.to)
+	if !in.whose {
+		bound, err := s.attribute(ctx, in)
 		if err != nil {
 			return federation.Judgement{}, err
 		}
-		in.ev.Venue = venue
+		if in.ev.Venue == "" {
+			if in.ev.Venue, err = irc.PrivateVenue(ctx, ports, in.ev, in.to); err != nil {
+				return federation.Judgement{}, err
+			}
+		}
+		if err := s.vouch(ctx, in, bound); err != nil {
+			return federation.Judgement{}, err
+		}
+		in.whose = true
 	}
 	return ports.Gateway.Submit(ctx, in.ev)
 }

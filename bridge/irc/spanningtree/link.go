@@ -3,7 +3,7 @@
 //
 // It is version 1205 of the protocol, which InspIRCd 3 speaks and InspIRCd 4
 // still does; the gateway dials or is dialled, with or without TLS. It is not a
-// services package: it keeps no modes, bans or accounts, and forwards nothing, being
+// services package: it keeps no modes or bans, and forwards nothing, being
 // a leaf. No server holds the users of another one to the modes and bans of a
 // channel, so that those of the gateway may always speak in the channels that the
 // configuration gives it.
@@ -19,6 +19,12 @@
 // What a user sends to the gateway's user or to a pseudo-client is private. Its
 // answers go to the user that signed last as the DID, else to the one with the nick
 // that did, and wait while neither is there.
+//
+// # Accounts
+//
+// The peer says which of its users is logged in to which account. Where an account is
+// bound to a DID, its user acts as that DID and no other, needs no signature where the
+// binding vouches for it, and is found by it whatever its nick.
 //
 // # Concurrency
 //
@@ -172,8 +178,8 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 
 // ask is the question whether a user is there.
 type ask struct {
-	did    federation.DID
-	nick   string
+	party
+
 	answer chan<- bool // has room for the one answer
 }
 
@@ -183,9 +189,14 @@ func (l *Link) Online(ctx context.Context, b federation.Binding) bool {
 	if s == nil {
 		return false
 	}
+	who, err := l.party(ctx, b.DID, b.Name)
+	if err != nil {
+		l.log.LogAttrs(ctx, slog.LevelError, "accounts not looked up", slog.String("did", string(b.DID)), slog.Any("err", err))
+		return false
+	}
 	answer := make(chan bool, 1)
 	select {
-	case s.asks <- ask{did: b.DID, nick: b.Name, answer: answer}:
+	case s.asks <- ask{party: who, answer: answer}:
 		return <-answer // at once
 	case <-s.over:
 	case <-ctx.Done():

@@ -40,7 +40,8 @@ type session struct {
 
 	// Owned by the goroutine in run.
 	net         *tree
-	memberships int // given out, to tell the times that a user was in a channel apart
+	reading     string // the line that is acted on
+	memberships int    // given out, to tell the times that a user was in a channel apart
 	commands    map[string]command
 	challenge   string        // ours
 	hello       string        // our SERVER
@@ -146,7 +147,7 @@ func (s *session) serve(ctx context.Context) error {
 			}
 			s.note(ctx, j)
 		case a := <-s.asks:
-			a.answer <- s.net.find(a.did, a.nick) != ""
+			a.answer <- s.net.find(a.did, a.accounts, a.nick) != ""
 		case r := <-s.ruledOut:
 			s.tellRuledOut(ctx, r)
 		case <-s.pause:
@@ -186,6 +187,7 @@ func (s *session) takeRows() <-chan *row {
 // take acts on one line from the peer. Its error ends the link, which nothing
 // does that the peer merely spelled badly.
 func (s *session) take(ctx context.Context, l line) error {
+	s.reading = l.text
 	m, wrong := parse(l)
 	if wrong != "" {
 		s.badInput(ctx, wrong, m.Command)

@@ -11,8 +11,7 @@ var _ bridge.Teller = (*Link)(nil)
 
 // ruledOut is a step that was refused after it had waited.
 type ruledOut struct {
-	signer  federation.DID
-	nick    string
+	signer  party
 	refused *federation.RefusalError
 }
 
@@ -23,8 +22,12 @@ func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federatio
 	if s == nil {
 		return nil
 	}
+	signer, err := l.party(ctx, ev.Actor(), ev.Arrival.Name)
+	if err != nil {
+		return err
+	}
 	select {
-	case s.ruledOut <- ruledOut{signer: ev.From, nick: ev.Arrival.Name, refused: refused}:
+	case s.ruledOut <- ruledOut{signer: signer, refused: refused}:
 	case <-s.over:
 	case <-ctx.Done():
 	}
@@ -33,7 +36,7 @@ func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federatio
 
 // tellRuledOut tells a user, if it is there.
 func (s *session) tellRuledOut(ctx context.Context, r ruledOut) {
-	if user := s.net.find(r.signer, r.nick); user != "" {
+	if user := s.net.find(r.signer.did, r.signer.accounts, r.signer.nick); user != "" {
 		s.tell(ctx, user, r.refused)
 	}
 }

@@ -38,14 +38,16 @@ type tree struct {
 	users    map[string]*user          // of theirs, by UUID
 	nicks    map[string]string         // folded nick to UUID, of theirs and ours
 	signers  map[federation.DID]string // to the UUID of the user of theirs that signed last
+	accounts map[string]string         // to the UUID of the user of theirs that logged in last
 	channels map[string]*channel
 }
 
 // user is one of theirs.
 type user struct {
-	nick   string
-	signer federation.DID // the last DID whose step it brought; "" before
-	meter  irc.Meter
+	nick    string
+	account string         // that it is logged in to, as its network says; "" for none
+	signer  federation.DID // the last DID whose step it brought; "" before
+	meter   irc.Meter
 }
 
 // channel is one of ours, by venue.
@@ -58,7 +60,7 @@ func newTree(channels []string) *tree {
 	t := &tree{
 		nickBytes: defaultNickBytes, identBytes: defaultIdentBytes, hostBytes: defaultHostBytes, realBytes: defaultRealBytes,
 		servers: map[string]string{}, users: map[string]*user{}, nicks: map[string]string{},
-		signers: map[federation.DID]string{}, channels: map[string]*channel{},
+		signers: map[federation.DID]string{}, accounts: map[string]string{}, channels: map[string]*channel{},
 	}
 	for _, name := range channels {
 		venue, _ := translate.Channel(name)
@@ -182,11 +184,17 @@ func (t *tree) unsign(uuid string) {
 	}
 }
 
-// find returns the UUID of the user of theirs that signed last as a DID, and where
-// there is none, of the user with a nick; "" for neither.
-func (t *tree) find(did federation.DID, nick string) string {
+// find returns the UUID of the user of theirs that signed last as a DID, where there
+// is none of one that is logged in to one of its accounts, and then of the user with
+// a nick; "" for none of them.
+func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	if uuid := t.signers[did]; uuid != "" {
 		return uuid
+	}
+	for _, account := range accounts {
+		if uuid := t.accounts[account]; uuid != "" {
+			return uuid
+		}
 	}
 	if uuid := t.owner(nick); t.users[uuid] != nil {
 		return uuid
@@ -201,6 +209,7 @@ func (t *tree) quit(uuid string) {
 		return
 	}
 	t.unsign(uuid)
+	t.logIn(uuid, "")
 	t.forget(uuid, u.nick)
 	delete(t.users, uuid)
 }

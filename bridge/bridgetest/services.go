@@ -1,0 +1,89 @@
+package bridgetest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// servicesSID is the server id of [Services].
+const servicesSID = "8SV"
+
+// servicesTimeout bounds each wait for the other server.
+const servicesTimeout = 10 * time.Second
+
+// Services is a server that does one thing on its network: it says who is logged in to
+// which account. It may be used by one goroutine.
+type Services struct {
+	conn  net.Conn
+	lines *bufio.Scanner
+	peer  string            // SID of the server that it is linked to
+	users map[string]string // nick to UUID
+}
+
+// LinkServices links services of a name to an InspIRCd that takes such a server, with
+// the passwords of its configuration. Its users are those of that moment.
+func LinkServices(ctx context.Context, addr, name, password string) (*Services, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("link services: %w", err)
+	}
+	s := &Services{conn: conn, lines: bufio.NewScanner(conn), users: map[string]string{}}
+	s.lines.Buffer(nil, 1<<20)
+	s.say("CAPAB START 1205\r\nCAPAB END\r\nSERVER %s %s 0 %s :services", name, password, servicesSID)
+	hello, err := s.until("SERVER ")
+	if err == nil {
+		s.peer = strings.Fields(hello)[4]
+		s.say(":%s BURST %d\r\n:%s ENDBURST", servicesSID, time.Now().Unix(), servicesSID)
+		_, err = s.until(":" + s.peer + " ENDBURST")
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("link services: %w", err)
+	}
+	return s, nil
+}
+
+// LogIn says that a user is logged in to an account, "" for a logout, and returns when
+// the server has read that.
+func (s *Services) LogIn(nick, account string) error {
+	uuid := s.users[nick]
+	if uuid == "" {
+		return fmt.Errorf("log in: no user %q", nick)
+	}
+	s.say(":%s METADATA %s accountname :%s\r\n:%s PING %s", servicesSID, uuid, account, servicesSID, s.peer)
+	_, err := s.until(":" + s.peer + " PONG")
+	return err
+}
+
+// Close ends the link.
+func (s *Services) Close() { _ = s.conn.Close() }
+
+// say writes lines; that the connection is broken is told by the next read.
+func (s *Services) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.conn, format+"\r\n", args...)
+}
+
+// until reads to the line that begins like that, and learns the users on the way.
+func (s *Services) until(beginning string) (string, error) {
+	if err := s.conn.SetReadDeadline(time.Now().Add(servicesTimeout)); err != nil {
+		return "", err
+	}
+	for s.lines.Scan() {
+		line := s.lines.Text()
+		words := strings.Fields(line)
+		switch {
+		case strings.HasPrefix(line, beginning):
+			return line, nil
+		case strings.HasPrefix(line, "ERROR"):
+			return "", fmt.Errorf("refused: %s", line)
+		case len(words) > 4 && words[1] == "UID":
+			s.users[words[4]] = words[2]
+		}
+	}
+	return "", fmt.Errorf("link ended before %q: %w", beginning, s.lines.Err())
+}

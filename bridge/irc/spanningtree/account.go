@@ -1,0 +1,119 @@
+package spanningtree
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// logIn notes to which account a user of theirs is logged in; "" is none. An account
+// leads to the user that logged in to it last. Whoever leaves an account is not any
+// more whom it stood for.
+func (t *tree) logIn(uuid, account string) {
+	u := t.users[uuid]
+	if u == nil {
+		return
+	}
+	if t.accounts[u.account] == uuid {
+		delete(t.accounts, u.account)
+	}
+	if u.account != "" && u.account != account {
+		t.unsign(uuid)
+		u.signer = ""
+	}
+	u.account = account
+	if account != "" {
+		t.accounts[account] = uuid
+	}
+}
+
+// onAccount notes what the network says of the account of one of its users. It is the
+// word of that network: who stands behind an account is a matter of bindings.
+func (s *session) onAccount(m ircmsg.Message) {
+	account := ""
+	if len(m.Params) > 2 {
+		account = m.Params[2]
+	}
+	s.net.logIn(m.Params[0], account)
+}
+
+// accounts returns the accounts of this network that stand for a DID.
+func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, error) {
+	bound, err := l.ports.BoundTo(ctx, did)
+	if err != nil {
+		return nil, fmt.Errorf("look up accounts of %s: %w", did, err)
+	}
+	var accounts []string
+	for _, b := range bound {
+		if b.Network == l.cfg.Name {
+			accounts = append(accounts, b.Name)
+		}
+	}
+	return accounts, nil
+}
+
+// party returns how to find a DID on this network: where it has an account nobody is
+// it by a nick alone, which anybody can take.
+func (l *Link) party(ctx context.Context, did federation.DID, nick string) (party, error) {
+	accounts, err := l.accounts(ctx, did)
+	if len(accounts) > 0 {
+		nick = ""
+	}
+	return party{did: did, accounts: accounts, nick: nick}, err
+}
+
+// attribute says whose a step is that came from a user with an account: that of the
+// DID that the account is bound to, and of no other. Of an account that stands for
+// nobody it says nothing.
+func (s *session) attribute(ctx context.Context, in *inbound) (federation.BoundName, error) {
+	var b federation.BoundName
+	err := fmt.Errorf("no account: %w", federation.ErrNotFound)
+	if in.account != "" {
+		b, err = s.link.ports.Bound(ctx, s.link.cfg.Name, in.account)
+	}
+	switch {
+	case errors.Is(err, federation.ErrNotFound) && in.ev.From == "":
+		return b, federation.Refuse(in.ev, federation.MissingRequirement, fromTag(in.ev.Dialect))
+	case errors.Is(err, federation.ErrNotFound):
+		return federation.BoundName{}, nil
+	case err != nil:
+		return b, fmt.Errorf("look up account: %w", err)
+	case in.ev.From == "":
+		in.ev.From = b.DID
+	case in.ev.From != b.DID && !s.link.ports.Gateway.Same(ctx, in.ev.From, b.DID):
+		return b, federation.Refuse(in.ev, federation.ActorMismatch, "the account stands for "+string(b.DID))
+	}
+	return b, nil
+}
+
+// vouch makes a step that nobody signed one that the gateway signs, where the binding
+// of its account says so. Any other unsigned step is for the home to refuse.
+func (s *session) vouch(ctx context.Context, in *inbound, b federation.BoundName) error {
+	if !b.Vouch || in.ev.Signature.Text != "" {
+		return nil
+	}
+	ev := in.ev
+	switch {
+	case ev.Stamped:
+	case ev.Verb == federation.Offer:
+		ev.ID = ev.Handoff
+	default:
+		id, err := federation.NewEventID(ev.Arrival.Received, rand.Reader)
+		if err != nil {
+			return err
+		}
+		ev.ID = id
+	}
+	ev, err := irc.VouchFor(ctx, s.link.ports, ev, in.line)
+	if err != nil {
+		return fmt.Errorf("vouch for %s: %w", b.DID, err)
+	}
+	in.ev = ev
+	return nil
+}

@@ -1,0 +1,37 @@
+package irc
+
+import (
+	"context"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/signing"
+	"baton/translate"
+	"baton/translate/dialect"
+)
+
+// VouchFor returns a step that nobody signed as the gateway signs it for whoever sent
+// it, whose DID is in From, under the id that it has by now. The line as received is
+// its evidence. What the step cannot carry beside that is in the line alone.
+func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
+	evidence, err := signing.Original{
+		Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: line,
+	}.Evidence(p.PublicURL)
+	if err != nil {
+		return ev, err
+	}
+	key := p.Kept("person:" + string(ev.From))
+	ev.For, ev.From = ev.From, key.DID
+	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
+	fields, losses := dialect.Rewrite(ev, ev.Dialect)
+	for _, loss := range losses { // what is filed is what is signed
+		switch loss.Field {
+		case "note":
+			ev.Note, _ = translate.CutNote(ev.Note)
+		case "context":
+			ev.Context = ""
+		}
+	}
+	ev.Fields = fields
+	return signing.Seal(ctx, key, ev)
+}
