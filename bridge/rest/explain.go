@@ -15,24 +15,26 @@ import (
 
 // Explanation is all that is known of one event.
 type Explanation struct {
-	EventID    federation.EventID    `json:"event_id"`
-	HandoffID  federation.HandoffID  `json:"handoff_id"`
-	Version    federation.Version    `json:"version"` // position in the log; 0 for a receipt of the home
-	Verb       federation.Verb       `json:"verb"`
-	From       federation.DID        `json:"from"`          // the signer
-	For        federation.DID        `json:"for,omitempty"` // whose step it is, where that is not the signer's
-	Provenance federation.Provenance `json:"provenance"`
-	Verdict    string                `json:"verdict"`
-	Why        string                `json:"why"` // on whose word the verdict rests
-	Document   string                `json:"document"`
-	Signature  string                `json:"signature"`
-	Scheme     federation.Dialect    `json:"scheme"`
-	Key        ExplainedKey          `json:"key"`
-	Evidence   *Evidence             `json:"evidence,omitempty"`
-	State      federation.State      `json:"state"`     // of the handoff after it
-	Standing   federation.State      `json:"state_now"` // of the handoff
-	Hops       []Hop                 `json:"hops"`      // its way so far, oldest first
-	Next       []Next                `json:"next"`      // what happens if nobody does anything
+	EventID   federation.EventID   `json:"event_id"`
+	HandoffID federation.HandoffID `json:"handoff_id"`
+	Version   federation.Version   `json:"version"` // position in the log; 0 for a receipt of the home
+	Verb      federation.Verb      `json:"verb"`
+	From      federation.DID       `json:"from"` // the signer
+	// Identity is what may be said of whose step it is.
+	Identity   federation.IdentityClaim `json:"identity"`
+	For        federation.DID           `json:"for,omitempty"` // whose step it is, where that is not the signer's
+	Provenance federation.Provenance    `json:"provenance"`
+	Verdict    string                   `json:"verdict"`
+	Why        string                   `json:"why"` // on whose word the verdict rests
+	Document   string                   `json:"document"`
+	Signature  string                   `json:"signature"`
+	Scheme     federation.Dialect       `json:"scheme"`
+	Key        ExplainedKey             `json:"key"`
+	Evidence   *Evidence                `json:"evidence,omitempty"`
+	State      federation.State         `json:"state"`     // of the handoff after it
+	Standing   federation.State         `json:"state_now"` // of the handoff
+	Hops       []Hop                    `json:"hops"`      // its way so far, oldest first
+	Next       []Next                   `json:"next"`      // what happens if nobody does anything
 }
 
 // ExplainedKey is the key that verified, and where it was found.
@@ -155,6 +157,11 @@ func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory
 			e.Why += "; what it received is the evidence"
 		}
 	}
+	seen := federation.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
+	if ev.Provenance == federation.Vouched { // else the signature says who it is, whoever brought it
+		seen.Origin = string(ev.Arrival.Home)
+	}
+	e.Identity, _ = federation.ClaimOfMessage(seen)
 	e.Hops = []Hop{
 		{What: "received", Via: ev.Arrival.Link, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)},
 		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},

@@ -52,6 +52,7 @@ func printExplanation(streams std, e rest.Explanation, now time.Time) error {
 	if e.For != "" {
 		say("stands for", string(e.For))
 	}
+	say("identity", string(e.Identity)+": "+identityLine(e.Identity))
 	say("verdict", fmt.Sprintf("%s, %s: %s", e.Verdict, e.Provenance, e.Why))
 	say("key", fmt.Sprintf("%s  %s  by %s", e.Key.KeyID, e.Key.Public, e.Key.Source))
 	say("document", e.Document)
@@ -70,6 +71,20 @@ func printExplanation(streams std, e rest.Explanation, now time.Time) error {
 		say("next", "nothing: no delivery waits, and no clock runs")
 	}
 	return out.Flush()
+}
+
+// identityLine says what an identity is worth.
+func identityLine(claim federation.IdentityClaim) string {
+	switch claim {
+	case federation.Anchored:
+		return "a DID with a document, which names its keys and may change them"
+	case federation.SelfIssued:
+		return "the DID is its key; who holds that is who it is"
+	case federation.Relayed:
+		return "another server says who it is"
+	case federation.Guest, federation.LookingUp, federation.Unknown:
+	}
+	return "nobody says who it is"
 }
 
 // nextLine says one thing to come.
