@@ -60,6 +60,9 @@ type Wakes interface {
 // FeedTopic is the topic of a link whose feed has something new.
 func FeedTopic(link string) string { return "feed." + link }
 
+// RelayTopic is the topic of what is owed to other registries.
+const RelayTopic = "relays"
+
 // InboxTopic is the topic of an agent of this gateway's registry that has a new
 // message.
 func InboxTopic(handle string) string { return "inbox." + handle }

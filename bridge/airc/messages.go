@@ -299,7 +299,7 @@ func (l *Link) put(ctx context.Context, p federation.Posting) (federation.Messag
 		return federation.Message{}, fmt.Errorf("file message: %w", err)
 	}
 	if p.Relay != nil {
-		l.deps.Wakes.Wake(relayTopic)
+		l.deps.Wakes.Wake(bridge.RelayTopic)
 	}
 	if m.Seq > 0 || p.Handshake != nil {
 		l.deps.Wakes.Wake(bridge.InboxTopic(p.Message.To))

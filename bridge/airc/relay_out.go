@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -131,7 +132,7 @@ func (l *Link) couriers(ctx context.Context) {
 	next, failures := map[string]time.Time{}, map[string]int{}
 	busy := map[string]bool{} // and whether something came since the visit began
 	done := make(chan visited)
-	wake, stop := l.deps.Wakes.Subscribe(relayTopic)
+	wake, stop := l.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
 	tick := time.NewTicker(relayEvery)
 	defer tick.Stop()
@@ -178,9 +179,6 @@ func (l *Link) couriers(ctx context.Context) {
 		}
 	}
 }
-
-// relayTopic wakes the couriers.
-const relayTopic = "airc relays"
 
 // owing returns the registries that something is owed to, and tells the senders of
 // what takes long.

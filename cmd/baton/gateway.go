@@ -64,13 +64,17 @@ func (g *gateway) GiveUp(ctx context.Context, before, now time.Time) error {
 	return nil
 }
 
-// wake tells the feeds and the agents that are owed a step which was filed just now.
+// wake tells the feeds, agents and registries that are owed a step which was filed
+// just now.
 func (g *gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
 	for _, message := range judged.Owed.Messages {
 		g.wakes.Wake(bridge.InboxTopic(message.Message.To))
+		if message.Relay != nil {
+			g.wakes.Wake(bridge.RelayTopic)
+		}
 	}
 	for _, link := range judged.Owed.Feeds {
 		g.wakes.Wake(bridge.FeedTopic(link))

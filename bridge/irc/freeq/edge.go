@@ -56,7 +56,7 @@ func code(c federation.RefusalCode) string {
 		federation.UnknownVerb, federation.IllegalStep, federation.DeadlinePassed, federation.EventIDInUse,
 		federation.InvalidEventID, federation.EventIDClockSkew, federation.InvalidTarget, federation.MissingRequirement,
 		federation.WrongVenue, federation.MixedTags, federation.UnknownKind, federation.MissingCapability, federation.RateLimited,
-		federation.ReplacesNotTerminal:
+		federation.ReplacesNotTerminal, federation.PolicyDenied:
 	}
 	return c.Upper()
 }
