@@ -12,13 +12,7 @@ import (
 
 // AddAgent implements [federation.Registry].
 func (s *SQLite) AddAgent(ctx context.Context, a federation.Agent) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("add agent %s: %w", a.Handle, err)
-	}
-	// To the end, even where the caller leaves: the directory must learn of it after it
-	// was written.
-	err := s.write(context.WithoutCancel(ctx), func(ctx context.Context, q *statements) error { return addAgent(ctx, q, a) })
-	s.directory.forget()
+	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error { return addAgent(ctx, q, a) })
 	if err != nil {
 		return fmt.Errorf("add agent %s: %w", a.Handle, err)
 	}
@@ -52,20 +46,23 @@ func addAgent(ctx context.Context, q *statements, a federation.Agent) error {
 	return ownKey(ctx, q, a.KeptKey, a.DID)
 }
 
+// agentName is what an agent is looked up by: one of the two.
+type agentName struct {
+	handle string
+	did    federation.DID
+}
+
 // Agent implements [federation.Registry].
 func (s *SQLite) Agent(ctx context.Context, handle string) (federation.Agent, error) {
-	return s.directory.find(ctx, byHandle(handle), func(ctx context.Context, _ federation.DID) (federation.Agent, error) {
+	return s.agents.find(agentName{handle: handle}, func() (federation.Agent, error) {
 		return s.oneAgent(ctx, `handle = ?1`, handle)
 	})
 }
 
-// byHandle is the name under which the directory knows a handle, which is no DID's.
-func byHandle(handle string) federation.DID { return federation.DID("@" + handle) }
-
 // AgentOf implements [federation.Registry]. Of several handles with one key it
 // returns the oldest.
 func (s *SQLite) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
-	return s.directory.find(ctx, did, func(ctx context.Context, did federation.DID) (federation.Agent, error) {
+	return s.agents.find(agentName{did: did}, func() (federation.Agent, error) {
 		return s.oneAgent(ctx, `did = ?1 OR own_did = ?1 OR handle IN (SELECT handle FROM agent_key WHERE did = ?1)`, string(did))
 	})
 }
@@ -106,11 +103,7 @@ func (s *SQLite) Capable(ctx context.Context, caps []string) ([]federation.Agent
 
 // SetShows implements [federation.Registry].
 func (s *SQLite) SetShows(ctx context.Context, handle string, shows federation.Shows) error {
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("set what %s shows: %w", handle, err)
-	}
-	// To the end, as in AddAgent.
-	err := s.write(context.WithoutCancel(ctx), func(ctx context.Context, q *statements) error {
+	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		changed, err := q.exec(ctx, `UPDATE agent SET shows_presence = ?, shows_context = ? WHERE handle = ?`,
 			shows.Presence, shows.Context, handle)
 		if err == nil && changed == 0 {
@@ -118,7 +111,6 @@ func (s *SQLite) SetShows(ctx context.Context, handle string, shows federation.S
 		}
 		return err
 	})
-	s.directory.forget()
 	if err != nil {
 		return fmt.Errorf("set what %s shows: %w", handle, err)
 	}

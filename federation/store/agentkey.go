@@ -116,12 +116,8 @@ func succeed(ctx context.Context, q *statements, a federation.Agent, revoked str
 func (s *SQLite) changeKeys(
 	ctx context.Context, handle, by string, now time.Time, change func(context.Context, *statements, federation.Agent) error,
 ) (federation.Agent, error) {
-	if err := ctx.Err(); err != nil {
-		return federation.Agent{}, fmt.Errorf("change keys of %s: %w", handle, err)
-	}
 	var after federation.Agent
-	// To the end, as in AddAgent.
-	err := s.write(context.WithoutCancel(ctx), func(ctx context.Context, q *statements) error {
+	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		before, err := oneAgent(ctx, q, `handle = ?1`, handle)
 		if err != nil {
 			return err
@@ -135,7 +131,6 @@ func (s *SQLite) changeKeys(
 		after, err = oneAgent(ctx, q, `handle = ?1`, handle)
 		return err
 	})
-	s.directory.forget()
 	if err != nil {
 		return federation.Agent{}, fmt.Errorf("change keys of %s: %w", handle, err)
 	}

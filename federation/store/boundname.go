@@ -20,7 +20,7 @@ func scanBoundName(row scanner) (federation.BoundName, error) {
 
 // BindName implements [federation.BoundNames].
 func (s *SQLite) BindName(ctx context.Context, b federation.BoundName) error {
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		var kept int
 		err := q.row(ctx, `INSERT INTO bound_name (`+boundNameColumns+`) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (network, name) DO UPDATE SET vouch = excluded.vouch WHERE did = excluded.did RETURNING 1`,
@@ -38,7 +38,7 @@ func (s *SQLite) BindName(ctx context.Context, b federation.BoundName) error {
 
 // UnbindName implements [federation.BoundNames].
 func (s *SQLite) UnbindName(ctx context.Context, network, name string) error {
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `DELETE FROM bound_name WHERE network = ? AND name = ?`, network, name)
 		if err == nil && n == 0 {
 			return federation.ErrNotFound
@@ -51,17 +51,22 @@ func (s *SQLite) UnbindName(ctx context.Context, network, name string) error {
 	return nil
 }
 
+// boundKey is the name of a binding.
+type boundKey struct{ network, name string }
+
 // BoundName implements [federation.BoundNames].
 func (s *SQLite) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
-	found, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
-		WHERE network = ? AND name = ?`, network, name)
-	if err == nil && len(found) == 0 {
-		err = federation.ErrNotFound
-	}
-	if err != nil {
-		return federation.BoundName{}, fmt.Errorf("look up %s on %s: %w", name, network, err)
-	}
-	return found[0], nil
+	return s.bound.find(boundKey{network, name}, func() (federation.BoundName, error) {
+		found, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
+			WHERE network = ? AND name = ?`, network, name)
+		if err == nil && len(found) == 0 {
+			err = federation.ErrNotFound
+		}
+		if err != nil {
+			return federation.BoundName{}, fmt.Errorf("look up %s on %s: %w", name, network, err)
+		}
+		return found[0], nil
+	})
 }
 
 // BoundNames implements [federation.BoundNames].
@@ -76,10 +81,12 @@ func (s *SQLite) BoundNames(ctx context.Context, network, name string, limit int
 
 // NamesOf implements [federation.BoundNames].
 func (s *SQLite) NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
-	bound, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
-		WHERE did = ? ORDER BY network, name`, did)
-	if err != nil {
-		return nil, fmt.Errorf("read names of %s: %w", did, err)
-	}
-	return bound, nil
+	return s.boundTo.find(did, func() ([]federation.BoundName, error) {
+		bound, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
+			WHERE did = ? ORDER BY network, name`, did)
+		if err != nil {
+			return nil, fmt.Errorf("read names of %s: %w", did, err)
+		}
+		return bound, nil
+	})
 }

@@ -54,10 +54,12 @@ var errClosed = errors.New("the record is closed")
 
 // SQLite is one open record.
 type SQLite struct {
-	reads     *statements
-	writes    *committer
-	directory directory
-	close     func() error
+	reads   *statements
+	writes  *committer
+	agents  remembered[agentName, federation.Agent]
+	bound   remembered[boundKey, federation.BoundName]
+	boundTo remembered[federation.DID, []federation.BoundName]
+	close   func() error
 }
 
 var _ federation.Record = (*SQLite)(nil)
@@ -155,6 +157,20 @@ func (s *SQLite) Close() error {
 // it returns an error, apply may still be running: its results must not be read.
 func (s *SQLite) write(ctx context.Context, apply func(context.Context, *statements) error) error {
 	return s.writes.do(ctx, apply)
+}
+
+// writeRemembered is write for rows that are remembered. It goes on to its end even
+// where the caller leaves: what was kept of them is forgotten after the change, and
+// not before.
+func (s *SQLite) writeRemembered(ctx context.Context, apply func(context.Context, *statements) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := s.write(context.WithoutCancel(ctx), apply)
+	s.agents.forget()
+	s.bound.forget()
+	s.boundTo.forget()
+	return err
 }
 
 // closers is what was opened so far, closed in reverse order.

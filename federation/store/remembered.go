@@ -1,0 +1,67 @@
+package store
+
+import (
+	"errors"
+	"sync"
+
+	"baton/federation"
+)
+
+// maxRemembered bounds what one remembered keeps.
+const maxRemembered = 1 << 14
+
+// remembered keeps what was read of rows that hardly ever change, and which are not
+// there: each step is looked at by several links, and asks for the same few. One
+// process has the record open, so what it writes is all that can change. The zero
+// remembered is empty. It may be used concurrently.
+type remembered[K comparable, V any] struct {
+	mu    sync.Mutex
+	kept  map[K]*V // nil for what is not there
+	edges uint64   // counts the times that all was forgotten
+}
+
+// find returns what is remembered under a key, or else what look says. Callers share
+// what is returned, and must not change it. [federation.ErrNotFound] is remembered,
+// and no other error.
+func (r *remembered[K, V]) find(key K, look func() (V, error)) (V, error) {
+	r.mu.Lock()
+	value, known := r.kept[key]
+	edge := r.edges
+	r.mu.Unlock()
+	if !known {
+		found, err := look()
+		switch {
+		case err == nil:
+			value = &found
+		case !errors.Is(err, federation.ErrNotFound):
+			return found, err
+		}
+		r.remember(key, value, edge)
+	}
+	if value == nil {
+		return *new(V), federation.ErrNotFound
+	}
+	return *value, nil
+}
+
+// remember keeps what was found, unless it may have changed since.
+func (r *remembered[K, V]) remember(key K, value *V, edge uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if edge != r.edges {
+		return
+	}
+	if r.kept == nil || len(r.kept) >= maxRemembered {
+		r.kept = map[K]*V{}
+	}
+	r.kept[key] = value
+}
+
+// forget is called after each write that changes such rows, by whoever saw it to its
+// end.
+func (r *remembered[K, V]) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = nil
+	r.edges++
+}
