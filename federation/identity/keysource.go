@@ -87,7 +87,8 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 		return nil, recordErr
 	}
 	found.err = cmp.Or(found.err, peerErr)
-	if _, away := errors.AsType[*federation.UnavailableError](found.err); found.standing == federation.KeyUnknown && !away {
+	asked := err != nil || !document.Fetched.Before(now) // else it was asked just before, when the key may not have been there
+	if _, away := errors.AsType[*federation.UnavailableError](found.err); found.standing == federation.KeyUnknown && !away && asked {
 		s.misses.add(q, now)
 	}
 	return found.result()

@@ -122,6 +122,20 @@ func TestAKeySourceHasKeysAndOwners(t *testing.T) {
 	s.check("a DID without a document", query("did:web:none.example", seededKey('a')), "no document")
 }
 
+func TestAKeyThatIsListedJustAfterTheDocumentWasReadIsFoundSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStand(t)
+		a, b := seededKey('a'), seededKey('b')
+		s.lists(a)
+		s.check("the first step", query(alice, a), "good")
+		time.Sleep(time.Second)
+		s.lists(a, b)
+		s.check("a step at once by a key that was added", query(alice, b), "unknown")
+		time.Sleep(6 * time.Second)
+		s.check("the same step again", query(alice, b), "good")
+	})
+}
+
 func TestAnUnknownKeyIsAskedForOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStand(t)
