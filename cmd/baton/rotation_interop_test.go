@@ -80,7 +80,12 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	_ = json.NewEncoder(w).Encode(l.entries) // the client is gone
+	text, err := json.Marshal(l.entries)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write(text) // the client is gone
 }
 
 // digest is over the DAG-CBOR of an operation.

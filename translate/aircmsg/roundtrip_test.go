@@ -122,7 +122,6 @@ func contexts(t *rapid.T) string {
 }
 
 func TestAStepFromIRCComesBackFromAIRCAsItWas(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := said{
 			Verb: rapid.SampledFrom([]federation.Verb{
@@ -153,7 +152,6 @@ func TestAStepFromIRCComesBackFromAIRCAsItWas(t *testing.T) {
 }
 
 func TestAPayloadFromAIRCComesBackFromIRCAsItWasOrNamesTheField(t *testing.T) {
-	t.Parallel()
 	texts := rapid.SampledFrom([]string{"", "a note", "another"})
 	rapid.Check(t, func(t *rapid.T) {
 		data := map[string]any{"handoff": map[string]any{"id": federation.EventID{1, 2, 3}.String()}}
