@@ -104,6 +104,10 @@ func TestUsersYieldTheirNicksToThoseOfTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// What is under way from that nick when somebody takes it is nobody's mistake.
+	if _, err := h.server.AwaitLine(patient(t), "its line", func(m map[string]any) bool { return m["type"] == "privmsg" }); err != nil {
+		t.Fatal(err)
+	}
 	nick, _ := step["from"].(string)
 	did, key := person("usurper")
 	h.server.Join(nick, did, key)
