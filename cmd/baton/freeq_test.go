@@ -125,7 +125,10 @@ func (w *freeqWorld) offer(t *testing.T, to, title string) federation.HandoffID 
 // stands waits until the server says that a handoff is in a state.
 func (w *freeqWorld) stands(t *testing.T, id federation.HandoffID, state federation.State) {
 	t.Helper()
-	if err := w.server.AwaitState(patient(t), id, state); err != nil {
+	// A step that a cut swallowed is routed again after waits that double: 2, 4, 8 s.
+	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
+	defer cancel()
+	if err := w.server.AwaitState(ctx, id, state); err != nil {
 		t.Fatal(err)
 	}
 }
