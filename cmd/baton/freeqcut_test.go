@@ -1,4 +1,4 @@
-//go:build interop
+//go:build interop && freeqcuts
 
 package main_test
 
