@@ -49,15 +49,10 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 		if err != nil {
 			return filed, fmt.Errorf("look for overdue handoffs: %w", err)
 		}
-		for _, view := range due {
-			judged, err := h.end(ctx, view, "", now)
-			if errors.Is(err, federation.ErrStale) {
-				continue // it moved in between
-			}
-			if err != nil {
-				return filed, fmt.Errorf("end %s: %w", view.ID, err)
-			}
-			filed = append(filed, judged)
+		ended, err := h.endEach(ctx, due, now)
+		filed = append(filed, ended...)
+		if err != nil {
+			return filed, err
 		}
 	}
 	unseen, err := h.endUnseen(ctx, now)
@@ -73,11 +68,16 @@ func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judge
 	if err != nil {
 		return nil, fmt.Errorf("look for unseen offers: %w", err)
 	}
+	return h.endEach(ctx, unseen, now)
+}
+
+// endEach ends handoffs as they were read, and leaves those that moved since.
+func (h *Home) endEach(ctx context.Context, views []federation.View, now time.Time) ([]federation.Judgement, error) {
 	var filed []federation.Judgement
-	for _, view := range unseen {
+	for _, view := range views {
 		judged, err := h.end(ctx, view, "", now)
 		if errors.Is(err, federation.ErrStale) {
-			continue // it moved in between
+			continue
 		}
 		if err != nil {
 			return filed, fmt.Errorf("end %s: %w", view.ID, err)

@@ -107,7 +107,7 @@ func (w *twins) Offer(t *rapid.T) {
 func (w *twins) Decline(t *rapid.T) {
 	w.t = t
 	if len(w.handoff) == 0 {
-		t.Skip("nothing is offered")
+		return // nothing is offered
 	}
 	f := w.handoff[rapid.IntRange(1, len(w.handoff)).Draw(t, "handoff")]
 	w.clock++
@@ -135,7 +135,7 @@ func (w *twins) Lease(t *rapid.T) {
 func (w *twins) Settle(t *rapid.T) {
 	w.t = t
 	if len(w.holds[0]) == 0 {
-		t.Skip("nothing was leased")
+		return // nothing was leased
 	}
 	i, to := rapid.IntRange(0, len(w.holds[0])-1).Draw(t, "hold"), w.person()
 	until := federationtest.At(w.tick() + rapid.IntRange(0, 60).Draw(t, "until"))

@@ -17,17 +17,8 @@ func (s *SQLite) Inbox(ctx context.Context, to string, after federation.Cursor, 
 	if err != nil {
 		return nil, false, fmt.Errorf("read inbox of %s: %w", to, err)
 	}
-	scan := func(row scanner) (federation.Message, error) {
-		var m messageScan
-		var n uint64
-		if err := row.Scan(append(m.dest(), &n)...); err != nil {
-			return federation.Message{}, err
-		}
-		m.message.Cursor = inbox.cursor(n)
-		return m.read()
-	}
-	messages, err = rows(ctx, s.reads, scan, `SELECT `+messageColumns+`, m.position FROM message m
-		WHERE m.recipient = ? AND m.position > ? AND NOT m.deleted ORDER BY m.position`+atMost, to, n, limit+1)
+	messages, err = s.messages(ctx, inbox, `message m WHERE m.recipient = ? AND m.position > ? AND NOT m.deleted
+		ORDER BY m.position`+atMost, to, n, limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read inbox of %s: %w", to, err)
 	}
