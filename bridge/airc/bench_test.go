@@ -27,7 +27,7 @@ import (
 const callers = 64
 
 // durable opens a registry on a record on disk.
-func durable(b *testing.B) (*world, *store.SQLite) {
+func durable(b *testing.B) (*world, *store.Record) {
 	b.Helper()
 	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
 	if err != nil {

@@ -52,7 +52,7 @@ type program struct {
 	adminMux  *http.ServeMux
 	socketMux *http.ServeMux
 	publicURL string
-	record    *store.SQLite
+	record    *store.Record
 	keyring   *identity.Keyring
 	keys      *identity.KeySource
 	relay     *relay.Relay // nil where it could not be opened: nobody is woken then

@@ -79,7 +79,7 @@ func submitAll(b *testing.B, h *home.Home, steps []translate.Tagged, callers int
 }
 
 // newHome returns a home as the program makes it, without limits.
-func newHome(record *store.SQLite) *home.Home {
+func newHome(record *store.Record) *home.Home {
 	public, private, _ := ed25519.GenerateKey(nil) // never fails
 	key := federation.SigningKey{Public: public, DID: "did:web:gw.test", Sign: func(_ context.Context, m []byte) ([]byte, error) {
 		return ed25519.Sign(private, m), nil

@@ -19,7 +19,7 @@ import (
 // it is open.
 func (b bench) restarted(dir string) bench {
 	b.t.Helper()
-	if open, ok := b.record.(*store.SQLite); ok {
+	if open, ok := b.record.(*store.Record); ok {
 		if err := open.Close(); err != nil {
 			b.t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // AddAgent implements [federation.Registry].
-func (s *SQLite) AddAgent(ctx context.Context, a federation.Agent) error {
+func (s *Record) AddAgent(ctx context.Context, a federation.Agent) error {
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error { return addAgent(ctx, q, a) })
 	if err != nil {
 		return fmt.Errorf("add agent %s: %w", a.Handle, err)
@@ -53,7 +53,7 @@ type agentName struct {
 }
 
 // Agent implements [federation.Registry].
-func (s *SQLite) Agent(ctx context.Context, handle string) (federation.Agent, error) {
+func (s *Record) Agent(ctx context.Context, handle string) (federation.Agent, error) {
 	return s.agents.find(agentName{handle: handle}, func() (federation.Agent, error) {
 		return s.oneAgent(ctx, `handle = ?1`, handle)
 	})
@@ -61,13 +61,13 @@ func (s *SQLite) Agent(ctx context.Context, handle string) (federation.Agent, er
 
 // AgentOf implements [federation.Registry]. Of several handles with one key it
 // returns the oldest.
-func (s *SQLite) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
+func (s *Record) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
 	return s.agents.find(agentName{did: did}, func() (federation.Agent, error) {
 		return s.oneAgent(ctx, `did = ?1 OR own_did = ?1 OR handle IN (SELECT handle FROM agent_key WHERE did = ?1)`, string(did))
 	})
 }
 
-func (s *SQLite) oneAgent(ctx context.Context, where, arg string) (federation.Agent, error) {
+func (s *Record) oneAgent(ctx context.Context, where, arg string) (federation.Agent, error) {
 	agent, err := oneAgent(ctx, s.reads, where, arg)
 	if err != nil {
 		return federation.Agent{}, fmt.Errorf("read agent %s: %w", arg, err)
@@ -88,7 +88,7 @@ func oneAgent(ctx context.Context, q *statements, where, arg string) (federation
 
 // Capable implements [federation.Registry]. The agents come in the order in which
 // they registered.
-func (s *SQLite) Capable(ctx context.Context, caps []string) ([]federation.Agent, error) {
+func (s *Record) Capable(ctx context.Context, caps []string) ([]federation.Agent, error) {
 	wanted, err := json.Marshal(caps)
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
@@ -102,7 +102,7 @@ func (s *SQLite) Capable(ctx context.Context, caps []string) ([]federation.Agent
 }
 
 // SetShows implements [federation.Registry].
-func (s *SQLite) SetShows(ctx context.Context, handle string, shows federation.Shows) error {
+func (s *Record) SetShows(ctx context.Context, handle string, shows federation.Shows) error {
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		changed, err := q.exec(ctx, `UPDATE agent SET shows_presence = ?, shows_context = ? WHERE handle = ?`,
 			shows.Presence, shows.Context, handle)

@@ -31,7 +31,7 @@ func scanAgentKey(row scanner) (federation.AgentKey, error) {
 }
 
 // RotateKey implements [federation.Registry].
-func (s *SQLite) RotateKey(ctx context.Context, handle, by string, key federation.AgentKey, now, until time.Time) (federation.Agent, error) {
+func (s *Record) RotateKey(ctx context.Context, handle, by string, key federation.AgentKey, now, until time.Time) (federation.Agent, error) {
 	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a federation.Agent) error {
 		if slices.ContainsFunc(a.Keys, func(k federation.AgentKey) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
 			return federation.ErrTaken
@@ -74,7 +74,7 @@ func setOwnDID(ctx context.Context, q *statements, handle string, did federation
 }
 
 // RevokeKey implements [federation.Registry].
-func (s *SQLite) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (federation.Agent, error) {
+func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (federation.Agent, error) {
 	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a federation.Agent) error {
 		key := a.Key(kid)
 		switch {
@@ -113,7 +113,7 @@ func succeed(ctx context.Context, q *statements, a federation.Agent, revoked str
 
 // changeKeys changes the keys of an agent on the word of one of them, and returns the
 // agent as it is after.
-func (s *SQLite) changeKeys(
+func (s *Record) changeKeys(
 	ctx context.Context, handle, by string, now time.Time, change func(context.Context, *statements, federation.Agent) error,
 ) (federation.Agent, error) {
 	var after federation.Agent

@@ -29,7 +29,7 @@ type prepared struct {
 }
 
 // Append implements [federation.Store].
-func (s *SQLite) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
+func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	ready, err := prepareFiling(f)
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("append %s: %w", f.Event.ID, err)

@@ -23,12 +23,12 @@ func scanBinding(row scanner) (federation.Binding, error) {
 }
 
 // Binding implements [federation.Bindings].
-func (s *SQLite) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
+func (s *Record) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
 }
 
 // BindingByHash implements [federation.Bindings].
-func (s *SQLite) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
+func (s *Record) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
 	if len(prefix) < minHashPrefix {
 		return federation.Binding{}, fmt.Errorf("look up hash %q: %w", prefix, federation.ErrNotFound)
 	}
@@ -38,7 +38,7 @@ func (s *SQLite) BindingByHash(ctx context.Context, prefix string) (federation.B
 }
 
 // oneBinding returns the binding that a query finds, if it is the only one.
-func (s *SQLite) oneBinding(ctx context.Context, query, arg string) (federation.Binding, error) {
+func (s *Record) oneBinding(ctx context.Context, query, arg string) (federation.Binding, error) {
 	found, err := rows(ctx, s.reads, scanBinding, query, arg)
 	if err == nil && len(found) != 1 {
 		err = federation.ErrNotFound
@@ -50,7 +50,7 @@ func (s *SQLite) oneBinding(ctx context.Context, query, arg string) (federation.
 }
 
 // KeyOwner implements [federation.Bindings].
-func (s *SQLite) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
+func (s *Record) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	var did federation.DID
 	if err := s.reads.row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did); err != nil {
 		return "", fmt.Errorf("look up key %s: %w", keyID, err)

@@ -19,7 +19,7 @@ func scanBoundName(row scanner) (federation.BoundName, error) {
 }
 
 // BindName implements [federation.BoundNames].
-func (s *SQLite) BindName(ctx context.Context, b federation.BoundName) error {
+func (s *Record) BindName(ctx context.Context, b federation.BoundName) error {
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		var kept int
 		err := q.row(ctx, `INSERT INTO bound_name (`+boundNameColumns+`) VALUES (?, ?, ?, ?, ?)
@@ -37,7 +37,7 @@ func (s *SQLite) BindName(ctx context.Context, b federation.BoundName) error {
 }
 
 // UnbindName implements [federation.BoundNames].
-func (s *SQLite) UnbindName(ctx context.Context, network, name string) error {
+func (s *Record) UnbindName(ctx context.Context, network, name string) error {
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `DELETE FROM bound_name WHERE network = ? AND name = ?`, network, name)
 		if err == nil && n == 0 {
@@ -55,7 +55,7 @@ func (s *SQLite) UnbindName(ctx context.Context, network, name string) error {
 type boundKey struct{ network, name string }
 
 // BoundName implements [federation.BoundNames].
-func (s *SQLite) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
+func (s *Record) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
 	return s.bound.find(boundKey{network, name}, func() (federation.BoundName, error) {
 		found, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
 			WHERE network = ? AND name = ?`, network, name)
@@ -70,7 +70,7 @@ func (s *SQLite) BoundName(ctx context.Context, network, name string) (federatio
 }
 
 // BoundNames implements [federation.BoundNames].
-func (s *SQLite) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
+func (s *Record) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
 	bound, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
 		WHERE (network, name) > (?, ?) ORDER BY network, name`+atMost, network, name, max(limit, 0))
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *SQLite) BoundNames(ctx context.Context, network, name string, limit int
 }
 
 // NamesOf implements [federation.BoundNames].
-func (s *SQLite) NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
+func (s *Record) NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
 	return s.boundTo.find(did, func() ([]federation.BoundName, error) {
 		bound, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
 			WHERE did = ? ORDER BY network, name`, did)

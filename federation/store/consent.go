@@ -10,7 +10,7 @@ import (
 )
 
 // Consent implements [federation.Registry].
-func (s *SQLite) Consent(ctx context.Context, from, to string) (federation.Consent, error) {
+func (s *Record) Consent(ctx context.Context, from, to string) (federation.Consent, error) {
 	edge, err := consent(ctx, s.reads, from, to)
 	if err != nil {
 		return federation.Consent{}, fmt.Errorf("read consent %s to %s: %w", from, to, err)
@@ -44,7 +44,7 @@ func setConsent(ctx context.Context, q *statements, from, to string, state feder
 // Accept implements [federation.Registry]. An accepted edge holds nothing, so
 // what was held on the way back is delivered too. A way back that its own
 // recipient blocked stays blocked: that is not for the other one to undo.
-func (s *SQLite) Accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+func (s *Record) Accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error {
 		if err := accept(ctx, q, from, to, now); err != nil {
 			return err
@@ -58,7 +58,7 @@ func (s *SQLite) Accept(ctx context.Context, from, to string, now time.Time) (fe
 }
 
 // AcceptOneWay implements [federation.Registry].
-func (s *SQLite) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+func (s *Record) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error { return accept(ctx, q, from, to, now) })
 }
 
@@ -87,7 +87,7 @@ func accept(ctx context.Context, q *statements, from, to string, now time.Time) 
 }
 
 // Block implements [federation.Registry].
-func (s *SQLite) Block(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+func (s *Record) Block(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error {
 		before, err := consent(ctx, q, from, to)
 		if err != nil || before.State == federation.ConsentBlocked {
@@ -112,7 +112,7 @@ func discard(ctx context.Context, q *statements, from, to string) error {
 }
 
 // Unblock implements [federation.Registry].
-func (s *SQLite) Unblock(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+func (s *Record) Unblock(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `UPDATE consent SET state = ?, updated = ?, version = version + 1, answered = 0,
 			barred = CASE answered WHEN 0 THEN barred ELSE ? END WHERE sender = ? AND recipient = ? AND state = ?`,
@@ -122,7 +122,7 @@ func (s *SQLite) Unblock(ctx context.Context, from, to string, now time.Time) (f
 }
 
 // Contacts implements [federation.Registry].
-func (s *SQLite) Contacts(ctx context.Context, handle string, limit int) ([]string, error) {
+func (s *Record) Contacts(ctx context.Context, handle string, limit int) ([]string, error) {
 	contacts, err := rows(ctx, s.reads, scanOne[string], `SELECT c.recipient FROM consent c
 		JOIN consent back ON back.sender = c.recipient AND back.recipient = c.sender
 		WHERE c.sender = ? AND c.state = 'accepted' AND back.state = 'accepted' ORDER BY c.recipient`+atMost, handle, max(limit, 0))
@@ -133,7 +133,7 @@ func (s *SQLite) Contacts(ctx context.Context, handle string, limit int) ([]stri
 }
 
 // Pending implements [federation.Registry].
-func (s *SQLite) Pending(ctx context.Context, to string, limit int) ([]federation.Consent, error) {
+func (s *Record) Pending(ctx context.Context, to string, limit int) ([]federation.Consent, error) {
 	scan := func(row scanner) (federation.Consent, error) {
 		edge := federation.Consent{To: to, State: federation.ConsentPending}
 		var updated int64
@@ -150,7 +150,7 @@ func (s *SQLite) Pending(ctx context.Context, to string, limit int) ([]federatio
 }
 
 // decide applies a decision about an edge and returns the edge after it.
-func (s *SQLite) decide(ctx context.Context, from, to string, decision func(context.Context, *statements) error) (federation.Consent, error) {
+func (s *Record) decide(ctx context.Context, from, to string, decision func(context.Context, *statements) error) (federation.Consent, error) {
 	var edge federation.Consent
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		if err := decision(ctx, q); err != nil {

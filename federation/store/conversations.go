@@ -11,7 +11,7 @@ import (
 
 // messages reads the messages that a query of the columns of a message and a position
 // finds.
-func (s *SQLite) messages(ctx context.Context, inbox inboxRef, query string, args ...any) ([]federation.Message, error) {
+func (s *Record) messages(ctx context.Context, inbox inboxRef, query string, args ...any) ([]federation.Message, error) {
 	scan := func(row scanner) (federation.Message, error) {
 		var m messageScan
 		var n uint64
@@ -25,7 +25,7 @@ func (s *SQLite) messages(ctx context.Context, inbox inboxRef, query string, arg
 }
 
 // Fresh implements [federation.Conversations].
-func (s *SQLite) Fresh(ctx context.Context, to string, limit int) ([]federation.Message, error) {
+func (s *Record) Fresh(ctx context.Context, to string, limit int) ([]federation.Message, error) {
 	fresh, err := s.messages(ctx, handleInbox(to), `agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
 		WHERE a.handle = ? AND NOT m.deleted ORDER BY m.position`+atMost, to, max(limit, 0))
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *SQLite) Fresh(ctx context.Context, to string, limit int) ([]federation.
 }
 
 // Since implements [federation.Conversations].
-func (s *SQLite) Since(ctx context.Context, to string, since time.Time, limit int) ([]federation.Message, error) {
+func (s *Record) Since(ctx context.Context, to string, since time.Time, limit int) ([]federation.Message, error) {
 	messages, err := s.messages(ctx, handleInbox(to), `message m WHERE m.recipient = ? AND m.told > ? AND NOT m.deleted
 		ORDER BY m.told, m.position`+atMost, to, stamp(since), max(limit, 0))
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *SQLite) Since(ctx context.Context, to string, since time.Time, limit in
 }
 
 // Recent implements [federation.Conversations].
-func (s *SQLite) Recent(ctx context.Context, handle, peer string, limit int) ([]federation.Message, error) {
+func (s *Record) Recent(ctx context.Context, handle, peer string, limit int) ([]federation.Message, error) {
 	scan := func(row scanner) (federation.Message, error) {
 		var m messageScan
 		if err := row.Scan(m.dest()...); err != nil {
@@ -64,7 +64,7 @@ func (s *SQLite) Recent(ctx context.Context, handle, peer string, limit int) ([]
 }
 
 // Conversations implements [federation.Conversations].
-func (s *SQLite) Conversations(ctx context.Context, handle string, limit int) ([]federation.Conversation, error) {
+func (s *Record) Conversations(ctx context.Context, handle string, limit int) ([]federation.Conversation, error) {
 	scan := func(row scanner) (federation.Conversation, error) {
 		var c federation.Conversation
 		var m messageScan
@@ -91,7 +91,7 @@ func (s *SQLite) Conversations(ctx context.Context, handle string, limit int) ([
 
 // ReadConversation implements [federation.Conversations]. Who polls reads the same
 // over and over, which is not worth a write each time.
-func (s *SQLite) ReadConversation(ctx context.Context, handle, peer string, now time.Time) error {
+func (s *Record) ReadConversation(ctx context.Context, handle, peer string, now time.Time) error {
 	const unread = `low = ?1 AND high = ?2 AND recipient = ?3 AND seq IS NOT NULL AND read IS NULL`
 	args := []any{min(handle, peer), max(handle, peer), handle}
 	var some bool

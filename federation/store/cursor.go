@@ -64,7 +64,7 @@ func (r inboxRef) parse(c federation.Cursor, entry ...*uint64) error {
 
 // position is parse for an inbox whose newest number a query tells: what lies
 // beyond was never given out.
-func (s *SQLite) position(ctx context.Context, r inboxRef, c federation.Cursor, newest string) (uint64, error) {
+func (s *Record) position(ctx context.Context, r inboxRef, c federation.Cursor, newest string) (uint64, error) {
 	var n uint64
 	if err := r.parse(c, &n); err != nil || n == 0 {
 		return 0, err

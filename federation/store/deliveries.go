@@ -10,7 +10,7 @@ import (
 )
 
 // Deliveries implements [federation.Deliveries].
-func (s *SQLite) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
+func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
 	names, err := json.Marshal(links)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries of %s: %w", id, err)
@@ -43,7 +43,7 @@ func (s *SQLite) Deliveries(ctx context.Context, id federation.HandoffID, links 
 }
 
 // Backlog implements [federation.Deliveries].
-func (s *SQLite) Backlog(ctx context.Context, link string) (federation.Backlog, error) {
+func (s *Record) Backlog(ctx context.Context, link string) (federation.Backlog, error) {
 	var b federation.Backlog
 	err := s.reads.row(ctx, `SELECT count(*) FROM feed WHERE link = ?`, []any{link}, &b.Rows)
 	if err != nil || b.Rows == 0 {

@@ -13,7 +13,7 @@ import (
 const clearBatch = 512
 
 // Devices implements [federation.Devices].
-func (s *SQLite) Devices(ctx context.Context, of federation.DID) ([]federation.Device, error) {
+func (s *Record) Devices(ctx context.Context, of federation.DID) ([]federation.Device, error) {
 	scan := func(row scanner) (d federation.Device, err error) {
 		var at inboxPlace
 		var since, seen int64
@@ -29,7 +29,7 @@ func (s *SQLite) Devices(ctx context.Context, of federation.DID) ([]federation.D
 }
 
 // Advance implements [federation.Devices].
-func (s *SQLite) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
+func (s *Record) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
 	more := false
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		at, err := inboxPlaceOf(ctx, q, of, upTo)
@@ -84,7 +84,7 @@ func stopWaiting(ctx context.Context, q *statements, of federation.DID, at inbox
 }
 
 // Forget implements [federation.Devices].
-func (s *SQLite) Forget(ctx context.Context, of federation.DID, device string) error {
+func (s *Record) Forget(ctx context.Context, of federation.DID, device string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		forgotten, err := q.exec(ctx, `DELETE FROM device WHERE did = ? AND name = ?`, of, device)
 		if err == nil && forgotten == 0 {

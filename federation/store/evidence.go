@@ -8,7 +8,7 @@ import (
 )
 
 // Evidence implements [federation.Store].
-func (s *SQLite) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
+func (s *Record) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
 	var bytes []byte
 	if err := s.reads.row(ctx, `SELECT bytes FROM evidence WHERE digest = ?`, []any{digest[:]}, &bytes); err != nil {
 		return nil, fmt.Errorf("read evidence %x: %w", digest, err)
@@ -17,7 +17,7 @@ func (s *SQLite) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) 
 }
 
 // Keep implements [federation.Store].
-func (s *SQLite) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
+func (s *Record) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error { return keep(ctx, q, id, evidence) })
 	if err != nil {
 		return fmt.Errorf("keep evidence %x: %w", evidence.Digest, err)

@@ -8,7 +8,7 @@ import (
 )
 
 // Owed implements [federation.Feeds].
-func (s *SQLite) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+func (s *Record) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
 	scan := func(row scanner) (federation.Delivery, error) {
 		var d federation.Delivery
 		var e entryScan
@@ -33,7 +33,7 @@ func (s *SQLite) Owed(ctx context.Context, link string, after int64, limit int) 
 }
 
 // OwedIn implements [federation.Feeds].
-func (s *SQLite) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
+func (s *Record) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	var n int
 	err := s.reads.row(ctx, `SELECT count(*) FROM event e JOIN feed f ON f.event = e.seq AND f.link = ? WHERE e.handoff = ?`,
 		[]any{link, id.String()}, &n)
@@ -44,12 +44,12 @@ func (s *SQLite) OwedIn(ctx context.Context, link string, id federation.HandoffI
 }
 
 // Attempt implements [federation.Feeds].
-func (s *SQLite) Attempt(ctx context.Context, link string, rows []int64) error {
+func (s *Record) Attempt(ctx context.Context, link string, rows []int64) error {
 	return s.eachRow(ctx, link, rows, change{`UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`, nil})
 }
 
 // Settle implements [federation.Feeds].
-func (s *SQLite) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
+func (s *Record) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	state := federation.DeliveryDelivered
 	if how.Refused {
 		state = federation.DeliveryRefused
@@ -77,7 +77,7 @@ type change struct {
 
 // eachRow makes changes for rows of one feed, all or none. A row that is settled
 // already is passed over.
-func (s *SQLite) eachRow(ctx context.Context, link string, rows []int64, changes ...change) error {
+func (s *Record) eachRow(ctx context.Context, link string, rows []int64, changes ...change) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		for _, row := range rows {
 			for _, c := range changes {

@@ -9,7 +9,7 @@ import (
 )
 
 // Await implements [federation.Guests].
-func (s *SQLite) Await(ctx context.Context, h federation.Pending) error {
+func (s *Record) Await(ctx context.Context, h federation.Pending) error {
 	ready, err := prepare(h.Event)
 	if err != nil {
 		return fmt.Errorf("hold %s: %w", h.Event.ID, err)
@@ -32,7 +32,7 @@ func (s *SQLite) Await(ctx context.Context, h federation.Pending) error {
 }
 
 // Awaiting implements [federation.Guests].
-func (s *SQLite) Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
+func (s *Record) Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
 	held, err := rows(ctx, s.reads, scanPending, `SELECT home, since, body FROM pending WHERE home = ? ORDER BY seq`+atMost, string(home), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what waits for %s: %w", home, err)
@@ -41,7 +41,7 @@ func (s *SQLite) Awaiting(ctx context.Context, home federation.HomeID, limit int
 }
 
 // AwaitingIn implements [federation.Guests].
-func (s *SQLite) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
+func (s *Record) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
 	held, err := rows(ctx, s.reads, scanPending, `SELECT home, since, body FROM pending WHERE handoff = ? ORDER BY seq`, id.String())
 	if err != nil {
 		return nil, fmt.Errorf("read what waits in %s: %w", id, err)
@@ -65,7 +65,7 @@ func scanPending(row scanner) (federation.Pending, error) {
 }
 
 // Ruled implements [federation.Guests].
-func (s *SQLite) Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
+func (s *Record) Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `DELETE FROM pending WHERE handoff = ? AND signer = ? AND id = ?`, id.String(), from, event.String())
 		return err

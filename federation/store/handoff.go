@@ -11,7 +11,7 @@ import (
 )
 
 // View implements [federation.Store].
-func (s *SQLite) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+func (s *Record) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
 	var text []byte
 	err := s.reads.row(ctx, `SELECT view FROM handoff WHERE id = ?`, []any{id.String()}, &text)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -41,7 +41,7 @@ func scanView(row scanner) (federation.View, error) {
 
 // Due implements [federation.Store]. It is read in the order of its index, and no
 // further than to the limit.
-func (s *SQLite) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
+func (s *Record) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := rows(ctx, s.reads, scanView, `SELECT view FROM handoff
 		WHERE clock = ? AND clock <> '' AND since <= ? ORDER BY since, id`+atMost, clock, stamp(since), max(limit, 0))
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *SQLite) Due(ctx context.Context, clock federation.Clock, since time.Tim
 }
 
 // Unfinished implements [federation.Store].
-func (s *SQLite) Unfinished(ctx context.Context, offerer federation.DID) (int, error) {
+func (s *Record) Unfinished(ctx context.Context, offerer federation.DID) (int, error) {
 	var n int
 	err := s.reads.row(ctx, `SELECT count(*) FROM handoff
 		WHERE offerer = ? AND over = 0`, []any{offerer}, &n)

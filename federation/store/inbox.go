@@ -73,7 +73,7 @@ func (s *inboxScan) read(of federation.DID) (federation.Entry, error) {
 }
 
 // Replay implements [federation.Inboxes].
-func (s *SQLite) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
+func (s *Record) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	at, err := inboxPlaceOf(ctx, s.reads, to, after)
 	if err != nil {
 		return nil, fmt.Errorf("replay %s: %w", to, err)
@@ -94,7 +94,7 @@ func (s *SQLite) Replay(ctx context.Context, to federation.DID, after federation
 }
 
 // Waiting implements [federation.Inboxes].
-func (s *SQLite) Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error) {
+func (s *Record) Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error) {
 	err = s.reads.row(ctx, `SELECT entries, size FROM mailbox WHERE did = ?`, []any{to}, &entries, &size)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return 0, 0, fmt.Errorf("count inbox of %s: %w", to, err)
@@ -104,7 +104,7 @@ func (s *SQLite) Waiting(ctx context.Context, to federation.DID) (entries int, s
 
 // Read implements [federation.Inboxes]. Who polls an inbox is shown the same
 // entries over and over, which is not worth a write each time.
-func (s *SQLite) Read(ctx context.Context, to federation.DID, events []federation.EventID) error {
+func (s *Record) Read(ctx context.Context, to federation.DID, events []federation.EventID) error {
 	if n, _, err := s.Waiting(ctx, to); err != nil || n == 0 || len(events) == 0 {
 		return err
 	}
@@ -123,7 +123,7 @@ func (s *SQLite) Read(ctx context.Context, to federation.DID, events []federatio
 }
 
 // Undelivered implements [federation.Inboxes].
-func (s *SQLite) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
+func (s *Record) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
 	scan := func(row scanner) (u federation.Undelivered, err error) {
 		var e inboxScan
 		var view []byte

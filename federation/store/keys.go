@@ -9,7 +9,7 @@ import (
 )
 
 // Learn implements [federation.Keys].
-func (s *SQLite) Learn(ctx context.Context, report federation.KeyReport) error {
+func (s *Record) Learn(ctx context.Context, report federation.KeyReport) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		kept, err := history(ctx, q, report.DID)
 		if err != nil {
@@ -33,7 +33,7 @@ func (s *SQLite) Learn(ctx context.Context, report federation.KeyReport) error {
 }
 
 // Revoke implements [federation.Keys].
-func (s *SQLite) Revoke(ctx context.Context, did federation.DID, keyID string, at time.Time) error {
+func (s *Record) Revoke(ctx context.Context, did federation.DID, keyID string, at time.Time) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		return putWindow(ctx, q, federation.KeyWindow{
 			DID: did, KeyID: keyID, Origin: federation.RevokedKey, Since: at, Seen: at,
@@ -46,7 +46,7 @@ func (s *SQLite) Revoke(ctx context.Context, did federation.DID, keyID string, a
 }
 
 // History implements [federation.Keys].
-func (s *SQLite) History(ctx context.Context, did federation.DID) (federation.KeyHistory, error) {
+func (s *Record) History(ctx context.Context, did federation.DID) (federation.KeyHistory, error) {
 	windows, err := history(ctx, s.reads, did)
 	if err != nil {
 		return nil, fmt.Errorf("read keys of %s: %w", did, err)

@@ -16,7 +16,7 @@ const leasable = ` FROM inbox i JOIN event e ON e.seq = i.event
 
 // Lease implements [federation.Leases]. Who polls an inbox with nothing in it costs
 // no write.
-func (s *SQLite) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
+func (s *Record) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	some, err := rows(ctx, s.reads, scanOne[int64], `SELECT i.event`+leasable+` LIMIT 1`, to, stamp(now))
 	if err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)
@@ -83,25 +83,25 @@ func skipRead(ctx context.Context, q *statements, of federation.DID) error {
 }
 
 // Ack implements [federation.Leases].
-func (s *SQLite) Ack(ctx context.Context, to federation.DID, hold federation.Hold) error {
+func (s *Record) Ack(ctx context.Context, to federation.DID, hold federation.Hold) error {
 	return s.held(ctx, to, hold, `UPDATE inbox SET waiting = NULL
 		WHERE did = ? AND event = ? AND device = ? AND delivery = ?`)
 }
 
 // Nack implements [federation.Leases].
-func (s *SQLite) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
+func (s *Record) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
 	return s.held(ctx, to, hold, `UPDATE inbox SET device = NULL, until = ?5
 		WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, stamp(again))
 }
 
 // Extend implements [federation.Leases].
-func (s *SQLite) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
+func (s *Record) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
 	return s.held(ctx, to, hold, `UPDATE inbox SET until = ?5
 		WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, stamp(until))
 }
 
 // held makes a change to an entry for whoever holds it.
-func (s *SQLite) held(ctx context.Context, to federation.DID, hold federation.Hold, change string, args ...any) error {
+func (s *Record) held(ctx context.Context, to federation.DID, hold federation.Hold, change string, args ...any) error {
 	at, err := parseInboxPlace(to, hold.Cursor)
 	if err != nil || at.event == 0 {
 		return fmt.Errorf("lease of %s: %w", to, federation.ErrLeaseLost)

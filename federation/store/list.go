@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// maxExamined bounds how many handoffs one call of [SQLite.Handoffs] looks at,
+// maxExamined bounds how many handoffs one call of [Record.Handoffs] looks at,
 // for a filter that admits few: some tens of milliseconds.
 const maxExamined = 8192
 
@@ -52,7 +52,7 @@ func parseMovement(c federation.Cursor) (movement, error) {
 
 // Handoffs implements [federation.Handoffs]. What the index does not hold is
 // looked up in the views.
-func (s *SQLite) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
+func (s *Record) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)
 	if err != nil {
 		return nil, "", fmt.Errorf("list handoffs: %w", err)
@@ -89,7 +89,7 @@ func (s *SQLite) Handoffs(ctx context.Context, f federation.Filter, after federa
 
 // states returns the states in which a DID has any handoff, or the one that is
 // asked for.
-func (s *SQLite) states(ctx context.Context, f federation.Filter) ([]federation.State, error) {
+func (s *Record) states(ctx context.Context, f federation.Filter) ([]federation.State, error) {
 	if f.State != "" {
 		return []federation.State{f.State}, nil
 	}
@@ -108,7 +108,7 @@ func (s *SQLite) states(ctx context.Context, f federation.Filter) ([]federation.
 
 // moved returns the views of the next so many handoffs of a DID after a place,
 // whichever of the states they are in. Each state is in order by itself.
-func (s *SQLite) moved(ctx context.Context, f federation.Filter, states []federation.State, at movement, want int) ([]movedView, error) {
+func (s *Record) moved(ctx context.Context, f federation.Filter, states []federation.State, at movement, want int) ([]movedView, error) {
 	var next []movement
 	for _, state := range states {
 		found, err := rows(ctx, s.reads, scanMovement, `SELECT moved, handoff FROM party
@@ -140,7 +140,7 @@ type movedView struct {
 	view federation.View
 }
 
-func (s *SQLite) viewsOf(ctx context.Context, places []movement) ([]movedView, error) {
+func (s *Record) viewsOf(ctx context.Context, places []movement) ([]movedView, error) {
 	views, ids := make([]movedView, len(places)), make([]federation.HandoffID, len(places))
 	for i, m := range places {
 		views[i].movement, ids[i] = m, m.id
@@ -162,7 +162,7 @@ func (s *SQLite) viewsOf(ctx context.Context, places []movement) ([]movedView, e
 }
 
 // Find implements [federation.Handoffs].
-func (s *SQLite) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
+func (s *Record) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
 	if len(suffix) < federation.MinSuffix {
 		return nil, nil
 	}

@@ -46,7 +46,7 @@ func scanEntry(row scanner) (federation.Entry, error) {
 }
 
 // Known implements [federation.Store].
-func (s *SQLite) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+func (s *Record) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	entry, err := known(ctx, s.reads, from, id, digest)
 	if errors.Is(err, federation.ErrNotFound) {
 		err = cmp.Or(spent(ctx, s.reads, from, id, digest), err)
@@ -75,7 +75,7 @@ func known(ctx context.Context, q *statements, from federation.DID, id federatio
 }
 
 // Log implements [federation.Store].
-func (s *SQLite) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
+func (s *Record) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		var after federation.Version
 		for {
@@ -99,7 +99,7 @@ func (s *SQLite) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[fed
 }
 
 // Receipts implements [federation.Store].
-func (s *SQLite) Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error) {
+func (s *Record) Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error) {
 	found, err := rows(ctx, s.reads, scanEntry, `SELECT `+entryColumns+` FROM event e
 		WHERE e.handoff = ? AND e.version IS NULL ORDER BY e.seq`, id.String())
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *SQLite) Receipts(ctx context.Context, id federation.HandoffID) ([]feder
 }
 
 // Step implements [federation.Store].
-func (s *SQLite) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
+func (s *Record) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	var e entryScan
 	err := s.reads.row(ctx, `SELECT `+entryColumns+` FROM event e
 		WHERE e.id = ? AND e.handoff = ? AND e.version IS NOT NULL ORDER BY e.version LIMIT 1`,
@@ -127,7 +127,7 @@ func (s *SQLite) Step(ctx context.Context, handoff federation.HandoffID, id fede
 // Reference implements [federation.Store]. An event ID goes before a message id,
 // and the first use of a message id before later ones: its text is anybody's
 // choice.
-func (s *SQLite) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
+func (s *Record) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	var id federation.HandoffID
 	var text string
 	err := s.reads.row(ctx, `SELECT handoff FROM event WHERE id = ?1 OR message = ?1

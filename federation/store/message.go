@@ -44,7 +44,7 @@ func oneMessage(ctx context.Context, q *statements, where string, args ...any) (
 
 // Post implements [federation.Registry]. A message that is to be held on an edge
 // that was accepted meanwhile is delivered at once; a block stays a block.
-func (s *SQLite) Post(ctx context.Context, p federation.Posting) (federation.Message, error) {
+func (s *Record) Post(ctx context.Context, p federation.Posting) (federation.Message, error) {
 	var filed federation.Message
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var err error
@@ -134,7 +134,7 @@ func deliver(ctx context.Context, q *statements, n int64, now time.Time) (seq ui
 }
 
 // Sent implements [federation.Registry].
-func (s *SQLite) Sent(ctx context.Context, from, id string, since time.Time) (federation.Message, error) {
+func (s *Record) Sent(ctx context.Context, from, id string, since time.Time) (federation.Message, error) {
 	m, err := oneMessage(ctx, s.reads, `m.id = ? AND m.sender = ? AND m.received >= ?
 		ORDER BY m.n DESC LIMIT 1`, id, from, stamp(since))
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *SQLite) Sent(ctx context.Context, from, id string, since time.Time) (fe
 
 // Named implements [federation.Registry]. Of several it returns the one that came
 // last.
-func (s *SQLite) Named(ctx context.Context, handle, id string) (federation.Message, error) {
+func (s *Record) Named(ctx context.Context, handle, id string) (federation.Message, error) {
 	m, err := oneMessage(ctx, s.reads, `m.id = ?1 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -159,7 +159,7 @@ func (s *SQLite) Named(ctx context.Context, handle, id string) (federation.Messa
 }
 
 // OfferMessage implements [federation.Registry].
-func (s *SQLite) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (federation.Message, error) {
+func (s *Record) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (federation.Message, error) {
 	m, err := oneMessage(ctx, s.reads, `m.handoff = ?1 AND m.event = ?1
 		AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL) ORDER BY m.n DESC LIMIT 1`, id.String(), handle)
 	if err != nil {

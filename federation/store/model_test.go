@@ -22,7 +22,7 @@ type twins struct {
 	ctx     context.Context
 	dir     string
 	t       *rapid.T
-	sqlite  *store.SQLite
+	sqlite  *store.Record
 	memory  *federationtest.Memory
 	clock   int
 	handoff map[int]federation.Filing // the newest filing of each, by number

@@ -18,7 +18,7 @@ const finished = `h.over = 1`
 
 // Prune implements [federation.Retention]. Handoffs are in order by state and
 // movement, so that it never looks at those that are too young.
-func (s *SQLite) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
+func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	page, next, err := s.idle(ctx, before, after, limit)
 	if err == nil && len(page) > 0 {
 		pruned, err = s.pruneAll(ctx, page, now)
@@ -30,7 +30,7 @@ func (s *SQLite) Prune(ctx context.Context, before, now time.Time, after federat
 }
 
 // pruneAll takes those handoffs from the record that are not needed any more.
-func (s *SQLite) pruneAll(ctx context.Context, page []movement, now time.Time) (int, error) {
+func (s *Record) pruneAll(ctx context.Context, page []movement, now time.Time) (int, error) {
 	pruned := 0
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		links, err := feedLinks(ctx, q)
@@ -56,7 +56,7 @@ func (s *SQLite) pruneAll(ctx context.Context, page []movement, now time.Time) (
 
 // idle returns the next handoffs that did not move since a time, state by state and
 // in each the oldest movement first, and where to go on from.
-func (s *SQLite) idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (page []movement, next federation.Cursor, err error) {
+func (s *Record) idle(ctx context.Context, before time.Time, after federation.Cursor, limit int) (page []movement, next federation.Cursor, err error) {
 	from, at, ok := strings.Cut(string(after), " ")
 	place := movement{moved: -1}
 	if ok {
@@ -179,7 +179,7 @@ const done = `m.position IS NOT NULL
 	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT ` + finished + `)`
 
 // PruneMessages implements [federation.Retention].
-func (s *SQLite) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
+func (s *Record) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	var n int64
 	if after != "" {
 		if n, err = strconv.ParseInt(string(after), 10, 64); err != nil {

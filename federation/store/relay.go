@@ -26,7 +26,7 @@ func scanRelay(row scanner) (federation.Relay, error) {
 const relayIDLife = 30 * 24 * time.Hour
 
 // Enqueue implements [federation.Relays].
-func (s *SQLite) Enqueue(ctx context.Context, r federation.Relay) error {
+func (s *Record) Enqueue(ctx context.Context, r federation.Relay) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error { return enqueue(ctx, q, r) })
 	if err != nil {
 		return fmt.Errorf("queue for %s: %w", r.Peer, err)
@@ -50,7 +50,7 @@ func enqueue(ctx context.Context, q *statements, r federation.Relay) error {
 }
 
 // RelayPeers implements [federation.Relays].
-func (s *SQLite) RelayPeers(ctx context.Context) ([]string, error) {
+func (s *Record) RelayPeers(ctx context.Context) ([]string, error) {
 	var peers []string
 	for { // one look at the index for each peer, instead of one at each row
 		last := ""
@@ -70,7 +70,7 @@ func (s *SQLite) RelayPeers(ctx context.Context) ([]string, error) {
 }
 
 // Relays implements [federation.Relays].
-func (s *SQLite) Relays(ctx context.Context, peer string, after int64, limit int) ([]federation.Relay, error) {
+func (s *Record) Relays(ctx context.Context, peer string, after int64, limit int) ([]federation.Relay, error) {
 	owed, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
 		WHERE peer = ? AND n > ? AND dead IS NULL ORDER BY n`+atMost, peer, after, max(limit, 0))
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *SQLite) Relays(ctx context.Context, peer string, after int64, limit int
 }
 
 // Attempted implements [federation.Relays]. It is also where old ids are swept out.
-func (s *SQLite) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
+func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.relay(ctx, row, `UPDATE relay SET attempt = attempt + 1 WHERE n = ?1`, nil, func(ctx context.Context, q *statements) error {
 		if _, err := q.exec(ctx, `DELETE FROM relay_id WHERE sent < ?`, stamp(now.Add(-relayIDLife))); err != nil {
 			return err
@@ -92,27 +92,27 @@ func (s *SQLite) Attempted(ctx context.Context, row int64, id string, now time.T
 }
 
 // Postpone implements [federation.Relays].
-func (s *SQLite) Postpone(ctx context.Context, row int64, reason, unsure string, next time.Time) error {
+func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string, next time.Time) error {
 	return s.relay(ctx, row, `UPDATE relay SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, []any{reason, stamp(next), unsure}, nil)
 }
 
 // Relayed implements [federation.Relays].
-func (s *SQLite) Relayed(ctx context.Context, row int64) error {
+func (s *Record) Relayed(ctx context.Context, row int64) error {
 	return s.relay(ctx, row, `DELETE FROM relay WHERE n = ?1`, nil, nil)
 }
 
 // Bury implements [federation.Relays].
-func (s *SQLite) Bury(ctx context.Context, row int64, reason string, now time.Time) error {
+func (s *Record) Bury(ctx context.Context, row int64, reason string, now time.Time) error {
 	return s.relay(ctx, row, `UPDATE relay SET reason = ?2, dead = ?3 WHERE n = ?1`, []any{reason, stamp(now)}, nil)
 }
 
 // Delayed implements [federation.Relays].
-func (s *SQLite) Delayed(ctx context.Context, row int64) error {
+func (s *Record) Delayed(ctx context.Context, row int64) error {
 	return s.relay(ctx, row, `UPDATE relay SET delayed = 1 WHERE n = ?1`, nil, nil)
 }
 
 // relay changes one row, and what goes with it.
-func (s *SQLite) relay(ctx context.Context, row int64, change string, args []any, more func(context.Context, *statements) error) error {
+func (s *Record) relay(ctx context.Context, row int64, change string, args []any, more func(context.Context, *statements) error) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		if _, err := q.exec(ctx, change, append([]any{row}, args...)...); err != nil || more == nil {
 			return err
@@ -126,7 +126,7 @@ func (s *SQLite) relay(ctx context.Context, row int64, change string, args []any
 }
 
 // Slow implements [federation.Relays].
-func (s *SQLite) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
+func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
 	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
 		WHERE dead IS NULL AND delayed = 0 AND queued <= ? ORDER BY queued`+atMost, stamp(queued), max(limit, 0))
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *SQLite) Slow(ctx context.Context, queued time.Time, limit int) ([]feder
 }
 
 // DeadRelays implements [federation.Relays].
-func (s *SQLite) DeadRelays(ctx context.Context, limit int) ([]federation.Relay, error) {
+func (s *Record) DeadRelays(ctx context.Context, limit int) ([]federation.Relay, error) {
 	dead, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
 		WHERE n IN (SELECT n FROM relay WHERE dead IS NOT NULL ORDER BY dead DESC`+atMost+`) ORDER BY dead DESC`, max(limit, 0))
 	if err != nil {

@@ -52,7 +52,7 @@ func ask(ctx context.Context, q *statements, p federation.Posting) (wait, error)
 }
 
 // MayAsk implements [federation.Registry].
-func (s *SQLite) MayAsk(ctx context.Context, from, to string, now time.Time) error {
+func (s *Record) MayAsk(ctx context.Context, from, to string, now time.Time) error {
 	edge, err := consent(ctx, s.reads, from, to)
 	if err == nil && edge.State == federation.ConsentNone {
 		err = checkRequest(ctx, s.reads, edge, now)
@@ -136,7 +136,7 @@ func noteUnseen(ctx context.Context, q *statements, m federation.Message) error 
 }
 
 // Unseen implements [federation.Registry].
-func (s *SQLite) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
+func (s *Record) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	views, err := rows(ctx, s.reads, scanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
 		WHERE u.opened <= ? ORDER BY u.opened`+atMost, stamp(opened), max(limit, 0))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // StartSession implements [federation.Registry].
-func (s *SQLite) StartSession(ctx context.Context, session federation.Session) error {
+func (s *Record) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO session (id, handle, generation, expires) VALUES (?, ?, ?, ?)`,
 			session.ID, session.Handle, session.Generation, stamp(session.Expires))
@@ -24,7 +24,7 @@ func (s *SQLite) StartSession(ctx context.Context, session federation.Session) e
 
 // AdvanceSession implements [federation.Registry]. It is also where expired
 // families are swept out, whosesoever they are.
-func (s *SQLite) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
+func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	session := federation.Session{ID: id, Generation: generation + 1, Expires: moment(stamp(expires))}
 	spent := false // no error of the write, which would undo the end of the family
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {

@@ -70,7 +70,7 @@ func spend(ctx context.Context, q *statements, handoff string, now time.Time) er
 }
 
 // PruneIDs implements [federation.Retention].
-func (s *SQLite) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
+func (s *Record) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
 	var gone int64
 	err := s.write(ctx, func(ctx context.Context, q *statements) (err error) {
 		gone, err = q.exec(ctx, `DELETE FROM spent WHERE (id, signer) IN

@@ -49,11 +49,11 @@ import (
 	"baton/federation"
 )
 
-// errClosed is the cause of every failure after [SQLite.Close].
+// errClosed is the cause of every failure after [Record.Close].
 var errClosed = errors.New("the record is closed")
 
-// SQLite is one open record.
-type SQLite struct {
+// Record is one open record.
+type Record struct {
 	reads   *statements
 	writes  *committer
 	agents  remembered[agentName, federation.Agent]
@@ -62,13 +62,16 @@ type SQLite struct {
 	close   func() error
 }
 
-var _ federation.Record = (*SQLite)(nil)
+// SQLite is the name of before, for code that was written meanwhile.
+type SQLite = Record
+
+var _ federation.Record = (*Record)(nil)
 
 // Open opens the record at a path, making the file where there is none, and
 // brings its schema up to date. Its errors are one line for the operator: the
 // file is no record, is of a newer version, or belongs to another process. The
 // context bounds the opening alone.
-func Open(ctx context.Context, path string, reg prometheus.Registerer) (*SQLite, error) {
+func Open(ctx context.Context, path string, reg prometheus.Registerer) (*Record, error) {
 	s, err := open(ctx, path, reg)
 	if err != nil {
 		return nil, fmt.Errorf("open record %s: %w", path, err)
@@ -76,7 +79,7 @@ func Open(ctx context.Context, path string, reg prometheus.Registerer) (*SQLite,
 	return s, nil
 }
 
-func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *SQLite, err error) {
+func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *Record, err error) {
 	var opened closers
 	defer func() {
 		if err != nil {
@@ -99,7 +102,7 @@ func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *SQLit
 	reader.SetMaxIdleConns(maxReaders)
 	opened = append(opened, reader)
 
-	s := &SQLite{reads: newStatements(reader), writes: newCommitter(conn, newMetrics(reg))}
+	s := &Record{reads: newStatements(reader), writes: newCommitter(conn, newMetrics(reg))}
 	opened = append(opened, s.reads, s.writes)
 	s.close = sync.OnceValue(opened.Close)
 	go s.writes.run(context.WithoutCancel(ctx))
@@ -131,7 +134,7 @@ func openWriter(ctx context.Context, path string) (_ file, _ *sql.Conn, opened c
 }
 
 // Ready commits one row: nothing less proves that the disk takes writes.
-func (s *SQLite) Ready(ctx context.Context) error {
+func (s *Record) Ready(ctx context.Context) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO heartbeat (id, beats) VALUES (1, 1)
 			ON CONFLICT (id) DO UPDATE SET beats = beats + 1`)
@@ -146,7 +149,7 @@ func (s *SQLite) Ready(ctx context.Context) error {
 // Close ends the record after the writes that were taken up are on disk. Later
 // calls of it return what the first returned; those of other methods fail with a
 // [*federation.UnavailableError].
-func (s *SQLite) Close() error {
+func (s *Record) Close() error {
 	if err := s.close(); err != nil {
 		return fmt.Errorf("close record: %w", err)
 	}
@@ -155,14 +158,14 @@ func (s *SQLite) Close() error {
 
 // write has the committer apply one change and waits until it is on disk. When
 // it returns an error, apply may still be running: its results must not be read.
-func (s *SQLite) write(ctx context.Context, apply func(context.Context, *statements) error) error {
+func (s *Record) write(ctx context.Context, apply func(context.Context, *statements) error) error {
 	return s.writes.do(ctx, apply)
 }
 
 // writeRemembered is write for rows that are remembered. It goes on to its end even
 // where the caller leaves: what was kept of them is forgotten after the change, and
 // not before.
-func (s *SQLite) writeRemembered(ctx context.Context, apply func(context.Context, *statements) error) error {
+func (s *Record) writeRemembered(ctx context.Context, apply func(context.Context, *statements) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 func at(dir string) string { return filepath.Join(dir, "baton.db") }
 
 // open opens the record in a directory. It is closed at the end of the test.
-func open(tb testing.TB, dir string, reg prometheus.Registerer) *store.SQLite {
+func open(tb testing.TB, dir string, reg prometheus.Registerer) *store.Record {
 	tb.Helper()
 	record, err := store.Open(tb.Context(), at(dir), reg)
 	if err != nil {

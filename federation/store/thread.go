@@ -11,7 +11,7 @@ import (
 )
 
 // Inbox implements [federation.Registry].
-func (s *SQLite) Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []federation.Message, more bool, err error) {
+func (s *Record) Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []federation.Message, more bool, err error) {
 	inbox, limit := handleInbox(to), max(limit, 0)
 	n, err := s.position(ctx, inbox, after, `SELECT coalesce(max(position), 0) FROM message WHERE recipient = ?`)
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *SQLite) Inbox(ctx context.Context, to string, after federation.Cursor, 
 }
 
 // Unshown implements [federation.Registry].
-func (s *SQLite) Unshown(ctx context.Context, to string) (messages int, size int64, err error) {
+func (s *Record) Unshown(ctx context.Context, to string) (messages int, size int64, err error) {
 	err = s.reads.row(ctx, `SELECT count(*), coalesce(sum(length(m.envelope)), 0)
 		FROM agent a JOIN message m ON m.recipient = a.handle AND (m.position > a.shown OR m.position IS NULL)
 		WHERE a.handle = ? AND m.event IS NULL AND NOT m.deleted`, []any{to}, &messages, &size)
@@ -42,7 +42,7 @@ func (s *SQLite) Unshown(ctx context.Context, to string) (messages int, size int
 
 // Show implements [federation.Registry]. Who polls is handed the same page over and
 // over, which is not worth a write each time.
-func (s *SQLite) Show(ctx context.Context, to string, upTo federation.Cursor) error {
+func (s *Record) Show(ctx context.Context, to string, upTo federation.Cursor) error {
 	var n uint64
 	if err := handleInbox(to).parse(upTo, &n); err != nil {
 		return fmt.Errorf("note what %s was shown: %w", to, err)
@@ -70,7 +70,7 @@ func page(messages []federation.Message, limit int) ([]federation.Message, bool)
 }
 
 // Thread implements [federation.Registry].
-func (s *SQLite) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []federation.Message, more bool, err error) {
+func (s *Record) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []federation.Message, more bool, err error) {
 	limit = max(limit, 0)
 	after = min(after, math.MaxInt64) // SQLite has no larger number, and no thread either
 	scan := func(row scanner) (federation.Message, error) {
@@ -92,19 +92,19 @@ func (s *SQLite) Thread(ctx context.Context, handle, peer string, after uint64, 
 
 // MarkRead implements [federation.Registry]. Of several it marks the one that came
 // last.
-func (s *SQLite) MarkRead(ctx context.Context, handle, id string, now time.Time) error {
+func (s *Record) MarkRead(ctx context.Context, handle, id string, now time.Time) error {
 	return s.mark(ctx, handle, id, `read = coalesce(read, ?3)`, stamp(now))
 }
 
 // Delete implements [federation.Registry]. Of several it deletes the one that came
 // last. The row stays: its place in the thread and its ID are used, and its step
 // must not come again.
-func (s *SQLite) Delete(ctx context.Context, handle, id string) error {
+func (s *Record) Delete(ctx context.Context, handle, id string) error {
 	return s.mark(ctx, handle, id, `deleted = 1`)
 }
 
 // mark changes the newest message with an id in the inbox of a handle.
-func (s *SQLite) mark(ctx context.Context, handle, id, change string, args ...any) error {
+func (s *Record) mark(ctx context.Context, handle, id, change string, args ...any) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		changed, err := q.exec(ctx, `UPDATE message SET `+change+` WHERE n = (SELECT n FROM message
 			WHERE id = ?2 AND recipient = ?1 AND position IS NOT NULL AND NOT deleted ORDER BY n DESC LIMIT 1)`,
@@ -121,7 +121,7 @@ func (s *SQLite) mark(ctx context.Context, handle, id, change string, args ...an
 }
 
 // Shown implements [federation.Registry].
-func (s *SQLite) Shown(ctx context.Context, id federation.HandoffID) ([]string, error) {
+func (s *Record) Shown(ctx context.Context, id federation.HandoffID) ([]string, error) {
 	handles, err := rows(ctx, s.reads, scanOne[string], `SELECT DISTINCT recipient FROM message WHERE handoff = ?`, id.String())
 	if err != nil {
 		return nil, fmt.Errorf("look up who was sent %s: %w", id, err)
