@@ -1,11 +1,9 @@
 package federation
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -28,18 +26,120 @@ const maxExact = 1 << 53
 //
 // spec: airc-v0.1.1 §12.3
 func ExactJSON(text []byte) error {
-	if !utf8.Valid(text) {
+	switch {
+	case !utf8.Valid(text):
 		return errors.New("not UTF-8")
+	case !json.Valid(text):
+		var value json.RawMessage
+		return fmt.Errorf("read JSON: %w", json.Unmarshal(text, &value)) // says where
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	if err := exactValue(dec, 0); err != nil {
-		return err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one JSON value")
+	w := exactWalk{text: text, seen: map[member]bool{}}
+	for w.at < len(w.text) {
+		if err := w.step(); err != nil {
+			return err
+		}
 	}
 	return pairedSurrogates(text)
+}
+
+// exactWalk goes over a text that is known to be JSON, so that it need not look at
+// more than what tells values apart.
+type exactWalk struct {
+	text    []byte
+	at      int
+	inside  []int // the objects and arrays around, from the outside; 0 for an array
+	objects int   // numbered from 1 as they open
+	named   bool  // what comes next in this object is a value
+	seen    map[member]bool
+}
+
+// member is a name in one of the objects of a text.
+type member struct {
+	object int
+	name   string
+}
+
+// step judges one token, or passes over what is between two.
+func (w *exactWalk) step() error {
+	switch c := w.text[w.at]; {
+	case c == '"':
+		return w.string()
+	case c == '-', '0' <= c && c <= '9':
+		return w.number()
+	case c == '{':
+		w.objects++
+		return w.open(w.objects)
+	case c == '[':
+		return w.open(0)
+	case c == '}', c == ']':
+		w.inside = w.inside[:len(w.inside)-1]
+	case c == ':':
+		w.named = true
+	case c == ',':
+		w.named = false
+	}
+	w.at++
+	return nil
+}
+
+func (w *exactWalk) open(object int) error {
+	if len(w.inside) == maxJSONDepth {
+		return fmt.Errorf("nested deeper than %d", maxJSONDepth)
+	}
+	w.inside, w.named = append(w.inside, object), false
+	w.at++
+	return nil
+}
+
+// string passes over a string, and judges one that names a member.
+func (w *exactWalk) string() error {
+	start := w.at
+	for w.at++; w.text[w.at] != '"'; w.at++ {
+		if w.text[w.at] == '\\' {
+			w.at++
+		}
+	}
+	w.at++
+	if w.named || len(w.inside) == 0 || w.inside[len(w.inside)-1] == 0 {
+		return nil
+	}
+	return w.name(w.text[start:w.at])
+}
+
+// name judges the name of a member, which may be written in several ways.
+func (w *exactWalk) name(quoted []byte) error {
+	name := string(quoted[1 : len(quoted)-1])
+	if strings.Contains(name, `\`) {
+		if err := json.Unmarshal(quoted, &name); err != nil {
+			return fmt.Errorf("read JSON: %w", err)
+		}
+	}
+	m := member{w.inside[len(w.inside)-1], name}
+	switch {
+	case w.seen[m]:
+		return fmt.Errorf("member %q is there twice", name)
+	case name == "__proto__", name == "constructor", name == "prototype":
+		return fmt.Errorf("member %q is not acceptable", name)
+	}
+	w.seen[m] = true
+	return nil
+}
+
+// number judges a number.
+func (w *exactWalk) number() error {
+	start := w.at
+	for w.at < len(w.text) && strings.IndexByte("+-.0123456789Ee", w.text[w.at]) >= 0 {
+		w.at++
+	}
+	n := string(w.text[start:w.at])
+	f, err := strconv.ParseFloat(n, 64)
+	switch {
+	case err != nil, math.Abs(f) > maxExact:
+		return fmt.Errorf("number %s is beyond ±2^53", n)
+	case math.Abs(f) == maxExact && strings.TrimPrefix(n, "-") != "9007199254740992": // 2^53+1 reads as 2^53
+		return fmt.Errorf("number %s is beyond ±2^53", n)
+	}
+	return nil
 }
 
 // pairedSurrogates refuses an escape that stands for half a character: one reader
@@ -76,60 +176,4 @@ func escaped(text []byte) rune {
 		return 0
 	}
 	return rune(unit)
-}
-
-func exactValue(dec *json.Decoder, depth int) error {
-	if depth > maxJSONDepth {
-		return fmt.Errorf("nested deeper than %d", maxJSONDepth)
-	}
-	token, err := dec.Token()
-	if err != nil {
-		return fmt.Errorf("read JSON: %w", err)
-	}
-	switch t := token.(type) {
-	case json.Number:
-		return exactNumber(t)
-	case json.Delim:
-		return exactMembers(dec, t, depth)
-	}
-	return nil
-}
-
-// exactMembers reads the inside of an object or array up to its end.
-func exactMembers(dec *json.Decoder, open json.Delim, depth int) error {
-	seen := map[string]bool{}
-	for dec.More() {
-		if open == '{' {
-			token, err := dec.Token()
-			if err != nil {
-				return fmt.Errorf("read JSON: %w", err)
-			}
-			name, _ := token.(string)
-			switch {
-			case seen[name]:
-				return fmt.Errorf("member %q is there twice", name)
-			case name == "__proto__", name == "constructor", name == "prototype":
-				return fmt.Errorf("member %q is not acceptable", name)
-			}
-			seen[name] = true
-		}
-		if err := exactValue(dec, depth+1); err != nil {
-			return err
-		}
-	}
-	if _, err := dec.Token(); err != nil {
-		return fmt.Errorf("read JSON: %w", err)
-	}
-	return nil
-}
-
-func exactNumber(n json.Number) error {
-	f, err := n.Float64()
-	switch {
-	case err != nil, math.Abs(f) > maxExact:
-		return fmt.Errorf("number %s is beyond ±2^53", n)
-	case math.Abs(f) == maxExact && strings.TrimPrefix(n.String(), "-") != "9007199254740992": // 2^53+1 reads as 2^53
-		return fmt.Errorf("number %s is beyond ±2^53", n)
-	}
-	return nil
 }

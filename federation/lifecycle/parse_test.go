@@ -51,7 +51,7 @@ func TestATableIsHeldToItself(t *testing.T) {
 		"a second clock in one state":      {`"waits": [`, `"waits": [{"in": ["asked"], "clock": "abandoned", "then": "lapse"}, `, "second clock"},
 		"an end that is not the home's":    {`"then": "lapse"`, `"then": "grant"`, "grant"},
 		"a home's step that does not end":  {`"over": ["granted", "lapsed"]`, `"over": ["granted"]`, "cannot end"},
-		"something after the last bracket": {`}]}}}`, `}]}}} {}`, "more than one"},
+		"something after the last bracket": {`}]}}}`, `}]}}} {}`, "after top-level value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := strings.Replace(approval, test.old, test.changed, 1)
