@@ -118,6 +118,7 @@ func (f *File) retention(t Table) {
 		"abandoned":     f.Retention.Abandoned,
 		"undelivered":   f.Retention.Undelivered,
 		"finished":      f.Retention.Finished,
+		"dead":          f.Retention.Dead,
 		"airc_messages": f.Retention.AIRCMessages,
 	} {
 		if value < 0 {

@@ -163,6 +163,7 @@ type Retention struct {
 	Undelivered  time.Duration `toml:"undelivered"`   // a step in an inbox; then it waits no more, and an offer expires
 	Finished     time.Duration `toml:"finished"`      // a handoff that is over, with all that belongs to it
 	IDs          time.Duration `toml:"ids"`           // ids of steps that are gone, at least [MinIDs]
+	Dead         time.Duration `toml:"dead"`          // a dead letter, and what signers were told
 	AIRCMessages time.Duration `toml:"airc_messages"` // a message that its agent was handed
 }
 
@@ -228,6 +229,7 @@ func Default() Config {
 			Undelivered:  720 * time.Hour,
 			Finished:     2160 * time.Hour,
 			IDs:          MinIDs,
+			Dead:         720 * time.Hour,
 			AIRCMessages: 720 * time.Hour,
 		},
 		Log:     Log{Level: "info", Format: "text"},

@@ -283,6 +283,7 @@ type Record interface {
 	Registry
 	Retention
 	Guests
+	Notices
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

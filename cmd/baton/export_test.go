@@ -21,7 +21,7 @@ func Run(errs io.Writer) {
 }
 
 // Prune takes from a record what is older than a configuration keeps it.
-func Prune(ctx context.Context, record federation.Retention, keep configs.Retention, now time.Time) (handoffs, messages, ids int, err error) {
+func Prune(ctx context.Context, record federation.Record, keep configs.Retention, now time.Time) (handoffs, messages, ids int, err error) {
 	gone, err := prune(ctx, record, keep, now)
 	return gone.handoffs, gone.messages, gone.ids, err
 }

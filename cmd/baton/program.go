@@ -280,6 +280,7 @@ func (p *program) run(ctx context.Context) error {
 	})
 	group.Go(func() error { p.sweep(ctx); return nil })
 	group.Go(func() error { p.retain(ctx); return nil })
+	group.Go(func() error { p.tellSigners(ctx); return nil })
 	if p.reread != nil {
 		group.Go(func() error { p.reloads(ctx); return nil })
 	}

@@ -51,9 +51,15 @@ func (p *program) retainOnce(ctx context.Context, keep configs.Retention, now ti
 // pruned counts what is gone.
 type pruned struct{ handoffs, messages, ids int }
 
+// pruner is what is pruned of a record.
+type pruner interface {
+	federation.Retention
+	federation.Notices
+}
+
 // prune takes from a record what is older than a configuration keeps it, batch by
 // batch. What was gone before an error is gone.
-func prune(ctx context.Context, record federation.Retention, keep configs.Retention, now time.Time) (gone pruned, err error) {
+func prune(ctx context.Context, record pruner, keep configs.Retention, now time.Time) (gone pruned, err error) {
 	if keep.Finished > 0 {
 		gone.handoffs, err = inBatches(func(after federation.Cursor) (int, federation.Cursor, error) {
 			return record.Prune(ctx, now.Add(-keep.Finished), now, after, pruneBatch)
@@ -79,7 +85,23 @@ func prune(ctx context.Context, record federation.Retention, keep configs.Retent
 			break
 		}
 	}
+	if keep.Dead > 0 {
+		return gone, pruneNotices(ctx, record, now.Add(-keep.Dead))
+	}
 	return gone, nil
+}
+
+// pruneNotices forgets what signers were told.
+func pruneNotices(ctx context.Context, record federation.Notices, before time.Time) error {
+	for {
+		n, err := record.PruneNotices(ctx, before, pruneBatch)
+		if err != nil {
+			return fmt.Errorf("notices: %w", err)
+		}
+		if n < pruneBatch {
+			return nil
+		}
+	}
 }
 
 // inBatches prunes from one cursor to the next until the end.

@@ -28,6 +28,7 @@ type Memory struct {
 	devices  map[federation.DID]map[string]memoryDevice
 	feeds    []feedRow
 	settled  []settledRow
+	notices  []memoryNotice
 	names    []federation.BoundName // in order
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding

@@ -40,6 +40,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("registry", func(t *testing.T) { RunRegistry(t, open) })
 	t.Run("retention", func(t *testing.T) { RunRetention(t, open) })
 	t.Run("guests", func(t *testing.T) { RunGuests(t, open) })
+	t.Run("notices", func(t *testing.T) { RunNotices(t, open) })
 
 	t.Run("a record that can be written is ready", func(t *testing.T) {
 		record := open(t)

@@ -64,6 +64,12 @@ func (s *session) tell(ctx context.Context, user string, err error) {
 	if !has {
 		return
 	}
+	s.count(ctx, a, err)
+	s.say(ctx, user, a)
+}
+
+// count counts a refusal, and logs what is none.
+func (s *session) count(ctx context.Context, a answer, err error) {
 	if a.code == internalError {
 		s.log.LogAttrs(ctx, slog.LevelError, "step not judged", slog.Any("err", err))
 	} else {
@@ -72,6 +78,10 @@ func (s *session) tell(ctx context.Context, user string, err error) {
 	if a.code == federation.RateLimited.Upper() {
 		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
 	}
+}
+
+// say writes the NOTICE to a user.
+func (s *session) say(ctx context.Context, user string, a answer) {
 	self := s.link.roster.self
 	s.present(self)
 	notice := ircmsg.MakeMessage(nil, self.uuid, "NOTICE", user, irc.Text(a.code+" "+a.subject+" "+a.sentence))
@@ -80,6 +90,6 @@ func (s *session) tell(ctx context.Context, user string, err error) {
 	}
 	notice.ForceTrailing()
 	if err := s.putMessage(notice); err != nil {
-		s.log.LogAttrs(ctx, slog.LevelError, "refusal not told", slog.Any("err", err))
+		s.log.LogAttrs(ctx, slog.LevelError, "user not told", slog.Any("err", err))
 	}
 }

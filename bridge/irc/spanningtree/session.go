@@ -66,7 +66,7 @@ type session struct {
 	rows      chan *row
 	judged    chan judged
 	asks      chan ask
-	ruledOut  chan ruledOut
+	laters    chan later
 	returning chan *pseudo  // users whose time to come back has come
 	over      chan struct{} // closed at the end
 }
@@ -78,7 +78,7 @@ func newSession(l *Link, conn net.Conn) *session {
 		lines: make(chan line), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
 		rows:   make(chan *row),
-		judged: make(chan judged), asks: make(chan ask), ruledOut: make(chan ruledOut), returning: make(chan *pseudo),
+		judged: make(chan judged), asks: make(chan ask), laters: make(chan later), returning: make(chan *pseudo),
 		over: make(chan struct{}),
 	}
 }
@@ -148,8 +148,8 @@ func (s *session) serve(ctx context.Context) error {
 			s.note(ctx, j)
 		case a := <-s.asks:
 			a.answer <- s.net.find(a.did, a.accounts, a.nick) != ""
-		case r := <-s.ruledOut:
-			s.tellRuledOut(ctx, r)
+		case what := <-s.laters:
+			s.tellSigner(ctx, what)
 		case <-s.pause:
 			s.pause = nil
 		case p := <-s.returning:

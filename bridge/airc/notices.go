@@ -1,0 +1,61 @@
+package airc
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/translate/aircmsg"
+)
+
+var _ bridge.Notifier = (*Link)(nil)
+
+// Notify implements [bridge.Notifier]: a message from the registry. Whoever is no agent
+// here, or none any more, is not told. The id of the message comes from the notice, so
+// that it arrives once however often it is filed.
+func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
+	ev := n.Event
+	agent, err := l.deps.Registry.AgentOf(ctx, ev.Actor())
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up agent: %w", err)
+	}
+	v, err := l.deps.Gateway.View(ctx, ev.Handoff)
+	if err != nil {
+		return fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
+	}
+	data := members{
+		"notice": n.Kind, "messageId": ev.WireID(),
+		"handoff": filed{ID: ev.Handoff, Event: ev.Verb, EventID: ev.ID, State: v.State},
+	}
+	if n.Code != "" {
+		data["code"] = n.Code
+	}
+	sentence := n.Sentence()
+	body := strings.ToUpper(sentence[:1]) + sentence[1:] + "."
+	m, err := l.seal(ctx, outgoing{
+		ID: noticeID(n), From: systemHandle, To: agent.Handle, Body: body, Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
+	}, time.Now())
+	if err != nil {
+		return err
+	}
+	m.Handoff = ev.Handoff
+	if _, err = l.put(ctx, federation.Posting{Message: m}); errors.Is(err, federation.ErrDuplicate) {
+		return nil // told before the record knew that
+	}
+	return err
+}
+
+// noticeID returns the id of the message that carries a notice.
+func noticeID(n federation.Notice) string {
+	sum := sha256.Sum256([]byte(string(n.Event.From) + " " + n.Event.ID.String() + " " + string(n.Kind)))
+	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:messageIDBytes])
+}
