@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrStale is returned by [Store.Append] when another step was filed first. The
-// caller reads the view again and judges again.
+// ErrStale is returned by [Store.Append] and [Guests.Await] when another step was filed
+// first. The caller reads the view again and judges again.
 var ErrStale = errors.New("federation: the log moved on")
 
 // ErrNotFound is returned by the ports of the record for a name that nothing is

@@ -111,6 +111,20 @@ func (f *Freeq) Repeat(id federation.EventID) {
 	}
 }
 
+// Route sends a step on file to the peer as to the home of its handoff.
+func (f *Freeq) Route(id federation.EventID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, row := range f.log {
+		if row.id == id.String() {
+			f.say(f.event(map[string]any{
+				"type": "act_route", "act_id": row.task, "act_event_id": row.id, "from": "routed", "target": f.target(row.venue),
+				"tags": tagsOf(row), "account": row.actor,
+			}))
+		}
+	}
+}
+
 // Kicked forgets a user of the peer in a channel.
 func (f *Freeq) Kicked(channel, nick string) {
 	f.mu.Lock()

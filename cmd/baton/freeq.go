@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"baton/bridge/irc/freeq"
 	"baton/configs"
@@ -27,6 +28,8 @@ func openFreeq(t configs.Table, w wiring) (opened, error) {
 	}
 	if w.gateway != nil {
 		deps.Guests, deps.Owed, deps.Fetch, deps.GiveUp = w.record, w.record.OwedIn, w.fetch.Get, w.gateway.giveUp
+		deps.Filed = w.record.Step
+		deps.Settle = func(ctx context.Context, id federation.HandoffID) error { return w.gateway.settle(ctx, id, time.Now()) }
 		deps.Ours = func(ctx context.Context, did federation.DID) bool { return w.gateway.isOurs(ctx, did, cfg.Name) }
 		deps.Moves = func(v federation.View, verb federation.Verb) bool { return w.home().Moves(v, verb) }
 		deps.Confirm = func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {

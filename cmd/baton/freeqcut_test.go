@@ -1,4 +1,4 @@
-//go:build interop && freeqcuts
+//go:build interop
 
 package main_test
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,9 @@ type gateway struct {
 	log     *slog.Logger
 	fleet   *fleet
 	wakes   bridge.Wakes
+
+	// settling is held while what waits for other homes is settled: nobody is told twice.
+	settling sync.Mutex
 }
 
 var _ bridge.Gateway = (*gateway)(nil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"baton/bridge"
@@ -28,8 +29,11 @@ func (g *gateway) follow(ctx context.Context, judged federation.Judgement, err e
 }
 
 // settle files what waited in a handoff and can be filed now, and tells the senders
-// of what was ruled out.
+// of what was ruled out. It may be called again at any time, and finishes what was cut
+// short.
 func (g *gateway) settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
+	g.settling.Lock()
+	defer g.settling.Unlock()
 	rulings, err := g.home.Load().Settle(ctx, id, now)
 	var errs []error
 	for _, r := range rulings {
@@ -67,7 +71,18 @@ func (f *fleet) tell(ctx context.Context, ev federation.Event, refused *federati
 }
 
 // giveUp ends the wait of a step for a home that is known to have refused it, or
-// that said nothing for too long.
+// that said nothing for too long. One that was settled meanwhile waits no more.
 func (g *gateway) giveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
+	g.settling.Lock()
+	defer g.settling.Unlock()
+	held, err := g.record.AwaitingIn(ctx, h.Event.Handoff)
+	if err != nil {
+		return fmt.Errorf("read what waits in %s: %w", h.Event.Handoff, err)
+	}
+	if !slices.ContainsFunc(held, func(each federation.Pending) bool {
+		return each.Event.ID == h.Event.ID && each.Event.From == h.Event.From
+	}) {
+		return nil
+	}
 	return g.ruledOut(ctx, home.Ruling{Event: h.Event, Refused: federation.Refuse(h.Event, code, detail)})
 }

@@ -8,11 +8,14 @@ import (
 )
 
 // Await implements [federation.Guests].
-func (m *Memory) Await(ctx context.Context, h federation.Pending) error {
+func (m *Memory) Await(ctx context.Context, h federation.Pending, after federation.Version) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
+	}
+	if m.views[h.Event.Handoff].Version != after {
+		return federation.ErrStale
 	}
 	same := func(each federation.Pending) bool {
 		ev := each.Event

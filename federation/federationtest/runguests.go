@@ -1,6 +1,7 @@
 package federationtest
 
 import (
+	"errors"
 	"testing"
 
 	"baton/federation"
@@ -20,7 +21,7 @@ func RunGuests(t *testing.T, open func(t *testing.T) federation.Record) {
 	hold := func(t *testing.T, record federation.Record, all ...federation.Pending) {
 		t.Helper()
 		for _, h := range all {
-			if err := record.Await(t.Context(), h); err != nil {
+			if err := record.Await(t.Context(), h, 0); err != nil {
 				t.Fatalf("Await(%s): %v", h.Event.ID, err)
 			}
 		}
@@ -77,6 +78,25 @@ func RunGuests(t *testing.T, open func(t *testing.T) federation.Record) {
 		}
 		if original, err := record.Evidence(t.Context(), [32]byte{1}); err != nil || string(original) != "original" {
 			t.Errorf("Evidence = %q, %v", original, err)
+		}
+	})
+	t.Run("a step waits in no handoff that has moved since it was judged", func(t *testing.T) {
+		record := open(t)
+		opened := File(first, federation.View{})
+		if _, err := record.Append(t.Context(), opened); err != nil {
+			t.Fatal(err)
+		}
+		late, timely := pending(3, bob, first), pending(4, bob, first)
+		for _, after := range []federation.Version{0, 2} {
+			if err := record.Await(t.Context(), late, after); !errors.Is(err, federation.ErrStale) {
+				t.Errorf("Await after version %d: %v, want ErrStale", after, err)
+			}
+		}
+		if err := record.Await(t.Context(), timely, 1); err != nil {
+			t.Errorf("Await after version 1: %v", err)
+		}
+		if d := diff([]federation.Pending{timely}, waiting(t, record, elsewhere, 10)); d != "" {
+			t.Errorf("Awaiting (-want +got):\n%s", d)
 		}
 	})
 	t.Run("what is released waits no more, and may be released again", func(t *testing.T) {

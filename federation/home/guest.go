@@ -62,7 +62,9 @@ func (h *Home) visit(ctx context.Context, judged federation.Judgement, before fe
 }
 
 // hold keeps a step until its home has ruled. One of our own people that cannot be
-// legal is refused at once; of others their own server is to judge.
+// legal is refused at once; of others their own server is to judge. It returns
+// [federation.ErrStale] when the handoff moved in between: what the step waits for may
+// have been settled already.
 func (h *Home) hold(ctx context.Context, judged federation.Judgement, before, assumed federation.View, held []federation.Pending, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	for _, each := range held {
 		if each.Event.From == ev.From && each.Event.Digest() == ev.Digest() {
@@ -79,7 +81,7 @@ func (h *Home) hold(ctx context.Context, judged federation.Judgement, before, as
 	if len(held) >= maxHeld {
 		return judged, federation.Refuse(ev, federation.QuotaExceeded, "too many steps wait for the home of this handoff")
 	}
-	if err := h.Guests.Await(ctx, federation.Pending{Event: ev, Home: before.Home, Since: now}); err != nil {
+	if err := h.Guests.Await(ctx, federation.Pending{Event: ev, Home: before.Home, Since: now}, before.Version); err != nil {
 		return judged, fmt.Errorf("hold step %s: %w", ev.ID, err)
 	}
 	judged.Awaits = true

@@ -1,6 +1,7 @@
 package home_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -161,6 +162,41 @@ func TestWhatFollowsAStepThatWaitsWaitsToo(t *testing.T) {
 	want := []federation.Verb{federation.Offer, federation.Accept, federation.Progress, federation.Complete}
 	if diff := cmp.Diff(want, verbs); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// overtaken is a record in which something happens before a step is kept, once.
+type overtaken struct {
+	federation.Guests
+	by *func()
+}
+
+func (o overtaken) Await(ctx context.Context, p federation.Pending, after federation.Version) error {
+	if by := *o.by; by != nil {
+		*o.by = nil
+		by()
+	}
+	return o.Guests.Await(ctx, p, after)
+}
+
+func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
+	b, server, offer := visited(t)
+	act := in(federation.ActTags)
+	accept, progress := b.step(2, b.bob, federation.Accept, act), b.step(3, b.bob, federation.Progress, act)
+	b.file(accept)
+	ruled := func() {
+		b.file(b.receipt(4, server, accept))
+		if rulings, err := b.home.Settle(t.Context(), offer.ID, b.now); err != nil || len(rulings) != 0 {
+			t.Errorf("settled %+v, %v", rulings, err)
+		}
+	}
+	b.home.Guests = overtaken{b.record, &ruled}
+	judged, err := b.home.Submit(t.Context(), progress, b.now)
+	if err != nil || judged.Awaits || judged.Entry.Version != 3 {
+		t.Errorf("the progress: %+v, %v; want it filed", judged, err)
+	}
+	if held, err := b.record.AwaitingIn(t.Context(), offer.ID); err != nil || len(held) > 0 {
+		t.Errorf("%d steps wait for nothing (%v)", len(held), err)
 	}
 }
 

@@ -24,6 +24,10 @@ type Original struct {
 	Key       ed25519.PublicKey
 }
 
+// EvidencePath is where a gateway serves originals, each under the hexadecimal digits of
+// its SHA-256.
+const EvidencePath = "/evidence/"
+
 // Evidence returns what a gateway serves of an original, and where: canonical
 // JSON under its SHA-256. The same original makes the same bytes each time.
 //
@@ -46,7 +50,7 @@ func (o Original) Evidence(publicURL string) (federation.Evidence, error) {
 	}
 	digest := sha256.Sum256(served)
 	return federation.Evidence{
-		URL:    publicURL + "/evidence/" + hex.EncodeToString(digest[:]),
+		URL:    publicURL + EvidencePath + hex.EncodeToString(digest[:]),
 		Digest: digest, Bytes: served, Source: sha256.Sum256([]byte(o.Document)),
 	}, nil
 }

@@ -9,18 +9,25 @@ import (
 )
 
 // Await implements [federation.Guests].
-func (s *Record) Await(ctx context.Context, h federation.Pending) error {
+func (s *Record) Await(ctx context.Context, h federation.Pending, after federation.Version) error {
 	ready, err := prepare(h.Event)
 	if err != nil {
 		return fmt.Errorf("hold %s: %w", h.Event.ID, err)
 	}
 	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		version, _, err := head(ctx, q, h.Event.Handoff)
+		if err == nil && version != after {
+			err = federation.ErrStale
+		}
+		if err != nil {
+			return err
+		}
 		if evidence := h.Event.Evidence; evidence != nil && evidence.Bytes != nil {
 			if err := keep(ctx, q, h.Event.Handoff, *evidence); err != nil {
 				return err
 			}
 		}
-		_, err := q.exec(ctx, `INSERT INTO pending (home, handoff, signer, id, digest, since, body)
+		_, err = q.exec(ctx, `INSERT INTO pending (home, handoff, signer, id, digest, since, body)
 			VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			string(h.Home), h.Event.Handoff.String(), h.Event.From, h.Event.ID.String(), ready.digest[:], stamp(h.Since), string(ready.body))
 		return err

@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"baton/bridge"
 	"baton/bridge/irc"
-	"baton/translate"
 )
 
 // Transport names what carries the byte stream of a link.
@@ -85,7 +81,7 @@ func (c Config) check() error {
 	if !irc.ValidNickSuffix(c.NickSuffix) {
 		wrong("nick_suffix", "has characters that no IRC nick may have")
 	}
-	if err := checkChannels(c.Channels); err != nil {
+	if err := irc.CheckChannels(c.Channels, maxChannelBytes); err != nil {
 		wrong("channels", err.Error())
 	}
 	if err := c.checkTransport(); err != nil {
@@ -106,7 +102,7 @@ func (c Config) checkTransport() error {
 		return wrong("transport", fmt.Sprintf("want %q, %q or %q", Exec, TCP, Unix))
 	case c.Address == "" && c.Listen == "":
 		return wrong("address", "want one of address, to dial, and listen, to be dialled")
-	case c.Transport == TCP && !validAddress(c.Address+c.Listen):
+	case c.Transport == TCP && !irc.ValidAddress(c.Address) && !irc.ValidListen(c.Listen):
 		return wrong("address", `want "host:port"`)
 	}
 	return nil
@@ -135,35 +131,8 @@ func numeric(address string) bool {
 	return err == nil && net.ParseIP(host) != nil
 }
 
-func checkChannels(names []string) error {
-	if len(names) == 0 {
-		return errors.New(`want at least one, as in ["#ops"]`)
-	}
-	var venues []string
-	for _, name := range names {
-		venue, ok := translate.Channel(name)
-		switch {
-		case !ok || len(name) < 2 || len(name) > maxChannelBytes || strings.ContainsFunc(name, unicode.IsControl):
-			return fmt.Errorf("%q is no channel: want \"#\" and up to %d bytes without space or comma", name, maxChannelBytes-1)
-		case slices.Contains(venues, venue):
-			return fmt.Errorf("%q is there twice", name)
-		}
-		venues = append(venues, venue)
-	}
-	return nil
-}
-
 // validServerName holds a name to a host name with at least one dot, which the DID
 // of the server is made of.
 func validServerName(s string) bool {
 	return strings.Contains(s, ".") && s == strings.Trim(s, ".") && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
-}
-
-func validAddress(s string) bool {
-	_, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return false
-	}
-	_, err = strconv.ParseUint(port, 10, 16)
-	return err == nil
 }

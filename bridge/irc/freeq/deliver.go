@@ -2,7 +2,6 @@ package freeq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -11,11 +10,6 @@ import (
 	"baton/federation"
 	"baton/translate"
 	"baton/translate/dialect"
-)
-
-var (
-	errNotConnected = errors.New("not connected")
-	errCut          = errors.New("connection lost before the other server had read the step")
 )
 
 // repeatAfter is how old a step must be for its receipt to be sent again: servers say
@@ -46,44 +40,16 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if err != nil || len(r.said) == 0 && r.line == "" {
 		return err
 	}
-	return l.pass(ctx, r)
-}
-
-// pass hands a row to the session and waits for its answer.
-func (l *Link) pass(ctx context.Context, r *row) error {
 	s := l.live.Load()
 	if s == nil {
-		return l.unavailable(errNotConnected)
+		return irc.Disconnected(l.cfg.Name)
 	}
-	select {
-	case s.rows <- r:
-	case <-s.over:
-		return l.unavailable(errNotConnected)
-	case <-ctx.Done():
-		return l.unavailable(ctx.Err())
-	}
-	select {
-	case err := <-r.done:
-		return err
-	case <-ctx.Done():
-		return l.unavailable(ctx.Err())
-	case <-s.over:
-	}
-	select {
-	case err := <-r.done: // the answer came with the end
-		return err
-	default:
-		return l.unavailable(errCut)
-	}
+	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.over)
 }
 
 // ShowsOnce implements [bridge.OnceShower]: the line for people.
 func (l *Link) ShowsOnce(d federation.Delivery) bool {
 	return l.cfg.Summaries && d.Entry.Version > 0 && !federation.Private(d.View.Venue) && d.Entry.Event.Arrival.Link != l.cfg.Name
-}
-
-func (l *Link) unavailable(err error) error {
-	return &federation.UnavailableError{What: "link " + l.cfg.Name, Err: err}
 }
 
 // row makes all of a delivery that needs no state of the connection. Its error is a

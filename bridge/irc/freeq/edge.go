@@ -15,6 +15,11 @@ const refTag = "+freeq.at/ref"
 // every private message to all its peers.
 var errNotOurs = errors.New("freeq: for nobody of this gateway")
 
+// errEcho is why a step is let go that this gateway has said itself: a server repeats
+// all that it has on file to whoever asks what was missed, and routes the steps of our
+// own users back to us.
+var errEcho = errors.New("freeq: said by this gateway itself")
+
 // refuse takes note of a step that was not filed. It is the only place in this
 // package that turns one of our errors into something of this network, and that is
 // silence: a server says nothing about what it refuses, and expects nothing.
@@ -26,7 +31,7 @@ func (s *session) refuse(ctx context.Context, in *inbound, err error) {
 	}
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	switch {
-	case errors.Is(err, errNotOurs), errors.Is(err, context.Canceled):
+	case errors.Is(err, errNotOurs), errors.Is(err, errEcho), errors.Is(err, context.Canceled):
 	case isRefusal:
 		s.link.deps.Metrics.Refusals.WithLabelValues(network, code(refused.Code)).Inc()
 		s.log.LogAttrs(ctx, slog.LevelInfo, "step refused", attrs...)

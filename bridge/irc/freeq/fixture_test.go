@@ -143,6 +143,7 @@ type house struct {
 	wakes   *wakes
 	metrics *bridge.Metrics
 	gaveUp  chan federation.RefusalCode
+	settled chan federation.HandoffID
 	keys    map[string]ed25519.PublicKey
 	stop    context.CancelFunc
 	up      chan struct{}
@@ -182,7 +183,8 @@ func newHouse(t *testing.T, change ...func(*freeq.Config, *freeq.Deps)) *house {
 	h := &house{
 		gateway: newGateway(), record: federationtest.NewMemory(), wakes: &wakes{subs: map[string][]chan struct{}{}},
 		metrics: bridge.NewMetrics(prometheus.NewRegistry()), gaveUp: make(chan federation.RefusalCode, 100),
-		keys: map[string]ed25519.PublicKey{federation.KeyID(public(seeded("gateway server"))): public(seeded("gateway server"))},
+		settled: make(chan federation.HandoffID, 100),
+		keys:    map[string]ed25519.PublicKey{federation.KeyID(public(seeded("gateway server"))): public(seeded("gateway server"))},
 	}
 	api := httptest.NewServer(http.HandlerFunc(h.serveKey))
 	t.Cleanup(api.Close)
@@ -239,7 +241,14 @@ func (h *house) deps() freeq.Deps {
 				Fields: map[string]string{"act": "handoff", "act-verb": "confirm", "act-id": v.ID.String(), "act-subject": entry.Event.ID.String()},
 			})
 		},
-		Guests: h.record, Owed: h.record.OwedIn,
+		Guests: h.record, Owed: h.record.OwedIn, Filed: h.record.Step,
+		Settle: func(_ context.Context, id federation.HandoffID) error {
+			select {
+			case h.settled <- id:
+			default: // nobody looks
+			}
+			return nil
+		},
 		GiveUp: func(ctx context.Context, p federation.Pending, code federation.RefusalCode, _ string) error {
 			h.gaveUp <- code
 			return h.record.Ruled(ctx, p.Event.Handoff, p.Event.From, p.Event.ID)

@@ -70,7 +70,11 @@ func (s *session) petitions(ctx context.Context) {
 	wake, stop := s.link.deps.Wakes.Subscribe(bridge.RulingTopic(s.link.home()))
 	defer stop()
 	made := map[federation.EventID]*petition{}
+	byItself := true
 	for {
+		if byItself {
+			s.settleAgain(ctx)
+		}
 		next := lookEvery
 		waiting, behind, err := s.readPetitions(ctx, made)
 		if err != nil {
@@ -86,9 +90,11 @@ func (s *session) petitions(ctx context.Context) {
 			next = lookAgain
 		}
 		look := time.NewTimer(next)
+		byItself = false
 		select {
 		case <-wake:
 		case <-look.C:
+			byItself = !behind
 		case <-s.over:
 		}
 		look.Stop()
@@ -97,6 +103,22 @@ func (s *session) petitions(ctx context.Context) {
 			return
 		default:
 		}
+	}
+}
+
+// settleAgain finishes what a ruling brought about and something cut short: a crash
+// after it was filed, or a sender who could not be told.
+func (s *session) settleAgain(ctx context.Context) {
+	held, err := s.link.deps.Guests.Awaiting(ctx, s.link.home(), maxGuests)
+	done := map[federation.HandoffID]bool{}
+	for _, h := range held {
+		if id := h.Event.Handoff; !done[id] {
+			done[id] = true
+			err = errors.Join(err, s.link.deps.Settle(ctx, id))
+		}
+	}
+	if err != nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "waiting steps not settled", slog.Any("err", err))
 	}
 }
 

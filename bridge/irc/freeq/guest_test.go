@@ -28,7 +28,7 @@ func (h *house) guest(t *testing.T, verb federation.Verb, to federation.DID) fed
 	h.gateway.know(v)
 	d := h.step(t, federation.Delivery{View: v}, "scout", verb, federation.Assigned)
 	p := federation.Pending{Event: d.Entry.Event, Home: theirs, Since: time.Now()}
-	if err := h.record.Await(t.Context(), p); err != nil {
+	if err := h.record.Await(t.Context(), p, 0); err != nil {
 		t.Fatal(err)
 	}
 	h.wakes.Wake(bridge.RulingTopic(theirs))

@@ -71,6 +71,8 @@ func (s *session) decode(a arriving) (*inbound, error) {
 		return in, err
 	}
 	switch {
+	case ev.From == s.link.deps.Home.DID():
+		return in, errEcho
 	case ev.Venue == "" && in.to == "":
 		return in, federation.Refuse(ev, federation.InvalidTarget, "")
 	case ev.Venue != "" && !slices.Contains(s.link.Channels(), ev.Venue):

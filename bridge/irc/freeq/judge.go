@@ -4,20 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
-	"time"
+	"strings"
 
-	"github.com/cenkalti/backoff/v5"
-
+	"baton/bridge/irc"
 	"baton/federation"
-)
-
-// firstAsk and lastAsk bound the wait before a step is submitted again that the
-// gateway could not take: it doubles from one to the other.
-const (
-	firstAsk = 100 * time.Millisecond
-	lastAsk  = 5 * time.Second
+	"baton/federation/signing"
 )
 
 // Bounds of the steps that are judged or wait for it.
@@ -25,10 +17,6 @@ const (
 	maxSteps  = 4096 // of a link, at some 10 KiB each; what comes above it is fetched again
 	maxJudges = 16   // at a time: enough for their commits to share an fsync
 )
-
-// judgeGrace bounds how long steps that were already read are still submitted after
-// ctx ended. A record that takes commits at all needs far less.
-const judgeGrace = 5 * time.Second
 
 // inbound is one step of theirs on its way to the gateway.
 type inbound struct {
@@ -94,7 +82,7 @@ func (l *lanes) finish(in *inbound) {
 func (s *session) judgeAll() {
 	for in := s.lanes.next(); in != nil; in = s.lanes.next() {
 		s.running.Go(func() {
-			answer, err := s.submit(s.submitting, in)
+			answer, err := s.submit(in)
 			s.judged <- judged{step: in, answer: answer, err: err}
 		})
 	}
@@ -131,24 +119,9 @@ func (s *session) note(ctx context.Context, j judged) {
 	}
 }
 
-// submit asks the gateway until it has an answer. A not-now has no words on this
-// wire: the step is kept here, and with it all that came after in its handoff.
-func (s *session) submit(ctx context.Context, in *inbound) (federation.Judgement, error) {
-	waits := backoff.NewExponentialBackOff()
-	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = firstAsk, lastAsk, 2
-	once := func() (federation.Judgement, error) {
-		answer, err := s.submitOnce(ctx, in)
-		_, notNow := errors.AsType[*federation.UnavailableError](err)
-		if _, refused := errors.AsType[*federation.RefusalError](err); err != nil && (refused || !notNow) {
-			return answer, backoff.Permanent(err) // also where a key that cannot be had now is the reason
-		}
-		return answer, err
-	}
-	return backoff.Retry(ctx, once, backoff.WithBackOff(waits), backoff.WithMaxElapsedTime(0),
-		backoff.WithNotify(func(err error, next time.Duration) {
-			s.log.LogAttrs(ctx, slog.LevelWarn, "step waits", slog.String("event_id", in.ev.ID.String()),
-				slog.String("handoff_id", in.ev.Handoff.String()), slog.Any("err", err), slog.Duration("next", next))
-		}))
+// submit asks the gateway until it has an answer.
+func (s *session) submit(in *inbound) (federation.Judgement, error) {
+	return irc.Insist(s.submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
 
 // submitOnce asks the gateway once. What needs the record is read here, because the
@@ -163,12 +136,34 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 		return federation.Judgement{}, federation.Refuse(in.ev, federation.UnknownHandoff, "it was not opened here")
 	}
 	ev := in.ev
+	if s.link.rendered(ev) {
+		return s.echo(ctx, ev, view)
+	}
 	if ev.Venue == "" {
 		if ev.Venue, err = s.privateVenue(ctx, in, view); err != nil {
 			return federation.Judgement{}, err
 		}
 	}
 	return d.Gateway.Submit(ctx, ev)
+}
+
+// rendered reports whether a step is one that this gateway has written: its evidence is
+// here. It is on record as what it was made of, which is another document, so that the
+// gateway would take it for another step under the same id.
+func (l *Link) rendered(ev federation.Event) bool {
+	return strings.HasPrefix(ev.Fields["act-src"], l.deps.PublicURL+signing.EvidencePath)
+}
+
+// echo answers a step of our own users with what is on file of it.
+func (s *session) echo(ctx context.Context, ev federation.Event, v federation.View) (federation.Judgement, error) {
+	entry, err := s.link.deps.Filed(ctx, ev.Handoff, ev.ID)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return federation.Judgement{}, errEcho // it waits for its home, or is none of ours at all
+	case err != nil:
+		return federation.Judgement{}, fmt.Errorf("look up step %s: %w", ev.ID, err)
+	}
+	return federation.Judgement{Verdict: federation.Valid, Entry: entry, View: v, Duplicate: true}, nil
 }
 
 // privateVenue returns the venue of a step that was not sent to a channel: the pair

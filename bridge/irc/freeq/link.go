@@ -73,6 +73,11 @@ type Deps struct {
 	Guests federation.Guests
 	// Owed returns how much of a handoff the link has still to deliver.
 	Owed func(ctx context.Context, link string, id federation.HandoffID) (int, error)
+	// Settle goes over what waits in a handoff once more: a ruling may have been filed,
+	// and what follows from it not.
+	Settle func(ctx context.Context, id federation.HandoffID) error
+	// Filed returns a step as it is on file, or [federation.ErrNotFound].
+	Filed func(ctx context.Context, id federation.HandoffID, step federation.EventID) (federation.Entry, error)
 	// GiveUp ends the wait of a step, and tells its sender.
 	GiveUp func(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error
 	// Fetch returns the body at an address of the server's web API. Its error wraps

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"baton/bridge/irc"
 )
 
 // meetTimeout bounds greetings and states together. A server greets at once, and
@@ -113,9 +115,8 @@ func newSession(l *Link, conn io.ReadWriteCloser) *session {
 // ended too.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
-	submitting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	submitting, cancel := irc.Outlive(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(judgeGrace, cancel) })()
 	s.submitting = submitting
 	asking, cancelAsking := context.WithCancel(ctx)
 	defer cancelAsking()
@@ -242,8 +243,8 @@ func (s *session) put(p priority, m any) { s.queue.add(p, outgoing{message: m}) 
 func (s *session) read() {
 	r := bufio.NewReaderSize(s.conn, readBufferBytes)
 	for {
-		text, err := readLine(r)
-		if err != nil && !errors.Is(err, errLineTooLong) {
+		text, err := irc.ReadLine(r, maxLineBytes)
+		if err != nil && !errors.Is(err, irc.ErrLineTooLong) {
 			s.broken <- err
 			return
 		}

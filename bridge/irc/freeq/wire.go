@@ -1,9 +1,7 @@
 package freeq
 
 import (
-	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -15,37 +13,6 @@ const maxLineBytes = 16 << 20
 
 // readBufferBytes holds the longest line that is usual.
 const readBufferBytes = 64 << 10
-
-// errLineTooLong is returned by readLine for a line of more than [maxLineBytes].
-// It was read to its end, and the next one can be.
-var errLineTooLong = errors.New("freeq: line too long")
-
-// readLine returns one line without its end.
-func readLine(r *bufio.Reader) ([]byte, error) {
-	var text []byte
-	long := false
-	for {
-		part, err := r.ReadSlice('\n')
-		if long = long || len(text)+len(part) > maxLineBytes; !long {
-			text = append(text, part...)
-		} else {
-			text = nil
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil:
-			return nil, err
-		case long:
-			return nil, errLineTooLong
-		}
-		return trimEnd(text), nil
-	}
-}
-
-func trimEnd(text []byte) []byte {
-	return []byte(strings.TrimRight(string(text), "\r\n"))
-}
 
 // The types of messages that are read or written. All others are passed over.
 const (

@@ -3,16 +3,12 @@ package spanningtree
 import (
 	"errors"
 	"fmt"
-	"net"
-	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
 	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
-	"baton/translate"
 )
 
 // Config is one [[irc.spanningtree]] table.
@@ -62,9 +58,9 @@ func (c Config) check() error {
 	switch {
 	case (c.Address == "") == (c.Listen == ""):
 		wrong("address", "want exactly one of address, to dial, and listen, to be dialled")
-	case c.Address != "" && !validAddress(c.Address):
+	case c.Address != "" && !irc.ValidAddress(c.Address):
 		wrong("address", `want "host:port" of the other server`)
-	case c.Listen != "" && !validListen(c.Listen):
+	case c.Listen != "" && !irc.ValidListen(c.Listen):
 		wrong("listen", `want "host:port" or ":port" of this machine`)
 	}
 	if !validSID(c.SID) {
@@ -79,28 +75,10 @@ func (c Config) check() error {
 	if !irc.ValidNickSuffix(c.NickSuffix) {
 		wrong("nick_suffix", "has characters that no IRC nick may have")
 	}
-	if err := checkChannels(c.Channels); err != nil {
+	if err := irc.CheckChannels(c.Channels, maxChannelBytes); err != nil {
 		wrong("channels", err.Error())
 	}
 	return errors.Join(errs...)
-}
-
-func checkChannels(names []string) error {
-	if len(names) == 0 {
-		return errors.New(`want at least one, as in ["#ops"]`)
-	}
-	var seen []string
-	for _, name := range names {
-		venue, ok := translate.Channel(name)
-		switch {
-		case !ok || len(name) < 2 || len(name) > maxChannelBytes || strings.ContainsFunc(name, unicode.IsControl):
-			return fmt.Errorf("%q is no channel: want \"#\" and up to %d bytes without space or comma", name, maxChannelBytes-1)
-		case slices.Contains(seen, venue):
-			return fmt.Errorf("%q is there twice", name)
-		}
-		seen = append(seen, venue)
-	}
-	return nil
 }
 
 // validServerName holds a name to what InspIRCd takes for one: host name
@@ -110,20 +88,6 @@ func validServerName(s string) bool {
 		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '.' && r != '-'
 	}
 	return strings.Contains(s, ".") && !strings.HasPrefix(s, ".") && !strings.ContainsFunc(s, odd)
-}
-
-func validAddress(s string) bool {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil || host == "" {
-		return false
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
-}
-
-// validListen is validAddress for an end of ours, whose host may be any.
-func validListen(s string) bool {
-	return validAddress(s) || strings.HasPrefix(s, ":") && validAddress("localhost"+s)
 }
 
 // validSID reports whether a string can name a server on the network.

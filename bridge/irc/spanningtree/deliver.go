@@ -16,11 +16,9 @@ import (
 )
 
 var (
-	errNotConnected = errors.New("not connected")
-	errCut          = errors.New("connection lost before the other server had read the step")
-	errKilled       = errors.New("the step's user was killed, maybe before the step was read")
-	errAbsent       = errors.New("nobody is there whom it is for")
-	errNoTags       = errors.New("the other server has no message tags: load its ircv3_ctctags module")
+	errKilled = errors.New("the step's user was killed, maybe before the step was read")
+	errAbsent = errors.New("nobody is there whom it is for")
+	errNoTags = errors.New("the other server has no message tags: load its ircv3_ctctags module")
 )
 
 // lineSuffix makes the message id of the line for people from that of its step:
@@ -69,28 +67,9 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	}
 	s := l.live.Load()
 	if s == nil {
-		return l.unavailable(errNotConnected)
+		return irc.Disconnected(l.cfg.Name)
 	}
-	select {
-	case s.rows <- r:
-	case <-s.over:
-		return l.unavailable(errNotConnected)
-	case <-ctx.Done():
-		return l.unavailable(ctx.Err())
-	}
-	select {
-	case err := <-r.done:
-		return err
-	case <-ctx.Done():
-		return l.unavailable(ctx.Err())
-	case <-s.over:
-	}
-	select {
-	case err := <-r.done: // the answer came with the end
-		return err
-	default:
-		return l.unavailable(errCut)
-	}
+	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.over)
 }
 
 // ShowsOnce implements [bridge.OnceShower]: the line for people.
@@ -99,7 +78,7 @@ func (l *Link) ShowsOnce(d federation.Delivery) bool {
 }
 
 func (l *Link) unavailable(err error) error {
-	return &federation.UnavailableError{What: "link " + l.cfg.Name, Err: err}
+	return irc.Unavailable(l.cfg.Name, err)
 }
 
 // row makes all of a delivery that needs no state of the connection. Its error is

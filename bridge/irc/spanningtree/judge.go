@@ -2,23 +2,11 @@ package spanningtree
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"slices"
-	"time"
-
-	"github.com/cenkalti/backoff/v5"
 
 	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
-)
-
-// firstAsk and lastAsk bound the wait before a step is submitted again that the
-// gateway could not take: it doubles from one to the other.
-const (
-	firstAsk = 100 * time.Millisecond
-	lastAsk  = 5 * time.Second
 )
 
 // Bounds of the steps that are judged or wait for it.
@@ -26,10 +14,6 @@ const (
 	maxSteps  = 1024 // of a link, at some 10 KiB each: several users' worth of a minute; above it nothing is read
 	maxJudges = 16   // at a time: enough for their commits to share an fsync
 )
-
-// judgeGrace bounds how long steps that were already read are still submitted
-// after ctx ended. A record that takes commits at all needs far less.
-const judgeGrace = 5 * time.Second
 
 // inbound is one step of a user.
 type inbound struct {
@@ -128,7 +112,7 @@ func (s *session) judge(ctx context.Context, in *inbound) judged {
 			}
 		}
 	}
-	answer, err := s.submit(ctx, in)
+	answer, err := irc.Insist(ctx, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 	j := judged{step: in, err: err}
 	if err == nil && !answer.Duplicate {
 		j.signer = in.ev.Actor()
@@ -151,26 +135,6 @@ func (s *session) note(ctx context.Context, j judged) {
 	default:
 		s.tell(ctx, j.step.user, j.err)
 	}
-}
-
-// submit asks the gateway until it has an answer. A not-now has no words on IRC:
-// the step is kept here, and with it all that came after.
-func (s *session) submit(ctx context.Context, in *inbound) (federation.Judgement, error) {
-	waits := backoff.NewExponentialBackOff()
-	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = firstAsk, lastAsk, 2
-	once := func() (federation.Judgement, error) {
-		answer, err := s.submitOnce(ctx, in)
-		_, notNow := errors.AsType[*federation.UnavailableError](err)
-		if _, refused := errors.AsType[*federation.RefusalError](err); err != nil && (refused || !notNow) {
-			return answer, backoff.Permanent(err) // also where a key that cannot be had now is the reason
-		}
-		return answer, err
-	}
-	return backoff.Retry(ctx, once, backoff.WithBackOff(waits), backoff.WithMaxElapsedTime(0),
-		backoff.WithNotify(func(err error, next time.Duration) {
-			s.log.LogAttrs(ctx, slog.LevelWarn, "step waits", slog.String("event_id", in.ev.ID.String()),
-				slog.String("handoff_id", in.ev.Handoff.String()), slog.Any("err", err), slog.Duration("next", next))
-		}))
 }
 
 // submitOnce asks the gateway once. Whose step it is, and the venue of a private one,

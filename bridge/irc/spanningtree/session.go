@@ -10,6 +10,8 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 	"golang.org/x/time/rate"
+
+	"baton/bridge/irc"
 )
 
 // pingEvery is how often we ask whether the peer lives. InspIRCd asks each
@@ -96,9 +98,8 @@ func (s *session) begin() {
 // after all that it started has ended too.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
-	submitting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	submitting, cancel := irc.Outlive(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(judgeGrace, cancel) })()
 	s.submitting = submitting
 	s.burst()
 	err := s.serve(ctx)

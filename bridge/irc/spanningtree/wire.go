@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
 )
 
 // Sizes of the protocol.
@@ -32,35 +34,10 @@ const writeTimeout = 30 * time.Second
 // failed: it may say why.
 const lastWords = time.Second
 
-// errLineTooLong is returned by readLine for a line of more than [maxLineBytes].
-// It was read to its end, and the next one can be.
-var errLineTooLong = errors.New("spanningtree: line too long")
-
-// readLine returns one line without its end.
-func readLine(r *bufio.Reader) (string, error) {
-	var text []byte
-	long := false
-	for {
-		part, err := r.ReadSlice('\n')
-		if long = long || len(text)+len(part) > maxLineBytes; !long {
-			text = append(text, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil:
-			return "", err
-		case long:
-			return "", errLineTooLong
-		}
-		return strings.TrimRight(string(text), "\r\n"), nil
-	}
-}
-
 // line is what the reader read: a text, or that it was too long.
 type line struct {
 	text string
-	err  error // nil or errLineTooLong
+	err  error // nil or [irc.ErrLineTooLong]
 }
 
 // parse reads a line. The reason is that why it cannot be read, or "". A line
@@ -89,13 +66,13 @@ func parse(l line) (ircmsg.Message, reason) {
 func (s *session) read() {
 	r := bufio.NewReaderSize(s.conn, readBufferBytes)
 	for {
-		text, err := readLine(r)
-		if err != nil && !errors.Is(err, errLineTooLong) {
+		text, err := irc.ReadLine(r, maxLineBytes)
+		if err != nil && !errors.Is(err, irc.ErrLineTooLong) {
 			s.broken <- err
 			return
 		}
 		select {
-		case s.lines <- line{text: text, err: err}:
+		case s.lines <- line{text: string(text), err: err}:
 		case <-s.over:
 			return
 		}

@@ -1,0 +1,97 @@
+package freeq_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"baton/bridge/irc/freeq"
+	"baton/federation"
+)
+
+// rendition returns a step as the gateway writes it for somebody whose signature the
+// server cannot check.
+func rendition(t *testing.T, h *house, d federation.Delivery) federation.Delivery {
+	t.Helper()
+	ev := d.Entry.Event
+	did, key := person("scout")
+	ev.Fields["act-src"], ev.Fields["act-src-h"] = "https://gw.test/evidence/00", "sha256:00"
+	sealedEvent, err := sealed(t.Context(), signer(did, key), ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Entry.Event = sealedEvent
+	return d
+}
+
+func TestWhatTheGatewaySaidItselfIsNoStepOfTheirs(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	d := rendition(t, h, h.offered(t, channel))
+	if err := h.link.Deliver(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	h.server.Repeat(d.Entry.Event.ID)
+	id, err := h.alice().Offer(channel, "", "honest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev := h.gateway.next(t); ev.ID != id {
+		t.Errorf("submitted %s of %s", ev.Verb, ev.From)
+	}
+}
+
+func TestAStepOfOursThatIsRoutedBackHasItsReceiptAgain(t *testing.T) {
+	filed := map[federation.EventID]federation.Entry{}
+	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
+		d.Filed = func(_ context.Context, _ federation.HandoffID, step federation.EventID) (federation.Entry, error) {
+			if entry, there := filed[step]; there {
+				return entry, nil
+			}
+			return federation.Entry{}, federation.ErrNotFound
+		}
+	})
+	opened := h.offered(t, channel)
+	accepted := rendition(t, h, h.step(t, opened, "scout", federation.Accept, federation.Assigned))
+	accepted.Entry.Filed = time.Now().Add(-time.Minute)
+	step := accepted.Entry.Event
+	filed[step.ID] = accepted.Entry
+	h.run(t)
+	if err := h.link.Deliver(t.Context(), opened); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.link.Deliver(t.Context(), accepted); err != nil {
+		t.Fatal(err)
+	}
+	receipt := func(m map[string]any) bool {
+		tags, _ := m["tags"].(map[string]any)
+		return tags["+freeq.at/act-subject"] == step.ID.String()
+	}
+	first, err := h.server.AwaitLine(patient(t), "the receipt", receipt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.server.Route(step.ID)
+	again := func(m map[string]any) bool { return receipt(m) && m["event_id"] != first["event_id"] }
+	if _, err := h.server.AwaitLine(patient(t), "the receipt again", again); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatARulingLeftUndoneIsDoneWhenTheLinkIsUp(t *testing.T) {
+	h := newHouse(t)
+	d := h.step(t, h.offered(t, channel), "scout", federation.Accept, federation.Assigned)
+	p := federation.Pending{Event: d.Entry.Event, Home: theirs, Since: time.Now()}
+	if err := h.record.Await(t.Context(), p, 0); err != nil {
+		t.Fatal(err)
+	}
+	h.run(t)
+	select {
+	case id := <-h.settled:
+		if id != d.View.ID {
+			t.Errorf("settled %s", id)
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing was settled")
+	}
+}

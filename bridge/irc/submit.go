@@ -1,0 +1,58 @@
+package irc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"baton/federation"
+)
+
+// firstAsk and lastAsk bound the wait before a step is submitted again that the
+// gateway could not take: it doubles from one to the other.
+const (
+	firstAsk = 100 * time.Millisecond
+	lastAsk  = 5 * time.Second
+)
+
+// judgeGrace bounds how long steps that were already read are still submitted after
+// a link was told to end. A record that takes commits at all needs far less.
+const judgeGrace = 5 * time.Second
+
+// Outlive returns a context in which steps are submitted that were read before ctx
+// ended: it ends a little later, or when the caller cancels it.
+func Outlive(ctx context.Context) (submitting context.Context, cancel context.CancelFunc) {
+	submitting, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(judgeGrace, end) })
+	return submitting, func() {
+		stop()
+		end()
+	}
+}
+
+// Insist asks the gateway about a step until it has an answer. A not-now has no words on
+// IRC: the step is kept here, and with it all that came after. A refusal is an answer,
+// also where a key that cannot be had now is the reason, and so is any error that asking
+// again does not help. It blocks until then or until ctx ends.
+func Insist(
+	ctx context.Context, log *slog.Logger, ev federation.Event, ask func(ctx context.Context) (federation.Judgement, error),
+) (federation.Judgement, error) {
+	waits := backoff.NewExponentialBackOff()
+	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = firstAsk, lastAsk, 2
+	once := func() (federation.Judgement, error) {
+		answer, err := ask(ctx)
+		_, notNow := errors.AsType[*federation.UnavailableError](err)
+		if _, refused := errors.AsType[*federation.RefusalError](err); err != nil && (refused || !notNow) {
+			return answer, backoff.Permanent(err)
+		}
+		return answer, err
+	}
+	return backoff.Retry(ctx, once, backoff.WithBackOff(waits), backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(err error, next time.Duration) {
+			log.LogAttrs(ctx, slog.LevelWarn, "step waits", slog.String("event_id", ev.ID.String()),
+				slog.String("handoff_id", ev.Handoff.String()), slog.Any("err", err), slog.Duration("next", next))
+		}))
+}
