@@ -55,10 +55,10 @@ func (k AgentKey) Signs(at time.Time) bool {
 	return status == KeyStatusActive || status == KeyStatusPending
 }
 
-// RevokedWindow returns what the history of the key's DID is told of its revocation:
-// steps that it signs later are not the agent's.
-func (k AgentKey) RevokedWindow(at time.Time) KeyWindow {
-	return KeyWindow{DID: k.DID, KeyID: KeyID(k.Public), Origin: RevokedKey, Since: at, Seen: at}
+// EndWindow returns what the history of the key's DID is told of its end, which may be
+// to come: steps that it signs from then on are not the agent's.
+func (k AgentKey) EndWindow(end, seen time.Time) KeyWindow {
+	return KeyWindow{DID: k.DID, KeyID: KeyID(k.Public), Origin: RevokedKey, Since: end, Seen: seen}
 }
 
 // Primary returns the key that an agent is known by: the newest active one, else the

@@ -173,14 +173,16 @@ type Registry interface {
 	AgentOf(ctx context.Context, did DID) (Agent, error)
 	// RotateKey gives an agent a key that becomes its primary one, on the word of the
 	// key that was so far, or where by is empty on that of whoever may do so without
-	// one: the keys without an end are good until then.
+	// one: the keys without an end are good until then, which the history of their own
+	// DIDs has from now on (see [Keys]).
 	// It returns the agent as it is after, [ErrStale] when the key that gives its word
 	// is not active any more, and [ErrTaken] when the agent has a key of that name or
 	// with those bytes.
 	RotateKey(ctx context.Context, handle, by string, key AgentKey, now, until time.Time) (Agent, error)
 	// RevokeKey ends a key of an agent at once, on the word of an active one, maybe
-	// itself, for its own DID too (see [Keys.Revoke]). With the last active key of an agent its newest pending one becomes
-	// active again; with the last key of all the agent's sessions end. It returns the
+	// itself, for its own DID too (see [Keys.Revoke]). With the last active key of an agent
+	// its newest pending one becomes active again, and its end, which was to come, is
+	// taken back; with the last key of all the agent's sessions end. It returns the
 	// agent as it is after, [ErrStale] as RotateKey does, and [ErrNotFound] for a key
 	// that is not there. Revoking again changes nothing.
 	RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (Agent, error)

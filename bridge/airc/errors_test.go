@@ -53,8 +53,8 @@ func (v visit) register(handle, challenge string) reply {
 	return answered(v.scout.Call(v.t.Context(), http.MethodPost, "/register", v.stranger(handle, 7).Registration(challenge)))
 }
 
-// The rows of the specification that a request can cause here. Keys are neither
-// revoked nor do they expire, and what waits for consent is held.
+// The rows of the specification, but for consent_pending: what waits for consent is
+// held here, and refused to nobody.
 //
 // spec: airc-v0.1.1 §11.5
 func TestEachErrorOfTheSpecificationIsCausedByARequest(t *testing.T) {
@@ -78,6 +78,20 @@ func TestEachErrorOfTheSpecificationIsCausedByARequest(t *testing.T) {
 		}},
 		{401, "invalid_timestamp", func(v visit) reply {
 			return v.send("planner", func(e map[string]any) { e["timestamp"] = time.Now().Add(-301 * time.Second).Unix() })
+		}},
+		{401, "key_revoked", func(v visit) reply {
+			_, _, _ = v.scout.Call(v.t.Context(), http.MethodPost, "/identity/revoke",
+				signedBody(v.t, v.scout.Key, map[string]any{"kid": v.scout.KeyID, "reason": "lost"}))
+			return v.send("planner", asIs)
+		}},
+		{401, "key_expired", func(v visit) reply {
+			key, public := newKey(0x0a)
+			_, _, _ = v.scout.Call(v.t.Context(), http.MethodPost, "/identity/rotate", signedBody(v.t, v.scout.Key, map[string]any{
+				"newPublicKey": public, "newKid": "short", "keyExpiresAt": time.Now().Add(time.Minute).Unix(),
+			}))
+			v.scout.Key, v.scout.KeyID = key, "short"
+			time.Sleep(time.Minute)
+			return v.send("planner", asIs)
 		}},
 		{401, "challenge_invalid", func(v visit) reply {
 			_, text := v.challenge("other")

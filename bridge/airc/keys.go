@@ -2,6 +2,7 @@ package airc
 
 import (
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,6 +20,10 @@ const keyOverlap = 24 * time.Hour
 
 // registryKeyPrefix starts the kid of the registry, and of nobody else.
 const registryKeyPrefix = "reg_"
+
+// farthestExpiry is the last second of the year 2199: later ones are mistakes, most of
+// them milliseconds.
+const farthestExpiry = 7_258_118_399
 
 // maxReasonChars bounds what is kept of why a key was revoked.
 const maxReasonChars = 280
@@ -104,7 +109,7 @@ func (l *Link) postRotate(c *call) (answer, error) {
 		return answer{}, err
 	}
 	text, signature := change.text("newPublicKey"), change.text("signature")
-	key := federation.AgentKey{Created: change.now}
+	key := federation.AgentKey{Created: change.now, Expires: change.expiry(change.now)}
 	if change.has("newKid") {
 		key.ID = change.text("newKid")
 	}
@@ -148,6 +153,21 @@ func (*Link) keyRefusal(err error, what string) error {
 		return refuse(codeBadRequest, "kid names no key of yours")
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// expiry returns the end that an agent gives a key of its own, in unix seconds, zero
+// where it gives none.
+//
+// spec: airc-v0.1.1 §5.3
+func (o *object) expiry(now time.Time) time.Time {
+	if !o.has("keyExpiresAt") {
+		return time.Time{}
+	}
+	var seconds int64
+	if err := json.Unmarshal(o.members["keyExpiresAt"], &seconds); err != nil || seconds <= now.Unix() || seconds > farthestExpiry {
+		o.fail("keyExpiresAt is no time to come, in unix seconds")
+	}
+	return time.Unix(seconds, 0).UTC()
 }
 
 // isKeyID holds the name of a key to a size, and away from those of the registry.

@@ -26,11 +26,13 @@ type registration struct {
 	signature    string
 	capabilities json.RawMessage
 	metadata     json.RawMessage
+	expires      time.Time // of the key; zero where it does not end by itself
 }
 
-func parseRegistration(o *object) (registration, error) {
+func parseRegistration(o *object, now time.Time) (registration, error) {
 	reg := registration{
-		handle: o.text("handle"), challenge: o.text("challenge"), signature: o.text("challengeSignature"),
+		expires: o.expiry(now),
+		handle:  o.text("handle"), challenge: o.text("challenge"), signature: o.text("challengeSignature"),
 		capabilities: o.nested("capabilities"), metadata: o.nested("metadata"),
 	}
 	key := o.text("publicKey")
@@ -70,7 +72,7 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	reg, err := parseRegistration(o)
+	reg, err := parseRegistration(o, now)
 	if err != nil {
 		return answer{}, err
 	}
@@ -93,7 +95,7 @@ func (l *Link) postRegister(c *call) (answer, error) {
 // without the agent it is nobody's, while an agent without one could not come back.
 func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answer, error) {
 	kept := l.kept(reg.handle)
-	key := federation.AgentKey{ID: signing.AgentKeyID(reg.public), DID: l.deps.KeyDID(reg.public), Public: reg.public, Created: now}
+	key := federation.AgentKey{ID: signing.AgentKeyID(reg.public), DID: l.deps.KeyDID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}
 	agent := federation.Agent{
 		Handle: reg.handle, DID: kept.DID, OwnDID: key.DID, KeptKey: kept.Public,
 		Keys:         []federation.AgentKey{key},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"baton/federation"
 )
@@ -58,6 +59,28 @@ func (n names) configuredAs(network, name string) (federation.BoundName, bool) {
 type boundRecord struct {
 	federation.Record
 	names names
+	// forget is called with the DID of each key of an agent whose keys changed.
+	forget func(federation.DID)
+}
+
+// RotateKey implements [federation.Registry].
+func (r boundRecord) RotateKey(ctx context.Context, handle, by string, key federation.AgentKey, now, until time.Time) (federation.Agent, error) {
+	agent, err := r.Record.RotateKey(ctx, handle, by, key, now, until)
+	r.changed(agent)
+	return agent, err
+}
+
+// RevokeKey implements [federation.Registry].
+func (r boundRecord) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (federation.Agent, error) {
+	agent, err := r.Record.RevokeKey(ctx, handle, by, kid, reason, now)
+	r.changed(agent)
+	return agent, err
+}
+
+func (r boundRecord) changed(agent federation.Agent) {
+	for _, key := range agent.Keys {
+		r.forget(key.DID)
+	}
 }
 
 // Agent implements [federation.Registry].

@@ -194,7 +194,16 @@ func (p *program) names() names {
 }
 
 // bound returns the record with the names that stand for DIDs.
-func (p *program) bound() boundRecord { return boundRecord{Record: p.record, names: p.names()} }
+func (p *program) bound() boundRecord {
+	return boundRecord{Record: p.record, names: p.names(), forget: p.forgetKeys}
+}
+
+// forgetKeys has the keys of a DID read again.
+func (p *program) forgetKeys(did federation.DID) {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	p.keys.Forget(did)
+}
 
 func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.Home.Name) }
 

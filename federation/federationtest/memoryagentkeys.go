@@ -25,10 +25,12 @@ func (m *Memory) RotateKey(ctx context.Context, handle, by string, key federatio
 		for i := range a.Keys {
 			if a.Keys[i].Revoked.IsZero() {
 				a.Keys[i].Revoked = until
+				m.putWindow(a.Keys[i].EndWindow(until, now))
 			}
 		}
 		a.Keys, a.OwnDID = append(a.Keys, key), key.DID
 		m.ownKey(key.Public, key.DID)
+		m.noteExpiry(key)
 		return nil
 	})
 }
@@ -45,18 +47,33 @@ func (m *Memory) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 			return nil
 		}
 		a.Keys[i].Revoked, a.Keys[i].Reason = now, reason
-		m.putWindow(a.Keys[i].RevokedWindow(now))
+		m.putWindow(a.Keys[i].EndWindow(now, now))
 		if before != federation.KeyStatusActive {
 			return nil
 		}
 		for j, key := range slices.Backward(a.Keys) {
 			if key.Signs(now) {
+				m.takeWindow(key.EndWindow(key.Revoked, now))
 				a.Keys[j].Revoked, a.OwnDID = time.Time{}, key.DID
 				return nil
 			}
 		}
 		maps.DeleteFunc(m.sessions, func(_ string, s federation.Session) bool { return s.Handle == handle })
 		return nil
+	})
+}
+
+// noteExpiry puts the end that a key has by itself in its history.
+func (m *Memory) noteExpiry(key federation.AgentKey) {
+	if !key.Expires.IsZero() {
+		m.putWindow(key.EndWindow(key.Expires, key.Created))
+	}
+}
+
+// takeWindow takes an end that was to come from a history.
+func (m *Memory) takeWindow(w federation.KeyWindow) {
+	m.windows[w.DID] = slices.DeleteFunc(slices.Clone(m.windows[w.DID]), func(k federation.KeyWindow) bool {
+		return k.KeyID == w.KeyID && k.Origin == w.Origin && k.Since.Equal(w.Since)
 	})
 }
 

@@ -37,6 +37,7 @@ func (m *Memory) AddAgent(ctx context.Context, a federation.Agent) error {
 	m.agents = append(m.agents, a)
 	for _, key := range a.Keys {
 		m.ownKey(key.Public, key.DID)
+		m.noteExpiry(key)
 	}
 	m.ownKey(a.KeptKey, a.DID)
 	return nil

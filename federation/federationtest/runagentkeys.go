@@ -75,6 +75,52 @@ func (s suite) testShows(t *testing.T) {
 	}
 }
 
+// stands returns how a key stands in the history of its DID at a second.
+func stands(t *testing.T, record federation.Registry, key federation.AgentKey, second int) federation.KeyStanding {
+	t.Helper()
+	keys, _ := record.(federation.Keys) // the same record
+	history, err := keys.History(t.Context(), key.DID)
+	if err != nil {
+		t.Fatalf("History of %s: %v", key.DID, err)
+	}
+	return history.Standing(federation.KeyID(key.Public), At(second), func(federation.KeyWindow) bool { return true })
+}
+
+// What was signed before a key ended was signed by its agent, and what comes later was
+// not, whoever asks when.
+func (s suite) testEndsOfKeys(t *testing.T) {
+	record := s.open(t)
+	first := hire(t, record).Keys[0]
+	look := func(what string, key federation.AgentKey, ends int) {
+		t.Helper()
+		if ends > 0 && (stands(t, record, key, ends-1) == federation.KeyEnded || stands(t, record, key, ends) != federation.KeyEnded) {
+			t.Errorf("%s: %s does not end at second %d", what, key.ID, ends)
+		}
+		if ends == 0 && stands(t, record, key, 1000) == federation.KeyEnded {
+			t.Errorf("%s: %s has an end", what, key.ID)
+		}
+	}
+	look("at first", first, 0)
+	rotate(t, record, first.ID, 10)
+	look("replaced", first, 70)
+	look("the new one", agentKey(10), 0)
+	revoke(t, record, "key-10", "key-10", 20)
+	look("revoked", agentKey(10), 20)
+	look("active again", first, 0)
+	expiring := agentKey(30)
+	expiring.Expires = At(40)
+	if _, err := record.RotateKey(t.Context(), "scout", first.ID, expiring, At(30), At(90)); err != nil {
+		t.Fatal(err)
+	}
+	look("replaced again", first, 90)
+	look("expiring", expiring, 40)
+	a := revoke(t, record, expiring.ID, first.ID, 35)
+	look("revoked before its end", first, 35)
+	if d := diff([]string{"k_scout revoked", "key-10 revoked", "key-30 expired"}, statuses(a, 40)); d != "" {
+		t.Errorf("keys (-want +got):\n%s", d)
+	}
+}
+
 func (s suite) testRotateKey(t *testing.T) {
 	record := s.open(t)
 	before := hire(t, record)

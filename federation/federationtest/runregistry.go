@@ -54,6 +54,7 @@ func RunRegistry(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("contacts have consent both ways", s.testContacts)
 	t.Run("what an agent shows is kept", s.testShows)
 	t.Run("a rotated key takes the place of the one before, which is good until then", s.testRotateKey)
+	t.Run("the ends of keys are in the history of their DIDs", s.testEndsOfKeys)
 	t.Run("a revoked key ends at once", s.testRevokeKey)
 	t.Run("with the last key the sessions end", s.testRevokeLastKey)
 	t.Run("of many keys the oldest that is good no more is forgotten", s.testManyKeys)

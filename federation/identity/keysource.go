@@ -45,7 +45,8 @@ type KeySourceConfig struct {
 // and that the server behind a link serves. What it finds it puts on record with
 // the time and the source, so that a step is judged by the keys of its time.
 //
-// Whatever changes the keys on record goes through here: histories are cached.
+// Whatever changes the keys on record goes through here, or is followed by Forget:
+// histories are cached.
 type KeySource struct {
 	cfg       KeySourceConfig
 	directory Refresher
@@ -103,6 +104,12 @@ func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) erro
 // Revoke ends a key for good (see [federation.Keys.Revoke]).
 func (s *KeySource) Revoke(ctx context.Context, did federation.DID, keyID string, at time.Time) error {
 	return s.histories.change(did, func() error { return s.record.Revoke(ctx, did, keyID, at) })
+}
+
+// Forget has the history of a DID read again, after somebody else changed it in the
+// record.
+func (s *KeySource) Forget(did federation.DID) {
+	_ = s.histories.change(did, func() error { return nil })
 }
 
 // evidence is what all sources together say to a query.

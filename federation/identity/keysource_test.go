@@ -420,3 +420,43 @@ func TestOnlyKeysThatAreSignedWithAreKept(t *testing.T) {
 		t.Errorf("for a signature that names no key: %d keys, %v, want 3", len(keys), err)
 	}
 }
+
+// The key that an agent replaced is its own for what came before the overlap ended,
+// whoever asks when.
+func TestAKeyThatAnAgentReplacedEndsWithItsOverlap(t *testing.T) {
+	s := newStand(t)
+	old, next := seededKey('o'), seededKey('n')
+	now := time.Now()
+	key := func(id string, public ed25519.PublicKey) federation.AgentKey {
+		return federation.AgentKey{ID: id, DID: identity.KeyDID(public), Public: public, Created: now}
+	}
+	agent := federationtest.NewAgent("scout")
+	agent.OwnDID, agent.Keys = identity.KeyDID(old), []federation.AgentKey{key("old", old)}
+	if err := s.record.AddAgent(t.Context(), agent); err != nil {
+		t.Fatal(err)
+	}
+	standing := func(received time.Time) string {
+		q := federation.KeyQuery{DID: agent.OwnDID, KeyID: federation.KeyID(old), Received: received}
+		keys, err := s.source.Keys(t.Context(), q)
+		if errors.Is(err, federation.ErrKeyEnded) {
+			return "ended"
+		}
+		if err != nil || len(keys) != 1 {
+			t.Errorf("keys %v, %v", keys, err)
+		}
+		return "good"
+	}
+	if got := standing(now.Add(48 * time.Hour)); got != "good" {
+		t.Errorf("before it is replaced: %s", got)
+	}
+	if _, err := s.record.RotateKey(t.Context(), "scout", "old", key("new", next), now, now.Add(24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s.source.Forget(agent.OwnDID)
+	for range 2 {
+		if got := standing(now.Add(23*time.Hour)) + " " + standing(now.Add(24*time.Hour)); got != "good ended" {
+			t.Errorf("after 23 and 24 hours: %s", got)
+		}
+		s.restart()
+	}
+}

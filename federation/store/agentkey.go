@@ -17,6 +17,11 @@ func addKey(ctx context.Context, q *statements, handle string, n int, key federa
 	if err != nil {
 		return err
 	}
+	if !key.Expires.IsZero() {
+		if err := putWindow(ctx, q, key.EndWindow(key.Expires, key.Created)); err != nil {
+			return err
+		}
+	}
 	return ownKey(ctx, q, key.Public, key.DID)
 }
 
@@ -39,7 +44,7 @@ func (s *Record) RotateKey(ctx context.Context, handle, by string, key federatio
 		if err := forgetKey(ctx, q, a, now); err != nil {
 			return err
 		}
-		if _, err := q.exec(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND revoked = 0`, stamp(until), handle); err != nil {
+		if err := endKeys(ctx, q, a, now, until); err != nil {
 			return err
 		}
 		var last int
@@ -51,6 +56,22 @@ func (s *Record) RotateKey(ctx context.Context, handle, by string, key federatio
 		}
 		return setOwnDID(ctx, q, handle, key.DID)
 	})
+}
+
+// endKeys ends the keys of an agent that have no end yet.
+func endKeys(ctx context.Context, q *statements, a federation.Agent, now, until time.Time) error {
+	for _, key := range a.Keys {
+		if !key.Revoked.IsZero() {
+			continue
+		}
+		if _, err := q.exec(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, stamp(until), a.Handle, key.ID); err != nil {
+			return err
+		}
+		if err := putWindow(ctx, q, key.EndWindow(until, now)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // forgetKey makes room for a key of an agent that has as many as it may. There is
@@ -86,7 +107,7 @@ func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 		_, err := q.exec(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
 			stamp(now), reason, handle, kid)
 		if err == nil {
-			err = putWindow(ctx, q, key.RevokedWindow(now))
+			err = putWindow(ctx, q, key.EndWindow(now, now))
 		}
 		if err != nil || key.Status(now) != federation.KeyStatusActive {
 			return err
@@ -103,6 +124,11 @@ func succeed(ctx context.Context, q *statements, a federation.Agent, revoked str
 			continue
 		}
 		if _, err := q.exec(ctx, `UPDATE agent_key SET revoked = 0 WHERE handle = ? AND id = ?`, a.Handle, key.ID); err != nil {
+			return err
+		}
+		_, err := q.exec(ctx, `DELETE FROM key_window WHERE did = ? AND key_id = ? AND origin = ? AND since = ?`,
+			key.DID, federation.KeyID(key.Public), federation.RevokedKey, stamp(key.Revoked))
+		if err != nil {
 			return err
 		}
 		return setOwnDID(ctx, q, a.Handle, key.DID)
