@@ -78,7 +78,7 @@ func (l *Link) postConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	edge, err := l.decide(c.Context(), action, from.handle, agent.Handle, time.Now())
+	edge, err := l.decide(c.Context(), action, from, agent.Handle, time.Now())
 	if err != nil {
 		return answer{}, err
 	}
@@ -94,19 +94,37 @@ func checkAction(action string) error {
 }
 
 // decide applies one of the actions to the edge from → to, on the word of to.
-func (l *Link) decide(ctx context.Context, action, from, to string, now time.Time) (federation.Consent, error) {
-	decide := l.accept
+func (l *Link) decide(ctx context.Context, action string, from contact, to string, now time.Time) (federation.Consent, error) {
+	var edge federation.Consent
+	var err error
 	switch action {
 	case actionBlock:
-		decide = l.deps.Registry.Block
+		edge, err = l.deps.Registry.Block(ctx, from.handle, to, now)
 	case actionUnblock:
-		decide = l.deps.Registry.Unblock
+		edge, err = l.deps.Registry.Unblock(ctx, from.handle, to, now)
+	default:
+		edge, err = l.letIn(ctx, from, to, now)
 	}
-	edge, err := decide(ctx, from, to, now)
 	if err != nil {
-		return federation.Consent{}, fmt.Errorf("%s %s: %w", action, from, err)
+		return federation.Consent{}, fmt.Errorf("%s %s: %w", action, from.handle, err)
 	}
 	return edge, nil
+}
+
+// letIn accepts an edge on the word of to. An agent that asked wants an answer, and so
+// the way back opens with it; one that did not has its own say about who writes to it.
+func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time) (federation.Consent, error) {
+	if from.agent == nil {
+		return l.accept(ctx, from.handle, to, now)
+	}
+	edge, err := l.deps.Registry.Consent(ctx, from.handle, to)
+	if err != nil {
+		return edge, err
+	}
+	if edge.State == federation.ConsentPending {
+		return l.accept(ctx, from.handle, to, now)
+	}
+	return l.deps.Registry.AcceptOneWay(ctx, from.handle, to, now)
 }
 
 // consent is an edge as it is told.

@@ -78,7 +78,7 @@ func (l *Link) decideDeployed(
 	ctx context.Context, agent federation.Agent, other contact, action, message string, now time.Time,
 ) (federation.Consent, error) {
 	if action != actionRequest {
-		return l.decide(ctx, action, other.handle, agent.Handle, now)
+		return l.decide(ctx, action, other, agent.Handle, now)
 	}
 	edge, err := l.deps.Registry.Consent(ctx, agent.Handle, other.handle)
 	if err != nil {

@@ -76,8 +76,10 @@ func (w *world) newcomer(t *testing.T, name string, body map[string]any) *client
 // know lets two clients write to each other.
 func know(t *testing.T, a, b *client) {
 	t.Helper()
-	if status, answer := a.call(t, http.MethodPost, "/api/consent", map[string]any{"action": "accept", "handle": b.name}); status != http.StatusOK {
-		t.Fatal(status, answer)
+	for c, other := range map[*client]string{a: b.name, b: a.name} {
+		if status, answer := c.call(t, http.MethodPost, "/api/consent", map[string]any{"action": "accept", "handle": other}); status != http.StatusOK {
+			t.Fatal(status, answer)
+		}
 	}
 }
 

@@ -212,15 +212,18 @@ func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 // consents.
 func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	admitted, err := l.admits(ctx, d.from, d.recipient.handle)
-	if err == nil && !admitted {
-		err = l.deps.Registry.MayAsk(ctx, d.from, d.recipient.handle, d.received)
-	}
 	if err != nil {
 		return answer{}, err
 	}
+	s, stepErr := l.readStep(ctx, d)
+	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // who offers wants answers
+	if !admitted {
+		if err := l.deps.Registry.MayAsk(ctx, d.from, d.recipient.handle, d.received); err != nil {
+			return answer{}, err
+		}
+	}
 	var step *filed
-	s, err := l.readStep(ctx, d)
-	switch {
+	switch err = stepErr; {
 	case err == nil:
 		step, err = l.submit(ctx, d, s)
 	case errors.Is(err, errPlain):
@@ -232,6 +235,11 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 		return answer{}, err
 	}
 	p := federation.Posting{Message: d.message(step)}
+	if admitted && d.from != d.recipient.handle { // whoever writes wants an answer
+		if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
+			return answer{}, err
+		}
+	}
 	if !admitted {
 		p.Held = true
 		p.Handshake, err = l.handshake(ctx, contact{handle: d.from, agent: &d.sender}, d.recipient.handle, d.body, d.received)

@@ -47,7 +47,7 @@ func TestWhoSeesWhichPartOfAPresence(t *testing.T) {
 		who    *bridgetest.Agent
 		handle string
 		action string
-	}{{scout, "friend", "accept"}, {scout, "half_way", "accept"}, {half, "scout_7", "block"}} {
+	}{{scout, "friend", "accept"}, {friend, "scout_7", "accept"}, {scout, "half_way", "accept"}, {stranger, "scout_7", "accept"}} {
 		if got := told(edge.who.Consent(t.Context(), edge.handle, edge.action)); got != "200" {
 			t.Fatal(got)
 		}
@@ -63,6 +63,9 @@ func TestWhoSeesWhichPartOfAPresence(t *testing.T) {
 		{"public", "public", "scout_7 online x y", "scout_7 online x y", "scout_7 online x"},
 		{"none", "public", "scout_7 online x y", "", ""},
 		{"contacts", "none", "scout_7 online x y", "scout_7 online  y", ""},
+		{"contacts", "public", "scout_7 online x y", "scout_7 online x y", ""},
+		{"none", "contacts", "scout_7 online x y", "", ""},
+		{"none", "none", "scout_7 online x y", "", ""},
 	} {
 		body := map[string]any{"status": "online", "context": "x", "mood": "y"}
 		if test.visibility != "" {
