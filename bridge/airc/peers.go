@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -96,11 +95,11 @@ func (p PeerConfig) check(mistake func(key, why string)) {
 type Fetcher interface {
 	// Get returns the body at an address. Its errors wrap [federation.ErrNotFound] where
 	// the host says that there is nothing, and [*federation.UnavailableError] where
-	// asking again may help.
+	// asking again may help; [ErrTooLarge] and [ErrElsewhere] where the answer is of no use.
 	Get(ctx context.Context, address string) ([]byte, error)
 	// Post sends JSON and returns the answer, whatever its status. Its error wraps
 	// [*federation.UnavailableError] where there was none, and nobody knows whether the
-	// host took what was sent.
+	// host took what was sent; [ErrTooLarge] too where there was more than one reads.
 	Post(ctx context.Context, address string, body []byte) (Reply, error)
 	// TXT returns the texts in DNS under a name.
 	TXT(ctx context.Context, name string) ([]string, error)
@@ -200,6 +199,7 @@ func (l *Link) discover(ctx context.Context, cfg PeerConfig, now time.Time) (pee
 	if ctx.Err() != nil {
 		return p, p.err
 	}
+	l.noteUnusable(ctx, cfg.Domain, p.err)
 	known := <-l.peers.known
 	if old, found := known[cfg.Domain]; found && old.err == nil && p.err != nil {
 		p = old // what it said before stands while it is away
@@ -220,17 +220,17 @@ func (l *Link) describe(ctx context.Context, p *peer) error {
 		return &federation.UnavailableError{What: "registry " + p.Domain, Err: err}
 	}
 	var doc wellKnown
-	if err := json.Unmarshal(text, &doc); err != nil || doc.Protocol == "" && doc.ProtocolVersion == "" {
-		return &federation.UnavailableError{What: "registry " + p.Domain, Err: errors.New("its well-known document is none")}
+	if err := readDocument(text, &doc); err != nil || doc.Protocol == "" && doc.ProtocolVersion == "" {
+		return useless(p.Domain, unusableJSON, "its well-known document is none")
 	}
 	if text := cmp.Or(p.PublicKey, doc.PublicKey); text != "" {
 		if p.key, err = parsePublicKey(text); err != nil {
-			return &federation.UnavailableError{What: "registry " + p.Domain, Err: errors.New("its key cannot be read")}
+			return useless(p.Domain, unusableKey, "its key cannot be read")
 		}
 	}
 	path := cmp.Or(doc.Federation.RelayEndpoint, doc.Federation.Relay, "/api/federation/relay")
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
-		return &federation.UnavailableError{What: "registry " + p.Domain, Err: errors.New("its relay is no path")}
+		return useless(p.Domain, unusableElsewhere, "its relay is no path")
 	}
 	p.relay, p.dialect = p.base+path, p.Dialect
 	if p.dialect == dialectAuto {
@@ -269,7 +269,7 @@ func (l *Link) checkDNS(ctx context.Context, p peer) error {
 			return nil
 		}
 	}
-	return &federation.UnavailableError{What: "registry " + p.Domain, Err: errors.New("its key is not in DNS")}
+	return useless(p.Domain, unusableKey, "its key is not in DNS")
 }
 
 // limiter returns the bucket of a registry, one for each way.
@@ -342,7 +342,7 @@ func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 
 // agentKeys asks a registry for the keys of one of its agents.
 func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]federation.AgentKey, error) {
-	text, err := l.deps.Fetch.Get(ctx, p.base+"/.well-known/airc/identity/"+handle)
+	text, err := l.ask(ctx, p, "/.well-known/airc/identity/"+handle)
 	if err != nil {
 		return nil, err
 	}

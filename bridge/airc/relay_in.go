@@ -428,12 +428,9 @@ func (l *Link) proxy(ctx context.Context, registry, path string, now time.Time) 
 	if err != nil {
 		return answer{}, unreachable(err)
 	}
-	text, err := l.deps.Fetch.Get(ctx, p.base+path)
+	text, err := l.ask(ctx, p, path)
 	if errors.Is(err, federation.ErrNotFound) {
 		return answer{}, refuse(codeRemoteIdentityNotFound, "that registry knows nobody of this handle")
-	}
-	if err == nil && !json.Valid(text) {
-		err = &federation.UnavailableError{What: "registry " + registry, Err: errors.New("it answered no JSON")}
 	}
 	if err != nil {
 		return answer{}, unreachable(err)

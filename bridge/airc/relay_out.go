@@ -315,7 +315,7 @@ func (l *Link) attempt(ctx context.Context, p peer, row federation.Relay, id str
 	if err := l.deps.Registry.Attempted(ctx, row.Row, id, now); err != nil {
 		return fate{away: true, reason: err.Error()}
 	}
-	reply, err := l.deps.Fetch.Post(ctx, p.relay, body)
+	reply, err := l.push(ctx, p, p.relay, body)
 	if err != nil {
 		return fate{away: true, unsure: true, reason: "it did not answer"}
 	}
@@ -332,6 +332,8 @@ func (l *Link) postpone(ctx context.Context, row federation.Relay, became fate, 
 		pause = firstPause
 	}
 	next := now.Add(pause)
+	l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "relay put off", slog.String("network", network), slog.String("link", network),
+		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
 	if became.away {
 		l.noteRelay(ctx, l.deps.Registry.Postpone(ctx, row.Row, became.reason, unsure, now))
 		return next // the registry waits as a whole

@@ -18,13 +18,25 @@ var _ airc.Fetcher = registries{}
 
 // Get implements [airc.Fetcher].
 func (r registries) Get(ctx context.Context, address string) ([]byte, error) {
-	return r.client.Get(ctx, address)
+	text, err := r.client.Get(ctx, address)
+	return text, inAIRC(err)
 }
 
 // Post implements [airc.Fetcher].
 func (r registries) Post(ctx context.Context, address string, body []byte) (airc.Reply, error) {
 	answer, err := r.client.Post(ctx, address, body)
-	return airc.Reply{Status: answer.Status, Body: answer.Body, RetryAfter: answer.RetryAfter}, err
+	return airc.Reply{Status: answer.Status, Body: answer.Body, RetryAfter: answer.RetryAfter}, inAIRC(err)
+}
+
+// inAIRC says in the words of package airc what is wrong with an answer.
+func inAIRC(err error) error {
+	switch {
+	case errors.Is(err, identity.ErrTooLarge):
+		return errors.Join(airc.ErrTooLarge, err)
+	case errors.Is(err, identity.ErrNotAllowed):
+		return errors.Join(airc.ErrElsewhere, err)
+	}
+	return err
 }
 
 // TXT implements [airc.Fetcher]. A name without texts is no error.

@@ -40,8 +40,9 @@ const maxHeaderBytes = 16 << 10
 // ErrTooLarge is returned by [Client.Get] for a body above the bound.
 var ErrTooLarge = errors.New("identity: document too large")
 
-// errNotAllowed is returned for an address that the client does not ask at all.
-var errNotAllowed = errors.New("address not allowed")
+// ErrNotAllowed is wrapped in errors of [Client] for an address that it does not ask at
+// all, or that a host wanted to send it to.
+var ErrNotAllowed = errors.New("address not allowed")
 
 // Client fetches documents at addresses that strangers chose. Unless AllowPrivate
 // says otherwise it speaks HTTPS alone and dials public addresses alone; it follows
@@ -79,7 +80,7 @@ func NewClient(cfg FetchConfig) *Client {
 func sameHostOnce(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	if len(before) > 1 || next.URL.Host != first.Host || next.URL.Scheme != first.Scheme || next.URL.User != nil {
-		return fmt.Errorf("%w: redirect to %s", errNotAllowed, next.URL.Redacted())
+		return fmt.Errorf("%w: redirect to %s", ErrNotAllowed, next.URL.Redacted())
 	}
 	return nil
 }
@@ -91,13 +92,13 @@ func sameHostOnce(next *http.Request, before []*http.Request) error {
 func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("fetch: %w: %w", errNotAllowed, err)
+		return nil, fmt.Errorf("fetch: %w: %w", ErrNotAllowed, err)
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !c.cfg.AllowPrivate) {
-		return nil, fmt.Errorf("fetch %s: %w: want https", u.Redacted(), errNotAllowed)
+		return nil, fmt.Errorf("fetch %s: %w: want https", u.Redacted(), ErrNotAllowed)
 	}
 	if u.User != nil || !isHost(u.Hostname()) {
-		return nil, fmt.Errorf("fetch %s: %w: want a host and nothing before it", u.Redacted(), errNotAllowed)
+		return nil, fmt.Errorf("fetch %s: %w: want a host and nothing before it", u.Redacted(), ErrNotAllowed)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()

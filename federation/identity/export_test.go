@@ -15,9 +15,6 @@ const (
 	AwayFor      = awayFor
 )
 
-// ErrNotAllowed is what an address that is not asked at all ends with.
-var ErrNotAllowed = errNotAllowed
-
 // Remembered returns how many answers a directory remembers.
 func Remembered(d *Directory) int { return d.answers.known.EstimatedSize() }
 

@@ -28,7 +28,7 @@ func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer,
 		return Answer{}, fmt.Errorf("post: %w", err)
 	}
 	if u.Scheme != "https" && (u.Scheme != "http" || !c.cfg.AllowPrivate) {
-		return Answer{}, fmt.Errorf("post to %s: %w: want https", u.Redacted(), errNotAllowed)
+		return Answer{}, fmt.Errorf("post to %s: %w: want https", u.Redacted(), ErrNotAllowed)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
