@@ -286,6 +286,7 @@ type Record interface {
 	Retention
 	Guests
 	Notices
+	Deferrals
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

@@ -38,11 +38,14 @@ type Memory struct {
 	messages []*memoryMessage   // in the order of filing
 	consents map[edge]federation.Consent
 	sessions map[string]federation.Session
-	awaiting []federation.Pending // in the order of waiting
-	shown    map[string]int       // the position up to which a handle was handed its messages
+	awaiting []federation.Pending  // in the order of waiting
+	deferred []federation.Deferred // in the order of arrival
+	shown    map[string]int        // the position up to which a handle was handed its messages
 	asked    map[edge]time.Time
 	answered map[edge]bool // whether the block of an edge answered a request
 	unseen   map[federation.HandoffID]bool
+
+	lastDeferred int64
 
 	relays    []*memoryRelay
 	lastRelay int64

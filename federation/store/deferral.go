@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+const deferredColumns = `n, origin, since, tried, next, reason, body`
+
+func scanDeferred(row scanner) (federation.Deferred, error) {
+	var d federation.Deferred
+	var since, next int64
+	var body []byte
+	if err := row.Scan(&d.Row, &d.Origin, &since, &d.Tried, &next, &d.Reason, &body); err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(body, &d.Event); err != nil {
+		return d, fmt.Errorf("decode event: %w", err)
+	}
+	d.Since, d.Next = moment(since), moment(next)
+	return d, nil
+}
+
+// Defer implements [federation.Deferrals].
+func (s *Record) Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
+	ready, err := prepare(d.Event)
+	var kept federation.Deferred
+	if err == nil {
+		err = s.write(ctx, func(ctx context.Context, q *statements) error {
+			var err error
+			kept, err = deferStep(ctx, q, d, ready, limits)
+			return err
+		})
+	}
+	if err != nil {
+		return federation.Deferred{}, fmt.Errorf("defer %s: %w", d.Event.ID, err)
+	}
+	return kept, nil
+}
+
+func deferStep(ctx context.Context, q *statements, d federation.Deferred, ready prepared, limits federation.DeferralLimits) (federation.Deferred, error) {
+	waiting, err := rows(ctx, q, scanDeferred, `SELECT `+deferredColumns+` FROM deferred WHERE signer = ? AND digest = ? AND signature = ?`,
+		d.Event.From, ready.digest[:], d.Event.Signature.Text)
+	if err != nil {
+		return d, err
+	}
+	if len(waiting) > 0 {
+		return waiting[0], nil
+	}
+	if err := roomToDefer(ctx, q, d.Origin, limits); err != nil {
+		return d, err
+	}
+	if evidence := d.Event.Evidence; evidence != nil && evidence.Bytes != nil {
+		if err := keep(ctx, q, d.Event.Handoff, *evidence); err != nil {
+			return d, err
+		}
+		bare := *evidence
+		bare.Bytes = nil
+		d.Event.Evidence = &bare
+	}
+	err = q.row(ctx, `INSERT INTO deferred (origin, network, handoff, signer, id, digest, signature, since, next, reason, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING n`,
+		[]any{
+			d.Origin, d.Event.Arrival.Network, d.Event.Handoff.String(), d.Event.From, d.Event.ID.String(), ready.digest[:],
+			d.Event.Signature.Text, stamp(d.Since), stamp(d.Next), d.Reason, string(ready.body),
+		}, &d.Row)
+	if err != nil {
+		return d, err
+	}
+	d.Since, d.Next = moment(stamp(d.Since)), moment(stamp(d.Next))
+	return d, countDeferred(ctx, q, d.Origin, d.Event.Arrival.Network, 1)
+}
+
+// roomToDefer returns [federation.ErrNoRoom] where no step more may wait.
+func roomToDefer(ctx context.Context, q *statements, origin string, limits federation.DeferralLimits) error {
+	var ofOrigin, all int
+	err := q.row(ctx, `SELECT coalesce((SELECT steps FROM deferred_count WHERE origin = ?), 0),
+		coalesce((SELECT steps FROM deferred_count WHERE origin = ''), 0)`, []any{origin}, &ofOrigin, &all)
+	switch {
+	case err != nil:
+		return err
+	case limits.PerOrigin > 0 && ofOrigin >= limits.PerOrigin, limits.Total > 0 && all >= limits.Total:
+		return federation.ErrNoRoom
+	}
+	return nil
+}
+
+// countDeferred counts one step more, or one less, among those of its origin and among
+// all.
+func countDeferred(ctx context.Context, q *statements, origin, network string, change int) error {
+	_, err := q.exec(ctx, `INSERT INTO deferred_count (origin, network, steps) VALUES (?1, ?2, ?3), ('', '', ?3)
+		ON CONFLICT (origin) DO UPDATE SET steps = deferred_count.steps + excluded.steps`, origin, network, change)
+	return err
+}
+
+// DeferredIn implements [federation.Deferrals].
+func (s *Record) DeferredIn(ctx context.Context, id federation.HandoffID) ([]federation.Deferred, error) {
+	waiting, err := rows(ctx, s.reads, scanDeferred, `SELECT `+deferredColumns+` FROM deferred WHERE handoff = ? ORDER BY n`, id.String())
+	if err != nil {
+		return nil, fmt.Errorf("read what is deferred in %s: %w", id, err)
+	}
+	return waiting, nil
+}
+
+// DeferredDue implements [federation.Deferrals].
+func (s *Record) DeferredDue(ctx context.Context, at time.Time, limit int) ([]federation.HandoffID, error) {
+	due, err := rows(ctx, s.reads, scanHandoffID, `SELECT handoff FROM deferred d WHERE next <= ?
+		AND NOT EXISTS (SELECT 1 FROM deferred e WHERE e.handoff = d.handoff AND (e.next, e.n) < (d.next, d.n))
+		ORDER BY next, n`+atMost, stamp(at), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read what is to be judged again: %w", err)
+	}
+	return due, nil
+}
+
+func scanHandoffID(row scanner) (id federation.HandoffID, err error) {
+	var text []byte
+	err = row.Scan(&text)
+	return id, errors.Join(err, id.UnmarshalText(text))
+}
+
+// DeferredStep implements [federation.Deferrals].
+func (s *Record) DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error) {
+	found, err := rows(ctx, s.reads, scanDeferred, `SELECT `+deferredColumns+` FROM deferred WHERE id = ? ORDER BY n LIMIT 1`, id.String())
+	if err == nil && len(found) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.Deferred{}, fmt.Errorf("read deferred %s: %w", id, err)
+	}
+	return found[0], nil
+}
+
+// DeferAgain implements [federation.Deferrals].
+func (s *Record) DeferAgain(ctx context.Context, row int64, next time.Time, reason string) error {
+	return s.deferral(ctx, "put off", `UPDATE deferred SET tried = tried + 1, next = ?, reason = ? WHERE n = ?`, stamp(next), reason, row)
+}
+
+// HastenDeferred implements [federation.Deferrals].
+func (s *Record) HastenDeferred(ctx context.Context, signer federation.DID, at time.Time) error {
+	return s.deferral(ctx, "hasten", `UPDATE deferred SET next = ?1 WHERE signer = ?2 AND next > ?1`, stamp(at), signer)
+}
+
+func (s *Record) deferral(ctx context.Context, what, query string, args ...any) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, query, args...)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("%s what is deferred: %w", what, err)
+	}
+	return nil
+}
+
+// EndDeferral implements [federation.Deferrals]. The evidence of a step whose handoff never
+// came to be goes with the last that waited there.
+func (s *Record) EndDeferral(ctx context.Context, row int64) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		var handoff, origin, network string
+		err := q.row(ctx, `DELETE FROM deferred WHERE n = ? RETURNING handoff, origin, network`, []any{row}, &handoff, &origin, &network)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := countDeferred(ctx, q, origin, network, -1); err != nil {
+			return err
+		}
+		_, err = q.exec(ctx, `DELETE FROM evidence WHERE handoff = ?1 AND NOT EXISTS (SELECT 1 FROM handoff WHERE id = ?1)
+			AND NOT EXISTS (SELECT 1 FROM deferred WHERE handoff = ?1)`, handoff)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release deferred step: %w", err)
+	}
+	return nil
+}
+
+// CountDeferred implements [federation.Deferrals].
+func (s *Record) CountDeferred(ctx context.Context) (map[string]int, error) {
+	type count struct {
+		network string
+		steps   int
+	}
+	scan := func(row scanner) (c count, err error) {
+		err = row.Scan(&c.network, &c.steps)
+		return c, err
+	}
+	counts, err := rows(ctx, s.reads, scan, `SELECT network, steps FROM deferred_count WHERE origin > '' ORDER BY origin`)
+	if err != nil {
+		return nil, fmt.Errorf("count what is deferred: %w", err)
+	}
+	of := map[string]int{}
+	for _, c := range counts {
+		if c.steps > 0 {
+			of[c.network] += c.steps
+		}
+	}
+	return of, nil
+}
