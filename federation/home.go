@@ -6,7 +6,7 @@ import "context"
 // with a refusal too, for the log and the counters.
 type Judgement struct {
 	Verdict   Verdict // on the signature
-	Entry     Entry   // as filed; zero unless the step was
+	Entry     Entry   // as filed; of a step that was not the event alone, with its id
 	View      View    // of the handoff after it; as it stands where the step was refused
 	Owed      Owed    // what the step was filed with
 	Duplicate bool    // the step had been filed before, and Entry is from then

@@ -59,7 +59,7 @@ func (c RefusalCode) Sentence() string {
 	case SignatureInvalid:
 		return "the signature does not match the step"
 	case SignatureUnverifiable:
-		return "no key to check the signature with; send it again"
+		return "no key to check the signature with"
 	case ActorMismatch:
 		return "the key is not that of the DID in from"
 	case WrongSender:
@@ -114,8 +114,8 @@ func (c RefusalCode) Sentence() string {
 	return "the step was refused"
 }
 
-// RefusalError is a final no to one step. Detail is for the sender and holds
-// nothing private. Each network renders it in its edge.go.
+// RefusalError is a final no to one step, unless the step waits. Detail is for the
+// sender and holds nothing private. Each network renders it in its edge.go.
 type RefusalError struct {
 	Code    RefusalCode
 	Event   EventID   // of the refused step; zero where it could not be read
@@ -124,6 +124,9 @@ type RefusalError struct {
 	View    View      // of the handoff as it stands; zero where there is none
 	// RetryAfter is when a step that was one too many may come again; else zero.
 	RetryAfter time.Duration
+	// Waits says that the step is on disk and is judged again once it can be: this is no
+	// answer to it yet.
+	Waits bool
 }
 
 // Refuse returns the refusal of a step.

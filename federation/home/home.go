@@ -80,6 +80,16 @@ type Home struct {
 // and an error wrapping [*federation.UnavailableError] when asking again may
 // help. The judgement says how far it got in each case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
+	return h.submit(ctx, ev, now, now)
+}
+
+// Resume is Submit for a step that came in at an earlier time and could not be judged
+// then: its id is held to the clock of that time.
+func (h *Home) Resume(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
+	return h.submit(ctx, ev, since, now)
+}
+
+func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
 	if ev.From == "" {
 		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/handoff-from")
 	}
@@ -89,7 +99,7 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	ev, verdict, err := signing.Verify(ctx, h.Keys, ev)
 	judged := federation.Judgement{Verdict: verdict}
 	if err != nil {
-		return h.judgedBefore(ctx, judged, ev, err)
+		return h.judgedBefore(ctx, judged, ev, err, since)
 	}
 	if wait := h.wait(ev, now); wait > 0 {
 		refused := federation.Refuse(ev, federation.RateLimited, "")
@@ -103,9 +113,10 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 	if !errors.Is(err, federation.ErrNotFound) {
 		return judged, fmt.Errorf("look up step: %w", err)
 	}
-	if ev, err = h.identify(ev, now); err != nil {
+	if ev, err = h.identify(ev, since); err != nil {
 		return judged, err
 	}
+	judged.Entry.Event = ev
 	for range maxRaces {
 		judged, err = h.file(ctx, judged, ev, now)
 		if !errors.Is(err, federation.ErrStale) {
@@ -118,17 +129,24 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 
 // judgedBefore answers a step that does not verify now. What is on file with the
 // same signature was judged by the keys of the time when it first came, and comes
-// again in good faith: its key was taken back since, or its directory is away.
-func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error) (federation.Judgement, error) {
+// again in good faith: its key was taken back since, or its directory is away. Any
+// other is let in by its id, so that it can be judged later.
+func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {
 	if len(ev.Signature.Bytes) == 0 {
 		return judged, refused
 	}
 	entry, err := h.Store.Known(ctx, ev.From, ev.ID, ev.Digest())
-	if err != nil || !bytes.Equal(entry.Event.Signature.Bytes, ev.Signature.Bytes) {
-		return judged, refused
+	if err == nil && bytes.Equal(entry.Event.Signature.Bytes, ev.Signature.Bytes) {
+		judged.Verdict = federation.Valid
+		return h.repeat(ctx, judged, entry)
 	}
-	judged.Verdict = federation.Valid
-	return h.repeat(ctx, judged, entry)
+	if judged.Verdict == federation.Unverifiable {
+		if ev, err = h.identify(ev, since); err != nil {
+			return judged, err
+		}
+		judged.Entry.Event = ev
+	}
+	return judged, refused
 }
 
 // repeat answers a step that was filed before.
@@ -144,6 +162,7 @@ func (h *Home) repeat(ctx context.Context, judged federation.Judgement, entry fe
 // identify holds a signed id to the clock and gives a step without one its own.
 func (h *Home) identify(ev federation.Event, now time.Time) (federation.Event, error) {
 	switch {
+	case !ev.Stamped && !ev.ID.IsZero(): // it was given one, and had to wait
 	case ev.Stamped && ev.Arrival.Home != "": // its own server has let it in, maybe long ago
 	case ev.Stamped:
 		if skew := ev.ID.Time().Sub(now).Abs(); h.Limits.ClockSkew > 0 && skew > h.Limits.ClockSkew {

@@ -35,6 +35,9 @@ type KeySourceConfig struct {
 	// Peer returns the address of the key server behind a link, without a path. Nil
 	// where no link has one.
 	Peer func(link string) (address string, ok bool)
+	// Learned is told of a DID that a source named a key of which was not known to sign
+	// for it. It must not block. Nil where nobody waits for keys.
+	Learned func(did federation.DID)
 	// Ours reports whether the key of a DID is in this gateway's keeping. No peer is
 	// asked for other keys of such a one. Nil for none.
 	Ours func(ctx context.Context, did federation.DID) bool
@@ -98,7 +101,25 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 // Learn puts on record what a source said, such as the key that somebody registered
 // by MSGSIG. Its errors are those of [federation.Keys.Learn].
 func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) error {
-	return s.histories.change(report.DID, func() error { return s.record.Learn(ctx, report) })
+	history, err := s.histories.of(ctx, report.DID)
+	if err != nil {
+		return err
+	}
+	if err := s.histories.change(report.DID, func() error { return s.record.Learn(ctx, report) }); err != nil {
+		return err
+	}
+	if s.cfg.Learned != nil && bringsKey(report, history) {
+		s.cfg.Learned(report.DID)
+	}
+	return nil
+}
+
+// bringsKey reports whether a report names a key that no source named at its time.
+func bringsKey(report federation.KeyReport, history federation.KeyHistory) bool {
+	return slices.ContainsFunc(report.Keys, func(key federation.ReportedKey) bool {
+		id := federation.KeyID(key.Public)
+		return !slices.ContainsFunc(history, func(w federation.KeyWindow) bool { return w.KeyID == id && w.Good(report.At) })
+	})
 }
 
 // Revoke ends a key for good (see [federation.Keys.Revoke]).

@@ -163,6 +163,31 @@ func TestAnUnknownKeyIsAskedForOnce(t *testing.T) {
 	})
 }
 
+func TestWhoWaitsForKeysIsToldOfThoseThatAreNewAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStand(t)
+		var told []federation.DID
+		s.source = identity.NewKeySource(identity.KeySourceConfig{
+			Negative: time.Minute, Stale: 24 * time.Hour, Learned: func(did federation.DID) { told = append(told, did) },
+		}, newDirectory(s.web), s.web, s.record)
+		a, b := seededKey('a'), seededKey('b')
+		s.lists(a)
+		s.check("the first step", query(alice, a), "good")
+		s.check("the second", query(alice, a), "good")
+		time.Sleep(2 * time.Hour) // the document is read again, and says the same
+		s.check("a later one", query(alice, a), "good")
+		if diff := cmp.Diff([]federation.DID{alice}, told); diff != "" {
+			t.Errorf("told (-want +got):\n%s", diff)
+		}
+		s.lists(a, b)
+		time.Sleep(2 * time.Hour)
+		s.check("one by another key", query(alice, b), "good")
+		if len(told) != 2 {
+			t.Errorf("told %d times, want once for each key", len(told))
+		}
+	})
+}
+
 func TestAKnownKeyIsNotAskedForAgain(t *testing.T) {
 	s := newStand(t)
 	s.lists(seededKey('a'))

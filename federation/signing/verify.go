@@ -76,6 +76,13 @@ func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federati
 	return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")
 }
 
+// NamedKey returns the id of the key that the signature of a step names, as it stands
+// on the wire; "" where it names none.
+func NamedKey(text string) string {
+	kid, _, _ := inTag().Read(text)
+	return kid
+}
+
 // unverifiable keeps the reason for the operator beside what the sender is told.
 func unverifiable(ev federation.Event, cause error) error {
 	return errors.Join(federation.Refuse(ev, federation.SignatureUnverifiable, ""), fmt.Errorf("keys of %s: %w", ev.From, cause))

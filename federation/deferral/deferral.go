@@ -1,0 +1,192 @@
+// Package deferral parks the steps that cannot be judged yet, until a key arrives.
+//
+// To check a signature one needs a key, and whoever has that may be away. A
+// [Deferral] stands before the home: what the home can judge it passes on, and what
+// it cannot it keeps on disk and judges again, after waits that double, and at once
+// when a key of the signer is learned. A step that waited for a day is given up, and
+// its sender told: nothing is dropped in silence. How many may wait is bounded, of each
+// origin and in total; what is one too many is refused, and may be sent again.
+//
+// # Order
+//
+// What waits in one handoff is judged in the order in which it came. A step that the
+// home refuses although one before it still waits, and that may only be missing what
+// that one would bring, waits behind it. One that is good as the handoff stands does
+// not: anybody can send a step that cannot be checked, in anybody's name, and must not
+// be able to stop a handoff by that.
+//
+// A step is judged by the keys and by the clock of the time when it first came.
+//
+// A Deferral takes the record and the home as ports, and the time as an argument. Its
+// methods may be called concurrently.
+package deferral
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"sync"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// Keep is how long a step waits at most: longer than the outage of a host that
+// somebody looks after, short enough for junk to make room again.
+const Keep = 24 * time.Hour
+
+// The first and the last wait before a step is judged again; between them it doubles.
+// The last is about how late a key is noticed whose arrival nobody tells.
+const (
+	firstWait = 30 * time.Second
+	lastWait  = 10 * time.Minute
+)
+
+// maxInHandoff bounds what waits in one handoff, which is read and judged as a whole.
+const maxInHandoff = 64
+
+// maxLearned bounds the DIDs whose keys arrived since the last retry. What is beyond
+// it is judged again when it is due.
+const maxLearned = 1024
+
+// Judge is the home.
+type Judge interface {
+	// Submit judges a step that has just come in, and files it where it is good.
+	Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error)
+	// Resume is Submit for a step that came in at an earlier time and was let in then.
+	Resume(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error)
+}
+
+// Ruling is what became of a step that waited.
+type Ruling struct {
+	Step      federation.Deferred
+	Judgement federation.Judgement
+	Refused   *federation.RefusalError // nil where it was filed
+	Expired   bool                     // it was given up
+}
+
+// Config is what a [Deferral] works with.
+type Config struct {
+	Rows federation.Deferrals
+	// Judge and Limits may return others while the Deferral is used.
+	Judge  func() Judge
+	Limits func() federation.DeferralLimits
+	// Ended is told of each step that waits no more, before that is forgotten. Its error
+	// means that it is to be told again.
+	Ended func(ctx context.Context, r Ruling) error
+}
+
+// Deferral parks steps. Make one with [New].
+type Deferral struct {
+	cfg Config
+
+	mu      sync.Mutex
+	busy    map[federation.HandoffID]bool // whose steps are being judged again
+	learned map[federation.DID]bool       // whose keys arrived since the last retry
+}
+
+// New returns a Deferral.
+func New(cfg Config) *Deferral {
+	return &Deferral{cfg: cfg, busy: map[federation.HandoffID]bool{}, learned: map[federation.DID]bool{}}
+}
+
+// Learned notes that a key of a DID arrived: what it signed is judged again with the
+// next [Deferral.Retry]. It does not block.
+func (d *Deferral) Learned(did federation.DID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.learned) < maxLearned {
+		d.learned[did] = true
+	}
+}
+
+// Submit has the home judge a step, and keeps it where that cannot be done now. Its
+// errors are those of the home, but that the refusal of a step which is on disk and
+// waits says so.
+func (d *Deferral) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
+	waiting, err := d.cfg.Rows.DeferredIn(ctx, ev.Handoff)
+	if err != nil {
+		return federation.Judgement{}, err
+	}
+	if signedAlike(waiting, ev) {
+		if waiting, err = d.retryBefore(ctx, ev, now); err != nil {
+			return federation.Judgement{}, err
+		}
+	}
+	judged, err := d.cfg.Judge().Submit(ctx, ev, now)
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	switch {
+	case isRefusal && checkable(refused, judged.Entry.Event):
+		return d.park(ctx, judged, waiting, err, "the step waits for a key", now)
+	case isRefusal && len(waiting) > 0 && mayYetBeGood(refused.Code):
+		return d.park(ctx, judged, waiting, err, "a step before it waits for a key, and this one behind it", now)
+	}
+	return judged, err
+}
+
+// checkable reports whether all that a refused step is missing is a key.
+func checkable(refused *federation.RefusalError, ev federation.Event) bool {
+	return refused.Code == federation.SignatureUnverifiable && len(ev.Signature.Bytes) == ed25519.SignatureSize
+}
+
+// mayYetBeGood reports whether a step that was refused so may be good after others.
+func mayYetBeGood(code federation.RefusalCode) bool {
+	switch code { //nolint:exhaustive // what is not named here no other step mends
+	case federation.UnknownHandoff, federation.IllegalStep, federation.WrongSender, federation.WrongReference:
+		return true
+	}
+	return false
+}
+
+// park keeps a step. What there is no room for is refused as before.
+func (d *Deferral) park(
+	ctx context.Context, judged federation.Judgement, waiting []federation.Deferred, cause error, why string, now time.Time,
+) (federation.Judgement, error) {
+	ev := judged.Entry.Event
+	err := federation.ErrNoRoom
+	var kept federation.Deferred
+	if len(waiting) < maxInHandoff {
+		kept, err = d.cfg.Rows.Defer(ctx, federation.Deferred{
+			Event: ev, Origin: ev.Arrival.Link, Since: now, Next: now.Add(firstWait), Reason: cause.Error(),
+		}, d.cfg.Limits())
+	}
+	refused, _ := errors.AsType[*federation.RefusalError](cause)
+	switch {
+	case errors.Is(err, federation.ErrNoRoom) && refused.Code == federation.SignatureUnverifiable:
+		return judged, errors.Join(federation.Refuse(ev, refused.Code, "too many steps wait for keys; send it again"), cause)
+	case errors.Is(err, federation.ErrNoRoom):
+		return judged, cause
+	case err != nil:
+		return judged, err
+	}
+	judged.Entry.Event = kept.Event
+	waits := federation.Refuse(kept.Event, federation.SignatureUnverifiable, why)
+	waits.Waits = true
+	return judged, errors.Join(waits, cause)
+}
+
+// signedAlike reports whether a step waits that is signed with the key of another one.
+func signedAlike(waiting []federation.Deferred, ev federation.Event) bool {
+	for _, w := range waiting {
+		if alike(w.Event, ev) {
+			return true
+		}
+	}
+	return false
+}
+
+func alike(a, b federation.Event) bool {
+	return a.From == b.From && signing.NamedKey(a.Signature.Text) == signing.NamedKey(b.Signature.Text)
+}
+
+// retryBefore judges again those steps in the handoff of a new one that are signed
+// with the key of that: it is about to be looked for in any case, and who sends two
+// steps means them in that order. It returns what still waits.
+func (d *Deferral) retryBefore(ctx context.Context, ev federation.Event, now time.Time) ([]federation.Deferred, error) {
+	p := pass{Deferral: d, now: now, fits: func(w federation.Deferred) bool { return alike(w.Event, ev) }}
+	if err := p.handoff(ctx, ev.Handoff); err != nil {
+		return nil, err
+	}
+	return d.cfg.Rows.DeferredIn(ctx, ev.Handoff)
+}
