@@ -70,7 +70,8 @@ func InboxTopic(handle string) string { return "inbox." + handle }
 // Gateway is all that a link may ask of the rest of the program.
 type Gateway interface {
 	// Submit judges one inbound step and files it. When it returns nil the step is
-	// on disk. A [*federation.RefusalError] is final; an error wrapping
+	// on disk. A [*federation.RefusalError] is final, but for one that Waits, whose step
+	// is on disk too and judged again by itself; any other error wrapping
 	// [*federation.UnavailableError] means ask again. It writes the log line and
 	// counts the event; what becomes of the refusal on the wire is the link's.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)

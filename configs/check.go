@@ -103,6 +103,8 @@ func (f *File) limits(t Table) {
 		"inbox_events":           int64(f.Limits.InboxEvents),
 		"inbox_bytes":            f.Limits.InboxBytes,
 		"open_handoffs_per_did":  int64(f.Limits.OpenHandoffsPerDID),
+		"deferred_per_origin":    int64(f.Limits.DeferredPerOrigin),
+		"deferred_total":         int64(f.Limits.DeferredTotal),
 	} {
 		if value < 0 {
 			t.Mistake(key, "want 1 or more, or 0 for no limit")

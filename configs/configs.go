@@ -148,6 +148,8 @@ type Limits struct {
 	InboxEvents          int           `toml:"inbox_events"`           // waiting for one DID
 	InboxBytes           int64         `toml:"inbox_bytes"`            // waiting for one DID
 	OpenHandoffsPerDID   int           `toml:"open_handoffs_per_did"`  // offered by one DID and not yet over
+	DeferredPerOrigin    int           `toml:"deferred_per_origin"`    // steps from one link that wait for a key
+	DeferredTotal        int           `toml:"deferred_total"`         // steps that wait for a key
 	ClockSkew            time.Duration `toml:"clock_skew"`             // between the clock in a signed id and ours
 	MaxDeadline          time.Duration `toml:"max_deadline"`           // from an offer to its deadline
 }
@@ -220,6 +222,8 @@ func Default() Config {
 			InboxEvents:          10_000,
 			InboxBytes:           64 << 20,
 			OpenHandoffsPerDID:   1000,
+			DeferredPerOrigin:    256,
+			DeferredTotal:        4096,
 			ClockSkew:            120 * time.Second,
 			MaxDeadline:          720 * time.Hour,
 		},

@@ -222,3 +222,15 @@ func TestNothingPrivateReachesAnswersOrTheLog(t *testing.T) {
 		t.Error(w.log)
 	}
 }
+
+func TestAStepThatWaitsForAKeyIsHeld(t *testing.T) {
+	w := newWorld(t)
+	scout := w.agent(t, "scout_7", 0x01)
+	id := w.offer(t, alice, scout.DID)
+	w.gateway.refuse = &federation.RefusalError{Code: federation.SignatureUnverifiable, Waits: true}
+	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", ack(id.String(), "received"))
+	handoff, _ := answer["handoff"].(map[string]any)
+	if err != nil || status != http.StatusAccepted || answer["status"] != "held" || answer["consent"] != nil || handoff["id"] != id.String() {
+		t.Errorf("answered %d %v, %v", status, answer, err)
+	}
+}

@@ -49,7 +49,7 @@ type filed struct {
 	State   federation.State     `json:"state"`
 	Lost    []string             `json:"lost,omitempty"`
 
-	held bool // on disk, and not ruled on yet by the handoff's own home
+	held bool // on disk, and not ruled on yet: by the handoff's own home, or for want of a key
 }
 
 // postMessage answers POST /messages. Whatever becomes of a message, it counts once

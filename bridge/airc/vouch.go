@@ -1,6 +1,7 @@
 package airc
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -58,12 +59,14 @@ func taken(v federation.View, err error) bool {
 func (l *Link) file(ctx context.Context, d *delivery, ev federation.Event, lost []string) (*filed, error) {
 	d.charged = d.charged || ev.From == d.sender.DID
 	judged, err := l.deps.Gateway.Submit(ctx, ev)
-	if err != nil {
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	waits := isRefusal && refused.Waits
+	if err != nil && !waits {
 		return nil, judgedError{fmt.Errorf("submit %s of %s: %w", ev.Verb, ev.Handoff, err)}
 	}
 	return &filed{
 		ID: judged.Entry.Event.Handoff, Event: judged.Entry.Event.Verb, EventID: judged.Entry.Event.ID,
-		State: judged.Entry.State, Lost: lost, held: judged.Awaits,
+		State: cmp.Or(judged.Entry.State, judged.View.State), Lost: lost, held: judged.Awaits || waits,
 	}, nil
 }
 

@@ -263,7 +263,7 @@ func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel st
 
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	if g.refuse != nil {
-		return federation.Judgement{}, g.refuse
+		return federation.Judgement{Entry: federation.Entry{Event: ev}}, g.refuse
 	}
 	return g.home.Submit(ctx, ev, time.Now())
 }

@@ -95,7 +95,7 @@ func status(code federation.RefusalCode) int {
 	switch code {
 	case federation.NeedSignature, federation.SignatureInvalid:
 		return http.StatusUnauthorized
-	case federation.SignatureUnverifiable: // nothing parks it: it is to come again
+	case federation.SignatureUnverifiable: // there was no room for it to wait: it is to come again
 		return http.StatusServiceUnavailable
 	case federation.ActorMismatch, federation.WrongSender, federation.WrongVenue, federation.PolicyDenied, federation.MissingCapability:
 		return http.StatusForbidden

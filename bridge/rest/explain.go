@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -54,7 +55,7 @@ type Hop struct {
 
 // Next is one thing to come.
 type Next struct {
-	What string `json:"what"` // "deliver", or the step by which the home ends the handoff
+	What string `json:"what"` // "deliver", "judge", or the step by which the home ends the handoff
 	// Of a delivery: to whom, over which link, how often that was tried, and how the
 	// link stands. A time is when it dials again.
 	Via       string `json:"via,omitempty"`
@@ -62,6 +63,9 @@ type Next struct {
 	Attempts  int    `json:"attempts"`
 	LinkState string `json:"link_state,omitempty"`
 	LastError string `json:"last_error,omitempty"`
+	// Of a judgement, Attempts counts the vain ones, LastError is why the last one was, and
+	// Time is when it comes.
+
 	// Of a step of the home: the clock that runs out then.
 	Clock federation.Clock `json:"clock,omitempty"`
 	Time  Moment           `json:"time,omitzero"`
@@ -74,6 +78,9 @@ func (o *Operator) getExplanation(r *http.Request) (answer, error) {
 	}
 	ctx := r.Context()
 	entry, err := o.findEvent(ctx, r.PathValue("id"))
+	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
+		return o.explainDeferred(ctx, r.PathValue("id"), err)
+	}
 	if err != nil {
 		return answer{}, err
 	}

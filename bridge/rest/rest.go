@@ -68,6 +68,8 @@ type Record interface {
 	Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error)
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
+	// DeferredStep is that of [federation.Deferrals].
+	DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error)
 	// AgentOf and Binding are those of [federation.Registry] and
 	// [federation.Bindings].
 	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)

@@ -114,6 +114,19 @@ func signedOffer() string {
 	return fmt.Sprintf(`{"proof":{"document":%q,"signature":"ed25519:k:s"}}`, document)
 }
 
+func TestAStepThatWaitsForAKeyIsNoProblem(t *testing.T) {
+	h := newHouse()
+	h.err = &federation.RefusalError{Code: federation.SignatureUnverifiable, Waits: true, Detail: "the step waits for a key"}
+	status, body := h.ask(t, http.MethodPost, "handoffs", signedOffer())
+	var filed rest.Filed
+	if err := json.Unmarshal([]byte(body), &filed); err != nil || status != http.StatusAccepted || !strings.HasSuffix(filed.Waits, "the step waits for a key") {
+		t.Errorf("status %d, %s (%v)", status, body, err)
+	}
+	if len(h.refused) != 0 {
+		t.Errorf("counted as refusals: %v", h.refused)
+	}
+}
+
 func TestEachErrorHasItsProblem(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err    error

@@ -97,7 +97,7 @@ type Delivery struct {
 	Time  Moment                   `json:"time,omitzero"` // not there while it waits
 }
 
-// Filed is the answer to a step that was filed, now or before.
+// Filed is the answer to a step that was filed, now or before, or that waits.
 type Filed struct {
 	ID        federation.HandoffID `json:"id"`
 	EventID   federation.EventID   `json:"event_id"`
@@ -105,6 +105,9 @@ type Filed struct {
 	State     federation.State     `json:"state"`
 	Duplicate bool                 `json:"duplicate"`
 	Lost      []string             `json:"lost"` // what the step could not carry of the request
+	// Waits says why the step is not filed yet: it is on disk, and judged again once a
+	// key is there. Empty for a step that is filed.
+	Waits string `json:"waits,omitempty"`
 }
 
 // Place is where an offer would be written, and in which dialect it is to be

@@ -49,7 +49,9 @@ func (o *Operator) take(r *http.Request, verb federation.Verb, view federation.V
 		return answer{}, err
 	}
 	judged, err := o.deps.Gateway.Submit(r.Context(), ev)
-	if err != nil {
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	waits := isRefusal && refused.Waits
+	if err != nil && !waits {
 		return answer{}, fmt.Errorf("submit %s: %w", verb, err)
 	}
 	entry := judged.Entry
@@ -60,6 +62,10 @@ func (o *Operator) take(r *http.Request, verb federation.Verb, view federation.V
 	}
 	for _, loss := range losses {
 		filed.Lost = append(filed.Lost, loss.Field)
+	}
+	if waits {
+		filed.Waits = refused.Sentence()
+		return answer{status: http.StatusAccepted, body: filed}, nil
 	}
 	return answer{status: http.StatusCreated, body: filed}, nil
 }

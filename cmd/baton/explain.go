@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -54,7 +55,11 @@ func printExplanation(streams std, e rest.Explanation, now time.Time) error {
 	}
 	say("identity", string(e.Identity)+": "+identityLine(e.Identity))
 	say("verdict", fmt.Sprintf("%s, %s: %s", e.Verdict, e.Provenance, e.Why))
-	say("key", fmt.Sprintf("%s  %s  by %s", e.Key.KeyID, e.Key.Public, e.Key.Source))
+	if e.Key.Public == "" {
+		say("key", e.Key.KeyID+"  nobody says whose it is")
+	} else {
+		say("key", fmt.Sprintf("%s  %s  by %s", e.Key.KeyID, e.Key.Public, e.Key.Source))
+	}
 	say("document", e.Document)
 	say("signature", e.Signature)
 	if e.Evidence != nil {
@@ -63,7 +68,11 @@ func printExplanation(streams std, e rest.Explanation, now time.Time) error {
 	for _, hop := range e.Hops {
 		say(hop.What, fmt.Sprintf("%s  %s  %s", hop.Time, hop.Via, hop.Who))
 	}
-	say("handoff", fmt.Sprintf("%s by it, %s now", e.State, e.Standing))
+	if e.State != "" {
+		say("handoff", fmt.Sprintf("%s by it, %s now", e.State, e.Standing))
+	} else {
+		say("handoff", cmp.Or(string(e.Standing), "not opened"))
+	}
 	for _, next := range e.Next {
 		say("next", nextLine(next, now))
 	}
@@ -89,6 +98,9 @@ func identityLine(claim federation.IdentityClaim) string {
 
 // nextLine says one thing to come.
 func nextLine(n rest.Next, now time.Time) string {
+	if n.What == rest.Judgement {
+		return fmt.Sprintf("judge it again at %s, in %s, tried %d times, last error: %s", n.Time, until(n.Time, now), n.Attempts, n.LastError)
+	}
 	if n.Via == "" {
 		return fmt.Sprintf("%s by the home at %s, in %s, where the %s clock ends", n.What, n.Time, until(n.Time, now), n.Clock)
 	}

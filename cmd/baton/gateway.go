@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/deferral"
 	"baton/federation/home"
 )
 
@@ -23,6 +24,8 @@ type gateway struct {
 	log     *slog.Logger
 	fleet   *fleet
 	wakes   bridge.Wakes
+	// deferral stands before the home, and keeps what that cannot judge yet.
+	deferral *deferral.Deferral
 
 	// settling is held while what waits for other homes is settled: nobody is told twice.
 	settling sync.Mutex
@@ -33,7 +36,7 @@ var _ bridge.Gateway = (*gateway)(nil)
 // Submit implements [bridge.Gateway].
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	// A link that goes away while its step is judged must not undo the judgement.
-	judged, err := g.home.Load().Submit(context.WithoutCancel(ctx), ev, time.Now())
+	judged, err := g.deferral.Submit(context.WithoutCancel(ctx), ev, time.Now())
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)
@@ -90,6 +93,8 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	outcome, level, reason := "filed", slog.LevelInfo, ""
 	switch {
+	case isRefusal && refused.Waits:
+		outcome, reason = "deferred", err.Error()
 	case isRefusal:
 		outcome, reason = "refused", err.Error()
 	case err != nil:

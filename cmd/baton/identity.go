@@ -28,14 +28,14 @@ func newClient(file *configs.File) *identity.Client {
 // must ask strangers for, it asks through the guarded client.
 func newKeySource(
 	file *configs.File, record federation.Record, client *identity.Client, server func(link string) (string, bool),
-	seconds *prometheus.HistogramVec, own ...federation.SigningKey,
+	learned func(federation.DID), seconds *prometheus.HistogramVec, own ...federation.SigningKey,
 ) *identity.KeySource {
 	directory := identity.NewDirectory(identity.DirectoryConfig{
 		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
 		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL,
 	}, client, own...)
 	return identity.NewKeySource(identity.KeySourceConfig{
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: server,
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: server, Learned: learned,
 		Ours: func(ctx context.Context, did federation.DID) bool { return isKept(ctx, record, did) },
 	}, timedDirectory{directory, seconds}, client, record)
 }

@@ -21,6 +21,7 @@ import (
 	"baton/bridge/httpd"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/deferral"
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
@@ -55,6 +56,7 @@ type program struct {
 	record    *store.Record
 	keyring   *identity.Keyring
 	keys      *identity.KeySource
+	deferral  *deferral.Deferral
 	relay     *relay.Relay // nil where it could not be opened: nobody is woken then
 	rates     *home.Rates
 	client    *identity.Client // for what must be fetched from strangers
@@ -66,6 +68,7 @@ type program struct {
 	registrations atomic.Int64 // per hour and address
 	linkLimits    atomic.Pointer[bridge.Limits]
 	retention     atomic.Pointer[configs.Retention]
+	deferrals     atomic.Pointer[federation.DeferralLimits]
 	configured    atomic.Pointer[[]federation.BoundName]
 
 	resolving *prometheus.HistogramVec
@@ -97,8 +100,8 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.openRelay(ctx)
 	fleet := newFleet(p.record, p.relay, p.counters, log)
 	p.configured.Store(&[]federation.BoundName{})
-	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay}
-	p.metrics.MustRegister(newLinkGauges(fleet, p.record))
+	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral}
+	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -158,7 +161,8 @@ func (p *program) openRecord(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.keys = newKeySource(p.file, p.record, p.client, p.keyServer, p.resolving, p.serverKeys()...)
+	p.deferral = p.newDeferral()
+	p.keys = newKeySource(p.file, p.record, p.client, p.keyServer, p.deferral.Learned, p.resolving, p.serverKeys()...)
 	return nil
 }
 
@@ -177,6 +181,7 @@ func (p *program) limit(file *configs.File) {
 	p.gateway.home.Store(p.newHome(file))
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	p.retention.Store(&file.Retention)
+	p.deferrals.Store(&federation.DeferralLimits{PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal})
 	p.linkLimits.Store(&bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 	})
@@ -289,6 +294,7 @@ func (p *program) run(ctx context.Context) error {
 	})
 	group.Go(func() error { p.sweep(ctx); return nil })
 	group.Go(func() error { p.retain(ctx); return nil })
+	group.Go(func() error { p.judgeAgain(ctx); return nil })
 	group.Go(func() error { p.tellSigners(ctx); return nil })
 	if p.reread != nil {
 		group.Go(func() error { p.reloads(ctx); return nil })

@@ -114,6 +114,9 @@ func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federatio
 	if err := gateway.ask(ctx, http.MethodPost, path, nil, ask, &filed); err != nil {
 		return filed, err
 	}
+	if filed.Waits != "" {
+		return filed, &rest.ProblemError{Code: string(federation.SignatureUnverifiable), Detail: filed.EventID.String() + ": " + filed.Waits}
+	}
 	for _, field := range filed.Lost {
 		fmt.Fprintf(streams.err, "baton: handoff %s: the %s did not fit, and was cut\n", verb, field)
 	}

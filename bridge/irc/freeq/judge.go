@@ -104,6 +104,7 @@ func (s *session) note(ctx context.Context, j judged) {
 	switch {
 	case early(ctx, j.step, refused):
 		s.park(j.step)
+	case refused != nil && refused.Waits: // the gateway has it, and judges it again by itself
 	case j.err != nil:
 		if refused != nil && refused.Code == federation.SignatureUnverifiable {
 			s.lackKey(j.step)
