@@ -78,9 +78,12 @@ func (f *File) keys(t Table) {
 }
 
 func (f *File) store(t Table) {
-	oneOf(t, "driver", f.Store.Driver, "sqlite")
+	oneOf(t, "driver", f.Store.Driver, SQLite, Postgres)
 	if f.Store.Path == "" {
 		t.Mistake("path", "want a file")
+	}
+	if (f.Store.Driver == Postgres) != (f.Store.DSNFile != "") {
+		t.Mistake("dsn_file", `want a file with a connection string, for driver "postgres" and no other`)
 	}
 }
 

@@ -112,10 +112,17 @@ type Keys struct {
 	Signer []string `toml:"signer"` // a program and its arguments, which signs in our place; empty for files
 }
 
+// Where the record may be.
+const (
+	SQLite   = "sqlite"
+	Postgres = "postgres"
+)
+
 // Store is the table of the record.
 type Store struct {
-	Driver string `toml:"driver"` // "sqlite"
-	Path   string `toml:"path"`   // of the database; relative to data_dir
+	Driver  string `toml:"driver"`   // SQLite or Postgres
+	Path    string `toml:"path"`     // of the file, for SQLite; relative to data_dir
+	DSNFile string `toml:"dsn_file"` // of the connection string, for Postgres; a secret
 }
 
 // REST is the table of those who ask over HTTP instead of holding a connection.
@@ -211,7 +218,7 @@ func Default() Config {
 			StaleTTL:    24 * time.Hour,
 		},
 		Keys:   Keys{Signer: []string{}},
-		Store:  Store{Driver: "sqlite", Path: "baton.db"},
+		Store:  Store{Driver: SQLite, Path: "baton.db"},
 		REST:   REST{MaxWait: 50 * time.Second},
 		Policy: Policy{Require: "vouched"},
 		Limits: Limits{

@@ -130,7 +130,7 @@ timeout = '0s'
 max_bytes = -1
 per_host = 0
 [store]
-driver = 'postgres'
+driver = 'mysql'
 path = ''
 [limits]
 clock_skew = '-1s'
@@ -171,7 +171,7 @@ format = 'xml'
 				"baton.toml:16: fetch.timeout: want more than 0s",
 				"baton.toml:17: fetch.max_bytes: want 1 or more",
 				"baton.toml:18: fetch.per_host: want 1 or more",
-				"baton.toml:20: store.driver: want sqlite",
+				"baton.toml:20: store.driver: want sqlite or postgres",
 				"baton.toml:21: store.path: want a file",
 				"baton.toml:23: limits.clock_skew: want more than 0s",
 				`baton.toml:24: limits.max_deadline: want a duration such as "500ms", "15s" or "24h", not "30 days"`,

@@ -147,6 +147,9 @@ func (f *File) mistake(path, key, why string) Mistake {
 	return Mistake{File: f.name, Line: max(1, line), Key: key, Why: why}
 }
 
+// Name returns the path of the configuration itself, as it was given.
+func (f *File) Name() string { return f.name }
+
 // Path returns where a file that the configuration names is: relative names are
 // below home.data_dir, which is relative to the configuration's own folder.
 func (f *File) Path(name string) string {

@@ -23,15 +23,18 @@ import (
 // what it lists, in that order and nothing else:
 //
 //	manifest.json    who, when, and name, size and SHA-256 of each file
-//	record.db        the record, an SQLite file of its own
+//	record.db        the record, an SQLite file of its own; or else
+//	baton.toml       the configuration, where the record is in a database
 //	keys/NAME        each file of the keys folder
 //
-// The configuration is not in it, nor the secrets that it names: they belong to
-// whoever writes them, and often to a host.
+// The secrets that the configuration names are not in it, nor is the configuration where
+// the record is: they belong to whoever writes them, and often to a host. A database has
+// tools of its own, and what of it belongs together with the keys is in the configuration.
 const (
 	archiveFormat   = 1
 	manifestMember  = "manifest.json"
 	recordMember    = "record.db"
+	configMember    = "baton.toml"
 	keysMember      = "keys/"
 	maxManifestSize = 1 << 20 // bytes: some thousands of keys
 	maxKeySize      = 1 << 20 // bytes
@@ -42,8 +45,16 @@ type manifest struct {
 	Format int       `json:"format"`
 	Home   string    `json:"home"` // home.name of the gateway
 	Made   time.Time `json:"made"`
-	Record int       `json:"record"` // version of the record
+	Record int       `json:"record"` // version of the record, 0 where it is not here
 	Files  []member  `json:"files"`
+}
+
+// what names the member before the keys to people.
+func (m manifest) what() string {
+	if m.Files[0].Name == configMember {
+		return "configuration (the record is in PostgreSQL: back that up with its own tools)"
+	}
+	return fmt.Sprintf("record of version %d", m.Record)
 }
 
 // member is one file of a backup.
@@ -56,8 +67,17 @@ type member struct {
 // source is what a backup is made of.
 type source struct {
 	home   string
-	record string // path
+	record string // path; "" where it is in a database
+	config string // path
 	keys   string // path of the folder
+}
+
+// first returns the member that comes before the keys.
+func (s source) first() string {
+	if s.record == "" {
+		return configMember
+	}
+	return recordMember
 }
 
 // writeArchive writes a backup as of now. The record is copied to a draft first, a
@@ -66,15 +86,17 @@ type source struct {
 // of one that the backup has not.
 func writeArchive(ctx context.Context, w io.Writer, from source, draft string, now time.Time) (manifest, error) {
 	made := manifest{Format: archiveFormat, Home: from.home, Made: now.UTC()}
-	if err := store.Copy(ctx, from.record, draft); err != nil {
-		return made, err
+	paths := map[string]string{recordMember: draft, configMember: from.config}
+	if from.record != "" {
+		if err := store.Copy(ctx, from.record, draft); err != nil {
+			return made, err
+		}
+		version, err := store.Plan(ctx, draft)
+		if err != nil {
+			return made, err
+		}
+		made.Record = version.From
 	}
-	version, err := store.Plan(ctx, draft)
-	if err != nil {
-		return made, err
-	}
-	made.Record = version.From
-	paths := map[string]string{recordMember: draft}
 	names, err := keyFiles(from.keys)
 	if err != nil {
 		return made, fmt.Errorf("read keys: %w", err)
@@ -82,7 +104,7 @@ func writeArchive(ctx context.Context, w io.Writer, from source, draft string, n
 	for _, name := range names {
 		paths[keysMember+name] = filepath.Join(from.keys, name)
 	}
-	for _, name := range append([]string{recordMember}, prefixed(names)...) {
+	for _, name := range append([]string{from.first()}, prefixed(names)...) {
 		one, err := describe(name, paths[name])
 		if err != nil {
 			return made, err
@@ -204,10 +226,10 @@ func checkManifest(made manifest) error {
 	if made.Format != archiveFormat {
 		return fmt.Errorf("the backup is of format %d and this program knows format %d: run a newer one", made.Format, archiveFormat)
 	}
-	if len(made.Files) == 0 || made.Files[0].Name != recordMember {
+	if len(made.Files) == 0 || made.Files[0].Name != recordMember && made.Files[0].Name != configMember {
 		return errors.New("the backup is damaged: it has no record")
 	}
-	seen := map[string]bool{recordMember: true}
+	seen := map[string]bool{}
 	for _, one := range made.Files[1:] {
 		folder, name := path.Split(one.Name)
 		if folder != keysMember || name == "" || strings.HasPrefix(name, ".") || one.Bytes > maxKeySize || seen[one.Name] {

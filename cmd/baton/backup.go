@@ -27,6 +27,7 @@ type backupCommand struct {
 func (backupCommand) Help() string {
 	return `Writes a tar file of mode 0600 with a consistent copy of the record, and the keys. Who has it can sign as
 your gateway. The configuration is not in it. Where no gateway serves, the files of the configuration are read.
+A record on PostgreSQL is not in it: back up the database with its own tools. The configuration is in it then.
 
 Example:
 
@@ -57,7 +58,7 @@ func (cmd backupCommand) Run(ctx context.Context, c *cli, streams std) (err erro
 	if c.JSON {
 		return json.NewEncoder(streams.out).Encode(made)
 	}
-	_, err = fmt.Fprintf(streams.out, "%s: record of version %d and %d keys of %s\n", cmd.File, made.Record, len(made.Files)-1, made.Home)
+	_, err = fmt.Fprintf(streams.out, "%s: %s and %d keys of %s\n", cmd.File, made.what(), len(made.Files)-1, made.Home)
 	return err
 }
 
@@ -127,7 +128,11 @@ func backUp(ctx context.Context, file *configs.File) (_ io.ReadCloser, err error
 }
 
 func sourceOf(file *configs.File) source {
-	return source{home: file.Home.Name, record: file.Path(file.Store.Path), keys: file.Path(keysFolder)}
+	s := source{home: file.Home.Name, record: file.Path(file.Store.Path), config: file.Name(), keys: file.Path(keysFolder)}
+	if file.Store.Driver == configs.Postgres {
+		s.record = ""
+	}
+	return s
 }
 
 func writeBackup(ctx context.Context, path string, from source, draft string) (manifest, error) {

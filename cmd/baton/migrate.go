@@ -3,59 +3,113 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
 	"baton/configs"
+	"baton/federation/lifecycle"
 	"baton/federation/store"
 )
 
-// migrateCommand brings the record forward, as serve does at its start.
+// migrateCommand brings the record forward, as serve does at its start, or copies it.
 type migrateCommand struct {
-	DryRun bool `help:"Say what would be done, and change nothing."`
+	DryRun  bool   `help:"Say what would be done, and change nothing."`
+	To      string `help:"Copy the record in the file into an empty database: postgres." enum:"postgres," default:"" placeholder:"postgres"`
+	DSNFile string `help:"With --to: a file with the connection string of the database." name:"dsn-file" placeholder:"FILE" type:"path"`
 }
 
-// Help has one example.
+// Help has two examples.
 func (migrateCommand) Help() string {
 	return `Copies an older record to NAME.vVERSION-TIME.bak beside it, and brings it forward. There is no way back but
-that copy. Refuses a record of a newer version.
+that copy. Refuses a record of a newer version. A record on PostgreSQL is not copied first.
 
-Example:
+With --to, copies the record in the file of store.path into a PostgreSQL database, while no gateway has it open. The
+copy is compared row by row and examined as by baton verify before it is committed. Then set store.driver and
+store.dsn_file.
 
-	baton migrate --dry-run`
+Examples:
+
+	baton migrate --dry-run
+	baton migrate --to postgres --dsn-file /etc/baton/dsn`
 }
 
 // Run prints what was done, or would be.
 func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
+	if (cmd.To == "") != (cmd.DSNFile == "") {
+		return &usageError{errors.New("--to and --dsn-file go together")}
+	}
 	file, err := configs.Load(c.configPath())
 	if err != nil {
 		return err
 	}
-	path := file.Path(file.Store.Path)
-	var done store.Upgrade
-	if cmd.DryRun {
-		done, err = store.Plan(ctx, path)
-	} else {
-		done, err = store.Migrate(ctx, path, time.Now())
+	if cmd.To != "" {
+		return cmd.transfer(ctx, file, c, streams)
 	}
+	done, err := cmd.migrate(ctx, file)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return json.NewEncoder(streams.out).Encode(done)
 	}
-	_, err = fmt.Fprintln(streams.out, cmd.sentence(done))
+	_, err = fmt.Fprintln(streams.out, cmd.sentence(done, file.Store.Driver))
 	return err
 }
 
-func (cmd migrateCommand) sentence(done store.Upgrade) string {
+func (cmd migrateCommand) migrate(ctx context.Context, file *configs.File) (store.Upgrade, error) {
+	if file.Store.Driver == configs.Postgres {
+		dsn, err := file.Secret(file.Store.DSNFile)
+		switch {
+		case err != nil:
+			return store.Upgrade{}, err
+		case cmd.DryRun:
+			return store.PlanPostgres(ctx, dsn)
+		}
+		return store.MigratePostgres(ctx, dsn)
+	}
+	path := file.Path(file.Store.Path)
+	if cmd.DryRun {
+		return store.Plan(ctx, path)
+	}
+	return store.Migrate(ctx, path, time.Now())
+}
+
+// transfer copies the record into a database.
+func (cmd migrateCommand) transfer(ctx context.Context, file *configs.File, c *cli, streams std) error {
+	dsn, err := file.Secret(cmd.DSNFile)
+	if err != nil {
+		return err
+	}
+	done, err := store.Transfer(ctx, file.Path(file.Store.Path), dsn, replay{lifecycle.Shipped()}, cmd.DryRun)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(streams.out).Encode(done)
+	}
+	verb := "copied, compared and examined"
+	if cmd.DryRun {
+		verb = "would copy"
+	}
+	_, err = fmt.Fprintf(streams.out, "%s %d rows of %d tables, a record of version %d\n", verb, done.Rows, len(done.Tables), done.Version)
+	return err
+}
+
+func (cmd migrateCommand) sentence(done store.Upgrade, driver string) string {
 	switch {
 	case done.From == done.To:
 		return fmt.Sprintf("the record is of version %d: nothing to do", done.To)
+	case cmd.DryRun && done.From == 0:
+		return fmt.Sprintf("would make a record of version %d", done.To)
+	case cmd.DryRun && driver == configs.Postgres:
+		return fmt.Sprintf("would bring the record from version %d to version %d", done.From, done.To)
 	case cmd.DryRun:
 		return fmt.Sprintf("would copy the record of version %d, and bring it to version %d", done.From, done.To)
-	case done.Backup == "":
+	case done.From == 0:
 		return fmt.Sprintf("made a record of version %d", done.To)
+	case done.Backup == "":
+		return fmt.Sprintf("brought the record from version %d to version %d", done.From, done.To)
 	}
 	return fmt.Sprintf("brought the record from version %d to version %d; what was before is %s", done.From, done.To, done.Backup)
 }

@@ -150,7 +150,7 @@ func (p *program) openRecord(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if p.record, err = store.Open(ctx, p.file.Path(p.file.Store.Path), p.metrics); err != nil {
+	if p.record, err = openStore(ctx, p.file, p.metrics); err != nil {
 		return err
 	}
 	if signer := p.file.Keys.Signer; len(signer) > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,11 +48,13 @@ func (cmd restoreCommand) Run(ctx context.Context, c *cli, streams std) (err err
 		return err
 	}
 	r := restoration{file: file, to: sourceOf(file)}
-	lock, err := store.Lock(r.to.record)
-	if err != nil {
-		return err
+	if r.to.record != "" {
+		lock, err := store.Lock(r.to.record)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, lock.Close()) }()
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
 	if err := r.checkRoom(cmd.Force); err != nil {
 		return err
 	}
@@ -73,14 +76,22 @@ type restoration struct {
 	made manifest
 }
 
-// Drafts are beside what they become, on the same file system.
-func (r *restoration) recordDraft() string { return r.to.record + ".restoring" }
-func (r *restoration) keysDraft() string   { return r.to.keys + ".restoring" }
+// Drafts are beside what they become, on the same file system. Where the record is in a
+// database, the configuration is drafted in its place, and stays in the backup.
+func (r *restoration) recordDraft() string {
+	return cmp.Or(r.to.record, r.file.Path(configMember)) + ".restoring"
+}
+
+func (r *restoration) keysDraft() string { return r.to.keys + ".restoring" }
 
 // there returns what is in the places of record and keys.
 func (r *restoration) there() []string {
 	var found []string
-	for _, path := range []string{r.to.record, r.to.record + "-wal", r.to.record + "-shm", r.to.keys} {
+	places := []string{r.to.keys}
+	if r.to.record != "" {
+		places = []string{r.to.record, r.to.record + "-wal", r.to.record + "-shm", r.to.keys}
+	}
+	for _, path := range places {
 		if _, err := os.Lstat(path); err == nil {
 			found = append(found, path)
 		}
@@ -120,8 +131,10 @@ func (r *restoration) read(ctx context.Context, name string) error {
 	if err := readArchive(archive, r.accept, r.create); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	if _, err := store.Plan(ctx, r.recordDraft()); err != nil { // a newer record, above all
-		return err
+	if r.to.record != "" {
+		if _, err := store.Plan(ctx, r.recordDraft()); err != nil { // a newer record, above all
+			return err
+		}
 	}
 	return syncFolder(r.keysDraft())
 }
@@ -130,11 +143,14 @@ func (r *restoration) accept(made manifest) error {
 	if r.made = made; made.Home != r.file.Home.Name {
 		return fmt.Errorf("the backup is of %q, and home.name is %q", made.Home, r.file.Home.Name)
 	}
+	if made.Files[0].Name != r.to.first() {
+		return fmt.Errorf("the backup is of another store.driver than %q: restore it with that, then move the record", r.file.Store.Driver)
+	}
 	return nil
 }
 
 func (r *restoration) create(name string) (io.WriteCloser, error) {
-	path := r.recordDraft()
+	path := r.recordDraft() // or that of the configuration, which is thrown away
 	if key, ok := strings.CutPrefix(name, keysMember); ok {
 		path = filepath.Join(r.keysDraft(), key)
 	}
@@ -162,7 +178,15 @@ func (r *restoration) place(now time.Time) (aside string, err error) {
 	if aside, err = r.moveAside(now); err != nil {
 		return "", err
 	}
-	if err := errors.Join(os.Rename(r.keysDraft(), r.to.keys), os.Rename(r.recordDraft(), r.to.record), r.sync()); err != nil {
+	if err := os.Rename(r.keysDraft(), r.to.keys); err != nil {
+		return "", err
+	}
+	if r.to.record != "" {
+		if err := os.Rename(r.recordDraft(), r.to.record); err != nil {
+			return "", err
+		}
+	}
+	if err := r.sync(); err != nil {
 		return "", err
 	}
 	if err := os.Remove(marker); err != nil {
@@ -172,7 +196,7 @@ func (r *restoration) place(now time.Time) (aside string, err error) {
 }
 
 func (r *restoration) sync() error {
-	return errors.Join(syncFolder(r.file.Path(".")), syncFolder(filepath.Dir(r.to.record)))
+	return errors.Join(syncFolder(r.file.Path(".")), syncFolder(filepath.Dir(r.recordDraft())))
 }
 
 // moveAside moves what is in the way beside the record: nothing is ever deleted.
@@ -181,7 +205,7 @@ func (r *restoration) moveAside(now time.Time) (string, error) {
 	if len(found) == 0 {
 		return "", nil
 	}
-	aside := filepath.Join(filepath.Dir(r.to.record), "replaced-"+now.UTC().Format("20060102T150405.000Z"))
+	aside := filepath.Join(filepath.Dir(r.recordDraft()), "replaced-"+now.UTC().Format("20060102T150405.000Z"))
 	if err := os.Mkdir(aside, 0o700); err != nil {
 		return "", err
 	}

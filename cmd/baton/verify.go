@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"baton/configs"
-	"baton/federation/lifecycle"
 	"baton/federation/store"
 )
 
@@ -16,7 +15,8 @@ type verifyCommand struct{}
 // Help has one example.
 func (verifyCommand) Help() string {
 	return `Reads every page, walks the chain of each handoff, verifies each signature with the key on record, rebuilds
-each view from its log, and looks for rows that belong to nothing. Changes nothing; a gateway may be running.
+each view from its log, and looks for rows that belong to nothing. Changes nothing; a gateway may be running. Of a
+record on PostgreSQL the pages are the server's to check.
 
 Example:
 
@@ -29,7 +29,7 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	report, err := store.Examine(ctx, file.Path(file.Store.Path), replay{lifecycle.Shipped()})
+	report, err := examine(ctx, file)
 	if err != nil {
 		return err
 	}

@@ -33,10 +33,11 @@ func addAgent(ctx context.Context, q *statements, a federation.Agent) error {
 	if err != nil {
 		return err
 	}
-	_, err = q.exec(ctx, `INSERT INTO agent_skill (skill, agent)
-		SELECT DISTINCT value, ? FROM json_each(?, '$.skills') WHERE type = 'text'`, n, orNull(string(a.Capabilities)))
-	if err != nil {
-		return err
+	for _, skill := range skills(a.Capabilities) {
+		_, err := q.exec(ctx, `INSERT INTO agent_skill (skill, agent) VALUES (?, ?) ON CONFLICT DO NOTHING`, skill, n)
+		if err != nil {
+			return err
+		}
 	}
 	for i, key := range a.Keys {
 		if err := addKey(ctx, q, a.Handle, i, key); err != nil {
@@ -44,6 +45,23 @@ func addAgent(ctx context.Context, q *statements, a federation.Agent) error {
 		}
 	}
 	return ownKey(ctx, q, a.KeptKey, a.DID)
+}
+
+// skills returns what an agent says it can do: the strings in "skills" of what it
+// registered.
+func skills(capabilities []byte) []string {
+	var declared map[string]json.RawMessage
+	var list []any
+	if json.Unmarshal(capabilities, &declared) != nil || json.Unmarshal(declared["skills"], &list) != nil {
+		return nil // registered without any
+	}
+	var named []string
+	for _, one := range list {
+		if skill, ok := one.(string); ok {
+			named = append(named, skill)
+		}
+	}
+	return named
 }
 
 // agentName is what an agent is looked up by: one of the two.
@@ -93,7 +111,7 @@ func (s *Record) Capable(ctx context.Context, caps []string) ([]federation.Agent
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
 	}
-	able, err := agents(ctx, s.reads, `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) ON skill = value
+	able, err := agents(ctx, s.reads, `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) wanted ON skill = value
 		GROUP BY agent HAVING count(*) = (SELECT count(DISTINCT value) FROM json_each(?1))) ORDER BY n`, string(wanted))
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)

@@ -64,7 +64,7 @@ func bind(ctx context.Context, q *statements, b federation.Binding) error {
 	_, err := q.exec(ctx, `INSERT INTO binding (did, hash, network, link, name, first, key, seen)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (did) DO UPDATE SET network = excluded.network, link = excluded.link, name = excluded.name,
-			key = CASE length(excluded.key) WHEN 0 THEN key ELSE excluded.key END, seen = excluded.seen`,
+			key = CASE length(excluded.key) WHEN 0 THEN binding.key ELSE excluded.key END, seen = excluded.seen`,
 		b.DID, b.DID.Hash(), b.Network, b.Link, b.Name, b.First, notNull(b.Key), stamp(b.Seen))
 	if err != nil {
 		return fmt.Errorf("write binding: %w", err)

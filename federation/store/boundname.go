@@ -23,7 +23,7 @@ func (s *Record) BindName(ctx context.Context, b federation.BoundName) error {
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		var kept int
 		err := q.row(ctx, `INSERT INTO bound_name (`+boundNameColumns+`) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (network, name) DO UPDATE SET vouch = excluded.vouch WHERE did = excluded.did RETURNING 1`,
+			ON CONFLICT (network, name) DO UPDATE SET vouch = excluded.vouch WHERE bound_name.did = excluded.did RETURNING 1`,
 			[]any{b.Network, b.Name, b.DID, b.Vouch, stamp(b.Since)}, &kept)
 		if errors.Is(err, federation.ErrNotFound) {
 			return federation.ErrTaken

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -17,11 +16,13 @@ const maxBatch = 128
 
 // committer applies all writes, on the one connection that may.
 type committer struct {
-	conn    *statements
-	metrics *metrics
-	waiting chan *item    // not buffered: what is in it was taken up
-	closing chan struct{} // closed by Close
-	closed  chan struct{} // closed by run
+	dial     func(context.Context) (*pen, error)
+	pen      *pen          // nil while there is none
+	patience time.Duration // with one batch; 0 for as long as it takes
+	metrics  *metrics
+	waiting  chan *item    // not buffered: what is in it was taken up
+	closing  chan struct{} // closed by Close
+	closed   chan struct{} // closed by run
 }
 
 // item is one write. Its err is set before done is closed.
@@ -31,14 +32,19 @@ type item struct {
 	done  chan struct{}
 }
 
-func newCommitter(conn *sql.Conn, m *metrics) *committer {
+// newCommitter returns a committer that writes with what dial returns: at once and,
+// after that failed, again.
+func newCommitter(ctx context.Context, dial func(context.Context) (*pen, error), patience time.Duration, m *metrics) (*committer, error) {
+	pen, err := dial(ctx)
 	return &committer{
-		conn:    newStatements(conn),
-		metrics: m,
-		waiting: make(chan *item),
-		closing: make(chan struct{}),
-		closed:  make(chan struct{}),
-	}
+		dial:     dial,
+		pen:      pen,
+		patience: patience,
+		metrics:  m,
+		waiting:  make(chan *item),
+		closing:  make(chan struct{}),
+		closed:   make(chan struct{}),
+	}, err
 }
 
 // do waits until the change is on disk, or the context ends. A context that ended
@@ -107,22 +113,52 @@ func (c *committer) commit(ctx context.Context, batch []*item) {
 	}
 }
 
-// transact returns an error when nothing of the batch was written.
+// transact returns an error when nothing of the batch was written, or nobody knows:
+// when the server of the record went away while it was told to commit.
 func (c *committer) transact(ctx context.Context, batch []*item) error {
-	if _, err := c.conn.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
+	if c.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.patience)
+		defer cancel()
+	}
+	err := c.attempt(ctx, batch)
+	if err != nil && ctx.Err() != nil {
+		return &federation.UnavailableError{What: "record", Err: err}
+	}
+	return err
+}
+
+func (c *committer) attempt(ctx context.Context, batch []*item) (err error) {
+	if c.pen == nil {
+		if c.pen, err = c.dial(ctx); err != nil {
+			return err
+		}
+	}
+	tx, err := c.pen.begin(ctx)
+	if err != nil {
+		c.drop()
 		return fmt.Errorf("begin: %w", err)
 	}
-	err := c.applyAll(ctx, batch)
-	if err == nil {
-		if _, err = c.conn.exec(ctx, "COMMIT"); err == nil {
+	if err = c.applyAll(ctx, batch); err == nil {
+		if err = tx.commit(); err == nil {
 			return nil
 		}
 		err = fmt.Errorf("commit: %w", err)
 	}
-	// SQLite has rolled back by itself after most failures of the disk, and then
-	// says so; where it has not, a failure here shows at the next begin.
-	_, _ = c.conn.exec(ctx, "ROLLBACK")
+	if tx.rollback() != nil {
+		c.drop()
+	}
 	return err
+}
+
+// drop ends a connection that may be beyond use: the next batch makes another. What
+// it says of its end is of no interest to anybody.
+func (c *committer) drop() {
+	if c.pen.lasts {
+		return
+	}
+	_ = c.pen.Close()
+	c.pen = nil
 }
 
 // applyAll gives each write a savepoint, so that one that fails leaves nothing. A
@@ -130,22 +166,22 @@ func (c *committer) transact(ctx context.Context, batch []*item) error {
 // transaction that is beyond use.
 func (c *committer) applyAll(ctx context.Context, batch []*item) error {
 	if len(batch) == 1 {
-		return batch[0].apply(ctx, c.conn)
+		return batch[0].apply(ctx, c.pen.statements)
 	}
 	for _, it := range batch {
-		if _, err := c.conn.exec(ctx, "SAVEPOINT item"); err != nil {
+		if _, err := c.pen.exec(ctx, "SAVEPOINT item"); err != nil {
 			return fmt.Errorf("set savepoint: %w", err)
 		}
-		it.err = it.apply(ctx, c.conn)
+		it.err = it.apply(ctx, c.pen.statements)
 		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
 			return it.err // a failing disk undoes the whole transaction
 		}
 		if it.err != nil {
-			if _, err := c.conn.exec(ctx, "ROLLBACK TO item"); err != nil {
+			if _, err := c.pen.exec(ctx, "ROLLBACK TO item"); err != nil {
 				return fmt.Errorf("undo write: %w", err)
 			}
 		}
-		if _, err := c.conn.exec(ctx, "RELEASE item"); err != nil {
+		if _, err := c.pen.exec(ctx, "RELEASE item"); err != nil {
 			return fmt.Errorf("release savepoint: %w", err)
 		}
 	}
@@ -156,5 +192,8 @@ func (c *committer) applyAll(ctx context.Context, batch []*item) error {
 func (c *committer) Close() error {
 	close(c.closing)
 	<-c.closed
-	return c.conn.Close()
+	if c.pen == nil {
+		return nil
+	}
+	return c.pen.Close()
 }

@@ -33,8 +33,8 @@ func consent(ctx context.Context, q *statements, from, to string) (federation.Co
 // setConsent changes an edge. One that is in that state stays as it is.
 func setConsent(ctx context.Context, q *statements, from, to string, state federation.ConsentState, now time.Time) error {
 	_, err := q.exec(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
-		ON CONFLICT DO UPDATE SET state = excluded.state, updated = excluded.updated, version = version + 1
-		WHERE state <> excluded.state`, from, to, state, stamp(now))
+		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
+		WHERE consent.state <> excluded.state`, from, to, state, stamp(now))
 	if err != nil {
 		return fmt.Errorf("write consent: %w", err)
 	}

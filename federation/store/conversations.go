@@ -27,7 +27,7 @@ func (s *Record) messages(ctx context.Context, inbox inboxRef, query string, arg
 // Fresh implements [federation.Conversations].
 func (s *Record) Fresh(ctx context.Context, to string, limit int) ([]federation.Message, error) {
 	fresh, err := s.messages(ctx, handleInbox(to), `agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
-		WHERE a.handle = ? AND NOT m.deleted ORDER BY m.position`+atMost, to, max(limit, 0))
+		WHERE a.handle = ? AND m.deleted = 0 ORDER BY m.position`+atMost, to, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read new messages of %s: %w", to, err)
 	}
@@ -36,7 +36,7 @@ func (s *Record) Fresh(ctx context.Context, to string, limit int) ([]federation.
 
 // Since implements [federation.Conversations].
 func (s *Record) Since(ctx context.Context, to string, since time.Time, limit int) ([]federation.Message, error) {
-	messages, err := s.messages(ctx, handleInbox(to), `message m WHERE m.recipient = ? AND m.told > ? AND NOT m.deleted
+	messages, err := s.messages(ctx, handleInbox(to), `message m WHERE m.recipient = ? AND m.told > ? AND m.deleted = 0
 		ORDER BY m.told, m.position`+atMost, to, stamp(since), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read messages of %s: %w", to, err)
@@ -54,7 +54,7 @@ func (s *Record) Recent(ctx context.Context, handle, peer string, limit int) ([]
 		return m.read()
 	}
 	messages, err := rows(ctx, s.reads, scan, `SELECT `+messageColumns+` FROM message m
-		WHERE m.low = ? AND m.high = ? AND m.seq IS NOT NULL AND NOT (m.deleted AND m.recipient = ?) ORDER BY m.seq DESC`+atMost,
+		WHERE m.low = ? AND m.high = ? AND m.seq IS NOT NULL AND NOT (m.deleted = 1 AND m.recipient = ?) ORDER BY m.seq DESC`+atMost,
 		min(handle, peer), max(handle, peer), handle, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read conversation of %s and %s: %w", handle, peer, err)
@@ -76,12 +76,12 @@ func (s *Record) Conversations(ctx context.Context, handle string, limit int) ([
 		return c, err
 	}
 	all, err := rows(ctx, s.reads, scan, `SELECT `+messageColumns+`, peer, count, unread FROM (
-			SELECT peer, count(*) AS count, sum(recipient = ?1 AND read IS NULL) AS unread, max(seq) AS last FROM (
+			SELECT peer, count(*) AS count, count(*) FILTER (WHERE recipient = ?1 AND read IS NULL) AS unread, max(seq) AS last FROM (
 				SELECT high AS peer, recipient, read, seq, deleted FROM message WHERE low = ?1 AND seq IS NOT NULL
 				UNION ALL
 				SELECT low AS peer, recipient, read, seq, deleted FROM message WHERE high = ?1 AND low <> ?1 AND seq IS NOT NULL
-			) WHERE NOT (deleted AND recipient = ?1) GROUP BY peer
-		) JOIN message m ON m.low = min(?1, peer) AND m.high = max(?1, peer) AND m.seq = last
+			) both_sides WHERE NOT (deleted = 1 AND recipient = ?1) GROUP BY peer
+		) threads JOIN message m ON m.low = min(?1, peer) AND m.high = max(?1, peer) AND m.seq = last
 		ORDER BY m.told DESC`+atMost, handle, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read conversations of %s: %w", handle, err)

@@ -44,16 +44,20 @@ func Plan(ctx context.Context, path string) (Upgrade, error) {
 }
 
 func plan(ctx context.Context, path string) (Upgrade, error) {
-	steps, err := schemaSteps()
-	if err != nil {
-		return Upgrade{}, err
-	}
 	still, err := openStill(path)
 	if err != nil {
 		return Upgrade{}, err
 	}
 	defer still.Close()
-	version, err := schemaVersion(ctx, still.db)
+	return planStill(ctx, still)
+}
+
+func planStill(ctx context.Context, s *still) (Upgrade, error) {
+	steps, err := schemaSteps()
+	if err != nil {
+		return Upgrade{}, err
+	}
+	version, err := schemaVersion(ctx, s.db)
 	if err != nil {
 		return Upgrade{}, notRecord(err)
 	}

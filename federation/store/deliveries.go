@@ -30,12 +30,12 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 			FROM event e JOIN settled s ON s.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
 		UNION ALL
 		SELECT e.seq, e.id, f.link, '', 'waiting', f.attempt, 0
-			FROM event e JOIN json_each(?2) j JOIN feed f ON f.link = j.value AND f.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
+			FROM event e CROSS JOIN json_each(?2) j JOIN feed f ON f.link = j.value AND f.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
 		UNION ALL
 		SELECT e.seq, e.id, ?3, m.recipient, CASE WHEN m.seq IS NULL THEN 'waiting' ELSE 'delivered' END, 0, CASE WHEN m.seq IS NULL THEN 0 ELSE m.received END
 			FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event JOIN agent a ON a.handle = m.recipient
 			WHERE m.handoff = ?1 AND e.version > 0
-		) ORDER BY seq, link, agent`, id.String(), string(names), federation.RegistryLink)
+		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.RegistryLink)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries of %s: %w", id, err)
 	}

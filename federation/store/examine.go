@@ -72,12 +72,23 @@ func Examine(ctx context.Context, path string, rules Rules) (Report, error) {
 	return e.report, nil
 }
 
+// ExaminePostgres is [Examine] for a record in a PostgreSQL database, which a
+// connection string names. Its pages are the server's to check.
+func ExaminePostgres(ctx context.Context, dsn string, rules Rules) (Report, error) {
+	e := &examination{dialect: inPostgres, report: Report{Damage: []Damage{}}, rules: rules}
+	if err := e.connect(ctx, dsn); err != nil {
+		return e.report, fmt.Errorf("examine record on PostgreSQL: %w", err)
+	}
+	return e.report, nil
+}
+
 // examination is one examination under way.
 type examination struct {
-	report Report
-	rules  Rules
-	conn   *sql.Conn
-	path   string
+	dialect dialect
+	report  Report
+	rules   Rules
+	conn    *sql.Conn
+	path    string // of a file
 }
 
 // found notes one thing that is wrong.
@@ -114,6 +125,31 @@ func (e *examination) open(ctx context.Context, path string) (err error) {
 	return e.broken(e.examine(ctx))
 }
 
+// connect examines a record in a database, as it is at one moment.
+func (e *examination) connect(ctx context.Context, dsn string) (err error) {
+	db, err := connectPostgres(dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(failure(err), db.Close()) }()
+	if e.conn, err = db.Conn(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.conn.Close()) }()
+	if _, err := e.conn.ExecContext(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+		return err
+	}
+	if ok, err := e.checkPostgresVersion(ctx); err != nil || !ok {
+		return err
+	}
+	return errors.Join(e.examineRows(ctx), e.commit(ctx))
+}
+
+func (e *examination) commit(ctx context.Context) error {
+	_, err := e.conn.ExecContext(ctx, "COMMIT")
+	return err
+}
+
 func (e *examination) examine(ctx context.Context) error {
 	if ok, err := e.checkVersion(ctx); err != nil || !ok {
 		return err
@@ -121,6 +157,11 @@ func (e *examination) examine(ctx context.Context) error {
 	if err := e.checkPages(ctx); err != nil {
 		return err
 	}
+	return e.examineRows(ctx)
+}
+
+// examineRows looks at what is the same in every database.
+func (e *examination) examineRows(ctx context.Context) error {
 	if err := e.checkLogs(ctx); err != nil {
 		return err
 	}
@@ -158,19 +199,34 @@ func (e *examination) checkVersion(ctx context.Context) (ok bool, err error) {
 		return false, err
 	}
 	version, err := schemaVersion(ctx, e.conn)
-	switch {
-	case errors.Is(err, errForeign):
+	if errors.Is(err, errForeign) {
 		e.found(DamagedFile, e.path, "%v", err)
 		return false, nil
+	}
+	return e.isVersion(e.path, Upgrade{From: version, To: len(steps)}, err)
+}
+
+func (e *examination) checkPostgresVersion(ctx context.Context) (ok bool, err error) {
+	planned, err := planPostgres(ctx, e.conn)
+	if errors.Is(err, errForeignSchema) {
+		e.found(DamagedFile, "schema", "%v", err)
+		return false, nil
+	}
+	return e.isVersion("schema", planned, err)
+}
+
+// isVersion notes the version of a record that has the newest one.
+func (e *examination) isVersion(where string, planned Upgrade, err error) (ok bool, _ error) {
+	switch {
 	case err != nil:
 		return false, err
-	case version > len(steps):
-		e.found(DamagedFile, e.path, "%v", newerError(version, len(steps)))
+	case planned.From > planned.To:
+		e.found(DamagedFile, where, "%v", newerError(planned.From, planned.To))
 		return false, nil
-	case version < len(steps):
-		return false, fmt.Errorf("the record is of version %d: bring it to version %d first, with baton migrate", version, len(steps))
+	case planned.From < planned.To:
+		return false, fmt.Errorf("the record is of version %d: bring it to version %d first, with baton migrate", planned.From, planned.To)
 	}
-	e.report.Version = version
+	e.report.Version = planned.To
 	return true, nil
 }
 

@@ -173,8 +173,10 @@ func (s *Record) Find(ctx context.Context, suffix string) ([]federation.HandoffI
 		}
 		return id, id.UnmarshalText(text)
 	}
+	d := s.reads.dialect
 	found, err := rows(ctx, s.reads, scan, `SELECT id FROM handoff
-		WHERE substr(id, -6) = substr(?1, -6) AND substr(id, -length(?1)) = ?1 ORDER BY id LIMIT ?2`, suffix, federation.MaxFound)
+		WHERE `+d.tail("id", "6")+` = `+d.tail("?1", "6")+` AND `+d.tail("id", "length(?1)")+` = ?1 ORDER BY id LIMIT ?2`,
+		suffix, federation.MaxFound)
 	if err != nil {
 		return nil, fmt.Errorf("find handoff %q: %w", suffix, err)
 	}

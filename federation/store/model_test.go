@@ -20,9 +20,9 @@ import (
 // twins are a record and its model, to which the same things happen.
 type twins struct {
 	ctx     context.Context
-	dir     string
 	t       *rapid.T
-	sqlite  *store.Record
+	record  *store.Record
+	open    func() (*store.Record, error)
 	memory  *federationtest.Memory
 	clock   int
 	handoff map[int]federation.Filing // the newest filing of each, by number
@@ -64,7 +64,7 @@ func class(err error) string {
 // is tells what it may use of what they gave out.
 func (w *twins) both(what string, do func(record federation.Record, which int) outcome) {
 	w.t.Helper()
-	got, want := do(w.sqlite, 0), do(w.memory, 1)
+	got, want := do(w.record, 0), do(w.memory, 1)
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		w.t.Fatalf("%s at %d (-model +record):\n%s", what, w.clock, d)
 	}
@@ -218,15 +218,15 @@ func (w *twins) Prune(t *rapid.T) {
 // Reopen ends the process of the record, as far as the record knows.
 func (w *twins) Reopen(t *rapid.T) {
 	w.t = t
-	if err := w.sqlite.Close(); err != nil {
+	if err := w.record.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
 	}
-	w.open()
+	w.begin()
 }
 
-func (w *twins) open() {
+func (w *twins) begin() {
 	var err error
-	if w.sqlite, err = store.Open(w.ctx, at(w.dir), prometheus.NewRegistry()); err != nil {
+	if w.record, err = w.open(); err != nil {
 		w.t.Fatalf("Open: %v", err)
 	}
 }
@@ -273,21 +273,25 @@ func TestNoOrderOfThingsBringsTheInboxFromItsModel(t *testing.T) {
 	empty := emptyRecord(t)
 	rapid.Check(t, func(r *rapid.T) {
 		dir := t.TempDir()
-		w := &twins{
-			ctx: t.Context(), dir: dir, t: r, memory: federationtest.NewMemory(), handoff: map[int]federation.Filing{},
-		}
 		if err := os.WriteFile(at(dir), empty, 0o600); err != nil {
 			r.Fatal(err)
 		}
-		w.open()
-		defer func() {
-			if err := w.sqlite.Close(); err != nil {
-				r.Errorf("Close: %v", err)
-			}
-		}()
-		r.Repeat(map[string]func(*rapid.T){
-			"": w.Check, "offer": w.Offer, "decline": w.Decline, "lease": w.Lease, "settle": w.Settle, "replay": w.Replay,
-			"advance": w.Advance, "forget": w.Forget, "prune": w.Prune, "reopen": w.Reopen,
-		})
+		checkModel(t, r, func() (*store.Record, error) { return store.Open(t.Context(), at(dir), prometheus.NewRegistry()) })
+	})
+}
+
+// checkModel makes anything happen to an empty record and its model.
+func checkModel(t *testing.T, r *rapid.T, open func() (*store.Record, error)) {
+	t.Helper()
+	w := &twins{ctx: t.Context(), open: open, t: r, memory: federationtest.NewMemory(), handoff: map[int]federation.Filing{}}
+	w.begin()
+	defer func() {
+		if err := w.record.Close(); err != nil {
+			r.Errorf("Close: %v", err)
+		}
+	}()
+	r.Repeat(map[string]func(*rapid.T){
+		"": w.Check, "offer": w.Offer, "decline": w.Decline, "lease": w.Lease, "settle": w.Settle, "replay": w.Replay,
+		"advance": w.Advance, "forget": w.Forget, "prune": w.Prune, "reopen": w.Reopen,
 	})
 }

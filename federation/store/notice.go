@@ -10,7 +10,7 @@ import (
 )
 
 // Notify implements [federation.Notices].
-func (s *SQLite) Notify(ctx context.Context, n federation.Notice) error {
+func (s *Record) Notify(ctx context.Context, n federation.Notice) error {
 	body, err := encodeNotice(n)
 	if err == nil {
 		err = s.write(ctx, func(ctx context.Context, q *statements) error { return putNotice(ctx, q, n, body) })
@@ -34,7 +34,7 @@ func putNotice(ctx context.Context, q *statements, n federation.Notice, body str
 }
 
 // Untold implements [federation.Notices].
-func (s *SQLite) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
+func (s *Record) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
 	scan := func(row scanner) (n federation.Notice, err error) {
 		var body []byte
 		if err := row.Scan(&body); err != nil {
@@ -50,16 +50,16 @@ func (s *SQLite) Untold(ctx context.Context, link string, now time.Time, limit i
 }
 
 // Told implements [federation.Notices].
-func (s *SQLite) Told(ctx context.Context, n federation.Notice) error {
+func (s *Record) Told(ctx context.Context, n federation.Notice) error {
 	return s.changeNotice(ctx, n, `UPDATE notice SET told = ? WHERE signer = ? AND event = ? AND kind = ?`, 1)
 }
 
 // TellLater implements [federation.Notices].
-func (s *SQLite) TellLater(ctx context.Context, n federation.Notice, next time.Time) error {
+func (s *Record) TellLater(ctx context.Context, n federation.Notice, next time.Time) error {
 	return s.changeNotice(ctx, n, `UPDATE notice SET next = ? WHERE signer = ? AND event = ? AND kind = ?`, stamp(next))
 }
 
-func (s *SQLite) changeNotice(ctx context.Context, n federation.Notice, change string, value int64) error {
+func (s *Record) changeNotice(ctx context.Context, n federation.Notice, change string, value int64) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, change, value, n.Event.From, n.Event.ID.String(), string(n.Kind))
 		return err
@@ -71,7 +71,7 @@ func (s *SQLite) changeNotice(ctx context.Context, n federation.Notice, change s
 }
 
 // PruneNotices implements [federation.Notices].
-func (s *SQLite) PruneNotices(ctx context.Context, before time.Time, limit int) (pruned int, err error) {
+func (s *Record) PruneNotices(ctx context.Context, before time.Time, limit int) (pruned int, err error) {
 	err = s.write(ctx, func(ctx context.Context, q *statements) error {
 		gone, err := q.exec(ctx, `DELETE FROM notice WHERE n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at`+atMost+`)`,
 			stamp(before), max(limit, 0))

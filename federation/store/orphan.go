@@ -27,7 +27,7 @@ func orphans() []string {
 		`SELECT 'inbox of ' || coalesce(m.did, w.did), 'is counted as ' || coalesce(m.entries, 0) || ' waiting, and has ' || coalesce(w.entries, 0)
 			FROM (SELECT did, entries, size FROM mailbox WHERE entries <> 0 OR size <> 0) m
 			FULL JOIN (SELECT did, count(*) AS entries, sum(waiting) AS size FROM inbox WHERE waiting IS NOT NULL GROUP BY did) w
-			ON w.did = m.did WHERE m.entries IS NOT w.entries OR m.size IS NOT w.size`,
+			ON w.did = m.did WHERE m.entries IS DISTINCT FROM w.entries OR m.size IS DISTINCT FROM w.size`,
 		`SELECT 'keys of agent ' || k.handle, 'are of nobody' FROM agent_key k
 			WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = k.handle)`,
 		`SELECT 'skill ' || s.skill, 'is of nobody' FROM agent_skill s
@@ -56,11 +56,7 @@ func (e *examination) checkEvidence(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A digest in a step is an array of 32 numbers.
-	return e.eachPair(ctx, `SELECT e.handoff || ' event ' || e.id, 'its original is missing' FROM event e
-		WHERE json_valid(e.body) AND e.body ->> '$.evidence.digest' IS NOT NULL AND NOT EXISTS (SELECT 1 FROM evidence v WHERE v.digest = unhex(
-			(SELECT group_concat(printf('%02x', n.value), '') FROM json_each(e.body, '$.evidence.digest') n)))`,
-		func(where, detail string) { e.found(DamagedEvidence, where, "%s", detail) })
+	return e.eachPair(ctx, e.dialect.missingOriginals(), func(where, detail string) { e.found(DamagedEvidence, where, "%s", detail) })
 }
 
 // eachPair runs a query for two texts a row.

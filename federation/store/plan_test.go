@@ -16,9 +16,10 @@ func checkPlan(t *testing.T, db *sql.DB, query string) {
 	}
 	// What SQLite says of a table or an index; queries within the query and lists of
 	// arguments are read as a whole too.
-	whole := regexp.MustCompile(`^SCAN \w+( USING .*)?$`)
+	whole := regexp.MustCompile(`^SCAN (\w+)( USING .*)?$`)
 	for _, step := range plan(t, db, query) {
-		if whole.MatchString(step) {
+		scan := whole.FindStringSubmatch(step)
+		if scan != nil && !strings.Contains(query, ") "+scan[1]) { // which is what a query within the query is called
 			t.Errorf("%s, for:\n%s", step, query)
 		}
 	}

@@ -128,7 +128,7 @@ func prune(ctx context.Context, q *statements, id string, links []byte, now time
 // numbered on from one of its own.
 func needed(ctx context.Context, q *statements, id string, links []byte) (needed bool, err error) {
 	err = q.row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
-		OR EXISTS (SELECT 1 FROM event e JOIN json_each(?2) l JOIN feed f ON f.link = l.value AND f.event = e.seq
+		OR EXISTS (SELECT 1 FROM event e CROSS JOIN json_each(?2) l JOIN feed f ON f.link = l.value AND f.event = e.seq
 			WHERE e.handoff = ?1)`, []any{id, string(links)}, &needed)
 	return needed, err
 }
@@ -174,7 +174,7 @@ const notNewest = `(m.position IS NULL OR
 // done says of a message m that its recipient was handed it or has no inbox here,
 // and that it is of no handoff that goes on.
 const done = `m.position IS NOT NULL
-	AND (m.deleted OR m.read IS NOT NULL OR
+	AND (m.deleted = 1 OR m.read IS NOT NULL OR
 		NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.recipient AND a.shown < m.position))
 	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT ` + finished + `)`
 

@@ -12,9 +12,11 @@ const maxRemembered = 1 << 14
 
 // remembered keeps what was read of rows that hardly ever change, and which are not
 // there: each step is looked at by several links, and asks for the same few. One
-// process has the record open, so what it writes is all that can change. The zero
-// remembered is empty. It may be used concurrently.
+// process has the record open, so what it writes is all that can change; of a record
+// that several may have open, nothing is remembered. The zero remembered is empty. It
+// may be used concurrently.
 type remembered[K comparable, V any] struct {
+	off   bool // set before first use
 	mu    sync.Mutex
 	kept  map[K]*V // nil for what is not there
 	edges uint64   // counts the times that all was forgotten
@@ -48,7 +50,7 @@ func (r *remembered[K, V]) find(key K, look func() (V, error)) (V, error) {
 func (r *remembered[K, V]) remember(key K, value *V, edge uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if edge != r.edges {
+	if r.off || edge != r.edges {
 		return
 	}
 	if r.kept == nil || len(r.kept) >= maxRemembered {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -184,9 +185,9 @@ const victimCallers = 8
 
 // victim files offers until it is killed, and prints the number of each after it
 // was acknowledged. It starts after those that the record has.
-func victim(dir string) int {
+func victim(where string) int {
 	ctx := context.Background()
-	record, err := store.Open(ctx, at(dir), prometheus.NewRegistry())
+	record, err := openWhere(ctx, where)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -204,6 +205,14 @@ func victim(dir string) int {
 	return 1
 }
 
+// openWhere opens the record in a directory, or that of a connection string.
+func openWhere(ctx context.Context, where string) (*store.Record, error) {
+	if strings.HasPrefix(where, "host=") {
+		return store.OpenPostgres(ctx, where, prometheus.NewRegistry())
+	}
+	return store.Open(ctx, at(where), prometheus.NewRegistry())
+}
+
 // fileForever files every victimCallers-th offer from the n-th on.
 func fileForever(ctx context.Context, record federation.Store, n int) error {
 	for ; ; n += victimCallers {
@@ -219,13 +228,27 @@ func fileForever(ctx context.Context, record federation.Store, n int) error {
 }
 
 func TestKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
-	const rounds, perRound = 3, 100
 	dir := t.TempDir()
-	var acknowledged []int
-	for range rounds {
-		acknowledged = append(acknowledged, killAfter(t, dir, perRound)...)
+	acknowledged := killWriters(t, dir)
+	checkAcknowledged(t, open(t, dir, prometheus.NewRegistry()), acknowledged)
+	if verdict := sound(t, raw(t, dir)); verdict != "ok" {
+		t.Errorf("integrity: %s", verdict)
 	}
-	record := open(t, dir, prometheus.NewRegistry())
+}
+
+// killWriters kills one writer after the other, and returns what was acknowledged.
+func killWriters(t *testing.T, where string) (acknowledged []int) {
+	t.Helper()
+	const rounds, perRound = 3, 100
+	for range rounds {
+		acknowledged = append(acknowledged, killAfter(t, where, perRound)...)
+	}
+	return acknowledged
+}
+
+// checkAcknowledged looks for all offers that were acknowledged, each whole and once.
+func checkAcknowledged(t *testing.T, record federation.Record, acknowledged []int) {
+	t.Helper()
 	inbox, err := record.Replay(t.Context(), bob, "", 1_000_000)
 	if err != nil {
 		t.Fatalf("Replay: %v", err)
@@ -238,8 +261,11 @@ func TestKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
 		t.Errorf("the feed has %d rows and the inbox %d: a step was filed in part", len(owed), len(inbox))
 	}
 	reached := map[federation.EventID]int{}
-	for _, entry := range inbox {
+	for i, entry := range inbox {
 		reached[entry.Event.ID]++
+		if entry.Number != uint64(i+1) {
+			t.Fatalf("entry %d of the inbox has number %d", i+1, entry.Number)
+		}
 	}
 	for _, n := range acknowledged {
 		id := federationtest.ID(n)
@@ -248,19 +274,16 @@ func TestKilledWriterLosesNothingThatItAcknowledged(t *testing.T) {
 			t.Errorf("acknowledged offer %d: version %d, %v, %d times in the inbox", n, view.Version, err, reached[id])
 		}
 	}
-	if verdict := sound(t, raw(t, dir)); verdict != "ok" {
-		t.Errorf("integrity: %s", verdict)
-	}
 }
 
 // killAfter runs a writer, kills it in the midst of its work, and returns the
 // numbers of all offers that were acknowledged to it.
-func killAfter(t *testing.T, dir string, acknowledgements int) []int {
+func killAfter(t *testing.T, where string, acknowledgements int) []int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	writer := exec.CommandContext(ctx, os.Args[0])
-	writer.Env = append(os.Environ(), victimDir+"="+dir)
+	writer.Env = append(os.Environ(), victimDir+"="+where)
 	writer.Stderr = os.Stderr
 	out, err := writer.StdoutPipe()
 	if err != nil {

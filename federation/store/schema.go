@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-//go:embed schema/*.sql
+//go:embed schema/*.sql schema/postgres/*.sql
 var schema embed.FS
 
 // pageBytes of 8 KiB hold a few events each, and gave the best sustained rate at a

@@ -30,19 +30,20 @@ type preparer interface {
 // Its errors are those of the record: [federation.ErrNotFound] for a row that is
 // not there, [*federation.UnavailableError] for a disk that cannot be used now.
 type statements struct {
-	on     preparer
-	mu     sync.Mutex
-	kept   map[string]*sql.Stmt
-	closed bool
+	dialect dialect
+	on      preparer
+	mu      sync.Mutex
+	kept    map[string]*sql.Stmt
+	closed  bool
 }
 
-func newStatements(on preparer) *statements {
-	return &statements{on: on, kept: map[string]*sql.Stmt{}}
+func newStatements(d dialect, on preparer) *statements {
+	return &statements{dialect: d, on: on, kept: map[string]*sql.Stmt{}}
 }
 
 // exec returns how many rows changed.
 func (s *statements) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	stmt, err := s.prepare(ctx, query)
+	stmt, args, err := s.prepare(ctx, query, args)
 	if err != nil {
 		return 0, err
 	}
@@ -55,7 +56,7 @@ func (s *statements) exec(ctx context.Context, query string, args ...any) (int64
 
 // row reads the first row into dest.
 func (s *statements) row(ctx context.Context, query string, args []any, dest ...any) error {
-	stmt, err := s.prepare(ctx, query)
+	stmt, args, err := s.prepare(ctx, query, args)
 	if err != nil {
 		return err
 	}
@@ -65,7 +66,7 @@ func (s *statements) row(ctx context.Context, query string, args []any, dest ...
 // rows reads all rows, each with scan. It is no method because methods have no
 // type parameters.
 func rows[T any](ctx context.Context, s *statements, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	stmt, err := s.prepare(ctx, query)
+	stmt, args, err := s.prepare(ctx, query, args)
 	if err != nil {
 		return nil, err
 	}
@@ -94,21 +95,47 @@ func scanOne[T any](row scanner) (value T, err error) {
 	return value, err
 }
 
-func (s *statements) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, &federation.UnavailableError{What: "record", Err: errClosed}
+// prepare returns a query parsed, and its arguments as the database keeps them.
+func (s *statements) prepare(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
+	values, err := s.dialect.values(args)
+	if err != nil {
+		return nil, nil, err
 	}
-	if stmt, ok := s.kept[query]; ok {
-		return stmt, nil
+	stmt, err := s.parsed(ctx, query)
+	return stmt, values, err
+}
+
+func (s *statements) parsed(ctx context.Context, query string) (*sql.Stmt, error) {
+	if stmt, err := s.known(query); stmt != nil || err != nil {
+		return stmt, err
 	}
-	stmt, err := s.on.PrepareContext(ctx, query)
+	// Not under the lock: a server that does not answer must not hold up who asks what
+	// is parsed already.
+	stmt, err := s.on.PrepareContext(ctx, s.dialect.say(query))
 	if err != nil {
 		return nil, failure(err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first, ok := s.kept[query]; ok || s.closed {
+		return first, errors.Join(stmt.Close(), s.unlessClosed())
+	}
 	s.kept[query] = stmt
 	return stmt, nil
+}
+
+// known returns a query that was parsed before, or nil.
+func (s *statements) known(query string) (*sql.Stmt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept[query], s.unlessClosed()
+}
+
+func (s *statements) unlessClosed() error {
+	if s.closed {
+		return &federation.UnavailableError{What: "record", Err: errClosed}
+	}
+	return nil
 }
 
 // Close ends the statements; what is running goes on to its end.
@@ -131,7 +158,7 @@ func failure(err error) error {
 	}
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
-		return err
+		return postgresFailure(err)
 	}
 	switch e.Code() & 0xff { // the rest of the code says more than anybody here needs
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL,

@@ -1,4 +1,4 @@
-// Package store is the record of one gateway in an SQLite file: handoffs and
+// Package store is the record of a home, in an SQLite file or on PostgreSQL: handoffs and
 // their events, inboxes with their leases and devices, feeds, bindings, and the
 // agents, messages, consent and sessions of its registry. It implements
 // [federation.Record] and nothing else; what a step means is decided before it comes
@@ -6,13 +6,18 @@
 //
 // # Durability
 //
-// The file is in WAL mode with synchronous=FULL. All writes go through one
+// The file is in WAL mode with synchronous=FULL; a server has fsync on, and
+// synchronous_commit for our connections. All writes go through one
 // goroutine, which puts up to 128 of those that wait into one transaction and
 // releases their callers after it is on disk, so that many callers share one
 // fsync. Nobody waits for a batch to fill: the next one gathers while the disk is
 // busy with the one before. Each write is atomic by itself, and one that is
 // refused leaves no trace and does not disturb its neighbours. When the
 // transaction as a whole fails, all its writes fail.
+//
+// A server may be away. Then every call fails with an [*federation.UnavailableError],
+// and works again when the server does. Of a write that was under way then nobody knows
+// whether it was committed; who asks again is told.
 //
 // When the context of a write ends, its call returns at once. What was taken up by
 // then is written all the same, and a caller that asks again is answered as for
@@ -24,13 +29,22 @@
 // which cannot write, and see every write that was acknowledged before they
 // began.
 //
-// One process has the record open at a time: a lock on the file beside it, ending
-// in ".lock", ends with the process, however that ends.
+// One process has the record in a file open at a time: a lock on the file beside it,
+// ending in ".lock", ends with the process, however that ends. Several gateways of one
+// home may have the record on a server open. Their batches take turns, by a lock that
+// ends with the transaction: what a write reads stays so until it is committed, events
+// are seen in the order of their numbers, and no two batches can wait for each other.
 //
-// The schema is in schema/, one numbered file for each version, applied in order
-// and never edited after a release. Before an older record is brought forward it is
-// copied to a file beside it, "NAME.vVERSION-TIME.bak". A record of a newer version
-// is refused, and so are one that may not be written and one whose write-ahead log
+// # Two databases
+//
+// There is one set of queries, in words that both databases understand; [dialect] has
+// the rest. The schema is in schema/, one numbered file for each version, applied in
+// order and never edited after a release, and in schema/postgres since PostgreSQL came.
+// The suites of federationtest hold both to the same promises.
+//
+// Before an older record in a file is brought forward it is copied beside it, to
+// "NAME.vVERSION-TIME.bak"; a server has backups of its own. A record of a newer version
+// is refused, and so are a file that may not be written and one whose write-ahead log
 // was cut short.
 package store
 
@@ -102,10 +116,21 @@ func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *Recor
 	reader.SetMaxIdleConns(maxReaders)
 	opened = append(opened, reader)
 
-	s := &Record{reads: newStatements(reader), writes: newCommitter(conn, newMetrics(reg))}
-	opened = append(opened, s.reads, s.writes)
-	s.close = sync.OnceValue(opened.Close)
-	go s.writes.run(context.WithoutCancel(ctx))
+	dial := func(context.Context) (*pen, error) { return newPen(inSQLite, conn), nil }
+	return begin(ctx, opened, newStatements(inSQLite, reader), dial, 0, reg)
+}
+
+// begin puts a record to work on connections that were opened.
+func begin(
+	ctx context.Context, opened closers, reads *statements, dial func(context.Context) (*pen, error), patience time.Duration, reg prometheus.Registerer,
+) (*Record, error) {
+	writes, err := newCommitter(ctx, dial, patience, newMetrics(reg))
+	if err != nil {
+		return nil, err
+	}
+	s := &Record{reads: reads, writes: writes}
+	s.close = sync.OnceValue(append(opened, reads, writes).Close)
+	go writes.run(context.WithoutCancel(ctx))
 	return s, nil
 }
 
@@ -137,7 +162,7 @@ func openWriter(ctx context.Context, path string) (_ file, _ *sql.Conn, opened c
 func (s *Record) Ready(ctx context.Context) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO heartbeat (id, beats) VALUES (1, 1)
-			ON CONFLICT (id) DO UPDATE SET beats = beats + 1`)
+			ON CONFLICT (id) DO UPDATE SET beats = heartbeat.beats + 1`)
 		return err
 	})
 	if err != nil {

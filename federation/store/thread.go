@@ -17,7 +17,7 @@ func (s *Record) Inbox(ctx context.Context, to string, after federation.Cursor, 
 	if err != nil {
 		return nil, false, fmt.Errorf("read inbox of %s: %w", to, err)
 	}
-	messages, err = s.messages(ctx, inbox, `message m WHERE m.recipient = ? AND m.position > ? AND NOT m.deleted
+	messages, err = s.messages(ctx, inbox, `message m WHERE m.recipient = ? AND m.position > ? AND m.deleted = 0
 		ORDER BY m.position`+atMost, to, n, limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read inbox of %s: %w", to, err)
@@ -30,7 +30,7 @@ func (s *Record) Inbox(ctx context.Context, to string, after federation.Cursor, 
 func (s *Record) Unshown(ctx context.Context, to string) (messages int, size int64, err error) {
 	err = s.reads.row(ctx, `SELECT count(*), coalesce(sum(length(m.envelope)), 0)
 		FROM agent a JOIN message m ON m.recipient = a.handle AND (m.position > a.shown OR m.position IS NULL)
-		WHERE a.handle = ? AND m.event IS NULL AND NOT m.deleted`, []any{to}, &messages, &size)
+		WHERE a.handle = ? AND m.event IS NULL AND m.deleted = 0`, []any{to}, &messages, &size)
 	if errors.Is(err, federation.ErrNotFound) {
 		return 0, 0, nil
 	}
@@ -81,7 +81,7 @@ func (s *Record) Thread(ctx context.Context, handle, peer string, after uint64, 
 		return m.read()
 	}
 	messages, err = rows(ctx, s.reads, scan, `SELECT `+messageColumns+` FROM message m
-		WHERE m.low = ? AND m.high = ? AND m.seq > ? AND NOT (m.deleted AND m.recipient = ?)
+		WHERE m.low = ? AND m.high = ? AND m.seq > ? AND NOT (m.deleted = 1 AND m.recipient = ?)
 		ORDER BY m.seq`+atMost, min(handle, peer), max(handle, peer), after, handle, limit+1)
 	if err != nil {
 		return nil, false, fmt.Errorf("read thread of %s and %s: %w", handle, peer, err)
@@ -107,7 +107,7 @@ func (s *Record) Delete(ctx context.Context, handle, id string) error {
 func (s *Record) mark(ctx context.Context, handle, id, change string, args ...any) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		changed, err := q.exec(ctx, `UPDATE message SET `+change+` WHERE n = (SELECT n FROM message
-			WHERE id = ?2 AND recipient = ?1 AND position IS NOT NULL AND NOT deleted ORDER BY n DESC LIMIT 1)`,
+			WHERE id = ?2 AND recipient = ?1 AND position IS NOT NULL AND deleted = 0 ORDER BY n DESC LIMIT 1)`,
 			append([]any{handle, id}, args...)...)
 		if err == nil && changed == 0 {
 			err = federation.ErrNotFound

@@ -1,0 +1,484 @@
+//go:build interop
+
+package store_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
+	"pgregory.net/rapid"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/store"
+	"baton/federation/store/postgrestest"
+)
+
+// openPostgres opens a record on a server. It is closed at the end of the test.
+func openPostgres(tb testing.TB, dsn string) *store.Record {
+	tb.Helper()
+	record, err := store.OpenPostgres(tb.Context(), dsn, prometheus.NewRegistry())
+	if err != nil {
+		tb.Fatalf("OpenPostgres: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := record.Close(); err != nil {
+			tb.Errorf("Close: %v", err)
+		}
+	})
+	return record
+}
+
+// TestPostgres has one server for all that is asked of the record there.
+func TestPostgres(t *testing.T) {
+	server := postgrestest.Start(t)
+	for name, test := range map[string]func(*testing.T, *postgrestest.Server){
+		"it does what every record does":                              doesWhatEveryRecordDoes,
+		"no order of things brings it from its model":                 staysWithItsModel,
+		"everything is there after reopening":                         isThereAfterReopening,
+		"a killed writer loses nothing that it acknowledged":          survivesAKilledWriter,
+		"a killed server loses nothing that was acknowledged":         survivesAKilledServer,
+		"a server that does not answer is a not-now":                  waitsForNoServer,
+		"of gateways that race for one step one wins":                 raceForOneStep,
+		"gateways that write at once number one inbox without a hole": numberOneInbox,
+		"gateways that start at once make one schema":                 startAtOnce,
+		"a server that commits to memory is made to commit to disk":   commitsToDisk,
+		"what cannot be a record is refused":                          refusesWhatIsNone,
+		"text that the database cannot keep is refused":               refusesText,
+		"damage is found": findsDamage,
+		"a record in a file is copied whole, and compared":          copiesARecord,
+		"a record is copied into an empty one alone, or not at all": copiesIntoNothing,
+		"a copy of a damaged record is not kept":                    copiesNoDamage,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, server) })
+	}
+}
+
+func doesWhatEveryRecordDoes(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	federationtest.RunRecord(t, func(t *testing.T) federation.Record {
+		t.Helper()
+		return openPostgres(t, server.Record(t))
+	})
+}
+
+func staysWithItsModel(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	dsn, checks := server.Record(t), flag.Lookup("rapid.checks").Value
+	usual := checks.String()
+	defer func() { _ = checks.Set(usual) }()
+	if err := checks.Set("20"); err != nil { // a server takes longer than a file
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		server.Clear(t, dsn)
+		checkModel(t, r, func() (*store.Record, error) { return store.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry()) })
+	})
+}
+
+func isThereAfterReopening(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	dsn := server.Record(t)
+	first := openPostgres(t, dsn)
+	populate(t, first)
+	before := read(t, first)
+	if err := first.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+	if d := cmp.Diff(before, read(t, openPostgres(t, dsn)), cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("contents (-before +after):\n%s", d)
+	}
+}
+
+func survivesAKilledWriter(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	dsn := server.Record(t)
+	acknowledged := killWriters(t, dsn)
+	checkAcknowledged(t, openPostgres(t, dsn), acknowledged)
+	checkSound(t, dsn)
+}
+
+// Offers are repeated until they are acknowledged, as everybody repeats them, while the
+// server is killed and comes back.
+func survivesAKilledServer(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	const rounds, callers, perRound = 3, 8, 100
+	dsn := server.Record(t)
+	record := openPostgres(t, dsn)
+	var acknowledged []int
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	enough := make(chan struct{}, rounds)
+	ctx, cancel := context.WithCancel(t.Context())
+	for caller := range callers {
+		all.Go(func() {
+			for n := caller + 1; ctx.Err() == nil; n += callers {
+				if !insistOn(ctx, t, record, n) {
+					return
+				}
+				mu.Lock()
+				if acknowledged = append(acknowledged, n); len(acknowledged)%perRound == 0 {
+					select {
+					case enough <- struct{}{}:
+					default:
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for range rounds {
+		<-enough
+		server.Kill(t)
+		_, err := record.View(t.Context(), federationtest.ID(1))
+		if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
+			t.Errorf("View without a server: %v, want *UnavailableError", err)
+		}
+		server.Run(t)
+	}
+	<-enough
+	cancel()
+	all.Wait()
+	if err := record.Close(); err != nil { // after what was taken up
+		t.Errorf("Close: %v", err)
+	}
+	checkAcknowledged(t, openPostgres(t, dsn), acknowledged)
+	checkSound(t, dsn)
+}
+
+// insistOn files the n-th offer, however often that takes, and reports whether it was
+// acknowledged before the context ended.
+func insistOn(ctx context.Context, t *testing.T, record *store.Record, n int) bool {
+	t.Helper()
+	f := offer(n)
+	f.Feeds = []string{"oftc"}
+	for ctx.Err() == nil {
+		_, err := record.Append(ctx, f)
+		if err == nil {
+			return true
+		}
+		if _, away := errors.AsType[*federation.UnavailableError](err); !away && ctx.Err() == nil {
+			t.Errorf("Append: %v", err)
+			return false
+		}
+	}
+	return false
+}
+
+func waitsForNoServer(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	record := openPostgres(t, server.Record(t))
+	if _, err := record.Append(t.Context(), offer(1)); err != nil {
+		t.Fatalf("Append: %v", err)
+	}
+	server.Freeze(t, true)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := record.Append(ctx, offer(2))
+	server.Freeze(t, false)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Append to a server that does not answer: %v, want the end of the context", err)
+	}
+	// It was taken up, so it may be there; asked again, it is.
+	if _, err := record.Append(t.Context(), offer(2)); err != nil {
+		t.Errorf("Append when the server answers again: %v", err)
+	}
+}
+
+func raceForOneStep(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	const gateways, callers = 3, 8
+	dsn := server.Record(t)
+	records := make([]*store.Record, gateways)
+	for i := range records {
+		records[i] = openPostgres(t, dsn)
+	}
+	opened := offer(1)
+	if _, err := records[0].Append(t.Context(), opened); err != nil {
+		t.Fatalf("Append: %v", err)
+	}
+	var mu sync.Mutex
+	won := 0
+	var all sync.WaitGroup
+	for caller := range gateways * callers {
+		all.Go(func() {
+			step := federationtest.File(federationtest.Step(10+caller, opened.Event, federation.Accept, bob), opened.View)
+			_, err := records[caller%gateways].Append(t.Context(), step)
+			switch {
+			case err == nil:
+				mu.Lock()
+				won++
+				mu.Unlock()
+			case !errors.Is(err, federation.ErrStale):
+				t.Errorf("Append: %v, want ErrStale", err)
+			}
+		})
+	}
+	all.Wait()
+	if won != 1 {
+		t.Errorf("%d gateways filed the second step, want 1", won)
+	}
+}
+
+func numberOneInbox(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	const gateways, offers = 3, 60
+	dsn := server.Record(t)
+	numbers := make([]int, 0, gateways*offers)
+	var all sync.WaitGroup
+	for gateway := range gateways {
+		record := openPostgres(t, dsn)
+		for i := range offers {
+			n := gateway*offers + i + 1
+			numbers = append(numbers, n)
+			all.Go(func() {
+				f := offer(n)
+				f.Feeds = []string{"oftc"}
+				if _, err := record.Append(t.Context(), f); err != nil {
+					t.Errorf("Append: %v", err)
+				}
+			})
+		}
+	}
+	// Who reads on from the last entry that it saw must miss none.
+	reader := openPostgres(t, dsn)
+	var cursor federation.Cursor
+	for seen := 0; seen < gateways*offers && !t.Failed(); {
+		entries, err := reader.Replay(t.Context(), bob, cursor, 10)
+		if err != nil {
+			t.Fatalf("Replay: %v", err)
+		}
+		for _, entry := range entries {
+			if seen++; entry.Number != uint64(seen) {
+				t.Fatalf("entry %d came after entry %d", entry.Number, seen-1)
+			}
+			cursor = entry.Cursor
+		}
+	}
+	all.Wait()
+	checkAcknowledged(t, reader, numbers)
+}
+
+func startAtOnce(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	dsn := server.Schema(t)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			record, err := store.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
+			if err != nil {
+				t.Errorf("OpenPostgres: %v", err)
+				return
+			}
+			if err := errors.Join(record.Ready(t.Context()), record.Close()); err != nil {
+				t.Errorf("Ready, Close: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if planned, err := store.PlanPostgres(t.Context(), dsn); err != nil || planned.From != newest(t) || planned.To != newest(t) {
+		t.Errorf("PlanPostgres = %+v, %v, want version %d", planned, err, newest(t))
+	}
+}
+
+func commitsToDisk(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	dsn := server.Record(t)
+	server.Kill(t)
+	server.Run(t, "synchronous_commit=off")
+	record := openPostgres(t, dsn)
+	server.Exec(t, dsn, `CREATE FUNCTION remember_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			NEW.beats = CASE current_setting('synchronous_commit') WHEN 'on' THEN 1000 ELSE 0 END;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER remember_commit BEFORE INSERT OR UPDATE ON heartbeat FOR EACH ROW EXECUTE FUNCTION remember_commit()`)
+	if err := record.Ready(t.Context()); err != nil {
+		t.Errorf("Ready: %v", err)
+	}
+	server.Exec(t, dsn, `DO $$ BEGIN ASSERT (SELECT beats FROM heartbeat) = 1000, 'it commits to memory'; END $$;
+		DROP TRIGGER remember_commit ON heartbeat; DROP FUNCTION remember_commit`)
+
+	server.Kill(t)
+	server.Run(t, "fsync=off")
+	_, err := store.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
+	if err == nil || !strings.Contains(err.Error(), "set fsync = on") {
+		t.Errorf("OpenPostgres of a server without fsync: %v", err)
+	}
+	server.Kill(t)
+	server.Run(t)
+}
+
+func refusesWhatIsNone(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	diary, newer, gone := server.Schema(t), server.Schema(t), server.Schema(t)
+	server.Exec(t, diary, "CREATE TABLE diary (day text)")
+	openPostgres(t, newer)
+	server.Exec(t, newer, "UPDATE record SET version = 9999")
+	server.Exec(t, gone, "DO $$ BEGIN EXECUTE 'DROP SCHEMA ' || current_schema(); END $$")
+	for dsn, want := range map[string]string{
+		diary:                    "tables of another program",
+		newer:                    "of version 9999 and this program knows versions up to",
+		gone:                     "CREATE SCHEMA makes it",
+		"host=/nowhere user=x":   "no such file or directory",
+		"postgres://x:geheim@:a": "invalid port",
+	} {
+		_, err := store.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geheim") {
+			t.Errorf("OpenPostgres: %v, want %q", err, want)
+		}
+	}
+}
+
+func refusesText(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	record := openPostgres(t, server.Record(t))
+	for _, name := range []string{"a\x00b", "a\xffb"} {
+		f := offer(1)
+		f.Event.Arrival.Name = name
+		_, err := record.Append(t.Context(), f)
+		if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.InvalidTag {
+			t.Errorf("Append with name %q: %v, want %s", name, err, federation.InvalidTag)
+		}
+	}
+	if _, err := record.Append(t.Context(), offer(1)); err != nil {
+		t.Errorf("Append after the refusals: %v", err)
+	}
+}
+
+// checkSound examines a record.
+func checkSound(t *testing.T, dsn string) {
+	t.Helper()
+	report, err := store.ExaminePostgres(t.Context(), dsn, rules{})
+	if err != nil || len(report.Damage) > 0 || report.Events == 0 {
+		t.Errorf("ExaminePostgres = %+v, %v", report, err)
+	}
+}
+
+func findsDamage(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	dsn := server.Record(t)
+	populate(t, openPostgres(t, dsn))
+	checkSound(t, dsn)
+	tests := []struct {
+		want  store.DamageKind
+		spoil string
+	}{
+		{store.DamagedChain, "UPDATE event SET prev = sha256('x') WHERE version = 2"},
+		{store.DamagedView, "UPDATE handoff SET since = since + 1000000000 WHERE clock <> ''"},
+		{store.DamagedEvidence, "UPDATE evidence SET bytes = 'x'"},
+		{store.Orphan, "DELETE FROM agent"},
+	}
+	for _, tt := range tests {
+		server.Exec(t, dsn, tt.spoil)
+		report, err := store.ExaminePostgres(t.Context(), dsn, rules{})
+		found := false
+		for _, damage := range report.Damage {
+			found = found || damage.Kind == tt.want
+		}
+		if err != nil || !found {
+			t.Errorf("after %s: %+v, %v, want %s", tt.spoil, report, err, tt.want)
+		}
+	}
+	server.Exec(t, dsn, "DELETE FROM evidence")
+	report, err := store.ExaminePostgres(t.Context(), dsn, rules{})
+	if err != nil || !strings.Contains(cmp.Diff(nil, report.Damage), "its original is missing") {
+		t.Errorf("without originals: %+v, %v", report, err)
+	}
+}
+
+func copiesARecord(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	dir, dsn := t.TempDir(), server.Schema(t)
+	record := open(t, dir, prometheus.NewRegistry())
+	populate(t, record)
+	if _, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, false); err == nil || !strings.Contains(err.Error(), "stop the gateway first") {
+		t.Errorf("Transfer of a record that is open: %v", err)
+	}
+	want := read(t, record)
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	planned, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, true)
+	if err != nil {
+		t.Fatalf("Transfer, dry: %v", err)
+	}
+	if plan, err := store.PlanPostgres(t.Context(), dsn); err != nil || plan.From != 0 {
+		t.Errorf("after a dry run the record is %+v, %v, want none", plan, err)
+	}
+	done, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, false)
+	if d := cmp.Diff(planned, done); err != nil || d != "" || done.Rows < 40 {
+		t.Errorf("Transfer: %v; %d rows; (-planned +done):\n%s", err, done.Rows, d)
+	}
+	checkSound(t, dsn)
+	copied := openPostgres(t, dsn)
+	if d := cmp.Diff(want, read(t, copied), cmpopts.EquateEmpty()); d != "" {
+		t.Errorf("contents (-file +copy):\n%s", d)
+	}
+	// It goes on where the file ended.
+	if _, err := copied.Append(t.Context(), offer(50)); err != nil {
+		t.Errorf("Append: %v", err)
+	}
+	if err := copied.AddAgent(t.Context(), federationtest.NewAgent("newcomer")); err != nil {
+		t.Errorf("AddAgent: %v", err)
+	}
+	checkSound(t, dsn)
+}
+
+func copiesIntoNothing(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	dir := t.TempDir()
+	record := open(t, dir, prometheus.NewRegistry())
+	populate(t, record)
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	used, diary, made := server.Record(t), server.Schema(t), server.Schema(t)
+	populate(t, openPostgres(t, used))
+	server.Exec(t, diary, "CREATE TABLE diary (day text)")
+	for dsn, want := range map[string]string{used: "not empty", diary: "tables of another program"} {
+		if _, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Transfer: %v, want %q", err, want)
+		}
+	}
+	if _, err := store.MigratePostgres(t.Context(), made); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Transfer(t.Context(), at(dir), made, rules{}, false); err != nil {
+		t.Errorf("Transfer into a record with nothing in it: %v", err)
+	}
+	if _, err := store.Transfer(t.Context(), filepath.Join(dir, "other.db"), made, rules{}, false); err == nil {
+		t.Error("Transfer of no file succeeds")
+	}
+}
+
+func copiesNoDamage(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	dir, dsn := t.TempDir(), server.Schema(t)
+	record := open(t, dir, prometheus.NewRegistry())
+	populate(t, record)
+	if err := record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db := raw(t, dir)
+	if _, err := db.ExecContext(t.Context(), "UPDATE event SET prev = zeroblob(32) WHERE version = 2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, false); err == nil || !strings.Contains(err.Error(), "the record is damaged: chain: ") {
+		t.Errorf("Transfer of a damaged record: %v", err)
+	}
+	if plan, err := store.PlanPostgres(t.Context(), dsn); err != nil || plan.From != 0 {
+		t.Errorf("after a copy that failed the record is %+v, %v, want none", plan, err)
+	}
+}

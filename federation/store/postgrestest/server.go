@@ -1,0 +1,279 @@
+// Package postgrestest runs a PostgreSQL server of its own for tests: Debian's, with
+// its files in a folder that goes with the test, and a socket there that nobody else
+// knows. A test that has no server to run fails.
+package postgrestest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// startTime is how long a server may take until it answers: it may have to read its
+// log, on a machine that is busy.
+const startTime = 2 * time.Minute
+
+// askEvery is how often a server that starts is asked whether it answers.
+const askEvery = 20 * time.Millisecond
+
+// Server is one server.
+type Server struct {
+	folder  string
+	bin     string
+	as      *syscall.Credential // nil for whoever runs the test
+	schemas int
+	free    []string // connection strings of schemas that were used and emptied
+	process *exec.Cmd
+	said    *bytes.Buffer // by the process
+}
+
+// Start makes the files of a server and starts it, until the end of the test.
+func Start(tb testing.TB) *Server {
+	tb.Helper()
+	folder, err := os.MkdirTemp("", "baton-pg-") //nolint:usetesting // the path of a socket has to be short
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &Server{folder: folder, bin: binaries(tb), as: owner(tb)}
+	tb.Cleanup(func() {
+		s.Kill(tb)
+		if err := os.RemoveAll(folder); err != nil {
+			tb.Error(err)
+		}
+	})
+	if s.as != nil {
+		if err := os.Chown(folder, int(s.as.Uid), int(s.as.Gid)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	initdb := s.command("initdb", "--pgdata", s.data(), "--username", "baton", "--auth", "trust", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync")
+	if out, err := initdb.CombinedOutput(); err != nil {
+		tb.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.Run(tb)
+	return s
+}
+
+// binaries returns where the newest server is.
+func binaries(tb testing.TB) string {
+	tb.Helper()
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if len(found) == 0 {
+		tb.Fatal("PostgreSQL is not installed: apt-get install postgresql")
+	}
+	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }))
+}
+
+func version(path string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 for what is no number
+	return n
+}
+
+// owner returns whom a server runs as: it refuses to run as root.
+func owner(tb testing.TB) *syscall.Credential {
+	tb.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	account, err := user.Lookup("postgres")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	uid, err := strconv.ParseUint(account.Uid, 10, 32)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	gid, err := strconv.ParseUint(account.Gid, 10, 32)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+func (s *Server) data() string { return filepath.Join(s.folder, "data") }
+
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...) //nolint:gosec,noctx // a program of Debian's, which ends with the test
+	cmd.Dir = s.folder
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// Run starts the server after [Server.Kill], with more settings such as
+// "synchronous_commit=off", and returns when it answers.
+func (s *Server) Run(tb testing.TB, settings ...string) {
+	tb.Helper()
+	s.Launch(tb, settings...)
+	s.Await(tb)
+}
+
+// Launch starts the server, and waits for nothing.
+func (s *Server) Launch(tb testing.TB, settings ...string) {
+	tb.Helper()
+	args := []string{"-D", s.data(), "-k", s.folder}
+	for _, setting := range append([]string{"listen_addresses=", "shared_buffers=32MB", "max_connections=150"}, settings...) {
+		args = append(args, "-c", setting)
+	}
+	s.process, s.said = s.command("postgres", args...), &bytes.Buffer{}
+	s.process.Stdout, s.process.Stderr = s.said, s.said
+	if err := s.process.Start(); err != nil {
+		tb.Fatalf("start postgres: %v", err)
+	}
+}
+
+// Await returns when the server answers.
+func (s *Server) Await(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), startTime)
+	defer cancel()
+	for {
+		conn, err := pgx.Connect(ctx, s.dsn())
+		if err == nil {
+			if err := conn.Close(ctx); err != nil {
+				tb.Error(err)
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+			s.Kill(tb)
+			tb.Fatalf("postgres does not answer: %v\n%s", err, s.said)
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+// Kill ends the server and all processes that it started, as a power cut would.
+func (s *Server) Kill(tb testing.TB) {
+	tb.Helper()
+	if s.process == nil {
+		return
+	}
+	s.signal(tb, syscall.SIGSTOP) // it starts no more of them
+	children := s.children(tb)
+	for _, pid := range append(children, s.process.Process.Pid) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // some end by themselves
+	}
+	_ = s.process.Wait() // it was killed
+	s.process = nil
+	for _, pid := range children { // they have a part of its memory
+		for syscall.Kill(pid, 0) == nil {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// Freeze stops the server with all its processes, or has them go on: it neither answers
+// nor hangs up.
+func (s *Server) Freeze(tb testing.TB, stop bool) {
+	tb.Helper()
+	signal := syscall.SIGCONT
+	if stop {
+		signal = syscall.SIGSTOP
+	}
+	s.signal(tb, signal)
+	for _, pid := range s.children(tb) {
+		_ = syscall.Kill(pid, signal) // some end by themselves
+	}
+}
+
+func (s *Server) signal(tb testing.TB, signal syscall.Signal) {
+	tb.Helper()
+	if err := s.process.Process.Signal(signal); err != nil {
+		tb.Errorf("signal postgres: %v", err)
+	}
+}
+
+// children returns the processes that serve one connection each, and those that do the
+// rest. Each is of a process group of its own.
+func (s *Server) children(tb testing.TB) []int {
+	tb.Helper()
+	pid := s.process.Process.Pid
+	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		tb.Errorf("list processes of postgres: %v", err)
+	}
+	var children []int
+	for field := range strings.FieldsSeq(string(list)) {
+		child, err := strconv.Atoi(field)
+		if err != nil {
+			tb.Errorf("list processes of postgres: %v", err)
+		}
+		children = append(children, child)
+	}
+	return children
+}
+
+// Schema makes an empty schema and returns the connection string for it.
+func (s *Server) Schema(tb testing.TB) string {
+	tb.Helper()
+	s.schemas++
+	name := fmt.Sprintf("s%d", s.schemas)
+	s.Exec(tb, s.dsn(), "CREATE SCHEMA "+name)
+	return s.dsn() + " search_path=" + name
+}
+
+// Record returns the connection string for a record with nothing in it, or for an empty
+// schema. At the end of the test it is emptied for the next one: to make a record takes
+// longer than most tests.
+func (s *Server) Record(tb testing.TB) string {
+	tb.Helper()
+	if len(s.free) == 0 {
+		s.free = append(s.free, s.Schema(tb))
+	}
+	last := len(s.free) - 1
+	dsn := s.free[last]
+	s.free = s.free[:last]
+	tb.Cleanup(func() {
+		s.Clear(tb, dsn)
+		s.free = append(s.free, dsn)
+	})
+	return dsn
+}
+
+// Clear takes everything out of a record.
+func (s *Server) Clear(tb testing.TB, dsn string) {
+	tb.Helper()
+	s.Exec(tb, dsn, emptied)
+}
+
+// emptied empties each table but the one with the version, and has numbers begin anew.
+const emptied = `SET session_replication_role = replica; DO $$ DECLARE name text; BEGIN
+	FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'record' LOOP
+		EXECUTE 'DELETE FROM ' || name;
+	END LOOP;
+	FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = current_schema() LOOP
+		PERFORM setval(name::regclass, 1, false);
+	END LOOP;
+END $$`
+
+// Exec runs statements, as an operator's shell would.
+func (s *Server) Exec(tb testing.TB, dsn, statements string) {
+	tb.Helper()
+	ctx := context.WithoutCancel(tb.Context()) // so that a test can clean up
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, err = conn.Exec(ctx, statements)
+	if closed := conn.Close(ctx); err != nil || closed != nil {
+		tb.Fatalf("%s: %v, %v", statements, err, closed)
+	}
+}
+
+func (s *Server) dsn() string { return "host=" + s.folder + " user=baton dbname=postgres" }
