@@ -79,17 +79,20 @@ func TestAGatewayThatIsKilledAnywhereLosesNothingAndDoesNothingTwice(t *testing.
 // who insist.
 type gauntlet struct {
 	*house
-	random *rand.Rand
-	ircd   *bridgetest.IRCd
-	agent  *bridgetest.Agent
-	alice  federation.SigningKey
-	cursor string
-	lives  int // processes so far
-	killed int
-	died   map[string]int // kills, by point
-	said   []said
-	read   map[string]int    // how often the agent's inbox had the offer of a handoff
-	asked  map[string]string // who asked, by handoff
+	random  *rand.Rand
+	ircd    *bridgetest.IRCd
+	agent   *bridgetest.Agent
+	alice   federation.SigningKey
+	cursor  string
+	lives   int // processes so far
+	killed  int
+	died    map[string]int // kills, by point
+	said    []said
+	points  []string          // all, in turn
+	outside []string          // those at which somebody else kills the gateway
+	mend    func() bool       // where something else than the gateway was killed, sees to that
+	read    map[string]int    // how often the agent's inbox had the offer of a handoff
+	asked   map[string]string // who asked, by handoff
 
 	mu    sync.Mutex
 	point string
@@ -101,11 +104,12 @@ type said struct {
 	handoff, verb, event string
 }
 
-func newGauntlet(t *testing.T, lane uint64) *gauntlet {
+func newGauntlet(t *testing.T, lane uint64, tables ...string) *gauntlet {
 	t.Helper()
 	g := &gauntlet{
 		house: newHouse(t), random: rand.New(rand.NewPCG(killSeed, lane)),
-		read: map[string]int{}, asked: map[string]string{}, died: map[string]int{},
+		read: map[string]int{}, asked: map[string]string{}, died: map[string]int{}, points: deaths(), mend: func() bool { return false },
+		outside: []string{"", whileDelivering, whenDelivered, whileConfirming, whenConfirmed, whileAnswering, whenAnswered},
 	}
 	g.ircd = bridgetest.NewIRCd(bridgetest.IRCdConfig{
 		Name: "irc.test", SID: "1AB", LinkName: "gw.test", SendPassword: "planted-recv", RecvPassword: "planted-send",
@@ -113,7 +117,7 @@ func newGauntlet(t *testing.T, lane uint64) *gauntlet {
 	})
 	g.keep(t, "lab.send", "planted-send")
 	g.keep(t, "lab.recv", "planted-recv")
-	g.configure(t, "[limits]\ndid_events_per_minute = 0\nuser_events_per_minute = 0\nopen_handoffs_per_did = 0", fmt.Sprintf(`[[irc.spanningtree]]
+	g.configure(t, append(tables, "[limits]\ndid_events_per_minute = 0\nuser_events_per_minute = 0\nopen_handoffs_per_did = 0", fmt.Sprintf(`[[irc.spanningtree]]
 name = "lab"
 server_name = "irc.test"
 address = %q
@@ -121,7 +125,7 @@ sid = "9GW"
 send_password_file = "lab.send"
 recv_password_file = "lab.recv"
 channels = ["#ops"]
-`, g.cable(t)))
+`, g.cable(t)))...)
 	seed := make([]byte, ed25519.SeedSize)
 	g.agent = bridgetest.NewAgent(g.url(), "scout", seed)
 	public, private, err := ed25519.GenerateKey(nil)
@@ -236,7 +240,7 @@ func (g *gauntlet) live(t *testing.T, point string) {
 	g.mu.Lock()
 	g.point, g.left = point, 1+g.random.IntN(3)
 	g.death = ""
-	if !slices.Contains([]string{"", whileDelivering, whenDelivered, whileConfirming, whenConfirmed, whileAnswering, whenAnswered}, point) {
+	if !slices.Contains(g.outside, point) {
 		g.death = fmt.Sprintf("%s:%d", point, g.left)
 	}
 	g.mu.Unlock()
@@ -251,6 +255,9 @@ func (g *gauntlet) live(t *testing.T, point string) {
 // revive starts the gateway again where it was killed, with the next fate.
 func (g *gauntlet) revive(t *testing.T) {
 	t.Helper()
+	if g.mend() {
+		g.kill(t)
+	}
 	for g.gone() {
 		if code := g.process.ProcessState.ExitCode(); code != -1 {
 			t.Fatalf("the gateway ended by itself with %d, waiting for its death while %s", code, g.point)
@@ -259,7 +266,7 @@ func (g *gauntlet) revive(t *testing.T) {
 			g.killed++
 			g.died[g.point]++
 		}
-		g.live(t, deaths()[g.lives%len(deaths())])
+		g.live(t, g.points[g.lives%len(g.points)])
 	}
 }
 
@@ -302,7 +309,7 @@ func (g *gauntlet) introduce(t *testing.T) {
 		return false
 	})
 	g.kill(t)
-	g.live(t, deaths()[g.random.IntN(len(deaths()))])
+	g.live(t, g.points[g.random.IntN(len(g.points))])
 }
 
 // offer returns a signed offer to the agent.
@@ -447,7 +454,7 @@ func (g *gauntlet) judge(t *testing.T) {
 			t.Errorf("the offer %s is %d times in the inbox", id, n)
 		}
 	}
-	for _, point := range deaths() {
+	for _, point := range g.points {
 		if g.died[point] == 0 {
 			t.Errorf("never killed while %s", point)
 		}

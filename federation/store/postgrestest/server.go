@@ -36,6 +36,7 @@ type Server struct {
 	schemas int
 	free    []string // connection strings of schemas that were used and emptied
 	process *exec.Cmd
+	orphans []int         // processes of one that was killed
 	said    *bytes.Buffer // by the process
 }
 
@@ -105,6 +106,12 @@ func owner(tb testing.TB) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
+// Socket is the name of the socket in the folder of a server.
+const Socket = ".s.PGSQL.5432"
+
+// Folder returns where the server has its socket: the host of a connection string.
+func (s *Server) Folder() string { return s.folder }
+
 func (s *Server) data() string { return filepath.Join(s.folder, "data") }
 
 func (s *Server) command(name string, args ...string) *exec.Cmd {
@@ -164,17 +171,24 @@ func (s *Server) Kill(tb testing.TB) {
 	if s.process == nil {
 		return
 	}
-	s.signal(tb, syscall.SIGSTOP) // it starts no more of them
-	children := s.children(tb)
-	for _, pid := range append(children, s.process.Process.Pid) {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // some end by themselves
-	}
+	s.Shoot()
 	_ = s.process.Wait() // it was killed
 	s.process = nil
-	for _, pid := range children { // they have a part of its memory
+	for _, pid := range s.orphans { // they have a part of its memory
 		for syscall.Kill(pid, 0) == nil {
 			time.Sleep(time.Millisecond)
 		}
+	}
+	s.orphans = nil
+}
+
+// Shoot is the shot alone of [Server.Kill], which is to follow it. It may come from any
+// goroutine.
+func (s *Server) Shoot() {
+	_ = s.process.Process.Signal(syscall.SIGSTOP) // it starts no more of them
+	s.orphans = append(s.orphans, s.children()...)
+	for _, pid := range append(s.orphans, s.process.Process.Pid) {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // some end by themselves
 	}
 }
 
@@ -186,35 +200,27 @@ func (s *Server) Freeze(tb testing.TB, stop bool) {
 	if stop {
 		signal = syscall.SIGSTOP
 	}
-	s.signal(tb, signal)
-	for _, pid := range s.children(tb) {
+	if err := s.process.Process.Signal(signal); err != nil {
+		tb.Errorf("signal postgres: %v", err)
+	}
+	for _, pid := range s.children() {
 		_ = syscall.Kill(pid, signal) // some end by themselves
 	}
 }
 
-func (s *Server) signal(tb testing.TB, signal syscall.Signal) {
-	tb.Helper()
-	if err := s.process.Process.Signal(signal); err != nil {
-		tb.Errorf("signal postgres: %v", err)
-	}
-}
-
 // children returns the processes that serve one connection each, and those that do the
-// rest. Each is of a process group of its own.
-func (s *Server) children(tb testing.TB) []int {
-	tb.Helper()
+// rest: each is of a process group of its own. A server that is gone has none.
+func (s *Server) children() []int {
 	pid := s.process.Process.Pid
 	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
-		tb.Errorf("list processes of postgres: %v", err)
+		return nil
 	}
 	var children []int
 	for field := range strings.FieldsSeq(string(list)) {
-		child, err := strconv.Atoi(field)
-		if err != nil {
-			tb.Errorf("list processes of postgres: %v", err)
+		if child, err := strconv.Atoi(field); err == nil {
+			children = append(children, child)
 		}
-		children = append(children, child)
 	}
 	return children
 }
