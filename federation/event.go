@@ -130,7 +130,10 @@ type Arrival struct {
 	Link    string `json:"link"`    // name of the link; the step is never sent back there
 	// Home is the home that the link leads to, where that is one. It opens what is
 	// offered there, and it held the ids of its users' steps to its own clock.
-	Home      HomeID    `json:"home,omitempty"`
+	Home HomeID `json:"home,omitempty"`
+	// Abroad says that the step was written at a place of Home's own, on a network that
+	// is not linked here: its venue is none that this gateway could compare with.
+	Abroad    bool      `json:"abroad,omitempty"`
 	Name      string    `json:"name,omitempty"`       // what the signer was called there; for people only
 	MessageID string    `json:"message_id,omitempty"` // of the message that carried it
 	Received  time.Time `json:"received"`

@@ -37,6 +37,7 @@ type View struct {
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
 	Guest    bool      `json:"guest,omitempty"`      // Home is another one: it alone orders the steps, and ends what nobody answers
+	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step, also on those that move nothing, and numbers them
 	Venue    string    `json:"venue"`                // where its steps are written on IRC
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, where that is another
@@ -103,6 +104,9 @@ type Filing struct {
 	// Receipt is the home's confirmation of the step, owed to the same feeds; nil
 	// where the step needs none. It enters no log and no inbox.
 	Receipt *Event
+	// Ruling is that of the home of the handoff, where that is another one which numbers
+	// its steps; else nil.
+	Ruling *Ruling
 }
 
 // Entry is one filed step as read back from a log, an inbox or a feed.

@@ -287,6 +287,7 @@ type Record interface {
 	Guests
 	Notices
 	Deferrals
+	Homes
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

@@ -41,6 +41,7 @@ type Memory struct {
 	awaiting []federation.Pending  // in the order of waiting
 	deferred []federation.Deferred // in the order of arrival
 	shown    map[string]int        // the position up to which a handle was handed its messages
+	homes    memoryHomes
 	asked    map[edge]time.Time
 	answered map[edge]bool // whether the block of an edge answered a request
 	unseen   map[federation.HandoffID]bool
@@ -157,6 +158,7 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 	}
 	m.entries = append(m.entries, entry)
 	m.views[f.View.ID] = f.View
+	m.homes.rule(f)
 	for _, did := range f.Inboxes {
 		m.arrived[did]++
 		arrival := entry

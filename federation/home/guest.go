@@ -55,7 +55,7 @@ func (h *Home) visit(ctx context.Context, judged federation.Judgement, before fe
 		return judged, fmt.Errorf("read what waits in %s: %w", ev.Handoff, err)
 	}
 	assumed := h.assume(before, held, ev.Actor())
-	if !h.Moves(before, ev.Verb) && assumed.Version == before.Version {
+	if !before.Numbered && !h.Moves(before, ev.Verb) && assumed.Version == before.Version {
 		return h.take(ctx, judged, before, ev, now)
 	}
 	return h.hold(ctx, judged, before, assumed, held, ev, now)
@@ -167,7 +167,7 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 		switch {
 		case isRefusal:
 			rulings = append(rulings, Ruling{Event: ev, Refused: refused})
-		case h.Moves(view, ev.Verb) || assumed[ev.Actor()].Exists():
+		case view.Numbered || h.Moves(view, ev.Verb) || assumed[ev.Actor()].Exists():
 			assumed[ev.Actor()] = after
 		default:
 			judged, err := h.take(ctx, federation.Judgement{Verdict: federation.Valid}, view, ev, now)

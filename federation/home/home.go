@@ -61,6 +61,7 @@ type Home struct {
 	Store   federation.Store
 	Inboxes federation.Inboxes
 	Guests  federation.Guests
+	Homes   federation.Homes
 	Keys    federation.KeySource
 	Routes  federation.Routes
 	Caps    Capabilities
@@ -188,7 +189,7 @@ func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federat
 		return judged, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}
 	judged.View = before
-	ev.Arrival.Party = h.party(ctx, before, ev)
+	ev.Arrival.Party = h.partyOf(ctx, before, ev)
 	if ev.Arrival.Accepted, err = h.accepted(ctx, before, ev); err != nil {
 		return judged, err
 	}
@@ -206,12 +207,13 @@ func (h *Home) take(ctx context.Context, judged federation.Judgement, before fed
 	if err != nil {
 		return judged, err
 	}
-	return h.append(ctx, judged, ev, after, now)
+	return h.append(ctx, judged, ev, after, now, nil)
 }
 
-// append files a step with all that it is owed to. The judgement has the handoff
-// as the step was judged against it.
-func (h *Home) append(ctx context.Context, judged federation.Judgement, ev federation.Event, after federation.View, now time.Time) (federation.Judgement, error) {
+// append files a step with all that it is owed to, and with the ruling of the home of
+// the handoff where that is another one. The judgement has the handoff as the step was
+// judged against it.
+func (h *Home) append(ctx context.Context, judged federation.Judgement, ev federation.Event, after federation.View, now time.Time, r *federation.Ruling) (federation.Judgement, error) {
 	before := judged.View
 	if after.Guest { // what ends it if nobody moves it is its home
 		after.Clock, after.Since = "", time.Time{}
@@ -222,7 +224,7 @@ func (h *Home) append(ctx context.Context, judged federation.Judgement, ev feder
 	}
 	filing := federation.Filing{
 		Event: ev, After: before.Version, View: after, Filed: now,
-		Inboxes: after.Others(ev.Actor()), Owed: owed,
+		Inboxes: after.Others(ev.Actor()), Owed: owed, Ruling: r,
 	}
 	if h.confirmed(before, ev) {
 		receipt, err := h.Receipt(ctx, federation.Entry{Event: ev, Filed: now}, after)
@@ -284,7 +286,7 @@ func (h *Home) judge(ctx context.Context, before federation.View, ev federation.
 	if !before.Exists() {
 		return before, federation.Refuse(ev, federation.UnknownHandoff, "")
 	}
-	if ev.Venue != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
+	if !ev.Arrival.Abroad && ev.Venue != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
 		return before, federation.Refuse(ev, federation.WrongVenue, "")
 	}
 	after, err := h.Kinds.Check(before, ev, now)

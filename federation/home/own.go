@@ -118,7 +118,7 @@ func (h *Home) end(ctx context.Context, view federation.View, note string, now t
 	if err != nil {
 		return judged, err
 	}
-	return h.append(ctx, judged, ev, after, now)
+	return h.append(ctx, judged, ev, after, now, nil)
 }
 
 // confirmed reports whether a filed step needs the home's receipt: one of a person,

@@ -115,6 +115,9 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 	if err := f.advance(ctx, q, prev); err != nil {
 		return federation.Entry{}, fmt.Errorf("write handoff: %w", err)
 	}
+	if err := f.rule(ctx, q); err != nil {
+		return federation.Entry{}, err
+	}
 	if err := f.owe(ctx, q, seq); err != nil {
 		return federation.Entry{}, err
 	}

@@ -145,6 +145,7 @@ func remove(ctx context.Context, q *statements, id string, view federation.View)
 	for _, change := range []string{
 		`DELETE FROM message AS m WHERE handoff = ? AND ` + notNewest,
 		`DELETE FROM evidence WHERE handoff = ?`,
+		`DELETE FROM ruling WHERE handoff = ?`,
 		`DELETE FROM event WHERE handoff = ?`,
 		`DELETE FROM handoff WHERE id = ?`,
 	} {

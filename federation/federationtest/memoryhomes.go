@@ -1,0 +1,130 @@
+package federationtest
+
+import (
+	"context"
+	"slices"
+
+	"baton/federation"
+)
+
+// memoryHomes is what other homes said. The zero value is empty.
+type memoryHomes struct {
+	rulings    []federation.Ruling // as filed, with the version that they were filed under
+	forks      []federation.Fork   // in the order of finding
+	residences []federation.Residence
+}
+
+// rule keeps the ruling by which a step was filed.
+func (h *memoryHomes) rule(f federation.Filing) {
+	if f.Ruling != nil {
+		h.rulings = append(h.rulings, federation.Ruling{
+			Handoff: f.View.ID, Version: f.View.Version, Document: f.Ruling.Document, Signature: f.Ruling.Signature,
+		})
+	}
+}
+
+// forget drops what goes with a handoff. The proof against a home stays.
+func (h *memoryHomes) forget(id federation.HandoffID) {
+	h.rulings = slices.DeleteFunc(h.rulings, func(r federation.Ruling) bool { return r.Handoff == id })
+}
+
+// Chain implements [federation.Homes].
+func (m *Memory) Chain(ctx context.Context, id federation.HandoffID, version federation.Version) (link [32]byte, err error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return link, err
+	}
+	for _, entry := range m.entries {
+		if entry.Event.Handoff != id || entry.Version == 0 || entry.Version > version {
+			continue
+		}
+		if link = federation.Link(link, entry.Event.Signature.Document); entry.Version == version {
+			return link, nil
+		}
+	}
+	return [32]byte{}, federation.ErrNotFound
+}
+
+// RulingOn implements [federation.Homes].
+func (m *Memory) RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return "", "", err
+	}
+	i := slices.IndexFunc(m.homes.rulings, func(r federation.Ruling) bool { return r.Handoff == id && r.Version == version })
+	if i < 0 {
+		return "", "", federation.ErrNotFound
+	}
+	return m.homes.rulings[i].Document, m.homes.rulings[i].Signature, nil
+}
+
+// KeepFork implements [federation.Homes].
+func (m *Memory) KeepFork(ctx context.Context, f federation.Fork) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err == nil && !m.homes.forked(f.Handoff) {
+		m.homes.forks = append(m.homes.forks, f)
+	}
+	return err
+}
+
+// Forks implements [federation.Homes].
+func (m *Memory) Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var found []federation.Fork
+	for _, f := range slices.Backward(m.homes.forks) {
+		if f.Home == home {
+			found = append(found, f)
+		}
+	}
+	return found[:max(0, min(limit, len(found)))], nil
+}
+
+// Forked implements [federation.Homes].
+func (m *Memory) Forked(ctx context.Context, id federation.HandoffID) (bool, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	return err == nil && m.homes.forked(id), err
+}
+
+func (h *memoryHomes) forked(id federation.HandoffID) bool {
+	return slices.ContainsFunc(h.forks, func(f federation.Fork) bool { return f.Handoff == id })
+}
+
+// Residence implements [federation.Homes].
+func (m *Memory) Residence(ctx context.Context, did federation.DID) (federation.Residence, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Residence{}, err
+	}
+	if i := m.homes.resident(did); i >= 0 {
+		return m.homes.residences[i], nil
+	}
+	return federation.Residence{}, federation.ErrNotFound
+}
+
+// Reside implements [federation.Homes].
+func (m *Memory) Reside(ctx context.Context, r federation.Residence) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	if i := m.homes.resident(r.DID); i >= 0 {
+		m.homes.residences[i] = r
+		return nil
+	}
+	m.homes.residences = append(m.homes.residences, r)
+	return nil
+}
+
+func (h *memoryHomes) resident(did federation.DID) int {
+	return slices.IndexFunc(h.residences, func(r federation.Residence) bool { return r.DID == did })
+}

@@ -1,0 +1,117 @@
+package federationtest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"baton/federation"
+)
+
+// RunHomes holds a record to what [federation.Homes] promises.
+func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	offer := Offer(1, ada, bob)
+	accept := Step(2, offer, federation.Accept, bob)
+
+	t.Run("each step adds a link to the chain", func(t *testing.T) {
+		record := open(t)
+		first := File(offer, federation.View{})
+		second := File(accept, first.View)
+		mustAppend(t, record, first)
+		mustAppend(t, record, second)
+		var want [32]byte
+		for version, ev := range []federation.Event{offer, accept} {
+			want = federation.Link(want, ev.Signature.Document)
+			if got, err := record.Chain(t.Context(), offer.ID, federation.Version(version+1)); err != nil || got != want {
+				t.Errorf("link %d is %x, %v; want %x", version+1, got, err, want)
+			}
+		}
+		for id, version := range map[federation.HandoffID]federation.Version{offer.ID: 3, ID(9): 1} {
+			if _, err := record.Chain(t.Context(), id, version); !errors.Is(err, federation.ErrNotFound) {
+				t.Errorf("link %d of %s: %v, want ErrNotFound", version, id, err)
+			}
+		}
+	})
+	t.Run("the ruling is kept with its step", func(t *testing.T) {
+		record := open(t)
+		first := File(offer, federation.View{})
+		first.Ruling = &federation.Ruling{Document: "it is so", Signature: "ed25519:k:s"}
+		mustAppend(t, record, first)
+		mustAppend(t, record, File(accept, first.View))
+		document, signature, err := record.RulingOn(t.Context(), offer.ID, 1)
+		if err != nil || document != "it is so" || signature != "ed25519:k:s" {
+			t.Errorf("RulingOn = %q, %q, %v", document, signature, err)
+		}
+		if _, _, err := record.RulingOn(t.Context(), offer.ID, 2); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("of a step without one: %v, want ErrNotFound", err)
+		}
+	})
+	t.Run("the first proof of a fork is kept", func(t *testing.T) {
+		record := open(t)
+		fork := func(n int, home federation.HomeID) federation.Fork {
+			return federation.Fork{
+				Home: home, Handoff: ID(n), Version: 2, Found: At(n),
+				First:  federation.Ruling{Home: home, Handoff: ID(n), Event: ID(n + 1), Version: 2, Chain: [32]byte{1}, Filed: At(n), Document: "one", Signature: "s"},
+				Second: federation.Ruling{Home: home, Handoff: ID(n), Event: ID(n + 2), Version: 2, Chain: [32]byte{2}, Filed: At(n), Document: "two", Signature: "s"},
+			}
+		}
+		older, newer, other := fork(10, elsewhere), fork(20, elsewhere), fork(30, "other.example")
+		again := older
+		again.Found, again.Version = At(99), 5
+		for _, f := range []federation.Fork{older, newer, other, again} {
+			if err := record.KeepFork(t.Context(), f); err != nil {
+				t.Fatalf("KeepFork: %v", err)
+			}
+		}
+		forks, err := record.Forks(t.Context(), elsewhere, 10)
+		if d := diff([]federation.Fork{newer, older}, forks); err != nil || d != "" {
+			t.Errorf("Forks (%v, -want +got):\n%s", err, d)
+		}
+		if forks, err := record.Forks(t.Context(), elsewhere, 1); err != nil || len(forks) != 1 {
+			t.Errorf("Forks of 1 returns %d, %v", len(forks), err)
+		}
+		for id, want := range map[federation.HandoffID]bool{older.Handoff: true, ID(1): false} {
+			if got, err := record.Forked(t.Context(), id); err != nil || got != want {
+				t.Errorf("Forked(%s) = %v, %v; want %v", id, got, err, want)
+			}
+		}
+	})
+	t.Run("where a DID has its mailbox is what was said last", func(t *testing.T) {
+		record := open(t)
+		if _, err := record.Residence(t.Context(), bob); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("of somebody unknown: %v, want ErrNotFound", err)
+		}
+		var last federation.Residence
+		for n, home := range []federation.HomeID{elsewhere, "other.example"} {
+			last = federation.Residence{DID: bob, Home: home, Source: federation.ResidesByAnswer, Since: At(n)}
+			if err := record.Reside(t.Context(), last); err != nil {
+				t.Fatalf("Reside: %v", err)
+			}
+		}
+		got, err := record.Residence(t.Context(), bob)
+		if d := diff(last, got); err != nil || d != "" {
+			t.Errorf("Residence (%v, -want +got):\n%s", err, d)
+		}
+	})
+	t.Run("a ruling goes with its handoff, and the proof of a fork stays", func(t *testing.T) {
+		record := open(t)
+		first := File(offer, federation.View{})
+		first.Ruling = &federation.Ruling{Document: "it is so", Signature: "s"}
+		mustAppend(t, record, first)
+		mustAppend(t, record, File(Step(2, offer, federation.Cancel, ada), first.View))
+		mustAppend(t, record, File(Offer(8, ada, bob), federation.View{})) // from which events are numbered on
+		if err := record.KeepFork(t.Context(), federation.Fork{Home: elsewhere, Handoff: offer.ID, Version: 2, Found: At(3)}); err != nil {
+			t.Fatal(err)
+		}
+		if n, _, err := record.Prune(t.Context(), At(1).Add(time.Hour), At(9).Add(time.Hour), "", 10); err != nil || n != 1 {
+			t.Fatalf("pruned %d, %v; want 1", n, err)
+		}
+		if _, _, err := record.RulingOn(t.Context(), offer.ID, 1); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("RulingOn: %v, want ErrNotFound", err)
+		}
+		if forked, err := record.Forked(t.Context(), offer.ID); err != nil || !forked {
+			t.Errorf("Forked = %v, %v; want the proof", forked, err)
+		}
+	})
+}

@@ -1,0 +1,106 @@
+package federation
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+)
+
+// Ruling is the signed word of a home that it filed one step: at which place of the
+// log, and what that makes of the chain of hashes over it. It is what a guest files
+// the step by, and the proof against a home that tells two histories.
+type Ruling struct {
+	Home    HomeID
+	Handoff HandoffID
+	Event   EventID
+	Version Version   // of the log with the step, from 1
+	Chain   [32]byte  // see [Link]
+	Party   DID       // the party that the home found the signer to be, where that is another DID
+	Via     HomeID    // the home through which the step came, where that is another one
+	Filed   time.Time // by the clock of the home
+
+	Document  string // exactly as signed
+	Signature string // as it stood on the wire
+}
+
+// Link returns the chain of hashes after a step: the SHA-256 of the link before it,
+// 32 zero bytes before the first, and of the SHA-256 of what was signed. Only the
+// home that orders the steps can say it, since no signer knows what precedes his own.
+func Link(before [32]byte, document string) [32]byte {
+	signed := sha256.Sum256([]byte(document))
+	return sha256.Sum256(append(before[:], signed[:]...))
+}
+
+// Fork is the proof that a home signed two histories of one handoff: two rulings that
+// cannot both stand.
+type Fork struct {
+	Home    HomeID
+	Handoff HandoffID
+	Version Version // at which they part
+	First   Ruling  // the one that was filed here
+	Second  Ruling
+	Found   time.Time
+}
+
+// Residence is where a DID has its mailbox: the home that owns delivery to it.
+type Residence struct {
+	DID    DID
+	Home   HomeID
+	Source ResidenceSource
+	Since  time.Time // when it was learned
+}
+
+// ResidenceSource is how it was learned where a DID has its mailbox.
+type ResidenceSource string
+
+// The sources.
+const (
+	ResidesByName     ResidenceSource = "name"     // a did:web below the home's own
+	ResidesByDocument ResidenceSource = "document" // the service entry of its DID document
+	ResidesByAnswer   ResidenceSource = "answer"   // the home said so when it was asked
+	ResidesByStep     ResidenceSource = "step"     // the home brought a step of its own people's
+	ResidesByMove     ResidenceSource = "move"     // an operator moved it
+)
+
+// GapError is returned for a ruling on a step whose predecessors are not here yet. The
+// home sends them when it is told how far the log goes.
+type GapError struct {
+	Have Version // of the log here; 0 without one
+	Want Version // of the ruling
+}
+
+// Error implements error.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("the log has %d steps, and this is step %d", e.Have, e.Want)
+}
+
+// ForkError is returned for a ruling that contradicts one that was filed. It is final:
+// the proof is kept.
+type ForkError struct{ Fork Fork }
+
+// Error implements error.
+func (e *ForkError) Error() string {
+	return fmt.Sprintf("home %s tells two histories of %s: they part at step %d", e.Fork.Home, e.Fork.Handoff, e.Fork.Version)
+}
+
+// Homes keeps what other homes said, and where DIDs have their mailboxes. Its promises
+// are those of [Store].
+type Homes interface {
+	// Chain returns the [Link] after a step of a log, or [ErrNotFound] for a step that
+	// the log does not have.
+	Chain(ctx context.Context, id HandoffID, version Version) ([32]byte, error)
+	// RulingOn returns the document and the signature of the ruling by which a step was
+	// filed (see [Filing]), or [ErrNotFound].
+	RulingOn(ctx context.Context, id HandoffID, version Version) (document, signature string, err error)
+	// KeepFork keeps a proof. Of one handoff the first is kept.
+	KeepFork(ctx context.Context, f Fork) error
+	// Forks returns up to limit proofs against a home, newest first.
+	Forks(ctx context.Context, home HomeID, limit int) ([]Fork, error)
+	// Forked reports whether there is proof that a handoff has two histories.
+	Forked(ctx context.Context, id HandoffID) (bool, error)
+	// Residence returns where a DID has its mailbox, or [ErrNotFound].
+	Residence(ctx context.Context, did DID) (Residence, error)
+	// Reside keeps where a DID has its mailbox, in place of what was kept before.
+	Reside(ctx context.Context, r Residence) error
+}

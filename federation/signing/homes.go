@@ -1,0 +1,51 @@
+package signing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// homePrefix stands before what one home signs for another, so that the signature is
+// good for nothing else.
+const homePrefix = "baton-home/1\n"
+
+// SignHome returns the signature of a message from one home to another. It is no
+// [Scheme]: the message is not made canonical, the signature covers the bytes as they
+// are sent, and stands beside them.
+func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (string, error) {
+	sig, err := key.Sign(ctx, homeDocument(message))
+	if err != nil {
+		return "", fmt.Errorf("sign for another home: %w", err)
+	}
+	return inTag().Write(federation.KeyID(key.Public), sig), nil
+}
+
+func homeDocument(message []byte) []byte { return append([]byte(homePrefix), message...) }
+
+// VerifyHome judges what a home signed, by the keys that its DID has now. The error is
+// nil for [federation.Valid] alone; for [federation.Unverifiable] it wraps
+// [*federation.UnavailableError] where asking again may help.
+func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.HomeID, message []byte, signature string, now time.Time) (federation.Verdict, error) {
+	kid, sig, ours := inTag().Read(signature)
+	if !ours {
+		return federation.Unverifiable, errors.New("signature of a home: want ed25519 with the id of a key")
+	}
+	known, err := keys.Keys(ctx, federation.KeyQuery{DID: home.DID(), KeyID: kid, Received: now})
+	if errors.Is(err, federation.ErrKeyEnded) {
+		return federation.Invalid, fmt.Errorf("signature of home %s: %w", home, err)
+	}
+	if err != nil {
+		return federation.Unverifiable, fmt.Errorf("keys of home %s: %w", home, err)
+	}
+	document := homeDocument(message)
+	for _, key := range known {
+		if federation.KeyID(key) == kid && verified(key, document, sig) {
+			return federation.Valid, nil
+		}
+	}
+	return federation.Invalid, fmt.Errorf("signature of home %s: it is not made with a key of its own", home)
+}
