@@ -1,7 +1,56 @@
-// Package relay wakes those who wait, with an embedded NATS server: a poll that
-// waits for a message, a link whose feed ran dry.
+// Package relay carries steps between homes, and wakes those who wait inside one.
 //
-// It is not the record. A wake-up carries nothing but its topic and may be lost, so
+// # Between homes
+//
+// The home of a handoff orders its steps, and owes each to the homes that have the
+// mailboxes of its parties. A [Peer] is one other home: it sends what is owed, asks for
+// rulings on the steps of its own people, and a [Door] takes what others send. What is
+// owed is a row of the record, and dies by the other home's signed word alone.
+//
+// Homes post batches of at most 256 steps to [StepsPath]. A body is UTF-8 JSON without
+// members that are not named here, and beside it, in [SignatureHeader], stands the
+// signature of the home that it is from, "ed25519:<key id>:<base64url>", over
+// "baton-home/1", a line feed and the bytes of the body:
+//
+//	{"type": "steps", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "items": [
+//	  {"step": {"document": TEXT, "signature": TEXT, "id": ULID, "provenance": "signed"|"vouched",
+//	            "party": DID, "name": TEXT, "message_id": TEXT, "received": TIME,
+//	            "evidence": {"url": URL, "content": TEXT}},
+//	   "ruling": {"document": TEXT, "signature": TEXT},
+//	   "have": VERSION}]}
+//
+// The document and the signature of a step are as its signer made them; who receives it
+// verifies both by the keys of the signer, and believes nobody else's verdict. A step
+// with a ruling was filed by its home. The ruling is signed as a body is:
+//
+//	{"type": "ruling", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "version": NUMBER,
+//	 "chain": HEX, "party": DID, "via": HOME, "filed": TIME}
+//
+// A version counts the steps of the log from 1; the chain is [federation.Link] after the
+// step. A step without a ruling asks the home of its handoff for one, and says how many
+// steps the asker has. The answer has one result for each step, in order:
+//
+//	{"type": "results", "v": 1, "from": HOME, "to": HOME, "of": HEX, "results": [
+//	  {"event": ULID, "digest": HEX, "outcome": OUTCOME, "code": CODE, "detail": TEXT,
+//	   "have": VERSION, "steps": [ITEM, …]}]}
+//
+// "of" is the SHA-256 of the body, "digest" that of the step's document. The outcomes
+// are stored and duplicate (it is on disk), refused (with the code), conflict (the home
+// contradicts an earlier ruling of its own: both are kept as proof), gap (the log goes as
+// far as "have": send what follows), later. Steps are those that an asker lacked, each
+// with its ruling. A batch that is not taken as a whole is answered with another status
+// than 200, and nothing of it was filed.
+//
+// GET [ResidentPath] and a DID answers, signed alike, whether that has its mailbox there:
+//
+//	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}
+//
+// Vectors of all of these are in testdata.
+//
+// # Inside one home
+//
+// A [Relay] wakes, with an embedded NATS server, a poll that waits for a message and a
+// link whose feed ran dry. It is not the record. A wake-up carries nothing but its topic and may be lost, so
 // whoever waits looks again by itself after a while; with a wake-up it just looks
 // within a millisecond. To miss nothing in between, subscribe first and look
 // afterwards:

@@ -1,0 +1,329 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"baton/federation"
+)
+
+// StepsPath is where a home takes steps from others, and SignatureHeader the header
+// with the signature of what stands in a body, either way.
+const (
+	StepsPath       = "/fed/v1/events"
+	SignatureHeader = "Baton-Signature"
+)
+
+// judges is how many handoffs of a batch are judged at a time: enough for their commits
+// to share an fsync.
+const judges = 64
+
+// laterAfter is when a home is asked to come again that is on hold, or asks too much.
+const laterAfter = time.Minute
+
+// Door takes what other homes send. It is safe for concurrent use.
+type Door struct {
+	Deps Deps
+	// Peer returns a home that this one knows, or nil.
+	Peer func(home federation.HomeID) *Peer
+}
+
+// problem is why a batch is not taken as a whole.
+type problem struct {
+	status int
+	code   string
+	after  time.Duration
+	err    error
+}
+
+// Mount registers the routes.
+func (d *Door) Mount(mux *http.ServeMux) {
+	mux.HandleFunc("POST "+StepsPath, d.serveSteps)
+	mux.HandleFunc("GET "+ResidentPath+"{did}", d.serveResident)
+}
+
+// serveSteps answers a batch that came over HTTPS.
+func (d *Door) serveSteps(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBatchBytes))
+	if err != nil {
+		d.refuse(w, r, problem{status: http.StatusRequestEntityTooLarge, code: "too-large", err: err})
+		return
+	}
+	text, signature, p := d.take(context.WithoutCancel(r.Context()), body, r.Header.Get(SignatureHeader))
+	if p != nil {
+		d.refuse(w, r, *p)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(SignatureHeader, signature)
+	_, _ = w.Write(text) //nolint:gosec // it is JSON, and the other home may be gone
+}
+
+// refuse answers a batch that is not taken. Why is for the log.
+func (d *Door) refuse(w http.ResponseWriter, r *http.Request, p problem) {
+	d.Deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "steps of another home not taken",
+		slog.String("network", Network), slog.String("code", p.code), slog.Any("err", p.err))
+	w.Header().Set("Content-Type", "application/json")
+	if p.after > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(p.after.Seconds())))
+	}
+	w.WriteHeader(p.status)
+	_, _ = fmt.Fprintf(w, `{"error":%q}`, p.code) // the other home is gone
+}
+
+// take judges a batch and returns the signed answer.
+func (d *Door) take(ctx context.Context, body []byte, signature string) (text []byte, answerSignature string, p *problem) {
+	b, err := parseBatch(body, d.Deps.Home)
+	if err != nil {
+		return nil, "", &problem{status: http.StatusBadRequest, code: "malformed", err: err}
+	}
+	peer := d.Peer(b.From)
+	if peer == nil || peer.cfg.Mode == Block {
+		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("%q is no peer", b.From)}
+	}
+	verdict, err := d.Deps.Signer.Verify(ctx, b.From, body, signature)
+	switch {
+	case verdict == federation.Invalid:
+		return nil, "", &problem{status: http.StatusUnauthorized, code: "signature-invalid", err: err}
+	case err != nil:
+		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "signature-unverifiable", after: laterAfter, err: err}
+	}
+	peer.hear()
+	if wait := peer.tap.wait(len(b.Items), d.Deps.Now()); wait > 0 {
+		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "later", after: wait, err: errHeld}
+	}
+	return d.sign(ctx, answer{
+		Type: typeResults, V: Version, From: d.Deps.Home, To: b.From, Of: digestOf(string(body)), Results: peer.judge(ctx, b.Items),
+	})
+}
+
+func (d *Door) sign(ctx context.Context, a answer) (text []byte, signature string, p *problem) {
+	text, err := json.Marshal(a)
+	if err == nil {
+		signature, err = d.Deps.Signer.Sign(ctx, text)
+	}
+	if err != nil {
+		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
+	}
+	return text, signature, nil
+}
+
+// judge judges the steps of a batch, those of one handoff in their order.
+func (p *Peer) judge(ctx context.Context, items []item) []result {
+	lanes, order := map[federation.HandoffID][]int{}, []federation.HandoffID{}
+	events, results := make([]federation.Event, len(items)), make([]result, len(items))
+	for i, it := range items {
+		results[i] = result{Event: it.Step.ID, Digest: digestOf(it.Step.Document)}
+		ev, err := it.Step.uncarry(p.deps.Read)
+		if err != nil {
+			results[i].fail(err)
+			continue
+		}
+		if events[i] = ev; lanes[ev.Handoff] == nil {
+			order = append(order, ev.Handoff)
+		}
+		lanes[ev.Handoff] = append(lanes[ev.Handoff], i)
+	}
+	var group errgroup.Group
+	group.SetLimit(judges)
+	for _, id := range order {
+		group.Go(func() error {
+			for _, i := range lanes[id] {
+				if items[i].Ruling != nil {
+					p.judgeRuled(ctx, events[i], items[i], &results[i])
+				} else {
+					p.judgeAsked(ctx, events[i], items[i], &results[i])
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each says what became of it in its result
+	return results
+}
+
+// takeRuled files a step that the other home ruled on.
+func (p *Peer) takeRuled(ctx context.Context, it item) result {
+	r := result{Event: it.Step.ID, Digest: digestOf(it.Step.Document)}
+	ev, err := it.Step.uncarry(p.deps.Read)
+	if err == nil && it.Ruling == nil {
+		err = federation.Refuse(ev, federation.MissingRequirement, "a ruling")
+	}
+	if err != nil {
+		r.fail(err)
+		return r
+	}
+	p.judgeRuled(ctx, ev, it, &r)
+	return r
+}
+
+// judgeRuled files a step by its ruling, which has to be the other home's own: it speaks
+// for no third one.
+func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *result) {
+	ruled, err := parseRuling(*it.Ruling)
+	if err != nil {
+		r.fail(federation.Refuse(ev, federation.InvalidTag, "the ruling: "+err.Error()))
+		return
+	}
+	if ruled.Home != p.cfg.Home {
+		r.fail(federation.Refuse(ev, federation.WrongSender, "the ruling is not the sender's own"))
+		return
+	}
+	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
+		r.fail(federation.Refuse(ev, federation.SignatureInvalid, "of the ruling"))
+		return
+	} else if err != nil {
+		r.fail(err)
+		return
+	}
+	ev = p.arrive(ev, it)
+	ev.Arrival.Party = p.believed(ctx, ruled.Party, ruled.Home, ruled.Via)
+	if ev.Verb == federation.Offer {
+		if ev.Arrival.Place, err = p.deps.Place(ctx, ev); err != nil {
+			r.fail(err)
+			return
+		}
+	}
+	judged, err := p.deps.Gateway.Ruled(ctx, ev, ruled)
+	r.note(judged, err)
+}
+
+// judgeAsked judges a step of somebody at the other home in a handoff of this one, and
+// answers with what the other home lacks.
+func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *result) {
+	if ev.Verb == federation.Offer || ev.Verb == federation.Confirm {
+		r.fail(federation.Refuse(ev, federation.WrongSender, "an offer is filed where it enters"))
+		return
+	}
+	view, err := p.deps.Record.View(ctx, ev.Handoff)
+	switch {
+	case err != nil:
+		r.fail(err)
+		return
+	case !view.Exists() || view.Home != p.deps.Home:
+		r.fail(federation.Refuse(ev, federation.UnknownHandoff, ""))
+		return
+	}
+	ev = p.arrive(ev, it)
+	ev.Arrival.Party = p.believed(ctx, ev.Arrival.Party, p.cfg.Home)
+	if ev.Provenance == federation.Vouched && ev.For != "" && !p.deps.Resides(ctx, ev.For, p.cfg.Home) {
+		r.fail(federation.Refuse(ev, federation.WrongSender, "it stands for somebody whose mailbox is elsewhere"))
+		return
+	}
+	judged, err := p.deps.Gateway.Submit(ctx, ev)
+	if r.note(judged, err); r.Outcome != outcomeStored && r.Outcome != outcomeDuplicate {
+		return
+	}
+	var have federation.Version
+	if it.Have != nil {
+		have = *it.Have
+	}
+	if r.Steps, err = p.deps.stepsAfter(ctx, judged.Entry, have); err != nil {
+		r.fail(err)
+	}
+}
+
+// stepsAfter returns the filed steps after a version up to an entry.
+func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federation.Version) ([]item, error) {
+	var steps []item
+	size := 0
+	for entry, err := range d.Record.Log(ctx, upTo.Event.Handoff) {
+		if err != nil {
+			return nil, fmt.Errorf("read log of %s: %w", upTo.Event.Handoff, err)
+		}
+		if entry.Version <= have {
+			continue
+		}
+		if entry.Version > upTo.Version || len(steps) == maxSteps || size > batchBytes {
+			break
+		}
+		it, err := d.filed(ctx, entry)
+		if err != nil {
+			return nil, err
+		}
+		steps, size = append(steps, it), size+it.size()
+	}
+	return steps, nil
+}
+
+// arrive notes how a step came in.
+func (p *Peer) arrive(ev federation.Event, it item) federation.Event {
+	now := p.deps.Now()
+	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Home, ev.Arrival.Abroad = Network, p.Name(), p.cfg.Home, true
+	if ev.Arrival.Received = now; !ev.Stamped && it.Step.Received.Before(now) {
+		ev.Arrival.Received = it.Step.Received // the only clock that there is
+	}
+	return ev
+}
+
+// believed returns a party that one of these homes may name: it has its mailbox there.
+func (p *Peer) believed(ctx context.Context, party federation.DID, homes ...federation.HomeID) federation.DID {
+	for _, home := range homes {
+		if party != "" && home != "" && p.deps.Resides(ctx, party, home) {
+			return party
+		}
+	}
+	return ""
+}
+
+// note puts a judgement into words.
+func (r *result) note(judged federation.Judgement, err error) {
+	switch {
+	case err != nil:
+		r.fail(err)
+	case judged.Awaits: // the home cannot judge it yet: whoever asks keeps it
+		r.Outcome = outcomeLater
+	case judged.Duplicate:
+		r.Outcome = outcomeDuplicate
+	default:
+		r.Outcome = outcomeStored
+	}
+}
+
+// fail puts an error into words. What is no refusal may be over soon, and is nobody
+// else's business.
+func (r *result) fail(err error) {
+	*r = result{Event: r.Event, Digest: r.Digest, Outcome: outcomeLater}
+	if gap, ok := errors.AsType[*federation.GapError](err); ok {
+		r.Outcome, r.Have = outcomeGap, gap.Have
+		return
+	}
+	if _, ok := errors.AsType[*federation.ForkError](err); ok {
+		r.Outcome, r.Code, r.Detail = outcomeConflict, string(federation.WrongSender), "it contradicts what the home ruled before"
+		return
+	}
+	refused, ok := errors.AsType[*federation.RefusalError](err)
+	if !ok || refused.Code == federation.SignatureUnverifiable || refused.Code == federation.RateLimited {
+		return
+	}
+	r.Outcome, r.Code, r.Detail = outcomeRefused, string(refused.Code), refused.Detail
+}
+
+// tap holds what a home sends to its mode. It is safe for concurrent use.
+type tap struct {
+	mode Mode
+	flow *rate.Limiter
+}
+
+func newTap(mode Mode) tap { return tap{mode: mode, flow: rate.NewLimiter(limitedRate, maxItems)} }
+
+// wait returns how long to wait before so many steps are taken; 0 for not at all.
+func (t tap) wait(steps int, now time.Time) time.Duration {
+	switch {
+	case steps == 0:
+		return 0
+	case t.mode == Hold, t.mode == Limit && !t.flow.AllowN(now, steps):
+		return laterAfter
+	}
+	return 0
+}

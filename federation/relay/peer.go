@@ -1,0 +1,371 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"baton/federation"
+)
+
+// Mode is what another home may do here.
+type Mode string
+
+// The modes.
+const (
+	Allow Mode = "allow" // steps go both ways
+	Limit Mode = "limit" // the same, a few a second
+	Hold  Mode = "hold"  // what it sends is asked for later, and what it is owed waits
+	Block Mode = "block" // it is refused, and is owed nothing
+)
+
+// PeerConfig says how another home is reached.
+type PeerConfig struct {
+	Home federation.HomeID
+	URL  string // without a path
+	Mode Mode
+}
+
+// Waits and bounds of the exchange with one home.
+const (
+	exchanges   = 2                // batches under way at a time: one is made ready while another is answered
+	quietAfter  = 30 * time.Second // without an exchange the other side is asked whether it is there
+	limitedRate = 10               // steps a second of a home in mode limit
+)
+
+var (
+	errAway = errors.New("not reached")
+	errHeld = errors.New("on hold")
+)
+
+// Peer is one other home. What this home owes to it are rows of a feed, which die by
+// its signed result alone; what waits for its ruling is read from the record.
+//
+// It has the methods of a link, so that whoever keeps links running keeps it running.
+type Peer struct {
+	cfg   PeerConfig
+	deps  Deps
+	log   *slog.Logger
+	live  atomic.Pointer[exchange]
+	heard atomic.Int64  // unix nanoseconds
+	back  chan struct{} // holds a token once the home was heard
+	tap   tap
+}
+
+// exchange is one connection's worth of sending.
+type exchange struct {
+	asks chan *ask
+	over chan struct{}
+}
+
+// ask is one step on its way to the other home.
+type ask struct {
+	item  item
+	bytes int
+	done  chan reply // has room for the one reply
+}
+
+type reply struct {
+	result result
+	err    error
+}
+
+// NewPeer returns a home that nothing is exchanged with until [Peer.Run].
+func NewPeer(cfg PeerConfig, deps Deps) *Peer {
+	return &Peer{
+		cfg: cfg, deps: deps, back: make(chan struct{}, 1), tap: newTap(cfg.Mode),
+		log: deps.Log.With(slog.String("network", Network), slog.String("peer", string(cfg.Home))),
+	}
+}
+
+// Name returns the name of the other home.
+func (p *Peer) Name() string { return string(p.cfg.Home) }
+
+// Home returns the other home.
+func (p *Peer) Home() federation.HomeID { return p.cfg.Home }
+
+// URL returns where the other home is reached, without a path.
+func (p *Peer) URL() string { return p.cfg.URL }
+
+// Mode returns what the other home may do here.
+func (p *Peer) Mode() Mode { return p.cfg.Mode }
+
+// Network returns [Network].
+func (*Peer) Network() string { return Network }
+
+// Carries returns false: what a home is owed follows from where the parties of a
+// handoff have their mailboxes, which is found out once for all homes.
+func (*Peer) Carries(context.Context, federation.Event, federation.View) (bool, error) {
+	return false, nil
+}
+
+// Heard returns when the other home was heard last.
+func (p *Peer) Heard() time.Time {
+	if at := p.heard.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// Back returns a channel that holds a token once the other home was heard.
+func (p *Peer) Back() <-chan struct{} { return p.back }
+
+// hear notes that something came that the other home signed.
+func (p *Peer) hear() {
+	p.heard.Store(p.deps.Now().UnixNano())
+	select {
+	case p.back <- struct{}{}:
+	default:
+	}
+}
+
+// Run exchanges steps with the other home until ctx ends or the home is not reached any
+// more, and returns why. It calls up once the home has answered.
+func (p *Peer) Run(ctx context.Context, up func()) error {
+	if p.cfg.Mode == Block {
+		up() // there is nothing to wait for
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if _, err := p.post(ctx, nil); err != nil {
+		return err
+	}
+	e := &exchange{asks: make(chan *ask, maxItems), over: make(chan struct{})}
+	p.live.Store(e)
+	up()
+	group, ctx := errgroup.WithContext(ctx)
+	for range exchanges {
+		group.Go(func() error { return p.send(ctx, e) })
+	}
+	group.Go(func() error { return p.petition(ctx) })
+	err := group.Wait()
+	p.live.Store(nil)
+	close(e.over)
+	return err
+}
+
+// send posts what is asked, batch by batch, until ctx ends or a batch fails.
+func (p *Peer) send(ctx context.Context, e *exchange) error {
+	quiet := time.NewTimer(quietAfter)
+	defer quiet.Stop()
+	for {
+		select {
+		case first := <-e.asks:
+			if err := p.sendBatch(ctx, gather(first, e.asks)); err != nil {
+				return err
+			}
+		case <-quiet.C:
+			if _, err := p.post(ctx, nil); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		quiet.Reset(quietAfter)
+	}
+}
+
+// gather takes what is there already, up to a batch.
+func gather(first *ask, more <-chan *ask) []*ask {
+	asks, size := []*ask{first}, first.bytes
+	for len(asks) < maxItems && size < batchBytes {
+		select {
+		case next := <-more:
+			asks, size = append(asks, next), size+next.bytes
+		default:
+			return asks
+		}
+	}
+	return asks
+}
+
+func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
+	items := make([]item, len(asks))
+	for i, a := range asks {
+		items[i] = a.item
+	}
+	results, err := p.post(ctx, items)
+	for i, a := range asks {
+		if err != nil {
+			a.done <- reply{err: err}
+			continue
+		}
+		a.done <- reply{result: results[i]}
+	}
+	return err
+}
+
+// post sends a batch and returns what the other home signed about each step.
+func (p *Peer) post(ctx context.Context, items []item) ([]result, error) {
+	if items == nil {
+		items = []item{}
+	}
+	b := batch{Type: typeSteps, V: Version, From: p.deps.Home, To: p.cfg.Home, Sent: p.deps.Now().UTC(), Items: items}
+	body, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("write steps for %s: %w", p.cfg.Home, err)
+	}
+	signature, err := p.deps.Signer.Sign(ctx, body)
+	if err != nil {
+		return nil, fmt.Errorf("sign steps for %s: %w", p.cfg.Home, err)
+	}
+	text, signature, err := p.deps.Poster.Post(ctx, p.cfg.URL+StepsPath, body, signature)
+	if err != nil {
+		return nil, p.unavailable(err)
+	}
+	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, text, signature); err != nil {
+		return nil, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
+	}
+	results, err := parseAnswer(text, b, body)
+	if err != nil {
+		return nil, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
+	}
+	p.heard.Store(p.deps.Now().UnixNano())
+	return results, nil
+}
+
+func (p *Peer) unavailable(err error) error {
+	return &federation.UnavailableError{What: "home " + p.Name(), Err: err}
+}
+
+// ask sends one step and waits for the result.
+func (p *Peer) ask(ctx context.Context, it item) (result, error) {
+	e := p.live.Load()
+	if e == nil {
+		return result{}, p.unavailable(errAway)
+	}
+	a := &ask{item: it, bytes: it.size(), done: make(chan reply, 1)}
+	select {
+	case e.asks <- a:
+	case <-e.over:
+		return result{}, p.unavailable(errAway)
+	case <-ctx.Done():
+		return result{}, p.unavailable(ctx.Err())
+	}
+	select {
+	case r := <-a.done:
+		return r.result, r.err
+	case <-ctx.Done():
+		return result{}, p.unavailable(ctx.Err())
+	case <-e.over:
+	}
+	select {
+	case r := <-a.done: // the result came with the end
+		return r.result, r.err
+	default:
+		return result{}, p.unavailable(errAway)
+	}
+}
+
+// size returns about how many bytes a step takes in a batch.
+func (it item) size() int {
+	n := len(it.Step.Document) + len(it.Step.Signature) + 512 // names, ids and times
+	if it.Step.Evidence != nil {
+		n += len(it.Step.Evidence.Content)
+	}
+	if it.Ruling != nil {
+		n += len(it.Ruling.Document) + len(it.Ruling.Signature)
+	}
+	return n
+}
+
+// Deliver sends a step that this home has filed, and with it whatever the other home
+// lacks before it. Nil means that the other home has signed that it is on its disk, or
+// that it never will be: that is a [*federation.RefusalError].
+func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
+	switch {
+	case d.Entry.Version == 0:
+		return nil // receipts are for networks: a home has the ruling
+	case p.cfg.Mode == Block:
+		return federation.Refuse(d.Entry.Event, federation.PolicyDenied, "home "+p.Name()+" is blocked")
+	case p.cfg.Mode == Hold:
+		return p.unavailable(errHeld)
+	}
+	it, err := p.deps.filed(ctx, d.Entry)
+	if err != nil {
+		return err
+	}
+	r, err := p.ask(ctx, it)
+	if err == nil && r.Outcome == outcomeGap {
+		r, err = p.refill(ctx, d.Entry, r.Have)
+	}
+	if err != nil {
+		return err
+	}
+	return p.over(d.Entry.Event, r)
+}
+
+// refill sends the steps after one that the other home has, up to a step, and returns
+// the result of that.
+func (p *Peer) refill(ctx context.Context, upTo federation.Entry, have federation.Version) (result, error) {
+	var last result
+	for entry, err := range p.deps.Record.Log(ctx, upTo.Event.Handoff) {
+		if err != nil {
+			return last, fmt.Errorf("read log of %s: %w", upTo.Event.Handoff, err)
+		}
+		if entry.Version <= have {
+			continue
+		}
+		it, err := p.deps.filed(ctx, entry)
+		if err != nil {
+			return last, err
+		}
+		if last, err = p.ask(ctx, it); err != nil {
+			return last, err
+		}
+		if entry.Version == upTo.Version || last.Outcome != outcomeStored && last.Outcome != outcomeDuplicate {
+			break
+		}
+	}
+	return last, nil
+}
+
+// over returns nil for a result that ends a row, or why it goes on.
+func (p *Peer) over(ev federation.Event, r result) error {
+	switch r.Outcome {
+	case outcomeStored, outcomeDuplicate:
+		return nil
+	case outcomeRefused, outcomeConflict:
+		return federation.Refuse(ev, federation.RefusalCode(r.Code), r.Detail)
+	case outcomeGap, outcomeLater:
+	}
+	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
+}
+
+// filed returns a step of a handoff of this home as other homes take it: with the
+// ruling.
+func (d Deps) filed(ctx context.Context, entry federation.Entry) (item, error) {
+	chain, err := d.Record.Chain(ctx, entry.Event.Handoff, entry.Version)
+	if err != nil {
+		return item{}, err
+	}
+	document, err := writeRuling(d.Home, entry, chain)
+	if err != nil {
+		return item{}, fmt.Errorf("write ruling on %s: %w", entry.Event.ID, err)
+	}
+	signature, err := d.Signer.Sign(ctx, document)
+	if err != nil {
+		return item{}, fmt.Errorf("sign ruling on %s: %w", entry.Event.ID, err)
+	}
+	it, err := d.carry(ctx, entry.Event)
+	it.Ruling = &signed{Document: string(document), Signature: signature}
+	return it, err
+}
+
+// carry returns a step with the evidence behind it.
+func (d Deps) carry(ctx context.Context, ev federation.Event) (item, error) {
+	var original []byte
+	if ev.Evidence != nil {
+		var err error
+		if original, err = d.Record.Evidence(ctx, ev.Evidence.Digest); err != nil {
+			return item{}, fmt.Errorf("read evidence of %s: %w", ev.ID, err)
+		}
+	}
+	return item{Step: carry(ev, original)}, nil
+}

@@ -1,0 +1,75 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"baton/federation"
+)
+
+var errOtherAnswer = errors.New("it answers something else")
+
+// ResidentPath is where a home says whether a DID, which follows, has its mailbox there.
+const ResidentPath = "/fed/v1/homes/"
+
+// resident is what a home signs about one DID: whether it owns delivery to it. It says
+// nothing of other homes.
+type resident struct {
+	Type string            `json:"type"`
+	V    int               `json:"v"`
+	Home federation.HomeID `json:"home"`
+	DID  federation.DID    `json:"did"`
+	Here bool              `json:"here"`
+}
+
+// serveResident answers whether a DID has its mailbox here.
+func (d *Door) serveResident(w http.ResponseWriter, r *http.Request) {
+	did, err := federation.ParseDID(r.PathValue("did"))
+	if err != nil {
+		d.refuse(w, r, problem{status: http.StatusBadRequest, code: "malformed", err: err})
+		return
+	}
+	here, err := d.Deps.Here(r.Context(), did)
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(resident{Type: typeResident, V: Version, Home: d.Deps.Home, DID: did, Here: here})
+	}
+	var signature string
+	if err == nil {
+		signature, err = d.Deps.Signer.Sign(r.Context(), text)
+	}
+	if err != nil {
+		d.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err})
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set(SignatureHeader, signature)
+	_, _ = w.Write(text) // whoever asked is gone
+}
+
+// Houses asks the other home whether a DID has its mailbox there. It blocks on the
+// network.
+func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
+	if p.cfg.Mode == Block {
+		return false, nil
+	}
+	text, signature, err := p.deps.Poster.Get(ctx, p.cfg.URL+ResidentPath+url.PathEscape(string(did)))
+	if err != nil {
+		return false, p.unavailable(err)
+	}
+	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, text, signature); err != nil {
+		return false, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
+	}
+	var said resident
+	if err := parse(text, &said); err != nil {
+		return false, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
+	}
+	if said.Type != typeResident || said.V != Version || said.Home != p.cfg.Home || said.DID != did {
+		return false, p.unavailable(errOtherAnswer)
+	}
+	return said.Here, nil
+}
