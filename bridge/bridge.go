@@ -101,6 +101,13 @@ type OnceShower interface {
 	ShowsOnce(d federation.Delivery) bool
 }
 
+// Returner is a [Link] that learns that its peer is back before it dials.
+type Returner interface {
+	Link
+	// Back returns a channel that holds a token once the peer was heard.
+	Back() <-chan struct{}
+}
+
 // Messenger is a [Link] to agents whose messages are in the record. What they are
 // told of a step is filed with the step itself, and waits in no feed.
 type Messenger interface {

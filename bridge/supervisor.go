@@ -69,7 +69,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		wait := waits.NextBackOff()
 		s.status.lost(err, time.Now().Add(wait))
 		s.log.LogAttrs(ctx, slog.LevelWarn, "link down", slog.Any("err", err), slog.String("next_dial", wait.Round(time.Millisecond).String()))
-		sleep(ctx, wait)
+		s.rest(ctx, wait)
 	}
 	return context.Cause(ctx)
 }
@@ -108,6 +108,22 @@ func newWaits() *backoff.ExponentialBackOff {
 	waits.InitialInterval, waits.MaxInterval, waits.Multiplier = firstWait, lastWait, 2
 	waits.Reset()
 	return waits
+}
+
+// rest waits before the link is dialled again, or until its peer is back.
+func (s *Supervisor) rest(ctx context.Context, wait time.Duration) {
+	returner, ok := s.link.(Returner)
+	if !ok {
+		sleep(ctx, wait)
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-returner.Back():
+	case <-ctx.Done():
+	}
 }
 
 // sleep waits, or for ctx to end if that is sooner.

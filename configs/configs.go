@@ -91,6 +91,14 @@ type Binding struct {
 	Vouch   bool   `toml:"vouch"`   // the gateway may sign for the DID
 }
 
+// Peer is one [[peers]] table: another home. Its owner is whoever knows what a DID is.
+type Peer struct {
+	Name string `toml:"name"` // required; its home.name
+	DID  string `toml:"did"`  // required; what it sends must be signed by it
+	URL  string `toml:"url"`  // required; where it is reached, without a path
+	Mode string `toml:"mode"` // "allow", "limit", "hold" or "block"
+}
+
 // Fetch is the table of the client for documents at addresses that others chose.
 type Fetch struct {
 	AllowPrivate bool          `toml:"allow_private"` // reach private and loopback addresses, and plain http

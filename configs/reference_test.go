@@ -61,6 +61,13 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 	if want := (configs.Binding{Network: "lab", Name: "alice", DID: "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"}); bound != want {
 		t.Errorf("the example of a binding is %+v, want %+v", bound, want)
 	}
+	peer := configs.Peer{}
+	for _, table := range file.Tables("peers") {
+		table.Decode(&peer)
+	}
+	if want := (configs.Peer{Name: "b.example", DID: "did:web:b.example", URL: "https://b.example", Mode: "allow"}); peer != want {
+		t.Errorf("the example of a peer is %+v, want %+v", peer, want)
+	}
 	server, wantServer := freeq.DefaultConfig(), freeq.DefaultConfig()
 	for _, table := range file.Tables("irc.freeq") {
 		table.Decode(&server)
@@ -89,7 +96,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		"identity": want.Identity, "keys": want.Keys,
 		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
-		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound,
+		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound, "peers[0]": peer,
 		"policy.rules[0]": configs.Rule{},
 	} {
 		for _, key := range keysOf(config) {

@@ -155,3 +155,22 @@ func (g *gateway) Name(ctx context.Context, did federation.DID) string {
 	}
 	return did.Short()
 }
+
+// Ruled files a step that another home has ruled on, as Submit does. A gap is no
+// judgement: the home sends what is missing.
+func (g *gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+	judged, err := g.home.Load().Ruled(context.WithoutCancel(ctx), ev, r, time.Now())
+	_, gap := errors.AsType[*federation.GapError](err)
+	fork, forked := errors.AsType[*federation.ForkError](err)
+	switch {
+	case gap:
+		return judged, err
+	case forked:
+		g.log.LogAttrs(ctx, slog.LevelError, "home tells two histories", append(stepAttrs(ev), slog.String("home", string(fork.Fork.Home)), slog.Any("err", err))...)
+		return judged, err
+	}
+	g.note(ctx, ev, judged, err)
+	g.wake(judged, err)
+	g.follow(ctx, judged, err)
+	return judged, err
+}

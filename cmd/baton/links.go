@@ -10,6 +10,7 @@ import (
 	"baton/bridge"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/relay"
 )
 
 // opened is one link with the table that it was made from.
@@ -34,6 +35,8 @@ type fleet struct {
 	metrics *bridge.Metrics
 	log     *slog.Logger
 	current atomic.Pointer[[]*running]
+	// owes returns the names of the homes that are owed a step; nil for none ever.
+	owes func(ctx context.Context, ev federation.Event, after federation.View) ([]string, error)
 }
 
 func newFleet(feeds federation.Feeds, wakes bridge.Wakes, m *bridge.Metrics, log *slog.Logger) *fleet {
@@ -114,6 +117,14 @@ func (f *fleet) placers() []bridge.Placer {
 	return links
 }
 
+// isHome reports whether a link is the one to another home.
+func (f *fleet) isHome(name string) bool {
+	return slices.ContainsFunc(*f.current.Load(), func(r *running) bool {
+		_, home := r.link.(*relay.Peer)
+		return home && r.link.Name() == name
+	})
+}
+
 // Owed implements [federation.Routes].
 func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
 	var links bridge.Links
@@ -121,6 +132,11 @@ func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.
 		links = append(links, r.link)
 	}
 	owed, err := links.Owed(ctx, ev, after)
+	if err == nil && f.owes != nil {
+		var homes []string
+		homes, err = f.owes(ctx, ev, after)
+		owed.Feeds = append(owed.Feeds, homes...)
+	}
 	for _, r := range *f.current.Load() {
 		if slices.Contains(owed.Once, r.link.Name()) {
 			r.supervisor.Fresh(ev.ID) // before it is filed, when the feed may come upon it at any time

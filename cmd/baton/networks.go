@@ -30,6 +30,7 @@ func networks() []network {
 		{table: "irc.spanningtree", many: true, open: openSpanningtree},
 		{table: freeqTable, many: true, open: openFreeq},
 		{table: "airc", open: openAIRC},
+		{table: peersTable, many: true, open: openPeer},
 	}
 }
 
@@ -48,6 +49,7 @@ type wiring struct {
 	token       []byte
 	maxBody     int64
 	maxWait     time.Duration
+	homes       *homes // nil where only a configuration is checked
 	// registrationsPerHour may change while the gateway runs.
 	registrationsPerHour func() int
 	room                 func() (entries int, size int64) // likewise
@@ -90,6 +92,7 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 	if config := file.TLSConfig(); config != nil {
 		w.certificate = &config.Certificates[0]
 	}
+	w.Home = federation.HomeID(file.Home.Name)
 	if w.Log == nil {
 		w.Log = slog.New(slog.DiscardHandler)
 	}
@@ -110,6 +113,9 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 				links = append(links, made)
 			}
 		}
+	}
+	if len(peersOf(links)) > 0 {
+		links = append(links, opened{link: newUnrouted(w.homes)})
 	}
 	if !whole {
 		names = nil // whose names are missing cannot be told

@@ -42,6 +42,9 @@ func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel st
 		return federation.Place{}, "", fmt.Errorf("look up %s: %w", to, err)
 	}
 	i := slices.IndexFunc(placers, func(p bridge.Placer) bool { return p.Name() == binding.Link })
+	if i < 0 && g.fleet.isHome(binding.Link) { // where it is written there is that home's to say
+		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, federation.HandoffTags, nil
+	}
 	if i < 0 {
 		return federation.Place{}, federation.HandoffTags, nil
 	}

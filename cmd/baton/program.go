@@ -61,6 +61,7 @@ type program struct {
 	rates     *home.Rates
 	client    *identity.Client // for what must be fetched from strangers
 	gateway   *gateway
+	homes     *homes
 	// servers are the key servers behind links, by link.
 	servers atomic.Pointer[map[string]string]
 
@@ -101,6 +102,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	fleet := newFleet(p.record, p.relay, p.counters, log)
 	p.configured.Store(&[]federation.BoundName{})
 	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral}
+	p.homes = newHomes(p)
+	fleet.owes = p.homes.owed
+	p.homes.door().Mount(p.publicMux)
 	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
@@ -162,7 +166,7 @@ func (p *program) openRecord(ctx context.Context) error {
 		return err
 	}
 	p.deferral = p.newDeferral()
-	p.keys = newKeySource(p.file, p.record, p.client, p.keyServer, p.deferral.Learned, p.resolving, p.serverKeys()...)
+	p.keys = newKeySource(p.file, p.record, p.client, p.keyServer, p.homeAddress, p.deferral.Learned, p.resolving, p.serverKeys()...)
 	return nil
 }
 
@@ -225,7 +229,7 @@ func (p *program) serverKeys() []federation.SigningKey {
 
 func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
-		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Entropy: rand.Reader,
+		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Homes: p.record, Entropy: rand.Reader,
 		Keys:   p.keys,
 		Routes: p.gateway.fleet, Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Rates: p.rates,
 		Policy: homePolicy(file, nil),
@@ -251,7 +255,7 @@ func (p *program) wiring() wiring {
 			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
-		record: p.bound(), gateway: p.gateway, keys: p.file.Path(keysFolder), fetch: registries{p.client}, rates: didRates{p.rates, p.gateway},
+		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.client}, rates: didRates{p.rates, p.gateway},
 		registry: p.keyring.Registry, token: p.keyring.Token(),
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
 		maxBody:    p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,
@@ -343,6 +347,9 @@ func (p *program) tellManager(ctx context.Context, state string) {
 // close ends the record after what was begun is on disk.
 func (p *program) close() error {
 	err := p.closeListeners()
+	if p.homes != nil {
+		p.homes.client.Close()
+	}
 	p.relay.Close()
 	if p.record != nil {
 		err = errors.Join(err, p.record.Close())

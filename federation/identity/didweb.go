@@ -15,6 +15,15 @@ func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federatio
 	if err != nil {
 		return federation.Document{}, err
 	}
+	if d.web != nil {
+		u, err := url.Parse(address)
+		if err != nil {
+			return federation.Document{}, err
+		}
+		if at, ok := d.web(u.Host); ok {
+			address = at + u.EscapedPath()
+		}
+	}
 	body, err := d.fetcher.Get(ctx, address)
 	if err != nil {
 		return federation.Document{}, err

@@ -16,6 +16,9 @@ type DirectoryConfig struct {
 	Fresh    time.Duration // a good document: so long at most does a key still count that its owner took back
 	Negative time.Duration // a host's word that there is no document
 	Stale    time.Duration // a good document while its host is away, since it was fetched
+	// Web returns where a host of did:web is reached, without a path, where an operator
+	// said so; nil for no such host.
+	Web func(host string) (address string, ok bool)
 }
 
 // Fetcher is what a [Directory] reads documents with. [*Client] is one.
@@ -29,6 +32,7 @@ type Fetcher interface {
 // cannot look up is not thereby false.
 type Directory struct {
 	plc     string
+	web     func(host string) (address string, ok bool)
 	fetcher Fetcher
 	own     map[federation.DID][]ed25519.PublicKey
 	answers *answers
@@ -38,7 +42,7 @@ type Directory struct {
 // keys it resolves by itself: what a gateway serves about itself it need not ask
 // for, least of all at an address that it may not reach from where it is.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
-	d := &Directory{plc: cfg.PLC, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}}
+	d := &Directory{plc: cfg.PLC, web: cfg.Web, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}}
 	d.answers = newAnswers(cfg, d.lookUp)
 	for _, key := range own {
 		d.own[key.DID] = append(d.own[key.DID], key.Public)

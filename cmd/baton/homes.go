@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/relay"
+	"baton/federation/signing"
+	"baton/translate/dialect"
+)
+
+// homes is what this gateway knows of other homes: who they are, and whose mailboxes
+// they have.
+type homes struct {
+	self    federation.HomeID
+	gateway *gateway
+	record  federation.Record
+	client  *identity.PeerClient
+	wakes   bridge.Wakes
+	log     *slog.Logger
+}
+
+func newHomes(p *program) *homes {
+	return &homes{
+		self: p.homeID(), gateway: p.gateway, record: p.bound(), wakes: p.relay, log: p.log,
+		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
+	}
+}
+
+// deps returns what the exchange with other homes is wired to.
+func (h *homes) deps() relay.Deps {
+	return relay.Deps{
+		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway}, Poster: homePoster{h.client},
+		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
+		Resides: h.resides, Here: h.here, Place: h.place, Now: time.Now,
+	}
+}
+
+// door returns what takes the steps of other homes.
+func (h *homes) door() *relay.Door { return &relay.Door{Deps: h.deps(), Peer: h.peer} }
+
+// peers returns the other homes that are configured now.
+func (h *homes) peers() []*relay.Peer {
+	var peers []*relay.Peer
+	for _, r := range *h.gateway.fleet.current.Load() {
+		if peer, ok := r.link.(*relay.Peer); ok {
+			peers = append(peers, peer)
+		}
+	}
+	return peers
+}
+
+// peer returns another home, nil for one that nobody configured.
+func (h *homes) peer(home federation.HomeID) *relay.Peer {
+	peers := h.peers()
+	i := slices.IndexFunc(peers, func(p *relay.Peer) bool { return p.Home() == home })
+	if i < 0 {
+		return nil
+	}
+	return peers[i]
+}
+
+// residence returns the home that has the mailbox of a DID, "" where nobody here knows.
+func (h *homes) residence(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	seen, err := h.seen(ctx, did)
+	if err != nil || seen != "" {
+		return seen, err
+	}
+	if below, ok := strings.CutPrefix(string(did), "did:web:"); ok {
+		host, _, _ := strings.Cut(below, ":")
+		if peer := h.peer(federation.HomeID(host)); peer != nil {
+			return peer.Home(), nil
+		}
+	}
+	r, err := h.record.Residence(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return "", nil
+	}
+	return r.Home, err
+}
+
+// seen returns the home where somebody was seen: here, where the DID is the gateway's
+// own, an agent's, or that of somebody on a network, or at the home under whose name the
+// operator bound it. It is "" for a DID that was seen nowhere.
+func (h *homes) seen(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	if did == h.self.DID() {
+		return h.self, nil
+	}
+	_, err := h.record.AgentOf(ctx, did)
+	if err == nil {
+		return h.self, nil
+	}
+	var b federation.Binding
+	if errors.Is(err, federation.ErrNotFound) {
+		b, err = h.record.Binding(ctx, did)
+	}
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("look up %s: %w", did, err)
+	}
+	if peer := h.peer(federation.HomeID(b.Link)); peer != nil {
+		return peer.Home(), nil
+	}
+	return h.self, nil
+}
+
+// here reports whether a DID has its mailbox at this gateway.
+func (h *homes) here(ctx context.Context, did federation.DID) (bool, error) {
+	home, err := h.seen(ctx, did)
+	return home == h.self, err
+}
+
+// resides reports whether a home may speak for a DID: its mailbox is there, or nobody
+// knows of another one. A record that cannot be read now says no.
+func (h *homes) resides(ctx context.Context, did federation.DID, home federation.HomeID) bool {
+	at, err := h.residence(ctx, did)
+	return err == nil && (at == home || at == "")
+}
+
+// settle notes that somebody's mailbox is at a home, where nobody knew of one.
+func (h *homes) settle(ctx context.Context, did federation.DID, home federation.HomeID, source federation.ResidenceSource) {
+	at, err := h.residence(ctx, did)
+	if err == nil && at == "" {
+		err = h.record.Reside(ctx, federation.Residence{DID: did, Home: home, Source: source, Since: time.Now()})
+	}
+	if err != nil { // it is learned again
+		h.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not kept", slog.String("did", string(did)), slog.Any("err", err))
+	}
+}
+
+// owed returns the names of the feeds of other homes that a step goes to: those of its
+// parties, and of an offer to anyone all. What is owed to somebody whose home is not
+// known waits in a feed of its own. A handoff of another home is that one's to tell of.
+func (h *homes) owed(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
+	peers := h.peers()
+	if len(peers) == 0 || after.Home != h.self || ev.Verb == federation.Confirm {
+		return nil, nil
+	}
+	var names []string
+	if after.Offeree == "" {
+		for _, p := range peers {
+			if p.Mode() != relay.Block && p.Name() != ev.Arrival.Link {
+				names = append(names, p.Name())
+			}
+		}
+		return names, nil
+	}
+	for _, did := range after.Others("") {
+		if did == ev.Actor() && !ev.Arrival.Abroad {
+			continue // who took it is here
+		}
+		home, err := h.residence(ctx, did)
+		if err != nil {
+			return nil, err
+		}
+		name := string(home)
+		if home != h.self && !slices.ContainsFunc(peers, func(p *relay.Peer) bool { return p.Home() == home }) {
+			name = unroutedName
+		}
+		if home != h.self && name != ev.Arrival.Link && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// place returns where an offer of another home is written on IRC here.
+func (h *homes) place(ctx context.Context, ev federation.Event) (federation.Place, error) {
+	channel := ev.Venue
+	if federation.Private(channel) {
+		channel = ""
+	}
+	place, _, err := h.gateway.Place(ctx, ev.From, ev.To, channel)
+	return place, err
+}
+
+// homeGateway implements [relay.Gateway].
+type homeGateway struct{ *homes }
+
+// Submit implements [relay.Gateway]. Whose step was taken has its mailbox where it came
+// from, unless it is known to be elsewhere.
+func (g homeGateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	ev, err := g.named(ctx, ev)
+	if err != nil {
+		return federation.Judgement{}, err
+	}
+	judged, err := g.gateway.Submit(ctx, ev)
+	if err == nil && !judged.Duplicate {
+		g.settle(ctx, ev.Actor(), ev.Arrival.Home, federation.ResidesByStep)
+	}
+	return judged, err
+}
+
+// Ruled implements [relay.Gateway]. Who offered something has its mailbox at the home of
+// the offer, unless it is known to be elsewhere.
+func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+	ev, err := g.named(ctx, ev)
+	if err != nil {
+		return federation.Judgement{}, err
+	}
+	judged, err := g.gateway.Ruled(ctx, ev, r)
+	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer {
+		g.settle(ctx, ev.Actor(), r.Home, federation.ResidesByStep)
+	}
+	return judged, err
+}
+
+// named returns a step with the name that its signer has at the other home, where that is
+// whose people it is of: who was seen here is called what they are called here.
+func (h *homes) named(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	home, err := h.seen(ctx, ev.Actor())
+	if home == h.self || ev.Arrival.Name == "" {
+		ev.Arrival.Name = ""
+	}
+	return ev, err
+}
+
+// GiveUp implements [relay.Gateway].
+func (g homeGateway) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
+	return g.gateway.giveUp(ctx, p, code, detail)
+}
+
+// homeSigner implements [relay.Signer] with the key that is good now.
+type homeSigner struct{ gateway *gateway }
+
+// Sign implements [relay.Signer].
+func (s homeSigner) Sign(ctx context.Context, message []byte) (string, error) {
+	return signing.SignHome(ctx, s.gateway.home.Load().Key, message)
+}
+
+// Verify implements [relay.Signer].
+func (s homeSigner) Verify(ctx context.Context, home federation.HomeID, message []byte, signature string) (federation.Verdict, error) {
+	return signing.VerifyHome(ctx, s.gateway.home.Load().Keys, home, message, signature, time.Now())
+}
+
+// homePoster implements [relay.Poster].
+type homePoster struct{ client *identity.PeerClient }
+
+// Post implements [relay.Poster].
+func (p homePoster) Post(ctx context.Context, address string, body []byte, signature string) ([]byte, string, error) {
+	answer, header, err := p.client.Do(ctx, http.MethodPost, address, body, http.Header{relay.SignatureHeader: {signature}})
+	return answer, header.Get(relay.SignatureHeader), err
+}
+
+// Get implements [relay.Poster].
+func (p homePoster) Get(ctx context.Context, address string) ([]byte, string, error) {
+	answer, header, err := p.client.Do(ctx, http.MethodGet, address, nil, nil)
+	return answer, header.Get(relay.SignatureHeader), err
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"net/url"
+	"slices"
+
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/relay"
+)
+
+// peersTable is the name of the tables of other homes.
+const peersTable = "peers"
+
+// openPeer makes the link to another home.
+func openPeer(t configs.Table, w wiring) (opened, error) {
+	table := configs.Peer{Mode: string(relay.Allow)}
+	t.Decode(&table)
+	checkPeer(t, table, w.Home)
+	deps := relay.Deps{Log: w.Log}
+	if w.homes != nil {
+		deps = w.homes.deps()
+	}
+	peer := relay.NewPeer(relay.PeerConfig{Home: federation.HomeID(table.Name), URL: table.URL, Mode: relay.Mode(table.Mode)}, deps)
+	return opened{link: peer, table: t}, nil
+}
+
+// checkPeer adds what is wrong with a table to the mistakes of the file. A home is what
+// its name says, so that nobody can be a second one under the same name.
+func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
+	home := federation.HomeID(table.Name)
+	switch {
+	case table.Name == "":
+		t.Mistake("name", "required: its home.name, such as b.example")
+	case home == own:
+		t.Mistake("name", "it is this gateway's own")
+	case table.Name == unroutedName:
+		t.Mistake("name", `"`+unroutedName+`" is the feed of what has no home yet`)
+	}
+	switch did, err := federation.ParseDID(table.DID); {
+	case table.DID == "":
+		t.Mistake("did", "required: the DID that signs what it sends, such as did:web:b.example")
+	case err != nil || did != home.DID():
+		t.Mistake("did", "want did:web: and its name")
+	}
+	if u, err := url.Parse(table.URL); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != table.URL || u.Scheme != "https" && u.Scheme != "http" {
+		t.Mistake("url", "required: https:// and a host, without a path")
+	}
+	if !slices.Contains([]relay.Mode{relay.Allow, relay.Limit, relay.Hold, relay.Block}, relay.Mode(table.Mode)) {
+		t.Mistake("mode", `want "allow", "limit", "hold" or "block"`)
+	}
+}
+
+// peersOf returns the other homes among links.
+func peersOf(links []opened) []*relay.Peer {
+	var peers []*relay.Peer
+	for _, o := range links {
+		if peer, ok := o.link.(*relay.Peer); ok {
+			peers = append(peers, peer)
+		}
+	}
+	return peers
+}
+
+// homeAddress returns where another home is reached that this one knows: its DID document
+// is there, and so are those of its agents.
+func (p *program) homeAddress(host string) (address string, ok bool) {
+	if p.homes == nil {
+		return "", false
+	}
+	peer := p.homes.peer(federation.HomeID(host))
+	if peer == nil {
+		return "", false
+	}
+	return peer.URL(), true
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"baton/federation"
+	"baton/federation/relay"
+)
+
+// unroutedName is the name of the feed of what is owed to people whose home is not known
+// yet.
+const unroutedName = "homes"
+
+// Bounds of asking where somebody has their mailbox.
+const (
+	askedAgain = time.Minute // after all homes said that it is not there
+	maxAsked   = 4096        // DIDs that are remembered as asked about, at some 100 bytes each
+)
+
+var errNoHome = errors.New("no home is known to have its mailbox")
+
+// unrouted is the link to homes that are still to be found: it asks the peers, and hands
+// over to the one that says yes.
+type unrouted struct {
+	homes *homes
+	mu    sync.Mutex
+	asked map[federation.DID]time.Time
+}
+
+func newUnrouted(h *homes) *unrouted {
+	return &unrouted{homes: h, asked: map[federation.DID]time.Time{}}
+}
+
+// Name implements [bridge.Link].
+func (*unrouted) Name() string { return unroutedName }
+
+// Network implements [bridge.Link].
+func (*unrouted) Network() string { return relay.Network }
+
+// Carries implements [bridge.Link]: [homes.owed] says what waits here.
+func (*unrouted) Carries(context.Context, federation.Event, federation.View) (bool, error) {
+	return false, nil
+}
+
+// Run implements [bridge.Link]. There is no connection.
+func (*unrouted) Run(ctx context.Context, up func()) error {
+	up()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Deliver implements [bridge.Link]: to the homes of all parties of the handoff. What is
+// over before a home is known is of interest to nobody any more.
+func (u *unrouted) Deliver(ctx context.Context, d federation.Delivery) error {
+	done := map[federation.HomeID]bool{u.homes.self: true}
+	for _, did := range d.View.Others("") {
+		home, err := u.find(ctx, did)
+		if err != nil && d.View.Over {
+			return federation.Refuse(d.Entry.Event, federation.InvalidTarget, err.Error())
+		}
+		if err != nil {
+			return err
+		}
+		peer := u.homes.peer(home)
+		switch {
+		case done[home]:
+			continue
+		case peer == nil:
+			return &federation.UnavailableError{What: "home " + string(home), Err: errors.New("it is no peer of this one")}
+		}
+		if err := peer.Deliver(ctx, d); err != nil {
+			return err
+		}
+		done[home] = true
+	}
+	return nil
+}
+
+// find returns the home of a DID, and asks the peers where nobody here knows it.
+func (u *unrouted) find(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	home, err := u.homes.residence(ctx, did)
+	if err != nil || home != "" {
+		return home, err
+	}
+	if !u.due(did, time.Now()) {
+		return "", u.unknown(did, errNoHome)
+	}
+	why := errNoHome
+	for _, peer := range u.homes.peers() {
+		here, err := peer.Houses(ctx, did)
+		switch {
+		case err != nil:
+			why = err
+		case here:
+			u.homes.settle(ctx, did, peer.Home(), federation.ResidesByAnswer)
+			return peer.Home(), nil
+		}
+	}
+	return "", u.unknown(did, why)
+}
+
+func (u *unrouted) unknown(did federation.DID, why error) error {
+	return &federation.UnavailableError{What: "home of " + string(did), Err: fmt.Errorf("%w", why)}
+}
+
+// due reports whether the peers are to be asked about a DID again.
+func (u *unrouted) due(did federation.DID, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if at, ok := u.asked[did]; ok && now.Sub(at) < askedAgain {
+		return false
+	}
+	if len(u.asked) >= maxAsked {
+		clear(u.asked)
+	}
+	u.asked[did] = now
+	return true
+}

@@ -1,0 +1,77 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// Bounds of the connections to other homes.
+const (
+	peerTimeout   = 30 * time.Second // of one exchange: the other side may have to ask directories first
+	peerIdle      = 90 * time.Second
+	peerMaxAnswer = 4 << 20 // bytes
+	peerConns     = 4       // idle ones a host
+)
+
+// PeerClient speaks to hosts that the operator named. It is guarded as a [Client] is,
+// and keeps its connections: such a host is asked all the time.
+type PeerClient struct{ http *http.Client }
+
+// NewPeerClient returns a client. It follows no redirect: what is sent is for the host
+// that it was addressed to.
+func NewPeerClient(cfg FetchConfig) *PeerClient {
+	dialer := &net.Dialer{}
+	if !cfg.AllowPrivate {
+		dialer.Control = ssrf.New(ssrf.WithAnyPort()).Safe
+	}
+	return &PeerClient{&http.Client{
+		Timeout: peerTimeout,
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, MaxResponseHeaderBytes: maxHeaderBytes,
+			MaxIdleConnsPerHost: peerConns, IdleConnTimeout: peerIdle, ForceAttemptHTTP2: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Do sends JSON, or with a nil body asks for some, and returns what the host answers
+// with status 200. The error wraps [*federation.UnavailableError] for everything else:
+// what is not understood today may be after the next upgrade.
+func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error) {
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, fmt.Errorf("ask %s: %w", address, err)
+	}
+	if header != nil {
+		request.Header = header
+	}
+	request.Header.Set("Content-Type", "application/json")
+	host := request.URL.Host
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, nil, unavailable(host, 0, err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(response.Body, peerMaxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, nil, unavailable(host, 0, err)
+	case response.StatusCode != http.StatusOK:
+		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 where it did not say
+		return nil, nil, unavailable(host, time.Duration(seconds)*time.Second, fmt.Errorf("status %d", response.StatusCode))
+	case len(content) > peerMaxAnswer:
+		return nil, nil, unavailable(host, 0, ErrTooLarge)
+	}
+	return content, response.Header, nil
+}
+
+// Close ends the connections that are idle.
+func (c *PeerClient) Close() { c.http.CloseIdleConnections() }
