@@ -192,20 +192,19 @@ func (f filing) entry() federation.Entry {
 func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 	view := f.View
 	link := sha256.Sum256(slices.Concat(prev, f.step.document[:]))
-	_, err := q.exec(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, over, clock, since, moved)
+	return q.put(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, over, clock, since, moved)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, view = excluded.view, head = excluded.head,
 			state = excluded.state, offerer = excluded.offerer, over = excluded.over, clock = excluded.clock,
 			since = excluded.since, moved = excluded.moved`,
 		view.ID.String(), view.Version, string(f.view), link[:],
 		view.State, view.Offerer, view.Over, view.Clock, stamp(view.Since), stamp(view.Moved))
-	return err
 }
 
 // owe puts the step into the inboxes, and with its receipt into the feeds.
 func (f filing) owe(ctx context.Context, q *statements, seq int64) error {
 	for _, did := range f.Inboxes {
-		_, err := q.exec(ctx, `INSERT INTO inbox (did, event, waiting, number)
+		err := q.put(ctx, `INSERT INTO inbox (did, event, waiting, number)
 			VALUES (?1, ?2, ?3, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0))`,
 			did, seq, len(f.Event.Signature.Document))
 		if err != nil {
@@ -228,7 +227,7 @@ func (f filing) feed(ctx context.Context, q *statements, seq int64) error {
 		if slices.Contains(f.Once, link) {
 			attempts = 1
 		}
-		if _, err := q.exec(ctx, `INSERT INTO feed (link, event, attempt) VALUES (?, ?, ?)`, link, seq, attempts); err != nil {
+		if err := q.put(ctx, `INSERT INTO feed (link, event, attempt) VALUES (?, ?, ?)`, link, seq, attempts); err != nil {
 			return fmt.Errorf("write feed: %w", err)
 		}
 	}

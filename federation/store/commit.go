@@ -161,31 +161,48 @@ func (c *committer) drop() {
 	c.pen = nil
 }
 
-// applyAll gives each write a savepoint, so that one that fails leaves nothing. A
-// write that is alone has the transaction for that. Its error is that of a
-// transaction that is beyond use.
+// applyAll gives each write a savepoint, so that one that fails leaves nothing: it is
+// there before the write begins, and what the write put is sent before the next one. A
+// write that is alone has the transaction for that. Its error is that of a transaction
+// that is beyond use.
 func (c *committer) applyAll(ctx context.Context, batch []*item) error {
 	if len(batch) == 1 {
-		return batch[0].apply(ctx, c.pen.statements)
+		if err := batch[0].apply(ctx, c.pen.statements); err != nil {
+			return err
+		}
+		return c.pen.flush(ctx)
+	}
+	if _, err := c.pen.exec(ctx, "SAVEPOINT item"); err != nil {
+		return fmt.Errorf("set savepoint: %w", err)
 	}
 	for _, it := range batch {
-		if _, err := c.pen.exec(ctx, "SAVEPOINT item"); err != nil {
-			return fmt.Errorf("set savepoint: %w", err)
-		}
-		it.err = it.apply(ctx, c.pen.statements)
+		it.err = c.applyOne(ctx, it)
 		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
 			return it.err // a failing disk undoes the whole transaction
 		}
-		if it.err != nil {
-			if _, err := c.pen.exec(ctx, "ROLLBACK TO item"); err != nil {
-				return fmt.Errorf("undo write: %w", err)
-			}
+		if it.err == nil {
+			continue
 		}
-		if _, err := c.pen.exec(ctx, "RELEASE item"); err != nil {
-			return fmt.Errorf("release savepoint: %w", err)
+		c.pen.forget()
+		if _, err := c.pen.exec(ctx, "ROLLBACK TO item"); err != nil { // it stays, for the next write
+			return fmt.Errorf("undo write: %w", err)
 		}
 	}
 	return nil
+}
+
+// applyOne makes one write, and has its savepoint give way to that of the next. What it
+// put is sent by then: its errors are its own.
+func (c *committer) applyOne(ctx context.Context, it *item) error {
+	if err := it.apply(ctx, c.pen.statements); err != nil {
+		return err
+	}
+	for _, next := range []string{"RELEASE item", "SAVEPOINT item"} {
+		if err := c.pen.put(ctx, next); err != nil {
+			return fmt.Errorf("move savepoint: %w", err)
+		}
+	}
+	return c.pen.flush(ctx)
 }
 
 // Close waits for the batch that was taken up.

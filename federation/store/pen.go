@@ -16,7 +16,11 @@ type pen struct {
 }
 
 func newPen(d dialect, conn *sql.Conn) *pen {
-	return &pen{statements: newStatements(d, conn), conn: conn, lasts: d == inSQLite}
+	p := &pen{statements: newStatements(d, conn), conn: conn, lasts: d == inSQLite}
+	if d == inPostgres {
+		p.later = &later{conn: conn}
+	}
+	return p
 }
 
 // transaction is one under way. After an error of commit it is to be rolled back; an
@@ -49,6 +53,7 @@ func (p *pen) begin(ctx context.Context) (transaction, error) {
 const lockWriters = `SELECT pg_advisory_xact_lock(1114926641, hashtext(current_schema()))`
 
 func (p *pen) beginLocked(ctx context.Context) (transaction, error) {
+	p.forget() // it went with its transaction
 	tx, err := p.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return transaction{}, failure(err)
@@ -56,7 +61,15 @@ func (p *pen) beginLocked(ctx context.Context) (transaction, error) {
 	if _, err := p.exec(ctx, lockWriters); err != nil {
 		return transaction{}, errors.Join(err, tx.Rollback())
 	}
-	return transaction{commit: func() error { return failure(tx.Commit()) }, rollback: tx.Rollback}, nil
+	return transaction{
+		commit: func() error {
+			if err := p.flush(ctx); err != nil {
+				return err
+			}
+			return failure(tx.Commit())
+		},
+		rollback: tx.Rollback,
+	}, nil
 }
 
 // Close ends the connection too, unless it is that of a file. One that is in a

@@ -32,6 +32,7 @@ type preparer interface {
 type statements struct {
 	dialect dialect
 	on      preparer
+	later   *later // nil where statements are not kept back
 	mu      sync.Mutex
 	kept    map[string]*sql.Stmt
 	closed  bool
@@ -39,6 +40,35 @@ type statements struct {
 
 func newStatements(d dialect, on preparer) *statements {
 	return &statements{dialect: d, on: on, kept: map[string]*sql.Stmt{}}
+}
+
+// put is exec for who does not ask what it did. Over a network it may be sent with what
+// comes next, and so may its error come from there.
+func (s *statements) put(ctx context.Context, query string, args ...any) error {
+	if s.later == nil {
+		_, err := s.exec(ctx, query, args...)
+		return err
+	}
+	values, err := s.dialect.values(args)
+	if err == nil {
+		s.later.queue(s.dialect.say(query), values)
+	}
+	return err
+}
+
+// flush sends what was put.
+func (s *statements) flush(ctx context.Context) error {
+	if s.later == nil {
+		return nil
+	}
+	return failure(s.later.send(ctx))
+}
+
+// forget drops what was put and not sent.
+func (s *statements) forget() {
+	if s.later != nil {
+		s.later.forget()
+	}
 }
 
 // exec returns how many rows changed.
@@ -95,8 +125,12 @@ func scanOne[T any](row scanner) (value T, err error) {
 	return value, err
 }
 
-// prepare returns a query parsed, and its arguments as the database keeps them.
+// prepare returns a query parsed, and its arguments as the database keeps them. What was
+// put before has happened by then.
 func (s *statements) prepare(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
+	if err := s.flush(ctx); err != nil {
+		return nil, nil, err
+	}
 	values, err := s.dialect.values(args)
 	if err != nil {
 		return nil, nil, err
