@@ -156,7 +156,7 @@ func child(t *testing.T, argument string) int {
 	}
 }
 
-func TestTwoGatewaysOverTheRealProgram(t *testing.T) {
+func TestDumbpipeLinksTwoGateways(t *testing.T) {
 	dials, listens := pair(t)
 	for round, kill := range []string{"", "connect", "listen"} {
 		listens.run(t)
@@ -209,7 +209,7 @@ func carry(t *testing.T, from, to *end, n int) {
 	}
 }
 
-func TestAnotherEndpointIsNotThePeer(t *testing.T) {
+func TestDumbpipeTellsPeersFromStrangers(t *testing.T) {
 	at := udpAddr(t)
 	listens := newEnd(t, "right", "left", func(c *freeq.Config) { c.Listen = at })
 	listens.run(t)
@@ -228,7 +228,7 @@ func TestAnotherEndpointIsNotThePeer(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestDumbpipeFindsNobody(t *testing.T) {
 	dials, _ := pair(t)
 	dials.run(t)
 	if err := dials.over(t); err == nil {
