@@ -151,6 +151,8 @@ type Ports struct {
 
 	// What a gateway needs to vouch for others' steps.
 
+	// Own returns the key with which the home signs its own steps now.
+	Own       func() federation.SigningKey
 	PublicURL string // of this gateway, without a path: evidence is below it
 	// Kept returns the key that the gateway keeps for somebody, the same one each
 	// time. Names are "airc:" and a handle for an agent, "person:" and a DID for

@@ -143,8 +143,9 @@ type Arrival struct {
 	// Accepted is who took the step that Accepts names, where that is a step of the
 	// same handoff and one that can be accepted.
 	Accepted DID `json:"accepted,omitempty"`
-	// Place is where a new offer is to be written on IRC, of one that did not come
-	// from there. Zero for all other steps.
+	// Place is where a step belongs on IRC, where its venue does not say it: a new offer
+	// that did not come from there, and a step of a channel that its link has under
+	// another name. Zero for all other steps.
 	Place Place `json:"place,omitzero"`
 }
 

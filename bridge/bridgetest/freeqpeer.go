@@ -357,6 +357,10 @@ func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 // move applies a step of a handoff of this server, or one that moves nothing.
 func (f *Freeq) move(task *freeqTask, row freeqRow, verb string, ours bool) {
 	to := task.legal(verb, row.actor)
+	if verb == "expire" && !strings.HasPrefix(row.actor, "did:web:") {
+		f.odd("%s is expired by %s", task.id, row.actor)
+		return
+	}
 	if to == "" {
 		if !ours && verb == "progress" {
 			f.odd("%s of %s while it is %s", verb, task.id, task.state)

@@ -16,7 +16,8 @@ import (
 // is. Any other is written again under the same event ID, signed with the key that
 // the gateway keeps for whoever took it, with the original as evidence, which is on
 // disk before this returns; the losses say what only the evidence still has. The
-// same step makes the same bytes each time.
+// same step makes the same bytes each time. What the home of this gateway did itself is
+// signed by the home in each dialect and for each place, and needs no evidence.
 //
 // spec: handofftag "Rule of dialects"
 func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
@@ -30,6 +31,9 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 // Vouch returns a step written again, as [Render] does, whatever it was signed for.
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
 	ev := d.Entry.Event
+	if ev.From == p.Home.DID() {
+		return rewrite(ctx, p.Own(), ev, d.View)
+	}
 	evidence, err := signing.Original{
 		Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: ev.Signature.Document,
 		Signature: ev.Signature.Text, KeyID: ev.Signature.KeyID, Key: ev.Signature.Key,
@@ -42,10 +46,17 @@ func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federati
 	}
 	actor := ev.Actor()
 	key := p.Kept("person:" + string(actor))
-	ev.From, ev.For, ev.Dialect, ev.Venue = key.DID, actor, d.View.Dialect, d.View.Venue
+	ev.From, ev.For = key.DID, actor
 	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
+	return rewrite(ctx, key, ev, d.View)
+}
+
+// rewrite writes a step in the dialect of a view and for its venue, and signs it.
+func rewrite(ctx context.Context, key federation.SigningKey, ev federation.Event, v federation.View) (federation.Event, []translate.Loss, error) {
+	from := ev.Dialect
+	ev.Dialect, ev.Venue = v.Dialect, v.Venue
 	var losses []translate.Loss
-	ev.Fields, losses = dialect.Rewrite(ev, d.Entry.Event.Dialect)
-	ev, err = signing.Seal(ctx, key, ev)
+	ev.Fields, losses = dialect.Rewrite(ev, from)
+	ev, err := signing.Seal(ctx, key, ev)
 	return ev, losses, err
 }

@@ -207,3 +207,24 @@ func TestRenderFailsWithoutEvidence(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestWhatTheHomeDidIsTheHomesEverywhere(t *testing.T) {
+	server := key("server")
+	server.DID = home.DID()
+	var kept archive
+	ports := kept.ports()
+	ports.Own = func() federation.SigningKey { return server }
+	d := delivery(t, federation.HandoffTags, "#ops")
+	d.Entry.Event.Verb, d.Entry.Event.From, d.Entry.Event.Note = federation.Expire, home.DID(), ""
+	d.View = federation.View{Dialect: federation.ActTags, Venue: "#dev"}
+	got, _, err := irc.Render(t.Context(), ports, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.From != home.DID() || got.For != "" || got.Provenance != federation.Signed || got.ID != d.Entry.Event.ID || len(kept.kept) != 0 {
+		t.Errorf("%s step of %s for %q, with evidence %v", got.Provenance, got.From, got.For, kept.kept)
+	}
+	if _, verdict, err := signing.Verify(t.Context(), keySource{server}, got); verdict != federation.Valid {
+		t.Errorf("verdict %v, error %v", verdict, err)
+	}
+}

@@ -38,10 +38,12 @@ func didOf(key ed25519.PrivateKey) federation.DID {
 	return identity.KeyDID(public)
 }
 
-// newFreeq starts a freeq server that lets the gateway of a house link to it, and
-// returns it with the table of the link.
-func newFreeq(t *testing.T, h *house, name string, channels ...string) (*bridgetest.Freeq, string) {
+// newFreeq starts a freeq server with one channel, as the gateway's configuration names
+// it, that lets the gateway of a house link to it. It returns the server with the table of
+// the link.
+func newFreeq(t *testing.T, h *house, name, entry string) (*bridgetest.Freeq, string) {
 	t.Helper()
+	there := entry[strings.LastIndexByte(entry, '#'):]
 	gateway := seeded("gateway endpoint")
 	if err := os.MkdirAll(filepath.Join(h.dir, "data", "keys"), 0o700); err != nil {
 		t.Fatal(err)
@@ -52,7 +54,7 @@ func newFreeq(t *testing.T, h *house, name string, channels ...string) (*bridget
 	}
 	server := bridgetest.NewFreeq(bridgetest.FreeqConfig{
 		Name: name + ".freeq.test", Endpoint: seeded(name + " endpoint"), Server: seeded(name + " server"),
-		Peer: endpointOf(gateway), PeerAPI: h.url(), Channels: channels,
+		Peer: endpointOf(gateway), PeerAPI: h.url(), Channels: []string{there},
 	})
 	t.Cleanup(func() {
 		for _, odd := range server.Unexpected() {
@@ -80,7 +82,7 @@ channels = [%q]
 [fetch]
 allow_private = true
 per_host = 1000
-`, name, name+".freeq.test", server.ID(), server.API(), address, channels[0])
+`, name, name+".freeq.test", server.ID(), server.API(), address, entry)
 }
 
 // freeqWorld is a gateway that is linked to a freeq server, with a user of the server

@@ -253,6 +253,7 @@ func (p *program) wiring() wiring {
 			Home: p.homeID(), Gateway: p.gateway, Metrics: p.counters, Log: p.log,
 			Bound: p.names().Bound, BoundTo: p.names().Of,
 			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
+			Own:    func() federation.SigningKey { return p.keyring.Server(p.homeID()) },
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
 		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.client}, rates: didRates{p.rates, p.gateway},

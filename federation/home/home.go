@@ -7,6 +7,7 @@ package home
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -286,7 +287,8 @@ func (h *Home) judge(ctx context.Context, before federation.View, ev federation.
 	if !before.Exists() {
 		return before, federation.Refuse(ev, federation.UnknownHandoff, "")
 	}
-	if !ev.Arrival.Abroad && ev.Venue != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
+	at := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
+	if !ev.Arrival.Abroad && at != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
 		return before, federation.Refuse(ev, federation.WrongVenue, "")
 	}
 	after, err := h.Kinds.Check(before, ev, now)

@@ -33,7 +33,7 @@ type Config struct {
 	Listen        string    `toml:"listen"`         // they dial instead: "ip:port" or a path
 	DialCommand   []string  `toml:"dial_command"`   // of exec; {ticket} is made of endpoint_id and address
 	ListenCommand []string  `toml:"listen_command"` // of exec; {listen} is listen
-	Channels      []string  `toml:"channels"`       // of this federation there; the first for offers that name none
+	Channels      []string  `toml:"channels"`       // of this federation there, as [irc.ParseChannels] reads them; the first for offers that name none
 	NickSuffix    string    `toml:"nick_suffix"`    // appended to the nick of everybody from elsewhere
 	Summaries     bool      `toml:"summaries"`      // a readable PRIVMSG for each step
 }
@@ -81,7 +81,7 @@ func (c Config) check() error {
 	if !irc.ValidNickSuffix(c.NickSuffix) {
 		wrong("nick_suffix", "has characters that no IRC nick may have")
 	}
-	if err := irc.CheckChannels(c.Channels, maxChannelBytes); err != nil {
+	if _, err := irc.ParseChannels(c.Channels, maxChannelBytes); err != nil {
 		wrong("channels", err.Error())
 	}
 	if err := c.checkTransport(); err != nil {

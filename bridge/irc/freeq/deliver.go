@@ -88,7 +88,7 @@ func (l *Link) place(v federation.View) string {
 	if v.Home == l.home() && v.Signed != "" {
 		return v.Signed
 	}
-	return v.Venue
+	return l.channels.Out(v.Venue)
 }
 
 // write adds a step from elsewhere to a row, with the line beside it. The tags are

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -39,6 +38,7 @@ func (s *session) onStep(ctx context.Context, a arriving) {
 	}
 	in.ev.Arrival = federation.Arrival{
 		Network: network, Link: s.link.cfg.Name, Home: s.link.home(), Name: s.nameOf(in.ev.From, a.nick), Received: time.Now(),
+		Place: s.link.channels.Place(in.ev.Venue),
 	}
 	s.lanes.add(in)
 }
@@ -70,12 +70,13 @@ func (s *session) decode(a arriving) (*inbound, error) {
 	if err != nil {
 		return in, err
 	}
+	_, known := s.link.channels.In(ev.Venue)
 	switch {
 	case ev.From == s.link.deps.Home.DID():
 		return in, errEcho
 	case ev.Venue == "" && in.to == "":
 		return in, federation.Refuse(ev, federation.InvalidTarget, "")
-	case ev.Venue != "" && !slices.Contains(s.link.Channels(), ev.Venue):
+	case ev.Venue != "" && !known:
 		return in, federation.Refuse(ev, federation.InvalidTarget, "")
 	case ev.From == "":
 		return in, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/from")

@@ -46,8 +46,8 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/irc"
 	"baton/federation"
-	"baton/translate"
 )
 
 // network is the label of this network in metrics.
@@ -94,8 +94,9 @@ type Link struct {
 	id        string            // our endpoint id
 	peer      ed25519.PublicKey // theirs
 	transport transport         // owned by the goroutine in Run
-	roster    *roster           // owned by the goroutine in Run
-	heard     time.Time         // up to when all of theirs was read; owned by the goroutine in Run
+	channels  irc.Channels
+	roster    *roster   // owned by the goroutine in Run
+	heard     time.Time // up to when all of theirs was read; owned by the goroutine in Run
 
 	// live is the session that takes rows: nil unless the greetings and the state of
 	// both are over. It is all that Deliver and Online see of the state, and leads them
@@ -115,6 +116,10 @@ func Open(cfg Config, d Deps) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
+	channels, err := irc.ParseChannels(cfg.Channels, maxChannelBytes)
+	if err != nil {
+		return nil, err
+	}
 	if len(d.Endpoint.Public) > 0 && peer.Equal(d.Endpoint.Public) {
 		return nil, &bridge.KeyError{Key: "endpoint_id", Why: "is this gateway's own; want theirs"}
 	}
@@ -122,7 +127,8 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		cfg: cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
 		log:       d.Log.With(slog.String("network", network), slog.String("link", cfg.Name)),
 		transport: newTransport(cfg, d),
-		roster:    newRoster(cfg),
+		channels:  channels,
+		roster:    newRoster(cfg.NickSuffix, channels.There()),
 	}, nil
 }
 
@@ -136,15 +142,7 @@ func (l *Link) Network() string { return network }
 func (l *Link) home() federation.HomeID { return federation.HomeID(l.cfg.ServerName) }
 
 // Channels implements [bridge.Placer].
-func (l *Link) Channels() []string { return venues(l.cfg.Channels) }
-
-func venues(channels []string) []string {
-	names := make([]string, len(channels))
-	for i, name := range channels {
-		names[i], _ = translate.Channel(name)
-	}
-	return names
-}
+func (l *Link) Channels() []string { return l.channels.Here() }
 
 // Dialect implements [bridge.Placer].
 func (l *Link) Dialect() federation.Dialect { return federation.ActTags }

@@ -144,8 +144,8 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 		s.badInput(ctx, foreign, "the state of another server")
 		return
 	}
-	s.theirs = newMembers(s.link.Channels())
-	for _, venue := range s.link.Channels() {
+	s.theirs = newMembers(s.link.channels.There())
+	for _, venue := range s.link.channels.There() {
 		if s.modes[venue] == nil {
 			s.modes[venue] = &channelState{TopicLocked: true, NoExternal: true} // as a server makes a channel
 		}

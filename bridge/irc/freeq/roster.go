@@ -35,12 +35,12 @@ type roster struct {
 	agents map[federation.DID]*agent
 }
 
-func newRoster(cfg Config) *roster {
+func newRoster(suffix string, venues []string) *roster {
 	r := &roster{
-		suffix: cfg.NickSuffix, agents: map[federation.DID]*agent{},
+		suffix: suffix, agents: map[federation.DID]*agent{},
 		self: &agent{name: "Baton", in: map[string]bool{}},
 	}
-	for _, venue := range venues(cfg.Channels) {
+	for _, venue := range venues {
 		r.self.in[venue] = false
 	}
 	return r
@@ -95,7 +95,7 @@ func (s *session) speaker(did federation.DID, name, venue string) *agent {
 		r.agents[did] = a
 	}
 	a.spoke = time.Now()
-	if _, belongs := a.in[venue]; !belongs && slices.Contains(s.link.Channels(), venue) {
+	if _, belongs := a.in[venue]; !belongs && slices.Contains(s.link.channels.There(), venue) {
 		a.in[venue] = false
 	}
 	s.present(a)
@@ -170,7 +170,7 @@ func (s *session) retire(a *agent) {
 // spec: freeq-s2s "sync_response"
 func (s *session) state() *syncResponse {
 	m := &syncResponse{Type: typeSyncResponse, ServerID: s.link.id, Channels: []channelState{}}
-	for _, venue := range s.link.Channels() {
+	for _, venue := range s.link.channels.There() {
 		channel := channelState{
 			Name: venue, Nicks: []string{}, Members: []nickInfo{}, Ops: []string{},
 			Bans: []any{}, Invites: []any{}, Exceptions: []any{},

@@ -103,7 +103,7 @@ type inboundLine struct {
 func newSession(l *Link, conn io.ReadWriteCloser) *session {
 	return &session{
 		link: l, conn: conn, log: l.log,
-		theirs: newMembers(l.Channels()), modes: map[string]*channelState{}, seen: newSeen(), queue: newQueue(l.id, time.Now()),
+		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: newSeen(), queue: newQueue(l.id, time.Now()),
 		inbound: make(chan inboundLine, inboundLines), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
 		rows: make(chan *row), judged: make(chan judged), asks: make(chan ask),

@@ -23,7 +23,7 @@ type Config struct {
 	PlaintextPasswords bool               `toml:"plaintext_passwords"` // for a peer that offers no CHALLENGE
 	TLS                bool               `toml:"tls"`                 // from the first byte
 	TLSFingerprint     string             `toml:"tls_fingerprint"`     // hex SHA-256 of their certificate
-	Channels           []string           `toml:"channels"`            // of this federation on that network; the first for offers that name none
+	Channels           []string           `toml:"channels"`            // of this federation on that network, as [irc.ParseChannels] reads them; the first for offers that name none
 	Dialect            federation.Dialect `toml:"dialect"`             // of offers that enter here from networks without tags
 	Nick               string             `toml:"nick"`                // the gateway's own user
 	NickSuffix         string             `toml:"nick_suffix"`         // appended to an agent's nick
@@ -75,7 +75,7 @@ func (c Config) check() error {
 	if !irc.ValidNickSuffix(c.NickSuffix) {
 		wrong("nick_suffix", "has characters that no IRC nick may have")
 	}
-	if err := irc.CheckChannels(c.Channels, maxChannelBytes); err != nil {
+	if _, err := irc.ParseChannels(c.Channels, maxChannelBytes); err != nil {
 		wrong("channels", err.Error())
 	}
 	return errors.Join(errs...)

@@ -88,6 +88,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	if !l.writes(d.View) {
 		return nil, federation.Refuse(ev, federation.InvalidTarget, "no place of link "+l.cfg.Name)
 	}
+	d.View.Venue = l.channels.Out(d.View.Venue)
 	step := translate.Step{
 		Entry: d.Entry, View: d.View,
 		Name: func(did federation.DID) string { return l.ports.Gateway.Name(ctx, did) },

@@ -57,8 +57,8 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/irc"
 	"baton/federation"
-	"baton/translate"
 )
 
 // network is the label of this network in metrics.
@@ -77,7 +77,8 @@ type Link struct {
 	tls       *tls.Config // nil = plain
 	dial      func(ctx context.Context) (net.Conn, error)
 	listener  *net.TCPListener // nil while there is none; owned by the goroutine in Run
-	roster    *roster          // owned by the goroutine in Run
+	channels  irc.Channels
+	roster    *roster // owned by the goroutine in Run
 
 	// live is the session that takes rows: nil unless both bursts are over. It is
 	// all that Deliver and Online see of the state, and leads them to the session's
@@ -104,6 +105,10 @@ func Open(cfg Config, p bridge.Ports, cert *tls.Certificate) (*Link, error) {
 	if err := errors.Join(cfg.check(), secretErr, tlsErr); err != nil {
 		return nil, err
 	}
+	channels, err := irc.ParseChannels(cfg.Channels, maxChannelBytes)
+	if err != nil {
+		return nil, err
+	}
 	dialer := net.Dialer{Timeout: dialTimeout}
 	return &Link{
 		cfg:       cfg,
@@ -114,7 +119,8 @@ func Open(cfg Config, p bridge.Ports, cert *tls.Certificate) (*Link, error) {
 		dial: func(ctx context.Context) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", cfg.Address)
 		},
-		roster: newRoster(cfg, p.Home),
+		channels: channels,
+		roster:   newRoster(cfg, p.Home, channels.There()),
 	}, nil
 }
 
@@ -125,13 +131,7 @@ func (l *Link) Name() string { return l.cfg.Name }
 func (l *Link) Network() string { return network }
 
 // Channels implements [bridge.Placer].
-func (l *Link) Channels() []string {
-	venues := make([]string, len(l.cfg.Channels))
-	for i, name := range l.cfg.Channels {
-		venues[i], _ = translate.Channel(name)
-	}
-	return venues
-}
+func (l *Link) Channels() []string { return l.channels.Here() }
 
 // Dialect implements [bridge.Placer].
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }

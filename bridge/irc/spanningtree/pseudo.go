@@ -8,7 +8,6 @@ import (
 
 	"baton/bridge/irc"
 	"baton/federation"
-	"baton/translate"
 )
 
 // maxPseudos bounds the pseudo-clients of one link: each is a user on their
@@ -57,14 +56,13 @@ type roster struct {
 	minted int // UUIDs given out; none is used twice
 }
 
-func newRoster(cfg Config, home federation.HomeID) *roster {
+func newRoster(cfg Config, home federation.HomeID, venues []string) *roster {
 	r := &roster{cfg: cfg, home: home, agents: map[federation.DID]*pseudo{}, byUUID: map[string]*pseudo{}}
 	r.self = &pseudo{
 		did: home.DID(), name: cfg.Nick, ident: "baton",
 		real: fmt.Sprintf("Baton, the federation gateway %s", home), channels: map[string]bool{},
 	}
-	for _, name := range cfg.Channels {
-		venue, _ := translate.Channel(name)
+	for _, venue := range venues {
 		r.self.channels[venue] = false
 	}
 	r.mint(r.self)

@@ -76,7 +76,7 @@ type session struct {
 func newSession(l *Link, conn net.Conn) *session {
 	return &session{
 		link: l, conn: conn, log: l.log,
-		net: newTree(l.cfg.Channels), commands: commands(),
+		net: newTree(l.channels.Spelled()), commands: commands(),
 		lines: make(chan line), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
 		rows:   make(chan *row),
