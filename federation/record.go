@@ -200,6 +200,15 @@ type Feeds interface {
 	// to its people, the steps do not wait any more in the inboxes of the DIDs that
 	// are bound to it.
 	Settle(ctx context.Context, link string, rows []int64, s Settlement) error
+	// Given returns up to limit rows of a link that ended delivered at or after a time,
+	// in the order in which they did.
+	Given(ctx context.Context, link string, since time.Time, limit int) ([]Given, error)
+}
+
+// Given is a delivery that a link has made.
+type Given struct {
+	Delivery
+	At time.Time
 }
 
 // Settlement says how rows of a feed ended.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,7 +67,8 @@ type Freeq struct {
 
 // freeqTask is one handoff as the server knows it.
 type freeqTask struct {
-	id, venue, state, home   string // home is an endpoint id
+	id, kind, venue          string
+	state, home              string // home is an endpoint id
 	offerer, offeree, worker string
 }
 
@@ -234,6 +236,26 @@ func (f *Freeq) AwaitState(ctx context.Context, id federation.HandoffID, state f
 	return f.Await(ctx, id.String()+" to be "+string(state), func() bool {
 		task := f.tasks[id.String()]
 		return task != nil && task.state == string(state)
+	})
+}
+
+// AwaitAnswers blocks until the peer has answered so many questions.
+func (f *Freeq) AwaitAnswers(ctx context.Context, n int) error {
+	return f.Await(ctx, strconv.Itoa(n)+" answers", func() bool {
+		answers := 0
+		for _, m := range f.lines {
+			if m["type"] == "catchup_events" {
+				answers++
+			}
+		}
+		return answers >= n
+	})
+}
+
+// AwaitFiled blocks until a step is on file here.
+func (f *Freeq) AwaitFiled(ctx context.Context, step string) error {
+	return f.Await(ctx, step+" on file", func() bool {
+		return slices.ContainsFunc(f.log, func(row freeqRow) bool { return row.id == step })
 	})
 }
 

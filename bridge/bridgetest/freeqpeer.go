@@ -104,6 +104,7 @@ func (f *Freeq) act(m map[string]any) {
 	case "catchup_request":
 		f.replay(m)
 	case "catchup_events":
+		f.learn(m)
 	case "join", "part", "quit":
 		if f.rises(m) {
 			f.member(m)
@@ -218,6 +219,27 @@ func (f *Freeq) replay(m map[string]any) {
 	f.say(map[string]any{"type": "catchup_events", "origin": f.id, "events": events, "more": more})
 }
 
+// learn files what the peer tells of its own log.
+func (f *Freeq) learn(m map[string]any) {
+	rows, _ := m["events"].([]any)
+	for _, each := range rows {
+		told, _ := each.(map[string]any)
+		row := freeqRow{
+			id: text(told, "event_id"), task: text(told, "subject"), venue: text(told, "venue"), canonical: text(told, "canonical"),
+			signature: text(told, "signature"), actor: text(told, "actor_did"), origin: text(told, "origin"), at: time.Now().Unix(),
+		}
+		tags := map[string]string{}
+		for name, value := range tagsOf(row) {
+			tags[name], _ = value.(string)
+		}
+		if row.origin != f.cfg.Peer || tags["+freeq.at/eventid"] != row.id || !f.verified(tags, row.canonical) {
+			f.odd("a row of a log that does not verify: %v", told)
+			continue
+		}
+		f.file(row, tags, false, false)
+	}
+}
+
 // step judges a step that the peer sent. What is refused is so in silence.
 func (f *Freeq) step(m map[string]any, routed bool) {
 	tags := map[string]string{}
@@ -299,9 +321,24 @@ type rule struct {
 	who  func(t *freeqTask) string
 }
 
-func rules() map[string]rule {
+func rules(kind string) map[string]rule {
+	offerer := func(t *freeqTask) string { return t.offerer }
 	offeree := func(t *freeqTask) string { return t.offeree }
 	worker := func(t *freeqTask) string { return t.worker }
+	if kind == "bounty" {
+		return map[string]rule{
+			"bid":         {[]string{"open"}, "open", nil},
+			"award":       {[]string{"open"}, "assigned", offerer},
+			"progress":    {[]string{"assigned"}, "assigned", worker},
+			"submit":      {[]string{"assigned"}, "under_review", worker},
+			"revise":      {[]string{"under_review"}, "assigned", offerer},
+			"accept-work": {[]string{"under_review"}, "accepted", offerer},
+			"forfeit":     {[]string{"assigned", "under_review"}, "forfeited", worker},
+			"auto-accept": {[]string{"under_review"}, "accepted", nil},
+			"cancel":      {[]string{"open", "assigned"}, "cancelled", offerer},
+			"expire":      {[]string{"open", "assigned", "under_review"}, "expired", nil},
+		}
+	}
 	return map[string]rule{
 		"accept":   {[]string{"offered"}, "assigned", offeree},
 		"decline":  {[]string{"offered"}, "declined", offeree},
@@ -309,18 +346,40 @@ func rules() map[string]rule {
 		"progress": {[]string{"assigned"}, "assigned", worker},
 		"complete": {[]string{"assigned"}, "completed", worker},
 		"fail":     {[]string{"assigned"}, "failed", worker},
-		"cancel":   {[]string{"offered", "open", "assigned"}, "cancelled", func(t *freeqTask) string { return t.offerer }},
-		"expire":   {[]string{"offered", "open", "assigned"}, "expired", func(t *freeqTask) string { return "" }},
+		"cancel":   {[]string{"offered", "open", "assigned"}, "cancelled", offerer},
+		"expire":   {[]string{"offered", "open", "assigned"}, "expired", nil},
 	}
+}
+
+// moving reports whether the home has to confirm a step: one that is no server's own and
+// adds more than a word.
+func moving(verb string) bool {
+	return !slices.Contains([]string{"progress", "bid", "expire", "auto-accept"}, verb)
 }
 
 // legal says where a step leads, "" where it is none.
 func (t *freeqTask) legal(verb, actor string) string {
-	r, known := rules()[verb]
-	if !known || !slices.Contains(r.from, t.state) || r.who != nil && verb != "expire" && r.who(t) != actor {
+	r, known := rules(t.kind)[verb]
+	if !known || !slices.Contains(r.from, t.state) || r.who != nil && r.who(t) != actor {
 		return ""
 	}
 	return r.to
+}
+
+// assign notes whose work it is after a step.
+func (f *Freeq) assign(t *freeqTask, verb string, row freeqRow) {
+	switch verb {
+	case "accept", "claim":
+		t.worker = row.actor
+	case "award":
+		var doc map[string]string
+		_ = json.Unmarshal([]byte(row.canonical), &doc) // it is on file
+		for _, bid := range f.log {
+			if bid.id == doc["act-accepts"] && bid.task == t.id {
+				t.worker = bid.actor
+			}
+		}
+	}
 }
 
 // file puts a step on file, where the rules of its home allow it.
@@ -339,14 +398,15 @@ func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 			state = "offered"
 		}
 		f.tasks[row.id] = &freeqTask{
-			id: row.id, venue: row.venue, state: state, home: row.origin, offerer: row.actor, offeree: tags["+freeq.at/act-to"],
+			id: row.id, kind: tags["+freeq.at/act"], venue: row.venue, state: state, home: row.origin,
+			offerer: row.actor, offeree: tags["+freeq.at/act-to"],
 		}
 		f.log = append(f.log, row)
 	case task == nil || task.venue != row.venue:
 		f.odd("%s of %s in %s", verb, row.task, row.venue)
 	case verb == "confirm":
 		f.confirmed(task, row, tags["+freeq.at/act-subject"])
-	case task.home != f.id && verb != "progress" && verb != "expire":
+	case task.home != f.id && moving(verb):
 		row.state = "unconfirmed"
 		f.log = append(f.log, row)
 	default:
@@ -357,23 +417,20 @@ func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 // move applies a step of a handoff of this server, or one that moves nothing.
 func (f *Freeq) move(task *freeqTask, row freeqRow, verb string, ours bool) {
 	to := task.legal(verb, row.actor)
-	if verb == "expire" && !strings.HasPrefix(row.actor, "did:web:") {
-		f.odd("%s is expired by %s", task.id, row.actor)
+	if (verb == "expire" || verb == "auto-accept") && !strings.HasPrefix(row.actor, "did:web:") {
+		f.odd("%s of %s by %s", verb, task.id, row.actor)
 		return
 	}
 	if to == "" {
-		if !ours && verb == "progress" {
+		if !ours && (verb == "progress" || verb == "bid") {
 			f.odd("%s of %s while it is %s", verb, task.id, task.state)
 		}
 		return
 	}
-	if to == "assigned" && task.state != "assigned" {
-		task.worker = row.actor
-	}
-	moved := task.state != to
+	f.assign(task, verb, row)
 	task.state, row.state = to, "confirmed"
 	f.log = append(f.log, row)
-	if moved && verb != "expire" && task.home == f.id {
+	if moving(verb) && task.home == f.id {
 		f.receipt(task, row.id)
 	}
 }
@@ -392,9 +449,7 @@ func (f *Freeq) confirmed(task *freeqTask, receipt freeqRow, subject string) {
 	var doc map[string]string
 	_ = json.Unmarshal([]byte(f.log[i].canonical), &doc)
 	if to := task.legal(doc["act-verb"], f.log[i].actor); to != "" {
-		if to == "assigned" {
-			task.worker = f.log[i].actor
-		}
+		f.assign(task, doc["act-verb"], f.log[i])
 		task.state, f.log[i].state = to, "confirmed"
 	}
 	f.log = append(f.log, receipt)
@@ -408,7 +463,7 @@ func (f *Freeq) receipt(task *freeqTask, subject string) {
 		return
 	}
 	tags := map[string]string{
-		"+freeq.at/act": "handoff", "+freeq.at/act-verb": "confirm", "+freeq.at/act-id": task.id, "+freeq.at/act-subject": subject,
+		"+freeq.at/act": task.kind, "+freeq.at/act-verb": "confirm", "+freeq.at/act-id": task.id, "+freeq.at/act-subject": subject,
 		"+freeq.at/from": "did:web:" + f.cfg.Name, "+freeq.at/eventid": id.String(),
 	}
 	document := seal(f.cfg.Server, tags, task.venue)

@@ -62,7 +62,10 @@ func (u *FreeqUser) Say(target string, tags map[string]string) (federation.Event
 	if err != nil {
 		return id, fmt.Errorf("mint event id: %w", err)
 	}
-	tags["+freeq.at/act"], tags["+freeq.at/from"], tags["+freeq.at/eventid"] = "handoff", string(u.DID), id.String()
+	tags["+freeq.at/from"], tags["+freeq.at/eventid"] = string(u.DID), id.String()
+	if tags["+freeq.at/act"] == "" {
+		tags["+freeq.at/act"] = "handoff"
+	}
 	f := u.home
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +81,7 @@ func (u *FreeqUser) Say(target string, tags map[string]string) (federation.Event
 		return id, nil
 	}
 	f.say(f.event(map[string]any{"type": "tagmsg", "from": u.Nick, "target": target, "tags": tags, "account": string(u.DID)}))
-	if known := f.tasks[task]; known != nil && known.home != f.id && tags["+freeq.at/act-verb"] != "progress" {
+	if known := f.tasks[task]; known != nil && known.home != f.id && moving(tags["+freeq.at/act-verb"]) {
 		f.say(f.event(map[string]any{
 			"type": "act_route", "act_id": task, "act_event_id": id.String(), "tags": tags, "target": target,
 			"from": u.Nick, "account": string(u.DID),

@@ -28,7 +28,7 @@ func openFreeq(t configs.Table, w wiring) (opened, error) {
 	}
 	if w.gateway != nil {
 		deps.Guests, deps.Owed, deps.Fetch, deps.GiveUp = w.record, w.record.OwedIn, w.fetch.Get, w.gateway.giveUp
-		deps.Filed = w.record.Step
+		deps.Filed, deps.Given = w.record.Step, w.record.Given
 		deps.Settle = func(ctx context.Context, id federation.HandoffID) error { return w.gateway.settle(ctx, id, time.Now()) }
 		deps.Ours = func(ctx context.Context, did federation.DID) bool { return w.gateway.isOurs(ctx, did, cfg.Name) }
 		deps.Moves = func(v federation.View, verb federation.Verb) bool { return w.home().Moves(v, verb) }

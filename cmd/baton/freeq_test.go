@@ -106,7 +106,7 @@ func newFreeqWorld(t *testing.T, tables ...string) *freeqWorld {
 		t.Fatal(err)
 	}
 	w.alice = server.Join("alice", didOf(seeded("alice")), seeded("alice"))
-	w.finn = (&world{house: w.house}).hire(t, "finn")
+	w.finn = (&world{house: w.house}).hire(t, "finn", skill)
 	first := w.offer(t, w.finn.DID, "say hello")
 	w.finn.next(t, "a handshake", func(m message) bool { return m.Payload.Type == "system:handshake_request" })
 	consent(t, w.finn.Agent, handleOf(string(w.alice.DID)))

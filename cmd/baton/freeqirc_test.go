@@ -87,6 +87,7 @@ func eachWay(t *testing.T, run func(t *testing.T, d dialect, b *bridged)) {
 
 func TestAnOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
 	eachWay(t, func(t *testing.T, d dialect, b *bridged) {
+		t.Helper()
 		offer := d.offer(b.key, channel, extras{"to": string(b.alice.DID), "title": title})
 		send(t, b.bob, offer.tags)
 		id, err := federation.ParseEventID(offer.handoff)
@@ -109,6 +110,7 @@ func TestAnOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
 
 func TestAnOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
 	eachWay(t, func(t *testing.T, d dialect, b *bridged) {
+		t.Helper()
 		id, err := b.alice.Offer(b.there, "", title)
 		if err != nil {
 			t.Fatal(err)
@@ -126,6 +128,7 @@ func TestAnOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
 
 func TestAnOfferThatExpiresHereExpiresOnFreeq(t *testing.T) {
 	eachWay(t, func(t *testing.T, d dialect, b *bridged) {
+		t.Helper()
 		offer := d.offer(b.key, channel, extras{"to": string(b.alice.DID), "title": title, "deadline": due(past(2 * time.Second))})
 		send(t, b.bob, offer.tags)
 		id, err := federation.ParseEventID(offer.handoff)

@@ -1,10 +1,12 @@
 package federationtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"baton/federation"
 )
@@ -156,7 +158,7 @@ func (m *Memory) Settle(ctx context.Context, link string, rows []int64, how fede
 	m.feeds = slices.DeleteFunc(m.feeds, func(f feedRow) bool {
 		settled := f.link == link && slices.Contains(rows, f.row)
 		if settled {
-			m.settled = append(m.settled, settledRow{event: f.entry.Event.ID, link: link, how: how})
+			m.settled = append(m.settled, settledRow{event: f.entry.Event.ID, link: link, how: how, row: f})
 		}
 		if settled && how.Shown {
 			m.show(link, f.entry.Event.ID)
@@ -164,6 +166,26 @@ func (m *Memory) Settle(ctx context.Context, link string, rows []int64, how fede
 		return settled
 	})
 	return nil
+}
+
+// Given implements [federation.Feeds].
+func (m *Memory) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var done []federation.Given
+	for _, s := range m.settled {
+		if s.link == link && !s.how.Refused && !s.how.At.Before(since) {
+			d := federation.Delivery{Row: s.row.row, Entry: s.row.entry, View: m.views[s.row.entry.Event.Handoff]}
+			done = append(done, federation.Given{Delivery: d, At: s.how.At})
+		}
+	}
+	slices.SortStableFunc(done, func(a, b federation.Given) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Row, b.Row))
+	})
+	return done[:min(max(limit, 0), len(done))], nil
 }
 
 // show notes that the people of a link have been shown a step.

@@ -14,6 +14,7 @@ type settledRow struct {
 	event federation.EventID
 	link  string
 	how   federation.Settlement
+	row   feedRow
 }
 
 // BindName implements [federation.BoundNames].

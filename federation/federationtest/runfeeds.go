@@ -248,6 +248,43 @@ func RunFeeds(t *testing.T, open func(t *testing.T) federation.Record) {
 			t.Errorf("owed are rows %+v, want %d and one after %d", left, rows[0], rows[2])
 		}
 	})
+	t.Run("what a link was given can be read again, from a time on", func(t *testing.T) {
+		record := open(t)
+		rows := owe(t, record, 4)
+		for i, row := range []int64{rows[2], rows[0], rows[1]} {
+			settled := federation.Settlement{Refused: i == 1, At: At(20 + i)}
+			if err := record.Settle(t.Context(), "oftc", []int64{row}, settled); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, tt := range []struct {
+			link         string
+			since, limit int
+			want         []int64
+		}{
+			{"oftc", 0, 10, []int64{rows[2], rows[1]}},
+			{"oftc", 22, 10, []int64{rows[1]}},
+			{"oftc", 0, 1, []int64{rows[2]}},
+			{"oftc", 23, 10, nil},
+			{"oftc", 0, 0, nil},
+			{"airc", 0, 10, nil},
+		} {
+			done, err := record.Given(t.Context(), tt.link, At(tt.since), tt.limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int64
+			for _, d := range done {
+				got = append(got, d.Row)
+				if d.Entry.Event.ID.IsZero() || d.View.ID != d.Entry.Event.Handoff || d.At.Before(At(tt.since)) {
+					t.Errorf("row %d is %+v", d.Row, d)
+				}
+			}
+			if d := diff(tt.want, got); d != "" {
+				t.Errorf("given to %s since %d, at most %d (-want +got):\n%s", tt.link, tt.since, tt.limit, d)
+			}
+		}
+	})
 	t.Run("what a link has shown waits no more for whoever is bound to it", s.testShownToPeople)
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"baton/federation"
 )
@@ -30,6 +31,34 @@ func (s *Record) Owed(ctx context.Context, link string, after int64, limit int) 
 		return nil, fmt.Errorf("read feed of %s: %w", link, err)
 	}
 	return owed, nil
+}
+
+// Given implements [federation.Feeds].
+func (s *Record) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
+	scan := func(row scanner) (federation.Given, error) {
+		var d federation.Given
+		var e entryScan
+		var view []byte
+		var ended int64
+		err := row.Scan(append(e.dest(), &d.Row, &ended, &view)...)
+		if err != nil {
+			return d, err
+		}
+		if d.Entry, err = e.read(); err != nil {
+			return d, err
+		}
+		d.At = moment(ended)
+		d.View, err = decodeView(view)
+		return d, err
+	}
+	done, err := rows(ctx, s.reads, scan, `SELECT `+entryColumns+`, s.event, s.ended, h.view
+		FROM settled s JOIN event e ON e.seq = s.event JOIN handoff h ON h.id = e.handoff
+		WHERE s.link = ? AND s.state = ? AND s.ended >= ? ORDER BY s.ended, s.event`+atMost,
+		link, federation.DeliveryDelivered, stamp(since), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read what %s was given: %w", link, err)
+	}
+	return done, nil
 }
 
 // OwedIn implements [federation.Feeds].

@@ -98,18 +98,6 @@ func (s *session) lackKey(in *inbound) {
 	}
 }
 
-// onCatchupRequest answers a peer that asks what it missed. It has missed nothing:
-// the record keeps what this link is owed until it has proved that it read it.
-//
-// spec: freeq-s2s "catchup_request"
-func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
-	if len(s.queue.waiting[control]) > maxAnswers {
-		s.badInput(ctx, flooded, m.Type)
-		return
-	}
-	s.put(control, &catchupEvents{Type: typeCatchupEvents, Origin: s.link.id, Events: []replayed{}})
-}
-
 // onCatchupEvents takes in the answer to our oldest question. Rows that nobody asked
 // for are passed over: what a peer has to tell it can say live.
 func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
@@ -186,7 +174,7 @@ func (s *session) onRow(ctx context.Context, row replayed) {
 	}
 	tags := make(map[string]string, len(ev.Fields)+3)
 	for name, value := range ev.Fields {
-		tags["+freeq.at/"+name] = value
+		tags[vendorPrefix+name] = value
 	}
 	tags["+freeq.at/from"], tags["+freeq.at/eventid"], tags["+freeq.at/sig"] = string(ev.From), ev.ID.String(), row.Signature
 	s.onStep(ctx, arriving{target: ev.Venue, tags: tags, replay: true, minted: row.Origin == s.link.id})

@@ -9,7 +9,10 @@ import (
 )
 
 // refTag says which handoff a line is about.
-const refTag = "+freeq.at/ref"
+const refTag = vendorPrefix + "ref"
+
+// vendorPrefix begins the name of each tag that servers know.
+const vendorPrefix = "+freeq.at/"
 
 // errNotOurs is why a private step is let go: it is for somebody else. A server sends
 // every private message to all its peers.

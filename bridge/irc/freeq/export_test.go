@@ -3,6 +3,7 @@ package freeq
 import (
 	"context"
 	"crypto/ed25519"
+	"time"
 
 	"baton/federation"
 )
@@ -28,4 +29,20 @@ func KeepMembers(channel string, nicks, dids []string) (kept any, known int) {
 		m.join(nick, channel, &dids[i])
 	}
 	return m, len(m.nicks)
+}
+
+// Page is what answers a question of a peer.
+type Page struct {
+	Seconds []int64 // of each row, unix
+	More    bool
+}
+
+// Answer returns what a link answers to a peer that asks what it missed.
+func Answer(ctx context.Context, l *Link, since int64, limit int) Page {
+	m := l.history(ctx, answer{since: time.Unix(since, 0), limit: limit})
+	p := Page{More: m.More}
+	for _, row := range m.Events {
+		p.Seconds = append(p.Seconds, row.Timestamp)
+	}
+	return p
 }

@@ -78,6 +78,7 @@ type gateway struct {
 	mu     sync.Mutex
 	events []federation.Event
 	views  map[federation.HandoffID]federation.View
+	names  map[federation.DID]string                               // set before the link runs; all others are called by their DIDs
 	answer func(ev federation.Event) (federation.Judgement, error) // nil files all
 	filed  chan federation.Event
 }
@@ -120,7 +121,12 @@ func (g *gateway) Place(context.Context, federation.DID, federation.DID, string)
 	return federation.Place{}, "", errors.New("a link places nothing")
 }
 
-func (g *gateway) Name(_ context.Context, did federation.DID) string { return did.Short()[8:12] }
+func (g *gateway) Name(_ context.Context, did federation.DID) string {
+	if name, known := g.names[did]; known {
+		return name
+	}
+	return did.Short()[8:12]
+}
 
 // next returns the next step that was submitted.
 func (g *gateway) next(t *testing.T) federation.Event {
@@ -219,7 +225,6 @@ func (h *house) listen(t *testing.T) string {
 }
 
 func (h *house) deps() freeq.Deps {
-	receipts := signer(home.DID(), seeded("gateway server"))
 	return freeq.Deps{
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler), Wakes: h.wakes,
@@ -234,14 +239,8 @@ func (h *house) deps() freeq.Deps {
 		Moves: func(_ federation.View, verb federation.Verb) bool {
 			return verb != federation.Offer && verb != federation.Progress && verb != federation.Expire
 		},
-		Confirm: func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
-			id, _ := federation.NewEventID(entry.Filed, bytes.NewReader(make([]byte, 10)))
-			return sealed(ctx, receipts, federation.Event{
-				ID: id, Handoff: v.ID, Kind: v.Kind, Verb: federation.Confirm, Subject: entry.Event.ID, Venue: v.Venue,
-				Fields: map[string]string{"act": "handoff", "act-verb": "confirm", "act-id": v.ID.String(), "act-subject": entry.Event.ID.String()},
-			})
-		},
-		Guests: h.record, Owed: h.record.OwedIn, Filed: h.record.Step,
+		Confirm: confirm(seeded("gateway server")),
+		Guests:  h.record, Owed: h.record.OwedIn, Filed: h.record.Step, Given: h.record.Given,
 		Settle: func(_ context.Context, id federation.HandoffID) error {
 			select {
 			case h.settled <- id:
@@ -254,6 +253,18 @@ func (h *house) deps() freeq.Deps {
 			return h.record.Ruled(ctx, p.Event.Handoff, p.Event.From, p.Event.ID)
 		},
 		Fetch: fetch,
+	}
+}
+
+// confirm returns how a home with that key writes receipts.
+func confirm(key ed25519.PrivateKey) func(context.Context, federation.Entry, federation.View) (federation.Event, error) {
+	receipts := signer(home.DID(), key)
+	return func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
+		id, _ := federation.NewEventID(entry.Filed, bytes.NewReader(make([]byte, 10)))
+		return sealed(ctx, receipts, federation.Event{
+			ID: id, Handoff: v.ID, Kind: v.Kind, Verb: federation.Confirm, Subject: entry.Event.ID, Venue: v.Venue,
+			Fields: map[string]string{"act": "handoff", "act-verb": "confirm", "act-id": v.ID.String(), "act-subject": entry.Event.ID.String()},
+		})
 	}
 }
 

@@ -78,6 +78,8 @@ type Deps struct {
 	Settle func(ctx context.Context, id federation.HandoffID) error
 	// Filed returns a step as it is on file, or [federation.ErrNotFound].
 	Filed func(ctx context.Context, id federation.HandoffID, step federation.EventID) (federation.Entry, error)
+	// Given returns what a link was given from a time on, as it stands in its record.
+	Given func(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
 	// GiveUp ends the wait of a step, and tells its sender.
 	GiveUp func(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error
 	// Fetch returns the body at an address of the server's web API. Its error wraps

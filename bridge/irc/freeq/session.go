@@ -68,6 +68,7 @@ type session struct {
 	linked   bool      // rows are taken
 	unproven []*row
 	asked    []question // that the peer has not answered yet, in the order of the wire
+	answers  []answer   // that we owe the peer, in the order of its questions
 	lanes    lanes
 	catchup  *catchup      // running, or nil
 	guests   []*petition   // under way
@@ -88,9 +89,10 @@ type session struct {
 	judged  chan judged
 	asks    chan ask
 	// What waits for the server's ruling, and whose fate was asked for.
-	waiting  chan []*petition
-	inquired chan *petition
-	over     chan struct{} // closed at the end
+	waiting    chan []*petition
+	inquired   chan *petition
+	remembered chan *catchupEvents // the answer to the oldest question, from the record
+	over       chan struct{}       // closed at the end
 }
 
 // inboundLine is what the reader made of one line.
@@ -107,7 +109,7 @@ func newSession(l *Link, conn io.ReadWriteCloser) *session {
 		inbound: make(chan inboundLine, inboundLines), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
 		rows: make(chan *row), judged: make(chan judged), asks: make(chan ask),
-		waiting: make(chan []*petition), inquired: make(chan *petition), over: make(chan struct{}),
+		waiting: make(chan []*petition), inquired: make(chan *petition), remembered: make(chan *catchupEvents), over: make(chan struct{}),
 	}
 }
 
@@ -176,6 +178,9 @@ func (s *session) serve(ctx context.Context) error {
 			s.weigh(waiting, time.Now())
 		case p := <-s.inquired:
 			p.asking = false
+		case m := <-s.remembered:
+			s.reply(m)
+			s.answerNext()
 		case <-meet.C:
 			if !s.stated {
 				return errors.New("no greeting and state within " + meetTimeout.String())
