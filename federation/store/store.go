@@ -76,9 +76,6 @@ type Record struct {
 	close   func() error
 }
 
-// SQLite is the name of before, for code that was written meanwhile.
-type SQLite = Record
-
 var _ federation.Record = (*Record)(nil)
 
 // Open opens the record at a path, making the file where there is none, and
