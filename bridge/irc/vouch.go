@@ -2,6 +2,7 @@ package irc
 
 import (
 	"context"
+	"crypto/rand"
 
 	"baton/bridge"
 	"baton/federation"
@@ -11,9 +12,20 @@ import (
 )
 
 // VouchFor returns a step that nobody signed as the gateway signs it for whoever sent
-// it, whose DID is in From, under the id that it has by now. The line as received is
-// its evidence. What the step cannot carry beside that is in the line alone.
+// it, whose DID is in From. One without an id of its own gets one. The line as received
+// is its evidence. What the step cannot carry beside that is in the line alone.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
+	switch {
+	case ev.Stamped:
+	case ev.Verb == federation.Offer:
+		ev.ID = ev.Handoff
+	default:
+		id, err := federation.NewEventID(ev.Arrival.Received, rand.Reader)
+		if err != nil {
+			return ev, err
+		}
+		ev.ID = id
+	}
 	evidence, err := signing.Original{
 		Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: line,
 	}.Evidence(p.PublicURL)

@@ -60,7 +60,7 @@ func code(c federation.RefusalCode) string {
 		return federation.MixedTags.Upper()
 	case federation.QuotaExceeded, federation.InboxFull:
 		return federation.RateLimited.Upper()
-	case federation.SignatureInvalid, federation.SignatureUnverifiable, federation.ActorMismatch, federation.WrongSender,
+	case federation.SignatureInvalid, federation.SignatureUnverifiable, federation.AccountRequired, federation.ActorMismatch, federation.WrongSender,
 		federation.UnknownVerb, federation.IllegalStep, federation.DeadlinePassed, federation.EventIDInUse,
 		federation.InvalidEventID, federation.EventIDClockSkew, federation.InvalidTarget, federation.MissingRequirement,
 		federation.WrongVenue, federation.MixedTags, federation.UnknownKind, federation.MissingCapability, federation.RateLimited,

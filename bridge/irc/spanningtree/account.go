@@ -2,7 +2,6 @@ package spanningtree
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 
@@ -98,19 +97,7 @@ func (s *session) vouch(ctx context.Context, in *inbound, b federation.BoundName
 	if !b.Vouch || in.ev.Signature.Text != "" {
 		return nil
 	}
-	ev := in.ev
-	switch {
-	case ev.Stamped:
-	case ev.Verb == federation.Offer:
-		ev.ID = ev.Handoff
-	default:
-		id, err := federation.NewEventID(ev.Arrival.Received, rand.Reader)
-		if err != nil {
-			return err
-		}
-		ev.ID = id
-	}
-	ev, err := irc.VouchFor(ctx, s.link.ports, ev, in.line)
+	ev, err := irc.VouchFor(ctx, s.link.ports, in.ev, in.line)
 	if err != nil {
 		return fmt.Errorf("vouch for %s: %w", b.DID, err)
 	}
