@@ -117,6 +117,7 @@ type Entry struct {
 	Filed   time.Time `json:"filed"`
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
 	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps as entries arrive
+	Waits   bool      `json:"-"` // nobody has read it there yet
 }
 
 // Store is the record of handoffs. It is durable: a nil error means that the

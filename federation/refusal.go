@@ -18,6 +18,7 @@ const (
 	NeedSignature         RefusalCode = "need-signature"
 	SignatureInvalid      RefusalCode = "signature-invalid"
 	SignatureUnverifiable RefusalCode = "signature-unverifiable"
+	AccountRequired       RefusalCode = "account-required"
 	ActorMismatch         RefusalCode = "actor-mismatch"
 	WrongSender           RefusalCode = "wrong-sender"
 	UnknownVerb           RefusalCode = "unknown-verb"
@@ -60,6 +61,9 @@ func (c RefusalCode) Sentence() string {
 		return "the signature does not match the step"
 	case SignatureUnverifiable:
 		return "no key to check the signature with"
+		return "no key to check the signature with; send it again"
+	case AccountRequired:
+		return "log in first: a step is somebody's"
 	case ActorMismatch:
 		return "the key is not that of the DID in from"
 	case WrongSender:

@@ -35,6 +35,7 @@ func (m *Memory) Replay(ctx context.Context, to federation.DID, after federation
 func (r inboxRow) at(of federation.DID) federation.Entry {
 	entry := r.entry
 	entry.Cursor = cursor("did "+string(of), int(entry.Number)) //nolint:gosec // as many as a test files
+	entry.Waits = !r.read
 	return entry
 }
 

@@ -32,11 +32,24 @@ func RunInboxes(t *testing.T, open func(t *testing.T) federation.Record) {
 				if number := uint64(start + i + 1); got[i].Number != number {
 					t.Errorf("entry %d has number %d", number, got[i].Number)
 				}
-				got[i].Cursor, got[i].Number = "", 0
+				if !got[i].Waits {
+					t.Errorf("entry %d, which nobody read, does not wait", got[i].Number)
+				}
+				got[i].Cursor, got[i].Number, got[i].Waits = "", 0, false
 			}
 			if d := diff(want[start:], got); d != "" {
 				t.Errorf("after %d entries (-want +got):\n%s", start, d)
 			}
+		}
+	})
+	t.Run("an entry says whether it waits", func(t *testing.T) {
+		record := open(t)
+		fill(t, record, 2, bob)
+		if err := record.Read(t.Context(), bob, []federation.EventID{ID(1)}); err != nil {
+			t.Fatalf("Read: %v", err)
+		}
+		if got := replay(t, record, bob, "", 10); got[0].Waits || !got[1].Waits {
+			t.Errorf("waiting are %t, %t", got[0].Waits, got[1].Waits)
 		}
 	})
 	t.Run("reading changes nothing, and no more is read than asked for", func(t *testing.T) {

@@ -56,7 +56,7 @@ func inboxPlaceOf(ctx context.Context, q *statements, of federation.DID, c feder
 }
 
 // inboxColumns are the columns of an entry, and those of the inbox i that it is in.
-const inboxColumns = entryColumns + `, i.event, i.number`
+const inboxColumns = entryColumns + `, i.event, i.number, i.waiting IS NOT NULL`
 
 // inboxScan collects the columns of one entry of an inbox.
 type inboxScan struct {
@@ -65,7 +65,9 @@ type inboxScan struct {
 	place inboxPlace
 }
 
-func (s *inboxScan) dest() []any { return append(s.entryScan.dest(), &s.place.event, &s.place.number) }
+func (s *inboxScan) dest() []any {
+	return append(s.entryScan.dest(), &s.place.event, &s.place.number, &s.entry.Waits)
+}
 
 func (s *inboxScan) read(of federation.DID) (federation.Entry, error) {
 	s.entry.Cursor, s.entry.Number = s.place.cursor(of), s.place.number

@@ -1,0 +1,52 @@
+package identity_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"testing"
+	"time"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve, err := secp256k1.GeneratePrivateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := []byte(`{"nonce":"x"}`)
+	digest := sha256.Sum256(message)
+	compact := secp256k1ecdsa.SignCompact(curve, digest[:], true)[1:] // without the byte that recovers the key
+	did := identity.KeyDID(public)
+	other := identity.PublicKeyDID(federation.PublicKey{Kind: federation.Secp256k1, Bytes: curve.PubKey().SerializeCompressed()})
+	directory := identity.NewDirectory(identity.DirectoryConfig{}, nil)
+	for name, tt := range map[string]struct {
+		did       federation.DID
+		signature []byte
+		want      federation.Verdict
+	}{
+		"with Ed25519":              {did, ed25519.Sign(private, message), federation.Valid},
+		"with secp256k1":            {other, compact, federation.Valid},
+		"not with another message":  {did, ed25519.Sign(private, []byte("x")), federation.Invalid},
+		"not with another key":      {other, ed25519.Sign(private, message), federation.Invalid},
+		"not without a signature":   {did, nil, federation.Invalid},
+		"not as a DID that is none": {"did:key:zzz", ed25519.Sign(private, message), federation.Invalid},
+		"nor can it be told of a method that is not resolved": {"did:example:x", ed25519.Sign(private, message), federation.Unverifiable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := directory.Proved(t.Context(), tt.did, message, tt.signature, time.Now())
+			if got != tt.want || (err != nil) != (tt.want == federation.Unverifiable) {
+				t.Errorf("verdict %v, error %v, want %v", got, err, tt.want)
+			}
+		})
+	}
+}
