@@ -67,6 +67,9 @@ const RelayTopic = "relays"
 // message.
 func InboxTopic(handle string) string { return "inbox." + handle }
 
+// DIDTopic is the topic of a DID whose inbox has something new.
+func DIDTopic(did federation.DID) string { return "did." + string(did) }
+
 // Gateway is all that a link may ask of the rest of the program.
 type Gateway interface {
 	// Submit judges one inbound step and files it. When it returns nil the step is
@@ -129,6 +132,14 @@ type Placer interface {
 	// whatever nick. The binding is what the record knows of it. It may be called
 	// while Run runs.
 	Online(ctx context.Context, b federation.Binding) bool
+}
+
+// Replayer is a [Placer] that brings people what is in their inboxes, and hears from
+// them what they have. What it delivers to a channel says nothing of that.
+type Replayer interface {
+	Placer
+	// Replays does nothing: a link is one or is not.
+	Replays()
 }
 
 // Ports is what every network is given when it is opened.

@@ -185,6 +185,9 @@ func (f *feed) row(ctx context.Context, d federation.Delivery) error {
 			slog.String("handoff_id", d.View.ID.String()), slog.String("reason", refused.Error()))
 	}
 	_, live := f.link.(Placer) // its people see what it delivers
+	if _, replays := f.link.(Replayer); replays {
+		live = false // and say so themselves
+	}
 	settled := federation.Settlement{Refused: outcome == "refused", Shown: live && outcome == "delivered", At: time.Now()}
 	if err := f.rows.Settle(ctx, f.link.Name(), rows, settled); err != nil {
 		return fmt.Errorf("settle: %w", err)

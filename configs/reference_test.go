@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"baton/bridge/airc"
+	"baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
 	"baton/bridge/irc/spanningtree"
 	"baton/configs"
@@ -87,6 +88,11 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 	if diff := cmp.Diff(airc.DefaultConfig(), registry); diff != "" {
 		t.Error(diff)
 	}
+	listener := client.DefaultConfig()
+	file.Table("irc.client").Decode(&listener)
+	if diff := cmp.Diff(client.DefaultConfig(), listener); diff != "" {
+		t.Error(diff)
+	}
 	if err := file.Err(); err != nil {
 		t.Error(err)
 	}
@@ -96,7 +102,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		"identity": want.Identity, "keys": want.Keys,
 		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
-		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound, "peers[0]": peer,
+		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "irc.client": listener, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound, "peers[0]": peer,
 		"policy.rules[0]": configs.Rule{},
 	} {
 		for _, key := range keysOf(config) {
@@ -114,6 +120,8 @@ func TestTheReferenceIsValidAsItStands(t *testing.T) {
 	}
 	registry := airc.DefaultConfig()
 	file.Table("airc").Decode(&registry)
+	listener := client.DefaultConfig()
+	file.Table("irc.client").Decode(&listener)
 	if links := file.Tables("irc.spanningtree"); len(links) != 0 {
 		t.Errorf("got %d links, want none", len(links))
 	}

@@ -61,7 +61,6 @@ func (c RefusalCode) Sentence() string {
 		return "the signature does not match the step"
 	case SignatureUnverifiable:
 		return "no key to check the signature with"
-		return "no key to check the signature with; send it again"
 	case AccountRequired:
 		return "log in first: a step is somebody's"
 	case ActorMismatch:

@@ -206,7 +206,7 @@ func word(c federation.RefusalCode) code {
 		return codeInvalidSignature
 	case federation.SignatureUnverifiable:
 		return codeUnavailable
-	case federation.ActorMismatch:
+	case federation.AccountRequired, federation.ActorMismatch:
 		return codeUnauthorized
 	case federation.WrongSender:
 		return codeWrongSender

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
@@ -93,6 +94,7 @@ type IRCClient struct {
 	conn     net.Conn
 	received *messages
 	writing  sync.Mutex
+	mute     atomic.Bool // PING is not answered
 	running  sync.WaitGroup
 }
 
@@ -118,6 +120,48 @@ func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient
 		return nil, fmt.Errorf("register %s: %w", nick, err)
 	}
 	return c, nil
+}
+
+// LogInIRC is [DialIRC] for a client that proves a DID: prove returns the answer to a
+// challenge, both as they stand in AUTHENTICATE.
+func LogInIRC(ctx context.Context, addr, nick string, prove func(challenge string) (string, error), caps ...string) (*IRCClient, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("dial IRC server: %w", err)
+	}
+	c := &IRCClient{Nick: nick, conn: irc.QuickAck(conn), received: newMessages()}
+	c.running.Go(c.read)
+	if err = c.authenticate(ctx, prove); err == nil {
+		err = c.register(ctx, caps)
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("log in %s: %w", nick, err)
+	}
+	return c, nil
+}
+
+func (c *IRCClient) authenticate(ctx context.Context, prove func(challenge string) (string, error)) error {
+	if err := c.Send(nil, "AUTHENTICATE", "ATPROTO-CHALLENGE"); err != nil {
+		return err
+	}
+	challenge, err := c.Next(ctx, func(m IRCMessage) bool { return m.Command == "AUTHENTICATE" })
+	if err != nil {
+		return err
+	}
+	answer, err := prove(challenge.Params[0])
+	if err != nil {
+		return err
+	}
+	if err := c.Send(nil, "AUTHENTICATE", answer); err != nil {
+		return err
+	}
+	m, err := c.Next(ctx, func(m IRCMessage) bool { return m.Command == "903" || m.Command == "904" })
+	if err == nil && m.Command == "904" {
+		err = fmt.Errorf("refused: %q", m.Params)
+	}
+	return err
 }
 
 func (c *IRCClient) register(ctx context.Context, caps []string) error {
@@ -180,6 +224,9 @@ func (c *IRCClient) SendRaw(line []byte) error {
 	return nil
 }
 
+// Mute has the client answer no PING any more: those that come are messages like others.
+func (c *IRCClient) Mute() { c.mute.Store(true) }
+
 // Next waits for a message that matches, and takes it. Others stay.
 func (c *IRCClient) Next(ctx context.Context, match func(IRCMessage) bool) (IRCMessage, error) {
 	return c.received.next(ctx, match)
@@ -207,7 +254,7 @@ func (c *IRCClient) read() {
 		m, err := ircmsg.ParseLine(string(text))
 		switch {
 		case err != nil:
-		case m.Command == "PING":
+		case m.Command == "PING" && !c.mute.Load():
 			_ = c.Send(nil, "PONG", m.Params...) // an error ends the reader too
 		default:
 			c.received.add(IRCMessage{Tags: m.AllTags(), Source: m.Source, Nick: m.Nick(), Command: m.Command, Params: m.Params})

@@ -93,7 +93,7 @@ func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Seco
 // spec: handofftag "The client's side"
 func status(code federation.RefusalCode) int {
 	switch code {
-	case federation.NeedSignature, federation.SignatureInvalid:
+	case federation.NeedSignature, federation.SignatureInvalid, federation.AccountRequired:
 		return http.StatusUnauthorized
 	case federation.SignatureUnverifiable: // there was no room for it to wait: it is to come again
 		return http.StatusServiceUnavailable

@@ -49,7 +49,7 @@ func (s *stage) seen(ctx context.Context, verb federation.Verb) (federation.Entr
 	if ev.Venue == "" { // it came to alice alone
 		ev.Venue = s.privateVenue()
 	}
-	if _, verdict, err := signing.Verify(ctx, s.program.keys, ev); verdict != federation.Valid {
+	if _, verdict, err := signing.Verify(ctx, s.program.keys.Load(), ev); verdict != federation.Valid {
 		return federation.Entry{}, fmt.Errorf("its signature is %s: %w", verdict, err)
 	}
 	for entry, err := range s.program.record.Log(ctx, ev.Handoff) {

@@ -83,6 +83,9 @@ func (g *gateway) wake(judged federation.Judgement, err error) {
 			g.wakes.Wake(bridge.RelayTopic)
 		}
 	}
+	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
+		g.wakes.Wake(bridge.DIDTopic(did))
+	}
 	for _, link := range judged.Owed.Feeds {
 		g.wakes.Wake(bridge.FeedTopic(link))
 	}

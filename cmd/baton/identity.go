@@ -24,16 +24,20 @@ func newClient(file *configs.File) *identity.Client {
 	})
 }
 
-// newKeySource returns what finds out whose key a signature is made with. What it
-// must ask strangers for, it asks through the guarded client.
-func newKeySource(
-	file *configs.File, record federation.Record, client *identity.Client, server, web func(name string) (string, bool),
-	learned func(federation.DID), seconds *prometheus.HistogramVec, own ...federation.SigningKey,
-) *identity.KeySource {
-	directory := identity.NewDirectory(identity.DirectoryConfig{
+// newDirectory returns what resolves DIDs. What it must ask strangers for, it asks
+// through the guarded client.
+func newDirectory(file *configs.File, client *identity.Client, web func(name string) (string, bool), own ...federation.SigningKey) *identity.Directory {
+	return identity.NewDirectory(identity.DirectoryConfig{
 		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
 		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: web,
 	}, client, own...)
+}
+
+// newKeySource returns what finds out whose key a signature is made with.
+func newKeySource(
+	file *configs.File, record federation.Record, client *identity.Client, server func(link string) (string, bool),
+	learned func(federation.DID), seconds *prometheus.HistogramVec, directory *identity.Directory,
+) *identity.KeySource {
 	return identity.NewKeySource(identity.KeySourceConfig{
 		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: server, Learned: learned,
 		Ours: func(ctx context.Context, did federation.DID) bool { return isKept(ctx, record, did) },

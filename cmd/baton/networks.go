@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/airc"
+	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/spanningtree"
 	"baton/configs"
 	"baton/federation"
@@ -29,6 +31,7 @@ func networks() []network {
 	return []network{
 		{table: "irc.spanningtree", many: true, open: openSpanningtree},
 		{table: freeqTable, many: true, open: openFreeq},
+		{table: "irc.client", open: openClient},
 		{table: "airc", open: openAIRC},
 		{table: peersTable, many: true, open: openPeer},
 	}
@@ -40,6 +43,8 @@ type wiring struct {
 	bridge.Ports
 	certificate *tls.Certificate // nil where the configuration names none
 	record      federation.Record
+	proved      func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
+	learn       func(ctx context.Context, report federation.KeyReport) error
 	gateway     *gateway
 	keys        string // the folder of keys; empty where only a configuration is checked
 	fetch       airc.Fetcher
@@ -59,6 +64,18 @@ func openSpanningtree(t configs.Table, w wiring) (opened, error) {
 	cfg := spanningtree.DefaultConfig()
 	t.Decode(&cfg)
 	link, err := spanningtree.Open(cfg, w.Ports, w.certificate)
+	return opened{link: link, table: t}, err
+}
+
+func openClient(t configs.Table, w wiring) (opened, error) {
+	cfg := ircclient.DefaultConfig()
+	t.Decode(&cfg)
+	if !cfg.Enabled() {
+		return opened{}, errOff
+	}
+	link, err := ircclient.Open(cfg, ircclient.Deps{
+		Ports: w.Ports, Inboxes: w.record, Devices: w.record, Proved: w.proved, Learn: w.learn,
+	}, w.certificate)
 	return opened{link: link, table: t}, err
 }
 

@@ -55,8 +55,9 @@ type program struct {
 	publicURL string
 	record    *store.Record
 	keyring   *identity.Keyring
-	keys      *identity.KeySource
 	deferral  *deferral.Deferral
+	directory atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
+	keys      atomic.Pointer[identity.KeySource]
 	relay     *relay.Relay // nil where it could not be opened: nobody is woken then
 	rates     *home.Rates
 	client    *identity.Client // for what must be fetched from strangers
@@ -166,8 +167,16 @@ func (p *program) openRecord(ctx context.Context) error {
 		return err
 	}
 	p.deferral = p.newDeferral()
-	p.keys = newKeySource(p.file, p.record, p.client, p.keyServer, p.homeAddress, p.deferral.Learned, p.resolving, p.serverKeys()...)
+	p.openKeys()
 	return nil
+}
+
+// openKeys makes what resolves DIDs and finds their keys, those of the gateway as they
+// are now among them.
+func (p *program) openKeys() {
+	directory := newDirectory(p.file, p.client, p.homeAddress, p.serverKeys()...)
+	p.directory.Store(directory)
+	p.keys.Store(newKeySource(p.file, p.record, p.client, p.keyServer, p.deferral.Learned, p.resolving, directory))
 }
 
 // openRelay starts what wakes those who wait. Without it they look by themselves.
@@ -211,7 +220,7 @@ func (p *program) bound() boundRecord {
 func (p *program) forgetKeys(did federation.DID) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	p.keys.Forget(did)
+	p.keys.Load().Forget(did)
 }
 
 func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.Home.Name) }
@@ -230,7 +239,7 @@ func (p *program) serverKeys() []federation.SigningKey {
 func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Homes: p.record, Entropy: rand.Reader,
-		Keys:   p.keys,
+		Keys:   p.keys.Load(),
 		Routes: p.gateway.fleet, Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Rates: p.rates,
 		Policy: homePolicy(file, nil),
 		Write: func(ev federation.Event) map[string]string {
@@ -258,6 +267,10 @@ func (p *program) wiring() wiring {
 		},
 		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.client}, rates: didRates{p.rates, p.gateway},
 		registry: p.keyring.Registry, token: p.keyring.Token(),
+		proved: func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
+			return p.directory.Load().Proved(ctx, did, message, signature, time.Now())
+		},
+		learn:      func(ctx context.Context, report federation.KeyReport) error { return p.keys.Load().Learn(ctx, report) },
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
 		maxBody:    p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,
 		registrationsPerHour: func() int { return int(p.registrations.Load()) },

@@ -27,7 +27,7 @@ func (p *program) rotate(text string, overlap time.Duration, now time.Time) (any
 	if err != nil {
 		return nil, fmt.Errorf("rotate key %s: %w", name, err)
 	}
-	p.keys = newKeySource(p.file, p.record, p.client, p.keyServer, p.homeAddress, p.deferral.Learned, p.resolving, p.serverKeys()...)
+	p.openKeys()
 	p.limit(p.limited)
 	return showKey(made, p.file, now), nil
 }

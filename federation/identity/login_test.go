@@ -34,13 +34,13 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 		signature []byte
 		want      federation.Verdict
 	}{
-		"with Ed25519":              {did, ed25519.Sign(private, message), federation.Valid},
-		"with secp256k1":            {other, compact, federation.Valid},
-		"not with another message":  {did, ed25519.Sign(private, []byte("x")), federation.Invalid},
-		"not with another key":      {other, ed25519.Sign(private, message), federation.Invalid},
-		"not without a signature":   {did, nil, federation.Invalid},
-		"not as a DID that is none": {"did:key:zzz", ed25519.Sign(private, message), federation.Invalid},
-		"nor can it be told of a method that is not resolved": {"did:example:x", ed25519.Sign(private, message), federation.Unverifiable},
+		"with Ed25519":                                   {did, ed25519.Sign(private, message), federation.Valid},
+		"with secp256k1":                                 {other, compact, federation.Valid},
+		"not with another message":                       {did, ed25519.Sign(private, []byte("x")), federation.Invalid},
+		"not with another key":                           {other, ed25519.Sign(private, message), federation.Invalid},
+		"not without a signature":                        {did, nil, federation.Invalid},
+		"not as a DID that is none":                      {"did:key:zzz", ed25519.Sign(private, message), federation.Invalid},
+		"nor can it be told of one that is not resolved": {"did:example:x", ed25519.Sign(private, message), federation.Unverifiable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := directory.Proved(t.Context(), tt.did, message, tt.signature, time.Now())

@@ -1,0 +1,261 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+)
+
+// command is what is done with a line of a client.
+type command struct {
+	params int  // the fewest that the line comes with
+	early  bool // also before registration
+	run    func(s *server, ctx context.Context, u *user, m ircmsg.Message)
+}
+
+// commands returns what clients may say. All else is answered 421.
+//
+// spec: rfc1459 §4, §5; rfc2812 §3; ircv3
+func commands() map[string]command {
+	return map[string]command{
+		"CAP":          {1, true, (*server).onCap},
+		"NICK":         {0, true, (*server).onNick},
+		"USER":         {4, true, (*server).onUser},
+		"PASS":         {1, true, (*server).onPass},
+		"PING":         {1, true, (*server).onPing},
+		"PONG":         {0, true, (*server).onPong},
+		"QUIT":         {0, true, (*server).onQuit},
+		"AUTHENTICATE": {1, true, (*server).onAuthenticate},
+		"MSGSIG":       {1, false, (*server).onMsgsig},
+		"SETNAME":      {1, false, (*server).onSetname},
+		"JOIN":         {1, false, (*server).onJoin},
+		"PART":         {1, false, (*server).onPart},
+		"TOPIC":        {1, false, (*server).onTopic},
+		"NAMES":        {0, false, (*server).onNames},
+		"LIST":         {0, false, (*server).onList},
+		"INVITE":       {2, false, (*server).onInvite},
+		"KICK":         {2, false, (*server).onKick},
+		"MODE":         {1, false, (*server).onMode},
+		"PRIVMSG":      {0, false, (*server).onTalk},
+		"NOTICE":       {0, false, (*server).onTalk},
+		"TAGMSG":       {0, false, (*server).onTalk},
+		"WHO":          {0, false, (*server).onWho},
+		"WHOIS":        {1, false, (*server).onWhois},
+		"WHOWAS":       {1, false, (*server).onWhowas},
+		"USERHOST":     {1, false, (*server).onUserhost},
+		"ISON":         {1, false, (*server).onIson},
+		"MONITOR":      {1, false, (*server).onMonitor},
+		"AWAY":         {0, false, (*server).onAway},
+		"MOTD":         {0, false, (*server).onMOTD},
+		"LUSERS":       {0, false, (*server).onLusers},
+		"VERSION":      {0, false, (*server).onVersion},
+		"TIME":         {0, false, (*server).onTime},
+	}
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// onCap negotiates capabilities.
+//
+// spec: ircv3 capability-negotiation
+func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
+	var value string
+	if len(m.Params) > 1 {
+		value = m.Params[1]
+	}
+	switch strings.ToUpper(m.Params[0]) {
+	case "LS":
+		s.hold(u)
+		if version, err := strconv.Atoi(value); err == nil && version > u.version {
+			u.version = version
+		}
+		if u.version >= versionWithValues {
+			u.caps |= capNotify
+		}
+		s.listCaps(u, "LS", s.link.listed(u.version))
+	case "LIST":
+		s.listCaps(u, "LIST", u.caps.names())
+	case "REQ":
+		s.hold(u)
+		answer := "NAK"
+		if after, ok := u.caps.change(value); ok {
+			u.caps, answer = after, "ACK"
+		}
+		s.send(u, says(s.name, "CAP", u.named(), answer, value))
+		s.startReplay(ctx, u)
+	case "END":
+		u.negotiating = false
+		s.register(ctx, u)
+	default:
+		s.reply(u, errInvalidCap, orStar(m.Params[0]), "Invalid CAP command")
+	}
+}
+
+// hold keeps a client from being registered until it has negotiated.
+func (s *server) hold(u *user) { u.negotiating = !u.welcome }
+
+// listCaps tells capabilities, in several lines where one does not hold them.
+func (s *server) listCaps(u *user, sub string, names []string) {
+	for len(names) > 0 {
+		n, size := 0, 0
+		for n < len(names) && size+len(names[n]) < maxListBytes {
+			size += len(names[n]) + 1
+			n++
+		}
+		line := strings.Join(names[:n], " ")
+		if names = names[n:]; len(names) > 0 && u.version >= versionWithValues {
+			s.send(u, says(s.name, "CAP", u.named(), sub, "*", line))
+			continue
+		}
+		s.send(u, says(s.name, "CAP", u.named(), sub, line))
+	}
+}
+
+// onPass takes a password that nobody asked for: what one is here comes with SASL.
+func (s *server) onPass(_ context.Context, u *user, _ ircmsg.Message) {
+	if u.welcome {
+		s.reply(u, errAlreadyIn, "You may not reregister")
+	}
+}
+
+func (s *server) onPing(_ context.Context, u *user, m ircmsg.Message) {
+	s.send(u, says(s.name, "PONG", s.name, m.Params[0]))
+}
+
+func (s *server) onQuit(_ context.Context, u *user, m ircmsg.Message) {
+	why := "Quit"
+	if len(m.Params) > 0 && m.Params[0] != "" {
+		why = "Quit: " + m.Params[0]
+	}
+	s.quit(u, why)
+}
+
+// quit lets a client go: those who share a channel with it are told, and the
+// connection is closed once it has had its last line.
+func (s *server) quit(u *user, why string) {
+	if u.over {
+		return
+	}
+	if !u.full {
+		s.put(u, says("", "ERROR", "Closing link: "+why), "")
+	}
+	if u.over {
+		return // its queue had no room for even that
+	}
+	u.over = true
+	if s.connected[u] {
+		delete(s.connected, u)
+		if s.addresses[u.addr]--; s.addresses[u.addr] == 0 {
+			delete(s.addresses, u.addr)
+		}
+		if !u.welcome {
+			s.strangers--
+		}
+	}
+	if u.welcome {
+		s.spread(u.says("QUIT", why), s.neighbours(u, false))
+	}
+	s.forget(u)
+	s.touch(u)
+}
+
+// forget takes a client out of all that names it.
+func (s *server) forget(u *user) {
+	s.stopReplay(u)
+	for venue, c := range u.channels {
+		s.depart(u, venue, c)
+	}
+	if u.nick != "" && s.nicks[fold(u.nick)] == u {
+		delete(s.nicks, fold(u.nick))
+		if u.welcome {
+			s.tellWatchers(u, false)
+		}
+	}
+	delete(s.accounts[u.account], u)
+	if len(s.accounts[u.account]) == 0 {
+		delete(s.accounts, u.account)
+	}
+	for nick := range u.watching {
+		s.unwatch(u, nick)
+	}
+}
+
+// neighbours yields those who share a channel with a client, each once.
+func (s *server) neighbours(u *user, self bool) iter.Seq[*user] {
+	return func(yield func(*user) bool) {
+		seen := map[*user]bool{u: true}
+		if self && !yield(u) {
+			return
+		}
+		for _, c := range u.channels {
+			for other := range c.members {
+				if !seen[other] && !yield(other) {
+					return
+				}
+				seen[other] = true
+			}
+		}
+	}
+}
+
+// having keeps of some clients those with a capability.
+func having(c capability, of iter.Seq[*user]) iter.Seq[*user] {
+	return func(yield func(*user) bool) {
+		of(func(u *user) bool { return !u.caps.has(c) || yield(u) })
+	}
+}
+
+// lacking keeps of some clients those without a capability.
+func lacking(c capability, of iter.Seq[*user]) iter.Seq[*user] {
+	return func(yield func(*user) bool) {
+		of(func(u *user) bool { return u.caps.has(c) || yield(u) })
+	}
+}
+
+func (s *server) onMOTD(_ context.Context, u *user, _ ircmsg.Message) { s.motd(u) }
+
+func (s *server) motd(u *user) {
+	s.reply(u, rplMOTDStart, "- "+s.name+" message of the day -")
+	s.reply(u, rplMOTD, "- This is Baton, a gateway for handoffs between networks.")
+	s.reply(u, rplMOTD, "- Its channels: "+strings.Join(s.link.channels, " "))
+	s.reply(u, rplEndOfMOTD, "End of MOTD command")
+}
+
+func (s *server) onLusers(_ context.Context, u *user, _ ircmsg.Message) { s.lusers(u) }
+
+func (s *server) lusers(u *user) {
+	registered := len(s.connected) - s.strangers
+	s.reply(u, rplLUserClient, "There are "+itoa(registered)+" users and 0 invisible on 1 servers")
+	if s.strangers > 0 {
+		s.reply(u, rplLUserUnknown, itoa(s.strangers), "unregistered connections")
+	}
+	s.reply(u, rplLUserChannels, itoa(len(s.channels)), "channels formed")
+	s.reply(u, rplLUserMe, "I have "+itoa(registered)+" clients and 0 servers")
+	now, most := itoa(registered), itoa(s.most)
+	s.reply(u, rplLocalUsers, now, most, "Current local users "+now+", max "+most)
+	s.reply(u, rplGlobalUsers, now, most, "Current global users "+now+", max "+most)
+}
+
+func (s *server) onVersion(_ context.Context, u *user, _ ircmsg.Message) {
+	s.reply(u, rplVersion, softwareName, s.name, "a federation gateway")
+	s.isupport(u)
+}
+
+func (s *server) onTime(_ context.Context, u *user, _ ircmsg.Message) {
+	s.reply(u, rplTime, s.name, time.Now().UTC().Format(time.RFC1123))
+}
+
+// targets splits a list of targets, up to a bound.
+func targets(list string) []string {
+	all := strings.Split(list, ",")
+	all = slices.DeleteFunc(all, func(t string) bool { return t == "" })
+	return all[:min(len(all), maxTargets)]
+}
+
+// maxTargets bounds what one command is about.
+const maxTargets = 10

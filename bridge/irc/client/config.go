@@ -1,0 +1,129 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+	"baton/translate"
+)
+
+// Config is the [irc.client] table.
+type Config struct {
+	Listen              string             `toml:"listen"`               // host:port without TLS; "" for none
+	TLSListen           string             `toml:"tls_listen"`           // host:port with TLS; "" for none
+	Network             string             `toml:"network"`              // NETWORK= in 005
+	Channels            []string           `toml:"channels"`             // shared with links that list them; the first for offers that name none
+	Dialect             federation.Dialect `toml:"dialect"`              // of offers that enter here from networks without tags
+	MaxClients          int                `toml:"max_clients"`          // connections at a time
+	RegistrationTimeout time.Duration      `toml:"registration_timeout"` // from the connection to the welcome, TLS included
+	PingInterval        time.Duration      `toml:"ping_interval"`        // silence after which a client is asked whether it lives; it has as long to answer
+	SendQueueBytes      int                `toml:"send_queue_bytes"`     // what may wait for one client; a slower reader is dropped
+}
+
+// DefaultConfig returns the table as it is where a file says nothing: with it no
+// listener is opened.
+func DefaultConfig() Config {
+	return Config{
+		Network: "Baton", Channels: []string{"#ops"}, Dialect: federation.HandoffTags, MaxClients: 10000,
+		RegistrationTimeout: 30 * time.Second, PingInterval: time.Minute, SendQueueBytes: 1 << 20,
+	}
+}
+
+// Enabled reports whether the configuration wants any client to come in.
+func (c Config) Enabled() bool { return c.Listen != "" || c.TLSListen != "" }
+
+// Least values that leave a listener usable.
+const (
+	leastQueueBytes = 64 << 10 // a page of replay
+	leastTime       = time.Second
+)
+
+// check returns every mistake in the table, joined.
+func (c Config) check(secure bool) error {
+	var errs []error
+	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
+	for key, address := range map[string]string{"listen": c.Listen, "tls_listen": c.TLSListen} {
+		if address != "" && !irc.ValidListen(address) && !strings.HasSuffix(address, ":0") {
+			wrong(key, `want "host:port" or ":port" of this machine`)
+		}
+	}
+	if c.TLSListen != "" && !secure {
+		wrong("tls_listen", "needs a certificate of ours: see [tls]")
+	}
+	if c.Network == "" || len(c.Network) > maxNetworkBytes || strings.ContainsFunc(c.Network, notInToken) {
+		wrong("network", fmt.Sprintf("want 1 to %d characters without space", maxNetworkBytes))
+	}
+	if c.Dialect != federation.HandoffTags && c.Dialect != federation.ActTags {
+		wrong("dialect", fmt.Sprintf("want %q or %q", federation.HandoffTags, federation.ActTags))
+	}
+	if c.MaxClients < 1 {
+		wrong("max_clients", "want at least 1")
+	}
+	if c.RegistrationTimeout < leastTime {
+		wrong("registration_timeout", "want at least "+leastTime.String())
+	}
+	if c.PingInterval < leastTime {
+		wrong("ping_interval", "want at least "+leastTime.String())
+	}
+	if c.SendQueueBytes < leastQueueBytes {
+		wrong("send_queue_bytes", "want at least "+strconv.Itoa(leastQueueBytes))
+	}
+	if err := checkChannels(c.Channels); err != nil {
+		wrong("channels", err.Error())
+	}
+	return errors.Join(errs...)
+}
+
+// maxNetworkBytes bounds the name of the network, which stands in a token of 005.
+const maxNetworkBytes = 32
+
+func notInToken(r rune) bool {
+	return r <= ' ' || r > unicode.MaxASCII || r == '='
+}
+
+func checkChannels(names []string) error {
+	if len(names) == 0 {
+		return errors.New(`want at least one, as in ["#ops"]`)
+	}
+	var venues []string
+	for _, name := range names {
+		venue, ok := channelName(name)
+		switch {
+		case !ok:
+			return fmt.Errorf("%q is no channel: want \"#\" and up to %d bytes without space, comma or capital letters outside of ASCII", name, maxChannelBytes-1)
+		case slices.Contains(venues, venue):
+			return fmt.Errorf("%q is there twice", name)
+		}
+		venues = append(venues, venue)
+	}
+	return nil
+}
+
+// channelName returns a channel as venues spell it, and whether it may be one here:
+// the casemapping of clients and that of venues must agree on it.
+func channelName(name string) (venue string, ok bool) {
+	venue, ok = translate.Channel(name)
+	ok = ok && len(name) > 1 && len(name) <= maxChannelBytes && venue == fold(name) && !strings.ContainsFunc(name, unicode.IsControl)
+	return venue, ok
+}
+
+// fold returns a name as this server compares it.
+//
+// spec: isupport "CASEMAPPING", ascii
+func fold(name string) string {
+	folded := []byte(name)
+	for i, c := range folded {
+		if 'A' <= c && c <= 'Z' {
+			folded[i] = c + 'a' - 'A'
+		}
+	}
+	return string(folded)
+}

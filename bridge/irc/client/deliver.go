@@ -1,0 +1,189 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/dialect"
+)
+
+var errNotListening = errors.New("not listening")
+
+// lineSuffix makes the message id of the line for people from that of its step.
+const lineSuffix = ".line"
+
+// row is one delivery on its way to a channel.
+type row struct {
+	d     federation.Delivery
+	forms map[federation.Dialect]map[string]string // tags, by the dialect that they are in
+	name  string                                   // what the actor is called where it has no nick here
+	line  string                                   // for people; "" for none
+}
+
+// Deliver implements [bridge.Link]. A step in a channel is written to those who are in
+// it, in the dialect that each takes; beside it stands one line for people, on the
+// first attempt only. Nil means that it was: who is in a channel and does not read is
+// not waited for.
+//
+// Parties of the handoff who take steps are left out, as their inbox brings it to them
+// in order, and so are private steps, which nobody else is to have.
+func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
+	if !l.writes(d.View) {
+		return federation.Refuse(d.Entry.Event, federation.InvalidTarget, "no place of this server")
+	}
+	if federation.Private(d.View.Venue) {
+		return nil
+	}
+	s := l.live.Load()
+	if s == nil {
+		return l.unavailable(errNotListening)
+	}
+	wanted := make(chan []federation.Dialect, 1)
+	if !s.post(func() { wanted <- s.wanted(d) }) {
+		return l.unavailable(errNotListening)
+	}
+	r := row{d: d, forms: make(map[federation.Dialect]map[string]string), name: l.ports.Gateway.Name(ctx, d.Entry.Event.Actor())}
+	for _, in := range <-wanted {
+		tags, err := l.render(ctx, d, in)
+		if err != nil {
+			return err
+		}
+		r.forms[in] = tags
+	}
+	if l.ShowsOnce(d) && d.Attempt == 0 {
+		r.line = irc.Summary(translate.Step{
+			Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.ports.Gateway.Name(ctx, did) },
+		})
+	}
+	written := make(chan struct{})
+	if !s.post(func() { s.deliver(r); close(written) }) {
+		return l.unavailable(errNotListening)
+	}
+	<-written
+	return nil
+}
+
+// ShowsOnce implements [bridge.OnceShower]: the line for people.
+func (l *Link) ShowsOnce(d federation.Delivery) bool {
+	return d.Entry.Version > 0 && !federation.Private(d.View.Venue)
+}
+
+var _ bridge.OnceShower = (*Link)(nil)
+
+func (l *Link) unavailable(err error) error {
+	return irc.Unavailable(l.Name(), err)
+}
+
+// render returns the tags of a step in a dialect: exactly those that were signed where
+// it is in that, and for the place where it is written.
+func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.Dialect) (map[string]string, error) {
+	d.View.Dialect = in
+	rendered, losses, err := irc.Render(ctx, l.ports, d)
+	if err != nil {
+		return nil, fmt.Errorf("render %s: %w", d.Entry.Event.ID, err)
+	}
+	for _, loss := range losses {
+		l.log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", rendered.ID.String()),
+			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
+	}
+	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: rendered}, View: d.View})
+	if err != nil {
+		return nil, err
+	}
+	if err := irc.CheckTags(m.Tags); err != nil {
+		return nil, federation.Refuse(rendered, federation.InvalidTag, err.Error())
+	}
+	return m.Tags, nil
+}
+
+// wanted returns the dialects in which the members of a channel take a step. A receipt
+// is written as it is or not at all: nobody else's word for it is worth anything.
+func (s *server) wanted(d federation.Delivery) []federation.Dialect {
+	c := s.channels[d.View.Venue]
+	if c == nil {
+		return nil
+	}
+	signed := d.Entry.Event.Dialect
+	in := make(map[federation.Dialect]bool)
+	for u := range c.members {
+		if s.hears(u, d) {
+			in[u.caps.reads(signed)] = true
+		}
+	}
+	delete(in, "")
+	if d.Entry.Version == 0 {
+		for _, other := range sorted(in) {
+			if other != signed {
+				delete(in, other)
+			}
+		}
+	}
+	return sorted(in)
+}
+
+// hears reports whether a member of a channel is written a step there. Those whose
+// inbox it is in are not.
+func (s *server) hears(u *user, d federation.Delivery) bool {
+	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
+}
+
+// inbox reports whether a step went into the inbox of a DID. Who was assigned later is
+// no recipient of what came before.
+func inbox(d federation.Delivery, did federation.DID) bool {
+	v := d.View
+	assigned := did == v.Assignee && v.Answered > 0 && d.Entry.Version >= v.Answered
+	return did != d.Entry.Event.Actor() && (did == v.Offerer || did == v.Offeree || assigned)
+}
+
+// deliver writes a row to a channel.
+func (s *server) deliver(r row) {
+	c := s.channels[r.d.View.Venue]
+	if c == nil {
+		return
+	}
+	ev := r.d.Entry.Event
+	m := s.stepMessage(ev, c.name, r.name)
+	for in, tags := range r.forms {
+		m.tags = tags
+		s.spread(m, func(yield func(*user) bool) {
+			for u := range c.members {
+				if s.hears(u, r.d) && u.caps.reads(ev.Dialect) == in && u.seen.add(m.msgid) && !yield(u) {
+					return
+				}
+			}
+		})
+	}
+	if r.line != "" {
+		line := says(m.source, "NOTICE", c.name, r.line)
+		line.account, line.at, line.msgid = m.account, m.at, m.msgid+lineSuffix
+		line.tags = map[string]string{refTag: ev.Handoff.String()}
+		s.spread(line, c.everyone)
+	}
+}
+
+// stepMessage returns the message of a step without its tags.
+func (s *server) stepMessage(ev federation.Event, target, name string) message {
+	m := tells(s.speaker(ev.Actor(), name), "TAGMSG", target)
+	m.msgid, m.at = ev.WireID(), ev.Arrival.Received
+	if ev.Verb == federation.Confirm || m.at.IsZero() {
+		m.at = ev.Time()
+	}
+	m.account = string(ev.Actor())
+	return m
+}
+
+// Online implements [bridge.Placer].
+func (l *Link) Online(_ context.Context, b federation.Binding) bool {
+	s := l.live.Load()
+	if s == nil {
+		return false
+	}
+	here := make(chan bool, 1)
+	return s.post(func() { here <- len(s.accounts[b.DID]) > 0 }) && <-here
+}

@@ -1,0 +1,261 @@
+package client_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"baton/bridge"
+	"baton/bridge/irc/client"
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const home = federation.HomeID("gw.example")
+
+// patience bounds every wait of these tests; none takes nearly as long.
+const patience = 20 * time.Second
+
+// gateway is a bridge.Gateway that keeps what it is given.
+type gateway struct {
+	mu     sync.Mutex
+	events []federation.Event
+	// answer may be nil, and then all is filed.
+	answer func(ev federation.Event) error
+	views  map[federation.HandoffID]federation.View
+	bound  map[string]federation.BoundName
+}
+
+func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Judgement, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.answer != nil {
+		if err := g.answer(ev); err != nil {
+			return federation.Judgement{}, err
+		}
+	}
+	g.events = append(g.events, ev)
+	return federation.Judgement{Verdict: federation.Valid, Entry: federation.Entry{Event: ev, Version: 1}}, nil
+}
+
+func (g *gateway) View(_ context.Context, id federation.HandoffID) (federation.View, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.views[id], nil
+}
+
+func (g *gateway) Same(_ context.Context, a, b federation.DID) bool { return a == b }
+
+func (g *gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
+	return federation.Place{}, "", errors.New("a link places nothing")
+}
+
+func (g *gateway) Name(_ context.Context, did federation.DID) string {
+	return strings.TrimPrefix(did.Short(), "did:key:")
+}
+
+// house is a listener with all that it needs.
+type house struct {
+	link    *client.Link
+	gateway *gateway
+	record  *federationtest.Memory
+	addr    string
+}
+
+// testConfig listens on a port of the system's choice.
+func testConfig() client.Config {
+	cfg := client.DefaultConfig()
+	cfg.Listen, cfg.Network = "127.0.0.1:0", "Test"
+	return cfg
+}
+
+// open returns a listener that does not run.
+func open(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
+	t.Helper()
+	h := house{gateway: &gateway{views: map[federation.HandoffID]federation.View{}, bound: map[string]federation.BoundName{}}, record: federationtest.NewMemory()}
+	deps := client.Deps{
+		Ports: bridge.Ports{
+			Home: home, Gateway: h.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+			Limits: func() bridge.Limits { return bridge.Limits{} }, Wakes: nobody{}, PublicURL: "https://gw.example",
+			Bound: func(_ context.Context, network, name string) (federation.BoundName, error) {
+				if b, ok := h.gateway.bound[network+" "+name]; ok {
+					return b, nil
+				}
+				return federation.BoundName{}, federation.ErrNotFound
+			},
+		},
+		Inboxes: h.record, Devices: h.record,
+		Proved: func(_ context.Context, did federation.DID, _, signature []byte) (federation.Verdict, error) {
+			switch string(signature) {
+			case "signed by " + string(did):
+				return federation.Valid, nil
+			case "away":
+				return federation.Unverifiable, errors.New("away")
+			}
+			return federation.Invalid, nil
+		},
+		Learn: func(context.Context, federation.KeyReport) error { return nil },
+	}
+	for _, change := range tweak {
+		change(&deps)
+	}
+	link, err := client.Open(cfg, deps, nil)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	h.link = link
+	return h
+}
+
+// start runs a listener until the test ends.
+func start(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
+	t.Helper()
+	h := open(t, cfg, tweak...)
+	ctx, cancel := context.WithCancel(context.Background())
+	up, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- h.link.Run(ctx, func() { close(up) }) }()
+	select {
+	case <-up:
+	case err := <-ended:
+		cancel()
+		t.Fatalf("run: %v", err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Error("the listener does not end")
+		}
+	})
+	h.addr = h.link.Describe().Negotiated["listen"]
+	return h
+}
+
+// nobody waits, and nobody is woken.
+type nobody struct{}
+
+func (nobody) Wake(...string)                             {}
+func (nobody) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
+
+// peer is one client as a test types it.
+type peer struct {
+	conn  net.Conn
+	lines *bufio.Reader
+}
+
+// dial connects a client that says nothing yet.
+func dial(t *testing.T, addr string) *peer {
+	t.Helper()
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return &peer{conn: conn, lines: bufio.NewReader(conn)}
+}
+
+// say sends lines.
+func (p *peer) say(t *testing.T, lines ...string) {
+	t.Helper()
+	if _, err := p.conn.Write([]byte(strings.Join(lines, "\r\n") + "\r\n")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear returns the next line.
+func (p *peer) hear(t *testing.T) string {
+	t.Helper()
+	_ = p.conn.SetReadDeadline(time.Now().Add(patience))
+	line, err := p.lines.ReadString('\n')
+	if err != nil {
+		t.Fatalf("read: %v after %q", err, line)
+	}
+	return strings.TrimRight(line, "\r\n")
+}
+
+// until returns the first line that is as a pattern says, and passes over others.
+func (p *peer) until(t *testing.T, pattern string) string {
+	t.Helper()
+	for {
+		if line := p.hear(t); matches(pattern, line) {
+			return line
+		}
+	}
+}
+
+// matches holds a line to a pattern in which * is anything.
+func matches(pattern, line string) bool {
+	ok, err := path.Match(plain(pattern), plain(line))
+	return err == nil && ok
+}
+
+// plain takes from a text what has a meaning in patterns of paths.
+func plain(s string) string {
+	return strings.NewReplacer("/", "|", "[", "(", "]", ")", `\`, "|", "?", "!").Replace(s)
+}
+
+// play plays a scene: each line is a client's name, ">" and what it says or "<" and
+// what it hears next, in which * is anything. A client that is not there yet comes in
+// with its first line, or with "joins" and the capabilities that it asks for.
+func play(t *testing.T, h house, scene string) map[string]*peer {
+	t.Helper()
+	peers := map[string]*peer{}
+	for line := range strings.Lines(scene) {
+		name, rest, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			continue
+		}
+		verb, text, _ := strings.Cut(rest, " ")
+		if peers[name] == nil {
+			peers[name] = dial(t, h.addr)
+		}
+		p := peers[name]
+		switch verb {
+		case "joins":
+			p.register(t, name, text)
+		case ">":
+			p.say(t, text)
+		case "<":
+			if got := p.hear(t); !matches(text, got) {
+				t.Fatalf("%s hears %q, want %q", name, got, text)
+			}
+		default:
+			t.Fatalf("%q is no line of a scene", line)
+		}
+	}
+	for name, p := range peers { // and nobody hears anything else
+		p.say(t, "PING done")
+		if got := p.hear(t); !strings.HasSuffix(got, "PONG gw.example :done") {
+			t.Errorf("%s hears %q besides", name, got)
+		}
+	}
+	return peers
+}
+
+// register says what a client must, and reads its welcome.
+func (p *peer) register(t *testing.T, nick, caps string) {
+	t.Helper()
+	if caps != "" {
+		p.say(t, "CAP REQ :"+caps)
+		p.until(t, "*CAP * ACK *")
+	}
+	p.say(t, "NICK "+nick, "USER "+nick+" 0 * :real "+nick)
+	if caps != "" {
+		p.say(t, "CAP END")
+	}
+	p.until(t, "*:gw.example 376 *")
+}

@@ -1,0 +1,125 @@
+package client_test
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/irc/client"
+)
+
+func TestWhoDoesNotRegisterIsLetGo(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.RegistrationTimeout = time.Second
+	dial(t, start(t, cfg).addr).until(t, "ERROR :Closing link: Registration timeout")
+}
+
+func TestWhoDoesNotAnswerIsLetGo(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.PingInterval = time.Second
+	silent := dial(t, start(t, cfg).addr)
+	silent.register(t, "silent", "")
+	silent.until(t, "PING :gw.example")
+	silent.until(t, "ERROR :Closing link: Ping timeout")
+}
+
+func TestASlowReaderIsDroppedAndNobodyElseWaits(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.SendQueueBytes = 64 << 10
+	h := start(t, cfg)
+	near, far := net.Pipe() // takes nothing that is not read
+	h.link.Attach(t.Context(), far)
+	slow := &peer{conn: near, lines: bufio.NewReader(near)}
+	slow.register(t, "slow", "")
+	peers := play(t, h, "fast joins\nwatch joins\nwatch > MONITOR + slow\nwatch < *730*")
+	everyone := strings.Repeat("slow,", 10)
+	for range 30 {
+		peers["fast"].say(t, "PRIVMSG "+everyone+" :"+strings.Repeat("x", 400))
+	}
+	peers["watch"].until(t, "*731 watch :slow")
+	peers["fast"].until(t, "*401 fast slow *")
+	_ = near.Close()
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.MaxClients = 2
+	h := start(t, cfg)
+	play(t, h, "a joins\nb joins")
+	dial(t, h.addr).until(t, "ERROR :Closing link: this server is full")
+}
+
+func TestHalfOpenConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	h := start(t, testConfig())
+	for range 256 {
+		p := dial(t, h.addr)
+		p.say(t, "PING here")
+		p.until(t, "*PONG*")
+	}
+	dial(t, h.addr).until(t, "ERROR :Closing link: too many connections are not registered yet")
+}
+
+func TestWhoSaysTooMuchIsRefusedAndToldOnce(t *testing.T) {
+	t.Parallel()
+	h := start(t, testConfig(), func(d *client.Deps) {
+		d.Limits = func() bridge.Limits { return bridge.Limits{UserEventsPerMinute: 2} }
+	})
+	play(t, h, `
+		a joins standard-replies
+		b joins
+		a > PRIVMSG b :1
+		a > PRIVMSG b :2
+		a > PRIVMSG b :3
+		a > PRIVMSG b :4
+		a < :gw.example FAIL PRIVMSG RATE_LIMITED * :too many steps; wait a little
+		b < *PRIVMSG b :1
+		b < *PRIVMSG b :2`)
+}
+
+func TestMistakesInTheTableAreToldTogether(t *testing.T) {
+	t.Parallel()
+	cfg := client.Config{Listen: "x", TLSListen: ":1", Network: "a b", Channels: []string{"#Ä"}, Dialect: "x"}
+	_, err := client.Open(cfg, client.Deps{}, nil)
+	for _, key := range []string{
+		"listen", "tls_listen", "network", "channels", "dialect", "max_clients", "registration_timeout", "ping_interval", "send_queue_bytes",
+	} {
+		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+key+": ") {
+			t.Errorf("%s is not told of: %v", key, err)
+		}
+	}
+}
+
+func TestAPortThatIsTakenIsAnError(t *testing.T) {
+	t.Parallel()
+	h := start(t, testConfig())
+	cfg := testConfig()
+	cfg.Listen = h.addr
+	if err := open(t, cfg).link.Run(t.Context(), func() { t.Error("it is up") }); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestTheEndIsToldToAll(t *testing.T) {
+	t.Parallel()
+	h := open(t, testConfig())
+	ctx, cancel := context.WithCancel(t.Context())
+	up, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- h.link.Run(ctx, func() { close(up) }) }()
+	<-up
+	p := dial(t, h.link.Describe().Negotiated["listen"])
+	p.register(t, "alice", "")
+	cancel()
+	p.until(t, "ERROR :Closing link: the gateway ends")
+	if err := <-ended; err == nil {
+		t.Error("it does not say why it ended")
+	}
+}

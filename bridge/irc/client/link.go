@@ -1,0 +1,178 @@
+// Package client is a server for IRC clients: people with any client, and agents that
+// speak IRC. It is the home server of the handoff RFC: who is logged in as a DID takes
+// steps as that DID, and is replayed what reached it meanwhile.
+//
+// Clients register as on any server, over TCP or TLS. The channels of the
+// configuration last, have no operators and the modes +nt, and are the same as those
+// of links that list them, as far as steps go: each step in one is written to all
+// others, with a line for people. What people say to each other stays on this server,
+// because no link relays it. Other channels are made by whoever joins them first, who
+// is their operator; an operator with a DID is one again when that DID comes back.
+// A ban may name a DID. Channels and their modes are gone when the gateway ends.
+//
+// Text is UTF-8. Nicks and channels are compared as CASEMAPPING=ascii says, and a
+// channel has no capital letters outside of ASCII, on which venues would disagree.
+//
+// # Concurrency
+//
+// One goroutine, that of [Link.Run], owns all state. Each client has a reader, which
+// hands over one line at a time and waits until it was acted on; a writer runs only
+// while something is written. What blocks, such as judging a step, is done by the
+// reader of the client whose step it is, so that its next lines wait and nobody
+// else's do. [Link.Deliver] and [Link.Online] may be called by many.
+//
+// # Bounds
+//
+// Connections, those that are not registered and those from one address are bounded;
+// registration and silence have a time. A line has 4,096 bytes of tags and 512 of
+// message. Who sends more than a few lines a second is read more slowly, and who says
+// more to others than limits.user_events_per_minute is refused. What waits for a
+// client is bounded by send_queue_bytes; a client that is slower is dropped.
+//
+// spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
+// batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
+// echo-message, labeled-response, standard-replies, setname, monitor, utf8-only, whox.
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// network is the label of this network in metrics.
+const network = "client"
+
+// Deps is what a listener needs of the rest of the program.
+type Deps struct {
+	bridge.Ports
+
+	Inboxes federation.Inboxes
+	Devices federation.Devices
+	// Proved judges whether a DID signed a message with a key that it has now. Its error
+	// says why that cannot be told.
+	Proved func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
+	// Learn puts on record with which key somebody signs. Its errors are those of
+	// [federation.Keys.Learn].
+	Learn func(ctx context.Context, report federation.KeyReport) error
+}
+
+// Link is the listener with all who are connected to it. Make one with [Open].
+type Link struct {
+	cfg      Config
+	deps     Deps
+	ports    bridge.Ports // those of deps
+	log      *slog.Logger
+	tls      *tls.Config // nil = none
+	channels []string    // as venues
+
+	// live is the server that takes rows, nil while none runs. It is all that Deliver
+	// and Online see of the state.
+	live  atomic.Pointer[server]
+	heard atomic.Int64 // unix nanoseconds of the last line; 0 before the first
+}
+
+var (
+	_ bridge.Replayer  = (*Link)(nil)
+	_ bridge.Hearer    = (*Link)(nil)
+	_ bridge.Describer = (*Link)(nil)
+)
+
+// Open checks the configuration and returns the link. The certificate is ours for TLS,
+// nil where none is configured. It listens nowhere yet. Its error joins one
+// [*bridge.KeyError] for each mistake.
+func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
+	if err := cfg.check(cert != nil); err != nil {
+		return nil, err
+	}
+	l := &Link{cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
+	if cert != nil {
+		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert}
+	}
+	for _, name := range cfg.Channels {
+		venue, _ := channelName(name)
+		l.channels = append(l.channels, venue)
+	}
+	return l, nil
+}
+
+// Name implements [bridge.Link]. There is one listener, and this is its name.
+func (l *Link) Name() string { return network }
+
+// Network implements [bridge.Link].
+func (l *Link) Network() string { return network }
+
+// Channels implements [bridge.Placer].
+func (l *Link) Channels() []string { return l.channels }
+
+// Dialect implements [bridge.Placer].
+func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
+
+// Carries implements [bridge.Link]: the steps of handoffs in this server's channels,
+// and of private ones that are written here.
+func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {
+	return l.writes(after), nil
+}
+
+// writes tells whether the steps of a handoff are written here.
+func (l *Link) writes(v federation.View) bool {
+	if v.Link != "" {
+		return v.Link == l.Name()
+	}
+	return slices.Contains(l.channels, v.Venue)
+}
+
+// Run implements [bridge.Link]: it listens, and serves until ctx ends or a port is
+// lost.
+func (l *Link) Run(ctx context.Context, up func()) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ports, err := l.listen(ctx)
+	if err != nil {
+		return err
+	}
+	s := newServer(l, ports)
+	for _, p := range ports {
+		s.running.Go(func() {
+			if err := s.accept(ctx, p); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	l.live.Store(s)
+	up()
+	s.run(ctx)
+	l.live.Store(nil)
+	return context.Cause(ctx)
+}
+
+// Replays implements [bridge.Replayer].
+func (l *Link) Replays() {}
+
+// Heard implements [bridge.Hearer].
+func (l *Link) Heard() time.Time {
+	if at := l.heard.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// Describe implements [bridge.Describer].
+func (l *Link) Describe() bridge.Description {
+	d := bridge.Description{Channels: l.channels, NotCarried: []string{
+		"what people say: it stays on this server",
+	}}
+	if s := l.live.Load(); s != nil {
+		d.Negotiated = map[string]string{"casemapping": "ascii"}
+		for _, p := range s.ports {
+			d.Negotiated[p.key()] = p.Addr().String()
+		}
+	}
+	return d
+}

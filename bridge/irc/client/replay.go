@@ -1,0 +1,303 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// pageSteps is how many steps of an inbox a client is sent before it is to show that
+// it has them.
+const pageSteps = 50
+
+// lookAgain is when an inbox is looked at without being woken: a wake-up may be lost.
+const lookAgain = 15 * time.Second
+
+// afterFailure is when an inbox is read again that could not be.
+const afterFailure = time.Second
+
+// batchType is that of a page.
+//
+// spec: handofftag "The client's side"
+const batchType = "freeq.at/handoff"
+
+// replay brings the inbox of a DID to one client, page by page: first what came while
+// it was away, then what comes. A page has been delivered when the client answered the
+// PING after it, or named its last step in handoff-ack; what it did not is sent again
+// to whoever comes next as the same device. A device is known by the user name of its
+// client.
+type replay struct {
+	u      *user
+	of     federation.DID
+	device string
+	caps   capability // of the client, as far as they say how steps are written
+	stop   context.CancelFunc
+	acks   chan acked // has room for one of each step of a page
+
+	// The owner's.
+	page  []step // that is under way
+	token string // of the PING after it
+	sent  uint64 // pages
+}
+
+// step is one entry of an inbox as a client is sent it.
+type step struct {
+	entry federation.Entry
+	tags  map[string]string
+	name  string // what its actor is called
+}
+
+// acked says up to where a client has what it was sent.
+type acked struct {
+	cursor federation.Cursor
+	whole  bool // it is all of the page
+}
+
+// startReplay begins to bring its inbox to a client that takes steps as a DID.
+func (s *server) startReplay(ctx context.Context, u *user) {
+	caps := u.caps & (capTags | capHandoff | capAct)
+	if r := u.replay; r != nil && r.caps != caps {
+		s.stopReplay(u) // the next begins where this one is
+	}
+	if !u.welcome || u.account == "" || caps.reads(federation.HandoffTags) == "" || u.replay != nil || u.over {
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	r := &replay{u: u, of: u.account, device: u.ident, caps: caps, stop: stop, acks: make(chan acked, pageSteps)}
+	u.replay = r
+	s.running.Go(func() { s.bring(ctx, r) })
+}
+
+// stopReplay ends it.
+func (s *server) stopReplay(u *user) {
+	if u.replay != nil {
+		u.replay.stop()
+		u.replay = nil
+	}
+}
+
+// bring is the goroutine of a replay, until its client is gone.
+func (s *server) bring(ctx context.Context, r *replay) {
+	wake, unsubscribe := s.link.ports.Wakes.Subscribe(bridge.DIDTopic(r.of))
+	defer unsubscribe()
+	at := &reading{}
+	for ctx.Err() == nil {
+		wait, err := s.next(ctx, r, at)
+		if err != nil && ctx.Err() == nil {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "inbox not replayed", slog.String("did", string(r.of)), slog.Any("err", err))
+			wait = afterFailure
+		}
+		if wait == 0 {
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// reading is how far a replay has read.
+type reading struct {
+	known  bool              // where to begin
+	cursor federation.Cursor // up to here the client was sent all
+	fresh  bool              // the device is new: what others have read already is not for it
+	live   bool              // all that waited was sent
+}
+
+// next sends one page and waits until the client has it, or returns how long to wait
+// for more.
+func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duration, error) {
+	if !at.known {
+		if err := s.begin(ctx, r, at); err != nil {
+			return 0, err
+		}
+	}
+	entries, err := s.link.deps.Inboxes.Replay(ctx, r.of, at.cursor, pageSteps)
+	if lost, ok := errors.AsType[*federation.CursorError](err); ok {
+		at.cursor, at.fresh = lost.Newest, false // the record is an older one than the cursor
+		return afterFailure, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read inbox: %w", err)
+	}
+	if len(entries) == 0 {
+		return lookAgain, s.caughtUp(ctx, r, at)
+	}
+	end := entries[len(entries)-1].Cursor
+	if at.fresh {
+		entries = slices.DeleteFunc(entries, func(e federation.Entry) bool { return !e.Waits })
+	}
+	page := s.written(ctx, r, entries)
+	if len(page) == 0 {
+		at.cursor = end
+		return 0, nil
+	}
+	if !s.post(func() { s.sendPage(r, page, !at.live) }) {
+		return 0, context.Canceled
+	}
+	return 0, s.awaitAcks(ctx, r, at, end)
+}
+
+// begin finds out how far the device has read.
+func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
+	devices, err := s.link.deps.Devices.Devices(ctx, r.of)
+	if err != nil {
+		return fmt.Errorf("look up devices: %w", err)
+	}
+	i := slices.IndexFunc(devices, func(d federation.Device) bool { return d.Name == r.device })
+	if at.fresh = i < 0; i >= 0 {
+		at.cursor = devices[i].Cursor
+	}
+	at.known = true
+	return nil
+}
+
+// caughtUp notes that the client has all there is. A device is known from then on, so
+// that it is brought what others read meanwhile.
+func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
+	at.live = true
+	if !at.fresh || at.cursor == "" {
+		return nil
+	}
+	at.fresh = false
+	return s.advance(ctx, r, at.cursor)
+}
+
+// written returns a page as the client takes it. What cannot be written to any client
+// is told to the log, and still is in the inbox.
+func (s *server) written(ctx context.Context, r *replay, entries []federation.Entry) []step {
+	var page []step
+	for _, e := range entries {
+		in := r.caps.reads(e.Event.Dialect)
+		d := federation.Delivery{Entry: e, View: federation.View{Venue: e.Event.Venue}}
+		tags, err := s.link.render(ctx, d, in)
+		if err != nil {
+			s.log.LogAttrs(ctx, slog.LevelError, "step not replayed", slog.String("event_id", e.Event.ID.String()), slog.Any("err", err))
+			continue
+		}
+		page = append(page, step{entry: e, tags: tags, name: s.link.ports.Gateway.Name(ctx, e.Event.Actor())})
+	}
+	return page
+}
+
+// sendPage writes a page and the PING after it. What the client was told of in a channel
+// already is not said again, but is part of the page.
+func (s *server) sendPage(r *replay, page []step, batched bool) {
+	u := r.u
+	if u.over || u.replay != r {
+		return
+	}
+	r.sent++
+	r.page, r.token = page, "handoff-"+strconv.FormatUint(r.sent, 10)
+	ref := ""
+	if batched && u.caps.has(capBatch) {
+		ref = s.reference()
+		s.put(u, tells(s.name, "BATCH", "+"+ref, batchType), "")
+	}
+	for _, e := range page {
+		target := e.entry.Event.Venue
+		if federation.Private(target) {
+			target = u.nick
+		}
+		m := s.stepMessage(e.entry.Event, target, e.name)
+		m.tags, m.batch = e.tags, ref
+		if u.seen.add(m.msgid) {
+			s.put(u, m, "")
+		}
+	}
+	if ref != "" {
+		s.put(u, tells(s.name, "BATCH", "-"+ref), "")
+	}
+	s.put(u, says("", "PING", r.token), "")
+}
+
+// awaitAcks waits until the client has the page, and keeps how far it is.
+func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
+	for {
+		select {
+		case a := <-r.acks:
+			if a.whole {
+				a.cursor = end
+			}
+			at.cursor = a.cursor
+			if err := s.advance(ctx, r, a.cursor); err != nil {
+				s.log.LogAttrs(ctx, slog.LevelWarn, "inbox not advanced", slog.String("did", string(r.of)), slog.Any("err", err))
+			}
+			if a.whole {
+				return nil
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// advance notes how far the device has read. One too many has no place of its own: what
+// it reads waits no more, for any.
+func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) error {
+	err := s.link.deps.Devices.Advance(ctx, r.of, r.device, to, time.Now())
+	if errors.Is(err, federation.ErrTooManyDevices) && r.device != "" {
+		s.log.LogAttrs(ctx, slog.LevelInfo, "device has no place of its own", slog.String("did", string(r.of)), slog.Any("err", err))
+		r.device = ""
+		err = s.link.deps.Devices.Advance(ctx, r.of, "", to, time.Now())
+	}
+	return err
+}
+
+// onPong takes the answer to a PING: to one after a page, that the page has arrived.
+func (s *server) onPong(_ context.Context, u *user, m ircmsg.Message) {
+	r := u.replay
+	if r == nil || len(r.page) == 0 || len(m.Params) == 0 || m.Params[len(m.Params)-1] != r.token {
+		return
+	}
+	r.ack(len(r.page) - 1)
+}
+
+// ack notes that the client has a page up to one of its steps.
+func (r *replay) ack(last int) {
+	a := acked{cursor: r.page[last].entry.Cursor, whole: last == len(r.page)-1}
+	r.page = r.page[last+1:]
+	r.acks <- a // has room for one of each step
+}
+
+// ackTag names the step up to which a client has what it was sent.
+//
+// spec: handofftag "Tags"
+const ackTag = "freeq.at/handoff-ack"
+
+// onAck takes a handoff-ack, and reports whether a message is one. It counts for the
+// page that is under way; of anything else there is nothing to be said.
+func (s *server) onAck(u *user, m ircmsg.Message) bool {
+	id := ""
+	for name, value := range m.AllTags() {
+		if strings.TrimPrefix(name, "+") == ackTag {
+			id = value
+		}
+	}
+	if id == "" || m.Command != "TAGMSG" {
+		return false
+	}
+	if r := u.replay; r != nil {
+		at := slices.IndexFunc(r.page, func(e step) bool {
+			return e.entry.Event.WireID() == id || e.entry.Event.ID.String() == id
+		})
+		if at >= 0 {
+			r.ack(at)
+		}
+	}
+	return true
+}

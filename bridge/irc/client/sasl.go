@@ -1,0 +1,300 @@
+package client
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/federation"
+)
+
+// The mechanisms.
+//
+// spec: freeq "SASL ATPROTO-CHALLENGE"; ircv3 sasl-3.1
+const (
+	mechChallenge = "ATPROTO-CHALLENGE" // proves a DID by signing what the server made up
+	mechExternal  = "EXTERNAL"          // proves to be who the operator bound to a TLS certificate
+)
+
+const (
+	challengeTime = time.Minute // for which a challenge is good
+	maxFailures   = 3           // of one connection
+	chunkBytes    = 400         // of an answer in one line
+	maxAnswer     = 8192        // bytes of a whole answer, encoded
+)
+
+// The numerics of logins.
+//
+// spec: ircv3 sasl-3.1
+const (
+	rplLoggedIn    = "900"
+	rplSASLSuccess = "903"
+	errSASLFail    = "904"
+	errSASLTooLong = "905"
+	errSASLAborted = "906"
+	errSASLAlready = "907"
+	rplSASLMechs   = "908"
+)
+
+// login is one attempt to prove who one is.
+type login struct {
+	mechanism string
+	challenge []byte
+	until     time.Time
+	answer    string // so far
+}
+
+// mechanisms returns those that can succeed here.
+func (l *Link) mechanisms() string {
+	if l.cfg.TLSListen == "" {
+		return mechChallenge
+	}
+	return mechChallenge + "," + mechExternal
+}
+
+// onAuthenticate is one line of a login.
+//
+// spec: ircv3 sasl-3.1, sasl-3.2
+func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) {
+	said := m.Params[0]
+	switch {
+	case u.account != "":
+		s.reply(u, errSASLAlready, "You have already authenticated using SASL")
+	case said == "*":
+		u.login = nil
+		s.reply(u, errSASLAborted, "SASL authentication aborted")
+	case u.login == nil:
+		s.beginLogin(u, strings.ToUpper(said))
+	case len(said) > chunkBytes || len(u.login.answer)+len(said) > maxAnswer:
+		u.login = nil
+		s.reply(u, errSASLTooLong, "SASL message too long")
+	case len(said) == chunkBytes:
+		u.login.answer += said
+	default:
+		if said != "+" {
+			u.login.answer += said
+		}
+		s.finishLogin(ctx, u)
+	}
+}
+
+// beginLogin answers the name of a mechanism.
+func (s *server) beginLogin(u *user, mechanism string) {
+	switch {
+	case mechanism == mechChallenge:
+		challenge := newChallenge(time.Now())
+		u.login = &login{mechanism: mechanism, challenge: challenge, until: time.Now().Add(challengeTime)}
+		s.send(u, tells("", "AUTHENTICATE", base64.RawURLEncoding.EncodeToString(challenge)))
+	case mechanism == mechExternal && s.link.cfg.TLSListen != "":
+		u.login = &login{mechanism: mechanism}
+		s.send(u, tells("", "AUTHENTICATE", "+"))
+	default:
+		s.reply(u, rplSASLMechs, s.link.mechanisms(), "are available SASL mechanisms")
+		s.loginFailed(u, "")
+	}
+}
+
+// newChallenge returns what nobody has signed before.
+func newChallenge(now time.Time) []byte {
+	var nonce, session [32]byte
+	_, _ = rand.Read(nonce[:]) // never fails
+	_, _ = rand.Read(session[:])
+	return fmt.Appendf(nil, `{"session_id":%q,"nonce":%q,"timestamp":%d}`,
+		hex.EncodeToString(session[:16]), base64.RawURLEncoding.EncodeToString(nonce[:]), now.Unix())
+}
+
+// proof is the answer to a challenge.
+type proof struct {
+	DID       string `json:"did"`
+	Signature string `json:"signature"` // base64url
+	Method    string `json:"method"`    // "crypto", or absent
+}
+
+// finishLogin has the client's reader find out whether an answer is right. A challenge
+// is good once.
+func (s *server) finishLogin(ctx context.Context, u *user) {
+	attempt := u.login
+	u.login = nil
+	var check func() (federation.DID, string, error)
+	if attempt.mechanism == mechExternal {
+		check = func() (federation.DID, string, error) { return s.certified(ctx, u.wire) }
+	} else {
+		check = func() (federation.DID, string, error) { return s.proved(ctx, attempt) }
+	}
+	answer := u.answer
+	u.answer = nil
+	u.work = func() {
+		did, name, err := check()
+		s.post(func() {
+			u.work = nil
+			u.answer = answer
+			s.loggedIn(ctx, u, did, name, err)
+			s.close(u)
+		})
+	}
+}
+
+// loginError is why somebody has not proved what it wanted to, in words for it.
+type loginError string
+
+// Error implements error.
+func (e loginError) Error() string { return string(e) }
+
+// proved returns the DID that signed a challenge.
+func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, string, error) {
+	raw, err := decode64(attempt.answer)
+	var p proof
+	if err == nil {
+		err = json.Unmarshal(raw, &p)
+	}
+	if err != nil {
+		return "", "", loginError("the answer is no JSON in base64")
+	}
+	did, err := federation.ParseDID(p.DID)
+	signature, badSignature := decode64(p.Signature)
+	switch {
+	case err != nil:
+		return "", "", loginError("the answer names no DID")
+	case badSignature != nil || p.Method != "" && p.Method != "crypto":
+		return "", "", loginError("want a signature of the challenge")
+	case time.Now().After(attempt.until):
+		return "", "", loginError("the challenge is too old")
+	case did == s.link.ports.Home.DID():
+		return "", "", loginError("nobody is the gateway but itself")
+	}
+	switch verdict, err := s.link.deps.Proved(ctx, did, attempt.challenge, signature); verdict {
+	case federation.Valid:
+		return did, string(did), nil
+	case federation.Invalid:
+		return "", "", loginError("that is no signature of the DID's")
+	case federation.Unverifiable:
+		return "", "", fmt.Errorf("the keys of %s cannot be had: %w", did, err)
+	default:
+		return "", "", err
+	}
+}
+
+// decode64 reads base64 in either alphabet, padded or not.
+func decode64(text string) ([]byte, error) {
+	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
+}
+
+// certified returns the DID that the operator bound to the certificate of a connection.
+func (s *server) certified(ctx context.Context, w wire) (federation.DID, string, error) {
+	name := fingerprint(w)
+	if name == "" {
+		return "", "", loginError("the connection has no certificate")
+	}
+	bound, err := s.link.ports.Bound(ctx, s.link.Name(), name)
+	if errors.Is(err, federation.ErrNotFound) {
+		return "", "", loginError("nobody is bound to the certificate " + name)
+	}
+	return bound.DID, name, err
+}
+
+// fingerprint returns the SHA-256 of a client's certificate in lower-case hexadecimal
+// digits, "" where there is none.
+func fingerprint(w wire) string {
+	stream, ok := w.(*stream)
+	if !ok {
+		return ""
+	}
+	secured, ok := stream.conn.(*tls.Conn)
+	if !ok || len(secured.ConnectionState().PeerCertificates) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(secured.ConnectionState().PeerCertificates[0].Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// loggedIn takes in who a client is, or tells it why it is nobody.
+func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name string, err error) {
+	if u.over {
+		return
+	}
+	if refused, ok := errors.AsType[loginError](err); ok {
+		s.loginFailed(u, ": "+string(refused))
+		return
+	}
+	if err != nil { // which proves nothing against it
+		s.log.LogAttrs(ctx, slog.LevelWarn, "login not judged", slog.Any("err", err))
+		s.reply(u, errSASLFail, "SASL authentication failed: try again later")
+		return
+	}
+	u.account, u.bound = did, name
+	if s.accounts[did] == nil {
+		s.accounts[did] = map[*user]bool{}
+	}
+	s.accounts[did][u] = true
+	s.guests.forget(did) // it has a nick now
+	s.reply(u, rplLoggedIn, u.whole(), string(did), "You are now logged in as "+string(did))
+	s.reply(u, rplSASLSuccess, "SASL authentication successful")
+	if u.welcome {
+		s.spread(u.tells("ACCOUNT", string(did)), having(capAccountNotify, s.neighbours(u, true)))
+	}
+	s.startReplay(ctx, u)
+}
+
+// whole returns the source of a client that may have no nick yet.
+func (u *user) whole() string { return u.named() + "!" + orStar(u.ident) + "@" + u.host }
+
+// loginFailed counts a failure: after a few the connection is over.
+func (s *server) loginFailed(u *user, why string) {
+	s.reply(u, errSASLFail, "SASL authentication failed"+why)
+	if u.failures++; u.failures >= maxFailures {
+		s.quit(u, "Too many failed logins")
+	}
+}
+
+// onMsgsig registers a key with which a client signs steps, for the DID that it proved.
+//
+// spec: freeq-keys "MSGSIG"
+func (s *server) onMsgsig(ctx context.Context, u *user, m ircmsg.Message) {
+	key, err := decode64(m.Params[0])
+	switch {
+	case u.account == "":
+		s.fail(u, "MSGSIG", "NOT_AUTHENTICATED", "", "Log in first")
+		return
+	case err != nil || len(key) != ed25519.PublicKeySize:
+		s.fail(u, "MSGSIG", "INVALID_KEY", "", "Want an Ed25519 public key, 32 bytes in base64url")
+		return
+	}
+	report := federation.KeyReport{
+		DID: u.account, Origin: federation.ClientKey, Via: s.link.Name(), At: time.Now(),
+		Keys: []federation.ReportedKey{{Public: key}},
+	}
+	answer := u.answer
+	u.answer = nil
+	u.work = func() {
+		err := s.link.deps.Learn(ctx, report)
+		s.post(func() {
+			u.work, u.answer = nil, answer
+			s.learnt(ctx, u, err)
+			s.close(u)
+		})
+	}
+}
+
+func (s *server) learnt(ctx context.Context, u *user, err error) {
+	switch {
+	case err == nil:
+		s.send(u, tells(s.name, "MSGSIG", "OK"))
+	case errors.Is(err, federation.ErrTooManyKeys):
+		s.fail(u, "MSGSIG", "INVALID_KEY", "", "Too many keys are registered for this DID")
+	default:
+		s.log.LogAttrs(ctx, slog.LevelError, "key not registered", slog.Any("err", err))
+		s.fail(u, "MSGSIG", "TEMPORARILY_UNAVAILABLE", "", "The key could not be kept; try again later")
+	}
+}

@@ -1,0 +1,177 @@
+package client
+
+import (
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+)
+
+// send gives a client a message. While a labelled command of its is acted on, it is
+// part of the answer to that.
+func (s *server) send(u *user, m message) {
+	if u.answer != nil {
+		u.answer.messages = append(u.answer.messages, m)
+		return
+	}
+	s.put(u, m, "")
+}
+
+// put adds a message to what is to be written to a client.
+func (s *server) put(u *user, m message, label string) {
+	s.write(u, m.line(u.caps, label, time.Now()))
+}
+
+// write adds lines to what is to be written to a client, and lets one go for which too
+// much waits already.
+func (s *server) write(u *user, lines []byte) {
+	if u.over {
+		return
+	}
+	if len(u.pending)+u.flying+len(lines) > s.link.cfg.SendQueueBytes {
+		u.pending, u.full = nil, true
+		s.quit(u, "SendQ exceeded")
+		return
+	}
+	u.pending = append(u.pending, lines...)
+	s.touch(u)
+}
+
+// touch notes that a client has something to be written, or is to be hung up on.
+func (s *server) touch(u *user) {
+	if !u.dirty {
+		u.dirty = true
+		s.unwritten = append(s.unwritten, u)
+	}
+}
+
+// flush gives what is pending to writers, one for each client at a time, and hangs up
+// on those who have had their last.
+func (s *server) flush() {
+	for _, u := range s.unwritten {
+		u.dirty = false
+		switch {
+		case u.flying > 0:
+		case len(u.pending) > 0:
+			s.fly(u)
+		case u.over:
+			_ = u.wire.Close() // ends its reader
+		}
+	}
+	s.unwritten = s.unwritten[:0]
+}
+
+// fly starts the writer of what is pending.
+func (s *server) fly(u *user) {
+	piece := u.pending
+	u.pending, u.flying = nil, len(piece)
+	s.writers.Go(func() {
+		err := u.wire.Write(piece)
+		s.post(func() {
+			u.flying = 0
+			if err != nil {
+				s.quit(u, "Write error")
+				u.pending = nil
+			}
+			s.touch(u)
+		})
+	})
+}
+
+// spread gives many clients one message, and makes its line once for each way in which
+// it can look.
+func (s *server) spread(m message, to iter.Seq[*user]) {
+	lines, now := make(map[capability][]byte), time.Now()
+	to(func(u *user) bool {
+		if u.answer != nil {
+			s.send(u, m)
+			return true
+		}
+		seen := seenBy(u.caps)
+		if lines[seen] == nil {
+			lines[seen] = m.line(u.caps, "", now)
+		}
+		s.write(u, lines[seen])
+		return true
+	})
+}
+
+// reply sends a numeric. Its last parameter is text.
+func (s *server) reply(u *user, numeric string, params ...string) {
+	s.send(u, says(s.name, numeric, append([]string{u.named()}, params...)...))
+}
+
+// numeric sends a numeric without text.
+func (s *server) numeric(u *user, numeric string, params ...string) {
+	s.send(u, tells(s.name, numeric, append([]string{u.named()}, params...)...))
+}
+
+// fail sends a standard reply, or a NOTICE that says the same to a client which cannot
+// read those. The subject is left out where it is empty.
+//
+// spec: ircv3 standard-replies
+func (s *server) fail(u *user, command, code, subject, sentence string) {
+	if !u.caps.has(capReplies) {
+		text := command + " " + code
+		if subject != "" {
+			text += " " + subject
+		}
+		s.send(u, says(s.name, "NOTICE", u.named(), text+" "+sentence))
+		return
+	}
+	params := []string{command, code}
+	if subject != "" {
+		params = append(params, subject)
+	}
+	s.send(u, says(s.name, "FAIL", append(params, clean(sentence))...))
+}
+
+// open begins the answer to a command, where it has a label.
+//
+// spec: ircv3 labeled-response
+func (s *server) open(u *user, m ircmsg.Message) {
+	if _, label := m.GetTag("label"); label != "" && len(label) <= maxLabelBytes && u.caps.has(capLabels) {
+		u.answer = &answers{label: label}
+	}
+}
+
+// maxLabelBytes bounds a label.
+//
+// spec: ircv3 labeled-response
+const maxLabelBytes = 64
+
+// close ends the answer to a command: nothing, one message, or a batch of them.
+func (s *server) close(u *user) {
+	a := u.answer
+	u.answer = nil
+	if a == nil || u.over {
+		return
+	}
+	switch {
+	case len(a.messages) == 0:
+		s.put(u, tells(s.name, "ACK"), a.label)
+	case len(a.messages) == 1:
+		s.put(u, a.messages[0], a.label)
+	case !u.caps.has(capBatch):
+		for _, m := range a.messages {
+			s.put(u, m, a.label)
+		}
+	default:
+		ref := s.reference()
+		s.put(u, tells(s.name, "BATCH", "+"+ref, "labeled-response"), a.label)
+		for _, m := range a.messages {
+			if m.batch == "" { // else of a batch within this one
+				m.batch = ref
+			}
+			s.put(u, m, "")
+		}
+		s.put(u, tells(s.name, "BATCH", "-"+ref), "")
+	}
+}
+
+// reference returns the name of a new batch.
+func (s *server) reference() string {
+	s.batches++
+	return "b" + strconv.FormatUint(s.batches, 36)
+}

@@ -1,0 +1,251 @@
+package client
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/federation"
+)
+
+// Bounds of what strangers can have kept here.
+const (
+	maxStrangers  = 256 // connections that are not registered; what comes above it is turned away
+	maxPerAddress = 64  // connections from one address, loopback aside: a proxy of ours may be there
+)
+
+// sweepEvery is how often the server looks who has been silent for too long.
+const sweepEvery = time.Second
+
+// maxTurns is how many events are taken in before what they made is written: enough
+// for one write to carry the lines of a busy channel.
+const maxTurns = 256
+
+// server is the state of one listener from its start to its end. All of it is owned by
+// the goroutine in run; others have it do something by [server.post].
+type server struct {
+	link    *Link
+	ports   []port
+	log     *slog.Logger
+	name    string
+	salt    []byte // of what is shown for addresses
+	started time.Time
+	table   map[string]command
+
+	connected map[*user]bool
+	strangers int            // of them, not registered
+	addresses map[string]int // connections from each
+	nicks     map[string]*user
+	accounts  map[federation.DID]map[*user]bool
+	watchers  map[string]map[*user]bool // by folded nick
+	channels  map[string]*channel       // by venue
+	most      int                       // registered at a time
+	unwritten []*user
+	guests    guests
+	batches   uint64 // given out
+
+	judges chan struct{} // one token for each step that is judged
+
+	todo    chan func()
+	running sync.WaitGroup // readers, and whoever works for a client
+	writers sync.WaitGroup
+	ended   chan struct{} // closed at the end
+}
+
+func newServer(l *Link, ports []port) *server {
+	s := &server{
+		link: l, ports: ports, log: l.log, name: string(l.ports.Home), started: time.Now(), table: commands(), salt: make([]byte, sha256.Size),
+		connected: map[*user]bool{}, addresses: map[string]int{}, nicks: map[string]*user{},
+		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
+		guests: guests{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}},
+		judges: make(chan struct{}, maxJudges), todo: make(chan func()), ended: make(chan struct{}),
+	}
+	_, _ = rand.Read(s.salt) // never fails
+	for _, name := range l.cfg.Channels {
+		venue, _ := channelName(name)
+		s.channels[venue] = newChannel(name, s.started)
+		s.channels[venue].lasting = true
+	}
+	return s
+}
+
+// run is the owner's loop, until ctx ends.
+func (s *server) run(ctx context.Context) {
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.end()
+			return
+		case <-sweep.C:
+			s.sweep(time.Now())
+		case do := <-s.todo:
+			do()
+			s.more()
+		}
+		s.flush()
+	}
+}
+
+// more takes in what is there already, up to a bound.
+func (s *server) more() {
+	for range maxTurns {
+		select {
+		case do := <-s.todo:
+			do()
+		default:
+			return
+		}
+	}
+}
+
+// post has the owner do something, and reports whether it will.
+func (s *server) post(do func()) bool {
+	select {
+	case s.todo <- do:
+		return true
+	case <-s.ended:
+		return false
+	}
+}
+
+// end tells everybody, gives them a moment to read it, closes all connections and
+// waits for what was started.
+func (s *server) end() {
+	for u := range s.connected {
+		s.put(u, says("", "ERROR", "Closing link: the gateway ends"), "")
+	}
+	s.flush()
+	close(s.ended)
+	written := make(chan struct{})
+	go func() {
+		s.writers.Wait()
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(lastWords):
+	}
+	for u := range s.connected {
+		_ = u.wire.Close() // nothing is left to be said
+	}
+	s.running.Wait()
+	s.writers.Wait()
+}
+
+// lastWords is how long the end waits for clients to read what was written last.
+const lastWords = time.Second
+
+// admit lets a connection in, or returns why not. It is called by its reader.
+func (s *server) admit(u *user) (why string) {
+	answer := make(chan string, 1)
+	if !s.post(func() { answer <- s.enter(u) }) {
+		return "the gateway ends"
+	}
+	return <-answer
+}
+
+// enter adds a connection, or returns why not.
+func (s *server) enter(u *user) (why string) {
+	switch {
+	case len(s.connected) >= s.link.cfg.MaxClients:
+		return "this server is full"
+	case s.strangers >= maxStrangers:
+		return "too many connections are not registered yet"
+	case !loopback(u.addr) && s.addresses[u.addr] >= maxPerAddress:
+		return "too many connections from your address"
+	}
+	s.connected[u] = true
+	s.strangers++
+	s.addresses[u.addr]++
+	u.since, u.heard, u.host = time.Now(), time.Now(), s.cloak(u.addr)
+	return ""
+}
+
+// cloak returns what others see for an address: the same for the same one while the
+// server runs, and nothing that leads to it.
+func (s *server) cloak(addr string) string {
+	sum := hmac.New(sha256.New, s.salt)
+	sum.Write([]byte(addr))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum.Sum(nil)))[:16] + ".ip"
+}
+
+// take acts on one line of a client, and tells its reader what is to be done before
+// it reads the next.
+func (s *server) take(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
+	defer func() { u.turn <- u.work }()
+	u.work = nil
+	if u.over {
+		return
+	}
+	u.heard, u.asked = time.Now(), false
+	s.link.heard.Store(u.heard.UnixNano())
+	s.open(u, m)
+	if why == "" {
+		s.dispatch(ctx, u, m)
+	} else {
+		s.refuseLine(ctx, u, m, why)
+	}
+	if u.work == nil {
+		s.close(u)
+	}
+}
+
+// dispatch calls what the table of commands has for a message.
+func (s *server) dispatch(ctx context.Context, u *user, m ircmsg.Message) {
+	c, known := s.table[m.Command]
+	switch {
+	case m.Command == "":
+	case !known && !u.welcome:
+		s.reply(u, errNotRegistered, "You have not registered")
+	case !known:
+		s.reply(u, errUnknownCommand, m.Command, "Unknown command")
+	case !u.welcome && !c.early:
+		s.reply(u, errNotRegistered, "You have not registered")
+	case len(m.Params) < c.params:
+		s.reply(u, errNeedMoreParams, m.Command, "Not enough parameters")
+	default:
+		c.run(s, ctx, u, m)
+	}
+}
+
+// refuseLine answers a line that could not be read. The connection lives on.
+func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why wrong) {
+	s.link.ports.Metrics.BadInput.WithLabelValues(network, s.link.Name(), string(why)).Inc()
+	s.log.LogAttrs(ctx, slog.LevelDebug, "unreadable line", slog.String("reason", string(why)))
+	switch why {
+	case tooLong:
+		s.reply(u, errInputTooLong, "Input line was too long")
+	case notUTF8:
+		s.fail(u, "*", "INVALID_UTF8", "", "Text here is UTF-8; the line was not delivered")
+	case unreadable, malformed:
+		s.fail(u, orStar(m.Command), "INVALID_MESSAGE", "", "The line could not be read")
+	}
+}
+
+// sweep asks clients that are silent whether they live, and lets those go that do not
+// answer, or never registered.
+func (s *server) sweep(now time.Time) {
+	for u := range s.connected {
+		silent := now.Sub(u.heard)
+		switch {
+		case !u.welcome && now.Sub(u.since) >= s.link.cfg.RegistrationTimeout:
+			s.quit(u, "Registration timeout")
+		case !u.welcome, u.work != nil: // its reader is busy, and would not hear an answer
+		case u.asked && silent >= 2*s.link.cfg.PingInterval:
+			s.quit(u, "Ping timeout")
+		case !u.asked && silent >= s.link.cfg.PingInterval:
+			u.asked = true
+			s.put(u, says("", "PING", s.name), "")
+		}
+	}
+}

@@ -1,0 +1,304 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// maxJudges bounds the steps that are judged at a time: enough for their commits to
+// share an fsync.
+const maxJudges = 64
+
+// inbound is one step of a client on its way to the gateway.
+type inbound struct {
+	ev      federation.Event
+	account federation.DID // of the client
+	bound   string         // the name that it logged in with
+	to      federation.DID // of a private step: for whom it was sent
+	line    string         // as it came
+	tags    map[string]string
+	target  string
+	answer  *answers // what its command is answered is part of; nil without a label
+	whose   bool     // it is known whose step it is, and where it was said
+}
+
+// onStep holds a step to what this server can vouch for, who says it and where, and
+// has the client's reader submit it.
+func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev federation.Event, err error) {
+	in := &inbound{ev: ev, account: u.account, bound: u.bound, target: m.Params[0], tags: m.AllTags()}
+	if err == nil {
+		err = s.place(u, in)
+	}
+	if err != nil {
+		s.refuse(ctx, u, err)
+		return
+	}
+	in.line, _ = m.Line() // it came as one
+	in.ev.Arrival = federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, Received: time.Now()}
+	switch {
+	case in.ev.Stamped:
+	case in.ev.Verb == federation.Offer:
+		in.ev.ID = in.ev.Handoff
+	default:
+		in.ev.Arrival.MessageID = newMessageID(in.ev.Arrival.Received)
+	}
+	u.seen.add(in.ev.WireID()) // it is told of it in answer, and not with the others
+	u.spoke = in.ev.Arrival.Received
+	in.answer, u.answer = u.answer, nil
+	u.work = func() {
+		judged, err := s.judge(ctx, in)
+		s.post(func() { s.judged(ctx, u, in, judged, err) })
+	}
+}
+
+// place finds out whose step it is, and where it was said.
+func (s *server) place(u *user, in *inbound) error {
+	ev := &in.ev
+	switch {
+	case u.account == "":
+		return federation.Refuse(*ev, federation.AccountRequired, "")
+	case ev.From == "":
+		ev.From = u.account
+	}
+	if ev.Venue != "" {
+		return s.placeIn(u, ev)
+	}
+	if in.to = s.addressee(in.target); in.to == "" {
+		return federation.Refuse(*ev, federation.InvalidTarget, "nobody of that name has proved a DID")
+	}
+	return nil
+}
+
+// placeIn holds a step to the channel that it is said in. What opens or takes up a
+// handoff is said by those who may speak there. An answer may come from a party that
+// is not in the channel, which need not even be one of this server.
+func (s *server) placeIn(u *user, ev *federation.Event) error {
+	c := s.channels[ev.Venue]
+	if c != nil && !c.lasting {
+		ev.Arrival.Place = federation.Place{Link: s.link.Name(), Venue: ev.Venue}
+	}
+	opens := ev.Verb == federation.Offer || ev.Verb == federation.Claim
+	switch {
+	case opens && c == nil:
+		return federation.Refuse(*ev, federation.InvalidTarget, "no such channel")
+	case c != nil && (opens && !c.speaks(u) || c.members[u] != nil && !c.speaks(u)):
+		return federation.Refuse(*ev, federation.InvalidTarget, "you may not speak there")
+	}
+	return nil
+}
+
+// addressee returns for whom a target stands that is no channel, "" for nobody.
+func (s *server) addressee(target string) federation.DID {
+	if fold(target) == fold(selfNick) {
+		return s.link.ports.Home.DID()
+	}
+	if did, err := federation.ParseDID(target); err == nil {
+		return did
+	}
+	if to := s.nicks[fold(target)]; to != nil {
+		return to.account
+	}
+	return s.guests.dids[fold(target)]
+}
+
+// judge submits a step. It is called by the reader of its client.
+func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, error) {
+	submitting, cancel := irc.Outlive(ctx)
+	defer cancel()
+	s.judges <- struct{}{}
+	defer func() { <-s.judges }()
+	return irc.Insist(submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
+}
+
+// submitOnce asks the gateway once. What needs the record is looked up here, because
+// the owner must not wait for it.
+func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgement, error) {
+	ports := s.link.ports
+	if !in.whose {
+		if err := s.attribute(ctx, in); err != nil {
+			return federation.Judgement{}, err
+		}
+		in.whose = true
+	}
+	return ports.Gateway.Submit(ctx, in.ev)
+}
+
+// attribute holds a step to the DID that its client proved, finds the venue of a
+// private one, and signs what nobody signed for an account that the operator vouches
+// for.
+func (s *server) attribute(ctx context.Context, in *inbound) error {
+	ports := s.link.ports
+	if in.ev.From != in.account && !ports.Gateway.Same(ctx, in.ev.From, in.account) {
+		return federation.Refuse(in.ev, federation.ActorMismatch, "you are logged in as "+string(in.account))
+	}
+	if in.ev.Venue == "" {
+		venue, err := irc.PrivateVenue(ctx, ports, in.ev, in.to)
+		if err != nil {
+			return err
+		}
+		in.ev.Venue = venue
+	}
+	if in.ev.Signature.Text != "" {
+		return nil
+	}
+	bound, err := ports.Bound(ctx, s.link.Name(), in.bound)
+	switch {
+	case errors.Is(err, federation.ErrNotFound) || err == nil && !bound.Vouch:
+		return nil // for the home to refuse
+	case err != nil:
+		return fmt.Errorf("look up account: %w", err)
+	}
+	in.ev, err = irc.VouchFor(ctx, ports, in.ev, in.line)
+	return err
+}
+
+// judged tells a client what became of its step: the message as all see it, if it asked
+// for echoes, or why it was refused.
+func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federation.Judgement, err error) {
+	u.work = nil
+	if u.over {
+		return
+	}
+	u.answer = in.answer
+	switch {
+	case err != nil && !in.whose: // the gateway, which logs what it judges, never saw it
+		s.refuse(ctx, u, err)
+	case err != nil:
+		s.tell(ctx, u, err)
+	default:
+		m := u.tells("TAGMSG", in.target)
+		m.tags, m.msgid, m.at = clientTags(in.tags), judged.Entry.Event.WireID(), judged.Entry.Event.Arrival.Received
+		s.echo(u, m)
+	}
+	s.close(u)
+}
+
+// clientTags returns the tags of steps among those that a client sent, in the spelling
+// that passes servers.
+func clientTags(tags map[string]string) map[string]string {
+	own := map[string]string{}
+	for name, value := range tags {
+		if ofStep(name) {
+			own["+"+strings.TrimPrefix(name, "+")] = value
+		}
+	}
+	return own
+}
+
+// seen is what a client has been told of lately, by message id: what comes to it on two
+// ways is told once. The zero value is empty.
+type seen struct {
+	ids   map[string]bool
+	order []string
+}
+
+// maxSeen bounds what is remembered of one client: more steps than two ways are ever
+// apart.
+const maxSeen = 256
+
+// add notes an id, and reports whether it is new.
+func (s *seen) add(id string) bool {
+	if s.ids[id] {
+		return false
+	}
+	if s.ids == nil {
+		s.ids = map[string]bool{}
+	}
+	if len(s.order) == maxSeen {
+		delete(s.ids, s.order[0])
+		s.order = s.order[1:]
+	}
+	s.ids[id] = true
+	s.order = append(s.order, id)
+	return true
+}
+
+// guests are the nicks under which others appear here who have none: those whose steps
+// come from elsewhere.
+type guests struct {
+	nicks map[federation.DID]string
+	dids  map[string]federation.DID // by folded nick
+	order []federation.DID
+}
+
+// maxGuests bounds them: beyond it the one that came first is forgotten.
+const maxGuests = 4096
+
+// speaker returns the source of what a DID says.
+func (s *server) speaker(did federation.DID, name string) string {
+	if did == s.link.ports.Home.DID() {
+		return s.self()
+	}
+	for u := range s.accounts[did] {
+		if u.welcome {
+			return u.mask()
+		}
+	}
+	nick := s.guests.nicks[did]
+	if nick == "" {
+		nick = s.guest(did, name)
+	}
+	return nick + "!" + did.Hash()[:maxIdentBytes] + "@" + s.name
+}
+
+// guest gives a DID a nick that nobody has.
+func (s *server) guest(did federation.DID, name string) string {
+	nick := ""
+	for nick = range irc.Nicks(name, "", did, maxNickBytes) {
+		if s.nicks[fold(nick)] == nil && s.guests.dids[fold(nick)] == "" && fold(nick) != fold(selfNick) {
+			break
+		}
+	}
+	if len(s.guests.order) == maxGuests {
+		s.guests.forget(s.guests.order[0])
+		s.guests.order = s.guests.order[1:]
+	}
+	s.guests.nicks[did], s.guests.dids[fold(nick)] = nick, did
+	s.guests.order = append(s.guests.order, did)
+	return nick
+}
+
+// forget ends the nick of a DID.
+func (g *guests) forget(did federation.DID) {
+	delete(g.dids, fold(g.nicks[did]))
+	delete(g.nicks, did)
+}
+
+// yield gives a nick up to somebody who is here.
+func (g *guests) yield(nick string) {
+	if did := g.dids[fold(nick)]; did != "" {
+		delete(g.dids, fold(nick))
+		delete(g.nicks, did)
+	}
+}
+
+// takes reports whether a client is sent steps as they are signed in a dialect.
+func (c capability) takes(d federation.Dialect) bool {
+	if d == federation.ActTags {
+		return c.has(capAct)
+	}
+	return c.has(capHandoff)
+}
+
+// reads returns the dialect in which a client is sent a step, "" for none: as it was
+// signed where it takes that.
+func (c capability) reads(signed federation.Dialect) federation.Dialect {
+	switch {
+	case !c.has(capTags):
+	case c.takes(signed):
+		return signed
+	case c.has(capHandoff):
+		return federation.HandoffTags
+	case c.has(capAct):
+		return federation.ActTags
+	}
+	return ""
+}

@@ -1,0 +1,169 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/dialect"
+)
+
+// onTalk takes what a client says to others: a text, tags, or a step.
+func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
+	switch {
+	case len(m.Params) == 0 || m.Params[0] == "":
+		s.reply(u, errNoRecipient, "No recipient given ("+m.Command+")")
+		return
+	case m.Command != "TAGMSG" && (len(m.Params) == 1 || m.Params[1] == ""):
+		s.reply(u, errNoText, "No text to send")
+		return
+	case !s.allow(u, m.Command):
+		return
+	case len(m.AllTags()) > irc.MaxTags:
+		s.reply(u, errInputTooLong, "Too many tags")
+		return
+	}
+	if s.onAck(u, m) {
+		return
+	}
+	ev, err := dialect.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
+	step := !errors.Is(err, translate.ErrNotHandoff)
+	if step {
+		s.onStep(ctx, u, m, ev, err)
+	}
+	if m.Command == "TAGMSG" && (step || len(m.ClientOnlyTags()) == 0) {
+		return
+	}
+	for _, target := range s.talkTargets(u, m) {
+		s.say(u, m, target)
+	}
+}
+
+// talkTargets returns to whom something is said. Tags alone go to one target, as steps
+// do.
+func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
+	all := targets(m.Params[0])
+	if m.Command == "TAGMSG" {
+		all = all[:min(len(all), 1)]
+	}
+	if len(all) == 0 {
+		s.reply(u, errNoRecipient, "No recipient given ("+m.Command+")")
+	}
+	return all
+}
+
+// allow counts what one client says to others, against its rate.
+func (s *server) allow(u *user, command string) bool {
+	ok, tell := u.meter.Take(s.link.ports.Limits().UserEventsPerMinute, time.Now())
+	if !ok {
+		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
+	}
+	if tell {
+		s.fail(u, command, federation.RateLimited.Upper(), "*", federation.RateLimited.Sentence())
+	}
+	return ok
+}
+
+// say passes on what is no step. Its tags of ours have no business there.
+func (s *server) say(u *user, m ircmsg.Message, target string) {
+	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
+	out.tags = maps.Clone(m.ClientOnlyTags())
+	maps.DeleteFunc(out.tags, func(name, _ string) bool { return ofStep(name) })
+	out.trailing = m.Command != "TAGMSG"
+	out.msgid, out.at = newMessageID(time.Now()), time.Now()
+	u.spoke = time.Now()
+	if strings.HasPrefix(target, "#") {
+		s.sayIn(u, out)
+		return
+	}
+	s.sayTo(u, out)
+}
+
+// ofStep reports whether a tag is one of steps, which only the gateway passes on.
+func ofStep(name string) bool {
+	name, ours := strings.CutPrefix(strings.TrimPrefix(name, "+"), "freeq.at/")
+	return ours && (translate.InDialect(name, federation.HandoffTags) || translate.InDialect(name, federation.ActTags) ||
+		slices.Contains([]string{translate.TagEventID, translate.TagSignature, "from"}, name))
+}
+
+// newMessageID returns an id for a message that has none.
+func newMessageID(now time.Time) string {
+	id, err := federation.NewEventID(now, rand.Reader)
+	if err != nil {
+		return "" // the clock is beyond the year 10889
+	}
+	return id.String()
+}
+
+// sayIn passes a message on to a channel.
+func (s *server) sayIn(u *user, m message) {
+	_, c := s.find(u, m.params[0])
+	if c == nil {
+		return
+	}
+	if !c.speaks(u) {
+		if m.command != "NOTICE" {
+			s.reply(u, errCannotSend, c.name, "Cannot send to channel")
+		}
+		return
+	}
+	m.params[0] = c.name
+	to := c.others(u)
+	if m.command == "TAGMSG" {
+		to = having(capTags, to)
+	}
+	s.spread(m, to)
+	s.echo(u, m)
+}
+
+// sayTo passes a message on to one client.
+func (s *server) sayTo(u *user, m message) {
+	if fold(m.params[0]) == fold(selfNick) {
+		s.echo(u, m)
+		s.toSelf(u, m)
+		return
+	}
+	to := s.nicks[fold(m.params[0])]
+	if to == nil || !to.welcome {
+		if m.command != "NOTICE" {
+			s.reply(u, errNoSuchNick, clipParam(m.params[0]), "No such nick")
+		}
+		return
+	}
+	m.params[0] = to.nick
+	if m.command != "TAGMSG" || to.caps.has(capTags) {
+		s.send(to, m)
+	}
+	s.echo(u, m)
+	if to.away != "" && m.command == "PRIVMSG" {
+		s.reply(u, rplAway, to.nick, to.away)
+	}
+}
+
+// toSelf takes what is said to the gateway itself.
+func (s *server) toSelf(u *user, m message) {
+	if m.command == "PRIVMSG" {
+		s.send(u, says(s.self(), "NOTICE", u.nick, "Steps are taken by TAGMSG, with the tags of CAP freeq.at/handoff."))
+	}
+}
+
+// self returns the source of what the gateway itself says.
+func (s *server) self() string { return selfNick + "!baton@" + s.name }
+
+// echo gives a client what it said, where it asked for that.
+//
+// spec: ircv3 echo-message
+func (s *server) echo(u *user, m message) {
+	if u.caps.has(capEcho) && (m.command != "TAGMSG" || u.caps.has(capTags)) {
+		s.send(u, m)
+	}
+}
