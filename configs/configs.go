@@ -96,7 +96,17 @@ type Peer struct {
 	Name string `toml:"name"` // required; its home.name
 	DID  string `toml:"did"`  // required; what it sends must be signed by it
 	URL  string `toml:"url"`  // required; where it is reached, without a path
+	Path string `toml:"path"` // "relay", through the hub, or "https"
 	Mode string `toml:"mode"` // "allow", "limit", "hold" or "block"
+}
+
+// Hub is the table of the NATS server that homes of several operators meet at. Its owner
+// is whoever speaks NATS.
+type Hub struct {
+	URLs      []string `toml:"urls"`       // empty for none
+	CredsFile string   `toml:"creds_file"` // a JWT credentials file, or
+	NKeyFile  string   `toml:"nkey_file"`  // an nkey seed; a secret
+	CAFile    string   `toml:"ca_file"`    // empty for the authorities of the system
 }
 
 // Fetch is the table of the client for documents at addresses that others chose.

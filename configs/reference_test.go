@@ -66,8 +66,13 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 	for _, table := range file.Tables("peers") {
 		table.Decode(&peer)
 	}
-	if want := (configs.Peer{Name: "b.example", DID: "did:web:b.example", URL: "https://b.example", Mode: "allow"}); peer != want {
+	if want := (configs.Peer{Name: "b.example", DID: "did:web:b.example", URL: "https://b.example", Path: "relay", Mode: "allow"}); peer != want {
 		t.Errorf("the example of a peer is %+v, want %+v", peer, want)
+	}
+	hub := configs.Hub{}
+	file.Table("relay.hub").Decode(&hub)
+	if diff := cmp.Diff(configs.Hub{URLs: []string{}}, hub); diff != "" {
+		t.Error(diff)
 	}
 	server, wantServer := freeq.DefaultConfig(), freeq.DefaultConfig()
 	for _, table := range file.Tables("irc.freeq") {
@@ -102,7 +107,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		"identity": want.Identity, "keys": want.Keys,
 		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
-		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "irc.client": listener, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound, "peers[0]": peer,
+		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "irc.client": listener, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound, "peers[0]": peer, "relay.hub": hub,
 		"policy.rules[0]": configs.Rule{},
 	} {
 		for _, key := range keysOf(config) {
@@ -122,6 +127,8 @@ func TestTheReferenceIsValidAsItStands(t *testing.T) {
 	file.Table("airc").Decode(&registry)
 	listener := client.DefaultConfig()
 	file.Table("irc.client").Decode(&listener)
+	hub := configs.Hub{}
+	file.Table("relay.hub").Decode(&hub)
 	if links := file.Tables("irc.spanningtree"); len(links) != 0 {
 		t.Errorf("got %d links, want none", len(links))
 	}

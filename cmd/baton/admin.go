@@ -64,6 +64,9 @@ func (p *program) readiness(ctx context.Context) readiness {
 	if err := p.relay.Ready(); err != nil {
 		ready.Reasons = append(ready.Reasons, "relay: "+err.Error())
 	}
+	if p.hub != nil && p.hub.Ready() != nil {
+		ready.Reasons = append(ready.Reasons, "hub: "+p.hub.Ready().Error())
+	}
 	for _, name := range p.gateway.fleet.down() {
 		ready.Reasons = append(ready.Reasons, "link "+name+": down")
 	}

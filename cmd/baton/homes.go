@@ -25,13 +25,14 @@ type homes struct {
 	gateway *gateway
 	record  federation.Record
 	client  *identity.PeerClient
+	hub     *relay.Hub // nil for none
 	wakes   bridge.Wakes
 	log     *slog.Logger
 }
 
 func newHomes(p *program) *homes {
 	return &homes{
-		self: p.homeID(), gateway: p.gateway, record: p.bound(), wakes: p.relay, log: p.log,
+		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log,
 		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
 	}
 }
@@ -39,7 +40,7 @@ func newHomes(p *program) *homes {
 // deps returns what the exchange with other homes is wired to.
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
-		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway}, Poster: homePoster{h.client},
+		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway}, Poster: homePoster{h.client}, Hub: h.hub,
 		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
 		Resides: h.resides, Here: h.here, Place: h.place, Now: time.Now,
 	}

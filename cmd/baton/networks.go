@@ -137,6 +137,7 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 	if !whole {
 		names = nil // whose names are missing cannot be told
 	}
+	hubConfig(file)
 	boundNames(file, names) // for their mistakes
 	homePolicy(file, names)
 	return links, file.Err()

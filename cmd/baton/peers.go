@@ -14,14 +14,14 @@ const peersTable = "peers"
 
 // openPeer makes the link to another home.
 func openPeer(t configs.Table, w wiring) (opened, error) {
-	table := configs.Peer{Mode: string(relay.Allow)}
+	table := configs.Peer{Path: string(relay.ByRelay), Mode: string(relay.Allow)}
 	t.Decode(&table)
 	checkPeer(t, table, w.Home)
 	deps := relay.Deps{Log: w.Log}
 	if w.homes != nil {
 		deps = w.homes.deps()
 	}
-	peer := relay.NewPeer(relay.PeerConfig{Home: federation.HomeID(table.Name), URL: table.URL, Mode: relay.Mode(table.Mode)}, deps)
+	peer := relay.NewPeer(relay.PeerConfig{Home: federation.HomeID(table.Name), URL: table.URL, Path: relay.Path(table.Path), Mode: relay.Mode(table.Mode)}, deps)
 	return opened{link: peer, table: t}, nil
 }
 
@@ -45,6 +45,9 @@ func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
 	}
 	if u, err := url.Parse(table.URL); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != table.URL || u.Scheme != "https" && u.Scheme != "http" {
 		t.Mistake("url", "required: https:// and a host, without a path")
+	}
+	if table.Path != string(relay.ByRelay) && table.Path != string(relay.ByHTTPS) {
+		t.Mistake("path", `want "relay" or "https"`)
 	}
 	if !slices.Contains([]relay.Mode{relay.Allow, relay.Limit, relay.Hold, relay.Block}, relay.Mode(table.Mode)) {
 		t.Mistake("mode", `want "allow", "limit", "hold" or "block"`)

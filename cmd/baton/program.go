@@ -63,6 +63,7 @@ type program struct {
 	client    *identity.Client // for what must be fetched from strangers
 	gateway   *gateway
 	homes     *homes
+	hub       *relay.Hub // nil where none is configured
 	// servers are the key servers behind links, by link.
 	servers atomic.Pointer[map[string]string]
 
@@ -103,6 +104,10 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	fleet := newFleet(p.record, p.relay, p.counters, log)
 	p.configured.Store(&[]federation.BoundName{})
 	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral}
+	var err error
+	if p.hub, err = openHub(file, p.homeID(), log); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	p.homes = newHomes(p)
 	fleet.owes = p.homes.owed
 	p.homes.door().Mount(p.publicMux)
@@ -310,6 +315,9 @@ func (p *program) run(ctx context.Context) error {
 		close(p.ended)
 		return nil
 	})
+	if p.hub != nil {
+		group.Go(func() error { p.hub.Run(ctx, p.homes.door(), p.homes.peers); return nil })
+	}
 	group.Go(func() error { p.sweep(ctx); return nil })
 	group.Go(func() error { p.retain(ctx); return nil })
 	group.Go(func() error { p.judgeAgain(ctx); return nil })
@@ -363,6 +371,9 @@ func (p *program) close() error {
 	err := p.closeListeners()
 	if p.homes != nil {
 		p.homes.client.Close()
+	}
+	if p.hub != nil {
+		p.hub.Close()
 	}
 	p.relay.Close()
 	if p.record != nil {

@@ -59,7 +59,7 @@ func (d *Door) serveSteps(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, r, problem{status: http.StatusRequestEntityTooLarge, code: "too-large", err: err})
 		return
 	}
-	text, signature, p := d.take(context.WithoutCancel(r.Context()), body, r.Header.Get(SignatureHeader))
+	text, signature, p := d.take(context.WithoutCancel(r.Context()), "", body, r.Header.Get(SignatureHeader))
 	if p != nil {
 		d.refuse(w, r, *p)
 		return
@@ -81,11 +81,15 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 	_, _ = fmt.Fprintf(w, `{"error":%q}`, p.code) // the other home is gone
 }
 
-// take judges a batch and returns the signed answer.
-func (d *Door) take(ctx context.Context, body []byte, signature string) (text []byte, answerSignature string, p *problem) {
+// take judges a batch and returns the signed answer. It has to be from that home, where
+// the way that it came on is one home's.
+func (d *Door) take(ctx context.Context, from federation.HomeID, body []byte, signature string) (text []byte, answerSignature string, p *problem) {
 	b, err := parseBatch(body, d.Deps.Home)
 	if err != nil {
 		return nil, "", &problem{status: http.StatusBadRequest, code: "malformed", err: err}
+	}
+	if from != "" && b.From != from {
+		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("it is from %q", b.From)}
 	}
 	peer := d.Peer(b.From)
 	if peer == nil || peer.cfg.Mode == Block {

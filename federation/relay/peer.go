@@ -29,8 +29,21 @@ const (
 type PeerConfig struct {
 	Home federation.HomeID
 	URL  string // without a path
+	Path Path   // empty for HTTPS alone
 	Mode Mode
 }
+
+// Path is the way on which a home is reached.
+type Path string
+
+// The paths.
+const (
+	ByRelay Path = "relay" // through the hub, and while that or the home is not there by HTTPS
+	ByHTTPS Path = "https"
+)
+
+// hubRest is how long HTTPS is used after the hub brought no answer.
+const hubRest = time.Minute
 
 // Waits and bounds of the exchange with one home.
 const (
@@ -56,6 +69,7 @@ type Peer struct {
 	heard atomic.Int64  // unix nanoseconds
 	back  chan struct{} // holds a token once the home was heard
 	tap   tap
+	rest  atomic.Int64 // unix nanoseconds until which the hub is left alone
 }
 
 // exchange is one connection's worth of sending.
@@ -215,7 +229,7 @@ func (p *Peer) post(ctx context.Context, items []item) ([]result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sign steps for %s: %w", p.cfg.Home, err)
 	}
-	text, signature, err := p.deps.Poster.Post(ctx, p.cfg.URL+StepsPath, body, signature)
+	text, signature, err := p.carry(ctx, body, signature)
 	if err != nil {
 		return nil, p.unavailable(err)
 	}
@@ -230,12 +244,34 @@ func (p *Peer) post(ctx context.Context, items []item) ([]result, error) {
 	return results, nil
 }
 
+// carry sends a batch on the path of the home, and on the other one where that brings no
+// answer: to send twice does no harm.
+func (p *Peer) carry(ctx context.Context, body []byte, signature string) ([]byte, string, error) {
+	now := p.deps.Now().UnixNano()
+	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.rest.Load() {
+		text, answered, err := p.deps.Hub.Carry(ctx, p.cfg.Home, body, signature)
+		if err == nil || ctx.Err() != nil {
+			return text, answered, err
+		}
+		p.rest.Store(now + int64(hubRest))
+		p.log.LogAttrs(ctx, slog.LevelInfo, "hub brings no answer", slog.Any("err", err))
+	}
+	text, answered, err := p.deps.Poster.Post(ctx, p.cfg.URL+StepsPath, body, signature)
+	if err != nil {
+		p.rest.Store(0) // this is no way either
+	}
+	return text, answered, err
+}
+
 func (p *Peer) unavailable(err error) error {
 	return &federation.UnavailableError{What: "home " + p.Name(), Err: err}
 }
 
 // ask sends one step and waits for the result.
 func (p *Peer) ask(ctx context.Context, it item) (result, error) {
+	if p.cfg.Mode == Hold {
+		return result{}, p.unavailable(errHeld)
+	}
 	e := p.live.Load()
 	if e == nil {
 		return result{}, p.unavailable(errAway)
@@ -284,8 +320,6 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 		return nil // receipts are for networks: a home has the ruling
 	case p.cfg.Mode == Block:
 		return federation.Refuse(d.Entry.Event, federation.PolicyDenied, "home "+p.Name()+" is blocked")
-	case p.cfg.Mode == Hold:
-		return p.unavailable(errHeld)
 	}
 	it, err := p.deps.filed(ctx, d.Entry)
 	if err != nil {

@@ -60,6 +60,7 @@ type Deps struct {
 	Gateway Gateway
 	Signer  Signer
 	Poster  Poster
+	Hub     *Hub // nil where none is configured
 	Wakes   Wakes
 	Log     *slog.Logger
 	// Read returns the step that a canonical document says.

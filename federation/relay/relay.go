@@ -7,7 +7,8 @@
 // rulings on the steps of its own people, and a [Door] takes what others send. What is
 // owed is a row of the record, and dies by the other home's signed word alone.
 //
-// Homes post batches of at most 256 steps to [StepsPath]. A body is UTF-8 JSON without
+// Homes post batches of at most 256 steps to [StepsPath], or send the same bytes through
+// a NATS server that they meet at (see [Hub]). A body is UTF-8 JSON without
 // members that are not named here, and beside it, in [SignatureHeader], stands the
 // signature of the home that it is from, "ed25519:<key id>:<base64url>", over
 // "baton-home/1", a line feed and the bytes of the body:

@@ -1,0 +1,288 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"baton/federation"
+)
+
+// HubConfig says which NATS server homes meet at.
+type HubConfig struct {
+	URLs      []string // "tls://host:port" or "nats://host:port"
+	CredsFile string   // a JWT credentials file, or
+	NKeyFile  string   // an nkey seed; both empty for a server without accounts
+	CAFile    string   // empty for the authorities of the system
+}
+
+// Bounds of what goes through a hub.
+const (
+	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes another way
+	hubAge      = 14 * 24 * time.Hour // of a batch that nobody fetched
+	hubBytes    = 1 << 30             // of one stream; a full one takes no more, and rows wait
+	hubTakes    = 8                   // batches of one home that are judged at a time
+	hubAckWait  = time.Minute         // after which a batch is handed out again that was not judged
+	hubPull     = 5 * time.Second     // of one request for more; a server that is silent for half of it is asked anew
+	hubLook     = time.Second         // how often it is looked for homes to listen to
+	hubPending  = 1024                // batches that were handed out and not judged
+	hubConsumer = "home"              // the durable consumer of each stream
+)
+
+// errHubAway is returned while the hub is not connected.
+var errHubAway = errors.New("the hub is not connected")
+
+// Hub is a NATS server that homes meet at. From each home to each other one there is a
+// stream of its own, "FED_<to>__<from>" on "fed.<to>.<from>.>", with the batches and the
+// answers of [StepsPath]: the same bytes, with the signature in the same header. So the
+// server can forge nothing, and what it loses is sent again from the record.
+//
+// A message is acknowledged once its steps are on disk. The ids of messages mean
+// nothing: who reads compares what was signed.
+type Hub struct {
+	home federation.HomeID
+	conn *nats.Conn
+	js   jetstream.JetStream
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	waiting map[string]chan letter // by the SHA-256 of the batch
+}
+
+// letter is a signed message.
+type letter struct {
+	body      []byte
+	signature string
+}
+
+// OpenHub begins to connect, and goes on until [Hub.Close]: a hub that is away now is no
+// error, a file that cannot be read is.
+func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, error) {
+	options := []nats.Option{
+		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.CustomInboxPrefix("_INBOX." + token(home)),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Debug("hub connection failed", slog.Any("err", err))
+		}),
+	}
+	if cfg.CAFile != "" {
+		options = append(options, nats.RootCAs(cfg.CAFile))
+	}
+	switch {
+	case cfg.CredsFile != "":
+		options = append(options, nats.UserCredentials(cfg.CredsFile))
+	case cfg.NKeyFile != "":
+		key, err := nats.NkeyOptionFromSeed(cfg.NKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("open hub: read nkey: %w", err)
+		}
+		options = append(options, key)
+	}
+	conn, err := nats.Connect(strings.Join(cfg.URLs, ","), options...)
+	if err != nil {
+		return nil, fmt.Errorf("open hub: %w", err)
+	}
+	js, err := jetstream.New(conn)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("open hub: %w", err)
+	}
+	return &Hub{home: home, conn: conn, js: js, log: log, waiting: map[string]chan letter{}}, nil
+}
+
+// Close ends the connection.
+func (h *Hub) Close() { h.conn.Close() }
+
+// Ready returns nil while the hub is connected.
+func (h *Hub) Ready() error {
+	if h.conn.Status() != nats.CONNECTED {
+		return errHubAway
+	}
+	return nil
+}
+
+// token returns how a home is called in subjects and names of streams, where dots have
+// a meaning. No host name has an underscore, so no two homes share one.
+func token(home federation.HomeID) string { return strings.ReplaceAll(string(home), ".", "_") }
+
+func streamName(to, from federation.HomeID) string { return "FED_" + token(to) + "__" + token(from) }
+
+// Carry sends a batch to another home and waits for the answer, for ten seconds at most.
+// The error wraps [*federation.UnavailableError] where there was none: then nobody knows
+// whether the batch arrived.
+func (h *Hub) Carry(ctx context.Context, to federation.HomeID, body []byte, signature string) ([]byte, string, error) {
+	if err := h.Ready(); err != nil {
+		return nil, "", &federation.UnavailableError{What: "hub", Err: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, hubAnswer)
+	defer cancel()
+	of, answered := digestOf(string(body)), make(chan letter, 1)
+	h.mu.Lock()
+	h.waiting[of] = answered
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.waiting, of)
+	}()
+	if err := h.publish(ctx, to, typeSteps, letter{body, signature}); err != nil {
+		return nil, "", &federation.UnavailableError{What: "hub", Err: err}
+	}
+	select {
+	case answer := <-answered:
+		return answer.body, answer.signature, nil
+	case <-ctx.Done():
+		return nil, "", &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
+	}
+}
+
+// publish puts a message into the stream to another home, which is made where nobody
+// made it yet and the server lets this home.
+func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, l letter) error {
+	message := &nats.Msg{
+		Subject: "fed." + token(to) + "." + token(h.home) + "." + kind, Data: l.body,
+		Header: nats.Header{SignatureHeader: {l.signature}},
+	}
+	_, err := h.js.PublishMsg(ctx, message, jetstream.WithRetryAttempts(0))
+	if !errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return err
+	}
+	if _, err := h.stream(ctx, to, h.home); err != nil {
+		return err
+	}
+	_, err = h.js.PublishMsg(ctx, message)
+	return err
+}
+
+// stream returns the stream from one home to another. One that is there is used as it
+// is: how long it keeps what, and on how many servers, is for the operator of the hub.
+func (h *Hub) stream(ctx context.Context, to, from federation.HomeID) (jetstream.Stream, error) { //nolint:ireturn // NATS has no other type
+	name := streamName(to, from)
+	stream, err := h.js.Stream(ctx, name)
+	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return stream, err
+	}
+	return h.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: name, Subjects: []string{"fed." + token(to) + "." + token(from) + ".>"},
+		Storage: jetstream.FileStorage, MaxAge: hubAge, MaxBytes: hubBytes, MaxMsgSize: maxBatchBytes, Discard: jetstream.DiscardNew,
+		Retention: jetstream.WorkQueuePolicy, // what was judged need not be kept
+	})
+}
+
+// Run takes what other homes send through the hub until ctx ends. A home is listened to
+// as soon as it is a peer and its stream can be had.
+func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
+	takes := &sync.WaitGroup{}
+	defer takes.Wait() // for what was handed out before the streams were left
+	listening := map[federation.HomeID]jetstream.ConsumeContext{}
+	defer func() {
+		for _, each := range listening {
+			each.Stop()
+			<-each.Closed()
+		}
+	}()
+	tick := time.NewTicker(hubLook)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		for home, consume := range listening {
+			select {
+			case <-consume.Closed():
+				delete(listening, home)
+			default:
+			}
+		}
+		for _, peer := range peers() {
+			if listening[peer.Home()] != nil || peer.cfg.Path != ByRelay || h.Ready() != nil {
+				continue
+			}
+			consume, err := h.listen(ctx, peer.Home(), door, takes)
+			if err != nil {
+				h.log.LogAttrs(ctx, slog.LevelWarn, "stream of a home not read", slog.String("peer", string(peer.Home())), slog.Any("err", err))
+				continue
+			}
+			listening[peer.Home()] = consume
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// listen reads the stream from another home.
+func (h *Hub) listen(ctx context.Context, from federation.HomeID, door *Door, takes *sync.WaitGroup) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
+	stream, err := h.stream(ctx, h.home, from)
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: hubConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: hubAckWait, MaxAckPending: hubPending,
+	})
+	if err != nil {
+		return nil, err
+	}
+	room := make(chan struct{}, hubTakes)
+	return consumer.Consume(func(m jetstream.Msg) {
+		room <- struct{}{}
+		takes.Go(func() {
+			defer func() { <-room }()
+			h.receive(context.WithoutCancel(ctx), from, m, door)
+		})
+	}, jetstream.PullExpiry(hubPull), jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
+		h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
+		consume.Stop() // and is listened to anew: stream and consumer may be gone
+	}))
+}
+
+// receive takes one message. What cannot be acknowledged is handed out again, and is
+// known then.
+func (h *Hub) receive(ctx context.Context, from federation.HomeID, m jetstream.Msg, door *Door) {
+	l := letter{m.Data(), m.Headers().Get(SignatureHeader)}
+	if strings.HasSuffix(m.Subject(), "."+typeResults) {
+		h.answered(l)
+		_ = m.Ack()
+		return
+	}
+	text, signature, p := door.take(ctx, from, l.body, l.signature)
+	switch {
+	case p != nil && p.status == http.StatusServiceUnavailable:
+		_ = m.NakWithDelay(p.after)
+		return
+	case p != nil:
+		h.log.LogAttrs(ctx, slog.LevelInfo, "steps of another home not taken", slog.String("network", Network),
+			slog.String("peer", string(from)), slog.String("code", p.code), slog.Any("err", p.err))
+		_ = m.Term()
+		return
+	}
+	if err := h.publish(ctx, from, typeResults, letter{text, signature}); err != nil {
+		h.log.LogAttrs(ctx, slog.LevelInfo, "answer not sent", slog.String("peer", string(from)), slog.Any("err", err)) // it asks again
+	}
+	_ = m.Ack()
+}
+
+// answered hands an answer to whoever waits for it. It is verified there.
+func (h *Hub) answered(l letter) {
+	var a struct {
+		Of string `json:"of"`
+	}
+	if err := json.Unmarshal(l.body, &a); err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if waiting := h.waiting[a.Of]; waiting != nil {
+		select {
+		case waiting <- l:
+		default: // it has one
+		}
+	}
+}

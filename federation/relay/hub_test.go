@@ -1,0 +1,145 @@
+package relay_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"baton/federation"
+	"baton/federation/relay"
+)
+
+// hubServer starts a NATS server with streams, on a port that it keeps, over a folder.
+func hubServer(t *testing.T, dir string, port int) *server.Server {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		ServerName: "hub", Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true, SyncAlways: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the hub does not start")
+	}
+	return s
+}
+
+func stopHub(s *server.Server) {
+	s.Shutdown()
+	s.WaitForShutdown()
+}
+
+// meet lets homes reach each other through a hub alone.
+func meet(t *testing.T, url string, all ...*gate) {
+	t.Helper()
+	for _, g := range all {
+		log := slog.New(slog.DiscardHandler)
+		hub, err := relay.OpenHub(relay.HubConfig{URLs: []string{url}}, g.id, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.deps.Hub, g.deps.Poster = hub, unreachable{}
+		var peers []*relay.Peer
+		for _, other := range all {
+			if g != other {
+				peer := relay.NewPeer(relay.PeerConfig{Home: other.id, URL: "https://nowhere.test", Path: relay.ByRelay, Mode: relay.Allow}, g.deps)
+				g.peers[other.id], peers = peer, append(peers, peer)
+			}
+		}
+		door := &relay.Door{Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] }}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { hub.Run(ctx, door, func() []*relay.Peer { return peers }) })
+		t.Cleanup(func() { cancel(); running.Wait(); hub.Close() })
+	}
+}
+
+// unreachable is HTTPS to homes behind walls.
+type unreachable struct{}
+
+func (unreachable) Post(context.Context, string, []byte, string) ([]byte, string, error) {
+	return nil, "", &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
+}
+
+func (unreachable) Get(context.Context, string) ([]byte, string, error) {
+	return nil, "", &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
+}
+
+func TestHomesMeetAtAHub(t *testing.T) {
+	hub := hubServer(t, t.TempDir(), -1)
+	defer stopHub(hub)
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	meet(t, hub.ClientURL(), all...)
+	a.run(b)
+	b.run(a)
+	_, offer := a.take("alice", federation.Offer, to("bob"))
+	if err := a.deliver(b); err != nil {
+		t.Fatal(err)
+	}
+	b.comes(offer.ID, "offer")
+	b.take("bob", federation.Accept, in(offer.ID))
+	b.comes(offer.ID, "offer accept")
+	if got := a.log(offer.ID); got != "offer accept" {
+		t.Errorf("a has %q", got)
+	}
+}
+
+// A hub that comes back with an empty disk has forgotten streams, consumers and all that
+// was under way. The record has not.
+func TestAHubThatLostItsDiskCostsTimeAlone(t *testing.T) {
+	hub := hubServer(t, t.TempDir(), -1)
+	address, isTCP := hub.Addr().(*net.TCPAddr)
+	if !isTCP {
+		t.Fatal(hub.Addr())
+	}
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	meet(t, "nats://127.0.0.1:"+strconv.Itoa(address.Port), all...)
+	a.run(b)
+	_, first := a.take("alice", federation.Offer, to("bob"))
+	if err := a.deliver(b); err != nil {
+		t.Fatal(err)
+	}
+	stopHub(hub)
+	_, second := a.take("alice", federation.Offer, to("bob"))
+	if err := a.deliver(b); err == nil {
+		t.Error("a row ended without the hub")
+	}
+	hub = hubServer(t, t.TempDir(), address.Port)
+	defer func() { stopHub(hub) }()
+	deadline := time.Now().Add(3 * patience)
+	for a.deliver(b) != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("what was owed is still owed")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, id := range []federation.HandoffID{first.ID, second.ID} {
+		b.comes(id, "offer")
+	}
+}
+
+func TestWhatIsNotReadableIsNoHub(t *testing.T) {
+	_, err := relay.OpenHub(relay.HubConfig{URLs: []string{"nats://127.0.0.1:1"}, NKeyFile: "nowhere"}, "a.test", slog.New(slog.DiscardHandler))
+	if err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v, want one line", err)
+	}
+	hub, err := relay.OpenHub(relay.HubConfig{URLs: []string{"nats://127.0.0.1:1"}}, "a.test", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hub.Close()
+	if hub.Ready() == nil {
+		t.Error("a hub that is away is ready")
+	}
+}
