@@ -154,6 +154,12 @@ func TestAHandoffIsOfferedAtOneHomeAndDoneAtAnother(t *testing.T) {
 	b.must(t, "handoff", "progress", id, "--key-file", bob, "--note", "half way")
 	b.must(t, "handoff", "complete", id, "--key-file", bob)
 	agree(t, id, "offer accept progress complete", a, b)
+	passport := filepath.Join(a.dir, "passport.json")
+	a.must(t, "handoff", "export", id, "-o", passport)
+	a.must(t, "handoff", "verify", passport)
+	if out, ok := b.baton(t, "handoff", "export", id, "-o", passport); ok || !strings.Contains(out, "its home is a.test") {
+		t.Errorf("a guest issues a passport: %s", out)
+	}
 	for _, n := range all {
 		if got := n.show(t, id); got.Home != "a.test" || got.State != "completed" {
 			t.Errorf("%s: %+v", n.name, got)

@@ -11,8 +11,14 @@ import (
 	"baton/federation/passport"
 )
 
-// passport returns the passport of a handoff as it stood when the view was read.
+// passport returns the passport of a handoff as it stood when the view was read. Of a
+// handoff of another home nobody would believe it.
 func (p *program) passport(ctx context.Context, view federation.View, now time.Time) (rest.Document, error) {
+	if view.Guest {
+		return rest.Document{}, &rest.ProblemError{
+			Status: http.StatusConflict, Code: rest.CodeFailed, Detail: "its home is " + string(view.Home) + ", which alone issues its passport",
+		}
+	}
 	contents := passport.Contents{
 		View:     view,
 		Evidence: func(digest [32]byte) ([]byte, error) { return p.record.Evidence(ctx, digest) },
