@@ -108,7 +108,7 @@ func (c RefusalCode) Sentence() string {
 	case MissingCapability:
 		return "a capability that the offer asks for was not declared"
 	case QuotaExceeded:
-		return "too many handoffs of this DID are not over yet"
+		return "this DID has as much as it may have"
 	case InboxFull:
 		return "the recipient's inbox is full"
 	case RateLimited:

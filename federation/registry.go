@@ -117,6 +117,8 @@ type Posting struct {
 	// Handshake is filed, delivered, with the first message that is held on an
 	// edge, and only then. Nil for a message that is not held.
 	Handshake *Message
+	// Blob is one that the message refers to, kept as long as its handoff; "" for none.
+	Blob Capability
 }
 
 // ConsentState is where one edge between two handles stands.
@@ -288,6 +290,7 @@ type Record interface {
 	Notices
 	Deferrals
 	Homes
+	Blobs
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

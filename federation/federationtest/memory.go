@@ -47,6 +47,7 @@ type Memory struct {
 	unseen   map[federation.HandoffID]bool
 
 	lastDeferred int64
+	blobs        map[federation.Capability]*memoryBlob
 
 	relays    []*memoryRelay
 	lastRelay int64
@@ -75,6 +76,7 @@ func NewMemory() *Memory {
 	return &Memory{
 		views:    map[federation.HandoffID]federation.View{},
 		evidence: map[[32]byte]memoryEvidence{},
+		blobs:    map[federation.Capability]*memoryBlob{},
 		inboxes:  map[federation.DID][]inboxRow{}, arrived: map[federation.DID]uint64{},
 		devices:  map[federation.DID]map[string]memoryDevice{},
 		bindings: map[federation.DID]federation.Binding{},
@@ -159,6 +161,7 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 	m.entries = append(m.entries, entry)
 	m.views[f.View.ID] = f.View
 	m.homes.rule(f)
+	m.claimBlob(f.View.ID, federation.CapabilityIn(f.Event.Context))
 	for _, did := range f.Inboxes {
 		m.arrived[did]++
 		arrival := entry

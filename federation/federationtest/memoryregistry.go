@@ -120,6 +120,7 @@ func (m *Memory) post(p federation.Posting) (federation.Message, error) {
 			return federation.Message{}, err
 		}
 	}
+	m.claimBlob(in.Handoff, p.Blob)
 	filed := m.insert(in)
 	if held {
 		filed.waits = waits

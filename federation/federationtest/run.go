@@ -43,6 +43,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("notices", func(t *testing.T) { RunNotices(t, open) })
 	t.Run("deferrals", func(t *testing.T) { RunDeferrals(t, open) })
 	t.Run("homes", func(t *testing.T) { RunHomes(t, open) })
+	t.Run("blobs", func(t *testing.T) { RunBlobs(t, open) })
 
 	t.Run("a record that can be written is ready", func(t *testing.T) {
 		record := open(t)

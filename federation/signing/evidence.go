@@ -28,6 +28,14 @@ type Original struct {
 // its SHA-256.
 const EvidencePath = "/evidence/"
 
+// OriginalOf returns a signed step as the original of a rendition.
+func OriginalOf(ev federation.Event) Original {
+	return Original{
+		Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: ev.Signature.Document,
+		Signature: ev.Signature.Text, KeyID: ev.Signature.KeyID, Key: ev.Signature.Key,
+	}
+}
+
 // Evidence returns what a gateway serves of an original, and where: canonical
 // JSON under its SHA-256. The same original makes the same bytes each time.
 //

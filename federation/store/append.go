@@ -121,6 +121,9 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 	if err := f.owe(ctx, q, seq); err != nil {
 		return federation.Entry{}, err
 	}
+	if err := claimBlob(ctx, q, ev.Handoff.String(), federation.CapabilityIn(ev.Context)); err != nil {
+		return federation.Entry{}, fmt.Errorf("claim blob: %w", err)
+	}
 	for _, p := range f.Messages {
 		if _, err := post(ctx, q, p); err != nil {
 			return federation.Entry{}, fmt.Errorf("post message: %w", err)

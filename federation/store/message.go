@@ -93,6 +93,9 @@ func post(ctx context.Context, q *statements, p federation.Posting) (federation.
 			return federation.Message{}, fmt.Errorf("queue for %s: %w", p.Relay.Peer, err)
 		}
 	}
+	if err := claimBlob(ctx, q, m.Handoff.String(), p.Blob); err != nil {
+		return federation.Message{}, fmt.Errorf("claim blob: %w", err)
+	}
 	return insertMessage(ctx, q, m, w.edge)
 }
 

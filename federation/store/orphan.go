@@ -30,6 +30,8 @@ func orphans() []string {
 			ON w.did = m.did WHERE m.entries IS DISTINCT FROM w.entries OR m.size IS DISTINCT FROM w.size`,
 		`SELECT 'keys of agent ' || k.handle, 'are of nobody' FROM agent_key k
 			WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = k.handle)`,
+		`SELECT 'blob of ' || c.handoff, 'is not there, or not its handoff' FROM blob_claim c
+			WHERE NOT EXISTS (SELECT 1 FROM blob b WHERE b.capability = c.capability) OR NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = c.handoff)`,
 		`SELECT 'skill ' || s.skill, 'is of nobody' FROM agent_skill s
 			WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.n = s.agent)`,
 	}
@@ -45,10 +47,10 @@ func (e *examination) checkOrphans(ctx context.Context) error {
 	return nil
 }
 
-// checkEvidence compares each original with the digest that it is kept under, and
-// looks for those that are missing.
+// checkEvidence compares each original and each blob with the digest that it is kept
+// under, and looks for originals that are missing.
 func (e *examination) checkEvidence(ctx context.Context) error {
-	err := e.eachPair(ctx, `SELECT digest, bytes FROM evidence`, func(digest, original string) {
+	err := e.eachPair(ctx, `SELECT digest, bytes FROM evidence UNION ALL SELECT digest, content FROM blob`, func(digest, original string) {
 		if sum := sha256.Sum256([]byte(original)); !bytes.Equal(sum[:], []byte(digest)) {
 			e.found(DamagedEvidence, "original "+hex.EncodeToString([]byte(digest)), "was changed")
 		}

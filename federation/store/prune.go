@@ -142,6 +142,9 @@ func remove(ctx context.Context, q *statements, id string, view federation.View)
 			return err
 		}
 	}
+	if err := unclaimBlobs(ctx, q, id); err != nil {
+		return err
+	}
 	for _, change := range []string{
 		`DELETE FROM message AS m WHERE handoff = ? AND ` + notNewest,
 		`DELETE FROM evidence WHERE handoff = ?`,

@@ -1,0 +1,116 @@
+package federation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// BlobPath is where blobs are, below the public address of their gateway.
+const BlobPath = "/blob/cap/"
+
+// UnclaimedBlob is how long a blob is kept that no filed step refers to: longer than a
+// step may wait to be judged.
+const UnclaimedBlob = 48 * time.Hour
+
+// MaxBlobBytes bounds a blob where the configuration does not: blobs are held in memory
+// as a whole.
+const MaxBlobBytes = 64 << 20
+
+// ErrBlobTooLarge is returned for content that is too large for one blob.
+var ErrBlobTooLarge = errors.New("federation: too large for one blob")
+
+// ErrNoBlobRoom is returned by [Blobs.KeepBlob] when its owner has as much stored as
+// may be.
+var ErrNoBlobRoom = errors.New("federation: too much is stored for this DID")
+
+// capabilityBytes of chance are in the name of a blob.
+const capabilityBytes = 16
+
+// Capability is the name of a blob: 128 random bits as base64url. Who has it may read
+// that blob, which is always the same bytes.
+type Capability string
+
+// NewCapability returns a new one. Its error is that of the randomness.
+func NewCapability(random io.Reader) (Capability, error) {
+	var b [capabilityBytes]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("name a blob: %w", err)
+	}
+	return Capability(base64.RawURLEncoding.EncodeToString(b[:])), nil
+}
+
+// ParseCapability reads a capability, strictly.
+func ParseCapability(text string) (Capability, error) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(b) != capabilityBytes {
+		return "", errors.New("a blob is named by 22 characters of base64url")
+	}
+	return Capability(text), nil
+}
+
+// CapabilityIn returns the capability in a context that is the address of a blob, of
+// whatever gateway; "" for any other context.
+func CapabilityIn(text string) Capability {
+	if !strings.Contains(text, BlobPath) {
+		return ""
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	name, isBlob := strings.CutPrefix(u.Path, BlobPath)
+	capability, err := ParseCapability(name)
+	if !isBlob || err != nil {
+		return ""
+	}
+	return capability
+}
+
+// Blob is what a step refers to instead of holding it.
+type Blob struct {
+	Capability Capability
+	Digest     [32]byte // SHA-256 of Content
+	Owner      DID      // among whose blobs it counts
+	Content    []byte
+	Stored     time.Time
+	Expires    time.Time // when it goes, unless a step refers to it; zero where one does
+}
+
+// NewBlob returns some content under a new name.
+func NewBlob(owner DID, content []byte, random io.Reader, now time.Time) (Blob, error) {
+	capability, err := NewCapability(random)
+	return Blob{
+		Capability: capability, Digest: sha256.Sum256(content), Owner: owner, Content: content,
+		Stored: now, Expires: now.Add(UnclaimedBlob),
+	}, err
+}
+
+// URL returns where a blob is, below the public address of its gateway.
+func (b Blob) URL(publicURL string) string { return publicURL + BlobPath + string(b.Capability) }
+
+// Hash returns the hash of a blob as steps spell it.
+func (b Blob) Hash() string { return "sha256:" + hex.EncodeToString(b.Digest[:]) }
+
+// Blobs keeps what steps refer to. Its promises are those of [Store].
+//
+// A filed step whose context is the address of a blob claims it ([Store.Append]), and
+// so does a message that names one ([Posting]): it is kept as long as the handoff.
+type Blobs interface {
+	// KeepBlob keeps a blob. Where the handoff is on record, that claims it at once, and
+	// the same content for one owner and handoff is kept once: the blob that is returned
+	// is that of the first time. It returns [ErrNoBlobRoom] and keeps nothing where all
+	// that the owner has stored would be more than so many bytes; 0 is no limit.
+	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
+	// Blob returns a blob that has not expired, or [ErrNotFound].
+	Blob(ctx context.Context, capability Capability, now time.Time) (Blob, error)
+	// PruneBlobs forgets up to limit blobs that expired at or before a time.
+	PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+const blobColumns = `b.capability, b.digest, b.owner, b.stored, b.expires, b.content`
+
+func scanBlob(row scanner) (federation.Blob, error) {
+	var b federation.Blob
+	var digest []byte
+	var stored, expires int64
+	err := row.Scan(&b.Capability, &digest, &b.Owner, &stored, &expires, &b.Content)
+	copy(b.Digest[:], digest)
+	b.Stored, b.Expires = moment(stored), moment(expires)
+	return b, err
+}
+
+// KeepBlob implements [federation.Blobs].
+func (s *Record) KeepBlob(ctx context.Context, b federation.Blob, of federation.HandoffID, limit int64) (federation.Blob, error) {
+	var kept federation.Blob
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		var err error
+		kept, err = keepBlob(ctx, q, b, of.String(), limit)
+		return err
+	})
+	if err != nil {
+		return federation.Blob{}, fmt.Errorf("keep blob: %w", err)
+	}
+	return kept, nil
+}
+
+func keepBlob(ctx context.Context, q *statements, b federation.Blob, of string, limit int64) (federation.Blob, error) {
+	on, err := rows(ctx, q, scanBlob, `SELECT `+blobColumns+` FROM blob_claim c JOIN blob b ON b.capability = c.capability
+		WHERE c.handoff = ? AND b.digest = ? AND b.owner = ? LIMIT 1`, of, b.Digest[:], b.Owner)
+	if err != nil || len(on) > 0 {
+		return append(on, b)[0], err
+	}
+	var stored int64
+	if err := q.row(ctx, `SELECT coalesce(sum(size), 0) FROM blob WHERE owner = ?`, []any{b.Owner}, &stored); err != nil {
+		return b, err
+	}
+	if limit > 0 && stored+int64(len(b.Content)) > limit {
+		return b, federation.ErrNoBlobRoom
+	}
+	_, err = q.exec(ctx, `INSERT INTO blob (capability, digest, owner, size, stored, expires, content) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		string(b.Capability), b.Digest[:], b.Owner, len(b.Content), stamp(b.Stored), stamp(b.Expires), notNull(b.Content))
+	if err != nil {
+		return b, err
+	}
+	var exists bool
+	if err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM handoff WHERE id = ?)`, []any{of}, &exists); err != nil {
+		return b, err
+	}
+	if exists {
+		b.Expires = time.Time{}
+		err = claimBlob(ctx, q, of, b.Capability)
+	}
+	b.Stored, b.Expires = moment(stamp(b.Stored)), moment(stamp(b.Expires))
+	return b, err
+}
+
+// claimBlob keeps a blob as long as a handoff. A name that is none of ours, or not any
+// more, is somebody else's affair.
+func claimBlob(ctx context.Context, q *statements, handoff string, capability federation.Capability) error {
+	if capability == "" {
+		return nil
+	}
+	changed, err := q.exec(ctx, `UPDATE blob SET expires = 0 WHERE capability = ?`, string(capability))
+	if err != nil || changed == 0 {
+		return err
+	}
+	_, err = q.exec(ctx, `INSERT INTO blob_claim (handoff, capability) VALUES (?, ?) ON CONFLICT DO NOTHING`, handoff, string(capability))
+	return err
+}
+
+// unclaimBlobs lets go of the blobs of a handoff.
+func unclaimBlobs(ctx context.Context, q *statements, handoff string) error {
+	claimed, err := rows(ctx, q, scanOne[string], `SELECT capability FROM blob_claim WHERE handoff = ?`, handoff)
+	if err != nil || len(claimed) == 0 {
+		return err
+	}
+	if _, err := q.exec(ctx, `DELETE FROM blob_claim WHERE handoff = ?`, handoff); err != nil {
+		return err
+	}
+	for _, capability := range claimed {
+		_, err := q.exec(ctx, `DELETE FROM blob WHERE capability = ?1
+			AND NOT EXISTS (SELECT 1 FROM blob_claim WHERE capability = ?1)`, capability)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Blob implements [federation.Blobs].
+func (s *Record) Blob(ctx context.Context, capability federation.Capability, now time.Time) (federation.Blob, error) {
+	found, err := rows(ctx, s.reads, scanBlob, `SELECT `+blobColumns+` FROM blob b WHERE b.capability = ? AND (b.expires = 0 OR b.expires > ?)`,
+		string(capability), stamp(now))
+	if err == nil && len(found) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.Blob{}, fmt.Errorf("read blob: %w", err)
+	}
+	return found[0], nil
+}
+
+// PruneBlobs implements [federation.Blobs].
+func (s *Record) PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error) {
+	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		gone, err := q.exec(ctx, `DELETE FROM blob WHERE n IN (SELECT n FROM blob WHERE expires <> 0 AND expires <= ? ORDER BY expires`+atMost+`)`,
+			stamp(before), max(limit, 0))
+		pruned = int(gone)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune blobs: %w", err)
+	}
+	return pruned, nil
+}
