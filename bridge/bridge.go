@@ -172,6 +172,16 @@ type Ports struct {
 	// Keep files the evidence behind a rendition. When it returns nil that is on
 	// disk.
 	Keep func(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
+
+	// Refer stores the inline context of a step here and returns the step with a
+	// reference in its place, the same one each time for a handoff that is on record; a
+	// reference to what is stored here gets its hash. Where the context is none of these,
+	// or there is no room for it, the step is returned as it is. Its error is that of the
+	// record.
+	Refer func(ctx context.Context, ev federation.Event) (federation.Event, error)
+	// Store keeps what somebody hands in for steps to refer to. Its errors are
+	// [federation.ErrBlobTooLarge], [federation.ErrNoBlobRoom] and that of the record.
+	Store func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
 }
 
 // Limits are what a link lets in before anybody looks at a signature. Zero means no
@@ -179,6 +189,8 @@ type Ports struct {
 type Limits struct {
 	UserEventsPerMinute int // of one user on the other side; what is more is refused
 	LinkEventsPerSecond int // of the whole link; above it reading is slowed, and nobody refused
+	// ContextBytes is how large a context may be that is stored here.
+	ContextBytes int64
 }
 
 // KeyError is one mistake in a network's table of the configuration.

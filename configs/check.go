@@ -106,6 +106,8 @@ func (f *File) limits(t Table) {
 		"inbox_events":           int64(f.Limits.InboxEvents),
 		"inbox_bytes":            f.Limits.InboxBytes,
 		"open_handoffs_per_did":  int64(f.Limits.OpenHandoffsPerDID),
+		"context_bytes":          f.Limits.ContextBytes,
+		"context_bytes_per_did":  f.Limits.ContextBytesPerDID,
 		"deferred_per_origin":    int64(f.Limits.DeferredPerOrigin),
 		"deferred_total":         int64(f.Limits.DeferredTotal),
 	} {

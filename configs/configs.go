@@ -173,6 +173,8 @@ type Limits struct {
 	InboxEvents          int           `toml:"inbox_events"`           // waiting for one DID
 	InboxBytes           int64         `toml:"inbox_bytes"`            // waiting for one DID
 	OpenHandoffsPerDID   int           `toml:"open_handoffs_per_did"`  // offered by one DID and not yet over
+	ContextBytes         int64         `toml:"context_bytes"`          // of one context that is stored here
+	ContextBytesPerDID   int64         `toml:"context_bytes_per_did"`  // of all that are stored for one DID
 	DeferredPerOrigin    int           `toml:"deferred_per_origin"`    // steps from one link that wait for a key
 	DeferredTotal        int           `toml:"deferred_total"`         // steps that wait for a key
 	ClockSkew            time.Duration `toml:"clock_skew"`             // between the clock in a signed id and ours
@@ -247,6 +249,8 @@ func Default() Config {
 			InboxEvents:          10_000,
 			InboxBytes:           64 << 20,
 			OpenHandoffsPerDID:   1000,
+			ContextBytes:         1 << 20,
+			ContextBytesPerDID:   64 << 20,
 			DeferredPerOrigin:    256,
 			DeferredTotal:        4096,
 			ClockSkew:            120 * time.Second,

@@ -107,13 +107,15 @@ func InlineContext(context string) bool {
 	return strings.HasPrefix(context, "{") || strings.HasPrefix(context, "[")
 }
 
-// ValidContext reports whether a text can be a context.
+// ValidContext reports whether a text can be a context. Beside https and at addresses
+// that is the address of a blob without TLS, as a gateway has it that nobody else
+// reaches: the hash says whether it is whole.
 func ValidContext(value string) bool {
 	if InlineContext(value) {
 		return len(value) <= MaxContextBytes && json.Valid([]byte(value))
 	}
 	if !strings.HasPrefix(value, "https://") && !strings.HasPrefix(value, "at://") {
-		return false
+		return strings.HasPrefix(value, "http://") && federation.CapabilityIn(value) != ""
 	}
 	u, err := url.Parse(value)
 	return err == nil && u.Host != ""

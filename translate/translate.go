@@ -7,6 +7,7 @@ package translate
 
 import (
 	"errors"
+	"slices"
 
 	"baton/federation"
 )
@@ -21,6 +22,11 @@ type Loss struct {
 	Field string // as in the JSON of [federation.Event], such as "note"
 	Fate  Fate
 	Why   string
+}
+
+// Loses reports whether a field is among some losses.
+func Loses(losses []Loss, field string) bool {
+	return slices.ContainsFunc(losses, func(l Loss) bool { return l.Field == field })
 }
 
 // Fate is what became of a field.

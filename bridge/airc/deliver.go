@@ -104,7 +104,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		return nil, err
 	}
 	now := time.Now()
-	said, err := l.say(ctx, d, to)
+	said, refersTo, err := l.say(ctx, d, to)
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +117,10 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	}
 	m.Event, m.Handoff = d.Entry.Event.ID, d.Entry.Event.Handoff
 	if _, isRemote := splitAddress(to.handle); isRemote {
-		p := &federation.Posting{Message: m}
+		p := &federation.Posting{Message: m, Blob: federation.CapabilityIn(refersTo)}
 		return p, l.relayStep(p, said.Body, said.Payload)
 	}
-	p := &federation.Posting{Message: m, Held: !admitted, Quiet: true}
+	p := &federation.Posting{Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo)}
 	switch {
 	case admitted:
 	case guarded != author.handle:
@@ -149,23 +149,22 @@ func (l *Link) welcomes(ctx context.Context, d federation.Delivery, guarded stri
 	return admitted || l.cfg.Offers == OffersDeliver, nil
 }
 
-// say writes what an agent is told of a step.
-func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (aircmsg.Message, error) {
+// say writes what an agent is told of a step, and returns the context that it has in
+// that, which may be a reference by now.
+func (l *Link) say(ctx context.Context, d federation.Delivery, to listener) (said aircmsg.Message, refersTo string, err error) {
 	caps, err := parseCapabilities(to.agent.Capabilities)
 	if err != nil {
-		return aircmsg.Message{}, err
+		return said, "", err
 	}
 	out := aircmsg.Out{Native: slices.Contains(caps.Payloads, aircmsg.TypeHandoff)}
 	if out.OfferMessage, err = l.offerMessage(ctx, d, to); err != nil {
-		return aircmsg.Message{}, err
+		return said, "", err
 	}
 	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.name(ctx, d.Entry.Event, did) }}
 	if to.loser {
-		return aircmsg.EncodeTaken(step, out), nil
+		return aircmsg.EncodeTaken(step, out), "", nil
 	}
-	said, losses, err := aircmsg.Encode(step, out)
-	l.logLosses(ctx, d.Entry.Event, losses)
-	return said, err
+	return l.fit(ctx, step, out, caps.MaxPayloadSize)
 }
 
 // name returns what people call a DID. The signer of a step may be new here: then it

@@ -121,9 +121,13 @@ func TestWhatAMessageCannotCarryIsLogged(t *testing.T) {
 	w.fromIRC(t, alice, federation.Event{
 		ID: id, Handoff: id, Verb: federation.Offer, To: federation.DID(scout.DID), Title: "Count", Context: inexact,
 	}, map[string]string{"handoff-to": scout.DID, "handoff-task": "Count", "handoff-context": inexact})
-	if offer := inbox(t, scout)[0]; offer.Payload.Data["context"] != nil {
-		t.Errorf("the message says %v", offer.Payload.Data)
+	offer := inbox(t, scout)[0].Payload.Data
+	handoff, _ := offer["handoff"].(map[string]any)
+	if ref, _ := handoff["context_ref"].(string); offer["context"] != nil || ref == "" || w.stored(t, ref, handoff["context_h"].(string)) != inexact {
+		t.Errorf("the message says %v", offer)
 	}
+	w.contexts.MaxBytes = 1
+	w.fromIRC(t, alice, federation.Event{Handoff: id, Verb: federation.Cancel, Context: inexact}, map[string]string{"handoff-context": inexact})
 	if w.lines("message carries a step in part") != 1 {
 		t.Error(w.log)
 	}

@@ -85,6 +85,7 @@ func (l *Link) mountSigned(mux *http.ServeMux) {
 		"POST /identity/rotate":                   l.postRotate,
 		"POST /identity/revoke":                   l.postRevoke,
 		"POST /messages":                          l.postMessage,
+		"POST /blob":                              l.postBlob,
 		"GET /messages/inbox":                     l.getInbox,
 		"GET /messages/thread/{handle}":           l.getThread,
 		"POST /messages/{id}/ack":                 l.postAck,

@@ -329,8 +329,22 @@ func TestWhatAStepCannotCarryIsNamedInTheAnswer(t *testing.T) {
 		t.Fatal(status, answer, err)
 	}
 	handoff, _ := answer["handoff"].(map[string]any)
-	if diff := cmp.Diff([]any{"note", "artifacts"}, handoff["lost"]); diff != "" {
+	if diff := cmp.Diff([]any{"note"}, handoff["lost"]); diff != "" { // the artifacts are stored, and referred to
 		t.Error(diff)
+	}
+}
+
+func TestAContextForWhichThereIsNoRoomIsNamedInTheAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
+	w.contexts.MaxBytes = 100
+	scout := w.agent(t, "scout_7", 0x01)
+	w.offer(t, alice, scout.DID)
+	offer := inbox(t, scout)[0].ID
+	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", result(offer, "completed", "artifacts", []string{strings.Repeat("a", 5000)}))
+	handoff, _ := answer["handoff"].(map[string]any)
+	if diff := cmp.Diff([]any{"artifacts"}, handoff["lost"]); diff != "" || status != http.StatusCreated || err != nil {
+		t.Error(status, err, diff)
 	}
 }
 

@@ -83,7 +83,7 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federati
 	ev := federation.Event{
 		ID: id, Handoff: s.view.ID, Kind: s.view.Kind, Verb: s.Verb,
 		From: key.DID, For: d.sender.StandsFor(s.view), Venue: s.view.Venue, Dialect: s.view.Dialect,
-		ReplyTo: s.replyTo.String(), Note: s.Note, Context: s.Context,
+		ReplyTo: s.replyTo.String(), Note: s.Note, Context: s.Context, ContextHash: s.ContextHash,
 		Provenance: federation.Vouched, Evidence: &evidence, Arrival: d.arrival(),
 	}
 	if s.Verb == federation.Offer {
@@ -92,13 +92,19 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federati
 		}
 	}
 	fields, losses := dialect.Write(ev)
+	if translate.Loses(losses, "context") || ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" {
+		if ev, err = l.deps.Refer(ctx, ev); err != nil {
+			return federation.Event{}, nil, fmt.Errorf("store context: %w", err)
+		}
+		fields, losses = dialect.Write(ev)
+	}
 	ev.Fields = fields
 	for _, loss := range losses { // what is filed is what is signed
 		switch loss.Field {
 		case "note":
 			ev.Note, _ = translate.CutNote(ev.Note)
 		case "context":
-			ev.Context = ""
+			ev.Context, ev.ContextHash = "", ""
 		}
 	}
 	ev, err = signing.Seal(ctx, key, ev)

@@ -73,6 +73,8 @@ type world struct {
 	metrics *prometheus.Registry
 	rates   *rates
 	wakes   *wakes
+
+	contexts bridgetest.Contexts
 }
 
 // newWorld opens a registry; each change is made before that.
@@ -92,13 +94,21 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 		},
 	}}
 	w.gateway.home.Same = w.gateway.Same
+	w.contexts = bridgetest.Contexts{Record: w.record, PublicURL: "https://gw.example", MaxBytes: 1 << 20}
 	cfg := airc.DefaultConfig()
 	w.deps = airc.Deps{
 		Ports: bridge.Ports{
 			Wakes: w.wakes,
 			Home:  "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(w.metrics),
 			Log:       slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-			PublicURL: "https://gw.example", Kept: kept,
+			PublicURL: "https://gw.example", Kept: kept, Keep: w.record.Keep,
+			Limits: func() bridge.Limits { return bridge.Limits{ContextBytes: w.contexts.MaxBytes} },
+			Store: func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error) {
+				return w.contexts.Store(ctx, owner, content)
+			},
+			Refer: func(ctx context.Context, ev federation.Event) (federation.Event, error) {
+				return w.contexts.Refer(ctx, ev)
+			},
 		},
 		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Room: func() (int, int64) { return w.room, 0 }, Rates: w.rates,
 		RegistryKey:  func() federation.SigningKey { return registry },

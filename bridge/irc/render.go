@@ -12,17 +12,18 @@ import (
 )
 
 // Render returns a step as a link may write it: in the dialect of its handoff and
-// for the place where that is written. A step that was signed so is returned as it
-// is. Any other is written again under the same event ID, signed with the key that
-// the gateway keeps for whoever took it, with the original as evidence, which is on
-// disk before this returns; the losses say what only the evidence still has. The
-// same step makes the same bytes each time. What the home of this gateway did itself is
-// signed by the home in each dialect and for each place, and needs no evidence.
+// for the place where that is written. A step that was signed so, and fits one message,
+// is returned as it is. Any other is written again under the same event ID, signed with
+// the key that the gateway keeps for whoever took it, with the original as evidence,
+// which is on disk before this returns. A context for which there is no room then is stored, and
+// referred to. The losses say what only the evidence still has. The same step makes the
+// same bytes each time. What the home of this gateway did itself is signed by the home in
+// each dialect and for each place, and needs no evidence.
 //
 // spec: handofftag "Rule of dialects"
 func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
 	ev := d.Entry.Event
-	if ev.Dialect == d.View.Dialect && ev.Venue == d.View.Venue {
+	if ev.Dialect == d.View.Dialect && ev.Venue == d.View.Venue && translate.TagBytes(ev.Fields) <= MaxTagBytes {
 		return ev, nil, nil
 	}
 	return Vouch(ctx, p, d)
@@ -32,12 +33,9 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
 	ev := d.Entry.Event
 	if ev.From == p.Home.DID() {
-		return rewrite(ctx, p.Own(), ev, d.View)
+		return rewrite(ctx, p, p.Own(), ev, d.View)
 	}
-	evidence, err := signing.Original{
-		Network: ev.Arrival.Network, Received: ev.Arrival.Received, Document: ev.Signature.Document,
-		Signature: ev.Signature.Text, KeyID: ev.Signature.KeyID, Key: ev.Signature.Key,
-	}.Evidence(p.PublicURL)
+	evidence, err := signing.OriginalOf(ev).Evidence(p.PublicURL)
 	if err != nil {
 		return ev, nil, err
 	}
@@ -48,15 +46,22 @@ func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federati
 	key := p.Kept("person:" + string(actor))
 	ev.From, ev.For = key.DID, actor
 	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
-	return rewrite(ctx, key, ev, d.View)
+	return rewrite(ctx, p, key, ev, d.View)
 }
 
 // rewrite writes a step in the dialect of a view and for its venue, and signs it.
-func rewrite(ctx context.Context, key federation.SigningKey, ev federation.Event, v federation.View) (federation.Event, []translate.Loss, error) {
+func rewrite(ctx context.Context, p bridge.Ports, key federation.SigningKey, ev federation.Event, v federation.View) (federation.Event, []translate.Loss, error) {
 	from := ev.Dialect
 	ev.Dialect, ev.Venue = v.Dialect, v.Venue
-	var losses []translate.Loss
-	ev.Fields, losses = dialect.Rewrite(ev, from)
-	ev, err := signing.Seal(ctx, key, ev)
+	fields, losses := dialect.Rewrite(ev, from)
+	var err error
+	if translate.Loses(losses, "context") {
+		if ev, err = p.Refer(ctx, ev); err != nil {
+			return ev, nil, fmt.Errorf("store context of %s: %w", ev.ID, err)
+		}
+		fields, losses = dialect.Rewrite(ev, from)
+	}
+	ev.Fields = fields
+	ev, err = signing.Seal(ctx, key, ev)
 	return ev, losses, err
 }

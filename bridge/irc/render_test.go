@@ -12,8 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge"
+	"baton/bridge/bridgetest"
 	"baton/bridge/irc"
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/signing"
 	"baton/translate"
 	"baton/translate/dialect"
@@ -66,8 +68,9 @@ func (s keySource) KeyOwner(context.Context, string) (federation.DID, error) {
 
 // archive is the evidence that was kept.
 type archive struct {
-	kept []federation.Evidence
-	err  error
+	kept     []federation.Evidence
+	contexts bridgetest.Contexts
+	err      error
 }
 
 func (a *archive) ports() bridge.Ports {
@@ -76,6 +79,9 @@ func (a *archive) ports() bridge.Ports {
 		Keep: func(_ context.Context, _ federation.HandoffID, e federation.Evidence) error {
 			a.kept = append(a.kept, e)
 			return a.err
+		},
+		Refer: func(ctx context.Context, ev federation.Event) (federation.Event, error) {
+			return a.contexts.Refer(ctx, ev)
 		},
 	}
 }
@@ -227,4 +233,57 @@ func TestWhatTheHomeDidIsTheHomesEverywhere(t *testing.T) {
 	if _, verdict, err := signing.Verify(t.Context(), keySource{server}, got); verdict != federation.Valid {
 		t.Errorf("verdict %v, error %v", verdict, err)
 	}
+}
+
+// What a link writes again has a context whole or by reference, whatever its size and
+// in either dialect, and is the same each time.
+func TestARenditionRefersToAContextForWhichItHasNoRoom(t *testing.T) {
+	for _, tags := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
+		references := 0
+		for size := 5; size < 4000; size += 97 {
+			record := federationtest.NewMemory()
+			kept := archive{contexts: bridgetest.Contexts{Record: record, PublicURL: "https://gw.example", MaxBytes: 1 << 20}}
+			d := delivery(t, tags, "#ops")
+			content := `["` + strings.Repeat(" ", size-4) + `"]`
+			ev := d.Entry.Event
+			ev.Context = content
+			ev.Fields[contextTag(tags)] = content
+			ev, err := signing.Seal(t.Context(), key("bob"), ev)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opened := federationtest.Offer(1, ev.From, eliza)
+			opened.ID, opened.Handoff = ev.Handoff, ev.Handoff
+			if _, err := record.Append(t.Context(), federationtest.File(opened, federation.View{})); err != nil {
+				t.Fatal(err)
+			}
+			d.Entry.Event = ev
+			for _, view := range []federation.View{{Dialect: tags, Venue: "#ops"}, {Dialect: tags, Venue: "#dev"}} {
+				d.View = view
+				got, losses, err := irc.Render(t.Context(), kept.ports(), d)
+				again, _, _ := irc.Render(t.Context(), kept.ports(), d)
+				if err != nil || len(losses) > 0 || translate.TagBytes(got.Fields) > irc.MaxTagBytes || !cmp.Equal(got, again) {
+					t.Fatalf("%s, %d bytes for %s: %d bytes of tags, losses %v, error %v", tags, size, view.Venue, translate.TagBytes(got.Fields), losses, err)
+				}
+				if got.Context == content {
+					continue
+				}
+				references++
+				blob, err := record.Blob(t.Context(), federation.CapabilityIn(got.Context), time.Now())
+				if err != nil || string(blob.Content) != content || blob.Hash() != got.ContextHash || got.Fields[contextTag(tags)] != got.Context {
+					t.Fatalf("%s, %d bytes for %s: refers to %q, %v", tags, size, view.Venue, got.Context, err)
+				}
+			}
+		}
+		if references == 0 {
+			t.Errorf("%s: nothing is referred to", tags)
+		}
+	}
+}
+
+func contextTag(d federation.Dialect) string {
+	if d == federation.ActTags {
+		return "act-ctx"
+	}
+	return "handoff-context"
 }

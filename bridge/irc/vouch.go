@@ -3,6 +3,7 @@ package irc
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 
 	"baton/bridge"
 	"baton/federation"
@@ -13,7 +14,8 @@ import (
 
 // VouchFor returns a step that nobody signed as the gateway signs it for whoever sent
 // it, whose DID is in From. One without an id of its own gets one. The line as received
-// is its evidence. What the step cannot carry beside that is in the line alone.
+// is its evidence. A context for which there is no room is stored; what the step cannot
+// carry even so is in the line alone.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {
 	switch {
 	case ev.Stamped:
@@ -36,12 +38,18 @@ func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line str
 	ev.For, ev.From = ev.From, key.DID
 	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
 	fields, losses := dialect.Rewrite(ev, ev.Dialect)
+	if translate.Loses(losses, "context") {
+		if ev, err = p.Refer(ctx, ev); err != nil {
+			return ev, fmt.Errorf("store context of %s: %w", ev.ID, err)
+		}
+		fields, losses = dialect.Rewrite(ev, ev.Dialect)
+	}
 	for _, loss := range losses { // what is filed is what is signed
 		switch loss.Field {
 		case "note":
 			ev.Note, _ = translate.CutNote(ev.Note)
 		case "context":
-			ev.Context = ""
+			ev.Context, ev.ContextHash = "", ""
 		}
 	}
 	ev.Fields = fields

@@ -16,6 +16,7 @@
 //	PUT  bindings/{network}/{name}   bind
 //	DELETE bindings/{network}/{name} unbind
 //	POST keys/{name}/rotate          give the gateway another key
+//	POST blobs                       store what a step is to refer to; owner
 //	POST backup                      record and keys, as a tar file
 //
 // A list takes limit (50, at most 500) and cursor, and answers
@@ -98,6 +99,10 @@ type Deps struct {
 	Rotate func(name string, overlap time.Duration, now time.Time) (key any, err error)
 	// Configured returns the bindings of the configuration.
 	Configured func() []federation.BoundName
+	// Refer, Store and PublicURL are those of [bridge.Ports].
+	Refer     func(ctx context.Context, ev federation.Event) (federation.Event, error)
+	Store     func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
+	PublicURL string
 	// BoundTo is that of [bridge.Ports].
 	BoundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Limits is that of [bridge.Ports].
@@ -139,6 +144,7 @@ func (o *Operator) Mount(mux *http.ServeMux) {
 		"GET place":                           o.getPlace,
 		"POST inboxes/{did}/ack":              o.postAck,
 		"GET links/{name}":                    o.getLink,
+		"POST blobs":                          o.postBlob,
 		"POST keys/{name}/rotate":             o.postRotate,
 		"PUT bindings/{network}/{name...}":    o.putBinding,
 		"DELETE bindings/{network}/{name...}": o.deleteBinding,

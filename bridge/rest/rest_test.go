@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"baton/bridge"
+	"baton/bridge/bridgetest"
 	"baton/bridge/rest"
 	"baton/federation"
 	"baton/federation/federationtest"
@@ -77,9 +78,10 @@ func newHouse() *house {
 		Links:      func() []rest.LinkStatus { return nil },
 		Configured: func() []federation.BoundName { return nil },
 		BoundTo:    h.record.NamesOf,
-		Limits:     func() bridge.Limits { return bridge.Limits{} },
-		Refused:    func(code federation.RefusalCode) { h.refused = append(h.refused, code) },
-		Log:        slog.New(slog.DiscardHandler), Ended: h.ended,
+		Limits:     func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
+		Store:      bridgetest.Contexts{Record: h.record, MaxBytes: 10, MaxStored: 15}.Store, PublicURL: "https://gw.example",
+		Refused: func(code federation.RefusalCode) { h.refused = append(h.refused, code) },
+		Log:     slog.New(slog.DiscardHandler), Ended: h.ended,
 	}).Mount(h.mux)
 	return h
 }
@@ -124,6 +126,31 @@ func TestAStepThatWaitsForAKeyIsNoProblem(t *testing.T) {
 	}
 	if len(h.refused) != 0 {
 		t.Errorf("counted as refusals: %v", h.refused)
+	}
+}
+
+func TestWhatIsHandedInForStepsIsStored(t *testing.T) {
+	h := newHouse()
+	for _, tt := range []struct {
+		query, content string
+		status         int
+	}{
+		{"?owner=" + string(ben), "ten bytes.", 201},
+		{"?owner=" + string(ben), "ten bytes.", 429},
+		{"?owner=" + string(ann), "ten bytes and more", 413},
+		{"?owner=nobody", "x", 400},
+		{"", "x", 400},
+		{"?owner=" + string(ann) + "&other=1", "x", 400},
+	} {
+		status, body := h.ask(t, http.MethodPost, "blobs"+tt.query, tt.content)
+		if status != tt.status {
+			t.Errorf("%s %q: %d %s, want %d", tt.query, tt.content, status, body, tt.status)
+		}
+		var stored rest.Stored
+		if err := json.Unmarshal([]byte(body), &stored); status == http.StatusCreated &&
+			(err != nil || !strings.HasPrefix(stored.URL, "https://gw.example/blob/cap/") || !strings.HasPrefix(stored.SHA256, "sha256:") || time.Time(stored.ExpiresAt).IsZero()) {
+			t.Errorf("answered %s, %v", body, err)
+		}
 	}
 }
 

@@ -180,14 +180,16 @@ type Binding struct {
 // Ask is the body of a step: its members, or the document that was signed and its
 // signature.
 type Ask struct {
-	From     string   `json:"from,omitempty"`
-	To       string   `json:"to,omitempty"`      // of an offer; "" for anyone
-	Channel  string   `json:"channel,omitempty"` // of an offer; "" where the gateway is to choose
-	Title    string   `json:"title,omitempty"`
-	Context  string   `json:"context,omitempty"` // JSON, or a reference to it
-	Caps     []string `json:"caps,omitempty"`
-	Deadline Moment   `json:"deadline,omitzero"`
-	Note     string   `json:"note,omitempty"`
+	From    string `json:"from,omitempty"`
+	To      string `json:"to,omitempty"`      // of an offer; "" for anyone
+	Channel string `json:"channel,omitempty"` // of an offer; "" where the gateway is to choose
+	Title   string `json:"title,omitempty"`
+	Context string `json:"context,omitempty"` // JSON, or a reference to it
+	// ContextHash is that of what Context refers to: "sha256:" and 64 hexadecimal digits.
+	ContextHash string   `json:"context_hash,omitempty"`
+	Caps        []string `json:"caps,omitempty"`
+	Deadline    Moment   `json:"deadline,omitzero"`
+	Note        string   `json:"note,omitempty"`
 
 	Proof  *Proof `json:"proof,omitempty"`
 	Reason string `json:"reason,omitempty"` // for the log

@@ -72,7 +72,7 @@ func (o *Operator) take(r *http.Request, verb federation.Verb, view federation.V
 
 func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view federation.View, now time.Time) (federation.Event, []translate.Loss, error) {
 	if ask.Proof != nil {
-		if ask.From+ask.To+ask.Title+ask.Context+ask.Note != "" || len(ask.Caps) > 0 || !ask.Deadline.IsZero() {
+		if ask.From+ask.To+ask.Title+ask.Context+ask.ContextHash+ask.Note != "" || len(ask.Caps) > 0 || !ask.Deadline.IsZero() {
 			return federation.Event{}, nil, usage("what was signed is in the document of proof alone")
 		}
 		ev, err := o.attested(ctx, ask, verb, view, now)
@@ -97,7 +97,7 @@ func (o *Operator) vouched(ctx context.Context, ask Ask, from federation.DID, ve
 	}
 	ev := federation.Event{
 		ID: id, Handoff: view.ID, Kind: view.Kind, Verb: verb, From: key.DID, For: standsFor,
-		Venue: view.Venue, Dialect: view.Dialect, ReplyTo: view.ID.String(), Note: ask.Note, Context: ask.Context,
+		Venue: view.Venue, Dialect: view.Dialect, ReplyTo: view.ID.String(), Note: ask.Note, Context: ask.Context, ContextHash: ask.ContextHash,
 		Provenance: federation.Vouched,
 	}
 	if verb == federation.Offer {
@@ -109,6 +109,12 @@ func (o *Operator) vouched(ctx context.Context, ask Ask, from federation.DID, ve
 		return federation.Event{}, nil, err
 	}
 	fields, losses := dialect.Write(ev)
+	if translate.Loses(losses, "context") {
+		if ev, err = o.deps.Refer(ctx, ev); err != nil {
+			return federation.Event{}, nil, fmt.Errorf("store context: %w", err)
+		}
+		fields, losses = dialect.Write(ev)
+	}
 	ev.Fields = fields
 	for _, loss := range losses {
 		if loss.Field == "context" { // an operator can write a shorter one

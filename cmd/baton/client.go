@@ -81,12 +81,15 @@ func (c *cli) token() (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// do sends one request and returns its answer, which the caller closes. The error is
+// do sends one request and returns its answer, which the caller closes. A body of bytes
+// goes as it is, any other as JSON. The error is
 // an [*federation.UnavailableError] where nobody answers, and a [*rest.ProblemError] for
 // every other answer than a 2xx.
 func (c *client) do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
 	var text io.Reader
-	if body != nil {
+	if raw, ok := body.([]byte); ok {
+		text = bytes.NewReader(raw)
+	} else if body != nil {
 		encoded, err := json.Marshal(body)
 		if err != nil {
 			return nil, fmt.Errorf("write request: %w", err)

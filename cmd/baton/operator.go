@@ -23,7 +23,8 @@ func (p *program) mountOperator(mux *http.ServeMux) {
 		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
 		BoundTo:    p.names().Of,
-		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },
+		Refer:      p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL,
+		Limits: func() bridge.Limits { return *p.linkLimits.Load() },
 		Refused: func(code federation.RefusalCode) {
 			p.counters.Refusals.WithLabelValues("operator", code.Upper()).Inc()
 		},

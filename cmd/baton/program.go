@@ -69,6 +69,7 @@ type program struct {
 
 	// What changes with the configuration, and is asked for by the networks.
 	registrations atomic.Int64 // per hour and address
+	contextsOfDID atomic.Int64 // bytes
 	linkLimits    atomic.Pointer[bridge.Limits]
 	retention     atomic.Pointer[configs.Retention]
 	deferrals     atomic.Pointer[federation.DeferralLimits]
@@ -119,6 +120,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
 	mountIdentity(p.publicMux, p.keyring, p.homeID())
 	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
+	p.contexts().mount(p.publicMux)
 	return p, nil
 }
 
@@ -199,9 +201,11 @@ func (p *program) limit(file *configs.File) {
 	p.gateway.home.Store(p.newHome(file))
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	p.retention.Store(&file.Retention)
+	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	p.deferrals.Store(&federation.DeferralLimits{PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal})
 	p.linkLimits.Store(&bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
+		ContextBytes: orMost(file.Limits.ContextBytes),
 	})
 }
 
@@ -267,7 +271,8 @@ func (p *program) wiring() wiring {
 			Home: p.homeID(), Gateway: p.gateway, Metrics: p.counters, Log: p.log,
 			Bound: p.names().Bound, BoundTo: p.names().Of,
 			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
-			Own:    func() federation.SigningKey { return p.keyring.Server(p.homeID()) },
+			Own:   func() federation.SigningKey { return p.keyring.Server(p.homeID()) },
+			Refer: p.contexts().Refer, Store: p.contexts().Store,
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
 		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.client}, rates: didRates{p.rates, p.gateway},

@@ -55,6 +55,7 @@ type pruned struct{ handoffs, messages, ids int }
 type pruner interface {
 	federation.Retention
 	federation.Notices
+	federation.Blobs
 }
 
 // prune takes from a record what is older than a configuration keeps it, batch by
@@ -85,21 +86,23 @@ func prune(ctx context.Context, record pruner, keep configs.Retention, now time.
 			break
 		}
 	}
-	if keep.Dead > 0 {
-		return gone, pruneNotices(ctx, record, now.Add(-keep.Dead))
+	if keep.Dead > 0 { // what signers were told
+		if err := untilLess(ctx, now.Add(-keep.Dead), record.PruneNotices); err != nil {
+			return gone, fmt.Errorf("notices: %w", err)
+		}
+	}
+	if err := untilLess(ctx, now, record.PruneBlobs); err != nil {
+		return gone, fmt.Errorf("blobs: %w", err)
 	}
 	return gone, nil
 }
 
-// pruneNotices forgets what signers were told.
-func pruneNotices(ctx context.Context, record federation.Notices, before time.Time) error {
+// untilLess prunes batch by batch until one is not full.
+func untilLess(ctx context.Context, before time.Time, batch func(ctx context.Context, before time.Time, limit int) (int, error)) error {
 	for {
-		n, err := record.PruneNotices(ctx, before, pruneBatch)
-		if err != nil {
-			return fmt.Errorf("notices: %w", err)
-		}
-		if n < pruneBatch {
-			return nil
+		n, err := batch(ctx, before, pruneBatch)
+		if err != nil || n < pruneBatch {
+			return err
 		}
 	}
 }

@@ -16,13 +16,14 @@ import (
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/signing"
+	"baton/translate"
 	"baton/translate/dialect"
 )
 
 // signAsk returns what is asked for as a document that was signed here: the key
 // never leaves this process, and what it signs is made here and not told by the
 // gateway, which is asked only where the step belongs.
-func signAsk(ctx context.Context, gateway *client, keyFile string, verb federation.Verb, id string, ask rest.Ask) (rest.Ask, error) {
+func signAsk(ctx context.Context, gateway *client, keyFile string, verb federation.Verb, id string, ask rest.Ask, content stepContext) (rest.Ask, error) {
 	key, err := readSigningKey(keyFile)
 	if err != nil {
 		return ask, err
@@ -35,7 +36,7 @@ func signAsk(ctx context.Context, gateway *client, keyFile string, verb federati
 	if err != nil {
 		return ask, err
 	}
-	ev := federation.Event{ID: eventID, Verb: verb, From: key.DID, Note: ask.Note, Context: ask.Context, Provenance: federation.Signed}
+	ev := federation.Event{ID: eventID, Verb: verb, From: key.DID, Note: ask.Note, Context: content.text, Provenance: federation.Signed}
 	if verb == federation.Offer {
 		ev, err = offerTo(ctx, gateway, ev, ask)
 	} else {
@@ -45,6 +46,12 @@ func signAsk(ctx context.Context, gateway *client, keyFile string, verb federati
 		return ask, err
 	}
 	fields, losses := dialect.Write(ev)
+	if translate.Loses(losses, "context") || content.file != nil {
+		if ev.Context, ev.ContextHash, err = content.stored(ctx, gateway, string(ev.From)); err != nil {
+			return ask, err
+		}
+		fields, losses = dialect.Write(ev)
+	}
 	for _, loss := range losses {
 		return ask, fmt.Errorf("sign: the %s does not fit: %s", loss.Field, loss.Why)
 	}

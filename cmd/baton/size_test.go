@@ -3,7 +3,10 @@
 package main_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -14,36 +17,60 @@ import (
 // A server leaves out, without a word, the tags of a message that has a byte too
 // many of them, and the step would arrive without its signature. The search ends
 // at the very byte.
-func TestAResultArrivesWholeOrIsReportedLost(t *testing.T) {
+func TestAResultArrivesWholeOrByReference(t *testing.T) {
 	w := newWorld(t)
 	s := w.offer(t)
 	_, cursor := w.greet(t)
 	w.read(t, &s, cursor)
 	w.answer(t, s.replies()[0])
-	whole, lost := 0, 4096
-	for lost-whole > 1 {
-		size := (whole + lost) / 2
-		text := write(t, w.scout, w.scout.Envelope(handleOf(w.key.did), "more", payload("task:result", map[string]any{
-			"requestId": s.message, "status": "partial", "result": map[string]any{"note": "a; b", "list": strings.Repeat("x", size)},
-		})))
-		answer := post(t, w.scout, text)
-		m := nextStep(t, w.alice, "progress", s.id)
-		if err := verify(m.Tags, channel); err != nil {
-			t.Fatalf("%d bytes: %v", size, err)
-		}
-		_, arrived := m.Tags[vendor+"handoff-context"]
-		if reported := slices.Contains(answer.Handoff.Lost, "context"); arrived == reported {
-			t.Errorf("%d bytes: the context arrived is %v, reported lost is %v", size, arrived, reported)
-		}
-		if arrived {
+	whole, referred := 0, 4096
+	for referred-whole > 1 {
+		size := (whole + referred) / 2
+		if w.results(t, s, size) {
 			whole = size
 		} else {
-			lost = size
+			referred = size
 		}
 	}
 	if whole < 2048 {
-		t.Errorf("no more than %d bytes arrive", whole)
+		t.Errorf("no more than %d bytes arrive in the tags", whole)
 	}
+	for _, size := range []int{1, 4096, 20_000, 60_000} {
+		if inTags := w.results(t, s, size); inTags != (size < 2048) {
+			t.Errorf("%d bytes are in the tags: %v", size, inTags)
+		}
+	}
+}
+
+// results has the agent report so many bytes, which must reach IRC whole, and tells
+// whether the tags have them.
+func (w *world) results(t *testing.T, s session, size int) (inTags bool) {
+	t.Helper()
+	list := strings.Repeat("x", size)
+	text := write(t, w.scout, w.scout.Envelope(handleOf(w.key.did), "more", payload("task:result", map[string]any{
+		"requestId": s.message, "status": "partial", "result": map[string]any{"note": "a; b", "list": list},
+	})))
+	answer := post(t, w.scout, text)
+	m := nextStep(t, w.alice, "progress", s.id)
+	if err := verify(m.Tags, channel); err != nil {
+		t.Fatalf("%d bytes: %v", size, err)
+	}
+	if len(answer.Handoff.Lost) > 0 {
+		t.Errorf("%d bytes: lost %v", size, answer.Handoff.Lost)
+	}
+	context, want := m.Tags[vendor+"handoff-context"], `{"list":"`+list+`"}`
+	if context == want {
+		return true
+	}
+	status, content := get(t, context)
+	if status != http.StatusOK || content != want {
+		t.Errorf("%d bytes: %s answers %d, %d bytes", size, context, status, len(content))
+	}
+	sum := sha256.Sum256([]byte(want))
+	if got := m.Tags[vendor+"handoff-context-h"]; got != "sha256:"+hex.EncodeToString(sum[:]) {
+		t.Errorf("%d bytes: the hash is %q", size, got)
+	}
+	return false
 }
 
 func TestABurstOfOffersArrivesWhole(t *testing.T) {

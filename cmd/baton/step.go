@@ -1,27 +1,21 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"strings"
 	"time"
 
 	"baton/bridge/rest"
 	"baton/federation"
-	"baton/translate"
 )
 
 // stepFlags are those of every step.
 type stepFlags struct {
 	From    string `help:"Whose step it is. The gateway vouches for a DID that it has bound." placeholder:"DID"`
-	Context string `help:"A file of JSON, or an https or at address." placeholder:"FILE|URL"`
+	Context string `help:"A file, or an https or at address. JSON that is short goes with the step; any other file is stored at the gateway, and the step refers to it." placeholder:"FILE|URL"`
 	KeyFile string `help:"Sign as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
 	Reason  string `help:"Why, for the log." placeholder:"TEXT"`
 }
@@ -96,16 +90,20 @@ func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federatio
 		return filed, err
 	}
 	ask.From, ask.Reason = f.From, f.Reason
-	if ask.Context, err = readContext(f.Context); err != nil {
+	content, err := readContext(f.Context)
+	if err != nil {
 		return filed, err
 	}
 	switch {
 	case f.KeyFile != "":
-		if ask, err = signAsk(ctx, gateway, f.KeyFile, verb, id, ask); err != nil {
-			return filed, err
-		}
+		ask, err = signAsk(ctx, gateway, f.KeyFile, verb, id, ask, content)
 	case f.From == "":
-		return filed, &usageError{errors.New("--from or --key-file says whose step it is")}
+		err = &usageError{errors.New("--from or --key-file says whose step it is")}
+	default:
+		ask.Context, ask.ContextHash, err = content.in(ctx, gateway, f.From)
+	}
+	if err != nil {
+		return filed, err
 	}
 	path := "handoffs"
 	if verb != federation.Offer {
@@ -121,30 +119,4 @@ func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federatio
 		fmt.Fprintf(streams.err, "baton: handoff %s: the %s did not fit, and was cut\n", verb, field)
 	}
 	return filed, nil
-}
-
-// readContext returns a reference as it is, and the JSON of a file in its shortest
-// form.
-func readContext(source string) (string, error) {
-	if source == "" || strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "at://") {
-		return source, nil
-	}
-	file, err := os.Open(source) //nolint:gosec // the operator names the file
-	if err != nil {
-		return "", fmt.Errorf("read context: %w", err)
-	}
-	defer file.Close()
-	const most = 1 << 20 // white space may go before it counts
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err != nil {
-		return "", fmt.Errorf("read context: %w", err)
-	}
-	var short bytes.Buffer
-	if err := json.Compact(&short, text); err != nil || len(text) > most {
-		return "", fmt.Errorf("read context: %s is no JSON", source)
-	}
-	if translate.ValidContext(short.String()) {
-		return short.String(), nil
-	}
-	return "", fmt.Errorf("read context: %s: %s", source, federation.InvalidContext.Sentence())
 }

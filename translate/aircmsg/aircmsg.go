@@ -109,7 +109,9 @@ type Step struct {
 	Refs    []string
 	Note    string
 	Context string // JSON, or a reference to it
-	Proof   *Proof // nil where the sender signed no document of its own
+	// ContextHash is that of what Context refers to; empty where the sender named none.
+	ContextHash string
+	Proof       *Proof // nil where the sender signed no document of its own
 
 	// The terms of an offer.
 

@@ -29,6 +29,7 @@ type data struct {
 		Event      federation.Verb `json:"event"`
 		Note       string          `json:"note"`
 		ContextRef string          `json:"context_ref"`
+		ContextH   string          `json:"context_h"`
 		Proof      *Proof          `json:"proof"`
 	} `json:"handoff"`
 }
@@ -63,6 +64,9 @@ func Decode(payload json.RawMessage) (Step, error) {
 	}
 	s.readText(d)
 	s.readContext(d)
+	if err := s.readHash(d.Handoff.ContextH); err != nil {
+		return s, err
+	}
 	return s, s.readRefs(d)
 }
 
@@ -193,6 +197,20 @@ func (s *Step) readContext(d data) {
 		}
 		s.Context = ref
 	}
+}
+
+// readHash reads the hash of what the context refers to. Beside a context that is no
+// reference it means nothing.
+func (s *Step) readHash(text string) error {
+	if text == "" || s.Context == "" || translate.InlineContext(s.Context) {
+		return nil
+	}
+	var ev federation.Event
+	if err := translate.ReadContextHash(&ev, text); err != nil {
+		return malformed("data.handoff.context_h", err.Error())
+	}
+	s.ContextHash = ev.ContextHash
+	return nil
 }
 
 // there reports whether a member was sent, and not null.

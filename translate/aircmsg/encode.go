@@ -24,16 +24,22 @@ type Out struct {
 	OfferMessage string
 	// Native says that the recipient takes [TypeHandoff].
 	Native bool
+	// Evidence stands in the place of the proof, for a recipient that takes no payload of
+	// that size. Nil for none.
+	Evidence *Evidence
 }
 
 // Encode writes one step for one recipient, with what an AIRC message cannot
 // carry of it.
 func Encode(s translate.Step, o Out) (Message, []translate.Loss, error) {
-	m := Message{Payload: Payload{Type: payloadType(s.Event), Data: map[string]any{"handoff": describe(s)}}}
+	m := Message{Payload: Payload{Type: payloadType(s.Event), Data: map[string]any{"handoff": describe(s, o)}}}
 	if o.OfferMessage == "" {
 		o.OfferMessage = s.View.ID.String()
 	}
 	losses := writeData(m.Payload.Data, s, o)
+	if o.Evidence != nil {
+		losses = append(losses, translate.Loss{Field: "proof", Fate: translate.Lost, Why: "the recipient takes no payload of that size; the evidence has it"})
+	}
 	if o.Native {
 		m.Payload.Type = TypeHandoff
 	}
@@ -47,7 +53,7 @@ func EncodeTaken(s translate.Step, o Out) Message {
 	return Message{
 		Body: cut("This offer is no longer open: "+Sentence(s), maxBodyChars),
 		Payload: Payload{Type: TypeHandoff, Data: map[string]any{
-			"notice": noticeTaken, "messageId": o.OfferMessage, "handoff": describe(s),
+			"notice": noticeTaken, "messageId": o.OfferMessage, "handoff": describe(s, o),
 		}},
 	}
 }
@@ -154,7 +160,7 @@ func writeContext(data map[string]any, ev federation.Event) []translate.Loss {
 }
 
 // describe returns the whole of the handoff after the step.
-func describe(s translate.Step) Handoff {
+func describe(s translate.Step, o Out) Handoff {
 	ev, v := s.Event, s.View
 	h := Handoff{
 		ID: v.ID, Kind: v.Kind, Event: ev.Verb, EventID: ev.ID, Seq: s.Version, State: s.State,
@@ -170,7 +176,7 @@ func describe(s translate.Step) Handoff {
 	if !translate.InlineContext(ev.Context) {
 		h.ContextRef = ev.Context
 	}
-	if ev.Signature.Document != "" {
+	if ev.Signature.Document != "" && o.Evidence == nil {
 		h.Proof = &Proof{
 			Scheme: ev.Dialect, Document: ev.Signature.Document, Signature: ev.Signature.Text,
 			PublicKey: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),
@@ -178,6 +184,9 @@ func describe(s translate.Step) Handoff {
 	}
 	if ev.Evidence != nil {
 		h.Evidence = &Evidence{URL: ev.Evidence.URL, SHA256: hex.EncodeToString(ev.Evidence.Digest[:])}
+	}
+	if o.Evidence != nil {
+		h.Evidence = o.Evidence
 	}
 	return h
 }

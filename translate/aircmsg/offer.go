@@ -32,6 +32,7 @@ type terms struct {
 		Deadline   *int64   `json:"deadline"`
 		Channel    string   `json:"channel"`
 		ContextRef string   `json:"context_ref"`
+		ContextH   string   `json:"context_h"`
 	} `json:"handoff"`
 }
 
@@ -61,6 +62,9 @@ func (s *Step) readOffer(members json.RawMessage) error {
 		return &federation.RefusalError{Code: federation.MissingRequirement, Detail: "data.description"}
 	}
 	s.Context = t.context(work)
+	if err := s.readHash(t.Handoff.ContextH); err != nil {
+		return err
+	}
 	s.Channel = t.Handoff.Channel
 	if err := s.readPriority(first(t.Priority, work.Priority)); err != nil {
 		return err
