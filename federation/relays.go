@@ -9,14 +9,24 @@ import (
 // taken while it is away.
 const MaxRelays = 10_000
 
-// Relay is one message that is owed to another registry.
+// RelayKind is what another registry is told by a relay.
+type RelayKind string
+
+// The kinds of relays.
+const (
+	MessageRelay RelayKind = "message" // a message to one of its agents
+	ConsentRelay RelayKind = "consent" // what an agent here decided about one of its agents
+)
+
+// Relay is one message or decision that is owed to another registry.
 type Relay struct {
 	Row      int64
-	Peer     string // its domain
-	Sender   string // handle here
-	Message  string // id of the message
-	Lane     string // what is in one lane arrives in order
-	Document []byte // JSON; an attempt adds what is its own
+	Kind     RelayKind // empty for [MessageRelay]
+	Peer     string    // its domain
+	Sender   string    // handle here
+	Message  string    // id of the message; of a decision what tells it from others of its Sender
+	Lane     string    // what is in one lane arrives in order
+	Document []byte    // JSON; an attempt adds what is its own
 	Handoff  HandoffID
 	Queued   time.Time
 	Attempt  int
@@ -28,13 +38,33 @@ type Relay struct {
 	Unsure string
 }
 
+// RelayPeer is another registry that something is owed to.
+type RelayPeer struct {
+	Name     string    // its domain
+	Failures int       // visits in a row that it did not answer
+	Next     time.Time // when it is asked again; zero where it answered
+}
+
+// RelayBacklog is how the queue of one registry stands.
+type RelayBacklog struct {
+	Peer   string    // its domain
+	Rows   int       // that wait
+	Oldest time.Time // when the oldest of them was queued; zero where none waits
+	Dead   int       // that were given up, and are kept
+}
+
 // Relays holds what is owed to other registries. Its promises are those of [Store].
 type Relays interface {
-	// Enqueue files a relay that goes with no message of the record. It returns a
+	// Enqueue files a relay that goes with no message of the record, unless the same
+	// Message of the same Sender waits in its Lane already. It returns a
 	// [*UnavailableError] where [MaxRelays] wait for the peer.
 	Enqueue(ctx context.Context, r Relay) error
-	// RelayPeers returns the peers that something is owed to.
-	RelayPeers(ctx context.Context) ([]string, error)
+	// RelayPeers returns the peers that something is owed to, by their names.
+	RelayPeers(ctx context.Context) ([]RelayPeer, error)
+	// Pause notes that a peer did not answer, or with no Failures that it did.
+	Pause(ctx context.Context, p RelayPeer) error
+	// RelayBacklogs returns how the queue of each peer stands, by their names.
+	RelayBacklogs(ctx context.Context) ([]RelayBacklog, error)
 	// Relays returns up to limit rows of a peer after one, in the order in which they
 	// were queued; after 0 from the first.
 	Relays(ctx context.Context, peer string, after int64, limit int) ([]Relay, error)
@@ -48,7 +78,7 @@ type Relays interface {
 	Relayed(ctx context.Context, row int64) error
 	// Bury gives a row up, and keeps it with the reason.
 	Bury(ctx context.Context, row int64, reason string, now time.Time) error
-	// Slow returns up to limit rows that were queued at or before a time, and whose
+	// Slow returns up to limit messages that were queued at or before a time, and whose
 	// sender was not told of that yet.
 	Slow(ctx context.Context, queued time.Time, limit int) ([]Relay, error)
 	// Delayed notes that the sender of a row was told that it takes time.

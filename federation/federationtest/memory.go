@@ -34,8 +34,9 @@ type Memory struct {
 	bindings map[federation.DID]federation.Binding
 	owners   map[string]federation.DID // by key id
 	windows  map[federation.DID]federation.KeyHistory
-	agents   []federation.Agent // in the order of registration
-	messages []*memoryMessage   // in the order of filing
+	paused   map[string]federation.RelayPeer // by name
+	agents   []federation.Agent              // in the order of registration
+	messages []*memoryMessage                // in the order of filing
 	consents map[edge]federation.Consent
 	sessions map[string]federation.Session
 	awaiting []federation.Pending  // in the order of waiting
@@ -82,6 +83,7 @@ func NewMemory() *Memory {
 		bindings: map[federation.DID]federation.Binding{},
 		owners:   map[string]federation.DID{},
 		windows:  map[federation.DID]federation.KeyHistory{},
+		paused:   map[string]federation.RelayPeer{},
 		consents: map[edge]federation.Consent{},
 		sessions: map[string]federation.Session{}, shown: map[string]int{},
 		asked: map[edge]time.Time{}, answered: map[edge]bool{}, unseen: map[federation.HandoffID]bool{}, relayIDs: map[string]edge{},

@@ -1,9 +1,11 @@
 package federationtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/federation"
@@ -22,6 +24,11 @@ func (m *Memory) Enqueue(ctx context.Context, r federation.Relay) error {
 	if err != nil {
 		return err
 	}
+	for _, on := range m.relays {
+		if on.Peer == r.Peer && on.Lane == r.Lane && on.Sender == r.Sender && on.Message == r.Message && on.dead.IsZero() {
+			return nil
+		}
+	}
 	return m.enqueue(r)
 }
 
@@ -30,7 +37,7 @@ func (m *Memory) enqueue(r federation.Relay) error {
 		return &federation.UnavailableError{What: "registry " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
 	}
 	m.lastRelay++
-	r.Row, r.Next = m.lastRelay, r.Queued
+	r.Row, r.Next, r.Kind = m.lastRelay, r.Queued, cmp.Or(r.Kind, federation.MessageRelay)
 	m.relays = append(m.relays, &memoryRelay{Relay: r})
 	return nil
 }
@@ -46,20 +53,66 @@ func (m *Memory) relaysWhere(limit int, fits func(*memoryRelay) bool) []federati
 }
 
 // RelayPeers implements [federation.Relays].
-func (m *Memory) RelayPeers(ctx context.Context) ([]string, error) {
+func (m *Memory) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
 	}
-	var peers []string
-	for _, on := range m.relays {
-		if on.dead.IsZero() && !slices.Contains(peers, on.Peer) {
-			peers = append(peers, on.Peer)
+	var peers []federation.RelayPeer
+	for _, b := range m.relayBacklogs() {
+		if b.Rows > 0 {
+			p := m.paused[b.Peer]
+			p.Name = b.Peer
+			peers = append(peers, p)
 		}
 	}
-	slices.Sort(peers)
 	return peers, nil
+}
+
+// Pause implements [federation.Relays].
+func (m *Memory) Pause(ctx context.Context, p federation.RelayPeer) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	delete(m.paused, p.Name)
+	if p.Failures > 0 {
+		m.paused[p.Name] = p
+	}
+	return nil
+}
+
+// RelayBacklogs implements [federation.Relays].
+func (m *Memory) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	return m.relayBacklogs(), nil
+}
+
+func (m *Memory) relayBacklogs() []federation.RelayBacklog {
+	var all []federation.RelayBacklog
+	for _, on := range m.relays { // the oldest first
+		i, found := slices.BinarySearchFunc(all, on.Peer, func(b federation.RelayBacklog, peer string) int { return strings.Compare(b.Peer, peer) })
+		if !found {
+			all = slices.Insert(all, i, federation.RelayBacklog{Peer: on.Peer})
+		}
+		b := &all[i]
+		switch {
+		case !on.dead.IsZero():
+			b.Dead++
+		case b.Rows == 0:
+			b.Oldest = on.Queued
+			fallthrough
+		default:
+			b.Rows++
+		}
+	}
+	return all
 }
 
 // Relays implements [federation.Relays].
@@ -122,7 +175,7 @@ func (m *Memory) Slow(ctx context.Context, queued time.Time, limit int) ([]feder
 		return nil, err
 	}
 	return m.relaysWhere(limit, func(on *memoryRelay) bool {
-		return on.dead.IsZero() && !on.Delayed && !on.Queued.After(queued)
+		return on.Kind == federation.MessageRelay && on.dead.IsZero() && !on.Delayed && !on.Queued.After(queued)
 	}), nil
 }
 

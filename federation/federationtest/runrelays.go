@@ -44,7 +44,7 @@ func (s suite) testRelays(t *testing.T) {
 		t.Errorf("Post again: %v, want ErrDuplicate", err)
 	}
 	peers, err := record.RelayPeers(t.Context())
-	if err != nil || diff([]string{"other.example", "peer.example"}, peers) != "" {
+	if err != nil || diff([]federation.RelayPeer{{Name: "other.example"}, {Name: "peer.example"}}, peers) != "" {
 		t.Errorf("peers %v, %v", peers, err)
 	}
 	first, err := record.Relays(t.Context(), "peer.example", 0, 1)
@@ -107,6 +107,86 @@ func (s suite) testDeadRelays(t *testing.T) {
 	dead, err := record.DeadRelays(t.Context(), 1)
 	if err != nil || len(dead) != 1 || dead[0].Message != "message-2" || dead[0].Reason != "nobody there" {
 		t.Errorf("dead %+v, %v, want the newest", dead, err)
+	}
+}
+
+func (s suite) testRelayBacklogs(t *testing.T) {
+	record := s.open(t)
+	look := func(what string, want ...federation.RelayBacklog) {
+		t.Helper()
+		if got, err := record.RelayBacklogs(t.Context()); err != nil || diff(want, got) != "" {
+			t.Errorf("%s: %+v, %v, want %+v", what, got, err, want)
+		}
+	}
+	look("at first")
+	for n, peer := range []string{"z.example", "peer.example", "peer.example", "peer.example"} {
+		if err := record.Enqueue(t.Context(), relay(n, peer)); err != nil {
+			t.Fatalf("Enqueue: %v", err)
+		}
+	}
+	all, err := record.Relays(t.Context(), "peer.example", 0, 10)
+	if err != nil || len(all) != 3 {
+		t.Fatal(all, err)
+	}
+	if err := record.Bury(t.Context(), all[0].Row, "nobody there", At(9)); err != nil {
+		t.Fatal(err)
+	}
+	look("one is dead", federation.RelayBacklog{Peer: "peer.example", Rows: 2, Oldest: At(2), Dead: 1}, federation.RelayBacklog{Peer: "z.example", Rows: 1, Oldest: At(0)})
+	for _, r := range all[1:] {
+		if err := record.Relayed(t.Context(), r.Row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look("nothing waits for one", federation.RelayBacklog{Peer: "peer.example", Dead: 1}, federation.RelayBacklog{Peer: "z.example", Rows: 1, Oldest: At(0)})
+}
+
+func (s suite) testPausedPeers(t *testing.T) {
+	record := s.open(t)
+	if err := record.Enqueue(t.Context(), relay(1, "peer.example")); err != nil {
+		t.Fatalf("Enqueue: %v", err)
+	}
+	for _, p := range []federation.RelayPeer{
+		{Name: "peer.example", Failures: 1, Next: At(5)}, {Name: "peer.example", Failures: 2, Next: At(9)}, {Name: "peer.example"},
+	} {
+		if err := record.Pause(t.Context(), p); err != nil {
+			t.Fatalf("Pause: %v", err)
+		}
+		if err := record.Pause(t.Context(), federation.RelayPeer{Name: "z.example", Failures: 1, Next: At(1)}); err != nil { // nothing is owed to it
+			t.Fatalf("Pause: %v", err)
+		}
+		if peers, err := record.RelayPeers(t.Context()); err != nil || diff([]federation.RelayPeer{p}, peers) != "" {
+			t.Errorf("peers %+v, %v, want %+v", peers, err, p)
+		}
+	}
+}
+
+// A decision is queued once however often it is made, until it was told.
+func (s suite) testDecisionsInTheQueue(t *testing.T) {
+	record := s.open(t)
+	decision := relay(1, "peer.example")
+	decision.Kind = federation.ConsentRelay
+	other := decision
+	other.Message = "message-2"
+	for _, r := range []federation.Relay{decision, other, decision, decision} {
+		if err := record.Enqueue(t.Context(), r); err != nil {
+			t.Fatalf("Enqueue: %v", err)
+		}
+	}
+	all, err := record.Relays(t.Context(), "peer.example", 0, 10)
+	if err != nil || len(all) != 2 || all[0].Kind != federation.ConsentRelay || all[1].Message != "message-2" {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if slow, err := record.Slow(t.Context(), At(9), 10); err != nil || len(slow) != 0 {
+		t.Errorf("slow: %+v, %v, want none: nobody is told of a decision", slow, err)
+	}
+	if err := record.Relayed(t.Context(), all[0].Row); err != nil {
+		t.Fatal(err)
+	}
+	if err := record.Enqueue(t.Context(), decision); err != nil {
+		t.Fatalf("Enqueue: %v", err)
+	}
+	if all, err := record.Relays(t.Context(), "peer.example", 0, 10); err != nil || len(all) != 2 || all[0].Message != "message-2" {
+		t.Errorf("%+v, %v, want it once more, at the end", all, err)
 	}
 }
 

@@ -46,14 +46,7 @@ func (s *Record) Since(ctx context.Context, to string, since time.Time, limit in
 
 // Recent implements [federation.Conversations].
 func (s *Record) Recent(ctx context.Context, handle, peer string, limit int) ([]federation.Message, error) {
-	scan := func(row scanner) (federation.Message, error) {
-		var m messageScan
-		if err := row.Scan(m.dest()...); err != nil {
-			return federation.Message{}, err
-		}
-		return m.read()
-	}
-	messages, err := rows(ctx, s.reads, scan, `SELECT `+messageColumns+` FROM message m
+	messages, err := rows(ctx, s.reads, scanMessage, `SELECT `+messageColumns+` FROM message m
 		WHERE m.low = ? AND m.high = ? AND m.seq IS NOT NULL AND NOT (m.deleted = 1 AND m.recipient = ?) ORDER BY m.seq DESC`+atMost,
 		min(handle, peer), max(handle, peer), handle, max(limit, 0))
 	if err != nil {

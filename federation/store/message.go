@@ -33,6 +33,15 @@ func (s *messageScan) read() (federation.Message, error) {
 	return s.message, nil
 }
 
+// scanMessage reads a row of the columns of one message.
+func scanMessage(row scanner) (federation.Message, error) {
+	var m messageScan
+	if err := row.Scan(m.dest()...); err != nil {
+		return federation.Message{}, err
+	}
+	return m.read()
+}
+
 // oneMessage reads the message that the rest of a query finds.
 func oneMessage(ctx context.Context, q *statements, where string, args ...any) (federation.Message, error) {
 	var m messageScan

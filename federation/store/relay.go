@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,14 +11,14 @@ import (
 )
 
 const relayColumns = `n, peer, sender, message, lane, document, handoff, queued, attempt, next, delayed, coalesce(reason, ''),
-	coalesce(unsure, '')`
+	coalesce(unsure, ''), kind`
 
 func scanRelay(row scanner) (federation.Relay, error) {
 	var r federation.Relay
 	var handoff []byte
 	var queued, next int64
 	err := row.Scan(&r.Row, &r.Peer, &r.Sender, &r.Message, &r.Lane, &r.Document, &handoff, &queued, &r.Attempt, &next, &r.Delayed, &r.Reason,
-		&r.Unsure)
+		&r.Unsure, &r.Kind)
 	r.Queued, r.Next = moment(queued), moment(next)
 	return r, errors.Join(err, r.Handoff.UnmarshalText(handoff))
 }
@@ -27,7 +28,15 @@ const relayIDLife = 30 * 24 * time.Hour
 
 // Enqueue implements [federation.Relays].
 func (s *Record) Enqueue(ctx context.Context, r federation.Relay) error {
-	err := s.write(ctx, func(ctx context.Context, q *statements) error { return enqueue(ctx, q, r) })
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		var waits bool
+		err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM relay WHERE peer = ? AND lane = ? AND sender = ? AND message = ? AND dead IS NULL)`,
+			[]any{r.Peer, r.Lane, r.Sender, r.Message}, &waits)
+		if err != nil || waits {
+			return err
+		}
+		return enqueue(ctx, q, r)
+	})
 	if err != nil {
 		return fmt.Errorf("queue for %s: %w", r.Peer, err)
 	}
@@ -44,29 +53,66 @@ func enqueue(ctx context.Context, q *statements, r federation.Relay) error {
 	case full:
 		return &federation.UnavailableError{What: "registry " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
 	}
-	_, err = q.exec(ctx, `INSERT INTO relay (peer, sender, message, lane, document, handoff, queued, next) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.Peer, r.Sender, r.Message, r.Lane, notNull(r.Document), r.Handoff.String(), stamp(r.Queued), stamp(r.Queued))
+	_, err = q.exec(ctx, `INSERT INTO relay (peer, sender, message, lane, document, handoff, queued, next, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.Peer, r.Sender, r.Message, r.Lane, notNull(r.Document), r.Handoff.String(), stamp(r.Queued), stamp(r.Queued),
+		cmp.Or(r.Kind, federation.MessageRelay))
 	return err
 }
 
 // RelayPeers implements [federation.Relays].
-func (s *Record) RelayPeers(ctx context.Context) ([]string, error) {
-	var peers []string
+func (s *Record) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error) {
+	var peers []federation.RelayPeer
 	for { // one look at the index for each peer, instead of one at each row
-		last := ""
+		var last, next federation.RelayPeer
 		if len(peers) > 0 {
 			last = peers[len(peers)-1]
 		}
-		var next string
-		err := s.reads.row(ctx, `SELECT peer FROM relay WHERE dead IS NULL AND peer > ? ORDER BY peer LIMIT 1`, []any{last}, &next)
+		var at int64
+		err := s.reads.row(ctx, `SELECT r.peer, coalesce(p.failures, 0), coalesce(p.next, 0) FROM relay r LEFT JOIN relay_pause p ON p.peer = r.peer
+			WHERE r.dead IS NULL AND r.peer > ? ORDER BY r.peer LIMIT 1`, []any{last.Name}, &next.Name, &next.Failures, &at)
 		switch {
 		case errors.Is(err, federation.ErrNotFound):
 			return peers, nil
 		case err != nil:
 			return nil, fmt.Errorf("read peers: %w", err)
 		}
+		next.Next = moment(at)
 		peers = append(peers, next)
 	}
+}
+
+// Pause implements [federation.Relays].
+func (s *Record) Pause(ctx context.Context, p federation.RelayPeer) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		if p.Failures == 0 {
+			_, err := q.exec(ctx, `DELETE FROM relay_pause WHERE peer = ?`, p.Name)
+			return err
+		}
+		_, err := q.exec(ctx, `INSERT INTO relay_pause (peer, failures, next) VALUES (?, ?, ?)
+			ON CONFLICT (peer) DO UPDATE SET failures = excluded.failures, next = excluded.next`, p.Name, p.Failures, stamp(p.Next))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note pause of %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// RelayBacklogs implements [federation.Relays].
+func (s *Record) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, error) {
+	scan := func(row scanner) (federation.RelayBacklog, error) {
+		var b federation.RelayBacklog
+		var oldest int64
+		err := row.Scan(&b.Peer, &b.Rows, &oldest, &b.Dead)
+		b.Oldest = moment(oldest)
+		return b, err
+	}
+	all, err := rows(ctx, s.reads, scan, `SELECT peer, sum(dead IS NULL), coalesce(min(CASE WHEN dead IS NULL THEN queued END), 0), sum(dead IS NOT NULL)
+		FROM relay GROUP BY peer ORDER BY peer`)
+	if err != nil {
+		return nil, fmt.Errorf("read queues: %w", err)
+	}
+	return all, nil
 }
 
 // Relays implements [federation.Relays].
@@ -128,7 +174,7 @@ func (s *Record) relay(ctx context.Context, row int64, change string, args []any
 // Slow implements [federation.Relays].
 func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
 	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
-		WHERE dead IS NULL AND delayed = 0 AND queued <= ? ORDER BY queued`+atMost, stamp(queued), max(limit, 0))
+		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued`+atMost, stamp(queued), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read slow relays: %w", err)
 	}

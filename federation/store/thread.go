@@ -73,14 +73,7 @@ func page(messages []federation.Message, limit int) ([]federation.Message, bool)
 func (s *Record) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []federation.Message, more bool, err error) {
 	limit = max(limit, 0)
 	after = min(after, math.MaxInt64) // SQLite has no larger number, and no thread either
-	scan := func(row scanner) (federation.Message, error) {
-		var m messageScan
-		if err := row.Scan(m.dest()...); err != nil {
-			return federation.Message{}, err
-		}
-		return m.read()
-	}
-	messages, err = rows(ctx, s.reads, scan, `SELECT `+messageColumns+` FROM message m
+	messages, err = rows(ctx, s.reads, scanMessage, `SELECT `+messageColumns+` FROM message m
 		WHERE m.low = ? AND m.high = ? AND m.seq > ? AND NOT (m.deleted = 1 AND m.recipient = ?)
 		ORDER BY m.seq`+atMost, min(handle, peer), max(handle, peer), after, handle, limit+1)
 	if err != nil {
