@@ -14,6 +14,7 @@ type Metrics struct {
 	Reconnects *prometheus.CounterVec   // network link
 	Deliver    *prometheus.HistogramVec // network
 	Conflicts  prometheus.Counter
+	Relays     *prometheus.CounterVec // peer outcome
 }
 
 // NewMetrics registers the metrics of all networks.
@@ -39,6 +40,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Namespace: "baton", Name: "home_conflicts_total", Help: "Steps that were judged again because another one was filed first.",
 		}),
 	}
-	reg.MustRegister(m.Events, m.Refusals, m.BadInput, m.Limited, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
+	m.Relays = counter("relay_attempts_total", "Attempts to hand something to another registry, by what came of them.", "peer", "outcome")
+	reg.MustRegister(m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
 	return m
 }

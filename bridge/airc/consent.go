@@ -82,7 +82,10 @@ func (l *Link) postConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, body: describeEdge(edge), after: l.shareDecision(action, from.handle, agent, time.Now())}, nil
+	if err := l.shareDecision(c.Context(), action, edge, agent, time.Now()); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, body: describeEdge(edge)}, nil
 }
 
 func checkAction(action string) error {

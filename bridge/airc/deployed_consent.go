@@ -47,18 +47,15 @@ func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if action != actionRequest { // a message makes one
+		if err := l.shareDecision(c.Context(), action, edge, agent, time.Now()); err != nil {
+			return answer{}, err
+		}
+	}
 	return answer{status: http.StatusOK, body: members{
 		"success": true, "action": action, "from": shownHandle(edge.From), "to": shownHandle(edge.To), "status": edge.State, "state": edge.State,
 		"version": edge.Version, "message": "consent is " + string(edge.State),
-	}, after: l.shareDecided(action, edge, agent)}, nil
-}
-
-// shareDecided tells another registry what was decided about one of its agents.
-func (l *Link) shareDecided(action string, edge federation.Consent, agent federation.Agent) func(context.Context) error {
-	if action == actionRequest {
-		return nil // a message asks
-	}
-	return l.shareDecision(action, edge.From, agent, time.Now())
+	}}, nil
 }
 
 // counterpart returns the handle in a request that is not the caller's, "" where there

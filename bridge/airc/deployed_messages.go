@@ -144,26 +144,37 @@ func (l *Link) postDraft(ctx context.Context, agent federation.Agent, m draft, n
 	if err != nil {
 		return answer{}, err
 	}
-	key := l.signer()
-	d := &delivery{
-		sender: agent, received: now, key: key,
-		envelope: envelope{id: m.id, kid: key.ID, aud: l.domain, from: agent.Handle, to: m.to, timestamp: now, body: m.text, payload: m.payload, raw: sealed.Envelope},
-	}
-	a, err := l.dispatch(ctx, d)
-	if !d.charged {
-		_ = l.charge(d) // it was refused for something else
-	}
+	d := l.sealedDelivery(agent, sealed, envelope{to: m.to, body: m.text, payload: m.payload}, now)
+	status, done, err := l.dispatchCharged(ctx, d)
 	if err != nil {
 		return answer{}, err
 	}
-	done, _ := a.body.(posted) // the only answer of dispatch
 	filed := sealed
 	filed.Seq, filed.To, filed.Told = done.Seq, d.recipient.handle, now
 	said := l.describeSent(filed, done.Handoff)
 	if done.Consent != "" {
 		said["consent"], said["held"], said["pendingConsent"] = done.Consent, true, true
 	}
-	return answer{status: a.status, body: said}, nil
+	return answer{status: status, body: said}, nil
+}
+
+// sealedDelivery returns the delivery of a message that this registry signed for its
+// sender. What is to whom, and its contents, are given as they were read.
+func (l *Link) sealedDelivery(sender federation.Agent, sealed federation.Message, read envelope, now time.Time) *delivery {
+	d := &delivery{sender: sender, received: now, key: l.signer(), envelope: read}
+	d.id, d.kid, d.aud, d.from, d.timestamp, d.raw = sealed.ID, d.key.ID, l.domain, sender.Handle, now, sealed.Envelope
+	return d
+}
+
+// dispatchCharged files a message, which counts in the rate of its sender whatever
+// becomes of it.
+func (l *Link) dispatchCharged(ctx context.Context, d *delivery) (status int, done posted, err error) {
+	a, err := l.dispatch(ctx, d)
+	if !d.charged {
+		_ = l.charge(d) // it was refused for something else
+	}
+	done, _ = a.body.(posted) // the only answer of dispatch
+	return a.status, done, err
 }
 
 // describeSent is what the sender of a message is told.

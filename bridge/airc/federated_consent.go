@@ -1,14 +1,14 @@
 package airc
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"log/slog"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -17,11 +17,7 @@ import (
 // signed it.
 func (l *Link) postFederationConsent(c *call) (answer, error) {
 	now := time.Now()
-	raw, err := l.readBody(c)
-	if err != nil {
-		return answer{}, err
-	}
-	o, err := parseObject(raw)
+	o, raw, err := l.readSigned(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -73,39 +69,58 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	return federation.Consent{}, refuse(codeBadRequest, "type is none of request, accept, block and unblock")
 }
 
-// consentDocument is a decision for another registry.
+// consentDocument is a decision for another registry, but for what each attempt adds.
 type consentDocument struct {
 	Type      string `json:"type"`
 	From      string `json:"from"`
 	To        string `json:"to"`
 	ToAddress string `json:"to_address"`
-	Timestamp string `json:"timestamp"`
+	Timestamp string `json:"timestamp,omitempty"`
 }
 
-// shareDecision tells the registry of a handle what an agent here decided about it. It
-// is told once, while the answer waits for nothing: messages are held to it here,
-// whatever the other registry knows.
-func (l *Link) shareDecision(action, from string, agent federation.Agent, now time.Time) func(context.Context) error {
-	address, ok := parseAddress(from)
+// shareDecision queues for the registry of a handle what an agent here decided about it:
+// in one lane with what the agent writes to it, so that both arrive in the order in
+// which they were done. When it returns nil that is on disk.
+func (l *Link) shareDecision(ctx context.Context, action string, edge federation.Consent, agent federation.Agent, now time.Time) error {
+	address, ok := parseAddress(edge.From)
 	if !ok {
 		return nil
 	}
-	return func(ctx context.Context) error {
-		p, err := l.peer(ctx, address.domain, now)
-		if _, away := errors.AsType[*federation.UnavailableError](err); away || p.key == nil {
-			return nil // it is away, or has no place for it
-		}
-		text, err := l.signForPeers(ctx, consentDocument{
-			Type: action, From: "@" + agent.Handle + "@" + l.domain, To: "@" + address.String(), ToAddress: "@" + address.String(), Timestamp: isoTime(now),
-		})
-		if err != nil {
-			return err
-		}
-		reply, err := l.deps.Fetch.Post(ctx, p.base+"/federation/consent", text)
-		if err != nil || reply.Status >= http.StatusBadRequest {
-			l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "decision not shared", slog.String("network", network), slog.String("link", network),
-				slog.String("peer", p.Domain), slog.String("reason", cmp.Or(http.StatusText(reply.Status), "no answer")))
-		}
+	if _, federated := l.peerConfig(address.domain); !federated {
 		return nil
 	}
+	text, err := marshal(consentDocument{
+		Type: action, From: "@" + agent.Handle + "@" + l.domain, To: "@" + address.String(), ToAddress: "@" + address.String(),
+	})
+	if err != nil {
+		return fmt.Errorf("write decision about %s: %w", address, err)
+	}
+	err = l.deps.Registry.Enqueue(ctx, federation.Relay{
+		Kind: federation.ConsentRelay, Peer: address.domain, Sender: agent.Handle, Message: fmt.Sprintf("consent %s %d", action, edge.Version),
+		Lane: lane(agent.Handle, address.handle), Document: text, Queued: now,
+	})
+	if err != nil {
+		return err
+	}
+	l.deps.Wakes.Wake(bridge.RelayTopic)
+	return nil
+}
+
+// dressDecision returns a decision as it is sent now.
+func (l *Link) dressDecision(ctx context.Context, row federation.Relay, now time.Time) ([]byte, error) {
+	var doc consentDocument
+	if err := json.Unmarshal(row.Document, &doc); err != nil {
+		return nil, errUnreadableRow
+	}
+	doc.Timestamp = isoTime(now)
+	return l.signForPeers(ctx, doc)
+}
+
+// readDecided tells what a registry made of a decision: any yes is one, and a registry
+// that has no place for decisions is told no more of this one.
+func readDecided(reply Reply, dialect string) fate {
+	if reply.Status < http.StatusMultipleChoices && json.Valid(reply.Body) {
+		return fate{delivered: true}
+	}
+	return readReply(reply, dialect)
 }

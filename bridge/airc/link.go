@@ -125,6 +125,7 @@ var (
 	_ bridge.Mounted   = (*Link)(nil)
 	_ bridge.Messenger = (*Link)(nil)
 	_ bridge.Hearer    = (*Link)(nil)
+	_ bridge.Debtor    = (*Link)(nil)
 )
 
 // Open returns a registry. It does no I/O; its error joins a [*bridge.KeyError]

@@ -120,11 +120,7 @@ func federationRefusal(err error) error {
 
 func (l *Link) takeRelay(c *call) (answer, error) {
 	now := time.Now()
-	raw, err := l.readBody(c)
-	if err != nil {
-		return answer{}, err
-	}
-	o, err := parseObject(raw)
+	o, raw, err := l.readSigned(c)
 	if err != nil {
 		return answer{}, err
 	}
@@ -334,22 +330,11 @@ func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answe
 	if err != nil {
 		return answer{}, err
 	}
-	key := l.signer()
-	d := &delivery{
-		sender: sender, received: now, key: key,
-		envelope: envelope{
-			id: m.id, kid: key.ID, aud: l.domain, from: sender.Handle, to: m.to, timestamp: now,
-			body: m.body, payload: m.payload, raw: sealed.Envelope,
-		},
-	}
-	a, err := l.dispatch(ctx, d)
-	if !d.charged {
-		_ = l.charge(d) // it was refused for something else
-	}
+	d := l.sealedDelivery(sender, sealed, envelope{to: m.to, body: m.body, payload: m.payload}, now)
+	_, done, err := l.dispatchCharged(ctx, d)
 	if err != nil {
 		return answer{}, err
 	}
-	done, _ := a.body.(posted) // the only answer of dispatch
 	if done.Status == "delivered" && done.Seq == 0 {
 		done.Seq = 1
 	}

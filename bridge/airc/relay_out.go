@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -64,10 +65,13 @@ func (l *Link) relayTo(to string, m federation.Message, body string, payload jso
 		return nil, fmt.Errorf("relay to %s: %w", address, err)
 	}
 	return &federation.Relay{
-		Peer: address.domain, Sender: m.From, Message: m.ID, Lane: m.From + " " + address.handle,
+		Peer: address.domain, Sender: m.From, Message: m.ID, Lane: lane(m.From, address.handle),
 		Document: text, Handoff: m.Handoff, Queued: m.Received,
 	}, nil
 }
+
+// lane names what one handle here owes to one at a registry: it arrives in order.
+func lane(from, to string) string { return from + " " + to }
 
 // relayBody returns the text of a relay: deployed registries want one, and no longer
 // one than this.
@@ -91,6 +95,21 @@ type fate struct {
 	pause     time.Duration // when it says itself when to come again
 	consent   bool          // its agent has not consented yet
 	reason    string
+}
+
+// outcome is the word for an attempt in the counter.
+func (f fate) outcome() string {
+	switch {
+	case f.delivered:
+		return "delivered"
+	case f.dead:
+		return "refused"
+	case f.away:
+		return "away"
+	case f.consent:
+		return "consent"
+	}
+	return "again"
 }
 
 // readReply tells what a registry made of a message. A deployed one marks an id as
@@ -121,16 +140,21 @@ func readReply(reply Reply, dialect string) fate {
 	return fate{dead: true, reason: reason}
 }
 
+// visited is a visit that is over.
+type visited struct {
+	peer string
+	next time.Time // when to come again
+	away bool      // the registry does not answer, which the record has
+}
+
 // couriers sends what is owed to other registries until ctx ends: to each registry one
-// message after the other, to all of them at once.
+// message after the other, to all of them at once. A registry that does not answer
+// waits as the record says, also after a restart. What else a visit waits for is known
+// in memory alone: after a restart a registry may be sent a minute's worth too early,
+// which it refuses without having looked at it, and says when to come again.
 func (l *Link) couriers(ctx context.Context) {
-	type visited struct {
-		peer string
-		next time.Time
-		away bool
-	}
-	next, failures := map[string]time.Time{}, map[string]int{}
-	busy := map[string]bool{} // and whether something came since the visit began
+	next := map[string]time.Time{} // when to come again, of those that answer
+	busy := map[string]bool{}      // and whether something came since the visit began
 	done := make(chan visited)
 	wake, stop := l.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
@@ -138,35 +162,22 @@ func (l *Link) couriers(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		now := time.Now()
-		for _, name := range l.owing(ctx, now) {
-			if _, there := busy[name]; there || now.Before(next[name]) {
+		for _, p := range l.owing(ctx, now) {
+			if _, there := busy[p.Name]; there || now.Before(next[p.Name]) || now.Before(p.Next) {
 				continue
 			}
-			busy[name] = false
-			go func() {
-				at, away := l.visit(ctx, name)
-				done <- visited{name, at, away}
-			}()
+			busy[p.Name] = false
+			go func() { done <- l.visit(ctx, p) }()
 		}
 		select {
 		case r := <-done:
+			next[r.peer] = r.next
 			if busy[r.peer] && !r.away {
-				r.next = time.Time{}
+				delete(next, r.peer)
 			}
 			delete(busy, r.peer)
-			failures[r.peer]++
-			if !r.away {
-				delete(failures, r.peer)
-			} else if pause := time.Now().Add(pauseAfter(failures[r.peer], firstPause, longestPause)); r.next.Before(pause) {
-				r.next = pause
-			}
-			next[r.peer] = r.next
 		case <-wake:
-			for name := range next {
-				if failures[name] == 0 {
-					delete(next, name)
-				}
-			}
+			clear(next)
 			for name := range busy {
 				busy[name] = true
 			}
@@ -182,15 +193,15 @@ func (l *Link) couriers(ctx context.Context) {
 
 // owing returns the registries that something is owed to, and tells the senders of
 // what takes long.
-func (l *Link) owing(ctx context.Context, now time.Time) []string {
-	names, err := l.deps.Registry.RelayPeers(ctx)
+func (l *Link) owing(ctx context.Context, now time.Time) []federation.RelayPeer {
+	peers, err := l.deps.Registry.RelayPeers(ctx)
 	if err == nil {
 		err = l.tellDelays(ctx, now)
 	}
 	if err != nil && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "relays not read", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
 	}
-	return names
+	return peers
 }
 
 // pauseAfter returns how long to wait after so many failures: each time twice as long,
@@ -209,9 +220,27 @@ type round struct {
 	again time.Time       // when to come again
 }
 
-// visit sends what is due to one registry, and returns when to come again and whether
-// it was away.
-func (l *Link) visit(ctx context.Context, name string) (again time.Time, away bool) {
+// visit sends what is due to one registry, and notes whether it answered.
+func (l *Link) visit(ctx context.Context, p federation.RelayPeer) visited {
+	again, away := l.deliverDue(ctx, p.Name)
+	switch {
+	case ctx.Err() != nil:
+	case away:
+		p.Failures++
+		if pause := time.Now().Add(pauseAfter(p.Failures, firstPause, longestPause)); again.Before(pause) {
+			again = pause
+		}
+		p.Next = again
+		l.noteRelay(ctx, l.deps.Registry.Pause(ctx, p))
+	case p.Failures > 0:
+		l.noteRelay(ctx, l.deps.Registry.Pause(ctx, federation.RelayPeer{Name: p.Name}))
+	}
+	return visited{p.Name, again, away}
+}
+
+// deliverDue sends what is due to one registry, and returns when to come again and
+// whether it was away.
+func (l *Link) deliverDue(ctx context.Context, name string) (again time.Time, away bool) {
 	now := time.Now()
 	r := &round{name: name, waits: map[string]bool{}, again: now.Add(relayRecheck)}
 	r.peer, r.err = l.peer(ctx, name, now)
@@ -279,6 +308,9 @@ func (l *Link) deliver(ctx context.Context, p peer, row federation.Relay) (next 
 	id := cmp.Or(row.Unsure, newMessageID("msg_"))
 	became := l.attempt(ctx, p, row, id)
 	now := time.Now()
+	if ctx.Err() == nil {
+		l.deps.Metrics.Relays.WithLabelValues(l.peerLabel(row.Peer), became.outcome()).Inc()
+	}
 	switch {
 	case ctx.Err() != nil && !became.delivered:
 		return now, false, false
@@ -300,26 +332,46 @@ func (l *Link) deliver(ctx context.Context, p peer, row federation.Relay) (next 
 	return l.postpone(ctx, row, became, unsure, now), false, became.away
 }
 
-// attempt sends a message once, under an id.
+// errUnreadableRow is returned for what is queued and cannot be read.
+var errUnreadableRow = errors.New("its document cannot be read")
+
+// attempt sends a message or a decision once, under an id.
 func (l *Link) attempt(ctx context.Context, p peer, row federation.Relay, id string) fate {
 	now := time.Now()
-	var doc relayDocument
-	if err := json.Unmarshal(row.Document, &doc); err != nil {
-		return fate{dead: true, reason: "its document cannot be read"}
+	address, dress, read := p.relay, l.dressMessage(id), readReply
+	if row.Kind == federation.ConsentRelay {
+		if p.key == nil {
+			return fate{delivered: true} // one that signs nothing has no place for it
+		}
+		address, dress, read = p.base+"/federation/consent", l.dressDecision, readDecided
 	}
-	doc.MessageID, doc.Timestamp = id, isoTime(now)
-	body, err := l.signForPeers(ctx, doc)
+	body, err := dress(ctx, row, now)
+	if errors.Is(err, errUnreadableRow) {
+		return fate{dead: true, reason: err.Error()}
+	}
 	if err != nil {
 		return fate{reason: err.Error()}
 	}
 	if err := l.deps.Registry.Attempted(ctx, row.Row, id, now); err != nil {
 		return fate{away: true, reason: err.Error()}
 	}
-	reply, err := l.push(ctx, p, p.relay, body)
+	reply, err := l.push(ctx, p, address, body)
 	if err != nil {
 		return fate{away: true, unsure: true, reason: "it did not answer"}
 	}
-	return readReply(reply, p.dialect)
+	return read(reply, p.dialect)
+}
+
+// dressMessage returns what makes of a row the message that is sent now, under an id.
+func (l *Link) dressMessage(id string) func(context.Context, federation.Relay, time.Time) ([]byte, error) {
+	return func(ctx context.Context, row federation.Relay, now time.Time) ([]byte, error) {
+		var doc relayDocument
+		if err := json.Unmarshal(row.Document, &doc); err != nil {
+			return nil, errUnreadableRow
+		}
+		doc.MessageID, doc.Timestamp = id, isoTime(now)
+		return l.signForPeers(ctx, doc)
+	}
 }
 
 // postpone notes when a message is tried next.
@@ -345,6 +397,9 @@ func (l *Link) postpone(ctx context.Context, row federation.Relay, became fate, 
 // arrived takes a message out that its registry has.
 func (l *Link) arrived(ctx context.Context, row federation.Relay, now time.Time) {
 	l.noteRelay(ctx, l.deps.Registry.Relayed(ctx, row.Row))
+	if row.Kind == federation.ConsentRelay {
+		return
+	}
 	if m, err := l.deps.Registry.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
 		if agent, err := l.deps.Registry.Agent(ctx, m.To); err == nil {
 			l.noteRelay(ctx, l.deps.Inboxes.Read(ctx, agent.DID, []federation.EventID{m.Event}))
@@ -360,7 +415,9 @@ func (l *Link) giveUp(ctx context.Context, row federation.Relay, became fate, no
 	l.noteRelay(ctx, l.deps.Registry.Bury(ctx, row.Row, became.reason, now))
 	l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "relay given up", slog.String("network", network), slog.String("link", network),
 		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
-	l.noteRelay(ctx, l.notify(ctx, row, noticeUndeliverable, became.reason, now))
+	if row.Kind == federation.MessageRelay { // of a decision nobody is told: messages are held to it here, whatever others know
+		l.noteRelay(ctx, l.notify(ctx, row, noticeUndeliverable, became.reason, now))
+	}
 }
 
 // noteRelay logs what of a relay could not be written down.

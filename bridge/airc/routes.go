@@ -226,11 +226,17 @@ func parseObject(text []byte) (*object, error) {
 
 // readObject reads the body of a request as an object.
 func (l *Link) readObject(c *call) (*object, error) {
-	body, err := l.readBody(c)
-	if err != nil {
-		return nil, err
+	o, _, err := l.readSigned(c)
+	return o, err
+}
+
+// readSigned reads the body of a request as an object, and as the bytes that were
+// signed.
+func (l *Link) readSigned(c *call) (o *object, raw []byte, err error) {
+	if raw, err = l.readBody(c); err == nil {
+		o, err = parseObject(raw)
 	}
-	return parseObject(body)
+	return o, raw, err
 }
 
 // has reports whether a member is there and not null.

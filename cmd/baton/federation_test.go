@@ -94,6 +94,11 @@ func TestTwoGatewaysAreRegistriesToEachOther(t *testing.T) {
 			await(t, "the first", func() bool { return len(texts(t, amy)) == 1 })
 		}
 	}
+	await(t, "the queue in the metrics", func() bool {
+		got := a.counters(t)
+		return got[`baton_relay_rows{peer="b.test"}`] == 3 && got[`baton_relay_oldest_seconds{peer="b.test"}`] > 0 &&
+			got[`baton_relay_attempts_total{outcome="delivered",peer="b.test"}`] == 2 // the decision, and the first
+	})
 	a.kill(t) // restarted with what it owes
 	b.start(t)
 	a.start(t)

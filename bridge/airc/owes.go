@@ -1,0 +1,44 @@
+package airc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// peerLabel returns the label of a registry in metrics.
+func (l *Link) peerLabel(domain string) string {
+	if slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain }) {
+		return domain
+	}
+	return bridge.OtherPeers
+}
+
+// Owes implements [bridge.Debtor].
+func (l *Link) Owes(ctx context.Context) ([]federation.RelayBacklog, error) {
+	kept, err := l.deps.Registry.RelayBacklogs(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read queues of registries: %w", err)
+	}
+	var all []federation.RelayBacklog
+	for _, p := range l.cfg.Peers {
+		all = append(all, federation.RelayBacklog{Peer: p.Domain})
+	}
+	for _, b := range kept {
+		b.Peer = l.peerLabel(b.Peer)
+		i := slices.IndexFunc(all, func(sum federation.RelayBacklog) bool { return sum.Peer == b.Peer })
+		if i < 0 {
+			all = append(all, b)
+			continue
+		}
+		sum := &all[i]
+		if sum.Rows == 0 || b.Rows > 0 && b.Oldest.Before(sum.Oldest) {
+			sum.Oldest = b.Oldest
+		}
+		sum.Rows, sum.Dead = sum.Rows+b.Rows, sum.Dead+b.Dead
+	}
+	return all, nil
+}

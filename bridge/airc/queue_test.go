@@ -1,0 +1,151 @@
+package airc_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"baton/bridge/airc"
+	"baton/federation"
+)
+
+// trace notes what reaches a registry, in order.
+type trace struct {
+	http.RoundTripper
+
+	paths []string
+}
+
+func (h *trace) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := h.RoundTripper.RoundTrip(r)
+	if err == nil && r.Method == http.MethodPost {
+		h.paths = append(h.paths, fmt.Sprint(strings.TrimPrefix(r.URL.Path, "/federation/"), " ", response.StatusCode))
+	}
+	return response, err
+}
+
+// A decision waits for the other registry as messages do, also over a restart, and
+// arrives between those before and those after it.
+func TestADecisionReachesARegistryThatWasAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		net, a, b, scout, amy := pair(t)
+		defer b.run(t)()
+		seen := &trace{RoundTripper: b}
+		net.hosts["b.test"] = seen
+		stop := a.run(t)
+		if got := told(scout.Send(t.Context(), "amy_1@b.test", "hello", nil)); got != "202" {
+			t.Fatal(got)
+		}
+		time.Sleep(2 * time.Second)
+		net.set("b.test", true)
+		for _, action := range []string{"block", "unblock", "accept", "accept"} { // the last one is the one before
+			if got := told(scout.Consent(t.Context(), "amy_1@b.test", action)); got != "200" {
+				t.Fatalf("%s: %s", action, got)
+			}
+		}
+		if got := told(scout.Send(t.Context(), "amy_1@b.test", "and now", nil)); got != "202" {
+			t.Fatal(got)
+		}
+		time.Sleep(6 * time.Minute)
+		stop()
+		defer a.run(t)()
+		time.Sleep(time.Minute)
+		net.set("b.test", false)
+		time.Sleep(2 * time.Minute)
+		want := []string{"relay 202", "consent 200", "consent 200", "consent 200", "relay 202"}
+		if diff := cmp.Diff(want, seen.paths); diff != "" {
+			t.Errorf("what reached it (-want +got):\n%s", diff)
+		}
+		if got := edge(t, amy, "scout_7@a.test"); !strings.HasPrefix(got, "accepted ") {
+			t.Errorf("the edge there: %s", got)
+		}
+		if said := bodies(t, a, "scout_7"); len(said) != 2 { // delayed, delivered: of the message alone
+			t.Errorf("the sender was told %v", said)
+		}
+		if owed, err := a.link.Owes(t.Context()); err != nil || cmp.Diff([]federation.RelayBacklog{{Peer: "b.test"}}, owed) != "" {
+			t.Errorf("owed: %+v, %v", owed, err)
+		}
+		attempts := func(outcome string) float64 {
+			return testutil.ToFloat64(a.deps.Metrics.Relays.WithLabelValues("b.test", outcome))
+		}
+		if attempts("delivered") != 5 || attempts("away") < 1 {
+			t.Errorf("%v were delivered, and it was away %v times", attempts("delivered"), attempts("away"))
+		}
+	})
+}
+
+// What a registry asks to be left alone for is kept over a restart.
+func TestARegistryThatAsksToWaitIsLeftAloneOverARestart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		net := newInternet()
+		a := net.join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
+		scout := a.resident(t, "a.test", "scout_7", 0x01)
+		var asked atomic.Int32
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /.well-known/airc", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"protocol":"AIRC"}`) })
+		mux.HandleFunc("POST /api/federation/relay", func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.Header().Set("Retry-After", "1800")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"error":"unavailable"}`)
+		})
+		net.hosts["b.test"] = roundTripper(func(r *http.Request) *http.Response {
+			recorder := httptest.NewRecorder()
+			mux.ServeHTTP(recorder, r)
+			return recorder.Result()
+		})
+		stop := a.run(t)
+		for _, to := range []string{"amy_1", "bob_1"} { // two lanes
+			if got := told(scout.Send(t.Context(), to+"@b.test", "hello", nil)); got != "202" {
+				t.Fatal(got)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		stop()
+		defer a.run(t)()
+		time.Sleep(19 * time.Minute)
+		if n := asked.Load(); n != 1 {
+			t.Errorf("within its half hour it was asked %d times", n)
+		}
+		time.Sleep(2 * time.Minute)
+		if n := asked.Load(); n != 2 {
+			t.Errorf("after it, it was asked %d times", n)
+		}
+	})
+}
+
+type roundTripper func(*http.Request) *http.Response
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
+// Names of registries that anybody may invent are no labels.
+func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
+	t.Parallel()
+	w := newInternet().join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
+	now := time.Now()
+	for n, peer := range []string{"x.test", "b.test", "y.test"} {
+		r := federation.Relay{Peer: peer, Sender: "scout_7", Message: peer, Lane: "x", Queued: now.Add(time.Duration(-n) * time.Hour)}
+		if err := w.record.Enqueue(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owed, err := w.link.Owes(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(owed, func(b federation.RelayBacklog) bool { return b.Peer == "others" })
+	if len(owed) != 2 || owed[0].Peer != "b.test" || owed[0].Rows != 1 || i != 1 || owed[1].Rows != 2 || !owed[1].Oldest.Equal(now.Add(-2*time.Hour)) {
+		t.Errorf("owed %+v", owed)
+	}
+}
