@@ -34,14 +34,16 @@ func durable(b *testing.B) (*world, *store.Record) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = record.Close() })
-	return newWorld(b, func(_ *airc.Config, d *airc.Deps) {
+	w := newWorld(b, func(_ *airc.Config, d *airc.Deps) {
+		d.Room = func() (int, int64) { return 1 << 20, 1 << 40 } // limits, though none that a bench reaches
 		d.Registry, d.Bindings, d.Evidence, d.Inboxes = record, record, record, record
 		d.Kept = func(name string) federation.SigningKey { // another one for each
 			_, digits, _ := strings.Cut(name, "_")
 			n, _ := strconv.Atoi(digits) // 0 for the others
 			return signingKey(byte(0x80 + n))
 		}
-	}), record
+	})
+	return w, record
 }
 
 // inParallel runs something in as many goroutines as there are callers.

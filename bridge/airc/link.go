@@ -116,6 +116,7 @@ type Link struct {
 	presences     presences
 	nonces        nonces
 	peers         peers
+	grants        grants
 	end           sync.Once
 	ended         chan struct{} // closed when Run is over: nobody waits any more
 	heard         atomic.Int64  // unix nanoseconds of the last request; 0 before the first
@@ -153,6 +154,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		presences:     newPresences(),
 		nonces:        newNonces(),
 		peers:         newPeers(),
+		grants:        newGrants(),
 		ended:         make(chan struct{}),
 	}, nil
 }

@@ -250,26 +250,6 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	return l.post(ctx, p, step)
 }
 
-// checkRoom refuses a plain message to an agent for whom too much waits already,
-// held or not handed out yet, steps among it.
-//
-// spec: airc-v0.1.1 §11.5
-func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
-	entries, size := l.deps.Room()
-	messages, held, err := l.deps.Registry.Unshown(ctx, d.recipient.handle)
-	if err != nil {
-		return fmt.Errorf("count messages: %w", err)
-	}
-	steps, more, err := l.deps.Inboxes.Waiting(ctx, d.recipient.agent.DID)
-	if err != nil {
-		return fmt.Errorf("count steps: %w", err)
-	}
-	if entries > 0 && messages+steps >= entries || size > 0 && held+more+int64(len(d.raw)) > size {
-		return refuse(codeOverCapacity, "too much waits for this agent")
-	}
-	return nil
-}
-
 // message returns what is filed of a delivery and its step, which is nil for a
 // plain one.
 func (d *delivery) message(step *filed) federation.Message {

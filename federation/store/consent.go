@@ -70,15 +70,15 @@ func accept(ctx context.Context, q *statements, from, to string, now time.Time) 
 	if _, err := q.exec(ctx, `UPDATE consent SET barred = 0 WHERE sender = ? AND recipient = ?`, from, to); err != nil {
 		return fmt.Errorf("write consent: %w", err)
 	}
-	held, err := rows(ctx, q, scanOne[int64], `SELECT n FROM message WHERE edge = ? AND recipient = ? ORDER BY n`, from, to)
+	waiting, err := rows(ctx, q, scanHeld, `SELECT n, low, high FROM message WHERE edge = ? AND recipient = ? ORDER BY n`, from, to)
 	if err != nil {
 		return fmt.Errorf("read held messages: %w", err)
 	}
-	for _, n := range held {
-		if _, _, err := deliver(ctx, q, n, now); err != nil {
+	for _, h := range waiting {
+		if err := deliver(ctx, q, h, to, now); err != nil {
 			return err
 		}
-		_, err := q.exec(ctx, `DELETE FROM unseen WHERE handoff = (SELECT handoff FROM message WHERE n = ? AND event = handoff)`, n)
+		_, err := q.exec(ctx, `DELETE FROM unseen WHERE handoff = (SELECT handoff FROM message WHERE n = ? AND event = handoff)`, h.n)
 		if err != nil {
 			return fmt.Errorf("note seen offer: %w", err)
 		}

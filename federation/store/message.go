@@ -111,38 +111,59 @@ func post(ctx context.Context, q *statements, p federation.Posting) (federation.
 // insertMessage files a message that waits for the consent to an edge, or where
 // that is "" is delivered.
 func insertMessage(ctx context.Context, q *statements, m federation.Message, edge string) (federation.Message, error) {
-	var n int64
-	err := q.row(ctx, `INSERT INTO message (id, sender, recipient, low, high, envelope, event, handoff, received, edge)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING n`,
-		[]any{
-			m.ID, m.From, m.To, min(m.From, m.To), max(m.From, m.To), notNull(m.Envelope),
-			orNull(m.Event.String()), orNull(m.Handoff.String()), stamp(m.Received), orNull(edge),
-		}, &n)
+	const columns = `INSERT INTO message (low, high, recipient, id, sender, envelope, event, handoff, received`
+	args := []any{
+		min(m.From, m.To), max(m.From, m.To), m.To, m.ID, m.From, notNull(m.Envelope),
+		orNull(m.Event.String()), orNull(m.Handoff.String()), stamp(m.Received),
+	}
+	var err error
+	var told int64
+	now := toTell(m.Received)
+	m.Seq, m.Cursor, m.Received, m.Told = 0, "", moment(stamp(m.Received)), time.Time{}
+	if edge != "" {
+		_, err = q.exec(ctx, columns+`, edge) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args, edge)...)
+	} else {
+		err = q.row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, `+next+`) RETURNING seq, told`,
+			append([]any{now}, args...), &m.Seq, &told)
+		m.Told = moment(told)
+	}
 	if err != nil {
 		return federation.Message{}, fmt.Errorf("insert message: %w", err)
 	}
-	m.Seq, m.Cursor, m.Received, m.Told = 0, "", moment(stamp(m.Received)), time.Time{}
-	if edge == "" {
-		m.Seq, m.Told, err = deliver(ctx, q, n, m.Received)
-	}
-	return m, err
+	return m, nil
 }
 
-// deliver gives a message the next place in its thread and in the inbox of its
-// recipient, and returns the first and when it is told.
-func deliver(ctx context.Context, q *statements, n int64, now time.Time) (seq uint64, at time.Time, err error) {
-	var told int64
-	err = q.row(ctx, `UPDATE message AS m SET
-		seq      = (SELECT coalesce(max(seq), 0) + 1 FROM message t WHERE t.low = m.low AND t.high = m.high),
-		position = (SELECT coalesce(max(position), 0) + 1 FROM message t WHERE t.recipient = m.recipient),
-		told     = max(?2, (SELECT coalesce(max(told), 0) FROM message t WHERE t.low = m.low AND t.high = m.high
-			AND t.seq = (SELECT max(seq) FROM message t WHERE t.low = m.low AND t.high = m.high)) + 1000000),
-		edge     = NULL
-		WHERE n = ?1 RETURNING seq, told`, []any{n, stamp(now.Truncate(time.Millisecond))}, &seq, &told)
+// next is the next place of a message in its thread (low ?2, high ?3), the one in the
+// inbox of its recipient (?4), and when it is told: now (?1), and later than the one
+// before it in its thread.
+const next = `(SELECT coalesce(max(seq), 0) + 1 FROM message WHERE low = ?2 AND high = ?3),
+	(SELECT coalesce(max(position), 0) + 1 FROM message WHERE recipient = ?4),
+	max(?1, (SELECT coalesce(max(told), 0) FROM message WHERE low = ?2 AND high = ?3
+		AND seq = (SELECT max(seq) FROM message WHERE low = ?2 AND high = ?3)) + 1000000)`
+
+// toTell returns when a message of now is told, in the milliseconds that are told.
+func toTell(now time.Time) int64 { return stamp(now.Truncate(time.Millisecond)) }
+
+// held is a message that waits for consent: its row and its thread.
+type held struct {
+	n         int64
+	low, high string
+}
+
+func scanHeld(row scanner) (held, error) {
+	var h held
+	err := row.Scan(&h.n, &h.low, &h.high)
+	return h, err
+}
+
+// deliver gives a message that was held for a recipient its place.
+func deliver(ctx context.Context, q *statements, h held, recipient string, now time.Time) error {
+	_, err := q.exec(ctx, `UPDATE message SET edge = NULL, (seq, position, told) = (SELECT `+next+`) WHERE n = ?5`,
+		toTell(now), h.low, h.high, recipient, h.n)
 	if err != nil {
-		return 0, time.Time{}, fmt.Errorf("deliver message: %w", err)
+		return fmt.Errorf("deliver message: %w", err)
 	}
-	return seq, moment(told), nil
+	return nil
 }
 
 // Sent implements [federation.Registry].

@@ -100,19 +100,23 @@ func (s *Record) Pause(ctx context.Context, p federation.RelayPeer) error {
 
 // RelayBacklogs implements [federation.Relays].
 func (s *Record) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, error) {
-	scan := func(row scanner) (federation.RelayBacklog, error) {
+	var all []federation.RelayBacklog
+	for last := ""; ; last = all[len(all)-1].Peer {
 		var b federation.RelayBacklog
 		var oldest int64
-		err := row.Scan(&b.Peer, &b.Rows, &oldest, &b.Dead)
+		err := s.reads.row(ctx, `SELECT peer, (SELECT count(*) FROM relay w WHERE w.peer = r.peer AND w.dead IS NULL),
+			coalesce((SELECT queued FROM relay w WHERE w.peer = r.peer AND w.dead IS NULL ORDER BY n LIMIT 1), 0),
+			(SELECT count(*) FROM relay d WHERE d.peer = r.peer AND d.dead IS NOT NULL)
+			FROM relay r WHERE peer > ? ORDER BY peer LIMIT 1`, []any{last}, &b.Peer, &b.Rows, &oldest, &b.Dead)
+		switch {
+		case errors.Is(err, federation.ErrNotFound):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("read queues: %w", err)
+		}
 		b.Oldest = moment(oldest)
-		return b, err
+		all = append(all, b)
 	}
-	all, err := rows(ctx, s.reads, scan, `SELECT peer, sum(dead IS NULL), coalesce(min(CASE WHEN dead IS NULL THEN queued END), 0), sum(dead IS NOT NULL)
-		FROM relay GROUP BY peer ORDER BY peer`)
-	if err != nil {
-		return nil, fmt.Errorf("read queues: %w", err)
-	}
-	return all, nil
 }
 
 // Relays implements [federation.Relays].

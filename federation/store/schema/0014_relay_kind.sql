@@ -9,3 +9,5 @@ CREATE TABLE relay_pause (
     failures INTEGER NOT NULL,             -- visits in a row without an answer
     next     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX relay_all ON relay (peer, dead);
