@@ -118,15 +118,16 @@ func relayed(t *testing.T, h *house, body []byte) string {
 	return strings.TrimSpace(fmt.Sprint(response.StatusCode, " ", said.Error))
 }
 
-// gatewayAmong starts a gateway that exchanges messages with registries.
-func gatewayAmong(t *testing.T, all ...*liar) *house {
+// gatewayAmong starts a gateway that exchanges messages with registries, and waits for
+// each answer so long.
+func gatewayAmong(t *testing.T, timeout time.Duration, all ...*liar) *house {
 	t.Helper()
 	h := newHouse(t)
 	var peers strings.Builder
 	for _, l := range all {
 		fmt.Fprintf(&peers, "[[airc.peers]]\ndomain = %q\nurl = %q\n", l.name+".test", l.server.URL)
 	}
-	h.configure(t, "[fetch]\nallow_private = true\ntimeout = '500ms'\n[airc]\ndomain = 'a.test'\n"+peers.String())
+	h.configure(t, fmt.Sprintf("[fetch]\nallow_private = true\ntimeout = %q\n[airc]\ndomain = 'a.test'\n%s", timeout, peers.String()))
 	h.start(t)
 	return h
 }
@@ -135,8 +136,9 @@ func gatewayAmong(t *testing.T, all ...*liar) *house {
 // not used, and that the counter has.
 func notUsed(t *testing.T, h *house, registry string) string {
 	t.Helper()
-	reasons, counters := map[string]bool{}, h.counters(t)
-	for _, line := range h.logged(t) {
+	reasons, lines := map[string]bool{}, h.logged(t)
+	counters := h.counters(t) // later than the lines: what they tell is counted
+	for _, line := range lines {
 		if line["msg"] == "answer of a registry not used" && line["peer"] == registry+".test" {
 			reason, _ := line["reason"].(string)
 			reasons[reason] = true
@@ -165,7 +167,7 @@ func TestARegistryThatLiesAboutItselfIsRefusedRecordedAndAskedSeldom(t *testing.
 		all = append(all, (&liar{name: name}).open(t, lie, lie))
 	}
 	began := time.Now()
-	h := gatewayAmong(t, all...)
+	h := gatewayAmong(t, time.Second, all...)
 	scout := resident(t, h, "scout_7", 1)
 	for _, l := range all {
 		if status, answer, err := scout.Send(t.Context(), "amy_1@"+l.name+".test", "hello", nil); err != nil || status != http.StatusAccepted {
@@ -176,7 +178,7 @@ func TestARegistryThatLiesAboutItselfIsRefusedRecordedAndAskedSeldom(t *testing.
 				t.Errorf("%s: %s, want 503 unavailable", l.name, got)
 			}
 		}
-		if got := notUsed(t, h, l.name); got != lies[l.name] {
+		if got := notUsed(t, h, l.name); !strings.Contains(got, lies[l.name]) { // on a busy machine others are slow too
 			t.Errorf("%s is recorded as %q, want %q", l.name, got, lies[l.name])
 		}
 		if n, most := l.asked.Load(), 3+int32(time.Since(began)/time.Second); n > most { // what it said is remembered for 5 s
@@ -216,7 +218,7 @@ func TestARegistryThatAnswersARelayWithALieHasNothing(t *testing.T) {
 			_, _ = io.WriteString(w, "{}")
 		}))
 	}
-	h := gatewayAmong(t, all...)
+	h := gatewayAmong(t, time.Second, all...)
 	scout := resident(t, h, "scout_7", 1)
 	for _, l := range all {
 		if status, answer, err := scout.Send(t.Context(), "amy_1@"+l.name+".test", "hello", nil); err != nil || status != http.StatusAccepted {
@@ -224,7 +226,7 @@ func TestARegistryThatAnswersARelayWithALieHasNothing(t *testing.T) {
 		}
 	}
 	for _, l := range all {
-		await(t, "the lie of "+l.name, func() bool { return notUsed(t, h, l.name) == lies[l.name] })
+		await(t, "the lie of "+l.name, func() bool { return strings.Contains(notUsed(t, h, l.name), lies[l.name]) })
 	}
 	truthful.Store(true)
 	await(t, "the messages to be taken", func() bool { return int(taken.Load()) == len(all) })
@@ -236,7 +238,7 @@ func TestARegistryThatAnswersARelayWithALieHasNothing(t *testing.T) {
 func TestARegistrySpeaksForItselfAloneAndSaysAThingOnce(t *testing.T) {
 	t.Parallel()
 	other, own := (&liar{name: "other"}).open(t, nil, nil), (&liar{name: "own"}).open(t, nil, nil)
-	h := gatewayAmong(t, own, other)
+	h := gatewayAmong(t, patience, own, other)
 	scout := resident(t, h, "scout_7", 1)
 	truth := own.relay(t, nil)
 	for _, test := range []struct {
