@@ -13,6 +13,7 @@
 package irc
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -79,6 +80,11 @@ func Cut(s string, maxBytes int) string {
 func CheckTags(tags map[string]string) error {
 	if len(tags) > MaxTags {
 		return fmt.Errorf("%d tags, of which %d are carried", len(tags), MaxTags)
+	}
+	for _, value := range tags {
+		if strings.ContainsRune(value, 0) {
+			return errors.New("a tag with a NUL, which ends lines")
+		}
 	}
 	m := ircmsg.MakeMessage(tags, "", "TAGMSG", "#")
 	if _, err := m.LineBytesStrict(false, 0); err != nil {

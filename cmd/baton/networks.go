@@ -74,7 +74,11 @@ func openClient(t configs.Table, w wiring) (opened, error) {
 		return opened{}, errOff
 	}
 	link, err := ircclient.Open(cfg, ircclient.Deps{
-		Ports: w.Ports, Inboxes: w.record, Devices: w.record, Proved: w.proved, Learn: w.learn,
+		Ports: w.Ports, Inboxes: w.record, Devices: w.record, Handoffs: w.record, Proved: w.proved, Learn: w.learn,
+		Agent: func(ctx context.Context, handle string) (federation.DID, error) {
+			agent, err := w.record.Agent(ctx, handle)
+			return agent.DID, err
+		},
 	}, w.certificate)
 	return opened{link: link, table: t}, err
 }

@@ -43,6 +43,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/irc"
 	"baton/federation"
 )
 
@@ -53,8 +54,12 @@ const network = "client"
 type Deps struct {
 	bridge.Ports
 
-	Inboxes federation.Inboxes
-	Devices federation.Devices
+	Inboxes  federation.Inboxes
+	Devices  federation.Devices
+	Handoffs federation.Handoffs
+	// Agent returns the DID of an agent of the registry by its handle, or
+	// [federation.ErrNotFound].
+	Agent func(ctx context.Context, handle string) (federation.DID, error)
 	// Proved judges whether a DID signed a message with a key that it has now. Its error
 	// says why that cannot be told.
 	Proved func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
@@ -71,6 +76,7 @@ type Link struct {
 	log      *slog.Logger
 	tls      *tls.Config // nil = none
 	channels []string    // as venues
+	desk     irc.Desk
 
 	// live is the server that takes rows, nil while none runs. It is all that Deliver
 	// and Online see of the state.
@@ -92,6 +98,7 @@ func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
+	l.desk = irc.Desk{Ports: deps.Ports, Handoffs: deps.Handoffs, Agent: deps.Agent}
 	if cert != nil {
 		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert}
 	}

@@ -44,7 +44,7 @@ func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 		return
 	}
 	for _, target := range s.talkTargets(u, m) {
-		s.say(u, m, target)
+		s.say(ctx, u, m, target)
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *server) allow(u *user, command string) bool {
 }
 
 // say passes on what is no step. Its tags of ours have no business there.
-func (s *server) say(u *user, m ircmsg.Message, target string) {
+func (s *server) say(ctx context.Context, u *user, m ircmsg.Message, target string) {
 	out := u.says(m.Command, append([]string{target}, m.Params[1:]...)...)
 	out.tags = maps.Clone(m.ClientOnlyTags())
 	maps.DeleteFunc(out.tags, func(name, _ string) bool { return ofStep(name) })
@@ -85,7 +85,7 @@ func (s *server) say(u *user, m ircmsg.Message, target string) {
 		s.sayIn(u, out)
 		return
 	}
-	s.sayTo(u, out)
+	s.sayTo(ctx, u, out)
 }
 
 // ofStep reports whether a tag is one of steps, which only the gateway passes on.
@@ -126,10 +126,10 @@ func (s *server) sayIn(u *user, m message) {
 }
 
 // sayTo passes a message on to one client.
-func (s *server) sayTo(u *user, m message) {
+func (s *server) sayTo(ctx context.Context, u *user, m message) {
 	if fold(m.params[0]) == fold(selfNick) {
 		s.echo(u, m)
-		s.toSelf(u, m)
+		s.toSelf(ctx, u, m)
 		return
 	}
 	to := s.nicks[fold(m.params[0])]
@@ -146,13 +146,6 @@ func (s *server) sayTo(u *user, m message) {
 	s.echo(u, m)
 	if to.away != "" && m.command == "PRIVMSG" {
 		s.reply(u, rplAway, to.nick, to.away)
-	}
-}
-
-// toSelf takes what is said to the gateway itself.
-func (s *server) toSelf(u *user, m message) {
-	if m.command == "PRIVMSG" {
-		s.send(u, says(s.self(), "NOTICE", u.nick, "Steps are taken by TAGMSG, with the tags of CAP freeq.at/handoff."))
 	}
 }
 

@@ -1,0 +1,62 @@
+//go:build interop
+
+package main_test
+
+import (
+	"strings"
+	"testing"
+
+	"baton/bridge/bridgetest"
+)
+
+// asksBaton writes to the gateway's own user, and returns the first line of its answer.
+func asksBaton(t *testing.T, client *bridgetest.IRCClient, text string) string {
+	t.Helper()
+	if err := client.Send(nil, "PRIVMSG", "Baton", text); err != nil {
+		t.Fatal(err)
+	}
+	m := next(t, client, "an answer to "+text, func(m bridgetest.IRCMessage) bool {
+		return m.Command == "NOTICE" && m.Nick == "Baton" && m.Params[0] == client.Nick
+	})
+	return m.Params[1]
+}
+
+func TestPeopleTakeStepsByWritingToBaton(t *testing.T) {
+	t.Parallel()
+	eliza, scholar, stranger := newPerson(t), newPerson(t), newPerson(t)
+	s := newHomeServer(t, "[[bindings]]\nnetwork = \"client\"\nname = \""+eliza.did+"\"\ndid = \""+eliza.did+"\"\nvouch = true\n",
+		"[[bindings]]\nnetwork = \"client\"\nname = \""+scholar.did+"\"\ndid = \""+scholar.did+"\"\nvouch = true\n")
+	voice, human := s.login(t, "eliza", eliza), s.login(t, "scholar", scholar)
+	join(t, voice)
+	join(t, human)
+	holds := func(answer, words string) string {
+		t.Helper()
+		if !strings.Contains(answer, words) {
+			t.Fatalf("answered %q, want %q", answer, words)
+		}
+		return answer
+	}
+	holds(asksBaton(t, voice, "help"), "offer WHO title")
+	next(t, voice, "who it is", func(m bridgetest.IRCMessage) bool {
+		return m.Command == "NOTICE" && strings.Contains(m.Params[1], eliza.did)
+	})
+	offered := holds(asksBaton(t, voice, "offer scholar Cite the 3 best sources"), "offer: it is offered now")
+	id := offered[strings.Index(offered, "…")+len("…"):][:6]
+	holds(asksBaton(t, human, "inbox"), "…"+id+"] offered, from eliza to ")
+	holds(asksBaton(t, voice, "accept "+id), "WRONG_SENDER")
+	holds(asksBaton(t, human, "accept "+strings.ToLower(id)), "accept: it is assigned now")
+	room := holds(asksBaton(t, human, "room "+id), "Both are invited to #room-")
+	name := strings.TrimSuffix(room[strings.Index(room, "#"):], ".")
+	next(t, voice, "the invitation", func(m bridgetest.IRCMessage) bool { return m.Command == "INVITE" && m.Params[1] == name })
+	if err := voice.Join(t.Context(), name); err != nil {
+		t.Error(err)
+	}
+	holds(asksBaton(t, human, "progress "+id+" two of three"), "progress: it is assigned now")
+	holds(asksBaton(t, human, "done "+id), "complete: it is completed now")
+	holds(asksBaton(t, voice, "show "+id), "completed, from eliza to scholar")
+
+	guest := s.guest(t, "guest")
+	holds(asksBaton(t, guest, "offer scholar x"), "bound to a DID")
+	holds(asksBaton(t, guest, "sing"), "help")
+	holds(asksBaton(t, s.login(t, "stranger", stranger), "offer scholar x"), "NEED_SIGNATURE")
+}
