@@ -1,4 +1,4 @@
-//go:build dumbpipe
+//go:build interop
 
 package freeq_test
 
