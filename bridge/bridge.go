@@ -111,6 +111,20 @@ type Returner interface {
 	Back() <-chan struct{}
 }
 
+// Paced is a [Link] whose peer says how much it takes.
+type Paced interface {
+	Link
+	// PerMinute returns how many rows a minute the peer takes; 0 is any number.
+	PerMinute() int
+}
+
+func perMinute(link Link) int {
+	if paced, ok := link.(Paced); ok {
+		return paced.PerMinute()
+	}
+	return 0
+}
+
 // Messenger is a [Link] to agents whose messages are in the record. What they are
 // told of a step is filed with the step itself, and waits in no feed.
 type Messenger interface {

@@ -5,34 +5,59 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
 )
 
-// Bounds of one pass over a feed.
+// Bounds of a feed.
 const (
-	feedPage  = 256 // rows read at once: what arrives while they are delivered is the next page
-	feedLanes = 64  // handoffs delivered side by side
+	feedPage  = 256 // lanes that are asked for at once
+	feedLanes = 64  // lanes side by side
+	lanePage  = 64  // rows of one lane, before others have their turn
 )
 
 // idleWait is when a feed looks by itself: a wake-up may have been lost.
 const idleWait = time.Second
 
+// attemptTimeout bounds one attempt: a peer that takes a row and says nothing more is
+// tried again, and those behind get its place. It is longer than any link keeps a peer
+// that says nothing at all.
+const attemptTimeout = 3 * time.Minute
+
+// staleProgress is how old a report of progress is once a newer one is delivered in its
+// place. Who reads along reads each one.
+const staleProgress = 10 * time.Second
+
+// maxFailures is how often a row may fail for another reason than that the peer is away,
+// before it is given up.
+const maxFailures = 12
+
+// When a row is tried again: each time after twice as long, up to some share of its age,
+// so that what waits for long costs little and what is new is prompt.
+const (
+	rowWait    = 500 * time.Millisecond
+	minRowWait = 30 * time.Second // up to here whatever its age
+	maxRowWait = 10 * time.Minute
+	ageShare   = 20
+)
+
 var errEnded = errors.New("bridge: the link ended")
 
-// feed hands a link what the record owes to it, while the link is up: one lane
-// for each handoff, in order, so that a stuck handoff stalls no other.
+// feed hands a link what the record owes to it, while the link is up. Each handoff is a
+// lane of its own, in order, so that a stuck one stalls no other; of the lanes that are
+// due those of the lowest rank go first. When a row is tried again is in the record.
 type feed struct {
 	link    Link
 	rows    federation.Feeds
 	wakes   Wakes
 	metrics *Metrics
 	log     *slog.Logger
+	pace    *Pace
 	fresh   fresh
+	heard   chan federation.DID // has room for one: who was heard while something waits
 }
 
 // maxFresh bounds the steps that are remembered as not tried yet. A link that is
@@ -66,143 +91,238 @@ func (f *fresh) take(id federation.EventID) bool {
 	return was
 }
 
-// run delivers until ctx ends. A pass that left something behind is repeated
-// after a wait, or at once when something new arrives.
+// probe asks for one attempt on what waits, because the peer was heard, or a DID behind
+// it. It does not block.
+func (f *feed) probe(did federation.DID) {
+	select {
+	case f.heard <- did:
+	default: // one is enough
+	}
+}
+
+// running is the lanes of a feed at one moment. One goroutine owns it.
+type running struct {
+	busy  map[federation.HandoffID]bool
+	ready []federation.HandoffID // due, and not begun
+	done  chan passed
+}
+
+// passed is a lane whose turn is over.
+type passed struct {
+	lane      federation.HandoffID
+	delivered int
+	probe     bool
+}
+
+// run delivers until ctx ends, and returns when all lanes have.
 func (f *feed) run(ctx context.Context) error {
 	wake, stop := f.wakes.Subscribe(FeedTopic(f.link.Name()))
 	defer stop()
-	waits := newWaits()
+	r := &running{busy: map[federation.HandoffID]bool{}, done: make(chan passed)}
+	f.probe("") // the peer is back
+	idle := time.NewTicker(idleWait)
+	defer idle.Stop()
 	for ctx.Err() == nil {
-		again := idleWait
-		left, err := f.pass(ctx)
-		if err != nil || left > 0 {
-			again = waits.NextBackOff()
-			f.tellWait(ctx, left, err, again)
-		} else {
-			waits.Reset()
-		}
-		timer := time.NewTimer(again)
+		f.fill(ctx, r)
 		select {
+		case p := <-r.done:
+			f.over(ctx, r, p)
+		case did := <-f.heard:
+			f.tryStuck(ctx, r, did)
 		case <-wake:
-		case <-timer.C:
+			r.ready = nil // what is new may go first
+		case <-idle.C:
 		case <-ctx.Done():
 		}
-		timer.Stop()
+	}
+	for len(r.busy) > 0 {
+		p := <-r.done
+		delete(r.busy, p.lane)
 	}
 	return nil
 }
 
-// tellWait logs that a pass left something behind. Why is logged with each row.
-func (f *feed) tellWait(ctx context.Context, left int, err error, again time.Duration) {
-	attrs := []slog.Attr{slog.Int("rows", left), slog.String("next", again.Round(time.Millisecond).String())}
-	if err != nil {
-		attrs = append(attrs, slog.Any("err", err))
+// fill begins lanes that are due, as far as there is room.
+func (f *feed) fill(ctx context.Context, r *running) {
+	for len(r.busy) < feedLanes {
+		if len(r.ready) == 0 && !f.look(ctx, r) {
+			return
+		}
+		lane := r.ready[0]
+		r.ready = r.ready[1:]
+		f.begin(ctx, r, lane, false)
 	}
-	f.log.LogAttrs(ctx, slog.LevelWarn, "deliveries wait", attrs...)
 }
 
-// pass goes over the whole feed once and returns how many rows are still owed.
-func (f *feed) pass(ctx context.Context) (left int, err error) {
-	var after int64
-	for ctx.Err() == nil {
-		page, err := f.rows.Owed(ctx, f.link.Name(), after, feedPage)
-		if err != nil {
-			return left, fmt.Errorf("read feed: %w", err)
+// look asks the record what is due, and reports whether anything is.
+func (f *feed) look(ctx context.Context, r *running) bool {
+	_, held, err := f.rows.Held(ctx, f.link.Name())
+	var due []federation.HandoffID
+	if err == nil && !held {
+		due, err = f.rows.Heads(ctx, f.link.Name(), time.Now(), len(r.busy)+feedPage)
+	}
+	if err != nil && ctx.Err() == nil {
+		f.log.LogAttrs(ctx, slog.LevelError, "feed not read", slog.Any("err", err))
+	}
+	for _, lane := range due {
+		if !r.busy[lane] {
+			r.ready = append(r.ready, lane)
 		}
-		left += f.deliver(ctx, page)
-		if len(page) < feedPage {
+	}
+	return len(r.ready) > 0
+}
+
+// begin gives a lane its turn.
+func (f *feed) begin(ctx context.Context, r *running, lane federation.HandoffID, probe bool) {
+	if r.busy[lane] {
+		return
+	}
+	r.busy[lane] = true
+	go func() { r.done <- passed{lane: lane, delivered: f.lane(ctx, lane), probe: probe} }()
+}
+
+// over ends the turn of a lane. A probe that got through lets all others be tried.
+func (f *feed) over(ctx context.Context, r *running, p passed) {
+	delete(r.busy, p.lane)
+	if !p.probe || p.delivered == 0 {
+		return
+	}
+	if err := f.rows.Hurry(ctx, f.link.Name()); err != nil && ctx.Err() == nil {
+		f.log.LogAttrs(ctx, slog.LevelError, "feed not hurried", slog.Any("err", err))
+	}
+}
+
+// tryStuck makes one attempt on what waits. It clears no failures: when it fails, the
+// wait is longer.
+func (f *feed) tryStuck(ctx context.Context, r *running, did federation.DID) {
+	if _, held, err := f.rows.Held(ctx, f.link.Name()); held || err != nil || len(r.busy) >= feedLanes {
+		return
+	}
+	if lane, err := f.rows.Stuck(ctx, f.link.Name(), did, time.Now()); err == nil {
+		f.begin(ctx, r, lane, true)
+	}
+}
+
+// lane delivers the rows of one handoff in order, up to the first that has to wait, and
+// returns how many are over.
+func (f *feed) lane(ctx context.Context, id federation.HandoffID) (over int) {
+	rows, err := f.rows.Lane(ctx, f.link.Name(), id, lanePage)
+	if err != nil && ctx.Err() == nil {
+		f.log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("handoff_id", id.String()), slog.Any("err", err))
+	}
+	for len(rows) > 0 && ctx.Err() == nil {
+		d, covered := newest(rows, time.Now())
+		if err := f.row(ctx, d, covered); err != nil {
+			f.tellWait(ctx, d, err)
+			return over
+		}
+		over += len(covered)
+		rows = rows[len(covered):]
+	}
+	return over
+}
+
+// newest returns what is delivered of the front of a lane, and the rows that are over
+// by it: one, or reports of progress that are old, of which the last one says it all.
+func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, covered []int64) {
+	for i, each := range lane {
+		d, covered = each, append(covered, each.Row)
+		d.Skipped = i
+		stale := each.Broken == "" && each.Entry.Event.Verb == federation.Progress && now.Sub(each.Entry.Filed) >= staleProgress
+		last := i+1 == len(lane) || lane[i+1].Broken != "" || lane[i+1].Entry.Event.Verb != federation.Progress
+		if !stale || last {
 			break
 		}
-		after = page[len(page)-1].Row
 	}
-	return left, nil
+	return d, covered
 }
 
-// deliver hands a page to the link, lane by lane, and returns how many rows are
-// still owed.
-func (f *feed) deliver(ctx context.Context, page []federation.Delivery) (left int) {
-	var order []federation.HandoffID
-	lanes := map[federation.HandoffID][]federation.Delivery{}
-	for _, d := range page {
-		id := d.View.ID
-		if lanes[id] == nil {
-			order = append(order, id)
-		}
-		lanes[id] = append(lanes[id], d)
+// tellWait logs why a row has to wait.
+func (f *feed) tellWait(ctx context.Context, d federation.Delivery, err error) {
+	if ctx.Err() == nil {
+		f.log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Entry.Event.ID.String()),
+			slog.String("handoff_id", d.View.ID.String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
 	}
-	behind := make([]int, len(order))
-	var group errgroup.Group
-	group.SetLimit(feedLanes)
-	for i, id := range order {
-		group.Go(func() error {
-			behind[i] = f.lane(ctx, lanes[id])
-			return nil
-		})
-	}
-	_ = group.Wait() // lanes report by count
-	for _, n := range behind {
-		left += n
-	}
-	return left
 }
 
-// lane delivers the rows of one handoff in order, up to the first that has to
-// wait, and returns how many are still owed.
-func (f *feed) lane(ctx context.Context, rows []federation.Delivery) (left int) {
-	for i, d := range rows {
-		if err := f.row(ctx, d); err != nil {
-			if ctx.Err() == nil {
-				f.log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Entry.Event.ID.String()),
-					slog.String("handoff_id", d.View.ID.String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
-			}
-			return len(rows) - i
-		}
+// row delivers one row and settles it with those that it covers. A nil error means
+// that it is over, well or not.
+func (f *feed) row(ctx context.Context, d federation.Delivery, covered []int64) error {
+	if d.Broken != "" {
+		return f.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})
 	}
-	return 0
-}
-
-// row delivers one row and settles it. A nil error means that it is over, well
-// or not.
-func (f *feed) row(ctx context.Context, d federation.Delivery) error {
-	rows := []int64{d.Row}
+	if err := f.pace.wait(ctx); err != nil {
+		return err
+	}
 	shower, ok := f.link.(OnceShower)
 	counted := ok && shower.ShowsOnce(d)
 	if counted && f.fresh.take(d.Entry.Event.ID) {
 		d.Attempt-- // the one that was counted with the step, and is made now
 	} else if counted {
-		if err := f.rows.Attempt(ctx, f.link.Name(), rows); err != nil {
+		if err := f.rows.Attempt(ctx, f.link.Name(), covered[len(covered)-1:]); err != nil {
 			return fmt.Errorf("count attempt: %w", err)
 		}
 	}
-	outcome := "delivered"
-	if err := f.link.Deliver(ctx, d); err != nil {
-		refused, ok := errors.AsType[*federation.RefusalError](err)
-		if !ok {
-			return f.failed(ctx, rows, counted, err)
+	trying, cancel := context.WithTimeout(ctx, attemptTimeout)
+	err := f.link.Deliver(trying, d)
+	cancel()
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	switch {
+	case err == nil:
+		f.pace.Took()
+		_, live := f.link.(Placer) // its people see what it delivers
+		if _, replays := f.link.(Replayer); replays {
+			live = false // and say so themselves
 		}
-		outcome = "refused"
-		f.log.LogAttrs(ctx, slog.LevelWarn, "delivery refused", slog.String("event_id", d.Entry.Event.ID.String()),
-			slog.String("handoff_id", d.View.ID.String()), slog.String("reason", refused.Error()))
+		return f.settle(ctx, d, covered, federation.Settlement{Shown: live})
+	case isRefusal:
+		return f.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryRefused, Code: string(refused.Code), Why: refused.Sentence()})
 	}
-	_, live := f.link.(Placer) // its people see what it delivers
-	if _, replays := f.link.(Replayer); replays {
-		live = false // and say so themselves
-	}
-	settled := federation.Settlement{Refused: outcome == "refused", Shown: live && outcome == "delivered", At: time.Now()}
-	if err := f.rows.Settle(ctx, f.link.Name(), rows, settled); err != nil {
-		return fmt.Errorf("settle: %w", err)
-	}
-	f.metrics.Outcomes.WithLabelValues(f.link.Network(), outcome).Inc()
-	if outcome == "delivered" {
-		f.metrics.Deliver.WithLabelValues(f.link.Network()).Observe(settled.At.Sub(d.Entry.Filed).Seconds())
-	}
-	return nil
+	return f.failed(ctx, d, covered, counted, err)
 }
 
-// failed counts an attempt that was not counted before, and returns why it failed.
-func (f *feed) failed(ctx context.Context, rows []int64, counted bool, err error) error {
-	if counted || ctx.Err() != nil {
-		return err
+// failed notes an attempt that came to nothing, and returns why; or gives the row up,
+// where that is no use.
+func (f *feed) failed(ctx context.Context, d federation.Delivery, covered []int64, counted bool, err error) error {
+	if ctx.Err() != nil {
+		return err // the link is gone, and the row is not to blame
 	}
-	return errors.Join(err, f.rows.Attempt(ctx, f.link.Name(), rows))
+	away, isAway := errors.AsType[*federation.UnavailableError](err)
+	if !isAway && d.Attempt+1 >= maxFailures {
+		return f.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: err.Error()})
+	}
+	now := time.Now()
+	wait := rowPause(d.Attempt, now.Sub(d.Entry.Filed))
+	if isAway && away.RetryAfter > 0 {
+		f.pace.TooMuch(now, away.RetryAfter)
+		wait = away.RetryAfter
+	}
+	failure := federation.Failure{Reason: err.Error(), At: now, Next: now.Add(wait), Counted: counted}
+	return errors.Join(err, f.rows.Failed(ctx, f.link.Name(), covered[0], failure))
+}
+
+// rowPause returns how long a row waits after so many attempts before: never quite as
+// long as others.
+func rowPause(attempts int, age time.Duration) time.Duration {
+	longest := min(max(minRowWait, age/ageShare), maxRowWait)
+	pause := min(longest, rowWait<<min(max(attempts, 0), 16))
+	return pause - rand.N(pause/4+1) //nolint:gosec // G404: spreads load, and keeps no secret
+}
+
+// settle ends a row with those that it covers.
+func (f *feed) settle(ctx context.Context, d federation.Delivery, covered []int64, how federation.Settlement) error {
+	how.At = time.Now()
+	outcome := how.Outcome()
+	if outcome != federation.DeliveryDelivered {
+		f.log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Entry.Event.ID.String()),
+			slog.String("handoff_id", d.View.ID.String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
+	}
+	if err := f.rows.Settle(ctx, f.link.Name(), covered, how); err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	f.metrics.Outcomes.WithLabelValues(f.link.Network(), string(outcome)).Add(float64(len(covered)))
+	if outcome == federation.DeliveryDelivered {
+		f.metrics.Deliver.WithLabelValues(f.link.Network()).Observe(how.At.Sub(d.Entry.Filed).Seconds())
+	}
+	return nil
 }

@@ -33,7 +33,7 @@ type Supervisor struct {
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
 func NewSupervisor(link Link, feeds federation.Feeds, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
-	feed := &feed{link: link, rows: feeds, wakes: wakes, metrics: m, log: log}
+	feed := &feed{link: link, rows: feeds, wakes: wakes, metrics: m, log: log, pace: NewPace(perMinute(link)), heard: make(chan federation.DID, 1)}
 	return &Supervisor{link: link, feed: feed, metrics: m, log: log, status: newStatus()}
 }
 
@@ -49,6 +49,9 @@ func (s *Supervisor) Name() string { return s.link.Name() }
 // Fresh tells the feed of a step that is about to be filed, with its first attempt
 // counted. Without being told, the feed takes that attempt as made.
 func (s *Supervisor) Fresh(id federation.EventID) { s.feed.fresh.add(id) }
+
+// Heard tells the feed that somebody was heard on the link: what waits is tried once.
+func (s *Supervisor) Heard(did federation.DID) { s.feed.probe(did) }
 
 // Run keeps the link running until ctx ends, and returns why that was.
 func (s *Supervisor) Run(ctx context.Context) error {

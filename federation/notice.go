@@ -29,7 +29,7 @@ type Notice struct {
 	// To is the link or the registry that the delivery was for; empty where the notice
 	// is about the step as a whole.
 	To   string    `json:"to,omitempty"`
-	Code string    `json:"code,omitempty"` // why, for machines: a refusal's code, or another word
+	Code string    `json:"code,omitempty"` // why, for machines: a refusal's code or a [DeadReason]
 	Why  string    `json:"why,omitempty"`  // why, for people, and nothing private
 	At   time.Time `json:"at"`
 }

@@ -48,7 +48,9 @@ type DeliveryState string
 const (
 	DeliveryWaiting   DeliveryState = "waiting"   // the feed tries it, or tries it again; an agent is asked to consent
 	DeliveryDelivered DeliveryState = "delivered" // over: the peer has it
-	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it
+	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it, as its code says
+	DeliveryExpired   DeliveryState = "expired"   // over: its handoff ended before anybody was shown it
+	DeliveryDead      DeliveryState = "dead"      // over: given up; mostly there is a [DeadLetter]
 )
 
 // Delivered is what became of a step on its way to a link, or to one agent of the
@@ -60,6 +62,8 @@ type Delivered struct {
 	State DeliveryState
 	// Attempt is how often a step that waits was handed to the link.
 	Attempt int
+	Next    time.Time // of one that waits: when it is tried; zero for at once
+	Reason  string    // of one that waits, why the last attempt failed; of a refused one its code; of a dead one its reason
 	Ended   time.Time // zero while it waits
 }
 

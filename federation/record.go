@@ -179,46 +179,6 @@ type Inboxes interface {
 	Undelivered(ctx context.Context, before time.Time, limit int) ([]Undelivered, error)
 }
 
-// Delivery is one row of a feed: a step that a link is still owed.
-type Delivery struct {
-	Row     int64 // position in the feed; rows of one handoff are delivered in this order
-	Entry   Entry
-	View    View // of the handoff as it stands now
-	Attempt int  // how often it was handed to the link before
-}
-
-// Feeds holds what each link has still to deliver. Its promises are those of
-// [Store].
-type Feeds interface {
-	// Owed returns up to limit rows of a link after a row, oldest first.
-	Owed(ctx context.Context, link string, after int64, limit int) ([]Delivery, error)
-	// OwedIn returns how many rows of a link are of one handoff.
-	OwedIn(ctx context.Context, link string, id HandoffID) (int, error)
-	// Attempt counts one more attempt on each row. It is durable before anything is
-	// written to the peer, so that what may be shown once at most is.
-	Attempt(ctx context.Context, link string, rows []int64) error
-	// Settle ends rows: delivered, or refused for good. Where the link has shown them
-	// to its people, the steps do not wait any more in the inboxes of the DIDs that
-	// are bound to it.
-	Settle(ctx context.Context, link string, rows []int64, s Settlement) error
-	// Given returns up to limit rows of a link that ended delivered at or after a time,
-	// in the order in which they did.
-	Given(ctx context.Context, link string, since time.Time, limit int) ([]Given, error)
-}
-
-// Given is a delivery that a link has made.
-type Given struct {
-	Delivery
-	At time.Time
-}
-
-// Settlement says how rows of a feed ended.
-type Settlement struct {
-	Refused bool // for good, else delivered
-	Shown   bool // to the people of the link
-	At      time.Time
-}
-
 // Binding says which DID stood behind a name on a network.
 type Binding struct {
 	DID     DID

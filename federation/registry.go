@@ -291,6 +291,10 @@ type Record interface {
 	Deferrals
 	Homes
 	Blobs
+	DeadLetters
+	Waits
+	Audit
+	PeerModes
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

@@ -54,6 +54,8 @@ type RelayBacklog struct {
 }
 
 // Relays holds what is owed to other registries. Its promises are those of [Store].
+// What Relayed, Bury and Delayed mean to the signer of a step who is no agent here is
+// filed as a [Notice]; agents are told by their registry.
 type Relays interface {
 	// Enqueue files a relay that goes with no message of the record, unless the same
 	// Message of the same Sender waits in its Lane already. It returns a
@@ -73,16 +75,14 @@ type Relays interface {
 	Attempted(ctx context.Context, row int64, id string, now time.Time) error
 	// Postpone notes why an attempt failed, the id under which the peer may have the
 	// message nevertheless, and when the next attempt is.
-	Postpone(ctx context.Context, row int64, reason, unsure string, next time.Time) error
+	Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error
 	// Relayed takes a row out: the peer has it.
-	Relayed(ctx context.Context, row int64) error
-	// Bury gives a row up, and keeps it with the reason.
-	Bury(ctx context.Context, row int64, reason string, now time.Time) error
+	Relayed(ctx context.Context, row int64, now time.Time) error
+	// Bury gives a row up, and keeps it as a [DeadLetter].
+	Bury(ctx context.Context, row int64, reason DeadReason, why string, now time.Time) error
 	// Slow returns up to limit messages that were queued at or before a time, and whose
 	// sender was not told of that yet.
 	Slow(ctx context.Context, queued time.Time, limit int) ([]Relay, error)
 	// Delayed notes that the sender of a row was told that it takes time.
-	Delayed(ctx context.Context, row int64) error
-	// DeadRelays returns up to limit rows that were given up, the newest first.
-	DeadRelays(ctx context.Context, limit int) ([]Relay, error)
+	Delayed(ctx context.Context, row int64, now time.Time) error
 }

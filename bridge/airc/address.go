@@ -20,7 +20,7 @@ func (r remote) String() string { return r.handle + "@" + r.domain }
 func parseAddress(text string) (remote, bool) {
 	handle, domain, ok := strings.Cut(strings.TrimPrefix(text, "@"), "@")
 	r := remote{handle, domain}
-	return r, ok && len(text) <= maxAddressChars && wellFormed(handle) && isDomain(domain)
+	return r, ok && len(text) <= maxAddressChars && wellFormed(handle) && ValidDomain(domain)
 }
 
 // splitAddress is parseAddress for what was read as an address before.
@@ -29,9 +29,9 @@ func splitAddress(handle string) (domain string, isRemote bool) {
 	return domain, isRemote
 }
 
-// isDomain reports whether a text is a host name of two labels at least, in lower
+// ValidDomain reports whether a text is a host name of two labels at least, in lower
 // case. No top-level name is a number, so no address is one.
-func isDomain(text string) bool {
+func ValidDomain(text string) bool {
 	const letters, digits = "abcdefghijklmnopqrstuvwxyz", "0123456789"
 	labels := strings.Split(text, ".")
 	for _, label := range labels {

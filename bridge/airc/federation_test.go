@@ -301,8 +301,8 @@ func TestNothingIsLostOrDoubledAtADeployedRegistry(t *testing.T) {
 		if said := bodies(t, a, "scout_7"); !slices.Contains(said, "system: undeliverable 404 REMOTE_IDENTITY_NOT_FOUND") {
 			t.Errorf("the sender was told %v", said)
 		}
-		dead, err := a.record.DeadRelays(t.Context(), 10)
-		if err != nil || len(dead) != 1 || dead[0].Reason != "404 REMOTE_IDENTITY_NOT_FOUND" {
+		dead, err := a.record.DeadLetters(t.Context(), federation.DeadFilter{}, 0, 10)
+		if err != nil || len(dead) != 1 || dead[0].Reason != federation.DeadRefused || dead[0].Why != "404 REMOTE_IDENTITY_NOT_FOUND" {
 			t.Errorf("given up: %+v, %v", dead, err)
 		}
 	})

@@ -93,6 +93,14 @@ type Deps struct {
 	// AgentDocument returns the document of a did:web with one key and other names.
 	AgentDocument func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte
 
+	// Held reports whether an operator keeps messages to another registry back.
+	Held func(ctx context.Context, domain string) (federation.Withheld, bool, error)
+
+	// Mode returns how an operator wants another registry to be treated, whatever the
+	// configuration says: [ModeAllow] and the like, "" where it says nothing. It may change
+	// while the registry runs.
+	Mode func(domain string) string
+
 	Fetch Fetcher // of other registries; nil where messages are exchanged with none
 
 	MaxBodyBytes int64

@@ -39,10 +39,14 @@ func (l *Link) notify(ctx context.Context, row federation.Relay, notice, reason 
 		data["handoff"] = members{"id": row.Handoff}
 	}
 	body := fmt.Sprintf("Your message to %s@%s is %s.", to, row.Peer, notice)
-	m, err := l.compose(ctx, systemHandle, row.Sender, body, aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data}, now)
+	m, err := l.seal(ctx, outgoing{
+		ID: sumID(row.Sender, row.Message, notice), From: systemHandle, To: row.Sender, Body: body, Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
+	}, now)
 	if err != nil {
 		return err
 	}
-	_, err = l.put(ctx, federation.Posting{Message: m})
+	if _, err = l.put(ctx, federation.Posting{Message: m}); errors.Is(err, federation.ErrDuplicate) {
+		return nil // told before the record knew that
+	}
 	return err
 }

@@ -42,7 +42,7 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	sentence := n.Sentence()
 	body := strings.ToUpper(sentence[:1]) + sentence[1:] + "."
 	m, err := l.seal(ctx, outgoing{
-		ID: noticeID(n), From: systemHandle, To: agent.Handle, Body: body, Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
+		ID: sumID(string(ev.From), ev.ID.String(), string(n.Kind)), From: systemHandle, To: agent.Handle, Body: body, Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
 	}, time.Now())
 	if err != nil {
 		return err
@@ -54,8 +54,9 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	return err
 }
 
-// noticeID returns the id of the message that carries a notice.
-func noticeID(n federation.Notice) string {
-	sum := sha256.Sum256([]byte(string(n.Event.From) + " " + n.Event.ID.String() + " " + string(n.Kind)))
+// sumID returns the id of the message that carries a notice: the same one however often
+// it is written.
+func sumID(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, " ")))
 	return "sys_" + base64.RawURLEncoding.EncodeToString(sum[:messageIDBytes])
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/federation/signing"
 )
@@ -74,7 +75,7 @@ func (p PeerConfig) check(mistake func(key, why string)) {
 			mistake("peers."+key, fmt.Sprintf("%s: want one of %s", p.Domain, strings.Join(of, ", ")))
 		}
 	}
-	if !isDomain(p.Domain) {
+	if !ValidDomain(p.Domain) {
 		mistake("peers.domain", "want a host name in lower case, such as peer.example")
 	}
 	one("mode", p.Mode, ModeAllow, ModeLimit, ModeHold, ModeBlock)
@@ -143,11 +144,23 @@ type peer struct {
 type peers struct {
 	known chan map[string]peer // owned by whoever took it, who puts it back
 	rates chan map[string]*rate.Limiter
+	paces chan map[string]*pace
+	heard chan string // domains of registries that something came from
+}
+
+// pace is how fast one registry takes messages, with what it advertised.
+type pace struct {
+	*bridge.Pace
+	perMinute int
 }
 
 func newPeers() peers {
-	p := peers{known: make(chan map[string]peer, 1), rates: make(chan map[string]*rate.Limiter, 1)}
+	p := peers{
+		known: make(chan map[string]peer, 1), rates: make(chan map[string]*rate.Limiter, 1), paces: make(chan map[string]*pace, 1),
+		heard: make(chan string, 16), // one that is not noted is heard again
+	}
 	p.known <- map[string]peer{}
+	p.paces <- map[string]*pace{}
 	p.rates <- map[string]*rate.Limiter{}
 	return p
 }
@@ -161,6 +174,9 @@ func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
 			cfg, configured = one, true
 		}
 	}
+	if said := l.deps.Mode(domain); said != "" {
+		cfg.Mode, configured = said, true // an operator who names a registry knows it
+	}
 	cfg.Mode, cfg.Dialect = cmp.Or(cfg.Mode, ModeAllow), cmp.Or(cfg.Dialect, dialectAuto)
 	cfg.Unsigned, cfg.URL = cmp.Or(cfg.Unsigned, ModeHold), strings.TrimSuffix(cmp.Or(cfg.URL, "https://"+domain), "/")
 	switch {
@@ -171,6 +187,9 @@ func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
 	}
 	return cfg, configured && l.cfg.Federation == FederationAllowlist
 }
+
+// Peers returns the registries of the configuration.
+func (l *Link) Peers() []PeerConfig { return slices.Clone(l.cfg.Peers) }
 
 // peer returns what another registry says of itself. Its error wraps
 // [*federation.UnavailableError] where it cannot be asked now.
@@ -272,7 +291,31 @@ func (l *Link) checkDNS(ctx context.Context, p peer) error {
 	return useless(p.Domain, unusableKey, "its key is not in DNS")
 }
 
-// limiter returns the bucket of a registry, one for each way.
+// pace returns how fast a registry takes messages.
+func (p peers) pace(domain string, perMinute int) *bridge.Pace {
+	all := <-p.paces
+	defer func() { p.paces <- all }()
+	known := all[domain]
+	if known == nil || known.perMinute != perMinute {
+		if len(all) >= maxPeers {
+			clear(all)
+		}
+		known = &pace{Pace: bridge.NewPace(perMinute), perMinute: perMinute}
+		all[domain] = known
+	}
+	return known.Pace
+}
+
+// note says that something came from a registry: it may take what waits for it. It does
+// not block.
+func (p peers) note(domain string) {
+	select {
+	case p.heard <- domain:
+	default:
+	}
+}
+
+// limiter returns the bucket of what comes from a registry.
 func (p peers) limiter(name string, perMinute int) *rate.Limiter {
 	all := <-p.rates
 	defer func() { p.rates <- all }()

@@ -70,7 +70,7 @@ func parseRelayed(o *object, raw []byte) (relayed, error) {
 	switch {
 	case m.origin == "":
 		return m, refuse(codeBadRequest, "Missing origin_registry")
-	case !isDomain(m.origin):
+	case !ValidDomain(m.origin):
 		return m, refuse(codeBadRequest, "origin_registry is no host name")
 	case !wellFormed(m.from) || !wellFormed(m.to):
 		return m, refuse(codeBadRequest, "Invalid handle format")
@@ -133,6 +133,9 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 	}
 	if err := l.assure(c.Context(), o, &m, now); err != nil {
 		return answer{}, err
+	}
+	if m.assurance != assuranceUnverified {
+		l.peers.note(m.origin)
 	}
 	if again, err := l.relayedBefore(c.Context(), m, now); err != nil || again.body != nil {
 		return again, err

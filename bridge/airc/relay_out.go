@@ -90,9 +90,11 @@ func relayBody(body string, payload json.RawMessage) string {
 type fate struct {
 	delivered bool
 	dead      bool          // never again; reason says why
+	expired   bool          // because it waited too long
 	away      bool          // the registry answers nobody now
 	unsure    bool          // it did not answer, and may have taken the message
 	pause     time.Duration // when it says itself when to come again
+	tooMuch   bool          // it took what came before for too much
 	consent   bool          // its agent has not consented yet
 	reason    string
 }
@@ -112,6 +114,14 @@ func (f fate) outcome() string {
 	return "again"
 }
 
+// ended returns why a message was given up.
+func (f fate) ended() federation.DeadReason {
+	if f.expired {
+		return federation.DeadExpired
+	}
+	return federation.DeadRefused
+}
+
 // readReply tells what a registry made of a message. A deployed one marks an id as
 // seen before it judges: whatever it says but 201, nothing is delivered.
 func readReply(reply Reply, dialect string) fate {
@@ -126,7 +136,7 @@ func readReply(reply Reply, dialect string) fate {
 	case reply.Status == http.StatusCreated:
 		return fate{delivered: true}
 	case reply.Status == http.StatusTooManyRequests, reply.Status >= http.StatusInternalServerError, !readable:
-		return fate{away: true, pause: reply.RetryAfter, reason: reason}
+		return fate{away: true, pause: reply.RetryAfter, tooMuch: reply.Status == http.StatusTooManyRequests, reason: reason}
 	case reply.Status == http.StatusAccepted && dialect != dialectD3:
 		return fate{delivered: true} // it is held there, and delivered from there
 	case reply.Status < http.StatusBadRequest && said.Deduplicated:
@@ -155,6 +165,7 @@ type visited struct {
 func (l *Link) couriers(ctx context.Context) {
 	next := map[string]time.Time{} // when to come again, of those that answer
 	busy := map[string]bool{}      // and whether something came since the visit began
+	probes := map[string]bool{}    // those that were heard while they wait
 	done := make(chan visited)
 	wake, stop := l.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
@@ -163,10 +174,12 @@ func (l *Link) couriers(ctx context.Context) {
 	for {
 		now := time.Now()
 		for _, p := range l.owing(ctx, now) {
-			if _, there := busy[p.Name]; there || now.Before(next[p.Name]) || now.Before(p.Next) {
+			waits := now.Before(next[p.Name]) || now.Before(p.Next) && !probes[p.Name]
+			if _, there := busy[p.Name]; there || waits || l.withheld(ctx, p.Name) {
 				continue
 			}
 			busy[p.Name] = false
+			delete(probes, p.Name)
 			go func() { done <- l.visit(ctx, p) }()
 		}
 		select {
@@ -176,6 +189,9 @@ func (l *Link) couriers(ctx context.Context) {
 				delete(next, r.peer)
 			}
 			delete(busy, r.peer)
+		case name := <-l.peers.heard: // one visit, whatever it failed at before
+			probes[name] = true
+			delete(next, name)
 		case <-wake:
 			clear(next)
 			for name := range busy {
@@ -202,6 +218,14 @@ func (l *Link) owing(ctx context.Context, now time.Time) []federation.RelayPeer 
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "relays not read", slog.String("network", network), slog.String("link", network), slog.Any("err", err))
 	}
 	return peers
+}
+
+// withheld reports whether an operator keeps messages to a registry back. What cannot be
+// read now is kept back too.
+func (l *Link) withheld(ctx context.Context, name string) bool {
+	_, held, err := l.deps.Held(ctx, name)
+	l.noteRelay(ctx, err)
+	return held || err != nil
 }
 
 // pauseAfter returns how long to wait after so many failures: each time twice as long,
@@ -270,7 +294,7 @@ func (l *Link) deliverDue(ctx context.Context, name string) (again time.Time, aw
 func (l *Link) pass(ctx context.Context, r *round, row federation.Relay) (over, away bool) {
 	now := time.Now()
 	if now.Sub(row.Queued) > relayLife {
-		l.giveUp(ctx, row, fate{dead: true, reason: cmp.Or(row.Reason, "it did not answer for a week")}, now)
+		l.giveUp(ctx, row, fate{dead: true, expired: true, reason: cmp.Or(row.Reason, "it did not answer for a week")}, now)
 		return false, false
 	}
 	if _, federated := l.peerConfig(r.name); !federated {
@@ -285,9 +309,7 @@ func (l *Link) pass(ctx context.Context, r *round, row federation.Relay) (over, 
 		r.waits[row.Lane] = true
 		return false, false
 	}
-	slot := l.peers.limiter("to "+r.name, r.peer.perMin).ReserveN(now, 1)
-	if wait := slot.DelayFrom(now); wait > 0 {
-		slot.CancelAt(now)
+	if wait := l.peers.pace(r.name, r.peer.perMin).Take(now); wait > 0 {
 		r.again = now.Add(wait)
 		return true, false
 	}
@@ -319,11 +341,15 @@ func (l *Link) deliver(ctx context.Context, p peer, row federation.Relay) (next 
 	}
 	switch {
 	case became.delivered:
+		l.peers.pace(p.Domain, p.perMin).Took()
 		l.arrived(ctx, row, now)
 		return now, true, false
 	case became.dead:
 		l.giveUp(ctx, row, became, now)
 		return now, true, false
+	}
+	if became.tooMuch {
+		l.peers.pace(p.Domain, p.perMin).TooMuch(now, became.pause)
 	}
 	unsure := ""
 	if became.unsure {
@@ -386,17 +412,17 @@ func (l *Link) postpone(ctx context.Context, row federation.Relay, became fate, 
 	next := now.Add(pause)
 	l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "relay put off", slog.String("network", network), slog.String("link", network),
 		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
+	due := next
 	if became.away {
-		l.noteRelay(ctx, l.deps.Registry.Postpone(ctx, row.Row, became.reason, unsure, now))
-		return next // the registry waits as a whole
+		due = now // the registry waits as a whole
 	}
-	l.noteRelay(ctx, l.deps.Registry.Postpone(ctx, row.Row, became.reason, unsure, next))
+	l.noteRelay(ctx, l.deps.Registry.Postpone(ctx, row.Row, became.reason, unsure, now, due))
 	return next
 }
 
 // arrived takes a message out that its registry has.
 func (l *Link) arrived(ctx context.Context, row federation.Relay, now time.Time) {
-	l.noteRelay(ctx, l.deps.Registry.Relayed(ctx, row.Row))
+	l.noteRelay(ctx, l.deps.Registry.Relayed(ctx, row.Row, now))
 	if row.Kind == federation.ConsentRelay {
 		return
 	}
@@ -412,7 +438,7 @@ func (l *Link) arrived(ctx context.Context, row federation.Relay, now time.Time)
 
 // giveUp keeps a message that will never arrive, and tells its sender.
 func (l *Link) giveUp(ctx context.Context, row federation.Relay, became fate, now time.Time) {
-	l.noteRelay(ctx, l.deps.Registry.Bury(ctx, row.Row, became.reason, now))
+	l.noteRelay(ctx, l.deps.Registry.Bury(ctx, row.Row, became.ended(), became.reason, now))
 	l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "relay given up", slog.String("network", network), slog.String("link", network),
 		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
 	if row.Kind == federation.MessageRelay { // of a decision nobody is told: messages are held to it here, whatever others know
@@ -437,7 +463,7 @@ func (l *Link) tellDelays(ctx context.Context, now time.Time) error {
 		if err := l.notify(ctx, row, noticeDelayed, row.Reason, now); err != nil {
 			return err
 		}
-		if err := l.deps.Registry.Delayed(ctx, row.Row); err != nil {
+		if err := l.deps.Registry.Delayed(ctx, row.Row, now); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 				return w.contexts.Refer(ctx, ev)
 			},
 		},
-		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Room: func() (int, int64) { return w.room, 0 }, Rates: w.rates,
+		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() (int, int64) { return w.room, 0 }, Rates: w.rates,
 		RegistryKey:  func() federation.SigningKey { return registry },
 		RegistryKeys: func(time.Time) []federation.OwnKey { return []federation.OwnKey{{Public: registry.Public}} },
 		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -47,9 +48,10 @@ type ExplainedKey struct {
 
 // Hop is one station of an event.
 type Hop struct {
-	What string `json:"what"` // received, filed, delivered or refused
-	Via  string `json:"via"`  // the link; for filed the home
-	Who  string `json:"who"`  // who brought it there, or whom it reached
+	What string `json:"what"`          // received, filed, or how a delivery ended: delivered, refused, expired, dead
+	Via  string `json:"via"`           // the link; for filed the home
+	Who  string `json:"who"`           // who brought it there, or whom it reached
+	Why  string `json:"why,omitempty"` // a refusal's code, or why it was given up
 	Time Moment `json:"time"`
 }
 
@@ -57,10 +59,12 @@ type Hop struct {
 type Next struct {
 	What string `json:"what"` // "deliver", "judge", or the step by which the home ends the handoff
 	// Of a delivery: to whom, over which link, how often that was tried, and how the
-	// link stands. A time is when it dials again.
+	// link stands. A time is when it is tried again, or where the link is not up when
+	// that dials again.
 	Via       string `json:"via,omitempty"`
 	Who       string `json:"who,omitempty"`
 	Attempts  int    `json:"attempts"`
+	Tried     string `json:"tried,omitempty"` // why the last attempt failed
 	LinkState string `json:"link_state,omitempty"`
 	LastError string `json:"last_error,omitempty"`
 	// Of a judgement, Attempts counts the vain ones, LastError is why the last one was, and
@@ -195,7 +199,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 			e.Next = append(e.Next, o.waiting(d, who))
 			continue
 		}
-		e.Hops = append(e.Hops, Hop{What: string(d.State), Via: d.Link, Who: who, Time: Moment(d.Ended)})
+		e.Hops = append(e.Hops, Hop{What: string(d.State), Via: d.Link, Who: who, Why: d.Reason, Time: Moment(d.Ended)})
 	}
 	slices.SortStableFunc(e.Hops[2:], func(a, b Hop) int { return time.Time(a.Time).Compare(time.Time(b.Time)) })
 	if verb, at := o.deps.Ends(view); verb != "" {
@@ -205,10 +209,13 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 
 // waiting says what a delivery waits for.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
-	next := Next{What: "deliver", Via: d.Link, Who: who, Attempts: d.Attempt}
+	next := Next{What: "deliver", Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
 	for _, s := range o.deps.Links() {
 		if s.Link.Name() == d.Link {
-			next.LinkState, next.LastError, next.Time = string(s.Status.State), s.Status.LastError, Moment(s.Status.NextDial)
+			next.LinkState, next.LastError = string(s.Status.State), s.Status.LastError
+			if s.Status.State != bridge.LinkUp {
+				next.Time = Moment(s.Status.NextDial)
+			}
 		}
 	}
 	return next

@@ -167,12 +167,20 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 		step := shapeStep(entry, o.deps.Gateway.Name(ctx, entry.Event.Actor()))
 		for _, d := range became[entry.Event.ID] {
 			step.Delivered = append(step.Delivered, Delivery{
-				To: o.addressee(ctx, d, view, entry.Event), Via: d.Link, State: d.State, Time: Moment(d.Ended),
+				To: o.addressee(ctx, d, view, entry.Event), Via: d.Link, State: d.State, Code: endCode(d), Time: Moment(d.Ended),
 			})
 		}
 		h.Steps = append(h.Steps, step)
 	}
 	return nil
+}
+
+// endCode returns why a delivery ended otherwise than well.
+func endCode(d federation.Delivered) string {
+	if d.State == federation.DeliveryWaiting {
+		return ""
+	}
+	return d.Reason
 }
 
 // deliveries returns what became of the steps of a handoff, by their ids.

@@ -12,6 +12,15 @@
 //	GET  inboxes/{did}               what reached a DID; looking changes nothing
 //	POST inboxes/{did}/ack           what a DID has read
 //	GET  links, links/{name}         links
+//	GET  feeds                       what is still to be delivered; link peer handoff older
+//	GET  feeds/shape                 the same by destination and age
+//	POST feeds/{name}/{verb}         hold or release a link or another registry
+//	POST feeds/{id}/{verb}           retry, fail or drop what waits of an event; link peer
+//	GET  dead, dead/{id}             dead letters; reason peer
+//	POST dead/{id}/{verb}            replay or drop one, or with "all" every one
+//	GET  peers, peers/{name}         other registries
+//	POST peers/{name}/mode           allow, limit, hold or block one
+//	GET  audit                       what operators changed; since actor
 //	GET  bindings                    names that stand for DIDs
 //	PUT  bindings/{network}/{name}   bind
 //	DELETE bindings/{network}/{name} unbind
@@ -60,6 +69,9 @@ type Record interface {
 	federation.Deliveries
 	federation.BoundNames
 	federation.Devices
+	federation.Waits
+	federation.DeadLetters
+	federation.Audit
 	// Log and Replay are those of [federation.Store] and [federation.Inboxes].
 	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
@@ -105,6 +117,12 @@ type Deps struct {
 	PublicURL string
 	// BoundTo is that of [bridge.Ports].
 	BoundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+	// Peers returns the registries that the configuration or an operator names.
+	Peers func() []Peer
+	// SetMode makes an operator's word on another registry the one that holds. Its errors
+	// may be [*ProblemError]s.
+	SetMode func(ctx context.Context, m federation.PeerMode) error
+	Wakes   bridge.Wakes
 	// Limits is that of [bridge.Ports].
 	Limits  func() bridge.Limits
 	Refused func(code federation.RefusalCode) // counts a refusal
@@ -146,6 +164,11 @@ func (o *Operator) Mount(mux *http.ServeMux) {
 		"GET links/{name}":                    o.getLink,
 		"POST blobs":                          o.postBlob,
 		"POST keys/{name}/rotate":             o.postRotate,
+		"POST feeds/{id}/{verb}":              o.postFeed,
+		"GET dead/{id}":                       o.getDead,
+		"POST dead/{id}/{verb}":               o.postDead,
+		"GET peers/{name}":                    o.getPeer,
+		"POST peers/{name}/mode":              o.postMode,
 		"PUT bindings/{network}/{name...}":    o.putBinding,
 		"DELETE bindings/{network}/{name...}": o.deleteBinding,
 	} {
@@ -153,6 +176,7 @@ func (o *Operator) Mount(mux *http.ServeMux) {
 	}
 	for noun, l := range map[string]lister{
 		"handoffs": o.handoffs, "inboxes/{did}": o.inbox, "links": o.links, "bindings": o.bindings,
+		"feeds": o.feeds, "feeds/shape": o.shapes, "dead": o.deadLetters, "peers": o.peers, "audit": o.audit,
 	} {
 		mux.Handle(route("GET "+noun), o.list(l))
 	}
@@ -217,8 +241,15 @@ func readBody(r *http.Request, into any) error {
 	return nil
 }
 
-// act logs what an operator changed, and who that was.
+// act notes what an operator changed, and who that was, in the record and in the log.
+// It comes after the change, which it cannot undo: where the record does not take it,
+// the log has it alone.
 func (o *Operator) act(r *http.Request, what, subject, reason string) {
+	change := federation.Change{At: time.Now(), Actor: r.RemoteAddr, What: what, Subject: subject, Reason: reason}
+	if err := o.deps.Record.Note(context.WithoutCancel(r.Context()), change); err != nil {
+		o.deps.Log.LogAttrs(r.Context(), slog.LevelError, "change not in the record", slog.String("network", network),
+			slog.String("what", what), slog.Any("err", err))
+	}
 	o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator acted", slog.String("network", network),
 		slog.String("what", what), slog.String("subject", subject), slog.String("actor", r.RemoteAddr), slog.String("reason", reason))
 }

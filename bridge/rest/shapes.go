@@ -94,7 +94,8 @@ type Delivery struct {
 	To    string                   `json:"to"`  // a channel, or who it is for
 	Via   string                   `json:"via"` // the link
 	State federation.DeliveryState `json:"state"`
-	Time  Moment                   `json:"time,omitzero"` // not there while it waits
+	Code  string                   `json:"code,omitempty"` // of a refused one, or why it was given up
+	Time  Moment                   `json:"time,omitzero"`  // not there while it waits
 }
 
 // Filed is the answer to a step that was filed, now or before, or that waits.

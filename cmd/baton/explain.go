@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/rest"
 	"baton/federation"
 )
@@ -66,7 +67,7 @@ func printExplanation(streams std, e rest.Explanation, now time.Time) error {
 		say("evidence", e.Evidence.URL+"  sha256 "+e.Evidence.SHA256)
 	}
 	for _, hop := range e.Hops {
-		say(hop.What, fmt.Sprintf("%s  %s  %s", hop.Time, hop.Via, hop.Who))
+		say(hop.What, strings.TrimSpace(fmt.Sprintf("%s  %s  %s  %s", hop.Time, hop.Via, hop.Who, hop.Why)))
 	}
 	if e.State != "" {
 		say("handoff", fmt.Sprintf("%s by it, %s now", e.State, e.Standing))
@@ -112,8 +113,15 @@ func nextLine(n rest.Next, now time.Time) string {
 	if n.LinkState != "" {
 		parts = append(parts, "the link is "+n.LinkState)
 	}
-	if !n.Time.IsZero() {
+	switch {
+	case n.Time.IsZero():
+	case n.LinkState == string(bridge.LinkUp):
+		parts = append(parts, "tried again in "+until(n.Time, now))
+	default:
 		parts = append(parts, "dials in "+until(n.Time, now))
+	}
+	if n.Tried != "" {
+		parts = append(parts, "last attempt: "+n.Tried)
 	}
 	if n.LastError != "" {
 		parts = append(parts, "last error: "+n.LastError)

@@ -35,6 +35,7 @@ var _ bridge.Gateway = (*gateway)(nil)
 
 // Submit implements [bridge.Gateway].
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	g.fleet.heard(ev)
 	// A link that goes away while its step is judged must not undo the judgement.
 	judged, err := g.deferral.Submit(context.WithoutCancel(ctx), ev, time.Now())
 	g.note(ctx, ev, judged, err)

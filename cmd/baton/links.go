@@ -145,6 +145,16 @@ func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.
 	return owed, err
 }
 
+// heard tells the feed of a link that a step came by it: what waits there may get
+// through now.
+func (f *fleet) heard(ev federation.Event) {
+	for _, r := range *f.current.Load() {
+		if r.link.Name() == ev.Arrival.Link {
+			r.supervisor.Heard(ev.Actor())
+		}
+	}
+}
+
 // down returns the names of the links that are not up, in the order of the
 // configuration.
 func (f *fleet) down() []string {

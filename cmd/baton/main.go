@@ -50,6 +50,10 @@ type cli struct {
 	Inbox       inboxCommands   `cmd:"" help:"Look at what reached a DID."`
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
+	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
+	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
+	Peer        peerCommands    `cmd:"" help:"Other registries."`
+	Audit       auditCommands   `cmd:"" help:"What operators changed."`
 	Backup      backupCommand   `cmd:"" help:"Write record and keys into one file, while the gateway serves."`
 	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`
 	Verify      verifyCommand   `cmd:"" help:"Examine the whole record."`

@@ -57,7 +57,9 @@ type wiring struct {
 	homes       *homes // nil where only a configuration is checked
 	// registrationsPerHour may change while the gateway runs.
 	registrationsPerHour func() int
-	room                 func() (entries int, size int64) // likewise
+	// mode returns an operator's word on another registry, "" for none.
+	mode func(domain string) string
+	room func() (entries int, size int64) // likewise
 }
 
 func openSpanningtree(t configs.Table, w wiring) (opened, error) {
@@ -97,7 +99,9 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 	}
 	link, err := airc.Open(cfg, airc.Deps{
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
-		Rates: w.rates, Room: w.room, Fetch: w.fetch, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
+		Rates: w.rates, Room: w.room, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
+			return w.record.Held(ctx, domain)
+		}, Mode: w.mode, Fetch: w.fetch, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
 		MaxBodyBytes: w.maxBody, MaxWait: w.maxWait, RegistrationsPerHour: w.registrationsPerHour,
 	})
 	return opened{link: link, table: t}, err

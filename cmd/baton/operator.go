@@ -24,7 +24,10 @@ func (p *program) mountOperator(mux *http.ServeMux) {
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
 		BoundTo:    p.names().Of,
 		Refer:      p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL,
-		Limits: func() bridge.Limits { return *p.linkLimits.Load() },
+		Peers:   p.peers,
+		SetMode: p.setMode,
+		Wakes:   p.relay,
+		Limits:  func() bridge.Limits { return *p.linkLimits.Load() },
 		Refused: func(code federation.RefusalCode) {
 			p.counters.Refusals.WithLabelValues("operator", code.Upper()).Inc()
 		},

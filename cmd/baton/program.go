@@ -74,6 +74,7 @@ type program struct {
 	retention     atomic.Pointer[configs.Retention]
 	deferrals     atomic.Pointer[federation.DeferralLimits]
 	configured    atomic.Pointer[[]federation.BoundName]
+	modes         atomic.Pointer[map[string]string] // of other registries, by the word of operators
 
 	resolving *prometheus.HistogramVec
 	ended     chan struct{} // closed when the gateway begins to end
@@ -101,6 +102,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openRecord(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
+	if err := p.readModes(ctx); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	p.openRelay(ctx)
 	fleet := newFleet(p.record, p.relay, p.counters, log)
 	p.configured.Store(&[]federation.BoundName{})
@@ -112,7 +116,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.homes = newHomes(p)
 	fleet.owes = p.homes.owed
 	p.homes.door().Mount(p.publicMux)
-	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record))
+	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record), newDeadGauge(p.record))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -283,6 +287,7 @@ func (p *program) wiring() wiring {
 		learn:      func(ctx context.Context, report federation.KeyReport) error { return p.keys.Load().Learn(ctx, report) },
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
 		maxBody:    p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,
+		mode:                 func(domain string) string { return (*p.modes.Load())[domain] },
 		registrationsPerHour: func() int { return int(p.registrations.Load()) },
 		room: func() (int, int64) {
 			limits := p.gateway.home.Load().Limits
@@ -327,6 +332,7 @@ func (p *program) run(ctx context.Context) error {
 	group.Go(func() error { p.retain(ctx); return nil })
 	group.Go(func() error { p.judgeAgain(ctx); return nil })
 	group.Go(func() error { p.tellSigners(ctx); return nil })
+	group.Go(func() error { p.watchFeeds(ctx); return nil })
 	if p.reread != nil {
 		group.Go(func() error { p.reloads(ctx); return nil })
 	}

@@ -41,7 +41,7 @@ func (p *program) retainOnce(ctx context.Context, keep configs.Retention, now ti
 	gone, err := prune(ctx, p.record, keep, now)
 	if gone != (pruned{}) {
 		p.log.LogAttrs(ctx, slog.LevelInfo, "record pruned",
-			slog.Int("handoffs", gone.handoffs), slog.Int("messages", gone.messages), slog.Int("ids", gone.ids))
+			slog.Int("handoffs", gone.handoffs), slog.Int("messages", gone.messages), slog.Int("ids", gone.ids), slog.Int("letters", gone.letters))
 	}
 	if err != nil && ctx.Err() == nil {
 		p.log.LogAttrs(ctx, slog.LevelError, "record not pruned", slog.Any("err", err))
@@ -49,13 +49,14 @@ func (p *program) retainOnce(ctx context.Context, keep configs.Retention, now ti
 }
 
 // pruned counts what is gone.
-type pruned struct{ handoffs, messages, ids int }
+type pruned struct{ handoffs, messages, ids, letters int }
 
 // pruner is what is pruned of a record.
 type pruner interface {
 	federation.Retention
 	federation.Notices
 	federation.Blobs
+	federation.DeadLetters
 }
 
 // prune takes from a record what is older than a configuration keeps it, batch by
@@ -86,25 +87,27 @@ func prune(ctx context.Context, record pruner, keep configs.Retention, now time.
 			break
 		}
 	}
-	if keep.Dead > 0 { // what signers were told
-		if err := untilLess(ctx, now.Add(-keep.Dead), record.PruneNotices); err != nil {
-			return gone, fmt.Errorf("notices: %w", err)
+	if keep.Dead > 0 {
+		if gone.letters, err = pruneLetters(ctx, record, now.Add(-keep.Dead)); err != nil {
+			return gone, err
 		}
 	}
-	if err := untilLess(ctx, now, record.PruneBlobs); err != nil {
+	if _, err := all(pruneBatch, func(limit int) (int, error) { return record.PruneBlobs(ctx, now, limit) }); err != nil {
 		return gone, fmt.Errorf("blobs: %w", err)
 	}
-	return gone, nil
+	return gone, err
 }
 
-// untilLess prunes batch by batch until one is not full.
-func untilLess(ctx context.Context, before time.Time, batch func(ctx context.Context, before time.Time, limit int) (int, error)) error {
-	for {
-		n, err := batch(ctx, before, pruneBatch)
-		if err != nil || n < pruneBatch {
-			return err
-		}
+// pruneLetters forgets what was given up, and what signers were told.
+func pruneLetters(ctx context.Context, record pruner, before time.Time) (letters int, err error) {
+	letters, err = all(pruneBatch, func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
+	if err != nil {
+		return letters, fmt.Errorf("dead letters: %w", err)
 	}
+	if _, err = all(pruneBatch, func(limit int) (int, error) { return record.PruneNotices(ctx, before, limit) }); err != nil {
+		return letters, fmt.Errorf("notices: %w", err)
+	}
+	return letters, nil
 }
 
 // inBatches prunes from one cursor to the next until the end.

@@ -29,6 +29,11 @@ type Memory struct {
 	feeds    []feedRow
 	settled  []settledRow
 	notices  []memoryNotice
+	dead     []*memoryDead
+	lastDead int64
+	changes  []federation.Change
+	modes    []federation.PeerMode  // in order
+	holds    []federation.Withheld  // in order
 	names    []federation.BoundName // in order
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding
@@ -68,6 +73,12 @@ type feedRow struct {
 	link    string
 	entry   federation.Entry
 	attempt int
+	rank    federation.Rank
+	queued  time.Time
+	next    time.Time // zero for at once
+	reason  string
+	delayed bool
+	tries   []federation.Try
 }
 
 var _ federation.Record = (*Memory)(nil)
@@ -183,7 +194,7 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 func (m *Memory) owe(f federation.Filing, entry federation.Entry) {
 	for _, link := range f.Feeds {
 		m.lastRow++
-		row := feedRow{row: m.lastRow, link: link, entry: entry}
+		row := feedRow{row: m.lastRow, link: link, entry: entry, rank: federation.RankOf(entry.Event, f.View), queued: entry.Filed}
 		if slices.Contains(f.Once, link) {
 			row.attempt = 1
 		}

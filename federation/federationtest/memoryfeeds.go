@@ -1,12 +1,10 @@
 package federationtest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"baton/federation"
 )
@@ -99,103 +97,6 @@ func position(inbox string, c federation.Cursor, newest int) (int, error) {
 		}
 	}
 	return 0, federation.ErrUnknownCursor
-}
-
-// Owed implements [federation.Feeds].
-func (m *Memory) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return nil, err
-	}
-	var owed []federation.Delivery
-	for _, f := range m.feeds {
-		if f.link == link && f.row > after && len(owed) < limit {
-			view := m.views[f.entry.Event.Handoff]
-			owed = append(owed, federation.Delivery{Row: f.row, Entry: f.entry, View: view, Attempt: f.attempt})
-		}
-	}
-	return owed, nil
-}
-
-// OwedIn implements [federation.Feeds].
-func (m *Memory) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	for _, row := range m.feeds {
-		if row.link == link && row.entry.Event.Handoff == id {
-			n++
-		}
-	}
-	return n, nil
-}
-
-// Attempt implements [federation.Feeds].
-func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return err
-	}
-	for i, f := range m.feeds {
-		if f.link == link && slices.Contains(rows, f.row) {
-			m.feeds[i].attempt++
-		}
-	}
-	return nil
-}
-
-// Settle implements [federation.Feeds].
-func (m *Memory) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return err
-	}
-	m.feeds = slices.DeleteFunc(m.feeds, func(f feedRow) bool {
-		settled := f.link == link && slices.Contains(rows, f.row)
-		if settled {
-			m.settled = append(m.settled, settledRow{event: f.entry.Event.ID, link: link, how: how, row: f})
-		}
-		if settled && how.Shown {
-			m.show(link, f.entry.Event.ID)
-		}
-		return settled
-	})
-	return nil
-}
-
-// Given implements [federation.Feeds].
-func (m *Memory) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return nil, err
-	}
-	var done []federation.Given
-	for _, s := range m.settled {
-		if s.link == link && !s.how.Refused && !s.how.At.Before(since) {
-			d := federation.Delivery{Row: s.row.row, Entry: s.row.entry, View: m.views[s.row.entry.Event.Handoff]}
-			done = append(done, federation.Given{Delivery: d, At: s.how.At})
-		}
-	}
-	slices.SortStableFunc(done, func(a, b federation.Given) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Row, b.Row))
-	})
-	return done[:min(max(limit, 0), len(done))], nil
-}
-
-// show notes that the people of a link have been shown a step.
-func (m *Memory) show(link string, id federation.EventID) {
-	for did, inbox := range m.inboxes {
-		for i, row := range inbox {
-			inbox[i].read = row.read || m.bindings[did].Link == link && row.entry.Event.ID == id
-		}
-	}
 }
 
 // Binding implements [federation.Bindings].

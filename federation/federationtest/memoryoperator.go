@@ -123,15 +123,13 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 		if s.event != event {
 			continue
 		}
-		state := federation.DeliveryDelivered
-		if s.how.Refused {
-			state = federation.DeliveryRefused
-		}
-		found = append(found, federation.Delivered{Event: event, Link: s.link, State: state, Ended: s.how.At})
+		found = append(found, federation.Delivered{
+			Event: event, Link: s.link, State: s.how.Outcome(), Reason: cmp.Or(string(s.how.Dead), s.how.Code), Ended: s.how.At,
+		})
 	}
 	for _, f := range m.feeds {
 		if f.entry.Event.ID == event && slices.Contains(links, f.link) {
-			found = append(found, federation.Delivered{Event: event, Link: f.link, State: federation.DeliveryWaiting, Attempt: f.attempt})
+			found = append(found, federation.Delivered{Event: event, Link: f.link, State: federation.DeliveryWaiting, Attempt: f.attempt, Next: f.next, Reason: f.reason})
 		}
 	}
 	for _, message := range m.messages {

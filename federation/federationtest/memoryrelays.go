@@ -14,7 +14,8 @@ import (
 // memoryRelay is a row with when it was given up, the zero time while it was not.
 type memoryRelay struct {
 	federation.Relay
-	dead time.Time
+	dead  time.Time
+	tries []federation.Try
 }
 
 // Enqueue implements [federation.Relays].
@@ -134,25 +135,65 @@ func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Tim
 }
 
 // Postpone implements [federation.Relays].
-func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string, next time.Time) error {
-	return m.relay(ctx, row, func(on *memoryRelay) { on.Reason, on.Unsure, on.Next = reason, unsure, next })
-}
-
-// Relayed implements [federation.Relays].
-func (m *Memory) Relayed(ctx context.Context, row int64) error {
+func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
-		m.relays = slices.DeleteFunc(m.relays, func(other *memoryRelay) bool { return other == on })
+		on.Reason, on.Unsure, on.Next = reason, unsure, next
+		if on.Attempt > 0 {
+			on.tries = slices.DeleteFunc(on.tries, func(t federation.Try) bool { return t.Number == on.Attempt })
+			on.tries = lastTries(append(on.tries, federation.Try{Number: on.Attempt, At: now, Reason: reason}))
+		}
 	})
 }
 
+// Relayed implements [federation.Relays].
+func (m *Memory) Relayed(ctx context.Context, row int64, now time.Time) error {
+	return m.relay(ctx, row, func(on *memoryRelay) {
+		if on.Delayed {
+			m.noteRelayed(on, federation.Notice{Kind: federation.NoticeDelivered, At: now})
+		}
+		m.endRelay(on)
+	})
+}
+
+func (m *Memory) endRelay(r *memoryRelay) {
+	m.relays = slices.DeleteFunc(m.relays, func(other *memoryRelay) bool { return other == r })
+}
+
 // Bury implements [federation.Relays].
-func (m *Memory) Bury(ctx context.Context, row int64, reason string, now time.Time) error {
-	return m.relay(ctx, row, func(on *memoryRelay) { on.Reason, on.dead = reason, now })
+func (m *Memory) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
+	return m.relay(ctx, row, func(on *memoryRelay) { m.buryRelay(on, federation.Settlement{Dead: reason, Why: why, At: now}) })
+}
+
+func (m *Memory) buryRelay(r *memoryRelay, how federation.Settlement) {
+	r.Reason, r.dead = how.Why, how.At
+	letter := federation.DeadLetter{
+		To: r.Peer, Registry: true, Handoff: r.Handoff, Message: r.Message, Attempt: r.Attempt, Queued: r.Queued, Raw: r.Document, Tries: r.tries,
+	}
+	if ev, ok := m.stepOf(r); ok {
+		letter.Event, letter.Handoff, letter.Verb = ev.ID, ev.Handoff, ev.Verb
+	}
+	m.bury(memoryDead{relay: r}, letter, how)
+	if !how.Quiet {
+		m.noteRelayed(r, federation.Notice{Kind: federation.NoticeUndeliverable, Code: string(how.Dead), Why: how.Why, At: how.At})
+	}
 }
 
 // Delayed implements [federation.Relays].
-func (m *Memory) Delayed(ctx context.Context, row int64) error {
-	return m.relay(ctx, row, func(on *memoryRelay) { on.Delayed = true })
+func (m *Memory) Delayed(ctx context.Context, row int64, now time.Time) error {
+	return m.relay(ctx, row, func(on *memoryRelay) {
+		on.Delayed = true
+		m.noteRelayed(on, federation.Notice{Kind: federation.NoticeDelayed, Why: on.Reason, At: now})
+	})
+}
+
+// noteRelayed files a notice about the step that a relay carries, to a signer who is no
+// agent here.
+func (m *Memory) noteRelayed(r *memoryRelay, n federation.Notice) {
+	ev, ok := m.stepOf(r)
+	if ok && !slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return a.Handle == r.Sender }) {
+		n.Event, n.To = ev, r.Peer
+		m.notify(n)
+	}
 }
 
 func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryRelay)) error {
@@ -161,7 +202,7 @@ func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryRelay)
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(m.relays, func(on *memoryRelay) bool { return on.Row == row }); i >= 0 {
+	if i := slices.IndexFunc(m.relays, func(on *memoryRelay) bool { return on.Row == row && on.dead.IsZero() }); i >= 0 {
 		change(m.relays[i])
 	}
 	return nil
@@ -177,21 +218,4 @@ func (m *Memory) Slow(ctx context.Context, queued time.Time, limit int) ([]feder
 	return m.relaysWhere(limit, func(on *memoryRelay) bool {
 		return on.Kind == federation.MessageRelay && on.dead.IsZero() && !on.Delayed && !on.Queued.After(queued)
 	}), nil
-}
-
-// DeadRelays implements [federation.Relays].
-func (m *Memory) DeadRelays(ctx context.Context, limit int) ([]federation.Relay, error) {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return nil, err
-	}
-	dead := slices.Clone(m.relays)
-	dead = slices.DeleteFunc(dead, func(on *memoryRelay) bool { return on.dead.IsZero() })
-	slices.SortFunc(dead, func(a, b *memoryRelay) int { return b.dead.Compare(a.dead) })
-	var found []federation.Relay
-	for _, on := range dead[:min(max(limit, 0), len(dead))] {
-		found = append(found, on.Relay)
-	}
-	return found, nil
 }

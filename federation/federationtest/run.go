@@ -44,6 +44,10 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("deferrals", func(t *testing.T) { RunDeferrals(t, open) })
 	t.Run("homes", func(t *testing.T) { RunHomes(t, open) })
 	t.Run("blobs", func(t *testing.T) { RunBlobs(t, open) })
+	t.Run("lanes", func(t *testing.T) { RunLanes(t, open) })
+	t.Run("dead letters", func(t *testing.T) { RunDeadLetters(t, open) })
+	t.Run("waits", func(t *testing.T) { RunWaits(t, open) })
+	t.Run("audit", func(t *testing.T) { RunAudit(t, open) })
 
 	t.Run("a record that can be written is ready", func(t *testing.T) {
 		record := open(t)

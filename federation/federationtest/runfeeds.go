@@ -265,7 +265,10 @@ func RunFeeds(t *testing.T, open func(t *testing.T) federation.Record) {
 		record := open(t)
 		rows := owe(t, record, 4)
 		for i, row := range []int64{rows[2], rows[0], rows[1]} {
-			settled := federation.Settlement{Refused: i == 1, At: At(20 + i)}
+			settled := federation.Settlement{At: At(20 + i)}
+			if i == 1 {
+				settled.State = federation.DeliveryRefused
+			}
 			if err := record.Settle(t.Context(), "oftc", []int64{row}, settled); err != nil {
 				t.Fatal(err)
 			}

@@ -117,7 +117,7 @@ func (s suite) testDeliveries(t *testing.T) {
 	record := s.open(t)
 	offer, accept := oweBoth(t, record)
 	settle(t, record, "oftc", federation.Settlement{At: At(3)})
-	settle(t, record, "airc", federation.Settlement{Refused: true, At: At(4)})
+	settle(t, record, "airc", federation.Settlement{State: federation.DeliveryRefused, Code: "invalid-target", At: At(4)})
 	rows := owed(t, record, "oftc", 0, 1)
 	for range 2 {
 		if err := record.Attempt(t.Context(), "oftc", []int64{rows[0].Row}); err != nil {
@@ -125,7 +125,7 @@ func (s suite) testDeliveries(t *testing.T) {
 		}
 	}
 	want := []federation.Delivered{
-		{Event: offer.Event.ID, Link: "airc", State: federation.DeliveryRefused, Ended: At(4)},
+		{Event: offer.Event.ID, Link: "airc", State: federation.DeliveryRefused, Reason: "invalid-target", Ended: At(4)},
 		{Event: offer.Event.ID, Link: "oftc", State: federation.DeliveryDelivered, Ended: At(3)},
 		{Event: accept.Event.ID, Link: "airc", State: federation.DeliveryWaiting},
 		{Event: accept.Event.ID, Link: "oftc", State: federation.DeliveryWaiting, Attempt: 2},

@@ -15,11 +15,11 @@ func relay(n int, peer string) federation.Relay {
 	}
 }
 
-// owedTo reads what waits for a peer: each message with its attempts, reason and next
+// owedTo reads what waits for the peer: each message with its attempts, reason and next
 // time.
-func owedTo(t *testing.T, record federation.Registry, peer string) []string {
+func owedTo(t *testing.T, record federation.Registry) []string {
 	t.Helper()
-	all, err := record.Relays(t.Context(), peer, 0, 10)
+	all, err := record.Relays(t.Context(), "peer.example", 0, 10)
 	if err != nil {
 		t.Fatalf("Relays: %v", err)
 	}
@@ -55,29 +55,29 @@ func (s suite) testRelays(t *testing.T) {
 	if second, err := record.Relays(t.Context(), "peer.example", row, 10); err != nil || len(second) != 1 || second[0].Message != "message-2" {
 		t.Errorf("after the first: %+v, %v", second, err)
 	}
-	if err := errors.Join(record.Attempted(t.Context(), row, "x1", At(4)), record.Postpone(t.Context(), row, "away", "x1", At(9))); err != nil {
+	if err := errors.Join(record.Attempted(t.Context(), row, "x1", At(4)), record.Postpone(t.Context(), row, "away", "x1", At(4), At(9))); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{`message-1 {"n":1} 1 "away" "x1" at 9`, `message-2 {"n":2} 0 "" "" at 2`}
-	if d := diff(want, owedTo(t, record, "peer.example")); d != "" {
+	if d := diff(want, owedTo(t, record)); d != "" {
 		t.Errorf("owed (-want +got):\n%s", d)
 	}
 	slow, err := record.Slow(t.Context(), At(1), 10)
 	if err != nil || len(slow) != 1 || slow[0].Row != row {
 		t.Errorf("slow %+v, %v", slow, err)
 	}
-	if err := record.Delayed(t.Context(), row); err != nil {
+	if err := record.Delayed(t.Context(), row, At(5)); err != nil {
 		t.Fatal(err)
 	}
 	if slow, err := record.Slow(t.Context(), At(1), 10); err != nil || len(slow) != 0 {
 		t.Errorf("slow after its sender was told: %+v, %v", slow, err)
 	}
 	for range 2 { // the second changes nothing
-		if err := record.Relayed(t.Context(), row); err != nil {
+		if err := record.Relayed(t.Context(), row, At(6)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if d := diff(want[1:], owedTo(t, record, "peer.example")); d != "" {
+	if d := diff(want[1:], owedTo(t, record)); d != "" {
 		t.Errorf("owed after one was taken (-want +got):\n%s", d)
 	}
 }
@@ -94,18 +94,18 @@ func (s suite) testDeadRelays(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, r := range all[:2] {
-		if err := record.Bury(t.Context(), r.Row, "nobody there", At(10+i)); err != nil {
+		if err := record.Bury(t.Context(), r.Row, federation.DeadRefused, "nobody there", At(10+i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := owedTo(t, record, "peer.example"); len(got) != 1 {
+	if got := owedTo(t, record); len(got) != 1 {
 		t.Errorf("owed %v, want the third alone", got)
 	}
 	if slow, err := record.Slow(t.Context(), At(9), 10); err != nil || len(slow) != 1 {
 		t.Errorf("slow %+v, %v, want the third alone", slow, err)
 	}
-	dead, err := record.DeadRelays(t.Context(), 1)
-	if err != nil || len(dead) != 1 || dead[0].Message != "message-2" || dead[0].Reason != "nobody there" {
+	dead, err := record.DeadLetters(t.Context(), federation.DeadFilter{}, 0, 1)
+	if err != nil || len(dead) != 1 || dead[0].Message != "message-2" || dead[0].Why != "nobody there" || !dead[0].Registry || dead[0].To != "peer.example" {
 		t.Errorf("dead %+v, %v, want the newest", dead, err)
 	}
 }
@@ -128,12 +128,12 @@ func (s suite) testRelayBacklogs(t *testing.T) {
 	if err != nil || len(all) != 3 {
 		t.Fatal(all, err)
 	}
-	if err := record.Bury(t.Context(), all[0].Row, "nobody there", At(9)); err != nil {
+	if err := record.Bury(t.Context(), all[0].Row, federation.DeadRefused, "nobody there", At(9)); err != nil {
 		t.Fatal(err)
 	}
 	look("one is dead", federation.RelayBacklog{Peer: "peer.example", Rows: 2, Oldest: At(2), Dead: 1}, federation.RelayBacklog{Peer: "z.example", Rows: 1, Oldest: At(0)})
 	for _, r := range all[1:] {
-		if err := record.Relayed(t.Context(), r.Row); err != nil {
+		if err := record.Relayed(t.Context(), r.Row, At(10)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,7 +179,7 @@ func (s suite) testDecisionsInTheQueue(t *testing.T) {
 	if slow, err := record.Slow(t.Context(), At(9), 10); err != nil || len(slow) != 0 {
 		t.Errorf("slow: %+v, %v, want none: nobody is told of a decision", slow, err)
 	}
-	if err := record.Relayed(t.Context(), all[0].Row); err != nil {
+	if err := record.Relayed(t.Context(), all[0].Row, At(10)); err != nil {
 		t.Fatal(err)
 	}
 	if err := record.Enqueue(t.Context(), decision); err != nil {

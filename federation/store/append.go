@@ -214,23 +214,26 @@ func (f filing) owe(ctx context.Context, q *statements, seq int64) error {
 			return fmt.Errorf("write inbox: %w", err)
 		}
 	}
-	if err := f.feed(ctx, q, seq); err != nil || f.Receipt == nil {
+	if err := f.feed(ctx, q, seq, f.Event); err != nil || f.Receipt == nil {
 		return err
 	}
 	seq, err := f.insert(ctx, q, *f.Receipt, f.receipt, place{})
 	if err != nil {
 		return fmt.Errorf("insert receipt: %w", err)
 	}
-	return f.feed(ctx, q, seq)
+	return f.feed(ctx, q, seq, *f.Receipt)
 }
 
-func (f filing) feed(ctx context.Context, q *statements, seq int64) error {
+func (f filing) feed(ctx context.Context, q *statements, seq int64, ev federation.Event) error {
 	for _, link := range f.Feeds {
 		attempts := 0
 		if slices.Contains(f.Once, link) {
 			attempts = 1
 		}
-		if err := q.put(ctx, `INSERT INTO feed (link, event, attempt) VALUES (?, ?, ?)`, link, seq, attempts); err != nil {
+		err := putFeed(ctx, q, feedRow{
+			link: link, event: seq, attempt: attempts, handoff: f.View.ID.String(), rank: federation.RankOf(ev, f.View), filed: stamp(f.Filed),
+		})
+		if err != nil {
 			return fmt.Errorf("write feed: %w", err)
 		}
 	}

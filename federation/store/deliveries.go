@@ -18,21 +18,21 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 	scan := func(row scanner) (federation.Delivered, error) {
 		var d federation.Delivered
 		var event string
-		var ended int64
-		if err := row.Scan(&event, &d.Link, &d.Agent, &d.State, &d.Attempt, &ended); err != nil {
+		var ended, next int64
+		if err := row.Scan(&event, &d.Link, &d.Agent, &d.State, &d.Attempt, &next, &d.Reason, &ended); err != nil {
 			return d, err
 		}
-		d.Ended = moment(ended)
+		d.Ended, d.Next = moment(ended), moment(next)
 		return d, d.Event.UnmarshalText([]byte(event))
 	}
-	found, err := rows(ctx, s.reads, scan, `SELECT id, link, agent, state, attempt, ended FROM (
-		SELECT e.seq AS seq, e.id AS id, s.link AS link, '' AS agent, s.state AS state, 0 AS attempt, s.ended AS ended
+	found, err := rows(ctx, s.reads, scan, `SELECT id, link, agent, state, attempt, next, reason, ended FROM (
+		SELECT e.seq AS seq, e.id AS id, s.link AS link, '' AS agent, s.state AS state, 0 AS attempt, 0 AS next, s.code AS reason, s.ended AS ended
 			FROM event e JOIN settled s ON s.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
 		UNION ALL
-		SELECT e.seq, e.id, f.link, '', 'waiting', f.attempt, 0
+		SELECT e.seq, e.id, f.link, '', 'waiting', f.attempt, coalesce(f.next, 0), f.reason, 0
 			FROM event e CROSS JOIN json_each(?2) j JOIN feed f ON f.link = j.value AND f.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
 		UNION ALL
-		SELECT e.seq, e.id, ?3, m.recipient, CASE WHEN m.seq IS NULL THEN 'waiting' ELSE 'delivered' END, 0, CASE WHEN m.seq IS NULL THEN 0 ELSE m.received END
+		SELECT e.seq, e.id, ?3, m.recipient, CASE WHEN m.seq IS NULL THEN 'waiting' ELSE 'delivered' END, 0, 0, '', CASE WHEN m.seq IS NULL THEN 0 ELSE m.received END
 			FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event JOIN agent a ON a.handle = m.recipient
 			WHERE m.handoff = ?1 AND e.version > 0
 		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.RegistryLink)

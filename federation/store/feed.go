@@ -2,30 +2,44 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"baton/federation"
 )
 
-// Owed implements [federation.Feeds].
-func (s *Record) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
-	scan := func(row scanner) (federation.Delivery, error) {
-		var d federation.Delivery
-		var e entryScan
-		var view []byte
-		err := row.Scan(append(e.dest(), &d.Row, &d.Attempt, &view)...)
-		if err != nil {
-			return d, err
-		}
-		if d.Entry, err = e.read(); err != nil {
-			return d, err
-		}
-		d.View, err = decodeView(view)
+// deliveryColumns are those that scanDelivery reads, and where they are. What belongs
+// to nothing any more is read as Broken.
+const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), e.body, f.event, f.attempt, coalesce(f.next, 0), f.reason, h.view
+	FROM feed f LEFT JOIN event e ON e.seq = f.event LEFT JOIN handoff h ON h.id = f.handoff`
+
+// scanDelivery reads a row of a feed. What it cannot read of it is no error of the
+// feed: one bad row stops nobody.
+func scanDelivery(row scanner) (federation.Delivery, error) {
+	var d federation.Delivery
+	var e entryScan
+	var view []byte
+	var next int64
+	if err := row.Scan(append(e.dest(), &d.Row, &d.Attempt, &next, &d.Reason, &view)...); err != nil {
 		return d, err
 	}
-	owed, err := rows(ctx, s.reads, scan, `SELECT `+entryColumns+`, f.event, f.attempt, h.view
-		FROM feed f JOIN event e ON e.seq = f.event JOIN handoff h ON h.id = e.handoff
+	d.Next = moment(next)
+	entry, err := e.read()
+	if err == nil {
+		d.View, err = decodeView(view)
+	}
+	if err == nil {
+		d.Entry = entry
+		return d, nil
+	}
+	d.Broken = err.Error()
+	return d, nil
+}
+
+// Owed implements [federation.Feeds].
+func (s *Record) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+	owed, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.link = ? AND f.event > ? ORDER BY f.event`+atMost, link, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read feed of %s: %w", link, err)
@@ -64,55 +78,117 @@ func (s *Record) Given(ctx context.Context, link string, since time.Time, limit 
 // OwedIn implements [federation.Feeds].
 func (s *Record) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	var n int
-	err := s.reads.row(ctx, `SELECT count(*) FROM event e JOIN feed f ON f.event = e.seq AND f.link = ? WHERE e.handoff = ?`,
-		[]any{link, id.String()}, &n)
+	err := s.reads.row(ctx, `SELECT count(*) FROM feed WHERE link = ? AND handoff = ?`, []any{link, id.String()}, &n)
 	if err != nil {
 		return 0, fmt.Errorf("count feed of %s: %w", link, err)
 	}
 	return n, nil
 }
 
+// Heads implements [federation.Feeds].
+func (s *Record) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
+	due, err := rows(ctx, s.reads, scanHandoffID, `SELECT handoff FROM feed WHERE link = ? AND next IS NOT NULL AND next <= ?
+		ORDER BY rank, event`+atMost, link, stamp(now), max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
+	}
+	return due, nil
+}
+
+// Lane implements [federation.Feeds].
+func (s *Record) Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
+	lane, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
+		WHERE f.handoff = ? AND f.link = ? ORDER BY f.event`+atMost, id.String(), link, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read what %s is owed of %s: %w", link, id, err)
+	}
+	return lane, nil
+}
+
+// Stuck implements [federation.Feeds].
+func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
+	for _, look := range []struct {
+		query string
+		args  []any
+	}{
+		{`SELECT f.handoff FROM party p JOIN feed f ON f.handoff = p.handoff AND f.link = ?1 AND f.next > ?2
+			WHERE p.did = ?3 LIMIT 1`, []any{link, stamp(now), did}},
+		{`SELECT handoff FROM feed WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`, []any{link, stamp(now)}},
+	} {
+		var text string
+		err = s.reads.row(ctx, look.query, look.args, &text)
+		if err == nil {
+			return id, id.UnmarshalText([]byte(text))
+		}
+		if !errors.Is(err, federation.ErrNotFound) {
+			break
+		}
+	}
+	return id, fmt.Errorf("read what waits for %s: %w", link, err)
+}
+
 // Attempt implements [federation.Feeds].
 func (s *Record) Attempt(ctx context.Context, link string, rows []int64) error {
-	return s.eachRow(ctx, link, rows, change{`UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`, nil})
+	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error {
+		_, err := q.exec(ctx, `UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
+		return err
+	})
+}
+
+// Failed implements [federation.Feeds].
+func (s *Record) Failed(ctx context.Context, link string, row int64, f federation.Failure) error {
+	return s.changeFeed(ctx, link, []int64{row}, func(ctx context.Context, q *statements, row int64) error {
+		counted := 1
+		if f.Counted {
+			counted = 0
+		}
+		var attempt int
+		err := q.row(ctx, `UPDATE feed SET attempt = attempt + ?3, reason = ?4, next = CASE WHEN next IS NULL THEN NULL ELSE CAST(?5 AS bigint) END
+			WHERE event = ?1 AND link = ?2 RETURNING attempt`, []any{row, link, counted, f.Reason, stamp(f.Next)}, &attempt)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return noteTry(ctx, q, link, row, federation.Try{Number: attempt, At: f.At, Reason: f.Reason})
+	})
+}
+
+// noteTry remembers an attempt that failed, and forgets the oldest.
+func noteTry(ctx context.Context, q *statements, link string, row int64, t federation.Try) error {
+	_, err := q.exec(ctx, `INSERT INTO attempt (link, item, n, at, reason) VALUES (?, ?, ?, ?, ?)
+		ON CONFLICT (link, item, n) DO UPDATE SET at = excluded.at, reason = excluded.reason`, link, row, t.Number, stamp(t.At), t.Reason)
+	if err != nil {
+		return err
+	}
+	_, err = q.exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ? AND n <= ?`, link, row, t.Number-federation.MaxTries)
+	return err
+}
+
+// Hurry implements [federation.Feeds].
+func (s *Record) Hurry(ctx context.Context, link string) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `UPDATE feed SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("hurry feed of %s: %w", link, err)
+	}
+	return nil
 }
 
 // Settle implements [federation.Feeds].
 func (s *Record) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
-	state := federation.DeliveryDelivered
-	if how.Refused {
-		state = federation.DeliveryRefused
-	}
-	changes := []change{
-		{`INSERT INTO settled (event, link, state, ended) SELECT event, link, ?3, ?4 FROM feed WHERE event = ?1 AND link = ?2
-			ON CONFLICT DO NOTHING`, []any{state, stamp(how.At)}},
-		{`DELETE FROM feed WHERE event = ? AND link = ?`, nil},
-	}
-	if how.Shown {
-		changes = append(changes, change{`UPDATE inbox SET waiting = NULL WHERE event = ?1 AND waiting IS NOT NULL AND did IN (
-			SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
-				JOIN binding b ON b.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
-			WHERE e.seq = ?1 AND b.link = ?2)`, nil})
-	}
-	return s.eachRow(ctx, link, rows, changes...)
+	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error { return settle(ctx, q, link, row, how) })
 }
 
-// change is one statement about a row of a feed: its first parameters are the event
-// and the link.
-type change struct {
-	query string
-	more  []any
-}
-
-// eachRow makes changes for rows of one feed, all or none. A row that is settled
-// already is passed over.
-func (s *Record) eachRow(ctx context.Context, link string, rows []int64, changes ...change) error {
+// changeFeed changes rows of one feed, all or none.
+func (s *Record) changeFeed(ctx context.Context, link string, rows []int64, change func(context.Context, *statements, int64) error) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		for _, row := range rows {
-			for _, c := range changes {
-				if _, err := q.exec(ctx, c.query, append([]any{row, link}, c.more...)...); err != nil {
-					return err
-				}
+			if err := change(ctx, q, row); err != nil {
+				return err
 			}
 		}
 		return nil

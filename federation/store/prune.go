@@ -129,7 +129,8 @@ func prune(ctx context.Context, q *statements, id string, links []byte, now time
 func needed(ctx context.Context, q *statements, id string, links []byte) (needed bool, err error) {
 	err = q.row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e CROSS JOIN json_each(?2) l JOIN feed f ON f.link = l.value AND f.event = e.seq
-			WHERE e.handoff = ?1)`, []any{id, string(links)}, &needed)
+			WHERE e.handoff = ?1)
+		OR EXISTS (SELECT 1 FROM event e JOIN dead d ON d.event = e.seq WHERE e.handoff = ?1)`, []any{id, string(links)}, &needed)
 	return needed, err
 }
 

@@ -131,43 +131,105 @@ func (s *Record) Relays(ctx context.Context, peer string, after int64, limit int
 
 // Attempted implements [federation.Relays]. It is also where old ids are swept out.
 func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
-	return s.relay(ctx, row, `UPDATE relay SET attempt = attempt + 1 WHERE n = ?1`, nil, func(ctx context.Context, q *statements) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+		if _, err := q.exec(ctx, `UPDATE relay SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
+			return err
+		}
 		if _, err := q.exec(ctx, `DELETE FROM relay_id WHERE sent < ?`, stamp(now.Add(-relayIDLife))); err != nil {
 			return err
 		}
-		_, err := q.exec(ctx, `INSERT INTO relay_id (id, message, sender, sent) SELECT ?2, message, sender, ?3 FROM relay WHERE n = ?1
-			ON CONFLICT DO NOTHING`, row, id, stamp(now))
+		_, err := q.exec(ctx, `INSERT INTO relay_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			id, r.Message, r.Sender, stamp(now))
 		return err
 	})
 }
 
 // Postpone implements [federation.Relays].
-func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string, next time.Time) error {
-	return s.relay(ctx, row, `UPDATE relay SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, []any{reason, stamp(next), unsure}, nil)
+func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+		_, err := q.exec(ctx, `UPDATE relay SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, stamp(next), unsure)
+		if err != nil || r.Attempt == 0 {
+			return err
+		}
+		return noteTry(ctx, q, "", row, federation.Try{Number: r.Attempt, At: now, Reason: reason})
+	})
 }
 
 // Relayed implements [federation.Relays].
-func (s *Record) Relayed(ctx context.Context, row int64) error {
-	return s.relay(ctx, row, `DELETE FROM relay WHERE n = ?1`, nil, nil)
+func (s *Record) Relayed(ctx context.Context, row int64, now time.Time) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+		if r.Delayed {
+			n := federation.Notice{Kind: federation.NoticeDelivered, To: r.Peer, At: now}
+			if err := noteRelayed(ctx, q, r, n); err != nil {
+				return err
+			}
+		}
+		return endRelay(ctx, q, r.Row)
+	})
+}
+
+// endRelay forgets a relay with its attempts.
+func endRelay(ctx context.Context, q *statements, row int64) error {
+	for _, change := range []string{`DELETE FROM relay WHERE n = ?`, `DELETE FROM attempt WHERE link = '' AND item = ?`} {
+		if _, err := q.exec(ctx, change, row); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Bury implements [federation.Relays].
-func (s *Record) Bury(ctx context.Context, row int64, reason string, now time.Time) error {
-	return s.relay(ctx, row, `UPDATE relay SET reason = ?2, dead = ?3 WHERE n = ?1`, []any{reason, stamp(now)}, nil)
+func (s *Record) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+		return buryRelay(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
+	})
+}
+
+func buryRelay(ctx context.Context, q *statements, r federation.Relay, how federation.Settlement) error {
+	if _, err := q.exec(ctx, `UPDATE relay SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, stamp(how.At)); err != nil {
+		return err
+	}
+	if err := bury(ctx, q, letter{link: r.Peer, relay: r.Row, attempt: r.Attempt, queued: stamp(r.Queued)}, how); err != nil || how.Quiet {
+		return err
+	}
+	return noteRelayed(ctx, q, r, federation.Notice{
+		Kind: federation.NoticeUndeliverable, To: r.Peer, Code: string(how.Dead), Why: how.Why, At: how.At,
+	})
 }
 
 // Delayed implements [federation.Relays].
-func (s *Record) Delayed(ctx context.Context, row int64) error {
-	return s.relay(ctx, row, `UPDATE relay SET delayed = 1 WHERE n = ?1`, nil, nil)
-}
-
-// relay changes one row, and what goes with it.
-func (s *Record) relay(ctx context.Context, row int64, change string, args []any, more func(context.Context, *statements) error) error {
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		if _, err := q.exec(ctx, change, append([]any{row}, args...)...); err != nil || more == nil {
+func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+		if _, err := q.exec(ctx, `UPDATE relay SET delayed = 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
-		return more(ctx, q)
+		return noteRelayed(ctx, q, r, federation.Notice{Kind: federation.NoticeDelayed, To: r.Peer, Why: r.Reason, At: now})
+	})
+}
+
+// noteRelayed files a notice about the step that a relay carries, to a signer who is no
+// agent here: the registry tells its own.
+func noteRelayed(ctx context.Context, q *statements, r federation.Relay, n federation.Notice) error {
+	var seq int64
+	err := q.row(ctx, `SELECT e.seq FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event
+		WHERE m.id = ? AND m.sender = ? AND NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.sender) ORDER BY m.n DESC LIMIT 1`, []any{r.Message, r.Sender}, &seq)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return noteStep(ctx, q, seq, n)
+}
+
+// changeRelay changes one row that was not given up. One that is gone is passed over.
+func (s *Record) changeRelay(ctx context.Context, row int64, change func(context.Context, *statements, federation.Relay) error) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM relay WHERE n = ? AND dead IS NULL`, row)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		return change(ctx, q, found[0])
 	})
 	if err != nil {
 		return fmt.Errorf("write relay %d: %w", row, err)
@@ -183,14 +245,4 @@ func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]feder
 		return nil, fmt.Errorf("read slow relays: %w", err)
 	}
 	return slow, nil
-}
-
-// DeadRelays implements [federation.Relays].
-func (s *Record) DeadRelays(ctx context.Context, limit int) ([]federation.Relay, error) {
-	dead, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
-		WHERE n IN (SELECT n FROM relay WHERE dead IS NOT NULL ORDER BY dead DESC`+atMost+`) ORDER BY dead DESC`, max(limit, 0))
-	if err != nil {
-		return nil, fmt.Errorf("read dead relays: %w", err)
-	}
-	return dead, nil
 }

@@ -1,0 +1,103 @@
+package federation
+
+import (
+	"context"
+	"time"
+)
+
+// DeadReason says why a delivery was given up. It is an interface for machines, and a
+// label of metrics.
+type DeadReason string
+
+// The reasons.
+const (
+	DeadExpired  DeadReason = "expired"    // it waited longer than it may
+	DeadRefused  DeadReason = "refused"    // another registry said no, for good
+	DeadFailed   DeadReason = "failed"     // each attempt failed, and not because the other side was away
+	DeadBroken   DeadReason = "unreadable" // the record cannot read it
+	DeadOperator DeadReason = "operator"   // an operator gave it up
+)
+
+// DeadReasons are all of them.
+func DeadReasons() []DeadReason {
+	return []DeadReason{DeadExpired, DeadRefused, DeadFailed, DeadBroken, DeadOperator}
+}
+
+// Fix returns what an operator may do about it.
+func (r DeadReason) Fix() string {
+	switch r {
+	case DeadExpired:
+		return "see why the other side was away so long (baton link show), and replay once it is back; drop it if the handoff is over"
+	case DeadRefused:
+		return "read what the other registry said; where it blocks this gateway or asks for consent, settle that with its operator, and replay"
+	case DeadFailed:
+		return "read the last error; after the cause is mended, here or there, replay"
+	case DeadBroken:
+		return "run baton verify; restore the record from a backup, or drop it"
+	case DeadOperator:
+		return "nothing: it was given up on purpose; replay to take that back"
+	}
+	return "read the last error"
+}
+
+// MaxTries is how many of the last attempts on a delivery are remembered one by one.
+const MaxTries = 16
+
+// Try is one attempt that failed.
+type Try struct {
+	Number int // from 1
+	At     time.Time
+	Reason string
+}
+
+// DeadLetter is a delivery that was given up.
+type DeadLetter struct {
+	ID       int64
+	To       string // link, or the domain of a registry
+	Registry bool   // it is a registry
+	Reason   DeadReason
+	Why      string // the last error
+	Event    EventID
+	Handoff  HandoffID
+	Verb     Verb
+	Message  string // id of the message that another registry was owed
+	Attempt  int
+	Queued   time.Time
+	Died     time.Time
+	Replayed time.Time // zero unless it was put back
+
+	// Of one that is read alone.
+
+	Raw       []byte // what was signed, or the document of a message
+	Signature string // as it stood on the wire
+	Tries     []Try  // the last of them
+	Broken    string // why what it is about cannot be read; else ""
+}
+
+// DeadFilter says which dead letters are asked for. A zero member agrees with all.
+type DeadFilter struct {
+	Reason DeadReason
+	To     string
+}
+
+// DeadLetters keeps what was given up until an operator acts, or it is swept. Its
+// promises are those of [Store].
+type DeadLetters interface {
+	// DeadLetters returns up to limit of those that were not put back, the newest first,
+	// before an id, or from the start with 0. One whose step cannot be read is among
+	// them, without what cannot be read.
+	DeadLetters(ctx context.Context, f DeadFilter, before int64, limit int) ([]DeadLetter, error)
+	// DeadLetter returns one whole, or [ErrNotFound].
+	DeadLetter(ctx context.Context, id int64) (DeadLetter, error)
+	// Revive puts one back to be delivered now, at its place in its lane, and reports
+	// whether it did: one that is on its way again, or has arrived, is left alone. It
+	// returns [ErrNotFound] for an id that there is no letter of.
+	Revive(ctx context.Context, id int64, now time.Time) (bool, error)
+	// Discard forgets one, having seen to it that its signer is told. It returns
+	// [ErrNotFound] as Revive does.
+	Discard(ctx context.Context, id int64, now time.Time) error
+	// CountDead counts those that were not put back.
+	CountDead(ctx context.Context) (map[DeadReason]int, error)
+	// PruneDead forgets up to limit that died at or before a time.
+	PruneDead(ctx context.Context, before time.Time, limit int) (pruned int, err error)
+}

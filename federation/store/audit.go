@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"baton/federation"
+)
+
+// Note implements [federation.Audit].
+func (s *Record) Note(ctx context.Context, c federation.Change) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `INSERT INTO audit (at, actor, what, subject, reason) VALUES (?, ?, ?, ?, ?)`,
+			stamp(c.At), c.Actor, c.What, c.Subject, c.Reason)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note change: %w", err)
+	}
+	return nil
+}
+
+// Changes implements [federation.Audit].
+func (s *Record) Changes(ctx context.Context, f federation.ChangeFilter, before int64, limit int) ([]federation.Change, error) {
+	scan := func(row scanner) (c federation.Change, err error) {
+		var at int64
+		err = row.Scan(&c.ID, &at, &c.Actor, &c.What, &c.Subject, &c.Reason)
+		c.At = moment(at)
+		return c, err
+	}
+	found, err := rows(ctx, s.reads, scan, `SELECT n, at, actor, what, subject, reason FROM audit
+		WHERE n > 0 AND (CAST(?1 AS bigint) = 0 OR n < ?1) AND at >= ?2 AND (?3 = '' OR actor = ?3) ORDER BY n DESC LIMIT 0 + ?4`,
+		before, stamp(f.Since), f.Actor, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read changes: %w", err)
+	}
+	return found, nil
+}
+
+// SetPeerMode implements [federation.PeerModes].
+func (s *Record) SetPeerMode(ctx context.Context, m federation.PeerMode) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `INSERT INTO peer_mode (domain, mode, since) VALUES (?, ?, ?)
+			ON CONFLICT (domain) DO UPDATE SET mode = excluded.mode, since = excluded.since`, m.Domain, m.Mode, stamp(m.Since))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("set mode of %s: %w", m.Domain, err)
+	}
+	return nil
+}
+
+// PeerModes implements [federation.PeerModes].
+func (s *Record) PeerModes(ctx context.Context) ([]federation.PeerMode, error) {
+	scan := func(row scanner) (m federation.PeerMode, err error) {
+		var since int64
+		err = row.Scan(&m.Domain, &m.Mode, &since)
+		m.Since = moment(since)
+		return m, err
+	}
+	found, err := rows(ctx, s.reads, scan, `SELECT domain, mode, since FROM peer_mode WHERE domain > '' ORDER BY domain`)
+	if err != nil {
+		return nil, fmt.Errorf("read modes of peers: %w", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+const deadColumns = `d.n, d.link, d.relay IS NOT NULL, d.reason, d.why, d.attempt, d.queued, d.died, d.replayed, coalesce(d.event, d.relay),
+	coalesce(e.id, ''), coalesce(e.handoff, r.handoff, ''), coalesce(r.message, ''), e.body, r.document
+	FROM dead d LEFT JOIN relay r ON r.n = d.relay LEFT JOIN event e ON e.seq = coalesce(d.event,
+		(SELECT s.seq FROM message m JOIN event s ON s.handoff = m.handoff AND s.id = m.event
+			WHERE m.id = r.message AND m.sender = r.sender ORDER BY m.n DESC LIMIT 1))`
+
+// deadRow is a dead letter with what its parts are read from.
+type deadRow struct {
+	federation.DeadLetter
+	row  int64  // in the feed, or of the relay
+	body []byte // of the event; empty where there is none
+}
+
+// scanDead reads a dead letter. What cannot be read of it is no error: one bad row
+// stops no list.
+func scanDead(row scanner) (d deadRow, err error) {
+	var event, handoff string
+	var queued, died, replayed int64
+	var document []byte
+	err = row.Scan(&d.ID, &d.To, &d.Registry, &d.Reason, &d.Why, &d.Attempt, &queued, &died, &replayed, &d.row,
+		&event, &handoff, &d.Message, &d.body, &document)
+	if err != nil {
+		return d, err
+	}
+	d.Queued, d.Died, d.Replayed, d.Raw = moment(queued), moment(died), moment(replayed), document
+	d.Verb = verbIn(d.body)
+	if err := errors.Join(d.Event.UnmarshalText([]byte(event)), d.Handoff.UnmarshalText([]byte(handoff))); err != nil {
+		d.Broken = err.Error()
+	}
+	return d, nil
+}
+
+// DeadLetters implements [federation.DeadLetters].
+func (s *Record) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
+	found, err := rows(ctx, s.reads, scanDead, `SELECT `+deadColumns+` WHERE (CAST(?1 AS bigint) = 0 OR d.n < ?1) AND d.n > 0 AND d.replayed = 0
+		AND (?2 = '' OR d.reason = ?2) AND (?3 = '' OR d.link = ?3) ORDER BY d.n DESC LIMIT 0 + ?4`, before, string(f.Reason), f.To, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read dead letters: %w", err)
+	}
+	var letters []federation.DeadLetter
+	for _, d := range found {
+		d.Raw = nil
+		letters = append(letters, d.DeadLetter)
+	}
+	return letters, nil
+}
+
+// DeadLetter implements [federation.DeadLetters].
+func (s *Record) DeadLetter(ctx context.Context, id int64) (federation.DeadLetter, error) {
+	found, err := rows(ctx, s.reads, scanDead, `SELECT `+deadColumns+` WHERE d.n = ?`, id)
+	if err == nil && len(found) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.DeadLetter{}, fmt.Errorf("read dead letter %d: %w", id, err)
+	}
+	d := found[0]
+	if !d.Registry {
+		e := entryScan{body: d.body}
+		entry, err := e.read()
+		if err != nil {
+			d.Broken, d.Raw = err.Error(), d.body
+		} else {
+			d.Raw, d.Signature = []byte(entry.Event.Signature.Document), entry.Event.Signature.Text
+		}
+	}
+	if d.Tries, err = s.tries(ctx, d); err != nil {
+		return federation.DeadLetter{}, fmt.Errorf("read attempts of dead letter %d: %w", id, err)
+	}
+	return d.DeadLetter, nil
+}
+
+func (s *Record) tries(ctx context.Context, d deadRow) ([]federation.Try, error) {
+	scan := func(row scanner) (t federation.Try, err error) {
+		var at int64
+		err = row.Scan(&t.Number, &at, &t.Reason)
+		t.At = moment(at)
+		return t, err
+	}
+	link := d.To
+	if d.Registry {
+		link = ""
+	}
+	return rows(ctx, s.reads, scan, `SELECT n, at, reason FROM attempt WHERE link = ? AND item = ? ORDER BY n`, link, d.row)
+}
+
+// Revive implements [federation.DeadLetters].
+func (s *Record) Revive(ctx context.Context, id int64, now time.Time) (revived bool, err error) {
+	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		d, err := oneDead(ctx, q, id)
+		if revived = err == nil && d.replayed == 0; !revived {
+			return err
+		}
+		if _, err := q.exec(ctx, `UPDATE dead SET replayed = ? WHERE n = ?`, stamp(now), id); err != nil {
+			return err
+		}
+		if d.relay.Valid {
+			_, err := q.exec(ctx, `UPDATE relay SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.relay.Int64, stamp(now))
+			return err
+		}
+		return d.putBack(ctx, q, now)
+	})
+	if err != nil {
+		return false, fmt.Errorf("put dead letter %d back: %w", id, err)
+	}
+	return revived, nil
+}
+
+// dead is what is needed of a dead letter to put it back or to forget it.
+type dead struct {
+	link         string
+	event, relay sql.NullInt64
+	replayed     int64
+}
+
+func oneDead(ctx context.Context, q *statements, id int64) (d dead, err error) {
+	err = q.row(ctx, `SELECT link, event, relay, replayed FROM dead WHERE n = ?`, []any{id}, &d.link, &d.event, &d.relay, &d.replayed)
+	return d, err
+}
+
+// putBack puts a step into its feed again, before those of its lane that are younger. It
+// counts as owed from now on.
+func (d dead) putBack(ctx context.Context, q *statements, now time.Time) error {
+	if _, err := q.exec(ctx, `DELETE FROM settled WHERE event = ? AND link = ?`, d.event.Int64, d.link); err != nil {
+		return err
+	}
+	var handoff string
+	if err := q.row(ctx, `SELECT handoff FROM event WHERE seq = ?`, []any{d.event.Int64}, &handoff); err != nil {
+		return err
+	}
+	if err := putFeed(ctx, q, feedRow{link: d.link, event: d.event.Int64, handoff: handoff, rank: federation.RankAnswer, filed: stamp(now)}); err != nil {
+		return err
+	}
+	_, err := q.exec(ctx, `UPDATE feed SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, handoff, d.link, d.event.Int64)
+	return err
+}
+
+// Discard implements [federation.DeadLetters].
+func (s *Record) Discard(ctx context.Context, id int64, now time.Time) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		d, err := oneDead(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		if d.event.Valid && d.replayed == 0 {
+			n := federation.Notice{Kind: federation.NoticeUndeliverable, To: d.link, Code: string(federation.DeadOperator), At: now}
+			if err := noteStep(ctx, q, d.event.Int64, n); err != nil {
+				return err
+			}
+		}
+		return forgetDead(ctx, q, id)
+	})
+	if err != nil {
+		return fmt.Errorf("drop dead letter %d: %w", id, err)
+	}
+	return nil
+}
+
+// forgetDead forgets a dead letter with what is kept for it alone.
+func forgetDead(ctx context.Context, q *statements, id int64) error {
+	for _, change := range []string{
+		`DELETE FROM attempt WHERE (link, item) IN (SELECT CASE WHEN relay IS NULL THEN link ELSE '' END, coalesce(event, relay) FROM dead WHERE n = ? AND replayed = 0)`,
+		`DELETE FROM relay WHERE dead IS NOT NULL AND n = (SELECT relay FROM dead WHERE n = ?)`,
+		`DELETE FROM dead WHERE n = ?`,
+	} {
+		if _, err := q.exec(ctx, change, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CountDead implements [federation.DeadLetters].
+func (s *Record) CountDead(ctx context.Context) (map[federation.DeadReason]int, error) {
+	counts := make(map[federation.DeadReason]int, len(federation.DeadReasons()))
+	for _, reason := range federation.DeadReasons() {
+		var n int
+		if err := s.reads.row(ctx, `SELECT count(*) FROM dead WHERE reason = ? AND replayed = 0`, []any{string(reason)}, &n); err != nil {
+			return nil, fmt.Errorf("count dead letters: %w", err)
+		}
+		counts[reason] = n
+	}
+	return counts, nil
+}
+
+// PruneDead implements [federation.DeadLetters].
+func (s *Record) PruneDead(ctx context.Context, before time.Time, limit int) (pruned int, err error) {
+	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		old, err := rows(ctx, q, scanOne[int64], `SELECT n FROM dead WHERE died <= ? ORDER BY died`+atMost, stamp(before), max(limit, 0))
+		for _, id := range old {
+			err = errors.Join(err, forgetDead(ctx, q, id))
+		}
+		pruned = len(old)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune dead letters: %w", err)
+	}
+	return pruned, nil
+}

@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// feedRow is a row of a feed as it is written.
+type feedRow struct {
+	link    string
+	event   int64
+	attempt int
+	handoff string
+	rank    federation.Rank
+	filed   int64
+}
+
+// putFeed writes a row, which waits behind those of its lane that are older.
+func putFeed(ctx context.Context, q *statements, r feedRow) error {
+	return q.put(ctx, `INSERT INTO feed (link, event, attempt, handoff, rank, filed, next)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE WHEN EXISTS (SELECT 1 FROM feed WHERE handoff = ?4 AND link = ?1 AND event < ?2) THEN NULL ELSE 0 END)
+		ON CONFLICT DO NOTHING`, r.link, r.event, r.attempt, r.handoff, int(r.rank), r.filed)
+}
+
+// settle ends one row of a feed. One that is over already is passed over.
+func settle(ctx context.Context, q *statements, link string, row int64, how federation.Settlement) error {
+	var handoff string
+	var attempt int
+	var delayed bool
+	var filed int64
+	err := q.row(ctx, `DELETE FROM feed WHERE event = ? AND link = ? RETURNING handoff, attempt, delayed, filed`,
+		[]any{row, link}, &handoff, &attempt, &delayed, &filed)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := advanceLane(ctx, q, link, handoff); err != nil {
+		return err
+	}
+	code := how.Code
+	if how.Dead != "" {
+		code = string(how.Dead)
+	}
+	if _, err := q.exec(ctx, `INSERT INTO settled (event, link, state, ended, code) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		row, link, how.Outcome(), stamp(how.At), code); err != nil {
+		return err
+	}
+	if how.Shown {
+		if err := show(ctx, q, link, row); err != nil {
+			return err
+		}
+	}
+	if how.Dead != "" {
+		err = bury(ctx, q, letter{link: link, event: row, attempt: attempt, queued: filed}, how)
+	} else {
+		_, err = q.exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, link, row)
+	}
+	if err != nil {
+		return err
+	}
+	return noteEnd(ctx, q, link, row, delayed, how)
+}
+
+// advanceLane lets the next row of a lane be tried.
+func advanceLane(ctx context.Context, q *statements, link, handoff string) error {
+	_, err := q.exec(ctx, `UPDATE feed SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
+		(SELECT min(event) FROM feed WHERE handoff = ?1 AND link = ?2)`, handoff, link)
+	return err
+}
+
+// show ends the waiting of a step for those who are bound to a link that has shown it.
+func show(ctx context.Context, q *statements, link string, row int64) error {
+	_, err := q.exec(ctx, `UPDATE inbox SET waiting = NULL WHERE event = ?1 AND waiting IS NOT NULL AND did IN (
+		SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
+			JOIN binding b ON b.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
+		WHERE e.seq = ?1 AND b.link = ?2)`, row, link)
+	return err
+}
+
+// letter is a dead letter as it is written: of a step, or of a message.
+type letter struct {
+	link    string
+	event   int64 // 0 for none
+	relay   int64 // 0 for none
+	attempt int
+	queued  int64
+}
+
+// bury files a dead letter. One that had been put back is dead again.
+func bury(ctx context.Context, q *statements, l letter, how federation.Settlement) error {
+	conflict := `(event, link) WHERE event IS NOT NULL`
+	if l.relay != 0 {
+		conflict = `(relay) WHERE relay IS NOT NULL`
+	}
+	_, err := q.exec(ctx, `INSERT INTO dead (link, event, relay, reason, why, attempt, queued, died) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT `+conflict+` DO UPDATE SET reason = excluded.reason, why = excluded.why, attempt = excluded.attempt,
+			died = excluded.died, replayed = 0`, l.link, numberOrNull(l.event), numberOrNull(l.relay), string(how.Dead), how.Why, l.attempt, l.queued, stamp(how.At))
+	return err
+}
+
+// numberOrNull keeps an absent number out of unique indexes.
+func numberOrNull(n int64) sql.NullInt64 { return sql.NullInt64{Int64: n, Valid: n != 0} }
+
+// noteEnd files what the signer of a step is told of the end of a delivery.
+func noteEnd(ctx context.Context, q *statements, link string, row int64, delayed bool, how federation.Settlement) error {
+	n := federation.Notice{Kind: federation.NoticeUndeliverable, To: link, Code: how.Code, Why: how.Why, At: how.At}
+	switch {
+	case how.Quiet:
+		return nil
+	case how.Outcome() == federation.DeliveryDelivered && !delayed:
+		return nil
+	case how.Outcome() == federation.DeliveryDelivered:
+		n.Kind = federation.NoticeDelivered
+	case how.Dead != "":
+		n.Code = string(how.Dead)
+	}
+	return noteStep(ctx, q, row, n)
+}
+
+// noteStep files a notice about a step of the record. Receipts have no signer to tell,
+// and what cannot be read is told to nobody.
+func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice) error {
+	var e entryScan
+	err := q.row(ctx, `SELECT `+entryColumns+` FROM event e WHERE e.seq = ? AND e.version IS NOT NULL`, []any{row}, e.dest()...)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entry, err := e.read()
+	if err != nil {
+		return nil //nolint:nilerr // a bad row stops nobody; baton verify tells of it
+	}
+	n.Event = entry.Event
+	body, err := encodeNotice(n)
+	if err != nil {
+		return err
+	}
+	return putNotice(ctx, q, n, body)
+}
+
+// Delay implements [federation.Feeds].
+func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	return s.overFeeds(ctx, `delayed = 0 AND filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
+		var reason string
+		err := q.row(ctx, `UPDATE feed SET delayed = 1 WHERE event = ? AND link = ? RETURNING reason`, []any{row, link}, &reason)
+		if err != nil {
+			return err
+		}
+		return noteStep(ctx, q, row, federation.Notice{Kind: federation.NoticeDelayed, To: link, Why: reason, At: now})
+	})
+}
+
+// Expire implements [federation.Feeds].
+func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
+	how := federation.Settlement{
+		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
+	}
+	return s.overFeeds(ctx, `filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
+		return settle(ctx, q, link, row, how)
+	})
+}
+
+// overFeeds changes up to limit rows that were filed at or before a time, of all feeds.
+func (s *Record) overFeeds(ctx context.Context, which string, before time.Time, limit int,
+	change func(ctx context.Context, q *statements, link string, row int64) error,
+) (changed int, err error) {
+	type key struct {
+		link string
+		row  int64
+	}
+	scan := func(row scanner) (k key, err error) { err = row.Scan(&k.link, &k.row); return k, err }
+	query := `SELECT link, event FROM feed WHERE ` + which + ` ORDER BY filed` + atMost
+	found, err := rows(ctx, s.reads, scan, query, stamp(before), max(limit, 0))
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		changed = 0
+		for _, k := range found {
+			err := change(ctx, q, k.link, k.row)
+			switch {
+			case errors.Is(err, federation.ErrNotFound): // delivered in between
+			case err != nil:
+				return err
+			default:
+				changed++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("write feeds: %w", err)
+	}
+	return changed, nil
+}

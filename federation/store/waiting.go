@@ -1,0 +1,287 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"baton/federation"
+)
+
+// waitingFeeds and waitingRelays are the rows that a filter admits, in the order of
+// their keys. The parameters are those of filterArgs.
+const (
+	waitingFeeds = `FROM feed f LEFT JOIN event e ON e.seq = f.event
+		WHERE (?1 = '' OR f.link = ?1) AND ?2 = '' AND (?3 = '' OR f.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR f.filed <= ?4) AND (?5 = '' OR e.id = ?5)`
+	waitingRelays = `FROM relay r LEFT JOIN message m ON m.id = r.message AND m.sender = r.sender LEFT JOIN event e ON e.handoff = m.handoff AND e.id = m.event
+		WHERE r.dead IS NULL AND ?1 = '' AND (?2 = '' OR r.peer = ?2) AND (?3 = '' OR r.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR r.queued <= ?4)
+			AND (?5 = '' OR e.id = ?5 OR r.message = ?5)`
+)
+
+func filterArgs(f federation.WaitingFilter) []any {
+	return []any{f.Link, f.Peer, f.Handoff.String(), stamp(f.Before), f.ID}
+}
+
+// waitingRow is a delivery with its place in its table.
+type waitingRow struct {
+	federation.Waiting
+	row int64
+}
+
+func scanWaiting(row scanner) (w waitingRow, err error) {
+	var event, handoff string
+	var queued, next int64
+	var body []byte
+	if err := row.Scan(&w.row, &w.Link, &w.Peer, &event, &w.Message, &handoff, &body, &queued, &w.Attempt, &next, &w.Behind, &w.Reason); err != nil {
+		return w, err
+	}
+	w.Queued, w.Next, w.Verb = moment(queued), moment(next), verbIn(body)
+	return w, errors.Join(w.Event.UnmarshalText([]byte(event)), w.Handoff.UnmarshalText([]byte(handoff)))
+}
+
+// verbIn returns the verb of an event, "" where that cannot be read.
+func verbIn(body []byte) federation.Verb {
+	var ev struct {
+		Verb federation.Verb `json:"verb"`
+	}
+	_ = json.Unmarshal(body, &ev) // baton verify tells of it
+	return ev.Verb
+}
+
+// waiting returns rows after a place, of links or else of registries.
+func (s *Record) waiting(ctx context.Context, f federation.WaitingFilter, after waitPlace, limit int) ([]waitingRow, error) {
+	if after.relays {
+		return rows(ctx, s.reads, scanWaiting, `SELECT r.n, '', r.peer, coalesce(e.id, ''), r.message, r.handoff, e.body, r.queued, r.attempt, r.next,
+			EXISTS (SELECT 1 FROM relay b WHERE b.peer = r.peer AND b.lane = r.lane AND b.n < r.n AND b.dead IS NULL), coalesce(r.reason, '') `+
+			waitingRelays+` AND r.n > ?6 ORDER BY r.n LIMIT 0 + ?7`, append(filterArgs(f), after.row, max(limit, 0))...)
+	}
+	return rows(ctx, s.reads, scanWaiting, `SELECT f.event, f.link, '', coalesce(e.id, ''), '', f.handoff, e.body, f.filed, f.attempt,
+		coalesce(f.next, 0), f.next IS NULL, f.reason `+
+		waitingFeeds+` AND (f.link, f.event) > (?6, ?7) ORDER BY f.link, f.event LIMIT 0 + ?8`, append(filterArgs(f), after.link, after.row, max(limit, 0))...)
+}
+
+// waitPlace is where a list of deliveries goes on.
+type waitPlace struct {
+	relays bool
+	link   string
+	row    int64
+}
+
+func (p waitPlace) cursor() federation.Cursor {
+	kind := "f"
+	if p.relays {
+		kind = "r"
+	}
+	return federation.Cursor(kind + strconv.FormatInt(p.row, 10) + " " + p.link)
+}
+
+func parseWaitPlace(c federation.Cursor) (p waitPlace, err error) {
+	if c == "" {
+		return p, nil
+	}
+	first, link, ok := strings.Cut(string(c), " ")
+	if !ok || len(first) < 2 || first[0] != 'f' && first[0] != 'r' {
+		return p, federation.ErrUnknownCursor
+	}
+	p = waitPlace{relays: first[0] == 'r', link: link}
+	if p.row, err = strconv.ParseInt(first[1:], 10, 64); err != nil {
+		return p, federation.ErrUnknownCursor
+	}
+	return p, nil
+}
+
+// WaitingFor implements [federation.Waits].
+func (s *Record) WaitingFor(ctx context.Context, f federation.WaitingFilter, after federation.Cursor, limit int) ([]federation.Waiting, federation.Cursor, error) {
+	at, err := parseWaitPlace(after)
+	if err != nil {
+		return nil, "", err
+	}
+	var found []federation.Waiting
+	for {
+		page, err := s.waiting(ctx, f, at, limit-len(found)+1)
+		if err != nil {
+			return nil, "", fmt.Errorf("read what waits: %w", err)
+		}
+		for _, w := range page {
+			if len(found) == limit {
+				return found, at.cursor(), nil
+			}
+			found = append(found, w.Waiting)
+			at = waitPlace{relays: at.relays, link: w.Link, row: w.row}
+		}
+		if at.relays {
+			return found, "", nil
+		}
+		at = waitPlace{relays: true}
+	}
+}
+
+// Shapes implements [federation.Waits].
+func (s *Record) Shapes(ctx context.Context, now time.Time) ([]federation.Shape, error) {
+	ages := federation.ShapeAges()
+	args := make([]any, len(ages))
+	for i, age := range ages {
+		args[i] = stamp(now.Add(-age))
+	}
+	scan := func(row scanner) (sh federation.Shape, err error) {
+		var oldest int64
+		err = row.Scan(&sh.Link, &sh.Peer, &sh.Rows, &sh.Ages[0], &sh.Ages[1], &sh.Ages[2], &sh.Ages[3], &sh.Ages[4], &oldest)
+		sh.Oldest = moment(oldest)
+		return sh, err
+	}
+	counts := func(at string) string {
+		among := func(which string) string {
+			return `count(*) FILTER (WHERE ` + strings.ReplaceAll(which, "at", at) + `)`
+		}
+		return `count(*), ` + among(`at > ?1`) + `, ` + among(`at <= ?1 AND at > ?2`) + `, ` + among(`at <= ?2 AND at > ?3`) + `, ` +
+			among(`at <= ?3 AND at > ?4`) + `, ` + among(`at <= ?4`) + `, min(` + at + `)`
+	}
+	var all []federation.Shape
+	for _, query := range []string{
+		`SELECT link, '', ` + counts("filed") + ` FROM feed WHERE link > '' GROUP BY link ORDER BY link`,
+		`SELECT '', peer, ` + counts("queued") + ` FROM relay WHERE dead IS NULL AND peer > '' GROUP BY peer ORDER BY peer`,
+	} {
+		found, err := rows(ctx, s.reads, scan, query, args...)
+		if err != nil {
+			return nil, fmt.Errorf("count what waits: %w", err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// eachWaiting changes all deliveries that a filter admits, page by page.
+func (s *Record) eachWaiting(ctx context.Context, f federation.WaitingFilter, change func(ctx context.Context, q *statements, w waitingRow) error) (changed int, err error) {
+	for _, at := range []waitPlace{{}, {relays: true}} {
+		for more := true; more; {
+			page, err := s.waiting(ctx, f, at, maxBatch)
+			if err != nil || len(page) == 0 {
+				if err != nil {
+					return changed, err
+				}
+				break
+			}
+			err = s.write(ctx, func(ctx context.Context, q *statements) error {
+				for _, w := range page {
+					if err := change(ctx, q, w); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return changed, err
+			}
+			changed += len(page)
+			last := page[len(page)-1]
+			at.link, at.row, more = last.Link, last.row, len(page) == maxBatch
+		}
+	}
+	return changed, nil
+}
+
+// Retry implements [federation.Waits].
+func (s *Record) Retry(ctx context.Context, f federation.WaitingFilter, now time.Time) (int, error) {
+	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q *statements, w waitingRow) error {
+		change, args := `UPDATE relay SET next = ? WHERE n = ? AND dead IS NULL`, []any{stamp(now), w.row}
+		if w.Link != "" {
+			change, args = `UPDATE feed SET next = 0 WHERE event = ? AND link = ? AND next IS NOT NULL`, []any{w.row, w.Link}
+		}
+		_, err := q.exec(ctx, change, args...)
+		return err
+	})
+	if err != nil {
+		return n, fmt.Errorf("hurry what waits: %w", err)
+	}
+	return n, nil
+}
+
+// GiveUp implements [federation.Waits].
+func (s *Record) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
+	how := federation.Settlement{
+		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,
+		Why: cmp.Or(reason, "an operator gave it up"),
+	}
+	if drop {
+		how.Dead = ""
+	}
+	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q *statements, w waitingRow) error {
+		if w.Link != "" {
+			return settle(ctx, q, w.Link, w.row, how)
+		}
+		if drop {
+			return endRelay(ctx, q, w.row)
+		}
+		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM relay WHERE n = ? AND dead IS NULL`, w.row)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		return buryRelay(ctx, q, found[0], how)
+	})
+	if err != nil {
+		return n, fmt.Errorf("give up what waits: %w", err)
+	}
+	return n, nil
+}
+
+// Hold implements [federation.Waits].
+func (s *Record) Hold(ctx context.Context, h federation.Withheld) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `INSERT INTO held (name, since, reason) VALUES (?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET reason = excluded.reason`, h.To, stamp(h.Since), h.Reason)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("hold %s: %w", h.To, err)
+	}
+	return nil
+}
+
+// Release implements [federation.Waits].
+func (s *Record) Release(ctx context.Context, to string) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		gone, err := q.exec(ctx, `DELETE FROM held WHERE name = ?`, to)
+		if err == nil && gone == 0 {
+			err = federation.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release %s: %w", to, err)
+	}
+	return nil
+}
+
+// Holds implements [federation.Waits].
+func (s *Record) Holds(ctx context.Context) ([]federation.Withheld, error) {
+	held, err := rows(ctx, s.reads, scanWithheld, `SELECT name, since, reason FROM held WHERE name > '' ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("read holds: %w", err)
+	}
+	return held, nil
+}
+
+func scanWithheld(row scanner) (h federation.Withheld, err error) {
+	var since int64
+	err = row.Scan(&h.To, &since, &h.Reason)
+	h.Since = moment(since)
+	return h, err
+}
+
+// Held implements [federation.Feeds].
+func (s *Record) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
+	found, err := rows(ctx, s.reads, scanWithheld, `SELECT name, since, reason FROM held WHERE name = ?`, to)
+	if err != nil {
+		return federation.Withheld{}, false, fmt.Errorf("read hold of %s: %w", to, err)
+	}
+	if i := slices.IndexFunc(found, func(h federation.Withheld) bool { return h.To == to }); i >= 0 {
+		return found[i], true, nil
+	}
+	return federation.Withheld{}, false, nil
+}
