@@ -269,7 +269,7 @@ func (f *feed) row(ctx context.Context, d federation.Delivery, covered []int64) 
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case err == nil:
-		f.pace.Took()
+		f.pace.Took(time.Now())
 		_, live := f.link.(Placer) // its people see what it delivers
 		if _, replays := f.link.(Replayer); replays {
 			live = false // and say so themselves

@@ -60,7 +60,7 @@ func (p *Pace) Take(now time.Time) time.Duration {
 }
 
 // Took notes that the destination took a message: it may take more.
-func (p *Pace) Took() {
+func (p *Pace) Took(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bucket.Limit() >= p.seed {
@@ -70,9 +70,9 @@ func (p *Pace) Took() {
 		return
 	}
 	p.took = 0
-	p.bucket.SetLimit(min(p.seed, p.bucket.Limit()*faster))
+	p.bucket.SetLimitAt(now, min(p.seed, p.bucket.Limit()*faster))
 	if p.bucket.Limit() == p.seed {
-		p.bucket.SetBurst(p.burst)
+		p.bucket.SetBurstAt(now, p.burst)
 	}
 }
 

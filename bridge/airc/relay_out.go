@@ -341,7 +341,7 @@ func (l *Link) deliver(ctx context.Context, p peer, row federation.Relay) (next 
 	}
 	switch {
 	case became.delivered:
-		l.peers.pace(p.Domain, p.perMin).Took()
+		l.peers.pace(p.Domain, p.perMin).Took(now)
 		l.arrived(ctx, row, now)
 		return now, true, false
 	case became.dead:

@@ -138,8 +138,11 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 			continue
 		}
 		d := federation.Delivered{Event: event, Link: federation.RegistryLink, Agent: message.To, State: federation.DeliveryWaiting}
-		if message.Seq > 0 {
+		switch view := m.views[message.Handoff]; {
+		case message.Seq > 0:
 			d.State, d.Ended = federation.DeliveryDelivered, message.Received
+		case view.State == federation.Expired:
+			d.State, d.Ended = federation.DeliveryExpired, view.Moved
 		}
 		found = append(found, d)
 	}

@@ -164,6 +164,12 @@ func (s suite) testMessagesDelivered(t *testing.T) {
 	if d := diff(want, got); d != "" || err != nil {
 		t.Errorf("Deliveries: %v (-want +got):\n%s", err, d)
 	}
+	mustAppend(t, record, File(Step(9, offer.Event, federation.Expire, ada), offer.View))
+	want[1].State, want[1].Ended = federation.DeliveryExpired, At(9)
+	got, err = record.Deliveries(t.Context(), offer.Event.Handoff, []string{federation.RegistryLink})
+	if d := diff(want, got); d != "" || err != nil {
+		t.Errorf("Deliveries of what nobody was shown (-want +got): %v\n%s", err, d)
+	}
 }
 
 func (s suite) testBacklog(t *testing.T) {
