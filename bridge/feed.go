@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
+
 	"baton/federation"
 )
 
@@ -45,6 +47,10 @@ const (
 )
 
 var errEnded = errors.New("bridge: the link ended")
+
+// errUnnoted is what the record could not note. The feed rests then: as far as the record
+// knows, the same rows are due at once.
+var errUnnoted = errors.New("bridge: not noted")
 
 // feed hands a link what the record owes to it, while the link is up. Each handoff is a
 // lane of its own, in order, so that a stuck one stalls no other; of the lanes that are
@@ -105,12 +111,15 @@ type running struct {
 	busy  map[federation.HandoffID]bool
 	ready []federation.HandoffID // due, and not begun
 	done  chan passed
+	waits *backoff.ExponentialBackOff
+	rest  <-chan time.Time // until then no lane is begun; nil for at once
 }
 
 // passed is a lane whose turn is over.
 type passed struct {
 	lane      federation.HandoffID
 	delivered int
+	unnoted   bool // the record could not be read or written
 	probe     bool
 }
 
@@ -118,13 +127,17 @@ type passed struct {
 func (f *feed) run(ctx context.Context) error {
 	wake, stop := f.wakes.Subscribe(FeedTopic(f.link.Name()))
 	defer stop()
-	r := &running{busy: map[federation.HandoffID]bool{}, done: make(chan passed)}
+	r := &running{busy: map[federation.HandoffID]bool{}, done: make(chan passed), waits: newWaits()}
 	f.probe("") // the peer is back
 	idle := time.NewTicker(idleWait)
 	defer idle.Stop()
 	for ctx.Err() == nil {
-		f.fill(ctx, r)
+		if r.rest == nil {
+			f.fill(ctx, r)
+		}
 		select {
+		case <-r.rest:
+			r.rest = nil
 		case p := <-r.done:
 			f.over(ctx, r, p)
 		case did := <-f.heard:
@@ -178,12 +191,21 @@ func (f *feed) begin(ctx context.Context, r *running, lane federation.HandoffID,
 		return
 	}
 	r.busy[lane] = true
-	go func() { r.done <- passed{lane: lane, delivered: f.lane(ctx, lane), probe: probe} }()
+	go func() {
+		over, unnoted := f.lane(ctx, lane)
+		r.done <- passed{lane: lane, delivered: over, unnoted: unnoted, probe: probe}
+	}()
 }
 
 // over ends the turn of a lane. A probe that got through lets all others be tried.
 func (f *feed) over(ctx context.Context, r *running, p passed) {
 	delete(r.busy, p.lane)
+	switch {
+	case p.unnoted && r.rest == nil:
+		r.rest = time.After(r.waits.NextBackOff())
+	case !p.unnoted && p.delivered > 0:
+		r.waits.Reset()
+	}
 	if !p.probe || p.delivered == 0 {
 		return
 	}
@@ -204,22 +226,25 @@ func (f *feed) tryStuck(ctx context.Context, r *running, did federation.DID) {
 }
 
 // lane delivers the rows of one handoff in order, up to the first that has to wait, and
-// returns how many are over.
-func (f *feed) lane(ctx context.Context, id federation.HandoffID) (over int) {
+// returns how many are over, and whether the record could not note what became of one.
+func (f *feed) lane(ctx context.Context, id federation.HandoffID) (over int, unnoted bool) {
 	rows, err := f.rows.Lane(ctx, f.link.Name(), id, lanePage)
-	if err != nil && ctx.Err() == nil {
-		f.log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("handoff_id", id.String()), slog.Any("err", err))
+	if err != nil {
+		if ctx.Err() == nil {
+			f.log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("handoff_id", id.String()), slog.Any("err", err))
+		}
+		return 0, true
 	}
 	for len(rows) > 0 && ctx.Err() == nil {
 		d, covered := newest(rows, time.Now())
 		if err := f.row(ctx, d, covered); err != nil {
 			f.tellWait(ctx, d, err)
-			return over
+			return over, errors.Is(err, errUnnoted)
 		}
 		over += len(covered)
 		rows = rows[len(covered):]
 	}
-	return over
+	return over, false
 }
 
 // newest returns what is delivered of the front of a lane, and the rows that are over
@@ -260,7 +285,7 @@ func (f *feed) row(ctx context.Context, d federation.Delivery, covered []int64) 
 		d.Attempt-- // the one that was counted with the step, and is made now
 	} else if counted {
 		if err := f.rows.Attempt(ctx, f.link.Name(), covered[len(covered)-1:]); err != nil {
-			return fmt.Errorf("count attempt: %w", err)
+			return fmt.Errorf("%w: attempt: %w", errUnnoted, err)
 		}
 	}
 	trying, cancel := context.WithTimeout(ctx, attemptTimeout)
@@ -298,7 +323,10 @@ func (f *feed) failed(ctx context.Context, d federation.Delivery, covered []int6
 		wait = away.RetryAfter
 	}
 	failure := federation.Failure{Reason: err.Error(), At: now, Next: now.Add(wait), Counted: counted}
-	return errors.Join(err, f.rows.Failed(ctx, f.link.Name(), covered[0], failure))
+	if unnoted := f.rows.Failed(ctx, f.link.Name(), covered[0], failure); unnoted != nil {
+		return errors.Join(err, fmt.Errorf("%w: failure: %w", errUnnoted, unnoted))
+	}
+	return err
 }
 
 // rowPause returns how long a row waits after so many attempts before: never quite as
@@ -318,7 +346,7 @@ func (f *feed) settle(ctx context.Context, d federation.Delivery, covered []int6
 			slog.String("handoff_id", d.View.ID.String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
 	}
 	if err := f.rows.Settle(ctx, f.link.Name(), covered, how); err != nil {
-		return fmt.Errorf("settle: %w", err)
+		return fmt.Errorf("%w: settle: %w", errUnnoted, err)
 	}
 	f.metrics.Outcomes.WithLabelValues(f.link.Network(), string(outcome)).Add(float64(len(covered)))
 	if outcome == federation.DeliveryDelivered {

@@ -197,6 +197,37 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 	}
 }
 
+// full is a record that can note nothing up to a moment.
+type full struct {
+	federation.Feeds
+	until time.Time
+}
+
+func (f full) Settle(ctx context.Context, link string, rows []int64, s federation.Settlement) error {
+	if time.Now().Before(f.until) {
+		return &federation.UnavailableError{What: "record", Err: errors.New("no space left")}
+	}
+	return f.Feeds.Settle(ctx, link, rows, s)
+}
+
+func TestAPeerIsNotFloodedWhileTheRecordCanNoteNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, c := withPeer(t, func(context.Context, int) error { return nil })
+		rows := full{Feeds: h.record, until: time.Now().Add(time.Minute)}
+		h.supervisor = bridge.NewSupervisor(c, rows, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		stop := h.start(t)
+		defer stop()
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if n := c.called(federationtest.ID(2)); n < 2 || n > 20 {
+			t.Errorf("%d deliveries of one step in the minute, want some, and fewer and fewer", n)
+		}
+		if n := h.left(t); n != 0 {
+			t.Errorf("%d wait although the record notes again", n)
+		}
+	})
+}
+
 func TestAWaitOutlivesARestartButForOneProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := withPeer(t, func(context.Context, int) error {
