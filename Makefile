@@ -21,7 +21,7 @@ fmt: ## Format the code
 interop: ## Run the tests against a real InspIRCd, and install it where it is absent
 	bash .ci/run install interop
 
-fuzz: ## Run each fuzz target some ten thousand times
+fuzz: ## Run each fuzz target for some seconds
 	bash .ci/run fuzz
 
 bench: ## Measure; wants an otherwise idle machine
