@@ -9,8 +9,10 @@ import (
 	"testing"
 )
 
-// restingKiB is what a gateway that nobody uses may hold of the machine's memory.
-const restingKiB = 40 << 10
+// restingKiB is what a gateway that nobody uses may hold of the machine's memory. The
+// pages of the program itself are not among it: how many of them are there depends on
+// what else the machine has cached, and it takes them back when it likes.
+const restingKiB = 16 << 10
 
 // The program is built as it ships: this binary has the tests in it, and may have the
 // race detector.
@@ -22,23 +24,23 @@ func TestAGatewayAtRestHoldsLittleMemory(t *testing.T) {
 	}
 	h.start(t)
 	h.ready(t)
-	resident := residentKiB(t, h)
-	t.Logf("a fresh gateway holds %.1f MiB", float64(resident)/1024)
-	if resident > restingKiB {
-		t.Errorf("a fresh gateway holds %d KiB, want at most %d", resident, restingKiB)
+	held := memoryKiB(t, h, "RssAnon")
+	t.Logf("a fresh gateway holds %.1f MiB, and %.1f MiB with its program", float64(held)/1024, float64(memoryKiB(t, h, "VmRSS"))/1024)
+	if held > restingKiB {
+		t.Errorf("a fresh gateway holds %d KiB, want at most %d", held, restingKiB)
 	}
 }
 
-// residentKiB returns what the gateway holds now.
-func residentKiB(t *testing.T, h *house) (resident int) {
+// memoryKiB returns what the gateway has of one sort of memory now.
+func memoryKiB(t *testing.T, h *house, sort string) (size int) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.process.Process.Pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(status), "VmRSS:")
-	if _, err := fmt.Sscanf(after, "%d kB", &resident); !found || err != nil {
-		t.Fatalf("no VmRSS in %s", status)
+	_, after, found := strings.Cut(string(status), sort+":")
+	if _, err := fmt.Sscanf(after, "%d kB", &size); !found || err != nil {
+		t.Fatalf("no %s in %s", sort, status)
 	}
-	return resident
+	return size
 }
