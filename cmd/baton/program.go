@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -309,15 +310,16 @@ func (p *program) run(ctx context.Context) error {
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for name, server := range map[string]*httpd.Server{"public": p.public, "admin": p.admin, "socket": p.socket} {
-		if server == nil {
-			continue
-		}
+	servers := map[string]*httpd.Server{"public": p.public, "admin": p.admin, "socket": p.socket}
+	maps.DeleteFunc(servers, func(_ string, server *httpd.Server) bool { return server == nil })
+	for name, server := range servers {
 		p.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))
+	}
+	p.gateway.fleet.apply(ctx, links) // before anybody is answered: /readyz asks the links
+	for _, server := range servers {
 		group.Go(func() error { return server.Serve(ctx) })
 	}
 	p.tellManager(ctx, "READY=1") // it serves; what is still down shows in /readyz
-	p.gateway.fleet.apply(ctx, links)
 	group.Go(func() error { p.announce(ctx); return nil })
 	group.Go(func() error {
 		<-ctx.Done()
