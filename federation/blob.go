@@ -99,6 +99,11 @@ func (b Blob) URL(publicURL string) string { return publicURL + BlobPath + strin
 // Hash returns the hash of a blob as steps spell it.
 func (b Blob) Hash() string { return "sha256:" + hex.EncodeToString(b.Digest[:]) }
 
+// InlineContext reports whether a context is JSON itself and no reference to it.
+func InlineContext(context string) bool {
+	return strings.HasPrefix(context, "{") || strings.HasPrefix(context, "[")
+}
+
 // Blobs keeps what steps refer to. Its promises are those of [Store].
 //
 // A filed step whose context is the address of a blob claims it ([Store.Append]), and

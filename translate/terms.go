@@ -102,16 +102,11 @@ func ReadContext(ev *federation.Event, value string) error {
 	return nil
 }
 
-// InlineContext reports whether a context is JSON itself and no reference to it.
-func InlineContext(context string) bool {
-	return strings.HasPrefix(context, "{") || strings.HasPrefix(context, "[")
-}
-
 // ValidContext reports whether a text can be a context. Beside https and at addresses
 // that is the address of a blob without TLS, as a gateway has it that nobody else
 // reaches: the hash says whether it is whole.
 func ValidContext(value string) bool {
-	if InlineContext(value) {
+	if federation.InlineContext(value) {
 		return len(value) <= MaxContextBytes && json.Valid([]byte(value))
 	}
 	if !strings.HasPrefix(value, "https://") && !strings.HasPrefix(value, "at://") {

@@ -51,7 +51,7 @@ func (w *world) stored(t *testing.T, context, hash string) string {
 // whole returns a context, from wherever it is.
 func (w *world) whole(t *testing.T, context, hash string) string {
 	t.Helper()
-	if translate.InlineContext(context) {
+	if federation.InlineContext(context) {
 		return context
 	}
 	return w.stored(t, context, hash)
@@ -80,7 +80,7 @@ func TestAContextReachesIRCWholeOrByReference(t *testing.T) {
 			if n := translate.TagBytes(ev.Fields); n > translate.MaxTagBytes {
 				t.Errorf("%s: %d bytes: tags of %d bytes", tags, size, n)
 			}
-			if !translate.InlineContext(ev.Context) {
+			if !federation.InlineContext(ev.Context) {
 				references++
 			} else if size > 4096 {
 				t.Errorf("%s: %d bytes are in the tags", tags, size)
@@ -129,7 +129,7 @@ func TestAContextOfAMegabyteIsUploadedAndReferredTo(t *testing.T) {
 func TestUploadsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.contexts.MaxBytes, w.contexts.MaxStored = 10, 25
+	w.contexts.Limits = func() (int64, int64) { return 10, 25 }
 	scout := w.agent(t, "scout_7", 0x01)
 	for n, tt := range []struct {
 		size, status int

@@ -126,7 +126,7 @@ func TestWhatAMessageCannotCarryIsLogged(t *testing.T) {
 	if ref, _ := handoff["context_ref"].(string); offer["context"] != nil || ref == "" || w.stored(t, ref, handoff["context_h"].(string)) != inexact {
 		t.Errorf("the message says %v", offer)
 	}
-	w.contexts.MaxBytes = 1
+	w.contexts.Limits = func() (int64, int64) { return 1, 0 }
 	w.fromIRC(t, alice, federation.Event{Handoff: id, Verb: federation.Cancel, Context: inexact}, map[string]string{"handoff-context": inexact})
 	if w.lines("message carries a step in part") != 1 {
 		t.Error(w.log)

@@ -337,7 +337,7 @@ func TestWhatAStepCannotCarryIsNamedInTheAnswer(t *testing.T) {
 func TestAContextForWhichThereIsNoRoomIsNamedInTheAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
-	w.contexts.MaxBytes = 100
+	w.contexts.Limits = func() (int64, int64) { return 100, 0 }
 	scout := w.agent(t, "scout_7", 0x01)
 	w.offer(t, alice, scout.DID)
 	offer := inbox(t, scout)[0].ID

@@ -74,7 +74,7 @@ type world struct {
 	rates   *rates
 	wakes   *wakes
 
-	contexts bridgetest.Contexts
+	contexts bridge.Contexts
 }
 
 // newWorld opens a registry; each change is made before that.
@@ -94,7 +94,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 		},
 	}}
 	w.gateway.home.Same = w.gateway.Same
-	w.contexts = bridgetest.Contexts{Record: w.record, PublicURL: "https://gw.example", MaxBytes: 1 << 20}
+	w.contexts = bridgetest.Contexts(w.record, 1<<20, 0)
 	cfg := airc.DefaultConfig()
 	w.deps = airc.Deps{
 		Ports: bridge.Ports{
@@ -102,7 +102,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 			Home:  "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(w.metrics),
 			Log:       slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 			PublicURL: "https://gw.example", Kept: kept, Keep: w.record.Keep,
-			Limits: func() bridge.Limits { return bridge.Limits{ContextBytes: w.contexts.MaxBytes} },
+			Limits: func() bridge.Limits { one, _ := w.contexts.Limits(); return bridge.Limits{ContextBytes: one} },
 			Store: func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error) {
 				return w.contexts.Store(ctx, owner, content)
 			},

@@ -105,9 +105,8 @@ const (
 	maxClientLineBytes = 8192 + 1024
 )
 
-// DialIRC connects a client to a server and registers it, with capabilities, all
-// of which the server must have.
-func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient, error) {
+// connectIRC connects a client that says nothing yet.
+func connectIRC(ctx context.Context, addr, nick string) (*IRCClient, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -115,6 +114,16 @@ func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient
 	}
 	c := &IRCClient{Nick: nick, conn: irc.QuickAck(conn), received: newMessages()}
 	c.running.Go(c.read)
+	return c, nil
+}
+
+// DialIRC connects a client to a server and registers it, with capabilities, all
+// of which the server must have.
+func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient, error) {
+	c, err := connectIRC(ctx, addr, nick)
+	if err != nil {
+		return nil, err
+	}
 	if err := c.register(ctx, caps); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("register %s: %w", nick, err)
@@ -125,13 +134,10 @@ func DialIRC(ctx context.Context, addr, nick string, caps ...string) (*IRCClient
 // LogInIRC is [DialIRC] for a client that proves a DID: prove returns the answer to a
 // challenge, both as they stand in AUTHENTICATE.
 func LogInIRC(ctx context.Context, addr, nick string, prove func(challenge string) (string, error), caps ...string) (*IRCClient, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", addr)
+	c, err := connectIRC(ctx, addr, nick)
 	if err != nil {
-		return nil, fmt.Errorf("dial IRC server: %w", err)
+		return nil, err
 	}
-	c := &IRCClient{Nick: nick, conn: irc.QuickAck(conn), received: newMessages()}
-	c.running.Go(c.read)
 	if err = c.authenticate(ctx, prove); err == nil {
 		err = c.register(ctx, caps)
 	}

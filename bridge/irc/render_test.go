@@ -69,11 +69,14 @@ func (s keySource) KeyOwner(context.Context, string) (federation.DID, error) {
 // archive is the evidence that was kept.
 type archive struct {
 	kept     []federation.Evidence
-	contexts bridgetest.Contexts
+	contexts bridge.Contexts
 	err      error
 }
 
 func (a *archive) ports() bridge.Ports {
+	if a.contexts.Limits == nil { // there is no room for any
+		a.contexts = bridgetest.Contexts(nil, 0, 0)
+	}
 	return bridge.Ports{
 		Home: home, PublicURL: "https://gw.example", Kept: key,
 		Keep: func(_ context.Context, _ federation.HandoffID, e federation.Evidence) error {
@@ -242,7 +245,7 @@ func TestARenditionRefersToAContextForWhichItHasNoRoom(t *testing.T) {
 		references := 0
 		for size := 5; size < 4000; size += 97 {
 			record := federationtest.NewMemory()
-			kept := archive{contexts: bridgetest.Contexts{Record: record, PublicURL: "https://gw.example", MaxBytes: 1 << 20}}
+			kept := archive{contexts: bridgetest.Contexts(record, 1<<20, 0)}
 			d := delivery(t, tags, "#ops")
 			content := `["` + strings.Repeat(" ", size-4) + `"]`
 			ev := d.Entry.Event

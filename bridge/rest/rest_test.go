@@ -79,7 +79,7 @@ func newHouse() *house {
 		Configured: func() []federation.BoundName { return nil },
 		BoundTo:    h.record.NamesOf,
 		Limits:     func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
-		Store:      bridgetest.Contexts{Record: h.record, MaxBytes: 10, MaxStored: 15}.Store, PublicURL: "https://gw.example",
+		Store:      bridgetest.Contexts(h.record, 10, 15).Store, PublicURL: "https://gw.example",
 		Refused: func(code federation.RefusalCode) { h.refused = append(h.refused, code) },
 		Log:     slog.New(slog.DiscardHandler), Ended: h.ended,
 	}).Mount(h.mux)

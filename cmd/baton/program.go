@@ -125,7 +125,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
 	mountIdentity(p.publicMux, p.keyring, p.homeID())
 	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
-	p.contexts().mount(p.publicMux)
+	stored{blobs: p.record, log: p.log}.mount(p.publicMux)
 	return p, nil
 }
 

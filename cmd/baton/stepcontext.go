@@ -42,7 +42,7 @@ func readContext(source string) (stepContext, error) {
 		return stepContext{}, fmt.Errorf("read context: %s has more than %d bytes", source, federation.MaxBlobBytes)
 	}
 	var short bytes.Buffer
-	if json.Compact(&short, content) == nil && translate.InlineContext(short.String()) && translate.ValidContext(short.String()) {
+	if json.Compact(&short, content) == nil && federation.InlineContext(short.String()) && translate.ValidContext(short.String()) {
 		return stepContext{text: short.String()}, nil
 	}
 	return stepContext{file: content}, nil
@@ -62,7 +62,7 @@ func (c stepContext) in(ctx context.Context, gateway *client, owner string) (tex
 func (c stepContext) stored(ctx context.Context, gateway *client, owner string) (reference, hash string, err error) {
 	content := c.file
 	if content == nil {
-		if !translate.InlineContext(c.text) {
+		if !federation.InlineContext(c.text) {
 			return c.text, "", nil
 		}
 		content = []byte(c.text)

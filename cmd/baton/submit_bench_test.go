@@ -45,15 +45,22 @@ func BenchmarkSubmit(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer record.Close()
-			h, steps := newHome(record), signedOffers(b, b.N)
-			b.ResetTimer()
-			submitAll(b, h, steps, callers)
-			b.StopTimer()
-			perSecond := float64(b.N) / b.Elapsed().Seconds()
+			perSecond := submitRate(b, record, callers)
 			b.ReportMetric(perSecond/verifies, "x_verify")
 			b.ReportMetric(perSecond/syncs, "x_fsync")
 		})
 	}
+}
+
+// submitRate returns how many steps a second are filed in a record, by so many callers.
+// It takes the time of the benchmark.
+func submitRate(b *testing.B, record *store.Record, callers int) float64 {
+	b.Helper()
+	h, steps := newHome(record), signedOffers(b, b.N)
+	b.ResetTimer()
+	submitAll(b, h, steps, callers)
+	b.StopTimer()
+	return float64(b.N) / b.Elapsed().Seconds()
 }
 
 // submitAll shares steps among callers.

@@ -183,7 +183,7 @@ func (s *Step) readContext(d data) {
 		members["artifacts"] = d.Artifacts
 	}
 	only := compact(d.Context)
-	if len(members) == 0 && translate.InlineContext(only) {
+	if len(members) == 0 && federation.InlineContext(only) {
 		s.Context = only
 	} else {
 		if there(d.Context) {
@@ -202,7 +202,7 @@ func (s *Step) readContext(d data) {
 // readHash reads the hash of what the context refers to. Beside a context that is no
 // reference it means nothing.
 func (s *Step) readHash(text string) error {
-	if text == "" || s.Context == "" || translate.InlineContext(s.Context) {
+	if text == "" || s.Context == "" || federation.InlineContext(s.Context) {
 		return nil
 	}
 	var ev federation.Event

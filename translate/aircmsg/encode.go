@@ -129,7 +129,7 @@ func noted(note string) map[string]any {
 // writeContext adds an inline context as JSON: as it is on an offer, as result
 // and artifacts on a result. A reference travels in data.handoff.
 func writeContext(data map[string]any, ev federation.Event) []translate.Loss {
-	if !translate.InlineContext(ev.Context) {
+	if !federation.InlineContext(ev.Context) {
 		return nil
 	}
 	if err := federation.ExactJSON([]byte(ev.Context)); err != nil {
@@ -173,7 +173,7 @@ func describe(s translate.Step, o Out) Handoff {
 	if !v.Deadline.IsZero() {
 		h.Deadline = v.Deadline.Unix()
 	}
-	if !translate.InlineContext(ev.Context) {
+	if !federation.InlineContext(ev.Context) {
 		h.ContextRef = ev.Context
 	}
 	if ev.Signature.Document != "" && o.Evidence == nil {

@@ -155,7 +155,7 @@ func (t terms) context(work task) string {
 			members[name] = member
 		}
 	}
-	if only := string(t.Context); len(members) == 1 && translate.InlineContext(only) {
+	if only := string(t.Context); len(members) == 1 && federation.InlineContext(only) {
 		return compact(t.Context)
 	}
 	return object(members)

@@ -1,0 +1,74 @@
+package bridge
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"baton/federation"
+)
+
+// Contexts keeps here what steps refer to instead of holding it. It is safe for
+// concurrent use.
+type Contexts struct {
+	Blobs     federation.Blobs
+	PublicURL string                    // of this gateway, without a path
+	Limits    func() (one, ofDID int64) // bytes of one context, and of all of a DID; no limit for a DID is 0
+	Log       *slog.Logger
+}
+
+// Store is that of [Ports].
+func (c Contexts) Store(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error) {
+	return c.keep(ctx, owner, federation.HandoffID{}, content)
+}
+
+func (c Contexts) keep(ctx context.Context, owner federation.DID, of federation.HandoffID, content []byte) (federation.Blob, error) {
+	one, ofDID := c.Limits()
+	if int64(len(content)) > one {
+		return federation.Blob{}, federation.ErrBlobTooLarge
+	}
+	blob, err := federation.NewBlob(owner, content, rand.Reader, time.Now())
+	if err != nil {
+		return federation.Blob{}, err
+	}
+	return c.Blobs.KeepBlob(ctx, blob, of, ofDID)
+}
+
+// Refer is that of [Ports].
+func (c Contexts) Refer(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	if !federation.InlineContext(ev.Context) {
+		return c.hashed(ctx, ev)
+	}
+	blob, err := c.keep(ctx, ev.Actor(), ev.Handoff, []byte(ev.Context))
+	switch {
+	case errors.Is(err, federation.ErrBlobTooLarge), errors.Is(err, federation.ErrNoBlobRoom):
+		c.Log.LogAttrs(ctx, slog.LevelInfo, "context not stored",
+			slog.String("event_id", ev.ID.String()), slog.String("handoff_id", ev.Handoff.String()), slog.Any("err", err))
+		return ev, nil
+	case err != nil:
+		return ev, fmt.Errorf("store context of %s: %w", ev.ID, err)
+	}
+	ev.Context, ev.ContextHash = blob.URL(c.PublicURL), blob.Hash()
+	return ev, nil
+}
+
+// hashed adds the hash of what a step refers to here, where the step has none.
+func (c Contexts) hashed(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	capability := federation.CapabilityIn(ev.Context)
+	if capability == "" || ev.ContextHash != "" || !strings.HasPrefix(ev.Context, c.PublicURL+federation.BlobPath) {
+		return ev, nil
+	}
+	blob, err := c.Blobs.Blob(ctx, capability, time.Now())
+	if errors.Is(err, federation.ErrNotFound) {
+		return ev, nil
+	}
+	if err != nil {
+		return ev, fmt.Errorf("read context of %s: %w", ev.ID, err)
+	}
+	ev.ContextHash = blob.Hash()
+	return ev, nil
+}
