@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -22,13 +23,23 @@ import (
 type trace struct {
 	http.RoundTripper
 
+	mu    sync.Mutex
 	paths []string
+}
+
+// reached returns what reached it so far: path and status.
+func (h *trace) reached() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.paths)
 }
 
 func (h *trace) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := h.RoundTripper.RoundTrip(r)
 	if err == nil && r.Method == http.MethodPost {
+		h.mu.Lock()
 		h.paths = append(h.paths, fmt.Sprint(strings.TrimPrefix(r.URL.Path, "/federation/"), " ", response.StatusCode))
+		h.mu.Unlock()
 	}
 	return response, err
 }
@@ -63,7 +74,7 @@ func TestADecisionReachesARegistryThatWasAway(t *testing.T) {
 		net.set("b.test", false)
 		time.Sleep(2 * time.Minute)
 		want := []string{"relay 202", "consent 200", "consent 200", "consent 200", "relay 202"}
-		if diff := cmp.Diff(want, seen.paths); diff != "" {
+		if diff := cmp.Diff(want, seen.reached()); diff != "" {
 			t.Errorf("what reached it (-want +got):\n%s", diff)
 		}
 		if got := edge(t, amy, "scout_7@a.test"); !strings.HasPrefix(got, "accepted ") {
