@@ -100,8 +100,8 @@ func (b Blob) URL(publicURL string) string { return publicURL + BlobPath + strin
 func (b Blob) Hash() string { return "sha256:" + hex.EncodeToString(b.Digest[:]) }
 
 // InlineContext reports whether a context is JSON itself and no reference to it.
-func InlineContext(context string) bool {
-	return strings.HasPrefix(context, "{") || strings.HasPrefix(context, "[")
+func InlineContext(text string) bool {
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
 // Blobs keeps what steps refer to. Its promises are those of [Store].
