@@ -47,6 +47,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		table.Decode(&link)
 	}
 	table, peers := file.Table("airc").Split("peers")
+	table.Inner("oidc").Decode(&registry.OIDC)
 	table.Decode(&registry)
 	for _, table := range peers {
 		peer := airc.PeerConfig{}
@@ -108,6 +109,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
 		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "irc.client": listener, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound, "peers[0]": peer, "relay.hub": hub,
+		"airc.oidc":       airc.OIDCConfig{},
 		"policy.rules[0]": configs.Rule{},
 	} {
 		for _, key := range keysOf(config) {
@@ -124,7 +126,9 @@ func TestTheReferenceIsValidAsItStands(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := airc.DefaultConfig()
-	file.Table("airc").Decode(&registry)
+	table := file.Table("airc")
+	table.Inner("oidc").Decode(&registry.OIDC)
+	table.Decode(&registry)
 	listener := client.DefaultConfig()
 	file.Table("irc.client").Decode(&listener)
 	hub := configs.Hub{}

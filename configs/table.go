@@ -72,6 +72,10 @@ func (t Table) Split(key string) (rest Table, list []Table) {
 	return rest, t.file.list(keyPath(t.path, key), keyPath(t.name, key), value)
 }
 
+// Inner returns the table under one of a table's keys, as [File.Table] does: it is no
+// part of the outer one any more when that is decoded after this.
+func (t Table) Inner(key string) Table { return t.file.Table(keyPath(t.name, key)) }
+
 // claim notes that a table has an owner and returns what the file has there.
 func (f *File) claim(name string) (any, bool) {
 	f.claimed[name] = true

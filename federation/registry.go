@@ -37,10 +37,16 @@ type Agent struct {
 	Registered   time.Time
 	KeptKey      ed25519.PublicKey // of DID
 	Shows        Shows
+	Account      Account // by which it registered; zero where by none
 	// Bound is the binding of its handle, zero where an operator made none. It is no
 	// part of what is kept of an agent.
 	Bound BoundName
 }
+
+// Account is one at an issuer of OpenID Connect. It is told to nobody but its agent.
+//
+// spec: airc-v0.1.1 §11.4
+type Account struct{ Issuer, Subject string }
 
 // StandsFor returns the DID by which a handoff knows an agent, where that is not its
 // first one: one of its keys', or the one that its handle is bound to.

@@ -93,6 +93,14 @@ func (c challenges) spend(challenge, handle string, now time.Time) error {
 	return nil
 }
 
+// restore makes a challenge that was spent good again: what it was spent for could not
+// be judged.
+func (c challenges) restore(challenge string) {
+	spent := <-c.spent
+	delete(spent, challenge)
+	c.spent <- spent
+}
+
 // postChallenge answers POST /register/challenge.
 //
 // spec: airc-v0.1.1 §5.1

@@ -28,6 +28,7 @@ type Config struct {
 	MaxPayloadBytes int          `toml:"max_payload_bytes"`
 	Federation      string       `toml:"federation"`  // [FederationOff], [FederationAllowlist] or [FederationOpen]
 	RequireDNS      bool         `toml:"require_dns"` // the key of another registry must be in DNS too
+	OIDC            OIDCConfig   // the table [airc.oidc]
 	Peers           []PeerConfig // the tables [[airc.peers]]
 }
 
@@ -63,6 +64,7 @@ func (c Config) check() error {
 	if c.Federation != FederationOff && c.Federation != FederationAllowlist && c.Federation != FederationOpen {
 		mistake("federation", `want "`+FederationOff+`", "`+FederationAllowlist+`" or "`+FederationOpen+`"`)
 	}
+	c.OIDC.check(mistake)
 	for _, peer := range c.Peers {
 		peer.check(mistake)
 	}

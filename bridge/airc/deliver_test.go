@@ -236,7 +236,7 @@ func TestARegistryIsUpUntilItIsStopped(t *testing.T) {
 
 func TestOpenNamesEveryMistake(t *testing.T) {
 	t.Parallel()
-	_, err := airc.Open(airc.Config{Domain: "GW", Offers: "maybe"}, airc.Deps{})
+	_, err := airc.Open(airc.Config{Domain: "GW", Offers: "maybe", OIDC: airc.OIDCConfig{Issuer: "login.example"}}, airc.Deps{})
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestOpenNamesEveryMistake(t *testing.T) {
 		}
 		keys = append(keys, mistake.Key)
 	}
-	if want := []string{"domain", "name", "offers", "reregister", "max_payload_bytes", "federation"}; !slices.Equal(keys, want) {
+	if want := []string{"domain", "name", "offers", "reregister", "max_payload_bytes", "federation", "oidc.issuer", "oidc.audience"}; !slices.Equal(keys, want) {
 		t.Errorf("mistakes in %v, want %v", keys, want)
 	}
 	if _, err := airc.Open(airc.DefaultConfig(), airc.Deps{}); err != nil {

@@ -9,8 +9,9 @@
 // An agent that signs a step itself proves it, and then it is filed as its own. A
 // handoff may start from here: to a handle, or to "anyone".
 //
-// Implemented: AIRC v0.1.1 but for its optional profiles (OpenID Connect, mutual TLS):
-// registration with proof of possession, keys that rotate and are revoked, sessions
+// Implemented: AIRC v0.1.1, its levels Core and Federation, and of its optional
+// profiles accounts of OpenID Connect, but neither mutual TLS nor tenants: registration
+// with proof of possession, keys that rotate and are revoked, sessions
 // with refresh tokens, identity, presence, messages, threads, an inbox that can be
 // waited at, consent with held messages and the registry's handshake, limits, and the
 // evidence behind vouched steps.
@@ -31,8 +32,9 @@
 //
 // # State
 //
-// A [Link] keeps in memory only who is here, and what it last read of other registries;
-// the record is the state. Its methods and routes may be called concurrently.
+// A [Link] keeps in memory only who is here, what it last read of other registries, and
+// for whom there surely is room; the record is the state. Its methods and routes may be
+// called concurrently.
 //
 // On delivery a message is given seq, beside what was signed: whoever verifies one
 // drops signature and seq first.
@@ -101,7 +103,8 @@ type Deps struct {
 	// while the registry runs.
 	Mode func(domain string) string
 
-	Fetch Fetcher // of other registries; nil where messages are exchanged with none
+	Fetch  Fetcher // of other registries; nil where messages are exchanged with none
+	Issuer Getter  // of the issuer of accounts; used where the configuration names one
 
 	MaxBodyBytes int64
 	MaxWait      time.Duration // of a request that waits at the inbox
@@ -125,6 +128,7 @@ type Link struct {
 	nonces        nonces
 	peers         peers
 	grants        grants
+	accounts      accounts
 	end           sync.Once
 	ended         chan struct{} // closed when Run is over: nobody waits any more
 	heard         atomic.Int64  // unix nanoseconds of the last request; 0 before the first
@@ -163,6 +167,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		nonces:        newNonces(),
 		peers:         newPeers(),
 		grants:        newGrants(),
+		accounts:      newAccounts(cfg.OIDC, d.Issuer),
 		ended:         make(chan struct{}),
 	}, nil
 }

@@ -92,12 +92,18 @@ func (p PeerConfig) check(mistake func(key, why string)) {
 	}
 }
 
-// Fetcher asks other registries. It guards what is asked of whom.
-type Fetcher interface {
+// Getter reads documents. It guards what is asked of whom.
+type Getter interface {
 	// Get returns the body at an address. Its errors wrap [federation.ErrNotFound] where
 	// the host says that there is nothing, and [*federation.UnavailableError] where
 	// asking again may help; [ErrTooLarge] and [ErrElsewhere] where the answer is of no use.
 	Get(ctx context.Context, address string) ([]byte, error)
+}
+
+// Fetcher asks other registries, as guarded.
+type Fetcher interface {
+	Getter
+
 	// Post sends JSON and returns the answer, whatever its status. Its error wraps
 	// [*federation.UnavailableError] where there was none, and nobody knows whether the
 	// host took what was sent; [ErrTooLarge] too where there was more than one reads.

@@ -27,13 +27,15 @@ type registration struct {
 	capabilities json.RawMessage
 	metadata     json.RawMessage
 	expires      time.Time // of the key; zero where it does not end by itself
+	oidc         json.RawMessage
+	account      federation.Account // by oidc, where this registry takes accounts
 }
 
 func parseRegistration(o *object, now time.Time) (registration, error) {
 	reg := registration{
 		expires: o.expiry(now),
 		handle:  o.text("handle"), challenge: o.text("challenge"), signature: o.text("challengeSignature"),
-		capabilities: o.nested("capabilities"), metadata: o.nested("metadata"),
+		capabilities: o.nested("capabilities"), metadata: o.nested("metadata"), oidc: o.nested("oidc"),
 	}
 	key := o.text("publicKey")
 	if o.err != nil {
@@ -88,6 +90,9 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	if !l.registrations.take(address(c.Request), now) {
 		return answer{}, tooMany(time.Hour)
 	}
+	if err := l.bind(c.Context(), &reg, now); err != nil {
+		return answer{}, err
+	}
 	return l.admit(c.Context(), reg, now)
 }
 
@@ -99,7 +104,7 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 	agent := federation.Agent{
 		Handle: reg.handle, DID: kept.DID, OwnDID: key.DID, KeptKey: kept.Public,
 		Keys:         []federation.AgentKey{key},
-		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now,
+		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now, Account: reg.account,
 	}
 	session := newSession(reg.handle, now)
 	pair, err := l.tokens.pair(session, now)
@@ -112,13 +117,18 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 	if err := l.deps.Registry.AddAgent(ctx, agent); err != nil {
 		return answer{}, fmt.Errorf("register %s: %w", reg.handle, err)
 	}
+	var bound *account
+	if reg.account != (federation.Account{}) {
+		bound = &account{Issuer: reg.account.Issuer, Subject: reg.account.Subject}
+	}
 	return answer{status: http.StatusCreated, body: struct {
 		Handle string         `json:"handle"`
 		Domain string         `json:"domain"`
 		DID    federation.DID `json:"did"`
 		KeyID  string         `json:"kid"`
+		OIDC   *account       `json:"oidc,omitempty"`
 		tokenPair
-	}{reg.handle, l.domain, agent.DID, agent.Keys[0].ID, pair}}, nil
+	}{reg.handle, l.domain, agent.DID, agent.Keys[0].ID, bound, pair}}, nil
 }
 
 // kept returns the key that the gateway keeps for an agent.

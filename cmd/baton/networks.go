@@ -88,6 +88,7 @@ func openClient(t configs.Table, w wiring) (opened, error) {
 func openAIRC(t configs.Table, w wiring) (opened, error) {
 	cfg := airc.DefaultConfig()
 	rest, peers := t.Split("peers")
+	t.Inner("oidc").Decode(&cfg.OIDC)
 	rest.Decode(&cfg)
 	for _, table := range peers {
 		peer := airc.PeerConfig{}
@@ -101,7 +102,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
-		}, Mode: w.mode, Fetch: w.fetch, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
+		}, Mode: w.mode, Fetch: w.fetch, Issuer: w.fetch, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
 		MaxBodyBytes: w.maxBody, MaxWait: w.maxWait, RegistrationsPerHour: w.registrationsPerHour,
 	})
 	return opened{link: link, table: t}, err

@@ -46,6 +46,10 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 	if a, b := len(reference.IRC.Spanningtree), len(reference.IRC.Freeq); a != 1 || b != 1 {
 		t.Fatalf("the reference has %d tables irc.spanningtree and %d irc.freeq, want 1", a, b)
 	}
+	var inner struct{ OIDC toml.Primitive }
+	if err := md.PrimitiveDecode(reference.AIRC, &inner); err != nil {
+		t.Fatal(err)
+	}
 	for _, network := range []struct {
 		name     string
 		table    toml.Primitive
@@ -55,6 +59,7 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 		{"irc.spanningtree", reference.IRC.Spanningtree[0], &spanningtree.Config{}, spanningtree.DefaultConfig()},
 		{"irc.freeq", reference.IRC.Freeq[0], &freeq.Config{}, freeq.DefaultConfig()},
 		{"airc", reference.AIRC, &airc.Config{}, airc.DefaultConfig()},
+		{"airc.oidc", inner.OIDC, &airc.OIDCConfig{}, airc.OIDCConfig{}},
 	} {
 		t.Run(network.name, func(t *testing.T) {
 			var keys map[string]any
@@ -62,6 +67,7 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 				t.Fatal(err)
 			}
 			delete(keys, "peers") // a list of tables
+			delete(keys, "oidc")  // a table of its own
 			defaults := tableOf(network.defaults)
 			if diff := cmp.Diff(slices.Sorted(maps.Keys(defaults)), slices.Sorted(maps.Keys(keys))); diff != "" {
 				t.Fatalf("keys (-code +reference):\n%s", diff)

@@ -86,6 +86,7 @@ func (s suite) testAgent(t *testing.T) {
 	record := s.open(t)
 	plain, full := NewAgent("scout"), NewAgent("judge")
 	full.Capabilities, full.Metadata = json.RawMessage(`{"skills": ["go"]}`), json.RawMessage(`{"b":1,"a":2}`)
+	full.Account = federation.Account{Issuer: "https://login.example", Subject: "42"}
 	full.Keys = append(full.Keys, federation.AgentKey{ID: "a_key", DID: "did:key:zOther", Public: Key("other"), Created: At(2), Expires: At(99)})
 	for _, want := range []federation.Agent{plain, full} {
 		if err := record.AddAgent(t.Context(), want); err != nil {

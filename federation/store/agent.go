@@ -22,10 +22,10 @@ func (s *Record) AddAgent(ctx context.Context, a federation.Agent) error {
 func addAgent(ctx context.Context, q *statements, a federation.Agent) error {
 	var n int64
 	err := q.row(ctx, `INSERT INTO agent (handle, did, own_did, capabilities, metadata, registered, kept_key,
-		shows_presence, shows_context) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (handle) DO NOTHING RETURNING n`,
+		shows_presence, shows_context, issuer, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (handle) DO NOTHING RETURNING n`,
 		[]any{
 			a.Handle, a.DID, a.OwnDID, []byte(a.Capabilities), []byte(a.Metadata), stamp(a.Registered), notNull(a.KeptKey),
-			a.Shows.Presence, a.Shows.Context,
+			a.Shows.Presence, a.Shows.Context, a.Account.Issuer, a.Account.Subject,
 		}, &n)
 	if errors.Is(err, federation.ErrNotFound) {
 		return federation.ErrTaken
@@ -138,7 +138,7 @@ func (s *Record) SetShows(ctx context.Context, handle string, shows federation.S
 // agents reads the agents that the rest of a query finds, with their keys.
 func agents(ctx context.Context, q *statements, where, arg string) ([]federation.Agent, error) {
 	found, err := rows(ctx, q, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key,
-		shows_presence, shows_context FROM agent WHERE `+where, arg)
+		shows_presence, shows_context, issuer, subject FROM agent WHERE `+where, arg)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func scanAgent(row scanner) (federation.Agent, error) {
 	var capabilities, metadata, kept []byte
 	var registered int64
 	err := row.Scan(&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept,
-		&a.Shows.Presence, &a.Shows.Context)
+		&a.Shows.Presence, &a.Shows.Context, &a.Account.Issuer, &a.Account.Subject)
 	a.Capabilities, a.Metadata = json.RawMessage(capabilities), json.RawMessage(metadata)
 	a.Registered, a.KeptKey = moment(registered), ed25519.PublicKey(kept)
 	return a, err

@@ -1,0 +1,188 @@
+package airc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"baton/federation"
+)
+
+// OIDCConfig is the table [airc.oidc]: whose accounts agents may register by.
+type OIDCConfig struct {
+	Issuer   string `toml:"issuer"`   // of OpenID Connect; empty for none
+	Audience string `toml:"audience"` // that its tokens must name
+}
+
+func (c OIDCConfig) check(mistake func(key, why string)) {
+	if c.Issuer != "" && !strings.HasPrefix(c.Issuer, "https://") && !strings.HasPrefix(c.Issuer, "http://") {
+		mistake("oidc.issuer", "want https:// and a host")
+	}
+	if (c.Issuer == "") != (c.Audience == "") {
+		mistake("oidc.audience", "want it with oidc.issuer, and only with that")
+	}
+}
+
+// issuer is what the configured issuer says of itself.
+type issuer struct {
+	keys    oidc.KeySet // nil where nothing is known yet
+	algs    []string
+	fetched time.Time
+}
+
+// accounts finds out whose account a token is of.
+type accounts struct {
+	cfg   OIDCConfig
+	fetch Getter
+	known chan issuer // owned by whoever took it, who puts it back
+}
+
+func newAccounts(cfg OIDCConfig, fetch Getter) accounts {
+	a := accounts{cfg: cfg, fetch: fetch, known: make(chan issuer, 1)}
+	a.known <- issuer{}
+	return a
+}
+
+// account is the member oidc of a registration.
+//
+// spec: airc-v0.1.1 §11.4
+type account struct {
+	Issuer  string `json:"issuer"`
+	Subject string `json:"subject"`
+	IDToken string `json:"idToken,omitempty"`
+}
+
+// bind gives a registration the account that it proves, where it names one and this
+// registry takes accounts. It may block for the issuer, and while that cannot be asked
+// it returns a [*federation.UnavailableError]: the challenge is good again then, because
+// the token may be bound to it.
+func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error {
+	if reg.oidc == nil || l.cfg.OIDC.Issuer == "" {
+		return nil
+	}
+	var err error
+	reg.account, err = l.accounts.verify(ctx, reg.oidc, reg.challenge, now)
+	if _, away := errors.AsType[*federation.UnavailableError](err); away {
+		l.challenges.restore(reg.challenge)
+	}
+	return err
+}
+
+// verify returns the account that a registration proves with a token of the issuer. A
+// nonce in the token is the challenge of the registration, or the token was issued for
+// another one. Its error is a refusal, or a [*federation.UnavailableError] where the
+// issuer cannot be asked for its keys.
+func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (federation.Account, error) {
+	var said account
+	if err := json.Unmarshal(text, &said); err != nil || said.IDToken == "" {
+		return federation.Account{}, refuse(codeBadRequest, "oidc has no idToken")
+	}
+	if said.Issuer != a.cfg.Issuer {
+		return federation.Account{}, refuse(codeUnauthorized, "this registry takes accounts of "+a.cfg.Issuer)
+	}
+	from, err := a.issuer(ctx, now)
+	if err != nil {
+		return federation.Account{}, err
+	}
+	keys := &fetchedKeys{KeySet: from.keys}
+	token, err := oidc.NewVerifier(a.cfg.Issuer, keys, &oidc.Config{
+		ClientID: a.cfg.Audience, SupportedSigningAlgs: from.algs, Now: func() time.Time { return now },
+	}).Verify(ctx, said.IDToken)
+	if away, ok := errors.AsType[*federation.UnavailableError](keys.err); ok {
+		return federation.Account{}, away
+	}
+	switch {
+	case err != nil:
+		return federation.Account{}, refuse(codeUnauthorized, "idToken is not good: "+err.Error())
+	case token.Subject == "" || said.Subject != "" && said.Subject != token.Subject:
+		return federation.Account{}, refuse(codeUnauthorized, "idToken is of another subject")
+	case token.Nonce != "" && token.Nonce != challenge:
+		return federation.Account{}, refuse(codeUnauthorized, "the nonce in idToken is not the challenge")
+	}
+	return federation.Account{Issuer: token.Issuer, Subject: token.Subject}, nil
+}
+
+// issuer returns what the issuer says of itself, which it is asked for once in a while.
+// Its keys are asked for again by each token whose key is not among them: a rate of
+// registrations bounds how often, beside that of the host.
+func (a accounts) issuer(ctx context.Context, now time.Time) (issuer, error) {
+	known := <-a.known
+	a.known <- known
+	if known.keys != nil && now.Before(known.fetched.Add(wellKnownLife)) {
+		return known, nil
+	}
+	ctx = oidc.ClientContext(ctx, &http.Client{Transport: reading{a.fetch}})
+	provider, err := oidc.NewProvider(ctx, a.cfg.Issuer)
+	var says struct {
+		Keys string   `json:"jwks_uri"`
+		Algs []string `json:"id_token_signing_alg_values_supported"`
+	}
+	if err == nil {
+		err = provider.Claims(&says)
+	}
+	if err != nil {
+		return issuer{}, &federation.UnavailableError{What: "issuer of accounts", Err: err}
+	}
+	known = issuer{oidc.NewRemoteKeySet(ctx, says.Keys), signatures(says.Algs), now}
+	<-a.known
+	a.known <- known
+	return known, nil
+}
+
+// signatures returns those algorithms that a public key verifies: an issuer that says it
+// uses others, or none, is not believed that.
+func signatures(says []string) []string {
+	algs := []string{}
+	for _, alg := range says {
+		switch alg {
+		case oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA:
+			algs = append(algs, alg)
+		}
+	}
+	return algs
+}
+
+// fetchedKeys keeps why keys could not be fetched, of which the verifier returns the
+// text alone.
+type fetchedKeys struct {
+	oidc.KeySet
+
+	err error
+}
+
+// VerifySignature implements [oidc.KeySet].
+func (k *fetchedKeys) VerifySignature(ctx context.Context, token string) ([]byte, error) {
+	payload, err := k.KeySet.VerifySignature(ctx, token)
+	k.err = err
+	return payload, err
+}
+
+// reading is an [http.RoundTripper] over a [Getter], for a library that brings requests
+// of its own.
+type reading struct{ from Getter }
+
+// RoundTrip implements [http.RoundTripper]. Whatever is no document is no answer.
+func (f reading) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet {
+		return nil, fmt.Errorf("%s %s: issuers are only read", r.Method, r.URL.Redacted())
+	}
+	text, err := f.from.Get(r.Context(), r.URL.String())
+	if err == nil {
+		err = json.Unmarshal(text, &map[string]json.RawMessage{})
+	}
+	if err != nil {
+		return nil, &federation.UnavailableError{What: "issuer of accounts", Err: err}
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
+	}, nil
+}
