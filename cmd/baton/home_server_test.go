@@ -107,7 +107,16 @@ func sameTags(m bridgetest.IRCMessage, s signed) error {
 	return nil
 }
 
-// The walkthrough of the RFC, word for word.
+// walkthrough is the scene of the RFC: eliza with her voice in the channel, a human who
+// watches it, and scholar, who is away.
+type walkthrough struct {
+	*homeServer
+	d              dialect
+	eliza, scholar person
+	voice, human   *bridgetest.IRCClient
+}
+
+// The walkthrough of the RFC, word for word, and in the other tags too.
 //
 // spec: freeq-handoff-rfc "Lifecycle walkthrough"
 func TestTheWalkthroughOfTheRFC(t *testing.T) {
@@ -115,63 +124,100 @@ func TestTheWalkthroughOfTheRFC(t *testing.T) {
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
-			s := newHomeServer(t)
-			eliza, scholar := newPerson(t), newPerson(t)
-			voice := s.login(t, "eliza", eliza, append(agentCaps(d), "echo-message")...)
-			join(t, voice)
-			human := s.guest(t, "human")
+			w := &walkthrough{homeServer: newHomeServer(t), d: d, eliza: newPerson(t), scholar: newPerson(t)}
+			w.voice = w.login(t, "eliza", w.eliza, append(agentCaps(d), "echo-message")...)
+			join(t, w.voice)
+			w.human = w.guest(t, "human")
 
-			offer := d.offer(eliza, channel, extras{"to": scholar.did, "title": "Cite the 3 best sources on X"})
-			send(t, voice, offer.tags)
-			filed := next(t, voice, "the echo of the offer", hasEvent(offer))
-			if err := sameTags(filed, offer); err != nil {
-				t.Error(err)
-			}
-			next(t, human, "the line", isLine(offer.handoff, "eliza offers"))
-
-			agent := s.login(t, "scholar", scholar, agentCaps(d)...)
-			begin := next(t, agent, "the batch", isBatch)
-			if len(begin.Params) != 2 || begin.Params[1] != "freeq.at/handoff" {
-				t.Errorf("the batch begins %q", begin.Params)
-			}
-			replayed := next(t, agent, "the offer", hasEvent(offer))
-			if err := sameTags(replayed, offer); err != nil {
-				t.Error(err)
-			}
-			if replayed.Tags["msgid"] != filed.Tags["msgid"] || "+"+replayed.Tags["batch"] != begin.Params[0] {
-				t.Errorf("replayed with %v", replayed.Tags)
-			}
-
-			accept := d.step(scholar, channel, "accept", offer.handoff, extras{"note": "on it"})
-			complete := d.step(scholar, channel, "complete", offer.handoff, extras{"note": "https://gw.example/cap/def"})
-			for _, answer := range []signed{accept, complete} {
-				send(t, agent, answer.tags) // from outside of the channel
-				if err := sameTags(next(t, voice, "the answer", hasEvent(answer)), answer); err != nil {
-					t.Error(err)
-				}
-			}
-			next(t, human, "the last line", isLine(offer.handoff, "scholar completes"))
-			settled(t, voice)
-			if n := len(slices.DeleteFunc(voice.Received(), func(m bridgetest.IRCMessage) bool {
-				return m.Command != "TAGMSG" || m.Tags[d.name()] == "confirm" || m.Tags[vendor+"act-verb"] == "confirm"
+			offer, msgid := w.offer(t)
+			agent := w.replayOnConnect(t, offer, msgid)
+			w.step(t, agent, "accept", offer, extras{d.replyTo(): msgid})
+			w.step(t, agent, "complete", offer, extras{d.context(): "https://irc.freeq.at/blob/cap/def"})
+			settled(t, w.voice)
+			if n := len(slices.DeleteFunc(w.voice.Received(), func(m bridgetest.IRCMessage) bool {
+				return m.Command != "TAGMSG" || m.Tags[vendor+"act-verb"] == "confirm"
 			})); n != 0 {
 				t.Errorf("%d steps came twice", n)
 			}
-
-			missed := d.offer(eliza, channel, extras{"to": scholar.did, "title": "No show", "deadline": due(past(time.Second))})
-			send(t, voice, missed.tags)
-			expired := next(t, voice, "the expiry", func(m bridgetest.IRCMessage) bool {
-				return m.Command == "TAGMSG" && (m.Tags[vendor+"handoff"] == "expire" || m.Tags[vendor+"act-verb"] == "expire")
-			})
-			if expired.Nick != "Baton" {
-				t.Errorf("it expires by %s", expired.Nick)
-			}
+			w.noShow(t, agent)
 		})
 	}
 }
 
-// name is the tag that says that a message is a step.
-func (d dialect) name() string { return vendor + string(d) }
+// context and replyTo are the tags of a context and of what a step answers.
+func (d dialect) context() string { return map[dialect]string{rfcTags: "context", actTags: "ctx"}[d] }
+func (d dialect) replyTo() string {
+	return map[dialect]string{rfcTags: "reply-to", actTags: "x-reply-to"}[d]
+}
+
+// offer is the first step: the server assigns a msgid, and the humans see a line.
+func (w *walkthrough) offer(t *testing.T) (offer signed, msgid string) {
+	t.Helper()
+	offer = w.d.offer(w.eliza, channel, extras{
+		"to": w.scholar.did, "title": "Cite the 3 best sources on X", w.d.context(): "https://irc.freeq.at/blob/cap/abc",
+		"caps": "web-search", "deadline": due(time.Now().Add(time.Hour)),
+	})
+	send(t, w.voice, offer.tags)
+	filed := next(t, w.voice, "the echo of the offer", hasEvent(offer))
+	if err := sameTags(filed, offer); err != nil {
+		t.Error(err)
+	}
+	next(t, w.human, "the line", isLine(offer.handoff, "eliza offers .*: Cite the 3 best sources on X"))
+	return offer, filed.Tags["msgid"]
+}
+
+// replayOnConnect is the second: scholar logs in, and the offer is in a batch.
+func (w *walkthrough) replayOnConnect(t *testing.T, offer signed, msgid string) *bridgetest.IRCClient {
+	t.Helper()
+	agent := w.login(t, "scholar", w.scholar, agentCaps(w.d)...)
+	begin := next(t, agent, "the batch", isBatch)
+	if len(begin.Params) != 2 || begin.Params[1] != "freeq.at/handoff" {
+		t.Errorf("the batch begins %q", begin.Params)
+	}
+	replayed := next(t, agent, "the offer", hasEvent(offer))
+	if err := sameTags(replayed, offer); err != nil {
+		t.Error(err)
+	}
+	if replayed.Tags["msgid"] != msgid || "+"+replayed.Tags["batch"] != begin.Params[0] {
+		t.Errorf("replayed with %v", replayed.Tags)
+	}
+	return agent
+}
+
+// step is the third and the fourth: scholar answers from outside of the channel, eliza
+// has it as it was signed, and the humans see a line.
+func (w *walkthrough) step(t *testing.T, agent *bridgetest.IRCClient, verb string, offer signed, more extras) {
+	t.Helper()
+	answer := w.d.step(w.scholar, channel, verb, offer.handoff, more)
+	send(t, agent, answer.tags)
+	if err := sameTags(next(t, w.voice, verb, hasEvent(answer)), answer); err != nil {
+		t.Errorf("%s: %v", verb, err)
+	}
+	next(t, w.human, "the line of "+verb, isLine(offer.handoff, "scholar "+verb))
+}
+
+// noShow is how the RFC ends: an offer that nobody answered expires, once, eliza is told,
+// and offers the same again.
+func (w *walkthrough) noShow(t *testing.T, agent *bridgetest.IRCClient) {
+	t.Helper()
+	terms := extras{"to": w.scholar.did, "title": "No show", "deadline": due(past(time.Second))}
+	missed := w.d.offer(w.eliza, channel, terms)
+	send(t, w.voice, missed.tags)
+	next(t, w.voice, "the echo", hasEvent(missed))
+	if expired := w.d.await(t, w.voice, "expire", missed.handoff); expired.Nick != "Baton" {
+		t.Errorf("it expires by %s", expired.Nick)
+	}
+	next(t, w.human, "the line", isLine(missed.handoff, ".*expire"))
+	delete(terms, "deadline")
+	terms["replaces"] = missed.handoff
+	again := w.d.offer(w.eliza, channel, terms)
+	send(t, w.voice, again.tags)
+	next(t, agent, "the offer again", hasEvent(again))
+	settled(t, w.voice)
+	if slices.ContainsFunc(w.voice.Received(), w.d.names("expire", missed.handoff)) {
+		t.Error("it expires twice")
+	}
+}
 
 func isBatch(m bridgetest.IRCMessage) bool {
 	return m.Command == "BATCH" && strings.HasPrefix(m.Params[0], "+")
