@@ -146,6 +146,7 @@ func TestTheWalkthroughOfTheRFC(t *testing.T) {
 
 // context and replyTo are the tags of a context and of what a step answers.
 func (d dialect) context() string { return map[dialect]string{rfcTags: "context", actTags: "ctx"}[d] }
+
 func (d dialect) replyTo() string {
 	return map[dialect]string{rfcTags: "reply-to", actTags: "x-reply-to"}[d]
 }
