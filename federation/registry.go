@@ -301,6 +301,7 @@ type Record interface {
 	Waits
 	Audit
 	PeerModes
+	OperatorTokens
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

@@ -32,9 +32,10 @@ type Memory struct {
 	dead     []*memoryDead
 	lastDead int64
 	changes  []federation.Change
-	modes    []federation.PeerMode  // in order
-	holds    []federation.Withheld  // in order
-	names    []federation.BoundName // in order
+	modes    []federation.PeerMode      // in order
+	holds    []federation.Withheld      // in order
+	names    []federation.BoundName     // in order
+	tokens   []federation.OperatorToken // in order
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding
 	owners   map[string]federation.DID // by key id

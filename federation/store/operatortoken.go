@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+const admittedColumns = `name, scope, digest, created, expires`
+
+func scanToken(row scanner) (federation.OperatorToken, error) {
+	var t federation.OperatorToken
+	var digest []byte
+	var created, expires int64
+	err := row.Scan(&t.Name, &t.Scope, &digest, &created, &expires)
+	if err == nil && copy(t.Digest[:], digest) != len(t.Digest) {
+		err = errors.New("a digest is cut short")
+	}
+	t.Created, t.Expires = moment(created), moment(expires)
+	return t, err
+}
+
+// AddToken implements [federation.OperatorTokens].
+func (s *Record) AddToken(ctx context.Context, t federation.OperatorToken) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		if _, err := q.exec(ctx, `DELETE FROM operator_token WHERE expires <= ?`, stamp(t.Created)); err != nil {
+			return err
+		}
+		n, err := q.exec(ctx, `INSERT INTO operator_token (`+admittedColumns+`) VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING`,
+			t.Name, t.Scope, t.Digest[:], stamp(t.Created), stamp(t.Expires))
+		if err == nil && n == 0 {
+			return federation.ErrTaken
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("add token %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// RevokeToken implements [federation.OperatorTokens].
+func (s *Record) RevokeToken(ctx context.Context, name string) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		n, err := q.exec(ctx, `DELETE FROM operator_token WHERE name = ?`, name)
+		if err == nil && n == 0 {
+			return federation.ErrNotFound
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("revoke token %s: %w", name, err)
+	}
+	return nil
+}
+
+// Token implements [federation.OperatorTokens].
+func (s *Record) Token(ctx context.Context, digest [32]byte, now time.Time) (federation.OperatorToken, error) {
+	found, err := rows(ctx, s.reads, scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE digest = ? AND expires > ?`,
+		digest[:], stamp(now))
+	if err == nil && len(found) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.OperatorToken{}, fmt.Errorf("look up token: %w", err)
+	}
+	return found[0], nil
+}
+
+// Tokens implements [federation.OperatorTokens].
+func (s *Record) Tokens(ctx context.Context, after string, limit int) ([]federation.OperatorToken, error) {
+	found, err := rows(ctx, s.reads, scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE name > ? ORDER BY name`+atMost,
+		after, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read tokens: %w", err)
+	}
+	return found, nil
+}
