@@ -11,10 +11,13 @@ import (
 const MaxSecretBytes = 16 << 10
 
 // Secret reads a file that the configuration names for its content, such as a
-// password. Only its owner may be able to read it. Line ends after the secret are
-// not part of it. The error is one line that says what to do.
-func (f *File) Secret(name string) (string, error) {
-	path := f.Path(name)
+// password, as [ReadSecret] does.
+func (f *File) Secret(name string) (string, error) { return ReadSecret(f.Path(name)) }
+
+// ReadSecret reads a file whose content is a secret. Only its owner may be able to read
+// it. Line ends after the secret are not part of it. The error is one line that says
+// what to do.
+func ReadSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", fmt.Errorf("read secret: %w", err)
@@ -28,7 +31,7 @@ func (f *File) Secret(name string) (string, error) {
 	if info.Size() > MaxSecretBytes {
 		return "", fmt.Errorf("read secret: %s is longer than %d bytes", path, MaxSecretBytes)
 	}
-	content, err := os.ReadFile(path) //nolint:gosec // the operator names the file, in the configuration
+	content, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if err != nil {
 		return "", fmt.Errorf("read secret: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
@@ -82,7 +83,7 @@ func parseLimit(text string) (int, error) {
 }
 
 // watch writes a line for each item, what there is and then what is new, until the
-// client or the gateway goes.
+// client or the gateway goes, or the client would not be admitted any more.
 func (o *Operator) watch(w http.ResponseWriter, r *http.Request, news func() ([]any, error)) {
 	items, err := news()
 	if err != nil {
@@ -109,7 +110,14 @@ func (o *Operator) watch(w http.ResponseWriter, r *http.Request, news func() ([]
 		case <-o.deps.Ended:
 			return
 		}
-		if items, err = news(); err != nil {
+		err := callerOf(r).still()
+		if _, turnedAway := errors.AsType[*ProblemError](err); turnedAway {
+			return
+		}
+		if err == nil {
+			items, err = news()
+		}
+		if err != nil {
 			items = nil // what cannot be read now is read the next time
 		}
 	}

@@ -25,6 +25,9 @@
 //	PUT  bindings/{network}/{name}   bind
 //	DELETE bindings/{network}/{name} unbind
 //	POST keys/{name}/rotate          give the gateway another key
+//	GET  tokens                      operator tokens, without the tokens themselves
+//	POST tokens                      make one
+//	POST tokens/{name}/revoke        end one
 //	POST blobs                       store what a step is to refer to; owner
 //	POST backup                      record and keys, as a tar file
 //
@@ -33,8 +36,9 @@
 // each, until the client goes: what there is, and then what changes. Errors are
 // problem documents (RFC 9457) with the members code, detail and retry_after.
 //
-// Who may ask is decided by whoever mounts the [Operator]: everything here trusts
-// its caller. It may be called concurrently.
+// Who may ask is decided by the [Admission] with which the [Operator] is mounted, for
+// the scope that a route needs: read for what only looks, admin for keys, tokens, peers
+// and bindings, operate for the rest. It may be called concurrently.
 package rest
 
 import (
@@ -72,6 +76,7 @@ type Record interface {
 	federation.Waits
 	federation.DeadLetters
 	federation.Audit
+	federation.OperatorTokens
 	// Log and Replay are those of [federation.Store] and [federation.Inboxes].
 	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
@@ -152,51 +157,6 @@ type answer struct {
 // endpoint answers one request, or says why not.
 type endpoint func(r *http.Request) (answer, error)
 
-// Mount registers the routes.
-func (o *Operator) Mount(mux *http.ServeMux) {
-	for pattern, serve := range map[string]endpoint{
-		"GET handoffs/{id}":                   o.getHandoff,
-		"GET events/{id}/explain":             o.getExplanation,
-		"POST handoffs":                       o.postOffer,
-		"POST handoffs/{id}/{verb}":           o.postStep,
-		"GET place":                           o.getPlace,
-		"POST inboxes/{did}/ack":              o.postAck,
-		"GET links/{name}":                    o.getLink,
-		"POST blobs":                          o.postBlob,
-		"POST keys/{name}/rotate":             o.postRotate,
-		"POST feeds/{id}/{verb}":              o.postFeed,
-		"GET dead/{id}":                       o.getDead,
-		"POST dead/{id}/{verb}":               o.postDead,
-		"GET peers/{name}":                    o.getPeer,
-		"POST peers/{name}/mode":              o.postMode,
-		"PUT bindings/{network}/{name...}":    o.putBinding,
-		"DELETE bindings/{network}/{name...}": o.deleteBinding,
-	} {
-		mux.Handle(route(pattern), o.serve(serve))
-	}
-	for noun, l := range map[string]lister{
-		"handoffs": o.handoffs, "inboxes/{did}": o.inbox, "links": o.links, "bindings": o.bindings,
-		"feeds": o.feeds, "feeds/shape": o.shapes, "dead": o.deadLetters, "peers": o.peers, "audit": o.audit,
-	} {
-		mux.Handle(route("GET "+noun), o.list(l))
-	}
-	mux.HandleFunc(route("GET handoffs/{id}/passport"), o.getPassport)
-	mux.HandleFunc(route("POST backup"), o.postBackup)
-	mux.Handle(Prefix, o.serve(func(r *http.Request) (answer, error) {
-		return answer{}, &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + r.Method + " " + r.URL.Path}
-	}))
-}
-
-// route puts the prefix into a pattern.
-func route(pattern string) string {
-	for i := range pattern {
-		if pattern[i] == ' ' {
-			return pattern[:i+1] + Prefix + pattern[i+1:]
-		}
-	}
-	return Prefix + pattern
-}
-
 // serve writes what an endpoint returned.
 func (o *Operator) serve(e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -245,13 +205,13 @@ func readBody(r *http.Request, into any) error {
 // It comes after the change, which it cannot undo: where the record does not take it,
 // the log has it alone.
 func (o *Operator) act(r *http.Request, what, subject, reason string) {
-	change := federation.Change{At: time.Now(), Actor: r.RemoteAddr, What: what, Subject: subject, Reason: reason}
+	change := federation.Change{At: time.Now(), Actor: callerOf(r).actor, What: what, Subject: subject, Reason: reason}
 	if err := o.deps.Record.Note(context.WithoutCancel(r.Context()), change); err != nil {
 		o.deps.Log.LogAttrs(r.Context(), slog.LevelError, "change not in the record", slog.String("network", network),
 			slog.String("what", what), slog.Any("err", err))
 	}
 	o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator acted", slog.String("network", network),
-		slog.String("what", what), slog.String("subject", subject), slog.String("actor", r.RemoteAddr), slog.String("reason", reason))
+		slog.String("what", what), slog.String("subject", subject), slog.String("actor", change.Actor), slog.String("reason", reason))
 }
 
 // parseDID reads a DID of a request.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -72,6 +73,11 @@ type house struct {
 }
 
 func newHouse() *house {
+	return newHouseFor(func(federation.OperatorTokens) rest.Admission { return rest.Everybody })
+}
+
+// newHouseFor makes a house for those whom its record admits.
+func newHouseFor(admit func(federation.OperatorTokens) rest.Admission) *house {
 	h := &house{gateway: &gateway{record: federationtest.NewMemory()}, mux: http.NewServeMux(), ended: make(chan struct{})}
 	rest.New(rest.Deps{
 		Home: "gw.example", Gateway: h.gateway, Record: h.record,
@@ -80,9 +86,11 @@ func newHouse() *house {
 		BoundTo:    h.record.NamesOf,
 		Limits:     func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
 		Store:      bridgetest.Contexts(h.record, 10, 15).Store, PublicURL: "https://gw.example",
+		Peers:   func() []rest.Peer { return nil },
+		Backup:  func(context.Context) (io.ReadCloser, error) { return nil, errors.New("there is none") },
 		Refused: func(code federation.RefusalCode) { h.refused = append(h.refused, code) },
 		Log:     slog.New(slog.DiscardHandler), Ended: h.ended,
-	}).Mount(h.mux)
+	}).Mount(h.mux, admit(h.record))
 	return h
 }
 

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -38,10 +37,6 @@ type client struct {
 // client returns the client that the flags name: --gateway, else the socket of the
 // configuration.
 func (c *cli) client() (*client, error) {
-	token, err := c.token()
-	if err != nil {
-		return nil, err
-	}
 	if socket, ok := strings.CutPrefix(c.Gateway, "unix:"); ok {
 		return socketClient(socket), nil
 	}
@@ -49,6 +44,10 @@ func (c *cli) client() (*client, error) {
 		u, err := url.Parse(c.Gateway)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, &usageError{fmt.Errorf("--gateway: want unix:PATH or http(s)://HOST:PORT, not %q", c.Gateway)}
+		}
+		token, err := c.token()
+		if err != nil {
+			return nil, err
 		}
 		return &client{base: u.Scheme + "://" + u.Host, token: token, http: &http.Client{}}, nil
 	}
@@ -74,11 +73,11 @@ func (c *cli) token() (string, error) {
 	if c.TokenFile == "" {
 		return "", nil
 	}
-	text, err := os.ReadFile(c.TokenFile)
+	token, err := configs.ReadSecret(c.TokenFile)
 	if err != nil {
-		return "", fmt.Errorf("read token: %w", err)
+		return "", fmt.Errorf("--token-file: %w", err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return token, nil
 }
 
 // do sends one request and returns its answer, which the caller closes. A body of bytes

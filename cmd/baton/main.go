@@ -36,7 +36,7 @@ const (
 type cli struct {
 	Config    string `env:"BATON_CONFIG" help:"The configuration. Default: ./baton.toml, else /etc/baton/baton.toml." placeholder:"FILE"`
 	Gateway   string `env:"BATON_GATEWAY" help:"The running gateway: unix:PATH or http(s)://HOST:PORT. Default: admin.socket of the configuration." placeholder:"URL"`
-	TokenFile string `env:"BATON_TOKEN_FILE" help:"Operator token, for a URL." name:"token-file" placeholder:"FILE"`
+	TokenFile string `env:"BATON_TOKEN_FILE" help:"A file with an operator token, for a URL." name:"token-file" placeholder:"FILE"`
 	JSON      bool   `help:"For machines: one JSON document on stdout." name:"json"`
 	LogLevel  string `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat string `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
@@ -59,6 +59,7 @@ type cli struct {
 	Verify      verifyCommand   `cmd:"" help:"Examine the whole record."`
 	Migrate     migrateCommand  `cmd:"" help:"Bring an older record forward, as serve does at its start."`
 	Keys        keysCommands    `cmd:"" help:"List, make, show and rotate the gateway's own keys."`
+	Token       tokenCommands   `cmd:"" help:"Keep the tokens with which operators come from elsewhere."`
 	Version     versionCommand  `cmd:"" help:"Print version, revision, Go and protocols."`
 }
 

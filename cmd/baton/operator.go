@@ -12,8 +12,8 @@ import (
 	"baton/federation"
 )
 
-// mountOperator registers the operator API.
-func (p *program) mountOperator(mux *http.ServeMux) {
+// mountOperator registers the operator API, for those whom an admission lets in.
+func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) {
 	rest.New(rest.Deps{
 		Home: p.homeID(), Gateway: p.gateway, Record: p.bound(), Kept: p.keyring.Kept,
 		Links:      p.gateway.fleet.statuses,
@@ -32,13 +32,13 @@ func (p *program) mountOperator(mux *http.ServeMux) {
 			p.counters.Refusals.WithLabelValues("operator", code.Upper()).Inc()
 		},
 		Log: p.log, Ended: p.ended,
-	}).Mount(mux)
+	}).Mount(mux, admit)
 }
 
 // openOperator opens the socket that the operator API is served on.
 func (p *program) openOperator(ctx context.Context) error {
 	mountAdmin(p.socketMux, p, p.file.Metrics.Enabled)
-	p.mountOperator(p.socketMux)
+	p.mountOperator(p.socketMux, rest.Everybody)
 	if p.file.Admin.Socket == "" {
 		return nil
 	}

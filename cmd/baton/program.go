@@ -20,6 +20,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/httpd"
+	"baton/bridge/rest"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/deferral"
@@ -123,6 +124,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		return nil, errors.Join(err, p.close())
 	}
 	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
+	p.mountOperator(p.adminMux, rest.Bearers(p.record))
 	mountIdentity(p.publicMux, p.keyring, p.homeID())
 	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
 	stored{blobs: p.record, log: p.log}.mount(p.publicMux)
