@@ -1,7 +1,6 @@
 package bridgetest
 
 import (
-	"bufio"
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
@@ -46,6 +45,8 @@ type Freeq struct {
 
 	mu         sync.Mutex
 	conn       net.Conn // nil while there is no link
+	dialled    bool     // by the server; of conn
+	duplicates int      // connections that it turned away
 	next       uint64   // the last event id
 	highWater  uint64   // of the peer's event ids, on this connection
 	window     int64    // the second of the clock that counts
@@ -116,6 +117,13 @@ func (f *Freeq) SetPeerAPI(address string) {
 	f.cfg.PeerAPI = address
 }
 
+// SetPeer says which endpoint is the one peer.
+func (f *Freeq) SetPeer(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cfg.Peer = id
+}
+
 // Mute makes the server lose what it would say to the peer by a verb.
 func (f *Freeq) Mute(verb federation.Verb, on bool) {
 	f.mu.Lock()
@@ -127,68 +135,6 @@ func (f *Freeq) Mute(verb federation.Verb, on bool) {
 func (f *Freeq) Close() {
 	f.Cut()
 	f.http.Close()
-}
-
-// Cut ends the link as a broken cable does.
-func (f *Freeq) Cut() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.conn != nil {
-		_ = f.conn.Close()
-	}
-}
-
-// Listen accepts links at an address of this machine until ctx ends, one after the
-// other, and returns where.
-func (f *Freeq) Listen(ctx context.Context) (string, error) {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	context.AfterFunc(ctx, func() { _ = listener.Close(); f.Cut() })
-	go func() { //nolint:contextcheck // it ends with the connection, which ends with ctx
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			f.Serve(conn)
-		}
-	}()
-	return listener.Addr().String(), nil
-}
-
-// Serve runs one link until it ends. The other end counts as the configured peer: a
-// stream in memory proves nobody.
-func (f *Freeq) Serve(conn net.Conn) {
-	f.mu.Lock()
-	f.conn, f.linked, f.spoke, f.highWater = conn, false, false, 0
-	f.say(map[string]any{
-		"type": "hello", "peer_id": f.id, "server_name": f.cfg.Name, "protocol_version": 2, "trust_level": "full",
-		"capabilities": []string{"catchup", "act", "act_route"},
-	})
-	f.sayState()
-	f.mu.Unlock()
-	r := bufio.NewReader(conn)
-	for {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			break
-		}
-		f.mu.Lock()
-		f.hear(strings.TrimRight(line, "\r\n"))
-		f.note()
-		f.mu.Unlock()
-	}
-	_ = conn.Close()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.conn = nil
-	for channel := range f.members {
-		f.members[channel] = map[string]string{}
-	}
-	f.note()
 }
 
 // note wakes whoever waits for something. The lock is held.
@@ -286,6 +232,13 @@ func (f *Freeq) Said() []map[string]any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]map[string]any(nil), f.lines...)
+}
+
+// Links returns how often the peer has greeted.
+func (f *Freeq) Links() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.links
 }
 
 // Dropped returns how many messages came in too fast.

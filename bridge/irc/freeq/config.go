@@ -30,7 +30,7 @@ type Config struct {
 	PeerAPI       string    `toml:"peer_api"`       // where its signing keys are read
 	Transport     Transport `toml:"transport"`      // exec, tcp or unix
 	Address       string    `toml:"address"`        // we dial: "ip:port" of their endpoint, "host:port", or a path
-	Listen        string    `toml:"listen"`         // they dial instead: "ip:port" or a path
+	Listen        string    `toml:"listen"`         // they dial, instead or as well: "ip:port" or a path
 	DialCommand   []string  `toml:"dial_command"`   // of exec; {ticket} is made of endpoint_id and address
 	ListenCommand []string  `toml:"listen_command"` // of exec; {listen} is listen
 	Channels      []string  `toml:"channels"`       // of this federation there, as [irc.ParseChannels] reads them; the first for offers that name none
@@ -90,20 +90,24 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
+// dials reports whether this end dials. It does not where an address is there for the
+// peer alone.
+func (c Config) dials() bool { return c.Address != "" || c.Listen == "" }
+
 // checkTransport looks at what belongs to one transport.
 func (c Config) checkTransport() error {
 	wrong := func(key, why string) error { return &bridge.KeyError{Key: key, Why: why} }
 	switch {
-	case c.Address != "" && c.Listen != "":
-		return wrong("address", "want one of address, to dial, and listen, to be dialled")
 	case c.Transport == Exec:
 		return c.checkExec()
 	case c.Transport != TCP && c.Transport != Unix:
 		return wrong("transport", fmt.Sprintf("want %q, %q or %q", Exec, TCP, Unix))
 	case c.Address == "" && c.Listen == "":
-		return wrong("address", "want one of address, to dial, and listen, to be dialled")
-	case c.Transport == TCP && !irc.ValidAddress(c.Address) && !irc.ValidListen(c.Listen):
+		return wrong("address", "want address, to dial, or listen, to be dialled, or both")
+	case c.Transport == TCP && c.Address != "" && !irc.ValidAddress(c.Address):
 		return wrong("address", `want "host:port"`)
+	case c.Transport == TCP && c.Listen != "" && !irc.ValidListen(c.Listen):
+		return wrong("listen", `want "host:port"`)
 	}
 	return nil
 }
@@ -116,9 +120,9 @@ func (c Config) checkExec() error {
 	case len(c.ListenCommand) == 0 || c.ListenCommand[0] == "":
 		return wrong("listen_command", "want a program and its arguments")
 	}
-	for _, address := range []string{c.Address, c.Listen} {
+	for key, address := range map[string]string{"address": c.Address, "listen": c.Listen} {
 		if _, err := net.ResolveUDPAddr("udp", address); address != "" && (err != nil || !numeric(address)) {
-			return wrong("address", `want "ip:port" of an endpoint`)
+			return wrong(key, `want "ip:port" of an endpoint`)
 		}
 	}
 	return nil

@@ -37,18 +37,21 @@ type child struct {
 	seed    string
 	peer    string // endpoint id that must be the one to dial; "" where we dial
 	log     *slog.Logger
+	last    *pipe // of one that listens: it holds the address until it is gone
 }
 
-func newChild(cfg Config, d Deps) *child {
-	c := &child{seed: d.Seed, log: d.Log.With(slog.String("network", network), slog.String("link", cfg.Name))}
-	if cfg.Listen != "" {
-		c.command, c.peer = fill(cfg.ListenCommand, listenMark, cfg.Listen), cfg.EndpointID
-		return c
-	}
+func newDiallingChild(cfg Config, d Deps) *child {
 	endpoint, _ := parseEndpointID(cfg.EndpointID) // checked before
 	at, _ := netip.ParseAddrPort(cfg.Address)      // likewise; without an address the program looks for one
-	c.command = fill(cfg.DialCommand, ticketMark, ticket(endpoint, at))
-	return c
+	return newChild(fill(cfg.DialCommand, ticketMark, ticket(endpoint, at)), "", cfg, d)
+}
+
+func newListeningChild(cfg Config, d Deps) *child {
+	return newChild(fill(cfg.ListenCommand, listenMark, cfg.Listen), cfg.EndpointID, cfg, d)
+}
+
+func newChild(command []string, peer string, cfg Config, d Deps) *child {
+	return &child{command: command, peer: peer, seed: d.Seed, log: linkLog(cfg, d)}
 }
 
 // fill puts a value where a command has the mark for it.
@@ -63,8 +66,16 @@ func fill(command []string, mark, value string) []string {
 // Close implements transport: nothing is held between two children.
 func (c *child) Close() error { return nil }
 
-// connect starts a child. Of one that listens it waits until the peer has dialled.
+// connect starts a child. For one that listens it waits until the one before is gone, and
+// then until the peer has dialled.
 func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
+	if c.last != nil {
+		select {
+		case <-c.last.gone:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 	// It must outlive ctx, by as long as it needs to end in good order.
 	command := exec.CommandContext(context.WithoutCancel(ctx), c.command[0], c.command[1:]...) //nolint:gosec // the operator's own
 	command.Env = append(os.Environ(), "IROH_SECRET="+c.seed, "RUST_LOG=dumbpipe=info", "NO_COLOR=1")
@@ -77,11 +88,12 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("exec %s: %w", c.command[0], err)
 	}
-	p := &pipe{command: command, in: in, out: out, dialled: make(chan string, 1), drained: make(chan struct{})}
+	p := &pipe{command: command, in: in, out: out, dialled: make(chan string, 1), drained: make(chan struct{}), gone: make(chan struct{})}
 	go c.drain(ctx, p, told)
 	if c.peer == "" {
 		return p, nil
 	}
+	c.last = p
 	return c.admit(ctx, p)
 }
 
@@ -138,6 +150,7 @@ type pipe struct {
 	out     io.Reader
 	dialled chan string
 	drained chan struct{} // closed when its stderr has ended
+	gone    chan struct{} // closed when Close is over
 
 	ending sync.Once
 	mu     sync.Mutex
@@ -186,6 +199,7 @@ func (p *pipe) Close() error {
 		_, _ = io.Copy(io.Discard, p.out)
 		<-p.drained
 		_ = p.command.Wait() // it says nothing that its stderr has not said
+		close(p.gone)
 	})
 	return nil
 }

@@ -290,6 +290,7 @@ func (h *house) run(t *testing.T) {
 	t.Cleanup(func() {
 		stop()
 		<-h.ended
+		_ = h.link.Close() // of a link that had ended by itself
 	})
 	select {
 	case <-h.up:

@@ -23,6 +23,12 @@
 // rarely, until the receipt is there or the home is known to have refused: it says no
 // by silence alone.
 //
+// # Two connections
+//
+// A link may dial and be dialled. Where both ends have begun a connection, the one of the
+// end with the smaller endpoint id stands, as servers have it among each other; a
+// connection that stands already gives way to it.
+//
 // # Concurrency
 //
 // One goroutine, the one in [Link.Run], owns all state of a link. A reader opens
@@ -90,15 +96,15 @@ type Deps struct {
 
 // Link is one configured freeq server. Make one with [Open].
 type Link struct {
-	cfg       Config
-	deps      Deps
-	log       *slog.Logger
-	id        string            // our endpoint id
-	peer      ed25519.PublicKey // theirs
-	transport transport         // owned by the goroutine in Run
-	channels  irc.Channels
-	roster    *roster   // owned by the goroutine in Run
-	heard     time.Time // up to when all of theirs was read; owned by the goroutine in Run
+	cfg      Config
+	deps     Deps
+	log      *slog.Logger
+	id       string            // our endpoint id
+	peer     ed25519.PublicKey // theirs
+	reach    *reach            // owned by the goroutine in Run
+	channels irc.Channels
+	roster   *roster   // owned by the goroutine in Run
+	heard    time.Time // up to when all of theirs was read; owned by the goroutine in Run
 
 	// live is the session that takes rows: nil unless the greetings and the state of
 	// both are over. It is all that Deliver and Online see of the state, and leads them
@@ -106,7 +112,10 @@ type Link struct {
 	live atomic.Pointer[session]
 }
 
-var _ bridge.Placer = (*Link)(nil)
+var (
+	_ bridge.Placer   = (*Link)(nil)
+	_ bridge.Returner = (*Link)(nil)
+)
 
 // Open checks the configuration and returns the link. It dials nothing and listens
 // nowhere. Its error joins one [*bridge.KeyError] for each mistake.
@@ -127,11 +136,15 @@ func Open(cfg Config, d Deps) (*Link, error) {
 	}
 	return &Link{
 		cfg: cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
-		log:       d.Log.With(slog.String("network", network), slog.String("link", cfg.Name)),
-		transport: newTransport(cfg, d),
-		channels:  channels,
-		roster:    newRoster(cfg.NickSuffix, channels.There()),
+		log:      linkLog(cfg, d),
+		reach:    newReach(cfg, d),
+		channels: channels,
+		roster:   newRoster(cfg.NickSuffix, channels.There()),
 	}, nil
+}
+
+func linkLog(cfg Config, d Deps) *slog.Logger {
+	return d.Log.With(slog.String("network", network), slog.String("link", cfg.Name))
 }
 
 // Name implements [bridge.Link].
@@ -169,22 +182,25 @@ func (l *Link) writes(v federation.View) bool {
 }
 
 // Run implements [bridge.Link]. Steps that were read before the connection broke
-// are still submitted before it returns.
+// are still submitted before it returns. Where the configuration lets the peer dial, it
+// may do so between two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
-	conn, err := l.transport.connect(ctx)
-	if err != nil {
-		return err
+	conn, err := l.reach.meet(ctx)
+	if err == nil {
+		err = newSession(l, conn).run(ctx, up)
 	}
-	err = newSession(l, conn).run(ctx, up)
 	if ctx.Err() != nil {
 		err = errors.Join(err, l.Close())
 	}
 	return err
 }
 
-// Close gives up what a link that is dialled holds between two sessions. Call it
-// after the last Run, and only where that did not end with its context.
-func (l *Link) Close() error { return l.transport.Close() }
+// Back implements [bridge.Returner]: the peer has dialled.
+func (l *Link) Back() <-chan struct{} { return l.reach.back }
+
+// Close gives up what the link holds between two sessions: a port, and attempts to
+// connect. Call it after the last Run, which has done so where it ended with its context.
+func (l *Link) Close() error { return l.reach.Close() }
 
 // ask is the question whether somebody is there.
 type ask struct {

@@ -125,6 +125,7 @@ func (s *session) onHello(ctx context.Context, m *hello) error {
 	accepted := true
 	s.put(control, &helloAck{Type: typeHelloAck, PeerID: s.link.id, Accepted: &accepted, TrustLevel: "full"})
 	s.greeted = true
+	s.settleSpare(ctx)
 	return nil
 }
 

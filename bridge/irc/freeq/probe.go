@@ -84,6 +84,7 @@ func (s *session) watch(now time.Time) error {
 	if s.linked && len(s.asked) == 0 && now.Sub(s.probed) >= probeEvery {
 		s.probed = now
 		s.probe(nil)
+		s.link.reach.try(s.asking, &s.link.reach.listen) // where the last attempt failed
 	}
 	s.recover(now)
 	s.press(s.asking, now)

@@ -45,7 +45,7 @@ const inboundLines = 256
 // session is one connection to the peer.
 type session struct {
 	link *Link
-	conn io.ReadWriteCloser
+	conn stream
 	log  *slog.Logger
 	up   func() // called once rows may be taken
 
@@ -66,6 +66,7 @@ type session struct {
 	greeted  bool      // their hello came
 	stated   bool      // their sync_response came
 	linked   bool      // rows are taken
+	spare    *arrival  // another connection, until somebody has greeted on this one; or nil
 	unproven []*row
 	asked    []question // that the peer has not answered yet, in the order of the wire
 	answers  []answer   // that we owe the peer, in the order of its questions
@@ -102,7 +103,7 @@ type inboundLine struct {
 	bytes   int
 }
 
-func newSession(l *Link, conn io.ReadWriteCloser) *session {
+func newSession(l *Link, conn stream) *session {
 	return &session{
 		link: l, conn: conn, log: l.log,
 		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: newSeen(), queue: newQueue(l.id, time.Now()),
@@ -134,6 +135,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 	s.settle()
 	s.running.Wait()
 	s.link.roster.leave()
+	s.settleSpare(ctx)
 	if s.linked {
 		s.link.heard = time.Now().Add(-clockMargin)
 	}
@@ -165,6 +167,10 @@ func (s *session) serve(ctx context.Context) error {
 			}
 		case err := <-s.broken:
 			return s.lost(err)
+		case a := <-s.link.reach.arrivals:
+			if err := s.rival(ctx, a); err != nil {
+				return err
+			}
 		case err := <-s.wrote:
 			s.writing, s.writeErr = false, err
 		case <-wait:

@@ -1,12 +1,17 @@
 package freeq
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"time"
+
+	"baton/bridge/irc"
 )
 
 // dialTimeout bounds one attempt to connect: an endpoint that is there answers in a
@@ -24,15 +29,20 @@ type transport interface {
 	Close() error
 }
 
-// newTransport returns the transport that a configuration names.
-func newTransport(cfg Config, d Deps) transport { //nolint:ireturn // which one it is the configuration says
-	switch {
-	case cfg.Transport == Exec:
-		return newChild(cfg, d)
-	case cfg.Listen != "":
-		return &door{network: string(cfg.Transport), address: cfg.Listen}
+// newDialling returns the transport with which this end dials.
+func newDialling(cfg Config, d Deps) transport { //nolint:ireturn // which one it is the configuration says
+	if cfg.Transport == Exec {
+		return newDiallingChild(cfg, d)
 	}
 	return &dialer{network: string(cfg.Transport), address: cfg.Address}
+}
+
+// newListening returns the transport with which the peer dials.
+func newListening(cfg Config, d Deps) transport { //nolint:ireturn // likewise
+	if cfg.Transport == Exec {
+		return newListeningChild(cfg, d)
+	}
+	return &door{network: string(cfg.Transport), address: cfg.Listen, peer: cfg.EndpointID, log: linkLog(cfg, d)}
 }
 
 // dialer reaches a peer through a socket. Nothing proves who is there but the
@@ -53,11 +63,12 @@ func (d *dialer) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 // Close implements transport.
 func (d *dialer) Close() error { return nil }
 
-// door lets a peer in through a socket, one at a time: a second connection waits
-// in the queue of the system until the first is over, which for one that is dead
-// takes as long as a probe.
+// door lets a peer in through a socket. Whoever connects there counts once it has
+// greeted as the peer: a look at the port is no link, and ends none.
 type door struct {
 	network, address string
+	peer             string // endpoint id
+	log              *slog.Logger
 	listener         net.Listener // nil while there is none
 }
 
@@ -72,14 +83,51 @@ func (d *door) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	listener := d.listener
 	defer context.AfterFunc(ctx, func() { _ = listener.Close() })()
-	conn, err := listener.Accept()
-	if ctx.Err() != nil {
-		return nil, errors.Join(context.Cause(ctx), d.Close())
+	for {
+		conn, err := listener.Accept()
+		if ctx.Err() != nil {
+			if err == nil {
+				_ = conn.Close()
+			}
+			return nil, errors.Join(context.Cause(ctx), d.Close())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("accept on %s: %w", d.address, err)
+		}
+		greeted, err := d.admit(ctx, conn)
+		if err == nil {
+			return greeted, nil
+		}
+		d.log.LogAttrs(ctx, slog.LevelInfo, "somebody else has connected", slog.Any("err", err))
+	}
+}
+
+// admit waits for the greeting of somebody who has connected.
+func (d *door) admit(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, error) {
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	r := bufio.NewReaderSize(conn, readBufferBytes)
+	_ = conn.SetReadDeadline(time.Now().Add(meetTimeout)) // without one the reading ends with ctx
+	line, err := irc.ReadLine(r, maxLineBytes)
+	if err == nil {
+		err = d.know(line)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("accept on %s: %w", d.address, err)
+		return nil, errors.Join(err, conn.Close())
 	}
-	return conn, nil
+	_ = conn.SetReadDeadline(time.Time{})
+	return &admitted{Conn: conn, in: io.MultiReader(bytes.NewReader(append(line, '\n')), r)}, nil
+}
+
+// know reports whether a line is the greeting of the peer.
+func (d *door) know(line []byte) error {
+	m, _ := read(line)
+	switch greeting, ok := m.(*hello); {
+	case !ok:
+		return errors.New("without a greeting")
+	case greeting.PeerID != d.peer:
+		return fmt.Errorf("it is endpoint %q", clip(greeting.PeerID))
+	}
+	return nil
 }
 
 // Close implements transport.
@@ -94,3 +142,12 @@ func (d *door) Close() error {
 	}
 	return err
 }
+
+// admitted is a connection whose greeting has been read, and is read again.
+type admitted struct {
+	net.Conn
+	in io.Reader
+}
+
+// Read implements io.Reader.
+func (a *admitted) Read(b []byte) (int, error) { return a.in.Read(b) }
