@@ -92,6 +92,7 @@ func NewFreeq(cfg FreeqConfig) *Freeq {
 	f.keys[keyName("did:web:"+cfg.Name, federation.KeyID(public(cfg.Server)))] = public(cfg.Server)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/signing-keys/{did}/{kid}", f.serveKey)
+	mux.HandleFunc("GET /api/v1/actions", f.serveActions)
 	mux.HandleFunc("GET /api/v1/actions/{id}", f.serveAction)
 	f.http = httptest.NewServer(mux)
 	return f
@@ -320,41 +321,6 @@ func Envelope(key ed25519.PrivateKey, inner []byte) string {
 		panic("bridgetest: " + err.Error()) // it is strings alone
 	}
 	return string(text)
-}
-
-// reply answers with JSON.
-func reply(w http.ResponseWriter, body map[string]any) {
-	if err := json.NewEncoder(w).Encode(body); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-	}
-}
-
-func (f *Freeq) serveKey(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	key := f.keys[keyName(r.PathValue("did"), r.PathValue("kid"))]
-	f.mu.Unlock()
-	if key == nil {
-		http.Error(w, "{}", http.StatusNotFound)
-		return
-	}
-	reply(w, map[string]any{"public_key": base64.RawURLEncoding.EncodeToString(key), "algorithm": "ed25519"})
-}
-
-func (f *Freeq) serveAction(w http.ResponseWriter, r *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	task := f.tasks[r.PathValue("id")]
-	if task == nil {
-		http.Error(w, "{}", http.StatusNotFound)
-		return
-	}
-	events := []map[string]any{}
-	for _, row := range f.log {
-		if row.task == task.id {
-			events = append(events, map[string]any{"event_id": row.id, "canonical": row.canonical, "confirm_state": row.state})
-		}
-	}
-	reply(w, map[string]any{"act_id": task.id, "venue": task.venue, "events": events})
 }
 
 // actDocument returns the document of a step.

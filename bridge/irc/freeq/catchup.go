@@ -2,7 +2,6 @@ package freeq
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"baton/translate"
@@ -46,6 +45,8 @@ type catchup struct {
 	rows  []replayed // of the page, still to be judged
 	more  bool       // there is another page
 	next  int64      // where that starts
+
+	recollecting bool // the rest of a second is being read
 }
 
 // catchUp starts a replay of what the peer received while this link was down.
@@ -115,9 +116,8 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 		c.next = max(c.next, row.Timestamp)
 	}
 	if c.more && c.next == c.since {
-		// A whole page of one second: the protocol has no way to ask for the rest of it.
-		s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds", slog.Int64("second", c.since))
-		c.next++
+		c.next++ // a whole page of one second
+		s.recollect(ctx, c.since)
 	}
 	s.turn(ctx)
 }
@@ -133,7 +133,10 @@ func (s *session) turn(ctx context.Context) {
 		c.rows = c.rows[1:]
 		s.onRow(ctx, row)
 	}
-	if c.pages > 0 && c.more {
+	if c.recollecting {
+		return
+	}
+	if c.more {
 		c.more = false
 		c.since = c.next
 		s.askPage()

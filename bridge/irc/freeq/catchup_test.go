@@ -1,9 +1,11 @@
 package freeq_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
+	"baton/bridge/irc/freeq"
 	"baton/federation"
 )
 
@@ -29,8 +31,32 @@ func TestALogIsReadToItsEndPageByPage(t *testing.T) {
 	h.expectNothingOdd(t)
 }
 
-func TestAPageOfOneSecondDoesNotHoldUpTheRest(t *testing.T) {
+// A question names seconds: the log itself shows no more than a page of one.
+func TestTheRestOfACrowdedSecondIsReadFromTheAPI(t *testing.T) {
 	h := newHouse(t)
+	alice := h.alice()
+	want := map[federation.EventID]bool{}
+	for n := range 2*pageRows - 100 {
+		id, err := alice.Offer(channel, "", fmt.Sprintf("offer %d", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[id] = true
+	}
+	h.server.Spread(2*pageRows - 101) // all but the last in one second
+	h.run(t)
+	for len(want) > 0 {
+		delete(want, h.gateway.next(t).ID)
+	}
+	h.expectNothingOdd(t)
+}
+
+func TestACrowdedSecondEndsWhereNobodyShowsTheRestOfIt(t *testing.T) {
+	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
+		d.Fetch = func(context.Context, string) ([]byte, error) {
+			return nil, &federation.UnavailableError{What: "the API"}
+		}
+	})
 	alice := h.alice()
 	var last federation.EventID
 	for n := range 2*pageRows + 1 {

@@ -2,7 +2,6 @@ package freeq
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -275,8 +274,13 @@ type action struct {
 }
 
 type actionEvent struct {
-	EventID string  `json:"event_id"`
-	State   *string `json:"confirm_state"` // null of a receipt
+	EventID   string  `json:"event_id"`
+	State     *string `json:"confirm_state"` // null of a receipt
+	Canonical string  `json:"canonical"`
+	Signature string  `json:"signature"`
+	Actor     string  `json:"actor_did"`
+	Venue     string  `json:"venue"`
+	Timestamp int64   `json:"timestamp"` // unix seconds of receipt
 }
 
 // fate returns why a step is as good as refused, "" while its home may still confirm
@@ -286,12 +290,12 @@ func (l *Link) fate(ctx context.Context, p *petition, now time.Time) (code feder
 	if now.Sub(p.held.Since) > maxWait {
 		return federation.IllegalStep, "its home said nothing for " + maxWait.String()
 	}
-	body, err := l.deps.Fetch(ctx, l.cfg.PeerAPI+"/api/v1/actions/"+url.PathEscape(ev.Handoff.String()))
 	var told action
+	err := l.ask(ctx, "/"+url.PathEscape(ev.Handoff.String()), &told)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return federation.UnknownHandoff, "its home does not know the handoff any more"
-	case err != nil || json.Unmarshal(body, &told) != nil:
+	case err != nil:
 		return l.overdue(p, now)
 	}
 	i := slices.IndexFunc(told.Events, func(e actionEvent) bool { return e.EventID == ev.ID.String() })

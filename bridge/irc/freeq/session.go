@@ -93,7 +93,9 @@ type session struct {
 	waiting    chan []*petition
 	inquired   chan *petition
 	remembered chan *catchupEvents // the answer to the oldest question, from the record
-	over       chan struct{}       // closed at the end
+	// The rest of a second of which the log shows no more.
+	recollected chan []replayed
+	over        chan struct{} // closed at the end
 }
 
 // inboundLine is what the reader made of one line.
@@ -110,7 +112,8 @@ func newSession(l *Link, conn stream) *session {
 		inbound: make(chan inboundLine, inboundLines), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
 		rows: make(chan *row), judged: make(chan judged), asks: make(chan ask),
-		waiting: make(chan []*petition), inquired: make(chan *petition), remembered: make(chan *catchupEvents), over: make(chan struct{}),
+		waiting: make(chan []*petition), inquired: make(chan *petition), remembered: make(chan *catchupEvents),
+		recollected: make(chan []replayed), over: make(chan struct{}),
 	}
 }
 
@@ -187,6 +190,8 @@ func (s *session) serve(ctx context.Context) error {
 		case m := <-s.remembered:
 			s.reply(m)
 			s.answerNext()
+		case rows := <-s.recollected:
+			s.onRecollected(ctx, rows)
 		case <-meet.C:
 			if !s.stated {
 				return errors.New("no greeting and state within " + meetTimeout.String())
