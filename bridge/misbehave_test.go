@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"baton/bridge"
 	"baton/federation"
@@ -363,4 +364,46 @@ func TestAPaceFollowsItsPeer(t *testing.T) {
 	if taken != 60 {
 		t.Errorf("%d at once after it took a hundred, want 60 again", taken)
 	}
+}
+
+// damaged is a record that cannot read one event.
+type damaged struct {
+	*federationtest.Memory
+
+	event federation.EventID
+}
+
+// Lane implements [federation.Feeds].
+func (d damaged) Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
+	lane, err := d.Memory.Lane(ctx, link, id, limit)
+	for i, each := range lane {
+		if each.Entry.Event.ID == d.event {
+			lane[i] = federation.Delivery{Row: each.Row, Broken: "decode event: cut short"}
+		}
+	}
+	return lane, err
+}
+
+func TestARowThatCannotBeReadStopsNoLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
+		first, second := h.owe(t, 1), h.owe(t, 11)
+		h.supervisor = bridge.NewSupervisor(h.link, damaged{h.record, first[0]}, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		stop := h.start(t)
+		defer stop()
+		synctest.Wait()
+		want := []federation.EventID{first[1], second[0], second[1]}
+		var shown []federation.EventID
+		for _, g := range h.link.delivered() {
+			shown = append(shown, g.Event)
+		}
+		less := func(a, b federation.EventID) bool { return a.String() < b.String() }
+		if diff := cmp.Diff(want, shown, cmpopts.SortSlices(less)); diff != "" {
+			t.Errorf("delivered (-want +got):\n%s", diff)
+		}
+		dead, err := h.record.DeadLetters(t.Context(), federation.DeadFilter{Reason: federation.DeadBroken}, 0, 10)
+		if err != nil || len(dead) != 1 || dead[0].Event != first[0] || dead[0].Why != "decode event: cut short" {
+			t.Errorf("dead letters are %+v, %v; want one for %s", dead, err, first[0])
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"baton/federation"
@@ -58,12 +59,15 @@ func (s *Record) Given(ctx context.Context, link string, since time.Time, limit 
 		if err != nil {
 			return d, err
 		}
-		if d.Entry, err = e.read(); err != nil {
-			return d, err
-		}
 		d.At = moment(ended)
-		d.View, err = decodeView(view)
-		return d, err
+		d.Entry, err = e.read()
+		if err == nil {
+			d.View, err = decodeView(view)
+		}
+		if err != nil {
+			d.Row = 0 // it cannot be read
+		}
+		return d, nil
 	}
 	done, err := rows(ctx, s.reads, scan, `SELECT `+entryColumns+`, s.event, s.ended, h.view
 		FROM settled s JOIN event e ON e.seq = s.event JOIN handoff h ON h.id = e.handoff
@@ -72,7 +76,7 @@ func (s *Record) Given(ctx context.Context, link string, since time.Time, limit 
 	if err != nil {
 		return nil, fmt.Errorf("read what %s was given: %w", link, err)
 	}
-	return done, nil
+	return slices.DeleteFunc(done, func(d federation.Given) bool { return d.Row == 0 }), nil
 }
 
 // OwedIn implements [federation.Feeds].

@@ -13,6 +13,8 @@ import (
 const relayColumns = `n, peer, sender, message, lane, document, handoff, queued, attempt, next, delayed, coalesce(reason, ''),
 	coalesce(unsure, ''), kind`
 
+// scanRelay reads a message to another registry, which goes as it is: where the handoff
+// that it is about cannot be read, it goes as one about none.
 func scanRelay(row scanner) (federation.Relay, error) {
 	var r federation.Relay
 	var handoff []byte
@@ -20,7 +22,10 @@ func scanRelay(row scanner) (federation.Relay, error) {
 	err := row.Scan(&r.Row, &r.Peer, &r.Sender, &r.Message, &r.Lane, &r.Document, &handoff, &queued, &r.Attempt, &next, &r.Delayed, &r.Reason,
 		&r.Unsure, &r.Kind)
 	r.Queued, r.Next = moment(queued), moment(next)
-	return r, errors.Join(err, r.Handoff.UnmarshalText(handoff))
+	if r.Handoff.UnmarshalText(handoff) != nil {
+		r.Handoff = federation.HandoffID{}
+	}
+	return r, err
 }
 
 // relayIDLife is how long the ids of attempts are kept: replies come before that.

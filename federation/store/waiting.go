@@ -34,6 +34,8 @@ type waitingRow struct {
 	row int64
 }
 
+// scanWaiting reads a delivery that waits. What cannot be read of it is no error, and
+// told where nothing else went wrong: one bad row stops no list.
 func scanWaiting(row scanner) (w waitingRow, err error) {
 	var event, handoff string
 	var queued, next int64
@@ -42,7 +44,11 @@ func scanWaiting(row scanner) (w waitingRow, err error) {
 		return w, err
 	}
 	w.Queued, w.Next, w.Verb = moment(queued), moment(next), verbIn(body)
-	return w, errors.Join(w.Event.UnmarshalText([]byte(event)), w.Handoff.UnmarshalText([]byte(handoff)))
+	err = errors.Join(w.Event.UnmarshalText([]byte(event)), w.Handoff.UnmarshalText([]byte(handoff)))
+	if err != nil && w.Reason == "" {
+		w.Reason = "the row cannot be read: " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	return w, nil
 }
 
 // verbIn returns the verb of an event, "" where that cannot be read.

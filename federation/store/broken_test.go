@@ -1,0 +1,82 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+// breakRows damages the second event, and the first message to another registry.
+func breakRows(t *testing.T, dir string) {
+	t.Helper()
+	db := raw(t, dir)
+	for _, damage := range []string{`UPDATE event SET body = '{"verb":' WHERE seq = 2`, `UPDATE relay SET handoff = 'nothing' WHERE n = 1`} {
+		if _, err := db.ExecContext(t.Context(), damage); err != nil {
+			t.Fatalf("%s: %v", damage, err)
+		}
+	}
+}
+
+func TestARowThatCannotBeReadStopsNobodyAndIsSeen(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	record := open(t, dir, prometheus.NewRegistry())
+	for n := 1; n <= 3; n++ {
+		f := offer(n)
+		f.Feeds = []string{"oftc"}
+		if _, err := record.Append(ctx, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := 1; n <= 2; n++ {
+		sent := federation.Relay{Peer: "peer.example", Sender: "scout", Message: federationtest.ID(n).String(), Lane: "a", Document: []byte("{}"), Handoff: federationtest.ID(n), Queued: federationtest.At(n)}
+		if err := record.Enqueue(ctx, sent); err != nil {
+			t.Fatal(err)
+		}
+	}
+	breakRows(t, dir)
+
+	owed, err := record.Owed(ctx, "oftc", 0, 10)
+	if err != nil || len(owed) != 3 || owed[0].Broken != "" || owed[1].Broken == "" || owed[2].Broken != "" {
+		t.Fatalf("owed are %+v, %v; want three, of which the second cannot be read", owed, err)
+	}
+	lane, err := record.Lane(ctx, "oftc", federationtest.ID(2), 10)
+	if err != nil || len(lane) != 1 || lane[0].Broken != owed[1].Broken {
+		t.Errorf("its lane is %+v, %v", lane, err)
+	}
+	relays, err := record.Relays(ctx, "peer.example", 0, 10)
+	if err != nil || len(relays) == 0 || !relays[0].Handoff.IsZero() || string(relays[0].Document) != "{}" {
+		t.Errorf("queued are %+v, %v; want the first as it is, about no handoff", relays, err)
+	}
+	waiting, _, err := record.WaitingFor(ctx, federation.WaitingFilter{}, "", 10)
+	if err != nil || len(waiting) != 5 || !strings.HasPrefix(waiting[3].Reason, "the row cannot be read: ") {
+		t.Errorf("waiting are %+v, %v; want all five, the fourth with what is wrong", waiting, err)
+	}
+	gone := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: owed[1].Broken, At: federationtest.At(9)}
+	if err := record.Settle(ctx, "oftc", []int64{owed[1].Row}, gone); err != nil {
+		t.Fatalf("Settle: %v", err)
+	}
+	dead, err := record.DeadLetter(ctx, 1)
+	if err != nil || dead.Broken == "" || string(dead.Raw) != `{"verb":` || dead.Reason != federation.DeadBroken {
+		t.Errorf("the dead letter is %+v, %v", dead, err)
+	}
+	given := federation.Settlement{State: federation.DeliveryDelivered, At: federationtest.At(9)}
+	if err := record.Settle(ctx, "oftc", []int64{owed[0].Row, owed[2].Row}, given); err != nil {
+		t.Fatalf("Settle: %v", err)
+	}
+	if _, err := raw(t, dir).ExecContext(ctx, `UPDATE event SET body = '{' WHERE seq = 1`); err != nil {
+		t.Fatal(err)
+	}
+	done, err := record.Given(ctx, "oftc", federationtest.At(0), 10)
+	var rows []int64
+	for _, d := range done {
+		rows = append(rows, d.Row)
+	}
+	if diff := cmp.Diff([]int64{owed[2].Row}, rows); err != nil || diff != "" {
+		t.Errorf("given: %v (-want +got):\n%s", err, diff)
+	}
+}
