@@ -128,14 +128,20 @@ channels = ["#ops"]
 `, g.cable(t)))...)
 	seed := make([]byte, ed25519.SeedSize)
 	g.agent = bridgetest.NewAgent(g.url(), "scout", seed)
+	g.alice = newKey(t)
+	return g
+}
+
+// newKey returns a key that is its own did:key.
+func newKey(t *testing.T) federation.SigningKey {
+	t.Helper()
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.alice = federation.SigningKey{Public: public, DID: identity.KeyDID(public), Sign: func(_ context.Context, m []byte) ([]byte, error) {
+	return federation.SigningKey{Public: public, DID: identity.KeyDID(public), Sign: func(_ context.Context, m []byte) ([]byte, error) {
 		return ed25519.Sign(private, m), nil
 	}}
-	return g
 }
 
 // cable returns where the gateway reaches the network: each line goes past the point
@@ -315,13 +321,19 @@ func (g *gauntlet) introduce(t *testing.T) {
 // offer returns a signed offer to the agent.
 func (g *gauntlet) offer(t *testing.T) federation.Event {
 	t.Helper()
+	return sealOffer(t, g.alice, federation.DID(g.agent.DID))
+}
+
+// sealOffer returns a signed offer in the channel, to "" for one to anyone.
+func sealOffer(t *testing.T, by federation.SigningKey, to federation.DID) federation.Event {
+	t.Helper()
 	id := federation.EventID(ulid.Make())
 	ev := federation.Event{
-		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: g.alice.DID,
-		To: federation.DID(g.agent.DID), Venue: "#ops", Dialect: federation.ActTags, Title: "Cite three sources",
+		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: by.DID,
+		To: to, Venue: "#ops", Dialect: federation.ActTags, Title: "Cite three sources",
 	}
 	ev.Fields, _ = acttag.Write(ev)
-	ev, err := signing.Seal(t.Context(), g.alice, ev)
+	ev, err := signing.Seal(t.Context(), by, ev)
 	if err != nil {
 		t.Fatal(err)
 	}

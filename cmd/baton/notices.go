@@ -61,5 +61,5 @@ func (g *gateway) tellSigner(ctx context.Context, link bridge.Notifier, n federa
 		return g.record.TellLater(ctx, n, now.Add(absentWait))
 	}
 	g.log.LogAttrs(ctx, slog.LevelInfo, "signer told", append(stepAttrs(n.Event), slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code))...)
-	return g.record.Told(ctx, n)
+	return g.record.Told(context.WithoutCancel(ctx), n) // also at the end of the gateway: nobody is told twice
 }

@@ -1,0 +1,84 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"baton/bridge/bridgetest"
+	"baton/federation"
+	"baton/translate"
+)
+
+// dialIn links a server with alice on it to the gateway, until the end of the test or of
+// the gateway.
+func dialIn(t *testing.T, address string) *bridgetest.IRCd {
+	t.Helper()
+	ircd := bridgetest.NewIRCd(bridgetest.IRCdConfig{
+		Name: "irc.test", SID: "1LA", LinkName: "gw.test", SendPassword: "planted-secret", RecvPassword: "planted-secret",
+		Users: []string{"alice"}, Channels: []string{"#ops"},
+	})
+	t.Cleanup(ircd.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	await(t, "the gateway to listen for links", func() bool { return ircd.Dial(ctx, address) == nil })
+	if err := ircd.Linked(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return ircd
+}
+
+// waitsFor reports whether a step waits for a link.
+func (h *house) waitsFor(t *testing.T, link string, id federation.EventID) bool {
+	t.Helper()
+	var list struct{ Items []struct{ ID string } }
+	h.asks(t, &list, "feed", "list", "--link", link)
+	return slices.ContainsFunc(list.Items, func(item struct{ ID string }) bool { return item.ID == id.String() })
+}
+
+func TestASignerIsToldOnceOverRestartsAndAKill(t *testing.T) {
+	h := newHouse(t)
+	h.keep(t, "lab.secret", "planted-secret")
+	address, link := freeAddr(t), `[[irc.spanningtree]]
+name = %q
+server_name = %q
+%s = %q
+sid = %q
+send_password_file = "lab.secret"
+recv_password_file = "lab.secret"
+channels = ["#ops"]
+`
+	h.configure(t, fmt.Sprintf(link, "lab", "irc.test", "listen", address, "9GW"), fmt.Sprintf(link, "away", "irc.away", "address", "127.0.0.1:1", "9GX"))
+	h.start(t)
+	ircd, alice := dialIn(t, address), newKey(t)
+	var offers []federation.Event
+	for range 3 {
+		offers = append(offers, sealOffer(t, alice, ""))
+		ev := offers[len(offers)-1]
+		ircd.Tagmsg("alice", "#ops", translate.Wire(ev, map[string]string{"from": string(ev.From)}))
+		await(t, "the offer to wait for the other link", func() bool { return h.waitsFor(t, "away", ev.ID) })
+	}
+	for _, ev := range offers {
+		h.stop(t)
+		ircd.Close()
+		h.start(t)
+		h.asks(t, &struct{}{}, "feed", "fail", ev.ID.String(), "--link", "away", "--reason", "it is gone for good")
+		h.kill(t)
+		h.start(t)
+		ircd = dialIn(t, address)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		isNotice := func(m bridgetest.IRCMessage) bool {
+			return m.Command == "NOTICE" && strings.Contains(m.Params[1], "cannot be delivered to away")
+		}
+		m, err := ircd.Next(ctx, isNotice)
+		cancel()
+		if err != nil {
+			t.Fatalf("nobody is told: %v", err)
+		}
+		if !strings.Contains(m.Params[1], ev.Handoff.Short()) {
+			t.Errorf("told first is %q, want the end of %s", m.Params[1], ev.Handoff)
+		}
+	}
+}
