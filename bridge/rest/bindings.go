@@ -88,34 +88,65 @@ func (o *Operator) putBinding(r *http.Request) (answer, error) {
 		return answer{}, conflict(fmt.Sprintf("the configuration binds %s on %s to %s", name, network, b.DID))
 	}
 	b := federation.BoundName{Network: network, Name: name, DID: did, Vouch: bind.Vouch, Since: time.Now()}
-	err = o.deps.Record.BindName(r.Context(), b)
+	err = o.bind(r.Context(), b, bind.DryRun)
 	if errors.Is(err, federation.ErrTaken) {
 		return answer{}, conflict(fmt.Sprintf("%s on %s stands for another DID: remove that binding first", name, network))
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	o.act(r, "bind add", network+" "+name+" "+string(did), bind.Reason)
+	if !bind.DryRun {
+		o.act(r, "bind add", network+" "+name+" "+string(did), bind.Reason)
+	}
 	return answer{body: shapeBinding(b, FromRecord)}, nil
 }
 
-// deleteBinding answers DELETE bindings/{network}/{name}.
+// bind keeps a binding, or dry looks whether it could.
+func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) error {
+	if !dry {
+		return o.deps.Record.BindName(ctx, b)
+	}
+	kept, err := o.deps.Record.BoundName(ctx, b.Network, b.Name)
+	switch {
+	case isNotFound(err):
+		return nil
+	case err == nil && kept.DID != b.DID:
+		return federation.ErrTaken
+	}
+	return err
+}
+
+// unbind ends a binding, or dry looks whether there is one.
+func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) error {
+	if !dry {
+		return o.deps.Record.UnbindName(ctx, network, name)
+	}
+	_, err := o.deps.Record.BoundName(ctx, network, name)
+	return err
+}
+
+// deleteBinding answers DELETE bindings/{network}/{name}. It has no body: what others
+// have there is in the query.
 func (o *Operator) deleteBinding(r *http.Request) (answer, error) {
-	if err := known(r.URL.Query(), "reason"); err != nil {
+	query := r.URL.Query()
+	if err := known(query, "reason", "dry_run"); err != nil {
 		return answer{}, err
 	}
+	ask := Act{Reason: query.Get("reason"), DryRun: query.Has("dry_run")}
 	network, name := r.PathValue("network"), r.PathValue("name")
 	if _, ok := o.configured(network, name); ok {
 		return answer{}, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
 	}
-	err := o.deps.Record.UnbindName(r.Context(), network, name)
+	err := o.unbind(r.Context(), network, name, ask.DryRun)
 	if isNotFound(err) {
 		return answer{}, errNone("binding of " + name + " on " + network)
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	o.act(r, "bind remove", network+" "+name, r.URL.Query().Get("reason"))
+	if !ask.DryRun {
+		o.act(r, "bind remove", network+" "+name, ask.Reason)
+	}
 	return answer{body: struct{}{}}, nil
 }
 

@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -111,10 +112,7 @@ func (o *Operator) getDead(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	d, err := o.deps.Record.DeadLetter(r.Context(), id)
-	if isNotFound(err) {
-		return answer{}, errNone("dead letter " + r.PathValue("id"))
-	}
+	d, err := o.dead(r.Context(), id)
 	if err != nil {
 		return answer{}, err
 	}
@@ -135,7 +133,7 @@ func (o *Operator) getDead(r *http.Request) (answer, error) {
 // postDead answers POST dead/{id}/{verb}: replay and drop, of one or of "all".
 func (o *Operator) postDead(r *http.Request) (answer, error) {
 	text, verb := r.PathValue("id"), r.PathValue("verb")
-	act := map[string]func(context.Context, int64) (bool, error){"replay": o.replay, "drop": o.dropDead}[verb]
+	act := map[string]func(ctx context.Context, id int64, dry bool) (bool, error){"replay": o.replay, "drop": o.dropDead}[verb]
 	if act == nil {
 		return answer{}, errNone("verb " + verb + " of dead letters")
 	}
@@ -149,12 +147,12 @@ func (o *Operator) postDead(r *http.Request) (answer, error) {
 	}
 	changed := 0
 	for _, id := range ids {
-		did, err := act(r.Context(), id)
-		if isNotFound(err) && text == "all" {
-			continue // gone in between
+		did, err := act(r.Context(), id, ask.DryRun)
+		if _, told := errors.AsType[*ProblemError](err); told && text == "all" {
+			continue // gone in between, or nothing that can be replayed: the others can
 		}
-		if isNotFound(err) {
-			return answer{}, errNone("dead letter " + text)
+		if err != nil && changed > 0 {
+			_ = o.acted(r, "dead "+verb, text, ask, changed)
 		}
 		if err != nil {
 			return answer{}, err
@@ -163,8 +161,7 @@ func (o *Operator) postDead(r *http.Request) (answer, error) {
 			changed++
 		}
 	}
-	o.act(r, "dead "+verb, text, ask.Reason)
-	return answer{body: Acted{Changed: changed}}, nil
+	return o.acted(r, "dead "+verb, text, ask, changed), nil
 }
 
 // deadIDs returns the dead letters that a request names.
@@ -186,13 +183,25 @@ func (o *Operator) deadIDs(ctx context.Context, text string) ([]int64, error) {
 	}
 }
 
-func (o *Operator) replay(ctx context.Context, id int64) (bool, error) {
+// dead returns a dead letter.
+func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, error) {
 	d, err := o.deps.Record.DeadLetter(ctx, id)
-	if err != nil {
-		return false, err
+	if isNotFound(err) {
+		err = errNone("dead letter " + strconv.FormatInt(id, 10))
 	}
-	if d.Broken != "" {
+	return d, err
+}
+
+// replay puts a dead letter back, and returns false for one that was put back before.
+func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error) {
+	d, err := o.dead(ctx, id)
+	switch {
+	case err != nil:
+		return false, err
+	case d.Broken != "":
 		return false, conflict(fmt.Sprintf("dead letter %d cannot be read: %s", id, d.Broken))
+	case dry:
+		return d.Replayed.IsZero(), nil
 	}
 	revived, err := o.deps.Record.Revive(ctx, id, time.Now())
 	if revived {
@@ -201,8 +210,15 @@ func (o *Operator) replay(ctx context.Context, id int64) (bool, error) {
 	return revived, err
 }
 
-func (o *Operator) dropDead(ctx context.Context, id int64) (bool, error) {
+// dropDead forgets a dead letter.
+func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, error) {
+	if _, err := o.dead(ctx, id); err != nil || dry {
+		return err == nil, err
+	}
 	err := o.deps.Record.Discard(ctx, id, time.Now())
+	if isNotFound(err) {
+		return false, nil // somebody else did
+	}
 	return err == nil, err
 }
 

@@ -37,14 +37,17 @@ type Shape struct {
 	Reason string `json:"reason,omitempty"` // why it is held
 }
 
-// Act is the body of a change that needs no more than a reason.
+// Act is what the body of every change may have, and all that most of them have.
 type Act struct {
 	Reason string `json:"reason,omitempty"`
+	// DryRun asks what would be answered, and changes nothing.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// Acted is how many things a change was made to.
+// Acted is how many things a change was made to, or with DryRun would be.
 type Acted struct {
-	Changed int `json:"changed"`
+	Changed int  `json:"changed"`
+	DryRun  bool `json:"dry_run,omitempty"`
 }
 
 // feeds is GET feeds.
@@ -181,44 +184,69 @@ func (o *Operator) postFeed(r *http.Request) (answer, error) {
 	if err := readBody(r, &ask); err != nil {
 		return answer{}, err
 	}
-	changed, err := o.feed(r, id, verb, ask.Reason)
+	var changed int
+	var err error
+	switch verb {
+	case "hold":
+		changed, err = 1, o.hold(r.Context(), id, ask)
+	case "release":
+		changed, err = 1, o.release(r.Context(), id, ask)
+	case "retry", "fail", "drop":
+		f := federation.WaitingFilter{ID: id, Link: r.URL.Query().Get("link"), Peer: r.URL.Query().Get("peer")}
+		changed, err = o.settle(r.Context(), f, verb, ask)
+	default:
+		err = errNone("verb " + verb + " of feeds")
+	}
 	if err != nil {
 		return answer{}, err
 	}
-	o.act(r, "feed "+verb, id, ask.Reason)
-	return answer{body: Acted{Changed: changed}}, nil
+	return o.acted(r, "feed "+verb, id, ask, changed), nil
 }
 
-func (o *Operator) feed(r *http.Request, id, verb, reason string) (changed int, err error) {
-	ctx, now := r.Context(), time.Now()
-	switch verb {
-	case "hold":
-		if !o.destination(id) {
-			return 0, errNone("link or registry " + id)
-		}
-		return 1, o.deps.Record.Hold(ctx, federation.Withheld{To: id, Since: now, Reason: reason})
-	case "release":
-		if err = o.deps.Record.Release(ctx, id); isNotFound(err) {
-			return 0, errNone("hold of " + id)
-		}
-		o.wake(id)
-		return 1, err
-	case "retry", "fail", "drop":
-	default:
-		return 0, errNone("verb " + verb + " of feeds")
+// hold keeps everything back from a destination.
+func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
+	if !o.destination(to) {
+		return errNone("link or registry " + to)
 	}
-	f := federation.WaitingFilter{ID: id, Link: r.URL.Query().Get("link"), Peer: r.URL.Query().Get("peer")}
+	if ask.DryRun {
+		return nil
+	}
+	return o.deps.Record.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
+}
+
+// release ends a hold.
+func (o *Operator) release(ctx context.Context, to string, ask Act) error {
+	if ask.DryRun {
+		held, err := o.held(ctx)
+		if _, is := held[to]; err == nil && !is {
+			err = errNone("hold of " + to)
+		}
+		return err
+	}
+	err := o.deps.Record.Release(ctx, to)
+	if isNotFound(err) {
+		return errNone("hold of " + to)
+	}
+	o.wake(to)
+	return err
+}
+
+// settle has what waits tried now, or given up.
+func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
 	waiting, _, err := o.deps.Record.WaitingFor(ctx, f, "", MaxLimit)
 	if err != nil {
 		return 0, err
 	}
 	if len(waiting) == 0 {
-		return 0, errNone("delivery of " + id + " that waits")
+		return 0, errNone("delivery of " + f.ID + " that waits")
 	}
-	if verb == "retry" {
-		changed, err = o.deps.Record.Retry(ctx, f, now)
-	} else {
-		changed, err = o.deps.Record.GiveUp(ctx, f, verb == "drop", reason, now)
+	switch {
+	case ask.DryRun:
+		return len(waiting), nil
+	case verb == "retry":
+		changed, err = o.deps.Record.Retry(ctx, f, time.Now())
+	default:
+		changed, err = o.deps.Record.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
 	}
 	for _, w := range waiting {
 		o.wake(w.To())

@@ -28,8 +28,9 @@ type Peer struct {
 
 // Mode is the body of a change of mode.
 type Mode struct {
-	Mode   string `json:"mode"`
-	Reason string `json:"reason,omitempty"`
+	Act
+
+	Mode string `json:"mode"`
 }
 
 // peerModes are the modes in which a registry is treated.
@@ -131,9 +132,14 @@ func (o *Operator) postMode(r *http.Request) (answer, error) {
 	if !slices.Contains(peerModes(), ask.Mode) {
 		return answer{}, usage("mode: want one of allow, limit, hold, block, not " + strconv.Quote(ask.Mode))
 	}
-	err := o.deps.SetMode(r.Context(), federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()})
+	err := o.deps.SetMode(r.Context(), federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}, ask.DryRun)
 	if err != nil {
 		return answer{}, err
+	}
+	if ask.DryRun {
+		p, _ := o.peer(name)
+		p.Name, p.Mode, p.Origin = name, ask.Mode, FromRecord
+		return answer{body: p}, nil
 	}
 	o.act(r, "peer mode", name+" "+ask.Mode, ask.Reason)
 	o.wake(name)

@@ -33,7 +33,9 @@
 //
 // A list takes limit (50, at most 500) and cursor, and answers
 // {"items":[...],"next_cursor":"..."}. With watch it answers JSON lines, one item
-// each, until the client goes: what there is, and then what changes. Errors are
+// each, until the client goes: what there is, and then what changes. What changes
+// something takes a reason, for the audit log, and mostly dry_run, with which it answers
+// alike and changes nothing. Errors are
 // problem documents (RFC 9457) with the members code, detail and retry_after.
 //
 // Who may ask is decided by the [Admission] with which the [Operator] is mounted, for
@@ -124,9 +126,9 @@ type Deps struct {
 	BoundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// Peers returns the registries that the configuration or an operator names.
 	Peers func() []Peer
-	// SetMode makes an operator's word on another registry the one that holds. Its errors
-	// may be [*ProblemError]s.
-	SetMode func(ctx context.Context, m federation.PeerMode) error
+	// SetMode makes an operator's word on another registry the one that holds, or dry
+	// looks whether it could. Its errors may be [*ProblemError]s.
+	SetMode func(ctx context.Context, m federation.PeerMode, dry bool) error
 	Wakes   bridge.Wakes
 	// Limits is that of [bridge.Ports].
 	Limits  func() bridge.Limits
@@ -212,6 +214,15 @@ func (o *Operator) act(r *http.Request, what, subject, reason string) {
 	}
 	o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator acted", slog.String("network", network),
 		slog.String("what", what), slog.String("subject", subject), slog.String("actor", change.Actor), slog.String("reason", reason))
+}
+
+// acted notes a change and answers with how many things it was made to. A dry run is
+// answered alike, and not noted.
+func (o *Operator) acted(r *http.Request, what, subject string, ask Act, changed int) answer {
+	if !ask.DryRun {
+		o.act(r, what, subject, ask.Reason)
+	}
+	return answer{body: Acted{Changed: changed, DryRun: ask.DryRun}}
 }
 
 // parseDID reads a DID of a request.

@@ -205,9 +205,10 @@ type Proof struct {
 
 // Bind is the body of a binding.
 type Bind struct {
-	DID    string `json:"did"`
-	Vouch  bool   `json:"vouch"`
-	Reason string `json:"reason,omitempty"`
+	Act
+
+	DID   string `json:"did"`
+	Vouch bool   `json:"vouch"`
 }
 
 // Ack is the body of an acknowledgement.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"baton/federation"
@@ -113,13 +114,32 @@ func (o *Operator) postRevocation(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	name := r.PathValue("name")
-	err := o.deps.Record.RevokeToken(r.Context(), name)
+	revoke := o.deps.Record.RevokeToken
+	if ask.DryRun {
+		revoke = o.hasToken
+	}
+	err := revoke(r.Context(), name)
 	if isNotFound(err) {
 		return answer{}, errNone("token " + name)
 	}
 	if err != nil {
 		return answer{}, err
 	}
-	o.act(r, "token revoke", name, ask.Reason)
-	return answer{body: Acted{Changed: 1}}, nil
+	return o.acted(r, "token revoke", name, ask, 1), nil
+}
+
+// hasToken returns [federation.ErrNotFound] for a name that no token has.
+func (o *Operator) hasToken(ctx context.Context, name string) error {
+	for after := ""; ; {
+		page, err := o.deps.Record.Tokens(ctx, after, MaxLimit)
+		switch {
+		case err != nil:
+			return err
+		case slices.ContainsFunc(page, func(t federation.OperatorToken) bool { return t.Name == name }):
+			return nil
+		case len(page) < MaxLimit:
+			return federation.ErrNotFound
+		}
+		after = page[len(page)-1].Name
+	}
 }

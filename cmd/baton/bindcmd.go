@@ -38,11 +38,12 @@ func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
 
 // bindAdd binds a name.
 type bindAdd struct {
+	changeFlags
+
 	Network string `arg:"" help:"The name of a link, or airc."`
 	Name    string `arg:"" help:"An account name, or a handle."`
 	DID     string `arg:"" help:"Whom it stands for." name:"did"`
 	Vouch   bool   `help:"The gateway vouches for unsigned steps of that name as the DID, and for those that operators take for it."`
-	Reason  string `help:"Why, for the log." placeholder:"TEXT"`
 }
 
 // Help has one example.
@@ -57,22 +58,23 @@ func (cmd bindAdd) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var b rest.Binding
-	bind := rest.Bind{DID: cmd.DID, Vouch: cmd.Vouch, Reason: cmd.Reason}
+	bind := rest.Bind{Act: cmd.act(), DID: cmd.DID, Vouch: cmd.Vouch}
 	if err := gateway.ask(ctx, http.MethodPut, bindingPath(cmd.Network, cmd.Name), nil, bind, &b); err != nil {
 		return err
 	}
 	if c.JSON {
 		return printJSON(streams, b)
 	}
-	_, err = fmt.Fprintf(streams.out, "%s on %s stands for %s\n", b.Name, b.Network, b.DID)
+	_, err = fmt.Fprintln(streams.out, cmd.said(fmt.Sprintf("%s on %s stands for %s", b.Name, b.Network, b.DID)))
 	return err
 }
 
 // bindRemove ends a binding.
 type bindRemove struct {
+	changeFlags
+
 	Network string `arg:"" help:"The name of a link, or airc."`
 	Name    string `arg:"" help:"An account name, or a handle."`
-	Reason  string `help:"Why, for the log." placeholder:"TEXT"`
 }
 
 // Help has one example.
@@ -88,6 +90,9 @@ func (cmd bindRemove) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	query := url.Values{}
 	set(query, "reason", cmd.Reason)
+	if cmd.DryRun {
+		query.Set("dry_run", "true")
+	}
 	var done struct{}
 	if err := gateway.ask(ctx, http.MethodDelete, bindingPath(cmd.Network, cmd.Name), query, nil, &done); err != nil {
 		return err
@@ -95,7 +100,7 @@ func (cmd bindRemove) Run(ctx context.Context, c *cli, streams std) error {
 	if c.JSON {
 		return printJSON(streams, done)
 	}
-	_, err = fmt.Fprintf(streams.out, "%s on %s stands for nobody\n", cmd.Name, cmd.Network)
+	_, err = fmt.Fprintln(streams.out, cmd.said(fmt.Sprintf("%s on %s stands for nobody", cmd.Name, cmd.Network)))
 	return err
 }
 

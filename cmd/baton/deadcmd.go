@@ -115,7 +115,7 @@ func printDead(streams std, d rest.DeadLetter) error {
 
 // deadIDs is what the commands share that change dead letters.
 type deadIDs struct {
-	reasonFlag
+	changeFlags
 
 	IDs []string `arg:"" optional:"" help:"As in dead list." name:"id"`
 	All bool     `help:"All of them."`
@@ -129,7 +129,7 @@ func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 		d.IDs = []string{"all"}
 	}
 	for _, id := range d.IDs {
-		err := change(ctx, c, streams, "dead/"+url.PathEscape(id)+"/"+verb, nil, d.Reason, func(n int) string {
+		err := change(ctx, c, streams, "dead/"+url.PathEscape(id)+"/"+verb, nil, d.changeFlags, func(n int) string {
 			return fmt.Sprintf("%s: %d %s", id, n, did)
 		})
 		if err != nil {
@@ -163,7 +163,7 @@ func (deadDrop) Help() string { return "Example:\n\n\tbaton dead drop 17 --yes" 
 
 // Run forgets them.
 func (cmd deadDrop) Run(ctx context.Context, c *cli, streams std) error {
-	if err := cmd.ask(streams, "forget these dead letters for good?"); err != nil {
+	if err := cmd.ask(streams, cmd.DryRun, "forget these dead letters for good?"); err != nil {
 		return err
 	}
 	return cmd.run(ctx, c, streams, "drop", "dropped")

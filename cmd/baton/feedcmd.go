@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -89,14 +88,9 @@ func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
 	})
 }
 
-// reasonFlag is that of every command that changes something.
-type reasonFlag struct {
-	Reason string `help:"Why, for the audit log." placeholder:"TEXT"`
-}
-
 // feedHold holds a destination.
 type feedHold struct {
-	reasonFlag
+	changeFlags
 
 	Name string `arg:"" help:"The name of a link, or the domain of another registry."`
 }
@@ -106,14 +100,14 @@ func (feedHold) Help() string { return "Example:\n\n\tbaton feed hold lab --reas
 
 // Run holds it.
 func (cmd feedHold) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, "feeds/"+url.PathEscape(cmd.Name)+"/hold", nil, cmd.Reason, func(int) string {
+	return change(ctx, c, streams, "feeds/"+url.PathEscape(cmd.Name)+"/hold", nil, cmd.changeFlags, func(int) string {
 		return "nothing is delivered to " + cmd.Name + " until it is released"
 	})
 }
 
 // feedRelease ends a hold.
 type feedRelease struct {
-	reasonFlag
+	changeFlags
 
 	Name string `arg:"" help:"The name of a link, or the domain of another registry."`
 }
@@ -123,14 +117,14 @@ func (feedRelease) Help() string { return "Example:\n\n\tbaton feed release lab"
 
 // Run ends it.
 func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, "feeds/"+url.PathEscape(cmd.Name)+"/release", nil, cmd.Reason, func(int) string {
+	return change(ctx, c, streams, "feeds/"+url.PathEscape(cmd.Name)+"/release", nil, cmd.changeFlags, func(int) string {
 		return cmd.Name + " is delivered to again"
 	})
 }
 
 // feedIDs is what the commands share that are about deliveries.
 type feedIDs struct {
-	reasonFlag
+	changeFlags
 
 	IDs  []string `arg:"" help:"Ids of events, or of messages to other registries, as in feed list." name:"id"`
 	Link string   `help:"Of one link alone." placeholder:"NAME"`
@@ -142,7 +136,7 @@ func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	set(query, "link", f.Link)
 	set(query, "peer", f.Peer)
 	for _, id := range f.IDs {
-		err := change(ctx, c, streams, "feeds/"+url.PathEscape(id)+"/"+verb, query, f.Reason, func(n int) string {
+		err := change(ctx, c, streams, "feeds/"+url.PathEscape(id)+"/"+verb, query, f.changeFlags, func(n int) string {
 			return fmt.Sprintf("%s: %d %s", id, n, did)
 		})
 		if err != nil {
@@ -150,23 +144,6 @@ func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 		}
 	}
 	return nil
-}
-
-// change asks the gateway for a change and says what came of it.
-func change(ctx context.Context, c *cli, streams std, path string, query url.Values, reason string, say func(changed int) string) error {
-	gateway, err := c.client()
-	if err != nil {
-		return err
-	}
-	var done rest.Acted
-	if err := gateway.ask(ctx, http.MethodPost, path, query, rest.Act{Reason: reason}, &done); err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(streams, done)
-	}
-	_, err = fmt.Fprintln(streams.out, say(done.Changed))
-	return err
 }
 
 // feedRetry delivers now.
@@ -208,7 +185,7 @@ func (feedDrop) Help() string {
 
 // Run gives up.
 func (cmd feedDrop) Run(ctx context.Context, c *cli, streams std) error {
-	if err := cmd.ask(streams, "drop what waits of these for good?"); err != nil {
+	if err := cmd.ask(streams, cmd.DryRun, "drop what waits of these for good?"); err != nil {
 		return err
 	}
 	return cmd.run(ctx, c, streams, "drop", "dropped")

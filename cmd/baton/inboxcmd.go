@@ -44,10 +44,11 @@ func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
 
 // inboxAck acknowledges.
 type inboxAck struct {
+	reasonFlag
+
 	DID    string `arg:"" help:"Whose inbox." name:"did"`
 	Cursor string `arg:"" help:"Up to here, as inbox show prints it."`
 	Device string `help:"That has read it; without one, what waits for all of them ends." placeholder:"NAME"`
-	Reason string `help:"Why, for the log." placeholder:"TEXT"`
 }
 
 // Help has one example.

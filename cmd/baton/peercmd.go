@@ -80,7 +80,7 @@ func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 
 // peerMode sets the mode of a registry.
 type peerMode struct {
-	reasonFlag
+	changeFlags
 
 	Name string `arg:"" help:"Its domain."`
 	Mode string `arg:"" enum:"allow,limit,hold,block" help:"allow, limit (few messages a minute), hold (what comes waits for its recipient) or block."`
@@ -98,13 +98,13 @@ func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var p rest.Peer
-	err = gateway.ask(ctx, http.MethodPost, "peers/"+url.PathEscape(cmd.Name)+"/mode", nil, rest.Mode{Mode: cmd.Mode, Reason: cmd.Reason}, &p)
+	err = gateway.ask(ctx, http.MethodPost, "peers/"+url.PathEscape(cmd.Name)+"/mode", nil, rest.Mode{Act: cmd.act(), Mode: cmd.Mode}, &p)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return printJSON(streams, p)
 	}
-	_, err = fmt.Fprintf(streams.out, "%s: %s\n", p.Name, p.Mode)
+	_, err = fmt.Fprintln(streams.out, cmd.said(p.Name+": "+p.Mode))
 	return err
 }

@@ -38,10 +38,14 @@ func (p *program) peers() []rest.Peer {
 	return all
 }
 
-// setMode makes an operator's word on another registry the one that holds.
-func (p *program) setMode(ctx context.Context, m federation.PeerMode) error {
+// setMode makes an operator's word on another registry the one that holds, unless it is
+// only to be looked whether it could.
+func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) error {
 	if !airc.ValidDomain(m.Domain) {
 		return &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: "want the domain of a registry, such as peer.example, not " + m.Domain}
+	}
+	if dry {
+		return nil
 	}
 	p.changing.Lock()
 	defer p.changing.Unlock()

@@ -34,9 +34,10 @@ func (p *program) rotate(text string, overlap time.Duration, now time.Time) (any
 
 // keysRotate asks a running gateway for another key.
 type keysRotate struct {
+	reasonFlag
+
 	Name    string `arg:"" help:"server or registry."`
 	Overlap string `default:"24h" help:"How long what the old key signed is good." placeholder:"DURATION"`
-	Reason  string `help:"For the log." placeholder:"TEXT"`
 }
 
 // Help has one example.

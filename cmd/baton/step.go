@@ -14,10 +14,11 @@ import (
 
 // stepFlags are those of every step.
 type stepFlags struct {
+	reasonFlag
+
 	From    string `help:"Whose step it is. The gateway vouches for a DID that it has bound." placeholder:"DID"`
 	Context string `help:"A file, or an https or at address. JSON that is short goes with the step; any other file is stored at the gateway, and the step refers to it." placeholder:"FILE|URL"`
 	KeyFile string `help:"Sign as the did:key of this seed: 64 hexadecimal characters, mode 0600." name:"key-file" placeholder:"FILE"`
-	Reason  string `help:"Why, for the log." placeholder:"TEXT"`
 }
 
 // offerCommand offers a handoff.

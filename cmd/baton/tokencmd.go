@@ -73,7 +73,7 @@ func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
 
 // tokenRevoke ends a token.
 type tokenRevoke struct {
-	reasonFlag
+	changeFlags
 
 	Name string `arg:"" help:"As in token list."`
 }
@@ -85,7 +85,7 @@ func (tokenRevoke) Help() string {
 
 // Run ends it.
 func (cmd tokenRevoke) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, "tokens/"+url.PathEscape(cmd.Name)+"/revoke", nil, cmd.Reason, func(int) string {
+	return change(ctx, c, streams, "tokens/"+url.PathEscape(cmd.Name)+"/revoke", nil, cmd.changeFlags, func(int) string {
 		return cmd.Name + " is good for nothing now"
 	})
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"baton/bridge/rest"
+)
+
+// reasonFlag is that of every command that changes something.
+type reasonFlag struct {
+	Reason string `help:"Why, for the audit log." placeholder:"TEXT"`
+}
+
+// changeFlags are those of the commands that can also say what they would change.
+type changeFlags struct {
+	reasonFlag
+
+	DryRun bool `help:"Say what would happen, and change nothing." name:"dry-run"`
+}
+
+// act returns the flags as a request has them.
+func (f changeFlags) act() rest.Act { return rest.Act{Reason: f.Reason, DryRun: f.DryRun} }
+
+// said returns a line about a change, as one about a change that would be made where
+// none was.
+func (f changeFlags) said(line string) string {
+	if f.DryRun {
+		return "dry run: " + line
+	}
+	return line
+}
+
+// change asks the gateway for a change and says what came of it, or would.
+func change(ctx context.Context, c *cli, streams std, path string, query url.Values, flags changeFlags, say func(changed int) string) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	var done rest.Acted
+	if err := gateway.ask(ctx, http.MethodPost, path, query, flags.act(), &done); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(streams, done)
+	}
+	_, err = fmt.Fprintln(streams.out, flags.said(say(done.Changed)))
+	return err
+}
+
+// yesFlag is that of the commands that destroy something.
+type yesFlag struct {
+	Yes bool `help:"Do not ask first."`
+}
+
+// ask asks on the terminal whether to go on, unless --yes said so or nothing is
+// destroyed.
+func (f yesFlag) ask(streams std, dry bool, question string) error {
+	if f.Yes || dry {
+		return nil
+	}
+	fmt.Fprintf(streams.err, "%s [y/N] ", question)
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
+		return nil
+	}
+	return &usageError{errors.New("nothing was done: say --yes")}
+}
