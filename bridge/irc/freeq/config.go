@@ -3,7 +3,7 @@ package freeq
 import (
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -29,7 +29,7 @@ type Config struct {
 	EndpointID    string    `toml:"endpoint_id"`    // theirs, 64 lower-case hex characters
 	PeerAPI       string    `toml:"peer_api"`       // where its signing keys are read
 	Transport     Transport `toml:"transport"`      // exec, tcp or unix
-	Address       string    `toml:"address"`        // we dial: "ip:port" of their endpoint, "host:port", or a path
+	Address       string    `toml:"address"`        // we dial: "ip:port" or ticket of their endpoint, "host:port", or a path
 	Listen        string    `toml:"listen"`         // they dial, instead or as well: "ip:port" or a path
 	DialCommand   []string  `toml:"dial_command"`   // of exec; {ticket} is made of endpoint_id and address
 	ListenCommand []string  `toml:"listen_command"` // of exec; {listen} is listen
@@ -120,19 +120,37 @@ func (c Config) checkExec() error {
 	case len(c.ListenCommand) == 0 || c.ListenCommand[0] == "":
 		return wrong("listen_command", "want a program and its arguments")
 	}
-	for key, address := range map[string]string{"address": c.Address, "listen": c.Listen} {
-		if _, err := net.ResolveUDPAddr("udp", address); address != "" && (err != nil || !numeric(address)) {
-			return wrong(key, `want "ip:port" of an endpoint`)
+	if t, err := parseTicket(c.Address); err == nil {
+		if EndpointID(t.endpoint) != c.EndpointID {
+			return wrong("address", "is the ticket of another endpoint than endpoint_id")
 		}
+	} else if c.Address != "" && !numeric(c.Address) {
+		return wrong("address", `want "ip:port" of an endpoint, or its ticket`)
+	}
+	if c.Listen != "" && !numeric(c.Listen) {
+		return wrong("listen", `want "ip:port"`)
 	}
 	return nil
 }
 
-// numeric reports whether an address names its host by number: a ticket holds no
+// ticket returns what the program of the transport finds the peer by.
+func (c Config) ticket() ticket {
+	if t, err := parseTicket(c.Address); err == nil {
+		return t
+	}
+	endpoint, _ := parseEndpointID(c.EndpointID) // checked before
+	t := ticket{endpoint: endpoint}
+	if at, err := netip.ParseAddrPort(c.Address); err == nil {
+		t.direct = append(t.direct, at)
+	}
+	return t
+}
+
+// numeric reports whether an address is an IP address and a port: a program resolves no
 // other.
 func numeric(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	return err == nil && net.ParseIP(host) != nil
+	_, err := netip.ParseAddrPort(address)
+	return err == nil
 }
 
 // validServerName holds a name to a host name with at least one dot, which the DID

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -41,9 +40,7 @@ type child struct {
 }
 
 func newDiallingChild(cfg Config, d Deps) *child {
-	endpoint, _ := parseEndpointID(cfg.EndpointID) // checked before
-	at, _ := netip.ParseAddrPort(cfg.Address)      // likewise; without an address the program looks for one
-	return newChild(fill(cfg.DialCommand, ticketMark, ticket(endpoint, at)), "", cfg, d)
+	return newChild(fill(cfg.DialCommand, ticketMark, cfg.ticket().String()), "", cfg, d)
 }
 
 func newListeningChild(cfg Config, d Deps) *child {

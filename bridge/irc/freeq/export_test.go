@@ -3,13 +3,26 @@ package freeq
 import (
 	"context"
 	"crypto/ed25519"
+	"net/netip"
 	"time"
 
 	"baton/federation"
 )
 
-// Ticket is ticket, whose text other programs read.
-var Ticket = ticket
+// Ticket returns the text of a ticket, which other programs read.
+func Ticket(endpoint string, relays []string, direct []netip.AddrPort) string {
+	key, _ := parseEndpointID(endpoint)
+	return ticket{endpoint: key, relays: relays, direct: direct}.String()
+}
+
+// ParseTicket reads the text of a ticket.
+func ParseTicket(text string) (endpoint string, relays []string, direct []netip.AddrPort, err error) {
+	t, err := parseTicket(text)
+	return EndpointID(t.endpoint), t.relays, t.direct, err
+}
+
+// DialTicket returns the ticket by which a link dials.
+func DialTicket(c Config) string { return c.ticket().String() }
 
 // OpenLine opens one line as a link does, and returns why it cannot.
 func OpenLine(line []byte, peer ed25519.PublicKey) (message any, why string) {
