@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/translate"
 )
@@ -68,7 +69,7 @@ func (l handoffList) page(ctx context.Context, cursor string, limit int) (any, e
 	}
 	page := Page[Handoff]{Items: make([]Handoff, len(views)), NextCursor: string(next)}
 	for i, v := range views {
-		page.Items[i] = shapeHandoff(v)
+		page.Items[i] = l.o.shapeHandoff(v, time.Now())
 	}
 	return page, nil
 }
@@ -109,7 +110,7 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 		newest := map[federation.HandoffID]federation.Version{}
 		for _, v := range slices.Backward(views) {
 			if told[v.ID] != v.Version {
-				items = append(items, shapeHandoff(v))
+				items = append(items, l.o.shapeHandoff(v, time.Now()))
 			}
 			newest[v.ID] = v.Version
 		}
@@ -140,11 +141,25 @@ func (o *Operator) getHandoff(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	shown := shapeHandoff(view)
+	shown := o.shapeHandoff(view, time.Now())
 	if err := o.steps(r.Context(), &shown, view, federation.Version(after), limit); err != nil {
 		return answer{}, err
 	}
 	return answer{body: shown}, nil
+}
+
+// orphaned reports whether the home of a handoff is away for long.
+func (o *Operator) orphaned(v federation.View, now time.Time) bool {
+	if !v.Guest {
+		return false
+	}
+	var links bridge.Links
+	up := map[string]bool{}
+	for _, s := range o.deps.Links() {
+		links = append(links, s.Link)
+		up[s.Link.Name()] = s.Status.State == bridge.LinkUp
+	}
+	return bridge.Orphaned(v, links, func(l bridge.Link) bool { return up[l.Name()] }, now)
 }
 
 // steps adds the steps after a version to a handoff, with what became of them.

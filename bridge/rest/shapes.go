@@ -57,6 +57,8 @@ type Handoff struct {
 	Caps     []string             `json:"caps"`
 	Opened   Moment               `json:"opened"`
 	Moved    Moment               `json:"moved"`
+	// Orphaned says that its home, another one, was not heard for a day.
+	Orphaned bool `json:"orphaned,omitempty"`
 
 	Steps []Step `json:"steps,omitempty"`
 	// NextCursor is where the steps go on; "" after the last.
@@ -218,7 +220,7 @@ type Ack struct {
 	Reason string            `json:"reason,omitempty"`
 }
 
-func shapeHandoff(v federation.View) Handoff {
+func (o *Operator) shapeHandoff(v federation.View, now time.Time) Handoff {
 	caps := v.Caps
 	if caps == nil {
 		caps = []string{}
@@ -226,7 +228,7 @@ func shapeHandoff(v federation.View) Handoff {
 	return Handoff{
 		ID: v.ID, Kind: v.Kind, State: v.State, Version: v.Version, Home: v.Home, Venue: v.Venue, Dialect: v.Dialect,
 		Offerer: v.Offerer, Offeree: v.Offeree, Assignee: v.Assignee, Title: v.Title, Deadline: Moment(v.Deadline), Caps: caps,
-		Opened: Moment(v.Opened), Moved: Moment(v.Moved),
+		Opened: Moment(v.Opened), Moved: Moment(v.Moved), Orphaned: o.orphaned(v, now),
 	}
 }
 

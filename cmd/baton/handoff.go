@@ -79,7 +79,7 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 				with = h.Offeree
 			}
 			return []string{
-				h.ID.String(), string(h.Kind), string(h.State), venueName(h.Venue), h.Offerer.Short(), with.Short(),
+				h.ID.String(), string(h.Kind), stateName(h), venueName(h.Venue), h.Offerer.Short(), with.Short(),
 				h.Moved.String(), h.Title,
 			}
 		},
@@ -98,6 +98,14 @@ func parseSince(text string, now time.Time) (string, error) {
 		return "", &usageError{fmt.Errorf("--since: want a time such as 2026-11-21T12:00:00Z or a duration such as 24h, not %q", text)}
 	}
 	return text, nil
+}
+
+// stateName returns the state of a handoff, with a mark where its home is away.
+func stateName(h rest.Handoff) string {
+	if h.Orphaned {
+		return string(h.State) + " (orphaned)"
+	}
+	return string(h.State)
 }
 
 func venueName(venue string) string {
@@ -152,7 +160,7 @@ func fetchHandoff(ctx context.Context, gateway *client, id string) (rest.Handoff
 // printHandoff writes a handoff for people: what it is, and a line for each step.
 func printHandoff(streams std, h rest.Handoff) error {
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, h.State, h.Home, shown(venueName(h.Venue)))
+	fmt.Fprintf(out, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, stateName(h), h.Home, shown(venueName(h.Venue)))
 	fmt.Fprintf(out, "  offer   %s", shown(h.Title))
 	if !h.Deadline.IsZero() {
 		fmt.Fprintf(out, "   deadline %s", h.Deadline)
