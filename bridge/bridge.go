@@ -173,6 +173,8 @@ type Ports struct {
 	// and BoundTo those of a DID.
 	Bound   func(ctx context.Context, network, name string) (federation.BoundName, error)
 	BoundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+	// Seen returns where somebody last signed a step, or [federation.ErrNotFound].
+	Seen func(ctx context.Context, did federation.DID) (federation.Binding, error)
 
 	// What a gateway needs to vouch for others' steps.
 

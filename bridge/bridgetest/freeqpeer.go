@@ -110,10 +110,8 @@ func (f *Freeq) act(m map[string]any) {
 			f.member(m)
 		}
 	case "privmsg":
-		if f.rises(m) && f.members[text(m, "target")] != nil {
-			if _, there := f.members[text(m, "target")][text(m, "from")]; !there {
-				f.odd("%s speaks in %s and is no member", m["from"], m["target"])
-			}
+		if f.rises(m) {
+			f.spoken(text(m, "from"), text(m, "target"))
 		}
 	case "tagmsg", "act_route":
 		if f.rises(m) {
@@ -122,6 +120,18 @@ func (f *Freeq) act(m map[string]any) {
 		}
 	default:
 		f.odd("type %q", kind)
+	}
+}
+
+// spoken holds a line to what a channel lets in, and a private one to its users.
+func (f *Freeq) spoken(from, target string) {
+	members, isChannel := f.members[target]
+	_, there := members[from]
+	switch {
+	case isChannel && !there:
+		f.odd("%s speaks in %s and is no member", from, target)
+	case !isChannel && f.users[target] == nil:
+		f.odd("%s speaks to %s, who is not there", from, target)
 	}
 }
 

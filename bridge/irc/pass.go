@@ -21,6 +21,15 @@ func Unavailable(link string, why error) error {
 // Disconnected returns the not-now of a link that has no session.
 func Disconnected(link string) error { return Unavailable(link, errNotConnected) }
 
+// NoPlace returns why a step is not written on a link: a refusal, unless the record could
+// not tell.
+func NoPlace(ev federation.Event, link string, err error) error {
+	if err != nil {
+		return err
+	}
+	return federation.Refuse(ev, federation.InvalidTarget, "no place of link "+link)
+}
+
 // Pass hands a row of a link's feed to the session that takes rows, and blocks until
 // that has answered, which it returns: nil once the peer has proved that it read the
 // row. The channel of answers has room for one; over is closed when the session ends.

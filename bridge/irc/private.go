@@ -2,6 +2,7 @@ package irc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -43,6 +44,35 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 		return view.Venue, nil
 	}
 	return federation.PrivateVenue(ev.From, other), nil
+}
+
+// WritesPrivate reports whether the steps of a private handoff are written on a link: on
+// the one where it was opened, and on that where another party of it was seen last. Its
+// error is that of the record.
+func WritesPrivate(ctx context.Context, p bridge.Ports, link string, v federation.View) (bool, error) {
+	if v.Link == link {
+		return true, nil
+	}
+	for _, did := range v.Others("") {
+		at, err := SeenOn(ctx, p, did)
+		if err != nil || at == link {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// SeenOn returns the link on which somebody was seen last, "" for nobody that signed
+// here. Its error is that of the record.
+func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link string, err error) {
+	at, err := p.Seen(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("look up %s: %w", did, err)
+	}
+	return at.Link, nil
 }
 
 // otherParty returns whom a step is for, "" where the offer named nobody and nobody

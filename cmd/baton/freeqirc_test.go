@@ -138,3 +138,97 @@ func TestAnOfferThatExpiresHereExpiresOnFreeq(t *testing.T) {
 		b.stands(t, id, federation.Expired)
 	})
 }
+
+// met lets both people be seen, each on their own network.
+func (b *bridged) met(t *testing.T, d dialect) {
+	t.Helper()
+	id, err := b.alice.Offer(b.there, "", "hello")
+	if err != nil {
+		t.Fatal(err)
+	}
+	actTags.await(t, b.bob, "offer", id.String())
+	hello := d.offer(b.key, channel, extras{"to": string(b.alice.DID), "title": "hello"})
+	send(t, b.bob, hello.tags)
+	answered, err := federation.ParseEventID(hello.handoff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.stands(t, answered, federation.Offered)
+}
+
+// A server takes nobody's word for somebody to whom it was offered: bob signs in the tags
+// of the offer.
+func TestAPrivateOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
+	t.Parallel()
+	b := newBridged(t, channel)
+	b.met(t, actTags)
+	bob := federation.DID(b.key.did)
+	id, err := b.alice.Offer(string(bob), bob, title)
+	if err != nil {
+		t.Fatal(err)
+	}
+	actTags.await(t, b.bob, "offer", id.String())
+	venue := federation.PrivateVenue(b.alice.DID, bob)
+	for _, step := range []struct {
+		verb  string
+		state federation.State
+	}{{"accept", federation.Assigned}, {"progress", federation.Assigned}, {"complete", federation.Completed}} {
+		b.whisper(t, actTags.step(b.key, venue, step.verb, id.String(), nil).tags)
+		b.stands(t, id, step.state)
+	}
+}
+
+func TestAPrivateOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
+	for _, d := range dialects() {
+		t.Run(string(d)+" tags", func(t *testing.T) {
+			t.Parallel()
+			b := newBridged(t, channel)
+			b.met(t, d)
+			bob := federation.DID(b.key.did)
+			offer := d.offer(b.key, federation.PrivateVenue(b.alice.DID, bob), extras{"to": string(b.alice.DID), "title": title})
+			b.whisper(t, offer.tags)
+			id, err := federation.ParseEventID(offer.handoff)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.stands(t, id, federation.Offered)
+			for _, step := range []struct {
+				verb  federation.Verb
+				state federation.State
+			}{{federation.Accept, federation.Assigned}, {federation.Complete, federation.Completed}} {
+				if _, err := b.alice.Step(b.server.Venue(id, b.alice.DID), id, step.verb, "by hand"); err != nil {
+					t.Fatal(err)
+				}
+				d.await(t, b.bob, string(step.verb), offer.handoff)
+				b.stands(t, id, step.state)
+			}
+		})
+	}
+}
+
+// whisper lets bob send a step to the gateway alone.
+func (b *bridged) whisper(t *testing.T, tags map[string]string) {
+	t.Helper()
+	if err := b.bob.Send(tags, "TAGMSG", "Baton"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A server sends every private message to all its peers.
+func TestAPrivateOfferToNobodyOfThisGatewayIsNotKept(t *testing.T) {
+	t.Parallel()
+	b := newBridged(t, channel)
+	carol := didOf(seeded("carol"))
+	secret, err := b.alice.Offer(string(carol), carol, "between us")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := b.alice.Offer(channel, "", "for all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	actTags.await(t, b.bob, "offer", id.String())
+	if out, err := b.command(t, "handoff", "show", secret.String()).Output(); err == nil {
+		t.Errorf("it is on record: %s", out)
+	}
+}

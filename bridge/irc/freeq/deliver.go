@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"baton/bridge/irc"
@@ -57,14 +58,14 @@ func (l *Link) ShowsOnce(d federation.Delivery) bool {
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	ev := d.Entry.Event
 	r := &row{ref: ev.Handoff, done: make(chan error, 1)}
-	switch {
-	case !l.writes(d.View):
-		return nil, federation.Refuse(ev, federation.InvalidTarget, "no place of link "+l.cfg.Name)
-	case d.Entry.Version == 0:
+	if written, err := l.writes(ctx, d.View); err != nil || !written {
+		return nil, irc.NoPlace(ev, l.cfg.Name, err)
+	}
+	if d.Entry.Version == 0 {
 		return r, nil // the receipt goes with its step
 	}
 	heard := ev.Arrival.Link == l.cfg.Name
-	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(d.View)
+	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(ctx, d.View)
 	r.venue = d.View.Venue
 	moves := l.deps.Moves(d.View, ev.Verb)
 	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) }}
@@ -83,12 +84,38 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	return r, nil
 }
 
-// place returns the venue where the steps of a handoff are written here.
-func (l *Link) place(v federation.View) string {
-	if v.Home == l.home() && v.Signed != "" {
+// place returns the venue where the steps of a handoff are written here, and which they
+// are signed for.
+//
+// A server takes whoever signs a private step for one of its pair. Steps in other tags
+// than its own are written again by the keys that are kept for those who took them, so
+// that the pair is of those.
+func (l *Link) place(ctx context.Context, v federation.View) string {
+	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed
 	}
-	return l.channels.Out(v.Venue)
+	a, b, private := federation.Parties(v.Venue)
+	if !private || v.Home == l.Home() || v.Dialect == federation.ActTags {
+		return l.channels.Out(v.Venue)
+	}
+	return federation.PrivateVenue(l.signer(ctx, a), l.signer(ctx, b))
+}
+
+// signer returns as whom the steps of somebody of this gateway are written again, and
+// everybody else as they are.
+func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
+	if did == l.deps.Home.DID() || !l.deps.Ours(ctx, did) {
+		return did
+	}
+	return l.deps.Kept("person:" + string(did)).DID
+}
+
+// ours reports whether one of the pair of a private handoff is of this gateway, or signs
+// for somebody who is.
+func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) bool {
+	return l.deps.Ours(ctx, did) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
+		return party != did && l.signer(ctx, party) == did
+	})
 }
 
 // write adds a step from elsewhere to a row, with the line beside it. The tags are
@@ -114,7 +141,10 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 		r.said = append(r.said, m)
 	}
 	if l.cfg.Summaries && d.Attempt == 0 && !federation.Private(r.venue) {
-		r.line = withDID(irc.Summary(step), r.did)
+		r.line = irc.Summary(step)
+		if r.did != "" {
+			r.line = withDID(r.line, d.Entry.Event.Actor())
+		}
 		if rendered.Verb == federation.Progress {
 			r.about = rendered.Handoff.String()
 		}
@@ -125,9 +155,6 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 // withDID adds to a line the DID that people there must address its speaker by, which
 // no client of theirs shows.
 func withDID(line string, did federation.DID) string {
-	if did == "" {
-		return line
-	}
 	tail := " <" + string(did) + ">"
 	return irc.Cut(line, max(3, irc.MaxTextBytes-len(tail))) + tail
 }
@@ -176,7 +203,7 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 	switch {
 	case !private:
 		return v.Venue
-	case a == ev.From, b != ev.From && l.deps.Ours(ctx, a):
+	case a == ev.From, b != ev.From && l.ours(ctx, v, a):
 		return string(b)
 	}
 	return string(a)
@@ -217,7 +244,7 @@ func (s *session) repeat(ctx context.Context, j judged) {
 	if j.step.ev.Arrival.Received.Sub(entry.Filed) < repeatAfter {
 		return // it is on its way
 	}
-	v.Dialect, v.Venue = federation.ActTags, s.link.place(v)
+	v.Dialect, v.Venue = federation.ActTags, s.link.place(ctx, v)
 	receipt, err := s.link.receipt(ctx, federation.Delivery{Entry: entry, View: v})
 	if err != nil {
 		s.log.LogAttrs(ctx, slog.LevelError, "receipt not repeated", slog.Any("err", err))

@@ -23,8 +23,12 @@ var errNotOurs = errors.New("freeq: for nobody of this gateway")
 // own users back to us.
 var errEcho = errors.New("freeq: said by this gateway itself")
 
-// refuse takes note of a step that was not filed. It is the only place in this
-// package that turns one of our errors into something of this network, and that is
+// sentence is what a user is told whose step was refused later than it was taken.
+func sentence(refused *federation.RefusalError) string {
+	return code(refused.Code) + " " + refused.Subject() + " " + refused.Sentence()
+}
+
+// refuse takes note of a step that was not filed. What that is on this network is
 // silence: a server says nothing about what it refuses, and expects nothing.
 //
 // spec: freeq-s2s "Home, unconfirmed moves, receipts"

@@ -66,7 +66,7 @@ type lane struct {
 // petitions reads what waits for the server, each time that somebody says that
 // something does, until the session is over.
 func (s *session) petitions(ctx context.Context) {
-	wake, stop := s.link.deps.Wakes.Subscribe(bridge.RulingTopic(s.link.home()))
+	wake, stop := s.link.deps.Wakes.Subscribe(bridge.RulingTopic(s.link.Home()))
 	defer stop()
 	made := map[federation.EventID]*petition{}
 	byItself := true
@@ -108,7 +108,7 @@ func (s *session) petitions(ctx context.Context) {
 // settleAgain finishes what a ruling brought about and something cut short: a crash
 // after it was filed, or a sender who could not be told.
 func (s *session) settleAgain(ctx context.Context) {
-	held, err := s.link.deps.Guests.Awaiting(ctx, s.link.home(), maxGuests)
+	held, err := s.link.deps.Guests.Awaiting(ctx, s.link.Home(), maxGuests)
 	done := map[federation.HandoffID]bool{}
 	for _, h := range held {
 		if id := h.Event.Handoff; !done[id] {
@@ -125,7 +125,7 @@ func (s *session) settleAgain(ctx context.Context) {
 // once. Steps of handoffs of which something is still to be delivered are left out:
 // they must not overtake what was filed before them.
 func (s *session) readPetitions(ctx context.Context, made map[federation.EventID]*petition) (waiting []*petition, behind bool, err error) {
-	held, err := s.link.deps.Guests.Awaiting(ctx, s.link.home(), maxGuests)
+	held, err := s.link.deps.Guests.Awaiting(ctx, s.link.Home(), maxGuests)
 	if err != nil {
 		return nil, false, err
 	}
@@ -189,7 +189,7 @@ func (l *Link) petition(ctx context.Context, h federation.Pending) (*petition, e
 	if !view.Exists() {
 		return nil, federation.Refuse(h.Event, federation.UnknownHandoff, "")
 	}
-	view.Dialect, view.Venue = federation.ActTags, l.place(view)
+	view.Dialect, view.Venue = federation.ActTags, l.place(ctx, view)
 	d := federation.Delivery{Entry: federation.Entry{Event: h.Event, Filed: h.Since}, View: view}
 	rendered, _, err := l.render(ctx, d)
 	if err != nil {

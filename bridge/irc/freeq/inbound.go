@@ -37,7 +37,7 @@ func (s *session) onStep(ctx context.Context, a arriving) {
 		return
 	}
 	in.ev.Arrival = federation.Arrival{
-		Network: network, Link: s.link.cfg.Name, Home: s.link.home(), Name: s.nameOf(in.ev.From, a.nick), Received: time.Now(),
+		Network: network, Link: s.link.cfg.Name, Home: s.link.Home(), Name: s.nameOf(in.ev.From, a.nick), Received: time.Now(),
 		Place: s.link.channels.Place(in.ev.Venue),
 	}
 	s.lanes.add(in)
@@ -80,9 +80,9 @@ func (s *session) decode(a arriving) (*inbound, error) {
 		return in, federation.Refuse(ev, federation.InvalidTarget, "")
 	case ev.From == "":
 		return in, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/from")
-	case ev.From.Method() == "web" && ev.From != s.link.home().DID():
+	case ev.From.Method() == "web" && ev.From != s.link.Home().DID():
 		return in, federation.Refuse(ev, federation.ActorMismatch, "a did:web is a server's")
-	case serverVerb(ev.Verb) != (ev.From == s.link.home().DID()):
+	case serverVerb(ev.Verb) != (ev.From == s.link.Home().DID()):
 		return in, federation.Refuse(ev, federation.WrongSender, "")
 	}
 	return in, nil

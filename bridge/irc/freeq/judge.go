@@ -144,6 +144,9 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 		if ev.Venue, err = s.privateVenue(ctx, in, view); err != nil {
 			return federation.Judgement{}, err
 		}
+		if view.Home == d.Home && ev.Venue != view.Venue {
+			ev.Arrival.Place = federation.Place{Venue: view.Venue}
+		}
 	}
 	return d.Gateway.Submit(ctx, ev)
 }
@@ -170,9 +173,12 @@ func (s *session) echo(ctx context.Context, ev federation.Event, v federation.Vi
 // privateVenue returns the venue of a step that was not sent to a channel: the pair
 // that its handoff is between, which the signature covers.
 func (s *session) privateVenue(ctx context.Context, in *inbound, v federation.View) (string, error) {
-	venue := s.link.place(v)
+	venue := s.link.place(ctx, v)
+	written, err := s.link.writes(ctx, v)
 	switch {
-	case v.Exists() && federation.Private(venue) && s.link.writes(v):
+	case err != nil:
+		return "", err
+	case v.Exists() && federation.Private(venue) && written:
 		return venue, nil
 	case v.Exists():
 		return "", federation.Refuse(in.ev, federation.WrongVenue, "")

@@ -23,6 +23,11 @@
 // rarely, until the receipt is there or the home is known to have refused: it says no
 // by silence alone.
 //
+// The signer of a step that came from there is told by a private line of the gateway's own
+// user what became of it later: that it is delayed, that it is undeliverable, or that it
+// was refused after all. Servers relay no NOTICE and have no word for any of these. Whoever
+// is not logged in is told when it is; a refusal at once shows nowhere, as among servers.
+//
 // # Two connections
 //
 // A link may dial and be dialled. Where both ends have begun a connection, the one of the
@@ -106,6 +111,8 @@ type Link struct {
 	roster   *roster   // owned by the goroutine in Run
 	heard    time.Time // up to when all of theirs was read; owned by the goroutine in Run
 
+	last atomic.Int64 // unix nanoseconds: when something was read last
+
 	// live is the session that takes rows: nil unless the greetings and the state of
 	// both are over. It is all that Deliver and Online see of the state, and leads them
 	// to the session's channels.
@@ -153,8 +160,8 @@ func (l *Link) Name() string { return l.cfg.Name }
 // Network implements [bridge.Link].
 func (l *Link) Network() string { return network }
 
-// home returns the home that the server at the other end is.
-func (l *Link) home() federation.HomeID { return federation.HomeID(l.cfg.ServerName) }
+// Home implements [bridge.Homed]: the server at the other end.
+func (l *Link) Home() federation.HomeID { return federation.HomeID(l.cfg.ServerName) }
 
 // Channels implements [bridge.Placer].
 func (l *Link) Channels() []string { return l.channels.Here() }
@@ -164,21 +171,21 @@ func (l *Link) Dialect() federation.Dialect { return federation.ActTags }
 
 // Carries implements [bridge.Link]: the steps of handoffs in this link's channels, of
 // private ones that are written here, and of those whose home is the server.
-func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {
-	return l.writes(after), nil
+func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation.View) (bool, error) {
+	return l.writes(ctx, after)
 }
 
 // writes tells whether the steps of a handoff are written on this link.
-func (l *Link) writes(v federation.View) bool {
+func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	switch {
-	case v.Home == l.home():
-		return true
+	case v.Home == l.Home():
+		return true, nil
 	case v.Home != l.deps.Home:
-		return false // servers believe only what comes from a home itself
+		return false, nil // servers believe only what comes from a home itself
 	case federation.Private(v.Venue):
-		return v.Link == l.cfg.Name
+		return irc.WritesPrivate(ctx, l.deps.Ports, l.cfg.Name, v)
 	}
-	return (v.Link == "" || v.Link == l.cfg.Name) && slices.Contains(l.Channels(), v.Venue)
+	return (v.Link == "" || v.Link == l.cfg.Name) && slices.Contains(l.Channels(), v.Venue), nil
 }
 
 // Run implements [bridge.Link]. Steps that were read before the connection broke

@@ -124,7 +124,7 @@ func (s *session) onHello(ctx context.Context, m *hello) error {
 	}
 	accepted := true
 	s.put(control, &helloAck{Type: typeHelloAck, PeerID: s.link.id, Accepted: &accepted, TrustLevel: "full"})
-	s.greeted = true
+	s.greeted, s.greeting = true, m
 	s.settleSpare(ctx)
 	return nil
 }
@@ -194,7 +194,7 @@ func (s *session) yield() {
 
 // open lets rows in.
 func (s *session) open() {
-	s.linked = true
+	s.linked, s.agreed = true, s.agree()
 	s.link.live.Store(s)
 	s.running.Go(func() { s.petitions(s.asking) })
 	s.up()

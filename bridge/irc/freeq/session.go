@@ -53,6 +53,8 @@ type session struct {
 	submitting context.Context
 	// asking ends with the connection.
 	asking context.Context
+	// agreed is for operators, and never changes once the session takes rows.
+	agreed map[string]string
 
 	// Owned by the goroutine in run.
 	theirs   *members
@@ -64,6 +66,7 @@ type session struct {
 	probed   time.Time // when an idle link was asked last
 	heard    time.Time // when the last line was read
 	greeted  bool      // their hello came
+	greeting *hello    // which that is
 	stated   bool      // their sync_response came
 	linked   bool      // rows are taken
 	spare    *arrival  // another connection, until somebody has greeted on this one; or nil
@@ -89,6 +92,7 @@ type session struct {
 	rows    chan *row
 	judged  chan judged
 	asks    chan ask
+	words   chan word
 	// What waits for the server's ruling, and whose fate was asked for.
 	waiting    chan []*petition
 	inquired   chan *petition
@@ -111,7 +115,7 @@ func newSession(l *Link, conn stream) *session {
 		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: newSeen(), queue: newQueue(l.id, time.Now()),
 		inbound: make(chan inboundLine, inboundLines), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
-		rows: make(chan *row), judged: make(chan judged), asks: make(chan ask),
+		rows: make(chan *row), judged: make(chan judged), asks: make(chan ask), words: make(chan word),
 		waiting: make(chan []*petition), inquired: make(chan *petition), remembered: make(chan *catchupEvents),
 		recollected: make(chan []replayed), over: make(chan struct{}),
 	}
@@ -165,6 +169,7 @@ func (s *session) serve(ctx context.Context) error {
 			return context.Cause(ctx)
 		case l := <-s.inbound:
 			s.heard = time.Now()
+			s.link.last.Store(s.heard.UnixNano())
 			if err := s.take(ctx, l); err != nil {
 				return err
 			}
@@ -183,6 +188,8 @@ func (s *session) serve(ctx context.Context) error {
 			s.note(ctx, j)
 		case a := <-s.asks:
 			a.answer <- s.theirs.online(a.did)
+		case w := <-s.words:
+			s.tell(w)
 		case waiting := <-s.waiting:
 			s.weigh(waiting, time.Now())
 		case p := <-s.inquired:

@@ -85,8 +85,8 @@ func (l *Link) unavailable(err error) error {
 // a refusal where the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	ev, private := d.Entry.Event, federation.Private(d.View.Venue)
-	if !l.writes(d.View) {
-		return nil, federation.Refuse(ev, federation.InvalidTarget, "no place of link "+l.cfg.Name)
+	if written, err := l.writes(ctx, d.View); err != nil || !written {
+		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
 	d.View.Venue = l.channels.Out(d.View.Venue)
 	step := translate.Step{
@@ -103,21 +103,40 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	if r.heard && !private {
 		return r, nil
 	}
+	var err error
 	if private {
-		for _, did := range d.View.Others(ev.Actor()) {
-			p, err := l.party(ctx, did, step.Name(did))
-			if err != nil {
-				return nil, err
-			}
-			r.to = append(r.to, p)
+		if r.to, err = l.others(ctx, step); err != nil {
+			return nil, err
 		}
 	}
 	if !r.heard {
 		r.from, r.name = ev.Actor(), step.Name(ev.Actor())
 	}
-	var err error
 	r.tags, err = l.tags(ctx, step, d)
 	return r, err
+}
+
+// others returns to whom a private step is said, if they are here. Who was seen on
+// another link is looked for by account alone: a user here with the same nick is somebody
+// else.
+func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error) {
+	var to []party
+	for _, did := range step.View.Others(step.Event.Actor()) {
+		at, err := irc.SeenOn(ctx, l.ports, did)
+		if err != nil {
+			return nil, err
+		}
+		nick := ""
+		if at == "" || at == l.cfg.Name {
+			nick = step.Name(did)
+		}
+		p, err := l.party(ctx, did, nick)
+		if err != nil {
+			return nil, err
+		}
+		to = append(to, p)
+	}
+	return to, nil
 }
 
 // tags returns the tags of a step as this link may write them.

@@ -49,6 +49,7 @@ type gateway struct {
 	filed  chan federation.Event
 	// bindings are of accounts of the link.
 	bindings []federation.BoundName
+	links    map[federation.DID]string // on which people were seen; set before the link runs
 	// duplicates says that all was filed before.
 	duplicates bool
 }
@@ -114,6 +115,13 @@ func (g *gateway) boundTo(_ context.Context, did federation.DID) ([]federation.B
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(g.bindings), func(b federation.BoundName) bool { return b.DID != did }), nil
+}
+
+func (g *gateway) seen(_ context.Context, did federation.DID) (federation.Binding, error) {
+	if link, known := g.links[did]; known {
+		return federation.Binding{DID: did, Link: link}, nil
+	}
+	return federation.Binding{}, federation.ErrNotFound
 }
 
 // next returns the next step that was filed.
@@ -212,7 +220,7 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 		Log:       slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		PublicURL: "https://gw.example", Kept: keptKey, Keep: h.evidence.keep,
 		Limits: func() bridge.Limits { return bridge.Limits{} }, Wakes: nobody{},
-		Bound: h.gateway.bound, BoundTo: h.gateway.boundTo,
+		Bound: h.gateway.bound, BoundTo: h.gateway.boundTo, Seen: h.gateway.seen,
 	}
 	for _, change := range tweak {
 		change(&ports)

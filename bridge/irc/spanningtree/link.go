@@ -140,16 +140,16 @@ func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 // and of private ones that are written here. A step that came from here is among
 // them: it may be owed its line for people, the home's receipt goes with it, and
 // when it is settled its readers here have had it.
-func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {
-	return l.writes(after), nil
+func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation.View) (bool, error) {
+	return l.writes(ctx, after)
 }
 
 // writes tells whether the steps of a handoff are written on this link.
-func (l *Link) writes(v federation.View) bool {
+func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	if federation.Private(v.Venue) {
-		return v.Link == l.cfg.Name
+		return irc.WritesPrivate(ctx, l.ports, l.cfg.Name, v)
 	}
-	return (v.Link == "" || v.Link == l.cfg.Name) && slices.Contains(l.Channels(), v.Venue)
+	return (v.Link == "" || v.Link == l.cfg.Name) && slices.Contains(l.Channels(), v.Venue), nil
 }
 
 // dials tells which end this is.
