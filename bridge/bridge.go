@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"baton/federation"
 )
@@ -207,6 +208,8 @@ type Limits struct {
 	LinkEventsPerSecond int // of the whole link; above it reading is slowed, and nobody refused
 	// ContextBytes is how large a context may be that is stored here.
 	ContextBytes int64
+	// MaxDeadline is how far from now the deadline of an offer may be; 0 for any.
+	MaxDeadline time.Duration
 }
 
 // KeyError is one mistake in a network's table of the configuration.

@@ -42,6 +42,7 @@ func networks() []network {
 type wiring struct {
 	bridge.Ports
 	certificate *tls.Certificate // nil where the configuration names none
+	http        configs.HTTP     // of the public listener
 	record      federation.Record
 	proved      func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
 	learn       func(ctx context.Context, report federation.KeyReport) error
@@ -75,8 +76,12 @@ func openClient(t configs.Table, w wiring) (opened, error) {
 	if !cfg.Enabled() {
 		return opened{}, errOff
 	}
+	if cfg.WebSocket && w.http.Listen == "" {
+		t.Mistake("websocket", "needs http.listen")
+	}
 	link, err := ircclient.Open(cfg, ircclient.Deps{
-		Ports: w.Ports, Inboxes: w.record, Devices: w.record, Handoffs: w.record, Proved: w.proved, Learn: w.learn,
+		Origins: w.http.CORSOrigins,
+		Ports:   w.Ports, Inboxes: w.record, Devices: w.record, Handoffs: w.record, Proved: w.proved, Learn: w.learn,
 		Agent: func(ctx context.Context, handle string) (federation.DID, error) {
 			agent, err := w.record.Agent(ctx, handle)
 			return agent.DID, err
@@ -118,7 +123,7 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 	if config := file.TLSConfig(); config != nil {
 		w.certificate = &config.Certificates[0]
 	}
-	w.Home = federation.HomeID(file.Home.Name)
+	w.Home, w.http = federation.HomeID(file.Home.Name), file.HTTP
 	if w.Log == nil {
 		w.Log = slog.New(slog.DiscardHandler)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/httpd"
+	ircclient "baton/bridge/irc/client"
 	"baton/bridge/rest"
 	"baton/configs"
 	"baton/federation"
@@ -128,6 +129,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	mountIdentity(p.publicMux, p.keyring, p.homeID())
 	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
 	stored{blobs: p.record, log: p.log}.mount(p.publicMux)
+	p.publicMux.Handle("GET "+ircclient.Path, overWebSocket{fleet})
 	return p, nil
 }
 
@@ -212,7 +214,7 @@ func (p *program) limit(file *configs.File) {
 	p.deferrals.Store(&federation.DeferralLimits{PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal})
 	p.linkLimits.Store(&bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
-		ContextBytes: orMost(file.Limits.ContextBytes),
+		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
 	})
 }
 

@@ -3,6 +3,9 @@ package client
 import (
 	"slices"
 	"strings"
+	"time"
+
+	"baton/translate"
 )
 
 // capability is one of what a client may ask for. A set of them is their sum.
@@ -41,7 +44,8 @@ type offered struct {
 	value string // for clients that negotiate by version 302; "" for none
 }
 
-// capabilities returns all that are offered, by name. The chghost of a client never
+// capabilities returns all that are offered, by name, without the values that depend on
+// the configuration. The chghost of a client never
 // changes here; the capability is there for those who ask for it with others.
 func capabilities() []offered {
 	return []offered{
@@ -54,7 +58,7 @@ func capabilities() []offered {
 		{"echo-message", capEcho, ""},
 		{"extended-join", capExtendedJoin, ""},
 		{"freeq.at/act", capAct, ""},
-		{"freeq.at/handoff", capHandoff, "context=4096,deadline=2592000"},
+		{"freeq.at/handoff", capHandoff, ""},
 		{"freeq.at/msgsig", capMsgsig, ""},
 		{"invite-notify", capInviteNotify, ""},
 		{"labeled-response", capLabels, ""},
@@ -89,12 +93,43 @@ func (l *Link) listed(version int) []string {
 		if o.bit == capSASL {
 			o.value = l.mechanisms()
 		}
+		if o.bit == capHandoff {
+			o.value = l.handoffLimits()
+		}
 		if o.value != "" && version >= versionWithValues {
 			o.name += "=" + o.value
 		}
 		names = append(names, o.name)
 	}
 	return names
+}
+
+// handoffLimits returns what offers are held to: the bytes of an inline context, and how
+// many seconds from now a deadline may be.
+func (l *Link) handoffLimits() string {
+	value := "context=" + itoa(translate.MaxContextBytes)
+	if limit := l.ports.Limits().MaxDeadline; limit > 0 {
+		value += ",deadline=" + itoa(int(limit/time.Second))
+	}
+	return value
+}
+
+// tellChanges tells clients that want to know of capabilities whose values are others
+// since they were listed last, as after a reload.
+//
+// spec: ircv3 capability-negotiation "cap-notify"
+func (s *server) tellChanges() {
+	now := s.link.listed(versionWithValues)
+	changed := slices.DeleteFunc(slices.Clone(now), func(each string) bool { return slices.Contains(s.listed, each) })
+	s.listed = now
+	if len(changed) == 0 {
+		return
+	}
+	for u := range s.connected {
+		if u.caps.has(capNotify) {
+			s.send(u, says(s.name, "CAP", u.named(), "NEW", strings.Join(changed, " ")))
+		}
+	}
 }
 
 // versionWithValues is the version of negotiation from which on capabilities have

@@ -19,6 +19,7 @@ import (
 type Config struct {
 	Listen              string             `toml:"listen"`               // host:port without TLS; "" for none
 	TLSListen           string             `toml:"tls_listen"`           // host:port with TLS; "" for none
+	WebSocket           bool               `toml:"websocket"`            // also over WebSocket, at the path of [Path] on the HTTP listener
 	Network             string             `toml:"network"`              // NETWORK= in 005
 	Channels            []string           `toml:"channels"`             // shared with links that list them; the first for offers that name none
 	Dialect             federation.Dialect `toml:"dialect"`              // of offers that enter here from networks without tags
@@ -38,7 +39,10 @@ func DefaultConfig() Config {
 }
 
 // Enabled reports whether the configuration wants any client to come in.
-func (c Config) Enabled() bool { return c.Listen != "" || c.TLSListen != "" }
+func (c Config) Enabled() bool { return c.Listen != "" || c.TLSListen != "" || c.WebSocket }
+
+// Path is where WebSocket is spoken, below the gateway's public address.
+const Path = "/irc"
 
 // Least values that leave a listener usable.
 const (

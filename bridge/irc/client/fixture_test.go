@@ -88,7 +88,7 @@ func open(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
 	deps := client.Deps{
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-			Limits: func() bridge.Limits { return bridge.Limits{} }, Wakes: nobody{}, PublicURL: "https://gw.example",
+			Limits: func() bridge.Limits { return bridge.Limits{MaxDeadline: 720 * time.Hour} }, Wakes: nobody{}, PublicURL: "https://gw.example",
 			Bound: func(_ context.Context, network, name string) (federation.BoundName, error) {
 				if b, ok := h.gateway.bound[network+" "+name]; ok {
 					return b, nil

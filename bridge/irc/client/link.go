@@ -2,7 +2,7 @@
 // speak IRC. It is the home server of the handoff RFC: who is logged in as a DID takes
 // steps as that DID, and is replayed what reached it meanwhile.
 //
-// Clients register as on any server, over TCP or TLS. The channels of the
+// Clients register as on any server, over TCP, TLS or WebSocket. The channels of the
 // configuration last, have no operators and the modes +nt, and are the same as those
 // of links that list them, as far as steps go: each step in one is written to all
 // others, with a line for people. What people say to each other stays on this server,
@@ -31,7 +31,7 @@
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
 // batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
-// echo-message, labeled-response, standard-replies, setname, monitor, utf8-only, whox.
+// echo-message, labeled-response, standard-replies, setname, monitor, utf8-only, whox, websocket.
 package client
 
 import (
@@ -60,6 +60,8 @@ type Deps struct {
 	// Agent returns the DID of an agent of the registry by its handle, or
 	// [federation.ErrNotFound].
 	Agent func(ctx context.Context, handle string) (federation.DID, error)
+	// Origins are those of which pages may speak WebSocket, as in [http] cors_origins.
+	Origins []string
 	// Proved judges whether a DID signed a message with a key that it has now. Its error
 	// says why that cannot be told.
 	Proved func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
@@ -177,6 +179,9 @@ func (l *Link) Describe() bridge.Description {
 	}}
 	if s := l.live.Load(); s != nil {
 		d.Negotiated = map[string]string{"casemapping": "ascii"}
+		if l.cfg.WebSocket {
+			d.Negotiated["websocket"] = l.ports.PublicURL + Path
+		}
 		for _, p := range s.ports {
 			d.Negotiated[p.key()] = p.Addr().String()
 		}

@@ -87,7 +87,7 @@ func (s *server) accept(ctx context.Context, p port) error {
 
 // serve is the reader of one connection, from its first byte to its end.
 func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
-	u := newUser(hostOf(conn.RemoteAddr()))
+	u := newUser(hostPart(conn.RemoteAddr().String()))
 	u.secure = secure
 	if secure {
 		conn = tls.Server(conn, s.link.tls)
@@ -162,11 +162,11 @@ func newUser(addr string) *user {
 	}
 }
 
-// hostOf returns an address without its port.
-func hostOf(addr net.Addr) string {
-	host, _, err := net.SplitHostPort(addr.String())
+// hostPart returns an address without its port.
+func hostPart(addr string) string {
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return addr.String()
+		return addr
 	}
 	return host
 }

@@ -66,10 +66,12 @@ func (s *server) flush() {
 func (s *server) fly(u *user) {
 	piece := u.pending
 	u.pending, u.flying = nil, len(piece)
+	s.flights++
 	s.writers.Go(func() {
 		err := u.wire.Write(piece)
 		s.post(func() {
 			u.flying = 0
+			s.flights--
 			if err != nil {
 				s.quit(u, "Write error")
 				u.pending = nil

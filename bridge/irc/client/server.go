@@ -49,8 +49,10 @@ type server struct {
 	channels  map[string]*channel       // by venue
 	most      int                       // registered at a time
 	unwritten []*user
+	flights   int // writers that run
 	guests    guests
-	batches   uint64 // given out
+	listed    []string // capabilities, as clients were told them
+	batches   uint64   // given out
 
 	judges chan struct{} // one token for each step that is judged
 
@@ -69,6 +71,7 @@ func newServer(l *Link, ports []port) *server {
 		judges: make(chan struct{}, maxJudges), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails
+	s.listed = l.listed(versionWithValues)
 	for _, name := range l.cfg.Channels {
 		venue, _ := channelName(name)
 		s.channels[venue] = newChannel(name, s.started)
@@ -125,21 +128,26 @@ func (s *server) end() {
 		s.put(u, says("", "ERROR", "Closing link: the gateway ends"), "")
 	}
 	s.flush()
+	s.land(time.After(lastWords))
 	close(s.ended)
-	written := make(chan struct{})
-	go func() {
-		s.writers.Wait()
-		close(written)
-	}()
-	select {
-	case <-written:
-	case <-time.After(lastWords):
-	}
 	for u := range s.connected {
 		_ = u.wire.Close() // nothing is left to be said
 	}
 	s.running.Wait()
 	s.writers.Wait()
+}
+
+// land waits until all that was to be written is, or has had its time.
+func (s *server) land(late <-chan time.Time) {
+	for s.flights > 0 {
+		select {
+		case do := <-s.todo:
+			do()
+			s.flush()
+		case <-late:
+			return
+		}
+	}
 }
 
 // lastWords is how long the end waits for clients to read what was written last.
@@ -232,9 +240,10 @@ func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	}
 }
 
-// sweep asks clients that are silent whether they live, and lets those go that do not
-// answer, or never registered.
+// sweep asks clients that are silent whether they live, lets those go that do not
+// answer, or never registered, and tells of capabilities that changed.
 func (s *server) sweep(now time.Time) {
+	s.tellChanges()
 	for u := range s.connected {
 		silent := now.Sub(u.heard)
 		switch {

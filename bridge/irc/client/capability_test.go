@@ -1,0 +1,27 @@
+package client_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/irc/client"
+)
+
+func TestACapabilityWhoseValueChangesIsTold(t *testing.T) {
+	t.Parallel()
+	var limits atomic.Pointer[bridge.Limits]
+	limits.Store(&bridge.Limits{MaxDeadline: time.Hour})
+	h := start(t, testConfig(), func(d *client.Deps) { d.Limits = func() bridge.Limits { return *limits.Load() } })
+	peers := play(t, h, `
+		new > CAP LS 302
+		new < *freeq.at/handoff=context=4096,deadline=3600*
+		old joins`)
+	limits.Store(&bridge.Limits{})
+	peers["new"].until(t, ":gw.example CAP * NEW :freeq.at/handoff=context=4096")
+	peers["old"].say(t, "PING still") // who did not ask for it is told nothing
+	if got := peers["old"].hear(t); !matches("*PONG*still", got) {
+		t.Errorf("old hears %q", got)
+	}
+}
