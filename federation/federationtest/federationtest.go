@@ -10,6 +10,7 @@
 package federationtest
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"fmt"
@@ -42,10 +43,16 @@ func Person(name string) federation.DID {
 }
 
 // Key returns the public key of a DID.
-func Key(did federation.DID) ed25519.PublicKey {
+func Key(did federation.DID) ed25519.PublicKey { return Signer(did).Public }
+
+// Signer returns the key with which a DID signs.
+func Signer(did federation.DID) federation.SigningKey {
 	seed := sha256.Sum256([]byte(did))
-	public, _ := ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)
-	return public
+	private := ed25519.NewKeyFromSeed(seed[:])
+	public, _ := private.Public().(ed25519.PublicKey) // always is one
+	return federation.SigningKey{Public: public, DID: did, Sign: func(_ context.Context, message []byte) ([]byte, error) {
+		return ed25519.Sign(private, message), nil
+	}}
 }
 
 // Offer returns the n-th step, which opens a handoff in #ops on the link "oftc".

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"strings"
@@ -29,13 +28,8 @@ type person struct {
 }
 
 func newPerson(name string) person {
-	seed := sha256.Sum256([]byte(name))
-	private := ed25519.NewKeyFromSeed(seed[:])
-	public, _ := private.Public().(ed25519.PublicKey)
 	did := federation.DID("did:example:" + name)
-	return person{did: did, key: federation.SigningKey{Public: public, DID: did, Sign: func(_ context.Context, m []byte) ([]byte, error) {
-		return ed25519.Sign(private, m), nil
-	}}}
+	return person{did: did, key: federationtest.Signer(did)}
 }
 
 // keys knows everybody's key but those of strangers.
