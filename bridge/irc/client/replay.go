@@ -230,20 +230,37 @@ func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end fede
 	for {
 		select {
 		case a := <-r.acks:
-			if a.whole {
-				a.cursor = end
-			}
-			at.cursor = a.cursor
-			if err := s.advance(ctx, r, a.cursor); err != nil {
-				s.log.LogAttrs(ctx, slog.LevelWarn, "inbox not advanced", slog.String("did", string(r.of)), slog.Any("err", err))
-			}
-			if a.whole {
+			if s.acknowledged(ctx, r, at, end, a) {
 				return nil
 			}
 		case <-ctx.Done():
-			return ctx.Err()
+			return s.lastAcks(context.WithoutCancel(ctx), r, at, end)
 		}
 	}
+}
+
+// lastAcks takes what a client acknowledged before it left: it has that.
+func (s *server) lastAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
+	for {
+		select {
+		case a := <-r.acks:
+			s.acknowledged(ctx, r, at, end, a)
+		default:
+			return context.Canceled
+		}
+	}
+}
+
+// acknowledged keeps how far a client is, and reports whether it has the whole page.
+func (s *server) acknowledged(ctx context.Context, r *replay, at *reading, end federation.Cursor, a acked) bool {
+	if a.whole {
+		a.cursor = end
+	}
+	at.cursor = a.cursor
+	if err := s.advance(ctx, r, a.cursor); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "inbox not advanced", slog.String("did", string(r.of)), slog.Any("err", err))
+	}
+	return a.whole
 }
 
 // advance notes how far the device has read. One too many has no place of its own: what
