@@ -58,6 +58,7 @@ type cli struct {
 	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`
 	Verify      verifyCommand   `cmd:"" help:"Examine the whole record."`
 	Migrate     migrateCommand  `cmd:"" help:"Bring an older record forward, as serve does at its start."`
+	Conform     conformCommand  `cmd:"" help:"Hold a server to what its clients rely on."`
 	Keys        keysCommands    `cmd:"" help:"List, make, show and rotate the gateway's own keys."`
 	Token       tokenCommands   `cmd:"" help:"Keep the tokens with which operators come from elsewhere."`
 	Version     versionCommand  `cmd:"" help:"Print version, revision, Go and protocols."`
@@ -151,6 +152,9 @@ func classify(err error) (code int, word string, retryAfter int) {
 	}
 	if _, ok := errors.AsType[*damagedError](err); ok {
 		return exitRefused, "damaged", 0
+	}
+	if _, ok := errors.AsType[*unconformedError](err); ok {
+		return exitRefused, "not-conformant", 0
 	}
 	if judged, ok := errors.AsType[*verdictError](err); ok {
 		return judged.exit(), judged.code(), 0

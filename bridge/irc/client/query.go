@@ -11,6 +11,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge/irc"
 	"baton/federation"
 )
 
@@ -69,7 +70,7 @@ func (s *server) whoOf(u *user, mask string) []*user {
 	} else {
 		for nick, who := range s.nicks {
 			exact := fold(mask) == nick
-			if who.welcome && (exact || glob(fold(mask), nick) && !who.invisible) {
+			if who.welcome && (exact || irc.Glob(fold(mask), nick) && !who.invisible) {
 				found = append(found, who)
 			}
 		}

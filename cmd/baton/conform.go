@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"fmt"
+
+	"baton/bridge/irc/conform"
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+// conformCommand holds a gateway to what its clients rely on.
+type conformCommand struct {
+	URL     string `arg:"" help:"The server: irc://HOST:PORT, ircs://, ws:// or wss://." name:"url"`
+	Suite   string `enum:"irc" help:"Which cases: irc." required:""`
+	KeyFile string `help:"The Ed25519 key of the DID that makes offers, 64 hexadecimal characters; else made for each case." name:"key-file" placeholder:"FILE"`
+}
+
+// Help shows an example.
+func (conformCommand) Help() string {
+	return "Example:\n\n\tbaton conform irc://127.0.0.1:6667 --suite irc\n"
+}
+
+// conformed is what became of one case, as machines read it.
+type conformed struct {
+	Section string `json:"section"`
+	Case    string `json:"case"`
+	Passed  bool   `json:"passed"`
+	Why     string `json:"why,omitempty"`
+}
+
+// Run ends with a refusal where a case failed.
+func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
+	key := freshKey
+	if v.KeyFile != "" {
+		given, err := readSigningKey(v.KeyFile)
+		if err != nil {
+			return err
+		}
+		key = func(name string) (federation.SigningKey, error) {
+			if name == conform.Offerer {
+				return given, nil
+			}
+			return freshKey(name)
+		}
+	}
+	var items []conformed
+	results, err := conform.Run(ctx, conform.Config{URL: v.URL, Key: key}, func(r conform.Result) {
+		if !c.JSON {
+			fmt.Fprintln(streams.out, lineOf(r))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	failed := 0
+	for _, r := range results {
+		item := conformed{Section: r.Section, Case: r.Case, Passed: r.Err == nil}
+		if r.Err != nil {
+			item.Why = r.Err.Error()
+			failed++
+		}
+		items = append(items, item)
+	}
+	if c.JSON {
+		if err := printJSON(streams, map[string]any{"items": items, "next_cursor": ""}); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return &unconformedError{failed: failed, of: len(results)}
+	}
+	return nil
+}
+
+// unconformedError is a server that does not do what its clients rely on.
+type unconformedError struct{ failed, of int }
+
+// Error says how much of it.
+func (e *unconformedError) Error() string {
+	return fmt.Sprintf("%d of %d cases fail", e.failed, e.of)
+}
+
+// lineOf writes a result for people.
+func lineOf(r conform.Result) string {
+	if r.Err != nil {
+		return fmt.Sprintf("FAIL  %s: %s\n      %v", r.Section, r.Case, r.Err)
+	}
+	return fmt.Sprintf("ok    %s: %s", r.Section, r.Case)
+}
+
+// freshKey makes a key that nobody had before.
+func freshKey(string) (federation.SigningKey, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return federation.SigningKey{}, fmt.Errorf("make key: %w", err)
+	}
+	return federation.SigningKey{
+		Public: public, DID: identity.KeyDID(public),
+		Sign: func(_ context.Context, message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil },
+	}, nil
+}

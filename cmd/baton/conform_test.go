@@ -1,0 +1,46 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestTheGatewayConformsOverEachTransport(t *testing.T) {
+	t.Parallel()
+	irc := freeAddr(t)
+	h := newHouse(t, fmt.Sprintf("[irc.client]\nlisten = %q\nwebsocket = true\n", irc))
+	h.start(t)
+	h.ready(t)
+	for _, address := range []string{"irc://" + irc, "ws://" + h.public + "/irc"} {
+		text, err := exec.CommandContext(t.Context(), program, "conform", address, "--suite", "irc", "--json").Output()
+		var told struct {
+			Items []struct {
+				Section, Case, Why string
+				Passed             bool
+			}
+		}
+		if jsonErr := json.Unmarshal(text, &told); jsonErr != nil || len(told.Items) < 30 {
+			t.Fatalf("%s: %q: %v, %v", address, text, err, jsonErr)
+		}
+		for _, item := range told.Items {
+			if !item.Passed {
+				t.Errorf("%s: %s: %s: %s", address, item.Section, item.Case, item.Why)
+			}
+		}
+		if err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestAServerThatIsNotThereEndsWithFour(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), program, "conform", "irc://"+freeAddr(t), "--suite", "irc")
+	text, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 4 || !strings.HasPrefix(string(text), "baton: conform: ") {
+		t.Errorf("exit code %d: %s", code, text)
+	}
+}
