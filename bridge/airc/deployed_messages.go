@@ -83,7 +83,7 @@ func (l *Link) postDeployedMessage(c *call) (answer, error) {
 		return answer{}, err
 	}
 	now := time.Now()
-	if err := l.deps.Rates.Left(agent.DID, now).check(time.Minute); err != nil {
+	if err := check(l.deps.Rates.Left(agent.DID, now), time.Minute); err != nil {
 		return answer{}, err
 	}
 	m, err := parseDraft(o, body, c.Header, agent, now)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/signing"
 )
@@ -173,7 +174,7 @@ func (l *Link) welcome(ctx context.Context, agent federation.Agent, a arrival, i
 		return answer{}, err
 	}
 	ends := a.now.Add(deployedTokenLife).Truncate(time.Second)
-	token, err := l.tokens.issue(agent.Handle, claims{Use: useAPI}, a.now, ends)
+	token, err := l.tokens.Issue(agent.Handle, credential.Claims{Use: useAPI}, a.now, ends)
 	if err != nil {
 		return answer{}, err
 	}

@@ -51,6 +51,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/federation"
 )
 
@@ -120,8 +121,8 @@ type Link struct {
 	deps       Deps
 	domain     string
 	mint       string // the operator's credential; empty for none
-	challenges challenges
-	tokens     tokens
+	challenges credential.Challenges
+	tokens     credential.Tokens
 
 	registrations addresses
 	presences     presences
@@ -159,8 +160,8 @@ func Open(cfg Config, d Deps) (*Link, error) {
 	return &Link{
 		mint: mint,
 		cfg:  cfg, deps: d, domain: domain,
-		challenges: newChallenges(d.TokenKey),
-		tokens:     tokens{key: d.TokenKey, domain: domain},
+		challenges: credential.NewChallenges(d.TokenKey, network),
+		tokens:     newTokens(d.TokenKey, domain),
 
 		registrations: newAddresses(d.RegistrationsPerHour),
 		presences:     newPresences(),

@@ -60,7 +60,7 @@ func (l *Link) postMessage(c *call) (answer, error) {
 		return answer{}, err
 	}
 	d := &delivery{sender: agent, received: time.Now()}
-	if err := l.deps.Rates.Left(agent.DID, d.received).check(time.Minute); err != nil {
+	if err := check(l.deps.Rates.Left(agent.DID, d.received), time.Minute); err != nil {
 		return answer{}, err
 	}
 	a, err := l.take(c, d)

@@ -71,7 +71,7 @@ func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error
 	var err error
 	reg.account, err = l.accounts.verify(ctx, reg.oidc, reg.challenge, now)
 	if _, away := errors.AsType[*federation.UnavailableError](err); away {
-		l.challenges.restore(reg.challenge)
+		l.challenges.Restore(reg.challenge)
 	}
 	return err
 }

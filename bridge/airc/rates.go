@@ -4,11 +4,11 @@ import (
 	"maps"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -20,20 +20,13 @@ const maxAddresses = 1 << 14
 // subnetBits is how much of an IPv6 address one customer is given at least.
 const subnetBits = 64
 
-// Allowance is how much of a rate somebody has left.
-type Allowance struct {
-	Limit int // of a full bucket; 0 where there is no limit
-	Left  int
-	Full  time.Time // when all of it is there again
-}
-
 // Rates counts what each DID sends, steps and other messages alike.
 type Rates interface {
 	// Take counts one message and returns how long to wait where that is one too
 	// many; it is not counted then.
 	Take(did federation.DID, now time.Time) time.Duration
 	// Left returns what a DID has left.
-	Left(did federation.DID, now time.Time) Allowance
+	Left(did federation.DID, now time.Time) bridge.Allowance
 }
 
 // addresses counts the handles that were registered from each address.
@@ -94,8 +87,8 @@ func makeRoom(buckets map[netip.Prefix]*rate.Limiter, now time.Time) {
 }
 
 // left returns how many registrations an address has left.
-func (a addresses) left(from netip.Prefix, now time.Time) Allowance {
-	full := Allowance{Limit: max(0, a.perHour()), Left: max(0, a.perHour()), Full: now}
+func (a addresses) left(from netip.Prefix, now time.Time) bridge.Allowance {
+	full := bridge.Allowance{Limit: max(0, a.perHour()), Left: max(0, a.perHour()), Full: now}
 	buckets := <-a.buckets
 	defer func() { a.buckets <- buckets }()
 	bucket := buckets[from]
@@ -104,12 +97,12 @@ func (a addresses) left(from netip.Prefix, now time.Time) Allowance {
 	}
 	tokens := max(0, bucket.TokensAt(now))
 	missing := (float64(full.Limit) - tokens) / float64(full.Limit)
-	return Allowance{Limit: full.Limit, Left: int(tokens), Full: now.Add(time.Duration(missing * float64(time.Hour)))}
+	return bridge.Allowance{Limit: full.Limit, Left: int(tokens), Full: now.Add(time.Duration(missing * float64(time.Hour)))}
 }
 
 // check refuses what would be one too many of a rate whose bucket holds one
 // period's worth.
-func (a Allowance) check(period time.Duration) error {
+func check(a bridge.Allowance, period time.Duration) error {
 	if a.Limit == 0 || a.Left > 0 {
 		return nil
 	}
@@ -131,19 +124,9 @@ func (l *Link) charge(d *delivery) error {
 
 // allowance returns the bucket that a request counts in: that of its agent, else
 // that of its address.
-func (l *Link) allowance(c *call, now time.Time) Allowance {
+func (l *Link) allowance(c *call, now time.Time) bridge.Allowance {
 	if c.denied == nil {
 		return l.deps.Rates.Left(c.agent.DID, now)
 	}
 	return l.registrations.left(address(c.Request), now)
-}
-
-// writeHeader tells a client what it has left.
-func (a Allowance) writeHeader(h http.Header) {
-	if a.Limit == 0 {
-		return
-	}
-	h.Set("X-RateLimit-Limit", strconv.Itoa(a.Limit))
-	h.Set("X-RateLimit-Remaining", strconv.Itoa(a.Left))
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(a.Full.Add(time.Second-1).Unix(), 10))
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/signing"
 )
@@ -67,7 +68,7 @@ func (reg registration) possessed() bool {
 // postRegister answers POST /register.
 func (l *Link) postRegister(c *call) (answer, error) {
 	now := time.Now()
-	if err := l.registrations.left(address(c.Request), now).check(time.Hour); err != nil {
+	if err := check(l.registrations.left(address(c.Request), now), time.Hour); err != nil {
 		return answer{}, err
 	}
 	o, err := l.readObject(c)
@@ -81,7 +82,7 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	if err := l.checkFree(c.Context(), reg.handle); err != nil {
 		return answer{}, err
 	}
-	if err := l.challenges.spend(reg.challenge, reg.handle, now); err != nil {
+	if err := l.spend(reg.challenge, reg.handle, now); err != nil {
 		return answer{}, err
 	}
 	if !reg.possessed() {
@@ -106,8 +107,8 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 		Keys:         []federation.AgentKey{key},
 		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now, Account: reg.account,
 	}
-	session := newSession(reg.handle, now)
-	pair, err := l.tokens.pair(session, now)
+	session := credential.NewSession(reg.handle, now)
+	pair, err := l.tokensOf(session, now)
 	if err != nil {
 		return answer{}, err
 	}

@@ -139,7 +139,7 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 			a = answer{status: f.status, body: f}
 			text, _ = a.text() // strings and times cannot fail
 		}
-		l.allowance(c, time.Now()).writeHeader(w.Header())
+		l.allowance(c, time.Now()).WriteHeader(w.Header())
 		w.Header().Set("Content-Type", "application/json")
 		if a.keep {
 			w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")

@@ -1,65 +1,27 @@
 package airc
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
-	"github.com/golang-jwt/jwt/v5"
-
+	"baton/bridge/credential"
 	"baton/federation"
 )
 
-// How long tokens are good.
-//
-// spec: airc-v0.1.1 §11.3
-const (
-	accessLife  = 900 * time.Second
-	refreshLife = 86400 * time.Second
-)
+// useAPI is the use of the tokens of clients that never ask for another one. They are
+// good below /api, and for nothing else.
+const useAPI credential.Use = "api"
 
-// sessionIDBytes is how much of a session's id is random: enough that two never
-// meet.
-const sessionIDBytes = 16
-
-// tokenUse tells the two kinds of tokens apart, so that neither does the other's
-// work.
-type tokenUse string
-
-const (
-	useAccess  tokenUse = "access"
-	useRefresh tokenUse = "refresh"
-	useAPI     tokenUse = "api" // of clients that never ask for another one; good below /api
-)
-
-// audience returns what tokens of a use name as theirs: those below /api are for
-// nothing else.
-func (t tokens) audience(use tokenUse) string {
-	if use == useAPI {
-		return t.domain + deployedRoot
-	}
-	return t.domain
-}
-
-// claims is what a token says: whose it is, here, until when, for what. A refresh
-// token names its place in a session besides.
-type claims struct {
-	jwt.RegisteredClaims
-
-	Use        tokenUse `json:"use"`
-	Session    string   `json:"sid,omitempty"`
-	Generation uint64   `json:"gen,omitempty"`
-}
-
-// tokens writes and reads the tokens of one registry. As long as the key stays, a
-// restart ends no session.
-type tokens struct {
-	key    []byte
-	domain string
+// newTokens returns what writes and reads the tokens of a registry.
+func newTokens(key []byte, domain string) credential.Tokens {
+	return credential.Tokens{Key: key, Issuer: domain, Audience: func(use credential.Use) string {
+		if use == useAPI {
+			return domain + deployedRoot
+		}
+		return domain
+	}}
 }
 
 // tokenPair is what an agent is given at registration and with each refresh.
@@ -69,51 +31,26 @@ type tokenPair struct {
 	ExpiresAt    int64  `json:"expiresAt"` // of the access token
 }
 
-// pair returns the tokens of a session as it stands.
-func (t tokens) pair(s federation.Session, now time.Time) (tokenPair, error) {
-	ends := now.Add(accessLife).Truncate(time.Second)
-	access, err := t.issue(s.Handle, claims{Use: useAccess}, now, ends)
-	if err != nil {
-		return tokenPair{}, err
-	}
-	refresh, err := t.issue(s.Handle, claims{Use: useRefresh, Session: s.ID, Generation: s.Generation}, now, s.Expires)
-	if err != nil {
-		return tokenPair{}, err
-	}
-	return tokenPair{AccessToken: access, RefreshToken: refresh, ExpiresAt: ends.Unix()}, nil
+// tokensOf returns the tokens of a session as it stands.
+func (l *Link) tokensOf(s federation.Session, now time.Time) (tokenPair, error) {
+	p, err := l.tokens.Pair(s, now)
+	return tokenPair{AccessToken: p.Access, RefreshToken: p.Refresh, ExpiresAt: p.Ends.Unix()}, err
 }
 
-// issue returns a token.
-func (t tokens) issue(handle string, c claims, now, ends time.Time) (string, error) {
-	c.RegisteredClaims = jwt.RegisteredClaims{
-		Issuer: t.domain, Audience: jwt.ClaimStrings{t.audience(c.Use)}, Subject: handle,
-		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(ends),
-	}
-	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.key)
-	if err != nil {
-		return "", fmt.Errorf("issue %s token: %w", c.Use, err)
-	}
-	return text, nil
-}
-
-// read returns what the bearer token of a request says, if it is good for a use.
+// token returns what the bearer token of a request says, if it is good for a use.
 //
 // spec: airc-v0.1.1 §11.2
-func (t tokens) read(r *http.Request, use tokenUse, now time.Time) (claims, error) {
-	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || text == "" {
-		return claims{}, refuse(codeUnauthorized, "an "+string(use)+" token is needed: Authorization: Bearer …")
+func (l *Link) token(r *http.Request, use credential.Use, now time.Time) (credential.Claims, error) {
+	text, err := credential.Bearer(r)
+	if err != nil {
+		return credential.Claims{}, refuse(codeUnauthorized, "an "+string(use)+" token is needed: Authorization: Bearer …")
 	}
-	var c claims
-	_, err := jwt.ParseWithClaims(strings.TrimSpace(text), &c, func(*jwt.Token) (any, error) { return t.key, nil },
-		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithStrictDecoding(),
-		jwt.WithIssuer(t.domain), jwt.WithAudience(t.audience(use)), jwt.WithExpirationRequired(),
-		jwt.WithTimeFunc(func() time.Time { return now }))
+	c, err := l.tokens.Read(text, use, now)
 	switch {
-	case errors.Is(err, jwt.ErrTokenExpired):
-		return claims{}, refuse(codeTokenExpired, "this token has expired")
-	case err != nil || c.Use != use:
-		return claims{}, errNoGoodToken()
+	case errors.Is(err, credential.ErrTokenExpired):
+		return c, refuse(codeTokenExpired, "this token has expired")
+	case err != nil:
+		return c, errNoGoodToken()
 	}
 	return c, nil
 }
@@ -126,15 +63,15 @@ func errNoGoodToken() error { return refuse(codeUnauthorized, "this token is not
 func (l *Link) authenticate(r *http.Request) (federation.Agent, error) {
 	now := time.Now()
 	if !deployed(r) {
-		c, err := l.tokens.read(r, useAccess, now)
+		c, err := l.token(r, credential.Access, now)
 		if err != nil {
 			return federation.Agent{}, err
 		}
 		return l.holder(r, c)
 	}
-	c, err := l.tokens.read(r, useAPI, now)
+	c, err := l.token(r, useAPI, now)
 	if err != nil {
-		if access, accessErr := l.tokens.read(r, useAccess, now); accessErr == nil {
+		if access, accessErr := l.token(r, credential.Access, now); accessErr == nil {
 			c, err = access, nil
 		}
 	}
@@ -148,8 +85,23 @@ func (l *Link) authenticate(r *http.Request) (federation.Agent, error) {
 	return agent, err
 }
 
+// Bearer returns the agent whose access token a request carries. The error is
+// [credential.ErrToken] where it carries none that is good, and any other error that of
+// the record.
+func (l *Link) Bearer(r *http.Request) (federation.Agent, error) {
+	c, err := l.token(r, credential.Access, time.Now())
+	if err != nil {
+		return federation.Agent{}, credential.ErrToken
+	}
+	agent, err := l.holder(r, c)
+	if _, isProblem := errors.AsType[*problem](err); isProblem {
+		return federation.Agent{}, credential.ErrToken
+	}
+	return agent, err
+}
+
 // holder returns the agent that a token was issued to.
-func (l *Link) holder(r *http.Request, c claims) (federation.Agent, error) {
+func (l *Link) holder(r *http.Request, c credential.Claims) (federation.Agent, error) {
 	agent, err := l.deps.Registry.Agent(r.Context(), c.Subject)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
@@ -160,15 +112,6 @@ func (l *Link) holder(r *http.Request, c claims) (federation.Agent, error) {
 	return agent, nil
 }
 
-// newSession returns a session whose first refresh token is good.
-func newSession(handle string, now time.Time) federation.Session {
-	id := make([]byte, sessionIDBytes)
-	_, _ = rand.Read(id) // never fails
-	return federation.Session{
-		ID: base64.RawURLEncoding.EncodeToString(id), Handle: handle, Generation: 1, Expires: now.Add(refreshLife).Truncate(time.Second),
-	}
-}
-
 // postRefresh answers POST /auth/refresh: the token is spent, and the next one of
 // its session is good. One that was spent before ends the session: two have it, and
 // one of them is a thief.
@@ -176,7 +119,7 @@ func newSession(handle string, now time.Time) federation.Session {
 // spec: airc-v0.1.1 §11.3
 func (l *Link) postRefresh(c *call) (answer, error) {
 	now := time.Now()
-	token, err := l.tokens.read(c.Request, useRefresh, now)
+	token, err := l.token(c.Request, credential.Refresh, now)
 	if err != nil {
 		return answer{}, err
 	}
@@ -184,14 +127,14 @@ func (l *Link) postRefresh(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	session, err := l.deps.Registry.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(refreshLife).Truncate(time.Second))
+	session, err := l.deps.Registry.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, refuse(codeUnauthorized, "the session of this token has ended")
 	case err != nil:
 		return answer{}, fmt.Errorf("refresh session of %s: %w", agent.Handle, err)
 	}
-	pair, err := l.tokens.pair(session, now)
+	pair, err := l.tokensOf(session, now)
 	if err != nil {
 		return answer{}, err
 	}

@@ -325,9 +325,9 @@ func (r *rates) Take(did federation.DID, now time.Time) time.Duration {
 	return r.Rates.Take(did, r.limit, now)
 }
 
-func (r *rates) Left(did federation.DID, now time.Time) airc.Allowance {
+func (r *rates) Left(did federation.DID, now time.Time) bridge.Allowance {
 	left, full := r.Rates.Left(did, r.limit, now)
-	return airc.Allowance{Limit: r.limit, Left: left, Full: full}
+	return bridge.Allowance{Limit: r.limit, Left: left, Full: full}
 }
 
 // wakes is a relay that loses wake-ups on demand.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"baton/bridge/rest/scribe"
 	"baton/federation"
 )
 
@@ -40,7 +41,7 @@ func usage(detail string) error {
 
 // tell answers with an error.
 func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
-	p := problemOf(err)
+	p := ProblemOf(err)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		o.deps.Refused(refused.Code)
 	}
@@ -64,16 +65,19 @@ func (o *Operator) tell(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(append(text, '\n')) // the client is gone
 }
 
-// problemOf returns how an error is told. What it does not know is a mistake of
+// ProblemOf returns how an error is told. What it does not know is a mistake of
 // ours, and told without its text.
-func problemOf(err error) ProblemError {
+func ProblemOf(err error) ProblemError {
 	p := ProblemError{Status: http.StatusInternalServerError, Code: CodeFailed, Detail: "something went wrong here; the log has it"}
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	away, isAway := errors.AsType[*federation.UnavailableError](err)
 	told, isTold := errors.AsType[*ProblemError](err)
+	unmeant, isUnmeant := errors.AsType[*scribe.RequestError](err)
 	switch {
 	case isTold:
 		p = *told
+	case isUnmeant:
+		p = ProblemError{Status: http.StatusBadRequest, Code: CodeUsage, Detail: unmeant.Why}
 	case isRefusal:
 		p = ProblemError{Status: status(refused.Code), Code: string(refused.Code), Detail: refused.Sentence(), RetryAfter: seconds(refused.RetryAfter)}
 	case isAway:

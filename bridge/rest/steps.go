@@ -2,18 +2,15 @@ package rest
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/rest/scribe"
 	"baton/federation"
-	"baton/federation/signing"
 	"baton/translate"
-	"baton/translate/dialect"
 )
 
 // postOffer answers POST handoffs.
@@ -70,115 +67,47 @@ func (o *Operator) take(r *http.Request, verb federation.Verb, view federation.V
 	return answer{status: http.StatusCreated, body: filed}, nil
 }
 
+// scribe returns who writes down what operators ask for.
+func (o *Operator) scribe() scribe.Scribe {
+	return scribe.Scribe{
+		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Record, Kept: o.deps.Kept,
+		Refer: o.deps.Refer, BoundTo: o.deps.BoundTo, PublicURL: o.deps.PublicURL, Placers: o.placers,
+	}
+}
+
+func (o *Operator) placers() []bridge.Placer {
+	var placers []bridge.Placer
+	for _, s := range o.deps.Links() {
+		if placer, ok := s.Link.(bridge.Placer); ok {
+			placers = append(placers, placer)
+		}
+	}
+	return placers
+}
+
 func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view federation.View, now time.Time) (federation.Event, []translate.Loss, error) {
 	if ask.Proof != nil {
 		if ask.From+ask.To+ask.Title+ask.Context+ask.ContextHash+ask.Note != "" || len(ask.Caps) > 0 || !ask.Deadline.IsZero() {
 			return federation.Event{}, nil, usage("what was signed is in the document of proof alone")
 		}
-		ev, err := o.attested(ctx, ask, verb, view, now)
+		proof := scribe.Proof{Document: ask.Proof.Document, Signature: ask.Proof.Signature}
+		ev, err := o.scribe().Attest(ctx, proof, verb, view, ask.Channel, now)
 		return ev, nil, err
 	}
 	from, err := parseDID("from", ask.From)
 	if err != nil {
 		return federation.Event{}, nil, err
 	}
-	return o.vouched(ctx, ask, from, verb, view, now)
-}
-
-// vouched returns a step that the gateway signs for somebody whom it has bound.
-func (o *Operator) vouched(ctx context.Context, ask Ask, from federation.DID, verb federation.Verb, view federation.View, now time.Time) (federation.Event, []translate.Loss, error) {
-	key, standsFor, err := o.voucher(ctx, from, view)
-	if err != nil {
-		return federation.Event{}, nil, err
+	draft := scribe.Draft{
+		From: from, Verb: verb, Channel: ask.Channel, Title: ask.Title, Context: ask.Context, ContextHash: ask.ContextHash,
+		Caps: ask.Caps, Deadline: time.Time(ask.Deadline), Note: ask.Note,
 	}
-	id, err := federation.NewEventID(now, rand.Reader)
-	if err != nil {
-		return federation.Event{}, nil, err
-	}
-	ev := federation.Event{
-		ID: id, Handoff: view.ID, Kind: view.Kind, Verb: verb, From: key.DID, For: standsFor,
-		Venue: view.Venue, Dialect: view.Dialect, ReplyTo: view.ID.String(), Note: ask.Note, Context: ask.Context, ContextHash: ask.ContextHash,
-		Provenance: federation.Vouched,
-	}
-	if verb == federation.Offer {
-		if ev, err = o.opened(ctx, ev, ask); err != nil {
+	if verb == federation.Offer && ask.To != "" {
+		if draft.To, err = parseDID("to", ask.To); err != nil {
 			return federation.Event{}, nil, err
 		}
 	}
-	if ev.Arrival, err = o.arrival(ctx, ev, now); err != nil {
-		return federation.Event{}, nil, err
-	}
-	fields, losses := dialect.Write(ev)
-	if translate.Loses(losses, "context") {
-		if ev, err = o.deps.Refer(ctx, ev); err != nil {
-			return federation.Event{}, nil, fmt.Errorf("store context: %w", err)
-		}
-		fields, losses = dialect.Write(ev)
-	}
-	ev.Fields = fields
-	for _, loss := range losses {
-		if loss.Field == "context" { // an operator can write a shorter one
-			return federation.Event{}, nil, federation.Refuse(ev, federation.InvalidContext, loss.Why)
-		}
-		ev.Note, _ = translate.CutNote(ev.Note)
-	}
-	if ev, err = readable(ev); err != nil {
-		return federation.Event{}, nil, err
-	}
-	ev, err = signing.Seal(ctx, key, ev)
-	return ev, losses, err
-}
-
-// opened makes a step the offer that opens a new handoff.
-func (o *Operator) opened(ctx context.Context, ev federation.Event, ask Ask) (federation.Event, error) {
-	var err error
-	if ask.To != "" {
-		if ev.To, err = parseDID("to", ask.To); err != nil {
-			return ev, err
-		}
-	}
-	ev.Handoff, ev.Kind, ev.ReplyTo = ev.ID, federation.Handoff, ""
-	ev.Title, ev.Caps, ev.Deadline = ask.Title, ask.Caps, time.Time(ask.Deadline)
-	place, tags, err := o.place(ctx, ev.Actor(), ev.To, ask.Channel)
-	if err != nil {
-		return ev, err
-	}
-	ev.Dialect, ev.Arrival.Place, ev.Venue = tags, place, place.Venue
-	if ev.Venue == "" {
-		ev.Venue = o.pair(ev.From, ev.To)
-	}
-	return ev, nil
-}
-
-// pair returns the venue of an offer that is written nowhere.
-func (o *Operator) pair(from, to federation.DID) string {
-	if to == "" {
-		to = o.deps.Home.DID()
-	}
-	return federation.PrivateVenue(from, to)
-}
-
-// place returns where an offer is written on IRC, and in which dialect. Nowhere is
-// no error: it waits in the inbox of its recipient. A channel that was asked for and
-// is no link's is one.
-func (o *Operator) place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
-	if channel == "" {
-		place, tags, err := o.deps.Gateway.Place(ctx, from, to, "")
-		if place.Venue == "" {
-			tags = federation.HandoffTags
-		}
-		return place, tags, err
-	}
-	venue, err := parseChannel(channel)
-	if err != nil {
-		return federation.Place{}, "", err
-	}
-	for _, s := range o.deps.Links() {
-		if placer, ok := s.Link.(bridge.Placer); ok && slices.Contains(placer.Channels(), venue) {
-			return federation.Place{Venue: venue}, placer.Dialect(), nil
-		}
-	}
-	return federation.Place{}, "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link lists " + venue}
+	return o.scribe().Vouch(ctx, draft, view, now)
 }
 
 // getPlace answers GET place.
@@ -197,28 +126,12 @@ func (o *Operator) getPlace(r *http.Request) (answer, error) {
 			return answer{}, err
 		}
 	}
-	place, tags, err := o.place(r.Context(), from, to, query.Get("channel"))
+	place, tags, err := o.scribe().Place(r.Context(), from, to, query.Get("channel"))
 	if err != nil {
 		return answer{}, err
 	}
 	if place.Venue == "" {
-		place.Venue = o.pair(from, to)
+		place.Venue = o.scribe().Pair(from, to)
 	}
 	return answer{body: Place{Venue: place.Venue, Dialect: tags}}, nil
-}
-
-// arrival returns what is noted of where a step came in. Whose it is gets a name
-// here, so that others can write back, unless they have one on a network.
-func (o *Operator) arrival(ctx context.Context, ev federation.Event, now time.Time) (federation.Arrival, error) {
-	at := ev.Arrival
-	at.Network, at.Link, at.Received = network, network, now
-	b, err := o.deps.Record.Binding(ctx, ev.Actor())
-	switch {
-	case err == nil && b.Link != network:
-		return at, nil
-	case err != nil && !isNotFound(err):
-		return at, fmt.Errorf("look up %s: %w", ev.Actor(), err)
-	}
-	at.Name = o.deps.Gateway.Name(ctx, ev.Actor())
-	return at, nil
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"baton/bridge/airc"
+	"baton/bridge"
 	"baton/federation"
 	"baton/federation/home"
 )
@@ -22,7 +22,7 @@ func (r didRates) Take(did federation.DID, now time.Time) time.Duration {
 }
 
 // Left implements [airc.Rates].
-func (r didRates) Left(did federation.DID, now time.Time) airc.Allowance {
+func (r didRates) Left(did federation.DID, now time.Time) bridge.Allowance {
 	left, full := r.rates.Left(did, r.perMinute(), now)
-	return airc.Allowance{Limit: r.perMinute(), Left: left, Full: full}
+	return bridge.Allowance{Limit: r.perMinute(), Left: left, Full: full}
 }

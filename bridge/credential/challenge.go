@@ -1,0 +1,103 @@
+package credential
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// challengeLife is how long a challenge is good.
+const challengeLife = 300 * time.Second
+
+// maxSpent bounds the challenges remembered as used, about 120 bytes each. It is
+// reached by 50 proofs a second for five minutes.
+const maxSpent = 16384
+
+// A challenge is 32 bytes: when it ends, something random, and a keyed hash of
+// both and the subject. So nothing is kept for one that is never used.
+const (
+	challengeTimeBytes   = 8
+	challengeRandomBytes = 8
+	challengeMACBytes    = 16
+	challengeBytes       = challengeTimeBytes + challengeRandomBytes + challengeMACBytes
+)
+
+// Challenges gives out challenges and takes each once. Make one with
+// [NewChallenges]; it may be used concurrently.
+type Challenges struct {
+	key     []byte
+	purpose string
+	// spent holds the used ones until they end. Whoever took the map owns it, and
+	// puts it back. A restart forgets it.
+	spent chan map[string]time.Time
+}
+
+// NewChallenges returns challenges for one purpose, made with a secret key.
+func NewChallenges(key []byte, purpose string) Challenges {
+	c := Challenges{key: key, purpose: purpose, spent: make(chan map[string]time.Time, 1)}
+	c.spent <- map[string]time.Time{}
+	return c
+}
+
+// Issue returns a challenge for a subject and when it ends.
+func (c Challenges) Issue(subject string, now time.Time) (string, time.Time) {
+	ends := now.Add(challengeLife).Truncate(time.Second)
+	b := make([]byte, challengeTimeBytes+challengeRandomBytes, challengeBytes)
+	binary.BigEndian.PutUint64(b, uint64(ends.Unix())) //nolint:gosec // G115: no time before 1970 gets here
+	_, _ = rand.Read(b[challengeTimeBytes:])           // never fails
+	return base64.RawURLEncoding.EncodeToString(append(b, c.mac(b, subject)...)), ends
+}
+
+func (c Challenges) mac(head []byte, subject string) []byte {
+	h := hmac.New(sha256.New, c.key)
+	_, _ = h.Write([]byte(c.purpose + " challenge\x00" + subject + "\x00"))
+	_, _ = h.Write(head)
+	return h.Sum(nil)[:challengeMACBytes]
+}
+
+// Spend takes a challenge for a subject, whatever becomes of what it is for. The error
+// is [ErrChallenge], [ErrChallengeExpired], or an [*federation.UnavailableError] where
+// too many were used of late.
+func (c Challenges) Spend(challenge, subject string, now time.Time) error {
+	b, err := signing.DecodeBase64URL(challenge)
+	if err != nil || len(b) != challengeBytes {
+		return ErrChallenge
+	}
+	head := b[:challengeTimeBytes+challengeRandomBytes]
+	if !hmac.Equal(b[len(head):], c.mac(head, subject)) {
+		return ErrChallenge
+	}
+	ends := time.Unix(int64(binary.BigEndian.Uint64(head)), 0) //nolint:gosec // G115: as written by Issue
+	if now.After(ends) {
+		return ErrChallengeExpired
+	}
+	spent := <-c.spent
+	defer func() { c.spent <- spent }()
+	if _, used := spent[challenge]; used {
+		return ErrChallenge
+	}
+	if len(spent) >= maxSpent {
+		maps.DeleteFunc(spent, func(_ string, ends time.Time) bool { return now.After(ends) })
+	}
+	if len(spent) >= maxSpent {
+		return &federation.UnavailableError{What: "registration", Err: errors.New("too many challenges used")}
+	}
+	spent[challenge] = ends
+	return nil
+}
+
+// Restore makes a challenge that was spent good again: what it was spent for could not
+// be judged.
+func (c Challenges) Restore(challenge string) {
+	spent := <-c.spent
+	delete(spent, challenge)
+	c.spent <- spent
+}

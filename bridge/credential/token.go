@@ -1,0 +1,120 @@
+package credential
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"baton/federation"
+)
+
+// How long tokens are good.
+//
+// spec: airc-v0.1.1 §11.3
+const (
+	AccessLife  = 900 * time.Second
+	RefreshLife = 86400 * time.Second
+)
+
+// sessionIDBytes is how much of a session's id is random: enough that two never
+// meet.
+const sessionIDBytes = 16
+
+// Use tells kinds of tokens apart, so that none does another's work.
+type Use string
+
+// The uses that every session has a token for.
+const (
+	Access  Use = "access"
+	Refresh Use = "refresh"
+)
+
+// Claims is what a token says: whose it is, here, until when, for what. A refresh
+// token names its place in a session besides.
+type Claims struct {
+	jwt.RegisteredClaims
+
+	Use        Use    `json:"use"`
+	Session    string `json:"sid,omitempty"`
+	Generation uint64 `json:"gen,omitempty"`
+}
+
+// Tokens writes and reads the tokens of one issuer. As long as the key stays, a
+// restart ends no session.
+type Tokens struct {
+	Key    []byte
+	Issuer string
+	// Audience returns what tokens of a use name as theirs.
+	Audience func(use Use) string
+}
+
+// Pair is what the holder of a session is given at its start and with each refresh.
+type Pair struct {
+	Access, Refresh string
+	Ends            time.Time // of the access token
+}
+
+// Pair returns the tokens of a session as it stands.
+func (t Tokens) Pair(s federation.Session, now time.Time) (Pair, error) {
+	p := Pair{Ends: now.Add(AccessLife).Truncate(time.Second)}
+	var err error
+	if p.Access, err = t.Issue(s.Handle, Claims{Use: Access}, now, p.Ends); err != nil {
+		return Pair{}, err
+	}
+	p.Refresh, err = t.Issue(s.Handle, Claims{Use: Refresh, Session: s.ID, Generation: s.Generation}, now, s.Expires)
+	return p, err
+}
+
+// Issue returns a token for a subject.
+func (t Tokens) Issue(subject string, c Claims, now, ends time.Time) (string, error) {
+	c.RegisteredClaims = jwt.RegisteredClaims{
+		Issuer: t.Issuer, Audience: jwt.ClaimStrings{t.Audience(c.Use)}, Subject: subject,
+		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(ends),
+	}
+	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.Key)
+	if err != nil {
+		return "", fmt.Errorf("issue %s token: %w", c.Use, err)
+	}
+	return text, nil
+}
+
+// Bearer returns the bearer token of a request, or [ErrNoToken].
+func Bearer(r *http.Request) (string, error) {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if text = strings.TrimSpace(text); !strings.EqualFold(scheme, "Bearer") || text == "" {
+		return "", ErrNoToken
+	}
+	return text, nil
+}
+
+// Read returns what a token says, if it is good for a use. The error is [ErrToken] or
+// [ErrTokenExpired].
+func (t Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
+	var c Claims
+	_, err := jwt.ParseWithClaims(text, &c, func(*jwt.Token) (any, error) { return t.Key, nil },
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithStrictDecoding(),
+		jwt.WithIssuer(t.Issuer), jwt.WithAudience(t.Audience(use)), jwt.WithExpirationRequired(),
+		jwt.WithTimeFunc(func() time.Time { return now }))
+	switch {
+	case errors.Is(err, jwt.ErrTokenExpired):
+		return Claims{}, ErrTokenExpired
+	case err != nil || c.Use != use:
+		return Claims{}, ErrToken
+	}
+	return c, nil
+}
+
+// NewSession returns a session whose first refresh token is good.
+func NewSession(subject string, now time.Time) federation.Session {
+	id := make([]byte, sessionIDBytes)
+	_, _ = rand.Read(id) // never fails
+	return federation.Session{
+		ID: base64.RawURLEncoding.EncodeToString(id), Handle: subject, Generation: 1, Expires: now.Add(RefreshLife).Truncate(time.Second),
+	}
+}
