@@ -149,6 +149,14 @@ type Placer interface {
 	Online(ctx context.Context, b federation.Binding) bool
 }
 
+// Gatherer is a [Placer] that knows who is in its channels.
+type Gatherer interface {
+	Placer
+	// Present reports whether somebody who proved a DID is in a channel now. It may be
+	// called while Run runs.
+	Present(ctx context.Context, venue string, did federation.DID) bool
+}
+
 // Replayer is a [Placer] that brings people what is in their inboxes, and hears from
 // them what they have. What it delivers to a channel says nothing of that.
 type Replayer interface {

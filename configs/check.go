@@ -95,6 +95,9 @@ func (f *File) rest(t Table) {
 	if f.REST.MaxWait < 0 || f.REST.MaxWait > maxWait {
 		t.Mistake("max_wait", "want 0s to "+maxWait.String())
 	}
+	if f.REST.MaxStreams < 1 {
+		t.Mistake("max_streams", "want 1 or more")
+	}
 }
 
 func (f *File) limits(t Table) {

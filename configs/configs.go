@@ -145,7 +145,9 @@ type Store struct {
 
 // REST is the table of those who ask over HTTP instead of holding a connection.
 type REST struct {
-	MaxWait time.Duration `toml:"max_wait"` // how long a poll may ask to wait; zero for not at all
+	Enabled    bool          `toml:"enabled"`     // the API for agents is served
+	MaxWait    time.Duration `toml:"max_wait"`    // how long a poll may ask to wait; zero for not at all
+	MaxStreams int           `toml:"max_streams"` // watched inboxes at a time
 }
 
 // Policy is the table of who may do what.
@@ -239,7 +241,7 @@ func Default() Config {
 		},
 		Keys:   Keys{Signer: []string{}},
 		Store:  Store{Driver: SQLite, Path: "baton.db"},
-		REST:   REST{MaxWait: 50 * time.Second},
+		REST:   REST{Enabled: true, MaxWait: 50 * time.Second, MaxStreams: 10000},
 		Policy: Policy{Require: "vouched"},
 		Limits: Limits{
 			DIDEventsPerMinute:   60,

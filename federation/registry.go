@@ -100,7 +100,7 @@ type Message struct {
 // Session is one family of refresh tokens: each is spent by the next.
 type Session struct {
 	ID         string
-	Handle     string
+	Handle     string // of the agent; or the DID of whoever has no handle
 	Generation uint64 // of the token that is good now
 	Expires    time.Time
 }
@@ -302,6 +302,8 @@ type Record interface {
 	Audit
 	PeerModes
 	OperatorTokens
+	Answers
+	Declarations
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -69,27 +67,4 @@ func mountIdentity(mux *http.ServeMux, keys *identity.Keyring, home federation.H
 		document := identity.DIDDocument(federation.SigningKey{DID: home.DID(), Public: good[0].Public}, retiring...)
 		_, _ = w.Write(document) // the client is gone
 	})
-}
-
-// skills implements home.Capabilities with what agents registered.
-type skills struct{ registry federation.Registry }
-
-// Declared returns the skills of an agent, none for anybody else.
-func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, error) {
-	agent, err := s.registry.AgentOf(ctx, did)
-	if errors.Is(err, federation.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read agent: %w", err)
-	}
-	var declared struct {
-		Skills []string `json:"skills"`
-	}
-	if len(agent.Capabilities) > 0 {
-		if err := json.Unmarshal(agent.Capabilities, &declared); err != nil {
-			return nil, fmt.Errorf("read capabilities of %s: %w", agent.Handle, err)
-		}
-	}
-	return declared.Skills, nil
 }

@@ -117,6 +117,14 @@ func (f *fleet) placers() []bridge.Placer {
 	return links
 }
 
+// present reports whether somebody who proved a DID is in a channel now, on any link.
+func (f *fleet) present(ctx context.Context, venue string, did federation.DID) bool {
+	return slices.ContainsFunc(f.placers(), func(p bridge.Placer) bool {
+		gatherer, ok := p.(bridge.Gatherer)
+		return ok && gatherer.Present(ctx, venue, did)
+	})
+}
+
 // isHome reports whether a link is the one to another home.
 func (f *fleet) isHome(name string) bool {
 	return slices.ContainsFunc(*f.current.Load(), func(r *running) bool {

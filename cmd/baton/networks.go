@@ -33,6 +33,7 @@ func networks() []network {
 		{table: freeqTable, many: true, open: openFreeq},
 		{table: "irc.client", open: openClient},
 		{table: "airc", open: openAIRC},
+		{table: "rest", open: openREST},
 		{table: peersTable, many: true, open: openPeer},
 	}
 }
@@ -54,7 +55,8 @@ type wiring struct {
 	registries  func(now time.Time) []federation.OwnKey // those that are good now
 	token       []byte
 	maxBody     int64
-	maxWait     time.Duration
+	rest        configs.REST
+	agents      agentsAPI
 	homes       *homes // nil where only a configuration is checked
 	// registrationsPerHour may change while the gateway runs.
 	registrationsPerHour func() int
@@ -108,7 +110,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		Rates: w.rates, Room: w.room, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
 		}, Mode: w.mode, Fetch: w.fetch, Issuer: w.fetch, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
-		MaxBodyBytes: w.maxBody, MaxWait: w.maxWait, RegistrationsPerHour: w.registrationsPerHour,
+		MaxBodyBytes: w.maxBody, MaxWait: w.rest.MaxWait, RegistrationsPerHour: w.registrationsPerHour,
 	})
 	return opened{link: link, table: t}, err
 }
@@ -123,7 +125,7 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 	if config := file.TLSConfig(); config != nil {
 		w.certificate = &config.Certificates[0]
 	}
-	w.Home, w.http = federation.HomeID(file.Home.Name), file.HTTP
+	w.Home, w.http, w.rest = federation.HomeID(file.Home.Name), file.HTTP, file.REST
 	if w.Log == nil {
 		w.Log = slog.New(slog.DiscardHandler)
 	}

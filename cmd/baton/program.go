@@ -291,7 +291,7 @@ func (p *program) wiring() wiring {
 		},
 		learn:      func(ctx context.Context, report federation.KeyReport) error { return p.keys.Load().Learn(ctx, report) },
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
-		maxBody:    p.file.HTTP.MaxBodyBytes, maxWait: p.file.REST.MaxWait,
+		maxBody:    p.file.HTTP.MaxBodyBytes, agents: p.agentsAPI(),
 		mode:                 func(domain string) string { return (*p.modes.Load())[domain] },
 		registrationsPerHour: func() int { return int(p.registrations.Load()) },
 		room: func() (int, int64) {

@@ -18,6 +18,10 @@ const pruneEvery = time.Minute
 // that moment wait some milliseconds for it.
 const pruneBatch = 32
 
+// answersKept is how long a request with a key of its own is answered as the first
+// time: longer than anybody goes on trying.
+const answersKept = 24 * time.Hour
+
 // retain ends what waits too long and prunes the record: at once after the start,
 // and then every minute.
 func (p *program) retain(ctx context.Context) {
@@ -57,6 +61,7 @@ type pruner interface {
 	federation.Notices
 	federation.Blobs
 	federation.DeadLetters
+	federation.Answers
 }
 
 // prune takes from a record what is older than a configuration keeps it, batch by
@@ -86,6 +91,9 @@ func prune(ctx context.Context, record pruner, keep configs.Retention, now time.
 		if n < pruneBatch {
 			break
 		}
+	}
+	if _, err := all(pruneBatch, func(limit int) (int, error) { return record.PruneAnswers(ctx, now.Add(-answersKept), limit) }); err != nil {
+		return gone, fmt.Errorf("answers: %w", err)
 	}
 	if keep.Dead > 0 {
 		if gone.letters, err = pruneLetters(ctx, record, now.Add(-keep.Dead)); err != nil {

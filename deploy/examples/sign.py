@@ -7,6 +7,7 @@
   sign.py registration KEY HANDLE  answers the challenge of an AIRC registry (stdin)
   sign.py message KEY MEMBERS      a signed AIRC message; stdin holds the answer to the
                                    registration, MEMBERS is JSON: to, body, payload
+  sign.py proof KEY                answers a challenge of the REST API (stdin)
   sign.py member NAME              one member of the JSON on stdin
 
 offer-irc takes its functions from here. Needs Python 3.9 and openssl 3.
@@ -91,6 +92,11 @@ def registration(key, handle, challenge):
     }
 
 
+def proof(key, challenge):
+    """What proves a DID to the REST API."""
+    return {"did": did(key), "challenge": challenge, "signature": b64(sign(key, challenge))}
+
+
 def message(key, registered, members):
     """A signed AIRC message. Everything but the signature is signed."""
     envelope = {
@@ -110,6 +116,8 @@ def main(command, *args):
         print(did(*args))
     elif command == "registration":
         print(canonical(registration(*args, json.load(sys.stdin)["challenge"])))
+    elif command == "proof":
+        print(canonical(proof(*args, json.load(sys.stdin)["challenge"])))
     elif command == "message":
         print(canonical(message(args[0], json.load(sys.stdin), json.loads(args[1]))))
     elif command == "member":

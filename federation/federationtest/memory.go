@@ -36,6 +36,8 @@ type Memory struct {
 	holds    []federation.Withheld      // in order
 	names    []federation.BoundName     // in order
 	tokens   []federation.OperatorToken // in order
+	answers  map[answerKey]federation.Answer
+	declared map[federation.DID][]string
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding
 	owners   map[string]federation.DID // by key id
@@ -97,6 +99,7 @@ func NewMemory() *Memory {
 		windows:  map[federation.DID]federation.KeyHistory{},
 		paused:   map[string]federation.RelayPeer{},
 		consents: map[edge]federation.Consent{},
+		answers:  map[answerKey]federation.Answer{}, declared: map[federation.DID][]string{},
 		sessions: map[string]federation.Session{}, shown: map[string]int{},
 		asked: map[edge]time.Time{}, answered: map[edge]bool{}, unseen: map[federation.HandoffID]bool{}, relayIDs: map[string]edge{},
 	}

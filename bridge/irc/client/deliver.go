@@ -178,6 +178,25 @@ func (s *server) stepMessage(ev federation.Event, target, name string) message {
 	return m
 }
 
+// Present implements [bridge.Gatherer].
+func (l *Link) Present(_ context.Context, venue string, did federation.DID) bool {
+	s := l.live.Load()
+	if s == nil {
+		return false
+	}
+	present := func() bool {
+		c := s.channels[venue]
+		for u := range s.accounts[did] {
+			if c != nil && c.members[u] != nil {
+				return true
+			}
+		}
+		return false
+	}
+	here := make(chan bool, 1)
+	return s.post(func() { here <- present() }) && <-here
+}
+
 // Online implements [bridge.Placer].
 func (l *Link) Online(_ context.Context, b federation.Binding) bool {
 	s := l.live.Load()

@@ -1,0 +1,178 @@
+package mirror_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Who may do what: each path and method, by each sort of caller. A handoff that is not
+// shown to somebody is not there for them, whatever they try.
+func TestWhoMayDoWhat(t *testing.T) {
+	w := newWorld(t)
+	offerer, offeree, stranger := w.login(t, "offerer"), w.login(t, "offeree"), w.login(t, "stranger")
+	member, able := w.login(t, "member"), w.login(t, "able")
+	w.join("#ops", member.did)
+	w.ask(t, able.token, http.MethodPut, "/api/v1/agents/"+string(able.did), map[string]any{"caps": []string{"go", "sql"}})
+	tokens := map[string]string{
+		"nobody": "", "forger": "e30.e30.e30", "offerer": offerer.token, "offeree": offeree.token, "stranger": stranger.token,
+		"member": member.token, "able": able.token, "operator": "operator",
+	}
+	who := []string{"nobody", "forger", "offerer", "offeree", "stranger", "member", "able", "operator"}
+	offers := map[string]func() string{
+		"private": func() string {
+			return offerer.offer(t, map[string]any{"to": offeree.did, "title": "x"})
+		},
+		"channel": func() string {
+			return offerer.offer(t, map[string]any{"to": offeree.did, "title": "x", "channel": "#ops"})
+		},
+		"open": func() string {
+			return offerer.offer(t, map[string]any{"title": "x", "channel": "#ops", "caps": []string{"go"}})
+		},
+	}
+	for _, tt := range []struct {
+		handoff, request, body string
+		want                   string // of each of who
+	}{
+		//                                                            nobody forger offerer offeree stranger member able operator
+		{"private", "GET /api/v1/handoffs/{id}", "", "401 401 200 200 404 404 404 200"},
+		{"channel", "GET /api/v1/handoffs/{id}", "", "401 401 200 200 404 200 404 200"},
+		{"open", "GET /api/v1/handoffs/{id}", "", "401 401 200 404 404 200 200 200"},
+		{"private", "GET /api/v1/handoffs/{id}/passport", "", "401 401 200 200 404 404 404 200"},
+		{"channel", "GET /api/v1/actions/{id}", "", "401 401 200 200 404 200 404 200"},
+		{"private", "POST /api/v1/handoffs/{id}/accept", "{}", "401 401 403 201 404 404 404 403"},
+		{"channel", "POST /api/v1/handoffs/{id}/accept", "{}", "401 401 403 201 404 403 404 403"},
+		{"channel", "POST /api/v1/handoffs/{id}/decline", "{}", "401 401 403 201 404 403 404 403"},
+		{"channel", "POST /api/v1/handoffs/{id}/cancel", "{}", "401 401 201 403 404 403 404 403"},
+		{"private", "POST /api/v1/handoffs/{id}/complete", "{}", "401 401 409 409 404 404 404 403"},
+		{"open", "POST /api/v1/handoffs/{id}/claim", "{}", "401 401 201 404 404 201 201 403"},
+		{"", "GET /api/v1/handoffs", "", "401 401 200 200 200 200 200 200"},
+		{"", "POST /api/v1/handoffs", `{"title":"x"}`, "401 401 201 201 201 201 201 403"},
+		{"", "GET /api/v1/actions", "", "401 401 200 200 200 200 200 200"},
+		{"", "GET /api/v1/place", "", "401 401 200 200 200 200 200 403"},
+		{"", "GET /api/v1/inbox", "", "401 401 200 200 200 200 200 403"},
+		{"", "POST /api/v1/inbox/lease", `{"device":"d"}`, "401 401 200 200 200 200 200 403"},
+		{"", "POST /api/v1/inbox/ack", `{"device":"d","cursor":"x","delivery_count":1}`, "401 401 409 409 409 409 409 403"},
+		{"", "POST /api/v1/inbox/nack", `{"device":"d","cursor":"x","delivery_count":1}`, "401 401 409 409 409 409 409 403"},
+		{"", "POST /api/v1/inbox/extend", `{"device":"d","cursor":"x","delivery_count":1,"seconds":1}`, "401 401 409 409 409 409 409 403"},
+		{"", "GET /api/v1/agents/" + string(offerer.did), "", "401 401 200 200 200 200 200 200"},
+		{"", "PUT /api/v1/agents/" + string(offerer.did), `{"caps":[]}`, "401 401 200 403 403 403 403 403"},
+		{"", "POST /api/v1/auth/challenge", `{"did":"did:key:z6Mk"}`, "200 200 200 200 200 200 200 200"},
+		{"", "POST /api/v1/auth/refresh", `{"refresh_token":"x"}`, "401 401 401 401 401 401 401 401"},
+	} {
+		var got []string
+		for _, name := range who {
+			method, path, _ := strings.Cut(tt.request, " ")
+			if tt.handoff != "" {
+				path = strings.Replace(path, "{id}", offers[tt.handoff](), 1)
+			}
+			var body any
+			if tt.body != "" {
+				body = tt.body
+			}
+			got = append(got, http.StatusText(w.ask(t, tokens[name], method, path, body).Status))
+		}
+		var want []string
+		for code := range strings.FieldsSeq(tt.want) {
+			want = append(want, statusName(code))
+		}
+		for i := range who {
+			if got[i] != want[i] {
+				t.Errorf("%s of a handoff that is %q by %s: %s, want %s", tt.request, tt.handoff, who[i], got[i], want[i])
+			}
+		}
+	}
+}
+
+func statusName(code string) string {
+	names := map[string]int{"200": 200, "201": 201, "401": 401, "403": 403, "404": 404, "409": 409}
+	return http.StatusText(names[code])
+}
+
+func TestTokensComeFromASignatureAndEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		eliza := w.login(t, "eliza")
+		mallory := &agent{w: w, did: eliza.did, key: keyOf("mallory")}
+		challenge := func() string {
+			return w.ask(t, "", http.MethodPost, "/api/v1/auth/challenge", map[string]any{"did": eliza.did}).member("challenge")
+		}
+		login := func(proof map[string]any) answer {
+			return w.ask(t, "", http.MethodPost, "/api/v1/auth/token", proof)
+		}
+		refused(t, login(mallory.proof(t, challenge())), http.StatusUnauthorized, "unauthorized")
+		proof := eliza.proof(t, challenge())
+		tokens := login(proof)
+		refused(t, login(proof), http.StatusUnauthorized, "unauthorized") // a challenge is good once
+		late := eliza.proof(t, challenge())
+		time.Sleep(6 * time.Minute)
+		refused(t, login(late), http.StatusUnauthorized, "unauthorized")
+		refused(t, login(map[string]any{"did": "did:plc:other", "challenge": challenge(), "signature": "AAAA"}), http.StatusUnauthorized, "unauthorized")
+
+		time.Sleep(10 * time.Minute)
+		eliza.token = tokens.member("access_token")
+		expired := eliza.get(t, "/api/v1/inbox")
+		refused(t, expired, http.StatusUnauthorized, "unauthorized")
+		if expired.Header.Get("WWW-Authenticate") == "" {
+			t.Error("nothing says how to authenticate")
+		}
+		refresh := func(token string) answer {
+			return w.ask(t, "", http.MethodPost, "/api/v1/auth/refresh", map[string]any{"refresh_token": token})
+		}
+		next := refresh(tokens.member("refresh_token"))
+		eliza.token = next.member("access_token")
+		if got := eliza.get(t, "/api/v1/inbox"); got.Status != http.StatusOK {
+			t.Errorf("a refreshed token is answered %d %s", got.Status, got.Text)
+		}
+		refused(t, refresh(eliza.token), http.StatusUnauthorized, "unauthorized") // it is for access
+		refused(t, refresh(tokens.member("refresh_token")), http.StatusUnauthorized, "unauthorized")
+		refused(t, refresh(next.member("refresh_token")), http.StatusUnauthorized, "unauthorized") // the thief ended the session
+	})
+}
+
+func TestARequestThatIsNotInTheContractIsRefused(t *testing.T) {
+	w := newWorld(t)
+	eliza := w.login(t, "eliza")
+	for name, got := range map[string]answer{
+		"a member that nobody knows":  eliza.post(t, "/api/v1/handoffs", `{"title":"x","too":"did:key:z"}`),
+		"a member twice":              eliza.post(t, "/api/v1/handoffs", `{"title":"x","title":"y"}`),
+		"a number for a text":         eliza.post(t, "/api/v1/handoffs", `{"title":7}`),
+		"no JSON":                     eliza.post(t, "/api/v1/handoffs", `title=x`),
+		"a DID that is none":          eliza.post(t, "/api/v1/handoffs", `{"title":"x","to":"scholar"}`),
+		"a parameter that nobody has": eliza.get(t, "/api/v1/handoffs?staet=open"),
+		"a limit that is too much":    eliza.get(t, "/api/v1/handoffs?limit=501"),
+		"an id that is none":          eliza.get(t, "/api/v1/handoffs/abc"),
+		"a context that is a number":  eliza.post(t, "/api/v1/handoffs", `{"title":"x","context":7}`),
+		"a cursor of nobody":          eliza.get(t, "/api/v1/handoffs?cursor=x"),
+		"no channel":                  eliza.get(t, "/api/v1/handoffs?channel=ops"),
+	} {
+		if got.Status != http.StatusBadRequest || got.member("code") != "usage" || got.member("detail") == "" || strings.Contains(got.Text, `\n`) {
+			t.Errorf("%s is answered %d %s", name, got.Status, got.Text)
+		}
+	}
+	refused(t, eliza.get(t, "/api/v1/nothing"), http.StatusNotFound, "not-found")
+	other := w.ask(t, eliza.token, http.MethodDelete, "/api/v1/handoffs", nil)
+	refused(t, other, http.StatusMethodNotAllowed, "usage")
+	if allow := other.Header.Get("Allow"); allow != "GET, POST" {
+		t.Errorf("Allow is %q", allow)
+	}
+	refused(t, eliza.post(t, "/api/v1/handoffs", `{"title":"`+strings.Repeat("x", 70000)+`"}`), http.StatusRequestEntityTooLarge, "usage")
+	if got := eliza.get(t, "/api/v1/inbox").Header; got.Get("X-RateLimit-Remaining") != "59" || got.Get("Cache-Control") != "no-store" {
+		t.Errorf("headers %v", got)
+	}
+}
+
+func TestTheContractIsServedForProgramsAndForPeople(t *testing.T) {
+	w := newWorld(t)
+	if got := w.ask(t, "", http.MethodGet, "/openapi.json", nil); got.member("openapi") != "3.1.0" {
+		t.Errorf("answered %d %.80s", got.Status, got.Text)
+	}
+	page := w.ask(t, "", http.MethodGet, "/openapi", nil)
+	for _, want := range []string{"POST /api/v1/handoffs/{id}/{verb}", "Idempotency-Key", "delivery_count"} {
+		if !strings.Contains(page.Text, want) {
+			t.Errorf("the page has no %s", want)
+		}
+	}
+}

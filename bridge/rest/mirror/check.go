@@ -1,0 +1,125 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+
+	"baton/bridge/rest"
+	"baton/bridge/rest/contract"
+)
+
+// checker holds requests to the contract.
+type checker struct {
+	spec   *openapi3.T
+	router routers.Router
+}
+
+func newChecker() (*checker, error) {
+	spec, err := contract.GetSpec()
+	if err != nil {
+		return nil, fmt.Errorf("read contract: %w", err)
+	}
+	spec.Servers = nil // whatever name this gateway is asked by
+	// The library compiles each schema of a contract of 3.1 for each request, in a
+	// millisecond or two. What requests are held to means the same in 3.0, which it reads
+	// without that.
+	spec.OpenAPI = "3.0.3"
+	router, err := gorillamux.NewRouter(spec)
+	if err != nil {
+		return nil, fmt.Errorf("read contract: %w", err)
+	}
+	return &checker{spec, router}, nil
+}
+
+// request returns why a request is not one of the contract. Denied is why its caller is
+// nobody, nil where it is somebody; it matters where the contract wants a token.
+func (c *checker) request(r *http.Request, denied error) error {
+	route, params, err := c.router.FindRoute(r)
+	switch {
+	case errors.Is(err, routers.ErrMethodNotAllowed):
+		return c.otherMethod(r)
+	case err != nil:
+		return &rest.ProblemError{Status: http.StatusNotFound, Code: rest.CodeNotFound, Detail: "there is no " + r.URL.Path}
+	}
+	options := &openapi3filter.Options{
+		SkipSettingDefaults: true,
+		AuthenticationFunc:  func(context.Context, *openapi3filter.AuthenticationInput) error { return denied },
+	}
+	options.WithCustomSchemaErrorFunc(func(err *openapi3.SchemaError) string { return err.Reason })
+	input := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: options}
+	err = openapi3filter.ValidateRequest(r.Context(), input)
+	_, unauthorized := errors.AsType[*openapi3filter.SecurityRequirementsError](err)
+	switch {
+	case unauthorized:
+		return denied
+	case err != nil:
+		return usage(sentence(err))
+	}
+	return unknownParameter(r, route)
+}
+
+// sentence returns what is wrong with a request, in one line.
+func sentence(err error) string {
+	wrong, ok := errors.AsType[*openapi3filter.RequestError](err)
+	if !ok {
+		return err.Error()
+	}
+	text := wrong.Reason
+	if wrong.Err != nil {
+		text = wrong.Err.Error()
+	}
+	if _, lines, found := strings.Cut(text, "\n"); found { // the first line of a schema's error names the schema, which has no name
+		text = strings.Join(strings.Split(strings.ReplaceAll(lines, "- at '': ", ""), "\n"), "; ")
+	}
+	if wrong.Parameter != nil {
+		text = wrong.Parameter.Name + ": " + text
+	}
+	return text
+}
+
+// unknownParameter refuses a parameter that the operation does not have: a filter that
+// is misspelt must not answer with everything.
+func unknownParameter(r *http.Request, route *routers.Route) error {
+	for name := range r.URL.Query() {
+		has := func(p *openapi3.ParameterRef) bool {
+			return p.Value.In == openapi3.ParameterInQuery && p.Value.Name == name
+		}
+		if !slices.ContainsFunc(route.Operation.Parameters, has) && !slices.ContainsFunc(route.PathItem.Parameters, has) {
+			return usage("there is no parameter " + strconv.Quote(name))
+		}
+	}
+	return nil
+}
+
+// methodError is a path that is there under other methods.
+type methodError struct {
+	method  string
+	allowed []string
+}
+
+// Error implements error.
+func (e *methodError) Error() string {
+	return e.method + " is not for this path: " + strings.Join(e.allowed, ", ")
+}
+
+func (c *checker) otherMethod(r *http.Request) error {
+	e := &methodError{method: r.Method}
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		probe := r.WithContext(r.Context())
+		probe.Method = method
+		if _, _, err := c.router.FindRoute(probe); err == nil {
+			e.allowed = append(e.allowed, method)
+		}
+	}
+	return e
+}

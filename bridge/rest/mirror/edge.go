@@ -1,0 +1,107 @@
+package mirror
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"baton/bridge/credential"
+	"baton/bridge/rest"
+	"baton/bridge/rest/contract"
+	"baton/federation"
+)
+
+// The codes of a problem besides those of the operator API.
+const (
+	codeConflict     = "conflict"
+	codeOtherRequest = "idempotency-conflict" // the key was used for another request
+)
+
+func usage(detail string) error {
+	return &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: detail}
+}
+
+func forbidden(detail string) error {
+	return &rest.ProblemError{Status: http.StatusForbidden, Code: rest.CodeForbidden, Detail: detail}
+}
+
+func unauthorized(detail string) error {
+	return &rest.ProblemError{Status: http.StatusUnauthorized, Code: rest.CodeUnauthorized, Detail: detail}
+}
+
+func conflict(detail string) error {
+	return &rest.ProblemError{Status: http.StatusConflict, Code: codeConflict, Detail: detail}
+}
+
+// errNone is a handoff that is not there for the caller. Whether there is one for
+// somebody else cannot be told from it.
+func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
+
+// problemOf returns how an error is told.
+func problemOf(err error) rest.ProblemError {
+	other, isOther := errors.AsType[*methodError](err)
+	switch {
+	case isOther:
+		return rest.ProblemError{Status: http.StatusMethodNotAllowed, Title: http.StatusText(http.StatusMethodNotAllowed), Code: rest.CodeUsage, Detail: other.Error()}
+	case errors.Is(err, federation.ErrLeaseLost):
+		err = conflict("the lease holds no more: the entry was given out again, or does not wait")
+	case errors.Is(err, federation.ErrTooManyDevices):
+		err = conflict("there are as many devices as may be: " + strconv.Itoa(federation.MaxDevices))
+	case errors.Is(err, credential.ErrTokenExpired):
+		err = unauthorized("this token has expired")
+	case errors.Is(err, credential.ErrToken):
+		err = unauthorized("this token is not good here")
+	case errors.Is(err, credential.ErrNoToken):
+		err = unauthorized("a token is needed: Authorization: Bearer …")
+	case errors.Is(err, credential.ErrChallenge):
+		err = unauthorized("this challenge was not given out for this DID, or was used before")
+	case errors.Is(err, credential.ErrChallengeExpired):
+		err = unauthorized("this challenge has expired; ask for another")
+	}
+	return rest.ProblemOf(err)
+}
+
+// shape returns a problem as the contract has it.
+func shape(p rest.ProblemError) contract.Problem {
+	return contract.Problem{
+		Type: "about:blank", Title: p.Title, Status: p.Status, Detail: p.Detail, Code: p.Code, RetryAfter: p.RetryAfter,
+		Retryable: p.Status == http.StatusTooManyRequests || p.Status >= http.StatusInternalServerError,
+	}
+}
+
+// tell answers with an error.
+func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
+	p := problemOf(err)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		l.deps.Metrics.Refusals.WithLabelValues(network, refused.Code.Upper()).Inc()
+	}
+	if other, ok := errors.AsType[*methodError](err); ok {
+		w.Header().Set("Allow", strings.Join(other.allowed, ", "))
+	}
+	switch {
+	case p.Status >= http.StatusInternalServerError && r.Context().Err() == nil:
+		l.deps.Log.LogAttrs(r.Context(), slog.LevelError, "request not answered", slog.String("network", network),
+			slog.String("link", network), slog.String("path", r.URL.Path), slog.Any("err", err))
+	case p.Status == http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case p.Status == http.StatusTooManyRequests:
+		l.deps.Metrics.Limited.WithLabelValues(network).Inc()
+	}
+	writeProblem(w, p)
+}
+
+func writeProblem(w http.ResponseWriter, p rest.ProblemError) {
+	text, err := json.Marshal(shape(p))
+	if err != nil {
+		p.Status = http.StatusInternalServerError
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(text, '\n')) // the client is gone
+}

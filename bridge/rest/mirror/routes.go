@@ -1,0 +1,110 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"baton/bridge/rest"
+	"baton/bridge/rest/contract"
+	"baton/federation"
+)
+
+// Mount implements [bridge.Mounted].
+func (l *Link) Mount(mux *http.ServeMux) {
+	api := http.NewServeMux()
+	strict := contract.NewStrictHandlerWithOptions(l, nil, contract.StrictHTTPServerOptions{
+		RequestErrorHandlerFunc:  func(w http.ResponseWriter, r *http.Request, err error) { l.tell(w, r, usage(err.Error())) },
+		ResponseErrorHandlerFunc: l.tell,
+	})
+	contract.HandlerWithOptions(strict, contract.StdHTTPServerOptions{
+		BaseRouter:       api,
+		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) { l.tell(w, r, usage(err.Error())) },
+	})
+	mux.Handle(Prefix, l.guard(api))
+	mux.HandleFunc("GET /openapi.json", l.getContract)
+	mux.HandleFunc("GET /openapi", l.getPage)
+}
+
+// guard lets requests through that are what the contract says, with their caller.
+func (l *Link) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now := time.Now()
+		l.heard.Store(now.UnixNano())
+		w.Header().Set("Cache-Control", "no-store")
+		check, err := l.checker()
+		if err != nil {
+			l.tell(w, r, err)
+			return
+		}
+		if err := l.exact(r); err != nil {
+			l.tell(w, r, err)
+			return
+		}
+		who, denied := l.authenticate(r, now)
+		if err := check.request(r, denied); err != nil {
+			l.tell(w, r, err)
+			return
+		}
+		if who.did != "" {
+			l.deps.Allowance(who.did, now).WriteHeader(w.Header())
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
+	})
+}
+
+// exact reads the body of a request, and holds JSON to one reading: no member twice,
+// none in another spelling.
+func (l *Link) exact(r *http.Request) error {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.MaxBodyBytes+1))
+	switch {
+	case err != nil:
+		return usage("the body ended too early")
+	case int64(len(body)) > l.deps.MaxBodyBytes:
+		return &rest.ProblemError{
+			Status: http.StatusRequestEntityTooLarge, Code: rest.CodeUsage,
+			Detail: fmt.Sprintf("a body is at most %d bytes", l.deps.MaxBodyBytes),
+		}
+	case len(body) > 0:
+		if err := federation.ExactJSON(body); err != nil {
+			return usage("the body is not acceptable JSON: " + err.Error())
+		}
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return nil
+}
+
+// getContract answers GET /openapi.json.
+func (l *Link) getContract(w http.ResponseWriter, r *http.Request) {
+	text, err := contract.GetSpecJSON()
+	if err != nil {
+		l.tell(w, r, err)
+		return
+	}
+	l.serve(w, r, "application/json", text)
+}
+
+// getPage answers GET /openapi.
+func (l *Link) getPage(w http.ResponseWriter, r *http.Request) {
+	var page bytes.Buffer
+	if err := contract.WritePage(&page); err != nil {
+		l.tell(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	l.serve(w, r, "text/html; charset=utf-8", page.Bytes())
+}
+
+func (*Link) serve(w http.ResponseWriter, _ *http.Request, mediaType string, text []byte) {
+	w.Header().Set("Content-Type", mediaType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(text) // the client is gone
+}

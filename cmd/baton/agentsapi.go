@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/airc"
+	"baton/bridge/credential"
+	"baton/bridge/rest"
+	"baton/bridge/rest/mirror"
+	"baton/configs"
+	"baton/federation"
+)
+
+// agentsAPI is what only a running gateway has for the REST API of agents.
+type agentsAPI struct {
+	passport func(ctx context.Context, view federation.View, now time.Time) (rest.Document, error)
+	placers  func() []bridge.Placer
+	member   func(ctx context.Context, venue string, did federation.DID) bool
+	agent    func(r *http.Request) (federation.Agent, error)
+	operator func(r *http.Request) (bool, error)
+	left     func(did federation.DID, now time.Time) bridge.Allowance
+}
+
+func (p *program) agentsAPI() agentsAPI {
+	return agentsAPI{
+		passport: p.passport, placers: p.gateway.fleet.placers, member: p.gateway.fleet.present, agent: p.gateway.fleet.bearer, operator: p.isOperator,
+		left: didRates{p.rates, p.gateway}.Left,
+	}
+}
+
+func openREST(t configs.Table, w wiring) (opened, error) {
+	if !w.rest.Enabled {
+		return opened{}, errOff
+	}
+	link := mirror.Open(mirror.Config{MaxWait: w.rest.MaxWait, MaxStreams: w.rest.MaxStreams}, mirror.Deps{
+		Ports: w.Ports, Record: w.record, TokenKey: w.token, Proved: w.proved, MaxBodyBytes: w.maxBody,
+		Agent: w.agents.agent, Operator: w.agents.operator,
+		Passport: w.agents.passport, Placers: w.agents.placers, Member: w.agents.member, Allowance: w.agents.left,
+		Skills: func(ctx context.Context, did federation.DID) ([]string, error) {
+			return skills{w.record}.Declared(ctx, did)
+		},
+	})
+	return opened{link: link, table: t}, nil
+}
+
+// isOperator reports whether a request carries the token of an operator who may look.
+func (p *program) isOperator(r *http.Request) (bool, error) {
+	_, err := rest.Bearers(p.record)(r, federation.ReadScope)
+	if _, denied := errors.AsType[*rest.ProblemError](err); denied {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// bearer returns the agent whose access token a request carries.
+func (f *fleet) bearer(r *http.Request) (federation.Agent, error) {
+	for _, running := range *f.current.Load() {
+		if registry, ok := running.link.(*airc.Link); ok {
+			return registry.Bearer(r)
+		}
+	}
+	return federation.Agent{}, credential.ErrToken // there is no registry here
+}

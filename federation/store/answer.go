@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+const answerColumns = `did, key, digest, event, status, body, at`
+
+func scanAnswer(row scanner) (a federation.Answer, err error) {
+	var digest []byte
+	var event string
+	var at int64
+	if err := row.Scan(&a.DID, &a.Key, &digest, &event, &a.Status, &a.Body, &at); err != nil {
+		return federation.Answer{}, err
+	}
+	copy(a.Digest[:], digest)
+	a.At = moment(at)
+	return a, a.Event.UnmarshalText([]byte(event))
+}
+
+// Reserve implements [federation.Answers].
+func (s *Record) Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error) {
+	var found []federation.Answer
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
+			a.DID, a.Key, a.Digest[:], a.Event.String(), a.Status, a.Body, stamp(a.At))
+		if err == nil {
+			found, err = rows(ctx, q, scanAnswer, `SELECT `+answerColumns+` FROM answer WHERE did = ? AND key = ?`, a.DID, a.Key)
+		}
+		return err
+	})
+	if err == nil && len(found) != 1 {
+		err = errors.New("it is not there")
+	}
+	if err != nil {
+		return federation.Answer{}, fmt.Errorf("reserve answer: %w", err)
+	}
+	return found[0], nil
+}
+
+// Answered implements [federation.Answers].
+func (s *Record) Answered(ctx context.Context, a federation.Answer) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (did, key) DO UPDATE SET digest = excluded.digest, event = excluded.event, status = excluded.status, body = excluded.body, at = excluded.at`,
+			a.DID, a.Key, a.Digest[:], a.Event.String(), a.Status, a.Body, stamp(a.At))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("file answer: %w", err)
+	}
+	return nil
+}
+
+// PruneAnswers implements [federation.Answers].
+func (s *Record) PruneAnswers(ctx context.Context, before time.Time, limit int) (int, error) {
+	var gone int64
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		var err error
+		gone, err = q.exec(ctx, `DELETE FROM answer WHERE (did, key) IN (SELECT did, key FROM answer WHERE at <= ? ORDER BY at`+atMost+`)`, stamp(before), max(limit, 0))
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("prune answers: %w", err)
+	}
+	return int(gone), nil
+}
+
+// Declare implements [federation.Declarations].
+func (s *Record) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {
+	text, err := json.Marshal(caps)
+	if err == nil {
+		err = s.write(ctx, func(ctx context.Context, q *statements) error {
+			_, err := q.exec(ctx, `INSERT INTO declaration (did, caps, at) VALUES (?, ?, ?)
+				ON CONFLICT (did) DO UPDATE SET caps = excluded.caps, at = excluded.at`, did, string(text), stamp(now))
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("declare for %s: %w", did, err)
+	}
+	return nil
+}
+
+// Declaration implements [federation.Declarations].
+func (s *Record) Declaration(ctx context.Context, did federation.DID) ([]string, error) {
+	var text string
+	err := s.reads.row(ctx, `SELECT caps FROM declaration WHERE did = ?`, []any{did}, &text)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil, nil
+	}
+	var caps []string
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &caps)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read declaration of %s: %w", did, err)
+	}
+	return caps, nil
+}
