@@ -1,6 +1,7 @@
 package irc_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -73,4 +74,35 @@ func TestPrivateVenue(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+func TestAPrivateHandoffIsWrittenWhereItsPartiesAre(t *testing.T) {
+	const (
+		alice = federation.DID("did:plc:alice")
+		bob   = federation.DID("did:plc:bob")
+	)
+	opened := federation.View{Version: 1, Offerer: alice, Offeree: bob, Venue: federation.PrivateVenue(alice, bob), Link: "freeq"}
+	seen := map[federation.DID]string{alice: "freeq", bob: "lab"}
+	down := &federation.UnavailableError{What: "record"}
+	for name, test := range map[string]struct {
+		link    string
+		away    error // of the record
+		written bool
+	}{
+		"the link where it was opened":              {"freeq", nil, true},
+		"that link, without a record":               {"freeq", down, true},
+		"the link of the other party":               {"lab", nil, true},
+		"a link of neither":                         {"office", nil, false},
+		"another link, while nobody can look it up": {"lab", down, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := bridge.Ports{Home: home, Seen: func(_ context.Context, did federation.DID) (federation.Binding, error) {
+				return federation.Binding{DID: did, Link: seen[did]}, test.away
+			}}
+			written, err := irc.WritesPrivate(t.Context(), p, test.link, opened)
+			if written != test.written || err != nil && !errors.Is(err, test.away) {
+				t.Errorf("written %v, error %v", written, err)
+			}
+		})
+	}
 }

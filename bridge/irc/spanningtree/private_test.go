@@ -121,6 +121,17 @@ func TestPrivateStepsGoOut(t *testing.T) {
 			t.Errorf("%d users in channels, want the gateway's alone", joins)
 		}
 	})
+	t.Run("not to a user with the nick of somebody who is on another link", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		h.gateway.links = map[federation.DID]string{alice: "freeq"}
+		err := h.link.Deliver(waiting(t), privateRow(t))
+		if _, later := errors.AsType[*federation.UnavailableError](err); !later {
+			t.Errorf("deliver: %v, want not now", err)
+		}
+		if n := countOf(peer, "TAGMSG"); n != 0 {
+			t.Errorf("%d steps are said", n)
+		}
+	})
 	t.Run("to the user that signed last, under any nick", func(t *testing.T) {
 		h, peer := linked(t, nil)
 		peer.Tagmsg("bob", "#ops", offerTags()) // it is alice's key
