@@ -29,6 +29,7 @@ type Config struct {
 	Federation      string       `toml:"federation"`  // [FederationOff], [FederationAllowlist] or [FederationOpen]
 	RequireDNS      bool         `toml:"require_dns"` // the key of another registry must be in DNS too
 	OIDC            OIDCConfig   // the table [airc.oidc]
+	MTLS            MTLSConfig   // the table [airc.mtls]
 	Peers           []PeerConfig // the tables [[airc.peers]]
 }
 

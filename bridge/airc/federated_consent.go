@@ -27,7 +27,7 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	if !fromOK || !toOK || to.domain != l.domain {
 		return answer{}, refuse(codeBadRequest, "from and to are addresses, and to is of this registry")
 	}
-	if err := l.admitPeer(from.domain, now); err != nil {
+	if err := l.admitPeer(c.Request, from.domain, now); err != nil {
 		return answer{}, err
 	}
 	m := relayed{origin: from.domain, from: from.handle, to: to.handle, raw: raw}

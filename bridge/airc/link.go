@@ -9,12 +9,12 @@
 // An agent that signs a step itself proves it, and then it is filed as its own. A
 // handoff may start from here: to a handle, or to "anyone".
 //
-// Implemented: AIRC v0.1.1, its levels Core and Federation, and of its optional
-// profiles accounts of OpenID Connect, but neither mutual TLS nor tenants: registration
-// with proof of possession, keys that rotate and are revoked, sessions
-// with refresh tokens, identity, presence, messages, threads, an inbox that can be
-// waited at, consent with held messages and the registry's handshake, limits, and the
-// evidence behind vouched steps.
+// Implemented: AIRC v0.1.1, its levels Core and Federation: registration with proof of
+// possession, keys that rotate and are revoked, sessions with refresh tokens, identity,
+// presence, messages, threads, an inbox that can be waited at, consent with held
+// messages and the registry's handshake, limits, and the evidence behind vouched steps.
+// Of its optional profiles there are accounts of OpenID Connect and mutual TLS between
+// registries, but neither tenants nor DPoP.
 //
 // Below /api the same registry speaks to clients that are in use today: they have a
 // token and sign nothing, or sign what proves nothing. The registry signs for them, and

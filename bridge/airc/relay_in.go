@@ -128,7 +128,7 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.admitPeer(m.origin, now); err != nil {
+	if err := l.admitPeer(c.Request, m.origin, now); err != nil {
 		return answer{}, err
 	}
 	if err := l.assure(c.Context(), o, &m, now); err != nil {
@@ -146,12 +146,15 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 	return l.postRelayed(c.Context(), m, now)
 }
 
-// admitPeer refuses what comes from a registry that messages are not exchanged with,
-// and what is too much from one.
-func (l *Link) admitPeer(origin string, now time.Time) error {
+// admitPeer refuses what comes from a registry that messages are not exchanged with, or
+// that does not prove its name as it must, and what is too much from one.
+func (l *Link) admitPeer(r *http.Request, origin string, now time.Time) error {
 	cfg, federated := l.peerConfig(origin)
 	if !federated {
 		return errBlocked()
+	}
+	if err := l.cfg.MTLS.certified(r, origin); err != nil {
+		return err
 	}
 	perMinute := defaultPerMinute
 	if cfg.Mode == ModeLimit {

@@ -21,14 +21,14 @@ import (
 // certificateLife is how long a certificate is good: longer than any test takes.
 const certificateLife = 24 * time.Hour
 
-// NewCertificate returns a certificate that signs itself.
-func NewCertificate(name string) (tls.Certificate, error) {
+// NewCertificate returns a certificate of one or more names that signs itself.
+func NewCertificate(name string, others ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("make key: %w", err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: append(others, name),
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(certificateLife),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},

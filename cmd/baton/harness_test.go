@@ -40,6 +40,7 @@ type house struct {
 	exited        chan struct{}
 	secrets       []string // must never be told to anybody
 	binary        string   // what is run; [program] where it is empty
+	secure        bool     // it speaks TLS, where [house.configure] is told of a certificate
 	death         string   // where the process is to end itself, see [deathVar]
 }
 
@@ -67,19 +68,25 @@ name = "gw.test"
 [http]
 listen = %q
 public_url = %q
+tls = %t
 [admin]
 listen = %q
 [log]
 level = "debug"
 format = "json"
-%s`, h.public, h.url(), h.admin, strings.Join(tables, "\n"))
+%s`, h.public, h.url(), h.secure, h.admin, strings.Join(tables, "\n"))
 	if err := os.WriteFile(h.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // url returns the address of the public listener.
-func (h *house) url() string { return "http://" + h.public }
+func (h *house) url() string {
+	if h.secure {
+		return "https://" + h.public
+	}
+	return "http://" + h.public
+}
 
 // keep writes a secret file.
 func (h *house) keep(t *testing.T, name, secret string) {

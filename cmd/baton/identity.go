@@ -15,11 +15,13 @@ import (
 )
 
 // newClient returns the guarded client: what fetches at addresses that strangers chose.
-func newClient(file *configs.File) *identity.Client {
-	return identity.NewClient(identity.FetchConfig{
+func newClient(file *configs.File) *identity.Client { return identity.NewClient(fetchConfig(file)) }
+
+func fetchConfig(file *configs.File) identity.FetchConfig {
+	return identity.FetchConfig{
 		AllowPrivate: file.Fetch.AllowPrivate, Timeout: file.Fetch.Timeout,
 		MaxBytes: file.Fetch.MaxBytes, PerHost: file.Fetch.PerHost,
-	})
+	}
 }
 
 // newDirectory returns what resolves DIDs. What it must ask strangers for, it asks

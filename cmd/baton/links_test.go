@@ -3,7 +3,6 @@
 package main_test
 
 import (
-	"crypto/tls"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,29 +60,6 @@ func newLink(t *testing.T, wires wiring) *world {
 	h.configure(t, tables, w.net.table)
 	h.start(t)
 	return w
-}
-
-// certified is a certificate and where its files are.
-type certified struct {
-	certificate       tls.Certificate
-	certFile, keyFile string
-}
-
-func certify(t *testing.T, h *house, name string) certified {
-	t.Helper()
-	dir := filepath.Join(h.dir, "certificate of "+name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := bridgetest.NewCertificate(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certFile, keyFile, err := bridgetest.WriteCertificate(dir, certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return certified{certificate, certFile, keyFile}
 }
 
 func TestALinkCarriesHandoffsHoweverItIsWired(t *testing.T) {

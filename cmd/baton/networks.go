@@ -48,8 +48,9 @@ type wiring struct {
 	proved      func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
 	learn       func(ctx context.Context, report federation.KeyReport) error
 	gateway     *gateway
-	keys        string // the folder of keys; empty where only a configuration is checked
-	fetch       airc.Fetcher
+	keys        string       // the folder of keys; empty where only a configuration is checked
+	fetch       airc.Fetcher // asks other registries
+	issuer      airc.Getter  // reads what the issuer of accounts says
 	rates       airc.Rates
 	registry    func() federation.SigningKey
 	registries  func(now time.Time) []federation.OwnKey // those that are good now
@@ -96,6 +97,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 	cfg := airc.DefaultConfig()
 	rest, peers := t.Split("peers")
 	t.Inner("oidc").Decode(&cfg.OIDC)
+	t.Inner("mtls").Decode(&cfg.MTLS)
 	rest.Decode(&cfg)
 	for _, table := range peers {
 		peer := airc.PeerConfig{}
@@ -109,7 +111,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
-		}, Mode: w.mode, Fetch: w.fetch, Issuer: w.fetch, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
+		}, Mode: w.mode, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
 		MaxBodyBytes: w.maxBody, MaxWait: w.rest.MaxWait, RegistrationsPerHour: w.registrationsPerHour,
 	})
 	return opened{link: link, table: t}, err
@@ -154,6 +156,7 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 		names = nil // whose names are missing cannot be told
 	}
 	hubConfig(file)
+	authorities(file)
 	boundNames(file, names) // for their mistakes
 	homePolicy(file, names)
 	return links, file.Err()

@@ -64,6 +64,7 @@ type program struct {
 	relay     *relay.Relay // nil where it could not be opened: nobody is woken then
 	rates     *home.Rates
 	client    *identity.Client // for what must be fetched from strangers
+	peering   *identity.Client // for what is asked of other registries
 	gateway   *gateway
 	homes     *homes
 	hub       *relay.Hub // nil where none is configured
@@ -99,6 +100,10 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	p.counters, p.rates, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), newResolveSeconds(p.metrics)
 	p.client = newClient(p.file)
+	var err error
+	if p.peering, err = newRegistryClient(p.file, p.client); err != nil {
+		return nil, err
+	}
 	if err := p.listen(ctx); err != nil {
 		return nil, err
 	}
@@ -112,7 +117,6 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	fleet := newFleet(p.record, p.relay, p.counters, log)
 	p.configured.Store(&[]federation.BoundName{})
 	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral}
-	var err error
 	if p.hub, err = openHub(file, p.homeID(), log); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -139,7 +143,7 @@ func (p *program) listen(ctx context.Context) error {
 	var err error
 	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies}
 	if p.file.HTTP.TLS {
-		cfg.TLS = p.file.TLSConfig()
+		cfg.TLS = listenerTLS(p.file)
 	}
 	if p.public, err = openListener(ctx, cfg, p.publicMux, p.log); err != nil {
 		return err
@@ -284,7 +288,7 @@ func (p *program) wiring() wiring {
 			Refer: p.contexts().Refer, Store: p.contexts().Store,
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
-		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.client}, rates: didRates{p.rates, p.gateway},
+		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.peering}, issuer: registries{p.client}, rates: didRates{p.rates, p.gateway},
 		registry: p.keyring.Registry, token: p.keyring.Token(),
 		proved: func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
 			return p.directory.Load().Proved(ctx, did, message, signature, time.Now())

@@ -46,7 +46,7 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 	if a, b := len(reference.IRC.Spanningtree), len(reference.IRC.Freeq); a != 1 || b != 1 {
 		t.Fatalf("the reference has %d tables irc.spanningtree and %d irc.freeq, want 1", a, b)
 	}
-	var inner struct{ OIDC toml.Primitive }
+	var inner struct{ OIDC, MTLS toml.Primitive }
 	if err := md.PrimitiveDecode(reference.AIRC, &inner); err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +60,7 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 		{"irc.freeq", reference.IRC.Freeq[0], &freeq.Config{}, freeq.DefaultConfig()},
 		{"airc", reference.AIRC, &airc.Config{}, airc.DefaultConfig()},
 		{"airc.oidc", inner.OIDC, &airc.OIDCConfig{}, airc.OIDCConfig{}},
+		{"airc.mtls", inner.MTLS, &airc.MTLSConfig{}, airc.MTLSConfig{}},
 	} {
 		t.Run(network.name, func(t *testing.T) {
 			var keys map[string]any
@@ -67,7 +68,8 @@ func TestTheReferenceHasTheDefaultOfEveryKeyOfANetwork(t *testing.T) {
 				t.Fatal(err)
 			}
 			delete(keys, "peers") // a list of tables
-			delete(keys, "oidc")  // a table of its own
+			delete(keys, "oidc")  // a table of its own, as is
+			delete(keys, "mtls")
 			defaults := tableOf(network.defaults)
 			if diff := cmp.Diff(slices.Sorted(maps.Keys(defaults)), slices.Sorted(maps.Keys(keys))); diff != "" {
 				t.Fatalf("keys (-code +reference):\n%s", diff)

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ type FetchConfig struct {
 	Timeout      time.Duration // of one Get, from waiting for its turn to the last byte
 	MaxBytes     int64         // of one body
 	PerHost      int           // requests a second to one host
+	TLS          *tls.Config   // what HTTPS is spoken with; nil for no certificate, and the authorities of this system
 }
 
 // maxHosts bounds the hosts whose rate is remembered, at some 200 bytes each. It is
@@ -64,6 +66,7 @@ func NewClient(cfg FetchConfig) *Client {
 	transport := &http.Transport{
 		Proxy:                  nil, // a proxy would dial for us, unguarded
 		DialContext:            dialer.DialContext,
+		TLSClientConfig:        cfg.TLS,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		DisableKeepAlives:      true, // each request is dialled, and so checked; hosts are asked rarely
 	}

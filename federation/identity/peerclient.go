@@ -35,7 +35,7 @@ func NewPeerClient(cfg FetchConfig) *PeerClient {
 	return &PeerClient{&http.Client{
 		Timeout: peerTimeout,
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, MaxResponseHeaderBytes: maxHeaderBytes,
+			DialContext: dialer.DialContext, TLSClientConfig: cfg.TLS, MaxResponseHeaderBytes: maxHeaderBytes,
 			MaxIdleConnsPerHost: peerConns, IdleConnTimeout: peerIdle, ForceAttemptHTTP2: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
