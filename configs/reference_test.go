@@ -48,6 +48,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 	}
 	table, peers := file.Table("airc").Split("peers")
 	table.Inner("oidc").Decode(&registry.OIDC)
+	table.Inner("mtls").Decode(&registry.MTLS)
 	table.Decode(&registry)
 	for _, table := range peers {
 		peer := airc.PeerConfig{}
@@ -128,6 +129,7 @@ func TestTheReferenceIsValidAsItStands(t *testing.T) {
 	registry := airc.DefaultConfig()
 	table := file.Table("airc")
 	table.Inner("oidc").Decode(&registry.OIDC)
+	table.Inner("mtls").Decode(&registry.MTLS)
 	table.Decode(&registry)
 	listener := client.DefaultConfig()
 	file.Table("irc.client").Decode(&listener)

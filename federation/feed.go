@@ -78,10 +78,12 @@ type Feeds interface {
 	// in the order in which they did.
 	Given(ctx context.Context, link string, since time.Time, limit int) ([]Given, error)
 	// Delay files a [NoticeDelayed] for up to limit rows that were filed at or before a
-	// time and have none, and returns how many.
+	// time and have none, and returns how many. A step that an agent was told then, and
+	// has not fetched, is one.
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
 	// Expire gives up to limit rows up that were filed at or before a time, of whatever
-	// link, and returns how many.
+	// link, and returns how many. Of what an agent was told then, and has not fetched, the
+	// delivery is [DeliveryExpired].
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
 	// Held returns whether, and since when, nothing is delivered to a link or a registry by
 	// the word of an operator.

@@ -46,10 +46,10 @@ type DeliveryState string
 
 // The states of a delivery, each with what is next.
 const (
-	DeliveryWaiting   DeliveryState = "waiting"   // the feed tries it, or tries it again; an agent is asked to consent
+	DeliveryWaiting   DeliveryState = "waiting"   // the feed tries it, or tries it again; an agent fetches it, or is asked to consent
 	DeliveryDelivered DeliveryState = "delivered" // over: the peer has it
 	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it, as its code says
-	DeliveryExpired   DeliveryState = "expired"   // over: its handoff ended before anybody was shown it
+	DeliveryExpired   DeliveryState = "expired"   // over: its handoff ended before anybody was shown it, or nobody fetched it
 	DeliveryDead      DeliveryState = "dead"      // over: given up; mostly there is a [DeadLetter]
 )
 
@@ -68,7 +68,7 @@ type Delivered struct {
 }
 
 // RegistryLink is the name of the link to the agents of the registry. What they are
-// told is filed with the step, and theirs once they consented to hear it.
+// told is filed with the step, and delivered once they have fetched it.
 const RegistryLink = "airc"
 
 // Backlog is what a link has still to deliver.

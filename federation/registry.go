@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -95,6 +96,12 @@ type Message struct {
 	// message before it in its thread. Zero while held.
 	Told   time.Time
 	Cursor Cursor // after it, in the inbox of To; set when read from there
+}
+
+// ReadHere reports whether messages to a handle are for an agent of this registry to
+// fetch: no other registry's, no DID of another network and no role.
+func ReadHere(handle string) bool {
+	return !strings.Contains(handle, "@") && !ReservedName(RegistryLink, handle) && handle != "system" && handle != "anyone"
 }
 
 // Session is one family of refresh tokens: each is spent by the next.
@@ -221,6 +228,11 @@ type Registry interface {
 	Unshown(ctx context.Context, to string) (messages int, size int64, err error)
 	// Show notes that a handle was handed its messages up to a cursor.
 	Show(ctx context.Context, to string, upTo Cursor) error
+	// HandOut notes that a handle was handed the messages of some steps, which reach it at
+	// that moment: the signer of one that was told that it takes time is told that too.
+	// Until then, or until it acknowledges the message, a step waits for it. Handing out
+	// again changes nothing.
+	HandOut(ctx context.Context, to string, events []EventID, now time.Time) error
 	// Thread returns up to limit messages between two handles with a Seq above after,
 	// in order, without those that the first of them deleted, and whether there are
 	// more.

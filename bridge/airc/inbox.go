@@ -113,6 +113,9 @@ func (l *Link) shown(agent federation.Agent, p page) func(context.Context) error
 				return err
 			}
 		}
+		if err := l.deps.Registry.HandOut(ctx, agent.Handle, events, time.Now()); err != nil {
+			return err
+		}
 		for _, did := range agent.DIDs() {
 			if err := l.deps.Inboxes.Read(ctx, did, events); err != nil {
 				return fmt.Errorf("note what %s was shown: %w", agent.Handle, err)

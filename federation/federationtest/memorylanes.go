@@ -228,7 +228,7 @@ func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (d
 			m.notify(federation.Notice{Kind: federation.NoticeDelayed, Event: f.entry.Event, To: f.link, Why: f.reason, At: now})
 		}
 	}
-	return delayed, nil
+	return delayed + m.delayHandOuts(before, now, limit-delayed), nil
 }
 
 // Expire implements [federation.Feeds].
@@ -240,13 +240,14 @@ func (m *Memory) Expire(ctx context.Context, before, now time.Time, limit int) (
 	}
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now}
 	taken := 0
-	return m.settle(func(f *feedRow) bool {
+	expired = m.settle(func(f *feedRow) bool {
 		old := !f.queued.After(before) && taken < limit
 		if old {
 			taken++
 		}
 		return old
-	}, how), nil
+	}, how)
+	return expired + m.expireHandOuts(before, now, limit-expired), nil
 }
 
 // show notes that the people of a link have been shown a step.

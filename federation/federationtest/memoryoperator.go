@@ -139,8 +139,8 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 		}
 		d := federation.Delivered{Event: event, Link: federation.RegistryLink, Agent: message.To, State: federation.DeliveryWaiting}
 		switch view := m.views[message.Handoff]; {
-		case message.Seq > 0:
-			d.State, d.Ended = federation.DeliveryDelivered, message.Received
+		case !message.ended.IsZero():
+			d.State, d.Ended = message.outcome, message.ended
 		case view.State == federation.Expired:
 			d.State, d.Ended = federation.DeliveryExpired, view.Moved
 		}

@@ -22,6 +22,12 @@ type memoryMessage struct {
 	waits    edge
 	deleted  bool // by its recipient
 	read     bool // by its recipient
+
+	// What became of the step in it: when its delivery ended, and how, and whether its
+	// signer was told that it takes time.
+	ended   time.Time
+	outcome federation.DeliveryState
+	slow    bool
 }
 
 // AddAgent implements [federation.Registry].
@@ -258,7 +264,7 @@ func (m *Memory) Thread(ctx context.Context, handle, peer string, after uint64, 
 }
 
 // MarkRead implements [federation.Registry].
-func (m *Memory) MarkRead(ctx context.Context, handle, id string, _ time.Time) error {
+func (m *Memory) MarkRead(ctx context.Context, handle, id string, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -267,6 +273,7 @@ func (m *Memory) MarkRead(ctx context.Context, handle, id string, _ time.Time) e
 	on, err := m.delivered(handle, id)
 	if err == nil {
 		on.read = true
+		m.endHandOut(on, federation.DeliveryDelivered, now)
 	}
 	return err
 }

@@ -148,6 +148,7 @@ func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string,
 // Relayed implements [federation.Relays].
 func (m *Memory) Relayed(ctx context.Context, row int64, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
+		m.endRemote(on, federation.DeliveryDelivered, now)
 		if on.Delayed {
 			m.noteRelayed(on, federation.Notice{Kind: federation.NoticeDelivered, At: now})
 		}
@@ -166,6 +167,7 @@ func (m *Memory) Bury(ctx context.Context, row int64, reason federation.DeadReas
 
 func (m *Memory) buryRelay(r *memoryRelay, how federation.Settlement) {
 	r.Reason, r.dead = how.Why, how.At
+	m.endRemote(r, federation.DeliveryDead, how.At)
 	letter := federation.DeadLetter{
 		To: r.Peer, Registry: true, Handoff: r.Handoff, Message: r.Message, Attempt: r.Attempt, Queued: r.Queued, Raw: r.Document, Tries: r.tries,
 	}

@@ -17,6 +17,10 @@ func RunLanes(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("the signer hears once that a step is delayed, and then that it arrived", s.testDelay)
 	t.Run("what is given up is told to its signer and kept", s.testGivenUp)
 	t.Run("what waited too long is given up, of whatever link", s.testExpire)
+	t.Run("a step reaches an agent when it is handed out, and its signer hears of that once", s.testHandOut)
+	t.Run("an acknowledged message has reached its agent", s.testAcknowledged)
+	t.Run("what an agent does not fetch is given up", s.testNotFetched)
+	t.Run("what is for another registry is not fetched here", s.testReadElsewhere)
 }
 
 // lanes files an offer to "oftc" for each of these handoffs, and returns their views.

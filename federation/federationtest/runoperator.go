@@ -20,7 +20,7 @@ func RunDeliveries(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what became of each step is known", s.testDeliveries)
-	t.Run("what agents are told of a step is theirs, or waits for their consent", s.testMessagesDelivered)
+	t.Run("what agents are told of a step waits until they fetch it", s.testMessagesDelivered)
 	t.Run("a backlog is what has not ended", s.testBacklog)
 }
 
@@ -156,8 +156,11 @@ func (s suite) testMessagesDelivered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := record.HandOut(t.Context(), "judge", []federation.EventID{offer.Event.ID}, At(5)); err != nil {
+		t.Fatal(err)
+	}
 	want := []federation.Delivered{
-		{Event: offer.Event.ID, Link: federation.RegistryLink, Agent: "judge", State: federation.DeliveryDelivered, Ended: At(3)},
+		{Event: offer.Event.ID, Link: federation.RegistryLink, Agent: "judge", State: federation.DeliveryDelivered, Ended: At(5)},
 		{Event: offer.Event.ID, Link: federation.RegistryLink, Agent: "scout", State: federation.DeliveryWaiting},
 	}
 	got, err := record.Deliveries(t.Context(), offer.Event.Handoff, []string{federation.RegistryLink})

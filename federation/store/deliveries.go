@@ -32,7 +32,7 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 		SELECT e.seq, e.id, f.link, '', 'waiting', f.attempt, coalesce(f.next, 0), f.reason, 0
 			FROM event e CROSS JOIN json_each(?2) j JOIN feed f ON f.link = j.value AND f.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
 		UNION ALL
-		SELECT e.seq, e.id, ?3, m.recipient, CASE WHEN m.seq IS NOT NULL THEN 'delivered' WHEN h.state = 'expired' THEN 'expired' ELSE 'waiting' END, 0, 0, '', CASE WHEN m.seq IS NOT NULL THEN m.received WHEN h.state = 'expired' THEN h.moved ELSE 0 END
+		SELECT e.seq, e.id, ?3, m.recipient, CASE WHEN m.ended IS NOT NULL THEN m.outcome WHEN h.state = 'expired' THEN 'expired' ELSE 'waiting' END, 0, 0, '', CASE WHEN m.ended IS NOT NULL THEN m.ended WHEN h.state = 'expired' THEN h.moved ELSE 0 END
 			FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event JOIN agent a ON a.handle = m.recipient JOIN handoff h ON h.id = m.handoff
 			WHERE m.handoff = ?1 AND e.version > 0
 		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.RegistryLink)

@@ -111,19 +111,19 @@ func post(ctx context.Context, q *statements, p federation.Posting) (federation.
 // insertMessage files a message that waits for the consent to an edge, or where
 // that is "" is delivered.
 func insertMessage(ctx context.Context, q *statements, m federation.Message, edge string) (federation.Message, error) {
-	const columns = `INSERT INTO message (low, high, recipient, id, sender, envelope, event, handoff, received`
+	const columns = `INSERT INTO message (low, high, recipient, id, sender, envelope, event, handoff, received, slow`
 	args := []any{
 		min(m.From, m.To), max(m.From, m.To), m.To, m.ID, m.From, notNull(m.Envelope),
-		orNull(m.Event.String()), orNull(m.Handoff.String()), stamp(m.Received),
+		orNull(m.Event.String()), orNull(m.Handoff.String()), stamp(m.Received), slowOf(m),
 	}
 	var err error
 	var told int64
 	now := toTell(m.Received)
 	m.Seq, m.Cursor, m.Received, m.Told = 0, "", moment(stamp(m.Received)), time.Time{}
 	if edge != "" {
-		_, err = q.exec(ctx, columns+`, edge) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args, edge)...)
+		_, err = q.exec(ctx, columns+`, edge) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args, edge)...)
 	} else {
-		err = q.row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, `+next+`) RETURNING seq, told`,
+		err = q.row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, `+next+`) RETURNING seq, told`,
 			append([]any{now}, args...), &m.Seq, &told)
 		m.Told = moment(told)
 	}

@@ -163,6 +163,9 @@ func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string,
 // Relayed implements [federation.Relays].
 func (s *Record) Relayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+		if err := endRemote(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
+			return err
+		}
 		if r.Delayed {
 			n := federation.Notice{Kind: federation.NoticeDelivered, To: r.Peer, At: now}
 			if err := noteRelayed(ctx, q, r, n); err != nil {
@@ -192,6 +195,9 @@ func (s *Record) Bury(ctx context.Context, row int64, reason federation.DeadReas
 
 func buryRelay(ctx context.Context, q *statements, r federation.Relay, how federation.Settlement) error {
 	if _, err := q.exec(ctx, `UPDATE relay SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, stamp(how.At)); err != nil {
+		return err
+	}
+	if err := endRemote(ctx, q, r, federation.DeliveryDead, how.At); err != nil {
 		return err
 	}
 	if err := bury(ctx, q, letter{link: r.Peer, relay: r.Row, attempt: r.Attempt, queued: stamp(r.Queued)}, how); err != nil || how.Quiet {

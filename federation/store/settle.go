@@ -149,6 +149,15 @@ func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice
 
 // Delay implements [federation.Feeds].
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	delayed, err = s.delayFeeds(ctx, before, now, limit)
+	if err != nil || delayed == limit {
+		return delayed, err
+	}
+	handOuts, err := s.delayHandOuts(ctx, before, now, limit-delayed)
+	return delayed + handOuts, err
+}
+
+func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	return s.overFeeds(ctx, `delayed = 0 AND filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
 		var reason string
 		err := q.row(ctx, `UPDATE feed SET delayed = 1 WHERE event = ? AND link = ? RETURNING reason`, []any{row, link}, &reason)
@@ -161,6 +170,15 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 
 // Expire implements [federation.Feeds].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
+	expired, err = s.expireFeeds(ctx, before, now, limit)
+	if err != nil || expired == limit {
+		return expired, err
+	}
+	handOuts, err := s.expireHandOuts(ctx, before, now, limit-expired)
+	return expired + handOuts, err
+}
+
+func (s *Record) expireFeeds(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
 	}

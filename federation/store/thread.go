@@ -86,7 +86,14 @@ func (s *Record) Thread(ctx context.Context, handle, peer string, after uint64, 
 // MarkRead implements [federation.Registry]. Of several it marks the one that came
 // last.
 func (s *Record) MarkRead(ctx context.Context, handle, id string, now time.Time) error {
-	return s.mark(ctx, handle, id, `read = coalesce(read, ?3)`, stamp(now))
+	if err := s.mark(ctx, handle, id, `read = coalesce(read, ?3)`, stamp(now)); err != nil {
+		return err
+	}
+	m, err := s.Named(ctx, handle, id)
+	if err != nil || m.Event.IsZero() {
+		return err
+	}
+	return s.HandOut(ctx, handle, []federation.EventID{m.Event}, now)
 }
 
 // Delete implements [federation.Registry]. Of several it deletes the one that came

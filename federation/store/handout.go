@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// What is known of the time that a step in a message takes.
+const (
+	slowNot    = 0
+	slowTold   = 1 // its signer was told
+	slowNobody = 2 // nobody reads the message here: somebody else tells of it, if anybody
+)
+
+// slowOf returns what is known of a message that is filed now.
+func slowOf(m federation.Message) int {
+	if federation.ReadHere(m.To) {
+		return slowNot
+	}
+	return slowNobody
+}
+
+// HandOut implements [federation.Registry]. Who polls is handed the same page over and
+// over, which is not worth a write each time.
+func (s *Record) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
+	if len(events) == 0 {
+		return nil
+	}
+	ids, err := json.Marshal(events)
+	if err != nil {
+		return fmt.Errorf("write event ids: %w", err)
+	}
+	const which = `recipient = ? AND ended IS NULL AND event IN (SELECT j.value FROM json_each(?) j)`
+	var waiting int
+	err = s.reads.row(ctx, `SELECT count(*) FROM message WHERE `+which, []any{to, string(ids)}, &waiting)
+	if err == nil && waiting > 0 {
+		err = s.write(ctx, func(ctx context.Context, q *statements) error {
+			found, err := handOuts(ctx, q, which, to, string(ids))
+			if err != nil {
+				return err
+			}
+			return endHandOuts(ctx, q, found, federation.DeliveryDelivered, now)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("note what %s was handed: %w", to, err)
+	}
+	return nil
+}
+
+// handOut is a message whose step waits for its recipient, and the row of that in the log.
+type handOut struct {
+	n, step   int64
+	recipient string
+	offer     bool
+	slow      int
+}
+
+// handOuts reads the messages that the rest of a query finds.
+func handOuts(ctx context.Context, q *statements, where string, args ...any) ([]handOut, error) {
+	scan := func(row scanner) (h handOut, err error) {
+		err = row.Scan(&h.n, &h.recipient, &h.slow, &h.offer, &h.step)
+		return h, err
+	}
+	return rows(ctx, q, scan, `SELECT n, recipient, slow, event = handoff,
+		coalesce((SELECT e.seq FROM event e WHERE e.handoff = message.handoff AND e.id = message.event), 0)
+		FROM message WHERE `+where, args...)
+}
+
+// endHandOuts notes how deliveries to agents ended. The signers hear of those that they
+// were told take time, and of those that are given up; of an offer that nobody saw the
+// home tells its offerer.
+func endHandOuts(ctx context.Context, q *statements, found []handOut, how federation.DeliveryState, now time.Time) error {
+	for _, h := range found {
+		if _, err := q.exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, stamp(now), string(how), h.n); err != nil {
+			return err
+		}
+		n := federation.Notice{Kind: federation.NoticeDelivered, To: h.recipient, At: now}
+		tell := h.slow == slowTold
+		if how == federation.DeliveryExpired {
+			n.Kind, n.Code, n.Why = federation.NoticeUndeliverable, string(federation.DeadExpired), "it was not fetched"
+			tell = !h.offer
+		}
+		if !tell {
+			continue
+		}
+		if err := noteStep(ctx, q, h.step, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overHandOuts changes up to limit messages that were told to their recipients at or
+// before a time, and of whose step they were handed none.
+func (s *Record) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
+	change func(ctx context.Context, q *statements, found []handOut) error,
+) (changed int, err error) {
+	const which = `event IS NOT NULL AND ended IS NULL AND slow < 2 AND slow = ? AND told <= ? ORDER BY told`
+	found, err := handOuts(ctx, s.reads, which+atMost, slow, stamp(before), max(limit, 0))
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		still, err := handOuts(ctx, q, which+atMost, slow, stamp(before), len(found)) // some were handed out in between
+		changed = len(still)
+		if err != nil {
+			return err
+		}
+		return change(ctx, q, still)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("note what waits for agents: %w", err)
+	}
+	return changed, nil
+}
+
+// delayHandOuts tells the signers of steps that agents do not fetch.
+func (s *Record) delayHandOuts(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q *statements, found []handOut) error {
+		for _, h := range found {
+			if _, err := q.exec(ctx, `UPDATE message SET slow = ? WHERE n = ?`, slowTold, h.n); err != nil {
+				return err
+			}
+			n := federation.Notice{Kind: federation.NoticeDelayed, To: h.recipient, Why: "it was not fetched", At: now}
+			if err := noteStep(ctx, q, h.step, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// expireHandOuts gives up what agents did not fetch. It stays in their inboxes.
+func (s *Record) expireHandOuts(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
+	for _, slow := range []int{slowNot, slowTold} {
+		n, err := s.overHandOuts(ctx, slow, before, limit-expired, func(ctx context.Context, q *statements, found []handOut) error {
+			return endHandOuts(ctx, q, found, federation.DeliveryExpired, now)
+		})
+		if expired += n; err != nil {
+			return expired, err
+		}
+	}
+	return expired, nil
+}
+
+// endRemote notes how the delivery of a message to another registry ended.
+func endRemote(ctx context.Context, q *statements, r federation.Relay, how federation.DeliveryState, now time.Time) error {
+	_, err := q.exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE id = ? AND sender = ? AND event IS NOT NULL`,
+		stamp(now), string(how), r.Message, r.Sender)
+	return err
+}
