@@ -3,11 +3,13 @@ package airc_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"baton/bridge/airc"
+	"baton/translate/translatetest"
 )
 
 // FuzzMessage posts whatever text as a message, in each of the dialects: every answer
@@ -22,6 +24,9 @@ func FuzzMessage(f *testing.F) {
 		`[]`, `null`, `{`, `{"a":1,"a":2}`, `{"__proto__":{}}`,
 	} {
 		f.Add([]byte(seed))
+	}
+	for _, payload := range translatetest.Payloads(f, "../../translate/aircmsg/testdata/decode") { // each shape that is in use
+		f.Add(fmt.Appendf(nil, `{"to":"amy_1","origin_registry":"a.test","from":"x_1","body":"x","payload":%s}`, payload))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		net := newInternet()

@@ -201,9 +201,9 @@ func TestPayloadsAboutSomethingElse(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"type":"ack","data":{"replyTo":"x","status":"received"}}`))
-	f.Add([]byte(`{"type":"task:result","data":{"requestId":"x","status":"completed","result":{"note":"n","k":[1]},"artifacts":["a"]}}`))
-	f.Add([]byte(`{"type":"handoff","task":{"title":"t","intent":"i"},"context":{"a":1},"history":{}}`))
+	for _, payload := range translatetest.Payloads(f, "testdata/decode") {
+		f.Add(payload)
+	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		step, err := aircmsg.Decode(payload)
 		if err != nil {

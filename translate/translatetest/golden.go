@@ -59,3 +59,21 @@ func pair(t *testing.T, file string, translate func(in []byte) ([]byte, error)) 
 		t.Errorf("out (-want +got):\n%s", diff)
 	}
 }
+
+// Payloads returns what goes in of each pair in a folder, for fuzz targets to begin with.
+func Payloads(tb testing.TB, dir string) [][]byte {
+	tb.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		tb.Fatalf("no pairs in %s (%v)", dir, err)
+	}
+	var all [][]byte
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil || len(archive.Files) == 0 {
+			tb.Fatalf("%s: %d sections, %v", file, len(archive.Files), err)
+		}
+		all = append(all, archive.Files[0].Data)
+	}
+	return all
+}
