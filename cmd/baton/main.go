@@ -53,6 +53,7 @@ type cli struct {
 	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
 	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
 	Peer        peerCommands    `cmd:"" help:"Other registries."`
+	Relay       relayCommands   `cmd:"" help:"The NATS server that homes meet at."`
 	Audit       auditCommands   `cmd:"" help:"What operators changed."`
 	Backup      backupCommand   `cmd:"" help:"Write record and keys into one file, while the gateway serves."`
 	Restore     restoreCommand  `cmd:"" help:"Put record and keys of a backup in place."`

@@ -44,7 +44,8 @@ var errHubAway = errors.New("the hub is not connected")
 // Hub is a NATS server that homes meet at. From each home to each other one there is a
 // stream of its own, "FED_<to>__<from>" on "fed.<to>.<from>.>", with the batches and the
 // answers of [StepsPath]: the same bytes, with the signature in the same header. So the
-// server can forge nothing, and what it loses is sent again from the record.
+// server can forge nothing, and what it loses is sent again from the record. The home
+// that a stream leads to makes it: see [WriteAccounts].
 //
 // A message is acknowledged once its steps are on disk. The ids of messages mean
 // nothing: who reads compares what was signed.
@@ -116,6 +117,11 @@ func token(home federation.HomeID) string { return strings.ReplaceAll(string(hom
 
 func streamName(to, from federation.HomeID) string { return "FED_" + token(to) + "__" + token(from) }
 
+// hubSubject returns the subjects of what goes from one home to another.
+func hubSubject(to, from federation.HomeID) string {
+	return "fed." + token(to) + "." + token(from) + ".>"
+}
+
 // Carry sends a batch to another home and waits for the answer, for ten seconds at most.
 // The error wraps [*federation.UnavailableError] where there was none: then nobody knows
 // whether the batch arrived.
@@ -145,34 +151,26 @@ func (h *Hub) Carry(ctx context.Context, to federation.HomeID, body []byte, sign
 	}
 }
 
-// publish puts a message into the stream to another home, which is made where nobody
-// made it yet and the server lets this home.
+// publish puts a message into the stream to another home. Until that has been there and
+// made the stream, nobody takes it.
 func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, l letter) error {
-	message := &nats.Msg{
-		Subject: "fed." + token(to) + "." + token(h.home) + "." + kind, Data: l.body,
+	_, err := h.js.PublishMsg(ctx, &nats.Msg{
+		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: l.body,
 		Header: nats.Header{SignatureHeader: {l.signature}},
-	}
-	_, err := h.js.PublishMsg(ctx, message, jetstream.WithRetryAttempts(0))
-	if !errors.Is(err, jetstream.ErrNoStreamResponse) {
-		return err
-	}
-	if _, err := h.stream(ctx, to, h.home); err != nil {
-		return err
-	}
-	_, err = h.js.PublishMsg(ctx, message)
+	}, jetstream.WithRetryAttempts(0))
 	return err
 }
 
-// stream returns the stream from one home to another. One that is there is used as it
-// is: how long it keeps what, and on how many servers, is for the operator of the hub.
-func (h *Hub) stream(ctx context.Context, to, from federation.HomeID) (jetstream.Stream, error) { //nolint:ireturn // NATS has no other type
-	name := streamName(to, from)
+// stream returns the stream from another home. One that is there is used as it is: how
+// long it keeps what, and on how many servers, is for the operator of the hub.
+func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Stream, error) { //nolint:ireturn // NATS has no other type
+	name := streamName(h.home, from)
 	stream, err := h.js.Stream(ctx, name)
 	if !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return stream, err
 	}
 	return h.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: name, Subjects: []string{"fed." + token(to) + "." + token(from) + ".>"},
+		Name: name, Subjects: []string{hubSubject(h.home, from)},
 		Storage: jetstream.FileStorage, MaxAge: hubAge, MaxBytes: hubBytes, MaxMsgSize: maxBatchBytes, Discard: jetstream.DiscardNew,
 		Retention: jetstream.WorkQueuePolicy, // what was judged need not be kept
 	})
@@ -220,7 +218,7 @@ func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
 
 // listen reads the stream from another home.
 func (h *Hub) listen(ctx context.Context, from federation.HomeID, door *Door, takes *sync.WaitGroup) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
-	stream, err := h.stream(ctx, h.home, from)
+	stream, err := h.stream(ctx, from)
 	if err != nil {
 		return nil, err
 	}

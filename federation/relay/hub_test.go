@@ -38,12 +38,25 @@ func stopHub(s *server.Server) {
 	s.WaitForShutdown()
 }
 
+// place is a server that homes meet at.
+type place interface {
+	// config returns how a home gets there.
+	config(home federation.HomeID) relay.HubConfig
+}
+
+// openHub is a server without accounts, by its address.
+type openHub string
+
+func (h openHub) config(federation.HomeID) relay.HubConfig {
+	return relay.HubConfig{URLs: []string{string(h)}}
+}
+
 // meet lets homes reach each other through a hub alone.
-func meet(t *testing.T, url string, all ...*gate) {
+func meet(t *testing.T, at place, all ...*gate) {
 	t.Helper()
 	for _, g := range all {
 		log := slog.New(slog.DiscardHandler)
-		hub, err := relay.OpenHub(relay.HubConfig{URLs: []string{url}}, g.id, log)
+		hub, err := relay.OpenHub(at.config(g.id), g.id, log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +92,7 @@ func TestHomesMeetAtAHub(t *testing.T) {
 	defer stopHub(hub)
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
-	meet(t, hub.ClientURL(), all...)
+	meet(t, openHub(hub.ClientURL()), all...)
 	a.run(b)
 	b.run(a)
 	_, offer := a.take("alice", federation.Offer, to("bob"))
@@ -104,7 +117,7 @@ func TestAHubThatLostItsDiskCostsTimeAlone(t *testing.T) {
 	}
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]
-	meet(t, "nats://127.0.0.1:"+strconv.Itoa(address.Port), all...)
+	meet(t, openHub("nats://127.0.0.1:"+strconv.Itoa(address.Port)), all...)
 	a.run(b)
 	_, first := a.take("alice", federation.Offer, to("bob"))
 	if err := a.deliver(b); err != nil {

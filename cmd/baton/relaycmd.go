@@ -1,0 +1,104 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"baton/federation"
+	"baton/federation/relay"
+)
+
+// hubFile is the name of the configuration of a NATS server that homes meet at.
+const hubFile = "hub.conf"
+
+// seedSuffix ends the names of files with nkey seeds.
+const seedSuffix = ".nk"
+
+// relayCommands are about the NATS servers that homes meet at.
+type relayCommands struct {
+	Accounts relayAccounts `cmd:"" help:"Write the configuration of a server that homes meet at, and an nkey seed for each home."`
+}
+
+// relayAccounts writes accounts.
+type relayAccounts struct {
+	Names []string `arg:"" name:"name" help:"The homes, each by its home.name."`
+	Out   string   `default:"." help:"Where the files are written; seeds that are there stay as they are." placeholder:"DIR"`
+}
+
+// Help has one example.
+func (relayAccounts) Help() string {
+	return "Example:\n\n\tbaton relay accounts a.example b.example c.example --out hub"
+}
+
+// account is what was written for one home.
+type account struct {
+	Name      string `json:"name"`
+	PublicKey string `json:"public_key"`
+	SeedFile  string `json:"seed_file"`
+	Made      bool   `json:"made"` // now; else it was there
+}
+
+// Run writes hub.conf and a seed for each home, which is to be sent to that home alone.
+func (cmd relayAccounts) Run(c *cli, streams std) error {
+	if err := os.MkdirAll(cmd.Out, 0o700); err != nil {
+		return err
+	}
+	var accounts []relay.Account
+	for _, name := range cmd.Names {
+		accounts = append(accounts, relay.Account{Home: federation.HomeID(name)})
+	}
+	if _, err := relay.WriteAccounts(accounts); err != nil { // before a file has a name that nobody can mean
+		return &usageError{err}
+	}
+	written := []account{}
+	for i, a := range accounts {
+		made, err := seedOf(string(a.Home), cmd.Out)
+		if err != nil {
+			return err
+		}
+		written, accounts[i].Public = append(written, made), made.PublicKey
+	}
+	text, err := relay.WriteAccounts(accounts)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(cmd.Out, hubFile)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(streams, map[string]any{"configuration": file, "accounts": written})
+	}
+	fmt.Fprintf(streams.out, "%s: for the server\n", file)
+	for _, a := range written {
+		kept := ""
+		if !a.Made {
+			kept = ", as it was"
+		}
+		fmt.Fprintf(streams.out, "%s: for %s alone%s\n", a.SeedFile, a.Name, kept)
+	}
+	_, err = fmt.Fprint(streams.out, "Each home has in its configuration:\n\n[relay.hub]\nurls = [\"tls://HUB:4222\"]\nnkey_file = \"NAME"+seedSuffix+"\"\n")
+	return err
+}
+
+// seedOf returns the account of a home by the seed in its file, which is made where it is
+// not there.
+func seedOf(name, dir string) (account, error) {
+	a := account{Name: name, SeedFile: filepath.Join(dir, name+seedSuffix)}
+	seed, err := os.ReadFile(a.SeedFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		if seed, err = relay.NewSeed(); err == nil {
+			a.Made, err = true, os.WriteFile(a.SeedFile, seed, 0o600)
+		}
+	}
+	if err != nil {
+		return a, err
+	}
+	if a.PublicKey, err = relay.PublicOf(seed); err != nil {
+		return a, fmt.Errorf("%s: %w", a.SeedFile, err)
+	}
+	return a, nil
+}
