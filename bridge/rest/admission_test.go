@@ -47,6 +47,7 @@ func needed() map[string]federation.Scope {
 		"GET tokens":                          read,
 		"POST tokens":                         admin,
 		"POST tokens/{name}/revoke":           admin,
+		"GET relay":                           read,
 		"GET audit":                           read,
 	}
 }

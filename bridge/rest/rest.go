@@ -20,6 +20,7 @@
 //	POST dead/{id}/{verb}            replay or drop one, or with "all" every one
 //	GET  peers, peers/{name}         other registries
 //	POST peers/{name}/mode           allow, limit, hold or block one
+//	GET  relay                       how the server stands that homes meet at
 //	GET  audit                       what operators changed; since actor
 //	GET  bindings                    names that stand for DIDs
 //	PUT  bindings/{network}/{name}   bind
@@ -129,7 +130,9 @@ type Deps struct {
 	// SetMode makes an operator's word on another registry the one that holds, or dry
 	// looks whether it could. Its errors may be [*ProblemError]s.
 	SetMode func(ctx context.Context, m federation.PeerMode, dry bool) error
-	Wakes   bridge.Wakes
+	// CheckRelay examines the server that homes meet at. It blocks on the network.
+	CheckRelay func(ctx context.Context) []Check
+	Wakes      bridge.Wakes
 	// Limits is that of [bridge.Ports].
 	Limits  func() bridge.Limits
 	Refused func(code federation.RefusalCode) // counts a refusal

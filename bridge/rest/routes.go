@@ -51,6 +51,7 @@ func (o *Operator) routes() []route {
 		{"GET tokens", read, o.list(o.tokens)},
 		{"POST tokens", admin, o.serve(o.postToken)},
 		{"POST tokens/{name}/revoke", admin, o.serve(o.postRevocation)},
+		{"GET relay", read, o.list(o.relay)},
 		{"GET audit", read, o.list(o.audit)},
 	}
 }

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -39,6 +40,9 @@ func TestHomesMeetAtAHub(t *testing.T) {
 	b.must(t, "handoff", "accept", id, "--key-file", bob)
 	b.must(t, "handoff", "complete", id, "--key-file", bob)
 	agree(t, id, "offer accept complete", all...)
+	if out := b.must(t, "relay", "check"); !strings.Contains(out, "from a.test") || !strings.Contains(out, "one for all") {
+		t.Errorf("relay check: %s", out)
+	}
 	conn, err := nats.Connect(hub.ClientURL())
 	if err != nil {
 		t.Fatal(err)

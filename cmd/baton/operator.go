@@ -26,8 +26,10 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) {
 		Refer:      p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL,
 		Peers:   p.peers,
 		SetMode: p.setMode,
-		Wakes:   p.relay,
-		Limits:  func() bridge.Limits { return *p.linkLimits.Load() },
+
+		CheckRelay: p.checkRelay,
+		Wakes:      p.relay,
+		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },
 		Refused: func(code federation.RefusalCode) {
 			p.counters.Refusals.WithLabelValues("operator", code.Upper()).Inc()
 		},

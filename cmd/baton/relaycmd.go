@@ -1,12 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"text/tabwriter"
+	"time"
 
+	"baton/bridge/rest"
 	"baton/federation"
 	"baton/federation/relay"
 )
@@ -19,7 +24,58 @@ const seedSuffix = ".nk"
 
 // relayCommands are about the NATS servers that homes meet at.
 type relayCommands struct {
+	Check    relayCheck    `cmd:"" help:"Examine the server that homes meet at: clock, account, limits, sync, and who lags."`
 	Accounts relayAccounts `cmd:"" help:"Write the configuration of a server that homes meet at, and an nkey seed for each home."`
+}
+
+// relayCheck shows how the server stands that homes meet at.
+type relayCheck struct{}
+
+// Help has one example.
+func (relayCheck) Help() string { return "Example:\n\n\tbaton relay check" }
+
+// Run prints one line a check. It fails where one does.
+func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	var page rest.Page[rest.Check]
+	if err := gateway.get(ctx, "relay", nil, &page); err != nil {
+		return err
+	}
+	if c.JSON {
+		err = printJSON(streams, page)
+	} else {
+		out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
+		for _, each := range page.Items {
+			fmt.Fprintf(out, "%s\t%s\t%s\n", each.State, each.Check, each.Detail)
+		}
+		err = out.Flush()
+	}
+	if failed := slices.IndexFunc(page.Items, func(each rest.Check) bool { return each.State == string(relay.FindingFail) }); err == nil && failed >= 0 {
+		return fmt.Errorf("%s: %s", page.Items[failed].Check, page.Items[failed].Detail)
+	}
+	return err
+}
+
+// checkRelay examines what wakes those who wait inside this gateway, and the server that
+// homes meet at.
+func (p *program) checkRelay(ctx context.Context) []rest.Check {
+	found := []relay.Finding{{What: "inside", State: relay.FindingOK, Detail: "embedded"}}
+	if err := p.relay.Ready(); err != nil {
+		found[0].State, found[0].Detail = relay.FindingWarn, err.Error()+": who waits looks every second"
+	}
+	if p.hub == nil {
+		found = append(found, relay.Finding{What: "hub", State: relay.FindingOK, Detail: "none: homes are reached by HTTPS"})
+	} else {
+		found = append(found, p.hub.Check(ctx, p.homes.peers(), time.Now)...)
+	}
+	checks := []rest.Check{}
+	for _, f := range found {
+		checks = append(checks, rest.Check{Check: f.What, State: string(f.State), Detail: f.Detail})
+	}
+	return checks
 }
 
 // relayAccounts writes accounts.

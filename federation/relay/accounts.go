@@ -59,9 +59,9 @@ func WriteAccounts(accounts []Account) (string, error) {
 	}
 	filled := struct {
 		Port, PayloadBytes, StreamBytes int
-		Consumer                        string
+		Consumer, User, Server          string
 		Accounts                        []hubAccount
-	}{hubPort, hubPayloadBytes, hubBytes, hubConsumer, nil}
+	}{hubPort, hubPayloadBytes, hubBytes, hubConsumer, userInfoSubject, serverInfoSubject, nil}
 	seen := map[string]bool{}
 	for _, a := range accounts {
 		account := hubAccount{Name: token(a.Home), Home: a.Home, Public: a.Public, MostBytes: (len(accounts) - 1) * hubBytes}

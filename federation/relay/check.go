@@ -1,0 +1,202 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"baton/federation"
+)
+
+// Finding is what a check found out about one thing.
+type Finding struct {
+	What   string
+	State  FindingState
+	Detail string
+}
+
+// FindingState says how bad a finding is.
+type FindingState string
+
+// The states, each with whose move is next.
+const (
+	FindingOK   FindingState = "ok"   // nobody's
+	FindingWarn FindingState = "warn" // the operators', some day
+	FindingFail FindingState = "FAIL" // the operators', now: steps wait or could be lost
+)
+
+// Bounds of a check.
+const (
+	checkWait = 5 * time.Second // for one answer
+	clockSlip = time.Second     // that the clocks of two machines may differ
+	checkLag  = 100             // batches that may wait for their reader
+)
+
+// Subjects on which a server says who asks and how it is set.
+const (
+	userInfoSubject   = "$SYS.REQ.USER.INFO"
+	serverInfoSubject = "$SYS.REQ.SERVER.PING.VARZ"
+)
+
+// globalAccount is the one of all who name none.
+const globalAccount = "$G"
+
+// Check examines the server that homes meet at, as this home sees it: connection, clock,
+// account, limits, sync, and the stream from each peer with its reader. It blocks for up
+// to five seconds for each answer that does not come.
+func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []Finding {
+	if err := h.Ready(); err != nil {
+		return []Finding{{"hub", FindingFail, err.Error()}}
+	}
+	found := []Finding{h.checkConnection(), h.checkPayload()}
+	found = append(found, h.checkAccount(ctx, now)...)
+	found = append(found, h.checkSync(ctx), h.checkRoom(ctx))
+	for _, p := range peers {
+		if p.cfg.Path == ByRelay && p.cfg.Mode != Block {
+			found = append(found, h.checkStream(ctx, p.cfg.Home))
+		}
+	}
+	return found
+}
+
+func (h *Hub) checkConnection() Finding {
+	f := Finding{"hub", FindingOK, ""}
+	trip, err := h.conn.RTT()
+	if err != nil {
+		return Finding{f.What, FindingFail, err.Error()}
+	}
+	f.Detail = fmt.Sprintf("%s, NATS %s, %s away", h.conn.ConnectedUrlRedacted(), h.conn.ConnectedServerVersion(), trip.Round(time.Microsecond))
+	return f
+}
+
+func (h *Hub) checkPayload() Finding {
+	if most := h.conn.MaxPayload(); most < hubPayloadBytes {
+		return Finding{"max_payload", FindingWarn, fmt.Sprintf("%d bytes: large steps go by HTTPS or wait; want %d", most, hubPayloadBytes)}
+	}
+	return Finding{"max_payload", FindingOK, fmt.Sprintf("%d bytes", h.conn.MaxPayload())}
+}
+
+// said is what a server answers about itself.
+type said[T any] struct {
+	Server struct {
+		Time time.Time `json:"time"`
+	} `json:"server"`
+	Data T `json:"data"`
+}
+
+// inquire asks the server about itself.
+func inquire[T any](ctx context.Context, h *Hub, subject string) (said[T], error) {
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	var answer said[T]
+	message, err := h.conn.RequestWithContext(ctx, subject, nil)
+	if err == nil {
+		err = json.Unmarshal(message.Data, &answer)
+	}
+	return answer, err
+}
+
+// checkAccount tells who this home is to the server, and how far the clocks are apart.
+func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []Finding {
+	asked := now()
+	answer, err := inquire[struct {
+		Account     string          `json:"account"`
+		Permissions json.RawMessage `json:"permissions"`
+	}](ctx, h, userInfoSubject)
+	if err != nil {
+		return []Finding{{"account", FindingWarn, "the server does not say who this home is to it: " + err.Error()}}
+	}
+	account, clock := Finding{"account", FindingOK, answer.Data.Account}, Finding{"clock", FindingOK, ""}
+	switch {
+	case answer.Data.Account == globalAccount:
+		account.State, account.Detail = FindingWarn, "one for all: whoever connects can send as another home, in vain, and delete what waits; see baton relay accounts"
+	case len(answer.Data.Permissions) == 0:
+		account.State, account.Detail = FindingWarn, answer.Data.Account+", without permissions: see baton relay accounts"
+	}
+	back := now()
+	slip := max(asked.Sub(answer.Server.Time), answer.Server.Time.Sub(back), 0)
+	if clock.Detail = "as here"; slip > clockSlip {
+		clock.State, clock.Detail = FindingWarn, fmt.Sprintf("%s apart; deadlines and signatures go by the clock", slip.Round(time.Millisecond))
+	}
+	return []Finding{account, clock}
+}
+
+// checkSync tells whether what the server acknowledges is on its disk.
+func (h *Hub) checkSync(ctx context.Context) Finding {
+	answer, err := inquire[struct {
+		JetStream struct {
+			Config *struct {
+				SyncAlways   bool          `json:"sync_always"`
+				SyncInterval time.Duration `json:"sync_interval"`
+			} `json:"config"`
+		} `json:"jetstream"`
+	}](ctx, h, serverInfoSubject)
+	config := answer.Data.JetStream.Config
+	switch {
+	case err != nil:
+		return Finding{"sync_interval", FindingWarn, "the server does not tell this home; want always"}
+	case config == nil:
+		return Finding{"sync_interval", FindingFail, "the server has no JetStream: turn it on"}
+	case !config.SyncAlways:
+		return Finding{"sync_interval", FindingWarn, config.SyncInterval.String() + ": a power cut there loses what it acknowledged, which is sent again later; want always"}
+	}
+	return Finding{"sync_interval", FindingOK, "always"}
+}
+
+// checkRoom tells how full the account is.
+func (h *Hub) checkRoom(ctx context.Context) Finding {
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	info, err := h.js.AccountInfo(ctx)
+	switch {
+	case err != nil:
+		return Finding{"streams", FindingFail, "JetStream does not answer: " + err.Error()}
+	case info.Limits.MaxStore > 0 && info.Store > uint64(info.Limits.MaxStore)*9/10:
+		return Finding{"streams", FindingWarn, fmt.Sprintf("%d of %d bytes: when they are full, rows wait", info.Store, info.Limits.MaxStore)}
+	}
+	return Finding{"streams", FindingOK, fmt.Sprintf("%d, with %d bytes", info.Streams, info.Store)}
+}
+
+// checkStream examines the stream from another home and its reader.
+func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) Finding {
+	ctx, cancel := context.WithTimeout(ctx, checkWait)
+	defer cancel()
+	f := Finding{"from " + string(from), FindingOK, ""}
+	stream, err := h.js.Stream(ctx, streamName(h.home, from))
+	if err != nil {
+		return Finding{f.What, FindingFail, "no stream: " + reason(err)}
+	}
+	consumer, err := stream.Consumer(ctx, hubConsumer)
+	if err != nil {
+		return Finding{f.What, FindingFail, "nobody reads it: " + reason(err)}
+	}
+	read, state := consumer.CachedInfo(), stream.CachedInfo()
+	var wrong []string
+	if state.Config.Storage != jetstream.FileStorage {
+		wrong = append(wrong, "it is in memory, and lost when the server ends")
+	}
+	if state.Config.MaxMsgSize > 0 && state.Config.MaxMsgSize < maxBatchBytes {
+		wrong = append(wrong, fmt.Sprintf("it takes no message above %d bytes, want %d", state.Config.MaxMsgSize, maxBatchBytes))
+	}
+	if waiting := read.NumPending + uint64(max(read.NumAckPending, 0)); waiting > checkLag {
+		wrong = append(wrong, fmt.Sprintf("%d batches wait to be read, and %d to be judged", read.NumPending, read.NumAckPending))
+	}
+	f.Detail = fmt.Sprintf("%d batches so far, %d waiting", state.State.LastSeq, read.NumPending+uint64(max(read.NumAckPending, 0)))
+	if len(wrong) > 0 {
+		f.State, f.Detail = FindingWarn, strings.Join(wrong, "; ")
+	}
+	return f
+}
+
+// reason returns why JetStream says no, for people.
+func reason(err error) string {
+	if told, ok := errors.AsType[jetstream.JetStreamError](err); ok && told.APIError() != nil {
+		return told.APIError().Description
+	}
+	return err.Error()
+}
