@@ -99,6 +99,9 @@ type Homes interface {
 	Forks(ctx context.Context, home HomeID, limit int) ([]Fork, error)
 	// Forked reports whether there is proof that a handoff has two histories.
 	Forked(ctx context.Context, id HandoffID) (bool, error)
+	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
+	// home has taken a step that it was owed.
+	Shared(ctx context.Context, home HomeID, after HandoffID, limit int) ([]HandoffID, error)
 	// Residence returns where a DID has its mailbox, or [ErrNotFound].
 	Residence(ctx context.Context, did DID) (Residence, error)
 	// Reside keeps where a DID has its mailbox, in place of what was kept before.

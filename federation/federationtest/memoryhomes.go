@@ -1,6 +1,7 @@
 package federationtest
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -95,6 +96,24 @@ func (m *Memory) Forked(ctx context.Context, id federation.HandoffID) (bool, err
 
 func (h *memoryHomes) forked(id federation.HandoffID) bool {
 	return slices.ContainsFunc(h.forks, func(f federation.Fork) bool { return f.Handoff == id })
+}
+
+// Shared implements [federation.Homes].
+func (m *Memory) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var told []federation.HandoffID
+	for _, s := range m.settled {
+		id := s.row.entry.Event.Handoff
+		if s.link == string(home) && s.how.Outcome() == federation.DeliveryDelivered && id.String() > after.String() && !slices.Contains(told, id) {
+			told = append(told, id)
+		}
+	}
+	slices.SortFunc(told, func(a, b federation.HandoffID) int { return cmp.Compare(a.String(), b.String()) })
+	return told[:min(max(limit, 0), len(told))], nil
 }
 
 // Residence implements [federation.Homes].

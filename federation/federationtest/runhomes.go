@@ -11,9 +11,17 @@ import (
 // RunHomes holds a record to what [federation.Homes] promises.
 func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Helper()
+	runRulings(t, open)
+	runForks(t, open)
+	runShared(t, open)
+	runResidences(t, open)
+}
+
+// runRulings is about the chain of hashes over a log, and the rulings kept with it.
+func runRulings(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
 	offer := Offer(1, ada, bob)
 	accept := Step(2, offer, federation.Accept, bob)
-
 	t.Run("each step adds a link to the chain", func(t *testing.T) {
 		record := open(t)
 		first := File(offer, federation.View{})
@@ -47,6 +55,31 @@ func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
 			t.Errorf("of a step without one: %v, want ErrNotFound", err)
 		}
 	})
+	t.Run("a ruling goes with its handoff, and the proof of a fork stays", func(t *testing.T) {
+		record := open(t)
+		first := File(offer, federation.View{})
+		first.Ruling = &federation.Ruling{Document: "it is so", Signature: "s"}
+		mustAppend(t, record, first)
+		mustAppend(t, record, File(Step(2, offer, federation.Cancel, ada), first.View))
+		mustAppend(t, record, File(Offer(8, ada, bob), federation.View{})) // from which events are numbered on
+		if err := record.KeepFork(t.Context(), federation.Fork{Home: elsewhere, Handoff: offer.ID, Version: 2, Found: At(3)}); err != nil {
+			t.Fatal(err)
+		}
+		if n, _, err := record.Prune(t.Context(), At(1).Add(time.Hour), At(9).Add(time.Hour), "", 10); err != nil || n != 1 {
+			t.Fatalf("pruned %d, %v; want 1", n, err)
+		}
+		if _, _, err := record.RulingOn(t.Context(), offer.ID, 1); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("RulingOn: %v, want ErrNotFound", err)
+		}
+		if forked, err := record.Forked(t.Context(), offer.ID); err != nil || !forked {
+			t.Errorf("Forked = %v, %v; want the proof", forked, err)
+		}
+	})
+}
+
+// runForks is about proofs against homes.
+func runForks(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
 	t.Run("the first proof of a fork is kept", func(t *testing.T) {
 		record := open(t)
 		fork := func(n int, home federation.HomeID) federation.Fork {
@@ -77,6 +110,54 @@ func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
 			}
 		}
 	})
+}
+
+// runShared is about what other homes have taken.
+func runShared(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	t.Run("what a home was told of is read page by page", func(t *testing.T) {
+		record := open(t)
+		ids := []federation.HandoffID{ID(1), ID(3), ID(5), ID(7)}
+		for n, id := range ids {
+			f := File(Offer(2*n+1, ada, bob), federation.View{})
+			f.Feeds = []string{string(elsewhere)}
+			if n == 1 {
+				f.Feeds = []string{"other.example"}
+			}
+			mustAppend(t, record, f)
+			rows, err := record.Lane(t.Context(), f.Feeds[0], id, 1)
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("Lane: %d rows, %v", len(rows), err)
+			}
+			how := federation.Settlement{At: At(n)}
+			if n == 2 {
+				how.State = federation.DeliveryRefused
+			}
+			if err := record.Settle(t.Context(), f.Feeds[0], []int64{rows[0].Row}, how); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, c := range []struct {
+			after federation.HandoffID
+			limit int
+			want  []federation.HandoffID
+		}{
+			{federation.HandoffID{}, 10, []federation.HandoffID{ids[0], ids[3]}},
+			{federation.HandoffID{}, 1, ids[:1]},
+			{ids[0], 10, ids[3:]},
+			{ids[3], 10, nil},
+		} {
+			told, err := record.Shared(t.Context(), elsewhere, c.after, c.limit)
+			if d := diff(c.want, told); err != nil || d != "" {
+				t.Errorf("Shared after %s of %d (%v, -want +got):\n%s", c.after, c.limit, err, d)
+			}
+		}
+	})
+}
+
+// runResidences is about where DIDs have their mailboxes.
+func runResidences(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
 	t.Run("where a DID has its mailbox is what was said last", func(t *testing.T) {
 		record := open(t)
 		if _, err := record.Residence(t.Context(), bob); !errors.Is(err, federation.ErrNotFound) {
@@ -92,26 +173,6 @@ func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
 		got, err := record.Residence(t.Context(), bob)
 		if d := diff(last, got); err != nil || d != "" {
 			t.Errorf("Residence (%v, -want +got):\n%s", err, d)
-		}
-	})
-	t.Run("a ruling goes with its handoff, and the proof of a fork stays", func(t *testing.T) {
-		record := open(t)
-		first := File(offer, federation.View{})
-		first.Ruling = &federation.Ruling{Document: "it is so", Signature: "s"}
-		mustAppend(t, record, first)
-		mustAppend(t, record, File(Step(2, offer, federation.Cancel, ada), first.View))
-		mustAppend(t, record, File(Offer(8, ada, bob), federation.View{})) // from which events are numbered on
-		if err := record.KeepFork(t.Context(), federation.Fork{Home: elsewhere, Handoff: offer.ID, Version: 2, Found: At(3)}); err != nil {
-			t.Fatal(err)
-		}
-		if n, _, err := record.Prune(t.Context(), At(1).Add(time.Hour), At(9).Add(time.Hour), "", 10); err != nil || n != 1 {
-			t.Fatalf("pruned %d, %v; want 1", n, err)
-		}
-		if _, _, err := record.RulingOn(t.Context(), offer.ID, 1); !errors.Is(err, federation.ErrNotFound) {
-			t.Errorf("RulingOn: %v, want ErrNotFound", err)
-		}
-		if forked, err := record.Forked(t.Context(), offer.ID); err != nil || !forked {
-			t.Errorf("Forked = %v, %v; want the proof", forked, err)
 		}
 	})
 }

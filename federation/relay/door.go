@@ -81,21 +81,51 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 	_, _ = fmt.Fprintf(w, `{"error":%q}`, p.code) // the other home is gone
 }
 
-// take judges a batch and returns the signed answer. It has to be from that home, where
-// the way that it came on is one home's.
-func (d *Door) take(ctx context.Context, from federation.HomeID, body []byte, signature string) (text []byte, answerSignature string, p *problem) {
+// question is what another home sends: steps, or a digest of what it sent.
+type question struct {
+	from   federation.HomeID
+	steps  int
+	answer func(ctx context.Context, of *Peer) (any, error)
+}
+
+// read reads a question, and judges nothing yet.
+func (d *Door) read(body []byte) (question, error) {
+	var said struct{ Type string }
+	if err := json.Unmarshal(body, &said); err != nil {
+		return question{}, err
+	}
+	if said.Type == typeDigest {
+		asked, err := parseDigest(body, d.Deps.Home)
+		return question{from: asked.From, answer: func(ctx context.Context, peer *Peer) (any, error) {
+			lacks, err := peer.lacks(ctx, asked)
+			return comparison{
+				Type: typeComparison, V: Version, From: d.Deps.Home, To: asked.From, Of: digestOf(string(body)), Lacks: lacks,
+			}, err
+		}}, err
+	}
 	b, err := parseBatch(body, d.Deps.Home)
+	return question{from: b.From, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer) (any, error) {
+		return answer{
+			Type: typeResults, V: Version, From: d.Deps.Home, To: b.From, Of: digestOf(string(body)), Results: peer.judge(ctx, b.Items),
+		}, nil
+	}}, err
+}
+
+// take judges what another home sends and returns the signed answer. It has to be from
+// that home, where the way that it came on is one home's.
+func (d *Door) take(ctx context.Context, from federation.HomeID, body []byte, signature string) (text []byte, answerSignature string, p *problem) {
+	asked, err := d.read(body)
 	if err != nil {
 		return nil, "", &problem{status: http.StatusBadRequest, code: "malformed", err: err}
 	}
-	if from != "" && b.From != from {
-		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("it is from %q", b.From)}
+	if from != "" && asked.from != from {
+		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("it is from %q", asked.from)}
 	}
-	peer := d.Peer(b.From)
+	peer := d.Peer(asked.from)
 	if peer == nil || peer.cfg.Mode == Block {
-		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("%q is no peer", b.From)}
+		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("%q is no peer", asked.from)}
 	}
-	verdict, err := d.Deps.Signer.Verify(ctx, b.From, body, signature)
+	verdict, err := d.Deps.Signer.Verify(ctx, asked.from, body, signature)
 	switch {
 	case verdict == federation.Invalid:
 		return nil, "", &problem{status: http.StatusUnauthorized, code: "signature-invalid", err: err}
@@ -103,16 +133,18 @@ func (d *Door) take(ctx context.Context, from federation.HomeID, body []byte, si
 		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "signature-unverifiable", after: laterAfter, err: err}
 	}
 	peer.hear()
-	if wait := peer.tap.wait(len(b.Items), d.Deps.Now()); wait > 0 {
+	if wait := peer.tap.wait(asked.steps, d.Deps.Now()); wait > 0 {
 		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "later", after: wait, err: errHeld}
 	}
-	return d.sign(ctx, answer{
-		Type: typeResults, V: Version, From: d.Deps.Home, To: b.From, Of: digestOf(string(body)), Results: peer.judge(ctx, b.Items),
-	})
+	said, err := asked.answer(ctx, peer)
+	if err != nil {
+		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
+	}
+	return d.sign(ctx, said)
 }
 
-func (d *Door) sign(ctx context.Context, a answer) (text []byte, signature string, p *problem) {
-	text, err := json.Marshal(a)
+func (d *Door) sign(ctx context.Context, said any) (text []byte, signature string, p *problem) {
+	text, err := json.Marshal(said)
 	if err == nil {
 		signature, err = d.Deps.Signer.Sign(ctx, text)
 	}

@@ -70,6 +70,9 @@ type Peer struct {
 	back  chan struct{} // holds a token once the home was heard
 	tap   tap
 	rest  atomic.Int64 // unix nanoseconds until which the hub is left alone
+	// compared is when this home and the other one last compared what they have, in unix
+	// nanoseconds.
+	compared atomic.Int64
 }
 
 // exchange is one connection's worth of sending.
@@ -158,6 +161,7 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 		group.Go(func() error { return p.send(ctx, e) })
 	}
 	group.Go(func() error { return p.petition(ctx) })
+	group.Go(func() error { return p.agree(ctx) })
 	err := group.Wait()
 	p.live.Store(nil)
 	close(e.over)
@@ -225,9 +229,22 @@ func (p *Peer) post(ctx context.Context, items []item) ([]result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write steps for %s: %w", p.cfg.Home, err)
 	}
+	text, err := p.say(ctx, body)
+	if err != nil {
+		return nil, err
+	}
+	results, err := parseAnswer(text, b, body)
+	if err != nil {
+		return nil, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
+	}
+	return results, nil
+}
+
+// say signs a message, sends it, and returns what the other home signed in answer.
+func (p *Peer) say(ctx context.Context, body []byte) ([]byte, error) {
 	signature, err := p.deps.Signer.Sign(ctx, body)
 	if err != nil {
-		return nil, fmt.Errorf("sign steps for %s: %w", p.cfg.Home, err)
+		return nil, fmt.Errorf("sign for %s: %w", p.cfg.Home, err)
 	}
 	text, signature, err := p.carry(ctx, body, signature)
 	if err != nil {
@@ -236,12 +253,8 @@ func (p *Peer) post(ctx context.Context, items []item) ([]result, error) {
 	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, text, signature); err != nil {
 		return nil, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
 	}
-	results, err := parseAnswer(text, b, body)
-	if err != nil {
-		return nil, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
-	}
 	p.heard.Store(p.deps.Now().UnixNano())
-	return results, nil
+	return text, nil
 }
 
 // carry sends a batch on the path of the home, and on the other one where that brings no

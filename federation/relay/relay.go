@@ -42,6 +42,17 @@
 // with its ruling. A batch that is not taken as a whole is answered with another status
 // than 200, and nothing of it was filed.
 //
+// What two homes have is compared with each new connection, though not twice within an
+// hour, and every day: the home of handoffs says how far those go that the other one has
+// taken steps of, 256 at a time, and that answers what it lacks, which is sent again. A
+// home whose record is an older copy is so made whole. Where a log has other steps, the
+// last one is asked for: its ruling is then the proof of a fork.
+//
+//	{"type": "digest", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "handoffs": [
+//	  {"handoff": ULID, "version": NUMBER, "chain": HEX}]}
+//	{"type": "comparison", "v": 1, "from": HOME, "to": HOME, "of": HEX, "lacks": [
+//	  {"handoff": ULID, "have": VERSION}]}
+//
 // GET [ResidentPath] and a DID answers, signed alike, whether that has its mailbox there:
 //
 //	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}

@@ -89,12 +89,18 @@ func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := a.record.Settle(t.Context(), "b.test", []int64{rows[0].Row}, federation.Settlement{At: noon}); err != nil {
+		t.Fatal(err)
+	}
+	if sent, err := peer.Compare(t.Context()); err != nil || sent > 0 {
+		t.Fatalf("%d handoffs were sent again, %v", sent, err)
+	}
 	cancel()
 	<-ended
 	if _, err := peer.Houses(t.Context(), keyOf("bob").DID); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"are you there", "an offer", "the offer again", "whose mailbox is there"}
+	names := []string{"are you there", "an offer", "the offer again", "what there is, compared", "whose mailbox is there"}
 	if len(tape.exchanges) != len(names) {
 		t.Fatalf("%d exchanges, want %d", len(tape.exchanges), len(names))
 	}

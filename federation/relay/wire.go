@@ -25,10 +25,12 @@ const (
 
 // The types of what homes sign for each other. No signature is good for another type.
 const (
-	typeSteps    = "steps"
-	typeResults  = "results"
-	typeRuling   = "ruling"
-	typeResident = "resident"
+	typeSteps      = "steps"
+	typeResults    = "results"
+	typeRuling     = "ruling"
+	typeResident   = "resident"
+	typeDigest     = "digest"
+	typeComparison = "comparison"
 )
 
 // batch is what one home sends another: steps, in the order of each handoff.

@@ -102,6 +102,17 @@ func (s *Record) Forked(ctx context.Context, id federation.HandoffID) (forked bo
 	return forked, nil
 }
 
+// Shared implements [federation.Homes].
+func (s *Record) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
+	told, err := rows(ctx, s.reads, scanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS
+		(SELECT 1 FROM event e JOIN settled s ON s.event = e.seq WHERE e.handoff = h.id AND s.link = ? AND s.state = ?)
+		ORDER BY h.id`+atMost, after.String(), string(home), federation.DeliveryDelivered, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read what %s was told of: %w", home, err)
+	}
+	return told, nil
+}
+
 // Residence implements [federation.Homes].
 func (s *Record) Residence(ctx context.Context, did federation.DID) (federation.Residence, error) {
 	r := federation.Residence{DID: did}

@@ -1,0 +1,117 @@
+package relay_test
+
+import (
+	"context"
+	"maps"
+	"testing"
+	"time"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/relay"
+)
+
+// twin returns a home of the same name and key as another, with an empty record, that
+// knows the homes that it knows.
+func twin(t *testing.T, of *gate) *gate {
+	t.Helper()
+	g := newGates(t, of.id)[0]
+	clear(g.people)
+	maps.Copy(g.people, of.people)
+	ring, ok := g.home.Keys.(*keyring)
+	if !ok {
+		t.Fatal("a home has another key source")
+	}
+	for id := range of.peers {
+		ring.keys[id.DID()] = keyOf(string(id)).Public
+	}
+	return g
+}
+
+// beside makes two homes know each other at the addresses that they have now.
+func beside(a, b *gate) {
+	a.peers[b.id] = relay.NewPeer(relay.PeerConfig{Home: b.id, URL: b.server.URL, Mode: relay.Allow}, a.deps)
+	b.peers[a.id] = relay.NewPeer(relay.PeerConfig{Home: a.id, URL: a.server.URL, Mode: relay.Allow}, b.deps)
+}
+
+// runUntil keeps the link from one home to another running until stop.
+func (g *gate) runUntil(to *gate) (stop func()) {
+	ctx, cancel := context.WithCancel(g.t.Context())
+	ended, up := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = g.peers[to.id].Run(ctx, func() { close(up) })
+	}()
+	<-up
+	return func() { cancel(); <-ended }
+}
+
+func TestAHomeWhoseRecordIsAnOlderCopyIsMadeWhole(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop, stopBack := a.runUntil(b), b.runUntil(a)
+	var ids []federation.HandoffID
+	for range 3 {
+		_, offer := a.take("alice", federation.Offer, to("bob"))
+		ids = append(ids, offer.ID)
+	}
+	if err := a.deliver(b); err != nil {
+		t.Fatal(err)
+	}
+	b.take("bob", federation.Accept, in(ids[0]))
+	b.comes(ids[0], "offer accept")
+	stop()
+	stopBack()
+	older := twin(t, b)
+	beside(a, older)
+	a.run(older)
+	older.comes(ids[0], "offer accept")
+	older.comes(ids[1], "offer")
+	older.comes(ids[2], "offer")
+	if sent, err := a.peers["b.test"].Compare(t.Context()); err != nil || sent > 0 {
+		t.Errorf("%d handoffs are sent once more, %v", sent, err)
+	}
+	inbox, err := older.record.Replay(t.Context(), keyOf("bob").DID, "", 10)
+	if err != nil || len(inbox) != len(ids) {
+		t.Errorf("bob has %d entries, %v; want %d", len(inbox), err, len(ids))
+	}
+}
+
+func TestADigestOfAnotherHistoryLeadsToTheProof(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := a.runUntil(b)
+	_, offer := a.take("alice", federation.Offer, to("bob"))
+	a.take("alice", federation.Cancel, in(offer.ID))
+	if err := a.deliver(b); err != nil {
+		t.Fatal(err)
+	}
+	b.comes(offer.ID, "offer cancel")
+	stop()
+	liar := twin(t, a) // it has the offer, and then tells something else
+	beside(liar, b)
+	if _, err := liar.home.Submit(t.Context(), offer, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := liar.record.Owed(t.Context(), "b.test", 0, 10)
+	if err != nil || len(rows) != 1 {
+		t.Fatal(len(rows), err)
+	}
+	if err := liar.record.Settle(t.Context(), "b.test", []int64{rows[0].Row}, federation.Settlement{At: federationtest.At(0)}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := liar.home.Submit(t.Context(), liar.sign("bob", federation.Accept, in(offer.ID)), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	liar.run(b)
+	await(t, func() bool {
+		forks, err := b.record.Forks(t.Context(), "a.test", 10)
+		return err == nil && len(forks) == 1
+	})
+	if got := b.log(offer.ID); got != "offer cancel" {
+		t.Errorf("b has %q now", got)
+	}
+	if sent, err := liar.peers["b.test"].Compare(t.Context()); err != nil || sent > 0 {
+		t.Errorf("what is proved is asked for again: %d, %v", sent, err)
+	}
+}
