@@ -1,0 +1,207 @@
+package relay_test
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"baton/federation"
+	"baton/federation/relay"
+)
+
+// seed makes a run of the rounds the same again.
+var seed = flag.Uint64("seed", 0, "of the rounds; 0 for another one each time")
+
+// rounds is how often the way between two homes is disturbed.
+const rounds = 50
+
+// fault is what happens to one message on its way.
+type fault int
+
+// The faults.
+const (
+	cut       fault = iota // it does not arrive
+	blackhole              // it arrives, and the answer does not
+	replayed               // it arrives twice
+	faults
+)
+
+// weather is the way from one home to another. It implements [relay.Poster].
+type weather struct {
+	*gate
+	mu   sync.Mutex
+	next []fault
+}
+
+// Post implements relay.Poster.
+func (w *weather) Post(ctx context.Context, address string, body []byte, signature string) ([]byte, string, error) {
+	w.mu.Lock()
+	happens := faults // none of them
+	if len(w.next) > 0 {
+		happens, w.next = w.next[0], w.next[1:]
+	}
+	w.mu.Unlock()
+	lost := &federation.UnavailableError{What: "home", Err: http.ErrServerClosed}
+	if happens == cut {
+		return nil, "", lost
+	}
+	text, answered, err := exchange(ctx, http.MethodPost, address, body, signature)
+	if happens == replayed {
+		text, answered, err = exchange(ctx, http.MethodPost, address, body, signature)
+	}
+	if happens == blackhole {
+		return nil, "", lost
+	}
+	return text, answered, err
+}
+
+func (w *weather) turn(next ...fault) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.next = append(w.next, next...)
+}
+
+// over reports whether all has happened that was to.
+func (w *weather) over() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.next) == 0
+}
+
+// side is one of two homes in bad weather: what keeps its link and its feed running.
+type side struct {
+	*gate
+	to      *gate
+	weather *weather
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+func newSide(g, to *gate) *side {
+	s := &side{gate: g, to: to, weather: &weather{gate: g}}
+	deps := g.deps
+	deps.Poster = s.weather
+	g.peers[to.id] = relay.NewPeer(relay.PeerConfig{Home: to.id, URL: to.server.URL, Mode: relay.Allow}, deps)
+	return s
+}
+
+// start is the start of a home: its record is as it was left.
+func (s *side) start() {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	s.stop = cancel
+	s.running.Go(func() {
+		for ctx.Err() == nil {
+			_ = s.peers[s.to.id].Run(ctx, func() {})
+		}
+	})
+	s.running.Go(func() {
+		for ctx.Err() == nil {
+			if !s.feed(ctx) {
+				time.Sleep(time.Millisecond) // nothing was owed, or nobody there
+			}
+		}
+	})
+}
+
+// feed delivers what is owed until something fails, and reports whether it got on.
+func (s *side) feed(ctx context.Context) (on bool) {
+	rows, err := s.record.Owed(ctx, string(s.to.id), 0, 100)
+	if err != nil {
+		return false
+	}
+	for _, d := range rows {
+		if s.peers[s.to.id].Deliver(ctx, d) != nil {
+			return on
+		}
+		if s.record.Settle(ctx, string(s.to.id), []int64{d.Row}, federation.Settlement{At: time.Now()}) != nil {
+			return on
+		}
+		on = true
+	}
+	return on
+}
+
+// kill ends a home in the middle of whatever it does.
+func (s *side) kill() {
+	s.stop()
+	s.running.Wait()
+}
+
+// Two homes work on handoffs while messages are cut off, swallowed and doubled, and homes
+// are stopped and started: nothing is lost, nothing doubled, and each handoff has its
+// order.
+func TestFiftyRoundsOfBadWeatherLoseAndDoubleNothing(t *testing.T) {
+	by := *seed
+	if by == 0 {
+		by = rand.Uint64()
+	}
+	t.Logf("again: go test -run %s ./federation/relay -seed %d", t.Name(), by)
+	chance := rand.New(rand.NewPCG(by, by)) //nolint:gosec // it is to be the same again
+	all := newGates(t, "a.test", "b.test")
+	a, b := newSide(all[0], all[1]), newSide(all[1], all[0])
+	a.start()
+	b.start()
+	defer func() { a.kill(); b.kill() }()
+	var ids []federation.HandoffID
+	todo := map[federation.HandoffID]string{} // by the steps that bob waits for
+	work := func() {
+		for id, want := range todo {
+			switch {
+			case b.log(id) != want:
+			case want == "offer":
+				b.take("bob", federation.Accept, in(id))
+				todo[id] = "offer accept"
+			default:
+				b.take("bob", federation.Complete, in(id))
+				delete(todo, id)
+			}
+		}
+	}
+	for range rounds {
+		for range 1 + chance.IntN(3) {
+			_, offer := a.take("alice", federation.Offer, to("bob"))
+			ids, todo[offer.ID] = append(ids, offer.ID), "offer"
+		}
+		hit := []*side{a, b}[chance.IntN(2)]
+		if chance.IntN(4) == 0 {
+			hit.kill()
+			work()
+			hit.start()
+			continue
+		}
+		for range 1 + chance.IntN(3) {
+			hit.weather.turn(fault(chance.IntN(int(faults))))
+		}
+		work()
+		hit.stop() // so that there is a greeting at least that meets it
+		hit.running.Wait()
+		hit.start()
+		await(t, func() bool { work(); return hit.weather.over() })
+	}
+	calm := time.Now()
+	await(t, func() bool { work(); return len(todo) == 0 })
+	for _, id := range ids {
+		b.comes(id, "offer accept complete")
+		if got := a.log(id); got != "offer accept complete" {
+			t.Errorf("%s is %q at its home", id, got)
+		}
+	}
+	t.Logf("%d handoffs, caught up %s after the last round", len(ids), time.Since(calm).Round(time.Millisecond))
+	for name, at := range map[string]*side{"alice": a, "bob": b} {
+		entries, err := at.record.Replay(t.Context(), keyOf(name).DID, "", 10*len(ids))
+		seen := map[federation.EventID]bool{}
+		for _, entry := range entries {
+			if seen[entry.Event.ID] {
+				t.Errorf("%s has %s twice", name, entry.Event.ID)
+			}
+			seen[entry.Event.ID] = true
+		}
+		if want := map[string]int{"alice": 2, "bob": 1}[name] * len(ids); err != nil || len(seen) != want {
+			t.Errorf("%s has %d entries, %v; want %d", name, len(seen), err, want)
+		}
+	}
+}
