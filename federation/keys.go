@@ -27,6 +27,7 @@ type Document struct {
 	DID     DID
 	Keys    []ed25519.PublicKey // that may sign for it
 	Others  []PublicKey         // its keys of other kinds, which sign no steps
+	Mailbox string              // address of the home that it says has its mailbox; "" where it says nothing
 	Source  string              // where it was read; empty where nothing had to be
 	Fetched time.Time
 }

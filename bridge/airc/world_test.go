@@ -113,7 +113,9 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() (int, int64) { return w.room, 0 }, Rates: w.rates,
 		RegistryKey:  func() federation.SigningKey { return registry },
 		RegistryKeys: func(time.Time) []federation.OwnKey { return []federation.OwnKey{{Public: registry.Public}} },
-		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
+		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
+			return identity.AgentDocument(did, key, "https://gw.example", others...)
+		},
 		MaxBodyBytes: 262144, MaxWait: 50 * time.Second, RegistrationsPerHour: func() int { return 0 },
 	}
 	for _, change := range changes {

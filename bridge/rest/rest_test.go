@@ -86,10 +86,11 @@ func newHouseFor(admit func(federation.OperatorTokens) rest.Admission) *house {
 		BoundTo:    h.record.NamesOf,
 		Limits:     func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
 		Store:      bridgetest.Contexts(h.record, 10, 15).Store, PublicURL: "https://gw.example",
-		Peers:   func() []rest.Peer { return nil },
-		Backup:  func(context.Context) (io.ReadCloser, error) { return nil, errors.New("there is none") },
-		Refused: func(code federation.RefusalCode) { h.refused = append(h.refused, code) },
-		Log:     slog.New(slog.DiscardHandler), Ended: h.ended,
+		Peers:      func() []rest.Peer { return nil },
+		CheckRelay: func(context.Context) []rest.Check { return []rest.Check{{Check: "hub", State: "ok", Detail: "none"}} },
+		Backup:     func(context.Context) (io.ReadCloser, error) { return nil, errors.New("there is none") },
+		Refused:    func(code federation.RefusalCode) { h.refused = append(h.refused, code) },
+		Log:        slog.New(slog.DiscardHandler), Ended: h.ended,
 	}).Mount(h.mux, admit(h.record))
 	return h
 }

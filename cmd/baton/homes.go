@@ -25,15 +25,18 @@ type homes struct {
 	gateway *gateway
 	record  federation.Record
 	client  *identity.PeerClient
-	hub     *relay.Hub // nil for none
-	wakes   bridge.Wakes
-	log     *slog.Logger
+	// documents resolves DIDs.
+	documents func() *identity.Directory
+	hub       *relay.Hub // nil for none
+	wakes     bridge.Wakes
+	log       *slog.Logger
 }
 
 func newHomes(p *program) *homes {
 	return &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log,
-		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
+		documents: p.directory.Load,
+		client:    identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
 	}
 }
 
@@ -114,6 +117,22 @@ func (h *homes) seen(ctx context.Context, did federation.DID) (federation.HomeID
 		return peer.Home(), nil
 	}
 	return h.self, nil
+}
+
+// documented returns the peer that the document of a DID names as the home of its
+// mailbox, "" where it names none. It blocks on the network.
+func (h *homes) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	document, err := h.documents().Resolve(ctx, did, time.Now())
+	if err != nil || document.Mailbox == "" {
+		return "", err
+	}
+	address := strings.TrimSuffix(document.Mailbox, "/")
+	for _, peer := range h.peers() {
+		if peer.URL() == address {
+			return peer.Home(), nil
+		}
+	}
+	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", document.Mailbox)
 }
 
 // here reports whether a DID has its mailbox at this gateway.

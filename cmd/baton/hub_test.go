@@ -32,6 +32,19 @@ func TestHomesMeetAtAHub(t *testing.T) {
 	for _, n := range all {
 		n.ready(t)
 	}
+	conn, err := nats.Connect(hub.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	streams := []string{"FED_b_test__a_test", "FED_a_test__b_test"}
+	for _, name := range streams {
+		await(t, name+" to be made", func() bool { _, err := js.Stream(t.Context(), name); return err == nil })
+	}
 	alice, _ := a.key(t, 1)
 	bob, _ := b.key(t, 2)
 	scout := resident(t, b.house, "scout_7", 2)
@@ -43,22 +56,13 @@ func TestHomesMeetAtAHub(t *testing.T) {
 	if out := b.must(t, "relay", "check"); !strings.Contains(out, "from a.test") || !strings.Contains(out, "one for all") {
 		t.Errorf("relay check: %s", out)
 	}
-	conn, err := nats.Connect(hub.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"FED_b_test__a_test", "FED_a_test__b_test"} {
+	for _, name := range streams {
 		stream, err := js.Stream(t.Context(), name)
 		if err != nil {
 			t.Errorf("stream %s: %v", name, err)
 			continue
 		}
-		if carried := stream.CachedInfo().State.LastSeq; carried < 3 { // a greeting, the offer and its answers at least
+		if carried := stream.CachedInfo().State.LastSeq; carried < 3 { // the offer or its answer, and one more for each step that follows
 			t.Errorf("stream %s carried %d messages", name, carried)
 		}
 	}

@@ -55,10 +55,10 @@ func isKept(ctx context.Context, record federation.Registry, did federation.DID)
 }
 
 // mountIdentity serves the gateway's own DID document, so that anybody can check
-// what it expired and confirmed.
+// what it expired and confirmed, and learn where it is.
 //
 // spec: did:web "Read"
-func mountIdentity(mux *http.ServeMux, keys *identity.Keyring, home federation.HomeID) {
+func mountIdentity(mux *http.ServeMux, keys *identity.Keyring, home federation.HomeID, publicURL string) {
 	mux.HandleFunc("GET /.well-known/did.json", func(w http.ResponseWriter, _ *http.Request) {
 		good := keys.Good(identity.ServerKey, time.Now())
 		var retiring []ed25519.PublicKey
@@ -66,7 +66,7 @@ func mountIdentity(mux *http.ServeMux, keys *identity.Keyring, home federation.H
 			retiring = append(retiring, key.Public)
 		}
 		w.Header().Set("Content-Type", "application/did+json")
-		document := identity.DIDDocument(federation.SigningKey{DID: home.DID(), Public: good[0].Public}, retiring...)
+		document := identity.DIDDocument(federation.SigningKey{DID: home.DID(), Public: good[0].Public}, publicURL, retiring...)
 		_, _ = w.Write(document) // the client is gone
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -111,7 +112,10 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
-		}, Mode: w.mode, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, AgentDocument: identity.AgentDocument,
+		}, Mode: w.mode, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID,
+		AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
+			return identity.AgentDocument(did, key, w.PublicURL, others...)
+		},
 		MaxBodyBytes: w.maxBody, MaxWait: w.rest.MaxWait, RegistrationsPerHour: w.registrationsPerHour,
 	})
 	return opened{link: link, table: t}, err

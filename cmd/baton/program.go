@@ -130,7 +130,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
 	p.mountOperator(p.adminMux, rest.Bearers(p.record))
-	mountIdentity(p.publicMux, p.keyring, p.homeID())
+	mountIdentity(p.publicMux, p.keyring, p.homeID(), p.publicURL)
 	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
 	stored{blobs: p.record, log: p.log}.mount(p.publicMux)
 	p.publicMux.Handle("GET "+ircclient.Path, overWebSocket{fleet})

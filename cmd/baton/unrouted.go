@@ -80,7 +80,8 @@ func (u *unrouted) Deliver(ctx context.Context, d federation.Delivery) error {
 	return nil
 }
 
-// find returns the home of a DID, and asks the peers where nobody here knows it.
+// find returns the home of a DID. Where nobody here knows it, the document of the DID is
+// read, and the peers are asked.
 func (u *unrouted) find(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	home, err := u.homes.residence(ctx, did)
 	if err != nil || home != "" {
@@ -90,6 +91,14 @@ func (u *unrouted) find(ctx context.Context, did federation.DID) (federation.Hom
 		return "", u.unknown(did, errNoHome)
 	}
 	why := errNoHome
+	home, err = u.homes.documented(ctx, did)
+	switch {
+	case err != nil:
+		why = err
+	case home != "":
+		u.homes.settle(ctx, did, home, federation.ResidesByDocument)
+		return home, nil
+	}
 	for _, peer := range u.homes.peers() {
 		here, err := peer.Houses(ctx, did)
 		switch {

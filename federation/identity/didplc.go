@@ -46,10 +46,10 @@ func isPLC(did federation.DID) bool {
 	return ok && len(id) == plcIDBytes && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// document returns the keys that an operation lists.
+// document returns what an operation lists.
 func (o plcOperation) document(did federation.DID) (federation.Document, error) {
 	// Whichever directory had the log, it says the same of itself.
-	document := federation.Document{DID: did, Source: "did:plc"}
+	document := federation.Document{DID: did, Source: "did:plc", Mailbox: o.mailbox}
 	for _, name := range slices.Sorted(maps.Keys(o.methods)) {
 		key, err := ParsePublicKeyDID(federation.DID(o.methods[name]))
 		if errors.Is(err, errOtherKind) {

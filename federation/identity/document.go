@@ -47,7 +47,7 @@ func parseDocument(did federation.DID, body []byte) (federation.Document, error)
 	if err != nil {
 		return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)
 	}
-	document := federation.Document{DID: did}
+	document := federation.Document{DID: did, Mailbox: mailboxOf(members["service"])}
 	for _, m := range methods {
 		if err := addKey(&document, m.key); err != nil {
 			return federation.Document{}, fmt.Errorf("parse document of %s: %w", did, err)

@@ -8,23 +8,24 @@ import (
 )
 
 // DIDDocument returns the document of a did:web as its host serves it: the key that
-// signs, and those whose signatures are good beside it. [ParseDocument] reads it back.
+// signs, those whose signatures are good beside it, and the address of the home that has
+// its mailbox, "" for none. [ParseDocument] reads it back.
 // It is the same for the same keys, so that it may be cached.
 //
 // spec: did-core §5.2, §5.3; controlled-identifiers §2.2.2
-func DIDDocument(key federation.SigningKey, retiring ...ed25519.PublicKey) []byte {
-	return writeDocument(key, nil, retiring)
+func DIDDocument(key federation.SigningKey, mailbox string, retiring ...ed25519.PublicKey) []byte {
+	return writeDocument(key, nil, mailbox, retiring)
 }
 
 // AgentDocument is [DIDDocument] for an agent that the gateway keeps a key for: under
 // its did:web, with the other DIDs by which it goes.
 //
 // spec: did-core §5.1.3
-func AgentDocument(did federation.DID, kept ed25519.PublicKey, others ...federation.DID) []byte {
-	return writeDocument(federation.SigningKey{DID: did, Public: kept}, others, nil)
+func AgentDocument(did federation.DID, kept ed25519.PublicKey, mailbox string, others ...federation.DID) []byte {
+	return writeDocument(federation.SigningKey{DID: did, Public: kept}, others, mailbox, nil)
 }
 
-func writeDocument(key federation.SigningKey, others []federation.DID, retiring []ed25519.PublicKey) []byte {
+func writeDocument(key federation.SigningKey, others []federation.DID, mailbox string, retiring []ed25519.PublicKey) []byte {
 	document := struct {
 		Context            []string         `json:"@context"`
 		ID                 federation.DID   `json:"id"`
@@ -32,6 +33,7 @@ func writeDocument(key federation.SigningKey, others []federation.DID, retiring 
 		VerificationMethod []ownMethod      `json:"verificationMethod"`
 		AssertionMethod    []string         `json:"assertionMethod"`
 		Authentication     []string         `json:"authentication"`
+		Service            []service        `json:"service,omitempty"`
 	}{
 		Context: []string{"https://www.w3.org/ns/did/v1", "https://w3id.org/security/multikey/v1"},
 		ID:      key.DID, AlsoKnownAs: others,
@@ -40,6 +42,9 @@ func writeDocument(key federation.SigningKey, others []federation.DID, retiring 
 		method := newOwnMethod(key.DID, public)
 		document.VerificationMethod = append(document.VerificationMethod, method)
 		document.AssertionMethod = append(document.AssertionMethod, method.ID)
+	}
+	if mailbox != "" {
+		document.Service = []service{{ID: string(key.DID) + "#baton", Type: mailboxService, Endpoint: mailbox}}
 	}
 	document.Authentication = document.AssertionMethod[:1] // nobody has a retiring one any more
 	text, err := json.Marshal(document)

@@ -16,7 +16,7 @@ func TestOthersFindTheServersKeyInItsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := string(identity.DIDDocument(keys.Server("gw.example")))
+	served := string(identity.DIDDocument(keys.Server("gw.example"), ""))
 	w := &web{pages: map[string]string{"https://gw.example/.well-known/did.json": served}}
 	document, err := newDirectory(w).Resolve(t.Context(), federation.HomeID("gw.example").DID(), noon())
 	if err != nil {
@@ -44,9 +44,12 @@ func TestTheDocumentIsThatOfDIDCore(t *testing.T) {
 		}},
 		"assertionMethod": []any{id},
 		"authentication":  []any{id},
+		"service": []any{map[string]any{
+			"id": "did:web:gw.example#baton", "type": "BatonHome", "serviceEndpoint": "https://gw.example",
+		}},
 	}
 	var got map[string]any
-	if err := json.Unmarshal(identity.DIDDocument(federation.SigningKey{DID: "did:web:gw.example", Public: key}), &got); err != nil {
+	if err := json.Unmarshal(identity.DIDDocument(federation.SigningKey{DID: "did:web:gw.example", Public: key}, "https://gw.example"), &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

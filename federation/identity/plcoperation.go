@@ -34,6 +34,7 @@ type plcOperation struct {
 	created   time.Time         // by the clock of the directory
 	rotation  []federation.PublicKey
 	methods   map[string]string // did:key by name
+	mailbox   string            // see [mailboxService]
 	unsigned  []byte            // what is signed
 	signature []byte
 }
@@ -85,6 +86,8 @@ func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 		for name, value := range methods {
 			o.methods[name], _ = value.(string)
 		}
+		services, _ := members["services"].(map[string]any)
+		o.mailbox = plcMailbox(services)
 	case plcTombstone:
 		return o, nil
 	default:

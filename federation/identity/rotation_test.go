@@ -78,7 +78,7 @@ func TestAVerifierFindsBothKeysInTheDocument(t *testing.T) {
 	for _, key := range keys.Good(identity.ServerKey, noon())[1:] {
 		retiring = append(retiring, key.Public)
 	}
-	served := string(identity.DIDDocument(keys.Server("gw.example"), retiring...))
+	served := string(identity.DIDDocument(keys.Server("gw.example"), "", retiring...))
 	w := &web{pages: map[string]string{"https://gw.example/.well-known/did.json": served}}
 	document, err := newDirectory(w).Resolve(t.Context(), "did:web:gw.example", noon())
 	if err != nil {

@@ -38,8 +38,13 @@ const (
 	hubConsumer = "home"              // the durable consumer of each stream
 )
 
-// errHubAway is returned while the hub is not connected.
-var errHubAway = errors.New("the hub is not connected")
+var (
+	// Returned while the hub is not connected.
+	errHubAway = errors.New("the hub is not connected")
+	// Returned while the other home has not made the stream that leads to
+	// it. It costs no wait.
+	errNoStream = errors.New("the other home has made no stream there")
+)
 
 // Hub is a NATS server that homes meet at. From each home to each other one there is a
 // stream of its own, "FED_<to>__<from>" on "fed.<to>.<from>.>", with the batches and the
@@ -158,6 +163,9 @@ func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, l 
 		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: l.body,
 		Header: nats.Header{SignatureHeader: {l.signature}},
 	}, jetstream.WithRetryAttempts(0))
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		return errNoStream
+	}
 	return err
 }
 

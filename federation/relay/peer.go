@@ -266,7 +266,9 @@ func (p *Peer) carry(ctx context.Context, body []byte, signature string) ([]byte
 		if err == nil || ctx.Err() != nil {
 			return text, answered, err
 		}
-		p.rest.Store(now + int64(hubRest))
+		if !errors.Is(err, errNoStream) { // which is tried again at once
+			p.rest.Store(now + int64(hubRest))
+		}
 		p.log.LogAttrs(ctx, slog.LevelInfo, "hub brings no answer", slog.Any("err", err))
 	}
 	text, answered, err := p.deps.Poster.Post(ctx, p.cfg.URL+StepsPath, body, signature)
