@@ -34,7 +34,7 @@ func TestWhatTheReadmeSaysOfPlainHTTPWorks(t *testing.T) {
 	p := publish(t, conf, table, serve)
 	watcher := (&network{InspIRCd: &bridgetest.InspIRCd{ClientAddr: p.clients}}).join(t, "watcher", "message-tags")
 	out := p.shell(t, plainHTTP(t))
-	for _, want := range []string{`"title":"Cite three sources on X"`, `"verb":"accept"`, `"state":"completed"`, `"note":"three found"`, `"provenance":"vouched"`} {
+	for _, want := range []string{`"title":"Cite three sources on X"`, `"verb":"accept"`, `"state":"completed"`, "event: step\ndata: {", `"note":"three found"`, `"provenance":"vouched"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("nothing says %s:\n%s", want, out)
 		}

@@ -378,6 +378,9 @@ type IdempotencyKey = string
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
 
+// LastEventID defines model for LastEventID.
+type LastEventID = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -457,6 +460,18 @@ type ListInboxParams struct {
 type LeaseInboxParams struct {
 	// Wait How long to wait where there is nothing, such as `50s`.
 	Wait Wait `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
+}
+
+// StreamInboxParams defines parameters for StreamInbox.
+type StreamInboxParams struct {
+	// Cursor As an earlier answer gave it. None is the start.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Device Start where this device is, unless there is a cursor.
+	Device Device `form:"device,omitempty" json:"device,omitempty,omitzero"`
+
+	// LastEventID The id of the last event that the client saw. It goes before `cursor`.
+	LastEventID LastEventID `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
 // GetPlaceParams defines parameters for GetPlace.
@@ -548,6 +563,9 @@ type ServerInterface interface {
 	// NackInbox Put a leased entry back
 	// (POST /api/v1/inbox/nack)
 	NackInbox(w http.ResponseWriter, r *http.Request)
+	// StreamInbox Watch what arrives, and change nothing
+	// (GET /api/v1/inbox/stream)
+	StreamInbox(w http.ResponseWriter, r *http.Request, params StreamInboxParams)
 	// GetPlace Find out where an offer would be written, to sign it
 	// (GET /api/v1/place)
 	GetPlace(w http.ResponseWriter, r *http.Request, params GetPlaceParams)
@@ -1285,6 +1303,73 @@ func (siw *ServerInterfaceWrapper) NackInbox(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// StreamInbox operation middleware
+func (siw *ServerInterfaceWrapper) StreamInbox(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StreamInboxParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "device" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "device", r.URL.Query(), &params.Device, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "device"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "device", Err: err})
+		}
+		return
+	}
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Last-Event-ID" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Last-Event-ID")]; found {
+		var LastEventID LastEventID
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Last-Event-ID", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Last-Event-ID", valueList[0], &LastEventID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Last-Event-ID", Err: err})
+			return
+		}
+
+		params.LastEventID = LastEventID
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StreamInbox(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetPlace operation middleware
 func (siw *ServerInterfaceWrapper) GetPlace(w http.ResponseWriter, r *http.Request) {
 
@@ -1461,6 +1546,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/handoffs/{id}/{verb}", wrapper.CreateStep)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/place", wrapper.GetPlace)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/inbox", wrapper.ListInbox)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/inbox/stream", wrapper.StreamInbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/lease", wrapper.LeaseInbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/ack", wrapper.AckInbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/nack", wrapper.NackInbox)
@@ -2285,6 +2371,76 @@ func (response NackInboxdefaultApplicationProblemPlusJSONResponse) VisitNackInbo
 	return err
 }
 
+type StreamInboxRequestObject struct {
+	Params StreamInboxParams
+}
+
+type StreamInboxResponseObject interface {
+	VisitStreamInboxResponse(w http.ResponseWriter) error
+}
+
+type StreamInbox200TextEventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response StreamInbox200TextEventStreamResponse) VisitStreamInboxResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type StreamInboxdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response StreamInboxdefaultApplicationProblemPlusJSONResponse) VisitStreamInboxResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetPlaceRequestObject struct {
 	Params GetPlaceParams
 }
@@ -2379,6 +2535,9 @@ type StrictServerInterface interface {
 	// NackInbox Put a leased entry back
 	// (POST /api/v1/inbox/nack)
 	NackInbox(ctx context.Context, request NackInboxRequestObject) (NackInboxResponseObject, error)
+	// StreamInbox Watch what arrives, and change nothing
+	// (GET /api/v1/inbox/stream)
+	StreamInbox(ctx context.Context, request StreamInboxRequestObject) (StreamInboxResponseObject, error)
 	// GetPlace Find out where an offer would be written, to sign it
 	// (GET /api/v1/place)
 	GetPlace(ctx context.Context, request GetPlaceRequestObject) (GetPlaceResponseObject, error)
@@ -2930,6 +3089,32 @@ func (sh *strictHandler) NackInbox(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// StreamInbox operation middleware
+func (sh *strictHandler) StreamInbox(w http.ResponseWriter, r *http.Request, params StreamInboxParams) {
+	var request StreamInboxRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StreamInbox(ctx, request.(StreamInboxRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StreamInbox")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StreamInboxResponseObject); ok {
+		if err := validResponse.VisitStreamInboxResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetPlace operation middleware
 func (sh *strictHandler) GetPlace(w http.ResponseWriter, r *http.Request, params GetPlaceParams) {
 	var request GetPlaceRequestObject
@@ -2961,88 +3146,92 @@ func (sh *strictHandler) GetPlace(w http.ResponseWriter, r *http.Request, params
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7Hxpc+M2tvZfQfFN1TtToWTZbTtp5ZNv25l40ovL7dyuGrevBZGHIiIKYABQsuLRf7+FhSRIgZK8dbpv",
-	"zTdbJIGDs+E5C3AfRGyWMwpUimB4H+SY4xlI4Pq/NwUXjKu/YhARJ7kkjAbD4EQgTBFgnhHgCFOxAI4m",
-	"eA6IyD56zyggIpBMAQmJuewHYUDUd38UwJdBGFA8g2AYRGb4MBBRCjOs5pnhu7dAJzINhgdHx2Egl7l6",
-	"U0hO6CRYrcLgFOYkgnWaPqqZ0CIFDkimRKBYv4iICFFBMxCaIK4pw8hM3UWY+bRB2HcckmAY/L+9ml97",
-	"5qnYsyQp6n7BNGZJcn6qvtFD51im9cgkDsKAwx8F4RAHQ8kL2HWW81M9w3kMs5xJoNHyV1h6ZEOXMiV0",
-	"gmSKpZZBhLMMOCoECJQwbrijaAAhEc4YhT66UrLCM6h/n2BCNa+0dCFG2Eg0IVxIJMkMKu6lgGPg9SId",
-	"EnuKxk4BH4XBjNDy/32fuM8TpU7vsIzSiqVr8yU99VLPvNUx2/7g4NA3wVsyI7IauqUImX7ojhhDgotM",
-	"BsOjQaiGJ7Nipv4Z6KWY/+qFECphAlxP9AmbeZri+oUtUMaUuBhaYFJrsFVVyrQ0QySKKFUyGB0NxKhL",
-	"cdUIDXJzLCVw9eb/XA96r2/u98Pj1d9m4t/i37O/fxesM2Sl1FPkjArQLuA9k+9YTBKi1LVN/HtDHEqx",
-	"QFGK6QRiJAiNNP3o7ApP+sEqDC44G2cwU99HjEqgmg84zzMSYTXUXm7e+P53oca939EiynE11U3KPqVL",
-	"xTrFJ6MtejGXIPmyd5JI8Di1jxAxGot+g39rctRzWQLUCyfRVC8mjokaB2cXnOXAJVHsS3AmIAxy56f7",
-	"0ut5nN1GW1ArzMgc+PI2YoVh4SaNC0svtrvzqv3Sde2b7Sg31Qxs/DtEUk1wEhnW3bdWiCN5S2KHffUa",
-	"sBBkQgHqh9fl0zCgRZapie56E9ZTT3tiSvIeyw1nezlTq+OWr6swiHCuJyQSZsI7n/0Bc46Xhic4zgj1",
-	"7B+/UXKHRK0DCeMzLA1Hjw8rS7muOPwIemPO8hzi24JGKURTiH0qFgZTQv3cY0kC/LmYZwbj/ok4mRC6",
-	"zqSzWS6XehNRe/wiZQJQymZ2uycCTbCEBV72A4/+csgzHIF4HvKFxBK8xAvJOMS33S8UeYylz5/tqAOu",
-	"rOZAC98sLXOyJmFlW35WMbpcTov4Wki17B0bsgbgaLXD5HqZPr3rNuezufXPazbN+G3cYdYRpoySCGf+",
-	"p4wmhM/aEnmK9EFR2eVkFHuwLLhf+gq6CIln+ZeUf0WvyyuX0tDhcK0eTc65tHcL8C2bPMgla9KabnTT",
-	"fuFqicfBSiz0hsgofEiC4fUugwWrsKJLa8LqIarwUAsseasprZbfzU+xzk316UM5ts6sFoFmUC8dE69J",
-	"PmL361ABgx63cdCopn7Xep5OYi9NFPFQZNRe0CauvsE5HpOMSL2yGb47N18dH27hcyflzogt5HzS+xfu",
-	"/Tnove7f7vU0hj5cfefb4t6kKtaiE/BIy33UQp5kQs32KeFOKpBPJCLCu4nCXU44iFsstzHoHZtpG20v",
-	"v6KjMZiXIeWrjxOn1baN4NMGtW0181FzaoJqBzQf7R+ErpxiEg+vjaBuvh/2v/eKqCt/8IECYgkSMAeO",
-	"M8RN1KB+whQROmZ3Sh4dWrFRKc6o5EuPQlRxgAfBQL6NdR/VO6tQh3zCF5qNWbzUkZlaCmIc4WhK2SKD",
-	"WIVpRKIlSEfFxoxlgGl3IGAmssT5BHQ2JzHQyKP7IsUHR8d+LMaz7Z5HvRSWo3invpNgMPO3H4iFgUUg",
-	"ljIz8OGrgx1yDJsiuDW664l8LP2ZZAYiN5nmAq9t2aow2PW9jAlPbuRTmcFSKociVmSxCupRhDlfKstU",
-	"z2zCSmdEdt4IKyTa8gFmyNQk8RBOJPCKAK87ngMfe2fsMMtP6bJekUnvoN8LbZFNc+ywBL0FO2BSz19H",
-	"D5qPPmnavKQHGK4F5A1Y/5T4epfNSWESnCkifaOr0NL7YFe96oykZ2wO8e5EUriTt1FHNvxTmbHTUhVo",
-	"whCjXm1Zi9/XnnWE4znQh5DL5o2BKteuPCBh3CKcHQL0xp7UHW/DA3BbuW+tBQ5EZv7xuwC+1n5hM1Bb",
-	"QzWfIdlgvAq25zrSLke1+ldHDKWqumG5IbuKxK2kSgXbYIoX2IcSKxbuxMvSqj3s3KixJo1Tu7cMC4ly",
-	"PIEdHJCmqzm+b5UGrLVKE+i3t+enbRg16P1wcz3ovT7p/fLPX9+9v+hd/XfvXzf3B0d+NHWuoNhzMM/A",
-	"soey7lKDKYoSzmZIGf7zsewtYAEPwonrQGQT+HgSzCyoJNljQ47tSMQMvwFcauY8Mg55IPzKyopQVevZ",
-	"d0o9+9tgWAO/VUMcu+Wih4O5DVl4zRnxVGswyrctR2GG8lFhRe964hhL6EmiXeia7r3HX7Rwgpe3PlT9",
-	"4/FhQxADP3z/C+sua9P7mP9BbUd/RbJl/3jdfUYpphSyLpykUxtIpGxBlR89v3zzE1oQmbJCqmdqO7JF",
-	"BBSljAnQeRBX4lZimySuy4x3npDinx8/vA9VRJ9KmQv02+VbHRlThCX67fJcTVUlHoNh8LtgtH+JF+9A",
-	"CLXl1EPfplikrTyRCVCHajPDveTmvish8AiQzKKitK/mgnThXiH4WKPPnxDOMjQuJBpZOYwUuwlFRLb4",
-	"+Orgh+Mfw8djaxdKOsMeH24p/WwfuZG/X+s8YVQryYJwGKIRxAdHR/uvh5+LweBVNCWx/gPs/2Ms4Piw",
-	"4Jn5ddRigU4geQoEFom6zNpB6STbNd21ZsAXijvrLtyJjZpsGNkQdaS0d4QjOfLGGxLzCcjt+RX7Xo1w",
-	"fU7GqeK3INHPb9Drw6MfNLBr+hgW+6NsjDgkhcBZiCATgEaFMq9RiEYFxYVMGSd/Qqz+TxgfkzgGqv6h",
-	"TPYSVlD9JGI0yUgk1d/E6Thxf+dqC9L7uRmtoHiOSYbHGRjWJZhkEPu5F4PEJOuIlCRf3uKNjQQ/oYFt",
-	"5qAmFzelbOEmdZ0tQ4+nqOowcLczZ4aXSBRRBBCjDEvgviSeCWoK4ceE3bGW+WGrvqindexjp6o4FhrB",
-	"u8tqssynXpeQcBDp4yAeNx/fSjYF2jLdw8Hr420Qvfm9j7yPFiu3FbzaZ7r2oGqjWNevDZkP1+H7K3Y7",
-	"5+DASctujIfK91ZhkJTJv922p8SfFmGiTHRJ3YZXtjZhWaa+ZLl78f/vL3eoMGvDpse9H1nnuDOHOspf",
-	"YUBZR8oj52wOFNOOwCovxhmJbqe+/rxqSyoTmFNYGp7Mges+K7tVP7Cs3Z2f0RB8Z1luysN05DrnwGMS",
-	"yQdVwR0ZVVlMLeyqwmgjB6OKdZLGYX09s5ubqUzH5ViXST+yUPl1w0vHdzwj3iuNoeFaBx1gb3lr0JDb",
-	"gHnw4zal3gLNfMjpSnnsR0rRrchuaTwOd65mhsGUxL7cV0qoRJKhHFie6eYpU5lzihhDBDhKUVRwDlRq",
-	"z2CdxOn5qe6x4gTidjzkJXcDhl7zQNW7iM1tRrDizRCdGYQdKk0+e3P68cS8RaRAH3856R0cHSMskNLy",
-	"GIkdALa3q8CtSm+2Wi1w4etwiUCIGgE8Q+U8XMcVHtA/BXq7G2xqkNgevDHUltK8yTEVKvr6qGg2HBgD",
-	"5j48ekKRmRnpGZTURxcfPl6hPZyTvfn+nkLce/rZKCx14uT88g3iMCFC8qVOdGoFMOVwxXcsTf+8ZprG",
-	"nmb6iljlAk1rLqEJ81qErbPpjnwTxIYoLrhCjKigRKrpFoxPQ4TjmIMQECsLwsoc+uhTykBpot4RhPn1",
-	"M9UYI1JEJglw+7nEU515YDTUeloZni7smzVjaYatALclTyDM4TMVAGXCQg8xNoU8PFGqo0ZwOUZA9D/T",
-	"z7RskHb76BdEpujg7g6NIWFVQoRRFBMx7aOTqjZow3o7keni/0z/Nir9+0jTMarMZfR3LSI3g6KelU3/",
-	"xolY8RpNUN9PAXLxmTpeSJlzCRr7n5VmZiQCanLT6mepYAoPhsG786u691z9oxSzmM0wXwbDstAhjL/I",
-	"M0wo+uXq6iLUBFnGab6nTFd2kWDR1FZBDQqpxnDKMsNgv6yJ4ZwEw+BVf78/MEWFVBtCpdd1/5YNg43i",
-	"EkbP42AYvCVClj1eYePoy7X/OEBZL/KdLzj2nS7wD+M0cO54wMTkDfyjVZ2jT6Rqw1kHk/Pe/bDDTesQ",
-	"wcFgsKH5/2FN/6XAPE3/VzriaJ970fEygFZ2/QzrkFxqtQz1mxQWOrJmc1CGZc649E0OwLLAT1S1Sucs",
-	"gmsCSsMcPyJQwgH+QAK40mYUM92HOFEaVyJiEdyoMVo6vHdP4lWnIv8DrB4HL874t2ziZ33dNrFISVa6",
-	"tZrPiv0KM2Rs8hyctXU4p1mjzVyRsgXSGu3h8Jq5+2ioX9mrz3WtblzpaCe2dx9vk87EBCQPm9Q9+/Sy",
-	"NjUxZTvPMRqss/IxRBlWm5eueKLGtmZ3ttZRm7MrPGkSsHbSaBUGrwaH2xXAPYL0TIqz0H6Amk2oWp2j",
-	"KkawPkXxHOqLn3Cqz7j2mzDIC4/qXBSV6tjN+b9YvHxeuZfB06oJV9UiVn+Fzp2IWt10lZ2yhW6oebrs",
-	"T824RvzOFqHgYsMXV+J3bV2h5EbMmNuutabM3nDAEt44Ac1LiG6tN/cLi69eX8duUHEqVBtClCpnMWFM",
-	"Oe0IniBMG/cEw+sbV7T/AIkEm4E9+8o09HUlWsjUI08bg7nSbEcp9hULmRurQB+oxRsRm4FAckEiQEBj",
-	"obc6AUIh1r7pC3JUxOa6r6pA8Pn1o5VO/8LaYYP0DtWgcCcNO0WVgihZ9dx6cXZnDqaakpMjyDIo0sQw",
-	"qk9MbVGWKguwyfBfUqiNZNfXI1IjSSfKfFEx2rC48i9mYkPdJhFW6K/GabuEDykWCKMcc4kINa0KTm2d",
-	"cTSKMkxmpqSIM8GQ1OOwBNm3bJBrADHxuAMVJTiBbgtwtIunuvMwRLaXVOeXbTzZeZ0BiR8earbdoA4z",
-	"dYJhpELvkQnis2w9puoiYz1QddsAce/PG3t447Z3cz8Ij1/50tvrpH2g2dLy3JBClyouUGGflozCD503",
-	"UJSi8x36dk5E7JgOeOR6vJTZLpquuxO29iN0Dly38uyqE273zzr/37E56GQaVcpRVaS9GkBo61qNXZrF",
-	"1JRbIiV7UckOb5rrHnZ48YsFX24/sA8Om8ZcdG4q/2NQgS03nbsqghFThZMZt2G3uThCmeOMmebUbyEo",
-	"a+RJNuRkOoP5DRty2ST94Oi7edGK0YHn39NN795Om/n+s01qDvd0wLMy/6wrry0Ncq92uYQ8w0vfOfqR",
-	"on/kXsZjrwOyVwVZ0Ne8SqZbKcPgLTPL3K68B4ODL8slm7i3CS5RnuZh5S0otoin4wHdsqCjzTGgFH9z",
-	"zH2ilX+oKjJb057lr1vzno+17v8DO8a2PKw5RywkprGo86/mjJK5zGmJFkqJDKL+phJ4buZXQ3KbWn7R",
-	"bG9DKfdyLETOuNyknRflOw/ShjmN+2MsGe2Xc3guRmqXhL2qUH4fNoqJ9T0tP6GRnqjipe5BWo6QvidE",
-	"6w9LkoxQeLacvfFNmQXrVe22JEAyBeDHaof9cqK8nwMfr9r33z1o8DVYjKMIchnqXCahEJpgJFQrnnAQ",
-	"IkRqzAxUUJVgkinwHGEaQWZsVecomYJzSMUZAqV4Xkd4zQS07Z/qzkA/JjC52QyrdEPkV4qp3M6u1fqd",
-	"Zv9BUv9BUt82krrCU50KMza4GUrpFpeNPRD6SOXXgKCqM3hb39SXKb4oyKrPmXbVRTHnZA6xc47WHN4K",
-	"EctiFbuaNgJkTtuWRwFMgSLCM0CEWq161qqmocpYkU2a2lkdVTFKsa4ne/ZYnr8Y8kknP5sH0kYKJDhX",
-	"i9hsZwZYQB99Mie7TEhvb2St7iRRlmwasIpcbfw1C4dVl/iiPDQ2YSCq/q2SjdV3HPTtmWI9uXoSTUv9",
-	"fpESajTdLXg/XGfnafPqVXPlqhFZdfHncyjHGTWwS3FIcY0lGj9rEcUIqOTLqrkvyyxTyztyd1EaqK5f",
-	"8SMGcz3LS4rBXgDztUviV4Ac4Qbn9e2vsBObs+qAePd1KbbnpnnXj/EzunZJ5kARK+wFv55ahJrjcRuC",
-	"45OfX8CN899fuPRlT1h37QPubdPKt1G2+DJOX6MA7fS177N9lSYRvIs+0Zazb2rCe/yynlOfAP/aDfZC",
-	"WUrTXseK7o3czcvTnJ1pAf3CTi2nkj1Pl+jT60kvCbYMQzrig5E5njoq8XjZ/xzalk5AShb6Am1OpOk8",
-	"fJZ2oZ8JjbWvNGbs9JQXWawCDzWfBBqW/Sad7Yat0nbdq399o/hqWxb1E30hWrCnHakdqa38F5zNwfS7",
-	"axZMoGyn6DtNxoVMPWkJnYMVFedMNlCDrYRlmamU2hEq+tdH0X6PA45ShX9Nyb++415bRMdHVdOd6bly",
-	"CTY9V6ub1f8GAAD//w==",
+	"7H37c9s2tv+/guG3M9/dKSU/YruN+pNv7G69zcMTuzczm/haMHkkoqYAFgAlq17/73dwAJKgBOrh2Gly",
+	"Z3+LRRI4OC98zgPIfZSISSE4cK2iwX1UUEknoEHiX69KqYQ0/0pBJZIVmgkeDaJjRSgnQGXOQBLK1Qwk",
+	"GdMpEKb75K3gQJgiOgOiNJW6H8URM9/9UYKcR3HE6QSiQZTY4eNIJRlMqJlnQu9eAx/rLBrsHx7FkZ4X",
+	"5k2lJePj6OEhjk5gyhJYpunCzERmGUggOmOKpPgiYSomJc9BIUESKaPETt1FmP20Rdh3EkbRIPp/Ow2/",
+	"duxTteNIMtT9QnkqRqOzE/MNDl1QnTUjszSKIwl/lExCGg20LGHTWc5OcIazFCaF0MCT+a8wD8iGz3XG",
+	"+JjojGqUQULzHCQpFSgyEtJyx9AAShOaCw59cmlkRSfQ/D6mjCOvULqQEmolOmJSaaLZBGruZUBTkM0i",
+	"PRJ7hsZOAR/G0YTx6u+9kLjPRkad3lCdZDVLl+Yb9cxLPftWx2x7u/sHoQleU6VPp8C1lVmbmYYtLCVi",
+	"hEvPqdIEzLsec3Nm/lZ01idnmowFKHIDIyGBDK2SDTv5ZKbu4dy9s5MtzeA1mzBdc2RBf3N86A+YwoiW",
+	"uY4Gh7uxGZ1Nyon5YxclYP9q+M+4hjFInOgDtfO0GfOLmJFcGC0TZEZZY3jOwrhAJYyJKpPMqM7wcFcN",
+	"u+zNjNAit6BagzRv/s/H3d7Lq/u9+OjhbxP1b/Xvyd+/i5YZ8mCsShWCK0DP9VboNyJlI2asbJH4t5Y4",
+	"klFFkozyMaREMZ4g/eT0ko770UMcnUtxk8PEfJ8IroEjH2hR5CyhZqidwr7x/e/KjHu/oSFX4yLVbco+",
+	"ZHPDOsMnqyy4mPeg5bx3PNIQ8MUXkAieqn6Lf0tyxLkcAeaF4+QWF5OmzIxD83MpCpCaGfaNaK4gjgrv",
+	"p/vKWQeUc6UJmxXmbApyfp2I0rJwlcbFlfPd3Oc27vRjs6W4Ua7qGcTN75BoM8FxYll3v7BCmuhrlnrs",
+	"a9ZAlWJjDtA8/Fg9jSNe5rmZ6K43Fj3ztKduWdETheVsrxBmddLx9SGOElrghEzDRAXncz9QKenc8oSm",
+	"OeOBbe83zu6IanRgJOSEasvRo4PaUj7WHH4EvakURQHpdcmTDJJbSEMqFke3jIe5J0YjkE/FPDuYDE8k",
+	"2ZjxZSadTgo9x73PQJNZJhSQTEwcSmGKjKmGGZ33o4D+SihymoB6GvKVphqCxCstJKTX3S+URUp1yJ9t",
+	"qAO+rKbAy9AsC+bkTMLJtvqsZnS1nAXiGyE1svdsyBmAp9Uek5tlhvSu25xxGw3atJDXaYdZJ5QLzhKa",
+	"h58KPmJysiiRz5E+gocuJ2PYQ3Upw9I3iEtpOim+pPxren1e+ZTGHocb9Whzzqe9W4CvxXgrl4yktd3o",
+	"qv3C15KAg9VU4YYoOLwbRYOPmwwWPcQ1XagJD9uowrYWWPEWKa2X381PtcxN8+m2HFtm1gKBdtAgHeOg",
+	"ST5i9+tQAYse13HQqia+6zxPJ7HvbfCzLTJaXNAqrr6iBb1hOdO4sgm9O7NfHR2s4XMn5d6IC8j5uPcv",
+	"2vtzt/eyf73TQwx98PBdaIt7lZkQkY8hIC3/0QLyZGNut08Nd9qAfKYJU8FNFO4KJkFdU72OQW/EBG10",
+	"cfk1Ha3BggypXn2cOJ22rQSfLhZfVLMQNSc2rvRA8+HefuzLKWXp4KMV1NX3g/73QRF1pT3ecTDhqYIp",
+	"SJoTaaMG8xPlhPEbcWfk0aEVK5XilGs5DyhEHQcEEAwU61h3Yd55iDHkU6HQ7Eakc4zMzFKIkIQmt1zM",
+	"ckhNmMY0mYP2VOxGiBwo7w4E7ESOuJCATqcsBZ4EdF9ldP/wKIzFZL7e85iX4mqU4NR3Gixm/vYDsThy",
+	"CMRRZgc+eLG/QY5hVQS3RHczUYilP7PcQuQ203zgtS7JFkebvpcLFciNfKhyQ0blSCLKPDVBPUmolPMq",
+	"l+TybJgR2XgjrJHogg+wQ2Y290joSIOsCQi64ynIm+CMHWb5IZs3K7LpHfJ7iRbZNscOS8At2AOTOH8T",
+	"PSAfQ9J06dQAMFwKyFuw/nPi6002J4NJaG6IDI1uQsvgg031qjOSnogppJsTyeFOXycdSfwPVcYOparI",
+	"WBDBg9qyFL8vPesIxwvg25Arpq2BatduPCAT0iGcDQL01p7UHW/DFrit2reWAgem8/D4XQAftV+5DNTa",
+	"UC1kSC4Yr4PtKUba1ahO/5qIoVJVPyy3ZNeRuJNUpWArTPGchlBizcKNeFlZdYCdKzXWpnEa94b5+IKO",
+	"YQMHhHS1xw+tMlQEOCa/vT47WYRRu70frj7u9l4e9375569v3p73Lv+796+r+/3DMJo6M1DsKZhnYdm2",
+	"rHuPYIqTkRQTYgz/6Vj2GqiCrXDiMhBZBT4+C2aWXLP8sSHHeiRih18BLpE5j4xDtoRfeVURqms9e16p",
+	"Z28dDGvht3qII79ctD2YW5GFR86oz7UGq3zrchR2qBAVTvS+J06php5m6EKXdO8t/aKFEzq/DqHqH48O",
+	"WoLYDcP3v7DusjR9iPnvzHb0VyRb9o6W3WeSUc4h78JJmNogKhMzbvzo2ftXP5EZ05kotXlmtiNXRCBJ",
+	"JoQCzIP4EncSWyVxLDPeBUKKf168exubiD7TulDkt/evMTLmhGry2/szM1WdeIwG0e9K8P57OnsDSpkt",
+	"pxn6OqMqW8gT2QB1YDYz2htd3XclBB4BkkVSVva1XFhHBJ8i+vyJ0DwnN6UmQyeHoWE344TpBT6+2P/h",
+	"6Mf48djah5LesEcHa0o/60du5e+XGmYERyWZMQkDMoR0//Bw7+XgU7m7+yK5ZSn+A9zfN1TB0UEpc/vr",
+	"cIEFmEAKFAgcEvWZtYHSabFpumvJgM8Nd5ZduBcbtdkwdCHq0GjvkCZ6GIw3NJVj0OvzK+69BuGGnIxX",
+	"xV+ARD+/Ii8PDn9AYNf2MSINR9mUSBiViuYxgVwBGZbGvIYxGZacljoTkv0Jqfl7JOQNS1Pg5g8udG8k",
+	"So5PEsFHOUu0+TfzGmX836XZgnA/t6OVnE4py+lNDpZ1I8pySMPcS0FTlndESlrOr+nKRoKfyK5r5uA2",
+	"F3fLxcxP6npbBo5nqOowcL+haELnRJVJApCSnGqQoSSeDWpKFcaE3bGW/WGtvpinTezjpqo5FlvB+8tq",
+	"syykXu9hJEFlj4N40n58rcUt8AXTPdh9ebQOore/D5F34bDyooLX+0zXHlRvFMv6tSLz4Tv8cMVu4xwc",
+	"eGnZlfFQ9d5DHI2q5N9m29MonBYRqkp0aewerFqbqK5SX7raveT/D5c7TJi1YtOTwY+cc9yYQx3lrzji",
+	"oiPlUUgxBU55R2BVlDc5S65vQ22F9ZZUJTBvYW55MgWJfVZuq96yrN2dn0EIvrEsV+VhOnKdU5ApS/RW",
+	"VXBPRnUWE4VdVxhd5GBVsUnSeKxvZvZzM7Xp+BzrMulHFiq/bnjp+Y4nxHuVMbRc624H2JtfWzTk943u",
+	"/7hOqddAsxByujQe+5FS9CuyaxpF442rmXF0y9JQ7itjXBMtSAGiyLF5ylbmvCLGgABNMpKUUgLX6Bmc",
+	"kzg5O8EeK8kgXYyHguSuwNBLHqh+l4ipywjWvBmQU4uwY6PJp69OLo7tW0wrcvHLcW//8IhQRYyWp0Rt",
+	"ALCDXQV+VXq11aLAVajDJQGlGgTwBJXzeBlXBED/LfDrzWBTi8TFwVtDrSnN2xxTaaKvC0Oz5cANUBnC",
+	"o8ec2JkJzmCkPjx/d3FJdmjBdqZ7OwZx7+CzYVzpxPHZ+1dEwpgpLeeY6EQFsOVww3eqbds/Mg2xp52+",
+	"Jta4QNuay/hIBC3C1dnwIIENYmOSltIgRlJyps10MyFvY0LTVIJSkBoLosYc+uRDJsBoIu4Iyv76iSPG",
+	"SAyRoxFI97mmt5h5EDxGPa0NDwv7ds1U22FrwO3IU4RK+MQVQJWwwCFubCGPjo3qmBF8jjFQ/U/8E68a",
+	"pP32/xnTGdm/u6u6221CRHCSMnXbJ8d1bdCF9W4ie/jgE//bsPLvQ6RjWJvL8O8oIj+DYp5VZxWsE3Hi",
+	"tZpgvr8FKNQn7nkhY84VaOx/MpqZswS4zU2bn7WBKdKIsKBJBr39/m7Tgu79ZtS0nEyonEeDquyhrPco",
+	"cso4+eXy8jxG8hwbUQqZwDovUSK5dTVRi0nqMbwizSDaqypktGDRIHrR30NyCqozNItay5tuLhcUWzVm",
+	"gp+l0SB6zZSuOr7i1vmdj+HDAVX1KHTY4Ch0RCI8jNfOueEpGZtFCI9W95F+JlUrTj7YDPjmRx+uFo4U",
+	"7O/urjgKsN0RgEpggSMAlxh/LB7ewegZAFUfn1EM0DWqZYxvcphhnC2mYMzMHtTp24yAY0GYqHqV3skE",
+	"3wSMhnleRZGRBPiDKJBGm0kqsCtxbDSuwscqujJjLOjwzj1LHzoV+R/g9Dh6dsa/FuMw65smilnG8srJ",
+	"NXw27DcIIhfjp+Csq8p5rRuLzFWZmBHU6ACHl8w9REPzyk5zOO3hypcOOrGd+3SddMY2PNluUv8A1/Pa",
+	"1NgW8QKHaijm6FNIcmq2Mqx/ktYm5/a5hYM3p5d03CZg6dzRQxy92D1YrwD+gaQnUpwZ+gFuN6F6dZ6q",
+	"WMGGFCVwMjH9jKOJ1rVfxVFRBlTnvKxVx23V/yXS+dPKvQqlHtrg1Szi4a/QuWPVqBvW3LmYYXvN58v+",
+	"xI5rxe9tEQY8tnxxLX7f1g1mbkWQhetha8vslQSq4ZUX3jyH6JY6db+w+Jr1dewGNadisyEkmXEWYyGM",
+	"007gM4TpoqBo8PHKF+0/QBMlJuAO8AoEwr5ES50F5OkiMl+aizGLe8UB6NYqyDvu8EYiJqCInrEECPBU",
+	"4VanQBnE2rddQp6KuMz3ZR0WPr1+LCTXv7B2uJC9QzU43GnLTlUnJCpWPbVenN7ZY6q2AOUJsgqRkBjB",
+	"8fzUGmWpcwKrDP85hdpKfX09IrWS9GLOZxWjC5Jr/2InttStEmGN/hqctkn4kFFFKCmo1IRx27jgVdqF",
+	"JMMkp2xiC4w0V4JoHEeMiHvLBbkWELOAOzBRghfoLgCOxVIq9iHGxHWWYrbZxZOddzKwdPtQc9ENYpiJ",
+	"6YahCb2HNojP8+WYqouM5UDVbwqkvT+v3FGO697V/W589CKU7F4m7R3P547nlhQ+N3GBCftQMgY/dF6j",
+	"UYkudATcOx+xYTrgkesJUuZ6arquNljbndA5cNPYs6lO+L1Ay/x/I6aAqTVulKOuTwc1gPGFu0E2aR0z",
+	"U66JlNxtKxu8aS9/2ODFLxZ8+d3BIThs23TJme0DuAET2Erbx2siGHVrcLKQLuy210gYc5wI26r6LQRl",
+	"rTzJipxMZzC/YkOuWqa3jr7bt8VYHXj6Pd128m20me892aT2qE8HPKuy0ViHXdAg/36a91DkdB46VT80",
+	"9A/9G4XcnUbuviMH+tr34XQrZRy9FnaZ65V3f3f/y3LJpfFdgktVZ3tEdSeKK+lhPIANDBht3gDJ6DfH",
+	"3M+08nd1fWZt2rP6dW3e87HW/X9gx1iXh7WnipWmPFVN/tWeWLI3Us3JzCiRRdTfVALPz/wiJHep5WfN",
+	"9raUcqegShVC6lXaeV69s5U2THnav6Fa8H41R+CapMUCcVAVqu/jVmmxubXlJzLEiWpeYkfSfEjw1hDU",
+	"HzEa5YzDk+XsrW/KHVivK7kVAVoYAH9jdtgvJ8r7Kcibh8VL/LYafAkW0ySBQseYy2QcYhuMxGbFYwlK",
+	"xcSMmYMJqkaU5QY8J5QnkFtbxRylMHCOmDhDkYxOmwivnYB23VTdGejHBCZXq2EVtkd+pZjK7/N6WL7h",
+	"7D9I6j9I6ttGUpf0FlNh1gZXQylseFnZA4EHLL8GBFWfyFv7Jl6t+Kwgqzl12lUXpVKyKaTeqVp7lCsm",
+	"Ik9N7GrbCIg9e1sdDLAFioROgDDutOpJq5qWKmtFLmnqZvVUxSrFsp7suEN64WLIB0x+to+nDQ1I8C4a",
+	"cdnOHKiCPvlgz3nZkN5dK1vfUGIs2bZjlYXZ+BsWDuqe8Vl1hAyvB626uSo21t9JwLs01XJy9Ti5rfT7",
+	"WUqoye1mwfvBMjtP2vfH2ntjrcjqa0CfQjlOuYVdhkOGa2KE+BlFlBLgWs7rVr88d0ytLvrdRGmgvowl",
+	"jBjsZS3PKQZ3HczXLolfAQpCW5zHu2BhIzbn9XHx7stTXM9N++Yf62ewdsmmwIko3S3FgVqEmeNxG4Ln",
+	"k59ewK3T4F+49OXOW3ftA/6V2ca3cTH7Mk4fUQA6ffR9rq/SJoI30Se+4OzbmvCWPq/nxPPgX7vBnhtL",
+	"advrjaF7A+4qLYFOOquNF9im1lPA3cXYyp0FyNxt4QY2kqGBeMO49sY2qaMIcxu8+zOlmhLKyan15Rax",
+	"zpw/cCWBlSgltgWcWd3L0CfH1QXdXoOD5TMmXLS935vhBd72PpEJU6phvz0eAN4P2B6BA4vJxK1bzsne",
+	"YXUDJ1F0rpoKrOVgvQSsgWBzRU0Aln2XndgFfvjcsHZztOpflL4BaNVwp3dQJ3qNEq2IJxa9Ek5VuQNl",
+	"Lxt3SlXdua7pXD2FfXygOsl84Km2B55FdRS6M4uGL2zUoa3F0zRVf3759TljE8uQjnB6aM92D6vwtTo8",
+	"ELsOaCBGFnj7vGTaNuo+SXfdz4ynCC3srucdyCjz1MTpZj4NPK7aszq7cxc6QZqDLh+vDF9dhy8+wdsE",
+	"ox00KzfSoqc9l2IK9rAIsmAMVfdR3+vJL3UWyOJhyULVnLPJc3RQI5HntrHAjVDTvzwKwgRpvLsJF22H",
+	"TPP/WqBFdHxU96jaFkWfYNui+HD18L8BAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

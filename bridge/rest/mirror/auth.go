@@ -20,6 +20,7 @@ type callerKey struct{}
 type caller struct {
 	did      federation.DID
 	operator bool
+	still    func(now time.Time) error // nil while they would be let in again
 }
 
 func callerOf(ctx context.Context) caller {

@@ -96,6 +96,7 @@ type Link struct {
 	challenges credential.Challenges
 	tokens     credential.Tokens
 	end        sync.Once
+	streams    chan struct{} // one for each inbox that is watched
 	ended      chan struct{} // closed when Run is over: nobody waits any more
 	heard      atomic.Int64  // unix nanoseconds of the last request; 0 before the first
 	checker    func() (*checker, error)
@@ -115,6 +116,7 @@ func Open(cfg Config, d Deps) *Link {
 		tokens: credential.Tokens{Key: d.TokenKey, Issuer: string(d.Home), Audience: func(credential.Use) string {
 			return string(d.Home) + Prefix
 		}},
+		streams: make(chan struct{}, cfg.MaxStreams),
 		ended:   make(chan struct{}),
 		checker: sync.OnceValues(newChecker), // the contract takes memory, and many gateways are never asked
 	}

@@ -50,6 +50,7 @@ func (l *Link) guard(next http.Handler) http.Handler {
 			l.tell(w, r, err)
 			return
 		}
+		who.still = func(now time.Time) error { _, err := l.authenticate(r, now); return err }
 		if who.did != "" {
 			l.deps.Allowance(who.did, now).WriteHeader(w.Header())
 		}
