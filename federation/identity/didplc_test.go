@@ -153,7 +153,7 @@ func update(signs byte, keys ...rotationKey) map[string]any {
 		rotation = append(rotation, key.did())
 	}
 	return map[string]any{
-		"type": "plc_operation", "rotationKeys": rotation, "alsoKnownAs": []any{"at://alice.example"}, "services": map[string]any{"home": map[string]any{"type": "BatonHome", "endpoint": "https://b.example"}},
+		"type": "plc_operation", "rotationKeys": rotation, "alsoKnownAs": []any{"at://alice.example"}, "services": map[string]any{},
 		"verificationMethods": map[string]any{"step": string(identity.KeyDID(seededKey(signs)))},
 	}
 }

@@ -27,3 +27,28 @@ func TestADocumentNamesTheHomeOfItsMailbox(t *testing.T) {
 		}
 	}
 }
+
+func TestALogNamesTheHomeOfItsMailbox(t *testing.T) {
+	home := map[string]any{"type": "BatonHome", "endpoint": "https://b.example"}
+	for name, tt := range map[string]struct {
+		services map[string]any
+		want     string
+	}{
+		"one home":              {map[string]any{"home": home, "pds": map[string]any{"type": "Other", "endpoint": "https://c.example"}}, "https://b.example"},
+		"none":                  {map[string]any{}, ""},
+		"another service":       {map[string]any{"home": map[string]any{"type": "Other", "endpoint": "https://b.example"}}, ""},
+		"two homes":             {map[string]any{"a": home, "b": home}, ""},
+		"no endpoint":           {map[string]any{"home": map[string]any{"type": "BatonHome"}}, ""},
+		"a service that is not": {map[string]any{"home": "https://b.example"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, key := &ledger{}, newP256(1)
+			operation := update('a', key)
+			operation["services"] = tt.services
+			l.add(key, 0, -1, operation)
+			if got, err := l.resolve(t); err != nil || got.Mailbox != tt.want {
+				t.Errorf("it names %q, %v; want %q", got.Mailbox, err, tt.want)
+			}
+		})
+	}
+}
