@@ -121,7 +121,7 @@ func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []Finding 
 	back := now()
 	slip := max(asked.Sub(answer.Server.Time), answer.Server.Time.Sub(back), 0)
 	if clock.Detail = "as here"; slip > clockSlip {
-		clock.State, clock.Detail = FindingWarn, fmt.Sprintf("%s apart; deadlines and signatures go by the clock", slip.Round(time.Millisecond))
+		clock.State, clock.Detail = FindingWarn, fmt.Sprintf("%s apart; deadlines and signatures go by the clock", slip.Round(time.Second))
 	}
 	return []Finding{account, clock}
 }
