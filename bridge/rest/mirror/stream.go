@@ -66,12 +66,13 @@ func (l *Link) stream(ctx context.Context, w http.ResponseWriter, did federation
 	wake, stop := l.deps.Wakes.Subscribe(bridge.DIDTopic(did)) // before the first look, so that nothing comes in between
 	defer stop()
 	s := &stream{link: l, did: did, after: after, out: w, control: http.NewResponseController(w)}
-	if _, err := s.next(ctx); err != nil {
+	first, err := s.next(ctx)
+	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
-	if why := s.run(ctx, wake); why != nil {
+	if why := s.run(ctx, wake, first); why != nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a watched inbox is left", slog.String("network", network),
 			slog.String("link", network), slog.Any("err", why))
 	}
@@ -87,12 +88,15 @@ type stream struct {
 	control *http.ResponseController
 }
 
-// run writes what arrives until the watcher or the gateway goes. It returns why it stopped
-// before that.
-func (s *stream) run(ctx context.Context, wake <-chan struct{}) error {
+// run writes what was read first, and what arrives, until the watcher or the gateway
+// goes. It returns why it stopped before that.
+func (s *stream) run(ctx context.Context, wake <-chan struct{}, first []federation.Entry) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
 	err := s.send([]byte(idle)) // where nothing waits, the header goes out with it
+	if err == nil {
+		err = s.show(ctx, first)
+	}
 	for err == nil {
 		if err = s.drain(ctx); err != nil {
 			break
@@ -127,30 +131,29 @@ func (s *stream) drain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		text, err := s.events(ctx, entries)
-		if err != nil {
+		if err := s.show(ctx, entries); err != nil {
 			return err
 		}
-		if err := s.send(text); err != nil {
-			return err
-		}
-		s.after = entries[len(entries)-1].Cursor
 	}
 }
 
-// events returns entries as events of a stream.
+// show writes entries as events.
 //
 // spec: HTML Living Standard §9.2
-func (s *stream) events(ctx context.Context, entries []federation.Entry) ([]byte, error) {
+func (s *stream) show(ctx context.Context, entries []federation.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
 	var text bytes.Buffer
 	for _, e := range entries {
 		data, err := json.Marshal(s.link.shapeEntry(ctx, e))
 		if err != nil {
-			return nil, fmt.Errorf("write entry: %w", err)
+			return fmt.Errorf("write entry: %w", err)
 		}
 		fmt.Fprintf(&text, "id: %s\nevent: step\ndata: %s\n\n", e.Cursor, data)
 	}
-	return text.Bytes(), nil
+	s.after = entries[len(entries)-1].Cursor
+	return s.send(text.Bytes())
 }
 
 // send writes to the watcher, who is gone or slow when that fails.
