@@ -172,13 +172,7 @@ func TestWhatAHomeDoesInItsOwnAccountStaysThere(t *testing.T) {
 	a, b := all[0], all[1]
 	a.run(b)
 	b.run(a)
-	_, offer := a.take("alice", federation.Offer, to("bob"))
-	if err := a.deliver(b); err != nil {
-		t.Fatal(err)
-	}
-	b.comes(offer.ID, "offer")
-	b.take("bob", federation.Accept, in(offer.ID))
-	b.comes(offer.ID, "offer accept")
+	a.worksWith(b)
 	conn := hub.connect("a.test", "_INBOX.a_test")
 	js, err := jetstream.New(conn)
 	if err != nil {

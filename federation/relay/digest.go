@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -23,12 +22,9 @@ const (
 
 // digest says how far the handoffs of a home go, of which the other one has taken steps.
 type digest struct {
-	Type     string            `json:"type"`
-	V        int               `json:"v"`
-	From     federation.HomeID `json:"from"`
-	To       federation.HomeID `json:"to"`
-	Sent     time.Time         `json:"sent"`
-	Handoffs []reach           `json:"handoffs"`
+	heading
+
+	Handoffs []reach `json:"handoffs"`
 }
 
 // reach is how far the log of one handoff goes.
@@ -41,12 +37,9 @@ type reach struct {
 // comparison is the answer to a digest: the handoffs of it that the answerer has less of,
 // or other steps.
 type comparison struct {
-	Type  string            `json:"type"`
-	V     int               `json:"v"`
-	From  federation.HomeID `json:"from"`
-	To    federation.HomeID `json:"to"`
-	Of    string            `json:"of"` // SHA-256 of the digest, hexadecimal
-	Lacks []lack            `json:"lacks"`
+	foot
+
+	Lacks []lack `json:"lacks"`
 }
 
 // lack is one handoff of which steps are missing.
@@ -61,17 +54,10 @@ func parseDigest(text []byte, to federation.HomeID) (digest, error) {
 	if err := parse(text, &d); err != nil {
 		return d, err
 	}
-	switch {
-	case d.Type != typeDigest || d.V != Version:
-		return d, fmt.Errorf("want type %q of version %d", typeDigest, Version)
-	case d.To != to:
-		return d, fmt.Errorf("it is for home %q", d.To)
-	case d.From == "" || d.From == to:
-		return d, errors.New("it names no other home that it is from")
-	case len(d.Handoffs) > maxItems:
+	if len(d.Handoffs) > maxItems {
 		return d, fmt.Errorf("more than %d handoffs", maxItems)
 	}
-	return d, nil
+	return d, d.check(typeDigest, to)
 }
 
 // agree compares what the other home has with what it was told, now and every day, until
@@ -141,7 +127,7 @@ func (p *Peer) Compare(ctx context.Context) (sent int, err error) {
 
 // digest returns how far handoffs go. One that was pruned in between is left out.
 func (d Deps) digest(ctx context.Context, to federation.HomeID, ids []federation.HandoffID) (digest, error) {
-	said := digest{Type: typeDigest, V: Version, From: d.Home, To: to, Sent: d.Now().UTC(), Handoffs: []reach{}}
+	said := digest{heading: d.ask(typeDigest, to), Handoffs: []reach{}}
 	for _, id := range ids {
 		view, err := d.Record.View(ctx, id)
 		if err != nil {
@@ -173,7 +159,7 @@ func (p *Peer) compare(ctx context.Context, d digest) ([]lack, error) {
 	if err := parse(text, &c); err != nil {
 		return nil, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
 	}
-	if c.Type != typeComparison || c.V != Version || c.From != d.To || c.To != d.From || c.Of != digestOf(string(body)) || len(c.Lacks) > len(d.Handoffs) {
+	if c.foot != d.answers(typeComparison, body) || len(c.Lacks) > len(d.Handoffs) {
 		return nil, p.unavailable(errOtherAnswer)
 	}
 	return c.Lacks, nil

@@ -98,16 +98,12 @@ func (d *Door) read(body []byte) (question, error) {
 		asked, err := parseDigest(body, d.Deps.Home)
 		return question{from: asked.From, answer: func(ctx context.Context, peer *Peer) (any, error) {
 			lacks, err := peer.lacks(ctx, asked)
-			return comparison{
-				Type: typeComparison, V: Version, From: d.Deps.Home, To: asked.From, Of: digestOf(string(body)), Lacks: lacks,
-			}, err
+			return comparison{foot: asked.answers(typeComparison, body), Lacks: lacks}, err
 		}}, err
 	}
 	b, err := parseBatch(body, d.Deps.Home)
 	return question{from: b.From, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer) (any, error) {
-		return answer{
-			Type: typeResults, V: Version, From: d.Deps.Home, To: b.From, Of: digestOf(string(body)), Results: peer.judge(ctx, b.Items),
-		}, nil
+		return answer{foot: b.answers(typeResults, body), Results: peer.judge(ctx, b.Items)}, nil
 	}}, err
 }
 

@@ -332,6 +332,20 @@ func (g *gate) comes(id federation.HandoffID, verbs string) {
 	}
 }
 
+// worksWith has alice at one home offer something that bob at another one accepts, and
+// returns the offer once both homes have that.
+func (g *gate) worksWith(other *gate) federation.Event {
+	g.t.Helper()
+	_, offer := g.take("alice", federation.Offer, to("bob"))
+	if err := g.deliver(other); err != nil {
+		g.t.Fatal(err)
+	}
+	other.comes(offer.ID, "offer")
+	other.take("bob", federation.Accept, in(offer.ID))
+	other.comes(offer.ID, "offer accept")
+	return offer
+}
+
 func TestAStepGoesWhereItsPartiesAreAndBack(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	a, b := all[0], all[1]

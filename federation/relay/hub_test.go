@@ -95,13 +95,7 @@ func TestHomesMeetAtAHub(t *testing.T) {
 	meet(t, openHub(hub.ClientURL()), all...)
 	a.run(b)
 	b.run(a)
-	_, offer := a.take("alice", federation.Offer, to("bob"))
-	if err := a.deliver(b); err != nil {
-		t.Fatal(err)
-	}
-	b.comes(offer.ID, "offer")
-	b.take("bob", federation.Accept, in(offer.ID))
-	b.comes(offer.ID, "offer accept")
+	offer := a.worksWith(b)
 	if got := a.log(offer.ID); got != "offer accept" {
 		t.Errorf("a has %q", got)
 	}

@@ -224,7 +224,7 @@ func (p *Peer) post(ctx context.Context, items []item) ([]result, error) {
 	if items == nil {
 		items = []item{}
 	}
-	b := batch{Type: typeSteps, V: Version, From: p.deps.Home, To: p.cfg.Home, Sent: p.deps.Now().UTC(), Items: items}
+	b := batch{heading: p.deps.ask(typeSteps, p.cfg.Home), Items: items}
 	body, err := json.Marshal(b)
 	if err != nil {
 		return nil, fmt.Errorf("write steps for %s: %w", p.cfg.Home, err)

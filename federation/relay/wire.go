@@ -33,14 +33,52 @@ const (
 	typeComparison = "comparison"
 )
 
+// heading is how each question of one home to another begins.
+type heading struct {
+	Type string            `json:"type"`
+	V    int               `json:"v"`
+	From federation.HomeID `json:"from"`
+	To   federation.HomeID `json:"to"`
+	Sent time.Time         `json:"sent"`
+}
+
+// check returns why a question is none of a type for a home.
+func (h heading) check(kind string, to federation.HomeID) error {
+	switch {
+	case h.Type != kind || h.V != Version:
+		return fmt.Errorf("want type %q of version %d", kind, Version)
+	case h.To != to:
+		return fmt.Errorf("it is for home %q", h.To)
+	case h.From == "" || h.From == to:
+		return errors.New("it names no other home that it is from")
+	}
+	return nil
+}
+
+// ask returns how a question to another home begins.
+func (d Deps) ask(kind string, to federation.HomeID) heading {
+	return heading{Type: kind, V: Version, From: d.Home, To: to, Sent: d.Now().UTC()}
+}
+
+// foot is how each answer to a question begins.
+type foot struct {
+	Type string            `json:"type"`
+	V    int               `json:"v"`
+	From federation.HomeID `json:"from"`
+	To   federation.HomeID `json:"to"`
+	Of   string            `json:"of"` // SHA-256 of the question, hexadecimal
+}
+
+// answers returns how the answer of a type to a question begins.
+func (h heading) answers(kind string, question []byte) foot {
+	return foot{Type: kind, V: Version, From: h.To, To: h.From, Of: digestOf(string(question))}
+}
+
 // batch is what one home sends another: steps, in the order of each handoff.
 type batch struct {
-	Type  string            `json:"type"`
-	V     int               `json:"v"`
-	From  federation.HomeID `json:"from"`
-	To    federation.HomeID `json:"to"`
-	Sent  time.Time         `json:"sent"`
-	Items []item            `json:"items"`
+	heading
+
+	Items []item `json:"items"`
 }
 
 // item is one step. With a ruling it is what the home of its handoff has filed; without
@@ -94,12 +132,9 @@ type ruling struct {
 // answer is what a home says of a batch, result by result. It is the receipt: what was
 // stored or refused is durable where it came from.
 type answer struct {
-	Type    string            `json:"type"`
-	V       int               `json:"v"`
-	From    federation.HomeID `json:"from"`
-	To      federation.HomeID `json:"to"`
-	Of      string            `json:"of"` // SHA-256 of the batch, hexadecimal
-	Results []result          `json:"results"`
+	foot
+
+	Results []result `json:"results"`
 }
 
 // result is what became of one step. Event and Digest repeat which one that is.
@@ -207,17 +242,10 @@ func parseBatch(text []byte, to federation.HomeID) (batch, error) {
 	if err := parse(text, &b); err != nil {
 		return b, err
 	}
-	switch {
-	case b.Type != typeSteps || b.V != Version:
-		return b, fmt.Errorf("want type %q of version %d", typeSteps, Version)
-	case b.To != to:
-		return b, fmt.Errorf("it is for home %q", b.To)
-	case b.From == "" || b.From == to:
-		return b, errors.New("it names no other home that it is from")
-	case len(b.Items) > maxItems:
+	if len(b.Items) > maxItems {
 		return b, fmt.Errorf("more than %d steps", maxItems)
 	}
-	return b, nil
+	return b, b.check(typeSteps, to)
 }
 
 // parseAnswer reads the answer to a batch.
@@ -227,10 +255,8 @@ func parseAnswer(text []byte, b batch, sent []byte) ([]result, error) {
 		return nil, err
 	}
 	switch {
-	case a.Type != typeResults || a.V != Version:
-		return nil, fmt.Errorf("want type %q of version %d", typeResults, Version)
-	case a.From != b.To || a.To != b.From || a.Of != digestOf(string(sent)):
-		return nil, errors.New("it answers something else")
+	case a.foot != b.answers(typeResults, sent):
+		return nil, errOtherAnswer
 	case len(a.Results) != len(b.Items):
 		return nil, fmt.Errorf("%d results for %d steps", len(a.Results), len(b.Items))
 	}
