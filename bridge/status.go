@@ -3,6 +3,7 @@ package bridge
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,6 +30,21 @@ type Hearer interface {
 	// Heard returns when something was read last, the zero time before anything was.
 	// It may be called while Run runs.
 	Heard() time.Time
+}
+
+// Hearing notes when something was read last, and makes a [Link] that embeds it a
+// [Hearer]. The zero Hearing has read nothing. It may be used concurrently.
+type Hearing struct{ last atomic.Int64 } // unix nanoseconds; 0 before anything was read
+
+// Hear notes that something was read at a time.
+func (h *Hearing) Hear(now time.Time) { h.last.Store(now.UnixNano()) }
+
+// Heard implements [Hearer].
+func (h *Hearing) Heard() time.Time {
+	if at := h.last.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
 }
 
 // Describer is a [Link] that can say more of itself to operators.

@@ -47,7 +47,6 @@ import (
 	"crypto/ed25519"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"baton/bridge"
@@ -117,6 +116,8 @@ type Deps struct {
 // Link is one registry. It implements [bridge.Mounted] and
 // [bridge.Messenger].
 type Link struct {
+	bridge.Hearing
+
 	cfg        Config
 	deps       Deps
 	domain     string
@@ -132,7 +133,6 @@ type Link struct {
 	accounts      accounts
 	end           sync.Once
 	ended         chan struct{} // closed when Run is over: nobody waits any more
-	heard         atomic.Int64  // unix nanoseconds of the last request; 0 before the first
 }
 
 var (
@@ -190,14 +190,6 @@ func (*Link) Name() string { return network }
 
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }
-
-// Heard implements [bridge.Hearer]: when somebody asked something last.
-func (l *Link) Heard() time.Time {
-	if at := l.heard.Load(); at != 0 {
-		return time.Unix(0, at)
-	}
-	return time.Time{}
-}
 
 // Run implements [bridge.Link]. A registry has nobody to dial: it is up until ctx
 // ends, and served by the gateway's HTTP listener. While it runs it sends what is owed

@@ -121,7 +121,7 @@ func allowed(mux *http.ServeMux, r *http.Request) string {
 // serve writes what an endpoint returned.
 func (l *Link) serve(route string, e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l.heard.Store(time.Now().UnixNano())
+		l.Hear(time.Now())
 		c := &call{Request: r}
 		c.agent, c.denied = l.authenticate(r)
 		a, err := e(c)

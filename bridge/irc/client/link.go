@@ -40,7 +40,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -72,6 +71,8 @@ type Deps struct {
 
 // Link is the listener with all who are connected to it. Make one with [Open].
 type Link struct {
+	bridge.Hearing
+
 	cfg      Config
 	deps     Deps
 	ports    bridge.Ports // those of deps
@@ -82,8 +83,7 @@ type Link struct {
 
 	// live is the server that takes rows, nil while none runs. It is all that Deliver
 	// and Online see of the state.
-	live  atomic.Pointer[server]
-	heard atomic.Int64 // unix nanoseconds of the last line; 0 before the first
+	live atomic.Pointer[server]
 }
 
 var (
@@ -163,14 +163,6 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 
 // Replays implements [bridge.Replayer].
 func (l *Link) Replays() {}
-
-// Heard implements [bridge.Hearer].
-func (l *Link) Heard() time.Time {
-	if at := l.heard.Load(); at != 0 {
-		return time.Unix(0, at)
-	}
-	return time.Time{}
-}
 
 // Describe implements [bridge.Describer].
 func (l *Link) Describe() bridge.Description {

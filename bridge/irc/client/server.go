@@ -196,7 +196,7 @@ func (s *server) take(ctx context.Context, u *user, m ircmsg.Message, why wrong)
 		return
 	}
 	u.heard, u.asked = time.Now(), false
-	s.link.heard.Store(u.heard.UnixNano())
+	s.link.Hear(u.heard)
 	s.open(u, m)
 	if why == "" {
 		s.dispatch(ctx, u, m)

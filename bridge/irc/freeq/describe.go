@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"baton/bridge"
 	"baton/translate"
@@ -23,14 +22,6 @@ func (s *session) agree() map[string]string {
 		"protocol": "freeq/s2s/1", "server": clip(s.greeting.ServerName), "endpoint_id": s.link.cfg.EndpointID, "our_endpoint_id": s.link.id,
 		"transport": string(s.link.cfg.Transport), "dialled": strconv.FormatBool(s.conn.dialled), "capabilities": clip(strings.Join(capabilities, " ")),
 	}
-}
-
-// Heard implements [bridge.Hearer].
-func (l *Link) Heard() time.Time {
-	if at := l.last.Load(); at != 0 {
-		return time.Unix(0, at)
-	}
-	return time.Time{}
 }
 
 // Describe implements [bridge.Describer].

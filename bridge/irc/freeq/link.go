@@ -101,6 +101,8 @@ type Deps struct {
 
 // Link is one configured freeq server. Make one with [Open].
 type Link struct {
+	bridge.Hearing
+
 	cfg      Config
 	deps     Deps
 	log      *slog.Logger
@@ -110,8 +112,6 @@ type Link struct {
 	channels irc.Channels
 	roster   *roster   // owned by the goroutine in Run
 	heard    time.Time // up to when all of theirs was read; owned by the goroutine in Run
-
-	last atomic.Int64 // unix nanoseconds: when something was read last
 
 	// live is the session that takes rows: nil unless the greetings and the state of
 	// both are over. It is all that Deliver and Online see of the state, and leads them

@@ -169,7 +169,7 @@ func (s *session) serve(ctx context.Context) error {
 			return context.Cause(ctx)
 		case l := <-s.inbound:
 			s.heard = time.Now()
-			s.link.last.Store(s.heard.UnixNano())
+			s.link.Hear(s.heard)
 			if err := s.take(ctx, l); err != nil {
 				return err
 			}

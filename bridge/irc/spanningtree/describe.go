@@ -38,14 +38,6 @@ func (s *session) authentication() string {
 	return "plaintext"
 }
 
-// Heard implements [bridge.Hearer].
-func (l *Link) Heard() time.Time {
-	if at := l.heard.Load(); at != 0 {
-		return time.Unix(0, at)
-	}
-	return time.Time{}
-}
-
 // Describe implements [bridge.Describer].
 func (l *Link) Describe() bridge.Description {
 	d := bridge.Description{Channels: l.Channels(), NotCarried: []string{

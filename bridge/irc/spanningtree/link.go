@@ -70,6 +70,8 @@ const dialTimeout = 10 * time.Second
 
 // Link is one configured InspIRCd server. Make one with [Open].
 type Link struct {
+	bridge.Hearing
+
 	cfg       Config
 	ports     bridge.Ports
 	log       *slog.Logger
@@ -86,7 +88,6 @@ type Link struct {
 	live atomic.Pointer[session]
 
 	// What operators are told of the link, for any goroutine.
-	heard  atomic.Int64 // unix nanoseconds of the last line; 0 before the first
 	agreed atomic.Pointer[agreement]
 }
 

@@ -132,7 +132,7 @@ func (s *session) serve(ctx context.Context) error {
 			return s.leave(ctx)
 		case l := <-s.readable():
 			silence.Reset(maxSilence)
-			s.link.heard.Store(time.Now().UnixNano())
+			s.link.Hear(time.Now())
 			if err := s.take(ctx, l); err != nil {
 				return err
 			}

@@ -20,7 +20,6 @@ import (
 	"iter"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"baton/bridge"
@@ -91,6 +90,8 @@ type Deps struct {
 
 // Link is the API of one gateway. It implements [bridge.Mounted].
 type Link struct {
+	bridge.Hearing
+
 	cfg        Config
 	deps       Deps
 	challenges credential.Challenges
@@ -98,7 +99,6 @@ type Link struct {
 	end        sync.Once
 	streams    chan struct{} // one for each inbox that is watched
 	ended      chan struct{} // closed when Run is over: nobody waits any more
-	heard      atomic.Int64  // unix nanoseconds of the last request; 0 before the first
 	checker    func() (*checker, error)
 }
 
@@ -127,14 +127,6 @@ func (*Link) Name() string { return network }
 
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }
-
-// Heard implements [bridge.Hearer]: when somebody asked something last.
-func (l *Link) Heard() time.Time {
-	if at := l.heard.Load(); at != 0 {
-		return time.Unix(0, at)
-	}
-	return time.Time{}
-}
 
 // Carries implements [bridge.Link]: nothing is owed to those who come and read.
 func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {

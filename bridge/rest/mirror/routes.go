@@ -34,7 +34,7 @@ func (l *Link) Mount(mux *http.ServeMux) {
 func (l *Link) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now()
-		l.heard.Store(now.UnixNano())
+		l.Hear(now)
 		w.Header().Set("Cache-Control", "no-store")
 		check, err := l.checker()
 		if err != nil {
