@@ -195,17 +195,23 @@ func TestAnOperatorsStepsEnterAsThoseOfAnyNetwork(t *testing.T) {
 	}
 }
 
-func TestTheEndIsAGoodbyeAndWaitsForNobodyWhoWatches(t *testing.T) {
-	v := newVillage(t)
-	watch := v.command(t, "link", "list", "--watch")
-	pipe, err := watch.StdoutPipe()
+// startReading starts a command that goes on, and returns the lines that it prints.
+func startReading(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
+	t.Helper()
+	pipe, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := watch.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(pipe)
+	return bufio.NewScanner(pipe)
+}
+
+func TestTheEndIsAGoodbyeAndWaitsForNobodyWhoWatches(t *testing.T) {
+	v := newVillage(t)
+	watch := v.command(t, "link", "list", "--watch")
+	lines := startReading(t, watch)
 	if !lines.Scan() || !strings.Contains(lines.Text(), `"state":"up"`) {
 		t.Fatalf("whoever watches reads %q, %v", lines.Text(), lines.Err())
 	}

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"os"
@@ -96,14 +95,7 @@ func (h *house) keepsNoToken(t *testing.T, token string) {
 func (s stranger) watchesUntilRevoked(t *testing.T) {
 	t.Helper()
 	watch := s.command(t, s.flags("link", "list", "--watch")...)
-	pipe, err := watch.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := watch.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(pipe)
+	lines := startReading(t, watch)
 	if !lines.Scan() {
 		t.Fatalf("nothing to watch: %v", lines.Err())
 	}
