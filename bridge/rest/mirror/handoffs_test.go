@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,6 +149,24 @@ func TestTheSameRequestIsAnsweredAsTheFirstTime(t *testing.T) {
 }
 
 // A gateway may end between the step and the answer to it.
+func TestWhoHasNoStepLeftReservesNoKey(t *testing.T) {
+	w := newWorld(t)
+	eliza := w.login(t, "eliza")
+	w.left = 0
+	for i := range 3 {
+		got := eliza.post(t, "/api/v1/handoffs", map[string]any{"title": "offer " + strconv.Itoa(i)}, "Idempotency-Key", "k1")
+		refused(t, got, http.StatusTooManyRequests, "rate-limited")
+		if got.Header.Get("Retry-After") != "1" {
+			t.Errorf("headers %v", got.Header)
+		}
+	}
+	w.left = 1
+	eliza.post(t, "/api/v1/handoffs", map[string]any{"title": "another"}, "Idempotency-Key", "k1")
+	if kept, err := w.record.Reserve(t.Context(), federation.Answer{DID: eliza.did, Key: "k1"}); err != nil || kept.Status != http.StatusCreated {
+		t.Errorf("the key is of %+v, %v", kept, err)
+	}
+}
+
 func TestARequestThatWasFiledAndNotAnsweredIsFiledOnce(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")

@@ -16,9 +16,13 @@ import (
 
 // once takes a step whose request has a key. The id of the step is on disk before the
 // step is, so that the same request is the same step even if the gateway ended in
-// between; and what was answered is on disk before it is told.
+// between; and what was answered is on disk before it is told. Who has no step left
+// reserves none: keys cost nothing, and the record keeps them for a day.
 func (l *Link) once(ctx context.Context, a ask, key string) (filed, error) {
 	now := time.Now()
+	if has := l.deps.Allowance(a.from, now); has.Limit > 0 && has.Left <= 0 {
+		return filed{}, &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
+	}
 	text, err := json.Marshal(a.body)
 	if err != nil {
 		return filed{}, err

@@ -49,11 +49,12 @@ type world struct {
 
 	mu      sync.Mutex
 	members map[string][]federation.DID // by channel
+	left    int                         // steps that each DID has left
 }
 
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
-	w := &world{record: federationtest.NewMemory(), mux: http.NewServeMux(), wakes: &wakes{}, members: map[string][]federation.DID{}}
+	w := &world{record: federationtest.NewMemory(), mux: http.NewServeMux(), wakes: &wakes{}, left: 59, members: map[string][]federation.DID{}}
 	w.gateway = &gateway{record: w.record, wakes: w.wakes, home: &home.Home{
 		ID: "gw.example", Key: kept("server"), Kinds: lifecycle.Shipped(), Store: w.record, Inboxes: w.record, Guests: w.record,
 		Keys: keys{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: bridge.Links{}, Limits: home.Limits{ClockSkew: 120 * time.Second},
@@ -89,7 +90,7 @@ func newWorld(tb testing.TB) *world {
 		},
 		Skills: w.record.Declaration,
 		Allowance: func(_ federation.DID, now time.Time) bridge.Allowance {
-			return bridge.Allowance{Limit: 60, Left: 59, Full: now}
+			return bridge.Allowance{Limit: 60, Left: w.left, Full: now}
 		},
 		MaxBodyBytes: 65536,
 	})
