@@ -57,7 +57,7 @@ func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []
 	found = append(found, h.checkAccount(ctx, now)...)
 	found = append(found, h.checkSync(ctx), h.checkRoom(ctx))
 	for _, p := range peers {
-		if p.cfg.Path == ByRelay && p.cfg.Mode != Block {
+		if p.cfg.Path == ByRelay && p.Mode() != Block {
 			found = append(found, h.checkStream(ctx, p.cfg.Home))
 		}
 	}

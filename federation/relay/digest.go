@@ -95,7 +95,7 @@ func (p *Peer) agree(ctx context.Context) error {
 // steps of, and sends what it lacks. It returns of how many handoffs that was, and
 // blocks while [Peer.Run] runs, until all are compared.
 func (p *Peer) Compare(ctx context.Context) (sent int, err error) {
-	if p.cfg.Mode == Hold || p.cfg.Mode == Block {
+	if mode := p.Mode(); mode == Hold || mode == Block {
 		return 0, nil
 	}
 	after, err := federation.NewEventID(p.deps.Now().Add(-compareBack), bytes.NewReader(make([]byte, 10)))

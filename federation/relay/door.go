@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 
 	"baton/federation"
 )
@@ -84,6 +83,7 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 // question is what another home sends: steps, or a digest of what it sent.
 type question struct {
 	from   federation.HomeID
+	sent   time.Time
 	steps  int
 	answer func(ctx context.Context, of *Peer) (any, error)
 }
@@ -96,13 +96,13 @@ func (d *Door) read(body []byte) (question, error) {
 	}
 	if said.Type == typeDigest {
 		asked, err := parseDigest(body, d.Deps.Home)
-		return question{from: asked.From, answer: func(ctx context.Context, peer *Peer) (any, error) {
+		return question{from: asked.From, sent: asked.Sent, answer: func(ctx context.Context, peer *Peer) (any, error) {
 			lacks, err := peer.lacks(ctx, asked)
 			return comparison{foot: asked.answers(typeComparison, body), Lacks: lacks}, err
 		}}, err
 	}
 	b, err := parseBatch(body, d.Deps.Home)
-	return question{from: b.From, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer) (any, error) {
+	return question{from: b.From, sent: b.Sent, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer) (any, error) {
 		return answer{foot: b.answers(typeResults, body), Results: peer.judge(ctx, b.Items)}, nil
 	}}, err
 }
@@ -118,7 +118,7 @@ func (d *Door) take(ctx context.Context, from federation.HomeID, body []byte, si
 		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("it is from %q", asked.from)}
 	}
 	peer := d.Peer(asked.from)
-	if peer == nil || peer.cfg.Mode == Block {
+	if peer == nil || peer.Mode() == Block {
 		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("%q is no peer", asked.from)}
 	}
 	verdict, err := d.Deps.Signer.Verify(ctx, asked.from, body, signature)
@@ -129,7 +129,10 @@ func (d *Door) take(ctx context.Context, from federation.HomeID, body []byte, si
 		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "signature-unverifiable", after: laterAfter, err: err}
 	}
 	peer.hear()
-	if wait := peer.tap.wait(asked.steps, d.Deps.Now()); wait > 0 {
+	if from == "" { // it did not lie with anybody on its way
+		peer.skew.Store(int64(d.Deps.Now().Sub(asked.sent)))
+	}
+	if wait := peer.tap.wait(peer.Mode(), asked.steps, d.Deps.Now()); wait > 0 {
 		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "later", after: wait, err: errHeld}
 	}
 	said, err := asked.answer(ctx, peer)
@@ -339,23 +342,4 @@ func (r *result) fail(err error) {
 		return
 	}
 	r.Outcome, r.Code, r.Detail = outcomeRefused, string(refused.Code), refused.Detail
-}
-
-// tap holds what a home sends to its mode. It is safe for concurrent use.
-type tap struct {
-	mode Mode
-	flow *rate.Limiter
-}
-
-func newTap(mode Mode) tap { return tap{mode: mode, flow: rate.NewLimiter(limitedRate, maxItems)} }
-
-// wait returns how long to wait before so many steps are taken; 0 for not at all.
-func (t tap) wait(steps int, now time.Time) time.Duration {
-	switch {
-	case steps == 0:
-		return 0
-	case t.mode == Hold, t.mode == Limit && !t.flow.AllowN(now, steps):
-		return laterAfter
-	}
-	return 0
 }

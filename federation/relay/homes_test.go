@@ -615,3 +615,45 @@ func TestAHomeThatTellsTwoHistoriesIsFoundOut(t *testing.T) {
 		t.Errorf("the proof is %+v", proof)
 	}
 }
+
+func TestAnOperatorsWordOnAHomeHoldsAtOnce(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	a.run(b)
+	peer := a.peers["b.test"]
+	_, offer := a.take("alice", federation.Offer, to("bob"))
+
+	peer.Say(relay.Block)
+	if err := a.deliver(b); !isRefused(err, federation.PolicyDenied) {
+		t.Errorf("a delivery to a home that is blocked: %v", err)
+	}
+	if _, err := post(t, b, a, written("b.test", "a.test")); err == nil || !strings.Contains(err.Error(), "status 403") {
+		t.Errorf("what a home sends that is blocked: %v", err)
+	}
+	peer.Say(relay.Hold)
+	if err := a.deliver(b); err == nil || isRefused(err, federation.PolicyDenied) {
+		t.Errorf("a delivery to a home on hold: %v", err)
+	}
+	if _, err := post(t, b, a, written("b.test", "a.test", plain(offer))); err == nil || !strings.Contains(err.Error(), "status 503") {
+		t.Errorf("what a home sends on hold: %v", err)
+	}
+	peer.Say("")
+	deadline := time.Now().Add(patience)
+	for err := a.deliver(b); err != nil; err = a.deliver(b) {
+		if time.Now().After(deadline) {
+			t.Fatalf("after the word was taken back: %v", err)
+		}
+	}
+	if got := b.log(offer.ID); got != "offer" {
+		t.Errorf("b has %q", got)
+	}
+	if skew := peer.Skew(); skew <= 0 || skew > patience {
+		t.Errorf("b's clock is told %s behind this one", skew)
+	}
+}
+
+// isRefused reports whether an error is a refusal with a code.
+func isRefused(err error, code federation.RefusalCode) bool {
+	refused, ok := errors.AsType[*federation.RefusalError](err)
+	return ok && refused.Code == code
+}

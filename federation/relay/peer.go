@@ -55,6 +55,8 @@ const (
 var (
 	errAway = errors.New("not reached")
 	errHeld = errors.New("on hold")
+	// Ends a session whose home was blocked, or is no more.
+	errTurned = errors.New("an operator said so")
 )
 
 // Peer is one other home. What this home owes to it are rows of a feed, which die by
@@ -70,6 +72,11 @@ type Peer struct {
 	back  chan struct{} // holds a token once the home was heard
 	tap   tap
 	rest  atomic.Int64 // unix nanoseconds until which the hub is left alone
+	skew  atomic.Int64 // see [Peer.Skew]
+	// word is what an operator said of the home, and turned holds a token once that is
+	// something else.
+	word   atomic.Pointer[Mode]
+	turned chan struct{}
 	// compared is when this home and the other one last compared what they have, in unix
 	// nanoseconds.
 	compared atomic.Int64
@@ -96,7 +103,7 @@ type reply struct {
 // NewPeer returns a home that nothing is exchanged with until [Peer.Run].
 func NewPeer(cfg PeerConfig, deps Deps) *Peer {
 	return &Peer{
-		cfg: cfg, deps: deps, back: make(chan struct{}, 1), tap: newTap(cfg.Mode),
+		cfg: cfg, deps: deps, back: make(chan struct{}, 1), tap: newTap(), turned: make(chan struct{}, 1),
 		log: deps.Log.With(slog.String("network", Network), slog.String("peer", string(cfg.Home))),
 	}
 }
@@ -110,8 +117,8 @@ func (p *Peer) Home() federation.HomeID { return p.cfg.Home }
 // URL returns where the other home is reached, without a path.
 func (p *Peer) URL() string { return p.cfg.URL }
 
-// Mode returns what the other home may do here.
-func (p *Peer) Mode() Mode { return p.cfg.Mode }
+// Path returns the way on which the other home is reached.
+func (p *Peer) Path() Path { return p.cfg.Path }
 
 // Network returns [Network].
 func (*Peer) Network() string { return Network }
@@ -130,6 +137,10 @@ func (p *Peer) Heard() time.Time {
 	return time.Time{}
 }
 
+// Skew returns by which the clock here is ahead of that of the other home, and of what
+// its last question over HTTPS took to get here; zero before the first.
+func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
+
 // Back returns a channel that holds a token once the other home was heard.
 func (p *Peer) Back() <-chan struct{} { return p.back }
 
@@ -145,10 +156,12 @@ func (p *Peer) hear() {
 // Run exchanges steps with the other home until ctx ends or the home is not reached any
 // more, and returns why. It calls up once the home has answered.
 func (p *Peer) Run(ctx context.Context, up func()) error {
-	if p.cfg.Mode == Block {
+	if p.Mode() == Block {
 		up() // there is nothing to wait for
-		<-ctx.Done()
-		return ctx.Err()
+		if err := p.whileBlocked(ctx, true); err != nil {
+			return err
+		}
+		return errTurned
 	}
 	if _, err := p.post(ctx, nil); err != nil {
 		return err
@@ -162,6 +175,12 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	}
 	group.Go(func() error { return p.petition(ctx) })
 	group.Go(func() error { return p.agree(ctx) })
+	group.Go(func() error {
+		if err := p.whileBlocked(ctx, false); err != nil {
+			return err
+		}
+		return errTurned
+	})
 	err := group.Wait()
 	p.live.Store(nil)
 	close(e.over)
@@ -284,7 +303,7 @@ func (p *Peer) unavailable(err error) error {
 
 // ask sends one step and waits for the result.
 func (p *Peer) ask(ctx context.Context, it item) (result, error) {
-	if p.cfg.Mode == Hold {
+	if p.Mode() == Hold {
 		return result{}, p.unavailable(errHeld)
 	}
 	e := p.live.Load()
@@ -333,7 +352,7 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	switch {
 	case d.Entry.Version == 0:
 		return nil // receipts are for networks: a home has the ruling
-	case p.cfg.Mode == Block:
+	case p.Mode() == Block:
 		return federation.Refuse(d.Entry.Event, federation.PolicyDenied, "home "+p.Name()+" is blocked")
 	}
 	it, err := p.deps.filed(ctx, d.Entry)

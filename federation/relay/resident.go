@@ -54,7 +54,7 @@ func (d *Door) serveResident(w http.ResponseWriter, r *http.Request) {
 // Houses asks the other home whether a DID has its mailbox there. It blocks on the
 // network.
 func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
-	if p.cfg.Mode == Block {
+	if p.Mode() == Block {
 		return false, nil
 	}
 	text, signature, err := p.deps.Poster.Get(ctx, p.cfg.URL+ResidentPath+url.PathEscape(string(did)))
