@@ -30,9 +30,10 @@ type Audit interface {
 	Changes(ctx context.Context, f ChangeFilter, before int64, limit int) ([]Change, error)
 }
 
-// PeerMode is an operator's word on how another registry is treated.
+// PeerMode is an operator's word on how another registry is treated, or another home:
+// whoever has the name.
 type PeerMode struct {
-	Domain string
+	Domain string // or the name of a home
 	Mode   string // allow, limit, hold or block
 	Since  time.Time
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"baton/bridge"
@@ -102,7 +103,7 @@ func watchPage[T any](page func(context.Context, string, int) (any, error), key 
 
 // waitingFilter reads which deliveries a request is about.
 func (o *Operator) waitingFilter(ctx context.Context, query url.Values) (f federation.WaitingFilter, err error) {
-	f.Link, f.Peer = query.Get("link"), query.Get("peer")
+	f = o.towards(query)
 	if text := query.Get("older"); text != "" {
 		age, err := time.ParseDuration(text)
 		if err != nil || age < 0 {
@@ -118,6 +119,18 @@ func (o *Operator) waitingFilter(ctx context.Context, query url.Values) (f feder
 		f.Handoff = view.ID
 	}
 	return f, nil
+}
+
+// towards reads which destinations a request is about. What another home is owed waits in
+// the feed of a link, so it may be called either; a registry of the same name is a peer.
+func (o *Operator) towards(query url.Values) federation.WaitingFilter {
+	f := federation.WaitingFilter{Link: query.Get("link"), Peer: query.Get("peer")}
+	isHome := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome != nil }
+	isRegistry := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome == nil }
+	if all := o.deps.Peers(); f.Link == "" && slices.ContainsFunc(all, isHome) && !slices.ContainsFunc(all, isRegistry) {
+		f.Link, f.Peer = f.Peer, ""
+	}
+	return f
 }
 
 // held returns what operators hold, by name.
@@ -192,7 +205,8 @@ func (o *Operator) postFeed(r *http.Request) (answer, error) {
 	case "release":
 		changed, err = 1, o.release(r.Context(), id, ask)
 	case "retry", "fail", "drop":
-		f := federation.WaitingFilter{ID: id, Link: r.URL.Query().Get("link"), Peer: r.URL.Query().Get("peer")}
+		f := o.towards(r.URL.Query())
+		f.ID = id
 		changed, err = o.settle(r.Context(), f, verb, ask)
 	default:
 		err = errNone("verb " + verb + " of feeds")

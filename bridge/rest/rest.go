@@ -18,7 +18,7 @@
 //	POST feeds/{id}/{verb}           retry, fail or drop what waits of an event; link peer
 //	GET  dead, dead/{id}             dead letters; reason peer
 //	POST dead/{id}/{verb}            replay or drop one, or with "all" every one
-//	GET  peers, peers/{name}         other registries
+//	GET  peers, peers/{name}         other registries and homes
 //	POST peers/{name}/mode           allow, limit, hold or block one
 //	GET  relay                       how the server stands that homes meet at
 //	GET  audit                       what operators changed; since actor
@@ -95,6 +95,8 @@ type Record interface {
 	// [federation.Bindings].
 	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
+	// Forks is that of [federation.Homes].
+	Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error)
 }
 
 // Deps is what the operator API works with.
@@ -125,9 +127,9 @@ type Deps struct {
 	PublicURL string
 	// BoundTo is that of [bridge.Ports].
 	BoundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	// Peers returns the registries that the configuration or an operator names.
+	// Peers returns the registries and homes that the configuration or an operator names.
 	Peers func() []Peer
-	// SetMode makes an operator's word on another registry the one that holds, or dry
+	// SetMode makes an operator's word on what has a name the one that holds, or dry
 	// looks whether it could. Its errors may be [*ProblemError]s.
 	SetMode func(ctx context.Context, m federation.PeerMode, dry bool) error
 	// CheckRelay examines the server that homes meet at. It blocks on the network.

@@ -70,6 +70,7 @@ type house struct {
 	mux     *http.ServeMux
 	ended   chan struct{}
 	refused []federation.RefusalCode
+	peers   []rest.Peer
 }
 
 func newHouse() *house {
@@ -86,7 +87,7 @@ func newHouseFor(admit func(federation.OperatorTokens) rest.Admission) *house {
 		BoundTo:    h.record.NamesOf,
 		Limits:     func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
 		Store:      bridgetest.Contexts(h.record, 10, 15).Store, PublicURL: "https://gw.example",
-		Peers:      func() []rest.Peer { return nil },
+		Peers:      func() []rest.Peer { return h.peers },
 		CheckRelay: func(context.Context) []rest.Check { return []rest.Check{{Check: "hub", State: "ok", Detail: "none"}} },
 		Backup:     func(context.Context) (io.ReadCloser, error) { return nil, errors.New("there is none") },
 		Refused:    func(code federation.RefusalCode) { h.refused = append(h.refused, code) },

@@ -12,9 +12,9 @@ import (
 
 // feedCommands see and steer what is still to be delivered.
 type feedCommands struct {
-	List    feedList    `cmd:"" help:"List what links and other registries are still owed."`
+	List    feedList    `cmd:"" help:"List what links, other homes and registries are still owed."`
 	Shape   feedShape   `cmd:"" help:"Count that by destination and age."`
-	Hold    feedHold    `cmd:"" help:"Stop delivering to a link or another registry, and stay linked."`
+	Hold    feedHold    `cmd:"" help:"Stop delivering to a link, another home or registry, and stay linked."`
 	Release feedRelease `cmd:"" help:"End a hold."`
 	Retry   feedRetry   `cmd:"" help:"Deliver now."`
 	Fail    feedFail    `cmd:"" help:"Give up, and tell the sender."`
@@ -27,7 +27,7 @@ type feedList struct {
 	watchFlag
 
 	Link    string        `help:"Of one link." placeholder:"NAME"`
-	Peer    string        `help:"Of one other registry." placeholder:"NAME"`
+	Peer    string        `help:"Of one other home or registry." placeholder:"NAME"`
 	Handoff string        `help:"Of one handoff." placeholder:"ID"`
 	Older   time.Duration `help:"That waits for longer than that." placeholder:"1h"`
 }
@@ -128,7 +128,7 @@ type feedIDs struct {
 
 	IDs  []string `arg:"" help:"Ids of events, or of messages to other registries, as in feed list." name:"id"`
 	Link string   `help:"Of one link alone." placeholder:"NAME"`
-	Peer string   `help:"Of one other registry alone." placeholder:"NAME"`
+	Peer string   `help:"Of one other home or registry alone." placeholder:"NAME"`
 }
 
 func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
+	"baton/federation/relay"
 )
 
 // watchEvery is how often it is looked what waits for long.
@@ -63,7 +64,7 @@ func all(limit int, batch func(limit int) (int, error)) (done int, err error) {
 	}
 }
 
-// readModes reads what operators said of other registries.
+// readModes reads what operators said of other registries and homes.
 func (p *program) readModes(ctx context.Context) error {
 	said, err := p.record.PeerModes(ctx)
 	if err != nil {
@@ -74,6 +75,11 @@ func (p *program) readModes(ctx context.Context) error {
 		modes[m.Domain] = m.Mode
 	}
 	p.modes.Store(&modes)
+	if p.homes != nil {
+		for _, peer := range p.homes.peers() {
+			peer.Say(relay.Mode(modes[peer.Name()]))
+		}
+	}
 	return nil
 }
 

@@ -12,14 +12,14 @@ import (
 	"baton/bridge/rest"
 )
 
-// peerCommands see and steer other registries.
+// peerCommands see and steer other registries and homes.
 type peerCommands struct {
-	List peerList `cmd:"" help:"List other registries."`
+	List peerList `cmd:"" help:"List other homes and registries."`
 	Show peerShow `cmd:"" help:"Show one."`
 	Mode peerMode `cmd:"" help:"Say how one is treated, over what the configuration says."`
 }
 
-// peerList lists registries.
+// peerList lists homes and registries.
 type peerList struct{ listFlags }
 
 // Help has one example.
@@ -28,20 +28,23 @@ func (peerList) Help() string { return "Example:\n\n\tbaton peer list" }
 // Run prints the list.
 func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, "peers", cmd.query(), false, table[rest.Peer]{
-		header: "NAME | NETWORK | MODE | WAITING | OLDEST | DEAD | LAST ERROR",
+		header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | LAST ERROR",
 		row: func(p rest.Peer) []string {
-			mode := p.Mode
+			now, mode, state, heard, forks := time.Now(), p.Mode, "", "", ""
 			if p.Held {
 				mode += " (held)"
 			}
-			return []string{p.Name, p.Network, mode, strconv.Itoa(p.Waiting), age(p.Oldest, time.Now()), strconv.Itoa(p.Dead), p.LastError}
+			if p.PeerHome != nil {
+				state, heard, forks = p.State, age(p.LastHeard, now), strconv.Itoa(len(p.Forks))
+			}
+			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), age(p.Oldest, now), strconv.Itoa(p.Dead), forks, p.LastError}
 		},
 	})
 }
 
-// peerShow shows one registry.
+// peerShow shows one home or registry.
 type peerShow struct {
-	Name string `arg:"" help:"Its domain."`
+	Name string `arg:"" help:"The name of the home, or the domain of the registry."`
 }
 
 // Help has one example.
@@ -60,30 +63,44 @@ func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 	if c.JSON {
 		return printJSON(streams, p)
 	}
+	return printPeer(streams, p, time.Now())
+}
+
+// printPeer writes a peer for people, a line for each thing to know.
+func printPeer(streams std, p rest.Peer, now time.Time) error {
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
-	for _, line := range [][2]string{
-		{"name", p.Name},
-		{"network", p.Network},
-		{"mode", p.Mode + " by " + p.Origin},
-		{"url", p.URL},
-		{"dialect", p.Dialect},
-		{"waiting", strconv.Itoa(p.Waiting)},
-		{"oldest", age(p.Oldest, time.Now())},
-		{"dead letters", strconv.Itoa(p.Dead)},
-		{"held", strconv.FormatBool(p.Held)},
-		{"last error", p.LastError},
-	} {
-		fmt.Fprintf(out, "%s\t%s\n", line[0], shown(line[1]))
+	say := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, shown(value)) }
+	say("name", p.Name)
+	say("network", p.Network)
+	say("mode", p.Mode+" by "+p.Origin)
+	say("url", p.URL)
+	if p.PeerHome == nil {
+		say("dialect", p.Dialect)
+	} else {
+		say("path", p.Path)
+		say("state", p.State)
+		say("heard", age(p.LastHeard, now))
+		say("clock ahead by", strconv.FormatFloat(p.SkewSeconds, 'f', 3, 64)+"s")
+	}
+	say("waiting", strconv.Itoa(p.Waiting))
+	say("oldest", age(p.Oldest, now))
+	say("dead letters", strconv.Itoa(p.Dead))
+	say("held", strconv.FormatBool(p.Held))
+	say("last error", p.LastError)
+	if p.PeerHome != nil {
+		for _, f := range p.Forks {
+			say("two histories of", fmt.Sprintf("%s from step %d, found %s", f.Handoff, f.Version, f.Found))
+		}
 	}
 	return out.Flush()
 }
 
-// peerMode sets the mode of a registry.
+// peerMode sets the mode of a home or a registry.
 type peerMode struct {
 	changeFlags
 
-	Name string `arg:"" help:"Its domain."`
-	Mode string `arg:"" enum:"allow,limit,hold,block" help:"allow, limit (few messages a minute), hold (what comes waits for its recipient) or block."`
+	Name string `arg:"" help:"The name of the home, or the domain of the registry; both, where they have one name."`
+	Mode string `arg:"" enum:"allow,limit,hold,block" help:"allow, limit (a registry a few messages a minute, a home ten steps a second), hold (what comes from a registry waits for its recipient, from a home there) or block."`
 }
 
 // Help has one example.

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 
+	"baton/bridge/rest"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/relay"
@@ -22,7 +23,26 @@ func openPeer(t configs.Table, w wiring) (opened, error) {
 		deps = w.homes.deps()
 	}
 	peer := relay.NewPeer(relay.PeerConfig{Home: federation.HomeID(table.Name), URL: table.URL, Path: relay.Path(table.Path), Mode: relay.Mode(table.Mode)}, deps)
+	if w.mode != nil {
+		peer.Say(relay.Mode(w.mode(peer.Name())))
+	}
 	return opened{link: peer, table: t}, nil
+}
+
+// shapes returns the other homes as operators see them.
+func (h *homes) shapes() []rest.Peer {
+	var all []rest.Peer
+	for _, peer := range h.peers() {
+		origin := rest.FromConfiguration
+		if peer.Word() != "" {
+			origin = rest.FromRecord
+		}
+		all = append(all, rest.Peer{
+			Name: peer.Name(), Network: relay.Network, Mode: string(peer.Mode()), Origin: origin, URL: peer.URL(),
+			PeerHome: &rest.PeerHome{Path: string(peer.Path()), SkewSeconds: peer.Skew().Seconds()},
+		})
+	}
+	return all
 }
 
 // checkPeer adds what is wrong with a table to the mistakes of the file. A home is what

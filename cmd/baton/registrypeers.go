@@ -12,8 +12,11 @@ import (
 	"baton/federation"
 )
 
-// peers returns the registries that the configuration or an operator names.
-func (p *program) peers() []rest.Peer {
+// peers returns the registries and homes that the configuration or an operator names.
+func (p *program) peers() []rest.Peer { return append(p.registries(), p.homes.shapes()...) }
+
+// registries returns the other registries.
+func (p *program) registries() []rest.Peer {
 	var all []rest.Peer
 	for _, r := range *p.gateway.fleet.current.Load() {
 		registry, ok := r.link.(*airc.Link)
@@ -28,6 +31,9 @@ func (p *program) peers() []rest.Peer {
 		}
 	}
 	for domain, mode := range *p.modes.Load() {
+		if p.homes.peer(federation.HomeID(domain)) != nil && !slices.ContainsFunc(all, func(known rest.Peer) bool { return known.Name == domain }) {
+			continue // it is that of a home
+		}
 		i := slices.IndexFunc(all, func(known rest.Peer) bool { return known.Name == domain })
 		if i < 0 {
 			i = len(all)
@@ -38,11 +44,12 @@ func (p *program) peers() []rest.Peer {
 	return all
 }
 
-// setMode makes an operator's word on another registry the one that holds, unless it is
-// only to be looked whether it could.
+// setMode makes an operator's word the one that holds for a registry, for a home, or for
+// both where they have one name; unless it is only to be looked whether it could.
 func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) error {
-	if !airc.ValidDomain(m.Domain) {
-		return &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: "want the domain of a registry, such as peer.example, not " + m.Domain}
+	home := p.homes.peer(federation.HomeID(m.Domain))
+	if home == nil && !airc.ValidDomain(m.Domain) {
+		return &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: "want a home, or the domain of a registry such as peer.example, not " + m.Domain}
 	}
 	if dry {
 		return nil
@@ -52,5 +59,8 @@ func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) 
 	if err := p.record.SetPeerMode(ctx, m); err != nil {
 		return fmt.Errorf("keep mode: %w", err)
 	}
-	return p.readModes(ctx)
+	if err := p.readModes(ctx); err != nil || home == nil {
+		return err
+	}
+	return p.record.Hurry(ctx, home.Name()) // what it was owed meanwhile need not wait
 }
