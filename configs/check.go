@@ -47,6 +47,30 @@ func (f *File) http(t Table) {
 
 func (f *File) admin(t Table) { listenAddress(t, f.Admin.Listen) }
 
+func (f *File) relay(t Table) {
+	listenAddress(t, f.Relay.Listen)
+	if len(f.Relay.URLs) > 0 && f.Relay.Listen != "" {
+		t.Mistake("listen", "who has urls has no server in this process: want one of the two")
+	}
+	for key, value := range map[string]string{"creds_file": f.Relay.CredsFile, "nkey_file": f.Relay.NKeyFile, "ca_file": f.Relay.CAFile} {
+		if value != "" && len(f.Relay.URLs) == 0 {
+			t.Mistake(key, "it goes with urls")
+		}
+	}
+	switch {
+	case f.Relay.Replicas < 1 || f.Relay.Replicas > MaxReplicas:
+		t.Mistake("replicas", "want 1 to "+strconv.Itoa(MaxReplicas))
+	case f.Relay.Replicas > 1 && len(f.Relay.URLs) == 0:
+		t.Mistake("replicas", "one server has one copy: more of them go with urls of a cluster")
+	}
+	switch {
+	case f.Relay.MaxBytes < minStreamBytes:
+		t.Mistake("max_bytes", "want "+strconv.Itoa(minStreamBytes)+" or more")
+	case f.Relay.MaxBytes > DefaultStreamBytes && f.Relay.Listen != "":
+		t.Mistake("max_bytes", "an account has room for "+strconv.Itoa(DefaultStreamBytes)+" bytes in each stream")
+	}
+}
+
 func (f *File) policy(t Table) {
 	if f.Policy.Require != "signed" && f.Policy.Require != "vouched" {
 		t.Mistake("require", `want "signed" or "vouched"`)

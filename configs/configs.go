@@ -43,6 +43,7 @@ type Config struct {
 	Identity  Identity
 	Keys      Keys
 	Store     Store
+	Relay     Relay
 	REST      REST
 	Policy    Policy
 	Limits    Limits
@@ -99,6 +100,24 @@ type Peer struct {
 	Path string `toml:"path"` // "relay", through the hub, or "https"
 	Mode string `toml:"mode"` // "allow", "limit", "hold" or "block"
 }
+
+// Relay is the table of our own NATS.
+type Relay struct {
+	URLs      []string `toml:"urls"`       // of servers or a cluster; empty for one in this process
+	CredsFile string   `toml:"creds_file"` // with urls: a JWT credentials file, or
+	NKeyFile  string   `toml:"nkey_file"`  // with urls: an nkey seed; a secret
+	CAFile    string   `toml:"ca_file"`    // with urls; empty for the authorities of the system
+	Listen    string   `toml:"listen"`     // without urls: host:port for homes of others; empty for none
+	Replicas  int      `toml:"replicas"`   // copies of a stream
+	MaxBytes  int64    `toml:"max_bytes"`  // of a stream
+}
+
+// Bounds of the streams of our own NATS.
+const (
+	MaxReplicas        = 5
+	DefaultStreamBytes = 1 << 30
+	minStreamBytes     = 8 << 20 // room for a few batches
+)
 
 // Hub is the table of the NATS server that homes of several operators meet at. Its owner
 // is whoever speaks NATS.
@@ -241,6 +260,7 @@ func Default() Config {
 		},
 		Keys:   Keys{Signer: []string{}},
 		Store:  Store{Driver: SQLite, Path: "baton.db"},
+		Relay:  Relay{URLs: []string{}, Replicas: 1, MaxBytes: DefaultStreamBytes},
 		REST:   REST{Enabled: true, MaxWait: 50 * time.Second, MaxStreams: 10000},
 		Policy: Policy{Require: "vouched"},
 		Limits: Limits{

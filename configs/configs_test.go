@@ -215,6 +215,21 @@ format = 'xml'
 		"an unknown table inside a network": {
 			home + "[solo]\nsize = 1\n[[solo.peers]]\nname = 'x'\n", []string{"baton.toml:5: solo.peers: unknown key"},
 		},
+		"NATS in this process, and elsewhere too": {
+			home + "[relay]\nurls = ['nats://a:4222']\nlisten = ':4222'\nreplicas = 6\nmax_bytes = 1\n",
+			[]string{
+				"baton.toml:5: relay.listen: who has urls has no server in this process: want one of the two",
+				"baton.toml:6: relay.replicas: want 1 to 5", "baton.toml:7: relay.max_bytes: want 8388608 or more",
+			},
+		},
+		"NATS in this process as if it were elsewhere": {
+			home + "[relay]\ncreds_file = 'a'\nnkey_file = 'b'\nca_file = 'c'\nlisten = ':4222'\nreplicas = 3\nmax_bytes = 1073741825\n",
+			[]string{
+				"baton.toml:4: relay.creds_file: it goes with urls", "baton.toml:5: relay.nkey_file: it goes with urls", "baton.toml:6: relay.ca_file: it goes with urls",
+				"baton.toml:8: relay.replicas: one server has one copy: more of them go with urls of a cluster",
+				"baton.toml:9: relay.max_bytes: an account has room for 1073741824 bytes in each stream",
+			},
+		},
 		"a required key of the wrong type is told once": {
 			home + "[[irc.test]]\nname = 7\n", []string{"baton.toml:4: irc.test.name: want a string, not an integer"},
 		},

@@ -75,6 +75,8 @@ func (f *File) frame() {
 	f.identity(f.decoded("identity", &f.Identity))
 	f.keys(f.decoded("keys", &f.Keys))
 	f.store(f.decoded("store", &f.Store))
+	f.claim("relay.hub") // whose owner speaks NATS
+	f.relay(f.decoded("relay", &f.Relay))
 	f.rest(f.decoded("rest", &f.REST))
 	f.claim("policy.rules") // whose owner knows what verbs and DIDs are
 	f.policy(f.decoded("policy", &f.Policy))

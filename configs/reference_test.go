@@ -109,7 +109,7 @@ func TestTheReferenceHasTheDefaultOfEveryKey(t *testing.T) {
 		"identity": want.Identity, "keys": want.Keys,
 		"store": want.Store, "rest": want.REST, "policy": want.Policy, "limits": want.Limits,
 		"retention": want.Retention, "log": want.Log, "metrics": want.Metrics,
-		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "irc.client": listener, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound, "peers[0]": peer, "relay.hub": hub,
+		"irc.spanningtree[0]": link, "irc.freeq[0]": server, "irc.client": listener, "airc": registry, "airc.peers[0]": airc.PeerConfig{}, "bindings[0]": bound, "peers[0]": peer, "relay": want.Relay, "relay.hub": hub,
 		"airc.oidc": airc.OIDCConfig{}, "airc.mtls": airc.MTLSConfig{},
 		"policy.rules[0]": configs.Rule{},
 	} {

@@ -3,21 +3,54 @@ package main
 import (
 	"log/slog"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"baton/configs"
-	"baton/federation"
 	"baton/federation/relay"
 )
 
-// hubTable is the name of the table of the NATS server that homes meet at.
-const hubTable = "relay.hub"
+// The names of the tables of NATS: of our own, and of the server that homes meet at.
+const (
+	relayTable = "relay"
+	hubTable   = "relay.hub"
+)
 
-// hubConfig reads where homes meet. Mistakes are added to those of the file.
-func hubConfig(file *configs.File) relay.HubConfig {
-	t := file.Table(hubTable)
+// hostFolder has, below data_dir, the accounts, seeds and streams of the server that homes
+// of others link to.
+const hostFolder = "relay"
+
+// meeting is how this home uses NATS, beside a server that nobody else reaches.
+type meeting struct {
+	own  relay.ServerConfig // wakes those who wait, where it names a server
+	host *relay.HostConfig  // what homes of others link to here; nil for nothing
+	hub  relay.HubConfig    // where homes meet, where it names a server or there is a host
+}
+
+// readMeeting reads how NATS is used. Mistakes are added to those of the file.
+func readMeeting(file *configs.File) meeting {
 	var table configs.Hub
-	t.Decode(&table)
+	file.Table(hubTable).Decode(&table)
+	m := meeting{own: readServer(file, relayTable, configs.Hub{
+		URLs: file.Relay.URLs, CredsFile: file.Relay.CredsFile, NKeyFile: file.Relay.NKeyFile, CAFile: file.Relay.CAFile,
+	})}
+	m.hub.ServerConfig = readServer(file, hubTable, table)
+	switch {
+	case file.Relay.Listen != "" && m.hub.Named():
+		file.Table(relayTable).Mistake("listen", "homes meet at ["+hubTable+"]: want one of the two")
+	case file.Relay.Listen != "":
+		m.host = readHost(file)
+		m.hub.NKeyFile, m.hub.MaxBytes = file.Path(hostFile(file.Home.Name+seedSuffix)), file.Relay.MaxBytes
+	case !m.hub.Named() && m.own.Named():
+		m.hub = relay.HubConfig{ServerConfig: m.own, Replicas: file.Relay.Replicas, MaxBytes: file.Relay.MaxBytes, Ours: true}
+	}
+	return m
+}
+
+// readServer reads where servers are, and who this home is there.
+func readServer(file *configs.File, name string, table configs.Hub) relay.ServerConfig {
+	t := file.Table(name)
 	for _, address := range table.URLs {
 		if u, err := url.Parse(address); err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
 			t.Mistake("urls", `want addresses such as "tls://hub.example:4222"`)
@@ -26,7 +59,7 @@ func hubConfig(file *configs.File) relay.HubConfig {
 	if table.CredsFile != "" && table.NKeyFile != "" {
 		t.Mistake("nkey_file", "want one of creds_file and nkey_file")
 	}
-	cfg := relay.HubConfig{URLs: table.URLs}
+	cfg := relay.ServerConfig{URLs: table.URLs}
 	for key, secret := range map[string]struct {
 		name string
 		path *string
@@ -45,11 +78,37 @@ func hubConfig(file *configs.File) relay.HubConfig {
 	return cfg
 }
 
-// openHub begins to connect to the NATS server that homes meet at, nil for none.
-func openHub(file *configs.File, home federation.HomeID, log *slog.Logger) (*relay.Hub, error) {
-	cfg := hubConfig(file)
-	if len(cfg.URLs) == 0 {
-		return nil, nil //nolint:nilnil // no hub is what the configuration asks for
+func hostFile(name string) string { return filepath.Join(hostFolder, name) }
+
+// readHost reads what homes of others link to here.
+func readHost(file *configs.File) *relay.HostConfig {
+	cfg := &relay.HostConfig{
+		Listen: file.Relay.Listen, AccountsFile: file.Path(hostFile(hubFile)), Dir: file.Path(hostFile("jetstream")), TLS: file.TLSConfig(),
 	}
-	return relay.OpenHub(cfg, home, log)
+	_, err := os.Stat(cfg.AccountsFile)
+	if err == nil {
+		_, err = file.Secret(hostFile(file.Home.Name + seedSuffix))
+	}
+	if err != nil {
+		file.Table(relayTable).Mistake("listen", "want accounts: baton relay accounts "+file.Home.Name+" NAME... --out "+file.Path(hostFolder)+": "+err.Error())
+	}
+	return cfg
+}
+
+// openMeeting opens the server that homes of others link to, where there is to be one,
+// and begins to connect to the one that homes meet at.
+func (p *program) openMeeting(log *slog.Logger) error {
+	m := readMeeting(p.file)
+	var err error
+	if m.host != nil {
+		if p.host, err = relay.OpenHost(*m.host, log); err != nil {
+			return err
+		}
+		log.Info("listening", slog.String("listener", "relay"), slog.String("address", p.host.URL()))
+		m.hub.Host = p.host
+	}
+	if m.hub.Named() {
+		p.hub, err = relay.OpenHub(m.hub, p.homeID(), log)
+	}
+	return err
 }

@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -10,8 +12,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-func TestHomesMeetAtAHub(t *testing.T) {
-	t.Parallel()
+// startHub runs a NATS server with streams and without accounts until the test ends.
+func startHub(t *testing.T) *server.Server {
+	t.Helper()
 	hub, err := server.NewServer(&server.Options{
 		ServerName: "hub", Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 	})
@@ -23,6 +26,12 @@ func TestHomesMeetAtAHub(t *testing.T) {
 	if !hub.ReadyForConnections(patience) {
 		t.Fatal("the hub does not start")
 	}
+	return hub
+}
+
+func TestHomesMeetAtAHub(t *testing.T) {
+	t.Parallel()
+	hub := startHub(t)
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
 	for _, n := range all {
@@ -65,5 +74,105 @@ func TestHomesMeetAtAHub(t *testing.T) {
 		if carried := stream.CachedInfo().State.LastSeq; carried < 3 { // the offer or its answer, and one more for each step that follows
 			t.Errorf("stream %s carried %d messages", name, carried)
 		}
+	}
+}
+
+// Homes of one operator share a cluster, which wakes who waits inside each of them, and
+// meet there.
+func TestHomesThatTrustEachOtherShareOurNATS(t *testing.T) {
+	t.Parallel()
+	shared := startHub(t)
+	all := newNeighbours(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	for _, n := range all {
+		n.settle(t, all, fmt.Sprintf("[relay]\nurls = [%q]\nmax_bytes = 16777216\n", shared.ClientURL()))
+		n.start(t)
+	}
+	for _, n := range all {
+		n.ready(t)
+		await(t, n.name+" to warn", func() bool { return strings.Contains(n.told(t), "the hub has no accounts") })
+		if out := n.must(t, "relay", "check"); !strings.Contains(out, shared.ClientURL()) {
+			t.Errorf("relay check: %s", out)
+		}
+	}
+	alice, _ := a.key(t, 1)
+	bob, _ := b.key(t, 2)
+	scout := resident(t, b.house, "scout_7", 2)
+	id := a.must(t, "handoff", "offer", "--key-file", alice, "--to", scout.DID, "--title", "Through our own")
+	agree(t, id, "offer", all...)
+	b.must(t, "handoff", "accept", id, "--key-file", bob)
+	agree(t, id, "offer accept", all...)
+	if got := maxBytes(t, shared.ClientURL(), "FED_b_test__a_test"); got != 16777216 {
+		t.Errorf("a stream may grow to %d bytes", got)
+	}
+}
+
+// maxBytes returns how large a stream may grow.
+func maxBytes(t *testing.T, url, name string, options ...nats.Option) int64 {
+	t.Helper()
+	conn, err := nats.Connect(url, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream.CachedInfo().Config.MaxBytes
+}
+
+// One home has the server in itself, and the other links to it with the seed that it was
+// given, over TLS.
+func TestAHomeOfOthersLinksToOurServer(t *testing.T) {
+	t.Parallel()
+	all := newNeighbours(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	listen, cert := freeAddr(t), certify(t, a.house, "localhost")
+	out, ok := a.baton(t, "relay", "accounts", "a.test", "b.test", "--out", filepath.Join(a.dir, "data", "relay"))
+	if !ok {
+		t.Fatal(out)
+	}
+	seed, err := os.ReadFile(filepath.Join(a.dir, "data", "relay", "b.test.nk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.keep(t, "hub.nk", strings.TrimSpace(string(seed)))
+	a.settle(t, all, fmt.Sprintf("[relay]\nlisten = %q\nmax_bytes = 16777216\n[tls]\ncert_file = %q\nkey_file = %q\n", listen, cert.certFile, cert.keyFile))
+	b.settle(t, all, fmt.Sprintf("[relay.hub]\nurls = [%q]\nnkey_file = \"hub.nk\"\nca_file = %q\n", "tls://"+strings.Replace(listen, "127.0.0.1", "localhost", 1), cert.certFile))
+	for _, n := range all {
+		n.start(t)
+	}
+	for _, n := range all {
+		n.ready(t)
+	}
+	alice, _ := a.key(t, 1)
+	bob, _ := b.key(t, 2)
+	scout := resident(t, b.house, "scout_7", 2)
+	id := a.must(t, "handoff", "offer", "--key-file", alice, "--to", scout.DID, "--title", "At your place")
+	agree(t, id, "offer", all...)
+	b.must(t, "handoff", "accept", id, "--key-file", bob)
+	agree(t, id, "offer accept", all...)
+	for _, n := range all {
+		await(t, n.name+" to find nothing wrong", func() bool {
+			out := n.must(t, "relay", "check")
+			return !strings.Contains(out, "warn") && strings.Contains(out, "from ")
+		})
+	}
+	if strings.Contains(a.told(t)+b.told(t), "has no accounts") {
+		t.Error("it is warned of a server with accounts")
+	}
+}
+
+func TestAServerForOthersWithoutAccountsIsAMistake(t *testing.T) {
+	h := newHouse(t, "[relay]\nlisten = '127.0.0.1:4222'\n")
+	n := neighbour{h, "gw.test"}
+	out, ok := n.baton(t, "config", "check", h.config)
+	if ok || !strings.Contains(out, "relay.listen: want accounts: baton relay accounts gw.test NAME... --out ") {
+		t.Errorf("it is told: %s", out)
 	}
 }

@@ -159,7 +159,7 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 	if !whole {
 		names = nil // whose names are missing cannot be told
 	}
-	hubConfig(file)
+	readMeeting(file)
 	authorities(file)
 	boundNames(file, names) // for their mistakes
 	homePolicy(file, names)

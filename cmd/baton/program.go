@@ -67,7 +67,8 @@ type program struct {
 	peering   *identity.Client // for what is asked of other registries
 	gateway   *gateway
 	homes     *homes
-	hub       *relay.Hub // nil where none is configured
+	hub       *relay.Hub  // nil where none is configured
+	host      *relay.Host // nil where homes of others link to nothing here
 	// servers are the key servers behind links, by link.
 	servers atomic.Pointer[map[string]string]
 
@@ -117,7 +118,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	fleet := newFleet(p.record, p.relay, p.counters, log)
 	p.configured.Store(&[]federation.BoundName{})
 	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral}
-	if p.hub, err = openHub(file, p.homeID(), log); err != nil {
+	if err := p.openMeeting(log); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.homes = newHomes(p)
@@ -202,7 +203,12 @@ func (p *program) openKeys() {
 // openRelay starts what wakes those who wait. Without it they look by themselves.
 func (p *program) openRelay(ctx context.Context) {
 	var err error
-	if p.relay, err = relay.Open(ctx, p.log); err != nil {
+	if own := readMeeting(p.file).own; own.Named() {
+		p.relay, err = relay.Join(own, p.homeID(), p.log)
+	} else {
+		p.relay, err = relay.Open(ctx, p.log)
+	}
+	if err != nil {
 		p.log.LogAttrs(ctx, slog.LevelError, "relay not opened", slog.Any("err", err))
 	}
 }
@@ -396,6 +402,7 @@ func (p *program) close() error {
 	if p.hub != nil {
 		p.hub.Close()
 	}
+	p.host.Close()
 	p.relay.Close()
 	if p.record != nil {
 		err = errors.Join(err, p.record.Close())

@@ -62,7 +62,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 // checkRelay examines what wakes those who wait inside this gateway, and the server that
 // homes meet at.
 func (p *program) checkRelay(ctx context.Context) []rest.Check {
-	found := []relay.Finding{{What: "inside", State: relay.FindingOK, Detail: "embedded"}}
+	found := []relay.Finding{{What: "inside", State: relay.FindingOK, Detail: p.relay.Where()}}
 	if err := p.relay.Ready(); err != nil {
 		found[0].State, found[0].Detail = relay.FindingWarn, err.Error()+": who waits looks every second"
 	}

@@ -25,35 +25,11 @@ type accountsHub struct {
 // newAccountsHub starts a server with what [relay.WriteAccounts] says.
 func newAccountsHub(t *testing.T, homes ...federation.HomeID) accountsHub {
 	t.Helper()
-	dir := t.TempDir()
-	hub := accountsHub{t: t, seeds: map[federation.HomeID]string{}}
-	var accounts []relay.Account
-	for _, home := range homes {
-		seed, err := relay.NewSeed()
-		if err != nil {
-			t.Fatal(err)
-		}
-		public, err := relay.PublicOf(seed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		hub.seeds[home] = filepath.Join(dir, string(home)+".nk")
-		if err := os.WriteFile(hub.seeds[home], seed, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		accounts = append(accounts, relay.Account{Home: home, Public: public})
-	}
-	text, err := relay.WriteAccounts(accounts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "hub.conf")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	path, seeds := writeAccounts(t, t.TempDir(), homes...)
+	hub := accountsHub{t: t, seeds: seeds}
 	options, err := server.ProcessConfigFile(path)
 	if err != nil {
-		t.Fatalf("%v in:\n%s", err, text)
+		t.Fatal(err)
 	}
 	options.Host, options.Port, options.StoreDir, options.NoSigs, options.NoLog = "127.0.0.1", -1, t.TempDir(), true, true
 	s, err := server.NewServer(options)
@@ -69,8 +45,40 @@ func newAccountsHub(t *testing.T, homes ...federation.HomeID) accountsHub {
 	return hub
 }
 
+// writeAccounts writes what [relay.WriteAccounts] says, and a seed for each home, into a
+// folder.
+func writeAccounts(t *testing.T, dir string, homes ...federation.HomeID) (path string, seeds map[federation.HomeID]string) {
+	t.Helper()
+	seeds = map[federation.HomeID]string{}
+	var accounts []relay.Account
+	for _, home := range homes {
+		seed, err := relay.NewSeed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, err := relay.PublicOf(seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seeds[home] = filepath.Join(dir, string(home)+".nk")
+		if err := os.WriteFile(seeds[home], seed, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		accounts = append(accounts, relay.Account{Home: home, Public: public})
+	}
+	text, err := relay.WriteAccounts(accounts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(dir, "hub.conf")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path, seeds
+}
+
 func (h accountsHub) config(home federation.HomeID) relay.HubConfig {
-	return relay.HubConfig{URLs: []string{h.url}, NKeyFile: h.seeds[home]}
+	return relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: []string{h.url}, NKeyFile: h.seeds[home]}}
 }
 
 // connect returns a connection as a home, with inboxes under a prefix.

@@ -101,13 +101,20 @@ func inquire[T any](ctx context.Context, h *Hub, subject string) (said[T], error
 	return answer, err
 }
 
+// user is who a home is to a server.
+type user struct {
+	Account     string          `json:"account"`
+	Permissions json.RawMessage `json:"permissions"`
+}
+
+func (h *Hub) whoami(ctx context.Context) (said[user], error) {
+	return inquire[user](ctx, h, userInfoSubject)
+}
+
 // checkAccount tells who this home is to the server, and how far the clocks are apart.
 func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []Finding {
 	asked := now()
-	answer, err := inquire[struct {
-		Account     string          `json:"account"`
-		Permissions json.RawMessage `json:"permissions"`
-	}](ctx, h, userInfoSubject)
+	answer, err := h.whoami(ctx)
 	if err != nil {
 		return []Finding{{"account", FindingWarn, "the server does not say who this home is to it: " + err.Error()}}
 	}
@@ -179,6 +186,9 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) Finding {
 	var wrong []string
 	if state.Config.Storage != jetstream.FileStorage {
 		wrong = append(wrong, "it is in memory, and lost when the server ends")
+	}
+	if h.ours && state.Config.Replicas != h.streams.Replicas {
+		wrong = append(wrong, fmt.Sprintf("there are to be %d copies of it, not %d", h.streams.Replicas, state.Config.Replicas))
 	}
 	if state.Config.MaxMsgSize > 0 && state.Config.MaxMsgSize < maxBatchBytes {
 		wrong = append(wrong, fmt.Sprintf("it takes no message above %d bytes, want %d", state.Config.MaxMsgSize, maxBatchBytes))

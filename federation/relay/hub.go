@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,10 +20,17 @@ import (
 
 // HubConfig says which NATS server homes meet at.
 type HubConfig struct {
-	URLs      []string // "tls://host:port" or "nats://host:port"
-	CredsFile string   // a JWT credentials file, or
-	NKeyFile  string   // an nkey seed; both empty for a server without accounts
-	CAFile    string   // empty for the authorities of the system
+	ServerConfig
+
+	// Replicas and MaxBytes are what the streams to this home are made with: their copies,
+	// on as many servers, 0 for one; and how large one may grow, 0 for 1 GiB. A full one
+	// takes no more, and rows wait.
+	Replicas int
+	MaxBytes int64
+	// Ours says that the server is this operator's: a stream that is there becomes as it
+	// would be made now. At one of others it is used as it is: how long it keeps what, and
+	// on how many servers, is for them to say.
+	Ours bool
 }
 
 // Bounds of what goes through a hub.
@@ -55,10 +63,12 @@ var (
 // A message is acknowledged once its steps are on disk. The ids of messages mean
 // nothing: who reads compares what was signed.
 type Hub struct {
-	home federation.HomeID
-	conn *nats.Conn
-	js   jetstream.JetStream
-	log  *slog.Logger
+	home    federation.HomeID
+	conn    *nats.Conn
+	js      jetstream.JetStream
+	streams jetstream.StreamConfig // what those to this home have in common
+	ours    bool                   // see [HubConfig]
+	log     *slog.Logger
 
 	mu      sync.Mutex
 	waiting map[string]chan letter // by the SHA-256 of the batch
@@ -73,27 +83,7 @@ type letter struct {
 // OpenHub begins to connect, and goes on until [Hub.Close]: a hub that is away now is no
 // error, a file that cannot be read is.
 func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, error) {
-	options := []nats.Option{
-		nats.Name("baton " + string(home)), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
-		nats.CustomInboxPrefix("_INBOX." + token(home)),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			log.Debug("hub connection failed", slog.Any("err", err))
-		}),
-	}
-	if cfg.CAFile != "" {
-		options = append(options, nats.RootCAs(cfg.CAFile))
-	}
-	switch {
-	case cfg.CredsFile != "":
-		options = append(options, nats.UserCredentials(cfg.CredsFile))
-	case cfg.NKeyFile != "":
-		key, err := nats.NkeyOptionFromSeed(cfg.NKeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("open hub: read nkey: %w", err)
-		}
-		options = append(options, key)
-	}
-	conn, err := nats.Connect(strings.Join(cfg.URLs, ","), options...)
+	conn, err := cfg.connect(home, log)
 	if err != nil {
 		return nil, fmt.Errorf("open hub: %w", err)
 	}
@@ -102,7 +92,7 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 		conn.Close()
 		return nil, fmt.Errorf("open hub: %w", err)
 	}
-	return &Hub{home: home, conn: conn, js: js, log: log, waiting: map[string]chan letter{}}, nil
+	return &Hub{home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, log: log, waiting: map[string]chan letter{}}, nil
 }
 
 // Close ends the connection.
@@ -169,19 +159,30 @@ func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, l 
 	return err
 }
 
-// stream returns the stream from another home. One that is there is used as it is: how
-// long it keeps what, and on how many servers, is for the operator of the hub.
+// streams returns what a stream is made with, but for its name and its subjects.
+func (cfg HubConfig) streams() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Storage: jetstream.FileStorage, MaxAge: hubAge, MaxMsgSize: maxBatchBytes, Discard: jetstream.DiscardNew,
+		Retention: jetstream.WorkQueuePolicy, // what was judged need not be kept
+		Replicas:  cmp.Or(cfg.Replicas, 1), MaxBytes: cmp.Or(cfg.MaxBytes, hubBytes),
+	}
+}
+
+// stream returns the stream from another home.
 func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Stream, error) { //nolint:ireturn // NATS has no other type
-	name := streamName(h.home, from)
-	stream, err := h.js.Stream(ctx, name)
-	if !errors.Is(err, jetstream.ErrStreamNotFound) {
+	cfg := h.streams
+	cfg.Name, cfg.Subjects = streamName(h.home, from), []string{hubSubject(h.home, from)}
+	stream, err := h.js.Stream(ctx, cfg.Name)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return h.js.CreateStream(ctx, cfg)
+	case err != nil || !h.ours:
 		return stream, err
 	}
-	return h.js.CreateStream(ctx, jetstream.StreamConfig{
-		Name: name, Subjects: []string{hubSubject(h.home, from)},
-		Storage: jetstream.FileStorage, MaxAge: hubAge, MaxBytes: hubBytes, MaxMsgSize: maxBatchBytes, Discard: jetstream.DiscardNew,
-		Retention: jetstream.WorkQueuePolicy, // what was judged need not be kept
-	})
+	if is := stream.CachedInfo().Config; is.Replicas != cfg.Replicas || is.MaxBytes != cfg.MaxBytes {
+		return h.js.UpdateStream(ctx, cfg)
+	}
+	return stream, nil
 }
 
 // Run takes what other homes send through the hub until ctx ends. A home is listened to
@@ -198,7 +199,12 @@ func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
 	}()
 	tick := time.NewTicker(hubLook)
 	defer tick.Stop()
+	warned := false
 	for ctx.Err() == nil {
+		if !warned && h.Ready() == nil {
+			warned = true
+			h.warn(ctx)
+		}
 		for home, consume := range listening {
 			select {
 			case <-consume.Closed():
@@ -221,6 +227,14 @@ func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
+	}
+}
+
+// warn tells the log of a server without accounts. It blocks until the server says so.
+func (h *Hub) warn(ctx context.Context) {
+	who, err := h.whoami(ctx)
+	if err == nil && who.Data.Account == globalAccount {
+		h.log.LogAttrs(ctx, slog.LevelWarn, "the hub has no accounts: steps are signed, but whoever connects can delete what waits")
 	}
 }
 

@@ -48,7 +48,7 @@ type place interface {
 type openHub string
 
 func (h openHub) config(federation.HomeID) relay.HubConfig {
-	return relay.HubConfig{URLs: []string{string(h)}}
+	return relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: []string{string(h)}}}
 }
 
 // meet lets homes reach each other through a hub alone.
@@ -137,11 +137,11 @@ func TestAHubThatLostItsDiskCostsTimeAlone(t *testing.T) {
 }
 
 func TestWhatIsNotReadableIsNoHub(t *testing.T) {
-	_, err := relay.OpenHub(relay.HubConfig{URLs: []string{"nats://127.0.0.1:1"}, NKeyFile: "nowhere"}, "a.test", slog.New(slog.DiscardHandler))
+	_, err := relay.OpenHub(relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: []string{"nats://127.0.0.1:1"}, NKeyFile: "nowhere"}}, "a.test", slog.New(slog.DiscardHandler))
 	if err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v, want one line", err)
 	}
-	hub, err := relay.OpenHub(relay.HubConfig{URLs: []string{"nats://127.0.0.1:1"}}, "a.test", slog.New(slog.DiscardHandler))
+	hub, err := relay.OpenHub(relay.HubConfig{ServerConfig: relay.ServerConfig{URLs: []string{"nats://127.0.0.1:1"}}}, "a.test", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,8 +61,8 @@
 //
 // # Inside one home
 //
-// A [Relay] wakes, with an embedded NATS server, a poll that waits for a message and a
-// link whose feed ran dry. It is not the record. A wake-up carries nothing but its topic and may be lost, so
+// A [Relay] wakes, with an embedded NATS server or those that the gateways of one home
+// share, a poll that waits for a message and a link whose feed ran dry. It is not the record. A wake-up carries nothing but its topic and may be lost, so
 // whoever waits looks again by itself after a while; with a wake-up it just looks
 // within a millisecond. To miss nothing in between, subscribe first and look
 // afterwards:
@@ -78,8 +78,9 @@
 //		}
 //	}
 //
-// The server listens on no port and writes no file. What goes through it are core
-// NATS messages without a body, on subjects "live.<hash of the topic>".
+// The embedded server listens on no port and writes no file. What goes through it are core
+// NATS messages without a body, on subjects "live.<hash of the topic>"; through one that
+// homes share, "live.<home>.<hash of the topic>".
 //
 // A nil *Relay is one that never came up: waking does nothing, nobody is woken, and
 // [Relay.Ready] says so. A gateway runs on with it. All methods may be called
@@ -98,6 +99,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"baton/federation"
 )
 
 // startTimeout bounds the start of a server that does no I/O.
@@ -117,10 +120,12 @@ const never = 100 * 365 * 24 * time.Hour
 // nothing new.
 const maxPending = 2
 
-// Relay is an embedded server and the one connection to it. One connection keeps
-// the order: what is subscribed before something is woken is woken with it.
+// Relay is the one connection to a server, which is embedded or another one. One
+// connection keeps the order: what is subscribed before something is woken is woken with
+// it.
 type Relay struct {
-	server *server.Server
+	server *server.Server // nil where it is not in this process
+	prefix string         // of subjects
 	conn   *nats.Conn
 	closed chan struct{} // when the connection has ended
 }
@@ -141,11 +146,27 @@ func Open(ctx context.Context, log *slog.Logger) (*Relay, error) {
 	}
 	s.SetLoggerV2(serverLog{log}, false, false, false)
 	s.Start()
-	r := &Relay{server: s, closed: make(chan struct{})}
+	r := &Relay{server: s, prefix: liveSubject, closed: make(chan struct{})}
 	if err := r.connect(ctx, log); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("open relay: %w", err)
 	}
+	return r, nil
+}
+
+// Join begins to connect to servers that the gateways of one home share, and goes on
+// until [Relay.Close]: servers that are away now are no error, a file that cannot be read
+// is. Homes that share them wake their own people alone.
+func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
+	r := &Relay{prefix: liveSubject + token(home) + ".", closed: make(chan struct{})}
+	conn, err := cfg.connect(home, log,
+		nats.ReconnectBufSize(-1), // a wake-up that comes late says nothing
+		nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("join relay: %w", err)
+	}
+	r.conn = conn
 	return r, nil
 }
 
@@ -157,11 +178,7 @@ func (r *Relay) connect(ctx context.Context, log *slog.Logger) error {
 		nats.PingInterval(-1),
 		nats.MaxReconnects(-1), // without end
 		nats.ReconnectWait(reconnectWait),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			if !errors.Is(err, nats.ErrSlowConsumer) { // see maxPending
-				log.LogAttrs(ctx, slog.LevelDebug, "relay connection failed", slog.Any("err", err))
-			}
-		}),
+		nats.ErrorHandler(failed(log)),
 		nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }),
 	)
 	if err != nil {
@@ -177,7 +194,7 @@ func (r *Relay) Wake(topics ...string) {
 		return
 	}
 	for _, topic := range topics {
-		_ = r.conn.Publish(subject(topic), nil) // a wake-up may be lost
+		_ = r.conn.Publish(r.subject(topic), nil) // a wake-up may be lost
 	}
 }
 
@@ -189,7 +206,7 @@ func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	if r == nil {
 		return token, func() {}
 	}
-	subscription, err := r.conn.Subscribe(subject(topic), func(*nats.Msg) {
+	subscription, err := r.conn.Subscribe(r.subject(topic), func(*nats.Msg) {
 		select {
 		case token <- struct{}{}:
 		default: // one token says as much as two
@@ -215,6 +232,17 @@ func (r *Relay) Ready() error {
 	return nil
 }
 
+// Where names the server, for people.
+func (r *Relay) Where() string {
+	switch {
+	case r == nil:
+		return "none"
+	case r.server != nil:
+		return "embedded"
+	}
+	return r.conn.ConnectedUrlRedacted()
+}
+
 // Close ends the relay and waits until it has ended. Closing again does nothing.
 func (r *Relay) Close() {
 	if r == nil {
@@ -224,13 +252,18 @@ func (r *Relay) Close() {
 		r.conn.Close()
 		<-r.closed
 	}
-	r.server.Shutdown()
-	r.server.WaitForShutdown()
+	if r.server != nil {
+		r.server.Shutdown()
+		r.server.WaitForShutdown()
+	}
 }
+
+// liveSubject begins the subjects of wake-ups.
+const liveSubject = "live."
 
 // subject returns the NATS subject of a topic. It is made of a hash: in a subject,
 // dots and wildcards have a meaning, and spaces end it.
-func subject(topic string) string {
+func (r *Relay) subject(topic string) string {
 	sum := sha256.Sum256([]byte(topic))
-	return "live." + hex.EncodeToString(sum[:16])
+	return r.prefix + hex.EncodeToString(sum[:16])
 }
