@@ -298,6 +298,30 @@ type RefreshRequest struct {
 	RefreshToken string `json:"refresh_token"`
 }
 
+// SocketAsk What the client of a WebSocket sends. One of the members but `id`.
+type SocketAsk struct {
+	Ack    Ack    `json:"ack,omitempty,omitzero"`
+	Extend Extend `json:"extend,omitempty,omitzero"`
+
+	// ID Anything; the answer has it.
+	ID    string       `json:"id,omitempty,omitzero"`
+	Lease LeaseRequest `json:"lease,omitempty,omitzero"`
+	Nack  Nack         `json:"nack,omitempty,omitzero"`
+}
+
+// SocketTell What the gateway sends over a WebSocket. One of the members but `id`.
+type SocketTell struct {
+	Done  bool  `json:"done,omitempty,omitzero"`
+	Entry Entry `json:"entry,omitempty,omitzero"`
+
+	// ID Of what is answered.
+	ID     string `json:"id,omitempty,omitzero"`
+	Leases Leases `json:"leases,omitempty,omitzero"`
+
+	// Problem RFC 9457.
+	Problem Problem `json:"problem,omitempty,omitzero"`
+}
+
 // Step defines model for Step.
 type Step struct {
 	Context     string `json:"context,omitempty,omitzero"`
@@ -462,6 +486,15 @@ type LeaseInboxParams struct {
 	Wait Wait `form:"wait,omitempty" json:"wait,omitempty,omitzero"`
 }
 
+// OpenInboxSocketParams defines parameters for OpenInboxSocket.
+type OpenInboxSocketParams struct {
+	// Cursor As an earlier answer gave it. None is the start.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+
+	// Device Start where this device is, unless there is a cursor.
+	Device Device `form:"device,omitempty" json:"device,omitempty,omitzero"`
+}
+
 // StreamInboxParams defines parameters for StreamInbox.
 type StreamInboxParams struct {
 	// Cursor As an earlier answer gave it. None is the start.
@@ -563,6 +596,9 @@ type ServerInterface interface {
 	// NackInbox Put a leased entry back
 	// (POST /api/v1/inbox/nack)
 	NackInbox(w http.ResponseWriter, r *http.Request)
+	// OpenInboxSocket Watch what arrives over a WebSocket, and acknowledge it there
+	// (GET /api/v1/inbox/socket)
+	OpenInboxSocket(w http.ResponseWriter, r *http.Request, params OpenInboxSocketParams)
 	// StreamInbox Watch what arrives, and change nothing
 	// (GET /api/v1/inbox/stream)
 	StreamInbox(w http.ResponseWriter, r *http.Request, params StreamInboxParams)
@@ -1303,6 +1339,52 @@ func (siw *ServerInterfaceWrapper) NackInbox(w http.ResponseWriter, r *http.Requ
 	handler.ServeHTTP(w, r)
 }
 
+// OpenInboxSocket operation middleware
+func (siw *ServerInterfaceWrapper) OpenInboxSocket(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params OpenInboxSocketParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "device" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "device", r.URL.Query(), &params.Device, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "device"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "device", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.OpenInboxSocket(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // StreamInbox operation middleware
 func (siw *ServerInterfaceWrapper) StreamInbox(w http.ResponseWriter, r *http.Request) {
 
@@ -1547,6 +1629,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/place", wrapper.GetPlace)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/inbox", wrapper.ListInbox)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/inbox/stream", wrapper.StreamInbox)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/inbox/socket", wrapper.OpenInboxSocket)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/lease", wrapper.LeaseInbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/ack", wrapper.AckInbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/nack", wrapper.NackInbox)
@@ -2371,6 +2454,41 @@ func (response NackInboxdefaultApplicationProblemPlusJSONResponse) VisitNackInbo
 	return err
 }
 
+type OpenInboxSocketRequestObject struct {
+	Params OpenInboxSocketParams
+}
+
+type OpenInboxSocketResponseObject interface {
+	VisitOpenInboxSocketResponse(w http.ResponseWriter) error
+}
+
+type OpenInboxSocket101Response struct {
+}
+
+func (response OpenInboxSocket101Response) VisitOpenInboxSocketResponse(w http.ResponseWriter) error {
+	w.WriteHeader(101)
+	return nil
+}
+
+type OpenInboxSocketdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response OpenInboxSocketdefaultApplicationProblemPlusJSONResponse) VisitOpenInboxSocketResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type StreamInboxRequestObject struct {
 	Params StreamInboxParams
 }
@@ -2535,6 +2653,9 @@ type StrictServerInterface interface {
 	// NackInbox Put a leased entry back
 	// (POST /api/v1/inbox/nack)
 	NackInbox(ctx context.Context, request NackInboxRequestObject) (NackInboxResponseObject, error)
+	// OpenInboxSocket Watch what arrives over a WebSocket, and acknowledge it there
+	// (GET /api/v1/inbox/socket)
+	OpenInboxSocket(ctx context.Context, request OpenInboxSocketRequestObject) (OpenInboxSocketResponseObject, error)
 	// StreamInbox Watch what arrives, and change nothing
 	// (GET /api/v1/inbox/stream)
 	StreamInbox(ctx context.Context, request StreamInboxRequestObject) (StreamInboxResponseObject, error)
@@ -3089,6 +3210,32 @@ func (sh *strictHandler) NackInbox(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// OpenInboxSocket operation middleware
+func (sh *strictHandler) OpenInboxSocket(w http.ResponseWriter, r *http.Request, params OpenInboxSocketParams) {
+	var request OpenInboxSocketRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.OpenInboxSocket(ctx, request.(OpenInboxSocketRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "OpenInboxSocket")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(OpenInboxSocketResponseObject); ok {
+		if err := validResponse.VisitOpenInboxSocketResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // StreamInbox operation middleware
 func (sh *strictHandler) StreamInbox(w http.ResponseWriter, r *http.Request, params StreamInboxParams) {
 	var request StreamInboxRequestObject
@@ -3146,92 +3293,99 @@ func (sh *strictHandler) GetPlace(w http.ResponseWriter, r *http.Request, params
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H37c9s2tv+/guG3M9/dKSU/YruN+pNv7G69zcMTuzczm/haMHkkoqYAFgAlq17/73dwAJKgBOrh2Gly",
-	"Z3+LRRI4OC98zgPIfZSISSE4cK2iwX1UUEknoEHiX69KqYQ0/0pBJZIVmgkeDaJjRSgnQGXOQBLK1Qwk",
-	"GdMpEKb75K3gQJgiOgOiNJW6H8URM9/9UYKcR3HE6QSiQZTY4eNIJRlMqJlnQu9eAx/rLBrsHx7FkZ4X",
-	"5k2lJePj6OEhjk5gyhJYpunCzERmGUggOmOKpPgiYSomJc9BIUESKaPETt1FmP20Rdh3EkbRIPp/Ow2/",
-	"duxTteNIMtT9QnkqRqOzE/MNDl1QnTUjszSKIwl/lExCGg20LGHTWc5OcIazFCaF0MCT+a8wD8iGz3XG",
-	"+JjojGqUQULzHCQpFSgyEtJyx9AAShOaCw59cmlkRSfQ/D6mjCOvULqQEmolOmJSaaLZBGruZUBTkM0i",
-	"PRJ7hsZOAR/G0YTx6u+9kLjPRkad3lCdZDVLl+Yb9cxLPftWx2x7u/sHoQleU6VPp8C1lVmbmYYtLCVi",
-	"hEvPqdIEzLsec3Nm/lZ01idnmowFKHIDIyGBDK2SDTv5ZKbu4dy9s5MtzeA1mzBdc2RBf3N86A+YwoiW",
-	"uY4Gh7uxGZ1Nyon5YxclYP9q+M+4hjFInOgDtfO0GfOLmJFcGC0TZEZZY3jOwrhAJYyJKpPMqM7wcFcN",
-	"u+zNjNAit6BagzRv/s/H3d7Lq/u9+OjhbxP1b/Xvyd+/i5YZ8mCsShWCK0DP9VboNyJlI2asbJH4t5Y4",
-	"klFFkozyMaREMZ4g/eT0ko770UMcnUtxk8PEfJ8IroEjH2hR5CyhZqidwr7x/e/KjHu/oSFX4yLVbco+",
-	"ZHPDOsMnqyy4mPeg5bx3PNIQ8MUXkAieqn6Lf0tyxLkcAeaF4+QWF5OmzIxD83MpCpCaGfaNaK4gjgrv",
-	"p/vKWQeUc6UJmxXmbApyfp2I0rJwlcbFlfPd3Oc27vRjs6W4Ua7qGcTN75BoM8FxYll3v7BCmuhrlnrs",
-	"a9ZAlWJjDtA8/Fg9jSNe5rmZ6K43Fj3ztKduWdETheVsrxBmddLx9SGOElrghEzDRAXncz9QKenc8oSm",
-	"OeOBbe83zu6IanRgJOSEasvRo4PaUj7WHH4EvakURQHpdcmTDJJbSEMqFke3jIe5J0YjkE/FPDuYDE8k",
-	"2ZjxZSadTgo9x73PQJNZJhSQTEwcSmGKjKmGGZ33o4D+SihymoB6GvKVphqCxCstJKTX3S+URUp1yJ9t",
-	"qAO+rKbAy9AsC+bkTMLJtvqsZnS1nAXiGyE1svdsyBmAp9Uek5tlhvSu25xxGw3atJDXaYdZJ5QLzhKa",
-	"h58KPmJysiiRz5E+gocuJ2PYQ3Upw9I3iEtpOim+pPxren1e+ZTGHocb9Whzzqe9W4CvxXgrl4yktd3o",
-	"qv3C15KAg9VU4YYoOLwbRYOPmwwWPcQ1XagJD9uowrYWWPEWKa2X381PtcxN8+m2HFtm1gKBdtAgHeOg",
-	"ST5i9+tQAYse13HQqia+6zxPJ7HvbfCzLTJaXNAqrr6iBb1hOdO4sgm9O7NfHR2s4XMn5d6IC8j5uPcv",
-	"2vtzt/eyf73TQwx98PBdaIt7lZkQkY8hIC3/0QLyZGNut08Nd9qAfKYJU8FNFO4KJkFdU72OQW/EBG10",
-	"cfk1Ha3BggypXn2cOJ22rQSfLhZfVLMQNSc2rvRA8+HefuzLKWXp4KMV1NX3g/73QRF1pT3ecTDhqYIp",
-	"SJoTaaMG8xPlhPEbcWfk0aEVK5XilGs5DyhEHQcEEAwU61h3Yd55iDHkU6HQ7Eakc4zMzFKIkIQmt1zM",
-	"ckhNmMY0mYP2VOxGiBwo7w4E7ESOuJCATqcsBZ4EdF9ldP/wKIzFZL7e85iX4mqU4NR3Gixm/vYDsThy",
-	"CMRRZgc+eLG/QY5hVQS3RHczUYilP7PcQuQ203zgtS7JFkebvpcLFciNfKhyQ0blSCLKPDVBPUmolPMq",
-	"l+TybJgR2XgjrJHogg+wQ2Y290joSIOsCQi64ynIm+CMHWb5IZs3K7LpHfJ7iRbZNscOS8At2AOTOH8T",
-	"PSAfQ9J06dQAMFwKyFuw/nPi6002J4NJaG6IDI1uQsvgg031qjOSnogppJsTyeFOXycdSfwPVcYOparI",
-	"WBDBg9qyFL8vPesIxwvg25Arpq2BatduPCAT0iGcDQL01p7UHW/DFrit2reWAgem8/D4XQAftV+5DNTa",
-	"UC1kSC4Yr4PtKUba1ahO/5qIoVJVPyy3ZNeRuJNUpWArTPGchlBizcKNeFlZdYCdKzXWpnEa94b5+IKO",
-	"YQMHhHS1xw+tMlQEOCa/vT47WYRRu70frj7u9l4e9375569v3p73Lv+796+r+/3DMJo6M1DsKZhnYdm2",
-	"rHuPYIqTkRQTYgz/6Vj2GqiCrXDiMhBZBT4+C2aWXLP8sSHHeiRih18BLpE5j4xDtoRfeVURqms9e16p",
-	"Z28dDGvht3qII79ctD2YW5GFR86oz7UGq3zrchR2qBAVTvS+J06php5m6EKXdO8t/aKFEzq/DqHqH48O",
-	"WoLYDcP3v7DusjR9iPnvzHb0VyRb9o6W3WeSUc4h78JJmNogKhMzbvzo2ftXP5EZ05kotXlmtiNXRCBJ",
-	"JoQCzIP4EncSWyVxLDPeBUKKf168exubiD7TulDkt/evMTLmhGry2/szM1WdeIwG0e9K8P57OnsDSpkt",
-	"pxn6OqMqW8gT2QB1YDYz2htd3XclBB4BkkVSVva1XFhHBJ8i+vyJ0DwnN6UmQyeHoWE344TpBT6+2P/h",
-	"6Mf48djah5LesEcHa0o/60du5e+XGmYERyWZMQkDMoR0//Bw7+XgU7m7+yK5ZSn+A9zfN1TB0UEpc/vr",
-	"cIEFmEAKFAgcEvWZtYHSabFpumvJgM8Nd5ZduBcbtdkwdCHq0GjvkCZ6GIw3NJVj0OvzK+69BuGGnIxX",
-	"xV+ARD+/Ii8PDn9AYNf2MSINR9mUSBiViuYxgVwBGZbGvIYxGZacljoTkv0Jqfl7JOQNS1Pg5g8udG8k",
-	"So5PEsFHOUu0+TfzGmX836XZgnA/t6OVnE4py+lNDpZ1I8pySMPcS0FTlndESlrOr+nKRoKfyK5r5uA2",
-	"F3fLxcxP6npbBo5nqOowcL+haELnRJVJApCSnGqQoSSeDWpKFcaE3bGW/WGtvpinTezjpqo5FlvB+8tq",
-	"syykXu9hJEFlj4N40n58rcUt8AXTPdh9ebQOore/D5F34bDyooLX+0zXHlRvFMv6tSLz4Tv8cMVu4xwc",
-	"eGnZlfFQ9d5DHI2q5N9m29MonBYRqkp0aewerFqbqK5SX7raveT/D5c7TJi1YtOTwY+cc9yYQx3lrzji",
-	"oiPlUUgxBU55R2BVlDc5S65vQ22F9ZZUJTBvYW55MgWJfVZuq96yrN2dn0EIvrEsV+VhOnKdU5ApS/RW",
-	"VXBPRnUWE4VdVxhd5GBVsUnSeKxvZvZzM7Xp+BzrMulHFiq/bnjp+Y4nxHuVMbRc624H2JtfWzTk943u",
-	"/7hOqddAsxByujQe+5FS9CuyaxpF442rmXF0y9JQ7itjXBMtSAGiyLF5ylbmvCLGgABNMpKUUgLX6Bmc",
-	"kzg5O8EeK8kgXYyHguSuwNBLHqh+l4ipywjWvBmQU4uwY6PJp69OLo7tW0wrcvHLcW//8IhQRYyWp0Rt",
-	"ALCDXQV+VXq11aLAVajDJQGlGgTwBJXzeBlXBED/LfDrzWBTi8TFwVtDrSnN2xxTaaKvC0Oz5cANUBnC",
-	"o8ec2JkJzmCkPjx/d3FJdmjBdqZ7OwZx7+CzYVzpxPHZ+1dEwpgpLeeY6EQFsOVww3eqbds/Mg2xp52+",
-	"Jta4QNuay/hIBC3C1dnwIIENYmOSltIgRlJyps10MyFvY0LTVIJSkBoLosYc+uRDJsBoIu4Iyv76iSPG",
-	"SAyRoxFI97mmt5h5EDxGPa0NDwv7ds1U22FrwO3IU4RK+MQVQJWwwCFubCGPjo3qmBF8jjFQ/U/8E68a",
-	"pP32/xnTGdm/u6u6221CRHCSMnXbJ8d1bdCF9W4ie/jgE//bsPLvQ6RjWJvL8O8oIj+DYp5VZxWsE3Hi",
-	"tZpgvr8FKNQn7nkhY84VaOx/MpqZswS4zU2bn7WBKdKIsKBJBr39/m7Tgu79ZtS0nEyonEeDquyhrPco",
-	"cso4+eXy8jxG8hwbUQqZwDovUSK5dTVRi0nqMbwizSDaqypktGDRIHrR30NyCqozNItay5tuLhcUWzVm",
-	"gp+l0SB6zZSuOr7i1vmdj+HDAVX1KHTY4Ch0RCI8jNfOueEpGZtFCI9W95F+JlUrTj7YDPjmRx+uFo4U",
-	"7O/urjgKsN0RgEpggSMAlxh/LB7ewegZAFUfn1EM0DWqZYxvcphhnC2mYMzMHtTp24yAY0GYqHqV3skE",
-	"3wSMhnleRZGRBPiDKJBGm0kqsCtxbDSuwscqujJjLOjwzj1LHzoV+R/g9Dh6dsa/FuMw65smilnG8srJ",
-	"NXw27DcIIhfjp+Csq8p5rRuLzFWZmBHU6ACHl8w9REPzyk5zOO3hypcOOrGd+3SddMY2PNluUv8A1/Pa",
-	"1NgW8QKHaijm6FNIcmq2Mqx/ktYm5/a5hYM3p5d03CZg6dzRQxy92D1YrwD+gaQnUpwZ+gFuN6F6dZ6q",
-	"WMGGFCVwMjH9jKOJ1rVfxVFRBlTnvKxVx23V/yXS+dPKvQqlHtrg1Szi4a/QuWPVqBvW3LmYYXvN58v+",
-	"xI5rxe9tEQY8tnxxLX7f1g1mbkWQhetha8vslQSq4ZUX3jyH6JY6db+w+Jr1dewGNadisyEkmXEWYyGM",
-	"007gM4TpoqBo8PHKF+0/QBMlJuAO8AoEwr5ES50F5OkiMl+aizGLe8UB6NYqyDvu8EYiJqCInrEECPBU",
-	"4VanQBnE2rddQp6KuMz3ZR0WPr1+LCTXv7B2uJC9QzU43GnLTlUnJCpWPbVenN7ZY6q2AOUJsgqRkBjB",
-	"8fzUGmWpcwKrDP85hdpKfX09IrWS9GLOZxWjC5Jr/2InttStEmGN/hqctkn4kFFFKCmo1IRx27jgVdqF",
-	"JMMkp2xiC4w0V4JoHEeMiHvLBbkWELOAOzBRghfoLgCOxVIq9iHGxHWWYrbZxZOddzKwdPtQc9ENYpiJ",
-	"6YahCb2HNojP8+WYqouM5UDVbwqkvT+v3FGO697V/W589CKU7F4m7R3P547nlhQ+N3GBCftQMgY/dF6j",
-	"UYkudATcOx+xYTrgkesJUuZ6arquNljbndA5cNPYs6lO+L1Ay/x/I6aAqTVulKOuTwc1gPGFu0E2aR0z",
-	"U66JlNxtKxu8aS9/2ODFLxZ8+d3BIThs23TJme0DuAET2Erbx2siGHVrcLKQLuy210gYc5wI26r6LQRl",
-	"rTzJipxMZzC/YkOuWqa3jr7bt8VYHXj6Pd128m20me892aT2qE8HPKuy0ViHXdAg/36a91DkdB46VT80",
-	"9A/9G4XcnUbuviMH+tr34XQrZRy9FnaZ65V3f3f/y3LJpfFdgktVZ3tEdSeKK+lhPIANDBht3gDJ6DfH",
-	"3M+08nd1fWZt2rP6dW3e87HW/X9gx1iXh7WnipWmPFVN/tWeWLI3Us3JzCiRRdTfVALPz/wiJHep5WfN",
-	"9raUcqegShVC6lXaeV69s5U2THnav6Fa8H41R+CapMUCcVAVqu/jVmmxubXlJzLEiWpeYkfSfEjw1hDU",
-	"HzEa5YzDk+XsrW/KHVivK7kVAVoYAH9jdtgvJ8r7Kcibh8VL/LYafAkW0ySBQseYy2QcYhuMxGbFYwlK",
-	"xcSMmYMJqkaU5QY8J5QnkFtbxRylMHCOmDhDkYxOmwivnYB23VTdGejHBCZXq2EVtkd+pZjK7/N6WL7h",
-	"7D9I6j9I6ttGUpf0FlNh1gZXQylseFnZA4EHLL8GBFWfyFv7Jl6t+Kwgqzl12lUXpVKyKaTeqVp7lCsm",
-	"Ik9N7GrbCIg9e1sdDLAFioROgDDutOpJq5qWKmtFLmnqZvVUxSrFsp7suEN64WLIB0x+to+nDQ1I8C4a",
-	"cdnOHKiCPvlgz3nZkN5dK1vfUGIs2bZjlYXZ+BsWDuqe8Vl1hAyvB626uSo21t9JwLs01XJy9Ti5rfT7",
-	"WUqoye1mwfvBMjtP2vfH2ntjrcjqa0CfQjlOuYVdhkOGa2KE+BlFlBLgWs7rVr88d0ytLvrdRGmgvowl",
-	"jBjsZS3PKQZ3HczXLolfAQpCW5zHu2BhIzbn9XHx7stTXM9N++Yf62ewdsmmwIko3S3FgVqEmeNxG4Ln",
-	"k59ewK3T4F+49OXOW3ftA/6V2ca3cTH7Mk4fUQA6ffR9rq/SJoI30Se+4OzbmvCWPq/nxPPgX7vBnhtL",
-	"advrjaF7A+4qLYFOOquNF9im1lPA3cXYyp0FyNxt4QY2kqGBeMO49sY2qaMIcxu8+zOlmhLKyan15Rax",
-	"zpw/cCWBlSgltgWcWd3L0CfH1QXdXoOD5TMmXLS935vhBd72PpEJU6phvz0eAN4P2B6BA4vJxK1bzsne",
-	"YXUDJ1F0rpoKrOVgvQSsgWBzRU0Aln2XndgFfvjcsHZztOpflL4BaNVwp3dQJ3qNEq2IJxa9Ek5VuQNl",
-	"Lxt3SlXdua7pXD2FfXygOsl84Km2B55FdRS6M4uGL2zUoa3F0zRVf3759TljE8uQjnB6aM92D6vwtTo8",
-	"ELsOaCBGFnj7vGTaNuo+SXfdz4ynCC3srucdyCjz1MTpZj4NPK7aszq7cxc6QZqDLh+vDF9dhy8+wdsE",
-	"ox00KzfSoqc9l2IK9rAIsmAMVfdR3+vJL3UWyOJhyULVnLPJc3RQI5HntrHAjVDTvzwKwgRpvLsJF22H",
-	"TPP/WqBFdHxU96jaFkWfYNui+HD18L8BAAD//w==",
+	"7H37c9s2tv+/guF3Z77bWUp+xHYb5SffxN26zWti92ZmE18LIo9EVBTAAqBk1ev//Q4OQBKUQEl27DS9",
+	"sz+1lijg8LzwOS/kNkrErBAcuFbR4DYqqKQz0CDxr5elVEKa/0tBJZIVmgkeDaJTRSgnQGXOQBLK1QIk",
+	"mdA5EKb75K3gQJgiOgOiNJW6H8URM7/7vQS5jOKI0xlEgyixy8eRSjKYUbPPjN68Bj7RWTQ4PD6JI70s",
+	"zJNKS8Yn0d1dHL2COUtgnaYLsxNZZCCB6IwpkuKDhKmYlDwHhQRJpIwSu3UXYfanLcL+JmEcDaL/t9fw",
+	"a89+q/YcSYa6nyhPxXh8/sr8BpcuqM6alVkaxZGE30smIY0GWpaw6y7nr3CH8xRmhdDAk+UvsAzIhi91",
+	"xviE6IxqlEFC8xwkKRUoMhbScsfQAEoTmgsOfXJpZEVn0Hw+oYwjr1C6kBJqJTpmUmmi2Qxq7mVAU5DN",
+	"S3ok9gyNnQI+jqMZ49XfByFxn4+NOr2hOslqlq7tN+6Zh3r2qY7dDvYPj0IbvKZKn82BayuzNjMNW1hK",
+	"xBhfPadKEzDPeszNmflb0UWfnGsyEaDICMZCAhlaJRt28sls3cO9e+ev7mkGr9mM6ZojK/qb45f+gimM",
+	"aZnraHC8H5vV2aycmT/2UQL2r4b/jGuYgMSNPlK7T5sxP4kFyYXRMkEWlDWG5yyMC1TCmKgyyYzqDI/3",
+	"1bDL3swKLXILqjVI8+T/fNrvPb+6PYhP7v4+U/9W/55997donSF3xqpUIbgC9FxvhX4jUjZmxspWiX9r",
+	"iSMZVSTJKJ9AShTjCdJPzi7ppB/dxdF7KUY5zMzvE8E1cOQDLYqcJdQstVfYJ/7xmzLr3u5oyNW6SHWb",
+	"so/Z0rDO8MkqC77MB9By2Tsdawj44gtIBE9Vv8W/NTniXo4A88BpMsWXSVNm1qH5eykKkJoZ9o1priCO",
+	"Cu+j28pZB5RzowmbN8zZHOTyOhGlZeEmjYsr57u7z23c6afmSHGrXNU7iNFvkGizwWliWXe78oY00dcs",
+	"9djXvANVik04QPPlp+rbOOJlnpuNbnoT0TPf9tSUFT1RWM72CmHeTjq+3sVRQgvckGmYqeB+7gMqJV1a",
+	"ntA0Zzxw7P3K2Q1RjQ6MhZxRbTl6clRbyqeaww+gN5WiKCC9LnmSQTKFNKRicTRlPMw9MR6DfCzm2cVk",
+	"eCPJJoyvM+lsVuglnn0GmiwyoYBkYuZQClNkQjUs6LIfBfRXQpHTBNTjkK801RAkXmkhIb3ufqAsUqpD",
+	"/mxHHfBlNQdehnZZMSdnEk621c9qRlevs0J8I6RG9p4NOQPwtNpjcvOaIb3rNmc8RoM2LeR12mHWCeWC",
+	"s4Tm4W8FHzM5W5XIl0gfwUOXkzHsobqUYekbxKU0nRVfU/41vT6vfEpjj8ONerQ559PeLcDXYnIvl4yk",
+	"td3opvPC15KAg9VU4YEoOLwbR4NPuywW3cU1XagJd/dRhftaYMVbpLR+/W5+qnVump/el2PrzFoh0C4a",
+	"pGMSNMkHnH4dKmDR4zYOWtXEZ53n6ST2gw1+7ouMVl9oE1df0oKOWM40vtmM3pzbX50cbeFzJ+XeiivI",
+	"+bT3L9r7Y7/3vH+910MMfXT3t9AR9zIzISKfQEBa/lcryJNNuD0+NdxoA/KZJkwFD1G4KZgEdU31Nga9",
+	"ETO00dXXr+loLRZkSPXow8TptG0j+HSx+Kqahah5ZeNKDzQfHxzGvpxSlg4+WUFd/WPQ/0dQRF1pj3cc",
+	"THiqYA6S5kTaqMF8RDlhfCRujDw6tGKjUpxxLZcBhajjgACCgWIb6y7MM3cxhnwqFJqNRLrEyMy8ChGS",
+	"0GTKxSKH1IRpTJMlaE/FRkLkQHl3IGA3csSFBHQ2ZynwJKD7KqOHxydhLCbz7Z7HPBRXqwS3vtFgMfNf",
+	"PxCLI4dAHGV24aNnhzvkGDZFcGt0NxuFWPojyy1EbjPNB17bkmxxtOtzuVCB3MjHKjdkVI4kosxTE9ST",
+	"hEq5rHJJLs+GGZGdD8Iaia74ALtkZnOPhI41yJqAoDuegxwFd+wwy4/Zsnkjm94hv5VokW1z7LAEPII9",
+	"MIn7N9ED8jEkTZdODQDDtYC8Beu/JL7e5XAymITmhsjQ6ia0DH6xq151RtIzMYd0dyI53OjrpCOJ/7HK",
+	"2KFUFZkIInhQW9bi97XvOsLxAvh9yBXz1kK1azcekAnpEM4OAXrrTOqOt+EeuK06t9YCB6bz8PpdAB+1",
+	"X7kM1NZQLWRILhivg+05RtrVqk7/moihUlU/LLdk15G4k1SlYBtM8T0NocSahTvxsrLqADs3aqxN4zTu",
+	"DfPxBZ3ADg4I6WqvH3rLUBHglPz6+vzVKoza731/9Wm/9/y099PPv7x5+753+d+9f13dHh6H0dS5gWKP",
+	"wTwLy+7Lug8IpjgZSzEjxvAfj2WvgSq4F05cByKbwMcXwcySa5Y/NOTYjkTs8hvAJTLngXHIPeFXXlWE",
+	"6lrPgVfqOdgGw1r4rV7ixC8X3R/MbcjCI2fUl1qDVb5tOQq7VIgKJ3rfE6dUQ08zdKFruveWftXCCV1e",
+	"h1D1DydHLUHsh+H7n1h3Wds+xPx35jj6M5ItByfr7jPJKOeQd+EkTG0QlYkFN370/MPLF2TBdCZKbb4z",
+	"x5ErIpAkE0IB5kF8iTuJbZI4lhlvAiHFzxfv3sYmos+0LhT59cNrjIw5oZr8+uHcbFUnHqNB9JsSvP+B",
+	"Lt6AUubIaZa+zqjKVvJENkAdmMOM9sZXt10JgQeAZJGUlX2tF9YRwaeIPl8QmudkVGoydHIYGnYzTphe",
+	"4eOzw+9Pfogfjq19KOkte3K0pfSzfeVW/n6tYUZwVJIFkzAgQ0gPj48Png8+l/v7z5IpS/F/wP09ogpO",
+	"jkqZ20+HKyzABFKgQOCQqM+sHZROi13TXWsG/N5wZ92Fe7FRmw1DF6IOjfYOaaKHwXhDUzkBvT2/4p5r",
+	"EG7IyXhV/BVI9ONL8vzo+HsEdm0fI9JwlE2JhHGpaB4TyBWQYWnMaxiTYclpqTMh2R+Qmr/HQo5YmgI3",
+	"f3Che2NRcvwmEXycs0Sb/2deo4z/uTRHEJ7ndrWS0zllOR3lYFk3piyHNMy9FDRleUekpOXymm5sJHhB",
+	"9l0zB7e5uCkXCz+p6x0ZuJ6hqsPA/YaiGV0SVSYJQEpyqkGGkng2qClVGBN2x1r2g636Yr5tYh+3Vc2x",
+	"2Aref602y0Lq9QHGElT2MIgn7Y+vtZgCXzHdo/3nJ9sgevv3IfIuRDIFfaq2g5aOHJbrbxJG+T/CyK5H",
+	"FPBU9YlLPpvnZjAbgVTWhzOrmqu1vOn2ktPUFguqtOjGQMg+Vbv+cBvcC6TOtShmWKNY8aZBz59XQc1W",
+	"8FlJHutR218RAWTQmVrWXkKeb0gpVhgDBUBM5O/L5Z4SSQWHcL4Fqtz/TpFoiP/vxmRhiPY6CIPeKq/D",
+	"gK2cVvb4rt35bj1WIU67AHLV69fgqwuY1ehp3eluSAf6KChcxt45MQ1erWKjaKrn7uJoXGXEd8Ns43Cu",
+	"UKgq+6uxpbbq97Mi5sJlvA2kk/8/XAMcSzHbgARl8EcOMezMoY6acBxx0ZEHLKSYA6e8I9tQlKOcJdfT",
+	"UK9tjdMqm5vC0vJkDhKbD527uWevR3fSEuPSnWW5KTnZUQCYg0xZou/VGuLJqE7to7DrsrsLp60qNplL",
+	"j/XNzn7CsjYdn2NXHSb9wOr9tx1zeb7jEYOgyhhaeGO/IwJaXtsQwW+mPvxhm1JviVdCfvnSwJgHStFv",
+	"U9jSPR3vXOKPo2kQW5CMcU20IAWIIseOQluu9ip7AwI0yUhSSmkAlPEMzkm8On+FjYeS2TNxK7kbAss1",
+	"D1Q/a8EBQriKNwNyZsPO2Gjy2ctXF6f2KaYVufjptHd4fEKoIkbLU6J2iDqDrTZ+q8Zmq0WBq1DbVwJK",
+	"NbD4EdpJ4nWwHYiEp8Cvd4slWiSuLt5aaku/ik28lpLp5YWh2XJgBFSGgrRTTuzOBHcwUh++f3dxSfZo",
+	"wfbmB3smDN3D74ZxpROn5x9eEgkTprRcYvYfFcD2iBi+U21nYZBpCAXt9jWxxgXafnXGxyJoEa74jNM1",
+	"NrMTk7SUJowiJWcYQiyEnMaEpqkEpSA1FkSNOfTJx0yA0UQ8EZT99DNHjJEYIsdjkO7nmk4xHSd4jHpa",
+	"Gx52u9h3ptouW0ehjjxFqITPXAFUWTxcYmSr23RiVMes4HOMgep/5p95NTXgz8QsmM7I4c1NNfJhs4SC",
+	"k5SpaZ+c1gVzl+tyG9mJnM/878PKvw+RjmFtLsPvUEQtyM8mvBrgsU7Eiddqgvn9FKBQn7nnhYw5V6Cx",
+	"/9loZs4S4Da2MR9rA1OkEWFBkwx6h/39Zi7D+8yoaTmbURMWVLVAF4AUOWWc/HR5+T5G8hwbUQqZwOYH",
+	"omx8UkffzRpe5XIQHVRlY1qwaBA96x8gOQXVGZpFreVNi6PLFFk1ZoKfp9Eges2Urtog49ZQ26fwxExV",
+	"Ug1N4JyE5obCy3g9zjuOjtnUWni1urn6C6naMA5ky0K7zwNdrczZHO7vb5iPud9cTCWwwFzMJcYfqxNt",
+	"mFICQNXH7yhmrTSqZYxPclhg8knMwZiZnV7r2zSZY0GYqPotW6FkYwJGwzyvoshYAvxOFEijzSQV2Ko7",
+	"MRpX4WMVXZk1VnR475ald52K/E9wehw9OeNfi0mY9U1n0SJjeeXkGj4b9hsEkYvJY3DWlaq9fqZV5qpM",
+	"LAhqdIDDa+YeoqF5ZK+Z2Ly78qWDTmzvNt0mnYkNT+63qT/V+LQ2NbGV7btggo9pkkKSU3OUYVMAaR1y",
+	"7pxbmUY7u6STNgFrw3h3cfRs/2i7AvhTeo+kOJh0MqSbF6/fzlMVK9iQogTGddMvmNe1rv0qjooyoDrv",
+	"y1p13FH9XyJdPq7c69RkG7yal7j7M3TuVDXqho0oXCyw5+zLZf/KrmvF7x0RBjy2fHEtft/WDWZuRZCF",
+	"a+xsy+ylBKrhpRfePIXo1trXv7L4mvfrOA1qTsXmQEgy4ywmQhinncAXCNNFQdHg05Uv2n+CJkrMwE21",
+	"CwTCvkRLnQXk6SIyX5qrMYt7xAHo1ltgIh0xRSJmoIhesAQIJt3NUadAGcTat61znoq4ctBlHRY+vn6s",
+	"VJy+sna4kL1DNTjcaMtOVSckKlY9tl6c3djZbVuV9QRZhUhIjOA4VLhFWeqcwCbDf0qhtlJf345IrSS9",
+	"mPNJxeiC5Nq/2I0tdZtEWKO/BqftEj5kVBFKCio1Ydx283jtJ0KSYZJTNrNVd5orQTSuI8bEPeWCXAuI",
+	"WcAdmCjBC3RXAMdqxQybc2Pi2q0x2+ziyc6LSlh6/1Bz1Q1imInphqEJvYc2iM/z9Ziqi4z1QNXvlKW9",
+	"P67cfNN17+p2Pz55Fkp2r5P2judLx3NLCl+auMCEfSgZgx8675apRBe6F8EbGtoxHfDA9wlS5hrNuu77",
+	"2Nqy07lw0+22q074DXLr/H8j5oCpNW6Uo27aCGoA4ysX5uzST2m23BIpuSuIdnjS3oiyw4NfLfjyW+ZD",
+	"cNj2rpNz2xwzAhPYStvcbiIYNTU4WUgXdtu7VYw5zoTt3/4rBGWtPMmGnExnML/hQK7mCO4dfbevULI6",
+	"8Phnum1v3ekwP3i0Te38Wwc8q7LRWIdd0SD/0qYPUOR0GbpqYmjoH/rXbLmLvlyHjQN97UuiupUyjl4L",
+	"+5rblfdw//Drcsml8V2CS1UDb6K6KMiV9DAewAYGjDZHQDL6l2PuF1r5u7o+szXtWX26Ne/5UOv+P3Bi",
+	"bMvD2lF7pSlPVZN/tWN89pq2JVkYJbKI+i+VwPMzvwjJXWr5SbO9LaXcK6hShZB6k3a+r565lzbMedof",
+	"US14v9ojcHfYaoE4qArV7+NWabG5yugFGeJGNS+xI2k5JHiVDuqPGI9zxuHRcvbWN+UOrNeV3IoALQyA",
+	"H5kT9uuJ8nYOcnS3erPlvRZfg8U0SaDQMeYyGYfYBiOxeeOJBKViYtbMwQRVY8pyA54TyhPIra1ijlIY",
+	"OEdMnKFIRudNhNdOQLtuqu4M9EMCk6vNsArbI79RTOX3ed2tX/v3HyT1HyT110ZSl3SKqTBrg5uhFDa8",
+	"bOyBwKnjbwFB1WOqW5/E+0afFGQ1o9hddVEqJZtD6o2a2/nGmIg8NbGrbSMgdiC9mpaxBYqEzoAw7rTq",
+	"UaualiprRS5p6nb1VMUqxbqe7LnhhHAx5CMmP9szm0MDErzbd1y2Ezv2++SjHX60Ib27a7m+tsdYsm3H",
+	"Kgtz8DcsHNQ944tqrhLvzK26uSo21r+TgBfMqvXk6mkyrfT7SUqoOKixQ/B+tM7OV+1Lle1lylZk9d24",
+	"j6EcZ9zCLsMhwzUxRvyMIkoJTnHUrX557pha3X69i9I0ozhhxGCHcJ5SDNWYzzcuiV8ACkJbnMcLkmEn",
+	"NtfjRkX3jUKu56Z9HZb1M1i7ZHPgRJTu6u5ALcLs8bADwfPJjy/g9hTV1y19VXNFHeeAf4+88W1cLL6O",
+	"00cUgE4ffZ/rq7SJ4F30ia84+7YmvKVP6zndjNu3bbDvjaW07XVk6N6Bu7aZtbPaeEaTjMzsGIixzJ8v",
+	"3r1F5YAbbd+sPcXXDP4NXBESyRnWA3Qu878RjMS2TrOoWxZeGD9vhze9PgbLTtylWQmTSXSB9+nEtuxI",
+	"aKX3tvLmOx3vaI7JjCnlCQZfr7oT33u7UzUd4NEkxmRIkymORbv/2jPGdUCjQIZx9a8NYOevg+sKiImK",
+	"VdUBXocTdTs2szP2QqYW4y9cdRZLKXHz2kOWDuvSbYIFRtw8FRynue1Qoq0Bu4HDYZ+8FmKKxt5WxhdE",
+	"8HzZTDti2SYVoLCygzyoN7YNCn8/2N//4TubC6i+qVTCfHfw3br3flcAR5u1/HxCTF9B9VUIfmBj67au",
+	"/1jdJ2RiPFsH9+ZR4/qKDEpUOSqk0CIR+WOY70eqk8zHxevTsFY/PNV1F3XInVyo0hLorNPIL7AXtaeM",
+	"otu7eN3AT+Y018SGZGjiOKPNlaVR2z/EHIp3f6ZUU0I5ObOAzYalX2T9fXK63fpZ6lv+iinbGSDwPsAe",
+	"KFxYzGbuveWSHBxXd08TRZeqabOwHKxfocsc1nX9An/41LHr7iGp/0+E7BCZGj+/hzrRa5RoQ9JgFXrg",
+	"VtWZr+w/s+GUqvKsmi7V01jR/aPLoroEpDNVjg/sNIahxeNMTnx5j8VTJiAsQzpyZkN7q8mwylFVE0Kx",
+	"G3MAYmSB/+6KZNp24z9KC+2PjKcYP1ho601dlXlKRoD7aeBx1YPZ2YK/0u7VTLN9ujJ8dW38+A3eoxvt",
+	"oVm5lVY97Xsp5mAnwpAFE6haDPve4E2ps0CqHuuSquacrZChgxqLPLfdQ26Fmv71VTAWkMa7Q+oG1rx/",
+	"0QktouNHdSO67UP2CbZ9yHdXd/8bAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"baton/bridge/credential"
 	"baton/bridge/rest/contract"
 	"baton/federation"
@@ -21,6 +23,8 @@ type caller struct {
 	did      federation.DID
 	operator bool
 	still    func(now time.Time) error // nil while they would be let in again
+	// upgrade makes the request of theirs a WebSocket.
+	upgrade func(w http.ResponseWriter) (*websocket.Conn, error)
 }
 
 func callerOf(ctx context.Context) caller {

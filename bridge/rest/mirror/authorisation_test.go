@@ -54,6 +54,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"", "GET /api/v1/place", "", "401 401 200 200 200 200 200 403"},
 		{"", "GET /api/v1/inbox", "", "401 401 200 200 200 200 200 403"},
 		{"", "GET /api/v1/inbox/stream?cursor=elsewhere", "", "401 401 400 400 400 400 400 403"},
+		{"", "GET /api/v1/inbox/socket", "", "401 401 426 426 426 426 426 403"},
 		{"", "POST /api/v1/inbox/lease", `{"device":"d"}`, "401 401 200 200 200 200 200 403"},
 		{"", "POST /api/v1/inbox/ack", `{"device":"d","cursor":"x","delivery_count":1}`, "401 401 409 409 409 409 409 403"},
 		{"", "POST /api/v1/inbox/nack", `{"device":"d","cursor":"x","delivery_count":1}`, "401 401 409 409 409 409 409 403"},
@@ -88,7 +89,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 }
 
 func statusName(code string) string {
-	names := map[string]int{"200": 200, "201": 201, "400": 400, "401": 401, "403": 403, "404": 404, "409": 409}
+	names := map[string]int{"200": 200, "201": 201, "400": 400, "401": 401, "403": 403, "404": 404, "409": 409, "426": 426}
 	return http.StatusText(names[code])
 }
 

@@ -2,8 +2,10 @@ package mirror
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -16,6 +18,7 @@ import (
 
 	"baton/bridge/rest"
 	"baton/bridge/rest/contract"
+	"baton/federation"
 )
 
 // checker holds requests to the contract.
@@ -66,6 +69,35 @@ func (c *checker) request(r *http.Request, denied error) error {
 		return usage(sentence(err))
 	}
 	return unknownParameter(r, route)
+}
+
+// ask returns what a message of a WebSocket asks for, and which one of its members that is.
+func (c *checker) ask(text []byte) (ask contract.SocketAsk, what string, err error) {
+	if err := federation.ExactJSON(text); err != nil {
+		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
+	}
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil {
+		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
+	}
+	if err := c.spec.Components.Schemas["SocketAsk"].Value.VisitJSON(value); err != nil {
+		return ask, "", usage("the message is no SocketAsk: " + reason(err))
+	}
+	members, _ := value.(map[string]any) // the schema has seen that it is one
+	delete(members, "id")
+	if len(members) != 1 {
+		return ask, "", usage("one thing is asked for at a time: ack, nack, extend or lease")
+	}
+	what = slices.Collect(maps.Keys(members))[0]
+	return ask, what, json.Unmarshal(text, &ask)
+}
+
+// reason returns what a schema has against a value.
+func reason(err error) string {
+	if wrong, ok := errors.AsType[*openapi3.SchemaError](err); ok {
+		return strings.Join(append(wrong.JSONPointer(), wrong.Reason), ": ")
+	}
+	return err.Error()
 }
 
 // sentence returns what is wrong with a request, in one line.

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -81,16 +82,22 @@ func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
 	if other, ok := errors.AsType[*methodError](err); ok {
 		w.Header().Set("Allow", strings.Join(other.allowed, ", "))
 	}
-	switch {
-	case p.Status >= http.StatusInternalServerError && r.Context().Err() == nil:
-		l.deps.Log.LogAttrs(r.Context(), slog.LevelError, "request not answered", slog.String("network", network),
-			slog.String("link", network), slog.String("path", r.URL.Path), slog.Any("err", err))
-	case p.Status == http.StatusUnauthorized:
+	switch p.Status {
+	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
-	case p.Status == http.StatusTooManyRequests:
+	case http.StatusTooManyRequests:
 		l.deps.Metrics.Limited.WithLabelValues(network).Inc()
 	}
+	l.note(r.Context(), r.URL.Path, p, err)
 	writeProblem(w, p)
+}
+
+// note logs why somebody is not answered whose request is not to blame.
+func (l *Link) note(ctx context.Context, path string, p rest.ProblemError, err error) {
+	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network),
+			slog.String("link", network), slog.String("path", path), slog.Any("err", err))
+	}
 }
 
 func writeProblem(w http.ResponseWriter, p rest.ProblemError) {

@@ -120,15 +120,22 @@ func (l *Link) LeaseInbox(ctx context.Context, req contract.LeaseInboxRequestObj
 	if err != nil {
 		return nil, err
 	}
-	length := time.Duration(cmp.Or(req.Body.Seconds, leaseSeconds)) * time.Second
+	leases, err := l.lease(ctx, did, *req.Body, req.Params.Wait)
+	return contract.LeaseInbox200JSONResponse(leases), err
+}
+
+// lease gives a device what waits, or what comes while it wants to wait.
+func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRequest, wait string) (contract.Leases, error) {
+	length := time.Duration(cmp.Or(b.Seconds, leaseSeconds)) * time.Second
 	var leases []federation.Lease
-	err = l.await(ctx, did, req.Params.Wait, func() (bool, error) {
+	err := l.await(ctx, did, wait, func() (bool, error) {
 		now := time.Now()
-		leases, err = l.deps.Record.Lease(ctx, did, req.Body.Device, now, now.Add(length), cmp.Or(req.Body.Limit, 1))
+		var err error
+		leases, err = l.deps.Record.Lease(ctx, did, b.Device, now, now.Add(length), cmp.Or(b.Limit, 1))
 		return len(leases) > 0, err
 	})
 	if err != nil {
-		return nil, err
+		return contract.Leases{}, err
 	}
 	answer := contract.Leases{Items: make([]contract.Lease, len(leases))}
 	for i, lease := range leases {
@@ -137,7 +144,7 @@ func (l *Link) LeaseInbox(ctx context.Context, req contract.LeaseInboxRequestObj
 			Step: l.shapeStep(ctx, lease.Entry),
 		}
 	}
-	return contract.LeaseInbox200JSONResponse(answer), nil
+	return answer, nil
 }
 
 // AckInbox implements [contract.StrictServerInterface].

@@ -97,7 +97,7 @@ type Link struct {
 	challenges credential.Challenges
 	tokens     credential.Tokens
 	end        sync.Once
-	streams    chan struct{} // one for each inbox that is watched
+	streams    chan struct{} // one for each inbox that is watched; full once Run is over
 	ended      chan struct{} // closed when Run is over: nobody waits any more
 	checker    func() (*checker, error)
 }
@@ -141,8 +141,17 @@ func (*Link) Deliver(context.Context, federation.Delivery) error { return nil }
 func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
 	<-ctx.Done()
-	l.end.Do(func() { close(l.ended) })
+	l.end.Do(l.finish)
 	return context.Cause(ctx)
+}
+
+// finish tells all who wait or watch that it is over. It returns when nobody watches any
+// more: the HTTP listener waits for its requests, but not for what became a WebSocket.
+func (l *Link) finish() {
+	close(l.ended)
+	for range cap(l.streams) {
+		l.streams <- struct{}{}
+	}
 }
 
 // scribe returns who writes down the steps of callers.

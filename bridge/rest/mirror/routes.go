@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"baton/bridge/rest"
 	"baton/bridge/rest/contract"
 	"baton/federation"
@@ -51,6 +53,7 @@ func (l *Link) guard(next http.Handler) http.Handler {
 			return
 		}
 		who.still = func(now time.Time) error { _, err := l.authenticate(r, now); return err }
+		who.upgrade = func(w http.ResponseWriter) (*websocket.Conn, error) { return upgrade(w, r) }
 		if who.did != "" {
 			l.deps.Allowance(who.did, now).WriteHeader(w.Header())
 		}

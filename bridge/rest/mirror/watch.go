@@ -1,0 +1,82 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/rest"
+	"baton/federation"
+)
+
+// heartbeat is how often somebody who watches an inbox in which nothing comes is told that
+// it is there, and is let in anew. Proxies end what is silent for a minute.
+const heartbeat = 15 * time.Second
+
+// watchPage is how many entries are read at a time, and so what one watcher may hold.
+const watchPage = 50
+
+// slowest is how long a watcher may take to take what is written. One that takes longer
+// comes again, from where it was.
+const slowest = 30 * time.Second
+
+// watch is an inbox that somebody watches. Looking changes nothing in it.
+type watch struct {
+	link  *Link
+	did   federation.DID
+	after federation.Cursor  // of what was shown last
+	first []federation.Entry // what was there at the start
+	wake  <-chan struct{}
+	stop  func() // no more waking
+}
+
+// watch begins to watch what is in an inbox after a cursor, if one more may. Whoever
+// watches leaves in the end.
+func (l *Link) watch(ctx context.Context, did federation.DID, after federation.Cursor) (*watch, error) {
+	select {
+	case l.streams <- struct{}{}:
+	default:
+		return nil, &rest.ProblemError{
+			Status: http.StatusServiceUnavailable, Code: rest.CodeUnavailable, RetryAfter: int(heartbeat.Seconds()),
+			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
+		}
+	}
+	w := &watch{link: l, did: did, after: after}
+	w.wake, w.stop = l.deps.Wakes.Subscribe(bridge.DIDTopic(did)) // before the first look, so that nothing comes in between
+	var err error
+	if w.first, err = w.next(ctx); err != nil {
+		w.leave()
+		return nil, err
+	}
+	return w, nil
+}
+
+// leave ends the watching.
+func (w *watch) leave() {
+	w.stop()
+	<-w.link.streams
+}
+
+// next reads what comes after what was shown.
+func (w *watch) next(ctx context.Context) ([]federation.Entry, error) {
+	return w.link.deps.Record.Replay(ctx, w.did, w.after, watchPage)
+}
+
+// drain shows all there is. What cannot be read now is read the next time.
+func (w *watch) drain(ctx context.Context, show func(ctx context.Context, entries []federation.Entry) error) error {
+	for {
+		entries, err := w.next(ctx)
+		if _, away := errors.AsType[*federation.UnavailableError](err); away || err == nil && len(entries) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := show(ctx, entries); err != nil {
+			return err
+		}
+	}
+}
