@@ -99,7 +99,7 @@ func newWorld(tb testing.TB) *world {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	spec.Servers = nil
+	spec.Servers, spec.OpenAPI = nil, "3.0.3" // as the API reads it, and for the same reason
 	if w.router, err = gorillamux.NewRouter(spec); err != nil {
 		tb.Fatal(err)
 	}
