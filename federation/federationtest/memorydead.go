@@ -120,7 +120,7 @@ func (m *Memory) forgetDead(wanted func(*memoryDead) bool) {
 	m.dead = slices.DeleteFunc(m.dead, func(d *memoryDead) bool {
 		gone := wanted(d)
 		if gone && d.relay != nil && !d.relay.dead.IsZero() {
-			m.relays = slices.DeleteFunc(m.relays, func(on *memoryRelay) bool { return on == d.relay })
+			m.endRelay(d.relay)
 		}
 		return gone
 	})

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"baton/federation"
@@ -34,7 +34,13 @@ func (m *Memory) Enqueue(ctx context.Context, r federation.Relay) error {
 }
 
 func (m *Memory) enqueue(r federation.Relay) error {
-	if len(m.relaysWhere(federation.MaxRelays, func(on *memoryRelay) bool { return on.Peer == r.Peer && on.dead.IsZero() })) >= federation.MaxRelays {
+	waiting := 0
+	for _, on := range m.relays {
+		if on.Peer == r.Peer && on.dead.IsZero() {
+			waiting++
+		}
+	}
+	if waiting >= federation.MaxRelays {
 		return &federation.UnavailableError{What: "registry " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
 	}
 	m.lastRelay++
@@ -96,13 +102,13 @@ func (m *Memory) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, 
 }
 
 func (m *Memory) relayBacklogs() []federation.RelayBacklog {
-	var all []federation.RelayBacklog
+	of := map[string]*federation.RelayBacklog{}
 	for _, on := range m.relays { // the oldest first
-		i, found := slices.BinarySearchFunc(all, on.Peer, func(b federation.RelayBacklog, peer string) int { return strings.Compare(b.Peer, peer) })
-		if !found {
-			all = slices.Insert(all, i, federation.RelayBacklog{Peer: on.Peer})
+		b := of[on.Peer]
+		if b == nil {
+			b = &federation.RelayBacklog{Peer: on.Peer}
+			of[on.Peer] = b
 		}
-		b := &all[i]
 		switch {
 		case !on.dead.IsZero():
 			b.Dead++
@@ -112,6 +118,10 @@ func (m *Memory) relayBacklogs() []federation.RelayBacklog {
 		default:
 			b.Rows++
 		}
+	}
+	var all []federation.RelayBacklog
+	for _, peer := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, *of[peer])
 	}
 	return all
 }
@@ -157,8 +167,13 @@ func (m *Memory) Relayed(ctx context.Context, row int64, now time.Time) error {
 }
 
 func (m *Memory) endRelay(r *memoryRelay) {
-	m.relays = slices.DeleteFunc(m.relays, func(other *memoryRelay) bool { return other == r })
+	if i, ok := slices.BinarySearchFunc(m.relays, r.Row, byRow); ok {
+		m.relays = slices.Delete(m.relays, i, i+1)
+	}
 }
+
+// byRow is the order of the rows.
+func byRow(on *memoryRelay, row int64) int { return cmp.Compare(on.Row, row) }
 
 // Bury implements [federation.Relays].
 func (m *Memory) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
@@ -204,7 +219,7 @@ func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryRelay)
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(m.relays, func(on *memoryRelay) bool { return on.Row == row && on.dead.IsZero() }); i >= 0 {
+	if i, ok := slices.BinarySearchFunc(m.relays, row, byRow); ok && m.relays[i].dead.IsZero() {
 		change(m.relays[i])
 	}
 	return nil
