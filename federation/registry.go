@@ -316,6 +316,7 @@ type Record interface {
 	OperatorTokens
 	Answers
 	Declarations
+	Spoken
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

@@ -105,7 +105,7 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 	case version != f.After:
 		return f.first(ctx, q, federation.ErrStale)
 	}
-	seq, err := f.insert(ctx, q, ev, f.step, place{version: f.View.Version, prev: prev})
+	seq, err := f.insert(ctx, q, ev, f.step, place{version: f.View.Version, prev: prev, key: placeKey(f.View.Place())})
 	if errors.Is(err, federation.ErrNotFound) {
 		return f.first(ctx, q, federation.ErrStale)
 	}
@@ -160,21 +160,23 @@ func head(ctx context.Context, q *statements, id federation.HandoffID) (version 
 	return version, link, nil
 }
 
-// place is where an event is in the log of its handoff. That of a receipt is the
-// zero place: nowhere.
+// place is where an event is in the log of its handoff, and where that is written. That
+// of a receipt is the zero place: nowhere.
 type place struct {
 	version federation.Version
 	prev    []byte
+	key     string // where it is written
 }
 
 // insert writes one event, or returns [federation.ErrNotFound] where its signer
 // has one with that id or digest.
 func (f filing) insert(ctx context.Context, q *statements, ev federation.Event, p prepared, at place) (seq int64, err error) {
-	err = q.row(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body)
-		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq`,
+	err = q.row(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, place, said)
+		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq`,
 		[]any{
 			ev.Handoff.String(), at.version, ev.From, ev.ID.String(), p.digest[:], at.prev,
 			orNull(ev.Arrival.MessageID), f.View.State, stamp(f.Filed), string(p.body),
+			orNull(at.key), stamp(ev.Said()),
 		}, &seq)
 	return seq, err
 }

@@ -120,9 +120,28 @@ func TestRecordOfVersion1IsTakenOver(t *testing.T) {
 		t.Errorf("Append: %v", err)
 	}
 	checkOrder(t, record)
+	checkSaid(t, record)
 	checkFound(t, record)
 	if verdict := sound(t, raw(t, dir)); verdict != "ok" {
 		t.Errorf("integrity: %s", verdict)
+	}
+}
+
+// checkSaid holds that what was filed before anybody noted where, or since when, is in the
+// history of its place.
+func checkSaid(t *testing.T, record federation.Record) {
+	t.Helper()
+	found, err := record.Spoken(t.Context(), federation.Stretch{Place: federation.Place{Venue: "#ops"}}, 10)
+	var times []time.Time
+	for _, said := range found {
+		times = append(times, said.Mark.At)
+	}
+	var want []time.Time
+	for n := 1; n <= 7; n++ {
+		want = append(want, federationtest.At(n))
+	}
+	if d := cmp.Diff(want, times); err != nil || d != "" {
+		t.Errorf("Spoken: %v (-want +got):\n%s", err, d)
 	}
 }
 
