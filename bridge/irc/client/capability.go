@@ -21,6 +21,8 @@ const (
 	capBatch
 	capNotify
 	capChghost
+	capHistory
+	capPlayback
 	capEcho
 	capExtendedJoin
 	capAct
@@ -55,6 +57,8 @@ func capabilities() []offered {
 		{"batch", capBatch, ""},
 		{"cap-notify", capNotify, ""},
 		{"chghost", capChghost, ""},
+		{"draft/chathistory", capHistory, ""},
+		{"draft/event-playback", capPlayback, ""},
 		{"echo-message", capEcho, ""},
 		{"extended-join", capExtendedJoin, ""},
 		{"freeq.at/act", capAct, ""},

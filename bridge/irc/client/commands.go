@@ -50,6 +50,7 @@ func commands() map[string]command {
 		"USERHOST":     {1, false, (*server).onUserhost},
 		"ISON":         {1, false, (*server).onIson},
 		"MONITOR":      {1, false, (*server).onMonitor},
+		"CHATHISTORY":  {0, false, (*server).onHistory},
 		"AWAY":         {0, false, (*server).onAway},
 		"MOTD":         {0, false, (*server).onMOTD},
 		"LUSERS":       {0, false, (*server).onLusers},

@@ -46,7 +46,7 @@ const Path = "/irc"
 
 // Least values that leave a listener usable.
 const (
-	leastQueueBytes = 64 << 10 // a page of replay
+	leastQueueBytes = 64 << 10 // some steps
 	leastTime       = time.Second
 )
 

@@ -160,22 +160,24 @@ func (s *server) deliver(r row) {
 		})
 	}
 	if r.line != "" {
-		line := says(m.source, "NOTICE", c.name, r.line)
-		line.account, line.at, line.msgid = m.account, m.at, m.msgid+lineSuffix
-		line.tags = map[string]string{refTag: ev.Handoff.String()}
-		s.spread(line, c.everyone)
+		s.spread(m.inWords(ev.Handoff, r.line), c.everyone)
 	}
 }
 
 // stepMessage returns the message of a step without its tags.
 func (s *server) stepMessage(ev federation.Event, target, name string) message {
 	m := tells(s.speaker(ev.Actor(), name), "TAGMSG", target)
-	m.msgid, m.at = ev.WireID(), ev.Arrival.Received
-	if ev.Verb == federation.Confirm || m.at.IsZero() {
-		m.at = ev.Time()
-	}
+	m.msgid, m.at = ev.WireID(), ev.Said()
 	m.account = string(ev.Actor())
 	return m
+}
+
+// inWords returns the line for people that stands beside the message of a step.
+func (m message) inWords(handoff federation.HandoffID, text string) message {
+	line := says(m.source, "NOTICE", m.params[0], text)
+	line.account, line.at, line.msgid = m.account, m.at, m.msgid+lineSuffix
+	line.tags = map[string]string{refTag: handoff.String()}
+	return line
 }
 
 // Present implements [bridge.Gatherer].

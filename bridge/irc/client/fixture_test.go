@@ -96,7 +96,7 @@ func open(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
 				return federation.BoundName{}, federation.ErrNotFound
 			},
 		},
-		Inboxes: h.record, Devices: h.record,
+		Inboxes: h.record, Devices: h.record, Handoffs: h.record, Spoken: h.record,
 		Proved: func(_ context.Context, did federation.DID, _, signature []byte) (federation.Verdict, error) {
 			switch string(signature) {
 			case "signed by " + string(did):

@@ -31,7 +31,8 @@
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
 // batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
-// echo-message, labeled-response, standard-replies, setname, monitor, utf8-only, whox, websocket.
+// echo-message, labeled-response, standard-replies, setname, monitor, utf8-only, whox, websocket,
+// chathistory (draft).
 package client
 
 import (
@@ -56,6 +57,7 @@ type Deps struct {
 	Inboxes  federation.Inboxes
 	Devices  federation.Devices
 	Handoffs federation.Handoffs
+	Spoken   federation.Spoken
 	// Agent returns the DID of an agent of the registry by its handle, or
 	// [federation.ErrNotFound].
 	Agent func(ctx context.Context, handle string) (federation.DID, error)

@@ -113,12 +113,12 @@ func (s *server) register(ctx context.Context, u *user) {
 func (s *server) isupport(u *user) {
 	for _, tokens := range [][]string{
 		{
-			"AWAYLEN=" + itoa(maxAwayBytes), "CASEMAPPING=ascii", "CHANLIMIT=#:" + itoa(maxChannels), "CHANMODES=b,k,l,imnst",
+			"AWAYLEN=" + itoa(maxAwayBytes), "CASEMAPPING=ascii", "CHATHISTORY=" + itoa(s.link.atOnce(maxHistory)), "CHANLIMIT=#:" + itoa(maxChannels), "CHANMODES=b,k,l,imnst",
 			"CHANNELLEN=" + itoa(maxChannelBytes), "CHANTYPES=#", "KICKLEN=" + itoa(maxTopicBytes), "MAXLIST=b:" + itoa(maxBans),
 			"MODES=" + itoa(maxModes), "MONITOR=" + itoa(maxWatched), "NAMELEN=" + itoa(maxRealBytes), "NETWORK=" + s.link.cfg.Network,
 		},
 		{
-			"NICKLEN=" + itoa(maxNickBytes), "PREFIX=(ov)@+", "SAFELIST", "TARGMAX=JOIN:,PART:,KICK:1,NAMES:1,WHOIS:1,PRIVMSG:" + itoa(maxTargets) + ",NOTICE:" + itoa(maxTargets) + ",TAGMSG:1",
+			"MSGREFTYPES=timestamp,msgid", "NICKLEN=" + itoa(maxNickBytes), "PREFIX=(ov)@+", "SAFELIST", "TARGMAX=JOIN:,PART:,KICK:1,NAMES:1,WHOIS:1,PRIVMSG:" + itoa(maxTargets) + ",NOTICE:" + itoa(maxTargets) + ",TAGMSG:1",
 			"TOPICLEN=" + itoa(maxTopicBytes), "USERLEN=" + itoa(maxIdentBytes), "UTF8ONLY", "WHOX",
 		},
 	} {

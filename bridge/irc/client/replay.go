@@ -126,7 +126,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 			return 0, err
 		}
 	}
-	entries, err := s.link.deps.Inboxes.Replay(ctx, r.of, at.cursor, pageSteps)
+	entries, err := s.link.deps.Inboxes.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
 	if lost, ok := errors.AsType[*federation.CursorError](err); ok {
 		at.cursor, at.fresh = lost.Newest, false // the record is an older one than the cursor
 		return afterFailure, nil

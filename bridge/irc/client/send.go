@@ -3,6 +3,7 @@ package client
 import (
 	"iter"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
@@ -58,6 +59,10 @@ func (s *server) flush() {
 		case u.over:
 			_ = u.wire.Close() // ends its reader
 		}
+		if u.written != nil && (u.over || u.flying == 0 && len(u.pending) == 0) {
+			close(u.written)
+			u.written = nil
+		}
 	}
 	s.unwritten = s.unwritten[:0]
 }
@@ -99,6 +104,14 @@ func (s *server) spread(m message, to iter.Seq[*user]) {
 	})
 }
 
+// messageBytes is how long a step is at most as a client is sent it: its tags, those of
+// the server, and the line.
+const messageBytes = 6 << 10
+
+// atOnce returns how many of so many steps a client is sent in one go: what may wait for
+// it has room for them, and for as much of other things.
+func (l *Link) atOnce(steps int) int { return min(steps, l.cfg.SendQueueBytes/2/messageBytes) }
+
 // reply sends a numeric. Its last parameter is text.
 func (s *server) reply(u *user, numeric string, params ...string) {
 	s.send(u, says(s.name, numeric, append([]string{u.named()}, params...)...))
@@ -110,22 +123,16 @@ func (s *server) numeric(u *user, numeric string, params ...string) {
 }
 
 // fail sends a standard reply, or a NOTICE that says the same to a client which cannot
-// read those. The subject is left out where it is empty.
+// read those. The subject is what it is about, in words of which each is a parameter.
 //
 // spec: ircv3 standard-replies
 func (s *server) fail(u *user, command, code, subject, sentence string) {
 	if !u.caps.has(capReplies) {
-		text := command + " " + code
-		if subject != "" {
-			text += " " + subject
-		}
+		text := strings.Join(append([]string{command, code}, strings.Fields(subject)...), " ")
 		s.send(u, says(s.name, "NOTICE", u.named(), text+" "+sentence))
 		return
 	}
-	params := []string{command, code}
-	if subject != "" {
-		params = append(params, subject)
-	}
+	params := append([]string{command, code}, strings.Fields(subject)...)
 	s.send(u, says(s.name, "FAIL", append(params, clean(sentence))...))
 }
 
@@ -153,8 +160,11 @@ func (s *server) close(u *user) {
 	switch {
 	case len(a.messages) == 0:
 		s.put(u, tells(s.name, "ACK"), a.label)
-	case len(a.messages) == 1:
+	case len(a.messages) == 1, a.batched():
 		s.put(u, a.messages[0], a.label)
+		for _, m := range a.messages[1:] {
+			s.put(u, m, "")
+		}
 	case !u.caps.has(capBatch):
 		for _, m := range a.messages {
 			s.put(u, m, a.label)
@@ -170,6 +180,12 @@ func (s *server) close(u *user) {
 		}
 		s.put(u, tells(s.name, "BATCH", "-"+ref), "")
 	}
+}
+
+// batched reports whether an answer is one batch already.
+func (a *answers) batched() bool {
+	first, last := a.messages[0], a.messages[len(a.messages)-1]
+	return first.command == "BATCH" && last.command == "BATCH" && last.params[0] == "-"+first.params[0][1:]
 }
 
 // reference returns the name of a new batch.

@@ -54,7 +54,8 @@ type server struct {
 	listed    []string // capabilities, as clients were told them
 	batches   uint64   // given out
 
-	judges chan struct{} // one token for each step that is judged
+	judges  chan struct{} // one token for each step that is judged
+	lookups chan struct{} // and for each inquiry into the past
 
 	todo    chan func()
 	running sync.WaitGroup // readers, and whoever works for a client
@@ -68,7 +69,7 @@ func newServer(l *Link, ports []port) *server {
 		connected: map[*user]bool{}, addresses: map[string]int{}, nicks: map[string]*user{},
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
 		guests: guests{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}},
-		judges: make(chan struct{}, maxJudges), todo: make(chan func()), ended: make(chan struct{}),
+		judges: make(chan struct{}, maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails
 	s.listed = l.listed(versionWithValues)

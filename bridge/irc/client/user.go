@@ -43,11 +43,12 @@ type user struct {
 	bound    string // the name that it logged in with: its DID, or the fingerprint of its certificate
 	failures int    // of logins
 
-	pending []byte // not given to the writer yet
-	flying  int    // bytes that the writer has
-	dirty   bool   // it is on the list of those to be flushed
-	full    bool   // too much waited for it, and nothing more is added
-	over    bool   // it is none of ours any more: what is pending is its last
+	pending []byte        // not given to the writer yet
+	flying  int           // bytes that the writer has
+	written chan struct{} // closed once all that is pending is written; nil where nobody waits for that
+	dirty   bool          // it is on the list of those to be flushed
+	full    bool          // too much waited for it, and nothing more is added
+	over    bool          // it is none of ours any more: what is pending is its last
 }
 
 // answers collects what one labelled command is answered.

@@ -115,7 +115,7 @@ func (s *stage) fill(text string) string {
 	room := "#" + s.suffix + "room"
 	pairs := []string{
 		"{room}", room, "{ROOM}", strings.ToUpper(room), "{long}", strings.Repeat("x", 600),
-		"{long tag}", strings.Repeat("x", 4092), "{bytes}", "\xff\xfe",
+		"{long tag}", strings.Repeat("x", 4092), "{bytes}", "\xff\xfe", "{offer}", s.offer.WireID(),
 	}
 	for _, name := range cast() {
 		nick := name + s.suffix
