@@ -49,9 +49,9 @@ const (
 var (
 	// Returned while the hub is not connected.
 	errHubAway = errors.New("the hub is not connected")
-	// Returned while the other home has not made the stream that leads to
-	// it. It costs no wait.
-	errNoStream = errors.New("the other home has made no stream there")
+	// Returned while one of the two homes has not made the stream that leads to it: the
+	// batch, or the answer, would go nowhere. It costs no wait.
+	errNoStream = errors.New("no stream there between the homes yet")
 )
 
 // Hub is a NATS server that homes meet at. From each home to each other one there is a
@@ -71,7 +71,8 @@ type Hub struct {
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[string]chan letter // by the SHA-256 of the batch
+	waiting map[string]chan letter     // by the SHA-256 of the batch
+	heard   map[federation.HomeID]bool // whose stream is read, which brings answers too
 }
 
 // letter is a signed message.
@@ -92,7 +93,10 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 		conn.Close()
 		return nil, fmt.Errorf("open hub: %w", err)
 	}
-	return &Hub{home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, log: log, waiting: map[string]chan letter{}}, nil
+	return &Hub{
+		home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, log: log,
+		waiting: map[string]chan letter{}, heard: map[federation.HomeID]bool{},
+	}, nil
 }
 
 // Close ends the connection.
@@ -121,7 +125,7 @@ func hubSubject(to, from federation.HomeID) string {
 // The error wraps [*federation.UnavailableError] where there was none: then nobody knows
 // whether the batch arrived.
 func (h *Hub) Carry(ctx context.Context, to federation.HomeID, body []byte, signature string) ([]byte, string, error) {
-	if err := h.Ready(); err != nil {
+	if err := h.open(to); err != nil {
 		return nil, "", &federation.UnavailableError{What: "hub", Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, hubAnswer)
@@ -144,6 +148,19 @@ func (h *Hub) Carry(ctx context.Context, to federation.HomeID, body []byte, sign
 	case <-ctx.Done():
 		return nil, "", &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
 	}
+}
+
+// open returns nil while an answer of the home would be read here.
+func (h *Hub) open(to federation.HomeID) error {
+	if err := h.Ready(); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.heard[to] {
+		return errNoStream
+	}
+	return nil
 }
 
 // publish puts a message into the stream to another home. Until that has been there and
@@ -209,6 +226,7 @@ func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
 			select {
 			case <-consume.Closed():
 				delete(listening, home)
+				h.hear(home, false)
 			default:
 			}
 		}
@@ -222,12 +240,20 @@ func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
 				continue
 			}
 			listening[peer.Home()] = consume
+			h.hear(peer.Home(), true)
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
 	}
+}
+
+// hear notes whether the stream from a home is read.
+func (h *Hub) hear(from federation.HomeID, is bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heard[from] = is
 }
 
 // warn tells the log of a server without accounts. It blocks until the server says so.
