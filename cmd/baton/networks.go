@@ -85,7 +85,7 @@ func openClient(t configs.Table, w wiring) (opened, error) {
 	}
 	link, err := ircclient.Open(cfg, ircclient.Deps{
 		Origins: w.http.CORSOrigins,
-		Ports:   w.Ports, Inboxes: w.record, Devices: w.record, Handoffs: w.record, Spoken: w.record, Proved: w.proved, Learn: w.learn,
+		Ports:   w.Ports, Inboxes: w.record, Devices: w.record, Handoffs: w.record, Spoken: w.record, Tokens: w.record, Proved: w.proved, Learn: w.learn,
 		Agent: func(ctx context.Context, handle string) (federation.DID, error) {
 			agent, err := w.record.Agent(ctx, handle)
 			return agent.DID, err

@@ -68,7 +68,7 @@ func capabilities() []offered {
 		{"labeled-response", capLabels, ""},
 		{"message-tags", capTags, ""},
 		{"multi-prefix", capMultiPrefix, ""},
-		{"sasl", capSASL, mechChallenge},
+		{"sasl", capSASL, ""},
 		{"server-time", capTime, ""},
 		{"setname", capSetname, ""},
 		{"standard-replies", capReplies, ""},
@@ -90,12 +90,13 @@ func (c capability) names() []string {
 	return names
 }
 
-// listed returns all capabilities, with their values where the version has some.
-func (l *Link) listed(version int) []string {
+// listed returns all capabilities, with their values where the version has some. The
+// mechanisms are those of the connection.
+func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range capabilities() {
 		if o.bit == capSASL {
-			o.value = l.mechanisms()
+			o.value = strings.Join(mechanisms, ",")
 		}
 		if o.bit == capHandoff {
 			o.value = l.handoffLimits()
@@ -123,7 +124,7 @@ func (l *Link) handoffLimits() string {
 //
 // spec: ircv3 capability-negotiation "cap-notify"
 func (s *server) tellChanges() {
-	now := s.link.listed(versionWithValues)
+	now := s.link.listed(versionWithValues, nil)
 	changed := slices.DeleteFunc(slices.Clone(now), func(each string) bool { return slices.Contains(s.listed, each) })
 	s.listed = now
 	if len(changed) == 0 {

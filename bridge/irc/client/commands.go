@@ -78,7 +78,7 @@ func (s *server) onCap(ctx context.Context, u *user, m ircmsg.Message) {
 		if u.version >= versionWithValues {
 			u.caps |= capNotify
 		}
-		s.listCaps(u, "LS", s.link.listed(u.version))
+		s.listCaps(u, "LS", s.link.listed(u.version, u.mechanisms()))
 	case "LIST":
 		s.listCaps(u, "LIST", u.caps.names())
 	case "REQ":

@@ -3,6 +3,7 @@ package client_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"baton/bridge"
+	"baton/bridge/bridgetest"
 	"baton/bridge/irc/client"
 	"baton/federation"
 	"baton/federation/federationtest"
@@ -96,7 +98,7 @@ func open(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
 				return federation.BoundName{}, federation.ErrNotFound
 			},
 		},
-		Inboxes: h.record, Devices: h.record, Handoffs: h.record, Spoken: h.record,
+		Inboxes: h.record, Devices: h.record, Handoffs: h.record, Spoken: h.record, Tokens: h.record,
 		Proved: func(_ context.Context, did federation.DID, _, signature []byte) (federation.Verdict, error) {
 			switch string(signature) {
 			case "signed by " + string(did):
@@ -111,7 +113,15 @@ func open(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
 	for _, change := range tweak {
 		change(&deps)
 	}
-	link, err := client.Open(cfg, deps, nil)
+	var cert *tls.Certificate
+	if cfg.TLSListen != "" {
+		made, err := bridgetest.NewCertificate("gw.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert = &made
+	}
+	link, err := client.Open(cfg, deps, cert)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}

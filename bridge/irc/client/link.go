@@ -50,6 +50,12 @@ import (
 // network is the label of this network in metrics.
 const network = "client"
 
+// protocol is what a client may say in the TLS handshake that it speaks. One that says
+// something else, as a browser that was led here, is turned away; one may say nothing.
+//
+// spec: RFC 7301; its registry
+const protocol = "irc"
+
 // Deps is what a listener needs of the rest of the program.
 type Deps struct {
 	bridge.Ports
@@ -58,6 +64,8 @@ type Deps struct {
 	Devices  federation.Devices
 	Handoffs federation.Handoffs
 	Spoken   federation.Spoken
+	// Tokens are those of operators, one of which may stand for a DID.
+	Tokens federation.OperatorTokens
 	// Agent returns the DID of an agent of the registry by its handle, or
 	// [federation.ErrNotFound].
 	Agent func(ctx context.Context, handle string) (federation.DID, error)
@@ -104,7 +112,7 @@ func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
 	l := &Link{cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
 	l.desk = irc.Desk{Ports: deps.Ports, Handoffs: deps.Handoffs, Agent: deps.Agent}
 	if cert != nil {
-		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert}
+		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{protocol}}
 	}
 	for _, name := range cfg.Channels {
 		venue, _ := channelName(name)

@@ -97,22 +97,25 @@ func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 		s.turnAway(ctx, u, why)
 		return
 	}
-	if err := s.secure(ctx, u, conn); err != nil {
+	if err := s.secure(ctx, conn); err != nil {
 		s.leave(u, err.Error())
 		return
 	}
 	s.read(ctx, u)
 }
 
-// turnAway tells a connection why it cannot come in.
+// turnAway tells a connection why it cannot come in, unless that took a handshake, which
+// is what there may be too many of.
 func (s *server) turnAway(ctx context.Context, u *user, why string) {
 	s.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", why))
-	_ = u.wire.Write(says("", "ERROR", "Closing link: "+why).line(0, "", time.Now()))
+	if !u.certified() {
+		_ = u.wire.Write(says("", "ERROR", "Closing link: "+why).line(0, "", time.Now()))
+	}
 	_ = u.wire.Close()
 }
 
 // secure makes the TLS handshake, in the time that a client has to register.
-func (s *server) secure(ctx context.Context, _ *user, conn net.Conn) error {
+func (s *server) secure(ctx context.Context, conn net.Conn) error {
 	secured, ok := conn.(*tls.Conn)
 	if !ok {
 		return nil

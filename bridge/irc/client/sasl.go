@@ -4,14 +4,13 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +25,7 @@ import (
 const (
 	mechChallenge = "ATPROTO-CHALLENGE" // proves a DID by signing what the server made up
 	mechExternal  = "EXTERNAL"          // proves to be who the operator bound to a TLS certificate
+	mechPlain     = "PLAIN"             // proves to be who the operator bound to a token
 )
 
 const (
@@ -56,12 +56,16 @@ type login struct {
 	answer    string // so far
 }
 
-// mechanisms returns those that can succeed here.
-func (l *Link) mechanisms() string {
-	if l.cfg.TLSListen == "" {
-		return mechChallenge
+// mechanisms returns those that can succeed on a connection.
+func (u *user) mechanisms() []string {
+	all := []string{mechChallenge}
+	if u.certified() {
+		all = append(all, mechExternal)
 	}
-	return mechChallenge + "," + mechExternal
+	if u.secure || loopback(u.addr) { // else everybody on the way reads it
+		all = append(all, mechPlain)
+	}
+	return all
 }
 
 // onAuthenticate is one line of a login.
@@ -93,16 +97,16 @@ func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) 
 // beginLogin answers the name of a mechanism.
 func (s *server) beginLogin(u *user, mechanism string) {
 	switch {
+	case !slices.Contains(u.mechanisms(), mechanism):
+		s.reply(u, rplSASLMechs, strings.Join(u.mechanisms(), ","), "are available SASL mechanisms")
+		s.loginFailed(u, "")
 	case mechanism == mechChallenge:
 		challenge := newChallenge(time.Now())
 		u.login = &login{mechanism: mechanism, challenge: challenge, until: time.Now().Add(challengeTime)}
 		s.send(u, tells("", "AUTHENTICATE", base64.RawURLEncoding.EncodeToString(challenge)))
-	case mechanism == mechExternal && s.link.cfg.TLSListen != "":
+	default:
 		u.login = &login{mechanism: mechanism}
 		s.send(u, tells("", "AUTHENTICATE", "+"))
-	default:
-		s.reply(u, rplSASLMechs, s.link.mechanisms(), "are available SASL mechanisms")
-		s.loginFailed(u, "")
 	}
 }
 
@@ -128,9 +132,12 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 	attempt := u.login
 	u.login = nil
 	var check func() (federation.DID, string, error)
-	if attempt.mechanism == mechExternal {
-		check = func() (federation.DID, string, error) { return s.certified(ctx, u.wire) }
-	} else {
+	switch attempt.mechanism {
+	case mechExternal:
+		check = func() (federation.DID, string, error) { return s.byCertificate(ctx, u.wire) }
+	case mechPlain:
+		check = func() (federation.DID, string, error) { return s.byToken(ctx, attempt.answer) }
+	default:
 		check = func() (federation.DID, string, error) { return s.proved(ctx, attempt) }
 	}
 	answer := u.answer
@@ -189,34 +196,6 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 // decode64 reads base64 in either alphabet, padded or not.
 func decode64(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
-}
-
-// certified returns the DID that the operator bound to the certificate of a connection.
-func (s *server) certified(ctx context.Context, w wire) (federation.DID, string, error) {
-	name := fingerprint(w)
-	if name == "" {
-		return "", "", loginError("the connection has no certificate")
-	}
-	bound, err := s.link.ports.Bound(ctx, s.link.Name(), name)
-	if errors.Is(err, federation.ErrNotFound) {
-		return "", "", loginError("nobody is bound to the certificate " + name)
-	}
-	return bound.DID, name, err
-}
-
-// fingerprint returns the SHA-256 of a client's certificate in lower-case hexadecimal
-// digits, "" where there is none.
-func fingerprint(w wire) string {
-	stream, ok := w.(*stream)
-	if !ok {
-		return ""
-	}
-	secured, ok := stream.conn.(*tls.Conn)
-	if !ok || len(secured.ConnectionState().PeerCertificates) == 0 {
-		return ""
-	}
-	sum := sha256.Sum256(secured.ConnectionState().PeerCertificates[0].Raw)
-	return hex.EncodeToString(sum[:])
 }
 
 // loggedIn takes in who a client is, or tells it why it is nobody.

@@ -360,8 +360,8 @@ func TestLogins(t *testing.T) {
 			bob < *317*
 			bob < *318*`,
 		"sasl: a login that fails, and may be tried again": `
-			ada > AUTHENTICATE PLAIN
-			ada < :gw.example 908 * ATPROTO-CHALLENGE :are available SASL mechanisms
+			ada > AUTHENTICATE SCRAM-SHA-256
+			ada < :gw.example 908 * ATPROTO-CHALLENGE,PLAIN :are available SASL mechanisms
 			ada < :gw.example 904 * :SASL authentication failed
 			ada > AUTHENTICATE ATPROTO-CHALLENGE
 			ada < AUTHENTICATE *

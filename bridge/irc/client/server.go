@@ -72,7 +72,7 @@ func newServer(l *Link, ports []port) *server {
 		judges: make(chan struct{}, maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails
-	s.listed = l.listed(versionWithValues)
+	s.listed = l.listed(versionWithValues, nil)
 	for _, name := range l.cfg.Channels {
 		venue, _ := channelName(name)
 		s.channels[venue] = newChannel(name, s.started)

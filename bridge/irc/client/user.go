@@ -40,7 +40,7 @@ type user struct {
 	replay *replay // of its inbox; nil for none
 
 	login    *login // under way; nil for none
-	bound    string // the name that it logged in with: its DID, or the fingerprint of its certificate
+	bound    string // the name that it logged in with: its DID, the fingerprint of its certificate, or the name of its token
 	failures int    // of logins
 
 	pending []byte        // not given to the writer yet
