@@ -130,6 +130,7 @@ func (f *File) limits(t Table) {
 		"registrations_per_hour": int64(f.Limits.RegistrationsPerHour),
 		"user_events_per_minute": int64(f.Limits.UserEventsPerMinute),
 		"link_events_per_second": int64(f.Limits.LinkEventsPerSecond),
+		"max_hops":               int64(f.Limits.MaxHops),
 		"inbox_events":           int64(f.Limits.InboxEvents),
 		"inbox_bytes":            f.Limits.InboxBytes,
 		"open_handoffs_per_did":  int64(f.Limits.OpenHandoffsPerDID),

@@ -200,6 +200,7 @@ type Limits struct {
 	DeferredTotal        int           `toml:"deferred_total"`         // steps that wait for a key
 	ClockSkew            time.Duration `toml:"clock_skew"`             // between the clock in a signed id and ours
 	MaxDeadline          time.Duration `toml:"max_deadline"`           // from an offer to its deadline
+	MaxHops              int           `toml:"max_hops"`               // homes that a step may come through
 }
 
 // MinIDs is how long the ids of what is gone are kept at least: as long as the
@@ -277,6 +278,7 @@ func Default() Config {
 			DeferredTotal:        4096,
 			ClockSkew:            120 * time.Second,
 			MaxDeadline:          720 * time.Hour,
+			MaxHops:              8,
 		},
 		Retention: Retention{
 			Unanswered:   168 * time.Hour,

@@ -131,6 +131,9 @@ type Arrival struct {
 	// Home is the home that the link leads to, where that is one. It opens what is
 	// offered there, and it held the ids of its users' steps to its own clock.
 	Home HomeID `json:"home,omitempty"`
+	// Path is the homes that brought it here, the last one at the end, where homes did. It
+	// is never sent to one of them.
+	Path []HomeID `json:"path,omitempty"`
 	// Abroad says that the step was written at a place of Home's own, on a network that
 	// is not linked here: its venue is none that this gateway could compare with.
 	Abroad    bool      `json:"abroad,omitempty"`

@@ -49,6 +49,7 @@ type Residence struct {
 	Home   HomeID
 	Source ResidenceSource
 	Since  time.Time // when it was learned
+	From   HomeID    // where it was before an operator moved it; empty for every other source
 }
 
 // ResidenceSource is how it was learned where a DID has its mailbox.

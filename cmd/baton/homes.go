@@ -30,13 +30,14 @@ type homes struct {
 	hub       *relay.Hub // nil for none
 	wakes     bridge.Wakes
 	log       *slog.Logger
+	maxHops   func() int // through which a step may come
 }
 
 func newHomes(p *program) *homes {
 	return &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log,
-		documents: p.directory.Load,
-		client:    identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
+		documents: p.directory.Load, maxHops: func() int { return int(p.maxHops.Load()) },
+		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
 	}
 }
 
@@ -46,6 +47,7 @@ func (h *homes) deps() relay.Deps {
 		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway}, Poster: homePoster{h.client}, Hub: h.hub,
 		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
 		Resides: h.resides, Here: h.here, Place: h.place, Now: time.Now,
+		MovedFrom: h.movedFrom, MaxHops: h.maxHops,
 	}
 }
 
@@ -146,6 +148,12 @@ func (h *homes) here(ctx context.Context, did federation.DID) (bool, error) {
 func (h *homes) resides(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	at, err := h.residence(ctx, did)
 	return err == nil && (at == home || at == "")
+}
+
+// movedFrom reports whether the mailbox of a DID was at a home until it was moved here.
+func (h *homes) movedFrom(ctx context.Context, did federation.DID, home federation.HomeID) bool {
+	r, err := h.record.Residence(ctx, did)
+	return err == nil && r.Source == federation.ResidesByMove && r.Home == h.self && r.From == home
 }
 
 // settle notes that somebody's mailbox is at a home, where nobody knew of one.
@@ -268,13 +276,13 @@ func (s homeSigner) Verify(ctx context.Context, home federation.HomeID, message 
 type homePoster struct{ client *identity.PeerClient }
 
 // Post implements [relay.Poster].
-func (p homePoster) Post(ctx context.Context, address string, body []byte, signature string) ([]byte, string, error) {
-	answer, header, err := p.client.Do(ctx, http.MethodPost, address, body, http.Header{relay.SignatureHeader: {signature}})
-	return answer, header.Get(relay.SignatureHeader), err
+func (p homePoster) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
+	answer, header, err := p.client.Do(ctx, http.MethodPost, address, l.Body, l.Header())
+	return relay.NewLetter(answer, header), err
 }
 
 // Get implements [relay.Poster].
-func (p homePoster) Get(ctx context.Context, address string) ([]byte, string, error) {
+func (p homePoster) Get(ctx context.Context, address string) (relay.Letter, error) {
 	answer, header, err := p.client.Do(ctx, http.MethodGet, address, nil, nil)
-	return answer, header.Get(relay.SignatureHeader), err
+	return relay.NewLetter(answer, header), err
 }

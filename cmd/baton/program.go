@@ -75,6 +75,7 @@ type program struct {
 	// What changes with the configuration, and is asked for by the networks.
 	registrations atomic.Int64 // per hour and address
 	contextsOfDID atomic.Int64 // bytes
+	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    atomic.Pointer[bridge.Limits]
 	retention     atomic.Pointer[configs.Retention]
 	deferrals     atomic.Pointer[federation.DeferralLimits]
@@ -221,6 +222,7 @@ func (p *program) limit(file *configs.File) {
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	p.retention.Store(&file.Retention)
 	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
+	p.maxHops.Store(int64(file.Limits.MaxHops))
 	p.deferrals.Store(&federation.DeferralLimits{PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal})
 	p.linkLimits.Store(&bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,

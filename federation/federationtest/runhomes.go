@@ -164,15 +164,18 @@ func runResidences(t *testing.T, open func(t *testing.T) federation.Record) {
 			t.Errorf("of somebody unknown: %v, want ErrNotFound", err)
 		}
 		var last federation.Residence
-		for n, home := range []federation.HomeID{elsewhere, "other.example"} {
+		for n, home := range []federation.HomeID{elsewhere, "other.example", "third.example"} {
 			last = federation.Residence{DID: bob, Home: home, Source: federation.ResidesByAnswer, Since: At(n)}
+			if n == 1 {
+				last.Source, last.From = federation.ResidesByMove, elsewhere
+			}
 			if err := record.Reside(t.Context(), last); err != nil {
 				t.Fatalf("Reside: %v", err)
 			}
-		}
-		got, err := record.Residence(t.Context(), bob)
-		if d := diff(last, got); err != nil || d != "" {
-			t.Errorf("Residence (%v, -want +got):\n%s", err, d)
+			got, err := record.Residence(t.Context(), bob)
+			if d := diff(last, got); err != nil || d != "" {
+				t.Errorf("Residence (%v, -want +got):\n%s", err, d)
+			}
 		}
 	})
 }

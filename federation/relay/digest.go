@@ -151,7 +151,7 @@ func (p *Peer) compare(ctx context.Context, d digest) ([]lack, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write digest for %s: %w", p.cfg.Home, err)
 	}
-	text, err := p.say(ctx, body)
+	text, err := p.say(ctx, []federation.HomeID{p.deps.Home}, body)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (p *Peer) heal(ctx context.Context, d digest, l lack) error {
 		if said.Handoff != l.Handoff || l.Have >= said.Version {
 			continue
 		}
-		_, err := p.refill(ctx, federation.Entry{Event: federation.Event{Handoff: said.Handoff}, Version: said.Version}, l.Have)
+		_, err := p.refill(ctx, p.deps.Home, federation.Entry{Event: federation.Event{Handoff: said.Handoff}, Version: said.Version}, l.Have)
 		return err
 	}
 	return p.unavailable(errOtherAnswer)

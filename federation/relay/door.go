@@ -16,12 +16,8 @@ import (
 	"baton/federation"
 )
 
-// StepsPath is where a home takes steps from others, and SignatureHeader the header
-// with the signature of what stands in a body, either way.
-const (
-	StepsPath       = "/fed/v1/events"
-	SignatureHeader = "Baton-Signature"
-)
+// StepsPath is where a home takes steps from others.
+const StepsPath = "/fed/v1/events"
 
 // judges is how many handoffs of a batch are judged at a time: enough for their commits
 // to share an fsync.
@@ -58,14 +54,14 @@ func (d *Door) serveSteps(w http.ResponseWriter, r *http.Request) {
 		d.refuse(w, r, problem{status: http.StatusRequestEntityTooLarge, code: "too-large", err: err})
 		return
 	}
-	text, signature, p := d.take(context.WithoutCancel(r.Context()), "", body, r.Header.Get(SignatureHeader))
+	answer, p := d.take(context.WithoutCancel(r.Context()), "", NewLetter(body, r.Header))
 	if p != nil {
 		d.refuse(w, r, *p)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set(SignatureHeader, signature)
-	_, _ = w.Write(text) //nolint:gosec // it is JSON, and the other home may be gone
+	w.Header().Set(SignatureHeader, answer.Signature)
+	_, _ = w.Write(answer.Body) // whoever asked is gone
 }
 
 // refuse answers a batch that is not taken. Why is for the log.
@@ -85,7 +81,7 @@ type question struct {
 	from   federation.HomeID
 	sent   time.Time
 	steps  int
-	answer func(ctx context.Context, of *Peer) (any, error)
+	answer func(ctx context.Context, of *Peer, path []federation.HomeID) (any, error)
 }
 
 // read reads a question, and judges nothing yet.
@@ -96,74 +92,83 @@ func (d *Door) read(body []byte) (question, error) {
 	}
 	if said.Type == typeDigest {
 		asked, err := parseDigest(body, d.Deps.Home)
-		return question{from: asked.From, sent: asked.Sent, answer: func(ctx context.Context, peer *Peer) (any, error) {
+		return question{from: asked.From, sent: asked.Sent, answer: func(ctx context.Context, peer *Peer, _ []federation.HomeID) (any, error) {
 			lacks, err := peer.lacks(ctx, asked)
 			return comparison{foot: asked.answers(typeComparison, body), Lacks: lacks}, err
 		}}, err
 	}
 	b, err := parseBatch(body, d.Deps.Home)
-	return question{from: b.From, sent: b.Sent, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer) (any, error) {
-		return answer{foot: b.answers(typeResults, body), Results: peer.judge(ctx, b.Items)}, nil
+	return question{from: b.From, sent: b.Sent, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer, path []federation.HomeID) (any, error) {
+		return answer{foot: b.answers(typeResults, body), Results: peer.judge(ctx, path, b.Items)}, nil
 	}}, err
 }
 
 // take judges what another home sends and returns the signed answer. It has to be from
 // that home, where the way that it came on is one home's.
-func (d *Door) take(ctx context.Context, from federation.HomeID, body []byte, signature string) (text []byte, answerSignature string, p *problem) {
-	asked, err := d.read(body)
+func (d *Door) take(ctx context.Context, from federation.HomeID, l Letter) (Letter, *problem) {
+	asked, err := d.read(l.Body)
 	if err != nil {
-		return nil, "", &problem{status: http.StatusBadRequest, code: "malformed", err: err}
+		return Letter{}, &problem{status: http.StatusBadRequest, code: "malformed", err: err}
+	}
+	path, err := l.through(asked.from)
+	if err != nil {
+		return Letter{}, &problem{status: http.StatusBadRequest, code: "malformed", err: err}
 	}
 	if from != "" && asked.from != from {
-		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("it is from %q", asked.from)}
+		return Letter{}, &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("it is from %q", asked.from)}
 	}
 	peer := d.Peer(asked.from)
 	if peer == nil || peer.Mode() == Block {
-		return nil, "", &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("%q is no peer", asked.from)}
+		return Letter{}, &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("%q is no peer", asked.from)}
 	}
-	verdict, err := d.Deps.Signer.Verify(ctx, asked.from, body, signature)
+	verdict, err := d.Deps.Signer.Verify(ctx, asked.from, l.Body, l.Signature)
 	switch {
 	case verdict == federation.Invalid:
-		return nil, "", &problem{status: http.StatusUnauthorized, code: "signature-invalid", err: err}
+		return Letter{}, &problem{status: http.StatusUnauthorized, code: "signature-invalid", err: err}
 	case err != nil:
-		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "signature-unverifiable", after: laterAfter, err: err}
+		return Letter{}, &problem{status: http.StatusServiceUnavailable, code: "signature-unverifiable", after: laterAfter, err: err}
 	}
 	peer.hear()
 	if from == "" { // it did not lie with anybody on its way
 		peer.skew.Store(int64(d.Deps.Now().Sub(asked.sent)))
 	}
 	if wait := peer.tap.wait(peer.Mode(), asked.steps, d.Deps.Now()); wait > 0 {
-		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "later", after: wait, err: errHeld}
+		return Letter{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: wait, err: errHeld}
 	}
-	said, err := asked.answer(ctx, peer)
+	said, err := asked.answer(ctx, peer, path)
 	if err != nil {
-		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
+		return Letter{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
 	}
 	return d.sign(ctx, said)
 }
 
-func (d *Door) sign(ctx context.Context, said any) (text []byte, signature string, p *problem) {
-	text, err := json.Marshal(said)
-	if err == nil {
-		signature, err = d.Deps.Signer.Sign(ctx, text)
+func (d *Door) sign(ctx context.Context, said any) (answer Letter, p *problem) {
+	var err error
+	if answer.Body, err = json.Marshal(said); err == nil {
+		answer.Signature, err = d.Deps.Signer.Sign(ctx, answer.Body)
 	}
 	if err != nil {
-		return nil, "", &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
+		return Letter{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
 	}
-	return text, signature, nil
+	return answer, nil
 }
 
-// judge judges the steps of a batch, those of one handoff in their order.
-func (p *Peer) judge(ctx context.Context, items []item) []result {
+// judge judges the steps of a batch that came on a path, those of one handoff in their
+// order.
+func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
 	lanes, order := map[federation.HandoffID][]int{}, []federation.HandoffID{}
 	events, results := make([]federation.Event, len(items)), make([]result, len(items))
 	for i, it := range items {
 		results[i] = result{Event: it.Step.ID, Digest: digestOf(it.Step.Document)}
 		ev, err := it.Step.uncarry(p.deps.Read)
+		if err == nil {
+			err = p.deps.circles(ev, path)
+		}
 		if err != nil {
 			results[i].fail(err)
 			continue
 		}
+		ev.Arrival.Path = path
 		if events[i] = ev; lanes[ev.Handoff] == nil {
 			order = append(order, ev.Handoff)
 		}
@@ -198,12 +203,13 @@ func (p *Peer) takeRuled(ctx context.Context, it item) result {
 		r.fail(err)
 		return r
 	}
+	ev.Arrival.Path = []federation.HomeID{p.cfg.Home}
 	p.judgeRuled(ctx, ev, it, &r)
 	return r
 }
 
-// judgeRuled files a step by its ruling, which has to be the other home's own: it speaks
-// for no third one.
+// judgeRuled files a step by its ruling, which has to be the other home's own, or that of
+// a third one which it forwards: it speaks for no other home.
 func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *result) {
 	ruled, err := parseRuling(*it.Ruling)
 	if err != nil {
@@ -211,8 +217,10 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	if ruled.Home != p.cfg.Home {
-		r.fail(federation.Refuse(ev, federation.WrongSender, "the ruling is not the sender's own"))
-		return
+		if err := p.deps.forwards(ctx, p.cfg.Home, ev); err != nil {
+			r.fail(err)
+			return
+		}
 	}
 	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
 		r.fail(federation.Refuse(ev, federation.SignatureInvalid, "of the ruling"))
@@ -222,6 +230,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	ev = p.arrive(ev, it)
+	ev.Arrival.Home = ruled.Home
 	ev.Arrival.Party = p.believed(ctx, ruled.Party, ruled.Home, ruled.Via)
 	if ev.Verb == federation.Offer {
 		if ev.Arrival.Place, err = p.deps.Place(ctx, ev); err != nil {
@@ -282,7 +291,7 @@ func (d Deps) stepsAfter(ctx context.Context, upTo federation.Entry, have federa
 		if entry.Version > upTo.Version || len(steps) == maxSteps || size > batchBytes {
 			break
 		}
-		it, err := d.filed(ctx, entry)
+		it, err := d.filed(ctx, d.Home, entry)
 		if err != nil {
 			return nil, err
 		}

@@ -76,7 +76,12 @@ type gate struct {
 	mu      sync.Mutex
 	refused []federation.RefusalCode // of steps that waited
 	lose    int                      // how many answers still get lost
+	sent    int                      // batches with steps
 	told    []string                 // errors of [home.Home.Ruled]
+	// moved is whose mailbox was at which home until it was moved here.
+	moved map[federation.DID]federation.HomeID
+	// forward is the homes that are owed what other homes ruled on, too.
+	forward []federation.HomeID
 }
 
 // newGates returns homes that know each other, with alice, bob and carol at the first
@@ -107,10 +112,12 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 		g.deps = relay.Deps{
 			Home: name, Record: g.record, Gateway: g, Signer: signer{g, ring}, Poster: g, Wakes: g.wakes,
 			Log: slog.New(slog.DiscardHandler), Read: dialect.FromDocument, Now: time.Now,
-			Topic:   func(home federation.HomeID) string { return "ruling." + string(home) },
-			Resides: func(_ context.Context, did federation.DID, home federation.HomeID) bool { return people[did] == home },
-			Here:    func(_ context.Context, did federation.DID) (bool, error) { return people[did] == name, nil },
-			Place:   func(context.Context, federation.Event) (federation.Place, error) { return federation.Place{}, nil },
+			Topic:     func(home federation.HomeID) string { return "ruling." + string(home) },
+			Resides:   func(_ context.Context, did federation.DID, home federation.HomeID) bool { return people[did] == home },
+			Here:      func(_ context.Context, did federation.DID) (bool, error) { return people[did] == name, nil },
+			MovedFrom: func(_ context.Context, did federation.DID, home federation.HomeID) bool { return g.moved[did] == home },
+			MaxHops:   func() int { return 3 },
+			Place:     func(context.Context, federation.Event) (federation.Place, error) { return federation.Place{}, nil },
 		}
 		mux := http.NewServeMux()
 		(&relay.Door{Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] }}).Mount(mux)
@@ -162,6 +169,9 @@ func (s signer) Verify(ctx context.Context, by federation.HomeID, message []byte
 func (g *gate) Owed(_ context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
 	var owed federation.Owed
 	if after.Home != g.id {
+		for _, id := range g.forward {
+			owed.Feeds = append(owed.Feeds, string(id))
+		}
 		return owed, nil
 	}
 	for id := range g.peers {
@@ -205,38 +215,42 @@ func (g *gate) GiveUp(ctx context.Context, p federation.Pending, code federation
 }
 
 // Post implements relay.Poster.
-func (g *gate) Post(ctx context.Context, address string, body []byte, signature string) ([]byte, string, error) {
-	text, answered, err := exchange(ctx, http.MethodPost, address, body, signature)
+func (g *gate) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
+	answer, err := exchange(ctx, http.MethodPost, address, l)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lose > 0 && !bytes.Contains(body, []byte(`"items":[]`)) {
-		g.lose--
-		return nil, "", &federation.UnavailableError{What: "answer", Err: io.ErrUnexpectedEOF}
+	steps := bytes.Contains(l.Body, []byte(`"items":[{`))
+	if steps {
+		g.sent++
 	}
-	return text, answered, err
+	if g.lose > 0 && steps {
+		g.lose--
+		return relay.Letter{}, &federation.UnavailableError{What: "answer", Err: io.ErrUnexpectedEOF}
+	}
+	return answer, err
 }
 
 // Get implements relay.Poster.
-func (*gate) Get(ctx context.Context, address string) ([]byte, string, error) {
-	return exchange(ctx, http.MethodGet, address, nil, "")
+func (*gate) Get(ctx context.Context, address string) (relay.Letter, error) {
+	return exchange(ctx, http.MethodGet, address, relay.Letter{})
 }
 
-func exchange(ctx context.Context, method, address string, body []byte, signature string) ([]byte, string, error) {
-	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+func exchange(ctx context.Context, method, address string, l relay.Letter) (relay.Letter, error) {
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(l.Body))
 	if err != nil {
-		return nil, "", err
+		return relay.Letter{}, err
 	}
-	request.Header.Set(relay.SignatureHeader, signature)
+	request.Header = l.Header()
 	response, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
-		return nil, "", &federation.UnavailableError{What: "home", Err: err}
+		return relay.Letter{}, &federation.UnavailableError{What: "home", Err: err}
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		return nil, "", &federation.UnavailableError{What: "home", Err: fmt.Errorf("status %d %s: %w", response.StatusCode, text, err)}
+		return relay.Letter{}, &federation.UnavailableError{What: "home", Err: fmt.Errorf("status %d %s: %w", response.StatusCode, text, err)}
 	}
-	return text, response.Header.Get(relay.SignatureHeader), nil
+	return relay.NewLetter(text, response.Header), nil
 }
 
 // take lets somebody here take a step, which has to be taken.
@@ -481,8 +495,9 @@ func TestAHomeSaysWhoItsPeopleAre(t *testing.T) {
 	}
 }
 
-// post sends a batch that a test wrote, signed by a home, and returns the answer.
-func post(t *testing.T, by, at *gate, batch map[string]any) (map[string]any, error) {
+// post sends a batch that a test wrote, signed by a home, on a path, and returns the
+// answer.
+func post(t *testing.T, by, at *gate, batch map[string]any, path ...federation.HomeID) (map[string]any, error) {
 	t.Helper()
 	body, err := json.Marshal(batch)
 	if err != nil {
@@ -492,12 +507,12 @@ func post(t *testing.T, by, at *gate, batch map[string]any) (map[string]any, err
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, _, err := exchange(t.Context(), http.MethodPost, at.server.URL+relay.StepsPath, body, signature)
+	said, err := exchange(t.Context(), http.MethodPost, at.server.URL+relay.StepsPath, relay.Letter{Body: body, Signature: signature, Path: path})
 	if err != nil {
 		return nil, err
 	}
 	var answer map[string]any
-	return answer, json.Unmarshal(text, &answer)
+	return answer, json.Unmarshal(said.Body, &answer)
 }
 
 // written returns a batch of steps.

@@ -71,14 +71,8 @@ type Hub struct {
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[string]chan letter     // by the SHA-256 of the batch
+	waiting map[string]chan Letter     // by the SHA-256 of the batch
 	heard   map[federation.HomeID]bool // whose stream is read, which brings answers too
-}
-
-// letter is a signed message.
-type letter struct {
-	body      []byte
-	signature string
 }
 
 // OpenHub begins to connect, and goes on until [Hub.Close]: a hub that is away now is no
@@ -95,7 +89,7 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	}
 	return &Hub{
 		home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, log: log,
-		waiting: map[string]chan letter{}, heard: map[federation.HomeID]bool{},
+		waiting: map[string]chan Letter{}, heard: map[federation.HomeID]bool{},
 	}, nil
 }
 
@@ -121,16 +115,16 @@ func hubSubject(to, from federation.HomeID) string {
 	return "fed." + token(to) + "." + token(from) + ".>"
 }
 
-// Carry sends a batch to another home and waits for the answer, for ten seconds at most.
+// Carry sends a letter to another home and waits for the answer, for ten seconds at most.
 // The error wraps [*federation.UnavailableError] where there was none: then nobody knows
 // whether the batch arrived.
-func (h *Hub) Carry(ctx context.Context, to federation.HomeID, body []byte, signature string) ([]byte, string, error) {
+func (h *Hub) Carry(ctx context.Context, to federation.HomeID, l Letter) (Letter, error) {
 	if err := h.open(to); err != nil {
-		return nil, "", &federation.UnavailableError{What: "hub", Err: err}
+		return Letter{}, &federation.UnavailableError{What: "hub", Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, hubAnswer)
 	defer cancel()
-	of, answered := digestOf(string(body)), make(chan letter, 1)
+	of, answered := digestOf(string(l.Body)), make(chan Letter, 1)
 	h.mu.Lock()
 	h.waiting[of] = answered
 	h.mu.Unlock()
@@ -139,14 +133,14 @@ func (h *Hub) Carry(ctx context.Context, to federation.HomeID, body []byte, sign
 		defer h.mu.Unlock()
 		delete(h.waiting, of)
 	}()
-	if err := h.publish(ctx, to, typeSteps, letter{body, signature}); err != nil {
-		return nil, "", &federation.UnavailableError{What: "hub", Err: err}
+	if err := h.publish(ctx, to, typeSteps, l); err != nil {
+		return Letter{}, &federation.UnavailableError{What: "hub", Err: err}
 	}
 	select {
 	case answer := <-answered:
-		return answer.body, answer.signature, nil
+		return answer, nil
 	case <-ctx.Done():
-		return nil, "", &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
+		return Letter{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
 	}
 }
 
@@ -165,10 +159,9 @@ func (h *Hub) open(to federation.HomeID) error {
 
 // publish puts a message into the stream to another home. Until that has been there and
 // made the stream, nobody takes it.
-func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, l letter) error {
+func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, l Letter) error {
 	_, err := h.js.PublishMsg(ctx, &nats.Msg{
-		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: l.body,
-		Header: nats.Header{SignatureHeader: {l.signature}},
+		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: l.Body, Header: nats.Header(l.Header()),
 	}, jetstream.WithRetryAttempts(0))
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return errNoStream
@@ -292,13 +285,13 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, door *Door, ta
 // receive takes one message. What cannot be acknowledged is handed out again, and is
 // known then.
 func (h *Hub) receive(ctx context.Context, from federation.HomeID, m jetstream.Msg, door *Door) {
-	l := letter{m.Data(), m.Headers().Get(SignatureHeader)}
+	l := NewLetter(m.Data(), http.Header(m.Headers()))
 	if strings.HasSuffix(m.Subject(), "."+typeResults) {
 		h.answered(l)
 		_ = m.Ack()
 		return
 	}
-	text, signature, p := door.take(ctx, from, l.body, l.signature)
+	answer, p := door.take(ctx, from, l)
 	switch {
 	case p != nil && p.status == http.StatusServiceUnavailable:
 		_ = m.NakWithDelay(p.after)
@@ -309,18 +302,18 @@ func (h *Hub) receive(ctx context.Context, from federation.HomeID, m jetstream.M
 		_ = m.Term()
 		return
 	}
-	if err := h.publish(ctx, from, typeResults, letter{text, signature}); err != nil {
+	if err := h.publish(ctx, from, typeResults, answer); err != nil {
 		h.log.LogAttrs(ctx, slog.LevelInfo, "answer not sent", slog.String("peer", string(from)), slog.Any("err", err)) // it asks again
 	}
 	_ = m.Ack()
 }
 
 // answered hands an answer to whoever waits for it. It is verified there.
-func (h *Hub) answered(l letter) {
+func (h *Hub) answered(l Letter) {
 	var a struct {
 		Of string `json:"of"`
 	}
-	if err := json.Unmarshal(l.body, &a); err != nil {
+	if err := json.Unmarshal(l.Body, &a); err != nil {
 		return
 	}
 	h.mu.Lock()

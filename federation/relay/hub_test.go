@@ -79,12 +79,12 @@ func meet(t *testing.T, at place, all ...*gate) {
 // unreachable is HTTPS to homes behind walls.
 type unreachable struct{}
 
-func (unreachable) Post(context.Context, string, []byte, string) ([]byte, string, error) {
-	return nil, "", &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
+func (unreachable) Post(context.Context, string, relay.Letter) (relay.Letter, error) {
+	return relay.Letter{}, &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
 }
 
-func (unreachable) Get(context.Context, string) ([]byte, string, error) {
-	return nil, "", &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
+func (unreachable) Get(context.Context, string) (relay.Letter, error) {
+	return relay.Letter{}, &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
 }
 
 func TestHomesMeetAtAHub(t *testing.T) {

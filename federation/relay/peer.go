@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +92,7 @@ type exchange struct {
 // ask is one step on its way to the other home.
 type ask struct {
 	item  item
+	path  []federation.HomeID // that it goes on; see [Letter]
 	bytes int
 	done  chan reply // has room for the one reply
 }
@@ -163,7 +165,7 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 		}
 		return errTurned
 	}
-	if _, err := p.post(ctx, nil); err != nil {
+	if err := p.greet(ctx); err != nil {
 		return err
 	}
 	e := &exchange{asks: make(chan *ask, maxItems), over: make(chan struct{})}
@@ -198,7 +200,7 @@ func (p *Peer) send(ctx context.Context, e *exchange) error {
 				return err
 			}
 		case <-quiet.C:
-			if _, err := p.post(ctx, nil); err != nil {
+			if err := p.greet(ctx); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -222,33 +224,47 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
+// sendBatch sends what was gathered: in one batch, unless some of it came through other
+// homes, and in its order.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
-	items := make([]item, len(asks))
-	for i, a := range asks {
-		items[i] = a.item
-	}
-	results, err := p.post(ctx, items)
-	for i, a := range asks {
-		if err != nil {
-			a.done <- reply{err: err}
-			continue
+	for len(asks) > 0 {
+		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })
+		if end < 0 {
+			end = len(asks)
 		}
-		a.done <- reply{result: results[i]}
+		items := make([]item, end)
+		for i, a := range asks[:end] {
+			items[i] = a.item
+		}
+		results, err := p.post(ctx, asks[0].path, items)
+		if err != nil {
+			for _, a := range asks {
+				a.done <- reply{err: err}
+			}
+			return err
+		}
+		for i, a := range asks[:end] {
+			a.done <- reply{result: results[i]}
+		}
+		asks = asks[end:]
 	}
+	return nil
+}
+
+// greet asks whether the other home is there.
+func (p *Peer) greet(ctx context.Context) error {
+	_, err := p.post(ctx, []federation.HomeID{p.deps.Home}, []item{})
 	return err
 }
 
 // post sends a batch and returns what the other home signed about each step.
-func (p *Peer) post(ctx context.Context, items []item) ([]result, error) {
-	if items == nil {
-		items = []item{}
-	}
+func (p *Peer) post(ctx context.Context, path []federation.HomeID, items []item) ([]result, error) {
 	b := batch{heading: p.deps.ask(typeSteps, p.cfg.Home), Items: items}
 	body, err := json.Marshal(b)
 	if err != nil {
 		return nil, fmt.Errorf("write steps for %s: %w", p.cfg.Home, err)
 	}
-	text, err := p.say(ctx, body)
+	text, err := p.say(ctx, path, body)
 	if err != nil {
 		return nil, err
 	}
@@ -260,49 +276,49 @@ func (p *Peer) post(ctx context.Context, items []item) ([]result, error) {
 }
 
 // say signs a message, sends it, and returns what the other home signed in answer.
-func (p *Peer) say(ctx context.Context, body []byte) ([]byte, error) {
+func (p *Peer) say(ctx context.Context, path []federation.HomeID, body []byte) ([]byte, error) {
 	signature, err := p.deps.Signer.Sign(ctx, body)
 	if err != nil {
 		return nil, fmt.Errorf("sign for %s: %w", p.cfg.Home, err)
 	}
-	text, signature, err := p.carry(ctx, body, signature)
+	answer, err := p.carry(ctx, Letter{body, signature, path})
 	if err != nil {
 		return nil, p.unavailable(err)
 	}
-	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, text, signature); err != nil {
+	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, answer.Body, answer.Signature); err != nil {
 		return nil, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
 	}
 	p.heard.Store(p.deps.Now().UnixNano())
-	return text, nil
+	return answer.Body, nil
 }
 
-// carry sends a batch on the path of the home, and on the other one where that brings no
+// carry sends a letter on the path of the home, and on the other one where that brings no
 // answer: to send twice does no harm.
-func (p *Peer) carry(ctx context.Context, body []byte, signature string) ([]byte, string, error) {
+func (p *Peer) carry(ctx context.Context, l Letter) (Letter, error) {
 	now := p.deps.Now().UnixNano()
 	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.rest.Load() {
-		text, answered, err := p.deps.Hub.Carry(ctx, p.cfg.Home, body, signature)
+		answer, err := p.deps.Hub.Carry(ctx, p.cfg.Home, l)
 		if err == nil || ctx.Err() != nil {
-			return text, answered, err
+			return answer, err
 		}
 		if !errors.Is(err, errNoStream) { // which is tried again at once
 			p.rest.Store(now + int64(hubRest))
 		}
 		p.log.LogAttrs(ctx, slog.LevelInfo, "hub brings no answer", slog.Any("err", err))
 	}
-	text, answered, err := p.deps.Poster.Post(ctx, p.cfg.URL+StepsPath, body, signature)
+	answer, err := p.deps.Poster.Post(ctx, p.cfg.URL+StepsPath, l)
 	if err != nil {
 		p.rest.Store(0) // this is no way either
 	}
-	return text, answered, err
+	return answer, err
 }
 
 func (p *Peer) unavailable(err error) error {
 	return &federation.UnavailableError{What: "home " + p.Name(), Err: err}
 }
 
-// ask sends one step and waits for the result.
-func (p *Peer) ask(ctx context.Context, it item) (result, error) {
+// ask sends one step that goes on a path, and waits for the result.
+func (p *Peer) ask(ctx context.Context, path []federation.HomeID, it item) (result, error) {
 	if p.Mode() == Hold {
 		return result{}, p.unavailable(errHeld)
 	}
@@ -310,7 +326,7 @@ func (p *Peer) ask(ctx context.Context, it item) (result, error) {
 	if e == nil {
 		return result{}, p.unavailable(errAway)
 	}
-	a := &ask{item: it, bytes: it.size(), done: make(chan reply, 1)}
+	a := &ask{item: it, path: path, bytes: it.size(), done: make(chan reply, 1)}
 	select {
 	case e.asks <- a:
 	case <-e.over:
@@ -345,23 +361,26 @@ func (it item) size() int {
 	return n
 }
 
-// Deliver sends a step that this home has filed, and with it whatever the other home
-// lacks before it. Nil means that the other home has signed that it is on its disk, or
+// Deliver sends a step that this home has filed, with its ruling or with that of the home
+// whose handoff it is, and with it whatever the other home lacks before it. Nil means that the other home has signed that it is on its disk, or
 // that it never will be: that is a [*federation.RefusalError].
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
+	path := p.deps.hops(d.View.Home, d.Entry.Event)
 	switch {
 	case d.Entry.Version == 0:
 		return nil // receipts are for networks: a home has the ruling
 	case p.Mode() == Block:
 		return federation.Refuse(d.Entry.Event, federation.PolicyDenied, "home "+p.Name()+" is blocked")
+	case slices.Contains(path, p.cfg.Home):
+		return nil // it has been there, and is never sent back
 	}
-	it, err := p.deps.filed(ctx, d.Entry)
+	it, err := p.deps.filed(ctx, d.View.Home, d.Entry)
 	if err != nil {
 		return err
 	}
-	r, err := p.ask(ctx, it)
+	r, err := p.ask(ctx, path, it)
 	if err == nil && r.Outcome == outcomeGap {
-		r, err = p.refill(ctx, d.Entry, r.Have)
+		r, err = p.refill(ctx, d.View.Home, d.Entry, r.Have)
 	}
 	if err != nil {
 		return err
@@ -369,9 +388,9 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	return p.over(d.Entry.Event, r)
 }
 
-// refill sends the steps after one that the other home has, up to a step, and returns
-// the result of that.
-func (p *Peer) refill(ctx context.Context, upTo federation.Entry, have federation.Version) (result, error) {
+// refill sends the steps of a handoff of a home after one that the other home has, up to
+// a step, and returns the result of that.
+func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation.Entry, have federation.Version) (result, error) {
 	var last result
 	for entry, err := range p.deps.Record.Log(ctx, upTo.Event.Handoff) {
 		if err != nil {
@@ -380,11 +399,11 @@ func (p *Peer) refill(ctx context.Context, upTo federation.Entry, have federatio
 		if entry.Version <= have {
 			continue
 		}
-		it, err := p.deps.filed(ctx, entry)
+		it, err := p.deps.filed(ctx, of, entry)
 		if err != nil {
 			return last, err
 		}
-		if last, err = p.ask(ctx, it); err != nil {
+		if last, err = p.ask(ctx, p.deps.hops(of, entry.Event), it); err != nil {
 			return last, err
 		}
 		if entry.Version == upTo.Version || last.Outcome != outcomeStored && last.Outcome != outcomeDuplicate {
@@ -406,9 +425,18 @@ func (p *Peer) over(ev federation.Event, r result) error {
 	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// filed returns a step of a handoff of this home as other homes take it: with the
-// ruling.
-func (d Deps) filed(ctx context.Context, entry federation.Entry) (item, error) {
+// filed returns a step of a handoff of a home as other homes take it: with the ruling,
+// which is the one that it was filed by where that home is another one.
+func (d Deps) filed(ctx context.Context, of federation.HomeID, entry federation.Entry) (item, error) {
+	it, err := d.carry(ctx, entry.Event)
+	if err != nil {
+		return it, err
+	}
+	if of != d.Home {
+		it.Ruling = &signed{}
+		it.Ruling.Document, it.Ruling.Signature, err = d.Record.RulingOn(ctx, entry.Event.Handoff, entry.Version)
+		return it, err
+	}
 	chain, err := d.Record.Chain(ctx, entry.Event.Handoff, entry.Version)
 	if err != nil {
 		return item{}, err
@@ -421,9 +449,8 @@ func (d Deps) filed(ctx context.Context, entry federation.Entry) (item, error) {
 	if err != nil {
 		return item{}, fmt.Errorf("sign ruling on %s: %w", entry.Event.ID, err)
 	}
-	it, err := d.carry(ctx, entry.Event)
 	it.Ruling = &signed{Document: string(document), Signature: signature}
-	return it, err
+	return it, nil
 }
 
 // carry returns a step with the evidence behind it.

@@ -128,7 +128,7 @@ func (p *Peer) askRuling(ctx context.Context, held federation.Pending) (over boo
 		return false, err
 	}
 	it.Have = &view.Version
-	r, err := p.ask(ctx, it)
+	r, err := p.ask(ctx, []federation.HomeID{p.deps.Home}, it)
 	if err != nil {
 		return false, err
 	}

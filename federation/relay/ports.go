@@ -40,12 +40,12 @@ type Signer interface {
 
 // Poster is the HTTPS client for homes that the operator named.
 type Poster interface {
-	// Post sends a body with the signature beside it. The error wraps
+	// Post sends a letter and returns the one that answers it. The error wraps
 	// [*federation.UnavailableError] where nobody knows whether it arrived, and a
 	// status other than 200 is an error.
-	Post(ctx context.Context, address string, body []byte, signature string) (answer []byte, answerSignature string, err error)
-	// Get reads a document with the signature beside it, with the errors of Post.
-	Get(ctx context.Context, address string) (answer []byte, signature string, err error)
+	Post(ctx context.Context, address string, l Letter) (Letter, error)
+	// Get reads a letter, with the errors of Post.
+	Get(ctx context.Context, address string) (Letter, error)
 }
 
 // Wakes wakes those who wait inside this gateway; see [Relay].
@@ -72,6 +72,10 @@ type Deps struct {
 	Resides func(ctx context.Context, did federation.DID, home federation.HomeID) bool
 	// Here reports whether a DID has its mailbox here.
 	Here func(ctx context.Context, did federation.DID) (bool, error)
+	// MovedFrom reports whether the mailbox of a DID was at a home until it was moved here.
+	MovedFrom func(ctx context.Context, did federation.DID, home federation.HomeID) bool
+	// MaxHops returns through how many homes a step may come; 0 for any number.
+	MaxHops func() int
 	// Place returns where a new offer is written on IRC here.
 	Place func(ctx context.Context, ev federation.Event) (federation.Place, error)
 	// Now is asked for the time of what is sent and received.

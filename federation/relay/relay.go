@@ -53,6 +53,12 @@
 //	{"type": "comparison", "v": 1, "from": HOME, "to": HOME, "of": HEX, "lacks": [
 //	  {"handoff": ULID, "have": VERSION}]}
 //
+// In [PathHeader] stand the homes that the steps of a batch came through, from that of
+// their handoffs to the sender. No signature covers it. A step is never sent to a home in
+// it, and is refused where it has been, or came through more homes than may be. There are
+// more than one where a DID moved: its home of before forwards what still comes for it,
+// with the ruling that the home of the handoff signed.
+//
 // GET [ResidentPath] and a DID answers, signed alike, whether that has its mailbox there:
 //
 //	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}

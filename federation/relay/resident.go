@@ -57,15 +57,15 @@ func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	if p.Mode() == Block {
 		return false, nil
 	}
-	text, signature, err := p.deps.Poster.Get(ctx, p.cfg.URL+ResidentPath+url.PathEscape(string(did)))
+	answer, err := p.deps.Poster.Get(ctx, p.cfg.URL+ResidentPath+url.PathEscape(string(did)))
 	if err != nil {
 		return false, p.unavailable(err)
 	}
-	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, text, signature); err != nil {
+	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, answer.Body, answer.Signature); err != nil {
 		return false, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
 	}
 	var said resident
-	if err := parse(text, &said); err != nil {
+	if err := parse(answer.Body, &said); err != nil {
 		return false, p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
 	}
 	if said.Type != typeResident || said.V != Version || said.Home != p.cfg.Home || said.DID != did {

@@ -38,7 +38,7 @@ type weather struct {
 }
 
 // Post implements relay.Poster.
-func (w *weather) Post(ctx context.Context, address string, body []byte, signature string) ([]byte, string, error) {
+func (w *weather) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
 	w.mu.Lock()
 	happens := faults // none of them
 	if len(w.next) > 0 {
@@ -47,16 +47,16 @@ func (w *weather) Post(ctx context.Context, address string, body []byte, signatu
 	w.mu.Unlock()
 	lost := &federation.UnavailableError{What: "home", Err: http.ErrServerClosed}
 	if happens == cut {
-		return nil, "", lost
+		return relay.Letter{}, lost
 	}
-	text, answered, err := exchange(ctx, http.MethodPost, address, body, signature)
+	answer, err := exchange(ctx, http.MethodPost, address, l)
 	if happens == replayed {
-		text, answered, err = exchange(ctx, http.MethodPost, address, body, signature)
+		answer, err = exchange(ctx, http.MethodPost, address, l)
 	}
 	if happens == blackhole {
-		return nil, "", lost
+		return relay.Letter{}, lost
 	}
-	return text, answered, err
+	return answer, err
 }
 
 func (w *weather) turn(next ...fault) {

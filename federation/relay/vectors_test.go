@@ -40,16 +40,16 @@ type recorder struct {
 	exchanges []vector
 }
 
-func (r *recorder) Post(ctx context.Context, address string, body []byte, signature string) ([]byte, string, error) {
-	text, answered, err := exchange(ctx, http.MethodPost, address, body, signature)
-	r.exchanges = append(r.exchanges, vector{Body: string(body), Signature: signature, Answer: string(text), AnswerSignature: answered})
-	return text, answered, err
+func (r *recorder) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
+	answer, err := exchange(ctx, http.MethodPost, address, l)
+	r.exchanges = append(r.exchanges, vector{Body: string(l.Body), Signature: l.Signature, Answer: string(answer.Body), AnswerSignature: answer.Signature})
+	return answer, err
 }
 
-func (r *recorder) Get(ctx context.Context, address string) ([]byte, string, error) {
-	text, answered, err := exchange(ctx, http.MethodGet, address, nil, "")
-	r.exchanges = append(r.exchanges, vector{Answer: string(text), AnswerSignature: answered})
-	return text, answered, err
+func (r *recorder) Get(ctx context.Context, address string) (relay.Letter, error) {
+	answer, err := exchange(ctx, http.MethodGet, address, relay.Letter{})
+	r.exchanges = append(r.exchanges, vector{Answer: string(answer.Body), AnswerSignature: answer.Signature})
+	return answer, err
 }
 
 func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {

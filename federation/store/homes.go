@@ -117,7 +117,7 @@ func (s *Record) Shared(ctx context.Context, home federation.HomeID, after feder
 func (s *Record) Residence(ctx context.Context, did federation.DID) (federation.Residence, error) {
 	r := federation.Residence{DID: did}
 	var since int64
-	err := s.reads.row(ctx, `SELECT home, source, since FROM residence WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since)
+	err := s.reads.row(ctx, `SELECT home, source, since, origin FROM residence WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since, &r.From)
 	if err != nil {
 		return federation.Residence{}, fmt.Errorf("read residence of %s: %w", did, err)
 	}
@@ -128,9 +128,9 @@ func (s *Record) Residence(ctx context.Context, did federation.DID) (federation.
 // Reside implements [federation.Homes].
 func (s *Record) Reside(ctx context.Context, r federation.Residence) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		_, err := q.exec(ctx, `INSERT INTO residence (did, home, source, since) VALUES (?, ?, ?, ?)
-			ON CONFLICT (did) DO UPDATE SET home = excluded.home, source = excluded.source, since = excluded.since`,
-			r.DID, string(r.Home), string(r.Source), stamp(r.Since))
+		_, err := q.exec(ctx, `INSERT INTO residence (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (did) DO UPDATE SET home = excluded.home, source = excluded.source, since = excluded.since, origin = excluded.origin`,
+			r.DID, string(r.Home), string(r.Source), stamp(r.Since), string(r.From))
 		return err
 	})
 	if err != nil {

@@ -1,0 +1,106 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"baton/federation"
+)
+
+// The headers of what homes send each other, over HTTPS and through a hub alike.
+const (
+	SignatureHeader = "Baton-Signature" // of the home that it is from, over the body
+	PathHeader      = "Baton-Path"      // the homes that steps came through, the sender last; nobody signs it
+)
+
+// Letter is what one home sends another.
+type Letter struct {
+	Body      []byte
+	Signature string
+	// Path is the homes that the steps in it came through, from that of the handoff to
+	// the sender. It ends what goes in circles sooner than the ids of the steps do, and
+	// is believed for nothing else.
+	Path []federation.HomeID
+}
+
+// NewLetter returns what came with a header.
+func NewLetter(body []byte, header http.Header) Letter {
+	l := Letter{Body: body, Signature: header.Get(SignatureHeader)}
+	if path := header.Get(PathHeader); path != "" {
+		for name := range strings.SplitSeq(path, ",") {
+			l.Path = append(l.Path, federation.HomeID(strings.TrimSpace(name)))
+		}
+	}
+	return l
+}
+
+// Header returns what stands beside the body.
+func (l Letter) Header() http.Header {
+	header := http.Header{SignatureHeader: {l.Signature}}
+	if len(l.Path) > 0 {
+		names := make([]string, len(l.Path))
+		for i, home := range l.Path {
+			names[i] = string(home)
+		}
+		header.Set(PathHeader, strings.Join(names, ", "))
+	}
+	return header
+}
+
+// through returns the path of a letter that is from a home: that alone, where the letter
+// says nothing.
+func (l Letter) through(from federation.HomeID) ([]federation.HomeID, error) {
+	if len(l.Path) == 0 {
+		return []federation.HomeID{from}, nil
+	}
+	if l.Path[len(l.Path)-1] != from {
+		return nil, fmt.Errorf("its path does not end at %q", from)
+	}
+	return l.Path, nil
+}
+
+// hops returns the path on which a step in a handoff of a home goes on from here. It
+// begins where that ruled on it: what its signer's home asked comes back there.
+func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeID {
+	switch {
+	case of == d.Home:
+		return []federation.HomeID{d.Home}
+	case len(ev.Arrival.Path) == 0: // a step of somebody here
+		return []federation.HomeID{of, d.Home}
+	}
+	return append(slices.Clone(ev.Arrival.Path), d.Home)
+}
+
+// circles returns why a step that came on a path is not taken: it has been here, or went
+// through more homes than may be.
+func (d Deps) circles(ev federation.Event, path []federation.HomeID) error {
+	switch most := d.MaxHops(); {
+	case slices.Contains(path, d.Home):
+		return federation.Refuse(ev, federation.PolicyDenied, "it goes in circles: it has been here")
+	case most > 0 && len(path) > most:
+		return federation.Refuse(ev, federation.PolicyDenied, fmt.Sprintf("it came through more than %d homes", most))
+	}
+	return nil
+}
+
+// forwards returns why another home may not bring what a third one ruled on, nil where it
+// may: it had the mailbox of a party until an operator moved that to here.
+func (d Deps) forwards(ctx context.Context, from federation.HomeID, ev federation.Event) error {
+	view, err := d.Record.View(ctx, ev.Handoff)
+	if err != nil {
+		return fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
+	}
+	parties := view.Others("")
+	if !view.Exists() {
+		parties = []federation.DID{ev.To}
+	}
+	for _, did := range parties {
+		if did != "" && d.MovedFrom(ctx, did, from) {
+			return nil
+		}
+	}
+	return federation.Refuse(ev, federation.WrongSender, "the ruling is not the sender's own, nor of a party that moved here from there")
+}

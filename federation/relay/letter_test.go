@@ -1,0 +1,116 @@
+package relay_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"baton/federation"
+	"baton/federation/relay"
+)
+
+// Three homes in a circle, each of which forwards to the next what comes for bob: he moved
+// from one to the next, and the last one was not told that he did not move on.
+func TestWhatGoesInACircleGoesRoundOnce(t *testing.T) {
+	all := newGates(t, "a.test", "b.test", "c.test")
+	a, b, c := all[0], all[1], all[2]
+	bob := keyOf("bob").DID
+	b.forward, c.forward = []federation.HomeID{"c.test", "a.test"}, []federation.HomeID{"a.test", "b.test"}
+	c.moved = map[federation.DID]federation.HomeID{bob: "b.test"}
+	a.moved = map[federation.DID]federation.HomeID{bob: "c.test"}
+	for i, g := range all {
+		g.run(all[(i+1)%len(all)])
+		g.run(all[(i+2)%len(all)])
+	}
+	_, offer := a.take("alice", federation.Offer, to("bob"))
+	for _, way := range [][2]*gate{{a, b}, {b, c}} {
+		if err := way[0].deliver(way[1]); err != nil {
+			t.Fatal(err)
+		}
+		way[1].comes(offer.ID, "offer")
+	}
+	step, err := c.record.Step(t.Context(), offer.ID, offer.ID)
+	if want := []federation.HomeID{"a.test", "b.test"}; err != nil || !slices.Equal(step.Event.Arrival.Path, want) || step.Event.Arrival.Home != "a.test" {
+		t.Errorf("at c it came by %q from %q (%v), want %q", step.Event.Arrival.Path, step.Event.Arrival.Home, err, want)
+	}
+	sent := func() (n int) {
+		for _, g := range all {
+			g.mu.Lock()
+			n += g.sent
+			g.mu.Unlock()
+		}
+		return n
+	}
+	before := sent()
+	for _, way := range [][2]*gate{{b, a}, {c, a}, {c, b}} { // rows that end where they are
+		if err := way[0].deliver(way[1]); err != nil {
+			t.Errorf("from %s back to %s: %v", way[0].id, way[1].id, err)
+		}
+	}
+	if got := sent() - before; got != 0 {
+		t.Errorf("%d batches went back to where the step is from", got)
+	}
+	_, cancel := a.take("alice", federation.Cancel, in(offer.ID))
+	for _, way := range [][2]*gate{{a, b}, {b, c}} {
+		if err := way[0].deliver(way[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.comes(offer.ID, "offer cancel")
+	chain, err := c.record.Chain(t.Context(), offer.ID, 2)
+	if want, _ := a.record.Chain(t.Context(), offer.ID, 2); err != nil || chain != want {
+		t.Errorf("after %s the chain at c is %x (%v), want %x", cancel.ID, chain, err, want)
+	}
+}
+
+// What a path says is believed for one thing: that a step has been somewhere.
+func TestAPathThatCannotBeIsRefused(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	offer := a.sign("alice", federation.Offer, to("bob"))
+	batch := written("a.test", "b.test", ruled(t, a, "a.test", offer, 1, federation.Link([32]byte{}, offer.Signature.Document)))
+	for name, test := range map[string]struct {
+		path []federation.HomeID
+		want string
+	}{
+		"one that has been here":             {[]federation.HomeID{"b.test", "a.test"}, "it has been here"},
+		"one through too many homes":         {[]federation.HomeID{"x.test", "y.test", "z.test", "a.test"}, "more than 3 homes"},
+		"one that ends at somebody else":     {[]federation.HomeID{"a.test", "x.test"}, "status 400"},
+		"one that nobody could have written": {[]federation.HomeID{""}, "stored"}, // as none
+	} {
+		answer, err := post(t, a, b, batch, test.path...)
+		if got := fmt.Sprint(answer, err); !strings.Contains(got, test.want) {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+// Who forwards what a third home ruled on had the mailbox of one of its parties.
+func TestAHomeForwardsForThoseWhoMovedAlone(t *testing.T) {
+	all := newGates(t, "a.test", "b.test", "c.test")
+	a, b, c := all[0], all[1], all[2]
+	offer := a.sign("alice", federation.Offer, to("bob"))
+	batch := written("c.test", "b.test", ruled(t, a, "a.test", offer, 1, federation.Link([32]byte{}, offer.Signature.Document)))
+	if answer, err := post(t, c, b, batch, "a.test", "c.test"); !strings.Contains(fmt.Sprint(answer, err), "wrong-sender") {
+		t.Errorf("for somebody who never was there: %v, %v", answer, err)
+	}
+	b.moved = map[federation.DID]federation.HomeID{keyOf("bob").DID: "c.test"}
+	if answer, err := post(t, c, b, batch, "a.test", "c.test"); !strings.Contains(fmt.Sprint(answer, err), "stored") {
+		t.Errorf("for somebody who moved: %v, %v", answer, err)
+	}
+	view, err := b.record.View(t.Context(), offer.ID)
+	if err != nil || view.Home != "a.test" {
+		t.Errorf("its home is %q (%v), want a.test", view.Home, err)
+	}
+}
+
+func TestALetterSaysItsPathAsItCame(t *testing.T) {
+	want := relay.Letter{Signature: "s", Path: []federation.HomeID{"a.test", "b.test"}}
+	if got := relay.NewLetter(nil, want.Header()); !slices.Equal(got.Path, want.Path) || got.Signature != want.Signature {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := relay.NewLetter(nil, relay.Letter{}.Header()); got.Path != nil {
+		t.Errorf("no path is %q", got.Path)
+	}
+}
