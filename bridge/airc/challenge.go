@@ -24,7 +24,7 @@ func (l *Link) spend(challenge, handle string, now time.Time) error {
 //
 // spec: airc-v0.1.1 §5.1
 func (l *Link) postChallenge(c *call) (answer, error) {
-	if err := check(l.registrations.left(address(c.Request), time.Now()), time.Hour); err != nil {
+	if err := check(l.registrations.Left(credential.AddressOf(c.Request), time.Now()), time.Hour); err != nil {
 		return answer{}, err
 	}
 	o, err := l.readObject(c)

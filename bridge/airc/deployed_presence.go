@@ -93,7 +93,7 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	if err := l.checkFree(c.Context(), a.handle); err != nil {
 		return answer{}, err
 	}
-	if !l.minted(c.Request) && !l.registrations.take(address(c.Request), a.now) {
+	if !l.minted(c.Request) && !l.registrations.Take(credential.AddressOf(c.Request), a.now) {
 		return answer{}, tooMany(time.Hour)
 	}
 	kept := l.kept(a.handle)

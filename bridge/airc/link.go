@@ -125,7 +125,7 @@ type Link struct {
 	challenges credential.Challenges
 	tokens     credential.Tokens
 
-	registrations addresses
+	registrations credential.Addresses
 	presences     presences
 	nonces        nonces
 	peers         peers
@@ -163,7 +163,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		challenges: credential.NewChallenges(d.TokenKey, network),
 		tokens:     newTokens(d.TokenKey, domain),
 
-		registrations: newAddresses(d.RegistrationsPerHour),
+		registrations: credential.NewAddresses(d.RegistrationsPerHour, time.Hour),
 		presences:     newPresences(),
 		nonces:        newNonces(),
 		peers:         newPeers(),

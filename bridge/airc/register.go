@@ -68,7 +68,7 @@ func (reg registration) possessed() bool {
 // postRegister answers POST /register.
 func (l *Link) postRegister(c *call) (answer, error) {
 	now := time.Now()
-	if err := check(l.registrations.left(address(c.Request), now), time.Hour); err != nil {
+	if err := check(l.registrations.Left(credential.AddressOf(c.Request), now), time.Hour); err != nil {
 		return answer{}, err
 	}
 	o, err := l.readObject(c)
@@ -88,7 +88,7 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	if !reg.possessed() {
 		return answer{}, refuse(codeChallengeInvalid, "the challenge was not signed with this key")
 	}
-	if !l.registrations.take(address(c.Request), now) {
+	if !l.registrations.Take(credential.AddressOf(c.Request), now) {
 		return answer{}, tooMany(time.Hour)
 	}
 	if err := l.bind(c.Context(), &reg, now); err != nil {
