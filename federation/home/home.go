@@ -103,7 +103,7 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 	if err != nil {
 		return h.judgedBefore(ctx, judged, ev, err, since)
 	}
-	if wait := h.wait(ev, now); wait > 0 {
+	if wait := h.wait(ctx, ev, now); wait > 0 {
 		refused := federation.Refuse(ev, federation.RateLimited, "")
 		refused.RetryAfter = wait
 		return judged, refused

@@ -1,6 +1,7 @@
 package home_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -198,6 +199,26 @@ func TestLimits(t *testing.T) {
 		b.file(b.step(4, b.bob, federation.Accept, func(ev *federation.Event) { ev.Handoff = federationtest.ID(1) }))
 		b.now = b.now.Add(30 * time.Second)
 		b.file(b.step(31, b.alice, federation.Offer))
+	})
+	t.Run("of steps a minute, with those that the gateway signs for the DID", func(t *testing.T) {
+		b := newBench(t)
+		b.home.Limits.EventsPerMinute = 1
+		b.home.Same = func(_ context.Context, signer, of federation.DID) bool {
+			return signer == b.carol.did && of == b.alice.did
+		}
+		forWhom := func(did federation.DID) func(*federation.Event) {
+			return func(ev *federation.Event) { ev.For = did }
+		}
+		b.file(b.step(1, b.carol, federation.Offer, forWhom(b.alice.did)))
+		_, err := b.home.Submit(t.Context(), b.step(2, b.alice, federation.Offer), b.now)
+		if codeOf(err) != federation.RateLimited {
+			t.Errorf("one that the DID signs itself: %v, want rate-limited", err)
+		}
+		b.file(b.step(3, b.carol, federation.Offer))
+		_, err = b.home.Submit(t.Context(), b.step(4, b.carol, federation.Offer, forWhom(b.bob.did)), b.now)
+		if codeOf(err) != federation.RateLimited {
+			t.Errorf("one for somebody whose key the signer has not: %v, want rate-limited", err)
+		}
 	})
 	t.Run("of handoffs that are not over", func(t *testing.T) {
 		b := newBench(t)

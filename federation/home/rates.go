@@ -1,6 +1,7 @@
 package home
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -81,9 +82,19 @@ func (r *Rates) makeRoom(now time.Time) {
 // wait returns how long a step has to wait for its DID's rate. The home's own
 // steps never do, nor those that another home has let in by its own rates: it would
 // not be told of ours.
-func (h *Home) wait(ev federation.Event, now time.Time) time.Duration {
+func (h *Home) wait(ctx context.Context, ev federation.Event, now time.Time) time.Duration {
 	if ev.From == h.ID.DID() || ev.Arrival.Home != "" {
 		return 0
 	}
-	return h.Rates.Take(ev.From, h.Limits.EventsPerMinute, now)
+	return h.Rates.Take(h.rated(ctx, ev), h.Limits.EventsPerMinute, now)
+}
+
+// rated returns in whose bucket a step counts: of whom it is, where the gateway signed
+// for them with the key that it keeps for them, so that they have no bucket more than
+// who signs for themselves. Any other signer can name whom they like.
+func (h *Home) rated(ctx context.Context, ev federation.Event) federation.DID {
+	if ev.For != "" && h.Same(ctx, ev.From, ev.For) {
+		return ev.For
+	}
+	return ev.From
 }
