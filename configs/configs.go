@@ -187,7 +187,7 @@ type Rule struct {
 // Limits is the table of what is too much. A number of zero means no limit. A rate
 // is a bucket that starts full, with one period's worth.
 type Limits struct {
-	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID
+	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID; what one address asks to prove DIDs
 	RegistrationsPerHour int           `toml:"registrations_per_hour"` // of AIRC handles, from one address
 	UserEventsPerMinute  int           `toml:"user_events_per_minute"` // steps and lines of one IRC user, before any signature is looked at
 	LinkEventsPerSecond  int           `toml:"link_events_per_second"` // from one link; above it reading is slowed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"baton/bridge"
@@ -22,13 +23,13 @@ type agentsAPI struct {
 	member   func(ctx context.Context, venue string, did federation.DID) bool
 	agent    func(r *http.Request) (federation.Agent, error)
 	operator func(r *http.Request) (bool, error)
-	left     func(did federation.DID, now time.Time) bridge.Allowance
+	rates    didRates
 }
 
 func (p *program) agentsAPI() agentsAPI {
 	return agentsAPI{
 		passport: p.passport, placers: p.gateway.fleet.placers, member: p.gateway.fleet.present, agent: p.gateway.fleet.bearer, operator: p.isOperator,
-		left: didRates{p.rates, p.gateway}.Left,
+		rates: didRates{p.rates, p.gateway},
 	}
 }
 
@@ -39,7 +40,8 @@ func openREST(t configs.Table, w wiring) (opened, error) {
 	link := mirror.Open(mirror.Config{MaxWait: w.rest.MaxWait, MaxStreams: w.rest.MaxStreams}, mirror.Deps{
 		Ports: w.Ports, Record: w.record, TokenKey: w.token, Proved: w.proved, MaxBodyBytes: w.maxBody,
 		Agent: w.agents.agent, Operator: w.agents.operator,
-		Passport: w.agents.passport, Placers: w.agents.placers, Member: w.agents.member, Allowance: w.agents.left,
+		Passport: w.agents.passport, Placers: w.agents.placers, Member: w.agents.member,
+		Allowance: w.agents.rates.Left, Charge: w.agents.rates.charge, ProofsPerMinute: w.agents.rates.perMinute,
 		Skills: func(ctx context.Context, did federation.DID) ([]string, error) {
 			return skills{w.record}.Declared(ctx, did)
 		},
@@ -54,6 +56,14 @@ func (p *program) isOperator(r *http.Request) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// isMirror reports whether a link is the REST API of agents.
+func (f *fleet) isMirror(name string) bool {
+	return slices.ContainsFunc(*f.current.Load(), func(r *running) bool {
+		_, api := r.link.(*mirror.Link)
+		return api && r.link.Name() == name
+	})
 }
 
 // bearer returns the agent whose access token a request carries.

@@ -134,6 +134,39 @@ func TestTokensComeFromASignatureAndEnd(t *testing.T) {
 	})
 }
 
+func TestWhatIsAskedToProveADIDIsCountedForItsAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.proofs = 6
+		eliza := w.login(t, "eliza") // two of them
+		w.login(t, "scholar")
+		ask := func(path string, body any) answer {
+			return w.ask(t, eliza.token, http.MethodPost, "/api/v1/auth/"+path, body)
+		}
+		refused(t, ask("refresh", map[string]any{"refresh_token": "x"}), http.StatusUnauthorized, "unauthorized")
+		last := ask("challenge", map[string]any{"did": eliza.did})
+		if h := last.Header; last.Status != http.StatusOK || h.Get("X-RateLimit-Limit") != "6" || h.Get("X-RateLimit-Remaining") != "0" {
+			t.Errorf("the sixth is answered %d %v", last.Status, h)
+		}
+		for path, body := range map[string]any{
+			"challenge": map[string]any{"did": eliza.did}, "token": eliza.proof(t, last.member("challenge")), "refresh": map[string]any{"refresh_token": "x"},
+		} {
+			much := ask(path, body)
+			refused(t, much, http.StatusTooManyRequests, "rate-limited")
+			if much.Header.Get("Retry-After") != "10" {
+				t.Errorf("%s: headers %v", path, much.Header)
+			}
+		}
+		if got := eliza.get(t, "/api/v1/inbox"); got.Status != http.StatusOK { // who has a token is not asked for its address
+			t.Errorf("an inbox is answered %d %s", got.Status, got.Text)
+		}
+		time.Sleep(10 * time.Second)
+		if got := ask("token", eliza.proof(t, last.member("challenge"))); got.Status != http.StatusOK {
+			t.Errorf("ten seconds later answered %d %s", got.Status, got.Text)
+		}
+	})
+}
+
 func TestARequestThatIsNotInTheContractIsRefused(t *testing.T) {
 	w := newWorld(t)
 	eliza := w.login(t, "eliza")

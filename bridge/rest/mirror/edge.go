@@ -8,7 +8,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
+	"baton/bridge"
 	"baton/bridge/credential"
 	"baton/bridge/rest"
 	"baton/bridge/rest/contract"
@@ -35,6 +37,11 @@ func unauthorized(detail string) error {
 
 func conflict(detail string) error {
 	return &rest.ProblemError{Status: http.StatusConflict, Code: codeConflict, Detail: detail}
+}
+
+// tooMany is what is asked once too often of what comes by the minute.
+func tooMany(has bridge.Allowance) error {
+	return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
 }
 
 // errNone is a handoff that is not there for the caller. Whether there is one for

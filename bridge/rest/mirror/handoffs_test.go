@@ -148,7 +148,32 @@ func TestTheSameRequestIsAnsweredAsTheFirstTime(t *testing.T) {
 	}
 }
 
-// A gateway may end between the step and the answer to it.
+// What a key was used for is kept for a day, whatever became of it.
+func TestAKeyCountsAsAStepThatTheHomeNeverSaw(t *testing.T) {
+	w := newWorld(t)
+	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
+	nowhere := map[string]any{"title": "x", "channel": "#elsewhere"}
+	refused(t, eliza.post(t, "/api/v1/handoffs", nowhere), http.StatusBadRequest, "invalid-target")
+	for want, request := range []struct {
+		path string
+		body any
+	}{
+		{"", map[string]any{"title": "x", "to": scholar.did}}, // the home counts it
+		{"", nowhere},
+		{"", map[string]any{"title": "x", "channel": "ops"}},
+	} {
+		eliza.post(t, "/api/v1/handoffs"+request.path, request.body, "Idempotency-Key", strconv.Itoa(want))
+		if w.charged != want {
+			t.Errorf("%v: %d are counted, want %d", request.body, w.charged, want)
+		}
+	}
+	again := eliza.post(t, "/api/v1/handoffs", nowhere, "Idempotency-Key", "1")
+	refused(t, again, http.StatusBadRequest, "invalid-target")
+	if again.Header.Get("Idempotency-Replayed") != "true" || w.charged != 2 {
+		t.Errorf("the same again is answered %v, and %d are counted", again.Header, w.charged)
+	}
+}
+
 func TestWhoHasNoStepLeftReservesNoKey(t *testing.T) {
 	w := newWorld(t)
 	eliza := w.login(t, "eliza")
@@ -167,6 +192,7 @@ func TestWhoHasNoStepLeftReservesNoKey(t *testing.T) {
 	}
 }
 
+// A gateway may end between the step and the answer to it.
 func TestARequestThatWasFiledAndNotAnsweredIsFiledOnce(t *testing.T) {
 	w := newWorld(t)
 	eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")

@@ -84,6 +84,11 @@ type Deps struct {
 	Skills func(ctx context.Context, did federation.DID) ([]string, error)
 	// Allowance returns how many steps a DID has left.
 	Allowance func(did federation.DID, now time.Time) bridge.Allowance
+	// Charge counts one step of a DID that the home never saw.
+	Charge func(did federation.DID, now time.Time)
+	// ProofsPerMinute is how often one address may ask for challenges and tokens; 0 is no
+	// limit.
+	ProofsPerMinute func() int
 
 	MaxBodyBytes int64
 }
@@ -96,6 +101,7 @@ type Link struct {
 	deps       Deps
 	challenges credential.Challenges
 	tokens     credential.Tokens
+	proofs     credential.Addresses // what is asked to prove a DID
 	end        sync.Once
 	streams    chan struct{} // one for each inbox that is watched; full once Run is over
 	ended      chan struct{} // closed when Run is over: nobody waits any more
@@ -116,6 +122,7 @@ func Open(cfg Config, d Deps) *Link {
 		tokens: credential.Tokens{Key: d.TokenKey, Issuer: string(d.Home), Audience: func(credential.Use) string {
 			return string(d.Home) + Prefix
 		}},
+		proofs:  credential.NewAddresses(d.ProofsPerMinute, time.Minute),
 		streams: make(chan struct{}, cfg.MaxStreams),
 		ended:   make(chan struct{}),
 		checker: sync.OnceValues(newChecker), // the contract takes memory, and many gateways are never asked

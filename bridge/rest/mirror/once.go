@@ -16,12 +16,13 @@ import (
 
 // once takes a step whose request has a key. The id of the step is on disk before the
 // step is, so that the same request is the same step even if the gateway ended in
-// between; and what was answered is on disk before it is told. Who has no step left
-// reserves none: keys cost nothing, and the record keeps them for a day.
+// between; and what was answered is on disk before it is told. Keys cost nothing and the
+// record keeps them for a day, so that who has no step left reserves none, and what the
+// home never saw is counted here.
 func (l *Link) once(ctx context.Context, a ask, key string) (filed, error) {
 	now := time.Now()
 	if has := l.deps.Allowance(a.from, now); has.Limit > 0 && has.Left <= 0 {
-		return filed{}, &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
+		return filed{}, tooMany(has)
 	}
 	text, err := json.Marshal(a.body)
 	if err != nil {
@@ -52,6 +53,9 @@ func (l *Link) once(ctx context.Context, a ask, key string) (filed, error) {
 func (l *Link) settle(ctx context.Context, a ask, kept federation.Answer, fresh federation.EventID) (filed, error) {
 	a.draft.ID = kept.Event
 	answer, err := l.file(ctx, a)
+	if _, unseen := errors.AsType[*unwrittenError](err); unseen {
+		l.deps.Charge(a.from, time.Now())
+	}
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	if isRefusal && refused.Code == federation.EventIDClockSkew && kept.Event != fresh {
 		kept.Event, a.draft.ID = fresh, fresh

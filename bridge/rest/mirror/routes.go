@@ -7,10 +7,12 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"baton/bridge/credential"
 	"baton/bridge/rest"
 	"baton/bridge/rest/contract"
 	"baton/federation"
@@ -54,11 +56,34 @@ func (l *Link) guard(next http.Handler) http.Handler {
 		}
 		who.still = func(now time.Time) error { _, err := l.authenticate(r, now); return err }
 		who.upgrade = func(w http.ResponseWriter) (*websocket.Conn, error) { return upgrade(w, r) }
-		if who.did != "" {
-			l.deps.Allowance(who.did, now).WriteHeader(w.Header())
+		if err := l.count(w, r, who, now); err != nil {
+			l.tell(w, r, err)
+			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 	})
+}
+
+// authPrefix is where callers have shown nothing yet: what they ask is counted for their
+// address.
+const authPrefix = Prefix + "auth/"
+
+// count tells the caller how much it has left, and refuses what is too much of what
+// nobody's steps are counted for.
+func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now time.Time) error {
+	if !strings.HasPrefix(r.URL.Path, authPrefix) {
+		if who.did != "" {
+			l.deps.Allowance(who.did, now).WriteHeader(w.Header())
+		}
+		return nil
+	}
+	from := credential.AddressOf(r)
+	taken, has := l.proofs.Take(from, now), l.proofs.Left(from, now)
+	has.WriteHeader(w.Header())
+	if !taken {
+		return tooMany(has)
+	}
+	return nil
 }
 
 // exact reads the body of a request, and holds JSON to one reading: no member twice,

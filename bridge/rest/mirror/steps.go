@@ -144,11 +144,21 @@ func (f filed) write(w http.ResponseWriter) error {
 	return err
 }
 
+// unwrittenError is why a step cannot be written down: its home has not judged it, and not
+// counted it.
+type unwrittenError struct{ why error }
+
+// Error implements error.
+func (e *unwrittenError) Error() string { return e.why.Error() }
+
+// Unwrap returns why.
+func (e *unwrittenError) Unwrap() error { return e.why }
+
 // file submits one step. A step that was filed before is answered as it was then.
 func (l *Link) file(ctx context.Context, a ask) (filed, error) {
 	ev, losses, err := l.event(ctx, a, time.Now())
 	if err != nil {
-		return filed{}, err
+		return filed{}, &unwrittenError{err}
 	}
 	judged, err := l.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)

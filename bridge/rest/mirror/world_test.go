@@ -50,6 +50,8 @@ type world struct {
 	mu      sync.Mutex
 	members map[string][]federation.DID // by channel
 	left    int                         // steps that each DID has left
+	charged int                         // steps that were counted without a home
+	proofs  int                         // what an address may ask for in a minute; 0 for no limit
 }
 
 func newWorld(tb testing.TB) *world {
@@ -92,7 +94,13 @@ func newWorld(tb testing.TB) *world {
 		Allowance: func(_ federation.DID, now time.Time) bridge.Allowance {
 			return bridge.Allowance{Limit: 60, Left: w.left, Full: now}
 		},
-		MaxBodyBytes: 65536,
+		Charge: func(federation.DID, time.Time) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.charged++
+		},
+		ProofsPerMinute: func() int { return w.proofs },
+		MaxBodyBytes:    65536,
 	})
 	w.link.Mount(w.mux)
 	spec, err := contract.GetSpec()
