@@ -42,7 +42,9 @@ func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel st
 		return federation.Place{}, "", fmt.Errorf("look up %s: %w", to, err)
 	}
 	i := slices.IndexFunc(placers, func(p bridge.Placer) bool { return p.Name() == binding.Link })
-	if i < 0 && g.fleet.isHome(binding.Link) { // where it is written there is that home's to say
+	// Where it is written at another home is that home's to say, and whoever asks over HTTP
+	// has their inbox.
+	if i < 0 && (g.fleet.isHome(binding.Link) || g.fleet.isMirror(binding.Link)) {
 		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, federation.HandoffTags, nil
 	}
 	if i < 0 {
