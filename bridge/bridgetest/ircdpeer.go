@@ -222,7 +222,7 @@ func nickSyntax() *regexp.Regexp {
 func (p *ircdPeer) command(m ircmsg.Message) error {
 	fewest := map[string]int{
 		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": 10, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4,
-		"IDLE": 3, "SQUIT": 2, "TAGMSG": 1, "PRIVMSG": 2, "NOTICE": 2, "METADATA": 3,
+		"IDLE": 3, "SQUIT": 2, "TAGMSG": 1, "PRIVMSG": 2, "NOTICE": 2, "METADATA": 3, "INVITE": 3,
 	}
 	least, known := fewest[m.Command]
 	switch {

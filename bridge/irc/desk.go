@@ -79,6 +79,9 @@ func (e deskError) Error() string { return string(e) }
 // message. It blocks on the record. What it could not do it says, and the error is for
 // the log: nil unless the gateway is at fault.
 func (d Desk) Answer(ctx context.Context, v Visitor, text string, now time.Time) ([]string, error) {
+	if strings.HasPrefix(text, "\x01") {
+		return nil, nil // a program asks a program
+	}
 	word, said, _ := strings.Cut(strings.TrimSpace(Plain(text)), " ")
 	o, known := orders()[strings.ToLower(word)]
 	if !known {

@@ -60,3 +60,42 @@ func TestPeopleTakeStepsByWritingToBaton(t *testing.T) {
 	holds(asksBaton(t, guest, "sing"), "help")
 	holds(asksBaton(t, s.login(t, "stranger", stranger), "offer scholar x"), "NEED_SIGNATURE")
 }
+
+func TestPeopleOfALinkedNetworkTakeStepsByWritingToBaton(t *testing.T) {
+	t.Parallel()
+	var lab *network
+	scholar := newPerson(t)
+	c := newCrossroads(t, func(h *house) []string {
+		lab = newNetwork(t, h, "lab", "1LA")
+		return []string{lab.table, bindingTable("true"), "[[bindings]]\nnetwork = \"client\"\nname = \"" + scholar.did + "\"\ndid = \"" + scholar.did + "\"\nvouch = true\n"}
+	})
+	agent := c.login(t, "scholar", scholar, agentCaps(rfcTags)...)
+	join(t, agent)
+	alice, bob := lab.join(t, "alice", "message-tags"), lab.join(t, "bob")
+	lab.logIn(t, "alice", "ElizaAcct")
+	await(t, "alice to be known", func() bool { return strings.HasPrefix(asksBaton(t, alice, "inbox"), "Nothing") })
+	if told := asksBaton(t, bob, "offer "+scholar.did+" x"); !strings.Contains(told, "bound to a DID") {
+		t.Errorf("bob is answered %q", told)
+	}
+	offered := asksBaton(t, alice, "offer "+scholar.did+" Cite the 3 best sources")
+	if !strings.Contains(offered, "offer: it is offered now") {
+		t.Fatalf("the offer is answered %q", offered)
+	}
+	id := offered[strings.Index(offered, "…")+len("…"):][:6]
+	next(t, agent, "the offer", func(m bridgetest.IRCMessage) bool {
+		return m.Command == "TAGMSG" && m.Tags[vendor+"handoff"] == "offer" && strings.HasSuffix(m.Tags[vendor+"handoff-id"], id)
+	})
+	if told := asksBaton(t, agent, "accept "+id); !strings.Contains(told, "accept: it is assigned now") {
+		t.Errorf("the agent is answered %q", told)
+	}
+	told := asksBaton(t, alice, "room "+id)
+	room := strings.TrimSuffix(told[strings.Index(told, "#"):], ".")
+	next(t, alice, "the invitation", func(m bridgetest.IRCMessage) bool { return m.Command == "INVITE" && m.Params[1] == room })
+	if err := alice.Join(t.Context(), room); err != nil {
+		t.Error(err)
+	}
+	if err := bob.Send(nil, "JOIN", room); err != nil {
+		t.Fatal(err)
+	}
+	next(t, bob, "why not", func(m bridgetest.IRCMessage) bool { return m.Command == "473" })
+}

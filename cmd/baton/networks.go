@@ -70,8 +70,14 @@ type wiring struct {
 func openSpanningtree(t configs.Table, w wiring) (opened, error) {
 	cfg := spanningtree.DefaultConfig()
 	t.Decode(&cfg)
-	link, err := spanningtree.Open(cfg, w.Ports, w.certificate)
+	link, err := spanningtree.Open(cfg, spanningtree.Deps{Ports: w.Ports, Handoffs: w.record, Agent: w.agent}, w.certificate)
 	return opened{link: link, table: t}, err
+}
+
+// agent returns the DID of an agent of the registry by its handle.
+func (w wiring) agent(ctx context.Context, handle string) (federation.DID, error) {
+	agent, err := w.record.Agent(ctx, handle)
+	return agent.DID, err
 }
 
 func openClient(t configs.Table, w wiring) (opened, error) {
@@ -86,10 +92,7 @@ func openClient(t configs.Table, w wiring) (opened, error) {
 	link, err := ircclient.Open(cfg, ircclient.Deps{
 		Origins: w.http.CORSOrigins,
 		Ports:   w.Ports, Inboxes: w.record, Devices: w.record, Handoffs: w.record, Spoken: w.record, Tokens: w.record, Proved: w.proved, Learn: w.learn,
-		Agent: func(ctx context.Context, handle string) (federation.DID, error) {
-			agent, err := w.record.Agent(ctx, handle)
-			return agent.DID, err
-		},
+		Agent: w.agent,
 	}, w.certificate)
 	return opened{link: link, table: t}, err
 }

@@ -80,13 +80,19 @@ func (s *session) count(ctx context.Context, a answer, err error) {
 	}
 }
 
-// say writes the NOTICE to a user.
+// say writes the NOTICE about a step to a user.
 func (s *session) say(ctx context.Context, user string, a answer) {
+	s.notice(ctx, user, irc.Text(a.code+" "+a.subject+" "+a.sentence), a.ref)
+}
+
+// notice writes a NOTICE to a user, from the gateway's own. The reference is to the
+// handoff that it is about; it may be empty.
+func (s *session) notice(ctx context.Context, user, text, ref string) {
 	self := s.link.roster.self
 	s.present(self)
-	notice := ircmsg.MakeMessage(nil, self.uuid, "NOTICE", user, irc.Text(a.code+" "+a.subject+" "+a.sentence))
-	if a.ref != "" {
-		notice.SetTag(refTag, a.ref)
+	notice := ircmsg.MakeMessage(nil, self.uuid, "NOTICE", user, text)
+	if ref != "" {
+		notice.SetTag(refTag, ref)
 	}
 	notice.ForceTrailing()
 	if err := s.putMessage(notice); err != nil {

@@ -71,7 +71,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 	defer g.mu.Unlock()
 	g.events = append(g.events, ev)
 	g.filed <- ev
-	return federation.Judgement{Verdict: federation.Valid, Duplicate: g.duplicates}, nil
+	return federation.Judgement{Verdict: federation.Valid, Duplicate: g.duplicates, Entry: federation.Entry{Event: ev}}, nil
 }
 
 func (g *gateway) View(_ context.Context, id federation.HandoffID) (federation.View, error) {
@@ -225,12 +225,31 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 	for _, change := range tweak {
 		change(&ports)
 	}
-	link, err := spanningtree.Open(cfg, ports, &cert)
+	link, err := spanningtree.Open(cfg, spanningtree.Deps{Ports: ports, Handoffs: h.gateway, Agent: noAgent}, &cert)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
 	h.link = link
 	return h
+}
+
+// noAgent is the registry of agents: there are none.
+func noAgent(context.Context, string) (federation.DID, error) { return "", federation.ErrNotFound }
+
+// Handoffs implements federation.Handoffs: nothing is listed.
+func (*gateway) Handoffs(context.Context, federation.Filter, federation.Cursor, int) ([]federation.View, federation.Cursor, error) {
+	return nil, "", nil
+}
+
+// Find implements federation.Handoffs.
+func (g *gateway) Find(_ context.Context, suffix string) ([]federation.HandoffID, error) {
+	var found []federation.HandoffID
+	for id := range g.views {
+		if strings.HasSuffix(id.String(), suffix) {
+			found = append(found, id)
+		}
+	}
+	return found, nil
 }
 
 // nobody waits, and nobody is woken.

@@ -13,14 +13,23 @@ import (
 	"baton/translate/dialect"
 )
 
-// onMessage reads a step, if the message is one, and queues it for the judge.
+// onMessage reads a step, if the message is one, or what is said to the gateway's own
+// user, and queues it for the judge.
 func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 	from := s.net.users[m.Source]
-	if from == nil || len(m.ClientOnlyTags()) == 0 {
+	if from == nil {
+		return nil
+	}
+	if len(m.ClientOnlyTags()) == 0 {
+		s.visit(ctx, m, from)
 		return nil
 	}
 	in, err := s.decode(m)
-	if errors.Is(err, translate.ErrNotHandoff) || !s.allow(ctx, m.Source, in.ev) {
+	if errors.Is(err, translate.ErrNotHandoff) {
+		s.visit(ctx, m, from)
+		return nil
+	}
+	if !s.allow(ctx, m.Source, in.ev) {
 		return nil
 	}
 	if err != nil {

@@ -15,9 +15,11 @@ const (
 	maxJudges = 16   // at a time: enough for their commits to share an fsync
 )
 
-// inbound is one step of a user.
+// inbound is one step of a user, or what it says to the gateway's own user.
 type inbound struct {
 	user string // UUID
+	nick string // of a visitor
+	said string // by a visitor; "" for a step
 	// account is the one that the user was logged in to when it said the line.
 	account, line string
 	to            federation.DID // of a private step: whose user of ours it was sent to
@@ -32,6 +34,7 @@ type inbound struct {
 // judged is what became of a step.
 type judged struct {
 	step   *inbound
+	lines  []string       // what a visitor is told
 	signer federation.DID // of a step that was filed just now
 	err    error
 }
@@ -95,14 +98,21 @@ func (s *session) judgeAll() {
 func (s *session) settle() {
 	for len(s.lanes.steps) > 0 {
 		s.judgeAll()
-		j := <-s.judged
-		s.lanes.finish(j.step)
+		select {
+		case j := <-s.judged:
+			s.lanes.finish(j.step)
+		case do := <-s.todo:
+			do()
+		}
 	}
 }
 
 // judge submits one step. One about a handoff that nobody here knows yet waits for
 // the offer that came just before it.
 func (s *session) judge(ctx context.Context, in *inbound) judged {
+	if in.said != "" {
+		return judged{step: in, lines: s.answer(ctx, in)}
+	}
 	if in.after != nil {
 		view, err := s.link.ports.Gateway.View(ctx, in.ev.Handoff)
 		if err != nil || !view.Exists() {
@@ -124,6 +134,8 @@ func (s *session) judge(ctx context.Context, in *inbound) judged {
 func (s *session) note(ctx context.Context, j judged) {
 	s.lanes.finish(j.step)
 	switch {
+	case j.step.said != "":
+		s.answerVisit(ctx, j)
 	case j.err == nil && j.signer == "": // said again: nobody is anybody by that
 	case j.err == nil:
 		if u := s.net.users[j.step.user]; u != nil && u.account == j.step.account { // else it is another by now

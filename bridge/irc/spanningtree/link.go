@@ -22,6 +22,9 @@
 //
 // # Accounts
 //
+// What a user says to the gateway's user in words is an order, which the gateway signs
+// for whoever is logged in to an account that the operator vouches for.
+//
 // The peer says which of its users is logged in to which account. Where an account is
 // bound to a DID, its user acts as that DID and no other, needs no signature where the
 // binding vouches for it, and is found by it whatever its nick.
@@ -68,6 +71,16 @@ const network = "spanningtree"
 // one round trip, and the supervisor dials again.
 const dialTimeout = 10 * time.Second
 
+// Deps is what a link needs of the rest of the program.
+type Deps struct {
+	bridge.Ports
+
+	Handoffs federation.Handoffs
+	// Agent returns the DID of an agent of the registry by its handle, or
+	// [federation.ErrNotFound].
+	Agent func(ctx context.Context, handle string) (federation.DID, error)
+}
+
 // Link is one configured InspIRCd server. Make one with [Open].
 type Link struct {
 	bridge.Hearing
@@ -79,6 +92,7 @@ type Link struct {
 	tls       *tls.Config // nil = plain
 	dial      func(ctx context.Context) (net.Conn, error)
 	listener  *net.TCPListener // nil while there is none; owned by the goroutine in Run
+	desk      irc.Desk
 	channels  irc.Channels
 	roster    *roster // owned by the goroutine in Run
 
@@ -100,7 +114,8 @@ var (
 // Open checks the configuration, reads the two passwords, and returns the link. The
 // certificate is ours for TLS, nil where none is configured. It dials nothing and
 // listens nowhere. Its error joins one [*bridge.KeyError] for each mistake.
-func Open(cfg Config, p bridge.Ports, cert *tls.Certificate) (*Link, error) {
+func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
+	p := deps.Ports
 	secrets, secretErr := readPasswords(cfg, p.Secret)
 	secure, tlsErr := openTLS(cfg, cert)
 	if err := errors.Join(cfg.check(), secretErr, tlsErr); err != nil {
@@ -114,6 +129,7 @@ func Open(cfg Config, p bridge.Ports, cert *tls.Certificate) (*Link, error) {
 	return &Link{
 		cfg:       cfg,
 		ports:     p,
+		desk:      irc.Desk{Ports: p, Handoffs: deps.Handoffs, Agent: deps.Agent},
 		log:       p.Log.With(slog.String("network", network), slog.String("link", cfg.Name)),
 		passwords: secrets,
 		tls:       secure,

@@ -57,6 +57,7 @@ type session struct {
 	pings       [][]*row         // sent and unanswered, with the rows that each proves
 	lanes       lanes            // steps that are judged or wait for it
 	events      *rate.Limiter    // steps of the whole link; nil without a limit
+	rooms       []room           // that our user opened, in order
 	pause       <-chan time.Time // nothing is read until then; nil while something is
 
 	// Between the goroutines.
@@ -67,6 +68,7 @@ type session struct {
 	wrote     chan error
 	rows      chan *row
 	judged    chan judged
+	todo      chan func() // what judges have the owner do
 	asks      chan ask
 	laters    chan later
 	returning chan *pseudo  // users whose time to come back has come
@@ -80,7 +82,7 @@ func newSession(l *Link, conn net.Conn) *session {
 		lines: make(chan line), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
 		rows:   make(chan *row),
-		judged: make(chan judged), asks: make(chan ask), laters: make(chan later), returning: make(chan *pseudo),
+		judged: make(chan judged), todo: make(chan func()), asks: make(chan ask), laters: make(chan later), returning: make(chan *pseudo),
 		over: make(chan struct{}),
 	}
 }
@@ -147,6 +149,8 @@ func (s *session) serve(ctx context.Context) error {
 				silence.Reset(maxSilence) // while nothing was read nothing was heard
 			}
 			s.note(ctx, j)
+		case do := <-s.todo:
+			do()
 		case a := <-s.asks:
 			a.answer <- s.net.find(a.did, a.accounts, a.nick) != ""
 		case what := <-s.laters:

@@ -1,0 +1,157 @@
+package spanningtree
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// maxRooms bounds the channels that the gateway's user has opened for handoffs and is
+// still in: from one more on it leaves the oldest, which lasts while anybody else is
+// there.
+const maxRooms = 64
+
+// visit takes what a user says in words to the gateway's own user. It is answered in the
+// user's turn, as its steps are judged.
+func (s *session) visit(ctx context.Context, m ircmsg.Message, from *user) {
+	if m.Command != "PRIVMSG" || len(m.Params) < 2 || m.Params[1] == "" || s.private(m.Params[0]) != s.link.roster.self.did {
+		return
+	}
+	if s.allow(ctx, m.Source, federation.Event{}) {
+		s.lanes.add(&inbound{user: m.Source, nick: from.nick, account: from.account, line: s.reading, said: m.Params[1]})
+	}
+}
+
+// answer does what a visitor said, and returns what it is told. It is called by a judge.
+func (s *session) answer(ctx context.Context, in *inbound) []string {
+	v := irc.Visitor{
+		Nick: in.nick, Line: in.line, Network: network, Link: s.link.cfg.Name,
+		Who:  func(name string) federation.DID { return s.whose(ctx, name) },
+		Room: func(view federation.View) (string, error) { return s.room(ctx, in.user, view) },
+	}
+	b, err := s.bound(ctx, in.account)
+	if err != nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "account not looked up", slog.Any("err", err))
+	}
+	v.DID, v.Vouch = b.DID, b.Vouch
+	lines, err := s.link.desk.Answer(ctx, v, in.said, time.Now())
+	if err != nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "visitor not served", slog.Any("err", err))
+	}
+	return lines
+}
+
+// bound returns the binding of an account of this network, the zero one where it has
+// none.
+func (s *session) bound(ctx context.Context, account string) (federation.BoundName, error) {
+	if account == "" {
+		return federation.BoundName{}, nil
+	}
+	b, err := s.link.ports.Bound(ctx, s.link.cfg.Name, account)
+	if errors.Is(err, federation.ErrNotFound) {
+		err = nil
+	}
+	return b, err
+}
+
+// owner has the goroutine that owns the state do something, and waits for it.
+func (s *session) owner(do func()) {
+	done := make(chan struct{})
+	s.todo <- func() { do(); close(done) } // it is there until all judges are done
+	<-done
+}
+
+// whose returns the DID of somebody on this network by nick, "" for nobody: of a user of
+// ours, of the account that one of theirs is logged in to, or that it signed last as.
+func (s *session) whose(ctx context.Context, nick string) federation.DID {
+	var did federation.DID
+	var account string
+	s.owner(func() {
+		if did = s.private(nick); did != "" {
+			return
+		}
+		if u := s.net.users[s.net.owner(nick)]; u != nil {
+			did, account = u.signer, u.account
+		}
+	})
+	if b, err := s.bound(ctx, account); err == nil && b.DID != "" {
+		return b.DID
+	}
+	return did
+}
+
+// room opens a channel on this network for a handoff, in which the gateway's user is,
+// and invites the visitor and whoever else takes part and is here.
+func (s *session) room(ctx context.Context, visitor string, view federation.View) (string, error) {
+	var parties []party
+	for _, did := range view.Others("") {
+		p, err := s.link.party(ctx, did, "")
+		if err != nil {
+			return "", err
+		}
+		parties = append(parties, p)
+	}
+	name := "#room-" + strings.ToLower(view.ID.Short())
+	var err error
+	s.owner(func() { err = s.openRoom(name, visitor, parties) })
+	return name, err
+}
+
+func (s *session) openRoom(name, visitor string, parties []party) error {
+	if s.link.live.Load() != s {
+		return irc.Disconnected(s.link.cfg.Name)
+	}
+	self := s.link.roster.self
+	s.present(self)
+	at := slices.IndexFunc(s.rooms, func(r room) bool { return r.name == name })
+	if at < 0 {
+		if len(s.rooms) == maxRooms {
+			s.put(":%s PART %s", self.uuid, s.rooms[0].name)
+			s.rooms = s.rooms[1:]
+		}
+		at = len(s.rooms)
+		s.rooms = append(s.rooms, room{name: name, ts: time.Now().Unix()})
+		s.put(":%s FJOIN %s %d +is :,%s:%d", s.sid(), name, s.rooms[at].ts, self.uuid, s.memberships)
+		s.memberships++
+	}
+	invited := map[string]bool{"": true}
+	for _, uuid := range append([]string{visitor}, s.here(parties)...) {
+		if !invited[uuid] {
+			invited[uuid] = true
+			s.put(":%s INVITE %s %s %d", self.uuid, uuid, name, s.rooms[at].ts)
+		}
+	}
+	return nil
+}
+
+// here returns the users of theirs that are parties.
+func (s *session) here(parties []party) []string {
+	var found []string
+	for _, p := range parties {
+		found = append(found, s.net.find(p.did, p.accounts, ""))
+	}
+	return found
+}
+
+// room is a channel that the gateway's user opened in this session.
+type room struct {
+	name string
+	ts   int64 // when, unix seconds
+}
+
+// answerVisit tells a visitor, if it is still there.
+func (s *session) answerVisit(ctx context.Context, j judged) {
+	for _, line := range j.lines {
+		if s.net.users[j.step.user] != nil {
+			s.notice(ctx, j.step.user, line, "")
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package spanningtree_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge"
+	"baton/bridge/bridgetest"
+	"baton/bridge/irc/spanningtree"
+	"baton/federation"
+)
+
+// visited is linked to a server where alice, scholar and bob may write to Baton: the
+// gateway vouches for the account of the first, knows that of the second, and not the
+// third.
+func visited(t *testing.T, limits ...bridge.Limits) (house, *bridgetest.IRCd) {
+	t.Helper()
+	h, peer := linked(t, func(_ *spanningtree.Config, cfg *bridgetest.IRCdConfig) {
+		cfg.Users = []string{"alice", "bob", "scholar"}
+	}, func(p *bridge.Ports) {
+		for _, l := range limits {
+			p.Limits = func() bridge.Limits { return l }
+		}
+	})
+	h.gateway.bind("AliceAcct", person, true)
+	h.gateway.bind("ScholarAcct", scholar, false)
+	logIn(peer, "alice", "AliceAcct")
+	logIn(peer, "scholar", "ScholarAcct")
+	return h, peer
+}
+
+// answered says something to Baton and returns the next line that it answers.
+func answered(t *testing.T, peer *bridgetest.IRCd, nick, text string) string {
+	t.Helper()
+	peer.Say(nick, "PRIVMSG Baton :"+text)
+	m, err := peer.Next(waiting(t), func(m bridgetest.IRCMessage) bool {
+		return m.Command == "NOTICE" && m.Nick == "Baton" && m.Params[0] == peer.UUID(nick)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Params[1]
+}
+
+// assigned makes a handoff known that the scholar offered alice.
+func assigned(t *testing.T, h house) federation.View {
+	t.Helper()
+	view := privateView(t)
+	view.Kind, view.Venue = federation.Handoff, "#ops"
+	view.Offerer, view.Offeree = scholar, person
+	h.gateway.views = map[federation.HandoffID]federation.View{view.ID: view}
+	return view
+}
+
+func TestWhatIsSaidToBatonIsDone(t *testing.T) {
+	t.Run("for an account that the gateway vouches for, with the line as evidence", func(t *testing.T) {
+		h, peer := visited(t)
+		view := assigned(t, h)
+		answer := answered(t, peer, "alice", "accept …"+strings.ToLower(view.ID.Short()))
+		ev := h.gateway.next(t)
+		if ev.Verb != federation.Accept || ev.Provenance != federation.Vouched || ev.Actor() != person || ev.Venue != "#ops" {
+			t.Errorf("filed is %+v", ev)
+		}
+		if got := string(ev.Evidence.Bytes); !strings.Contains(got, "PRIVMSG Baton :accept") || ev.Arrival.Link != linkName || ev.Arrival.Name != "alice" {
+			t.Errorf("arrived %+v with %s", ev.Arrival, got)
+		}
+		if want := "[handoff …" + view.ID.Short() + "] accept"; !strings.HasPrefix(answer, want) {
+			t.Errorf("answered %q, want %q", answer, want)
+		}
+	})
+	t.Run("for nobody else", func(t *testing.T) {
+		h, peer := visited(t)
+		view := assigned(t, h)
+		for nick, want := range map[string]string{"scholar": "NEED_SIGNATURE", "bob": "Steps need an account that is bound to a DID."} {
+			if got := answered(t, peer, nick, "cancel "+view.ID.String()); !strings.HasPrefix(got, want) {
+				t.Errorf("%s is answered %q, want %q", nick, got, want)
+			}
+		}
+		if got := answered(t, peer, "bob", "show "+view.ID.String()); !strings.Contains(got, "from scholar to") {
+			t.Errorf("anybody is shown %q", got)
+		}
+	})
+	t.Run("in the order in which it was said, and answered to nobody who left", func(t *testing.T) {
+		h, peer := visited(t)
+		view := assigned(t, h)
+		release := make(chan struct{})
+		h.gateway.answer = func(context.Context, federation.Event) error { <-release; return nil }
+		for _, order := range []string{"accept ", "progress ", "done "} {
+			peer.Say("alice", "PRIVMSG Baton :"+order+view.ID.String())
+		}
+		if err := h.link.Deliver(waiting(t), acceptRow(t)); err != nil { // its PONG comes after all of them
+			t.Fatal(err)
+		}
+		peer.Drop()
+		close(release)
+		for _, want := range []federation.Verb{federation.Accept, federation.Progress, federation.Complete} {
+			if got := h.gateway.next(t).Verb; got != want {
+				t.Errorf("%s is filed, want %s", got, want)
+			}
+		}
+	})
+}
+
+func TestBatonAnswersPeopleAlone(t *testing.T) {
+	_, peer := visited(t, bridge.Limits{UserEventsPerMinute: 2})
+	peer.Say("alice", "NOTICE Baton :help")
+	peer.Say("alice", "PRIVMSG #ops :help")
+	peer.Say("alice", "PRIVMSG Baton :")
+	if got := answered(t, peer, "bob", "help"); !strings.HasPrefix(got, "I carry handoffs") {
+		t.Errorf("bob is answered %q", got)
+	}
+	if got := answered(t, peer, "alice", "sing"); !strings.Contains(got, "Say: help") {
+		t.Errorf("alice is answered %q", got)
+	}
+	peer.Say("alice", "PRIVMSG Baton :\x01VERSION\x01")
+	if got := answered(t, peer, "alice", "help"); !strings.HasPrefix(got, "RATE_LIMITED") {
+		t.Errorf("the third time alice is answered %q", got)
+	}
+}
+
+func TestBatonOpensARoomForAHandoff(t *testing.T) {
+	h, peer := visited(t)
+	view := assigned(t, h)
+	room := "#room-" + strings.ToLower(view.ID.Short())
+	if got := answered(t, peer, "bob", "room "+view.ID.String()); !strings.HasPrefix(got, "That is for those who take part") {
+		t.Errorf("bob is answered %q", got)
+	}
+	for range 2 {
+		if got, want := answered(t, peer, "alice", "room "+view.ID.String()), "Both are invited to "+room+"."; got != want {
+			t.Errorf("answered %q, want %q", got, want)
+		}
+	}
+	var joined, invited []string
+	for _, m := range peer.Received() {
+		switch {
+		case m.Command == "FJOIN" && m.Params[0] == room:
+			joined = append(joined, m.Params[2])
+		case m.Command == "INVITE" && m.Params[1] == room:
+			invited = append(invited, m.Params[0])
+		}
+	}
+	if diff := cmp.Diff([]string{"+is"}, joined); diff != "" {
+		t.Errorf("joined (-want +got):\n%s", diff)
+	}
+	both := []string{peer.UUID("alice"), peer.UUID("scholar")}
+	if diff := cmp.Diff(append(both, both...), invited); diff != "" {
+		t.Errorf("invited (-want +got):\n%s", diff)
+	}
+}
