@@ -19,6 +19,36 @@ type filing struct {
 	step    prepared
 	receipt prepared
 	view    []byte // as JSON
+	before  *before
+}
+
+// before is how a handoff stood before a step, as one question asks it.
+type before struct {
+	question
+
+	version federation.Version // 0 of one that is not there
+	// head is the link after its newest event, 32 zero bytes before the first. The chain is
+	// over what was signed, and written by the home that orders the steps, since no signer
+	// knows what precedes his own.
+	head  []byte
+	known bool // the step, or another one of its signer under its id
+	spent bool // its id, or what was signed
+}
+
+// askBefore asks how the handoff of a step stands.
+func askBefore(ev federation.Event, digest [32]byte) *before {
+	b := &before{}
+	b.question = question{
+		query: `SELECT coalesce((SELECT version FROM handoff WHERE id = ?1), 0), coalesce((SELECT head FROM handoff WHERE id = ?1), ?5),
+			EXISTS (SELECT 1 FROM event WHERE signer = ?2 AND (id = ?3 OR digest = ?4)),
+			EXISTS (SELECT 1 FROM spent WHERE id = ?3 OR signer = ?2 AND digest = ?4)`,
+		args: []any{ev.Handoff.String(), ev.From, ev.ID.String(), digest[:], make([]byte, sha256.Size)},
+		dest: []any{&b.version, &b.head, &b.known, &b.spent},
+		about: []string{
+			"handoff " + ev.Handoff.String(), "id " + ev.ID.String(), "event " + string(ev.From) + " " + ev.ID.String(), "bytes " + string(ev.From) + " " + string(digest[:]),
+		},
+	}
+	return b
 }
 
 // prepared is one event ready to be written.
@@ -35,7 +65,7 @@ func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.En
 		return federation.Entry{}, fmt.Errorf("append %s: %w", f.Event.ID, err)
 	}
 	var entry federation.Entry
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+	err = s.writes.do(ctx, &ready.before.question, func(ctx context.Context, q *statements) error {
 		var err error
 		entry, err = ready.file(ctx, q)
 		return err
@@ -59,6 +89,7 @@ func prepareFiling(f federation.Filing) (ready filing, err error) {
 			return filing{}, fmt.Errorf("receipt: %w", err)
 		}
 	}
+	ready.before = askBefore(f.Event, ready.step.digest)
 	ready.view, err = json.Marshal(f.View)
 	return ready, err
 }
@@ -89,36 +120,32 @@ func keepsText(ev federation.Event) bool {
 	return utf8.ValidString(ev.Signature.Document) && utf8.ValidString(ev.Signature.Text)
 }
 
-// file writes the step and everything that goes with it. It looks for the step
-// only after it could not be written: most steps are new.
+// file writes the step and everything that goes with it. All that can be in its way is
+// asked before, in one question.
 func (f filing) file(ctx context.Context, q *statements) (federation.Entry, error) {
 	ev := f.Event
-	version, prev, err := head(ctx, q, ev.Handoff)
-	if err == nil && version == 0 {
+	err := f.before.answer(ctx, q)
+	if err == nil && f.before.version == 0 && f.before.spent {
 		err = unspent(ctx, q, ev, f.step.digest)
 	}
 	switch {
 	case err != nil:
 		return federation.Entry{}, err
-	case version > 0 && ev.ID == ev.Handoff:
+	case f.before.version > 0 && ev.ID == ev.Handoff:
 		return f.first(ctx, q, federation.Refuse(ev, federation.EventIDInUse, ""))
-	case version != f.After:
+	case f.before.version != f.After, f.before.known:
 		return f.first(ctx, q, federation.ErrStale)
 	}
-	seq, err := f.insert(ctx, q, ev, f.step, place{version: f.View.Version, prev: prev, key: placeKey(f.View.Place())})
-	if errors.Is(err, federation.ErrNotFound) {
-		return f.first(ctx, q, federation.ErrStale)
-	}
-	if err != nil {
+	if err := f.insert(ctx, q, ev, f.step, place{version: f.View.Version, prev: f.before.head, key: placeKey(f.View.Place())}); err != nil {
 		return federation.Entry{}, fmt.Errorf("insert event: %w", err)
 	}
-	if err := f.advance(ctx, q, prev); err != nil {
+	if err := f.advance(ctx, q, f.before.head); err != nil {
 		return federation.Entry{}, fmt.Errorf("write handoff: %w", err)
 	}
 	if err := f.rule(ctx, q); err != nil {
 		return federation.Entry{}, err
 	}
-	if err := f.owe(ctx, q, seq); err != nil {
+	if err := f.owe(ctx, q); err != nil {
 		return federation.Entry{}, err
 	}
 	if err := claimBlob(ctx, q, ev.Handoff.String(), federation.CapabilityIn(ev.Context)); err != nil {
@@ -145,21 +172,6 @@ func (f filing) first(ctx context.Context, q *statements, reason error) (federat
 	return entry, err
 }
 
-// head returns the version of a handoff and the link after its newest event:
-// 0 and 32 zero bytes before the first. The chain is over what was signed, and
-// written by the home that orders the steps, since no signer knows what precedes
-// his own.
-func head(ctx context.Context, q *statements, id federation.HandoffID) (version federation.Version, link []byte, err error) {
-	err = q.row(ctx, `SELECT version, head FROM handoff WHERE id = ?`, []any{id.String()}, &version, &link)
-	switch {
-	case errors.Is(err, federation.ErrNotFound):
-		return 0, make([]byte, sha256.Size), nil
-	case err != nil:
-		return 0, nil, fmt.Errorf("read handoff: %w", err)
-	}
-	return version, link, nil
-}
-
 // place is where an event is in the log of its handoff, and where that is written. That
 // of a receipt is the zero place: nowhere.
 type place struct {
@@ -168,17 +180,13 @@ type place struct {
 	key     string // where it is written
 }
 
-// insert writes one event, or returns [federation.ErrNotFound] where its signer
-// has one with that id or digest.
-func (f filing) insert(ctx context.Context, q *statements, ev federation.Event, p prepared, at place) (seq int64, err error) {
-	err = q.row(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, place, said)
-		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq`,
-		[]any{
-			ev.Handoff.String(), at.version, ev.From, ev.ID.String(), p.digest[:], at.prev,
-			orNull(ev.Arrival.MessageID), f.View.State, stamp(f.Filed), string(p.body),
-			orNull(at.key), stamp(ev.Said()),
-		}, &seq)
-	return seq, err
+// insert writes one event, which its signer does not have yet.
+func (f filing) insert(ctx context.Context, q *statements, ev federation.Event, p prepared, at place) error {
+	return q.put(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, place, said)
+		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		ev.Handoff.String(), at.version, ev.From, ev.ID.String(), p.digest[:], at.prev,
+		orNull(ev.Arrival.MessageID), f.View.State, stamp(f.Filed), string(p.body),
+		orNull(at.key), stamp(ev.Said()))
 }
 
 // entry is what a later read of the step returns: without the bytes of the
@@ -207,33 +215,32 @@ func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 }
 
 // owe puts the step into the inboxes, and with its receipt into the feeds.
-func (f filing) owe(ctx context.Context, q *statements, seq int64) error {
+func (f filing) owe(ctx context.Context, q *statements) error {
 	for _, did := range f.Inboxes {
 		err := q.put(ctx, `INSERT INTO inbox (did, event, waiting, number)
-			VALUES (?1, ?2, ?3, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0))`,
-			did, seq, len(f.Event.Signature.Document))
+			SELECT ?1, seq, ?2, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0) FROM event WHERE signer = ?3 AND id = ?4`,
+			did, len(f.Event.Signature.Document), f.Event.From, f.Event.ID.String())
 		if err != nil {
 			return fmt.Errorf("write inbox: %w", err)
 		}
 	}
-	if err := f.feed(ctx, q, seq, f.Event); err != nil || f.Receipt == nil {
+	if err := f.feed(ctx, q, f.Event); err != nil || f.Receipt == nil {
 		return err
 	}
-	seq, err := f.insert(ctx, q, *f.Receipt, f.receipt, place{})
-	if err != nil {
+	if err := f.insert(ctx, q, *f.Receipt, f.receipt, place{}); err != nil {
 		return fmt.Errorf("insert receipt: %w", err)
 	}
-	return f.feed(ctx, q, seq, *f.Receipt)
+	return f.feed(ctx, q, *f.Receipt)
 }
 
-func (f filing) feed(ctx context.Context, q *statements, seq int64, ev federation.Event) error {
+func (f filing) feed(ctx context.Context, q *statements, ev federation.Event) error {
 	for _, link := range f.Feeds {
 		attempts := 0
 		if slices.Contains(f.Once, link) {
 			attempts = 1
 		}
 		err := putFeed(ctx, q, feedRow{
-			link: link, event: seq, attempt: attempts, handoff: f.View.ID.String(), rank: federation.RankOf(ev, f.View), filed: stamp(f.Filed),
+			link: link, signer: string(ev.From), id: ev.ID.String(), attempt: attempts, handoff: f.View.ID.String(), rank: federation.RankOf(ev, f.View), filed: stamp(f.Filed),
 		})
 		if err != nil {
 			return fmt.Errorf("write feed: %w", err)

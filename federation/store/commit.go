@@ -28,6 +28,7 @@ type committer struct {
 // item is one write. Its err is set before done is closed.
 type item struct {
 	apply func(context.Context, *statements) error
+	asks  *question // what apply asks first; nil where that is nothing
 	err   error
 	done  chan struct{}
 }
@@ -49,11 +50,11 @@ func newCommitter(ctx context.Context, dial func(context.Context) (*pen, error),
 
 // do waits until the change is on disk, or the context ends. A context that ended
 // before writes nothing.
-func (c *committer) do(ctx context.Context, apply func(context.Context, *statements) error) error {
+func (c *committer) do(ctx context.Context, asks *question, apply func(context.Context, *statements) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	it := &item{apply: apply, done: make(chan struct{})}
+	it := &item{apply: apply, asks: asks, done: make(chan struct{})}
 	select {
 	case c.waiting <- it:
 	case <-c.closing:
@@ -161,10 +162,9 @@ func (c *committer) drop() {
 	c.pen = nil
 }
 
-// applyAll gives each write a savepoint, so that one that fails leaves nothing: it is
-// there before the write begins, and what the write put is sent before the next one. A
-// write that is alone has the transaction for that. Its error is that of a transaction
-// that is beyond use.
+// applyAll makes the writes of a batch. One that is alone has the transaction to leave
+// nothing where it fails. Over a network those go first, and together, that can be decided
+// by what they ask. Its error is that of a transaction that is beyond use.
 func (c *committer) applyAll(ctx context.Context, batch []*item) error {
 	if len(batch) == 1 {
 		if err := batch[0].apply(ctx, c.pen.statements); err != nil {
@@ -172,6 +172,20 @@ func (c *committer) applyAll(ctx context.Context, batch []*item) error {
 		}
 		return c.pen.flush(ctx)
 	}
+	rest, err := batch, error(nil)
+	if c.pen.later != nil {
+		rest, err = c.applyAhead(ctx, batch)
+	}
+	if err != nil || len(rest) == 0 {
+		return err
+	}
+	return c.applyEach(ctx, rest)
+}
+
+// applyEach gives each write a savepoint, so that one that fails leaves nothing: it is
+// there before the write begins, and what the write put is sent before the next one. Its
+// error is that of a transaction that is beyond use.
+func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 	if _, err := c.pen.exec(ctx, "SAVEPOINT item"); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/store"
 )
 
 // occupy keeps the file from being written until release.
@@ -83,22 +84,11 @@ func batches(t *testing.T, reg prometheus.Gatherer) (writes float64, transaction
 	return 0, 0
 }
 
-// One batch holds good steps, a stale one, one step twice and an id in use: each
-// is answered as if it were alone.
-func TestRefusedWritesDoNotDisturbTheirBatch(t *testing.T) {
-	dir, reg := t.TempDir(), prometheus.NewRegistry()
-	record := open(t, dir, reg)
-	opened := offer(1)
-	if _, err := record.Append(t.Context(), opened); err != nil {
-		t.Fatalf("Append: %v", err)
-	}
-	stale := federationtest.File(federationtest.Step(2, opened.Event, federation.Accept, bob), opened.View)
-	stale.After, stale.View.Version = 7, 8
-	inUse := offer(1)
-	inUse.Event.Signature.Document += "other"
-	filings := []federation.Filing{offer(3), stale, offer(4), inUse, offer(5), offer(5)}
-
-	release := occupy(t, dir)
+// appendTogether appends filings in one batch, the second one after that of a heartbeat,
+// and returns what each was answered. Nothing is written from occupy to release.
+func appendTogether(t *testing.T, record *store.Record, occupy func() (release func()), filings ...federation.Filing) []error {
+	t.Helper()
+	release := occupy()
 	ready := make(chan error, 1)
 	go func() { ready <- record.Ready(t.Context()) }() // a batch of its own, which gathers the next
 	await(t, "heartbeat", taken)
@@ -116,8 +106,33 @@ func TestRefusedWritesDoNotDisturbTheirBatch(t *testing.T) {
 	if err := <-ready; err != nil {
 		t.Errorf("Ready: %v", err)
 	}
+	return errs
+}
 
-	for i, err := range errs {
+// One batch holds good steps, a stale one, one step twice and an id in use: each
+// is answered as if it were alone.
+func TestRefusedWritesDoNotDisturbTheirBatch(t *testing.T) {
+	dir, reg := t.TempDir(), prometheus.NewRegistry()
+	record := open(t, dir, reg)
+	refuseInBatch(t, record, func() func() { return occupy(t, dir) })
+	if writes, transactions := batches(t, reg); writes != 8 || transactions != 3 {
+		t.Errorf("%v writes in %d transactions, want 8 in 3", writes, transactions)
+	}
+}
+
+// refuseInBatch makes such a batch in an empty record, with more that is refused.
+func refuseInBatch(t *testing.T, record *store.Record, occupy func() (release func()), more ...federation.Filing) {
+	t.Helper()
+	opened := offer(1)
+	if _, err := record.Append(t.Context(), opened); err != nil {
+		t.Fatalf("Append: %v", err)
+	}
+	stale := federationtest.File(federationtest.Step(2, opened.Event, federation.Accept, bob), opened.View)
+	stale.After, stale.View.Version = 7, 8
+	inUse := offer(1)
+	inUse.Event.Signature.Document += "other"
+	filings := []federation.Filing{offer(3), stale, offer(4), inUse, offer(5), offer(5)}
+	for i, err := range appendTogether(t, record, occupy, append(filings, more...)...) {
 		refused, _ := errors.AsType[*federation.RefusalError](err)
 		switch i {
 		case 1:
@@ -128,6 +143,10 @@ func TestRefusedWritesDoNotDisturbTheirBatch(t *testing.T) {
 			if refused == nil || refused.Code != federation.EventIDInUse {
 				t.Errorf("the id in use: %v, want a refusal", err)
 			}
+		case 6:
+			if refused == nil {
+				t.Errorf("what is refused beside: %v, want a refusal", err)
+			}
 		default:
 			if err != nil {
 				t.Errorf("step %d: %v", i, err)
@@ -136,9 +155,6 @@ func TestRefusedWritesDoNotDisturbTheirBatch(t *testing.T) {
 	}
 	if entries, err := record.Replay(t.Context(), bob, "", 10); err != nil || len(entries) != 4 {
 		t.Errorf("the inbox has %d entries, %v, want 4", len(entries), err)
-	}
-	if writes, transactions := batches(t, reg); writes != 8 || transactions != 3 {
-		t.Errorf("%v writes in %d transactions, want 8 in 3", writes, transactions)
 	}
 }
 

@@ -136,14 +136,14 @@ func (d dead) putBack(ctx context.Context, q *statements, now time.Time) error {
 	if _, err := q.exec(ctx, `DELETE FROM settled WHERE event = ? AND link = ?`, d.event.Int64, d.link); err != nil {
 		return err
 	}
-	var handoff string
-	if err := q.row(ctx, `SELECT handoff FROM event WHERE seq = ?`, []any{d.event.Int64}, &handoff); err != nil {
+	row := feedRow{link: d.link, rank: federation.RankAnswer, filed: stamp(now)}
+	if err := q.row(ctx, `SELECT handoff, signer, id FROM event WHERE seq = ?`, []any{d.event.Int64}, &row.handoff, &row.signer, &row.id); err != nil {
 		return err
 	}
-	if err := putFeed(ctx, q, feedRow{link: d.link, event: d.event.Int64, handoff: handoff, rank: federation.RankAnswer, filed: stamp(now)}); err != nil {
+	if err := putFeed(ctx, q, row); err != nil {
 		return err
 	}
-	_, err := q.exec(ctx, `UPDATE feed SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, handoff, d.link, d.event.Int64)
+	_, err := q.exec(ctx, `UPDATE feed SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, row.handoff, d.link, d.event.Int64)
 	return err
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"baton/federation"
@@ -15,12 +16,13 @@ func (s *Record) Await(ctx context.Context, h federation.Pending, after federati
 		return fmt.Errorf("hold %s: %w", h.Event.ID, err)
 	}
 	err = s.write(ctx, func(ctx context.Context, q *statements) error {
-		version, _, err := head(ctx, q, h.Event.Handoff)
-		if err == nil && version != after {
-			err = federation.ErrStale
+		var version federation.Version
+		err := q.row(ctx, `SELECT version FROM handoff WHERE id = ?`, []any{h.Event.Handoff.String()}, &version)
+		if err != nil && !errors.Is(err, federation.ErrNotFound) {
+			return fmt.Errorf("read handoff: %w", err)
 		}
-		if err != nil {
-			return err
+		if version != after {
+			return federation.ErrStale
 		}
 		if evidence := h.Event.Evidence; evidence != nil && evidence.Bytes != nil {
 			if err := keep(ctx, q, h.Event.Handoff, *evidence); err != nil {

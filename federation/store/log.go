@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 
@@ -47,14 +46,27 @@ func scanEntry(row scanner) (federation.Entry, error) {
 
 // Known implements [federation.Store].
 func (s *Record) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
-	entry, err := known(ctx, s.reads, from, id, digest)
-	if errors.Is(err, federation.ErrNotFound) {
-		err = cmp.Or(spent(ctx, s.reads, from, id, digest), err)
-	}
+	entry, err := s.known(ctx, from, id, digest)
 	if err != nil {
 		return federation.Entry{}, fmt.Errorf("look up step of %s: %w", from, err)
 	}
 	return entry, nil
+}
+
+// known asks first whether there is anything to be found: most steps are new.
+func (s *Record) known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	var there, gone bool
+	err := s.reads.row(ctx, `SELECT EXISTS (SELECT 1 FROM event WHERE signer = ?1 AND (id = ?2 OR digest = ?3)),
+		EXISTS (SELECT 1 FROM spent WHERE id = ?2 OR signer = ?1 AND digest = ?3)`, []any{from, id.String(), digest[:]}, &there, &gone)
+	switch {
+	case err != nil:
+		return federation.Entry{}, err
+	case there:
+		return known(ctx, s.reads, from, id, digest)
+	case gone:
+		err = spent(ctx, s.reads, from, id, digest)
+	}
+	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
 }
 
 // known finds a step by its id, else by its bytes: the same bytes with an id that

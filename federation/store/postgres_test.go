@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"pgregory.net/rapid"
 
@@ -54,6 +55,7 @@ func TestPostgres(t *testing.T) {
 		"a server that commits to memory is made to commit to disk":   commitsToDisk,
 		"what cannot be a record is refused":                          refusesWhatIsNone,
 		"text that the database cannot keep is refused":               refusesText,
+		"refused writes do not disturb their batch":                   answersEachOfABatch,
 		"damage is found": findsDamage,
 		"a record in a file is copied whole, and compared":          copiesARecord,
 		"a record is copied into an empty one alone, or not at all": copiesIntoNothing,
@@ -351,6 +353,39 @@ func refusesText(t *testing.T, server *postgrestest.Server) {
 	}
 	if _, err := record.Append(t.Context(), offer(1)); err != nil {
 		t.Errorf("Append after the refusals: %v", err)
+	}
+}
+
+// What is refused is decided by what was asked ahead, or else by the server, in the midst
+// of what the others put.
+func answersEachOfABatch(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	unkept := offer(6)
+	unkept.Event.Arrival.Name = "a\x00b"
+	for name, more := range map[string][]federation.Filing{"by the record": nil, "by the server": {unkept}} {
+		t.Run(name, func(t *testing.T) {
+			dsn := server.Record(t)
+			record := openPostgres(t, dsn)
+			refuseInBatch(t, record, func() func() { return lockWriters(t, dsn) }, more...)
+			checkSound(t, dsn)
+		})
+	}
+}
+
+// lockWriters keeps the record from being written until release.
+func lockWriters(t *testing.T, dsn string) (release func()) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err == nil {
+		_, err = conn.Exec(t.Context(), "SELECT pg_advisory_lock(1114926641, hashtext(current_schema()))")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -13,7 +13,8 @@ import (
 // feedRow is a row of a feed as it is written.
 type feedRow struct {
 	link    string
-	event   int64
+	signer  string // of the event, which is there
+	id      string // of the event
 	attempt int
 	handoff string
 	rank    federation.Rank
@@ -23,8 +24,9 @@ type feedRow struct {
 // putFeed writes a row, which waits behind those of its lane that are older.
 func putFeed(ctx context.Context, q *statements, r feedRow) error {
 	return q.put(ctx, `INSERT INTO feed (link, event, attempt, handoff, rank, filed, next)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, CASE WHEN EXISTS (SELECT 1 FROM feed WHERE handoff = ?4 AND link = ?1 AND event < ?2) THEN NULL ELSE 0 END)
-		ON CONFLICT DO NOTHING`, r.link, r.event, r.attempt, r.handoff, int(r.rank), r.filed)
+		SELECT ?1, e.seq, ?2, ?3, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM feed WHERE handoff = ?3 AND link = ?1 AND event < e.seq) THEN NULL ELSE 0 END
+		FROM event e WHERE e.signer = ?6 AND e.id = ?7
+		ON CONFLICT DO NOTHING`, r.link, r.attempt, r.handoff, int(r.rank), r.filed, r.signer, r.id)
 }
 
 // settle ends one row of a feed. One that is over already is passed over.

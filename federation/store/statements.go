@@ -73,6 +73,9 @@ func (s *statements) forget() {
 
 // exec returns how many rows changed.
 func (s *statements) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	if s.later != nil {
+		s.later.done++
+	}
 	stmt, args, err := s.prepare(ctx, query, args)
 	if err != nil {
 		return 0, err

@@ -181,7 +181,7 @@ func (s *Record) Close() error {
 // write has the committer apply one change and waits until it is on disk. When
 // it returns an error, apply may still be running: its results must not be read.
 func (s *Record) write(ctx context.Context, apply func(context.Context, *statements) error) error {
-	return s.writes.do(ctx, apply)
+	return s.writes.do(ctx, nil, apply)
 }
 
 // writeRemembered is write for rows that are remembered. It goes on to its end even
