@@ -313,6 +313,7 @@ type Record interface {
 	Waits
 	Audit
 	PeerModes
+	KnownHomes
 	OperatorTokens
 	Answers
 	Declarations

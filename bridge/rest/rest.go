@@ -19,7 +19,9 @@
 //	GET  dead, dead/{id}             dead letters; reason peer
 //	POST dead/{id}/{verb}            replay or drop one, or with "all" every one
 //	GET  peers, peers/{name}         other registries and homes
+//	POST peers                       look at another home, add it, and offer it a canary
 //	POST peers/{name}/mode           allow, limit, hold or block one
+//	DELETE peers/{name}              forget a home that an operator added
 //	GET  relay                       how the server stands that homes meet at
 //	GET  audit                       what operators changed; since actor
 //	GET  bindings                    names that stand for DIDs
@@ -132,6 +134,11 @@ type Deps struct {
 	// SetMode makes an operator's word on what has a name the one that holds, or dry
 	// looks whether it could. Its errors may be [*ProblemError]s.
 	SetMode func(ctx context.Context, m federation.PeerMode, dry bool) error
+	// AddPeer looks at another home, keeps it, and offers it a canary, unless it is only to
+	// be looked at. It blocks until the canary is back, or for some seconds. Its errors may
+	// be [*ProblemError]s, as those of RemovePeer, which ends what AddPeer kept.
+	AddPeer    func(ctx context.Context, ask Peering) (Peered, error)
+	RemovePeer func(ctx context.Context, name string, dry bool) (Peer, error)
 	// CheckRelay examines the server that homes meet at. It blocks on the network.
 	CheckRelay func(ctx context.Context) []Check
 	Wakes      bridge.Wakes

@@ -41,7 +41,9 @@ func (o *Operator) routes() []route {
 
 		{"GET peers", read, o.list(o.peers)},
 		{"GET peers/{name}", read, o.serve(o.getPeer)},
+		{"POST peers", admin, o.serve(o.postPeer)},
 		{"POST peers/{name}/mode", admin, o.serve(o.postMode)},
+		{"DELETE peers/{name}", admin, o.serve(o.deletePeer)},
 		{"GET bindings", read, o.list(o.bindings)},
 		{"PUT bindings/{network}/{name...}", admin, o.serve(o.putBinding)},
 		{"DELETE bindings/{network}/{name...}", admin, o.serve(o.deleteBinding)},

@@ -31,12 +31,13 @@ type homes struct {
 	wakes     bridge.Wakes
 	log       *slog.Logger
 	maxHops   func() int // through which a step may come
+	publicURL string
 }
 
 func newHomes(p *program) *homes {
 	return &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log,
-		documents: p.directory.Load, maxHops: func() int { return int(p.maxHops.Load()) },
+		publicURL: p.publicURL, documents: p.directory.Load, maxHops: func() int { return int(p.maxHops.Load()) },
 		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
 	}
 }
@@ -52,7 +53,9 @@ func (h *homes) deps() relay.Deps {
 }
 
 // door returns what takes the steps of other homes.
-func (h *homes) door() *relay.Door { return &relay.Door{Deps: h.deps(), Peer: h.peer} }
+func (h *homes) door() *relay.Door {
+	return &relay.Door{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: func() time.Duration { return h.gateway.home.Load().Limits.ClockSkew }}
+}
 
 // peers returns the other homes that are configured now.
 func (h *homes) peers() []*relay.Peer {
@@ -240,6 +243,7 @@ func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federatio
 	judged, err := g.gateway.Ruled(ctx, ev, r)
 	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer {
 		g.settle(ctx, ev.Actor(), r.Home, federation.ResidesByStep)
+		g.sing(ctx, ev, r.Home)
 	}
 	return judged, err
 }

@@ -27,6 +27,9 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) {
 		Peers:   p.peers,
 		SetMode: p.setMode,
 
+		AddPeer:    p.addPeer,
+		RemovePeer: p.removePeer,
+
 		CheckRelay: p.checkRelay,
 		Wakes:      p.relay,
 		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },

@@ -17,6 +17,9 @@ type peerCommands struct {
 	List peerList `cmd:"" help:"List other homes and registries."`
 	Show peerShow `cmd:"" help:"Show one."`
 	Mode peerMode `cmd:"" help:"Say how one is treated, over what the configuration says."`
+
+	Add    peerAdd    `cmd:"" help:"Look at another home, add it, and offer it a canary."`
+	Remove peerRemove `cmd:"" help:"Forget a home that was added."`
 }
 
 // peerList lists homes and registries.

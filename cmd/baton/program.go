@@ -84,6 +84,7 @@ type program struct {
 
 	resolving *prometheus.HistogramVec
 	ended     chan struct{} // closed when the gateway begins to end
+	linking   chan linking  // links that an operator adds or removes
 	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
 	limited   *configs.File
 	hups      <-chan os.Signal
@@ -98,7 +99,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p := &program{
 		file: file, log: log, metrics: newMetrics(),
 		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), socketMux: http.NewServeMux(),
-		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL,
+		ended: make(chan struct{}), linking: make(chan linking), publicURL: file.HTTP.PublicURL,
 	}
 	p.counters, p.rates, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), newResolveSeconds(p.metrics)
 	p.client = newClient(p.file)
@@ -319,6 +320,9 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if links, err = p.withKnown(ctx, links); err != nil {
+		return err
+	}
 	p.configure(p.file, links)
 	for _, o := range links {
 		if mounted, ok := o.link.(bridge.Mounted); ok {
@@ -346,6 +350,7 @@ func (p *program) run(ctx context.Context) error {
 	if p.hub != nil {
 		group.Go(func() error { p.hub.Run(ctx, p.homes.door(), p.homes.peers); return nil })
 	}
+	group.Go(func() error { p.relink(ctx); return nil })
 	group.Go(func() error { p.sweep(ctx); return nil })
 	group.Go(func() error { p.retain(ctx); return nil })
 	group.Go(func() error { p.judgeAgain(ctx); return nil })

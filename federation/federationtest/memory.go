@@ -33,6 +33,7 @@ type Memory struct {
 	lastDead int64
 	changes  []federation.Change
 	modes    []federation.PeerMode      // in order
+	nearby   []federation.KnownHome     // in order
 	holds    []federation.Withheld      // in order
 	names    []federation.BoundName     // in order
 	tokens   []federation.OperatorToken // in order

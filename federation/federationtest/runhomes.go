@@ -15,6 +15,7 @@ func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
 	runForks(t, open)
 	runShared(t, open)
 	runResidences(t, open)
+	runKnownHomes(t, open)
 }
 
 // runRulings is about the chain of hashes over a log, and the rulings kept with it.
@@ -176,6 +177,37 @@ func runResidences(t *testing.T, open func(t *testing.T) federation.Record) {
 			if d := diff(last, got); err != nil || d != "" {
 				t.Errorf("Residence (%v, -want +got):\n%s", err, d)
 			}
+		}
+	})
+}
+
+// runKnownHomes is about the homes that operators added.
+func runKnownHomes(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	t.Run("a home is known until it is forgotten", func(t *testing.T) {
+		record, ctx := open(t), t.Context()
+		other := federation.KnownHome{Home: "b.example", URL: "https://b.example", Path: "https", Since: At(1)}
+		first := federation.KnownHome{Home: "a.example", URL: "https://a.example", Path: "https", Since: At(2)}
+		moved := first
+		moved.URL, moved.Path, moved.Since = "https://new.example", "relay", At(3)
+		for _, h := range []federation.KnownHome{other, first, moved} {
+			if err := record.KeepHome(ctx, h); err != nil {
+				t.Fatalf("KeepHome: %v", err)
+			}
+		}
+		known, err := record.KnownHomes(ctx)
+		if d := diff([]federation.KnownHome{moved, other}, known); err != nil || d != "" {
+			t.Errorf("KnownHomes (%v, -want +got):\n%s", err, d)
+		}
+		if err := record.ForgetHome(ctx, "b.example"); err != nil {
+			t.Errorf("ForgetHome: %v", err)
+		}
+		if err := record.ForgetHome(ctx, "b.example"); !errors.Is(err, federation.ErrNotFound) {
+			t.Errorf("ForgetHome again: %v, want ErrNotFound", err)
+		}
+		known, err = record.KnownHomes(ctx)
+		if d := diff([]federation.KnownHome{moved}, known); err != nil || d != "" {
+			t.Errorf("KnownHomes after that (%v, -want +got):\n%s", err, d)
 		}
 	})
 }

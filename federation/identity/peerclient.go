@@ -3,6 +3,7 @@ package identity
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -46,9 +47,20 @@ func NewPeerClient(cfg FetchConfig) *PeerClient {
 // with status 200. The error wraps [*federation.UnavailableError] for everything else:
 // what is not understood today may be after the next upgrade.
 func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, error) {
+	content, answered, _, err := c.do(ctx, method, address, body, header)
+	return content, answered, err
+}
+
+// Look asks for JSON as Do does, and returns beside its header what the connection was
+// secured with, nil for nothing.
+func (c *PeerClient) Look(ctx context.Context, address string) ([]byte, http.Header, *tls.ConnectionState, error) {
+	return c.do(ctx, http.MethodGet, address, nil, nil)
+}
+
+func (c *PeerClient) do(ctx context.Context, method, address string, body []byte, header http.Header) ([]byte, http.Header, *tls.ConnectionState, error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, nil, fmt.Errorf("ask %s: %w", address, err)
+		return nil, nil, nil, fmt.Errorf("ask %s: %w", address, err)
 	}
 	if header != nil {
 		request.Header = header
@@ -57,20 +69,20 @@ func (c *PeerClient) Do(ctx context.Context, method, address string, body []byte
 	host := request.URL.Host
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, nil, unavailable(host, 0, err)
+		return nil, nil, nil, unavailable(host, 0, err)
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(io.LimitReader(response.Body, peerMaxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, nil, unavailable(host, 0, err)
+		return nil, nil, nil, unavailable(host, 0, err)
 	case response.StatusCode != http.StatusOK:
 		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 where it did not say
-		return nil, nil, unavailable(host, time.Duration(seconds)*time.Second, fmt.Errorf("status %d", response.StatusCode))
+		return nil, nil, nil, unavailable(host, time.Duration(seconds)*time.Second, fmt.Errorf("status %d", response.StatusCode))
 	case len(content) > peerMaxAnswer:
-		return nil, nil, unavailable(host, 0, ErrTooLarge)
+		return nil, nil, nil, unavailable(host, 0, ErrTooLarge)
 	}
-	return content, response.Header, nil
+	return content, response.Header, response.TLS, nil
 }
 
 // Close ends the connections that are idle.

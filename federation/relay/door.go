@@ -31,6 +31,10 @@ type Door struct {
 	Deps Deps
 	// Peer returns a home that this one knows, or nil.
 	Peer func(home federation.HomeID) *Peer
+	// PublicURL is where this home is reached, without a path, and ClockSkew by how much
+	// the clock in a signed id may differ from its own.
+	PublicURL string
+	ClockSkew func() time.Duration
 }
 
 // problem is why a batch is not taken as a whole.
@@ -45,6 +49,7 @@ type problem struct {
 func (d *Door) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+StepsPath, d.serveSteps)
 	mux.HandleFunc("GET "+ResidentPath+"{did}", d.serveResident)
+	mux.HandleFunc("GET "+ProfilePath, d.serveProfile)
 }
 
 // serveSteps answers a batch that came over HTTPS.

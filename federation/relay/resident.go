@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,21 +33,23 @@ func (d *Door) serveResident(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	here, err := d.Deps.Here(r.Context(), did)
-	var text []byte
-	if err == nil {
-		text, err = json.Marshal(resident{Type: typeResident, V: Version, Home: d.Deps.Home, DID: did, Here: here})
-	}
-	var signature string
-	if err == nil {
-		signature, err = d.Deps.Signer.Sign(r.Context(), text)
-	}
 	if err != nil {
 		d.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err})
 		return
 	}
+	d.tell(w, r, resident{Type: typeResident, V: Version, Home: d.Deps.Home, DID: did, Here: here})
+}
+
+// tell answers with what this home says, signed.
+func (d *Door) tell(w http.ResponseWriter, r *http.Request, said any) {
+	answer, p := d.sign(r.Context(), said)
+	if p != nil {
+		d.refuse(w, r, *p)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set(SignatureHeader, signature)
-	_, _ = w.Write(text) // whoever asked is gone
+	w.Header().Set(SignatureHeader, answer.Signature)
+	_, _ = w.Write(answer.Body) // whoever asked is gone
 }
 
 // Houses asks the other home whether a DID has its mailbox there. It blocks on the

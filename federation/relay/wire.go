@@ -31,6 +31,7 @@ const (
 	typeResident   = "resident"
 	typeDigest     = "digest"
 	typeComparison = "comparison"
+	typeHome       = "home"
 )
 
 // heading is how each question of one home to another begins.

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"baton/bridge/rest"
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/relay"
+	"baton/federation/signing"
+)
+
+// lookTimeout bounds the look at another home, before anything is kept.
+const lookTimeout = 10 * time.Second
+
+// certificateEnds is how long a certificate has to be good at least that nobody is warned.
+const certificateEnds = 14 * 24 * time.Hour
+
+// linking is a change of the links, and what is told once they run so.
+type linking struct {
+	change func([]opened) []opened
+	done   chan struct{}
+}
+
+// relink changes links for operators until ctx ends.
+func (p *program) relink(ctx context.Context) {
+	for {
+		select {
+		case l := <-p.linking:
+			p.changing.Lock()
+			var links []opened
+			for _, r := range *p.gateway.fleet.current.Load() {
+				links = append(links, r.opened)
+			}
+			p.gateway.fleet.apply(ctx, l.change(links))
+			p.changing.Unlock()
+			close(l.done)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// linked changes the links and returns when they run so.
+func (p *program) linked(ctx context.Context, change func([]opened) []opened) error {
+	l := linking{change, make(chan struct{})}
+	select {
+	case p.linking <- l:
+		<-l.done
+		return nil
+	case <-p.ended:
+		return &federation.UnavailableError{What: "gateway", Err: errors.New("it is ending")}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// withKnown adds the homes that operators added to the links of a configuration. One that
+// is in both is an error.
+func (p *program) withKnown(ctx context.Context, links []opened) ([]opened, error) {
+	known, err := p.record.KnownHomes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range known {
+		if slices.ContainsFunc(links, func(o opened) bool { return o.link.Name() == string(each.Home) }) {
+			return nil, fmt.Errorf("%s is in the configuration, and was added with baton peer add: take it out of the one, or remove it first", each.Home)
+		}
+		links = p.withHome(links, each)
+	}
+	return links, nil
+}
+
+// withHome adds another home to links.
+func (p *program) withHome(links []opened, known federation.KnownHome) []opened {
+	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, p.homes.deps())
+	peer.Say(relay.Mode((*p.modes.Load())[peer.Name()]))
+	links = append(links, opened{link: peer})
+	if !slices.ContainsFunc(links, func(o opened) bool { return o.link.Name() == unroutedName }) {
+		links = append(links, opened{link: newUnrouted(p.homes)})
+	}
+	return links
+}
+
+// addPeer looks at another home, keeps it, and offers it a canary.
+func (p *program) addPeer(ctx context.Context, ask rest.Peering) (rest.Peered, error) {
+	address, err := url.Parse(ask.URL)
+	if err != nil || address.Host == "" || address.Scheme+"://"+address.Host != ask.URL || address.Scheme != "https" && address.Scheme != "http" {
+		return rest.Peered{}, wrongURL("url: want https:// and a host, without a path, not " + ask.URL)
+	}
+	if address.Scheme == "http" && !ask.AllowPrivate {
+		return rest.Peered{}, wrongURL("url: it is without TLS; say --allow-private in a closed network")
+	}
+	if ask.AllowPrivate && !p.file.Fetch.AllowPrivate {
+		return rest.Peered{}, wrongURL("private addresses are not reached: fetch.allow_private of the configuration is false")
+	}
+	looked, known, err := p.lookAt(ctx, ask)
+	if err != nil || ask.DryRun {
+		return looked, err
+	}
+	if i := slices.IndexFunc(looked.Checks, func(c rest.Check) bool { return c.State == string(relay.FindingFail) }); i >= 0 {
+		return looked, &rest.ProblemError{Status: http.StatusConflict, Code: rest.CodeFailed, Detail: looked.Checks[i].Check + ": " + looked.Checks[i].Detail}
+	}
+	if err := p.record.KeepHome(ctx, known); err != nil {
+		return looked, err
+	}
+	p.forgetKeys(known.Home.DID()) // where they were looked for in vain before
+	err = p.linked(ctx, func(links []opened) []opened {
+		links = slices.DeleteFunc(links, func(o opened) bool { return o.link.Name() == string(known.Home) })
+		return p.withHome(links, known)
+	})
+	if err != nil {
+		return looked, err
+	}
+	canary, err := p.homes.canary(ctx, known.Home)
+	looked.Canary = &canary
+	return looked, err
+}
+
+func wrongURL(detail string) error {
+	return &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: detail}
+}
+
+// removePeer forgets a home that an operator added. What it is owed waits until it is
+// added again, or dropped, or too old.
+func (p *program) removePeer(ctx context.Context, name string, dry bool) (rest.Peer, error) {
+	known, err := p.record.KnownHomes(ctx)
+	if err != nil {
+		return rest.Peer{}, err
+	}
+	i := slices.IndexFunc(known, func(k federation.KnownHome) bool { return string(k.Home) == name })
+	switch configured := slices.ContainsFunc(p.peers(), func(other rest.Peer) bool { return other.Name == name }); {
+	case i < 0 && configured:
+		return rest.Peer{}, &rest.ProblemError{Status: http.StatusConflict, Code: rest.CodeFailed, Detail: name + " is in the configuration: take it out there"}
+	case i < 0:
+		return rest.Peer{}, &rest.ProblemError{Status: http.StatusNotFound, Code: rest.CodeNotFound, Detail: "there is no peer " + name}
+	}
+	gone := rest.Peer{Name: name, Network: relay.Network, Origin: rest.FromRecord, URL: known[i].URL}
+	if dry {
+		return gone, nil
+	}
+	if err := p.record.ForgetHome(ctx, known[i].Home); err != nil {
+		return gone, err
+	}
+	return gone, p.linked(ctx, func(links []opened) []opened {
+		return slices.DeleteFunc(links, func(o opened) bool { return o.link.Name() == name })
+	})
+}
+
+// lookAt reads what another home says of itself, and examines it. An error is why that
+// cannot be read.
+func (p *program) lookAt(ctx context.Context, ask rest.Peering) (rest.Peered, federation.KnownHome, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	client := identity.NewPeerClient(identity.FetchConfig{AllowPrivate: ask.AllowPrivate})
+	defer client.Close()
+	asked := time.Now()
+	text, header, secured, err := client.Look(ctx, ask.URL+relay.ProfilePath)
+	if err != nil {
+		return rest.Peered{}, federation.KnownHome{}, &rest.ProblemError{
+			Status: http.StatusServiceUnavailable, Code: rest.CodeUnavailable, Detail: "read " + relay.ProfilePath + ": " + err.Error(),
+		}
+	}
+	heard := time.Now()
+	profile, err := relay.ParseProfile(text)
+	if err != nil {
+		return rest.Peered{}, federation.KnownHome{}, &rest.ProblemError{
+			Status: http.StatusBadGateway, Code: rest.CodeFailed, Detail: "read " + relay.ProfilePath + ": " + err.Error(),
+		}
+	}
+	path := relay.ByHTTPS
+	if p.hub != nil {
+		path = relay.ByRelay
+	}
+	known := federation.KnownHome{Home: profile.Home, URL: ask.URL, Path: string(path), Since: heard}
+	looked := rest.Peered{Peer: rest.Peer{
+		Name: string(profile.Home), Network: relay.Network, Mode: string(relay.Allow), Origin: rest.FromRecord, URL: ask.URL,
+		PeerHome: &rest.PeerHome{Path: string(path), Forks: []rest.Fork{}},
+	}}
+	check := func(what string, state relay.FindingState, detail string) {
+		looked.Checks = append(looked.Checks, rest.Check{Check: what, State: string(state), Detail: detail})
+	}
+	looked.Checks = append(looked.Checks, p.checkName(profile, ask.URL), checkTLS(secured, heard))
+	key, err := p.keysOf(ctx, client, profile, ask.URL)
+	if err == nil {
+		_, err = signing.VerifyHome(ctx, key, profile.Home, text, header.Get(relay.SignatureHeader), heard)
+	}
+	if err != nil {
+		check("did", relay.FindingFail, err.Error())
+	} else {
+		check("did", relay.FindingOK, string(profile.DID)+" has signed this with "+federation.KeyID(key[0]))
+	}
+	looked.Checks = append(looked.Checks, p.checkClock(profile, asked, heard), checkVersions(profile), checkTakes(profile))
+	check("path", relay.FindingOK, string(path))
+	return looked, known, nil
+}
+
+// checkName looks whether there is room for a home of that name.
+func (p *program) checkName(profile relay.Profile, address string) rest.Check {
+	c := rest.Check{Check: "name", State: string(relay.FindingOK), Detail: string(profile.Home)}
+	fail := func(why string) rest.Check {
+		return rest.Check{Check: c.Check, State: string(relay.FindingFail), Detail: why}
+	}
+	if profile.Home == p.homeID() {
+		return fail(string(profile.Home) + " is this gateway's own name")
+	}
+	for _, r := range *p.gateway.fleet.current.Load() {
+		switch peer, ok := r.link.(*relay.Peer); {
+		case r.link.Name() != string(profile.Home):
+		case ok && peer.URL() == address && r.table.Equal(configs.Table{}):
+			c.Detail += ", which is known already: a canary is sent again"
+		case ok:
+			return fail(string(profile.Home) + " is a peer already, at " + peer.URL())
+		default:
+			return fail(string(profile.Home) + " is the name of another link")
+		}
+	}
+	if u, err := url.Parse(address); err == nil && u.Hostname() != string(profile.Home) {
+		c.State, c.Detail = string(relay.FindingWarn), c.Detail+", and not the host of its address: whose it is is on your word"
+	}
+	return c
+}
+
+// checkTLS looks at what a connection was secured with.
+func checkTLS(state *tls.ConnectionState, now time.Time) rest.Check {
+	c := rest.Check{Check: "tls", State: string(relay.FindingOK)}
+	if state == nil {
+		c.State, c.Detail = string(relay.FindingWarn), "none: what is sent can be read on its way, and is signed all the same"
+		return c
+	}
+	ends := state.PeerCertificates[0].NotAfter
+	c.Detail = tls.VersionName(state.Version) + ", certificate good until " + ends.UTC().Format(time.DateOnly)
+	if ends.Sub(now) < certificateEnds {
+		c.State = string(relay.FindingWarn)
+	}
+	return c
+}
+
+// checkClock compares the clocks, of which one was read on its way here.
+func (p *program) checkClock(profile relay.Profile, asked, heard time.Time) rest.Check {
+	slip, most := max(asked.Sub(profile.Sent), profile.Sent.Sub(heard), 0), p.gateway.home.Load().Limits.ClockSkew
+	c := rest.Check{Check: "clock", State: string(relay.FindingOK), Detail: "as here"}
+	switch {
+	case slip > most:
+		c.State, c.Detail = string(relay.FindingFail), fmt.Sprintf("%s apart, and at most %s is taken", slip.Round(time.Second), most)
+	case slip > time.Second:
+		c.State, c.Detail = string(relay.FindingWarn), slip.Round(time.Second).String()+" apart"
+	}
+	return c
+}
+
+func checkVersions(profile relay.Profile) rest.Check {
+	if !profile.Speaks() {
+		return rest.Check{Check: "versions", State: string(relay.FindingFail), Detail: fmt.Sprintf("it speaks %d, and this home %d", profile.Versions, relay.Version)}
+	}
+	return rest.Check{Check: "versions", State: string(relay.FindingOK), Detail: fmt.Sprint(relay.Version)}
+}
+
+func checkTakes(profile relay.Profile) rest.Check {
+	if why := profile.Takes(); why != "" {
+		return rest.Check{Check: "limits", State: string(relay.FindingFail), Detail: why}
+	}
+	return rest.Check{
+		Check: "limits", State: string(relay.FindingOK), Detail: fmt.Sprintf("%d steps and %d bytes at once", profile.Limits.Steps, profile.Limits.Bytes),
+	}
+}
+
+// documentKeys are the keys in a DID document. They implement [federation.KeySource].
+type documentKeys []ed25519.PublicKey
+
+// Keys implements [federation.KeySource].
+func (k documentKeys) Keys(context.Context, federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	return k, nil
+}
+
+// KeyOwner implements [federation.KeySource].
+func (documentKeys) KeyOwner(context.Context, string) (federation.DID, error) {
+	return "", federation.ErrNotFound
+}
+
+// keysOf reads the keys of a home from the DID document at its address.
+func (*program) keysOf(ctx context.Context, client *identity.PeerClient, profile relay.Profile, address string) (documentKeys, error) {
+	text, _, err := client.Do(ctx, http.MethodGet, address+"/.well-known/did.json", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := identity.ParseDocument(profile.DID, text)
+	if err == nil && len(keys) == 0 {
+		err = fmt.Errorf("the document of %s has no key", profile.DID)
+	}
+	return keys, err
+}
