@@ -2,10 +2,13 @@ package mirror_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"baton/bridge/rest/contract"
 )
 
 // Who may do what: each path and method, by each sort of caller. A handoff that is not
@@ -181,11 +184,18 @@ func TestARequestThatIsNotInTheContractIsRefused(t *testing.T) {
 		"an id that is none":          eliza.get(t, "/api/v1/handoffs/abc"),
 		"a context that is a number":  eliza.post(t, "/api/v1/handoffs", `{"title":"x","context":7}`),
 		"a cursor of nobody":          eliza.get(t, "/api/v1/handoffs?cursor=x"),
+		"a DID of no known method":    eliza.post(t, "/api/v1/auth/challenge", `{"did":"did:example:x"}`),
+		"a context that is null":      eliza.post(t, "/api/v1/handoffs", `{"title":"x","context":null}`),
+		"a path escaped badly":        eliza.get(t, "/api/v1/agents/"+string(eliza.did)+"%25"),
 		"no channel":                  eliza.get(t, "/api/v1/handoffs?channel=ops"),
 	} {
 		if got.Status != http.StatusBadRequest || got.member("code") != "usage" || got.member("detail") == "" || strings.Contains(got.Text, `\n`) {
 			t.Errorf("%s is answered %d %s", name, got.Status, got.Text)
 		}
+	}
+	escaped := decode[contract.Agent](t, eliza.get(t, "/api/v1/agents/"+url.QueryEscape(string(eliza.did))), http.StatusOK)
+	if escaped.DID != string(eliza.did) {
+		t.Errorf("a path that is escaped is of %+v", escaped)
 	}
 	refused(t, eliza.get(t, "/api/v1/nothing"), http.StatusNotFound, "not-found")
 	other := w.ask(t, eliza.token, http.MethodDelete, "/api/v1/handoffs", nil)

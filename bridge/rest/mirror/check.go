@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,11 @@ func (c *checker) request(r *http.Request, denied error) error {
 		return c.otherMethod(r)
 	case err != nil:
 		return &rest.ProblemError{Status: http.StatusNotFound, Code: rest.CodeNotFound, Detail: "there is no " + r.URL.Path}
+	}
+	for name, raw := range params { // the router finds operations by the path as it was escaped
+		if params[name], err = url.PathUnescape(raw); err != nil {
+			return usage(name + ": " + err.Error())
+		}
 	}
 	options := &openapi3filter.Options{
 		SkipSettingDefaults: true,
