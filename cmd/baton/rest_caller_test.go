@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
@@ -50,7 +51,7 @@ func (c *caller) request(tb testing.TB, method, path string, body any) *http.Req
 		}
 		sent = bytes.NewReader(text)
 	}
-	r, err := http.NewRequestWithContext(tb.Context(), method, c.url+"/api/v1/"+path, sent)
+	r, err := http.NewRequestWithContext(context.WithoutCancel(tb.Context()), method, c.url+"/api/v1/"+path, sent)
 	if err != nil {
 		tb.Fatal(err)
 	}
