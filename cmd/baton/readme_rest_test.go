@@ -4,6 +4,7 @@ package main_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,8 +13,9 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// plainHTTP returns the session of the README over plain HTTP.
-func plainHTTP(t *testing.T) string {
+// plainHTTP returns what the README says of plain HTTP: the session, how its programs are
+// run, and what it shows of each of these by the name of its language.
+func plainHTTP(t *testing.T) (session, programs string, shown map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
@@ -21,11 +23,15 @@ func plainHTTP(t *testing.T) string {
 	}
 	_, section, _ := strings.Cut(string(text), "## Over plain HTTP\n")
 	section, _, _ = strings.Cut(section, "\n## ")
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1)
-	if len(blocks) != 1 {
-		t.Fatalf("the section has %d blocks", len(blocks))
+	shown = map[string]string{}
+	var kinds, texts []string
+	for _, block := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		kinds, texts, shown[block[1]] = append(kinds, block[1]), append(texts, block[2]), block[2]
 	}
-	return blocks[0][1]
+	if got := strings.Join(kinds, " "); got != "sh sh python ts go" {
+		t.Fatalf("the section has the blocks %q", got)
+	}
+	return texts[0], texts[1], shown
 }
 
 func TestWhatTheReadmeSaysOfPlainHTTPWorks(t *testing.T) {
@@ -33,7 +39,8 @@ func TestWhatTheReadmeSaysOfPlainHTTPWorks(t *testing.T) {
 	conf, table, serve, _, _ := tryIt(t)
 	p := publish(t, conf, table, serve)
 	watcher := (&network{InspIRCd: &bridgetest.InspIRCd{ClientAddr: p.clients}}).join(t, "watcher", "message-tags")
-	out := p.shell(t, plainHTTP(t))
+	session, _, _ := plainHTTP(t)
+	out := p.shell(t, session)
 	for _, want := range []string{`"title":"Cite three sources on X"`, `"verb":"accept"`, `"state":"completed"`, "event: step\ndata: {", `"note":"three found"`, `"provenance":"vouched"`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("nothing says %s:\n%s", want, out)
@@ -49,4 +56,63 @@ func TestWhatTheReadmeSaysOfPlainHTTPWorks(t *testing.T) {
 	if err != nil || !strings.Contains(string(passport), `"verdict":"valid"`) {
 		t.Errorf("the passport is %q, %v", passport, err)
 	}
+}
+
+// The programs are run as they stand, but for the one in TypeScript: Debian's Node reads
+// none, so that the compiler makes it what a newer Node would run.
+func TestTheProgramsOverPlainHTTPWork(t *testing.T) {
+	t.Parallel()
+	_, programs, shown := plainHTTP(t)
+	h := newHouse(t)
+	h.start(t)
+	h.ready(t)
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(root, "deploy"), filepath.Join(h.dir, "deploy")); err != nil {
+		t.Fatal(err)
+	}
+	compiled := compile(t, h.dir, filepath.Join(root, "deploy", "examples", "rest.ts"))
+	p := &published{house: h, ports: strings.NewReplacer("http://127.0.0.1:8080", h.url(), "deploy/examples/rest.ts", compiled)}
+	steps := regexp.MustCompile(`^completed \W*offer\W+accept\W+complete\W*$`)
+	for language, program := range map[string]string{"python": "rest.py", "ts": "rest.ts", "go": "rest.go"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			text, err := os.ReadFile(filepath.Join(root, "deploy", "examples", program))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain := strings.NewReplacer("\t", "", "    ", "")
+			if !strings.Contains(plain.Replace(string(text)), plain.Replace(shown[language])) {
+				t.Errorf("the README shows what is not in %s:\n%s", program, shown[language])
+			}
+			for line := range strings.Lines(programs) {
+				if !strings.Contains(line, program) {
+					continue
+				}
+				if out := p.shell(t, line); !steps.MatchString(out) {
+					t.Errorf("%s prints %q", line, out)
+				}
+			}
+		})
+	}
+}
+
+// compile makes a program in TypeScript, of syntax that could be left out, one that an
+// older Node runs, and returns where that is.
+func compile(t *testing.T, dir, program string) string {
+	t.Helper()
+	modules := filepath.Join(clients(t), "node", "node_modules")
+	tsc := exec.CommandContext(t.Context(), "node", filepath.Join(modules, "typescript", "bin", "tsc"), "--strict", "--erasableSyntaxOnly",
+		"--skipLibCheck", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler",
+		"--types", "node", "--typeRoots", filepath.Join(modules, "@types"), "--outDir", dir, program)
+	if out, err := tsc.CombinedOutput(); err != nil {
+		t.Fatalf("%s%v", out, err)
+	}
+	compiled := strings.TrimSuffix(filepath.Join(dir, filepath.Base(program)), ".ts")
+	if err := os.Rename(compiled+".js", compiled+".mjs"); err != nil {
+		t.Fatal(err)
+	}
+	return compiled + ".mjs"
 }
