@@ -87,6 +87,8 @@ func newHouseFor(admit func(federation.OperatorTokens) rest.Admission) *house {
 		BoundTo:    h.record.NamesOf,
 		Limits:     func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
 		Store:      bridgetest.Contexts(h.record, 10, 15).Store, PublicURL: "https://gw.example",
+		AddPeer:    func(context.Context, rest.Peering) (rest.Peered, error) { return rest.Peered{}, nil },
+		RemovePeer: func(context.Context, string, bool) (rest.Peer, error) { return rest.Peer{}, nil },
 		Peers:      func() []rest.Peer { return h.peers },
 		CheckRelay: func(context.Context) []rest.Check { return []rest.Check{{Check: "hub", State: "ok", Detail: "none"}} },
 		Backup:     func(context.Context) (io.ReadCloser, error) { return nil, errors.New("there is none") },
