@@ -84,8 +84,8 @@ func testConfig() client.Config {
 }
 
 // open returns a listener that does not run.
-func open(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
-	t.Helper()
+func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) house {
+	tb.Helper()
 	h := house{gateway: &gateway{views: map[federation.HandoffID]federation.View{}, bound: map[string]federation.BoundName{}}, record: federationtest.NewMemory()}
 	deps := client.Deps{
 		Ports: bridge.Ports{
@@ -117,22 +117,22 @@ func open(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
 	if cfg.TLSListen != "" {
 		made, err := bridgetest.NewCertificate("gw.example")
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		cert = &made
 	}
 	link, err := client.Open(cfg, deps, cert)
 	if err != nil {
-		t.Fatalf("open: %v", err)
+		tb.Fatalf("open: %v", err)
 	}
 	h.link = link
 	return h
 }
 
 // start runs a listener until the test ends.
-func start(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
-	t.Helper()
-	h := open(t, cfg, tweak...)
+func start(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) house {
+	tb.Helper()
+	h := open(tb, cfg, tweak...)
 	ctx, cancel := context.WithCancel(context.Background())
 	up, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- h.link.Run(ctx, func() { close(up) }) }()
@@ -140,14 +140,14 @@ func start(t *testing.T, cfg client.Config, tweak ...func(*client.Deps)) house {
 	case <-up:
 	case err := <-ended:
 		cancel()
-		t.Fatalf("run: %v", err)
+		tb.Fatalf("run: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		cancel()
 		select {
 		case <-ended:
 		case <-time.After(patience):
-			t.Error("the listener does not end")
+			tb.Error("the listener does not end")
 		}
 	})
 	h.addr = h.link.Describe().Negotiated["listen"]
@@ -167,41 +167,41 @@ type peer struct {
 }
 
 // dial connects a client that says nothing yet.
-func dial(t *testing.T, addr string) *peer {
-	t.Helper()
+func dial(tb testing.TB, addr string) *peer {
+	tb.Helper()
 	var d net.Dialer
-	conn, err := d.DialContext(t.Context(), "tcp", addr)
+	conn, err := d.DialContext(tb.Context(), "tcp", addr)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close() })
+	tb.Cleanup(func() { _ = conn.Close() })
 	return &peer{conn: conn, lines: bufio.NewReader(conn)}
 }
 
 // say sends lines.
-func (p *peer) say(t *testing.T, lines ...string) {
-	t.Helper()
+func (p *peer) say(tb testing.TB, lines ...string) {
+	tb.Helper()
 	if _, err := p.conn.Write([]byte(strings.Join(lines, "\r\n") + "\r\n")); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // hear returns the next line.
-func (p *peer) hear(t *testing.T) string {
-	t.Helper()
+func (p *peer) hear(tb testing.TB) string {
+	tb.Helper()
 	_ = p.conn.SetReadDeadline(time.Now().Add(patience))
 	line, err := p.lines.ReadString('\n')
 	if err != nil {
-		t.Fatalf("read: %v after %q", err, line)
+		tb.Fatalf("read: %v after %q", err, line)
 	}
 	return strings.TrimRight(line, "\r\n")
 }
 
 // until returns the first line that is as a pattern says, and passes over others.
-func (p *peer) until(t *testing.T, pattern string) string {
-	t.Helper()
+func (p *peer) until(tb testing.TB, pattern string) string {
+	tb.Helper()
 	for {
-		if line := p.hear(t); matches(pattern, line) {
+		if line := p.hear(tb); matches(pattern, line) {
 			return line
 		}
 	}
@@ -257,15 +257,15 @@ func play(t *testing.T, h house, scene string) map[string]*peer {
 }
 
 // register says what a client must, and reads its welcome.
-func (p *peer) register(t *testing.T, nick, caps string) {
-	t.Helper()
+func (p *peer) register(tb testing.TB, nick, caps string) {
+	tb.Helper()
 	if caps != "" {
-		p.say(t, "CAP REQ :"+caps)
-		p.until(t, "*CAP * ACK *")
+		p.say(tb, "CAP REQ :"+caps)
+		p.until(tb, "*CAP * ACK *")
 	}
-	p.say(t, "NICK "+nick, "USER "+nick+" 0 * :real "+nick)
+	p.say(tb, "NICK "+nick, "USER "+nick+" 0 * :real "+nick)
 	if caps != "" {
-		p.say(t, "CAP END")
+		p.say(tb, "CAP END")
 	}
-	p.until(t, "*:gw.example 376 *")
+	p.until(tb, "*:gw.example 376 *")
 }

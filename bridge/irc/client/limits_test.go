@@ -10,6 +10,8 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/irc/client"
+	"baton/federation"
+	"baton/federation/federationtest"
 )
 
 func TestWhoDoesNotRegisterIsLetGo(t *testing.T) {
@@ -122,4 +124,48 @@ func TestTheEndIsToldToAll(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("it does not say why it ended")
 	}
+}
+
+func TestWhatASlowReaderMissedComesAgain(t *testing.T) {
+	t.Parallel()
+	cfg := testConfig()
+	cfg.SendQueueBytes = 64 << 10
+	h := start(t, cfg)
+	for _, ev := range offers(bob, ada, 1, 2, 3) {
+		if _, err := h.record.Append(t.Context(), federationtest.File(ev, federation.View{})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	near, far := net.Pipe()
+	h.link.Attach(t.Context(), far)
+	slow := &peer{conn: near, lines: bufio.NewReader(near)}
+	slow.login(t)
+	slow.until(t, "*BATCH +* freeq.at/handoff") // and reads no more of it
+	peers := play(t, h, "fast joins\nwatch joins\nwatch > MONITOR + ada\nwatch < *730*")
+	everyone := strings.Repeat("ada,", 10)
+	for range 30 {
+		peers["fast"].say(t, "PRIVMSG "+everyone+" :"+strings.Repeat("x", 400))
+	}
+	peers["watch"].until(t, "*731 watch :ada")
+	_ = near.Close()
+
+	again := dial(t, h.addr)
+	again.login(t)
+	again.until(t, "*BATCH +* freeq.at/handoff")
+	for _, id := range []string{"msg-1", "msg-2", "msg-3"} {
+		if got := again.hear(t); !strings.Contains(got, "msgid="+id) {
+			t.Errorf("%q comes where %s is next", got, id)
+		}
+	}
+}
+
+// login logs a client in as ada, and registers it, ready for its inbox.
+func (p *peer) login(t *testing.T) {
+	t.Helper()
+	p.say(t, "CAP REQ :message-tags batch freeq.at/handoff", "AUTHENTICATE ATPROTO-CHALLENGE")
+	p.until(t, "AUTHENTICATE *")
+	p.say(t, answerTo(string(ada), "signed by "+string(ada)))
+	p.until(t, "* 903 *")
+	p.say(t, "NICK ada", "USER ada 0 * :ada", "CAP END")
+	p.until(t, "* 376 *")
 }

@@ -70,19 +70,18 @@ func (s *server) past(ctx context.Context, q inquiry) ([]told, error) {
 	if err != nil {
 		return nil, err
 	}
-	past := make([]told, len(found))
+	past, names := make([]told, len(found)), s.names(ctx)
 	for i, said := range found {
-		past[i] = s.retold(ctx, q, said)
+		past[i] = s.retold(ctx, q, said, names)
 	}
 	return past, nil
 }
 
 // retold writes a step as a client is told it: with its tags where it plays back events
 // and reads those, and else, as everything has to be a message, the line for people.
-func (s *server) retold(ctx context.Context, q inquiry, said federation.Said) told {
-	names := s.link.ports.Gateway
+func (s *server) retold(ctx context.Context, q inquiry, said federation.Said, names func(federation.DID) string) told {
 	ev := said.Entry.Event
-	t := told{event: ev, name: names.Name(ctx, ev.Actor())}
+	t := told{event: ev, name: names(ev.Actor())}
 	if in := q.caps.reads(ev.Dialect); in != "" && q.caps.has(capPlayback) {
 		tags, err := s.link.render(ctx, federation.Delivery{Entry: said.Entry, View: said.View}, in)
 		if err == nil {
@@ -91,9 +90,7 @@ func (s *server) retold(ctx context.Context, q inquiry, said federation.Said) to
 		}
 		s.log.LogAttrs(ctx, slog.LevelError, "step not played back", slog.String("event_id", ev.ID.String()), slog.Any("err", err))
 	}
-	t.line = irc.Summary(translate.Step{
-		Entry: said.Entry, View: said.View, Name: func(did federation.DID) string { return names.Name(ctx, did) },
-	})
+	t.line = irc.Summary(translate.Step{Entry: said.Entry, View: said.View, Name: names})
 	return t
 }
 

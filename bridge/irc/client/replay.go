@@ -112,10 +112,26 @@ func (s *server) bring(ctx context.Context, r *replay) {
 
 // reading is how far a replay has read.
 type reading struct {
-	known  bool              // where to begin
-	cursor federation.Cursor // up to here the client was sent all
-	fresh  bool              // the device is new: what others have read already is not for it
-	live   bool              // all that waited was sent
+	known  bool               // where to begin
+	cursor federation.Cursor  // up to here the client was sent all
+	fresh  bool               // the device is new: what others have read already is not for it
+	live   bool               // all that waited was sent
+	ahead  []federation.Entry // what comes after the cursor, read while the client had the last page to read
+}
+
+// page reads what comes next, unless that was done already.
+func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation.Entry, error) {
+	entries := at.ahead
+	at.ahead = nil
+	if len(entries) > 0 {
+		return entries, nil
+	}
+	return s.link.deps.Inboxes.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
+}
+
+// readAhead reads what comes after a full page. Where that fails, page has the error.
+func (s *server) readAhead(ctx context.Context, r *replay, at *reading, end federation.Cursor) {
+	at.ahead, _ = s.link.deps.Inboxes.Replay(ctx, r.of, end, s.link.atOnce(pageSteps))
 }
 
 // next sends one page and waits until the client has it, or returns how long to wait
@@ -126,7 +142,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 			return 0, err
 		}
 	}
-	entries, err := s.link.deps.Inboxes.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
+	entries, err := s.page(ctx, r, at)
 	if lost, ok := errors.AsType[*federation.CursorError](err); ok {
 		at.cursor, at.fresh = lost.Newest, false // the record is an older one than the cursor
 		return afterFailure, nil
@@ -137,7 +153,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 	if len(entries) == 0 {
 		return lookAgain, s.caughtUp(ctx, r, at)
 	}
-	end := entries[len(entries)-1].Cursor
+	end, full := entries[len(entries)-1].Cursor, len(entries) == s.link.atOnce(pageSteps)
 	if at.fresh {
 		entries = slices.DeleteFunc(entries, func(e federation.Entry) bool { return !e.Waits })
 	}
@@ -148,6 +164,9 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 	}
 	if !s.post(func() { s.sendPage(r, page, !at.live) }) {
 		return 0, context.Canceled
+	}
+	if full {
+		s.readAhead(ctx, r, at, end)
 	}
 	return 0, s.awaitAcks(ctx, r, at, end)
 }
@@ -181,6 +200,7 @@ func (s *server) caughtUp(ctx context.Context, r *replay, at *reading) error {
 // is told to the log, and still is in the inbox.
 func (s *server) written(ctx context.Context, r *replay, entries []federation.Entry) []step {
 	var page []step
+	names := s.names(ctx)
 	for _, e := range entries {
 		in := r.caps.reads(e.Event.Dialect)
 		d := federation.Delivery{Entry: e, View: federation.View{Venue: e.Event.Venue}}
@@ -189,9 +209,23 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 			s.log.LogAttrs(ctx, slog.LevelError, "step not replayed", slog.String("event_id", e.Event.ID.String()), slog.Any("err", err))
 			continue
 		}
-		page = append(page, step{entry: e, tags: tags, name: s.link.ports.Gateway.Name(ctx, e.Event.Actor())})
+		page = append(page, step{entry: e, tags: tags, name: names(e.Event.Actor())})
 	}
 	return page
+}
+
+// names returns what DIDs are called, each looked up once: few people take the steps of
+// one page.
+func (s *server) names(ctx context.Context) func(federation.DID) string {
+	known := map[federation.DID]string{}
+	return func(did federation.DID) string {
+		name, ok := known[did]
+		if !ok {
+			name = s.link.ports.Gateway.Name(ctx, did)
+			known[did] = name
+		}
+		return name
+	}
 }
 
 // sendPage writes a page and the PING after it. What the client was told of in a channel

@@ -307,11 +307,13 @@ func manyTags(n int) string {
 func TestTagsOfTheLargestSizePass(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig())
-	peers := play(t, h, "alice joins message-tags\nbob joins message-tags")
-	value := strings.Repeat("x", 4094-len("+x="))
-	peers["alice"].say(t, "@+x="+value+" TAGMSG bob")
-	if got := peers["bob"].hear(t); !strings.Contains(got, "+x="+value) {
-		t.Errorf("%d bytes arrive", len(got))
+	peers := play(t, h, login+"\nbob joins message-tags server-time account-tag")
+	value := strings.Repeat(`\s`, (4094-len("+x="))/2)
+	peers["ada"].say(t, "@+x="+value+" TAGMSG bob")
+	got := peers["bob"].hear(t)
+	tags, _, _ := strings.Cut(got, " ")
+	if !strings.Contains(got, "+x="+value) || !strings.Contains(got, "account=did:key:") || !strings.Contains(got, "time=") || len(tags)+len(" ") > 8191 {
+		t.Errorf("%d bytes of tags arrive", len(tags))
 	}
 }
 
