@@ -58,7 +58,7 @@ const (
 type Delivered struct {
 	Event EventID
 	Link  string
-	Agent string // handle; "" for a link that delivers to all it has
+	Agent string // handle, or for a [HookLink] the DID; "" for a link that delivers to all it has
 	State DeliveryState
 	// Attempt is how often a step that waits was handed to the link.
 	Attempt int

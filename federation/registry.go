@@ -318,6 +318,7 @@ type Record interface {
 	Answers
 	Declarations
 	Spoken
+	Hooks
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

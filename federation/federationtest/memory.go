@@ -39,6 +39,8 @@ type Memory struct {
 	tokens   []federation.OperatorToken // in order
 	answers  map[answerKey]federation.Answer
 	declared map[federation.DID][]string
+	hooks    []*memoryHook // by id
+	lastPush int64
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding
 	owners   map[string]federation.DID // by key id
@@ -185,6 +187,7 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 		arrival := entry
 		arrival.Number = m.arrived[did]
 		m.inboxes[did] = append(m.inboxes[did], inboxRow{entry: arrival})
+		m.oweHooks(did, arrival)
 	}
 	m.owe(f, entry)
 	if f.Receipt != nil {

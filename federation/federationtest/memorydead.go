@@ -9,11 +9,14 @@ import (
 	"baton/federation"
 )
 
-// memoryDead is a dead letter with what is put back: a row of a feed, or a relay.
+// memoryDead is a dead letter with what is put back: a row of a feed, a relay, or what a
+// hook was owed.
 type memoryDead struct {
 	letter federation.DeadLetter
 	feed   *feedRow
 	relay  *memoryRelay
+	push   *memoryPush
+	hook   *memoryHook
 }
 
 // bury files a dead letter. One that had been put back is dead again.
@@ -81,12 +84,16 @@ func (m *Memory) Revive(ctx context.Context, id int64, now time.Time) (bool, err
 	switch {
 	case d == nil:
 		return false, federation.ErrNotFound
-	case !d.letter.Replayed.IsZero():
+	case !d.letter.Replayed.IsZero(), d.hook != nil && !d.hook.Disabled.IsZero():
 		return false, nil
 	}
 	d.letter.Replayed = now
 	if d.relay != nil {
 		d.relay.dead, d.relay.Next, d.relay.Queued, d.relay.Attempt = time.Time{}, now, now, 0
+		return true, nil
+	}
+	if d.push != nil {
+		d.push.again(now)
 		return true, nil
 	}
 	m.settled = slices.DeleteFunc(m.settled, func(s settledRow) bool { return s.event == d.letter.Event && s.link == d.letter.To })

@@ -101,6 +101,7 @@ func (m *Memory) prune(id federation.HandoffID, now time.Time) {
 	}
 	m.messages = slices.DeleteFunc(m.messages, func(on *memoryMessage) bool { return on.Handoff == id && !m.isNewest(on) })
 	m.homes.forget(id)
+	m.unpush(id)
 	m.unclaimBlobs(id)
 	delete(m.views, id)
 }

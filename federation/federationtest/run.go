@@ -51,6 +51,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("tokens", func(t *testing.T) { RunTokens(t, open) })
 	t.Run("answers", func(t *testing.T) { RunAnswers(t, open) })
 	t.Run("spoken", func(t *testing.T) { RunSpoken(t, open) })
+	t.Run("hooks", func(t *testing.T) { RunHooks(t, open) })
 
 	t.Run("a record that can be written is ready", func(t *testing.T) {
 		record := open(t)

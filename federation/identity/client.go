@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +27,7 @@ type FetchConfig struct {
 	Timeout      time.Duration // of one Get, from waiting for its turn to the last byte
 	MaxBytes     int64         // of one body
 	PerHost      int           // requests a second to one host
+	Resolver     *net.Resolver // looks names up; nil for that of the system
 	TLS          *tls.Config   // what HTTPS is spoken with; nil for no certificate, and the authorities of this system
 }
 
@@ -59,7 +60,7 @@ type Client struct {
 
 // NewClient returns a client.
 func NewClient(cfg FetchConfig) *Client {
-	dialer := &net.Dialer{}
+	dialer := &net.Dialer{Resolver: cmp.Or(cfg.Resolver, net.DefaultResolver)}
 	if !cfg.AllowPrivate {
 		dialer.Control = ssrf.New(ssrf.WithAnyPort()).Safe
 	}
@@ -158,12 +159,8 @@ func checkStatus(response *http.Response) error {
 	case http.StatusNotFound, http.StatusGone:
 		return fmt.Errorf("fetch %s: %w", u.Redacted(), federation.ErrNotFound)
 	}
-	wait, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // seconds
-	if err != nil {
-		wait = 0 // absent, a date, or more than 18 hours: ask when it suits us
-	}
-	err = fmt.Errorf("fetch %s: status %d", u.Redacted(), response.StatusCode)
-	return unavailable(u.Host, time.Duration(wait)*time.Second, err)
+	err := fmt.Errorf("fetch %s: status %d", u.Redacted(), response.StatusCode)
+	return unavailable(u.Host, retryAfter(response.Header), err)
 }
 
 func unavailable(what string, after time.Duration, err error) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -50,9 +49,5 @@ func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer,
 	if err != nil {
 		return Answer{}, unavailable(u.Host, 0, err)
 	}
-	wait, err := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // seconds
-	if err != nil {
-		wait = 0 // absent, a date, or more than 18 hours
-	}
-	return Answer{Status: response.StatusCode, Body: content, RetryAfter: time.Duration(wait) * time.Second}, nil
+	return Answer{Status: response.StatusCode, Body: content, RetryAfter: retryAfter(response.Header)}, nil
 }

@@ -103,14 +103,11 @@ func (s *Record) Revive(ctx context.Context, id int64, now time.Time) (revived b
 		if revived = err == nil && d.replayed == 0; !revived {
 			return err
 		}
-		if _, err := q.exec(ctx, `UPDATE dead SET replayed = ? WHERE n = ?`, stamp(now), id); err != nil {
+		if revived, err = d.revive(ctx, q, now); err != nil || !revived {
 			return err
 		}
-		if d.relay.Valid {
-			_, err := q.exec(ctx, `UPDATE relay SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.relay.Int64, stamp(now))
-			return err
-		}
-		return d.putBack(ctx, q, now)
+		_, err = q.exec(ctx, `UPDATE dead SET replayed = ? WHERE n = ?`, stamp(now), id)
+		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("put dead letter %d back: %w", id, err)
@@ -128,6 +125,20 @@ type dead struct {
 func oneDead(ctx context.Context, q *statements, id int64) (d dead, err error) {
 	err = q.row(ctx, `SELECT link, event, relay, replayed FROM dead WHERE n = ?`, []any{id}, &d.link, &d.event, &d.relay, &d.replayed)
 	return d, err
+}
+
+// revive puts what a dead letter is about back to where it was, and reports whether it is
+// wanted there.
+func (d dead) revive(ctx context.Context, q *statements, now time.Time) (bool, error) {
+	hook, ofHook := hookCalled(d.link)
+	switch {
+	case d.relay.Valid:
+		_, err := q.exec(ctx, `UPDATE relay SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.relay.Int64, stamp(now))
+		return true, err
+	case ofHook:
+		return d.pushBack(ctx, q, hook, now)
+	}
+	return true, d.putBack(ctx, q, now)
 }
 
 // putBack puts a step into its feed again, before those of its lane that are younger. It
@@ -154,7 +165,7 @@ func (s *Record) Discard(ctx context.Context, id int64, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if d.event.Valid && d.replayed == 0 {
+		if _, ofHook := hookCalled(d.link); d.event.Valid && d.replayed == 0 && !ofHook { // what a hook was owed is in the inbox still
 			n := federation.Notice{Kind: federation.NoticeUndeliverable, To: d.link, Code: string(federation.DeadOperator), At: now}
 			if err := noteStep(ctx, q, d.event.Int64, n); err != nil {
 				return err

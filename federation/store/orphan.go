@@ -32,6 +32,8 @@ func orphans() []string {
 			WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = k.handle)`,
 		`SELECT 'blob of ' || c.handoff, 'is not there, or not its handoff' FROM blob_claim c
 			WHERE NOT EXISTS (SELECT 1 FROM blob b WHERE b.capability = c.capability) OR NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = c.handoff)`,
+		`SELECT 'webhook ' || p.hook, 'owes ' || p.item || ', and is not there' FROM push p
+			WHERE NOT EXISTS (SELECT 1 FROM hook h WHERE h.id = p.hook)`,
 		`SELECT 'skill ' || s.skill, 'is of nobody' FROM agent_skill s
 			WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.n = s.agent)`,
 	}

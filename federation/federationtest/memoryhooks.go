@@ -1,0 +1,444 @@
+package federationtest
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"baton/federation"
+)
+
+// memoryHook is a hook with what it is owed and was, in the order in which it came.
+type memoryHook struct {
+	federation.Hook
+
+	pushes []*memoryPush
+	due    time.Time // since when one of them is; zero for none
+	taken  time.Time
+}
+
+type memoryPush struct {
+	federation.Push
+
+	lane  string
+	tries []federation.Try
+}
+
+// hook returns nil for an id that no hook has.
+func (m *Memory) hook(id federation.HookID) *memoryHook {
+	if i := slices.IndexFunc(m.hooks, func(h *memoryHook) bool { return h.ID == id }); i >= 0 {
+		return m.hooks[i]
+	}
+	return nil
+}
+
+// AddHook implements [federation.Hooks].
+func (m *Memory) AddHook(ctx context.Context, h federation.Hook, most int) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	has := 0
+	for _, on := range m.hooks {
+		switch {
+		case on.DID != h.DID:
+		case on.URL == h.URL:
+			return federation.ErrTaken
+		default:
+			has++
+		}
+	}
+	if has >= most {
+		return federation.ErrTooManyHooks
+	}
+	hook := &memoryHook{Hook: h}
+	m.hooks = append(m.hooks, hook)
+	slices.SortFunc(m.hooks, func(a, b *memoryHook) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
+	if h.Agent == "" {
+		for _, row := range m.inboxes[h.DID] {
+			if !row.read {
+				m.owePush(hook, federation.Push{Entry: row.entry, Queued: row.entry.Filed}, row.entry.Event.Handoff.String())
+			}
+		}
+	}
+	for _, on := range m.messages {
+		if on.positionIn(h.Agent) > m.shown[h.Agent] && !on.deleted {
+			m.oweMessage(hook, on)
+		}
+	}
+	return nil
+}
+
+// owePush gives a hook something more.
+func (m *Memory) owePush(h *memoryHook, p federation.Push, lane string) {
+	m.lastPush++
+	p.Item, p.State = m.lastPush, federation.DeliveryWaiting
+	h.pushes = append(h.pushes, &memoryPush{Push: p, lane: lane})
+}
+
+func (m *Memory) oweMessage(h *memoryHook, on *memoryMessage) {
+	m.owePush(h, federation.Push{Message: on.Message, Queued: on.Received}, cmp.Or(on.Handoff.String(), on.From))
+}
+
+// oweHooks gives the hooks of an inbox what has just entered it.
+func (m *Memory) oweHooks(did federation.DID, entry federation.Entry) {
+	for _, h := range m.hooks {
+		if h.DID == did && h.Agent == "" && h.Disabled.IsZero() {
+			m.owePush(h, federation.Push{Entry: entry, Queued: entry.Filed}, entry.Event.Handoff.String())
+		}
+	}
+}
+
+// tellHooks gives the hooks of an agent a message that it has just been given.
+func (m *Memory) tellHooks(on *memoryMessage) {
+	for _, h := range m.hooks {
+		if h.Agent == on.To && h.Disabled.IsZero() {
+			m.oweMessage(h, on)
+		}
+	}
+}
+
+// heads returns the pushes that wait behind no other of their lane, or were put back.
+func (h *memoryHook) heads() []*memoryPush {
+	var heads []*memoryPush
+	lanes := map[string]bool{}
+	for _, p := range h.pushes {
+		if p.State != federation.DeliveryWaiting {
+			continue
+		}
+		if !lanes[p.lane] || !p.Next.IsZero() {
+			heads = append(heads, p)
+		}
+		lanes[p.lane] = true
+	}
+	slices.SortStableFunc(heads, func(a, b *memoryPush) int { return cmp.Or(a.Next.Compare(b.Next), cmp.Compare(a.Item, b.Item)) })
+	return heads
+}
+
+// isDue reports whether something is due to a hook at a time.
+func (h *memoryHook) isDue(now time.Time) bool {
+	heads := h.heads()
+	return h.Disabled.IsZero() && len(heads) > 0 && !heads[0].Next.After(now)
+}
+
+// read returns a push as it is read: with its cursor, as its inbox has it now.
+func (m *Memory) read(h *memoryHook, p *memoryPush) federation.Push {
+	push := p.Push
+	if h.Agent != "" {
+		if i := slices.IndexFunc(m.messages, func(on *memoryMessage) bool {
+			return on.To == h.Agent && on.ID == push.Message.ID && on.From == push.Message.From
+		}); i >= 0 {
+			push.Message.Cursor = cursor("handle "+h.Agent, m.messages[i].position)
+		}
+		return push
+	}
+	for _, row := range m.inboxes[h.DID] {
+		if row.entry.Number == push.Entry.Number {
+			push.Entry = row.at(h.DID)
+		}
+	}
+	return push
+}
+
+// Hook implements [federation.Hooks].
+func (m *Memory) Hook(ctx context.Context, id federation.HookID) (federation.Hook, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.Hook{}, err
+	}
+	if h := m.hook(id); h != nil {
+		return h.Hook, nil
+	}
+	return federation.Hook{}, federation.ErrNotFound
+}
+
+// Hooks implements [federation.Hooks].
+func (m *Memory) Hooks(ctx context.Context, of federation.DID, after federation.HookID, limit int) ([]federation.Hook, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	var found []federation.Hook
+	for _, h := range m.hooks {
+		if (of == "" || h.DID == of) && h.ID.String() > after.String() && len(found) < limit {
+			found = append(found, h.Hook)
+		}
+	}
+	return found, err
+}
+
+// changeHook changes a hook, or returns [federation.ErrNotFound].
+func (m *Memory) changeHook(ctx context.Context, id federation.HookID, change func(*memoryHook)) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return err
+	}
+	h := m.hook(id)
+	if h == nil {
+		return federation.ErrNotFound
+	}
+	change(h)
+	return nil
+}
+
+// RemoveHook implements [federation.Hooks].
+func (m *Memory) RemoveHook(ctx context.Context, id federation.HookID) error {
+	return m.changeHook(ctx, id, func(*memoryHook) {
+		m.hooks = slices.DeleteFunc(m.hooks, func(on *memoryHook) bool { return on.ID == id })
+		m.forgetDead(func(d *memoryDead) bool { return d.letter.To == federation.HookName(id) })
+	})
+}
+
+// DisableHook implements [federation.Hooks].
+func (m *Memory) DisableHook(ctx context.Context, id federation.HookID, why string, now time.Time) error {
+	return m.changeHook(ctx, id, func(h *memoryHook) {
+		if !h.Disabled.IsZero() {
+			return
+		}
+		h.Disabled, h.Why = now, why
+		for _, p := range h.pushes {
+			if p.State == federation.DeliveryWaiting {
+				p.State, p.Next, p.Reason, p.Ended = federation.DeliveryRefused, time.Time{}, why, now
+			}
+		}
+	})
+}
+
+// TakeHooks implements [federation.Hooks].
+func (m *Memory) TakeHooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Hook, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	var due []*memoryHook
+	for _, h := range m.hooks {
+		if h.isDue(now) && !h.taken.After(now) {
+			due = append(due, h)
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *memoryHook) int { return a.due.Compare(b.due) })
+	var taken []federation.Hook
+	for _, h := range due[:min(len(due), max(limit, 0))] {
+		h.taken = until
+		taken = append(taken, h.Hook)
+	}
+	return taken, nil
+}
+
+// NextDue implements [federation.Hooks].
+func (m *Memory) NextDue(ctx context.Context, after time.Time) (next time.Time, err error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	for _, h := range m.hooks {
+		heads := h.heads()
+		if !h.Disabled.IsZero() || len(heads) == 0 || !heads[0].Next.After(after) {
+			continue
+		}
+		if next.IsZero() || heads[0].Next.Before(next) {
+			next = heads[0].Next
+		}
+	}
+	return next, err
+}
+
+// LetGo implements [federation.Hooks].
+func (m *Memory) LetGo(ctx context.Context, id federation.HookID, now time.Time) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if h := m.hook(id); h != nil && err == nil {
+		h.taken, h.due = time.Time{}, time.Time{}
+		if h.isDue(now) {
+			h.due = now
+		}
+	}
+	return err
+}
+
+// NextPush implements [federation.Hooks].
+func (m *Memory) NextPush(ctx context.Context, id federation.HookID, now time.Time) (p federation.Push, err error) {
+	none := federation.ErrNotFound
+	err = m.changeHook(ctx, id, func(h *memoryHook) {
+		if h.isDue(now) {
+			p, none = m.read(h, h.heads()[0]), nil
+		}
+	})
+	return p, cmp.Or(err, none)
+}
+
+// changePush changes a push that waits. One that does not is no error.
+func (m *Memory) changePush(ctx context.Context, id federation.HookID, item int64, change func(*memoryHook, *memoryPush)) error {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	h := m.hook(id)
+	if err != nil || h == nil {
+		return err
+	}
+	for _, p := range h.pushes {
+		if p.Item == item && p.State == federation.DeliveryWaiting {
+			change(h, p)
+		}
+	}
+	return nil
+}
+
+// PushFailed implements [federation.Hooks].
+func (m *Memory) PushFailed(ctx context.Context, id federation.HookID, item int64, f federation.Failure) error {
+	return m.changePush(ctx, id, item, func(_ *memoryHook, p *memoryPush) {
+		p.Next = f.Next
+		if !f.Counted {
+			p.fail(f.Reason, f.At)
+		}
+	})
+}
+
+// fail counts an attempt, and remembers the last of them.
+func (p *memoryPush) fail(reason string, at time.Time) {
+	p.Attempt++
+	p.Reason = reason
+	p.tries = append(p.tries, federation.Try{Number: p.Attempt, At: at, Reason: reason})
+	p.tries = p.tries[max(0, len(p.tries)-federation.MaxTries):]
+}
+
+// PushEnded implements [federation.Hooks].
+func (m *Memory) PushEnded(ctx context.Context, id federation.HookID, item int64, how federation.Settlement) error {
+	return m.changePush(ctx, id, item, func(h *memoryHook, p *memoryPush) {
+		p.State, p.Next, p.Ended = how.Outcome(), time.Time{}, how.At
+		if p.State != federation.DeliveryDelivered {
+			p.fail(how.Why, how.At)
+		} else {
+			p.Reason = ""
+			for i, row := range m.inboxes[h.DID] {
+				if h.Agent == "" && row.entry.Number == p.Entry.Number {
+					m.inboxes[h.DID][i].read = true
+				}
+			}
+		}
+		if how.Dead != "" && !p.Handoff().IsZero() {
+			m.buryPush(h, p, how)
+		}
+	})
+}
+
+// buryPush files the dead letter of a push.
+func (m *Memory) buryPush(h *memoryHook, p *memoryPush, how federation.Settlement) {
+	for _, e := range m.entries {
+		if e.Event.ID.String() == p.Ref() && e.Event.Handoff == p.Handoff() {
+			m.bury(memoryDead{push: p, hook: h}, federation.DeadLetter{
+				To: federation.HookName(h.ID), Event: e.Event.ID, Handoff: e.Event.Handoff, Verb: e.Event.Verb, Attempt: p.Attempt, Queued: p.Queued,
+				Raw: []byte(e.Event.Signature.Document), Signature: e.Event.Signature.Text, Tries: p.tries,
+			}, how)
+			return
+		}
+	}
+}
+
+// again puts a push back.
+func (p *memoryPush) again(now time.Time) {
+	p.State, p.Next, p.Attempt, p.Ended, p.Reason = federation.DeliveryWaiting, now, 0, time.Time{}, ""
+}
+
+// PushAgain implements [federation.Hooks].
+func (m *Memory) PushAgain(ctx context.Context, id federation.HookID, ref string, now time.Time) (again int, err error) {
+	err = m.changeHook(ctx, id, func(h *memoryHook) {
+		if !h.Disabled.IsZero() {
+			return
+		}
+		h.due = time.Time{}
+		for _, p := range h.pushes {
+			if ref == "" && p.State != federation.DeliveryDelivered || ref != "" && (p.Ref() == ref || p.Message.ID == ref) {
+				p.again(now)
+				again++
+			}
+		}
+		for _, d := range m.dead {
+			if d.hook == h && d.letter.Replayed.IsZero() && (ref == "" || d.letter.Event.String() == ref) {
+				d.letter.Replayed = now
+			}
+		}
+	})
+	return again, err
+}
+
+// Pushes implements [federation.Hooks].
+func (m *Memory) Pushes(ctx context.Context, id federation.HookID, before int64, limit int) (found []federation.Push, err error) {
+	err = m.changeHook(ctx, id, func(h *memoryHook) {
+		for _, p := range slices.Backward(h.pushes) {
+			if (before == 0 || p.Item < before) && len(found) < limit {
+				found = append(found, m.read(h, p))
+			}
+		}
+	})
+	return found, err
+}
+
+// HookBacklog implements [federation.Hooks].
+func (m *Memory) HookBacklog(ctx context.Context, id federation.HookID) (b federation.HookBacklog, err error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if h := m.hook(id); h != nil && err == nil {
+		b = h.backlog()
+	}
+	return b, err
+}
+
+func (h *memoryHook) backlog() (b federation.HookBacklog) {
+	for _, p := range h.pushes {
+		switch p.State { //nolint:exhaustive // the others are counted nowhere
+		case federation.DeliveryWaiting:
+			b.Rows++
+			if b.Oldest.IsZero() || p.Queued.Before(b.Oldest) {
+				b.Oldest = p.Queued
+			}
+		case federation.DeliveryDead:
+			b.Dead++
+		}
+	}
+	return b
+}
+
+// HooksBacklog implements [federation.Hooks].
+func (m *Memory) HooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	for _, h := range m.hooks {
+		one := h.backlog()
+		b.Rows += one.Rows
+		if !one.Oldest.IsZero() && (b.Oldest.IsZero() || one.Oldest.Before(b.Oldest)) {
+			b.Oldest = one.Oldest
+		}
+	}
+	return b, err
+}
+
+// pushedTo returns what became of a step on its way to the hooks of inboxes.
+func (m *Memory) pushedTo(event federation.EventID) []federation.Delivered {
+	var found []federation.Delivered
+	for _, h := range m.hooks {
+		for _, p := range h.pushes {
+			if h.Agent != "" || p.Entry.Event.ID != event {
+				continue
+			}
+			reason := p.Reason
+			switch p.State { //nolint:exhaustive // the others have none
+			case federation.DeliveryDead:
+				reason = string(federation.DeadFailed)
+			case federation.DeliveryRefused:
+				reason = "gone"
+			}
+			found = append(found, federation.Delivered{
+				Event: event, Link: federation.HookLink, Agent: string(h.DID), State: p.State, Attempt: p.Attempt, Next: p.Next, Reason: reason, Ended: p.Ended,
+			})
+		}
+	}
+	return found
+}
+
+// unpush forgets what hooks were owed of a handoff.
+func (m *Memory) unpush(id federation.HandoffID) {
+	for _, h := range m.hooks {
+		h.pushes = slices.DeleteFunc(h.pushes, func(p *memoryPush) bool { return p.Handoff() == id })
+	}
+}

@@ -1,0 +1,124 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// ErrTooManyHooks is returned by [Hooks.AddHook] for one more than a DID may have.
+var ErrTooManyHooks = errors.New("federation: too many hooks")
+
+// HookID names a hook. It is a ULID, as the id of an event is.
+type HookID = EventID
+
+// HookLink is how deliveries to hooks are called where those to links have the name of
+// the link. No link has it.
+const HookLink = "webhook"
+
+// HookName returns how a hook is called among links, in dead letters and in the log.
+func HookName(id HookID) string { return HookLink + "/" + id.String() }
+
+// Hook is an address of somebody's own to which what reaches an inbox is posted.
+type Hook struct {
+	ID    HookID
+	DID   DID    // whose it is, and whose inbox
+	Agent string // handle of the registered agent that gets its messages there; "" for one that gets the inbox of DID
+	URL   string
+	Since time.Time
+	// Disabled is when its address said that there is nobody any more; zero before that.
+	// Nothing is posted to it from then on.
+	Disabled time.Time
+	Why      string // it is disabled
+}
+
+// Push is one thing that a hook is owed, or was: a step, or a message to an agent. The
+// pushes of one handoff are a lane, as the rows of a feed are: they are made in their
+// order, and hold up no others.
+type Push struct {
+	Item    int64         // position among those of its hook
+	Entry   Entry         // of an inbox, with its cursor and number; zero for a message
+	Message Message       // to an agent, with its cursor; zero for a step
+	State   DeliveryState // waiting, delivered, refused or dead
+	Queued  time.Time
+	Attempt int       // how often it was made, and failed
+	Next    time.Time // of one that waits: when it is made; zero for at once, or behind another one of its lane
+	Reason  string    // why the last attempt failed; of one that is over, why it was not delivered
+	Ended   time.Time // zero while it waits
+	// Broken is why the record cannot read it; "" for one that it can.
+	Broken string
+}
+
+// Ref names what is pushed: the id of the step, else that of the message.
+func (p Push) Ref() string {
+	switch {
+	case !p.Entry.Event.ID.IsZero():
+		return p.Entry.Event.ID.String()
+	case !p.Message.Event.IsZero():
+		return p.Message.Event.String()
+	}
+	return p.Message.ID
+}
+
+// Handoff returns the handoff that it is about, none for a message that is no step.
+func (p Push) Handoff() HandoffID {
+	if !p.Entry.Event.Handoff.IsZero() {
+		return p.Entry.Event.Handoff
+	}
+	return p.Message.Handoff
+}
+
+// HookBacklog is what one hook has still to be told, and what it never was.
+type HookBacklog struct {
+	Backlog
+
+	Dead int // given up, and not put back
+}
+
+// Hooks keeps hooks, and what each is owed. What enters an inbox is owed to the hooks of
+// that inbox in the same transaction. Its promises are those of [Store].
+type Hooks interface {
+	// AddHook keeps a hook. What waits in its inbox is owed to it from then on, as is what
+	// comes. It returns [ErrTooManyHooks] where the DID has that many already, and
+	// [ErrTaken] where it has one with that address.
+	AddHook(ctx context.Context, h Hook, most int) error
+	// Hook returns [ErrNotFound] for an id that no hook has.
+	Hook(ctx context.Context, id HookID) (Hook, error)
+	// Hooks returns up to limit hooks of a DID, or with "" of everybody, by id after one,
+	// or from the start with the zero id.
+	Hooks(ctx context.Context, of DID, after HookID, limit int) ([]Hook, error)
+	// RemoveHook forgets a hook with all that it was owed. It returns [ErrNotFound] as Hook
+	// does.
+	RemoveHook(ctx context.Context, id HookID) error
+	// DisableHook notes that a hook is called no more. What it was owed is refused; it
+	// stays in the inbox. Doing it again changes nothing.
+	DisableHook(ctx context.Context, id HookID, why string, now time.Time) error
+	// TakeHooks returns up to limit hooks that something is due to, those first that have
+	// waited longest, for the caller alone: nobody else is given one before it is let go,
+	// or until a time.
+	TakeHooks(ctx context.Context, now, until time.Time, limit int) ([]Hook, error)
+	// LetGo ends that. A hook to which something is due by then comes after those that
+	// wait for their turn.
+	LetGo(ctx context.Context, id HookID, now time.Time) error
+	// NextDue returns when something is due to a hook next, after a time; zero for nothing.
+	NextDue(ctx context.Context, after time.Time) (time.Time, error)
+	// NextPush returns what is due first to a hook, or [ErrNotFound] where nothing is.
+	NextPush(ctx context.Context, id HookID, now time.Time) (Push, error)
+	// PushFailed notes that an attempt came to nothing, and when the next one is. One that
+	// is Counted is only put off.
+	PushFailed(ctx context.Context, id HookID, item int64, f Failure) error
+	// PushEnded ends the waiting of a push. What was delivered waits in its inbox no more;
+	// of a step that was given up there is a dead letter. Nobody is told of either.
+	PushEnded(ctx context.Context, id HookID, item int64, s Settlement) error
+	// PushAgain puts back what a [Push.Ref] names, or with "" all that was not delivered,
+	// to be made at once and counted anew. It returns how many there are; [ErrNotFound]
+	// for a hook that is not there.
+	PushAgain(ctx context.Context, id HookID, ref string, now time.Time) (int, error)
+	// Pushes returns up to limit of what a hook is owed and was, the newest first, before
+	// a position, or from the start with 0.
+	Pushes(ctx context.Context, id HookID, before int64, limit int) ([]Push, error)
+	// HookBacklog counts what waits for a hook.
+	HookBacklog(ctx context.Context, id HookID) (HookBacklog, error)
+	// HooksBacklog counts what waits for all of them.
+	HooksBacklog(ctx context.Context) (Backlog, error)
+}

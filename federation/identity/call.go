@@ -1,0 +1,98 @@
+package identity
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"time"
+
+	"code.dny.dev/ssrf"
+)
+
+// ErrTurn is wrapped in the error of [Client.Call] for a host that is asked as often as
+// may be: it was not asked, and can be in a second.
+var ErrTurn = errors.New("the host is asked as often as may be")
+
+// Callable returns nil for an address that [Client.Call] would go to now. The error
+// wraps [ErrNotAllowed] for one that it never would, one whose name stands for an address
+// that is not public among them, and [*federation.UnavailableError] when the name cannot
+// be looked up. Who owns a name may change what it stands for, so each call looks again.
+func (c *Client) Callable(ctx context.Context, address string) error {
+	u, err := c.callee(address)
+	if err != nil || c.cfg.AllowPrivate {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	addresses, err := c.dial.Resolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil {
+		return unavailable(u.Host, 0, err)
+	}
+	guard := ssrf.New(ssrf.WithAnyPort())
+	for _, ip := range addresses {
+		if err := guard.SafeAddrPort(netip.AddrPortFrom(ip.Unmap(), 443)); err != nil {
+			return fmt.Errorf("call %s: %w: %s is not public", u.Redacted(), ErrNotAllowed, ip.Unmap())
+		}
+	}
+	return nil
+}
+
+// callee reads an address that somebody wants to be called at.
+func (c *Client) callee(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("call: %w: %w", ErrNotAllowed, err)
+	case u.Scheme != "https" && (u.Scheme != "http" || !c.cfg.AllowPrivate):
+		return nil, fmt.Errorf("call %s: %w: want https", u.Redacted(), ErrNotAllowed)
+	case u.User != nil || u.Fragment != "" || u.Hostname() == "" || !isHost(u.Hostname()):
+		return nil, fmt.Errorf("call %s: %w: want a host with nothing before it, and no fragment", u.Redacted(), ErrNotAllowed)
+	}
+	return u, nil
+}
+
+// Call posts JSON with headers of the caller's to an address, and returns the answer
+// without its body: its status is all that counts. A redirect is an answer, and is not
+// followed. The error wraps [ErrTurn] where the host must not be asked now,
+// [ErrNotAllowed] for an address that is never asked or that is not public now, and
+// [*federation.UnavailableError] when there was no answer. It blocks for at most the timeout.
+func (c *Client) Call(ctx context.Context, address string, header http.Header, body []byte) (Answer, error) {
+	u, err := c.callee(address)
+	if err != nil {
+		return Answer{}, err
+	}
+	if !c.rates.of(u.Host).Allow() {
+		return Answer{}, fmt.Errorf("call %s: %w", u.Host, ErrTurn)
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return Answer{}, fmt.Errorf("call %s: %w", u.Redacted(), err)
+	}
+	request.Header = header.Clone()
+	response, err := c.http.Transport.RoundTrip(request)
+	if errors.Is(err, ssrf.ErrProhibitedIP) {
+		return Answer{}, fmt.Errorf("call %s: %w: %w", u.Redacted(), ErrNotAllowed, err)
+	}
+	if err != nil {
+		return Answer{}, unavailable(u.Host, 0, err)
+	}
+	defer response.Body.Close()
+	return Answer{Status: response.StatusCode, RetryAfter: retryAfter(response.Header)}, nil
+}
+
+// retryAfter returns how long a host wants to be left alone: zero where it does not say,
+// names a date, or more than 18 hours.
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 16)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}

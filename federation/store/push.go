@@ -1,0 +1,239 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+const pushColumns = `p.item, p.state, p.queued, p.attempt, coalesce(p.next, 0), p.reason, p.ended`
+
+// pushScan collects the columns of one push.
+type pushScan struct {
+	push                federation.Push
+	queued, next, ended int64
+}
+
+func (s *pushScan) dest() []any {
+	p := &s.push
+	return []any{&p.Item, &p.State, &s.queued, &p.Attempt, &s.next, &p.Reason, &s.ended}
+}
+
+func (s *pushScan) read() federation.Push {
+	s.push.Queued, s.push.Next, s.push.Ended = moment(s.queued), moment(s.next), moment(s.ended)
+	return s.push
+}
+
+// pushes reads what the rest of a query finds of a hook, of which the query has its id
+// as its first parameter.
+func pushes(ctx context.Context, q *statements, h federation.Hook, where string, args ...any) ([]federation.Push, error) {
+	args = append([]any{h.ID.String()}, args...)
+	if h.Agent != "" {
+		return rows(ctx, q, scanPushedMessage(h.Agent), `SELECT `+pushColumns+`, m.position, `+messageColumns+`
+			FROM push p JOIN message m ON m.n = p.item WHERE p.hook = ?1 AND `+where, args...)
+	}
+	args = append(args, h.DID)
+	return rows(ctx, q, scanPushedStep(h.DID), fmt.Sprintf(`SELECT `+pushColumns+`, e.id, e.handoff, `+inboxColumns+`
+		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.hook = ?1 AND `+where, len(args)), args...)
+}
+
+// scanPushedStep reads a push of an entry. What it cannot read of it is no error: one bad
+// row stops nobody.
+func scanPushedStep(of federation.DID) func(scanner) (federation.Push, error) {
+	return func(row scanner) (federation.Push, error) {
+		var s pushScan
+		var e inboxScan
+		var id, handoff string
+		if err := row.Scan(append(append(s.dest(), &id, &handoff), e.dest()...)...); err != nil {
+			return federation.Push{}, err
+		}
+		p := s.read()
+		var err error
+		if p.Entry, err = e.read(of); err != nil {
+			p.Broken = err.Error()
+			err = errors.Join(p.Entry.Event.ID.UnmarshalText([]byte(id)), p.Entry.Event.Handoff.UnmarshalText([]byte(handoff)))
+		}
+		return p, err
+	}
+}
+
+func scanPushedMessage(to string) func(scanner) (federation.Push, error) {
+	return func(row scanner) (federation.Push, error) {
+		var s pushScan
+		var m messageScan
+		var position uint64
+		if err := row.Scan(append(append(s.dest(), &position), m.dest()...)...); err != nil {
+			return federation.Push{}, err
+		}
+		p := s.read()
+		var unread error // one bad row stops nobody
+		if p.Message, unread = m.read(); unread != nil {
+			p.Broken = unread.Error()
+		} else {
+			p.Message.Cursor = handleInbox(to).cursor(position)
+		}
+		return p, nil
+	}
+}
+
+// NextPush implements [federation.Hooks].
+func (s *Record) NextPush(ctx context.Context, id federation.HookID, now time.Time) (federation.Push, error) {
+	h, err := oneHook(ctx, s.reads, id)
+	var found []federation.Push
+	if err == nil {
+		found, err = pushes(ctx, s.reads, h, `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`, stamp(now))
+	}
+	if err == nil && len(found) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.Push{}, fmt.Errorf("read what is due to hook %s: %w", id, err)
+	}
+	return found[0], nil
+}
+
+// Pushes implements [federation.Hooks].
+func (s *Record) Pushes(ctx context.Context, id federation.HookID, before int64, limit int) ([]federation.Push, error) {
+	h, err := oneHook(ctx, s.reads, id)
+	var found []federation.Push
+	if err == nil {
+		found, err = pushes(ctx, s.reads, h, `(CAST(?2 AS bigint) = 0 OR p.item < ?2) ORDER BY p.item DESC LIMIT 0 + ?3`, before, max(limit, 0))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what hook %s was owed: %w", id, err)
+	}
+	return found, nil
+}
+
+// PushFailed implements [federation.Hooks].
+func (s *Record) PushFailed(ctx context.Context, id federation.HookID, item int64, f federation.Failure) error {
+	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+		if f.Counted {
+			_, err := q.exec(ctx, `UPDATE push SET next = ? WHERE hook = ? AND item = ? AND state = 'waiting'`, stamp(f.Next), id.String(), item)
+			return err
+		}
+		var attempt int
+		err := q.row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE hook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
+			[]any{f.Reason, stamp(f.Next), id.String(), item}, &attempt)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil // it is over, or its hook is gone
+		}
+		if err != nil {
+			return err
+		}
+		return notePushTry(ctx, q, id, item, federation.Try{Number: attempt, At: f.At, Reason: f.Reason})
+	})
+}
+
+// notePushTry remembers an attempt on the step of a push.
+func notePushTry(ctx context.Context, q *statements, id federation.HookID, item int64, t federation.Try) error {
+	_, step, err := pushedStep(ctx, q, id, item)
+	if err != nil || step == 0 {
+		return err
+	}
+	return noteTry(ctx, q, federation.HookName(id), step, t)
+}
+
+// pushedStep returns the hook of a push, and where its step is in the record: 0 for a
+// message that is none.
+func pushedStep(ctx context.Context, q *statements, id federation.HookID, item int64) (h federation.Hook, step int64, err error) {
+	h, err = oneHook(ctx, q, id)
+	if err != nil || h.Agent == "" {
+		return h, item, err
+	}
+	err = q.row(ctx, `SELECT e.seq FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event WHERE m.n = ?`, []any{item}, &step)
+	if errors.Is(err, federation.ErrNotFound) {
+		return h, 0, nil
+	}
+	return h, step, err
+}
+
+// PushEnded implements [federation.Hooks].
+func (s *Record) PushEnded(ctx context.Context, id federation.HookID, item int64, how federation.Settlement) error {
+	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+		reason, counted := how.Why, 1
+		if how.Outcome() == federation.DeliveryDelivered {
+			reason, counted = "", 0
+		}
+		var attempt int
+		var queued int64
+		err := q.row(ctx, `UPDATE push SET state = ?, next = NULL, reason = ?, ended = ?, attempt = attempt + ? WHERE hook = ? AND item = ? AND state = 'waiting' RETURNING attempt, queued`,
+			[]any{how.Outcome(), reason, stamp(how.At), counted, id.String(), item}, &attempt, &queued)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return endPush(ctx, q, id, item, letter{link: federation.HookName(id), attempt: attempt, queued: queued}, how)
+	})
+}
+
+// endPush does what the end of a push means for its step.
+func endPush(ctx context.Context, q *statements, id federation.HookID, item int64, l letter, how federation.Settlement) error {
+	h, step, err := pushedStep(ctx, q, id, item)
+	if err != nil || step == 0 {
+		return err
+	}
+	if how.Outcome() == federation.DeliveryDelivered && h.Agent == "" {
+		if _, err := q.exec(ctx, `UPDATE inbox SET waiting = NULL WHERE did = ? AND event = ? AND waiting IS NOT NULL`, h.DID, item); err != nil {
+			return err
+		}
+	}
+	if how.Dead == "" {
+		_, err := q.exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, l.link, step)
+		return err
+	}
+	if err := noteTry(ctx, q, l.link, step, federation.Try{Number: l.attempt, At: how.At, Reason: how.Why}); err != nil {
+		return err
+	}
+	l.event = step
+	return bury(ctx, q, l, how)
+}
+
+// PushAgain implements [federation.Hooks].
+func (s *Record) PushAgain(ctx context.Context, id federation.HookID, ref string, now time.Time) (again int, err error) {
+	err = s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+		h, err := oneHook(ctx, q, id)
+		if err != nil {
+			return err
+		}
+		if !h.Disabled.IsZero() {
+			return nil
+		}
+		which, args := `state <> 'delivered'`, []any{id.String(), stamp(now)}
+		if ref != "" {
+			which, args = `item IN (SELECT seq FROM event WHERE id = ?3)`, append(args, ref)
+		}
+		if ref != "" && h.Agent != "" {
+			which, args = `item IN (SELECT n FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3))`, append(args, h.Agent)
+		}
+		n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '' WHERE hook = ?1 AND `+which, args...)
+		if err != nil || n == 0 {
+			return err
+		}
+		again = int(n)
+		_, err = q.exec(ctx, `UPDATE dead SET replayed = ? WHERE link = ? AND replayed = 0 AND (? = '' OR event IN (SELECT seq FROM event WHERE id = ?))`,
+			stamp(now), federation.HookName(id), ref, ref)
+		if err != nil {
+			return err
+		}
+		return nextDue(ctx, q, id, 0)
+	})
+	return again, err
+}
+
+// pushBack puts what a dead letter is about back to its hook, and reports whether that has
+// it still, and is called.
+func (d dead) pushBack(ctx context.Context, q *statements, id federation.HookID, now time.Time) (bool, error) {
+	n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?3, attempt = 0, ended = 0, reason = '' WHERE hook = ?1 AND item =
+		(SELECT CASE WHEN h.agent = '' THEN ?2 ELSE (SELECT m.n FROM event e JOIN message m ON m.recipient = h.agent AND m.event = e.id WHERE e.seq = ?2) END
+			FROM hook h WHERE h.id = ?1 AND h.disabled = 0)`, id.String(), d.event.Int64, stamp(now))
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, nextDue(ctx, q, id, 0)
+}
