@@ -124,6 +124,15 @@ func (f *File) rest(t Table) {
 	}
 }
 
+func (f *File) webhooks(t Table) {
+	if f.Webhooks.MaxPerDID < 1 {
+		t.Mistake("max_per_did", "want 1 or more")
+	}
+	if f.Webhooks.MaxAttempts < 1 {
+		t.Mistake("max_attempts", "want 1 or more")
+	}
+}
+
 func (f *File) limits(t Table) {
 	for key, value := range map[string]int64{
 		"did_events_per_minute":  int64(f.Limits.DIDEventsPerMinute),

@@ -45,6 +45,7 @@ type Config struct {
 	Store     Store
 	Relay     Relay
 	REST      REST
+	Webhooks  Webhooks
 	Policy    Policy
 	Limits    Limits
 	Retention Retention
@@ -169,6 +170,13 @@ type REST struct {
 	MaxStreams int           `toml:"max_streams"` // watched inboxes at a time
 }
 
+// Webhooks is the table of addresses that what arrives is posted to.
+type Webhooks struct {
+	Enabled     bool `toml:"enabled"`      // agents may register them
+	MaxPerDID   int  `toml:"max_per_did"`  // of one DID
+	MaxAttempts int  `toml:"max_attempts"` // on one delivery, the first among them
+}
+
 // Policy is the table of who may do what.
 type Policy struct {
 	Require   string `toml:"require"`    // "signed" or "vouched": what a step must be at least
@@ -259,11 +267,12 @@ func Default() Config {
 			NegativeTTL: time.Minute,
 			StaleTTL:    24 * time.Hour,
 		},
-		Keys:   Keys{Signer: []string{}},
-		Store:  Store{Driver: SQLite, Path: "baton.db"},
-		Relay:  Relay{URLs: []string{}, Replicas: 1, MaxBytes: DefaultStreamBytes},
-		REST:   REST{Enabled: true, MaxWait: 50 * time.Second, MaxStreams: 10000},
-		Policy: Policy{Require: "vouched"},
+		Keys:     Keys{Signer: []string{}},
+		Store:    Store{Driver: SQLite, Path: "baton.db"},
+		Relay:    Relay{URLs: []string{}, Replicas: 1, MaxBytes: DefaultStreamBytes},
+		REST:     REST{Enabled: true, MaxWait: 50 * time.Second, MaxStreams: 10000},
+		Webhooks: Webhooks{Enabled: true, MaxPerDID: 5, MaxAttempts: 12},
+		Policy:   Policy{Require: "vouched"},
 		Limits: Limits{
 			DIDEventsPerMinute:   60,
 			RegistrationsPerHour: 30,

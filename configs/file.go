@@ -78,6 +78,7 @@ func (f *File) frame() {
 	f.claim("relay.hub") // whose owner speaks NATS
 	f.relay(f.decoded("relay", &f.Relay))
 	f.rest(f.decoded("rest", &f.REST))
+	f.webhooks(f.decoded("webhooks", &f.Webhooks))
 	f.claim("policy.rules") // whose owner knows what verbs and DIDs are
 	f.policy(f.decoded("policy", &f.Policy))
 	f.limits(f.decoded("limits", &f.Limits))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/bridge"
@@ -279,6 +280,10 @@ func (o *Operator) destination(name string) bool {
 
 // wake wakes whoever delivers to a link or a registry.
 func (o *Operator) wake(to string) {
+	if strings.HasPrefix(to, federation.HookLink+"/") {
+		o.deps.Wakes.Wake(bridge.HooksTopic)
+		return
+	}
 	if o.linked(to) {
 		o.deps.Wakes.Wake(bridge.FeedTopic(to))
 		return

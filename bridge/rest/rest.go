@@ -18,6 +18,8 @@
 //	POST feeds/{id}/{verb}           retry, fail or drop what waits of an event; link peer
 //	GET  dead, dead/{id}             dead letters; reason peer
 //	POST dead/{id}/{verb}            replay or drop one, or with "all" every one
+//	GET  webhooks, webhooks/{id}     addresses that what reaches agents is posted to; did
+//	POST webhooks/{id}/redeliver     post one thing again, or all that was not delivered
 //	GET  peers, peers/{name}         other registries and homes
 //	POST peers                       look at another home, add it, and offer it a canary
 //	POST peers/{name}/mode           allow, limit, hold or block one
@@ -82,6 +84,7 @@ type Record interface {
 	federation.DeadLetters
 	federation.Audit
 	federation.OperatorTokens
+	federation.Hooks
 	// Log and Replay are those of [federation.Store] and [federation.Inboxes].
 	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)

@@ -39,6 +39,10 @@ func (o *Operator) routes() []route {
 		{"GET dead/{id}", read, o.serve(o.getDead)},
 		{"POST dead/{id}/{verb}", operate, o.serve(o.postDead)},
 
+		{"GET webhooks", read, o.list(o.webhooks)},
+		{"GET webhooks/{id}", read, o.serve(o.getWebhook)},
+		{"POST webhooks/{id}/{verb}", operate, o.serve(o.postWebhook)},
+
 		{"GET peers", read, o.list(o.peers)},
 		{"GET peers/{name}", read, o.serve(o.getPeer)},
 		{"POST peers", admin, o.serve(o.postPeer)},

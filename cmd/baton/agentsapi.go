@@ -24,13 +24,18 @@ type agentsAPI struct {
 	agent    func(r *http.Request) (federation.Agent, error)
 	operator func(r *http.Request) (bool, error)
 	rates    didRates
+	hooks    bridge.Hooks // nil where the configuration has none
 }
 
 func (p *program) agentsAPI() agentsAPI {
-	return agentsAPI{
+	api := agentsAPI{
 		passport: p.passport, placers: p.gateway.fleet.placers, member: p.gateway.fleet.present, agent: p.gateway.fleet.bearer, operator: p.isOperator,
 		rates: didRates{p.rates, p.gateway},
 	}
+	if p.hooks != nil { // a nil pointer in the interface would look like one
+		api.hooks = p.hooks
+	}
+	return api
 }
 
 func openREST(t configs.Table, w wiring) (opened, error) {
@@ -42,6 +47,7 @@ func openREST(t configs.Table, w wiring) (opened, error) {
 		Agent: w.agents.agent, Operator: w.agents.operator,
 		Passport: w.agents.passport, Placers: w.agents.placers, Member: w.agents.member,
 		Allowance: w.agents.rates.Left, Charge: w.agents.rates.charge, ProofsPerMinute: w.agents.rates.perMinute,
+		Hooks: w.agents.hooks,
 		Skills: func(ctx context.Context, did federation.DID) ([]string, error) {
 			return skills{w.record}.Declared(ctx, did)
 		},

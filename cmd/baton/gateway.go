@@ -87,6 +87,7 @@ func (g *gateway) wake(judged federation.Judgement, err error) {
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 		g.wakes.Wake(bridge.DIDTopic(did))
 	}
+	g.wakes.Wake(bridge.HooksTopic)
 	for _, link := range judged.Owed.Feeds {
 		g.wakes.Wake(bridge.FeedTopic(link))
 	}

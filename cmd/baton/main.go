@@ -52,6 +52,7 @@ type cli struct {
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
 	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
 	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
+	Webhook     webhookCommands `cmd:"" help:"Addresses that what reaches agents is posted to."`
 	Peer        peerCommands    `cmd:"" help:"Other registries."`
 	Relay       relayCommands   `cmd:"" help:"The NATS server that homes meet at."`
 	Audit       auditCommands   `cmd:"" help:"What operators changed."`

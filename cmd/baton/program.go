@@ -22,6 +22,7 @@ import (
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/rest"
+	"baton/bridge/rest/webhook"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/deferral"
@@ -67,8 +68,9 @@ type program struct {
 	peering   *identity.Client // for what is asked of other registries
 	gateway   *gateway
 	homes     *homes
-	hub       *relay.Hub  // nil where none is configured
-	host      *relay.Host // nil where homes of others link to nothing here
+	hub       *relay.Hub     // nil where none is configured
+	host      *relay.Host    // nil where homes of others link to nothing here
+	hooks     *webhook.Hooks // nil where the configuration has none
 	// servers are the key servers behind links, by link.
 	servers atomic.Pointer[map[string]string]
 
@@ -125,6 +127,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	p.homes = newHomes(p)
 	fleet.owes = p.homes.owed
+	p.hooks = p.newHooks()
 	p.homes.door().Mount(p.publicMux)
 	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record), newDeadGauge(p.record))
 	p.limit(file)
@@ -356,6 +359,9 @@ func (p *program) run(ctx context.Context) error {
 	group.Go(func() error { p.judgeAgain(ctx); return nil })
 	group.Go(func() error { p.tellSigners(ctx); return nil })
 	group.Go(func() error { p.watchFeeds(ctx); return nil })
+	if p.hooks != nil {
+		group.Go(func() error { p.hooks.Run(ctx); return nil })
+	}
 	if p.reread != nil {
 		group.Go(func() error { p.reloads(ctx); return nil })
 	}

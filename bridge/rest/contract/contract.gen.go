@@ -297,6 +297,26 @@ type Problem struct {
 // ProvableDID One whose keys can be found out here.
 type ProvableDID = string
 
+// Push The body of a request to a webhook. `data` is an Entry, or for an AIRC agent the message as its inbox has it.
+type Push struct {
+	Data      Entry  `json:"data"`
+	Timestamp Moment `json:"timestamp"`
+
+	// Type The kind of handoff and the verb, such as `handoff.offer`, or `airc.message`.
+	Type string `json:"type"`
+}
+
+// Redelivered defines model for Redelivered.
+type Redelivered struct {
+	Deliveries int `json:"deliveries"`
+}
+
+// Redelivery defines model for Redelivery.
+type Redelivery struct {
+	// Of As in the list of deliveries. Without it all that was not delivered.
+	Of string `json:"of,omitempty,omitzero"`
+}
+
 // RefreshRequest defines model for RefreshRequest.
 type RefreshRequest struct {
 	RefreshToken string `json:"refresh_token"`
@@ -396,6 +416,73 @@ type Tokens struct {
 	TokenType    string `json:"token_type"`
 }
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	CreatedAt Moment `json:"created_at"`
+
+	// Dead Deliveries that were given up.
+	Dead        int    `json:"dead"`
+	DisabledAt  Moment `json:"disabled_at,omitempty,omitzero"`
+	DisabledWhy string `json:"disabled_why,omitempty,omitzero"`
+
+	// ID A ULID.
+	ID ID `json:"id"`
+
+	// Of What is posted: `inbox`, or `messages` of the agent that registered at the AIRC registry here.
+	Of string `json:"of"`
+
+	// PublicKey `whpk_` and the Ed25519 key in base64, for `v1a`.
+	PublicKey string `json:"public_key"`
+
+	// Secret `whsec_` and 32 bytes in base64, for `v1`. Only where the webhook was just made.
+	Secret string `json:"secret,omitempty,omitzero"`
+	URL    string `json:"url"`
+
+	// Waiting Deliveries that are still to be made.
+	Waiting int `json:"waiting"`
+}
+
+// WebhookDelivery defines model for WebhookDelivery.
+type WebhookDelivery struct {
+	// Attempt How often it failed.
+	Attempt   int    `json:"attempt"`
+	Ended     Moment `json:"ended,omitempty,omitzero"`
+	HandoffID string `json:"handoff_id,omitempty,omitzero"`
+	LastError string `json:"last_error,omitempty,omitzero"`
+
+	// Next When it is posted. Absent for at once, or after an earlier one of its handoff.
+	Next time.Time `json:"next,omitempty,omitzero"`
+
+	// Of What is posted: `event_id` of a step, or the id of a message that is none.
+	Of     string `json:"of"`
+	Queued Moment `json:"queued"`
+
+	// State `waiting`, `delivered`, `refused` where the webhook is disabled, or `dead`.
+	State string `json:"state"`
+	Verb  string `json:"verb,omitempty,omitzero"`
+
+	// WebhookID The `webhook-id` of each attempt.
+	WebhookID string `json:"webhook_id"`
+}
+
+// WebhookDeliveryPage defines model for WebhookDeliveryPage.
+type WebhookDeliveryPage struct {
+	Items []WebhookDelivery `json:"items"`
+
+	// NextCursor Empty after the last page.
+	NextCursor string `json:"next_cursor"`
+}
+
+// WebhookList defines model for WebhookList.
+type WebhookList struct {
+	Items []Webhook `json:"items"`
+}
+
+// WebhookRequest defines model for WebhookRequest.
+type WebhookRequest struct {
+	URL string `json:"url"`
+}
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -416,6 +503,9 @@ type Limit = int
 
 // Wait defines model for Wait.
 type Wait = string
+
+// WebhookID A ULID.
+type WebhookID = ID
 
 // ListActionsParams defines parameters for ListActions.
 type ListActionsParams struct {
@@ -519,6 +609,13 @@ type GetPlaceParams struct {
 	Channel string `form:"channel,omitempty" json:"channel,omitempty,omitzero"`
 }
 
+// ListWebhookDeliveriesParams defines parameters for ListWebhookDeliveries.
+type ListWebhookDeliveriesParams struct {
+	// Cursor As an earlier answer gave it. None is the start.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+	Limit  Limit  `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
 // PutAgentJSONRequestBody defines body for PutAgent for application/json ContentType.
 type PutAgentJSONRequestBody = AgentRequest
 
@@ -548,6 +645,15 @@ type LeaseInboxJSONRequestBody = LeaseRequest
 
 // NackInboxJSONRequestBody defines body for NackInbox for application/json ContentType.
 type NackInboxJSONRequestBody = Nack
+
+// CreateWebhookJSONRequestBody defines body for CreateWebhook for application/json ContentType.
+type CreateWebhookJSONRequestBody = WebhookRequest
+
+// RedeliverWebhookJSONRequestBody defines body for RedeliverWebhook for application/json ContentType.
+type RedeliverWebhookJSONRequestBody = Redelivery
+
+// PushJSONRequestBody defines body for Push for application/json ContentType.
+type PushJSONRequestBody = Push
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
@@ -611,6 +717,24 @@ type ServerInterface interface {
 	// GetPlace Find out where an offer would be written, to sign it
 	// (GET /api/v1/place)
 	GetPlace(w http.ResponseWriter, r *http.Request, params GetPlaceParams)
+	// ListWebhooks List the webhooks of the caller
+	// (GET /api/v1/webhooks)
+	ListWebhooks(w http.ResponseWriter, r *http.Request)
+	// CreateWebhook Have what arrives posted to an address
+	// (POST /api/v1/webhooks)
+	CreateWebhook(w http.ResponseWriter, r *http.Request)
+	// DeleteWebhook End a webhook
+	// (DELETE /api/v1/webhooks/{id})
+	DeleteWebhook(w http.ResponseWriter, r *http.Request, id WebhookID)
+	// GetWebhook Read one webhook
+	// (GET /api/v1/webhooks/{id})
+	GetWebhook(w http.ResponseWriter, r *http.Request, id WebhookID)
+	// ListWebhookDeliveries List what a webhook was given, and what it waits for
+	// (GET /api/v1/webhooks/{id}/deliveries)
+	ListWebhookDeliveries(w http.ResponseWriter, r *http.Request, id WebhookID, params ListWebhookDeliveriesParams)
+	// RedeliverWebhook Post something again, or all that was not delivered
+	// (POST /api/v1/webhooks/{id}/redeliver)
+	RedeliverWebhook(w http.ResponseWriter, r *http.Request, id WebhookID)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -1504,6 +1628,167 @@ func (siw *ServerInterfaceWrapper) GetPlace(w http.ResponseWriter, r *http.Reque
 	handler.ServeHTTP(w, r)
 }
 
+// ListWebhooks operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhooks(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWebhooks(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateWebhook operation middleware
+func (siw *ServerInterfaceWrapper) CreateWebhook(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateWebhook(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteWebhook operation middleware
+func (siw *ServerInterfaceWrapper) DeleteWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteWebhook(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetWebhook operation middleware
+func (siw *ServerInterfaceWrapper) GetWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetWebhook(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListWebhookDeliveries operation middleware
+func (siw *ServerInterfaceWrapper) ListWebhookDeliveries(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWebhookDeliveriesParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListWebhookDeliveries(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// RedeliverWebhook operation middleware
+func (siw *ServerInterfaceWrapper) RedeliverWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RedeliverWebhook(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 type UnescapedCookieParamError struct {
 	ParamName string
 	Err       error
@@ -1640,12 +1925,53 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/ack", wrapper.AckInbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/nack", wrapper.NackInbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/extend", wrapper.ExtendInbox)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks", wrapper.ListWebhooks)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks", wrapper.CreateWebhook)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/webhooks/{id}", wrapper.DeleteWebhook)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks/{id}", wrapper.GetWebhook)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks/{id}/deliveries", wrapper.ListWebhookDeliveries)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks/{id}/redeliver", wrapper.RedeliverWebhook)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/agents/{did}", wrapper.GetAgent)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/agents/{did}", wrapper.PutAgent)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/actions", wrapper.ListActions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/actions/{id}", wrapper.GetAction)
 
 	return m
+}
+
+// CallbackReceiverInterface represents handlers for receiving inbound
+// callback requests. Each callback becomes a Handle*Callback
+// method that the implementation fills in. The caller mounts the per-
+// callback http.Handler returned by {Op}CallbackHandler at
+// whatever URL path they advertise to senders.
+type CallbackReceiverInterface interface {
+	// What the gateway posts to the address
+	// HandlePushCallback handles the POST callback for push.
+	HandlePushCallback(w http.ResponseWriter, r *http.Request)
+}
+
+// CallbackReceiverMiddlewareFunc wraps an http.Handler with cross-
+// cutting behavior (signature verification, logging, rate limiting, ...).
+type CallbackReceiverMiddlewareFunc func(http.Handler) http.Handler
+
+// PushCallbackHandler returns the http.Handler for the push callback.
+// Mount this at the URL path advertised to callback senders. errHandler
+// may be nil; if so, parameter-binding errors return 400 with the error
+// message. Middlewares are applied in the order provided -- the last
+// argument becomes the outermost wrapper.
+func PushCallbackHandler(si CallbackReceiverInterface, errHandler func(w http.ResponseWriter, r *http.Request, err error), middlewares ...CallbackReceiverMiddlewareFunc) http.Handler {
+	if errHandler == nil {
+		errHandler = func(w http.ResponseWriter, r *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		}
+	}
+	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		si.HandlePushCallback(w, r)
+	})
+	for _, mw := range middlewares {
+		h = mw(h)
+	}
+	return h
 }
 
 type NotModifiedResponse struct {
@@ -2606,6 +2932,255 @@ func (response GetPlacedefaultApplicationProblemPlusJSONResponse) VisitGetPlaceR
 	return err
 }
 
+type ListWebhooksRequestObject struct {
+}
+
+type ListWebhooksResponseObject interface {
+	VisitListWebhooksResponse(w http.ResponseWriter) error
+}
+
+type ListWebhooks200JSONResponse WebhookList
+
+func (response ListWebhooks200JSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhooksdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListWebhooksdefaultApplicationProblemPlusJSONResponse) VisitListWebhooksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhookRequestObject struct {
+	Body *CreateWebhookJSONRequestBody
+}
+
+type CreateWebhookResponseObject interface {
+	VisitCreateWebhookResponse(w http.ResponseWriter) error
+}
+
+type CreateWebhook201ResponseHeaders struct {
+	Location string
+}
+
+type CreateWebhook201JSONResponse struct {
+	Body    Webhook
+	Headers CreateWebhook201ResponseHeaders
+}
+
+func (response CreateWebhook201JSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateWebhookdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response CreateWebhookdefaultApplicationProblemPlusJSONResponse) VisitCreateWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteWebhookRequestObject struct {
+	ID WebhookID `json:"id"`
+}
+
+type DeleteWebhookResponseObject interface {
+	VisitDeleteWebhookResponse(w http.ResponseWriter) error
+}
+
+type DeleteWebhook204Response struct {
+}
+
+func (response DeleteWebhook204Response) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteWebhookdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response DeleteWebhookdefaultApplicationProblemPlusJSONResponse) VisitDeleteWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhookRequestObject struct {
+	ID WebhookID `json:"id"`
+}
+
+type GetWebhookResponseObject interface {
+	VisitGetWebhookResponse(w http.ResponseWriter) error
+}
+
+type GetWebhook200JSONResponse Webhook
+
+func (response GetWebhook200JSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWebhookdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetWebhookdefaultApplicationProblemPlusJSONResponse) VisitGetWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveriesRequestObject struct {
+	ID     WebhookID `json:"id"`
+	Params ListWebhookDeliveriesParams
+}
+
+type ListWebhookDeliveriesResponseObject interface {
+	VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error
+}
+
+type ListWebhookDeliveries200JSONResponse WebhookDeliveryPage
+
+func (response ListWebhookDeliveries200JSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListWebhookDeliveriesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListWebhookDeliveriesdefaultApplicationProblemPlusJSONResponse) VisitListWebhookDeliveriesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeliverWebhookRequestObject struct {
+	ID   WebhookID `json:"id"`
+	Body *RedeliverWebhookJSONRequestBody
+}
+
+type RedeliverWebhookResponseObject interface {
+	VisitRedeliverWebhookResponse(w http.ResponseWriter) error
+}
+
+type RedeliverWebhook202JSONResponse Redelivered
+
+func (response RedeliverWebhook202JSONResponse) VisitRedeliverWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RedeliverWebhookdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response RedeliverWebhookdefaultApplicationProblemPlusJSONResponse) VisitRedeliverWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// ListActions List handoffs as freeq servers do
@@ -2668,6 +3243,24 @@ type StrictServerInterface interface {
 	// GetPlace Find out where an offer would be written, to sign it
 	// (GET /api/v1/place)
 	GetPlace(ctx context.Context, request GetPlaceRequestObject) (GetPlaceResponseObject, error)
+	// ListWebhooks List the webhooks of the caller
+	// (GET /api/v1/webhooks)
+	ListWebhooks(ctx context.Context, request ListWebhooksRequestObject) (ListWebhooksResponseObject, error)
+	// CreateWebhook Have what arrives posted to an address
+	// (POST /api/v1/webhooks)
+	CreateWebhook(ctx context.Context, request CreateWebhookRequestObject) (CreateWebhookResponseObject, error)
+	// DeleteWebhook End a webhook
+	// (DELETE /api/v1/webhooks/{id})
+	DeleteWebhook(ctx context.Context, request DeleteWebhookRequestObject) (DeleteWebhookResponseObject, error)
+	// GetWebhook Read one webhook
+	// (GET /api/v1/webhooks/{id})
+	GetWebhook(ctx context.Context, request GetWebhookRequestObject) (GetWebhookResponseObject, error)
+	// ListWebhookDeliveries List what a webhook was given, and what it waits for
+	// (GET /api/v1/webhooks/{id}/deliveries)
+	ListWebhookDeliveries(ctx context.Context, request ListWebhookDeliveriesRequestObject) (ListWebhookDeliveriesResponseObject, error)
+	// RedeliverWebhook Post something again, or all that was not delivered
+	// (POST /api/v1/webhooks/{id}/redeliver)
+	RedeliverWebhook(ctx context.Context, request RedeliverWebhookRequestObject) (RedeliverWebhookResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx context.Context, w http.ResponseWriter, r *http.Request, request any) (any, error)
@@ -3294,105 +3887,293 @@ func (sh *strictHandler) GetPlace(w http.ResponseWriter, r *http.Request, params
 	}
 }
 
+// ListWebhooks operation middleware
+func (sh *strictHandler) ListWebhooks(w http.ResponseWriter, r *http.Request) {
+	var request ListWebhooksRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhooks(ctx, request.(ListWebhooksRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhooks")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListWebhooksResponseObject); ok {
+		if err := validResponse.VisitListWebhooksResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateWebhook operation middleware
+func (sh *strictHandler) CreateWebhook(w http.ResponseWriter, r *http.Request) {
+	var request CreateWebhookRequestObject
+
+	var body CreateWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateWebhook(ctx, request.(CreateWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateWebhookResponseObject); ok {
+		if err := validResponse.VisitCreateWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteWebhook operation middleware
+func (sh *strictHandler) DeleteWebhook(w http.ResponseWriter, r *http.Request, id WebhookID) {
+	var request DeleteWebhookRequestObject
+
+	request.ID = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteWebhook(ctx, request.(DeleteWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteWebhookResponseObject); ok {
+		if err := validResponse.VisitDeleteWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetWebhook operation middleware
+func (sh *strictHandler) GetWebhook(w http.ResponseWriter, r *http.Request, id WebhookID) {
+	var request GetWebhookRequestObject
+
+	request.ID = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetWebhook(ctx, request.(GetWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetWebhookResponseObject); ok {
+		if err := validResponse.VisitGetWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListWebhookDeliveries operation middleware
+func (sh *strictHandler) ListWebhookDeliveries(w http.ResponseWriter, r *http.Request, id WebhookID, params ListWebhookDeliveriesParams) {
+	var request ListWebhookDeliveriesRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListWebhookDeliveries(ctx, request.(ListWebhookDeliveriesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListWebhookDeliveries")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListWebhookDeliveriesResponseObject); ok {
+		if err := validResponse.VisitListWebhookDeliveriesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// RedeliverWebhook operation middleware
+func (sh *strictHandler) RedeliverWebhook(w http.ResponseWriter, r *http.Request, id WebhookID) {
+	var request RedeliverWebhookRequestObject
+
+	request.ID = id
+
+	var body RedeliverWebhookJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RedeliverWebhook(ctx, request.(RedeliverWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RedeliverWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RedeliverWebhookResponseObject); ok {
+		if err := validResponse.VisitRedeliverWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
 // Stored as a slice of fixed-width chunks rather than one concatenated
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H37c9u2lv+/guG339lmLyU/Yrut8pM3dm/d5jWxu5m5ideCyCMRFQWwACRZdf2/7+AAJEEJ1MOx02bn",
-	"/pRIpICD8wA+5wXfRYmYFIID1yrq3UUFlXQCGiR+ejmVSkjzvxRUIlmhmeBRLzpVhHICVOYMJKFczUGS",
-	"EZ0BYbpL3ggOhCmiMyBKU6m7URwx87vfpyAXURxxOoGoFyV2+DhSSQYTauaZ0NtXwEc6i3qHxydxpBeF",
-	"eVNpyfgour+PozOYsQRWabo0M5F5BhKIzpgiKb5ImIrJlOegkCCJlFFip24jzP60Qdg3EoZRL/p/ezW/",
-	"9uxTtedIMtT9RHkqhsOLM/MbHLqgOqtHZmkURxJ+nzIJadTTcgrbznJxhjNcpDAphAaeLH6BRUA2fKEz",
-	"xkdEZ1SjDBKa5yDJVIEiQyEtdwwNoDShueDQJVdGVnQC9fcjyjjyCqULKaFWokMmlSaaTaDiXgY0BVkv",
-	"0iOxY2hsFfBxHE0YLz8fhMR9MTTq9JrqJKtYujLfsGNe6ti3WmY72D88Ck3wiip9PgOurcyazDRsYSkR",
-	"Q1x6TpUmYN71mJsz81nReZdcaDISoMgAhkIC6Vsl67fyyUzdwbk7F2c7msErNmG64siS/ub40B8whSGd",
-	"5jrqHe/HZnQ2mU7Mh32UgP1U859xDSOQONEHaudpMuYnMSe5MFomyJyy2vCchXGBShgTNU0yozr9433V",
-	"b7M3M0KD3IJqDdK8+T8f9zs/XN8dxCf3307Un+rPybNvolWG3BurUoXgCnDneiP0a5GyITNWtkz8G0sc",
-	"yagiSUb5CFKiGE+QfnJ+RUfd6D6O3kkxyGFifp8IroEjH2hR5CyhZqi9wr7xj9+UGfduS0Mux0Wqm5R9",
-	"yBaGdYZPVllwMe9By0XndKghsBdfQiJ4qroN/q3IEedyBJgXTpMxLiZNmRmH5u+kKEBqZtg3pLmCOCq8",
-	"r+7KzTqgnGtN2KwwZzOQi5tETC0L12lcXG6+2++59Xb6sT5S3CjX1Qxi8Bsk2kxwmljW3S2tkCb6hqUe",
-	"++o1UKXYiAPUDz+WT+OIT/PcTHTbGYmOedpRY1Z0RGE52ymEWZ10fL2Po4QWOCHTMFHB+dwXVEq6sDyh",
-	"ac544Nj7lbNbomodGAo5odpy9OSospSPFYcfQG8qRVFAejPlSQbJGNKQisXRmPEw98RwCPKxmGcHk+GJ",
-	"JBsxvsqk80mhF3j2GWgyz4QCkomJQylMkRHVMKeLbhTQXwlFThNQj0O+0lRDkHilhYT0pv2FaZFSHdrP",
-	"ttQBX1Yz4NPQLEvm5EzCybb8WcXocjlLxNdCqmXv2ZAzAE+rPSbXywzpXbs54zEatGkhb9IWs04oF5wl",
-	"NA8/FXzI5GRZIp8jfQQPbZuMYQ/VUxmWvkFcStNJ8SXlX9Hr88qnNPY4XKtHk3M+7e0CfCVGO23JSFpz",
-	"G113XvhaEthgNVV4IAoOb4dR7+M2g0X3cUUXasL9LqqwqwWWvEVKq+W381OtctP8dFeOrTJriUA7aJCO",
-	"UdAkH3D6taiARY+bOGhVE991O08rse+t87MrMlpe0DquvqQFHbCcaVzZhN5e2F+dHG3gcyvl3ohLyPm0",
-	"8y/a+WO/80P3Zq+DGPro/pvQEfcyMy4iH0FAWv6jJeTJRtwenxputQH5TBOmgoco3BZMgrqhehODXosJ",
-	"2ujy8is6GoMFGVK++jBxOm3bgOBndJDDmfPJl9UtRNWZ9S898Hx8cBj78kpZ2vtoBXb9j963vvh6nes/",
-	"/7/xhE47P17fHd4/+8/G4+WnQSG3BU7ecjAOroIZSJoTaf0O8xXlhPGBuDUSbdGrtWp1zrVcBFSq8iQC",
-	"GAiKTcy/NO/cx+g0qpBzNxDpAn07sxQiJKHJmIt5Dqlx9JgmC9Cekg6EyIHydlfCTuSIC4n2fMZS4EnA",
-	"elRGD49PwmhO5pv3LvNSXI4SnPpWg0XdX78rF0cOwzjK7MBHzw+3iFKs8wFX6K4nCrH0R5ZbkN1kmg/d",
-	"NoXp4mjb93KhAtGVD2V0yagcScQ0TwkXmiRUykUZjXKROoypbH2UVlh2aQ+wQ2Y2eknoUIOsCAhu6DOQ",
-	"g+CMLWb5IVvUK7IBIvLbFC2yaY4tloCHuAdHcf7a/0A+hqTpArIBaLni0jccg8/x0Lc53gyqobkhMjS6",
-	"cU6DD7bVq1ZffCJmkG5PJIdbfZO0pAE+lDE/lKoiI0EED2rLSgRg5VmLQ18A34VcMWsMVG3tZgdkQjqM",
-	"tIWL3ziT2j122AH5lefWiuvBdB4ev81FQO1XLoa10dkLGZJz5yt3fYa+ejmq07/a5yhV1XfsLdmVL+8k",
-	"VSrYGlN8R0M4s2LhVrwsrTrAzrUaawNB9faGEf2CjmCLDQjpao4fWmUojXBKfn11cbYMo/Y7311b1PbT",
-	"z7+8fvOuc/XfnX9d3x0eh9HUhYFij8E8C8t2Zd17BFOcDKWYEGP4j8eyV0AV7IQTV4HIOvDxWTBzyjXL",
-	"H+q0bEYidvg14BKZ80BPZkf4lZc5pSpbdOAliw42wbAGfquGOPETTruDuTVxfOSM+lxrsMq3KcphhwpR",
-	"4UTv78Qp1dDRDLfQFd17Q79o6oUubkKo+vuTo4Yg9sPw/S/M3KxMH2L+W3Mc/RXhmoOT1e0zySjnkLfh",
-	"JAyOEJWJOTf76MX7ly/InOlMTLV5Zo4jl4YgSSaEAoyk+BJ3ElsncUxU3gZcip8v376JjUefaV0o8uv7",
-	"V+gZc0I1+fX9RdfLFDn2xm5lcTm8H92MetFvSvDuezp/DUqZU6me/SajKlsKRlkftmfOO9oZXt+1xQwe",
-	"gKNFMi1NcDV7jyA/RYD6gtA8J4OpJn0nqr6RCOOE6SVWPz/87uT7+OHw20eb3rAnRxvyS5tHbiQJVqpy",
-	"BEc9mjMJPdKH9PD4+OCH3qfp/v7zZMxS/A+4zwOq4ORoKnP7bX+JBRidCmQhHFj1mbWFXmqxcVtwsbQV",
-	"G39nuLO6y3vuU5MNfefF9o2C92mi+0GXRFM5Ar05BOPeq0FwaB/ySgWWUNOPL8kPR8ffIfZrbkMiDTvi",
-	"lEgYThXNYwK5AtKfGvPqx6Q/5XSqMyHZH5Caz0MhByxNgZsPXOjOUEw5PkkEH+Ys0eb/zKvG8b+X5pTC",
-	"I9+ONuV0RllOBzlY1g0pyyENcy8FTVne4kxpubiha6sVXpB9VzHCbbhuzMXcjxx7pwqOZ6hqMXC/amlC",
-	"F0RNkwQgJTnVIENxPuv3TFUYNra7Y/aLjfpintbukZuq4lhsBe8vq8myFvWq4s3B+K1NaY9hoUhCORkA",
-	"QVUg5mwpsfqGyPO3Y1j8OYfBn0WePHv86PN7GEpQ2cOArLQ/vtFiDHxp9zna/+FkkyPS/H2Iw5ciGYM+",
-	"VZuhWUukztWBCWO/H2BgxyMKeKq6xIXYzXsTmAxAKnsMMWtdyznP8ebU3NgmVcrg71p3z75VnV7hcsEX",
-	"SJ0r5cwwl7OkNMHDKy9dt40Qu5Q85u02LxFhcvA8sKy9gjxfEzgtkRQKgIgZSF8uO0okFRzCUSUoMxxb",
-	"+dsh/r8dkrkh2qu0DG64eeXsbOS0sgikOpG2q0ULcdq5ycsHVwUx2+BnBQBXz401QU8fyIXT/VuH38HL",
-	"yKwVTfnefRwNy7j/drBzGI6Imn3Yxrg1lh6XdZFWxFy4uL5BpfI/wrnSoRSTNWBWBn/kQM/WHGrJnccR",
-	"Fy3RzkKKGXDKW2IqxXSQs+RmHKpJrqBmaXNjWFiezEBikabbbnasiWkPzaL3vbUs14VgW9IcM5ApS/RO",
-	"JTSejKoEBgq7Kk9wQQOrinV81mN9PbMflq1Mx+fYdYtJP7DK4av3LL3t5RFdvdJeGpBkv8XPW9xYR8iv",
-	"Sz/8fpPeb/DKQlv3lUE6DxS0X/GxoRA93rlaIo7GQRhCMsY10YIUIIocEa3N33upzh4BmmQkmUppsJbZ",
-	"RNx+cnZxhrWcktnjcyPZa9zolc2qetfiCER7JY965Nw62bFR+vOXZ5en9i2mFbn86bRzeHxCqCLGIFKi",
-	"tvCxg9VLfvXLegNHwatQJV0CStUI+hEqdOJVXB7w+8fAb7bznBokLg/eGGpDCZCNRE8l04tLQ7PlwACo",
-	"DLmkp5zYmQnOYKTef/f28ors0YLtzQ72jNO9h8/6cakTpxfvXxIJI6a0XKCLhQpgi2YM36m27UXINESN",
-	"dvqKWLNb2hYAxociaBEuG48NSzaOFZN0Ko0tkSln6G3MhRzHhKapBKUgNRZEjTl0yYdMgNFEPDyU/fYT",
-	"RzhifETM5LmfazrG+KTgMeppZXhY/mPXTLUdtvK5HXmKUAmfuAIow5o4xMCm++nIqI4ZwecYA9X9xD/x",
-	"shHDbzOaM52Rw9vbsovGhk0FJylT4y45rSoIXGTPTWSbnD7xb/vlPt9HOvqVufSfoYga3gEb8bInym4i",
-	"TrxWE8zvxwCF+sS9XciYc4kvu5+MZuYsAW7dIPO1NohGGhEWNMmgc9jdr1tdvO+Mmk4nE2o8iDI56nyV",
-	"IqeMk5+urt7FSJ5jI0ohE1gNQpR1ZapYQz2Gl8rtRQdlHp0WLOpFz7sHSE5BdYZmUWl5XTXq4mJWjZng",
-	"F2nUi14xpcvK0rjRJ/gx3IRU5phDTU0noVas8DBe2fiW3Xg2kBgerapX/0yq1nRY2TzZ9i1W10utS4f7",
-	"+2tajnZrNSoFFmg1ukJXZblJEANoAKj6+IxijE6jWsb4Joc5htrEDIyZ2YbArg0KOhaEiapW2fA6axMw",
-	"GubtKooMJcDvRIE02kxSgdXPI6NxJZRW0bUZY0mH9+5Yet+qyP8Ep8fRkzP+lRiFWV+XWs0zlpebXM1n",
-	"w36DIHIxegzOuty9V+C1zFyViTlBjQ5weMXcQzTUr+zVTbD31750cBPbu0s3SWdkPZndJvUbRZ/WpkY2",
-	"1X8fjAUyTVJIcmqOMoy8ksYh5865pQa/8ys6ahKw0t94H0fP9482K4Df+PhIioPxKUO6WXi1Ok9VrGBD",
-	"ihLogE4/owXabu3XcVRMA6rzblqpjjuq/0uki8eVexXFbIJXs4j7v0LnTlWtbliZw8Uci/A+X/Zndlwr",
-	"fu+IMOCxsRdX4vdt3WDmhidZuErXpsxeSqAaXnruzVOIbqUj4AuLr15fy2lQcSo2B0KSmc1iJITZtBP4",
-	"DGE6Lyjqfbz2RftP0ESJCbiLAgQCYV+iU50F5Ok8Ml+ayz6Le8UB6MYqMOaOmCIRE1BEz1kCBOPz5qhT",
-	"oAxi7dpaQk9FXOboqnILH18/lpJTX1g7nMveohocbrVlp6oCEiWrHlsvzm9tO7zNQXuCLF0kJEZw7NPc",
-	"oCxVTGCd4T+lUBshsL+PSK0kPZ/zScXonORqf7ETW+rWibBCfzVO28Z9yKgilBRUasK4LW/yim2EJP0k",
-	"p2xiawxorgTROI4YEveWc3ItIGaB7cB4CZ6juwQ4lpNrWK0cE1d/joFp50+23v3C0t1dzeVtEN1MDDf0",
-	"jevdt058nq/6VG1krDqqfukw7fxx7VrFbjrXd/vxyfNQ0HuVtLc8XzieW1L4wvgFxu1DyRj80HpdTym6",
-	"0FUTXhfVluGAB64nSJmrvGu7QmVjgVLrwHX537Y64VcMrvL/tZgBhta4UY6qRCWoAYwv3UG0TYGpmXKD",
-	"p+RuddriTXvJzBYvfjHny+8hCMFhW8xPLmwp0ACMYytttb/xYNTY4GQhndttr6sx5jgRtkjma3DKGnGS",
-	"NTGZVmd+zYFcNlbs7H03b6WyOvD4Z7qt993qMD94tEltQ2ALPCuj0ZiyXdIg/x6s91DkdBG6vaNv6O/7",
-	"N5e5u9NcMY4Dfc17t9qVMo5eCbvMzcp7uH/4ZbnkwvguwKXKDkBR3r3kUnroD2CtQ1nOltGvjrmfaeVv",
-	"q/zMxrBn+e3GuOdDrfv/wImxKQ5rby9QmvJU1fFX29dob75bkLlRIouov6oAnh/5RUjuQstPGu1tKOVe",
-	"QZUqhNTrtPNd+c5O2jDjaXdAteDdco7AdWzLCeKgKpS/jxupxfp2qBekjxNVvMTipUWf4O1EqD9iOMwZ",
-	"h0eL2du9KXdgvcrklgRoYQD8wJywX06UdzOQg/vly0J3GnwFFtMkgULHGMtkHGLrjMRmxSMJSsXEjJmD",
-	"caqGlOUGPCeUJ5BbW8UYpTBwjhg/Q5GMzmoPrxmAdoVX7RHohzgm1+thFVZS/k0xlV8Sdr96k+K/kdS/",
-	"kdTXjaSu6BhDYdYG10MpLHhZWwOBbdh/BwRV9e1ufBOvcH1SkFX3prflRamUbAap13tvGz5jIvLU+K62",
-	"jIDYDv2yN8gmKBI6AcK406pHzWpaqqwVuaCpm9VTFasUq3qy5/oYwsmQDxj8bDax9g1I8K4jctFOLO7v",
-	"kg+2G9S69O766uoeI2PJthxrWpiDv2Zhryovn5eNpngNcVnNVbKx+p0EvLNXrQZXT5Nxqd9PkkLFno4t",
-	"nPejVXaeNe+ptvdTW5FV1w0/hnKccwu7DIcM18QQ8TOKKCXY8FGV+uW5Y2p5ofg2SlN37YQRg+3XeUox",
-	"lB1Bf3NJ/AJQENrgPN45DVuxuepMKtqvWHI1N837wew+g7lLNgOOPXS4xkAuwszxsAPB25MfX8DNhqsv",
-	"m/oqW5BazgH/an6zt3Ex/zKbPqIA3PRx73N1lTYQvI0+8aXNvqkJb+jT7pyuHe7vbbDvjKU07XVg6N6C",
-	"u7aYtTXbeE6TjExsO4ixzJ8v375B5YBbbVfWbPirewR7LgmJ5PSrXjsX+V8LRmKbp5lXJQsvzD5v+zy9",
-	"OgbLTpylHgmDSXSOFwzFNu1IaKn3NvPmbzre0RyTCVPKEwwur/wzA97qTtW4h0eTGJI+TcbYBO7+tWeM",
-	"q4BGgfTj8g84YOWvg+sKiPGKVVkBXrkTVTk2szcKCJlajD932VlMpcT1svss7Vep2wQTjDh5Kjj2rtv+",
-	"RZsDdr2J/S55JcQYjb2pjC+I4PmibozEtE0qQGFmB3lQTWwLFL492N///pmNBZRPSpUwzw6ere7ebwvg",
-	"aLOWn0+I6UuovgzBD6xv3dT1H8sLloyPZ/PgXutqXN0ZQomaDgoptEhE/hjm+4HqJPNx8WrjrNUPT3Xd",
-	"zSVyqy1UaQl00mrkl1iL2lFG0e31xq7hJ3Oaa3xD0jd+nNHm0tKorR9iDsW7jynVlFBOzi1gs27pZ1l/",
-	"l5xutn6W+pa/ZMq2Bwi8L7AGCgcWk4lbt1yQg+PyOm+i6ELVZRaWg9US2sxhVdcv8YdP7btu75L6f3Vl",
-	"C8/U7PN7qBOdWonWBA2WoQdOVZ75yv7lEqdU5c6q6UI9jRXt7l0W5ZUnraFyfGGrNgwtHqdz4vNrLJ4y",
-	"AGEZ0hIz69s7XPpljKrsEIpdmwMQIwv8UzaSaVuN/ygltD8ydweHhbZe19U0T8kAcD4NPC5rMFtL8JfK",
-	"veputo/Xhq+ujB+f4MXC0R6alRtpead9J8UMbEcYsmAEZYlh12u8meosEKrHvKSqOGczZLhBDUWe2+oh",
-	"N0JF/+oo6AtIs7tD6hrWvD+ShRbR8qOqEN3WIfsE2zrk++v7/w0AAP//",
+	"7F17d9s2lv8qOJru2XaHkh91PK3zlzdOp55Jk5wkXZ8zideCSEhERQEsAErWpP7ue3AvQIISqIcfmXbP",
+	"/JVYovC4D+B3n/zcS+WslIIJo3tnn3slVXTGDFPw14tKaans/zKmU8VLw6XonfXONaGCMKoKzhShQi+Y",
+	"IhM6Z4SbAXktBSNcE5Mzog1VZtBLetz+7teKqWUv6Qk6Y72zXorDJz2d5mxG7TwzevuKiYnJe2fHz06T",
+	"nlmW9kltFBeT3t1d0rtgc56y9TW9tzORRc4UIybnmmTwIOE6IZUomIYFKVgZJTh118Lwp62FfaXYuHfW",
+	"+9NBQ68D/FYfuCXZ1f1IRSbH48sL+xsYuqQmb0bmWS/pKfZrxRXLemdGVWzXWS4vYIbLjM1KaZhIl39n",
+	"ywhvxNLkXEyIyakBHqS0KJgilWaajKVC6tg1MG0ILaRgA/LB8orOWPP5hHIBtALusoxQ5OiYK22I4TNW",
+	"Uy9nNGOq2WSwxL5dYyeDnyW9GRf+76MYuy/HVpx+oibNa5KuzTfu24f6+FTHbEeHxyexCV5RbV7OmTDI",
+	"szYxLVl4RuQYtl5QbQizzwbELbj9W9PFgFwaMpFMkxEbS8XIEIVs2EknO3Uf5u5fXuypBq/4jJuaIivy",
+	"W8CX4YAZG9OqML2zZ4eJHZ3Pqpn94xA4gH819OfCsAlTMNEVxXnahPlRLkghrZRJsqC8UTynYUKCECZE",
+	"V2luRWf47FAPu/TNjtBabkmNYco++b8fD/vfX38+Sk7vvp7p3/Rvs2++6sUIcsVGuZTTJ9O8O/trXUqh",
+	"GZyNr6X5SWZ8zO1oq+R5jdsnOdUkzamYsIxoLlKgEHn5gU4Gvbuk91bJUcFm9vepFIYJoDQty4Kn1A51",
+	"UOITf/5F23E/77hgPy6sur2yq3xpmWM5geIIm3nHjFr2z8eGRU779yyVItODFofWJAXmcguwD5ynU9hM",
+	"lnE7Di3eKlkyZbgl35gWmiW9Mvjos78OIuK/8ZCwOyz4nKnlTSorJOEmmU788b77qd6Izcfm0nKjXNcz",
+	"yNEvLDV2gvMUSfd5ZYc0NTc8C8jX7IFqzSeCsebLj/7bpCeqorAT3fYnsm+/7espL/uyRMr2S2l3pxxd",
+	"75JeSkuYkBs209H53AdUKbpEmtCs4CJysf4s+C3RjQyMpZpRgxQ9Pal18WNN4XusN1OyLFl2U4k0Z+mU",
+	"ZTERS3pTLuLUk+MxU49FPBxMxSdSfMLFOpFezkqzhNvVgp9FLjUjuZw5HMQ1mVDDFnQ56EXkV7GyoCnT",
+	"j7N8bahh0cVrIxXLbrofqMqMmth5tqMMhLyaM1HFZllRJ6cSjrf+ZzWh/XZWFt8wqeF9oENOAQKpDojc",
+	"bDMmd93qDBd1VKelusk61DqlQgqe0iL+rRRjrmarHHkI9wGedB0yljzUVCrOfYvptKGz8kvyv15vSKtw",
+	"pUlA4UY82pQL197NwFdysteRDEtrH6Ob7otQSiIHrKEaLkQp2Jtx7+zjLoP17pJ6XSAJd/uIwr4a6GkL",
+	"K623301PvU5N+9N9KbZOrJUF4qDRdUyiKnmP269DBBA7bqMgiiY8606ezsW+Q/NqX2S0uqFNVH1BSzri",
+	"BTewsxm9vcRfnZ5soXPnyoMRV7D5ef8ftP/Pw/73g5uDPqD0k7uvYlfci9waoWLCItwKv1pBnnwi8Po0",
+	"7NZYM4IbwnX0EmW3JVdM31CzjUA/yRno6Or263W0BosSxD96P3Y6aduC4Od0VLALZ/WviltsVRdo+wTg",
+	"+dnRcRLyK+PZ2Udk2PWfz74O2XfWv/7tP6ytdd7/4frz8d03/9X6evXbKJO7XDNvBLMmtGZzpmhBFNod",
+	"9iMqCBcjeWs52iFXG8XqpTBqGRGp2pKIYCBWbiP+e/vMXQJmqY4ZdyOZLcG2s1shUhGaToVcFCyzhh43",
+	"ZMlMIKQjKQtGRbcpgRO5xcVY+3LOMybSiPbonB4/O42jOVVsP7vsQ4kfJTr1rWGIuv/4plzScxjGrQwH",
+	"Pvn2eAc/yCYbcG3dzUQxkv7ACwTZbaKF0G2bOyLp7fpcIXXEf3Pl/VdW5EgqqyIjQhqSUqWW3t/lfIHg",
+	"tdn5Kq2x7MoZgEPm6B8ldGyYqhcQPdDnTI2iM3ao5VW+bHaELijySwUa2VbHDk2ASzyAozB/Y38AHWPc",
+	"dC7fCLRcM+lbhsFDLPRdrjeLamhhFxkb3Rqn0S92latOW3wm5yzbfZGC3ZqbtCPQcOW9isBVTSaSSBGV",
+	"ljUPwNp3HQZ9ycQ+y5Xz1kD10W5PQC6Vw0g7mPitO6nbYmd7ID9/b62ZHtwU8fG7TASQfu18WFuNvZgi",
+	"OXO+NtfnYKv7UZ38NTaHF9XQsMdl17a845QXsA2q+JbGcGZNwp1o6bU6Qs6NEouOoOZ4g5hBSSdshwMI",
+	"1tUeP7bLWKDinPz86vJiFUYd9v9yjajtx7/9/afXb/sf/qf/j+vPx8/iaOrSQrHHIB7Csn1J9w7AlCBj",
+	"JWfEKv7jkewVo5rthRPXgcgm8PEgmFkJw4v7Gi3bkQgOvwFcAnHuacnsCb8KH7Wq41FHQTjqaBsMa+G3",
+	"eojTMKS1P5jb4McHyuiHagMK3zYvBw4VW4VjfXgSZ9SwvuFwhK7J3mv6RUMvdHkTQ9XfnZ60GHEYh+//",
+	"wsjN2vQx4r+x19G/wl1zdLp+fKY5FYIVXTgJnCNE53Ih7Dl6+e7Fc7LgJpeVsd/Z68iFIUiaS6kZeFJC",
+	"jjuObeI4BCpvIybF396/eZ1Yiz43ptTk53evwDIWhBry87vLQRApcuRN3M4SP3zo3eyd9X7RUgze0cVP",
+	"TGt7KzWz3+RU5yvOKLRhz+x9R/vj689dPoN74GiZVl4F1/MDAORnAFCfE1oUZFQZMnSsGlqOcEG4WSH1",
+	"t8d/Of0uuT/8DtFmMOzpyZb40vaRW0GCtbwfKUCOFlyxMzJk2fGzZ0ffn32qDg+/Tac8g/8w9/eIanZ6",
+	"UqkCPx2ukAC8U5EohAOrIbF2kEsjtx4Lzpe2puNvLXXWT/nAfGqTYeis2KEV8CFNzTBqkhiqJsxsd8G4",
+	"5xoQHDuHglSBFdT0wwvy/cmzvwD2ax9DMosb4pQoNq40LRLCCs3IsLLqNUzIsBK0MrlU/J8ss3+PpRrx",
+	"LGPC/iGk6Y9lJeCbVIpxwVNj/8+DfJ/wc2VvKbjycbRK0DnlBR0VDEk3prxgWZx6GTOUFx3GlFHLG7ox",
+	"W+E5OXQ5KQLddVMhF6HnOLhVYDy7qg4FD/OiZnRJdJWmjGWkoIapmJ8P7Z5Kx2FjtzmGH2yVF/ttYx65",
+	"qWqKJcj4cFttknWIV+1vjvpvMaQ9ZUtNUirIiBEQBWLvFo/Vt3iev56y5W8LNvqtLNJvHt/7/LbCK2Gd",
+	"gcB/iXKPXDSSULLAjKEBGWbU0CEmuxGwXRIrnmO8vs4v370gdIJZX4zM8DLCYIRG9zX4gvGIXzlCqKG7",
+	"G0th/HW3m8kLzPqerf1t91w73EQGy58zNQqystzXA7C6hwkeaFylA7fN4XYbrBZHv/oEtx0Ts3fMQa6Y",
+	"/9N9xVlUb9ZQe/3wxomWe2I3OY5eexyvvYJrY6nazD4gVw3Csrc/ZAYuKPof692uAq2t0PouuqmxYjq/",
+	"n6mm8Mc3Rk6ZWLlfTw6/P93G5vbvYzR/L9MpM+d6u/HR4Yt2uZSgqVdshOMRzUSmB8QFkVAFZyOmNAIt",
+	"jvfHalR/uj34PMWwoQ9vbNRRfKrGZ/GU2+ewOpcO3RwJ2+BZ4Z0TW41Iz3mITG/fIhiCUUlC0n5gRbEh",
+	"NOBtBWAAkXOmQr7syZFMChb3mzIfw9vpkIzR/82YLOyig2zlKKQoanN+K6U1Yuwac+2WbRmjtHMErUKz",
+	"2ojqMrBqE2cdGW1w64emSjyhZecAEwtijhtZ45+7S3pjH9na7foax33+FmlgFMdA+r7PLUYW23PVeLtL",
+	"/Wc8G2Cs5GyDuaaiP3KX4c4U6sgOSXpCdvjzSyXnTFDR4TUsq1HB05tpLK+/Nqa8zk3ZEmliL6Ixh8Bz",
+	"dFubs766gw/gX9odimwIMnQE8uZMZTw1eyWJBTyqQ3TA7DoBx7nFUBSbCERA+mbmMPBQq05IsesOlb5n",
+	"Hs8f3ncSHC+P6Mzw+tKCJIcdnozlDZr6YW3H8Xfb5H6L3yF2dH+wSOeejA5zmrYUcyR75wMlvWkUhpCc",
+	"C7BtSibLAmw2zFAJgvlnhNE0J2mllMVa9hBx58nF5QVkKyseh6ub6bvlsKqfRRwBaM/T6Iy8RDcSmB8v",
+	"X1y8P8enrH31/sfz/vGzU2usKDBi9A5epGh+XpjftVnBgfE6liuaMq0bBP0IOWjJOi6PeLamTNzs5hto",
+	"LXF18NZQW5PcXEFNBLwoRg3L9tplxmhEYi9qM8qZTfaen/A5E6Qq476ajGurB3vO7n+0yJcPSnqIWYdX",
+	"DpeUUhuWnZEhuAScLe3MaD30iuAdCdQQxSZcG6ytQ0gDrgb8WC27QqCbYcJwkZfTm2Ft7zvVAkXngqBi",
+	"JuDbGM6PaNz3plmqmIkOrlnqRv/2mIyWhunIsENrHBTLpijM+1rAMP6lAj9aFt9cPGsNs37sf7cKEVUW",
+	"PXJriksyYqszbcxawGw4ObbHRSPlLYo3K3FSvUF3LgIfxMpRYgyblR2FdXJsmLDgF/2jcUVgItsHarex",
+	"7bppRLW5YUp1RMNFFLVc5bjMWvgH5HykrXyD68wQKVIGeoD5EEHNsETb0Z7w3gUVlhVsjG/upIQeMg7R",
+	"nWDNCViJqSs6ae3KaywLEZfJXytW7UPsjhy4oZOcYUKGtWcIHOVsXGmWDSMKwzXxpxeeKFbmhnsmzOFY",
+	"NzHQYE2ioXug78gFCMFJ6Hb/XzC6Ux0Pub2Q1wTcQVUeI/1kVft+hzk8bomvuDaPtNsHJBi4Ee4Hdd15",
+	"3Yoin3y33bu5moS8vjC8iCrFzfK93SvON2JUxeI+54Ig+CEAcqwcD9++ef+BHNCSH8yPDmhl8gP4zt7N",
+	"444LF5QMM9PtLqnBLgFAbHBc4fT1Yq3BhnW2XIxlFJQ7Dzz0HcBgcUKySlmdJpXg4PBcSDVNCM0yxbRm",
+	"GQYoLi4vBuQql8yCYbBfNX76ScA5kdpFjsdMuZ8bOoUkACkSuKFr7I9BCtgzNThsHdhyy9P23vwkNGM+",
+	"dwCGGC0b1AIZ+yHFONODT+KT8NXOYbeABTc5Ob699cXweE1IYU+z6YCc12m6LnzuJsJeBZ/E10NvaiLY",
+	"GNaIffhNfY7XDko+Eb61Adoxjr0oCfb3U8ZK/UkEhpC1KLyLa/DJguOCp0ygJ9Z+bPiYW0HrnZc0zVn/",
+	"eHDYVJMHn1kxrWYzaq95n4Ho3KVlQbkgP3748BahkSMjcCGXkHJNNHpT64BeM0aQL3nWO/LJqrTkvbPe",
+	"t4MjWE5JTQ5qUUt5U5rlgs8oxlyKy6x31rMnji/fSlrtPj7Gewn4RM5Yb4LTWEeF+DBBbeaOTTUwWh8f",
+	"rS4KfeCqNjRKwGS03TslXK/0Bzg+PNxQ179fPb9nWKSe/wN4S1d7fUCUmjFnBThQLKQBsUzgScEWEM+W",
+	"czYDyMaVNgO01RwJ4ouqd9lyfDcqYCUsOFU0GSvGfiWaKSvNJJNQYjixEudRqe5d2zFWZPjgM8/uOgX5",
+	"r8zJce/JCf9KTuKkb+oZFjkv/CHX0NmS30LcQk4eg7IuQTaoolglrs7lgoBERyi8pu6xNTSPHDS9bO6u",
+	"Q+7AIXbwOdvGnQk6U/ebNOz38rQ6NcF82rtoOJIbkrG0oPYqAzuctC45d8+tdNF4+YFO2gtYPYbsbN8e",
+	"nmwXgLC7yCMJDoTI7NLBA+F3F4gKMjYmKJF2KtkD+qng0X5tzeqI6LytatFxV/V/y2z5uHyvA6ltJGo3",
+	"cfevkLlz3YgbpL8LuYBKl4fz/gLHRfYHV4QFj62zuGZ/qOsWM7ec2aUrJ2vz7AU4S14EHtanYN1a2e0X",
+	"Zl+zv47boKZUYi+ENLeHxUTKDBwhD2Cms4J6Zx+vQ9b+lRmi5Yy5fl8SgHDI0crkEX46p3DIzVWbxT3i",
+	"AHRrFxD2B0yRyhnTxCx4ygikCNirTjNtEesAC3YCEXHJKx9qz/Tjy8dKfswXlg4XNegQDcFuDZJT1zER",
+	"T6rHlouXt9hzChM9A0Z6EwkWIwU0Q9kiLHVYYpPiPyVTW1G43w9LkZOBzfmkbHRGcn2+4MS4uk0srNFf",
+	"g9N2MR9yqgklJVWGcIE1BEFGu1RkmBaUzzCRlxZaEgPjyDFxTzkjFwExjxwH1koIDN0VwLGa3wMlgQlx",
+	"RZ7gUXb2ZGcLR57tb2quHoNgZqLb1ZreQzTifZJfaFN1LWPdUA3r82j/n9euH8NN//rzYXL67V20u916",
+	"Rm6xdDTHpYiltQus2Qecsfihs+umZ12sn1vQqmBHd8A99xNdmStv6eqEuLUKoHPgpsZmV5kIy3LW6f+T",
+	"nDNwrQkrHHUeeFQCuFhpJbpLlMNOucVScs1Zd3gSe0Xu8OAXM77CQt0YHEZvO7nEfPsRs4atQne8tWD0",
+	"1OJkqZzZjV0nrTrOJIZM/whGWctPssEn02nMb7iQffXy3tZ3u7ksysDj3+lYVLfTZX70aJNi140OeOa9",
+	"0WMfcA0kKGxn+46VBV3GWuQN7fqHYQNi1wLZ5QM70Ndun9stlEnvlcRtbhfe48PjL0sl58Z3Di7t22xI",
+	"3+DUZRWBPQDplr5mJKd/OOI+UMvf1PGZrW5P/+lWv+d9tfv/wY2xzQ+LLcK0oSLTjf8Vm4dgA+slZhkh",
+	"ov5DOfBCzy9AcudaflJvb0soD0qqdSmV2SSdb/0ze0nDXGSDETVSDPwckZ7HqwHiqCj43yet0GLTgvU5",
+	"GcJENS0hf3o5JNACFORHjscFF+zRfPZ4NhUOrNeRXL8AIy2AH9kb9sux8vOcqdHdas//vQZfg8U0TVlp",
+	"EvBlcsESNEYSu+OJYlonxI5ZMGtUjSkvLHhOqUhZgboKPkpp4RzUr2mS03lj4bUd0C73u9sDfR/D5Hoz",
+	"rIJijt8ppgqz0u/W25X/G0n9G0n9sZHUBzplLpNvK5SChJeNORDQ6+j3gKDq5jhbn4Q3MTwpyGoaQHXF",
+	"RalSfM6yIDkOk9wSIovM2q6YRkAwhc4X4GOAIqUzBoW0IFWPGtXEVaEWOaepmzUQFRSKdTk5cKWU8WDI",
+	"FTg/251ihlDs2/T8dN5OqC+sC4LRpHdvoambhTY141VpL/6GhGd1HurCd3OBt4n4bC5Pxvp3isGrN/S6",
+	"c/U8nXr5fpIQKpSV7mC8n0Sytduvm8HXzCDL6reGPIZwvHT57y7l1p5rFj8DizLC6iJ/OQaHLhLVvxdo",
+	"F6FpCofjiAFLhp+SDb4o+XfOib8zVhLaojy8OobtROa6OLrs7mPqcm7aTXjxnIHYJRSUyMq91CgSi7Bz",
+	"3O9CCM7kx2dwu+b7y4a+fBV0xz0QvmErh2YHiy9z6AMKWGCPBW60y6tER/Au8iRWDvu2JLymT3tyuor8",
+	"37fCvrWa0tbXkV33DtTFZNbOaONLmuZ11QXX5G/v37wG4WC3BnfW7jnQtCk4c0FIWM6wLvd3nv+NYCTB",
+	"OM2iTll4bs95bDUR5DEgOWGWZiRwJtEFVABgIYu1253cY+QtPHSCqzkhM651wBjYnn9bWLC7cz098+Uw",
+	"Q5pOodOS+xfvGJcBDQwZJv49bJD56+C6ZsRaxdpngNfmRJ2O7fqXSJUhxl+46CyEUpJm20OeDevQbQoB",
+	"Rpg8kwIaRGELBYwBu/YIwwF5JeUUlL0tjM+JxCow15sBwjaZZBoiO0CDemJMUPj66PDwu2/QF+C/8SJh",
+	"vzv6Zv30flMyATqL9HxCTO+h+ioEP0Lbui3rP/guptbGwzh40D0jqRvzUaKrUamkkaksHkN9r6hJ8xAX",
+	"r/fuQPkIRNe1B1Q7HaHaKEZnnUr+HnJR+1AHhu8QcTXHuZNcaxuSobXjrDR7TfP9lByKd39m1NCgKxOa",
+	"pQ/S/gE53679PAs1f0WVsQyZBR9ADhQMLGczt2+1JEfP/DtziKZL3aRZIAXrLXSpw7qsv4cfPrXturtJ",
+	"Gr48cQfL1J7zByAT/UaINjgNVqEHTOXvfI0vIHRC5U9WQ5f6abRof+uy9H0FO13l8MBOZRhGPk7lxMNz",
+	"LJ7SAYEE6fCZDbFRYl1K7SuEkrrY2fIC3kipuMFs/EdJof2Bu0Z3CG2DqquqyMiIwXyGicTnYHam4AfC",
+	"4comN1fqXPmHnpDmYSliLBej8E0cZujRaDl6HisPIih5rfMjMRktIGRNsjD9wT5l4Sn2a3A9AD9/5d9d",
+	"MZLZ8k8HlSruulE//OppAD80Jbwv4L/EW47CVXCX9E6ODqMFvP6Vq9DnkIolpME893XDIW0Hq6fcaq8v",
+	"SyDt/VKuHLF2365ZgWCCeWyJXq26Brup/64jOx6OQIY7Jk+JAQGjwBflpfYZplslyUnzV91k0GFi/3lT",
+	"HWjvg4/vDRUZVRnx+nP9NTTWOTs4WCwWA+2+9vI0SOXsGw9PZmfQwSAoTawvZWyLkGDjBPyYgocem2Ni",
+	"kwCS0wKKPYdN04ChveE19qEEHGjFYkDOxRJKJDkaFehhRHoBGgj9VyGRB+Tk6NCzV7f4SyxfoF4UOrsC",
+	"uAHDpX4hr2/x4iAPoqcjMuOiMsyhJQepILPb37MA4Sz9E2fmHJ2SXFYKAJViGVcsrV0xY1kUcsEytHqc",
+	"HJFZpY09LofADGQhEmkd6WDAzdc2P41yrtQ9f+F8pLpuO37bOY4mq+JXe4mNLDL0w2B1QSsY9MWiMj/S",
+	"OWtrt1N/CGrXR0j0EI/chnXuS8YKFuuh4KuzfIdNdO4tmYN+bT1Zk6oLGDWUqt+Tv7puSdt153XhyM4N",
+	"HX5haW3l3zxqyeMWyuzpta3fFd5KkGgJ4UG7He02iNZ0oXn6oOL10/O51Y6jM0O3lbX6uIAQj5RW3yBQ",
+	"9QBOcA9AxlJ9QblQvrXw/rkz4fhdmSZ15+KnvfuCBsk73XvHjz9zZ3bEEnK5PYzUREsp6pd/oqFXKYFm",
+	"AtcBtn2461vqsKQOTnv0+3Z2du642tp1PU3bko/XlvWuXhu+gQYqvQMQCTfS6iX0Vsk5w9YfIP4T5mvJ",
+	"BkGHhcrkkZwsSEDVtYmMqZCwFQRpwQi1obo+yhU2LKNpblmC9U7179D10fGjuuIYC07DBWPB6frvdsMU",
+	"wUg14e+u7/4vAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

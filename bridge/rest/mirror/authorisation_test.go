@@ -18,6 +18,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	offerer, offeree, stranger := w.login(t, "offerer"), w.login(t, "offeree"), w.login(t, "stranger")
 	member, able := w.login(t, "member"), w.login(t, "able")
 	w.join("#ops", member.did)
+	hook := offerer.hook(t, "https://offerer.example/hook").member("id")
 	w.ask(t, able.token, http.MethodPut, "/api/v1/agents/"+string(able.did), map[string]any{"caps": []string{"go", "sql"}})
 	tokens := map[string]string{
 		"nobody": "", "forger": "e30.e30.e30", "offerer": offerer.token, "offeree": offeree.token, "stranger": stranger.token,
@@ -64,6 +65,12 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"", "POST /api/v1/inbox/extend", `{"device":"d","cursor":"x","delivery_count":1,"seconds":1}`, "401 401 409 409 409 409 409 403"},
 		{"", "GET /api/v1/agents/" + string(offerer.did), "", "401 401 200 200 200 200 200 200"},
 		{"", "PUT /api/v1/agents/" + string(offerer.did), `{"caps":[]}`, "401 401 200 403 403 403 403 403"},
+		{"", "GET /api/v1/webhooks", "", "401 401 200 200 200 200 200 403"},
+		{"", "POST /api/v1/webhooks", `{"url":"https://elsewhere.example/"}`, "401 401 201 201 201 201 201 403"},
+		{"", "GET /api/v1/webhooks/" + hook, "", "401 401 200 404 404 404 404 403"},
+		{"", "GET /api/v1/webhooks/" + hook + "/deliveries", "", "401 401 200 404 404 404 404 403"},
+		{"", "POST /api/v1/webhooks/" + hook + "/redeliver", `{}`, "401 401 202 404 404 404 404 403"},
+		{"", "DELETE /api/v1/webhooks/" + hook, "", "401 401 204 404 404 404 404 403"},
 		{"", "POST /api/v1/auth/challenge", `{"did":"did:key:z6Mk"}`, "200 200 200 200 200 200 200 200"},
 		{"", "POST /api/v1/auth/refresh", `{"refresh_token":"x"}`, "401 401 401 401 401 401 401 401"},
 	} {
@@ -92,7 +99,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 }
 
 func statusName(code string) string {
-	names := map[string]int{"200": 200, "201": 201, "400": 400, "401": 401, "403": 403, "404": 404, "409": 409, "426": 426}
+	names := map[string]int{"200": 200, "201": 201, "202": 202, "204": 204, "400": 400, "401": 401, "403": 403, "404": 404, "409": 409, "426": 426}
 	return http.StatusText(names[code])
 }
 

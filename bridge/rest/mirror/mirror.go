@@ -50,6 +50,7 @@ type Record interface {
 	federation.Devices
 	federation.Answers
 	federation.Declarations
+	federation.Hooks
 	// Log and Receipts are those of [federation.Store], and Replay that of
 	// [federation.Inboxes].
 	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
@@ -89,6 +90,8 @@ type Deps struct {
 	// ProofsPerMinute is how often one address may ask for challenges and tokens; 0 is no
 	// limit.
 	ProofsPerMinute func() int
+	// Hooks makes webhooks; nil where there are none.
+	Hooks bridge.Hooks
 
 	MaxBodyBytes int64
 }

@@ -28,6 +28,7 @@ import (
 	"baton/bridge/rest"
 	"baton/bridge/rest/contract"
 	"baton/bridge/rest/mirror"
+	"baton/bridge/rest/webhook"
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/home"
@@ -40,12 +41,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is the API on a record in memory and a real home.
 type world struct {
-	link    *mirror.Link
-	record  *federationtest.Memory
-	gateway *gateway
-	wakes   *wakes
-	mux     *http.ServeMux
-	router  routers.Router // of the contract, to hold answers to it
+	link     *mirror.Link
+	record   *federationtest.Memory
+	gateway  *gateway
+	wakes    *wakes
+	outside  *outside // that webhooks call
+	webhooks *webhook.Hooks
+	mux      *http.ServeMux
+	router   routers.Router // of the contract, to hold answers to it
 
 	mu      sync.Mutex
 	members map[string][]federation.DID // by channel
@@ -100,7 +103,7 @@ func newWorld(tb testing.TB) *world {
 			w.charged++
 		},
 		ProofsPerMinute: func() int { return w.proofs },
-		MaxBodyBytes:    65536,
+		MaxBodyBytes:    65536, Hooks: w.hooks(),
 	})
 	w.link.Mount(w.mux)
 	spec, err := contract.GetSpec()
@@ -308,6 +311,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 		for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 			g.wakes.Wake(bridge.DIDTopic(did))
 		}
+		g.wakes.Wake(bridge.HooksTopic)
 	}
 	return judged, err
 }

@@ -1,0 +1,66 @@
+package webhook
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"baton/federation"
+)
+
+// secretBytes is how long the secret of a hook is.
+//
+// spec: Standard Webhooks 1.0.0 "Signature scheme"
+const secretBytes = 32
+
+// keys are what one hook is signed for with. They are made of one key of the gateway
+// and the id of the hook, so that the record holds no secret.
+type keys struct {
+	secret  []byte
+	private ed25519.PrivateKey
+}
+
+func newKeys(key []byte, id federation.HookID) (keys, error) {
+	secret, err := hkdf.Key(sha256.New, key, nil, "baton webhook hmac "+id.String(), secretBytes)
+	if err != nil {
+		return keys{}, fmt.Errorf("make secret of hook: %w", err)
+	}
+	seed, err := hkdf.Key(sha256.New, key, nil, "baton webhook ed25519 "+id.String(), ed25519.SeedSize)
+	if err != nil {
+		return keys{}, fmt.Errorf("make key of hook: %w", err)
+	}
+	return keys{secret, ed25519.NewKeyFromSeed(seed)}, nil
+}
+
+// Secret returns the shared secret as its owner has it.
+func (k keys) Secret() string { return "whsec_" + base64.StdEncoding.EncodeToString(k.secret) }
+
+// PublicKey returns the public key as its owner has it.
+func (k keys) PublicKey() string {
+	public, _ := k.private.Public().(ed25519.PublicKey) // always is one
+	return "whpk_" + base64.StdEncoding.EncodeToString(public)
+}
+
+// header returns what goes with a body at a time.
+//
+// spec: Standard Webhooks 1.0.0 "Webhook headers"
+func (k keys) header(id string, body []byte, now time.Time) http.Header {
+	at := strconv.FormatInt(now.Unix(), 10)
+	signed := fmt.Appendf(nil, "%s.%s.%s", id, at, body)
+	shared := hmac.New(sha256.New, k.secret)
+	shared.Write(signed)
+	h := http.Header{}
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", "Baton")
+	h.Set("Webhook-Id", id)
+	h.Set("Webhook-Timestamp", at)
+	h.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(shared.Sum(nil))+
+		" v1a,"+base64.StdEncoding.EncodeToString(ed25519.Sign(k.private, signed)))
+	return h
+}

@@ -1,0 +1,198 @@
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// When a delivery is tried again.
+const (
+	firstWait = time.Minute
+	maxWait   = 16 * time.Hour
+	turnWait  = time.Second // where the host must not be called just now
+	linkWait  = time.Minute // where nobody writes what the hook is posted
+)
+
+// waitAfter returns how long to wait after the n-th attempt.
+func waitAfter(n int) time.Duration {
+	wait := firstWait
+	for ; n > 1 && wait < maxWait; n-- {
+		wait *= 2
+	}
+	return min(wait, maxWait)
+}
+
+// envelope is what is posted.
+//
+// spec: Standard Webhooks 1.0.0 "Payload structure"
+type envelope struct {
+	Type      string          `json:"type"`
+	Timestamp time.Time       `json:"timestamp"` // when it was queued
+	Data      json.RawMessage `json:"data"`
+}
+
+// ID returns the id under which something is posted to hooks of one inbox, the same for
+// each attempt. The number of the place in the inbox is in it, since two signers may use
+// one id.
+func ID(h federation.Hook, p federation.Push) string {
+	owner, place := string(h.DID), p.Entry.Number
+	if h.Agent != "" {
+		owner, place = h.Agent, p.Message.Seq
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", owner, p.Ref(), place))
+	return "msg_" + hex.EncodeToString(sum[:16])
+}
+
+// post makes one attempt. Its error ends the turn: it is that of the record, or [errOver].
+func (h *Hooks) post(ctx context.Context, hook federation.Hook, p federation.Push) error {
+	if p.Broken != "" {
+		return h.giveUp(ctx, hook, p, federation.DeadBroken, p.Broken)
+	}
+	pusher := h.deps.Pusher(hook)
+	if pusher == nil {
+		return h.putOff(ctx, hook, p, linkWait)
+	}
+	kind, data, err := pusher.Write(ctx, hook, p)
+	if err != nil {
+		return fmt.Errorf("write for hook: %w", err)
+	}
+	body, err := json.Marshal(envelope{Type: kind, Timestamp: p.Queued.UTC().Truncate(time.Millisecond), Data: data})
+	if err != nil {
+		return fmt.Errorf("write for hook: %w", err)
+	}
+	keys, err := newKeys(h.deps.Key, hook.ID)
+	if err != nil {
+		return err
+	}
+	answer, err := h.deps.Outside.Call(ctx, hook.URL, keys.header(ID(hook, p), body, time.Now()), body)
+	switch {
+	case ctx.Err() != nil: // the gateway ends, and nobody knows what came of it: it is made again
+		return errOver
+	case errors.Is(err, ErrTurn):
+		return h.putOff(ctx, hook, p, turnWait)
+	case err == nil && answer.Status == http.StatusGone:
+		return h.disable(ctx, hook, p, pusher)
+	case err == nil && answer.Status >= 200 && answer.Status < 300:
+		return h.taken(ctx, hook, p, pusher)
+	case err == nil:
+		err = &statusError{answer.Status}
+	}
+	return h.failed(ctx, hook, p, err, answer.RetryAfter)
+}
+
+// putOff leaves a push for later, without an attempt.
+func (h *Hooks) putOff(ctx context.Context, hook federation.Hook, p federation.Push, wait time.Duration) error {
+	now := time.Now()
+	return errors.Join(h.deps.Record.PushFailed(ctx, hook.ID, p.Item, federation.Failure{At: now, Next: now.Add(wait), Counted: true}), errOver)
+}
+
+// taken notes that a hook has taken a push.
+func (h *Hooks) taken(ctx context.Context, hook federation.Hook, p federation.Push, pusher bridge.Pusher) error {
+	ctx, now := context.WithoutCancel(ctx), time.Now() // also at the end of the gateway: it is not to be posted again
+	if err := pusher.Taken(ctx, hook, p); err != nil {
+		return err
+	}
+	if err := h.deps.Record.PushEnded(ctx, hook.ID, p.Item, federation.Settlement{At: now}); err != nil {
+		return err
+	}
+	h.deps.Metrics.Outcomes.WithLabelValues(networkOf(hook), string(federation.DeliveryDelivered)).Inc()
+	h.deps.Metrics.Deliver.WithLabelValues(networkOf(hook)).Observe(now.Sub(p.Queued).Seconds())
+	return nil
+}
+
+// failed notes an attempt that came to nothing, and gives up after the last one. A host
+// that says when to come again is not asked before that.
+func (h *Hooks) failed(ctx context.Context, hook federation.Hook, p federation.Push, err error, after time.Duration) error {
+	n, now := p.Attempt+1, time.Now()
+	if n >= h.cfg.MaxAttempts {
+		return h.giveUp(ctx, hook, p, federation.DeadFailed, told(err))
+	}
+	next := now.Add(min(max(waitAfter(n), after), maxWait))
+	h.deps.Log.LogAttrs(ctx, slog.LevelInfo, "webhook waits", append(attrs(hook, p), slog.Int("attempt", n), slog.Any("err", err))...)
+	return h.deps.Record.PushFailed(ctx, hook.ID, p.Item, federation.Failure{Reason: told(err), At: now, Next: next})
+}
+
+// giveUp ends a push as a dead letter.
+func (h *Hooks) giveUp(ctx context.Context, hook federation.Hook, p federation.Push, reason federation.DeadReason, why string) error {
+	how := federation.Settlement{State: federation.DeliveryDead, Dead: reason, Why: why, At: time.Now()}
+	if err := h.deps.Record.PushEnded(ctx, hook.ID, p.Item, how); err != nil {
+		return err
+	}
+	h.ended(ctx, hook, p, how)
+	return nil
+}
+
+// disable ends a hook whose address says that there is nobody any more.
+func (h *Hooks) disable(ctx context.Context, hook federation.Hook, p federation.Push, pusher bridge.Pusher) error {
+	how := federation.Settlement{State: federation.DeliveryRefused, Why: "its address answered 410 Gone", At: time.Now()}
+	hook.Disabled, hook.Why = how.At, how.Why
+	if err := pusher.Unhooked(ctx, hook, how.At); err != nil { // before the record knows, so that it is told even if the gateway ends here
+		return fmt.Errorf("tell owner of hook: %w", err)
+	}
+	if err := h.deps.Record.DisableHook(ctx, hook.ID, how.Why, how.At); err != nil {
+		return err
+	}
+	h.ended(ctx, hook, p, how)
+	return errOver
+}
+
+func (h *Hooks) ended(ctx context.Context, hook federation.Hook, p federation.Push, how federation.Settlement) {
+	h.deps.Metrics.Outcomes.WithLabelValues(networkOf(hook), string(how.State)).Inc()
+	h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook delivery ended", append(attrs(hook, p),
+		slog.String("outcome", string(how.State)), slog.Int("attempt", p.Attempt+1), slog.String("reason", how.Why))...)
+}
+
+// networkOf returns the label of the network whose people a hook is for.
+func networkOf(hook federation.Hook) string {
+	if hook.Agent != "" {
+		return federation.RegistryLink
+	}
+	return "rest"
+}
+
+// told returns what the owner of a hook may know of an attempt that failed: what the
+// network of the gateway looks like from inside is not among it.
+func told(err error) string {
+	_, unknown := errors.AsType[*net.DNSError](err)
+	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
+	status, answered := errors.AsType[*statusError](err)
+	var slow interface{ Timeout() bool }
+	switch {
+	case answered:
+		return status.Error()
+	case errors.Is(err, ErrAddress):
+		return "its address is not public"
+	case unknown:
+		return "its name cannot be looked up"
+	case stranger:
+		return "its certificate is not good"
+	case errors.As(err, &slow) && slow.Timeout():
+		return "no answer in time"
+	}
+	return "no answer"
+}
+
+// statusError is an answer that is no delivery.
+type statusError struct{ status int }
+
+// Error implements error.
+func (e *statusError) Error() string { return fmt.Sprintf("status %d", e.status) }
+
+func attrs(hook federation.Hook, p federation.Push) []slog.Attr {
+	return []slog.Attr{
+		slog.String("network", networkOf(hook)), slog.String("link", federation.HookName(hook.ID)), slog.String("did", string(hook.DID)),
+		slog.String("event_id", p.Ref()), slog.String("handoff_id", p.Handoff().String()),
+	}
+}

@@ -1,0 +1,135 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// maxTurns is how many hooks are called at a time, at some 50 KB each while TLS is agreed
+// on.
+const maxTurns = 64
+
+// turnLength is how long a hook has its turn, but for the call that it is in: others may
+// wait.
+const turnLength = 10 * time.Second
+
+// takenFor is how long a hook is its gateway's. One that is still taken after its gateway
+// died is called again then.
+const takenFor = 2 * time.Minute
+
+// lookAgain is when it is looked what is due although nobody was woken and nothing was to
+// be due: a wake-up may be lost, and another gateway may have died.
+const lookAgain = 15 * time.Second
+
+// breath is between two looks: who is woken a thousand times a second need not look as
+// often.
+const breath = 20 * time.Millisecond
+
+// turns is the turns that hooks have now.
+type turns struct {
+	free  chan struct{} // a token for each that nobody has
+	ended chan struct{} // has room for one: a turn is over
+	group sync.WaitGroup
+}
+
+// Run calls hooks as something is due to them, until ctx ends, and returns when all
+// calls have.
+func (h *Hooks) Run(ctx context.Context) {
+	wake, stop := h.deps.Wakes.Subscribe(bridge.HooksTopic)
+	defer stop()
+	t := &turns{free: make(chan struct{}, maxTurns), ended: make(chan struct{}, 1)}
+	for range maxTurns {
+		t.free <- struct{}{}
+	}
+	defer t.group.Wait()
+	for ctx.Err() == nil {
+		looked := time.Now()
+		h.begin(ctx, t, looked)
+		rest(ctx, breath)
+		again := time.NewTimer(h.until(ctx, looked))
+		select {
+		case <-wake:
+		case <-again.C:
+		case <-t.ended:
+		case <-ctx.Done():
+		}
+		again.Stop()
+	}
+}
+
+// until returns how long it is until something is due that was not when it was last
+// looked, or until it is to be looked again.
+func (h *Hooks) until(ctx context.Context, looked time.Time) time.Duration {
+	next, err := h.deps.Record.NextDue(ctx, looked)
+	if err != nil || next.IsZero() {
+		return lookAgain
+	}
+	return min(time.Until(next), lookAgain)
+}
+
+// rest waits for a time, or until ctx ends.
+func rest(ctx context.Context, length time.Duration) {
+	timer := time.NewTimer(length)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// begin gives those hooks a turn that something is due to.
+func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
+	room := len(t.free) // only this takes them
+	if room == 0 {
+		return
+	}
+	due, err := h.deps.Record.TakeHooks(ctx, now, now.Add(takenFor), room)
+	if err != nil && ctx.Err() == nil {
+		h.deps.Log.LogAttrs(ctx, slog.LevelError, "webhooks not read", slog.Any("err", err))
+	}
+	for _, hook := range due {
+		<-t.free
+		t.group.Go(func() {
+			h.turn(ctx, hook)
+			t.free <- struct{}{}
+			select {
+			case t.ended <- struct{}{}:
+			default:
+			}
+		})
+	}
+}
+
+// turn posts what is due to one hook, one after the other.
+func (h *Hooks) turn(ctx context.Context, hook federation.Hook) {
+	end := time.Now().Add(turnLength)
+	err := error(nil)
+	for err == nil && ctx.Err() == nil && time.Now().Before(end) {
+		var p federation.Push
+		if p, err = h.deps.Record.NextPush(ctx, hook.ID, time.Now()); err == nil {
+			err = h.post(ctx, hook, p)
+		}
+	}
+	after := context.WithoutCancel(ctx) // the next gateway need not wait until it is free
+	err = errors.Join(unlessOver(err), h.deps.Record.LetGo(after, hook.ID, time.Now()))
+	if err != nil && ctx.Err() == nil {
+		h.deps.Log.LogAttrs(ctx, slog.LevelError, "webhook left", slog.String("link", federation.HookName(hook.ID)), slog.Any("err", err))
+	}
+}
+
+// errOver ends the turn of a hook before its time: it is not called now.
+var errOver = errors.New("webhook: its turn is over")
+
+// unlessOver returns what went wrong, nil where a turn just ended.
+func unlessOver(err error) error {
+	if errors.Is(err, errOver) || errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,126 @@
+// Package webhook posts what reaches somebody to an address of theirs, for agents that
+// neither hold a connection nor ask.
+//
+// What is posted is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks has
+// it: with a secret that the owner shares, and with a key whose public half anybody may
+// have. Each attempt is signed anew and keeps the id of the first, by which a receiver
+// knows what it has seen. An answer of 2xx is a delivery, and ends the waiting in the
+// inbox. 410 means that there is nobody any more: the hook is disabled, and its owner
+// told. Everything else, a redirect among it, is tried again: a minute after the first
+// attempt, and each time after twice as long, up to sixteen hours, as often as the
+// configuration says. Then it is a dead letter. What was never taken stays in the inbox.
+//
+// When the next attempt is, and how the last one went, is in the record, and so survives
+// a restart. An address is looked at when it is registered, and again, after its name
+// was looked up, whenever it is dialled: none leads inside.
+//
+// The hooks of a home take turns: a slow one holds up itself alone, and for no longer
+// than a turn, as long as there are fewer slow ones than turns at a time.
+//
+// spec: Standard Webhooks 1.0.0
+package webhook
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// Config is the table [webhooks] of the configuration.
+type Config struct {
+	MaxPerDID   int
+	MaxAttempts int // on one delivery
+}
+
+// The errors of [Outside] that mean something here.
+var (
+	// ErrAddress is for an address that is never called.
+	ErrAddress = errors.New("webhook: address not allowed")
+	// ErrTurn is for a host that must not be called just now.
+	ErrTurn = errors.New("webhook: not the turn of this host")
+)
+
+// Answer is what an address answered.
+type Answer struct {
+	Status     int
+	RetryAfter time.Duration // zero where it did not say
+}
+
+// Outside calls addresses that strangers chose, and no private one.
+type Outside interface {
+	// Callable returns an error wrapping [ErrAddress] for an address that is not called,
+	// and a [*federation.UnavailableError] where nobody can say now.
+	Callable(ctx context.Context, address string) error
+	// Call posts something and follows no redirect. Its error wraps [ErrAddress],
+	// [ErrTurn], or a [*federation.UnavailableError] when there was no answer. It blocks
+	// for a bounded time.
+	Call(ctx context.Context, address string, header http.Header, body []byte) (Answer, error)
+}
+
+// Deps is what hooks work with.
+type Deps struct {
+	Record  federation.Hooks
+	Outside Outside
+	Key     []byte // secret; whoever has it can sign as each hook is signed for
+	// Pusher returns the link of this moment that writes what a hook is posted, or nil:
+	// then it waits.
+	Pusher  func(h federation.Hook) bridge.Pusher
+	Wakes   bridge.Wakes
+	Metrics *bridge.Metrics
+	Log     *slog.Logger
+}
+
+// Hooks is the hooks of one home. It implements [bridge.Hooks], and may be used
+// concurrently.
+type Hooks struct {
+	cfg  Config
+	deps Deps
+}
+
+var _ bridge.Hooks = (*Hooks)(nil)
+
+// New returns the hooks of a home.
+func New(cfg Config, d Deps) *Hooks { return &Hooks{cfg, d} }
+
+// maxAddressBytes bounds an address: more than servers take in a request.
+const maxAddressBytes = 2048
+
+// Register implements [bridge.Hooks].
+func (h *Hooks) Register(ctx context.Context, of federation.DID, agent, address string, now time.Time) (bridge.Registered, error) {
+	if len(address) > maxAddressBytes {
+		return bridge.Registered{}, fmt.Errorf("%w: it has more than %d bytes", bridge.ErrAddress, maxAddressBytes)
+	}
+	if err := h.deps.Outside.Callable(ctx, address); err != nil {
+		if errors.Is(err, ErrAddress) {
+			err = fmt.Errorf("%w: %w", bridge.ErrAddress, err)
+		}
+		return bridge.Registered{}, err
+	}
+	id, err := federation.NewEventID(now, rand.Reader)
+	if err != nil {
+		return bridge.Registered{}, err
+	}
+	made := federation.Hook{ID: id, DID: of, Agent: agent, URL: address, Since: now}
+	keys, err := newKeys(h.deps.Key, id)
+	if err != nil {
+		return bridge.Registered{}, err
+	}
+	if err := h.deps.Record.AddHook(ctx, made, h.cfg.MaxPerDID); err != nil {
+		return bridge.Registered{}, err
+	}
+	h.deps.Wakes.Wake(bridge.HooksTopic) // something may have waited for it
+	return bridge.Registered{Hook: made, Secret: keys.Secret(), PublicKey: keys.PublicKey()}, nil
+}
+
+// PublicKey implements [bridge.Hooks].
+func (h *Hooks) PublicKey(id federation.HookID) (string, error) {
+	keys, err := newKeys(h.deps.Key, id)
+	return keys.PublicKey(), err
+}

@@ -1,0 +1,47 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"baton/federation"
+)
+
+// HooksTopic is the topic of what is owed to hooks.
+const HooksTopic = "hooks"
+
+// ErrAddress is returned by [Hooks.Register] for an address that nothing is posted to.
+var ErrAddress = errors.New("nothing is posted to this address")
+
+// Hooks lets a network's people have what reaches them posted to an address of theirs.
+type Hooks interface {
+	// Register keeps a hook of a DID, or of the agent with a handle. Its error wraps
+	// [ErrAddress], [federation.ErrTooManyHooks], [federation.ErrTaken] where the DID has
+	// one with that address, or a [*federation.UnavailableError] where nobody can say now
+	// whether the address is good.
+	Register(ctx context.Context, of federation.DID, agent, address string, now time.Time) (Registered, error)
+	// PublicKey returns the public key of a hook, as its owner was told it.
+	PublicKey(id federation.HookID) (string, error)
+}
+
+// Registered is a hook that was just made, with what its owner is told once.
+type Registered struct {
+	federation.Hook
+
+	Secret    string // "whsec_": what is posted is signed with it
+	PublicKey string // "whpk_": of the other signature, for who would keep no secret
+}
+
+// Pusher is a [Link] to people who may have what reaches them posted to a hook.
+type Pusher interface {
+	Link
+	// Write returns what is posted of a push: what it is, in words with dots between them,
+	// and JSON. Its error is that of the record.
+	Write(ctx context.Context, h federation.Hook, p federation.Push) (kind string, data []byte, err error)
+	// Taken notes that whoever it was for has it. The record is told after that.
+	Taken(ctx context.Context, h federation.Hook, p federation.Push) error
+	// Unhooked tells the owner of a hook that it is called no more, as the hook says. Its
+	// error is that of the record.
+	Unhooked(ctx context.Context, h federation.Hook, now time.Time) error
+}

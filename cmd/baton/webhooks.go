@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"baton/bridge"
+	"baton/bridge/rest/webhook"
+	"baton/federation"
+	"baton/federation/identity"
+)
+
+// newHooks returns what posts to the addresses of agents, or nil where the configuration
+// has no webhooks.
+func (p *program) newHooks() *webhook.Hooks {
+	if !p.file.Webhooks.Enabled {
+		return nil
+	}
+	return webhook.New(webhook.Config{MaxPerDID: p.file.Webhooks.MaxPerDID, MaxAttempts: p.file.Webhooks.MaxAttempts}, webhook.Deps{
+		Record: p.record, Outside: outside{p.client}, Key: p.keyring.Token(), Pusher: p.gateway.fleet.pusher,
+		Wakes: p.relay, Metrics: p.counters, Log: p.log,
+	})
+}
+
+// outside calls strangers through the guarded client.
+type outside struct{ client *identity.Client }
+
+var _ webhook.Outside = outside{}
+
+// Callable implements [webhook.Outside].
+func (o outside) Callable(ctx context.Context, address string) error {
+	return inWebhook(o.client.Callable(ctx, address))
+}
+
+// Call implements [webhook.Outside].
+func (o outside) Call(ctx context.Context, address string, header http.Header, body []byte) (webhook.Answer, error) {
+	answer, err := o.client.Call(ctx, address, header, body)
+	return webhook.Answer{Status: answer.Status, RetryAfter: answer.RetryAfter}, inWebhook(err)
+}
+
+// inWebhook says in the words of package webhook why somebody is not called.
+func inWebhook(err error) error {
+	switch {
+	case errors.Is(err, identity.ErrNotAllowed):
+		return errors.Join(webhook.ErrAddress, err)
+	case errors.Is(err, identity.ErrTurn):
+		return errors.Join(webhook.ErrTurn, err)
+	}
+	return err
+}
+
+// pusher returns the link that writes what a hook is posted, nil while there is none.
+func (f *fleet) pusher(h federation.Hook) bridge.Pusher { //nolint:ireturn // links are of many types
+	for _, running := range *f.current.Load() {
+		pusher, ok := running.link.(bridge.Pusher)
+		if ok && (running.link.Name() == federation.RegistryLink) == (h.Agent != "") {
+			return pusher
+		}
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"baton/bridge/rest"
+)
+
+// posted is a request that a webhook got.
+type posted struct {
+	header http.Header
+	body   []byte
+	step   struct {
+		Type string
+		Data struct {
+			Step struct {
+				HandoffID string `json:"handoff_id"`
+				Title     string
+			}
+		}
+	}
+}
+
+// receiver is a server of somebody's own, which answers as a test has it.
+type receiver struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	status int
+	got    []posted
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{status: http.StatusNoContent}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		p := posted{header: req.Header, body: body}
+		_ = json.Unmarshal(body, &p.step)
+		r.mu.Lock()
+		r.got = append(r.got, p)
+		status := r.status
+		r.mu.Unlock()
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// answer changes what it answers.
+func (r *receiver) answer(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+// next waits for the n-th request, from 1.
+func (r *receiver) next(t *testing.T, n int) (p posted) {
+	t.Helper()
+	await(t, "a request to the webhook", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.got) >= n {
+			p = r.got[n-1]
+		}
+		return len(r.got) >= n
+	})
+	return p
+}
+
+func TestAWebhookIsGivenWhatArrivesAlsoAfterAKill(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "[fetch]\nallow_private = true") // the receiver is on this machine
+	h.start(t)
+	h.ready(t)
+	eliza, scholar := logIn(t, h.url()), logIn(t, h.url())
+	server := newReceiver(t)
+	var hook struct{ ID, Secret string }
+	scholar.must(t, http.StatusCreated, http.MethodPost, "webhooks", map[string]any{"url": server.URL + "/hook"}, &hook)
+	id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite three sources on X"})
+	first := server.next(t, 1)
+	if first.step.Type != "handoff.offer" || first.step.Data.Step.HandoffID != id || first.step.Data.Step.Title != "Cite three sources on X" {
+		t.Errorf("posted %s", first.body)
+	}
+	verifier, err := standardwebhooks.NewWebhook(hook.Secret)
+	if err == nil {
+		err = verifier.Verify(first.body, first.header)
+	}
+	if err != nil {
+		t.Errorf("the signature: %v", err)
+	}
+	verifiedByHand(t, hook.Secret, first)
+	await(t, "the delivery to be noted", func() bool {
+		var shown rest.Handoff
+		h.asks(t, &shown, "handoff", "show", id)
+		d := shown.Steps[0].Delivered
+		return len(d) == 1 && d[0].Via == "webhook" && d[0].State == "delivered"
+	})
+
+	// A receiver that fails, and a gateway that is killed meanwhile: nothing is lost.
+	server.answer(http.StatusBadGateway)
+	second := eliza.offer(t, map[string]any{"to": scholar.did, "title": "another"})
+	server.next(t, 2)
+	shown := func() (d rest.WebhookDelivery) {
+		var w rest.Webhook
+		h.asks(t, &w, "webhook", "show", hook.ID[20:])
+		return w.Deliveries[0]
+	}
+	await(t, "the failure to be noted", func() bool { return shown().Attempt == 1 })
+	before := shown()
+	h.kill(t)
+	h.start(t)
+	h.ready(t)
+	if after := shown(); after != before || after.Of != second || after.LastError != "status 502" || after.State != "waiting" {
+		t.Errorf("after a kill it is owed %+v, before %+v", after, before)
+	}
+	server.answer(http.StatusOK)
+	var done rest.Acted
+	h.asks(t, &done, "webhook", "redeliver", hook.ID, "--reason", "it is back")
+	if again := server.next(t, 3); done.Changed != 1 || again.header.Get("Webhook-Id") != server.next(t, 2).header.Get("Webhook-Id") {
+		t.Errorf("%d are made again, the next with the id %s", done.Changed, again.header.Get("Webhook-Id"))
+	}
+	var list rest.Page[rest.Webhook]
+	await(t, "nothing to wait", func() bool {
+		h.asks(t, &list, "webhook", "list", "--did", string(scholar.did))
+		return len(list.Items) == 1 && list.Items[0].Waiting == 0
+	})
+}
+
+// verifiedByHand runs what the README says of verifying a signature.
+func verifiedByHand(t *testing.T, secret string, p posted) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## Webhooks\n")
+	code := regexp.MustCompile("(?s)```python\n(.*?)```").FindStringSubmatch(section)
+	if len(code) != 2 {
+		t.Fatal("the README has no Python for it")
+	}
+	headers := map[string]string{}
+	for name := range p.header {
+		headers[strings.ToLower(name)] = p.header.Get(name)
+	}
+	asked, err := json.Marshal(headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := code[1] + "\nimport json, sys\nbody = sys.stdin.buffer.read()\n" +
+		"print(verified(sys.argv[1], json.loads(sys.argv[2]), body), verified(sys.argv[1], json.loads(sys.argv[2]), body + b' '))\n"
+	cmd := exec.CommandContext(t.Context(), "python3", "-c", script, secret, string(asked))
+	cmd.Stdin = bytes.NewReader(p.body)
+	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "True False" {
+		t.Errorf("the README verifies it as %s, %v", out, err)
+	}
+}
+
+func TestAWebhookLeadsNowhereInside(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.start(t)
+	h.ready(t)
+	scholar, server := logIn(t, h.url()), newReceiver(t)
+	port := server.URL[strings.LastIndexByte(server.URL, ':'):]
+	for _, address := range []string{server.URL, "https://127.0.0.1" + port, "https://localhost" + port, "https://[::1]" + port, "https://10.0.0.1/", "https://169.254.169.254/"} {
+		scholar.must(t, http.StatusBadRequest, http.MethodPost, "webhooks", map[string]any{"url": address}, nil)
+	}
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	if len(server.got) != 0 {
+		t.Errorf("%d requests came inside", len(server.got))
+	}
+}
+
+func TestARedirectInsideIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "[fetch]\nallow_private = true")
+	h.start(t)
+	h.ready(t)
+	eliza, scholar, inside := logIn(t, h.url()), logIn(t, h.url()), newReceiver(t)
+	liar := httptest.NewServer(http.RedirectHandler(inside.URL, http.StatusTemporaryRedirect))
+	t.Cleanup(liar.Close)
+	var hook struct{ ID string }
+	scholar.must(t, http.StatusCreated, http.MethodPost, "webhooks", map[string]any{"url": liar.URL}, &hook)
+	eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite three sources on X"})
+	await(t, "the redirect to be a failure", func() bool {
+		var w rest.Webhook
+		h.asks(t, &w, "webhook", "show", hook.ID)
+		return len(w.Deliveries) == 1 && w.Deliveries[0].LastError == "status 307"
+	})
+	inside.mu.Lock()
+	defer inside.mu.Unlock()
+	if len(inside.got) != 0 {
+		t.Error("the redirect was followed")
+	}
+}
