@@ -55,6 +55,16 @@ func (u *FreeqUser) Step(target string, id federation.HandoffID, verb federation
 	return u.Say(target, tags)
 }
 
+// Tell says something in words to one user, in the clear as clients do.
+func (u *FreeqUser) Tell(nick, text string) { u.home.TellAs(u.Nick, nick, text) }
+
+// TellAs says something in words to one user, from whoever has a nick.
+func (f *Freeq) TellAs(from, nick, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.say(f.event(map[string]any{"type": "privmsg", "from": from, "target": nick, "text": text, "tags": map[string]string{}}))
+}
+
 // Say signs a step and says it, as a client of a real server would: the server files
 // it, tells its peer, and routes to its home what that has to rule on.
 func (u *FreeqUser) Say(target string, tags map[string]string) (federation.EventID, error) {

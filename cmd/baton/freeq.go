@@ -19,7 +19,7 @@ const freeqTable = "irc.freeq"
 func openFreeq(t configs.Table, w wiring) (opened, error) {
 	cfg := freeq.DefaultConfig()
 	t.Decode(&cfg)
-	deps := freeq.Deps{Ports: w.Ports}
+	deps := freeq.Deps{Ports: w.Ports, Handoffs: w.record, Agent: w.agent}
 	if w.keys != "" { // a configuration can be checked without
 		key, seed, err := identity.OpenEndpoint(w.keys)
 		if err != nil {

@@ -18,8 +18,9 @@ const (
 	maxJudges = 16   // at a time: enough for their commits to share an fsync
 )
 
-// inbound is one step of theirs on its way to the gateway.
+// inbound is one step of theirs on its way to the gateway, or a visit of one of theirs.
 type inbound struct {
+	visit   *visit // nil for a step
 	ev      federation.Event
 	to      federation.DID // of a private step: the user of ours it was sent to
 	routed  bool           // it came as act_route
@@ -31,6 +32,7 @@ type inbound struct {
 // judged is what became of a step.
 type judged struct {
 	step   *inbound
+	lines  []string // what a visitor is told
 	answer federation.Judgement
 	err    error
 }
@@ -82,6 +84,10 @@ func (l *lanes) finish(in *inbound) {
 func (s *session) judgeAll() {
 	for in := s.lanes.next(); in != nil; in = s.lanes.next() {
 		s.running.Go(func() {
+			if in.visit != nil {
+				s.judged <- judged{step: in, lines: s.answer(in.visit)}
+				return
+			}
 			answer, err := s.submit(in)
 			s.judged <- judged{step: in, answer: answer, err: err}
 		})
@@ -92,8 +98,12 @@ func (s *session) judgeAll() {
 func (s *session) settle() {
 	for len(s.lanes.steps) > 0 {
 		s.judgeAll()
-		j := <-s.judged
-		s.lanes.finish(j.step)
+		select {
+		case j := <-s.judged:
+			s.lanes.finish(j.step)
+		case do := <-s.todo:
+			do()
+		}
 	}
 }
 
@@ -102,6 +112,8 @@ func (s *session) note(ctx context.Context, j judged) {
 	s.lanes.finish(j.step)
 	refused, _ := errors.AsType[*federation.RefusalError](j.err)
 	switch {
+	case j.step.visit != nil:
+		s.tellVisitor(j.step.visit, j.lines)
 	case early(ctx, j.step, refused):
 		s.park(j.step)
 	case refused != nil && refused.Waits: // the gateway has it, and judges it again by itself

@@ -14,6 +14,10 @@
 // as delivered when a question that was asked after it is answered, which the peer
 // does in order.
 //
+// What a user who is logged in says in words to the gateway's own user is an order,
+// which the gateway signs for whom the operator bound and vouches for. All other chat is
+// passed over.
+//
 // # Two homes
 //
 // A server is the home of what its users offer, and this gateway of what it
@@ -68,6 +72,10 @@ const network = "freeq"
 type Deps struct {
 	bridge.Ports
 
+	Handoffs federation.Handoffs
+	// Agent returns the DID of an agent of the registry by its handle, or
+	// [federation.ErrNotFound].
+	Agent func(ctx context.Context, handle string) (federation.DID, error)
 	// Endpoint is the key that this gateway is known by among freeq servers.
 	Endpoint federation.SigningKey
 	// Seed is the seed of that key in hexadecimal, for the program of the transport.
@@ -109,6 +117,7 @@ type Link struct {
 	id       string            // our endpoint id
 	peer     ed25519.PublicKey // theirs
 	reach    *reach            // owned by the goroutine in Run
+	desk     irc.Desk
 	channels irc.Channels
 	roster   *roster   // owned by the goroutine in Run
 	heard    time.Time // up to when all of theirs was read; owned by the goroutine in Run
@@ -145,6 +154,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		cfg: cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
+		desk:     irc.Desk{Ports: d.Ports, Handoffs: d.Handoffs, Agent: d.Agent},
 		channels: channels,
 		roster:   newRoster(cfg.NickSuffix, channels.There()),
 	}, nil

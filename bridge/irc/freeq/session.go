@@ -91,6 +91,7 @@ type session struct {
 	wrote   chan error
 	rows    chan *row
 	judged  chan judged
+	todo    chan func() // what judges have the owner do
 	asks    chan ask
 	words   chan word
 	// What waits for the server's ruling, and whose fate was asked for.
@@ -115,7 +116,7 @@ func newSession(l *Link, conn stream) *session {
 		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: newSeen(), queue: newQueue(l.id, time.Now()),
 		inbound: make(chan inboundLine, inboundLines), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
-		rows: make(chan *row), judged: make(chan judged), asks: make(chan ask), words: make(chan word),
+		rows: make(chan *row), judged: make(chan judged), todo: make(chan func()), asks: make(chan ask), words: make(chan word),
 		waiting: make(chan []*petition), inquired: make(chan *petition), remembered: make(chan *catchupEvents),
 		recollected: make(chan []replayed), over: make(chan struct{}),
 	}
@@ -186,6 +187,8 @@ func (s *session) serve(ctx context.Context) error {
 			s.deliver(r)
 		case j := <-s.judged:
 			s.note(ctx, j)
+		case do := <-s.todo:
+			do()
 		case a := <-s.asks:
 			a.answer <- s.theirs.online(a.did)
 		case w := <-s.words:

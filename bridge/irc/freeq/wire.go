@@ -226,7 +226,7 @@ func blank(kind string) any {
 		return &member{}
 	case typeMode:
 		return &mode{}
-	case typeTagmsg:
+	case typeTagmsg, typePrivmsg:
 		return &said{}
 	case typeActRoute:
 		return &route{}
@@ -235,7 +235,7 @@ func blank(kind string) any {
 	case typeCatchupEvents:
 		return &catchupEvents{}
 	}
-	return nil // a peer may know more than a gateway has use for: topics, bans, chat
+	return nil // a peer may know more than a gateway has use for: topics, bans
 }
 
 // complete reports whether a message has what its type requires.
@@ -252,7 +252,7 @@ func complete(m any) bool {
 	case *mode:
 		return m.Origin != "" && m.Channel != ""
 	case *said:
-		return m.From != "" && m.Target != "" && m.Tags != nil
+		return m.From != "" && m.Target != "" && (m.Tags != nil || m.Type == typePrivmsg)
 	case *route:
 		return m.Act != "" && m.Step != "" && m.From != "" && m.Target != "" && m.Tags != nil
 	case *catchupRequest:

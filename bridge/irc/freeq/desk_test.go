@@ -1,0 +1,74 @@
+package freeq_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"baton/bridge/irc/freeq"
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+// withDesk makes a house whose operator bound alice to a DID of her own, and vouches for
+// her where that is said.
+func withDesk(t *testing.T, vouch bool) *house {
+	t.Helper()
+	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
+		did, _ := person("alice")
+		d.Bound = func(_ context.Context, network, name string) (federation.BoundName, error) {
+			if network != linkName || name != string(did) {
+				return federation.BoundName{}, federation.ErrNotFound
+			}
+			return federation.BoundName{Network: network, Name: name, DID: did, Vouch: vouch}, nil
+		}
+		d.Handoffs, d.Agent = federationtest.NewMemory(), func(context.Context, string) (federation.DID, error) { return "", federation.ErrNotFound }
+	})
+	h.run(t)
+	return h
+}
+
+// hears awaits a private line to a user, and returns it.
+func (h *house) hears(t *testing.T, nick, words string) string {
+	t.Helper()
+	line, err := h.server.AwaitLine(patient(t), words, func(m map[string]any) bool {
+		text, _ := m["text"].(string)
+		return m["type"] == "privmsg" && m["target"] == nick && m["from"] == "Baton-gw" && strings.Contains(text, words)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := line["text"].(string)
+	return text
+}
+
+func TestBatonAnswersUsersWhoAreLoggedIn(t *testing.T) {
+	h := withDesk(t, true)
+	alice, other := h.alice(), h.offered(t, channel).View
+	h.server.TellAs("nobody", "Baton-gw", "help")
+	alice.Tell("scout", "help") // to somebody else
+	alice.Tell("Baton-gw", "help")
+	h.hears(t, "alice", "I carry handoffs")
+	h.hears(t, "alice", "You are "+string(alice.DID))
+	alice.Tell("baton-GW", "accept "+other.ID.String())
+	ev := h.gateway.next(t)
+	if ev.Verb != federation.Accept || ev.Provenance != federation.Vouched || ev.Actor() != alice.DID || ev.Venue != other.Venue {
+		t.Errorf("filed is %+v", ev)
+	}
+	h.hears(t, "alice", "] accept: ")
+	alice.Tell("Baton-gw", "room "+other.ID.String())
+	h.hears(t, "alice", "I make no channels on this network.")
+	for _, m := range h.server.Said() {
+		if m["type"] == "privmsg" && m["target"] == "nobody" {
+			t.Errorf("who is not logged in is answered %v", m["text"])
+		}
+	}
+	h.expectNothingOdd(t)
+}
+
+func TestBatonSignsForNobodyUnlessTheOperatorSaysSo(t *testing.T) {
+	h := withDesk(t, false)
+	alice, other := h.alice(), h.offered(t, channel).View
+	alice.Tell("Baton-gw", "accept "+other.ID.String())
+	h.hears(t, "alice", "NEED_SIGNATURE")
+}
