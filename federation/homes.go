@@ -62,6 +62,7 @@ const (
 	ResidesByAnswer   ResidenceSource = "answer"   // the home said so when it was asked
 	ResidesByStep     ResidenceSource = "step"     // the home brought a step of its own people's
 	ResidesByMove     ResidenceSource = "move"     // an operator moved it
+	ResidesByHost     ResidenceSource = "host"     // the well-known document of a did:web's host names a home
 )
 
 // GapError is returned for a ruling on a step whose predecessors are not here yet. The

@@ -39,6 +39,7 @@ func needed() map[string]federation.Scope {
 		"GET peers":                           read,
 		"GET peers/{name}":                    read,
 		"POST peers":                          admin,
+		"POST inboxes/{did}/move":             admin,
 		"POST peers/{name}/mode":              admin,
 		"DELETE peers/{name}":                 admin,
 		"GET bindings":                        read,

@@ -11,6 +11,7 @@
 //	GET  place                       where an offer would be written, for whoever signs it
 //	GET  inboxes/{did}               what reached a DID; looking changes nothing
 //	POST inboxes/{did}/ack           what a DID has read
+//	POST inboxes/{did}/move          give a DID and what waits for it to another home
 //	GET  links, links/{name}         links
 //	GET  feeds                       what is still to be delivered; link peer handoff older
 //	GET  feeds/shape                 the same by destination and age
@@ -142,6 +143,9 @@ type Deps struct {
 	// be [*ProblemError]s, as those of RemovePeer, which ends what AddPeer kept.
 	AddPeer    func(ctx context.Context, ask Peering) (Peered, error)
 	RemovePeer func(ctx context.Context, name string, dry bool) (Peer, error)
+	// MoveInbox gives the mailbox of a DID to another home, with what waits in it, or dry
+	// says how much that is. It blocks on the network. Its errors may be [*ProblemError]s.
+	MoveInbox func(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (Moved, error)
 	// CheckRelay examines the server that homes meet at. It blocks on the network.
 	CheckRelay func(ctx context.Context) []Check
 	Wakes      bridge.Wakes

@@ -87,6 +87,9 @@ func newHouseFor(admit func(federation.OperatorTokens) rest.Admission) *house {
 		BoundTo:    h.record.NamesOf,
 		Limits:     func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
 		Store:      bridgetest.Contexts(h.record, 10, 15).Store, PublicURL: "https://gw.example",
+		MoveInbox: func(context.Context, federation.DID, federation.HomeID, bool) (rest.Moved, error) {
+			return rest.Moved{}, nil
+		},
 		AddPeer:    func(context.Context, rest.Peering) (rest.Peered, error) { return rest.Peered{}, nil },
 		RemovePeer: func(context.Context, string, bool) (rest.Peer, error) { return rest.Peer{}, nil },
 		Peers:      func() []rest.Peer { return h.peers },

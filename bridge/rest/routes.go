@@ -29,6 +29,7 @@ func (o *Operator) routes() []route {
 
 		{"GET inboxes/{did}", read, o.list(o.inbox)},
 		{"POST inboxes/{did}/ack", operate, o.serve(o.postAck)},
+		{"POST inboxes/{did}/move", admin, o.serve(o.postMove)},
 
 		{"GET links", read, o.list(o.links)},
 		{"GET links/{name}", read, o.serve(o.getLink)},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ type homes struct {
 	gateway *gateway
 	record  federation.Record
 	client  *identity.PeerClient
+	// strangers is asked at addresses that others chose.
+	strangers *identity.Client
 	// documents resolves DIDs.
 	documents func() *identity.Directory
 	hub       *relay.Hub // nil for none
@@ -37,7 +40,7 @@ type homes struct {
 func newHomes(p *program) *homes {
 	return &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log,
-		publicURL: p.publicURL, documents: p.directory.Load, maxHops: func() int { return int(p.maxHops.Load()) },
+		publicURL: p.publicURL, strangers: p.client, documents: p.directory.Load, maxHops: func() int { return int(p.maxHops.Load()) },
 		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
 	}
 }
@@ -48,7 +51,7 @@ func (h *homes) deps() relay.Deps {
 		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway}, Poster: homePoster{h.client}, Hub: h.hub,
 		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
 		Resides: h.resides, Here: h.here, Place: h.place, Now: time.Now,
-		MovedFrom: h.movedFrom, MaxHops: h.maxHops,
+		MovedFrom: h.movedFrom, TakeOver: h.takeOver, Moved: h.moved, Learn: h.learn, MaxHops: h.maxHops,
 	}
 }
 
@@ -79,7 +82,15 @@ func (h *homes) peer(home federation.HomeID) *relay.Peer {
 }
 
 // residence returns the home that has the mailbox of a DID, "" where nobody here knows.
+// What an operator moved is where it was moved to, whoever was seen where.
 func (h *homes) residence(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	r, err := h.record.Residence(ctx, did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return "", err
+	}
+	if r.Source == federation.ResidesByMove {
+		return r.Home, nil
+	}
 	seen, err := h.seen(ctx, did)
 	if err != nil || seen != "" {
 		return seen, err
@@ -90,11 +101,7 @@ func (h *homes) residence(ctx context.Context, did federation.DID) (federation.H
 			return peer.Home(), nil
 		}
 	}
-	r, err := h.record.Residence(ctx, did)
-	if errors.Is(err, federation.ErrNotFound) {
-		return "", nil
-	}
-	return r.Home, err
+	return r.Home, nil
 }
 
 // seen returns the home where somebody was seen: here, where the DID is the gateway's
@@ -140,9 +147,38 @@ func (h *homes) documented(ctx context.Context, did federation.DID) (federation.
 	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", document.Mailbox)
 }
 
+// hosted returns the peer that the host of a did:web names in its well-known document,
+// "" for other DIDs, and for a host that has none. It blocks on the network.
+func (h *homes) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	below, ok := strings.CutPrefix(string(did), "did:web:")
+	if !ok {
+		return "", nil
+	}
+	host, _, _ := strings.Cut(below, ":")
+	host, err := url.PathUnescape(host) // a port stands behind %3A
+	if err != nil {
+		return "", err
+	}
+	text, err := h.strangers.Get(ctx, "https://"+host+relay.ProfilePath)
+	if errors.Is(err, federation.ErrNotFound) {
+		return "", nil
+	}
+	var profile relay.Profile
+	if err == nil {
+		profile, err = relay.ParseProfile(text)
+	}
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the well-known document of %s: %w", host, err)
+	case h.peer(profile.Home) == nil:
+		return "", fmt.Errorf("its host names %q, which is no peer of this gateway", profile.Home)
+	}
+	return profile.Home, nil
+}
+
 // here reports whether a DID has its mailbox at this gateway.
 func (h *homes) here(ctx context.Context, did federation.DID) (bool, error) {
-	home, err := h.seen(ctx, did)
+	home, err := h.residence(ctx, did)
 	return home == h.self, err
 }
 
@@ -151,12 +187,6 @@ func (h *homes) here(ctx context.Context, did federation.DID) (bool, error) {
 func (h *homes) resides(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	at, err := h.residence(ctx, did)
 	return err == nil && (at == home || at == "")
-}
-
-// movedFrom reports whether the mailbox of a DID was at a home until it was moved here.
-func (h *homes) movedFrom(ctx context.Context, did federation.DID, home federation.HomeID) bool {
-	r, err := h.record.Residence(ctx, did)
-	return err == nil && r.Source == federation.ResidesByMove && r.Home == h.self && r.From == home
 }
 
 // settle notes that somebody's mailbox is at a home, where nobody knew of one.
@@ -172,11 +202,15 @@ func (h *homes) settle(ctx context.Context, did federation.DID, home federation.
 
 // owed returns the names of the feeds of other homes that a step goes to: those of its
 // parties, and of an offer to anyone all. What is owed to somebody whose home is not
-// known waits in a feed of its own. A handoff of another home is that one's to tell of.
+// known waits in a feed of its own. A handoff of another home is that one's to tell of, but
+// for those who moved away from here.
 func (h *homes) owed(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
 	peers := h.peers()
-	if len(peers) == 0 || after.Home != h.self || ev.Verb == federation.Confirm {
+	switch {
+	case len(peers) == 0 || ev.Verb == federation.Confirm:
 		return nil, nil
+	case after.Home != h.self:
+		return h.forwarded(ctx, ev, after), nil
 	}
 	var names []string
 	if after.Offeree == "" {

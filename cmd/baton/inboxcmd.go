@@ -14,6 +14,7 @@ import (
 type inboxCommands struct {
 	Show inboxShow `cmd:"" help:"Show what reached a DID. Looking changes nothing."`
 	Ack  inboxAck  `cmd:"" help:"Note that a DID has read its inbox up to a cursor, for a device that is gone."`
+	Move inboxMove `cmd:"" help:"Give a DID and what waits for it to another home."`
 }
 
 // inboxShow shows an inbox.
@@ -71,5 +72,40 @@ func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
 		return printJSON(streams, done)
 	}
 	_, err = fmt.Fprintf(streams.out, "%s has read up to %s\n", cmd.DID, done.Cursor)
+	return err
+}
+
+// inboxMove moves a mailbox.
+type inboxMove struct {
+	changeFlags
+
+	DID  string `arg:"" help:"Whose mailbox." name:"did"`
+	Home string `arg:"" help:"The name of the home, which has to be a peer."`
+}
+
+// Help has one example.
+func (inboxMove) Help() string {
+	return `What waits in the inbox goes along, and for thirty days this home sends on what others still send here. Where it
+breaks off, the same command goes on.
+
+Example:
+
+	baton inbox move did:key:z6Mk… b.example --reason "she changed networks"`
+}
+
+// Run moves it, and says how much went along.
+func (cmd inboxMove) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	var done rest.Moved
+	if err := gateway.ask(ctx, http.MethodPost, "inboxes/"+url.PathEscape(cmd.DID)+"/move", nil, rest.Move{Act: cmd.act(), Home: cmd.Home}, &done); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(streams, done)
+	}
+	_, err = fmt.Fprintln(streams.out, cmd.said(fmt.Sprintf("%s is at %s: %d went along, %d wait here", done.DID, done.Home, done.Taken, done.Waiting)))
 	return err
 }

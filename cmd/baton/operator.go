@@ -29,6 +29,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) {
 
 		AddPeer:    p.addPeer,
 		RemovePeer: p.removePeer,
+		MoveInbox:  p.homes.move,
 
 		CheckRelay: p.checkRelay,
 		Wakes:      p.relay,

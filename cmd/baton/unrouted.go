@@ -81,7 +81,7 @@ func (u *unrouted) Deliver(ctx context.Context, d federation.Delivery) error {
 }
 
 // find returns the home of a DID. Where nobody here knows it, the document of the DID is
-// read, and the peers are asked.
+// read, then the well-known document of its host, and then the peers are asked.
 func (u *unrouted) find(ctx context.Context, did federation.DID) (federation.HomeID, error) {
 	home, err := u.homes.residence(ctx, did)
 	if err != nil || home != "" {
@@ -97,6 +97,14 @@ func (u *unrouted) find(ctx context.Context, did federation.DID) (federation.Hom
 		why = err
 	case home != "":
 		u.homes.settle(ctx, did, home, federation.ResidesByDocument)
+		return home, nil
+	}
+	home, err = u.homes.hosted(ctx, did)
+	switch {
+	case err != nil:
+		why = err
+	case home != "":
+		u.homes.settle(ctx, did, home, federation.ResidesByHost)
 		return home, nil
 	}
 	for _, peer := range u.homes.peers() {

@@ -102,6 +102,12 @@ func (d *Door) read(body []byte) (question, error) {
 			return comparison{foot: asked.answers(typeComparison, body), Lacks: lacks}, err
 		}}, err
 	}
+	if said.Type == typeMove {
+		asked, err := parseMove(body, d.Deps.Home)
+		return question{from: asked.From, sent: asked.Sent, answer: func(ctx context.Context, peer *Peer, _ []federation.HomeID) (any, error) {
+			return peer.takeOver(ctx, asked, body)
+		}}, err
+	}
 	b, err := parseBatch(body, d.Deps.Home)
 	return question{from: b.From, sent: b.Sent, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer, path []federation.HomeID) (any, error) {
 		return answer{foot: b.answers(typeResults, body), Results: peer.judge(ctx, path, b.Items)}, nil
@@ -244,7 +250,9 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 		}
 	}
 	judged, err := p.deps.Gateway.Ruled(ctx, ev, ruled)
-	r.note(judged, err)
+	if r.note(judged, err); r.Outcome == outcomeStored || r.Outcome == outcomeDuplicate {
+		r.Moved = p.deps.Moved(ctx, judged.View)
+	}
 }
 
 // judgeAsked judges a step of somebody at the other home in a handoff of this one, and

@@ -80,6 +80,8 @@ type gate struct {
 	told    []string                 // errors of [home.Home.Ruled]
 	// moved is whose mailbox was at which home until it was moved here.
 	moved map[federation.DID]federation.HomeID
+	// gone is whose mailboxes were here.
+	gone []relay.Removal
 	// forward is the homes that are owed what other homes ruled on, too.
 	forward []federation.HomeID
 }
@@ -117,7 +119,21 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 			Here:      func(_ context.Context, did federation.DID) (bool, error) { return people[did] == name, nil },
 			MovedFrom: func(_ context.Context, did federation.DID, home federation.HomeID) bool { return g.moved[did] == home },
 			MaxHops:   func() int { return 3 },
-			Place:     func(context.Context, federation.Event) (federation.Place, error) { return federation.Place{}, nil },
+			Moved:     func(context.Context, federation.View) []relay.Removal { return g.gone },
+			TakeOver: func(_ context.Context, did federation.DID, from federation.HomeID) (string, error) {
+				if people[did] != from {
+					return "it is not there", nil
+				}
+				people[did] = name
+				return "", nil
+			},
+			Learn: func(_ context.Context, gone relay.Removal, from federation.HomeID) error {
+				if people[gone.DID] == from {
+					people[gone.DID] = gone.Home
+				}
+				return nil
+			},
+			Place: func(context.Context, federation.Event) (federation.Place, error) { return federation.Place{}, nil },
 		}
 		mux := http.NewServeMux()
 		(&relay.Door{Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] }}).Mount(mux)

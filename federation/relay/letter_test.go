@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,5 +113,27 @@ func TestALetterSaysItsPathAsItCame(t *testing.T) {
 	}
 	if got := relay.NewLetter(nil, relay.Letter{}.Header()); got.Path != nil {
 		t.Errorf("no path is %q", got.Path)
+	}
+}
+
+func TestAHomeTakesTheMailboxOfADIDFromWhereItWas(t *testing.T) {
+	all := newGates(t, "a.test", "b.test", "c.test")
+	a, b, c := all[0], all[1], all[2]
+	bob := keyOf("bob").DID
+	if err := b.peers["c.test"].Move(t.Context(), bob); err != nil {
+		t.Fatal(err)
+	}
+	if c.people[bob] != "c.test" {
+		t.Errorf("bob is at %q", c.people[bob])
+	}
+	err := b.peers["c.test"].Move(t.Context(), bob)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Detail != "it is not there" {
+		t.Errorf("somebody who is elsewhere: %v", err)
+	}
+	a.people[bob], b.gone = "b.test", []relay.Removal{{DID: bob, Home: "c.test"}}
+	a.run(b)
+	a.take("alice", federation.Offer, to("bob"))
+	if err := a.deliver(b); err != nil || a.people[bob] != "c.test" {
+		t.Errorf("whoever sends there learns nothing: bob is at %q, %v", a.people[bob], err)
 	}
 }

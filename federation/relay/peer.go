@@ -385,6 +385,7 @@ func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	if err != nil {
 		return err
 	}
+	p.learn(ctx, r.Moved)
 	return p.over(d.Entry.Event, r)
 }
 

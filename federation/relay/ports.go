@@ -74,6 +74,13 @@ type Deps struct {
 	Here func(ctx context.Context, did federation.DID) (bool, error)
 	// MovedFrom reports whether the mailbox of a DID was at a home until it was moved here.
 	MovedFrom func(ctx context.Context, did federation.DID, home federation.HomeID) bool
+	// TakeOver makes this home the one with the mailbox of a DID, which was at another home
+	// until now. Why is why it does not, for people; "" where it does.
+	TakeOver func(ctx context.Context, did federation.DID, from federation.HomeID) (why string, err error)
+	// Moved returns the parties of a handoff whose mailboxes were here until they moved.
+	Moved func(ctx context.Context, v federation.View) []Removal
+	// Learn notes that a home moved the mailbox of a DID.
+	Learn func(ctx context.Context, gone Removal, from federation.HomeID) error
 	// MaxHops returns through how many homes a step may come; 0 for any number.
 	MaxHops func() int
 	// Place returns where a new offer is written on IRC here.

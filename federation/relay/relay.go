@@ -59,6 +59,14 @@
 // more than one where a DID moved: its home of before forwards what still comes for it,
 // with the ruling that the home of the handoff signed.
 //
+// An operator may give the mailbox of a DID to another home, which says whether it takes
+// it. From then on the results of steps for that DID say so under "moved", and those whose
+// handoffs they are send there what is still to come:
+//
+//	{"type": "move", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "did": DID}
+//	{"type": "moved", "v": 1, "from": HOME, "to": HOME, "of": HEX, "taken": true|false, "why": TEXT}
+//	"moved": [{"did": DID, "home": HOME}]
+//
 // GET [ResidentPath] and a DID answers, signed alike, whether that has its mailbox there:
 //
 //	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}

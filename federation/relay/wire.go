@@ -32,6 +32,8 @@ const (
 	typeDigest     = "digest"
 	typeComparison = "comparison"
 	typeHome       = "home"
+	typeMove       = "move"
+	typeMoved      = "moved"
 )
 
 // heading is how each question of one home to another begins.
@@ -148,6 +150,9 @@ type result struct {
 	Have    federation.Version `json:"have,omitempty"`   // of a gap: how far the log goes
 	// Steps are those that the asker of a ruling lacks, up to the one it asked about.
 	Steps []item `json:"steps,omitempty"`
+	// Moved is the parties whose mailboxes were moved to other homes: what is still to
+	// come for them goes there.
+	Moved []Removal `json:"moved,omitempty"`
 }
 
 // outcome says what became of a step.

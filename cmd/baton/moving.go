@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"baton/bridge/rest"
+	"baton/federation"
+	"baton/federation/relay"
+)
+
+// forwardFor is how long a home sends on what still comes for somebody who moved away. By
+// then whoever sent something was told.
+const forwardFor = 30 * 24 * time.Hour
+
+// Bounds of taking an inbox along.
+const (
+	movingDevice = "inbox move" // that has what is on its way
+	movingLease  = time.Minute
+	movingBatch  = 64
+)
+
+// movedFrom reports whether the mailbox of a DID was at a home until it was moved here.
+func (h *homes) movedFrom(ctx context.Context, did federation.DID, home federation.HomeID) bool {
+	r, err := h.record.Residence(ctx, did)
+	return err == nil && r.Source == federation.ResidesByMove && r.Home == h.self && r.From == home
+}
+
+// movedTo returns where the mailbox of a DID is that an operator moved away from here, ""
+// where none did, or long ago.
+func (h *homes) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
+	r, err := h.record.Residence(ctx, did)
+	if err != nil || r.Source != federation.ResidesByMove || r.From != h.self || r.Home == h.self || now.Sub(r.Since) > forwardFor {
+		return ""
+	}
+	return r.Home
+}
+
+// forwarded returns the names of the feeds that a step of another home goes on to: of
+// those who moved away from here. Nothing goes where it came from.
+func (h *homes) forwarded(ctx context.Context, ev federation.Event, after federation.View) []string {
+	if !after.Numbered { // its home rules on nothing that could be shown to others
+		return nil
+	}
+	var names []string
+	for _, gone := range h.moved(ctx, after) {
+		name := string(gone.Home)
+		if h.peer(gone.Home) != nil && gone.Home != after.Home && !slices.Contains(ev.Arrival.Path, gone.Home) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// moved returns the parties of a handoff who moved away from here.
+func (h *homes) moved(ctx context.Context, v federation.View) []relay.Removal {
+	var gone []relay.Removal
+	for _, did := range v.Others("") {
+		if home := h.movedTo(ctx, did, time.Now()); home != "" {
+			gone = append(gone, relay.Removal{DID: did, Home: home})
+		}
+	}
+	return gone
+}
+
+// takeOver makes this the home of a mailbox that another home gives away, unless it is
+// known to be somewhere else.
+func (h *homes) takeOver(ctx context.Context, did federation.DID, from federation.HomeID) (why string, err error) {
+	at, err := h.residence(ctx, did)
+	switch {
+	case err != nil:
+		return "", err
+	case at != "" && at != from && at != h.self:
+		return "its mailbox is known to be at " + string(at), nil
+	}
+	return "", h.record.Reside(ctx, federation.Residence{DID: did, Home: h.self, Source: federation.ResidesByMove, Since: time.Now(), From: from})
+}
+
+// learn notes that a home moved the mailbox of somebody who was there, where the next home
+// is a peer of this one.
+func (h *homes) learn(ctx context.Context, gone relay.Removal, from federation.HomeID) error {
+	at, err := h.residence(ctx, gone.DID)
+	if err != nil || at != from || gone.Home == h.self || h.peer(gone.Home) == nil {
+		return err
+	}
+	return h.record.Reside(ctx, federation.Residence{DID: gone.DID, Home: gone.Home, Source: federation.ResidesByMove, Since: time.Now(), From: from})
+}
+
+// move gives the mailbox of a DID to another home, with what waits in it. Moving again
+// goes on with what is left.
+func (h *homes) move(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (rest.Moved, error) {
+	done := rest.Moved{DID: did, Home: string(to)}
+	peer := h.peer(to)
+	if peer == nil {
+		return done, &rest.ProblemError{Status: http.StatusNotFound, Code: rest.CodeNotFound, Detail: "there is no peer " + string(to)}
+	}
+	waiting, _, err := h.record.Waiting(ctx, did)
+	if err != nil {
+		return done, err
+	}
+	at, err := h.residence(ctx, did)
+	switch ours := at == h.self || at == "" && waiting > 0 || h.movedTo(ctx, did, time.Now()) == to; {
+	case err != nil:
+		return done, err
+	case did == h.self.DID() || !ours:
+		return done, &rest.ProblemError{Status: http.StatusConflict, Code: rest.CodeFailed, Detail: fmt.Sprintf("the mailbox of %s is not one of here to give away", did)}
+	}
+	if dry {
+		done.Waiting = waiting
+		return done, nil
+	}
+	if err := peer.Move(ctx, did); err != nil {
+		return done, fmt.Errorf("move %s: %w", did, err)
+	}
+	if at != to {
+		err := h.record.Reside(ctx, federation.Residence{DID: did, Home: to, Source: federation.ResidesByMove, Since: time.Now(), From: h.self})
+		if err != nil {
+			return done, err
+		}
+	}
+	h.log.LogAttrs(ctx, slog.LevelInfo, "mailbox moved", slog.String("did", string(did)), slog.String("peer", string(to)))
+	err = h.takeAlong(ctx, peer, &done)
+	return done, err
+}
+
+// takeAlong delivers what waits in an inbox to the home that it moved to. What that cannot
+// take stays.
+func (h *homes) takeAlong(ctx context.Context, peer *relay.Peer, done *rest.Moved) error {
+	for {
+		now := time.Now()
+		leases, err := h.record.Lease(ctx, done.DID, movingDevice, now, now.Add(movingLease), movingBatch)
+		if err != nil || len(leases) == 0 {
+			return err
+		}
+		for i, lease := range leases {
+			err := h.hand(ctx, peer, done.DID, lease)
+			_, refused := errors.AsType[*federation.RefusalError](err)
+			switch {
+			case err == nil:
+				done.Taken++
+			case refused:
+				done.Waiting++ // and is not leased again before this is over
+			default:
+				done.Waiting += len(leases) - i
+				return err
+			}
+		}
+	}
+}
+
+// hand delivers one entry. The error is a [*federation.RefusalError] for one that stays.
+func (h *homes) hand(ctx context.Context, peer *relay.Peer, did federation.DID, lease federation.Lease) error {
+	view, err := h.record.View(ctx, lease.Entry.Event.Handoff)
+	if err != nil {
+		return err
+	}
+	if view.Home != h.self && !view.Numbered {
+		return federation.Refuse(lease.Entry.Event, federation.PolicyDenied, "its home rules on nothing that could be shown to another")
+	}
+	if err := peer.Deliver(ctx, federation.Delivery{Entry: lease.Entry, View: view}); err != nil {
+		return err
+	}
+	return h.record.Ack(ctx, did, lease.Hold)
+}

@@ -1,0 +1,88 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+
+	"baton/federation"
+)
+
+// Removal is a mailbox that an operator moved to another home.
+type Removal struct {
+	DID  federation.DID    `json:"did"`
+	Home federation.HomeID `json:"home"` // where it is now
+}
+
+// move asks another home to take the mailbox of a DID.
+type move struct {
+	heading
+
+	DID federation.DID `json:"did"`
+}
+
+// moved is the answer: whether it does.
+type moved struct {
+	foot
+
+	Taken bool   `json:"taken"`
+	Why   string `json:"why,omitempty"` // it does not; for people
+}
+
+// parseMove reads a question that is for a home.
+func parseMove(text []byte, to federation.HomeID) (move, error) {
+	var m move
+	if err := parse(text, &m); err != nil {
+		return m, err
+	}
+	if _, err := federation.ParseDID(string(m.DID)); err != nil {
+		return m, err
+	}
+	return m, m.check(typeMove, to)
+}
+
+// Move gives the mailbox of a DID to the other home. It blocks on the network. The error
+// is a [*federation.RefusalError] where the other home does not take it, and says why.
+func (p *Peer) Move(ctx context.Context, did federation.DID) error {
+	if p.Mode() == Hold || p.Mode() == Block {
+		return p.unavailable(errHeld)
+	}
+	asked := move{heading: p.deps.ask(typeMove, p.cfg.Home), DID: did}
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return fmt.Errorf("write move for %s: %w", p.cfg.Home, err)
+	}
+	text, err := p.say(ctx, []federation.HomeID{p.deps.Home}, body)
+	if err != nil {
+		return err
+	}
+	var said moved
+	if err := parse(text, &said); err != nil {
+		return p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
+	}
+	switch {
+	case said.foot != asked.answers(typeMoved, body):
+		return p.unavailable(errOtherAnswer)
+	case !said.Taken:
+		return federation.Refuse(federation.Event{}, federation.PolicyDenied, said.Why)
+	}
+	return nil
+}
+
+// takeOver answers a move. What cannot be decided now is an error.
+func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, error) {
+	answer := moved{foot: asked.answers(typeMoved, body)}
+	why, err := p.deps.TakeOver(ctx, asked.DID, p.cfg.Home)
+	answer.Taken, answer.Why = err == nil && why == "", why
+	return answer, err
+}
+
+// learn notes which mailboxes the other home moved. What is not noted is told again.
+func (p *Peer) learn(ctx context.Context, gone []Removal) {
+	for _, each := range gone {
+		if err := p.deps.Learn(ctx, each, p.cfg.Home); err != nil {
+			p.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not kept", slog.String("did", string(each.DID)), slog.Any("err", err))
+		}
+	}
+}
