@@ -16,6 +16,9 @@ var ErrAddress = errors.New("nothing is posted to this address")
 
 // Hooks lets a network's people have what reaches them posted to an address of theirs.
 type Hooks interface {
+	// Check returns nil for an address that Register would take now, and otherwise its
+	// error.
+	Check(ctx context.Context, address string) error
 	// Register keeps a hook of a DID, or of the agent with a handle. Its error wraps
 	// [ErrAddress], [federation.ErrTooManyHooks], [federation.ErrTaken] where the DID has
 	// one with that address, or a [*federation.UnavailableError] where nobody can say now

@@ -174,7 +174,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
 	edge, err := l.deps.Registry.Accept(ctx, from, to, now)
 	if err == nil {
-		l.deps.Wakes.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to))
+		l.deps.Wakes.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to), bridge.HooksTopic)
 	}
 	return edge, err
 }

@@ -107,7 +107,7 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	}
 	if a.has("capabilities") && a.members["capabilities"][0] == '{' && len(a.members["capabilities"]) <= maxProfileBytes {
 		if _, err := parseCapabilities(a.members["capabilities"]); err == nil {
-			agent.Capabilities = a.members["capabilities"]
+			_, agent.Capabilities, _ = splitWebhook(a.members["capabilities"]) // none that could not be read
 		}
 	}
 	if err := l.deps.Registry.AddAgent(c.Context(), agent); err != nil {

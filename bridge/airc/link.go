@@ -103,8 +103,9 @@ type Deps struct {
 	// while the registry runs.
 	Mode func(domain string) string
 
-	Fetch  Fetcher // of other registries; nil where messages are exchanged with none
-	Issuer Getter  // of the issuer of accounts; used where the configuration names one
+	Hooks  bridge.Hooks // posts to addresses of agents; nil where there are none
+	Fetch  Fetcher      // of other registries; nil where messages are exchanged with none
+	Issuer Getter       // of the issuer of accounts; used where the configuration names one
 
 	MaxBodyBytes int64
 	MaxWait      time.Duration // of a request that waits at the inbox

@@ -290,7 +290,7 @@ func (l *Link) put(ctx context.Context, p federation.Posting) (federation.Messag
 		l.deps.Wakes.Wake(bridge.RelayTopic)
 	}
 	if m.Seq > 0 || p.Handshake != nil {
-		l.deps.Wakes.Wake(bridge.InboxTopic(p.Message.To))
+		l.deps.Wakes.Wake(bridge.InboxTopic(p.Message.To), bridge.HooksTopic)
 	}
 	return m, nil
 }

@@ -26,6 +26,7 @@ type registration struct {
 	challenge    string
 	signature    string
 	capabilities json.RawMessage
+	webhook      string // address; "" for none
 	metadata     json.RawMessage
 	expires      time.Time // of the key; zero where it does not end by itself
 	oidc         json.RawMessage
@@ -47,6 +48,9 @@ func parseRegistration(o *object, now time.Time) (registration, error) {
 		return registration{}, refuse(codeBadRequest, "publicKey is not 32 bytes in base64url without padding")
 	}
 	reg.public = public
+	if reg.webhook, reg.capabilities, err = splitWebhook(reg.capabilities); err != nil {
+		return registration{}, err
+	}
 	if len(reg.capabilities)+len(reg.metadata) > maxProfileBytes {
 		return registration{}, refuse(codePayloadTooLarge, "capabilities and metadata are at most "+strconv.Itoa(maxProfileBytes)+" bytes")
 	}
@@ -80,6 +84,9 @@ func (l *Link) postRegister(c *call) (answer, error) {
 		return answer{}, err
 	}
 	if err := l.checkFree(c.Context(), reg.handle); err != nil {
+		return answer{}, err
+	}
+	if err := l.checkWebhook(c.Context(), reg.webhook); err != nil {
 		return answer{}, err
 	}
 	if err := l.spend(reg.challenge, reg.handle, now); err != nil {
@@ -128,8 +135,9 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 		DID    federation.DID `json:"did"`
 		KeyID  string         `json:"kid"`
 		OIDC   *account       `json:"oidc,omitempty"`
+		Hook   *hook          `json:"webhook,omitempty"`
 		tokenPair
-	}{reg.handle, l.domain, agent.DID, agent.Keys[0].ID, bound, pair}}, nil
+	}{reg.handle, l.domain, agent.DID, agent.Keys[0].ID, bound, l.hook(ctx, agent, reg.webhook, now), pair}}, nil
 }
 
 // kept returns the key that the gateway keeps for an agent.

@@ -129,7 +129,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	fleet.owes = p.homes.owed
 	p.hooks = p.newHooks()
 	p.homes.door().Mount(p.publicMux)
-	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record), newDeadGauge(p.record))
+	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record), newDeadGauge(p.record), newHookGauges(p.record))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())

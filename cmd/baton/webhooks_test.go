@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"baton/bridge/bridgetest"
 	"baton/bridge/rest"
 )
 
@@ -120,6 +122,9 @@ func TestAWebhookIsGivenWhatArrivesAlsoAfterAKill(t *testing.T) {
 		return w.Deliveries[0]
 	}
 	await(t, "the failure to be noted", func() bool { return shown().Attempt == 1 })
+	if n := h.counters(t)["baton_webhook_rows"]; n != 1 {
+		t.Errorf("%v wait by the metrics", n)
+	}
 	before := shown()
 	h.kill(t)
 	h.start(t)
@@ -206,5 +211,129 @@ func TestARedirectInsideIsNotFollowed(t *testing.T) {
 	defer inside.mu.Unlock()
 	if len(inside.got) != 0 {
 		t.Error("the redirect was followed")
+	}
+}
+
+// An agent of the registry that is called gets its messages as it would fetch them, and
+// has them then.
+func TestAnAgentOfTheRegistryIsCalled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "[fetch]\nallow_private = true")
+	h.start(t)
+	h.ready(t)
+	server, eliza := newReceiver(t), logIn(t, h.url())
+	scout := bridgetest.NewAgent(h.url(), "scout_7", bytes.Repeat([]byte{7}, 32))
+	scout.Capabilities = map[string]any{"delivery": []string{"webhook", "poll"}, "webhook": server.URL + "/secret-path"}
+	told := called(t, scout)
+	if told.Webhook.Secret == "" || told.Webhook.URL != server.URL+"/secret-path" {
+		t.Fatalf("the agent is told %+v", told)
+	}
+	h.secrets = append(h.secrets, scout.Token, told.Webhook.Secret)
+	_, identity, err := scout.Call(t.Context(), http.MethodGet, "/identity/scout_7", nil)
+	if text, _ := json.Marshal(identity); err != nil || strings.Contains(string(text), "secret-path") || !strings.Contains(string(text), `"delivery":["webhook","poll"]`) {
+		t.Errorf("everybody is shown %s, %v", text, err)
+	}
+
+	id := eliza.offer(t, map[string]any{"to": scout.DID, "title": "Cite three sources on X"})
+	type envelope struct {
+		From    string
+		Payload struct {
+			Type string
+			Data struct{ Requester string }
+		}
+	}
+	read := func(n int) (m envelope) {
+		var posted struct {
+			Type string
+			Data json.RawMessage
+		}
+		got := server.next(t, n)
+		if err := json.Unmarshal(got.body, &posted); err != nil || posted.Type != "airc.message" {
+			t.Fatalf("posted %s, %v", got.body, err)
+		}
+		verifier, err := standardwebhooks.NewWebhook(told.Webhook.Secret)
+		if err == nil {
+			err = verifier.Verify(got.body, got.header)
+		}
+		if err := errors.Join(err, json.Unmarshal(posted.Data, &m)); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	knock := read(1)
+	if knock.Payload.Type != "system:handshake_request" {
+		t.Fatalf("the first message is %+v", knock)
+	}
+	status, answer, err := scout.Call(t.Context(), http.MethodPost, "/consent", map[string]any{"handle": knock.Payload.Data.Requester, "action": "accept"})
+	if status != http.StatusOK || err != nil {
+		t.Fatalf("consent is answered %d %v, %v", status, answer, err)
+	}
+	if offer := read(2); offer.Payload.Type != "task:request" {
+		t.Errorf("the second message is %+v", offer)
+	}
+	await(t, "the offer to be delivered", func() bool {
+		var shown rest.Handoff
+		h.asks(t, &shown, "handoff", "show", id)
+		d := shown.Steps[0].Delivered
+		return len(d) == 1 && d[0].To == "scout_7" && d[0].State == "delivered"
+	})
+
+	server.answer(http.StatusGone)
+	eliza.step(t, id, "cancel", nil)
+	await(t, "the agent to read that nobody calls it any more", func() bool {
+		raws, _, err := scout.Inbox(t.Context(), "")
+		return err == nil && strings.Contains(string(bytes.Join(asBytes(raws), nil)), "system:webhook_disabled")
+	})
+	var list rest.Page[rest.Webhook]
+	await(t, "the webhook to be disabled", func() bool {
+		h.asks(t, &list, "webhook", "list")
+		return len(list.Items) == 1 && list.Items[0].Agent == "scout_7" && strings.Contains(list.Items[0].Why, "410")
+	})
+}
+
+// hooked is what an agent is told that registers with a webhook.
+type hooked struct {
+	DID, AccessToken string
+	Webhook          struct{ ID, URL, Secret, PublicKey string }
+}
+
+// called registers an agent, and returns what it was told.
+func called(t *testing.T, a *bridgetest.Agent) (told hooked) {
+	t.Helper()
+	_, given, err := a.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": a.Handle})
+	challenge, _ := given["challenge"].(string)
+	if err != nil || challenge == "" {
+		t.Fatalf("challenge %v, %v", given, err)
+	}
+	status, answer, err := a.Call(t.Context(), http.MethodPost, "/register", a.Registration(challenge))
+	text, _ := json.Marshal(answer)
+	if err := errors.Join(err, json.Unmarshal(text, &told)); err != nil || status != http.StatusCreated {
+		t.Fatalf("registration is answered %d %s, %v", status, text, err)
+	}
+	a.DID, a.Token = told.DID, told.AccessToken
+	return told
+}
+
+func asBytes(raws []json.RawMessage) [][]byte {
+	all := make([][]byte, len(raws))
+	for i, raw := range raws {
+		all[i] = raw
+	}
+	return all
+}
+
+func TestAnAgentWithAnAddressInsideIsNotRegistered(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.start(t)
+	h.ready(t)
+	scout := bridgetest.NewAgent(h.url(), "scout_7", bytes.Repeat([]byte{7}, 32))
+	scout.Capabilities = map[string]any{"delivery": []string{"webhook"}, "webhook": "https://127.0.0.1/"}
+	if err := scout.Register(t.Context()); err == nil || !strings.Contains(err.Error(), "bad_request") {
+		t.Errorf("registered: %v", err)
+	}
+	scout.Capabilities = map[string]any{"delivery": []string{"poll"}, "webhook": "https://127.0.0.1/"}
+	if err := scout.Register(t.Context()); err != nil {
+		t.Errorf("one that polls: %v", err)
 	}
 }

@@ -102,7 +102,18 @@ func (l *Link) CreateWebhook(ctx context.Context, req contract.CreateWebhookRequ
 	if err != nil {
 		return nil, err
 	}
-	made, err := l.deps.Hooks.Register(ctx, did, "", req.Body.URL, time.Now())
+	agent := ""
+	if req.Body.Of == contract.Messages {
+		registered, err := l.deps.Record.AgentOf(ctx, did)
+		if errors.Is(err, federation.ErrNotFound) {
+			return nil, usage("of: only an agent that registered at the AIRC registry here has messages")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("look up agent: %w", err)
+		}
+		agent = registered.Handle
+	}
+	made, err := l.deps.Hooks.Register(ctx, did, agent, req.Body.URL, time.Now())
 	switch {
 	case errors.Is(err, bridge.ErrAddress):
 		return nil, usage("url: " + err.Error())

@@ -92,15 +92,21 @@ func New(cfg Config, d Deps) *Hooks { return &Hooks{cfg, d} }
 // maxAddressBytes bounds an address: more than servers take in a request.
 const maxAddressBytes = 2048
 
+// Check implements [bridge.Hooks].
+func (h *Hooks) Check(ctx context.Context, address string) error {
+	if len(address) > maxAddressBytes {
+		return fmt.Errorf("%w: it has more than %d bytes", bridge.ErrAddress, maxAddressBytes)
+	}
+	err := h.deps.Outside.Callable(ctx, address)
+	if errors.Is(err, ErrAddress) {
+		err = fmt.Errorf("%w: %w", bridge.ErrAddress, err)
+	}
+	return err
+}
+
 // Register implements [bridge.Hooks].
 func (h *Hooks) Register(ctx context.Context, of federation.DID, agent, address string, now time.Time) (bridge.Registered, error) {
-	if len(address) > maxAddressBytes {
-		return bridge.Registered{}, fmt.Errorf("%w: it has more than %d bytes", bridge.ErrAddress, maxAddressBytes)
-	}
-	if err := h.deps.Outside.Callable(ctx, address); err != nil {
-		if errors.Is(err, ErrAddress) {
-			err = fmt.Errorf("%w: %w", bridge.ErrAddress, err)
-		}
+	if err := h.Check(ctx, address); err != nil {
 		return bridge.Registered{}, err
 	}
 	id, err := federation.NewEventID(now, rand.Reader)

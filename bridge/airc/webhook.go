@@ -1,0 +1,123 @@
+package airc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/translate/aircmsg"
+)
+
+// deliverWebhook is the word in an agent's delivery for being called.
+//
+// spec: airc-v0.1.1 "TypeScript types"
+const deliverWebhook = "webhook"
+
+var _ bridge.Pusher = (*Link)(nil)
+
+// splitWebhook returns the address that what reaches an agent is to be posted to, "" for
+// none, and its capabilities without it: they are shown to everybody, and an address is
+// often as good as a secret.
+func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, err error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil || members["webhook"] == nil {
+		return "", text, nil //nolint:nilerr // what is no object has none
+	}
+	if err := json.Unmarshal(members["webhook"], &address); err != nil {
+		return "", nil, refuse(codeBadRequest, "capabilities: webhook is an address")
+	}
+	delete(members, "webhook")
+	shown, err = json.Marshal(members)
+	if err != nil {
+		return "", nil, fmt.Errorf("write capabilities: %w", err)
+	}
+	c, err := parseCapabilities(text)
+	if err != nil || !slices.Contains(c.Delivery, deliverWebhook) {
+		return "", shown, nil //nolint:nilerr // whoever reads them says that they cannot be read
+	}
+	return address, shown, nil
+}
+
+// checkWebhook refuses an address that nothing is posted to.
+func (l *Link) checkWebhook(ctx context.Context, address string) error {
+	if address == "" {
+		return nil
+	}
+	if l.deps.Hooks == nil {
+		return refuse(codeBadRequest, "capabilities: there are no webhooks here; poll")
+	}
+	err := l.deps.Hooks.Check(ctx, address)
+	if errors.Is(err, bridge.ErrAddress) {
+		return refuse(codeBadRequest, "capabilities: webhook: "+bridge.ErrAddress.Error())
+	}
+	return err
+}
+
+// hook is a webhook as an agent is told of it, once.
+type hook struct {
+	ID        federation.HookID `json:"id"`
+	URL       string            `json:"url"`
+	Secret    string            `json:"secret"`
+	PublicKey string            `json:"publicKey"`
+}
+
+// hook registers the address of an agent that has just registered. An agent without is
+// told of none: it can poll, and ask for one at the API for agents.
+func (l *Link) hook(ctx context.Context, agent federation.Agent, address string, now time.Time) *hook {
+	if address == "" {
+		return nil
+	}
+	made, err := l.deps.Hooks.Register(ctx, agent.DID, agent.Handle, address, now)
+	if err != nil {
+		l.deps.Log.LogAttrs(ctx, slog.LevelError, "webhook not kept", slog.String("network", network), slog.String("link", network),
+			slog.String("did", string(agent.DID)), slog.Any("err", err))
+		return nil
+	}
+	return &hook{ID: made.ID, URL: made.URL, Secret: made.Secret, PublicKey: made.PublicKey}
+}
+
+// Write implements [bridge.Pusher]: a message as the inbox has it.
+func (*Link) Write(_ context.Context, _ federation.Hook, p federation.Push) (kind string, data []byte, err error) {
+	return "airc.message", bytes.Clone(delivered(p.Message)), nil
+}
+
+// Taken implements [bridge.Pusher]: the agent was handed the message, as if it had
+// fetched it.
+func (l *Link) Taken(ctx context.Context, h federation.Hook, p federation.Push) error {
+	agent, err := l.deps.Registry.Agent(ctx, h.Agent)
+	if err != nil {
+		return fmt.Errorf("look up agent: %w", err)
+	}
+	return l.shown(agent, page{messages: []federation.Message{p.Message}})(ctx)
+}
+
+// Unhooked implements [bridge.Pusher]: a message from the registry, which the agent finds
+// when it polls.
+func (l *Link) Unhooked(ctx context.Context, h federation.Hook, now time.Time) error {
+	agent, err := l.deps.Registry.AgentOf(ctx, h.DID)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look up agent: %w", err)
+	}
+	m, err := l.seal(ctx, outgoing{
+		ID: sumID(h.ID.String(), "disabled"), From: systemHandle, To: agent.Handle,
+		Body:    "Your webhook " + h.URL + " is disabled: " + h.Why + ".",
+		Payload: aircmsg.Payload{Type: "system:webhook_disabled", Data: members{"webhook": h.ID.String(), "url": h.URL, "reason": h.Why}},
+	}, now)
+	if err != nil {
+		return err
+	}
+	if _, err = l.put(ctx, federation.Posting{Message: m}); errors.Is(err, federation.ErrDuplicate) {
+		return nil // told before the record knew that
+	}
+	return err
+}
