@@ -3,8 +3,10 @@ package mirror
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -30,20 +32,29 @@ func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	var entries []federation.Entry
+	var found page
 	err = l.await(ctx, did, req.Params.Wait, func() (bool, error) {
-		entries, err = l.deps.Record.Replay(ctx, did, after, cmp.Or(req.Params.Limit, rest.DefaultLimit))
-		return len(entries) > 0, err
+		found, err = l.look(ctx, did, after, cmp.Or(req.Params.Limit, rest.DefaultLimit))
+		return len(found.entries) > 0, err
 	})
+	return inboxPage{Items: found.entries, NextCursor: found.last(after)}, err
+}
+
+// inboxPage is a [contract.InboxPage] of entries that are written down.
+type inboxPage struct {
+	Items      []json.RawMessage `json:"items"`
+	NextCursor federation.Cursor `json:"next_cursor"`
+}
+
+// VisitListInboxResponse implements [contract.ListInboxResponseObject].
+func (p inboxPage) VisitListInboxResponse(w http.ResponseWriter) error {
+	text, err := json.Marshal(p)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("write page: %w", err)
 	}
-	page := contract.InboxPage{Items: make([]contract.Entry, len(entries)), NextCursor: string(after)}
-	for i, e := range entries {
-		page.Items[i] = l.shapeEntry(ctx, e)
-		page.NextCursor = string(e.Cursor)
-	}
-	return contract.ListInbox200JSONResponse(page), nil
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(append(text, '\n'))
+	return err
 }
 
 func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entry {

@@ -20,7 +20,10 @@ import (
 	"iter"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"baton/bridge"
 	"baton/bridge/credential"
@@ -105,6 +108,8 @@ type Link struct {
 	challenges credential.Challenges
 	tokens     credential.Tokens
 	proofs     credential.Addresses // what is asked to prove a DID
+	looking    singleflight.Group   // at inboxes
+	looks      atomic.Uint64        // how many there were
 	end        sync.Once
 	streams    chan struct{} // one for each inbox that is watched; full once Run is over
 	ended      chan struct{} // closed when Run is over: nobody waits any more

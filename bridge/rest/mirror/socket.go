@@ -160,8 +160,8 @@ func (s *socket) beat(ctx context.Context) error {
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
-	err := s.show(ctx, s.first)
-	for s.first = nil; err == nil; {
+	var err error
+	for err == nil {
 		if err = s.drain(ctx, s.show); err != nil {
 			break
 		}
@@ -185,38 +185,43 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 }
 
 // show writes entries, each as a message.
-func (s *socket) show(ctx context.Context, entries []federation.Entry) error {
-	for _, e := range entries {
-		if err := s.send(ctx, contract.SocketTell{Entry: s.link.shapeEntry(ctx, e)}); err != nil {
+func (s *socket) show(ctx context.Context, p page) error {
+	for i, text := range p.entries {
+		if err := s.send(ctx, told{Entry: text}); err != nil {
 			return err
 		}
-		s.after = e.Cursor
+		s.after = p.cursors[i]
 	}
 	return nil
 }
 
+// told is a [contract.SocketTell] of an entry that is written down.
+type told struct {
+	Entry json.RawMessage `json:"entry"`
+}
+
 // answer does what is asked.
 func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
-	var told contract.SocketTell
+	var answer contract.SocketTell
 	check, err := s.link.checker()
 	if err == nil {
 		var ask contract.SocketAsk
 		var what string
 		if ask, what, err = check.ask(text); err == nil {
-			told, err = s.do(ctx, ask, what)
+			answer, err = s.do(ctx, ask, what)
 		}
-		told.ID = ask.ID
+		answer.ID = ask.ID
 	}
 	if err != nil {
 		p := problemOf(err)
 		s.link.note(ctx, socketPath, p, err)
-		told.Problem = shape(p)
+		answer.Problem = shape(p)
 	}
-	return told
+	return answer
 }
 
 // do does what one member of a message asks for, as the path of that name does it.
-func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (told contract.SocketTell, err error) {
+func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
 	switch what {
 	case "ack":
 		_, err = s.link.AckInbox(ctx, contract.AckInboxRequestObject{Body: &ask.Ack})
@@ -225,15 +230,15 @@ func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (t
 	case "extend":
 		_, err = s.link.ExtendInbox(ctx, contract.ExtendInboxRequestObject{Body: &ask.Extend})
 	default:
-		told.Leases, err = s.link.lease(ctx, s.did, ask.Lease, "")
-		return told, err
+		answer.Leases, err = s.link.lease(ctx, s.did, ask.Lease, "")
+		return answer, err
 	}
-	told.Done = err == nil
-	return told, err
+	answer.Done = err == nil
+	return answer, err
 }
 
 // send writes to the watcher, who is gone or slow when that fails.
-func (s *socket) send(ctx context.Context, m contract.SocketTell) error {
+func (s *socket) send(ctx context.Context, m any) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("write message: %w", err)

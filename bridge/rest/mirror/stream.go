@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -74,10 +73,7 @@ func (s *stream) run(ctx context.Context) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
 	err := s.send([]byte(idle)) // where nothing waits, the header goes out with it
-	if err == nil {
-		err = s.show(ctx, s.first)
-	}
-	for s.first = nil; err == nil; {
+	for err == nil {
 		if err = s.drain(ctx, s.show); err != nil {
 			break
 		}
@@ -99,19 +95,15 @@ func (s *stream) run(ctx context.Context) error {
 // show writes entries as events.
 //
 // spec: HTML Living Standard §9.2
-func (s *stream) show(ctx context.Context, entries []federation.Entry) error {
-	if len(entries) == 0 {
+func (s *stream) show(_ context.Context, p page) error {
+	if len(p.entries) == 0 {
 		return nil
 	}
 	var text bytes.Buffer
-	for _, e := range entries {
-		data, err := json.Marshal(s.link.shapeEntry(ctx, e))
-		if err != nil {
-			return fmt.Errorf("write entry: %w", err)
-		}
-		fmt.Fprintf(&text, "id: %s\nevent: step\ndata: %s\n\n", e.Cursor, data)
+	for i, data := range p.entries {
+		fmt.Fprintf(&text, "id: %s\nevent: step\ndata: %s\n\n", p.cursors[i], data)
 	}
-	s.after = entries[len(entries)-1].Cursor
+	s.after = p.last(s.after)
 	return s.send(text.Bytes())
 }
 

@@ -27,8 +27,8 @@ const slowest = 30 * time.Second
 type watch struct {
 	link  *Link
 	did   federation.DID
-	after federation.Cursor  // of what was shown last
-	first []federation.Entry // what was there at the start
+	after federation.Cursor // of what was shown last
+	first page              // what was there at the start
 	wake  <-chan struct{}
 	stop  func() // no more waking
 }
@@ -61,21 +61,28 @@ func (w *watch) leave() {
 }
 
 // next reads what comes after what was shown.
-func (w *watch) next(ctx context.Context) ([]federation.Entry, error) {
-	return w.link.deps.Record.Replay(ctx, w.did, w.after, watchPage)
+func (w *watch) next(ctx context.Context) (page, error) {
+	return w.link.look(ctx, w.did, w.after, watchPage)
 }
 
-// drain shows all there is. What cannot be read now is read the next time.
-func (w *watch) drain(ctx context.Context, show func(ctx context.Context, entries []federation.Entry) error) error {
+// drain shows all there is, from what is there at the start. What cannot be read now is
+// read the next time, and what is filed after a page that is not full wakes the watcher
+// again.
+func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p page) error) error {
 	for {
-		entries, err := w.next(ctx)
-		if _, away := errors.AsType[*federation.UnavailableError](err); away || err == nil && len(entries) == 0 {
-			return nil
+		p := w.first
+		w.first = page{}
+		if p.entries == nil {
+			var err error
+			p, err = w.next(ctx)
+			if _, away := errors.AsType[*federation.UnavailableError](err); away {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		if err := show(ctx, entries); err != nil {
+		if err := show(ctx, p); err != nil || len(p.entries) < watchPage {
 			return err
 		}
 	}
