@@ -19,6 +19,7 @@ import (
 type caller struct {
 	url, token string
 	did        federation.DID
+	key        federation.SigningKey
 }
 
 // logIn proves a DID that nobody had before.
@@ -29,6 +30,9 @@ func logIn(tb testing.TB, url string) *caller {
 		tb.Fatal(err)
 	}
 	c := &caller{url: url, did: identity.KeyDID(public)}
+	c.key = federation.SigningKey{Public: public, DID: c.did, Sign: func(_ context.Context, message []byte) ([]byte, error) {
+		return ed25519.Sign(private, message), nil
+	}}
 	var given struct{ Challenge string }
 	c.must(tb, http.StatusOK, http.MethodPost, "auth/challenge", map[string]any{"did": c.did}, &given)
 	var tokens struct {

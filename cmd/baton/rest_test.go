@@ -24,23 +24,23 @@ func TestAGatewayAtRestHoldsLittleMemory(t *testing.T) {
 	}
 	h.start(t)
 	h.ready(t)
-	held := memoryKiB(t, h, "RssAnon")
-	t.Logf("a fresh gateway holds %.1f MiB, and %.1f MiB with its program", float64(held)/1024, float64(memoryKiB(t, h, "VmRSS"))/1024)
+	held := memoryKiB(t, h.process.Process.Pid, "RssAnon")
+	t.Logf("a fresh gateway holds %.1f MiB, and %.1f MiB with its program", float64(held)/1024, float64(memoryKiB(t, h.process.Process.Pid, "VmRSS"))/1024)
 	if held > restingKiB {
 		t.Errorf("a fresh gateway holds %d KiB, want at most %d", held, restingKiB)
 	}
 }
 
-// memoryKiB returns what the gateway has of one sort of memory now.
-func memoryKiB(t *testing.T, h *house, sort string) (size int) {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", h.process.Process.Pid))
+// memoryKiB returns what a process has of one sort of memory now.
+func memoryKiB(tb testing.TB, pid int, sort string) (size int) {
+	tb.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	_, after, found := strings.Cut(string(status), sort+":")
 	if _, err := fmt.Sscanf(after, "%d kB", &size); !found || err != nil {
-		t.Fatalf("no %s in %s", sort, status)
+		tb.Fatalf("no %s in %s", sort, status)
 	}
 	return size
 }

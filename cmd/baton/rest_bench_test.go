@@ -1,0 +1,310 @@
+package main_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"baton/federation"
+	"baton/federation/signing"
+	"baton/translate/handofftag"
+)
+
+// benchGateway runs a gateway without limits, built as it ships, and returns its addresses
+// and process.
+func benchGateway(b *testing.B) (url, admin string, pid int) {
+	b.Helper()
+	dir := b.TempDir()
+	program, config := filepath.Join(dir, "baton"), filepath.Join(dir, "baton.toml")
+	public, operators := freePort(b), freePort(b)
+	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		b.Fatalf("build: %v\n%s", err, out)
+	}
+	url = "http://" + public
+	text := fmt.Sprintf(`[home]
+name = "gw.test"
+[http]
+listen = %q
+public_url = %q
+[admin]
+listen = %q
+[log]
+level = "error"
+[limits]
+did_events_per_minute = 0
+open_handoffs_per_did = 0
+inbox_events = 0
+inbox_bytes = 0
+`, public, url, operators)
+	err := os.WriteFile(config, []byte(text), 0o600)
+	if err == nil {
+		err = os.Mkdir(filepath.Join(dir, "data"), 0o700)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(b.Context()), program, "serve", "--config", config)
+	cmd.Stderr, cmd.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for begun := time.Now(); ; time.Sleep(lookEach) {
+		conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", public)
+		if err == nil {
+			_ = conn.Close()
+			return url, "http://" + operators, cmd.Process.Pid
+		}
+		if time.Since(begun) > patience {
+			b.Fatal("the gateway does not listen")
+		}
+	}
+}
+
+// freePort returns an address that nobody listens on.
+func freePort(b *testing.B) string {
+	b.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// watchers are how many watch one inbox at a time.
+const watchers = 2000
+
+// BenchmarkWatchers is what those cost who watch an inbox or poll it, all the same one: the
+// memory of the gateway for each, and how long it takes from an offer, which is written to
+// disk first, until they have it.
+func BenchmarkWatchers(b *testing.B) {
+	for name, watch := range map[string]func(*bufio.ReadWriter, *caller, func()){"streams": watchStream, "polls": watchPolls} {
+		b.Run(name, func(b *testing.B) {
+			url, admin, pid := benchGateway(b)
+			eliza, scholar := logIn(b, url), logIn(b, url)
+			eliza.offer(b, map[string]any{"to": scholar.did, "title": "so that all is loaded"})
+			rest := liveKiB(b, admin)
+			arrived := make(chan time.Time, watchers)
+			hangUp := crowd(b, url, func(rw *bufio.ReadWriter) { watch(rw, scholar, func() { arrived <- time.Now() }) })
+			defer hangUp()
+			all := func(since time.Time) (took []time.Duration) {
+				for range watchers {
+					took = append(took, (<-arrived).Sub(since))
+				}
+				return took
+			}
+			all(time.Now()) // the first offer says that each is there
+			settle(b, pid)
+			var held float64
+			for range 4 { // each time a stack that is mostly empty loses half of it
+				held = (liveKiB(b, admin) - rest) / watchers
+			}
+			var took []time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				eliza.offer(b, map[string]any{"to": scholar.did, "title": "Cite three sources on X"})
+				took = append(took, all(begun)...)
+				b.StopTimer()
+				settle(b, pid) // who polls has asked again
+				b.StartTimer()
+			}
+			b.ReportMetric(held, "KiB/watcher")
+			slices.Sort(took)
+			for _, percent := range []int{50, 99} {
+				b.ReportMetric(float64(took[(len(took)-1)*percent/100])/float64(time.Millisecond), fmt.Sprintf("p%d-ms", percent))
+			}
+		})
+	}
+}
+
+// liveKiB returns what a gateway holds in memory once it has collected its garbage: objects
+// and stacks.
+func liveKiB(b *testing.B, admin string) (size float64) {
+	b.Helper()
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, admin+"/debug/pprof/heap?gc=1&debug=1", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"\n# HeapAlloc = ", "\n# Stack = "} {
+		_, after, _ := strings.Cut(string(text), name)
+		var held float64
+		if _, err := fmt.Sscanf(after, "%f", &held); err != nil {
+			b.Fatalf("no %q is told: %v", name, err)
+		}
+		size += held / 1024
+	}
+	return size
+}
+
+// crowd connects as many as watch, and returns how all of them hang up.
+func crowd(b *testing.B, url string, watch func(rw *bufio.ReadWriter)) (hangUp func()) {
+	b.Helper()
+	var all sync.WaitGroup
+	var conns []net.Conn
+	for range watchers {
+		conn, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			b.Fatal(err)
+		}
+		conns = append(conns, conn)
+		all.Go(func() { watch(bufio.NewReadWriter(bufio.NewReaderSize(conn, 2048), bufio.NewWriterSize(conn, 1024))) })
+	}
+	return func() {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		all.Wait()
+	}
+}
+
+// asks sends a request for an inbox.
+func asks(rw *bufio.ReadWriter, c *caller, path string) error {
+	fmt.Fprintf(rw, "GET /api/v1/inbox%s HTTP/1.1\r\nHost: gw\r\nAuthorization: Bearer %s\r\n\r\n", path, c.token)
+	return rw.Flush()
+}
+
+// watchStream watches an inbox until the connection is gone.
+func watchStream(rw *bufio.ReadWriter, c *caller, came func()) {
+	if asks(rw, c, "/stream") != nil {
+		return
+	}
+	for begins := true; ; {
+		text, more, err := rw.ReadLine()
+		if err != nil {
+			return
+		}
+		if begins && strings.HasPrefix(string(text), "data: ") {
+			came()
+		}
+		begins = !more
+	}
+}
+
+// watchPolls polls an inbox until the connection is gone.
+func watchPolls(rw *bufio.ReadWriter, c *caller, came func()) {
+	for cursor := ""; ; {
+		if asks(rw, c, "?wait=50s&cursor="+cursor) != nil {
+			return
+		}
+		response, err := http.ReadResponse(rw.Reader, nil)
+		if err != nil {
+			return
+		}
+		text, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil {
+			return
+		}
+		_, after, _ := strings.Cut(string(text), `"next_cursor":"`)
+		next, _, _ := strings.Cut(after, `"`)
+		if next != cursor {
+			came()
+		}
+		cursor = next
+	}
+}
+
+// settle waits until a process has nothing to do.
+func settle(b *testing.B, pid int) {
+	b.Helper()
+	last := ""
+	for still := 0; still < 3; time.Sleep(lookEach) {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, after, _ := strings.Cut(string(stat), ") ")
+		if now := strings.Join(strings.Fields(after)[11:13], " "); now == last { // the time that it ran
+			still++
+		} else {
+			last, still = now, 0
+		}
+	}
+}
+
+// posters are how many callers file steps at a time.
+const posters = 64
+
+// BenchmarkSignedPosts is how many steps a second are filed that their callers signed, one
+// request each. The metric x_verify is that rate as a multiple of that of bare Ed25519
+// verifications of 1 KiB on all cores, which the callers use too.
+func BenchmarkSignedPosts(b *testing.B) {
+	url, _, _ := benchGateway(b)
+	callers := make([]*caller, posters)
+	for i := range callers {
+		callers[i] = logIn(b, url)
+	}
+	verifies := rawVerifies(b)
+	requests := make([]*http.Request, b.N)
+	for i := range requests {
+		from, to := callers[i%posters], callers[(i+1)%posters]
+		requests[i] = from.request(b, http.MethodPost, "handoffs", signedOffer(b, from, to.did))
+	}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: posters}}
+	defer client.CloseIdleConnections()
+	var next atomic.Int64
+	var all sync.WaitGroup
+	b.ResetTimer()
+	for range posters {
+		all.Go(func() {
+			for n := next.Add(1); n <= int64(len(requests)); n = next.Add(1) {
+				response, err := client.Do(requests[n-1])
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				text, err := io.ReadAll(response.Body)
+				_ = response.Body.Close()
+				if err != nil || response.StatusCode != http.StatusCreated {
+					b.Errorf("answered %d %s, %v", response.StatusCode, text, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/verifies, "x_verify")
+}
+
+// signedOffer returns the body of an offer that its caller signed.
+func signedOffer(b *testing.B, from *caller, to federation.DID) map[string]string {
+	b.Helper()
+	id := federation.EventID(ulid.Make())
+	ev := federation.Event{
+		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: from.did, To: to, Title: "Cite three sources on X",
+		Venue: federation.PrivateVenue(from.did, to), Dialect: federation.HandoffTags,
+	}
+	ev.Fields, _ = handofftag.Write(ev)
+	sealed, err := signing.Seal(b.Context(), from.key, ev)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return map[string]string{"document": sealed.Signature.Document, "signature": sealed.Signature.Text}
+}
