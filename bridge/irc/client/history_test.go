@@ -34,16 +34,21 @@ func offers(from, to federation.DID, numbers ...int) []federation.Event {
 const bob = federation.DID("did:plc:bob000000000000000000000")
 
 // login logs ada in, in the words of a scene.
-var login = `
-			ada > CAP REQ :draft/chathistory draft/event-playback freeq.at/handoff message-tags batch
-			ada < *ACK*
-			ada > AUTHENTICATE ATPROTO-CHALLENGE
-			ada < AUTHENTICATE *
-			ada > ` + answerTo(string(ada), "signed by "+string(ada)) + `
-			ada < *900*
-			ada < *903*
-			ada > CAP END
-			ada joins`
+var login = loginAs("ada", ada)
+
+// loginAs logs somebody in as a DID, in the words of a scene.
+func loginAs(name string, did federation.DID) string {
+	return strings.ReplaceAll(`
+			WHO > CAP REQ :draft/chathistory draft/event-playback freeq.at/handoff message-tags batch
+			WHO < *ACK*
+			WHO > AUTHENTICATE ATPROTO-CHALLENGE
+			WHO < AUTHENTICATE *
+			WHO > `+answerTo(string(did), "signed by "+string(did))+`
+			WHO < *900*
+			WHO < *903*
+			WHO > CAP END
+			WHO joins`, "WHO", name)
+}
 
 func TestHistory(t *testing.T) {
 	t.Parallel()

@@ -169,3 +169,21 @@ func (p *peer) login(t *testing.T) {
 	p.say(t, "NICK ada", "USER ada 0 * :ada", "CAP END")
 	p.until(t, "* 376 *")
 }
+
+func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
+	t.Parallel()
+	h := start(t, testConfig())
+	come := func() *peer {
+		here, there := net.Pipe()
+		t.Cleanup(func() { _ = here.Close() })
+		h.link.Attach(t.Context(), far{there})
+		return &peer{conn: here, lines: bufio.NewReader(here)}
+	}
+	for range 64 {
+		p := come()
+		p.say(t, "PING here")
+		p.until(t, "*PONG*")
+	}
+	come().until(t, "ERROR :Closing link: too many connections from your address")
+	play(t, h, "near joins") // and nobody else minds
+}

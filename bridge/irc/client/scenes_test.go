@@ -382,6 +382,46 @@ func TestLogins(t *testing.T) {
 			ada < AUTHENTICATE *
 			ada > ` + answerTo("did:web:gw.example", "signed by did:web:gw.example") + `
 			ada < :gw.example 904 * :SASL authentication failed: nobody is the gateway but itself`,
+		"operators and bans go by DID, whatever the nick": login + loginAs("eve", bob) + `
+			ada > JOIN #room
+			ada < *JOIN*
+			ada < *353 ada = #room :@ada
+			ada < *366*
+			eve > JOIN #room
+			eve < *JOIN*
+			eve < *353*
+			eve < *366*
+			ada < *JOIN*
+			ada > PART #room
+			ada < *PART*
+			eve < *PART*
+			ada > NICK Lovelace
+			ada < *NICK :Lovelace
+			ada > JOIN #room
+			ada < *JOIN*
+			ada < *353 Lovelace = #room :@Lovelace eve
+			ada < *366*
+			eve < *JOIN*
+			eve < :gw.example MODE #room +o Lovelace
+			ada > MODE #room +b ` + string(bob) + `
+			ada < *MODE #room +b ` + string(bob) + `
+			eve < *MODE #room +b ` + string(bob) + `
+			eve > PRIVMSG #room :still here?
+			eve < :gw.example 404 eve #room :Cannot send to channel
+			eve > PART #room
+			eve < *PART*
+			ada < *PART*
+			eve > NICK adam
+			eve < *NICK :adam
+			eve > JOIN #room
+			eve < :gw.example 474 adam #room :Cannot join channel (+b)
+			ada > MODE #room -b ` + string(bob) + `
+			ada < *MODE #room -b ` + string(bob) + `
+			eve > JOIN #room
+			eve < *JOIN*
+			eve < *353*
+			eve < *366*
+			ada < *JOIN*`,
 		"a key is registered by who proved a DID": `
 			ada joins standard-replies
 			ada > MSGSIG xyz
