@@ -30,6 +30,11 @@
 // "?", and waits until its recipient lets it through. Each of two gateways is the home
 // of its own side of a handoff; the ids of messages connect them.
 //
+// # Webhooks
+//
+// An agent that names "webhook" among its ways of delivery, and an address, has its
+// messages posted there; what is taken was handed out as if it had been fetched.
+//
 // # State
 //
 // A [Link] keeps in memory only who is here, what it last read of other registries, and

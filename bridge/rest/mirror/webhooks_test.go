@@ -25,9 +25,10 @@ import (
 // hooks returns the webhooks of a world, which call its outside.
 func (w *world) hooks() *webhook.Hooks {
 	w.outside = &outside{status: http.StatusOK}
-	w.webhooks = webhook.New(webhook.Config{MaxPerDID: 2, MaxAttempts: 3}, webhook.Deps{
+	w.webhooks = webhook.New(webhook.Config{MaxPerDID: 2, MaxAttempts: 3, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: func(federation.Hook) bridge.Pusher { return w.link },
-		Wakes: w.wakes, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+		Unhooked: func(context.Context, federation.Hook, time.Time) error { return nil },
+		Wakes:    w.wakes, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 	return w.webhooks
 }

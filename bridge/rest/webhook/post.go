@@ -83,7 +83,7 @@ func (h *Hooks) post(ctx context.Context, hook federation.Hook, p federation.Pus
 	case errors.Is(err, ErrTurn):
 		return h.putOff(ctx, hook, p, turnWait)
 	case err == nil && answer.Status == http.StatusGone:
-		return h.disable(ctx, hook, p, pusher)
+		return h.disable(ctx, hook, p)
 	case err == nil && answer.Status >= 200 && answer.Status < 300:
 		return h.taken(ctx, hook, p, pusher)
 	case err == nil:
@@ -135,10 +135,10 @@ func (h *Hooks) giveUp(ctx context.Context, hook federation.Hook, p federation.P
 }
 
 // disable ends a hook whose address says that there is nobody any more.
-func (h *Hooks) disable(ctx context.Context, hook federation.Hook, p federation.Push, pusher bridge.Pusher) error {
+func (h *Hooks) disable(ctx context.Context, hook federation.Hook, p federation.Push) error {
 	how := federation.Settlement{State: federation.DeliveryRefused, Why: "its address answered 410 Gone", At: time.Now()}
 	hook.Disabled, hook.Why = how.At, how.Why
-	if err := pusher.Unhooked(ctx, hook, how.At); err != nil { // before the record knows, so that it is told even if the gateway ends here
+	if err := h.deps.Unhooked(ctx, hook, how.At); err != nil { // before the record knows, so that it is told even if the gateway ends here
 		return fmt.Errorf("tell owner of hook: %w", err)
 	}
 	if err := h.deps.Record.DisableHook(ctx, hook.ID, how.Why, how.At); err != nil {

@@ -19,13 +19,13 @@ const maxTurns = 64
 // wait.
 const turnLength = 10 * time.Second
 
-// takenFor is how long a hook is its gateway's. One that is still taken after its gateway
-// died is called again then.
-const takenFor = 2 * time.Minute
+// spare is how much longer a hook is its gateway's than a turn can take. One that is
+// still taken after its gateway died is called again then.
+const spare = time.Minute
 
 // lookAgain is when it is looked what is due although nobody was woken and nothing was to
 // be due: a wake-up may be lost, and another gateway may have died.
-const lookAgain = 15 * time.Second
+const lookAgain = 30 * time.Second
 
 // breath is between two looks: who is woken a thousand times a second need not look as
 // often.
@@ -89,7 +89,7 @@ func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
 	if room == 0 {
 		return
 	}
-	due, err := h.deps.Record.TakeHooks(ctx, now, now.Add(takenFor), room)
+	due, err := h.deps.Record.TakeHooks(ctx, now, now.Add(turnLength+h.cfg.Timeout+spare), room)
 	if err != nil && ctx.Err() == nil {
 		h.deps.Log.LogAttrs(ctx, slog.LevelError, "webhooks not read", slog.Any("err", err))
 	}

@@ -36,7 +36,8 @@ import (
 // Config is the table [webhooks] of the configuration.
 type Config struct {
 	MaxPerDID   int
-	MaxAttempts int // on one delivery
+	MaxAttempts int           // on one delivery
+	Timeout     time.Duration // of one call, at most
 }
 
 // The errors of [Outside] that mean something here.
@@ -71,10 +72,13 @@ type Deps struct {
 	Key     []byte // secret; whoever has it can sign as each hook is signed for
 	// Pusher returns the link of this moment that writes what a hook is posted, or nil:
 	// then it waits.
-	Pusher  func(h federation.Hook) bridge.Pusher
-	Wakes   bridge.Wakes
-	Metrics *bridge.Metrics
-	Log     *slog.Logger
+	Pusher func(h federation.Hook) bridge.Pusher
+	// Unhooked tells the owner of a hook that it is called no more. Its error is that of
+	// the record.
+	Unhooked func(ctx context.Context, h federation.Hook, now time.Time) error
+	Wakes    bridge.Wakes
+	Metrics  *bridge.Metrics
+	Log      *slog.Logger
 }
 
 // Hooks is the hooks of one home. It implements [bridge.Hooks], and may be used

@@ -117,9 +117,10 @@ type world struct {
 
 func newWorld(record federation.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
-	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12}, webhook.Deps{
+	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: func(federation.Hook) bridge.Pusher { return w.pusher },
-		Wakes: noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
+		Unhooked: w.pusher.Unhooked,
+		Wakes:    noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	return w
 }
@@ -198,7 +199,7 @@ func TestADeliveryIsTriedForAsLongAsTheScheduleSays(t *testing.T) {
 		hook := w.register(t, bob, "https://bob.example/hook")
 		offer := w.offer(t, bob)
 		defer w.run(t)()
-		time.Sleep(40 * time.Hour)
+		time.Sleep(34 * time.Hour)
 		if d := cmp.Diff(schedule(), made(w.outside.got())); d != "" {
 			t.Errorf("attempts, in minutes (-want +got):\n%s", d)
 		}
@@ -232,7 +233,7 @@ func TestTheScheduleGoesOnAfterARestart(t *testing.T) {
 		w.register(t, bob, "https://bob.example/hook")
 		w.offer(t, bob)
 		var calls []call
-		for _, upTime := range []time.Duration{5 * time.Minute, 30 * time.Second, 20 * time.Minute, 40 * time.Hour} {
+		for _, upTime := range []time.Duration{5 * time.Minute, 30 * time.Second, 20 * time.Minute, 34 * time.Hour} {
 			stop := w.run(t)
 			time.Sleep(upTime)
 			stop()
@@ -347,7 +348,7 @@ func TestWhatIsTakenWaitsNoMore(t *testing.T) {
 		if d := cmp.Diff([]string{before.Event.ID.String(), cancel.Event.ID.String()}, refs); d != "" {
 			t.Errorf("posted (-want +got):\n%s", d)
 		}
-		time.Sleep(40 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		if n := len(w.outside.got()); n != 2 {
 			t.Errorf("%d calls", n)
 		}
@@ -363,7 +364,7 @@ func TestAReceiverThatSaysThatItIsGoneIsCalledNoMore(t *testing.T) {
 		defer w.run(t)()
 		time.Sleep(time.Second)
 		w.offer(t, bob)
-		time.Sleep(40 * time.Hour)
+		time.Sleep(2 * time.Hour)
 		if n := len(w.outside.got()); n != 1 {
 			t.Errorf("%d calls", n)
 		}
