@@ -73,6 +73,7 @@ type Hub struct {
 	mu      sync.Mutex
 	waiting map[string]chan Letter     // by the SHA-256 of the batch
 	heard   map[federation.HomeID]bool // whose stream is read, which brings answers too
+	cut     chan struct{}              // closed when the connection breaks, and then another one
 }
 
 // OpenHub begins to connect, and goes on until [Hub.Close]: a hub that is away now is no
@@ -87,10 +88,21 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 		conn.Close()
 		return nil, fmt.Errorf("open hub: %w", err)
 	}
-	return &Hub{
+	h := &Hub{
 		home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, log: log,
-		waiting: map[string]chan Letter{}, heard: map[federation.HomeID]bool{},
-	}, nil
+		waiting: map[string]chan Letter{}, heard: map[federation.HomeID]bool{}, cut: make(chan struct{}),
+	}
+	conn.SetDisconnectErrHandler(func(*nats.Conn, error) { h.broken() })
+	return h, nil
+}
+
+// broken ends the wait of all who wait for an answer: what they sent may be lost, and is
+// sent again sooner than the answer would be missed.
+func (h *Hub) broken() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.cut)
+	h.cut = make(chan struct{})
 }
 
 // Close ends the connection.
@@ -127,7 +139,15 @@ func (h *Hub) Carry(ctx context.Context, to federation.HomeID, l Letter) (Letter
 	of, answered := digestOf(string(l.Body)), make(chan Letter, 1)
 	h.mu.Lock()
 	h.waiting[of] = answered
+	cut := h.cut
 	h.mu.Unlock()
+	go func() {
+		select {
+		case <-cut:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	defer func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()

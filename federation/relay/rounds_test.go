@@ -146,53 +146,72 @@ func TestFiftyRoundsOfBadWeatherLoseAndDoubleNothing(t *testing.T) {
 	a.start()
 	b.start()
 	defer func() { a.kill(); b.kill() }()
-	var ids []federation.HandoffID
-	todo := map[federation.HandoffID]string{} // by the steps that bob waits for
-	work := func() {
-		for id, want := range todo {
-			switch {
-			case b.log(id) != want:
-			case want == "offer":
-				b.take("bob", federation.Accept, in(id))
-				todo[id] = "offer accept"
-			default:
-				b.take("bob", federation.Complete, in(id))
-				delete(todo, id)
-			}
-		}
-	}
+	w := &workload{a: a, b: b, todo: map[federation.HandoffID]string{}}
 	for range rounds {
-		for range 1 + chance.IntN(2) {
-			_, offer := a.take("alice", federation.Offer, to("bob"))
-			ids, todo[offer.ID] = append(ids, offer.ID), "offer"
-		}
+		w.offer(1 + chance.IntN(2))
 		hit := []*side{a, b}[chance.IntN(2)]
 		if chance.IntN(4) == 0 {
 			hit.kill()
-			work()
+			w.work()
 			hit.start()
 			continue
 		}
 		for range 1 + chance.IntN(3) {
 			hit.weather.turn(fault(chance.IntN(int(faults))))
 		}
-		work()
+		w.work()
 		hit.stop() // so that there is a greeting at least that meets it
 		hit.running.Wait()
 		hit.start()
-		await(t, func() bool { work(); return hit.weather.over() })
+		await(t, func() bool { w.work(); return hit.weather.over() })
 	}
 	calm := time.Now()
-	await(t, func() bool { work(); return len(todo) == 0 })
-	for _, id := range ids {
-		b.comes(id, "offer accept complete")
-		if got := a.log(id); got != "offer accept complete" {
+	await(t, func() bool { w.work(); return len(w.todo) == 0 })
+	w.check(t, "offer accept complete")
+	t.Logf("%d handoffs, caught up %s after the last round", len(w.ids), time.Since(calm).Round(time.Millisecond))
+}
+
+// workload is what alice at one home and bob at the other one have to do.
+type workload struct {
+	a, b *side
+	ids  []federation.HandoffID
+	todo map[federation.HandoffID]string // by the steps that bob waits for
+}
+
+// offer has alice make so many offers.
+func (w *workload) offer(n int) {
+	for range n {
+		_, offer := w.a.take("alice", federation.Offer, to("bob"))
+		w.ids, w.todo[offer.ID] = append(w.ids, offer.ID), "offer"
+	}
+}
+
+// work has bob take each step that he can take now.
+func (w *workload) work() {
+	for id, want := range w.todo {
+		switch {
+		case w.b.log(id) != want:
+		case want == "offer":
+			w.b.take("bob", federation.Accept, in(id))
+			w.todo[id] = "offer accept"
+		default:
+			w.b.take("bob", federation.Complete, in(id))
+			delete(w.todo, id)
+		}
+	}
+}
+
+// check holds both homes to what was done: nothing is missing, doubled or out of order.
+func (w *workload) check(t *testing.T, verbs string) {
+	t.Helper()
+	for _, id := range w.ids {
+		w.b.comes(id, verbs)
+		if got := w.a.log(id); got != verbs {
 			t.Errorf("%s is %q at its home", id, got)
 		}
 	}
-	t.Logf("%d handoffs, caught up %s after the last round", len(ids), time.Since(calm).Round(time.Millisecond))
-	for name, at := range map[string]*side{"alice": a, "bob": b} {
-		entries, err := at.record.Replay(t.Context(), keyOf(name).DID, "", 10*len(ids))
+	for name, at := range map[string]*side{"alice": w.a, "bob": w.b} {
+		entries, err := at.record.Replay(t.Context(), keyOf(name).DID, "", 10*len(w.ids))
 		seen := map[federation.EventID]bool{}
 		for _, entry := range entries {
 			if seen[entry.Event.ID] {
@@ -200,7 +219,7 @@ func TestFiftyRoundsOfBadWeatherLoseAndDoubleNothing(t *testing.T) {
 			}
 			seen[entry.Event.ID] = true
 		}
-		if want := map[string]int{"alice": 2, "bob": 1}[name] * len(ids); err != nil || len(seen) != want {
+		if want := map[string]int{"alice": 2, "bob": 1}[name] * len(w.ids); err != nil || len(seen) != want {
 			t.Errorf("%s has %d entries, %v; want %d", name, len(seen), err, want)
 		}
 	}
