@@ -288,6 +288,12 @@ func TestAnAgentOfTheRegistryIsCalled(t *testing.T) {
 		h.asks(t, &list, "webhook", "list")
 		return len(list.Items) == 1 && list.Items[0].Agent == "scout_7" && strings.Contains(list.Items[0].Why, "410")
 	})
+	var another struct{ Of string }
+	itself := &caller{url: h.url(), token: scout.Token}
+	itself.must(t, http.StatusCreated, http.MethodPost, "webhooks", map[string]any{"url": server.URL + "/again", "of": "messages"}, &another)
+	if another.Of != "messages" {
+		t.Errorf("the address that it registers anew gets %q", another.Of)
+	}
 }
 
 // hooked is what an agent is told that registers with a webhook.

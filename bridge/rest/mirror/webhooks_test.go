@@ -193,6 +193,7 @@ func TestWhatCannotBeAWebhook(t *testing.T) {
 	scout := w.login(t, "scout")
 	refused(t, scout.post(t, "/api/v1/webhooks", `{"url":"https://127.0.0.1/"}`), http.StatusBadRequest, "usage")
 	refused(t, scout.post(t, "/api/v1/webhooks", `{"url":""}`), http.StatusBadRequest, "usage")
+	refused(t, scout.post(t, "/api/v1/webhooks", `{"url":"https://scout.example/","of":"messages"}`), http.StatusBadRequest, "usage")
 	scout.hook(t, "https://scout.example/1")
 	refused(t, scout.post(t, "/api/v1/webhooks", `{"url":"https://scout.example/1"}`), http.StatusConflict, "conflict")
 	scout.hook(t, "https://scout.example/2")
