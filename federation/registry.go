@@ -317,6 +317,7 @@ type Record interface {
 	OperatorTokens
 	Answers
 	Declarations
+	Duties
 	Spoken
 	Hooks
 	// Ready returns nil while the record can be written.

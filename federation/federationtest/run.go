@@ -50,6 +50,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("audit", func(t *testing.T) { RunAudit(t, open) })
 	t.Run("tokens", func(t *testing.T) { RunTokens(t, open) })
 	t.Run("answers", func(t *testing.T) { RunAnswers(t, open) })
+	t.Run("duties", func(t *testing.T) { RunDuties(t, open) })
 	t.Run("spoken", func(t *testing.T) { RunSpoken(t, open) })
 	t.Run("hooks", func(t *testing.T) { RunHooks(t, open) })
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -87,19 +88,45 @@ func openPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (_
 		return nil, err
 	}
 	s.agents.off, s.bound.off, s.boundTo.off = true, true, true
+	s.duties = openDuties(ctx, func(ctx context.Context) (*pgx.Conn, error) { return connectForDuties(ctx, dsn) })
+	s.close = sync.OnceValue(closers{closer(s.close), s.duties}.Close)
 	return s, nil
 }
 
 // connectPostgres names a database. Nothing is asked of it yet.
 func connectPostgres(dsn string) (*sql.DB, error) {
-	config, err := pgx.ParseConfig(dsn)
+	config, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}
-	if config.RuntimeParams["application_name"] == "" {
+	return stdlib.OpenDB(*config, stdlib.OptionAfterConnect(promise)), nil
+}
+
+func parseDSN(dsn string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err == nil && config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "baton"
 	}
-	return stdlib.OpenDB(*config, stdlib.OptionAfterConnect(promise)), nil
+	return config, err
+}
+
+// connectForDuties makes the connection whose locks are the duties of a gateway.
+func connectForDuties(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	config, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err = promise(ctx, conn); err == nil {
+		_, err = conn.Exec(ctx, tcpSilence)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
 }
 
 // promise makes sure of what is acknowledged on a connection: that it is on the server's

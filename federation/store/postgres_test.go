@@ -56,6 +56,7 @@ func TestPostgres(t *testing.T) {
 		"what cannot be a record is refused":                          refusesWhatIsNone,
 		"text that the database cannot keep is refused":               refusesText,
 		"refused writes do not disturb their batch":                   answersEachOfABatch,
+		"a duty is one gateway's at a time, whoever dies":             partsDuties,
 		"damage is found": findsDamage,
 		"a record in a file is copied whole, and compared":          copiesARecord,
 		"a record is copied into an empty one alone, or not at all": copiesIntoNothing,

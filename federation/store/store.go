@@ -73,6 +73,7 @@ type Record struct {
 	agents  remembered[agentName, federation.Agent]
 	bound   remembered[boundKey, federation.BoundName]
 	boundTo remembered[federation.DID, []federation.BoundName]
+	duties  *duties // nil where nobody else may have the record open
 	close   func() error
 }
 
@@ -200,6 +201,12 @@ func (s *Record) writeRemembered(ctx context.Context, apply func(context.Context
 
 // closers is what was opened so far, closed in reverse order.
 type closers []io.Closer
+
+// closer is something to close that has no other method.
+type closer func() error
+
+// Close implements [io.Closer].
+func (c closer) Close() error { return c() }
 
 // Close closes all, whatever fails.
 func (c closers) Close() error {

@@ -1,0 +1,266 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// The clocks of duties. The server takes a gateway that is cut off for gone after
+// tcpSilence, and so frees its duties; the gateway has given them up by then, and a
+// dutyGrace is left for that to become true. Together they are less than five seconds.
+const (
+	dutyLook    = 500 * time.Millisecond // between two looks whether a duty is free
+	dutyAnswer  = 2 * time.Second        // within which the server answers; then it is away
+	dutyGrace   = time.Second            // from when a duty is free to when somebody begins
+	dutyConnect = 10 * time.Second       // to connect, with the look at what the server promises
+)
+
+// tcpSilence has the server end a connection that was silent for two seconds, and does not
+// answer for one more. It means nothing on a socket of the same machine.
+const tcpSilence = `SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 1; SET tcp_user_timeout = 3000`
+
+// A duty is a lock of a session, in a space of numbers apart from that of lockWriters: the
+// end of the session, however it comes, frees it.
+const (
+	takeDuty = `SELECT pg_try_advisory_lock(hashtextextended(current_schema() || ' ' || $1, 0))`
+	freeDuty = `SELECT pg_advisory_unlock(hashtextextended(current_schema() || ' ' || $1, 0))`
+)
+
+// Alone implements [federation.Duties].
+func (s *Record) Alone(ctx context.Context, name string, do func(context.Context)) error {
+	if s.duties == nil { // nobody else has the file open
+		do(ctx)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return s.duties.alone(ctx, name, do)
+}
+
+// duties are those that the gateways share which have one record open. One connection has
+// the locks of all that are this gateway's, and one goroutine that connection.
+type duties struct {
+	connect func(ctx context.Context) (*pgx.Conn, error)
+	stop    context.CancelFunc
+	stopped chan struct{}
+
+	mu     sync.Mutex
+	wanted map[string]*duty
+}
+
+// duty is one that somebody here wants to do.
+type duty struct {
+	callers int       // of alone
+	locked  time.Time // since when it is nobody else's; zero while it is not this gateway's
+	begun   bool      // ours is closed
+	// ours is closed when the duty may be done, and lost when it must not any more.
+	ours, lost chan struct{}
+}
+
+func newDuty() *duty { return &duty{ours: make(chan struct{}), lost: make(chan struct{})} }
+
+// openDuties begins to look after duties. It connects when somebody wants one.
+func openDuties(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *duties {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d := &duties{connect: connect, stop: stop, stopped: make(chan struct{}), wanted: map[string]*duty{}}
+	go d.run(ctx)
+	return d
+}
+
+// Close gives all duties up.
+func (d *duties) Close() error {
+	d.stop()
+	<-d.stopped
+	return nil
+}
+
+func (d *duties) alone(ctx context.Context, name string, do func(context.Context)) error {
+	for ctx.Err() == nil {
+		mine := d.want(name)
+		select {
+		case <-mine.ours:
+			mine.during(ctx, do)
+		case <-mine.lost:
+		case <-ctx.Done():
+		}
+		d.leave(name, mine)
+	}
+	return context.Cause(ctx)
+}
+
+// during calls do until the duty is lost, or ctx ends.
+func (mine *duty) during(ctx context.Context, do func(context.Context)) {
+	doing, end := context.WithCancel(ctx)
+	defer end()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		select {
+		case <-mine.lost:
+			end()
+		case <-doing.Done():
+		}
+	}()
+	do(doing)
+	<-doing.Done()
+	<-over
+}
+
+// want returns a duty with one caller more.
+func (d *duties) want(name string) *duty {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.wanted[name] == nil {
+		d.wanted[name] = newDuty()
+	}
+	d.wanted[name].callers++
+	return d.wanted[name]
+}
+
+// leave ends what want began. The lock goes with the next look.
+func (d *duties) leave(name string, mine *duty) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if mine.callers--; mine.callers == 0 && mine.locked.IsZero() && d.wanted[name] == mine {
+		delete(d.wanted, name)
+	}
+}
+
+// run looks after the duties until ctx ends.
+func (d *duties) run(ctx context.Context) {
+	defer close(d.stopped)
+	for ctx.Err() == nil {
+		if d.idle() {
+			pause(ctx, dutyLook)
+			continue
+		}
+		conn, err := d.dial(ctx)
+		if err != nil {
+			pause(ctx, dutyLook)
+			continue
+		}
+		for err == nil && ctx.Err() == nil {
+			err = d.look(ctx, conn)
+		}
+		d.loseAll()
+		_ = conn.Close(context.WithoutCancel(ctx)) // it may be gone already
+	}
+	d.loseAll()
+}
+
+func (d *duties) dial(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dutyConnect)
+	defer cancel()
+	return d.connect(ctx)
+}
+
+func (d *duties) idle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.wanted) == 0
+}
+
+// look takes what is free and wanted, frees what is not wanted any more, and then waits for
+// a while. Its error means that the connection is gone, and with it all duties: that is
+// noticed at once.
+func (d *duties) look(ctx context.Context, conn *pgx.Conn) error {
+	asked, cancel := context.WithTimeout(ctx, dutyAnswer)
+	defer cancel()
+	if err := conn.Ping(asked); err != nil {
+		return err
+	}
+	for name, mine := range d.each() {
+		if err := d.lookAt(ctx, conn, name, mine); err != nil {
+			return err
+		}
+	}
+	waiting, cancel := context.WithTimeout(ctx, dutyLook)
+	defer cancel()
+	_, err := conn.WaitForNotification(waiting) // nobody sends one: it reads whether the server is there
+	if pgconn.Timeout(err) {
+		return nil
+	}
+	return err
+}
+
+// each returns the duties of this moment.
+func (d *duties) each() map[string]*duty {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return maps.Clone(d.wanted)
+}
+
+// lookAt does for one duty what is to be done for it now.
+func (d *duties) lookAt(ctx context.Context, conn *pgx.Conn, name string, mine *duty) error {
+	ctx, cancel := context.WithTimeout(ctx, dutyAnswer)
+	defer cancel()
+	var free bool
+	switch d.next(name, mine) {
+	case dutyGiven:
+		return conn.QueryRow(ctx, freeDuty, name).Scan(&free)
+	case dutyWanted:
+		err := conn.QueryRow(ctx, takeDuty, name).Scan(&free)
+		if err == nil && free {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			mine.locked = time.Now()
+		}
+		return err
+	case dutyOurs:
+	}
+	return nil
+}
+
+// dutyState is how a duty stands, each with what is next.
+type dutyState int
+
+const (
+	dutyWanted dutyState = iota // it is to be taken
+	dutyOurs                    // nothing
+	dutyGiven                   // nobody here wants it any more: it is to be freed
+)
+
+// next returns how a duty stands. Once its time has come, who wants it begins; who wants one
+// that is given up wants another of its name.
+func (d *duties) next(name string, mine *duty) dutyState {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case mine.locked.IsZero():
+		return dutyWanted
+	case mine.callers == 0:
+		delete(d.wanted, name)
+		return dutyGiven
+	case !mine.begun && time.Since(mine.locked) >= dutyGrace:
+		mine.begun = true
+		close(mine.ours)
+	}
+	return dutyOurs
+}
+
+// loseAll ends all duties. Who still wants one wants another of its name.
+func (d *duties) loseAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, mine := range d.wanted {
+		if mine.locked.IsZero() {
+			continue // it goes on to be wanted
+		}
+		close(mine.lost)
+		delete(d.wanted, name)
+	}
+}
+
+// pause waits, or for ctx to end if that is sooner.
+func pause(ctx context.Context, long time.Duration) {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
