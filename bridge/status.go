@@ -15,6 +15,7 @@ const (
 	LinkUp       LinkState = "up"       // the peer has authenticated: steps go both ways
 	LinkDialling LinkState = "dialling" // it dials, accepts, or waits to do so again
 	LinkDown     LinkState = "down"     // nobody runs it
+	LinkStandby  LinkState = "standby"  // another gateway of the home runs it
 )
 
 // Status is how a link stands now.

@@ -81,6 +81,10 @@ type Inboxes interface {
 type Deps struct {
 	bridge.Ports
 
+	// Alone calls what one gateway of a home does at a time, while this one is it, until ctx
+	// ends; nil where there is no other one.
+	Alone func(ctx context.Context, do func(context.Context))
+
 	Registry federation.Registry
 	Bindings federation.Bindings
 	Evidence Evidence
@@ -203,7 +207,11 @@ func (*Link) Network() string { return network }
 func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
 	if l.cfg.Federation != FederationOff && l.deps.Fetch != nil {
-		l.couriers(ctx)
+		if l.deps.Alone != nil {
+			l.deps.Alone(ctx, l.couriers)
+		} else {
+			l.couriers(ctx)
+		}
 	}
 	<-ctx.Done()
 	l.end.Do(func() { close(l.ended) })

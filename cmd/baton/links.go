@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"baton/bridge"
 	"baton/configs"
@@ -23,6 +24,7 @@ type opened struct {
 type running struct {
 	opened
 	supervisor *bridge.Supervisor
+	duty       duty
 	stop       context.CancelFunc
 	done       chan struct{}
 }
@@ -31,6 +33,7 @@ type running struct {
 // any may read.
 type fleet struct {
 	feeds   federation.Feeds
+	duties  federation.Duties
 	wakes   bridge.Wakes
 	metrics *bridge.Metrics
 	log     *slog.Logger
@@ -39,8 +42,8 @@ type fleet struct {
 	owes func(ctx context.Context, ev federation.Event, after federation.View) ([]string, error)
 }
 
-func newFleet(feeds federation.Feeds, wakes bridge.Wakes, m *bridge.Metrics, log *slog.Logger) *fleet {
-	f := &fleet{feeds: feeds, wakes: wakes, metrics: m, log: log}
+func newFleet(record federation.Record, wakes bridge.Wakes, m *bridge.Metrics, log *slog.Logger) *fleet {
+	f := &fleet{feeds: record, duties: record, wakes: wakes, metrics: m, log: log}
 	f.current.Store(&[]*running{})
 	return f
 }
@@ -74,14 +77,20 @@ func (f *fleet) apply(ctx context.Context, links []opened) {
 
 func (f *fleet) start(ctx context.Context, r *running) {
 	ctx, r.stop = context.WithCancel(ctx)
-	f.log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.link.Network()), slog.String("link", r.link.Name()))
+	r.duty.asked = time.Now()
 	go func() {
 		defer close(r.done)
-		_ = r.supervisor.Run(ctx) // ends with ctx, and says nothing else
-		if closer, ok := r.link.(io.Closer); ok {
-			_ = closer.Close() // a port that it held between two sessions
-		}
+		f.supervise(ctx, r)
 	}()
+}
+
+// runLink runs a link until ctx ends.
+func (f *fleet) runLink(ctx context.Context, r *running) {
+	f.log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.link.Network()), slog.String("link", r.link.Name()))
+	_ = r.supervisor.Run(ctx) // ends with ctx, and says nothing else
+	if closer, ok := r.link.(io.Closer); ok {
+		_ = closer.Close() // a port that it held between two sessions
+	}
 }
 
 // end stops all links and waits for them.
@@ -145,12 +154,7 @@ func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.
 		homes, err = f.owes(ctx, ev, after)
 		owed.Feeds = append(owed.Feeds, homes...)
 	}
-	for _, r := range *f.current.Load() {
-		if slices.Contains(owed.Once, r.link.Name()) {
-			r.supervisor.Fresh(ev.ID) // before it is filed, when the feed may come upon it at any time
-		}
-	}
-	return owed, err
+	return f.first(owed, ev.ID), err
 }
 
 // heard tells the feed of a link that a step came by it: what waits there may get
@@ -163,12 +167,12 @@ func (f *fleet) heard(ev federation.Event) {
 	}
 }
 
-// down returns the names of the links that are not up, in the order of the
-// configuration.
+// down returns the names of the links that are not up, and not another gateway's, in the
+// order of the configuration.
 func (f *fleet) down() []string {
 	var names []string
 	for _, r := range *f.current.Load() {
-		if !r.supervisor.Up() {
+		if !r.supervisor.Up() && !r.duty.elsewhere() {
 			names = append(names, r.link.Name())
 		}
 	}

@@ -112,6 +112,9 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		return opened{}, errOff
 	}
 	link, err := airc.Open(cfg, airc.Deps{
+		Alone: func(ctx context.Context, do func(context.Context)) {
+			_ = w.record.Alone(ctx, linkDuty+federation.RegistryLink, do) // ends with ctx, and says nothing else
+		},
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)

@@ -40,7 +40,7 @@ func (p *program) tellSigners(ctx context.Context) {
 func (g *gateway) TellSigners(ctx context.Context, now time.Time) error {
 	for _, r := range *g.fleet.current.Load() {
 		notifier, ok := r.link.(bridge.Notifier)
-		if !ok || !r.supervisor.Up() {
+		if !ok || !r.supervisor.Up() || !r.duty.ours.Load() {
 			continue
 		}
 		due, err := g.record.Untold(ctx, r.link.Name(), now, noticePage)

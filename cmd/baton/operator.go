@@ -60,7 +60,11 @@ func (p *program) openOperator(ctx context.Context) error {
 func (f *fleet) statuses() []rest.LinkStatus {
 	var all []rest.LinkStatus
 	for _, r := range *f.current.Load() {
-		all = append(all, rest.LinkStatus{Link: r.link, Status: r.supervisor.Status()})
+		status := r.supervisor.Status()
+		if status.State != bridge.LinkUp && r.duty.elsewhere() {
+			status = bridge.Status{State: bridge.LinkStandby}
+		}
+		all = append(all, rest.LinkStatus{Link: r.link, Status: status})
 	}
 	return all
 }

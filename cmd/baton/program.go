@@ -351,16 +351,14 @@ func (p *program) run(ctx context.Context) error {
 		return nil
 	})
 	if p.hub != nil {
-		group.Go(func() error { p.hub.Run(ctx, p.homes.door(), p.homes.peers); return nil })
+		group.Go(func() error { p.meet(ctx); return nil })
 	}
 	group.Go(func() error { p.relink(ctx); return nil })
-	group.Go(func() error { p.sweep(ctx); return nil })
-	group.Go(func() error { p.retain(ctx); return nil })
-	group.Go(func() error { p.judgeAgain(ctx); return nil })
+	group.Go(func() error { p.tidy(ctx); return nil })
 	group.Go(func() error { p.tellSigners(ctx); return nil })
-	group.Go(func() error { p.watchFeeds(ctx); return nil })
+	group.Go(func() error { p.hearOperators(ctx); return nil })
 	if p.hooks != nil {
-		group.Go(func() error { p.hooks.Run(ctx); return nil })
+		group.Go(func() error { p.post(ctx); return nil })
 	}
 	if p.reread != nil {
 		group.Go(func() error { p.reloads(ctx); return nil })
