@@ -7,20 +7,21 @@ import (
 	"fmt"
 
 	"baton/bridge/irc/conform"
+	restconform "baton/bridge/rest/conform"
 	"baton/federation"
 	"baton/federation/identity"
 )
 
 // conformCommand holds a gateway to what its clients rely on.
 type conformCommand struct {
-	URL     string `arg:"" help:"The server: irc://HOST:PORT, ircs://, ws:// or wss://." name:"url"`
-	Suite   string `enum:"irc" help:"Which cases: irc." required:""`
+	URL     string `arg:"" help:"The server: irc://HOST:PORT, ircs://, ws:// or wss:// for irc, http:// or https:// for rest." name:"url"`
+	Suite   string `enum:"irc,rest" help:"Which cases: irc or rest." required:""`
 	KeyFile string `help:"The Ed25519 key of the DID that makes offers, 64 hexadecimal characters; else made for each case." name:"key-file" placeholder:"FILE"`
 }
 
-// Help shows an example.
+// Help shows examples.
 func (conformCommand) Help() string {
-	return "Example:\n\n\tbaton conform irc://127.0.0.1:6667 --suite irc\n"
+	return "Examples:\n\n\tbaton conform irc://127.0.0.1:6667 --suite irc\n\tbaton conform http://127.0.0.1:8080 --suite rest\n"
 }
 
 // conformed is what became of one case, as machines read it.
@@ -40,14 +41,14 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 			return err
 		}
 		key = func(name string) (federation.SigningKey, error) {
-			if name == conform.Offerer {
+			if name == conform.Offerer || name == restconform.Offerer {
 				return given, nil
 			}
 			return freshKey(name)
 		}
 	}
 	var items []conformed
-	results, err := conform.Run(ctx, conform.Config{URL: v.URL, Key: key}, func(r conform.Result) {
+	results, err := v.run(ctx, key, func(r conform.Result) {
 		if !c.JSON {
 			fmt.Fprintln(streams.out, lineOf(r))
 		}
@@ -73,6 +74,21 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 		return &unconformedError{failed: failed, of: len(results)}
 	}
 	return nil
+}
+
+// run plays the cases of the suite.
+func (v conformCommand) run(
+	ctx context.Context, key func(name string) (federation.SigningKey, error), tell func(conform.Result),
+) ([]conform.Result, error) {
+	if v.Suite == "irc" {
+		return conform.Run(ctx, conform.Config{URL: v.URL, Key: key}, tell)
+	}
+	var results []conform.Result
+	_, err := restconform.Run(ctx, restconform.Config{URL: v.URL, Key: key}, func(r restconform.Result) {
+		results = append(results, conform.Result(r))
+		tell(conform.Result(r))
+	})
+	return results, err
 }
 
 // unconformedError is a server that does not do what its clients rely on.

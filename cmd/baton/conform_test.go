@@ -14,15 +14,23 @@ func TestTheGatewayConformsOverEachTransport(t *testing.T) {
 	h := newHouse(t, fmt.Sprintf("[irc.client]\nlisten = %q\nwebsocket = true\n", irc))
 	h.start(t)
 	h.ready(t)
-	for _, address := range []string{"irc://" + irc, "ws://" + h.public + "/irc"} {
-		text, err := exec.CommandContext(t.Context(), program, "conform", address, "--suite", "irc", "--json").Output()
+	for _, suite := range []struct {
+		address, name string
+		cases         int
+	}{
+		{"irc://" + irc, "irc", 30},
+		{"ws://" + h.public + "/irc", "irc", 30},
+		{h.url(), "rest", 12},
+	} {
+		address := suite.address
+		text, err := exec.CommandContext(t.Context(), program, "conform", address, "--suite", suite.name, "--json").Output()
 		var told struct {
 			Items []struct {
 				Section, Case, Why string
 				Passed             bool
 			}
 		}
-		if jsonErr := json.Unmarshal(text, &told); jsonErr != nil || len(told.Items) < 30 {
+		if jsonErr := json.Unmarshal(text, &told); jsonErr != nil || len(told.Items) < suite.cases {
 			t.Fatalf("%s: %q: %v, %v", address, text, err, jsonErr)
 		}
 		for _, item := range told.Items {
@@ -38,9 +46,11 @@ func TestTheGatewayConformsOverEachTransport(t *testing.T) {
 
 func TestAServerThatIsNotThereEndsWithFour(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), program, "conform", "irc://"+freeAddr(t), "--suite", "irc")
-	text, _ := cmd.CombinedOutput()
-	if code := cmd.ProcessState.ExitCode(); code != 4 || !strings.HasPrefix(string(text), "baton: conform: ") {
-		t.Errorf("exit code %d: %s", code, text)
+	for suite, scheme := range map[string]string{"irc": "irc://", "rest": "http://"} {
+		cmd := exec.CommandContext(t.Context(), program, "conform", scheme+freeAddr(t), "--suite", suite)
+		text, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != 4 || !strings.HasPrefix(string(text), "baton: conform: ") {
+			t.Errorf("%s: exit code %d: %s", suite, code, text)
+		}
 	}
 }
