@@ -1,0 +1,47 @@
+package relay_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"baton/federation"
+	"baton/federation/relay"
+	"baton/federation/signing"
+)
+
+// impostor is a way to another home on which somebody answers in its place.
+type impostor struct {
+	*gate
+	as federation.SigningKey
+}
+
+// Post implements relay.Poster.
+func (i impostor) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
+	answer, err := i.gate.Post(ctx, address, l)
+	if err == nil {
+		answer.Signature, err = signing.SignHome(ctx, i.as, answer.Body)
+	}
+	return answer, err
+}
+
+// A receipt that another home signed ends nothing: what is owed is still owed.
+func TestNobodySignsReceiptsForAnotherHome(t *testing.T) {
+	all := newGates(t, "a.test", "b.test", "c.test")
+	a, b, mallory := all[0], all[1], all[2]
+	deps := a.deps
+	deps.Poster = impostor{a, mallory.key}
+	a.peers["b.test"] = relay.NewPeer(relay.PeerConfig{Home: "b.test", URL: b.server.URL, Mode: relay.Allow}, deps)
+	a.take("alice", federation.Offer, to("bob"))
+	err := a.peers["b.test"].Run(t.Context(), func() { t.Error("it is taken for the home") })
+	if err == nil || !strings.Contains(err.Error(), "not signed by it") {
+		t.Errorf("the session ended with %v", err)
+	}
+	if err := a.deliver(b); err == nil {
+		t.Error("a row ended without the other home's word")
+	}
+	rows, err := a.record.Owed(t.Context(), "b.test", 0, 10)
+	if err != nil || len(rows) != 1 {
+		t.Errorf("%d rows are owed (%v), want one", len(rows), err)
+	}
+}
