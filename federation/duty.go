@@ -7,7 +7,7 @@ import "context"
 type Duties interface {
 	// Alone calls do each time that a duty becomes this gateway's, until ctx ends, and
 	// returns why that was. The context of do ends with ctx, or when the duty is lost: then do
-	// has a second to end, before another gateway may begin. All who call Alone for one duty
+	// has half a second to end, before another gateway may begin. All who call Alone for one duty
 	// in one gateway share it.
 	//
 	// A gateway that ends or is killed frees its duties at once, and one that is cut off from

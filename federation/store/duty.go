@@ -16,7 +16,7 @@ import (
 const (
 	dutyLook    = 500 * time.Millisecond // between two looks whether a duty is free
 	dutyAnswer  = 2 * time.Second        // within which the server answers; then it is away
-	dutyGrace   = time.Second            // from when a duty is free to when somebody begins
+	dutyGrace   = 500 * time.Millisecond // from when a duty is free to when somebody begins
 	dutyConnect = 10 * time.Second       // to connect, with the look at what the server promises
 )
 
@@ -47,6 +47,7 @@ type duties struct {
 	connect func(ctx context.Context) (*pgx.Conn, error)
 	stop    context.CancelFunc
 	stopped chan struct{}
+	first   chan struct{} // holds a token once anything is wanted
 
 	mu     sync.Mutex
 	wanted map[string]*duty
@@ -66,7 +67,7 @@ func newDuty() *duty { return &duty{ours: make(chan struct{}), lost: make(chan s
 // openDuties begins to look after duties. It connects when somebody wants one.
 func openDuties(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *duties {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	d := &duties{connect: connect, stop: stop, stopped: make(chan struct{}), wanted: map[string]*duty{}}
+	d := &duties{connect: connect, stop: stop, stopped: make(chan struct{}), first: make(chan struct{}, 1), wanted: map[string]*duty{}}
 	go d.run(ctx)
 	return d
 }
@@ -118,6 +119,10 @@ func (d *duties) want(name string) *duty {
 		d.wanted[name] = newDuty()
 	}
 	d.wanted[name].callers++
+	select {
+	case d.first <- struct{}{}:
+	default: // one token says as much as two
+	}
 	return d.wanted[name]
 }
 
@@ -130,38 +135,35 @@ func (d *duties) leave(name string, mine *duty) {
 	}
 }
 
-// run looks after the duties until ctx ends.
+// run looks after the duties until ctx ends, from when the first is wanted.
 func (d *duties) run(ctx context.Context) {
 	defer close(d.stopped)
+	select {
+	case <-d.first:
+	case <-ctx.Done():
+	}
 	for ctx.Err() == nil {
-		if d.idle() {
-			pause(ctx, dutyLook)
-			continue
-		}
-		conn, err := d.dial(ctx)
-		if err != nil {
-			pause(ctx, dutyLook)
-			continue
-		}
-		for err == nil && ctx.Err() == nil {
-			err = d.look(ctx, conn)
-		}
-		d.loseAll()
-		_ = conn.Close(context.WithoutCancel(ctx)) // it may be gone already
+		d.session(ctx)
+		pause(ctx, dutyLook)
+	}
+}
+
+// session looks after the duties until its connection ends, or ctx does.
+func (d *duties) session(ctx context.Context) {
+	conn, err := d.dial(ctx)
+	for err == nil && ctx.Err() == nil {
+		err = d.look(ctx, conn)
 	}
 	d.loseAll()
+	if conn != nil {
+		_ = conn.Close(context.WithoutCancel(ctx)) // it may be gone already
+	}
 }
 
 func (d *duties) dial(ctx context.Context) (*pgx.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dutyConnect)
 	defer cancel()
 	return d.connect(ctx)
-}
-
-func (d *duties) idle() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.wanted) == 0
 }
 
 // look takes what is free and wanted, frees what is not wanted any more, and then waits for
@@ -178,13 +180,27 @@ func (d *duties) look(ctx context.Context, conn *pgx.Conn) error {
 			return err
 		}
 	}
-	waiting, cancel := context.WithTimeout(ctx, dutyLook)
+	waiting, cancel := context.WithTimeout(ctx, d.rest())
 	defer cancel()
 	_, err := conn.WaitForNotification(waiting) // nobody sends one: it reads whether the server is there
 	if pgconn.Timeout(err) {
 		return nil
 	}
 	return err
+}
+
+// rest returns how long it is until the next look: until a duty may begin, if that is
+// sooner.
+func (d *duties) rest() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rest := dutyLook
+	for _, mine := range d.wanted {
+		if !mine.locked.IsZero() && !mine.begun {
+			rest = min(rest, max(dutyGrace-time.Since(mine.locked), time.Millisecond))
+		}
+	}
+	return rest
 }
 
 // each returns the duties of this moment.
