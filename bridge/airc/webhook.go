@@ -17,7 +17,7 @@ import (
 
 // deliverWebhook is the word in an agent's delivery for being called.
 //
-// spec: airc-v0.1.1 "TypeScript types"
+// spec: airc-v0.1.1 "Appendix B"
 const deliverWebhook = "webhook"
 
 var _ bridge.Pusher = (*Link)(nil)
