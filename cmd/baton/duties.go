@@ -40,7 +40,7 @@ func dutyOf(link bridge.Link) string {
 // duty is whether something is this gateway's to do, of all that serve one home.
 type duty struct {
 	ours  atomic.Bool
-	asked time.Time
+	asked time.Time // set before anybody may ask
 }
 
 // elsewhere reports whether another gateway does it.

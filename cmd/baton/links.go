@@ -62,7 +62,10 @@ func (f *fleet) apply(ctx context.Context, links []opened) {
 			after = append(after, old)
 			continue
 		}
-		r := &running{opened: o, supervisor: bridge.NewSupervisor(o.link, f.feeds, f.wakes, f.metrics, f.log), done: make(chan struct{})}
+		r := &running{
+			opened: o, supervisor: bridge.NewSupervisor(o.link, f.feeds, f.wakes, f.metrics, f.log),
+			duty: duty{asked: time.Now()}, done: make(chan struct{}),
+		}
 		after, fresh = append(after, r), append(fresh, r)
 	}
 	for _, old := range before {
@@ -77,7 +80,6 @@ func (f *fleet) apply(ctx context.Context, links []opened) {
 
 func (f *fleet) start(ctx context.Context, r *running) {
 	ctx, r.stop = context.WithCancel(ctx)
-	r.duty.asked = time.Now()
 	go func() {
 		defer close(r.done)
 		f.supervise(ctx, r)
