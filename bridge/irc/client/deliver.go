@@ -32,13 +32,10 @@ type row struct {
 // not waited for.
 //
 // Parties of the handoff who take steps are left out, as their inbox brings it to them
-// in order, and so are private steps, which nobody else is to have.
+// in order.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if !l.writes(d.View) {
 		return federation.Refuse(d.Entry.Event, federation.InvalidTarget, "no place of this server")
-	}
-	if federation.Private(d.View.Venue) {
-		return nil
 	}
 	s := l.live.Load()
 	if s == nil {
@@ -71,7 +68,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 
 // ShowsOnce implements [bridge.OnceShower]: the line for people.
 func (l *Link) ShowsOnce(d federation.Delivery) bool {
-	return d.Entry.Version > 0 && !federation.Private(d.View.Venue)
+	return d.Entry.Version > 0
 }
 
 var _ bridge.OnceShower = (*Link)(nil)

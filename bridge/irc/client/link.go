@@ -133,14 +133,18 @@ func (l *Link) Channels() []string { return l.channels }
 // Dialect implements [bridge.Placer].
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
-// Carries implements [bridge.Link]: the steps of handoffs in this server's channels,
-// and of private ones that are written here.
+// Carries implements [bridge.Link]: the steps of handoffs in this server's channels. Those
+// of private ones are in the inboxes of their parties, and reach them from there: what is
+// not acknowledged yet is not delivered.
 func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(after), nil
 }
 
-// writes tells whether the steps of a handoff are written here.
+// writes tells whether the steps of a handoff are written in a channel here.
 func (l *Link) writes(v federation.View) bool {
+	if federation.Private(v.Venue) {
+		return false
+	}
 	if v.Link != "" {
 		return v.Link == l.Name()
 	}
