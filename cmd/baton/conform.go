@@ -8,6 +8,7 @@ import (
 
 	"baton/bridge/irc/conform"
 	restconform "baton/bridge/rest/conform"
+	"baton/bridge/suite"
 	"baton/federation"
 	"baton/federation/identity"
 )
@@ -48,7 +49,7 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 		}
 	}
 	var items []conformed
-	results, err := v.run(ctx, key, func(r conform.Result) {
+	results, err := v.run(ctx, key, func(r suite.Result) {
 		if !c.JSON {
 			fmt.Fprintln(streams.out, lineOf(r))
 		}
@@ -78,17 +79,12 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 
 // run plays the cases of the suite.
 func (v conformCommand) run(
-	ctx context.Context, key func(name string) (federation.SigningKey, error), tell func(conform.Result),
-) ([]conform.Result, error) {
+	ctx context.Context, key func(name string) (federation.SigningKey, error), tell func(suite.Result),
+) ([]suite.Result, error) {
 	if v.Suite == "irc" {
 		return conform.Run(ctx, conform.Config{URL: v.URL, Key: key}, tell)
 	}
-	var results []conform.Result
-	_, err := restconform.Run(ctx, restconform.Config{URL: v.URL, Key: key}, func(r restconform.Result) {
-		results = append(results, conform.Result(r))
-		tell(conform.Result(r))
-	})
-	return results, err
+	return restconform.Run(ctx, restconform.Config{URL: v.URL, Key: key}, tell)
 }
 
 // unconformedError is a server that does not do what its clients rely on.
@@ -100,7 +96,7 @@ func (e *unconformedError) Error() string {
 }
 
 // lineOf writes a result for people.
-func lineOf(r conform.Result) string {
+func lineOf(r suite.Result) string {
 	if r.Err != nil {
 		return fmt.Sprintf("FAIL  %s: %s\n      %v", r.Section, r.Case, r.Err)
 	}

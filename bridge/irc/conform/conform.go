@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge/suite"
 	"baton/federation"
 )
 
@@ -40,17 +41,10 @@ type Config struct {
 	Patience time.Duration
 }
 
-// Result is what became of one case.
-type Result struct {
-	Section string
-	Case    string
-	Err     error // why it failed; nil for one that passed
-}
-
 // Run plays all cases, one after the other, and returns what became of them, each also
 // given to tell where that is not nil. Its error is [*federation.UnavailableError] where
 // nobody answers at the address, and any other one where the address cannot be meant.
-func Run(ctx context.Context, cfg Config, tell func(Result)) ([]Result, error) {
+func Run(ctx context.Context, cfg Config, tell func(suite.Result)) ([]suite.Result, error) {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience
 	}
@@ -63,43 +57,7 @@ func Run(ctx context.Context, cfg Config, tell func(Result)) ([]Result, error) {
 		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
 	}
 	_ = first.close() // it was to see whether anybody is there
-	var results []Result
-	for _, each := range cases() {
-		if ctx.Err() != nil {
-			return results, ctx.Err()
-		}
-		r := Result{Section: each.section, Case: each.name, Err: play(ctx, cfg, dial, each.lines)}
-		results = append(results, r)
-		if tell != nil {
-			tell(r)
-		}
-	}
-	return results, nil
-}
-
-// script is one case: the lines of its scene.
-type script struct {
-	section, name string
-	lines         []string
-}
-
-// cases reads the scripts.
-func cases() []script {
-	var all []script
-	for text := range strings.Lines(casesText) {
-		text = strings.TrimSpace(text)
-		title, begins := strings.CutPrefix(text, "== ")
-		switch {
-		case begins:
-			section, name, _ := strings.Cut(title, ": ")
-			all = append(all, script{section: section, name: name})
-		case text == "" || strings.HasPrefix(text, "#"):
-		default:
-			last := &all[len(all)-1]
-			last.lines = append(last.lines, text)
-		}
-	}
-	return all
+	return suite.Run(ctx, casesText, func(ctx context.Context, lines []string) error { return play(ctx, cfg, dial, lines) }, tell)
 }
 
 // play plays one scene. Each line is the name of a client, a word, and what it is about.

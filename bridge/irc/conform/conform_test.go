@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"baton/bridge/irc/conform"
+	"baton/bridge/suite"
 	"baton/federation"
 )
 
@@ -42,7 +43,7 @@ func TestAServerThatHangsUpFailsEveryCase(t *testing.T) {
 		serving.Wait()
 	})
 	told := 0
-	results, err := conform.Run(t.Context(), conform.Config{URL: "irc://" + listener.Addr().String(), Key: key}, func(conform.Result) { told++ })
+	results, err := conform.Run(t.Context(), conform.Config{URL: "irc://" + listener.Addr().String(), Key: key}, func(suite.Result) { told++ })
 	if err != nil || len(results) < 30 || told != len(results) {
 		t.Fatalf("%d results, %d told: %v", len(results), told, err)
 	}

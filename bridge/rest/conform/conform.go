@@ -15,9 +15,9 @@ import (
 	_ "embed"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
+	"baton/bridge/suite"
 	"baton/federation"
 )
 
@@ -40,17 +40,10 @@ type Config struct {
 	Key func(name string) (federation.SigningKey, error)
 }
 
-// Result is what became of one case.
-type Result struct {
-	Section string
-	Case    string
-	Err     error // why it failed; nil for one that passed
-}
-
 // Run plays all cases, one after the other, and returns what became of them, each also
 // given to tell where that is not nil. Its error is [*federation.UnavailableError] where
 // nobody answers at the address.
-func Run(ctx context.Context, cfg Config, tell func(Result)) ([]Result, error) {
+func Run(ctx context.Context, cfg Config, tell func(suite.Result)) ([]suite.Result, error) {
 	cast, err := newCast(cfg)
 	if err != nil {
 		return nil, err
@@ -59,43 +52,7 @@ func Run(ctx context.Context, cfg Config, tell func(Result)) ([]Result, error) {
 	if _, err := cast.send(ctx, nobody, http.MethodGet, "/inbox", nil, ""); err != nil {
 		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
 	}
-	var results []Result
-	for _, each := range cases() {
-		if ctx.Err() != nil {
-			return results, ctx.Err()
-		}
-		r := Result{Section: each.section, Case: each.name, Err: cast.play(ctx, each.lines)}
-		results = append(results, r)
-		if tell != nil {
-			tell(r)
-		}
-	}
-	return results, nil
-}
-
-// script is one case: its requests, each with what is to be answered.
-type script struct {
-	section, name string
-	lines         []string
-}
-
-// cases reads the scripts.
-func cases() []script {
-	var all []script
-	for text := range strings.Lines(casesText) {
-		text = strings.TrimSpace(text)
-		title, begins := strings.CutPrefix(text, "== ")
-		switch {
-		case begins:
-			section, name, _ := strings.Cut(title, ": ")
-			all = append(all, script{section: section, name: name})
-		case text == "" || strings.HasPrefix(text, "#"):
-		default:
-			last := &all[len(all)-1]
-			last.lines = append(last.lines, text)
-		}
-	}
-	return all
+	return suite.Run(ctx, casesText, cast.play, tell)
 }
 
 // play plays one case.

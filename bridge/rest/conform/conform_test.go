@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"baton/bridge/rest/conform"
+	"baton/bridge/suite"
 	"baton/federation"
 )
 
@@ -28,7 +29,7 @@ func TestAServerThatAgreesToEverythingFailsEveryCase(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	told := 0
-	results, err := conform.Run(t.Context(), conform.Config{URL: server.URL, Key: key}, func(conform.Result) { told++ })
+	results, err := conform.Run(t.Context(), conform.Config{URL: server.URL, Key: key}, func(suite.Result) { told++ })
 	if err != nil || len(results) < 12 || told != len(results) {
 		t.Fatalf("%d results, %d told: %v", len(results), told, err)
 	}
