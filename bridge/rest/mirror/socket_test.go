@@ -109,15 +109,7 @@ func TestASocketThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
 	defer server.Close()
 	scholar := w.login(t, "scholar")
 	const writers, each, cuts = 2, 40, 40
-	var writing sync.WaitGroup
-	for i := range writers {
-		writer := w.login(t, "writer "+strconv.Itoa(i))
-		writing.Go(func() {
-			for n := range each {
-				writer.offer(t, map[string]any{"to": scholar.did, "title": strconv.Itoa(i*each + n)})
-			}
-		})
-	}
+	writing := w.write(t, scholar.did, writers, each)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/rest/contract"
+	"baton/federation"
 )
 
 // sent is an event of a stream.
@@ -92,6 +93,22 @@ func (a *agent) watch(t *testing.T, server, lastID string, each func(e sent) (en
 	}
 }
 
+// write has several offer work to somebody at the same time, under titles that are numbers
+// from 0, and returns what they do.
+func (w *world) write(t *testing.T, to federation.DID, writers, each int) *sync.WaitGroup {
+	t.Helper()
+	writing := &sync.WaitGroup{}
+	for i := range writers {
+		writer := w.login(t, "writer "+strconv.Itoa(i))
+		writing.Go(func() {
+			for n := range each {
+				writer.offer(t, map[string]any{"to": to, "title": strconv.Itoa(i*each + n)})
+			}
+		})
+	}
+	return writing
+}
+
 // A client that is cut off and comes again sees each event once, in order, while others
 // go on writing.
 func TestAStreamThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
@@ -101,15 +118,7 @@ func TestAStreamThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
 	defer server.Close()
 	scholar := w.login(t, "scholar")
 	const writers, each, cuts = 3, 100, 200
-	var writing sync.WaitGroup
-	for i := range writers {
-		writer := w.login(t, "writer "+strconv.Itoa(i))
-		writing.Go(func() {
-			for n := range each {
-				writer.offer(t, map[string]any{"to": scholar.did, "title": strconv.Itoa(i*each + n)})
-			}
-		})
-	}
+	writing := w.write(t, scholar.did, writers, each)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
