@@ -86,24 +86,8 @@ type bridgehead struct {
 
 func newBridgehead(t *testing.T, to string) *bridgehead {
 	t.Helper()
-	var lc net.ListenConfig
-	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bridgehead{addr: listener.Addr().String()}
-	over, end := context.WithCancel(context.WithoutCancel(t.Context()))
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { b.pass(over, conn, to) })
-		}
-	})
-	t.Cleanup(func() { _ = listener.Close(); end(); running.Wait() })
+	b := &bridgehead{}
+	b.addr = takeCalls(t, func(ctx context.Context, gateway net.Conn) { b.pass(ctx, gateway, to) })
 	return b
 }
 

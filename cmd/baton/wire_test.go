@@ -26,21 +26,29 @@ type wire struct {
 // newWire lays a cable to an address.
 func newWire(t *testing.T, to string) *wire {
 	t.Helper()
+	w := &wire{}
+	w.addr = takeCalls(t, func(ctx context.Context, near net.Conn) { w.carry(ctx, near, to) })
+	return w
+}
+
+// takeCalls listens until the test ends, and returns where. Each call is taken until take
+// returns, which it is to do when its context ends.
+func takeCalls(t *testing.T, take func(ctx context.Context, call net.Conn)) (addr string) {
+	t.Helper()
 	var lc net.ListenConfig
 	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{addr: listener.Addr().String()}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
-			conn, err := listener.Accept()
+			call, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			running.Go(func() { w.carry(ctx, conn, to) })
+			running.Go(func() { take(ctx, call) })
 		}
 	})
 	t.Cleanup(func() {
@@ -48,7 +56,7 @@ func newWire(t *testing.T, to string) *wire {
 		_ = listener.Close()
 		running.Wait()
 	})
-	return w
+	return listener.Addr().String()
 }
 
 // carry connects one call of the gateway, until either side ends it.
