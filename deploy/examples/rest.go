@@ -1,4 +1,4 @@
-// Rest has one agent offer work to another over plain HTTP.
+// Command rest has one agent offer work to another over plain HTTP.
 //
 //	go run rest.go GATEWAY
 package main
