@@ -45,7 +45,7 @@ func BenchmarkReplay(b *testing.B) {
 		if n%readers == 0 {
 			fileFor(b, record, n)
 		}
-		conn, lines := comeBack(b, addr, readerDID(n))
+		conn, lines := comeBack(b, addr, n)
 		b.StartTimer()
 		readAll(b, conn, lines)
 		b.StopTimer()
@@ -114,17 +114,18 @@ func serveIRC(b *testing.B, record *store.Record) (addr string) {
 	return link.Describe().Negotiated["listen"]
 }
 
-// comeBack logs an agent in, up to its welcome: what waits for it comes next.
-func comeBack(b *testing.B, addr string, did federation.DID) (net.Conn, *bufio.Reader) {
+// comeBack logs the n-th reader in, up to its welcome: what waits for it comes next.
+// Each has a nick of its own, as the server may still hold that of who just left.
+func comeBack(b *testing.B, addr string, n int) (net.Conn, *bufio.Reader) {
 	b.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(b.Context(), "tcp", addr)
 	if err != nil {
 		b.Fatal(err)
 	}
-	proof := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"did":%q,"signature":"AAAA"}`, did))
+	proof := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"did":%q,"signature":"AAAA"}`, readerDID(n)))
 	if _, err := fmt.Fprintf(conn, "CAP REQ :message-tags batch server-time freeq.at/handoff\r\nAUTHENTICATE ATPROTO-CHALLENGE\r\nAUTHENTICATE %s\r\n"+
-		"NICK reader\r\nUSER reader 0 * :x\r\nCAP END\r\n", proof); err != nil {
+		"NICK reader%d\r\nUSER reader 0 * :x\r\nCAP END\r\n", proof, n); err != nil {
 		b.Fatal(err)
 	}
 	lines := bufio.NewReaderSize(conn, 64<<10)
