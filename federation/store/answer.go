@@ -26,14 +26,13 @@ func scanAnswer(row scanner) (a federation.Answer, err error) {
 
 // Reserve implements [federation.Answers].
 func (s *Record) Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error) {
-	var found []federation.Answer
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+	found, err := written(ctx, s, func(ctx context.Context, q *statements) ([]federation.Answer, error) {
 		_, err := q.exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
 			a.DID, a.Key, a.Digest[:], a.Event.String(), a.Status, a.Body, stamp(a.At))
-		if err == nil {
-			found, err = rows(ctx, q, scanAnswer, `SELECT `+answerColumns+` FROM answer WHERE did = ? AND key = ?`, a.DID, a.Key)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return rows(ctx, q, scanAnswer, `SELECT `+answerColumns+` FROM answer WHERE did = ? AND key = ?`, a.DID, a.Key)
 	})
 	if err == nil && len(found) != 1 {
 		err = errors.New("it is not there")
@@ -60,11 +59,8 @@ func (s *Record) Answered(ctx context.Context, a federation.Answer) error {
 
 // PruneAnswers implements [federation.Answers].
 func (s *Record) PruneAnswers(ctx context.Context, before time.Time, limit int) (int, error) {
-	var gone int64
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		var err error
-		gone, err = q.exec(ctx, `DELETE FROM answer WHERE (did, key) IN (SELECT did, key FROM answer WHERE at <= ? ORDER BY at`+atMost+`)`, stamp(before), max(limit, 0))
-		return err
+	gone, err := written(ctx, s, func(ctx context.Context, q *statements) (int64, error) {
+		return q.exec(ctx, `DELETE FROM answer WHERE (did, key) IN (SELECT did, key FROM answer WHERE at <= ? ORDER BY at`+atMost+`)`, stamp(before), max(limit, 0))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("prune answers: %w", err)

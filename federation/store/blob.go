@@ -22,11 +22,8 @@ func scanBlob(row scanner) (federation.Blob, error) {
 
 // KeepBlob implements [federation.Blobs].
 func (s *Record) KeepBlob(ctx context.Context, b federation.Blob, of federation.HandoffID, limit int64) (federation.Blob, error) {
-	var kept federation.Blob
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		var err error
-		kept, err = keepBlob(ctx, q, b, of.String(), limit)
-		return err
+	kept, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Blob, error) {
+		return keepBlob(ctx, q, b, of.String(), limit)
 	})
 	if err != nil {
 		return federation.Blob{}, fmt.Errorf("keep blob: %w", err)
@@ -111,15 +108,13 @@ func (s *Record) Blob(ctx context.Context, capability federation.Capability, now
 }
 
 // PruneBlobs implements [federation.Blobs].
-func (s *Record) PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error) {
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
-		gone, err := q.exec(ctx, `DELETE FROM blob WHERE n IN (SELECT n FROM blob WHERE expires <> 0 AND expires <= ? ORDER BY expires`+atMost+`)`,
+func (s *Record) PruneBlobs(ctx context.Context, before time.Time, limit int) (int, error) {
+	gone, err := written(ctx, s, func(ctx context.Context, q *statements) (int64, error) {
+		return q.exec(ctx, `DELETE FROM blob WHERE n IN (SELECT n FROM blob WHERE expires <> 0 AND expires <= ? ORDER BY expires`+atMost+`)`,
 			stamp(before), max(limit, 0))
-		pruned = int(gone)
-		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("prune blobs: %w", err)
 	}
-	return pruned, nil
+	return int(gone), nil
 }

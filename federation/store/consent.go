@@ -151,14 +151,11 @@ func (s *Record) Pending(ctx context.Context, to string, limit int) ([]federatio
 
 // decide applies a decision about an edge and returns the edge after it.
 func (s *Record) decide(ctx context.Context, from, to string, decision func(context.Context, *statements) error) (federation.Consent, error) {
-	var edge federation.Consent
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+	edge, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Consent, error) {
 		if err := decision(ctx, q); err != nil {
-			return err
+			return federation.Consent{}, err
 		}
-		var err error
-		edge, err = consent(ctx, q, from, to)
-		return err
+		return consent(ctx, q, from, to)
 	})
 	if err != nil {
 		return federation.Consent{}, fmt.Errorf("decide consent %s to %s: %w", from, to, err)

@@ -97,17 +97,17 @@ func (s *Record) tries(ctx context.Context, d deadRow) ([]federation.Try, error)
 }
 
 // Revive implements [federation.DeadLetters].
-func (s *Record) Revive(ctx context.Context, id int64, now time.Time) (revived bool, err error) {
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+func (s *Record) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
+	revived, err := written(ctx, s, func(ctx context.Context, q *statements) (bool, error) {
 		d, err := oneDead(ctx, q, id)
-		if revived = err == nil && d.replayed == 0; !revived {
-			return err
+		if err != nil || d.replayed != 0 {
+			return false, err
 		}
-		if revived, err = d.revive(ctx, q, now); err != nil || !revived {
-			return err
+		if revived, err := d.revive(ctx, q, now); err != nil || !revived {
+			return false, err
 		}
 		_, err = q.exec(ctx, `UPDATE dead SET replayed = ? WHERE n = ?`, stamp(now), id)
-		return err
+		return true, err
 	})
 	if err != nil {
 		return false, fmt.Errorf("put dead letter %d back: %w", id, err)
@@ -207,14 +207,13 @@ func (s *Record) CountDead(ctx context.Context) (map[federation.DeadReason]int, 
 }
 
 // PruneDead implements [federation.DeadLetters].
-func (s *Record) PruneDead(ctx context.Context, before time.Time, limit int) (pruned int, err error) {
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+func (s *Record) PruneDead(ctx context.Context, before time.Time, limit int) (int, error) {
+	pruned, err := written(ctx, s, func(ctx context.Context, q *statements) (int, error) {
 		old, err := rows(ctx, q, scanOne[int64], `SELECT n FROM dead WHERE died <= ? ORDER BY died`+atMost, stamp(before), max(limit, 0))
 		for _, id := range old {
 			err = errors.Join(err, forgetDead(ctx, q, id))
 		}
-		pruned = len(old)
-		return err
+		return len(old), err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("prune dead letters: %w", err)

@@ -29,14 +29,12 @@ func scanDeferred(row scanner) (federation.Deferred, error) {
 // Defer implements [federation.Deferrals].
 func (s *Record) Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error) {
 	ready, err := prepare(d.Event)
-	var kept federation.Deferred
-	if err == nil {
-		err = s.write(ctx, func(ctx context.Context, q *statements) error {
-			var err error
-			kept, err = deferStep(ctx, q, d, ready, limits)
-			return err
-		})
+	if err != nil {
+		return federation.Deferred{}, fmt.Errorf("defer %s: %w", d.Event.ID, err)
 	}
+	kept, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Deferred, error) {
+		return deferStep(ctx, q, d, ready, limits)
+	})
 	if err != nil {
 		return federation.Deferred{}, fmt.Errorf("defer %s: %w", d.Event.ID, err)
 	}

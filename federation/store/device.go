@@ -30,24 +30,23 @@ func (s *Record) Devices(ctx context.Context, of federation.DID) ([]federation.D
 
 // Advance implements [federation.Devices].
 func (s *Record) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
-	more := false
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+	more, err := written(ctx, s, func(ctx context.Context, q *statements) (bool, error) {
 		at, err := inboxPlaceOf(ctx, q, of, upTo)
 		if err == nil && device != "" {
 			err = advance(ctx, q, of, device, at, now)
 		}
-		if err == nil {
-			more, err = stopWaiting(ctx, q, of, at)
+		if err != nil {
+			return false, err
 		}
-		return err
+		return stopWaiting(ctx, q, of, at)
 	})
 	for err == nil && more {
-		err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		more, err = written(ctx, s, func(ctx context.Context, q *statements) (bool, error) {
 			at, err := parseInboxPlace(of, upTo)
-			if err == nil {
-				more, err = stopWaiting(ctx, q, of, at)
+			if err != nil {
+				return false, err
 			}
-			return err
+			return stopWaiting(ctx, q, of, at)
 		})
 	}
 	if err != nil {

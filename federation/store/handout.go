@@ -99,19 +99,18 @@ func endHandOuts(ctx context.Context, q *statements, found []handOut, how federa
 // before a time, and of whose step they were handed none.
 func (s *Record) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
 	change func(ctx context.Context, q *statements, found []handOut) error,
-) (changed int, err error) {
+) (int, error) {
 	const which = `event IS NOT NULL AND ended IS NULL AND slow < 2 AND slow = ? AND told <= ? ORDER BY told`
 	found, err := handOuts(ctx, s.reads, which+atMost, slow, stamp(before), max(limit, 0))
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
+	changed, err := written(ctx, s, func(ctx context.Context, q *statements) (int, error) {
 		still, err := handOuts(ctx, q, which+atMost, slow, stamp(before), len(found)) // some were handed out in between
-		changed = len(still)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		return change(ctx, q, still)
+		return len(still), change(ctx, q, still)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("note what waits for agents: %w", err)

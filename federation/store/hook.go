@@ -143,15 +143,14 @@ func (s *Record) TakeHooks(ctx context.Context, now, until time.Time, limit int)
 	if err != nil || len(some) == 0 {
 		return nil, wrapHooks("look for hooks that are due", err)
 	}
-	var taken []federation.Hook
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
-		taken, err = rows(ctx, q, scanHook, `SELECT `+hookColumns+due, stamp(now), stamp(now), limit)
+	taken, err := written(ctx, s, func(ctx context.Context, q *statements) ([]federation.Hook, error) {
+		taken, err := rows(ctx, q, scanHook, `SELECT `+hookColumns+due, stamp(now), stamp(now), limit)
 		for _, h := range taken {
 			if err == nil {
 				_, err = q.exec(ctx, `UPDATE hook SET taken = ? WHERE id = ?`, stamp(until), h.ID.String())
 			}
 		}
-		return err
+		return taken, err
 	})
 	if err != nil {
 		return nil, wrapHooks("take hooks that are due", err)

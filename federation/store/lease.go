@@ -24,11 +24,8 @@ func (s *Record) Lease(ctx context.Context, to federation.DID, device string, no
 	if len(some) == 0 || limit <= 0 {
 		return nil, nil
 	}
-	var leases []federation.Lease
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
-		var err error
-		leases, err = lease(ctx, q, to, device, now, until, limit)
-		return err
+	leases, err := written(ctx, s, func(ctx context.Context, q *statements) ([]federation.Lease, error) {
+		return lease(ctx, q, to, device, now, until, limit)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lease from inbox of %s: %w", to, err)

@@ -54,11 +54,8 @@ func oneMessage(ctx context.Context, q *statements, where string, args ...any) (
 // Post implements [federation.Registry]. A message that is to be held on an edge
 // that was accepted meanwhile is delivered at once; a block stays a block.
 func (s *Record) Post(ctx context.Context, p federation.Posting) (federation.Message, error) {
-	var filed federation.Message
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		var err error
-		filed, err = post(ctx, q, p)
-		return err
+	filed, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Message, error) {
+		return post(ctx, q, p)
 	})
 	if err != nil {
 		return federation.Message{}, fmt.Errorf("post message: %w", err)

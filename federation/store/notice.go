@@ -71,15 +71,13 @@ func (s *Record) changeNotice(ctx context.Context, n federation.Notice, change s
 }
 
 // PruneNotices implements [federation.Notices].
-func (s *Record) PruneNotices(ctx context.Context, before time.Time, limit int) (pruned int, err error) {
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
-		gone, err := q.exec(ctx, `DELETE FROM notice WHERE n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at`+atMost+`)`,
+func (s *Record) PruneNotices(ctx context.Context, before time.Time, limit int) (int, error) {
+	gone, err := written(ctx, s, func(ctx context.Context, q *statements) (int64, error) {
+		return q.exec(ctx, `DELETE FROM notice WHERE n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at`+atMost+`)`,
 			stamp(before), max(limit, 0))
-		pruned = int(gone)
-		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("prune notices: %w", err)
 	}
-	return pruned, nil
+	return int(gone), nil
 }

@@ -31,27 +31,22 @@ func (s *Record) Prune(ctx context.Context, before, now time.Time, after federat
 
 // pruneAll takes those handoffs from the record that are not needed any more.
 func (s *Record) pruneAll(ctx context.Context, page []movement, now time.Time) (int, error) {
-	pruned := 0
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+	return written(ctx, s, func(ctx context.Context, q *statements) (pruned int, err error) {
 		links, err := feedLinks(ctx, q)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		for _, m := range page {
 			gone, err := prune(ctx, q, m.id.String(), links, now)
 			if err != nil {
-				return fmt.Errorf("%s: %w", m.id, err)
+				return 0, fmt.Errorf("%s: %w", m.id, err)
 			}
 			if gone {
 				pruned++
 			}
 		}
-		return nil
+		return pruned, nil
 	})
-	if err != nil {
-		return 0, err
-	}
-	return pruned, nil
 }
 
 // idle returns the next handoffs that did not move since a time, state by state and
@@ -184,9 +179,10 @@ const done = `m.position IS NOT NULL
 	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT ` + finished + `)`
 
 // PruneMessages implements [federation.Retention].
-func (s *Record) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
+func (s *Record) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
 	var n int64
 	if after != "" {
+		var err error
 		if n, err = strconv.ParseInt(string(after), 10, 64); err != nil {
 			return 0, "", fmt.Errorf("prune messages: %w", federation.ErrUnknownCursor)
 		}
@@ -204,6 +200,7 @@ func (s *Record) PruneMessages(ctx context.Context, before time.Time, after fede
 	if err != nil {
 		return 0, "", fmt.Errorf("prune messages: %w", err)
 	}
+	var next federation.Cursor
 	if young := slices.IndexFunc(page, func(c candidate) bool { return c.received > stamp(before) }); young >= 0 {
 		page = page[:young] // messages are numbered as they come
 	} else if len(page) > 0 {
@@ -213,16 +210,15 @@ func (s *Record) PruneMessages(ctx context.Context, before time.Time, after fede
 	if len(page) == 0 {
 		return 0, next, nil
 	}
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
-		pruned = 0
+	pruned, err := written(ctx, s, func(ctx context.Context, q *statements) (pruned int, err error) {
 		for _, c := range page {
 			gone, err := q.exec(ctx, `DELETE FROM message AS m WHERE n = ? AND `+done+` AND `+notNewest, c.n)
 			if err != nil {
-				return err
+				return 0, err
 			}
 			pruned += int(gone)
 		}
-		return nil
+		return pruned, nil
 	})
 	if err != nil {
 		return 0, "", fmt.Errorf("prune messages: %w", err)

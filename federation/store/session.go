@@ -25,24 +25,23 @@ func (s *Record) StartSession(ctx context.Context, session federation.Session) e
 // AdvanceSession implements [federation.Registry]. It is also where expired
 // families are swept out, whosesoever they are.
 func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
-	session := federation.Session{ID: id, Generation: generation + 1, Expires: moment(stamp(expires))}
-	spent := false // no error of the write, which would undo the end of the family
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+	session, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Session, error) {
 		if _, err := q.exec(ctx, `DELETE FROM session WHERE expires <= ?`, stamp(now)); err != nil {
-			return err
+			return federation.Session{}, err
 		}
+		next := federation.Session{ID: id, Generation: generation + 1, Expires: moment(stamp(expires))}
 		err := q.row(ctx, `UPDATE session SET generation = ?, expires = ? WHERE id = ? AND generation = ? RETURNING handle`,
-			[]any{session.Generation, stamp(expires), id, generation}, &session.Handle)
+			[]any{next.Generation, stamp(expires), id, generation}, &next.Handle)
 		if !errors.Is(err, federation.ErrNotFound) {
-			return err
+			return next, err
 		}
 		ended, err := q.exec(ctx, `DELETE FROM session WHERE id = ?`, id)
-		if spent = ended > 0; err != nil || spent {
-			return err
+		if err == nil && ended == 0 {
+			err = federation.ErrNotFound
 		}
-		return federation.ErrNotFound
+		return federation.Session{}, err // no error where it ended one, which would undo the end of the family
 	})
-	if err == nil && spent {
+	if err == nil && session.ID == "" {
 		err = federation.ErrSpent
 	}
 	if err != nil {

@@ -192,7 +192,7 @@ func (s *Record) expireFeeds(ctx context.Context, before, now time.Time, limit i
 // overFeeds changes up to limit rows that were filed at or before a time, of all feeds.
 func (s *Record) overFeeds(ctx context.Context, which string, before time.Time, limit int,
 	change func(ctx context.Context, q *statements, link string, row int64) error,
-) (changed int, err error) {
+) (int, error) {
 	type key struct {
 		link string
 		row  int64
@@ -203,19 +203,18 @@ func (s *Record) overFeeds(ctx context.Context, which string, before time.Time, 
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	err = s.write(ctx, func(ctx context.Context, q *statements) error {
-		changed = 0
+	changed, err := written(ctx, s, func(ctx context.Context, q *statements) (changed int, err error) {
 		for _, k := range found {
 			err := change(ctx, q, k.link, k.row)
 			switch {
 			case errors.Is(err, federation.ErrNotFound): // delivered in between
 			case err != nil:
-				return err
+				return 0, err
 			default:
 				changed++
 			}
 		}
-		return nil
+		return changed, nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("write feeds: %w", err)

@@ -71,11 +71,9 @@ func spend(ctx context.Context, q *statements, handoff string, now time.Time) er
 
 // PruneIDs implements [federation.Retention].
 func (s *Record) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
-	var gone int64
-	err := s.write(ctx, func(ctx context.Context, q *statements) (err error) {
-		gone, err = q.exec(ctx, `DELETE FROM spent WHERE (id, signer) IN
+	gone, err := written(ctx, s, func(ctx context.Context, q *statements) (int64, error) {
+		return q.exec(ctx, `DELETE FROM spent WHERE (id, signer) IN
 			(SELECT id, signer FROM spent WHERE gone <= ? ORDER BY gone`+atMost+`)`, stamp(before), max(limit, 0))
-		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("forget ids: %w", err)

@@ -180,10 +180,26 @@ func (s *Record) Close() error {
 	return nil
 }
 
-// write has the committer apply one change and waits until it is on disk. When
-// it returns an error, apply may still be running: its results must not be read.
+// write has the committer apply one change and waits until it is on disk. When it
+// returns an error, apply may still be running: what a change answers comes from [written].
 func (s *Record) write(ctx context.Context, apply func(context.Context, *statements) error) error {
 	return s.writes.do(ctx, nil, apply)
+}
+
+// written writes a change and returns what it answered. It is the one way for an answer
+// out of a change: that of a caller who left runs on, and nobody may look at what it
+// still writes.
+func written[T any](ctx context.Context, s *Record, apply func(context.Context, *statements) (T, error)) (T, error) {
+	var answer T
+	err := s.write(ctx, func(ctx context.Context, q *statements) (err error) {
+		answer, err = apply(ctx, q)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return answer, nil
 }
 
 // writeRemembered is write for rows that are remembered. It goes on to its end even
