@@ -71,7 +71,7 @@ func (s *session) askPage() {
 // recover asks for what a flood drowned, once that is over, and for what could not be
 // judged for want of a key.
 func (s *session) recover(now time.Time) {
-	flood := !s.behind.IsZero() && now.Sub(s.behind) >= recoverAfter && len(s.lanes.steps) == 0
+	flood := !s.behind.IsZero() && now.Sub(s.behind) >= recoverAfter && s.lanes.Empty()
 	keys := !s.keyless.IsZero() && !now.Before(s.keysDue)
 	if s.catchup != nil || !flood && !keys {
 		return
@@ -126,7 +126,7 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 func (s *session) turn(ctx context.Context) {
 	c := s.catchup
 	for len(c.rows) > 0 {
-		if s.lanes.full() {
+		if s.lanes.Full() {
 			return
 		}
 		row := c.rows[0]
@@ -142,7 +142,7 @@ func (s *session) turn(ctx context.Context) {
 		s.askPage()
 		return
 	}
-	if c.waits(s.asked) || s.lanes.replaying() {
+	if c.waits(s.asked) || s.replaying() {
 		return // the link is up when what was missed is on record
 	}
 	s.catchup = nil

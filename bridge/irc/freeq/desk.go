@@ -29,7 +29,7 @@ func (s *session) toSelf(m *said) bool {
 // each other for ever.
 func (s *session) onVisit(m *said) {
 	from := s.theirs.named(m.From)
-	if from == nil || from.did == "" || m.Text == "" || s.lanes.full() {
+	if from == nil || from.did == "" || m.Text == "" || s.lanes.Full() {
 		return
 	}
 	if ok, _ := from.meter.Take(s.link.deps.Limits().UserEventsPerMinute, time.Now()); !ok {
@@ -40,7 +40,7 @@ func (s *session) onVisit(m *said) {
 	if err != nil {
 		return // it came as JSON
 	}
-	s.lanes.add(&inbound{visit: &visit{nick: from.nick, did: from.did, said: m.Text, line: string(line)}})
+	s.lanes.Add(&inbound{visit: &visit{nick: from.nick, did: from.did, said: m.Text, line: string(line)}})
 }
 
 // answer does what a visitor said, and returns what it is told. It is called by a judge.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"baton/bridge/irc"
@@ -12,21 +11,18 @@ import (
 	"baton/federation/signing"
 )
 
-// Bounds of the steps that are judged or wait for it.
-const (
-	maxSteps  = 4096 // of a link, at some 10 KiB each; what comes above it is fetched again
-	maxJudges = 16   // at a time: enough for their commits to share an fsync
-)
+// maxSteps bounds the steps of a link that are judged or wait for it, at some 10 KiB
+// each. What comes above it is fetched again.
+const maxSteps = 4096
 
 // inbound is one step of theirs on its way to the gateway, or a visit of one of theirs.
 type inbound struct {
-	visit   *visit // nil for a step
-	ev      federation.Event
-	to      federation.DID // of a private step: the user of ours it was sent to
-	routed  bool           // it came as act_route
-	minted  bool           // of a handoff that this gateway opened, they say
-	replay  bool           // it came from the log of their server
-	judging bool
+	visit  *visit // nil for a step
+	ev     federation.Event
+	to     federation.DID // of a private step: the user of ours it was sent to
+	routed bool           // it came as act_route
+	minted bool           // of a handoff that this gateway opened, they say
+	replay bool           // it came from the log of their server
 }
 
 // judged is what became of a step.
@@ -37,52 +33,26 @@ type judged struct {
 	err    error
 }
 
-// lanes are the steps of a link that are judged or wait for it, in the order in
-// which they came. Those of one handoff are judged one after the other, and those of
-// different ones side by side, so that a key that takes long to find holds up
-// nothing else.
-type lanes struct {
-	steps   []*inbound
-	judging int // how many of them are being judged
+// lanes are one for each handoff.
+type lanes = irc.Lanes[*inbound, federation.HandoffID]
+
+func newLanes() *lanes {
+	return irc.NewLanes(maxSteps, func(in *inbound) federation.HandoffID { return in.ev.Handoff })
 }
 
-// full reports whether there is room for no more.
-func (l *lanes) full() bool { return len(l.steps) >= maxSteps }
-
-// replaying reports whether steps of a log are among them.
-func (l *lanes) replaying() bool {
-	return slices.ContainsFunc(l.steps, func(in *inbound) bool { return in.replay })
-}
-
-// add puts a step at the end.
-func (l *lanes) add(in *inbound) { l.steps = append(l.steps, in) }
-
-// next returns a step that can be judged now, or nil.
-func (l *lanes) next() *inbound {
-	if l.judging >= maxJudges {
-		return nil
-	}
-	busy := map[federation.HandoffID]bool{}
-	for _, in := range l.steps {
-		if !in.judging && !busy[in.ev.Handoff] {
-			in.judging = true
-			l.judging++
-			return in
+// replaying reports whether steps of a log are judged, or wait for it.
+func (s *session) replaying() bool {
+	for in := range s.lanes.All() {
+		if in.replay {
+			return true
 		}
-		busy[in.ev.Handoff] = true
 	}
-	return nil
-}
-
-// finish takes out a step that was judged.
-func (l *lanes) finish(in *inbound) {
-	l.judging--
-	l.steps = slices.DeleteFunc(l.steps, func(each *inbound) bool { return each == in })
+	return false
 }
 
 // judgeAll starts to judge all steps that can be.
 func (s *session) judgeAll() {
-	for in := s.lanes.next(); in != nil; in = s.lanes.next() {
+	for in, ok := s.lanes.Next(); ok; in, ok = s.lanes.Next() {
 		s.running.Go(func() {
 			if in.visit != nil {
 				s.judged <- judged{step: in, lines: s.answer(in.visit)}
@@ -96,11 +66,11 @@ func (s *session) judgeAll() {
 
 // settle judges what is left after the connection has ended, with nobody to tell.
 func (s *session) settle() {
-	for len(s.lanes.steps) > 0 {
+	for !s.lanes.Empty() {
 		s.judgeAll()
 		select {
 		case j := <-s.judged:
-			s.lanes.finish(j.step)
+			s.lanes.Finish(j.step)
 		case do := <-s.todo:
 			do()
 		}
@@ -109,7 +79,7 @@ func (s *session) settle() {
 
 // note takes in what became of a step.
 func (s *session) note(ctx context.Context, j judged) {
-	s.lanes.finish(j.step)
+	s.lanes.Finish(j.step)
 	refused, _ := errors.AsType[*federation.RefusalError](j.err)
 	switch {
 	case j.step.visit != nil:

@@ -24,8 +24,7 @@ func (s *session) unpark(step federation.EventID) {
 	s.parked = slices.DeleteFunc(s.parked, func(in *inbound) bool {
 		fits := in.ev.Subject == step
 		if fits {
-			in.judging = false
-			s.lanes.add(in)
+			s.lanes.Add(in)
 		}
 		return fits
 	})

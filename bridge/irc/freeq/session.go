@@ -73,7 +73,7 @@ type session struct {
 	unproven []*row
 	asked    []question // that the peer has not answered yet, in the order of the wire
 	answers  []answer   // that we owe the peer, in the order of its questions
-	lanes    lanes
+	lanes    *lanes
 	catchup  *catchup      // running, or nil
 	guests   []*petition   // under way
 	parked   []*inbound    // receipts of steps that have not come yet
@@ -116,7 +116,7 @@ func newSession(l *Link, conn stream) *session {
 		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: newSeen(), queue: newQueue(l.id, time.Now()),
 		inbound: make(chan inboundLine, inboundLines), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
-		rows: make(chan *row), judged: make(chan judged), todo: make(chan func()), asks: make(chan ask), words: make(chan word),
+		rows: make(chan *row), lanes: newLanes(), judged: make(chan judged), todo: make(chan func()), asks: make(chan ask), words: make(chan word),
 		waiting: make(chan []*petition), inquired: make(chan *petition), remembered: make(chan *catchupEvents),
 		recollected: make(chan []replayed), over: make(chan struct{}),
 	}

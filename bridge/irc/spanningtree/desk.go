@@ -26,7 +26,7 @@ func (s *session) visit(ctx context.Context, m ircmsg.Message, from *user) {
 		return
 	}
 	if s.allow(ctx, m.Source, federation.Event{}) {
-		s.lanes.add(&inbound{user: m.Source, nick: from.nick, account: from.account, line: s.reading, said: m.Params[1]})
+		s.enter(&inbound{user: m.Source, nick: from.nick, account: from.account, line: s.reading, said: m.Params[1]})
 	}
 }
 

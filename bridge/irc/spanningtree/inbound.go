@@ -41,7 +41,7 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 		Network: network, Link: s.link.cfg.Name, Name: from.nick, MessageID: msgid, Received: time.Now(),
 		Place: s.link.channels.Place(in.ev.Venue),
 	}
-	s.lanes.add(in)
+	s.enter(in)
 	return nil
 }
 

@@ -2,18 +2,15 @@ package spanningtree
 
 import (
 	"context"
-	"slices"
 
 	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 )
 
-// Bounds of the steps that are judged or wait for it.
-const (
-	maxSteps  = 1024 // of a link, at some 10 KiB each: several users' worth of a minute; above it nothing is read
-	maxJudges = 16   // at a time: enough for their commits to share an fsync
-)
+// maxSteps bounds the steps of a link that are judged or wait for it, at some 10 KiB
+// each: several users' worth of a minute. Above it nothing is read.
+const maxSteps = 1024
 
 // inbound is one step of a user, or what it says to the gateway's own user.
 type inbound struct {
@@ -25,10 +22,9 @@ type inbound struct {
 	to            federation.DID // of a private step: whose user of ours it was sent to
 	ev            federation.Event
 
-	whose   bool // it is known whose step it is, and where it was said
-	judging bool
-	after   *inbound      // an offer of somebody else that may open its handoff; nil for none
-	done    chan struct{} // closed once it was judged
+	whose bool          // it is known whose step it is, and where it was said
+	after *inbound      // an offer of somebody else that may open its handoff; nil for none
+	done  chan struct{} // closed once it was judged
 }
 
 // judged is what became of a step.
@@ -39,68 +35,45 @@ type judged struct {
 	err    error
 }
 
-// lanes are the steps of a link that are judged or wait for it, in the order in
-// which they came. Those of one user are judged one after the other, and those of
-// different users side by side, so that a user whose key takes long to find holds
-// up nobody else.
-type lanes struct {
-	steps []*inbound
+// lanes are one for each user.
+type lanes = irc.Lanes[*inbound, string]
+
+func newLanes() *lanes {
+	return irc.NewLanes(maxSteps, func(in *inbound) string { return in.user })
 }
 
-// full reports whether there is room for no more.
-func (l *lanes) full() bool { return len(l.steps) >= maxSteps }
-
-// add puts a step at the end.
-func (l *lanes) add(in *inbound) {
+// enter has a step wait for its turn.
+func (s *session) enter(in *inbound) {
 	in.done = make(chan struct{})
-	for _, earlier := range l.steps {
+	for earlier := range s.lanes.All() {
 		opens := earlier.ev.Verb == federation.Offer && earlier.ev.Handoff == in.ev.Handoff
 		if opens && in.ev.Verb != federation.Offer && earlier.user != in.user {
 			in.after = earlier
 		}
 	}
-	l.steps = append(l.steps, in)
+	s.lanes.Add(in)
 }
 
-// next returns a step that can be judged now, or nil.
-func (l *lanes) next() *inbound {
-	busy := map[string]bool{}
-	judges := 0
-	for _, in := range l.steps {
-		if in.judging {
-			judges++
-		}
-	}
-	for _, in := range l.steps {
-		if judges < maxJudges && !in.judging && !busy[in.user] {
-			in.judging = true
-			return in
-		}
-		busy[in.user] = true
-	}
-	return nil
-}
-
-// finish takes out a step that was judged.
-func (l *lanes) finish(in *inbound) {
-	l.steps = slices.DeleteFunc(l.steps, func(each *inbound) bool { return each == in })
+// exit takes out a step that was judged.
+func (s *session) exit(in *inbound) {
+	s.lanes.Finish(in)
 	close(in.done)
 }
 
 // judgeAll starts to judge all steps that can be.
 func (s *session) judgeAll() {
-	for in := s.lanes.next(); in != nil; in = s.lanes.next() {
+	for in, ok := s.lanes.Next(); ok; in, ok = s.lanes.Next() {
 		s.running.Go(func() { s.judged <- s.judge(s.submitting, in) })
 	}
 }
 
 // settle judges what is left after the connection has ended, with nobody to tell.
 func (s *session) settle() {
-	for len(s.lanes.steps) > 0 {
+	for !s.lanes.Empty() {
 		s.judgeAll()
 		select {
 		case j := <-s.judged:
-			s.lanes.finish(j.step)
+			s.exit(j.step)
 		case do := <-s.todo:
 			do()
 		}
@@ -132,7 +105,7 @@ func (s *session) judge(ctx context.Context, in *inbound) judged {
 
 // note takes in what became of a step.
 func (s *session) note(ctx context.Context, j judged) {
-	s.lanes.finish(j.step)
+	s.exit(j.step)
 	switch {
 	case j.step.said != "":
 		s.answerVisit(ctx, j)

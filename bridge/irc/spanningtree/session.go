@@ -55,7 +55,7 @@ type session struct {
 	writeErr    error
 	unproven    []*row           // in buffer
 	pings       [][]*row         // sent and unanswered, with the rows that each proves
-	lanes       lanes            // steps that are judged or wait for it
+	lanes       *lanes           // steps that are judged or wait for it
 	events      *rate.Limiter    // steps of the whole link; nil without a limit
 	rooms       []room           // that our user opened, in order
 	pause       <-chan time.Time // nothing is read until then; nil while something is
@@ -81,8 +81,8 @@ func newSession(l *Link, conn net.Conn) *session {
 		net: newTree(l.channels.Spelled()), commands: commands(),
 		lines: make(chan line), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
-		rows:   make(chan *row),
-		judged: make(chan judged), todo: make(chan func()), asks: make(chan ask), laters: make(chan later), returning: make(chan *pseudo),
+		rows:  make(chan *row),
+		lanes: newLanes(), judged: make(chan judged), todo: make(chan func()), asks: make(chan ask), laters: make(chan later), returning: make(chan *pseudo),
 		over: make(chan struct{}),
 	}
 }
@@ -145,7 +145,7 @@ func (s *session) serve(ctx context.Context) error {
 		case r := <-s.takeRows():
 			s.deliver(ctx, r)
 		case j := <-s.judged:
-			if s.lanes.full() {
+			if s.lanes.Full() {
 				silence.Reset(maxSilence) // while nothing was read nothing was heard
 			}
 			s.note(ctx, j)
@@ -162,7 +162,7 @@ func (s *session) serve(ctx context.Context) error {
 		case <-alive.C:
 			s.ping(nil)
 		case <-silence.C:
-			if !s.lanes.full() {
+			if !s.lanes.Full() {
 				return s.lost(errors.New("silent for " + maxSilence.String()))
 			}
 			silence.Reset(maxSilence)
@@ -174,7 +174,7 @@ func (s *session) serve(ctx context.Context) error {
 // judged or the link is over its rate: what is not read now is read later, and the
 // peer feels it.
 func (s *session) readable() <-chan line {
-	if s.lanes.full() || s.pause != nil {
+	if s.lanes.Full() || s.pause != nil {
 		return nil
 	}
 	return s.lines
@@ -233,7 +233,7 @@ func (s *session) leave(ctx context.Context) error {
 		select {
 		case <-s.lines:
 		case j := <-s.judged:
-			s.lanes.finish(j.step)
+			s.exit(j.step)
 		case <-s.returning:
 		case err := <-s.wrote:
 			s.writing, s.writeErr = false, err
