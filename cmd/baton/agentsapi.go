@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"time"
 
 	"baton/bridge"
@@ -66,15 +65,17 @@ func (p *program) isOperator(r *http.Request) (bool, error) {
 
 // isMirror reports whether a link is the REST API of agents.
 func (f *fleet) isMirror(name string) bool {
-	return slices.ContainsFunc(*f.current.Load(), func(r *running) bool {
-		_, api := r.link.(*mirror.Link)
-		return api && r.link.Name() == name
-	})
+	r := f.current.Load().named[name]
+	if r == nil {
+		return false
+	}
+	_, api := r.link.(*mirror.Link)
+	return api
 }
 
 // bearer returns the agent whose access token a request carries.
 func (f *fleet) bearer(r *http.Request) (federation.Agent, error) {
-	for _, running := range *f.current.Load() {
+	for _, running := range f.current.Load().all {
 		if registry, ok := running.link.(*airc.Link); ok {
 			return registry.Bearer(r)
 		}

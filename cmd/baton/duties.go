@@ -110,12 +110,10 @@ func (p *program) hearOperators(ctx context.Context) {
 // it: links of this gateway, which are told. Another one counts when it tries.
 func (f *fleet) first(owed federation.Owed, id federation.EventID) federation.Owed {
 	var here []string
-	for _, r := range *f.current.Load() {
-		for _, name := range owed.Once {
-			if name == r.link.Name() && r.duty.ours.Load() {
-				r.supervisor.Fresh(id) // before it is filed, when the feed may come upon it at any time
-				here = append(here, name)
-			}
+	for _, name := range owed.Once {
+		if r := f.current.Load().named[name]; r != nil && r.duty.ours.Load() {
+			r.supervisor.Fresh(id) // before it is filed, when the feed may come upon it at any time
+			here = append(here, name)
 		}
 	}
 	owed.Once = here

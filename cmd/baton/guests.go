@@ -62,10 +62,12 @@ func (g *gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 
 // tell lets the link through which a step came tell its sender that it was refused.
 func (f *fleet) tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	for _, r := range *f.current.Load() {
-		if teller, ok := r.link.(bridge.Teller); ok && r.link.Name() == ev.Arrival.Link {
-			return teller.Tell(ctx, ev, refused)
-		}
+	r := f.current.Load().named[ev.Arrival.Link]
+	if r == nil {
+		return nil
+	}
+	if teller, ok := r.link.(bridge.Teller); ok {
+		return teller.Tell(ctx, ev, refused)
 	}
 	return nil
 }

@@ -61,24 +61,11 @@ func (h *homes) door() *relay.Door {
 }
 
 // peers returns the other homes that are configured now.
-func (h *homes) peers() []*relay.Peer {
-	var peers []*relay.Peer
-	for _, r := range *h.gateway.fleet.current.Load() {
-		if peer, ok := r.link.(*relay.Peer); ok {
-			peers = append(peers, peer)
-		}
-	}
-	return peers
-}
+func (h *homes) peers() []*relay.Peer { return h.gateway.fleet.current.Load().peers }
 
 // peer returns another home, nil for one that nobody configured.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
-	peers := h.peers()
-	i := slices.IndexFunc(peers, func(p *relay.Peer) bool { return p.Home() == home })
-	if i < 0 {
-		return nil
-	}
-	return peers[i]
+	return h.gateway.fleet.current.Load().peer(home)
 }
 
 // residence returns the home that has the mailbox of a DID, "" where nobody here knows.
@@ -230,7 +217,7 @@ func (h *homes) owed(ctx context.Context, ev federation.Event, after federation.
 			return nil, err
 		}
 		name := string(home)
-		if home != h.self && !slices.ContainsFunc(peers, func(p *relay.Peer) bool { return p.Home() == home }) {
+		if home != h.self && h.peer(home) == nil {
 			name = unroutedName
 		}
 		if home != h.self && name != ev.Arrival.Link && !slices.Contains(names, name) {

@@ -190,7 +190,7 @@ func (*benchHome) Get(context.Context, string) (relay.Letter, error) { return re
 // queue files offers while the other home is away, and returns what it is owed.
 func (h *benchHome) queue(b *testing.B, offers int) []federation.Delivery {
 	b.Helper()
-	submitAll(b, h.Home, signedOffers(b, offers), lanes)
+	submitAll(b, judging(h.Home), signedOffers(b, offers), lanes)
 	var rows []federation.Delivery
 	for len(rows) < offers {
 		after := int64(0)

@@ -11,7 +11,6 @@ import (
 	"baton/bridge"
 	"baton/configs"
 	"baton/federation"
-	"baton/federation/relay"
 )
 
 // opened is one link with the table that it was made from.
@@ -37,14 +36,14 @@ type fleet struct {
 	wakes   bridge.Wakes
 	metrics *bridge.Metrics
 	log     *slog.Logger
-	current atomic.Pointer[[]*running]
+	current atomic.Pointer[roll]
 	// owes returns the names of the homes that are owed a step; nil for none ever.
 	owes func(ctx context.Context, ev federation.Event, after federation.View) ([]string, error)
 }
 
 func newFleet(record federation.Record, wakes bridge.Wakes, m *bridge.Metrics, log *slog.Logger) *fleet {
 	f := &fleet{feeds: record, duties: record, wakes: wakes, metrics: m, log: log}
-	f.current.Store(&[]*running{})
+	f.current.Store(newRoll(nil))
 	return f
 }
 
@@ -52,7 +51,7 @@ func newFleet(record federation.Record, wakes bridge.Wakes, m *bridge.Metrics, l
 // those whose table is as it was go on as they are.
 func (f *fleet) apply(ctx context.Context, links []opened) {
 	before := map[string]*running{}
-	for _, r := range *f.current.Load() {
+	for _, r := range f.current.Load().all {
 		before[r.link.Name()] = r
 	}
 	var after, fresh []*running
@@ -72,7 +71,7 @@ func (f *fleet) apply(ctx context.Context, links []opened) {
 		old.stop()
 		<-old.done
 	}
-	f.current.Store(&after)
+	f.current.Store(newRoll(after))
 	for _, r := range fresh {
 		f.start(ctx, r)
 	}
@@ -97,10 +96,10 @@ func (f *fleet) runLink(ctx context.Context, r *running) {
 
 // end stops all links and waits for them.
 func (f *fleet) end() {
-	for _, r := range *f.current.Load() {
+	for _, r := range f.current.Load().all {
 		r.stop()
 	}
-	for _, r := range *f.current.Load() {
+	for _, r := range f.current.Load().all {
 		<-r.done
 	}
 }
@@ -108,7 +107,7 @@ func (f *fleet) end() {
 // mounted returns the links that are served by the HTTP listener.
 func (f *fleet) mounted() []opened {
 	var links []opened
-	for _, r := range *f.current.Load() {
+	for _, r := range f.current.Load().all {
 		if _, ok := r.link.(bridge.Mounted); ok {
 			links = append(links, r.opened)
 		}
@@ -118,15 +117,7 @@ func (f *fleet) mounted() []opened {
 
 // placers returns the links on which offers from other networks can be written,
 // in the order of the configuration.
-func (f *fleet) placers() []bridge.Placer {
-	var links []bridge.Placer
-	for _, r := range *f.current.Load() {
-		if placer, ok := r.link.(bridge.Placer); ok {
-			links = append(links, placer)
-		}
-	}
-	return links
-}
+func (f *fleet) placers() []bridge.Placer { return f.current.Load().placers }
 
 // present reports whether somebody who proved a DID is in a channel now, on any link.
 func (f *fleet) present(ctx context.Context, venue string, did federation.DID) bool {
@@ -138,19 +129,12 @@ func (f *fleet) present(ctx context.Context, venue string, did federation.DID) b
 
 // isHome reports whether a link is the one to another home.
 func (f *fleet) isHome(name string) bool {
-	return slices.ContainsFunc(*f.current.Load(), func(r *running) bool {
-		_, home := r.link.(*relay.Peer)
-		return home && r.link.Name() == name
-	})
+	return f.current.Load().peer(federation.HomeID(name)) != nil
 }
 
 // Owed implements [federation.Routes].
 func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
-	var links bridge.Links
-	for _, r := range *f.current.Load() {
-		links = append(links, r.link)
-	}
-	owed, err := links.Owed(ctx, ev, after)
+	owed, err := f.current.Load().asked.Owed(ctx, ev, after)
 	if err == nil && f.owes != nil {
 		var homes []string
 		homes, err = f.owes(ctx, ev, after)
@@ -162,10 +146,8 @@ func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.
 // heard tells the feed of a link that a step came by it: what waits there may get
 // through now.
 func (f *fleet) heard(ev federation.Event) {
-	for _, r := range *f.current.Load() {
-		if r.link.Name() == ev.Arrival.Link {
-			r.supervisor.Heard(ev.Actor())
-		}
+	if r := f.current.Load().named[ev.Arrival.Link]; r != nil {
+		r.supervisor.Heard(ev.Actor())
 	}
 }
 
@@ -173,7 +155,7 @@ func (f *fleet) heard(ev federation.Event) {
 // order of the configuration.
 func (f *fleet) down() []string {
 	var names []string
-	for _, r := range *f.current.Load() {
+	for _, r := range f.current.Load().all {
 		if !r.supervisor.Up() && !r.duty.elsewhere() {
 			names = append(names, r.link.Name())
 		}

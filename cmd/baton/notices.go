@@ -38,7 +38,7 @@ func (p *program) tellSigners(ctx context.Context) {
 // TellSigners has each link that is up tell what is due. Who is not there is looked for
 // again later; the error is that of the record.
 func (g *gateway) TellSigners(ctx context.Context, now time.Time) error {
-	for _, r := range *g.fleet.current.Load() {
+	for _, r := range g.fleet.current.Load().all {
 		notifier, ok := r.link.(bridge.Notifier)
 		if !ok || !r.supervisor.Up() || !r.duty.ours.Load() {
 			continue

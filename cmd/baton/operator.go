@@ -59,7 +59,7 @@ func (p *program) openOperator(ctx context.Context) error {
 // statuses returns the links of this moment with how they stand.
 func (f *fleet) statuses() []rest.LinkStatus {
 	var all []rest.LinkStatus
-	for _, r := range *f.current.Load() {
+	for _, r := range f.current.Load().all {
 		status := r.supervisor.Status()
 		if status.State != bridge.LinkUp && r.duty.elsewhere() {
 			status = bridge.Status{State: bridge.LinkStandby}

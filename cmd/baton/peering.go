@@ -38,7 +38,7 @@ func (p *program) relink(ctx context.Context) {
 		case l := <-p.linking:
 			p.changing.Lock()
 			var links []opened
-			for _, r := range *p.gateway.fleet.current.Load() {
+			for _, r := range p.gateway.fleet.current.Load().all {
 				links = append(links, r.opened)
 			}
 			p.gateway.fleet.apply(ctx, l.change(links))
@@ -213,7 +213,7 @@ func (p *program) checkName(profile relay.Profile, address string) rest.Check {
 	if profile.Home == p.homeID() {
 		return fail(string(profile.Home) + " is this gateway's own name")
 	}
-	for _, r := range *p.gateway.fleet.current.Load() {
+	for _, r := range p.gateway.fleet.current.Load().all {
 		switch peer, ok := r.link.(*relay.Peer); {
 		case r.link.Name() != string(profile.Home):
 		case ok && peer.URL() == address && r.table.Equal(configs.Table{}):

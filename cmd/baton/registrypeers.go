@@ -18,7 +18,7 @@ func (p *program) peers() []rest.Peer { return append(p.registries(), p.homes.sh
 // registries returns the other registries.
 func (p *program) registries() []rest.Peer {
 	var all []rest.Peer
-	for _, r := range *p.gateway.fleet.current.Load() {
+	for _, r := range p.gateway.fleet.current.Load().all {
 		registry, ok := r.link.(*airc.Link)
 		if !ok {
 			continue

@@ -58,13 +58,13 @@ func submitRate(b *testing.B, record *store.Record, callers int) float64 {
 	b.Helper()
 	h, steps := newHome(record), signedOffers(b, b.N)
 	b.ResetTimer()
-	submitAll(b, h, steps, callers)
+	submitAll(b, judging(h), steps, callers)
 	b.StopTimer()
 	return float64(b.N) / b.Elapsed().Seconds()
 }
 
-// submitAll shares steps among callers.
-func submitAll(b *testing.B, h *home.Home, steps []translate.Tagged, callers int) {
+// submitAll shares steps among callers, who hand them to a gateway or its home.
+func submitAll(b *testing.B, submit func(context.Context, federation.Event) error, steps []translate.Tagged, callers int) {
 	b.Helper()
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -74,7 +74,7 @@ func submitAll(b *testing.B, h *home.Home, steps []translate.Tagged, callers int
 				ev, err := handofftag.Codec{}.Decode(steps[n-1])
 				if err == nil {
 					ev.Arrival = federation.Arrival{Network: "spanningtree", Link: "lab", Name: "alice", Received: time.Now()}
-					_, err = h.Submit(b.Context(), ev, time.Now())
+					err = submit(b.Context(), ev)
 				}
 				if err != nil {
 					b.Errorf("submit: %v", err)
@@ -83,6 +83,14 @@ func submitAll(b *testing.B, h *home.Home, steps []translate.Tagged, callers int
 		})
 	}
 	all.Wait()
+}
+
+// judging returns how a home takes a step.
+func judging(h *home.Home) func(context.Context, federation.Event) error {
+	return func(ctx context.Context, ev federation.Event) error {
+		_, err := h.Submit(ctx, ev, time.Now())
+		return err
+	}
 }
 
 // newHome returns a home as the program makes it, without limits.
@@ -112,8 +120,9 @@ func (oneFeed) Owed(context.Context, federation.Event, federation.View) (federat
 // counted for the next.
 const signers = 4096
 
-// signedOffers returns offers as they are on the wire, of about 1 KiB.
-func signedOffers(b *testing.B, n int) []translate.Tagged {
+// signedOffers returns offers as they are on the wire, of about 1 KiB: all to one DID, or
+// without one each to the next signer.
+func signedOffers(b *testing.B, n int, to ...federation.DID) []translate.Tagged {
 	b.Helper()
 	people := make([]federation.SigningKey, signers)
 	for i := range people {
@@ -127,10 +136,13 @@ func signedOffers(b *testing.B, n int) []translate.Tagged {
 	}
 	steps := make([]translate.Tagged, n)
 	for i := range steps {
-		id := federation.EventID(ulid.Make())
+		id, offeree := federation.EventID(ulid.Make()), people[(i+1)%signers].DID
+		if len(to) > 0 {
+			offeree = to[0]
+		}
 		ev := federation.Event{
 			ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, Venue: "#ops", Dialect: federation.HandoffTags,
-			From: people[i%signers].DID, To: people[(i+1)%signers].DID, Title: "Cite three sources on X", Context: `"` + strings.Repeat("x", 400) + `"`,
+			From: people[i%signers].DID, To: offeree, Title: "Cite three sources on X", Context: `"` + strings.Repeat("x", 400) + `"`,
 			Deadline: time.Now().Add(time.Hour),
 		}
 		ev.Fields, _ = handofftag.Write(ev)

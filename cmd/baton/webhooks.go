@@ -57,7 +57,7 @@ func inWebhook(err error) error {
 
 // pusher returns the link that writes what a hook is posted, nil while there is none.
 func (f *fleet) pusher(h federation.Hook) bridge.Pusher { //nolint:ireturn // links are of many types
-	for _, running := range *f.current.Load() {
+	for _, running := range f.current.Load().all {
 		pusher, ok := running.link.(bridge.Pusher)
 		if ok && (running.link.Name() == federation.RegistryLink) == (h.Agent != "") {
 			return pusher
@@ -70,7 +70,7 @@ func (f *fleet) pusher(h federation.Hook) bridge.Pusher { //nolint:ireturn // li
 // more.
 func (f *fleet) unhooked(ctx context.Context, h federation.Hook, now time.Time) error {
 	var errs []error
-	for _, running := range *f.current.Load() {
+	for _, running := range f.current.Load().all {
 		if pusher, ok := running.link.(bridge.Pusher); ok {
 			errs = append(errs, pusher.Unhooked(ctx, h, now))
 		}

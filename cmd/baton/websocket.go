@@ -11,7 +11,7 @@ import (
 type overWebSocket struct{ fleet *fleet }
 
 func (o overWebSocket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for _, each := range *o.fleet.current.Load() {
+	for _, each := range o.fleet.current.Load().all {
 		if clients, ok := each.link.(*ircclient.Link); ok {
 			clients.ServeHTTP(w, r)
 			return

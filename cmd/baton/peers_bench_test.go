@@ -1,0 +1,67 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	main "baton/cmd/baton"
+	"baton/federation"
+)
+
+// BenchmarkPeers is what a step costs a gateway that knows so many other homes: an offer
+// of 1 KiB to somebody at one of them, from its tags to the disk and the feed of that home.
+// The metric cpu-µs is the processor time of one, which is not to grow with the homes.
+//
+//	go test ./cmd/baton -run=^$ -bench=Peers -benchtime=5000x
+func BenchmarkPeers(b *testing.B) {
+	for _, homes := range []int{10, 100, 1000} {
+		b.Run(fmt.Sprintf("homes=%d", homes), func(b *testing.B) {
+			submit, end, err := main.Judge(b.Context(), peeredConfig(b, homes))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer func() {
+				if err := end(); err != nil {
+					b.Error(err)
+				}
+			}()
+			last := federation.DID(fmt.Sprintf("did:web:p%d.test:airc:p%[1]d.test:scout_7", homes-1))
+			offers := signedOffers(b, b.N, last)
+			before := cpuTime(b)
+			b.ResetTimer()
+			submitAll(b, submit, offers, lanes)
+			b.StopTimer()
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs")
+		})
+	}
+}
+
+// peeredConfig writes the configuration of a gateway that knows so many other homes.
+func peeredConfig(b *testing.B, homes int) (path string) {
+	b.Helper()
+	var text strings.Builder
+	text.WriteString("[home]\nname = 'gw.test'\n[http]\nlisten = ''\n[admin]\nlisten = ''\nsocket = ''\n[limits]\ndid_events_per_minute = 0\nopen_handoffs_per_did = 0\ninbox_events = 0\n")
+	for n := range homes {
+		fmt.Fprintf(&text, "[[peers]]\nname = 'p%d.test'\ndid = 'did:web:p%[1]d.test'\nurl = 'https://p%[1]d.test'\n", n)
+	}
+	path = filepath.Join(b.TempDir(), "baton.toml")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return path
+}
+
+// cpuTime returns the processor time that this process has used.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
