@@ -31,7 +31,7 @@ type row struct {
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
 //
-// Of a handoff of this gateway, a step from elsewhere is a TAGMSG from the user of
+// Of a handoff that this gateway introduces, a step from elsewhere is a TAGMSG from the user of
 // whoever took it, and any step that moved the handoff is followed by the receipt.
 // Of a handoff of the server, only what moves nothing is left to write: the rest
 // the server has confirmed. Beside a step from elsewhere in a channel stands one line
@@ -70,11 +70,11 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	moves := l.deps.Moves(d.View, ev.Verb)
 	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) }}
 	if !heard {
-		if err := l.write(ctx, r, d, step, d.View.Home == l.deps.Home || !moves); err != nil {
+		if err := l.write(ctx, r, d, step, l.introduces(d.View) || !moves); err != nil {
 			return nil, err
 		}
 	}
-	if moves && d.View.Home == l.deps.Home {
+	if moves && l.introduces(d.View) {
 		receipt, err := l.receipt(ctx, d)
 		if err != nil {
 			return nil, err
@@ -161,8 +161,14 @@ func withDID(line string, did federation.DID) string {
 
 // render returns a step as it is written here, in the act dialect and for the place
 // where the handoff is. Somebody who signed as another than the party that the home
-// took them for is written as that party: a server knows nothing of two DIDs of one.
+// took them for is written as that party: a server knows nothing of two DIDs of one. What
+// another home did itself this gateway did, as far as a server knows.
 func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Event, []translate.Loss, error) {
+	another := d.View.Home != l.deps.Home && l.introduces(d.View)
+	if ev := d.Entry.Event; another && ev.From == d.View.Home.DID() && serverVerb(ev.Verb) {
+		d.Entry.Event.From = l.deps.Home.DID()
+		return irc.Vouch(ctx, l.deps.Ports, d)
+	}
 	if ev := d.Entry.Event; ev.Arrival.Party != "" && ev.Arrival.Party != ev.From && ev.Provenance == federation.Signed {
 		d.Entry.Event.Arrival.Party = ""
 		return irc.Vouch(ctx, l.deps.Ports, d)
@@ -238,7 +244,7 @@ func (s *session) deliver(r *row) {
 // repeat answers a step that its sender routed again: it has not had the receipt.
 func (s *session) repeat(ctx context.Context, j judged) {
 	entry, v := j.answer.Entry, j.answer.View
-	if !j.step.routed || v.Home != s.link.deps.Home || entry.Event.ID != j.step.ev.ID || !s.link.deps.Moves(v, entry.Event.Verb) {
+	if !j.step.routed || j.answer.Awaits || !s.link.introduces(v) || entry.Event.ID != j.step.ev.ID || !s.link.deps.Moves(v, entry.Event.Verb) {
 		return
 	}
 	if j.step.ev.Arrival.Received.Sub(entry.Filed) < repeatAfter {

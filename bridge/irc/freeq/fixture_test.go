@@ -229,6 +229,7 @@ func (h *house) deps() freeq.Deps {
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler), Wakes: h.wakes,
 			Limits: func() bridge.Limits { return bridge.Limits{} }, PublicURL: "https://gw.test",
+			Own:  func() federation.SigningKey { return signer(home.DID(), seeded("gateway server")) },
 			Seen: h.record.Binding, Kept: h.kept, Keep: func(context.Context, federation.HandoffID, federation.Evidence) error { return nil },
 		},
 		Endpoint: signer("", seeded("our endpoint")),

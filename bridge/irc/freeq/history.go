@@ -66,8 +66,8 @@ func (s *session) reply(m *catchupEvents) {
 	s.answers = s.answers[1:]
 }
 
-// history returns what this link said of this home's handoffs from a time on, oldest
-// first. Where something cannot be read now the peer is told what came before it.
+// history returns what this link said of handoffs that this gateway introduces from a
+// time on, oldest first. Where something cannot be read now the peer is told what came before it.
 func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	m := &catchupEvents{Events: []replayed{}}
 	given, more, err := l.page(ctx, a)
@@ -82,11 +82,11 @@ func (l *Link) history(ctx context.Context, a answer) *catchupEvents {
 	return m
 }
 
-// remember writes again what was given to the peer of this home's handoffs.
+// remember writes again what was given to the peer of handoffs that this gateway introduces.
 func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replayed, error) {
 	events, writer := []replayed{}, l.again()
 	for _, g := range given {
-		if g.View.Home != l.deps.Home {
+		if !l.introduces(g.View) {
 			continue
 		}
 		g.Attempt = 1 // no line for people

@@ -126,7 +126,7 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 		if ev.Venue, err = s.privateVenue(ctx, in, view); err != nil {
 			return federation.Judgement{}, err
 		}
-		if view.Home == d.Home && ev.Venue != view.Venue {
+		if s.link.introduces(view) && ev.Venue != view.Venue {
 			ev.Arrival.Place = federation.Place{Venue: view.Venue}
 		}
 	}

@@ -21,7 +21,9 @@
 // # Two homes
 //
 // A server is the home of what its users offer, and this gateway of what it
-// introduces there. As the home the link follows each step that moved a handoff with
+// introduces there. That is also what other gateways are the homes of: no server believes
+// them here, so that this gateway has their word on disk first, and then gives its own.
+// As the home the link follows each step that moved a handoff with
 // the receipt of the gateway. As a guest it takes the steps that wait for the home's
 // receipt from the record, sends each as TAGMSG and then again as act_route, ever more
 // rarely, until the receipt is there or the home is known to have refused: it says no
@@ -190,12 +192,19 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 	switch {
 	case v.Home == l.Home():
 		return true, nil
-	case v.Home != l.deps.Home:
-		return false, nil // servers believe only what comes from a home itself
+	case !l.introduces(v):
+		return false, nil // another server's: it believes only what comes from that itself
 	case federation.Private(v.Venue):
 		return irc.WritesPrivate(ctx, l.deps.Ports, l.cfg.Name, v)
 	}
 	return (v.Link == "" || v.Link == l.cfg.Name) && slices.Contains(l.Channels(), v.Venue), nil
+}
+
+// introduces tells whether the server knows a handoff from this gateway, and takes it for
+// the home: it is the home, or the link to another one that rules on each step, and whose
+// rulings are on disk here before anything of them is written.
+func (l *Link) introduces(v federation.View) bool {
+	return v.Home == l.deps.Home || v.Numbered && v.Home != l.Home()
 }
 
 // Run implements [bridge.Link]. Steps that were read before the connection broke

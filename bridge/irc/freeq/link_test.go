@@ -2,7 +2,9 @@ package freeq_test
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"baton/federation"
 )
@@ -14,7 +16,10 @@ func isStep(verb string) func(map[string]any) bool {
 	}
 }
 
-func TestAHandoffOfThisHomeIsDoneByAUserOfTheServer(t *testing.T) {
+// isDone has alice, on the server, work on what scout, at this gateway, offers in a handoff
+// of a home.
+func isDone(t *testing.T, of federation.HomeID) {
+	t.Helper()
 	for name, venue := range map[string]func() string{
 		"in a channel": func() string { return channel },
 		"in private": func() string {
@@ -28,6 +33,8 @@ func TestAHandoffOfThisHomeIsDoneByAUserOfTheServer(t *testing.T) {
 			h.run(t)
 			alice := h.alice()
 			d := h.offered(t, venue())
+			d.View.Home, d.View.Numbered = of, of != home
+			h.gateway.know(d.View)
 			h.deliver(t, d)
 			if err := h.server.AwaitState(patient(t), d.View.ID, federation.Offered); err != nil {
 				t.Fatal(err)
@@ -64,6 +71,65 @@ func TestAHandoffOfThisHomeIsDoneByAUserOfTheServer(t *testing.T) {
 			}
 			h.expectNothingOdd(t)
 		})
+	}
+}
+
+func TestAHandoffOfThisHomeIsDoneByAUserOfTheServer(t *testing.T) { isDone(t, home) }
+
+// What other gateways are the homes of is done by users of the server just the same: to
+// that, this gateway is the home.
+func TestAHandoffOfAThirdHomeIsDoneByAUserOfTheServer(t *testing.T) { isDone(t, "third.test") }
+
+func TestTheEndOfAHandoffOfAThirdHomeIsThisGatewaysWordThere(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	d := h.offered(t, channel)
+	d.View.Home, d.View.Numbered = "third.test", true
+	h.gateway.know(d.View)
+	h.deliver(t, d)
+	end := h.step(t, d, "scout", federation.Expire, federation.Expired)
+	end.Entry.Event.From = end.View.Home.DID()
+	h.deliver(t, end)
+	if err := h.server.AwaitState(patient(t), d.View.ID, federation.Expired); err != nil {
+		t.Fatal(err)
+	}
+	expiry, err := h.server.AwaitLine(patient(t), "the expiry", isStep("expire"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if expiry["from"] != string(home) || expiry["account"] != string(home.DID()) {
+		t.Errorf("expiry %v", expiry)
+	}
+	h.expectNothingOdd(t)
+}
+
+// A step that waits for its home is answered by no receipt, however often it comes.
+func TestAStepThatWaitsForAThirdHomeHasNoReceiptYet(t *testing.T) {
+	h := newHouse(t)
+	var asked atomic.Int32
+	h.gateway.answer = func(ev federation.Event) (federation.Judgement, error) {
+		view, err := h.gateway.View(t.Context(), ev.Handoff)
+		waits := federation.Entry{Event: ev, State: view.State, Filed: time.Now().Add(-time.Minute)}
+		return federation.Judgement{Verdict: federation.Valid, View: view, Entry: waits, Awaits: true, Duplicate: asked.Add(1) > 1}, err
+	}
+	h.run(t)
+	alice := h.alice()
+	d := h.offered(t, channel)
+	d.View.Home, d.View.Numbered = "third.test", true
+	h.gateway.know(d.View)
+	h.deliver(t, d)
+	accept, err := alice.Step(channel, d.View.ID, federation.Accept, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.gateway.next(t)
+	h.server.Route(accept)
+	h.gateway.next(t)
+	h.deliver(t, h.offered(t, channel)) // all before it was answered
+	for _, m := range h.server.Said() {
+		if isStep("confirm")(m) {
+			t.Errorf("it is confirmed: %v", m)
+		}
 	}
 }
 
