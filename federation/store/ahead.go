@@ -76,11 +76,11 @@ func (c *committer) applyTogether(ctx context.Context, batch []*item) error {
 	for i, it := range batch {
 		questions[i] = it.asks
 	}
-	if err := c.pen.later.ask(ctx, c.pen.dialect, questions); err != nil {
+	if err := c.pen.later.ask(ctx, questions); err != nil {
 		return failure(err)
 	}
 	for _, it := range batch {
-		before := c.pen.later.mark()
+		before := c.pen.later.begin()
 		if it.err = it.apply(ctx, c.pen.statements); it.err != nil && !c.pen.later.takeBack(before) {
 			return it.err
 		}

@@ -182,7 +182,7 @@ type place struct {
 
 // insert writes one event, which its signer does not have yet.
 func (f filing) insert(ctx context.Context, q *statements, ev federation.Event, p prepared, at place) error {
-	return q.put(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, place, said)
+	return q.add(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, place, said)
 		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		ev.Handoff.String(), at.version, ev.From, ev.ID.String(), p.digest[:], at.prev,
 		orNull(ev.Arrival.MessageID), f.View.State, stamp(f.Filed), string(p.body),
@@ -205,7 +205,7 @@ func (f filing) entry() federation.Entry {
 func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 	view := f.View
 	link := sha256.Sum256(slices.Concat(prev, f.step.document[:]))
-	return q.put(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, over, clock, since, moved)
+	return q.add(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, over, clock, since, moved)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, view = excluded.view, head = excluded.head,
 			state = excluded.state, offerer = excluded.offerer, over = excluded.over, clock = excluded.clock,
@@ -217,7 +217,7 @@ func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 // owe puts the step into the inboxes, and with its receipt into the feeds.
 func (f filing) owe(ctx context.Context, q *statements) error {
 	for _, did := range f.Inboxes {
-		err := q.put(ctx, `INSERT INTO inbox (did, event, waiting, number)
+		err := q.add(ctx, `INSERT INTO inbox (did, event, waiting, number)
 			SELECT ?1, seq, ?2, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0) FROM event WHERE signer = ?3 AND id = ?4`,
 			did, len(f.Event.Signature.Document), f.Event.From, f.Event.ID.String())
 		if err != nil {

@@ -18,7 +18,7 @@ type pen struct {
 func newPen(d dialect, conn *sql.Conn) *pen {
 	p := &pen{statements: newStatements(d, conn), conn: conn, lasts: d == inSQLite}
 	if d == inPostgres {
-		p.later = &later{conn: conn}
+		p.later = newLater(conn)
 	}
 	return p
 }

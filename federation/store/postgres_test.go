@@ -56,6 +56,7 @@ func TestPostgres(t *testing.T) {
 		"what cannot be a record is refused":                          refusesWhatIsNone,
 		"text that the database cannot keep is refused":               refusesText,
 		"refused writes do not disturb their batch":                   answersEachOfABatch,
+		"steps of one batch fill inboxes, feeds and hooks":            filesTogether,
 		"a duty is one gateway's at a time, whoever dies":             partsDuties,
 		"damage is found": findsDamage,
 		"a record in a file is copied whole, and compared":          copiesARecord,

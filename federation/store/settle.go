@@ -21,12 +21,14 @@ type feedRow struct {
 	filed   int64
 }
 
-// putFeed writes a row, which waits behind those of its lane that are older.
+// putFeed writes a row, which waits behind those of its lane that are older. A lane is
+// found by its handoff: a bound on the event itself would have PostgreSQL, while it knows
+// nothing of the table, look through all that a link is owed.
 func putFeed(ctx context.Context, q *statements, r feedRow) error {
-	return q.put(ctx, `INSERT INTO feed (link, event, attempt, handoff, rank, filed, next)
-		SELECT ?1, e.seq, ?2, ?3, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM feed WHERE handoff = ?3 AND link = ?1 AND event < e.seq) THEN NULL ELSE 0 END
+	return q.add(ctx, `INSERT INTO feed (link, event, attempt, handoff, rank, filed, next)
+		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM feed WHERE handoff = ?1 AND link = ?2 AND event - e.seq < 0) THEN NULL ELSE 0 END
 		FROM event e WHERE e.signer = ?6 AND e.id = ?7
-		ON CONFLICT DO NOTHING`, r.link, r.attempt, r.handoff, int(r.rank), r.filed, r.signer, r.id)
+		ON CONFLICT DO NOTHING`, r.handoff, r.link, r.attempt, int(r.rank), r.filed, r.signer, r.id)
 }
 
 // settle ends one row of a feed. One that is over already is passed over.

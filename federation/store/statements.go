@@ -45,13 +45,24 @@ func newStatements(d dialect, on preparer) *statements {
 // put is exec for who does not ask what it did. Over a network it may be sent with what
 // comes next, and so may its error come from there.
 func (s *statements) put(ctx context.Context, query string, args ...any) error {
+	return s.keep(ctx, query, args, false)
+}
+
+// add is put for an INSERT of at most one row. Its first argument says what that is about:
+// writes of one batch that add rows about different things to a table do not look at each
+// other's, and so such rows may be added in any order, and by one statement.
+func (s *statements) add(ctx context.Context, query string, args ...any) error {
+	return s.keep(ctx, query, args, true)
+}
+
+func (s *statements) keep(ctx context.Context, query string, args []any, row bool) error {
 	if s.later == nil {
 		_, err := s.exec(ctx, query, args...)
 		return err
 	}
 	values, err := s.dialect.values(args)
 	if err == nil {
-		s.later.queue(s.dialect.say(query), values)
+		s.later.keep(query, values, row)
 	}
 	return err
 }

@@ -39,9 +39,10 @@
 // # Two databases
 //
 // There is one set of queries, in words that both databases understand; [dialect] has
-// the rest. The schema is in schema/, one numbered file for each version, applied in
-// order and never edited after a release, and in schema/postgres since PostgreSQL came.
-// The suites of federationtest hold both to the same promises.
+// the rest. What the steps of a batch add to a table on a server is sent as one statement,
+// which is made of the one for a row. The schema is in schema/, one numbered file for each
+// version, applied in order and never edited after a release, and in schema/postgres since
+// PostgreSQL came. The suites of federationtest hold both to the same promises.
 //
 // Before an older record in a file is brought forward it is copied beside it, to
 // "NAME.vVERSION-TIME.bak"; a server has backups of its own. A record of a newer version

@@ -1,0 +1,1 @@
+-- Nothing changes in a file: on PostgreSQL, triggers run once for many rows.

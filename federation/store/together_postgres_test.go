@@ -1,0 +1,106 @@
+//go:build interop
+
+package store_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/store"
+	"baton/federation/store/postgrestest"
+)
+
+// filesTogether has two people's inboxes, two feeds and a hook filled by one batch, and
+// then all of its handoffs moved by another.
+func filesTogether(t *testing.T, server *postgrestest.Server) {
+	t.Helper()
+	const offers = 8
+	eve := federation.DID("did:plc:eve000000000000000000000")
+	dsn := server.Record(t)
+	record := openPostgres(t, dsn)
+	hook := federation.Hook{ID: federationtest.ID(900), DID: bob, URL: "https://hooks.example/", Since: federationtest.At(1)}
+	if err := record.AddHook(t.Context(), hook, 1); err != nil {
+		t.Fatalf("AddHook: %v", err)
+	}
+	var opened, accepted []federation.Filing
+	for n := range offers {
+		to := []federation.DID{bob, eve}[n%2]
+		offer := federationtest.File(federationtest.Offer(10+n, ada, to), federation.View{})
+		accept := federationtest.File(federationtest.Step(30+n, offer.Event, federation.Accept, to), offer.View)
+		for i, f := range []*federation.Filing{&offer, &accept} {
+			receipt := federationtest.Confirm(50+offers*i+n, f.Event)
+			f.Receipt, f.Feeds = &receipt, []string{"oftc", "libera"}
+		}
+		opened, accepted = append(opened, offer), append(accepted, accept)
+	}
+	for _, batch := range [][]federation.Filing{opened, accepted} {
+		for i, err := range appendTogether(t, record, func() func() { return lockWriters(t, dsn) }, batch...) {
+			if err != nil {
+				t.Fatalf("step %d: %v", i, err)
+			}
+		}
+	}
+	checkSound(t, dsn)
+	for _, did := range []federation.DID{bob, eve} {
+		checkInbox(t, record, did, offers/2)
+	}
+	checkInbox(t, record, ada, offers)
+	for _, link := range []string{"oftc", "libera"} {
+		checkLanes(t, record, link, opened, accepted)
+	}
+	if owed, err := record.HookBacklog(t.Context(), hook.ID); err != nil || owed.Rows != offers/2 {
+		t.Errorf("HookBacklog = %+v, %v, want %d waiting", owed, err, offers/2)
+	}
+	for n, state := range []federation.State{federation.Offered, federation.Assigned} {
+		views, _, err := record.Handoffs(t.Context(), federation.Filter{DID: eve, State: state}, "", 100)
+		if want := n * offers / 2; err != nil || len(views) != want {
+			t.Errorf("eve has %d handoffs that are %s, %v, want %d", len(views), state, err, want)
+		}
+	}
+}
+
+// checkInbox looks for so many entries, with a number each, that all wait.
+func checkInbox(t *testing.T, record *store.Record, did federation.DID, want int) {
+	t.Helper()
+	entries, err := record.Replay(t.Context(), did, "", 100)
+	if err != nil || len(entries) != want {
+		t.Fatalf("%s has %d entries, %v, want %d", did, len(entries), err, want)
+	}
+	size := int64(0)
+	for i, entry := range entries {
+		size += int64(len(entry.Event.Signature.Document))
+		if entry.Number != uint64(i)+1 {
+			t.Errorf("entry %d of %s has number %d", i+1, did, entry.Number)
+		}
+	}
+	if waiting, bytes, err := record.Waiting(t.Context(), did); err != nil || waiting != want || bytes != size {
+		t.Errorf("%s: %d wait with %d bytes, %v, want %d with %d", did, waiting, bytes, err, want, size)
+	}
+}
+
+// checkLanes looks for what a link is owed: of each handoff its steps, each before its
+// receipt, and the first of them now.
+func checkLanes(t *testing.T, record *store.Record, link string, opened, accepted []federation.Filing) {
+	t.Helper()
+	due, err := record.Heads(t.Context(), link, federationtest.At(1000), 100)
+	if err != nil || len(due) != len(opened) {
+		t.Errorf("%d handoffs are due to %s, %v, want %d", len(due), link, err, len(opened))
+	}
+	for n := range opened {
+		lane, err := record.Lane(t.Context(), link, opened[n].Event.Handoff, 100)
+		if err != nil {
+			t.Fatalf("Lane: %v", err)
+		}
+		var got []federation.EventID
+		for _, owed := range lane {
+			got = append(got, owed.Entry.Event.ID)
+		}
+		want := []federation.EventID{opened[n].Event.ID, opened[n].Receipt.ID, accepted[n].Event.ID, accepted[n].Receipt.ID}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s is owed of a handoff (-want +got):\n%s", link, diff)
+		}
+	}
+}
