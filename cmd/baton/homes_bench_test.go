@@ -53,9 +53,11 @@ func BenchmarkDrain(b *testing.B) {
 	}()
 	<-up
 	b.ResetTimer()
+	begun := cpuTime(b, 0)
 	took := from.drain(b, peer, rows)
 	perSecond := float64(b.N) / b.Elapsed().Seconds()
 	b.StopTimer()
+	reportCPU(b, cpuTime(b, 0)-begun, b.N)
 	cancel()
 	<-ended
 	slices.Sort(took)

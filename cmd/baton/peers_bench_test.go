@@ -5,9 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	main "baton/cmd/baton"
 	"baton/federation"
@@ -32,11 +30,11 @@ func BenchmarkPeers(b *testing.B) {
 			}()
 			last := federation.DID(fmt.Sprintf("did:web:p%d.test:airc:p%[1]d.test:scout_7", homes-1))
 			offers := signedOffers(b, b.N, last)
-			before := cpuTime(b)
+			before := cpuTime(b, 0)
 			b.ResetTimer()
 			submitAll(b, submit, offers, lanes)
 			b.StopTimer()
-			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-µs")
+			reportCPU(b, cpuTime(b, 0)-before, b.N)
 		})
 	}
 }
@@ -54,14 +52,4 @@ func peeredConfig(b *testing.B, homes int) (path string) {
 		b.Fatal(err)
 	}
 	return path
-}
-
-// cpuTime returns the processor time that this process has used.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

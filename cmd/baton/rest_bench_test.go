@@ -255,7 +255,7 @@ const posters = 64
 // request each. The metric x_verify is that rate as a multiple of that of bare Ed25519
 // verifications of 1 KiB on all cores, which the callers use too.
 func BenchmarkSignedPosts(b *testing.B) {
-	url, _, _ := benchGateway(b)
+	url, _, pid := benchGateway(b)
 	callers := make([]*caller, posters)
 	for i := range callers {
 		callers[i] = logIn(b, url)
@@ -271,6 +271,7 @@ func BenchmarkSignedPosts(b *testing.B) {
 	var next atomic.Int64
 	var all sync.WaitGroup
 	b.ResetTimer()
+	begun := cpuTime(b, pid)
 	for range posters {
 		all.Go(func() {
 			for n := next.Add(1); n <= int64(len(requests)); n = next.Add(1) {
@@ -289,6 +290,7 @@ func BenchmarkSignedPosts(b *testing.B) {
 	}
 	all.Wait()
 	b.StopTimer()
+	reportCPU(b, cpuTime(b, pid)-begun, b.N) // of the gateway
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/verifies, "x_verify")
 }

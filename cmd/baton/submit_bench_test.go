@@ -58,8 +58,10 @@ func submitRate(b *testing.B, record *store.Record, callers int) float64 {
 	b.Helper()
 	h, steps := newHome(record), signedOffers(b, b.N)
 	b.ResetTimer()
+	begun := cpuTime(b, 0)
 	submitAll(b, judging(h), steps, callers)
 	b.StopTimer()
+	reportCPU(b, cpuTime(b, 0)-begun, b.N)
 	return float64(b.N) / b.Elapsed().Seconds()
 }
 
