@@ -129,7 +129,18 @@ func (c *committer) transact(ctx context.Context, batch []*item) error {
 	return err
 }
 
-func (c *committer) attempt(ctx context.Context, batch []*item) (err error) {
+// attempt makes the writes of a batch. One of which a write failed half done is undone as a
+// whole, and made again with something to undo each write by.
+func (c *committer) attempt(ctx context.Context, batch []*item) error {
+	err := c.inTransaction(ctx, batch, c.applyAll)
+	if errors.Is(err, errHalfDone) {
+		err = c.inTransaction(ctx, batch, c.applyEach)
+	}
+	return err
+}
+
+// inTransaction commits what apply makes of a batch.
+func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func(context.Context, []*item) error) (err error) {
 	if c.pen == nil {
 		if c.pen, err = c.dial(ctx); err != nil {
 			return err
@@ -140,7 +151,7 @@ func (c *committer) attempt(ctx context.Context, batch []*item) (err error) {
 		c.drop()
 		return fmt.Errorf("begin: %w", err)
 	}
-	if err = c.applyAll(ctx, batch); err == nil {
+	if err = apply(ctx, batch); err == nil {
 		if err = tx.commit(); err == nil {
 			return nil
 		}
@@ -166,20 +177,42 @@ func (c *committer) drop() {
 // nothing where it fails. Over a network those go first, and together, that can be decided
 // by what they ask. Its error is that of a transaction that is beyond use.
 func (c *committer) applyAll(ctx context.Context, batch []*item) error {
-	if len(batch) == 1 {
+	switch {
+	case len(batch) == 1:
 		if err := batch[0].apply(ctx, c.pen.statements); err != nil {
 			return err
 		}
 		return c.pen.flush(ctx)
+	case c.pen.later == nil:
+		return c.applyBare(ctx, batch)
 	}
-	rest, err := batch, error(nil)
-	if c.pen.later != nil {
-		rest, err = c.applyAhead(ctx, batch)
-	}
+	rest, err := c.applyAhead(ctx, batch)
 	if err != nil || len(rest) == 0 {
 		return err
 	}
 	return c.applyEach(ctx, rest)
+}
+
+// errHalfDone is the error of a batch in which a write failed after it had changed
+// something.
+var errHalfDone = errors.New("a write failed half done")
+
+// applyBare makes the writes of a batch one after the other, with nothing to undo one by: in
+// a file a savepoint is a copy of every page that the write touches. What can be in the way
+// of a write it finds before it changes anything, all but always; where it does not, the
+// error is errHalfDone.
+func (c *committer) applyBare(ctx context.Context, batch []*item) error {
+	for _, it := range batch {
+		before := c.pen.changes
+		it.err = it.apply(ctx, c.pen.statements)
+		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
+			return it.err // a failing disk undoes the whole transaction
+		}
+		if it.err != nil && c.pen.changes != before {
+			return errHalfDone
+		}
+	}
+	return nil
 }
 
 // applyEach gives each write a savepoint, so that one that fails leaves nothing: it is

@@ -158,6 +158,32 @@ func refuseInBatch(t *testing.T, record *store.Record, occupy func() (release fu
 	}
 }
 
+// A write of a batch fails after it filed its step: that leaves nothing, and the others are
+// as if it had never been there.
+func TestAWriteThatFailsHalfDoneLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	record := open(t, dir, prometheus.NewRegistry())
+	_, err := raw(t, dir).ExecContext(t.Context(), `CREATE TRIGGER sour BEFORE INSERT ON binding WHEN NEW.name = 'sour' BEGIN SELECT RAISE(ABORT, 'sour'); END`)
+	if err != nil {
+		t.Fatalf("create trigger: %v", err)
+	}
+	sour := offer(4)
+	sour.Event.Arrival.Name = "sour"
+	filings := []federation.Filing{offer(3), sour, offer(5)}
+	for i, err := range appendTogether(t, record, func() func() { return occupy(t, dir) }, filings...) {
+		if failed := err != nil; failed != (i == 1) {
+			t.Errorf("step %d: %v", i, err)
+		}
+		view, err := record.View(t.Context(), filings[i].View.ID)
+		if there := view.Exists(); err != nil || there != (i != 1) {
+			t.Errorf("handoff %d is there: %v, %v", i, there, err)
+		}
+	}
+	if entries, err := record.Replay(t.Context(), bob, "", 10); err != nil || len(entries) != 2 {
+		t.Errorf("the inbox has %d entries, %v, want 2", len(entries), err)
+	}
+}
+
 func TestContextThatEndsDoesNotUndoAWrite(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())

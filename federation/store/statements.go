@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ type statements struct {
 	dialect dialect
 	on      preparer
 	later   *later // nil where statements are not kept back
+	changes int    // statements that may have changed something; those of a pen alone do
 	mu      sync.Mutex
 	kept    map[string]*sql.Stmt
 	closed  bool
@@ -93,14 +95,19 @@ func (s *statements) exec(ctx context.Context, query string, args ...any) (int64
 	}
 	result, err := stmt.ExecContext(ctx, args...)
 	if err != nil {
+		s.changes++
 		return 0, failure(err)
 	}
-	return result.RowsAffected()
+	changed, err := result.RowsAffected()
+	if changed > 0 || err != nil {
+		s.changes++
+	}
+	return changed, err
 }
 
 // row reads the first row into dest.
 func (s *statements) row(ctx context.Context, query string, args []any, dest ...any) error {
-	stmt, args, err := s.prepare(ctx, query, args)
+	stmt, args, err := s.ask(ctx, query, args)
 	if err != nil {
 		return err
 	}
@@ -110,7 +117,7 @@ func (s *statements) row(ctx context.Context, query string, args []any, dest ...
 // rows reads all rows, each with scan. It is no method because methods have no
 // type parameters.
 func rows[T any](ctx context.Context, s *statements, scan func(scanner) (T, error), query string, args ...any) ([]T, error) {
-	stmt, args, err := s.prepare(ctx, query, args)
+	stmt, args, err := s.ask(ctx, query, args)
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +144,15 @@ type scanner interface{ Scan(dest ...any) error }
 func scanOne[T any](row scanner) (value T, err error) {
 	err = row.Scan(&value)
 	return value, err
+}
+
+// ask is prepare for a query that is answered with rows. One that is no SELECT changes what
+// it returns.
+func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
+	if !strings.HasPrefix(query, "SELECT") {
+		s.changes++
+	}
+	return s.prepare(ctx, query, args)
 }
 
 // prepare returns a query parsed, and its arguments as the database keeps them. What was
