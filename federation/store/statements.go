@@ -111,7 +111,7 @@ func (s *statements) row(ctx context.Context, query string, args []any, dest ...
 	if err != nil {
 		return err
 	}
-	return failure(stmt.QueryRowContext(ctx, args...).Scan(dest...))
+	return failure(stmt.QueryRowContext(s.unwatched(ctx), args...).Scan(dest...))
 }
 
 // rows reads all rows, each with scan. It is no method because methods have no
@@ -121,7 +121,7 @@ func rows[T any](ctx context.Context, s *statements, scan func(scanner) (T, erro
 	if err != nil {
 		return nil, err
 	}
-	found, err := stmt.QueryContext(ctx, args...)
+	found, err := stmt.QueryContext(s.unwatched(ctx), args...)
 	if err != nil {
 		return nil, failure(err)
 	}
@@ -132,9 +132,21 @@ func rows[T any](ctx context.Context, s *statements, scan func(scanner) (T, erro
 		if err != nil {
 			return nil, failure(err)
 		}
-		all = append(all, one)
+		if all = append(all, one); ctx.Err() != nil {
+			return nil, failure(ctx.Err())
+		}
 	}
 	return all, failure(found.Err())
+}
+
+// unwatched returns the context that the driver is given with a query. To watch one, that of
+// a file has two goroutines begin and end, which takes as long as to look for a row: who
+// leaves is noticed before a query and after each of its rows instead.
+func (s *statements) unwatched(ctx context.Context) context.Context {
+	if s.dialect == inSQLite {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
 }
 
 // scanner is *sql.Rows at one row.
@@ -149,6 +161,9 @@ func scanOne[T any](row scanner) (value T, err error) {
 // ask is prepare for a query that is answered with rows. One that is no SELECT changes what
 // it returns.
 func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, failure(err)
+	}
 	if !strings.HasPrefix(query, "SELECT") {
 		s.changes++
 	}
