@@ -105,7 +105,7 @@ type Filing struct {
 	// where the step needs none. It enters no log and no inbox.
 	Receipt *Event
 	// Ruling is that of the home of the handoff, where that is another one which numbers
-	// its steps; else nil.
+	// its steps; else nil. The step does not wait for it any more, see [Guests].
 	Ruling *Ruling
 }
 

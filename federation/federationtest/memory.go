@@ -181,6 +181,9 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 	m.entries = append(m.entries, entry)
 	m.views[f.View.ID] = f.View
 	m.homes.rule(f)
+	if f.Ruling != nil {
+		m.release(f.Event.Handoff, f.Event.From, f.Event.ID)
+	}
 	m.claimBlob(f.View.ID, federation.CapabilityIn(f.Event.Context))
 	for _, did := range f.Inboxes {
 		m.arrived[did]++

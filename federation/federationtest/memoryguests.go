@@ -65,8 +65,13 @@ func (m *Memory) Ruled(ctx context.Context, id federation.HandoffID, from federa
 	if err != nil {
 		return err
 	}
+	m.release(id, from, event)
+	return nil
+}
+
+// release ends the wait of a step.
+func (m *Memory) release(id federation.HandoffID, from federation.DID, event federation.EventID) {
 	m.awaiting = slices.DeleteFunc(m.awaiting, func(h federation.Pending) bool {
 		return h.Event.Handoff == id && h.Event.From == from && h.Event.ID == event
 	})
-	return nil
 }

@@ -46,6 +46,7 @@ func RunGuests(t *testing.T, open func(t *testing.T) federation.Record) {
 		"the same evidence under another id is the same step":           guestOfOneEvidence,
 		"a step waits in no handoff that has moved since it was judged": guestOfWhatMoved,
 		"what is released waits no more, and may be released again":     guestReleased,
+		"what is filed by a ruling waits no more":                       guestRuled,
 	} {
 		t.Run(name, func(t *testing.T) { holds(t, guestBook{open(t)}) })
 	}
@@ -133,6 +134,24 @@ func guestReleased(t *testing.T, b guestBook) {
 		}
 	}
 	if d := diff([]federation.Pending{c}, b.waiting(t, 10)); d != "" {
+		t.Errorf("Awaiting (-want +got):\n%s", d)
+	}
+}
+
+func guestRuled(t *testing.T, b guestBook) {
+	t.Helper()
+	first, second := Offer(1, ada, bob), Offer(2, ada, bob)
+	ruled := federation.Pending{Event: first, Home: elsewhere, Since: At(1)}
+	other := federation.Pending{Event: second, Home: elsewhere, Since: At(2)}
+	b.hold(t, ruled, other)
+	filings := []federation.Filing{File(first, federation.View{}), File(second, federation.View{})}
+	filings[0].Ruling = &federation.Ruling{Home: elsewhere, Handoff: first.ID, Event: first.ID, Version: 1, Document: "{}", Signature: "c2ln"}
+	for _, f := range filings {
+		if _, err := b.Append(t.Context(), f); err != nil {
+			t.Fatalf("Append: %v", err)
+		}
+	}
+	if d := diff([]federation.Pending{other}, b.waiting(t, 10)); d != "" {
 		t.Errorf("Awaiting (-want +got):\n%s", d)
 	}
 }

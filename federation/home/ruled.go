@@ -79,11 +79,7 @@ func (h *Home) follow(ctx context.Context, judged federation.Judgement, ev feder
 	if err != nil {
 		return judged, err
 	}
-	judged, err = h.append(ctx, judged, ev, after, now, &r)
-	if err != nil {
-		return judged, err
-	}
-	return judged, h.Guests.Ruled(ctx, ev.Handoff, ev.From, ev.ID)
+	return h.append(ctx, judged, ev, after, now, &r)
 }
 
 // asSent returns a step as it came in here, where it did before its home ruled on it:

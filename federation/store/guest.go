@@ -75,12 +75,14 @@ func scanPending(row scanner) (federation.Pending, error) {
 
 // Ruled implements [federation.Guests].
 func (s *Record) Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
-	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		_, err := q.exec(ctx, `DELETE FROM pending WHERE handoff = ? AND signer = ? AND id = ?`, id.String(), from, event.String())
-		return err
-	})
+	err := s.write(ctx, func(ctx context.Context, q *statements) error { return release(ctx, q, id, from, event) })
 	if err != nil {
 		return fmt.Errorf("release %s: %w", event, err)
 	}
 	return nil
+}
+
+// release ends the wait of a step.
+func release(ctx context.Context, q *statements, id federation.HandoffID, from federation.DID, event federation.EventID) error {
+	return q.put(ctx, `DELETE FROM pending WHERE handoff = ? AND signer = ? AND id = ?`, id.String(), from, event.String())
 }

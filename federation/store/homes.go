@@ -8,15 +8,18 @@ import (
 	"baton/federation"
 )
 
-// rule keeps the ruling by which a step was filed.
+// rule keeps the ruling by which a step was filed, for which it waits no more.
 func (f filing) rule(ctx context.Context, q *statements) error {
 	if f.Ruling == nil {
 		return nil
 	}
-	_, err := q.exec(ctx, `INSERT INTO ruling (handoff, version, document, signature) VALUES (?, ?, ?, ?)`,
+	err := q.put(ctx, `INSERT INTO ruling (handoff, version, document, signature) VALUES (?, ?, ?, ?)`,
 		f.View.ID.String(), f.View.Version, f.Ruling.Document, f.Ruling.Signature)
 	if err != nil {
 		return fmt.Errorf("write ruling: %w", err)
+	}
+	if err := release(ctx, q, f.Event.Handoff, f.Event.From, f.Event.ID); err != nil {
+		return fmt.Errorf("release step: %w", err)
 	}
 	return nil
 }
