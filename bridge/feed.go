@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -64,6 +65,7 @@ type feed struct {
 	pace    *Pace
 	fresh   fresh
 	heard   chan federation.DID // has room for one: who was heard while something waits
+	stuck   atomic.Bool         // something may wait for a later attempt
 }
 
 // maxFresh bounds the steps that are remembered as not tried yet. A link that is
@@ -98,8 +100,11 @@ func (f *fresh) take(id federation.EventID) bool {
 }
 
 // probe asks for one attempt on what waits, because the peer was heard, or a DID behind
-// it. It does not block.
+// it. It does not block, and is nearly free where nothing waits: it comes with each step.
 func (f *feed) probe(did federation.DID) {
+	if !f.stuck.Load() {
+		return
+	}
 	select {
 	case f.heard <- did:
 	default: // one is enough
@@ -128,7 +133,8 @@ func (f *feed) run(ctx context.Context) error {
 	wake, stop := f.wakes.Subscribe(FeedTopic(f.link.Name()))
 	defer stop()
 	r := &running{busy: map[federation.HandoffID]bool{}, done: make(chan passed), waits: newWaits()}
-	f.probe("") // the peer is back
+	f.stuck.Store(true) // until the record was asked
+	f.probe("")         // the peer is back
 	idle := time.NewTicker(idleWait)
 	defer idle.Stop()
 	for ctx.Err() == nil {
@@ -220,7 +226,12 @@ func (f *feed) tryStuck(ctx context.Context, r *running, did federation.DID) {
 	if _, held, err := f.rows.Held(ctx, f.link.Name()); held || err != nil || len(r.busy) >= feedLanes {
 		return
 	}
-	if lane, err := f.rows.Stuck(ctx, f.link.Name(), did, time.Now()); err == nil {
+	f.stuck.Store(false) // first: what fails from here on may not be seen below
+	lane, err := f.rows.Stuck(ctx, f.link.Name(), did, time.Now())
+	if !errors.Is(err, federation.ErrNotFound) {
+		f.stuck.Store(true)
+	}
+	if err == nil {
 		f.begin(ctx, r, lane, true)
 	}
 }
@@ -323,7 +334,9 @@ func (f *feed) failed(ctx context.Context, d federation.Delivery, covered []int6
 		wait = away.RetryAfter
 	}
 	failure := federation.Failure{Reason: err.Error(), At: now, Next: now.Add(wait), Counted: counted}
-	if unnoted := f.rows.Failed(ctx, f.link.Name(), covered[0], failure); unnoted != nil {
+	unnoted := f.rows.Failed(ctx, f.link.Name(), covered[0], failure)
+	f.stuck.Store(true)
+	if unnoted != nil {
 		return errors.Join(err, fmt.Errorf("%w: failure: %w", errUnnoted, unnoted))
 	}
 	return err
