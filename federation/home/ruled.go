@@ -83,8 +83,12 @@ func (h *Home) follow(ctx context.Context, judged federation.Judgement, ev feder
 }
 
 // asSent returns a step as it came in here, where it did before its home ruled on it:
-// with the link that is not to be told again, and with the evidence.
+// with the link that is not to be told again, and with the evidence. An offer is filed
+// where it comes in.
 func (h *Home) asSent(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	if ev.Verb == federation.Offer {
+		return ev, nil
+	}
 	held, err := h.Guests.AwaitingIn(ctx, ev.Handoff)
 	if err != nil {
 		return ev, fmt.Errorf("read what waits in %s: %w", ev.Handoff, err)
