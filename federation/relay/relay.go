@@ -103,12 +103,11 @@ package relay
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -129,11 +128,6 @@ const reconnectWait = 100 * time.Millisecond
 // would have to wait for a lock that is held while the pipe is full.
 const never = 100 * 365 * 24 * time.Hour
 
-// maxPending bounds the messages that wait for one subscriber. One is being turned
-// into a token, and one more makes another token after it; a third would say
-// nothing new.
-const maxPending = 2
-
 // Relay is the one connection to a server, which is embedded or another one. One
 // connection keeps the order: what is subscribed before something is woken is woken with
 // it.
@@ -142,6 +136,9 @@ type Relay struct {
 	prefix string         // of subjects
 	conn   *nats.Conn
 	closed chan struct{} // when the connection has ended
+
+	mu     sync.Mutex
+	topics map[string]*waiters // by subject, of those that somebody waits for
 }
 
 // Open starts the server and connects to it. It blocks until the first message came
@@ -160,7 +157,7 @@ func Open(ctx context.Context, log *slog.Logger) (*Relay, error) {
 	}
 	s.SetLoggerV2(serverLog{log}, false, false, false)
 	s.Start()
-	r := &Relay{server: s, prefix: liveSubject, closed: make(chan struct{})}
+	r := &Relay{server: s, prefix: liveSubject, closed: make(chan struct{}), topics: map[string]*waiters{}}
 	if err := r.connect(ctx, log); err != nil {
 		r.Close()
 		return nil, fmt.Errorf("open relay: %w", err)
@@ -172,7 +169,7 @@ func Open(ctx context.Context, log *slog.Logger) (*Relay, error) {
 // until [Relay.Close]: servers that are away now are no error, a file that cannot be read
 // is. Homes that share them wake their own people alone.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
-	r := &Relay{prefix: liveSubject + token(home) + ".", closed: make(chan struct{})}
+	r := &Relay{prefix: liveSubject + token(home) + ".", closed: make(chan struct{}), topics: map[string]*waiters{}}
 	conn, err := cfg.connect(home, log,
 		nats.ReconnectBufSize(-1), // a wake-up that comes late says nothing
 		nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }),
@@ -200,39 +197,6 @@ func (r *Relay) connect(ctx context.Context, log *slog.Logger) error {
 	}
 	r.conn = conn
 	return conn.FlushWithContext(ctx)
-}
-
-// Wake wakes all who wait for one of the topics. It does not wait for them.
-func (r *Relay) Wake(topics ...string) {
-	if r == nil {
-		return
-	}
-	for _, topic := range topics {
-		_ = r.conn.Publish(r.subject(topic), nil) // a wake-up may be lost
-	}
-}
-
-// Subscribe returns a channel that holds one token once the topic was woken,
-// however often that was. After stop no wake-up is put there; the channel is never
-// closed.
-func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
-	token := make(chan struct{}, 1)
-	if r == nil {
-		return token, func() {}
-	}
-	subscription, err := r.conn.Subscribe(r.subject(topic), func(*nats.Msg) {
-		select {
-		case token <- struct{}{}:
-		default: // one token says as much as two
-		}
-	})
-	if err != nil {
-		return token, func() {} // the relay is closed
-	}
-	_ = subscription.SetPendingLimits(maxPending, -1) // fails for one that has ended
-	return token, func() {
-		_ = subscription.Unsubscribe() // fails for one that has ended
-	}
 }
 
 // Ready returns nil while who subscribes can be woken.
@@ -270,14 +234,4 @@ func (r *Relay) Close() {
 		r.server.Shutdown()
 		r.server.WaitForShutdown()
 	}
-}
-
-// liveSubject begins the subjects of wake-ups.
-const liveSubject = "live."
-
-// subject returns the NATS subject of a topic. It is made of a hash: in a subject,
-// dots and wildcards have a meaning, and spaces end it.
-func (r *Relay) subject(topic string) string {
-	sum := sha256.Sum256([]byte(topic))
-	return r.prefix + hex.EncodeToString(sum[:16])
 }

@@ -147,6 +147,26 @@ func TestWhoStoppedIsNotWoken(t *testing.T) {
 	}
 }
 
+func TestWhoLeavesATopicLeavesTheOthersThere(t *testing.T) {
+	r := open(t)
+	_, leave := r.Subscribe("scout")
+	stays, stop := r.Subscribe("scout")
+	leave()
+	leave() // again, to no effect
+	r.Wake("scout")
+	if !woken(t, stays) {
+		t.Error("who stays was not woken")
+	}
+	stop()
+	again, stop := r.Subscribe("scout")
+	defer stop()
+	leave()
+	r.Wake("scout")
+	if !woken(t, again) {
+		t.Error("who came after all had left was not woken")
+	}
+}
+
 func TestTwoRelaysAreStrangers(t *testing.T) {
 	here, there := open(t), open(t)
 	wake, stop := there.Subscribe("scout")
