@@ -66,7 +66,7 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	e.HTTPErrorHandler = answerError
 	e.Use(accessLog(log), recovery(log))
 	if len(cfg.CORSOrigins) > 0 {
-		e.Use(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: cfg.CORSOrigins, ExposeHeaders: exposed(), MaxAge: maxAge}))
+		e.Use(before(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: cfg.CORSOrigins, ExposeHeaders: exposed(), MaxAge: maxAge})))
 	}
 	// The only route: whatever echo does not know, which is everything.
 	e.RouteNotFound("/*", func(c echo.Context) error {
@@ -211,16 +211,39 @@ func recovery(log *slog.Logger) echo.MiddlewareFunc {
 }
 
 // accessLog writes one line a request, without its query, at debug: steps are
-// logged by those who judge them.
+// logged by those who judge them. What it keeps while a handler runs is little: there may
+// be thousands that wait.
 func accessLog(log *slog.Logger) echo.MiddlewareFunc {
-	return middleware.RequestLoggerWithConfig(middleware.RequestLoggerConfig{
-		HandleError: true,
-		LogMethod:   true, LogURIPath: true, LogStatus: true, LogLatency: true, LogRemoteIP: true,
-		LogValuesFunc: func(c echo.Context, v middleware.RequestLoggerValues) error {
-			log.LogAttrs(c.Request().Context(), slog.LevelDebug, "request answered",
-				slog.String("method", v.Method), slog.String("path", v.URIPath), slog.Int("status", v.Status),
-				slog.Duration("took", v.Latency), slog.String("client", v.RemoteIP))
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			begun := time.Now()
+			if err := next(c); err != nil {
+				c.Error(err)
+			}
+			logAccess(c, log, time.Since(begun))
 			return nil
-		},
-	})
+		}
+	}
+}
+
+func logAccess(c echo.Context, log *slog.Logger, took time.Duration) {
+	r := c.Request()
+	log.LogAttrs(r.Context(), slog.LevelDebug, "request answered",
+		slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", c.Response().Status),
+		slog.Duration("took", took), slog.String("client", c.RealIP()))
+}
+
+// before returns a middleware that has nothing to do once its handler runs, so that it
+// takes no room on the stack of one that waits.
+func before(m echo.MiddlewareFunc) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			passed := false
+			err := m(func(echo.Context) error { passed = true; return nil })(c)
+			if err != nil || !passed {
+				return err
+			}
+			return next(c)
+		}
+	}
 }
