@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge"
 	"baton/bridge/rest"
 	"baton/bridge/rest/contract"
 	"baton/federation"
@@ -32,28 +31,68 @@ func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	var found page
-	err = l.await(ctx, did, req.Params.Wait, func() (bool, error) {
-		found, err = l.look(ctx, did, after, cmp.Or(req.Params.Limit, rest.DefaultLimit))
-		return len(found.entries) > 0, err
-	})
-	return inboxPage{Items: found.entries, NextCursor: found.last(after)}, err
+	length, err := l.waitOf(req.Params.Wait)
+	if err != nil {
+		return nil, err
+	}
+	at := place{after, cmp.Or(req.Params.Limit, rest.DefaultLimit)}
+	if length > 0 {
+		return &poll{link: l, ctx: ctx, did: did, at: at, length: length}, nil
+	}
+	found, err := l.look(ctx, did, at.after, at.limit)
+	return inboxPage{found, after}, err
 }
 
-// inboxPage is a [contract.InboxPage] of entries that are written down.
+// poll is an answer that comes once there is something.
+type poll struct {
+	link   *Link
+	ctx    context.Context // of the request
+	did    federation.DID
+	at     place
+	length time.Duration // for which somebody wants to wait
+}
+
+// VisitListInboxResponse implements [contract.ListInboxResponseObject]. Its error is from
+// before the first byte, or that the client has gone. As that of a stream it does little by
+// itself.
+func (p *poll) VisitListInboxResponse(w http.ResponseWriter) error {
+	b := p.link.await(p.did, p.length)
+	defer b.leave()
+	for {
+		found, err := b.look(p.ctx, p.at.after, p.at.limit)
+		if err != nil {
+			return err
+		}
+		if len(found.entries) > 0 || !b.wait(p.ctx) {
+			return inboxPage{found, p.at.after}.VisitListInboxResponse(w)
+		}
+	}
+}
+
+// inboxPage is a [contract.InboxPage] of entries that are written down, for somebody who
+// asked for what is after a cursor.
 type inboxPage struct {
-	Items      []json.RawMessage `json:"items"`
-	NextCursor federation.Cursor `json:"next_cursor"`
+	*page
+
+	after federation.Cursor
 }
 
 // VisitListInboxResponse implements [contract.ListInboxResponseObject].
 func (p inboxPage) VisitListInboxResponse(w http.ResponseWriter) error {
-	text, err := json.Marshal(p)
+	next, err := json.Marshal(p.last(p.after))
 	if err != nil {
 		return fmt.Errorf("write page: %w", err)
 	}
+	text := []byte(`{"items":[`)
+	for i, entry := range p.entries {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, entry...)
+	}
+	text = append(append(append(text, `],"next_cursor":`...), next...), "}\n"...)
 	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write(append(text, '\n'))
+	_, err = w.Write(text)
 	return err
 }
 
@@ -78,39 +117,49 @@ func (l *Link) start(ctx context.Context, did federation.DID, cursor federation.
 	return devices[i].Cursor, nil
 }
 
-// await looks until there is something, or for as long as somebody wants to wait: at
-// once, whenever the inbox of the DID was woken, and now and then. It subscribes before
-// it looks, so that nothing comes in between.
-func (l *Link) await(ctx context.Context, did federation.DID, wait string, look func() (bool, error)) error {
-	length, err := l.waitOf(wait)
-	if err != nil {
-		return err
+// bench is where somebody waits who looks until there is something: at once, whenever the
+// inbox was woken, and now and then, for as long as they want to.
+type bench struct {
+	*seat
+
+	end   time.Time
+	again *time.Timer
+}
+
+// await has somebody sit down, before they look, so that nothing comes in between. They
+// leave in the end.
+func (l *Link) await(did federation.DID, length time.Duration) *bench {
+	return &bench{l.sit(did), time.Now().Add(length), time.NewTimer(min(length, lookAgain))}
+}
+
+// wait returns true once it is time to look again, and false once nobody wants to.
+func (b *bench) wait(ctx context.Context) bool {
+	select {
+	case <-b.wake:
+		b.rouse()
+		return true
+	case <-b.passed:
+		return true
+	case <-b.again.C:
+		return b.goesOn(time.Now())
+	case <-b.link.ended:
+		return false
+	case <-ctx.Done():
+		return false // nobody waits for an answer
 	}
-	if length == 0 {
-		_, err := look()
-		return err
-	}
-	wake, stop := l.deps.Wakes.Subscribe(bridge.DIDTopic(did))
-	defer stop()
-	over := time.NewTimer(length)
-	defer over.Stop()
-	again := time.NewTicker(lookAgain)
-	defer again.Stop()
-	for {
-		if found, err := look(); found || err != nil {
-			return err
-		}
-		select {
-		case <-wake:
-		case <-again.C:
-		case <-over.C:
-			return nil
-		case <-l.ended:
-			return nil
-		case <-ctx.Done():
-			return nil // nobody waits for an answer
-		}
-	}
+}
+
+// goesOn reports whether there is time left, and sees that it does not pass unnoticed.
+func (b *bench) goesOn(now time.Time) bool {
+	left := b.end.Sub(now)
+	b.again.Reset(min(left, lookAgain))
+	return left > 0
+}
+
+// leave ends the waiting.
+func (b *bench) leave() {
+	b.again.Stop()
+	b.seat.leave()
 }
 
 // waitOf reads how long somebody wants to wait. Longer than may be is as long as may be.
@@ -137,14 +186,29 @@ func (l *Link) LeaseInbox(ctx context.Context, req contract.LeaseInboxRequestObj
 
 // lease gives a device what waits, or what comes while it wants to wait.
 func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRequest, wait string) (contract.Leases, error) {
-	length := time.Duration(cmp.Or(b.Seconds, leaseSeconds)) * time.Second
+	length, err := l.waitOf(wait)
+	if err != nil {
+		return contract.Leases{}, err
+	}
 	var leases []federation.Lease
-	err := l.await(ctx, did, wait, func() (bool, error) {
+	take := func() error {
 		now := time.Now()
 		var err error
-		leases, err = l.deps.Record.Lease(ctx, did, b.Device, now, now.Add(length), cmp.Or(b.Limit, 1))
-		return len(leases) > 0, err
-	})
+		until := now.Add(time.Duration(cmp.Or(b.Seconds, leaseSeconds)) * time.Second)
+		leases, err = l.deps.Record.Lease(ctx, did, b.Device, now, until, cmp.Or(b.Limit, 1))
+		return err
+	}
+	if length == 0 {
+		err = take()
+	} else {
+		s := l.await(did, length)
+		defer s.leave()
+		for more := true; more; {
+			err = take()
+			s.passOn()
+			more = err == nil && len(leases) == 0 && s.wait(ctx)
+		}
+	}
 	if err != nil {
 		return contract.Leases{}, err
 	}

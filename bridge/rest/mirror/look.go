@@ -4,20 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"baton/federation"
 )
 
-// page is what was read of an inbox at once, as everybody is told it.
+// page is what was read of an inbox at once, as everybody is told it. It is shared, and
+// never changes.
 type page struct {
 	began   uint64            // its place among all looks
+	at      time.Time         // when that was
 	entries []json.RawMessage // each a [contract.Entry]
 	cursors []federation.Cursor
 }
 
 // last returns the cursor after which there is more, or that of whoever asked where the
 // page is empty.
-func (p page) last(after federation.Cursor) federation.Cursor {
+func (p *page) last(after federation.Cursor) federation.Cursor {
 	if len(p.cursors) == 0 {
 		return after
 	}
@@ -25,9 +28,9 @@ func (p page) last(after federation.Cursor) federation.Cursor {
 }
 
 // look reads up to limit entries after a cursor: all that were filed before it was
-// called. Those who look at the same place at the same moment, as all do who watch an
-// inbox that is woken, share what one of them reads and writes down.
-func (l *Link) look(ctx context.Context, did federation.DID, after federation.Cursor, limit int) (page, error) {
+// called. Those who look at the same place at the same moment share what one of them reads
+// and writes down.
+func (l *Link) look(ctx context.Context, did federation.DID, after federation.Cursor, limit int) (*page, error) {
 	asked := l.looks.Add(1)
 	place := fmt.Sprintf("%s %d %s", did, limit, after)
 	for {
@@ -37,28 +40,28 @@ func (l *Link) look(ctx context.Context, did federation.DID, after federation.Cu
 		select {
 		case found := <-shared:
 			if found.Err != nil {
-				return page{}, found.Err
+				return nil, found.Err
 			}
-			if p, _ := found.Val.(page); p.began > asked { // else it may have begun too early to see what was filed
+			if p, _ := found.Val.(*page); p.began > asked { // else it may have begun too early to see what was filed
 				return p, nil
 			}
 		case <-ctx.Done():
-			return page{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
 
 // read is one look by whoever does it for all.
-func (l *Link) read(ctx context.Context, did federation.DID, after federation.Cursor, limit int) (page, error) {
-	p := page{began: l.looks.Add(1), entries: []json.RawMessage{}}
+func (l *Link) read(ctx context.Context, did federation.DID, after federation.Cursor, limit int) (*page, error) {
+	p := &page{began: l.looks.Add(1), at: time.Now(), entries: []json.RawMessage{}}
 	entries, err := l.deps.Record.Replay(ctx, did, after, limit)
 	if err != nil {
-		return page{}, err
+		return nil, err
 	}
 	for _, e := range entries {
 		text, err := json.Marshal(l.shapeEntry(ctx, e))
 		if err != nil {
-			return page{}, fmt.Errorf("write entry: %w", err)
+			return nil, fmt.Errorf("write entry: %w", err)
 		}
 		p.entries, p.cursors = append(p.entries, text), append(p.cursors, e.Cursor)
 	}

@@ -110,6 +110,7 @@ type Link struct {
 	proofs     credential.Addresses // what is asked to prove a DID
 	looking    singleflight.Group   // at inboxes
 	looks      atomic.Uint64        // how many there were
+	waiting    audiences            // for what comes
 	end        sync.Once
 	streams    chan struct{} // one for each inbox that is watched; full once Run is over
 	ended      chan struct{} // closed when Run is over: nobody waits any more
@@ -131,6 +132,7 @@ func Open(cfg Config, d Deps) *Link {
 			return string(d.Home) + Prefix
 		}},
 		proofs:  credential.NewAddresses(d.ProofsPerMinute, time.Minute),
+		waiting: audiences{of: map[federation.DID]*audience{}},
 		streams: make(chan struct{}, cfg.MaxStreams),
 		ended:   make(chan struct{}),
 		checker: sync.OnceValues(newChecker), // the contract takes memory, and many gateways are never asked

@@ -37,31 +37,44 @@ func (l *Link) Mount(mux *http.ServeMux) {
 // guard lets requests through that are what the contract says, with their caller.
 func (l *Link) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		now := time.Now()
-		l.Hear(now)
-		w.Header().Set("Cache-Control", "no-store")
-		check, err := l.checker()
-		if err != nil {
-			l.tell(w, r, err)
-			return
+		if r = l.admit(w, r); r != nil {
+			next.ServeHTTP(w, r)
 		}
-		if err := l.exact(r); err != nil {
-			l.tell(w, r, err)
-			return
-		}
-		who, denied := l.authenticate(r, now)
-		if err := check.request(r, denied); err != nil {
-			l.tell(w, r, err)
-			return
-		}
-		who.still = func(now time.Time) error { _, err := l.authenticate(r, now); return err }
-		who.upgrade = func(w http.ResponseWriter) (*websocket.Conn, error) { return upgrade(w, r) }
-		if err := l.count(w, r, who, now); err != nil {
-			l.tell(w, r, err)
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 	})
+}
+
+// admit returns a request with its caller, or answers it and returns nil.
+func (l *Link) admit(w http.ResponseWriter, r *http.Request) *http.Request {
+	now := time.Now()
+	l.Hear(now)
+	w.Header().Set("Cache-Control", "no-store")
+	who, err := l.callerOf(r, now)
+	if err == nil {
+		err = l.count(w, r, who, now)
+	}
+	if err != nil {
+		l.tell(w, r, err)
+		return nil
+	}
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
+}
+
+// callerOf returns who makes a request, which is what the contract says.
+func (l *Link) callerOf(r *http.Request, now time.Time) (caller, error) {
+	check, err := l.checker()
+	if err != nil {
+		return caller{}, err
+	}
+	if err := l.exact(r); err != nil {
+		return caller{}, err
+	}
+	who, denied := l.authenticate(r, now)
+	if err := check.request(r, denied); err != nil {
+		return caller{}, err
+	}
+	who.still = func(now time.Time) error { _, err := l.authenticate(r, now); return err }
+	who.upgrade = func(w http.ResponseWriter) (*websocket.Conn, error) { return upgrade(w, r) }
+	return who, nil
 }
 
 // authPrefix is where callers have shown nothing yet: what they ask is counted for their

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
@@ -158,8 +157,6 @@ func (s *socket) beat(ctx context.Context) error {
 // tell writes what is there, what arrives, and what is answered. It returns why it
 // stopped.
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
-	again := time.NewTicker(heartbeat)
-	defer again.Stop()
 	var err error
 	for err == nil {
 		if err = s.drain(ctx, s.show); err != nil {
@@ -167,9 +164,11 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 		}
 		select {
 		case <-s.wake:
+			s.rouse()
+		case <-s.passed:
 		case text := <-asked:
 			err = s.send(ctx, s.answer(ctx, text))
-		case now := <-again.C: // a wake-up may be lost, so that this looks too
+		case now := <-s.again.C: // a wake-up may be lost, so that this looks too
 			err = callerOf(ctx).still(now)
 			select {
 			case s.due <- struct{}{}:
@@ -185,7 +184,7 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 }
 
 // show writes entries, each as a message.
-func (s *socket) show(ctx context.Context, p page) error {
+func (s *socket) show(ctx context.Context, p *page) error {
 	for i, text := range p.entries {
 		if err := s.send(ctx, told{Entry: text}); err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge"
 	"baton/bridge/rest"
 	"baton/federation"
 )
@@ -25,12 +24,11 @@ const slowest = 30 * time.Second
 
 // watch is an inbox that somebody watches. Looking changes nothing in it.
 type watch struct {
-	link  *Link
-	did   federation.DID
+	*seat
+
 	after federation.Cursor // of what was shown last
-	first page              // what was there at the start
-	wake  <-chan struct{}
-	stop  func() // no more waking
+	first *page             // what was there at the start, until it was shown
+	again *time.Ticker      // at each heartbeat
 }
 
 // watch begins to watch what is in an inbox after a cursor, if one more may. Whoever
@@ -44,8 +42,7 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after federation.C
 			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
 		}
 	}
-	w := &watch{link: l, did: did, after: after}
-	w.wake, w.stop = l.deps.Wakes.Subscribe(bridge.DIDTopic(did)) // before the first look, so that nothing comes in between
+	w := &watch{seat: l.sit(did), after: after, again: time.NewTicker(heartbeat)} // it sits before the first look, so that nothing comes in between
 	var err error
 	if w.first, err = w.next(ctx); err != nil {
 		w.leave()
@@ -56,23 +53,24 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after federation.C
 
 // leave ends the watching.
 func (w *watch) leave() {
-	w.stop()
+	w.again.Stop()
+	w.seat.leave()
 	<-w.link.streams
 }
 
 // next reads what comes after what was shown.
-func (w *watch) next(ctx context.Context) (page, error) {
-	return w.link.look(ctx, w.did, w.after, watchPage)
+func (w *watch) next(ctx context.Context) (*page, error) {
+	return w.look(ctx, w.after, watchPage)
 }
 
 // drain shows all there is, from what is there at the start. What cannot be read now is
 // read the next time, and what is filed after a page that is not full wakes the watcher
 // again.
-func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p page) error) error {
+func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *page) error) error {
 	for {
 		p := w.first
-		w.first = page{}
-		if p.entries == nil {
+		w.first = nil
+		if p == nil {
 			var err error
 			p, err = w.next(ctx)
 			if _, away := errors.AsType[*federation.UnavailableError](err); away {

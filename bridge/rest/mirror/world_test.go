@@ -57,7 +57,7 @@ type world struct {
 	proofs  int                         // what an address may ask for in a minute; 0 for no limit
 }
 
-func newWorld(tb testing.TB) *world {
+func newWorld(tb testing.TB, change ...func(*mirror.Deps)) *world {
 	tb.Helper()
 	w := &world{record: federationtest.NewMemory(), mux: http.NewServeMux(), wakes: &wakes{}, left: 59, members: map[string][]federation.DID{}}
 	w.gateway = &gateway{record: w.record, wakes: w.wakes, home: &home.Home{
@@ -70,7 +70,7 @@ func newWorld(tb testing.TB) *world {
 	}}
 	w.gateway.home.Same = w.gateway.Same
 	contexts := bridgetest.Contexts(w.record, 1<<20, 0)
-	w.link = mirror.Open(mirror.Config{MaxWait: 50 * time.Second, MaxStreams: 8}, mirror.Deps{
+	deps := mirror.Deps{
 		Ports: bridge.Ports{
 			Home: "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 			PublicURL: "https://gw.example", Kept: kept, BoundTo: w.record.NamesOf, Wakes: w.wakes,
@@ -104,7 +104,11 @@ func newWorld(tb testing.TB) *world {
 		},
 		ProofsPerMinute: func() int { return w.proofs },
 		MaxBodyBytes:    65536, Hooks: w.hooks(),
-	})
+	}
+	for _, change := range change {
+		change(&deps)
+	}
+	w.link = mirror.Open(mirror.Config{MaxWait: 50 * time.Second, MaxStreams: 8}, deps)
 	w.link.Mount(w.mux)
 	spec, err := contract.GetSpec()
 	if err != nil {
