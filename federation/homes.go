@@ -63,6 +63,11 @@ const (
 	ResidesByStep     ResidenceSource = "step"     // the home brought a step of its own people's
 	ResidesByMove     ResidenceSource = "move"     // an operator moved it
 	ResidesByHost     ResidenceSource = "host"     // the well-known document of a did:web's host names a home
+
+	// Of these nothing is kept: they are looked up each time.
+
+	ResidesBySight   ResidenceSource = "sight"   // it is an agent here, or was seen on a network here
+	ResidesByBinding ResidenceSource = "binding" // the operator bound it under the name of the home
 )
 
 // GapError is returned for a ruling on a step whose predecessors are not here yet. The
@@ -101,6 +106,11 @@ type Homes interface {
 	Forks(ctx context.Context, home HomeID, limit int) ([]Fork, error)
 	// Forked reports whether there is proof that a handoff has two histories.
 	Forked(ctx context.Context, id HandoffID) (bool, error)
+	// KeepDoubt notes that a home was not believed, at d.Last. Of a home there is one doubt
+	// of each kind, which counts the times, and has the last reason.
+	KeepDoubt(ctx context.Context, d Doubt) error
+	// Doubts returns the doubts about a home, in the order of their kinds.
+	Doubts(ctx context.Context, home HomeID) ([]Doubt, error)
 	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
 	// home has taken a step that it was owed.
 	Shared(ctx context.Context, home HomeID, after HandoffID, limit int) ([]HandoffID, error)

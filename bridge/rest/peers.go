@@ -36,6 +36,16 @@ type PeerHome struct {
 	LastHeard   Moment  `json:"last_heard,omitzero"`
 	SkewSeconds float64 `json:"skew_seconds"` // by which our clock is ahead of its clock
 	Forks       []Fork  `json:"forks"`        // newest first
+	Doubts      []Doubt `json:"doubts"`
+}
+
+// Doubt is what a home said and was not believed in.
+type Doubt struct {
+	Kind  federation.DoubtKind `json:"kind"` // voice, mailbox, ruling or step
+	Times int                  `json:"times"`
+	First Moment               `json:"first"`
+	Last  Moment               `json:"last"`
+	Why   string               `json:"why"` // the last time
 }
 
 // Fork is a handoff of which a home tells two histories. Both are kept.
@@ -140,7 +150,7 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	return o.homeTrouble(ctx, p)
 }
 
-// homeTrouble adds how the link to a home stands, and the proofs against it.
+// homeTrouble adds how the link to a home stands, the proofs against it, and the doubts.
 func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	home := *p.PeerHome
 	for _, s := range o.deps.Links() {
@@ -159,6 +169,14 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	home.Forks = make([]Fork, len(forks))
 	for i, f := range forks {
 		home.Forks[i] = Fork{Handoff: f.Handoff, Version: f.Version, Found: Moment(f.Found)}
+	}
+	if err != nil {
+		return p, err
+	}
+	doubts, err := o.deps.Record.Doubts(ctx, federation.HomeID(p.Name))
+	home.Doubts = make([]Doubt, len(doubts))
+	for i, d := range doubts {
+		home.Doubts[i] = Doubt{Kind: d.Kind, Times: d.Times, First: Moment(d.First), Last: Moment(d.Last), Why: d.Why}
 	}
 	p.PeerHome = &home
 	return p, err

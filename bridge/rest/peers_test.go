@@ -40,12 +40,18 @@ func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
 	if err := h.record.KeepFork(t.Context(), fork); err != nil {
 		t.Fatal(err)
 	}
+	doubt := federation.Doubt{Home: name, Kind: federation.DoubtfulVoice, Last: federationtest.At(6), Why: "in the name of ann"}
+	if err := h.record.KeepDoubt(t.Context(), doubt); err != nil {
+		t.Fatal(err)
+	}
 	want := []rest.Peer{
 		{
 			Name: name, Network: federation.RegistryLink, Mode: "limit", Waiting: 1, Oldest: rest.Moment(federationtest.At(4)),
 		}, {
 			Name: name, Network: "home", Mode: "allow", Waiting: 1, Oldest: rest.Moment(f.Filed), LastError: "not reached",
-			PeerHome: &rest.PeerHome{Path: "https", SkewSeconds: 1.5, Forks: []rest.Fork{{Handoff: fork.Handoff, Version: 2, Found: rest.Moment(fork.Found)}}},
+			PeerHome: &rest.PeerHome{Path: "https", SkewSeconds: 1.5, Forks: []rest.Fork{{Handoff: fork.Handoff, Version: 2, Found: rest.Moment(fork.Found)}}, Doubts: []rest.Doubt{
+				{Kind: doubt.Kind, Times: 1, First: rest.Moment(doubt.Last), Last: rest.Moment(doubt.Last), Why: doubt.Why},
+			}},
 		},
 	}
 	status, body := h.ask(t, "GET", "peers", "")

@@ -103,6 +103,7 @@ type Record interface {
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// Forks is that of [federation.Homes].
 	Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error)
+	Doubts(ctx context.Context, home federation.HomeID) ([]federation.Doubt, error)
 }
 
 // Deps is what the operator API works with.
@@ -146,6 +147,9 @@ type Deps struct {
 	// MoveInbox gives the mailbox of a DID to another home, with what waits in it, or dry
 	// says how much that is. It blocks on the network. Its errors may be [*ProblemError]s.
 	MoveInbox func(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (Moved, error)
+	// Routes returns where the mailboxes of the parties of a handoff are, as far as that is
+	// known; none where no other home is.
+	Routes func(ctx context.Context, v federation.View) ([]federation.Residence, error)
 	// CheckRelay examines the server that homes meet at. It blocks on the network.
 	CheckRelay func(ctx context.Context) []Check
 	Wakes      bridge.Wakes

@@ -31,16 +31,16 @@ func (peerList) Help() string { return "Example:\n\n\tbaton peer list" }
 // Run prints the list.
 func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, "peers", cmd.query(), false, table[rest.Peer]{
-		header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | LAST ERROR",
+		header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | DOUBTS | LAST ERROR",
 		row: func(p rest.Peer) []string {
-			now, mode, state, heard, forks := time.Now(), p.Mode, "", "", ""
+			now, mode, state, heard, forks, doubts := time.Now(), p.Mode, "", "", "", ""
 			if p.Held {
 				mode += " (held)"
 			}
 			if p.PeerHome != nil {
-				state, heard, forks = p.State, age(p.LastHeard, now), strconv.Itoa(len(p.Forks))
+				state, heard, forks, doubts = p.State, age(p.LastHeard, now), strconv.Itoa(len(p.Forks)), strconv.Itoa(len(p.Doubts))
 			}
-			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), age(p.Oldest, now), strconv.Itoa(p.Dead), forks, p.LastError}
+			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), age(p.Oldest, now), strconv.Itoa(p.Dead), forks, doubts, p.LastError}
 		},
 	})
 }
@@ -93,6 +93,9 @@ func printPeer(streams std, p rest.Peer, now time.Time) error {
 	if p.PeerHome != nil {
 		for _, f := range p.Forks {
 			say("two histories of", fmt.Sprintf("%s from step %d, found %s", f.Handoff, f.Version, f.Found))
+		}
+		for _, d := range p.Doubts {
+			say("not believed", fmt.Sprintf("%s, noted %d times, last %s: %s", d.Kind, d.Times, d.Last, d.Why))
 		}
 	}
 	return out.Flush()

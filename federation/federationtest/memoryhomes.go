@@ -12,6 +12,7 @@ import (
 type memoryHomes struct {
 	rulings    []federation.Ruling // as filed, with the version that they were filed under
 	forks      []federation.Fork   // in the order of finding
+	doubts     []federation.Doubt  // in the order of their kinds
 	residences []federation.Residence
 }
 

@@ -16,6 +16,7 @@ func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
 	runShared(t, open)
 	runResidences(t, open)
 	runKnownHomes(t, open)
+	runDoubts(t, open)
 }
 
 // runRulings is about the chain of hashes over a log, and the rulings kept with it.

@@ -229,11 +229,15 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	}
 	if ruled.Home != p.cfg.Home {
 		if err := p.deps.forwards(ctx, p.cfg.Home, ev); err != nil {
+			if _, refused := errors.AsType[*federation.RefusalError](err); refused {
+				p.Doubt(ctx, federation.DoubtfulRuling, "of "+string(ruled.Home)+" on "+ev.ID.String())
+			}
 			r.fail(err)
 			return
 		}
 	}
 	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
+		p.Doubt(ctx, federation.DoubtfulRuling, "of "+string(ruled.Home)+" on "+ev.ID.String()+", which that did not sign")
 		r.fail(federation.Refuse(ev, federation.SignatureInvalid, "of the ruling"))
 		return
 	} else if err != nil {
@@ -243,6 +247,10 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	ev = p.arrive(ev, it)
 	ev.Arrival.Home = ruled.Home
 	ev.Arrival.Party = p.believed(ctx, ruled.Party, ruled.Home, ruled.Via)
+	if err := p.vouched(ctx, ev, ruled.Home, ruled.Via); err != nil {
+		r.fail(err)
+		return
+	}
 	if ev.Verb == federation.Offer {
 		if ev.Arrival.Place, err = p.deps.Place(ctx, ev); err != nil {
 			r.fail(err)
@@ -250,6 +258,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 		}
 	}
 	judged, err := p.deps.Gateway.Ruled(ctx, ev, ruled)
+	p.weigh(ctx, ev, judged.Verdict)
 	if r.note(judged, err); r.Outcome == outcomeStored || r.Outcome == outcomeDuplicate {
 		r.Moved = p.deps.Moved(ctx, judged.View)
 	}
@@ -273,11 +282,12 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 	}
 	ev = p.arrive(ev, it)
 	ev.Arrival.Party = p.believed(ctx, ev.Arrival.Party, p.cfg.Home)
-	if ev.Provenance == federation.Vouched && ev.For != "" && !p.deps.Resides(ctx, ev.For, p.cfg.Home) {
-		r.fail(federation.Refuse(ev, federation.WrongSender, "it stands for somebody whose mailbox is elsewhere"))
+	if err := p.vouched(ctx, ev, p.cfg.Home); err != nil {
+		r.fail(err)
 		return
 	}
 	judged, err := p.deps.Gateway.Submit(ctx, ev)
+	p.weigh(ctx, ev, judged.Verdict)
 	if r.note(judged, err); r.Outcome != outcomeStored && r.Outcome != outcomeDuplicate {
 		return
 	}

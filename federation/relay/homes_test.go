@@ -15,6 +15,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,7 +85,14 @@ type gate struct {
 	gone []relay.Removal
 	// forward is the homes that are owed what other homes ruled on, too.
 	forward []federation.HomeID
+	ahead   atomic.Int64 // nanoseconds, of its clock
 }
+
+// now is what its clock says.
+func (g *gate) now() time.Time { return time.Now().Add(time.Duration(g.ahead.Load())) }
+
+// later lets two seconds go by.
+func (g *gate) later() { g.ahead.Add(int64(2 * time.Second)) }
 
 // newGates returns homes that know each other, with alice, bob and carol at the first
 // three.
@@ -113,7 +121,7 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 		}
 		g.deps = relay.Deps{
 			Home: name, Record: g.record, Gateway: g, Signer: signer{g, ring}, Poster: g, Wakes: g.wakes,
-			Log: slog.New(slog.DiscardHandler), Read: dialect.FromDocument, Now: time.Now,
+			Log: slog.New(slog.DiscardHandler), Read: dialect.FromDocument, Now: g.now,
 			Topic:     func(home federation.HomeID) string { return "ruling." + string(home) },
 			Resides:   func(_ context.Context, did federation.DID, home federation.HomeID) bool { return people[did] == home },
 			Here:      func(_ context.Context, did federation.DID) (bool, error) { return people[did] == name, nil },
