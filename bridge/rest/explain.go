@@ -37,6 +37,15 @@ type Explanation struct {
 	Standing   federation.State         `json:"state_now"` // of the handoff
 	Hops       []Hop                    `json:"hops"`      // its way so far, oldest first
 	Next       []Next                   `json:"next"`      // what happens if nobody does anything
+	Routes     []Route                  `json:"routes,omitempty"`
+}
+
+// Route is where a party of the handoff has its mailbox, where other homes are known.
+type Route struct {
+	DID    federation.DID             `json:"did"`
+	Home   federation.HomeID          `json:"home"`             // "" while no home is known to have it
+	Source federation.ResidenceSource `json:"source,omitempty"` // how that is known
+	Since  Moment                     `json:"since,omitzero"`
 }
 
 // ExplainedKey is the key that verified, and where it was found.
@@ -103,6 +112,13 @@ func (o *Operator) getExplanation(r *http.Request) (answer, error) {
 	e := o.explain(entry, history)
 	e.Standing = view.State
 	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
+	routes, err := o.deps.Routes(ctx, view)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, at := range routes {
+		e.Routes = append(e.Routes, Route{DID: at.DID, Home: at.Home, Source: at.Source, Since: Moment(at.Since)})
+	}
 	return answer{body: e}, nil
 }
 

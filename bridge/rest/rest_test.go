@@ -71,6 +71,7 @@ type house struct {
 	ended   chan struct{}
 	refused []federation.RefusalCode
 	peers   []rest.Peer
+	routes  []federation.Residence
 }
 
 func newHouse() *house {
@@ -93,6 +94,7 @@ func newHouseFor(admit func(federation.OperatorTokens) rest.Admission) *house {
 		AddPeer:    func(context.Context, rest.Peering) (rest.Peered, error) { return rest.Peered{}, nil },
 		RemovePeer: func(context.Context, string, bool) (rest.Peer, error) { return rest.Peer{}, nil },
 		Peers:      func() []rest.Peer { return h.peers },
+		Routes:     func(context.Context, federation.View) ([]federation.Residence, error) { return h.routes, nil },
 		CheckRelay: func(context.Context) []rest.Check { return []rest.Check{{Check: "hub", State: "ok", Detail: "none"}} },
 		Backup:     func(context.Context) (io.ReadCloser, error) { return nil, errors.New("there is none") },
 		Refused:    func(code federation.RefusalCode) { h.refused = append(h.refused, code) },

@@ -74,6 +74,9 @@ func printExplanation(streams std, e rest.Explanation, now time.Time) error {
 	} else {
 		say("handoff", cmp.Or(string(e.Standing), "not opened"))
 	}
+	for _, at := range e.Routes {
+		say("mailbox", routeLine(at))
+	}
 	for _, next := range e.Next {
 		say("next", nextLine(next, now))
 	}
@@ -81,6 +84,18 @@ func printExplanation(streams std, e rest.Explanation, now time.Time) error {
 		say("next", "nothing: no delivery waits, and no clock runs")
 	}
 	return out.Flush()
+}
+
+// routeLine says where a mailbox is, and how that is known.
+func routeLine(r rest.Route) string {
+	if r.Home == "" {
+		return string(r.DID) + "  nowhere yet: no home is known to have it"
+	}
+	line := fmt.Sprintf("%s  at %s, by %s", r.DID, r.Home, r.Source)
+	if !r.Since.IsZero() {
+		line += "  since " + r.Since.String()
+	}
+	return line
 }
 
 // identityLine says what an identity is worth.

@@ -29,28 +29,44 @@ func Prune(ctx context.Context, record federation.Record, keep configs.Retention
 	return gone.handoffs, gone.messages, gone.ids, err
 }
 
-// Judge assembles the gateway of a configuration, of which nothing runs, and returns how
-// it takes a step, and how it ends.
-func Judge(ctx context.Context, path string) (submit func(context.Context, federation.Event) error, end func() error, err error) {
+// Still is a gateway of which nothing runs: it does what it is told to.
+type Still struct{ p *program }
+
+// Assemble returns the gateway of a configuration.
+func Assemble(ctx context.Context, path string) (Still, error) {
 	file, err := configs.Load(path)
 	if err != nil {
-		return nil, nil, err
+		return Still{}, err
 	}
 	p, err := assemble(ctx, file, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, nil, err
+		return Still{}, err
 	}
 	links, err := openLinks(file, p.wiring())
 	if err != nil {
-		return nil, nil, errors.Join(err, p.close())
+		return Still{}, errors.Join(err, p.close())
 	}
 	var all []*running
 	for _, o := range links {
 		all = append(all, &running{opened: o, supervisor: bridge.NewSupervisor(o.link, p.record, p.relay, p.counters, p.log)})
 	}
 	p.gateway.fleet.current.Store(newRoll(all))
-	return func(ctx context.Context, ev federation.Event) error {
-		_, err := p.gateway.Submit(ctx, ev)
-		return err
-	}, p.close, nil
+	return Still{p}, nil
 }
+
+// Submit takes a step.
+func (s Still) Submit(ctx context.Context, ev federation.Event) error {
+	_, err := s.p.gateway.Submit(ctx, ev)
+	return err
+}
+
+// Watch looks which deliveries take long.
+func (s Still) Watch(ctx context.Context, now time.Time) error { return s.p.watchOnce(ctx, now) }
+
+// Untold returns whom the people of a link are to be told of.
+func (s Still) Untold(ctx context.Context, link string, now time.Time) ([]federation.Notice, error) {
+	return s.p.record.Untold(ctx, link, now, noticePage)
+}
+
+// Close ends the gateway.
+func (s Still) Close() error { return s.p.close() }

@@ -68,56 +68,6 @@ func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return h.gateway.fleet.current.Load().peer(home)
 }
 
-// residence returns the home that has the mailbox of a DID, "" where nobody here knows.
-// What an operator moved is where it was moved to, whoever was seen where.
-func (h *homes) residence(ctx context.Context, did federation.DID) (federation.HomeID, error) {
-	r, err := h.record.Residence(ctx, did)
-	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return "", err
-	}
-	if r.Source == federation.ResidesByMove {
-		return r.Home, nil
-	}
-	seen, err := h.seen(ctx, did)
-	if err != nil || seen != "" {
-		return seen, err
-	}
-	if below, ok := strings.CutPrefix(string(did), "did:web:"); ok {
-		host, _, _ := strings.Cut(below, ":")
-		if peer := h.peer(federation.HomeID(host)); peer != nil {
-			return peer.Home(), nil
-		}
-	}
-	return r.Home, nil
-}
-
-// seen returns the home where somebody was seen: here, where the DID is the gateway's
-// own, an agent's, or that of somebody on a network, or at the home under whose name the
-// operator bound it. It is "" for a DID that was seen nowhere.
-func (h *homes) seen(ctx context.Context, did federation.DID) (federation.HomeID, error) {
-	if did == h.self.DID() {
-		return h.self, nil
-	}
-	_, err := h.record.AgentOf(ctx, did)
-	if err == nil {
-		return h.self, nil
-	}
-	var b federation.Binding
-	if errors.Is(err, federation.ErrNotFound) {
-		b, err = h.record.Binding(ctx, did)
-	}
-	switch {
-	case errors.Is(err, federation.ErrNotFound):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("look up %s: %w", did, err)
-	}
-	if peer := h.peer(federation.HomeID(b.Link)); peer != nil {
-		return peer.Home(), nil
-	}
-	return h.self, nil
-}
-
 // documented returns the peer that the document of a DID names as the home of its
 // mailbox, "" where it names none. It blocks on the network.
 func (h *homes) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
@@ -167,24 +117,6 @@ func (h *homes) hosted(ctx context.Context, did federation.DID) (federation.Home
 func (h *homes) here(ctx context.Context, did federation.DID) (bool, error) {
 	home, err := h.residence(ctx, did)
 	return home == h.self, err
-}
-
-// resides reports whether a home may speak for a DID: its mailbox is there, or nobody
-// knows of another one. A record that cannot be read now says no.
-func (h *homes) resides(ctx context.Context, did federation.DID, home federation.HomeID) bool {
-	at, err := h.residence(ctx, did)
-	return err == nil && (at == home || at == "")
-}
-
-// settle notes that somebody's mailbox is at a home, where nobody knew of one.
-func (h *homes) settle(ctx context.Context, did federation.DID, home federation.HomeID, source federation.ResidenceSource) {
-	at, err := h.residence(ctx, did)
-	if err == nil && at == "" {
-		err = h.record.Reside(ctx, federation.Residence{DID: did, Home: home, Source: source, Since: time.Now()})
-	}
-	if err != nil { // it is learned again
-		h.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not kept", slog.String("did", string(did)), slog.Any("err", err))
-	}
 }
 
 // owed returns the names of the feeds of other homes that a step goes to: those of its
@@ -249,7 +181,7 @@ func (g homeGateway) Submit(ctx context.Context, ev federation.Event) (federatio
 	}
 	judged, err := g.gateway.Submit(ctx, ev)
 	if err == nil && !judged.Duplicate {
-		g.settle(ctx, ev.Actor(), ev.Arrival.Home, federation.ResidesByStep)
+		g.heardAt(ctx, ev, ev.Arrival.Home)
 	}
 	return judged, err
 }
@@ -263,7 +195,7 @@ func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federatio
 	}
 	judged, err := g.gateway.Ruled(ctx, ev, r)
 	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer {
-		g.settle(ctx, ev.Actor(), r.Home, federation.ResidesByStep)
+		g.heardAt(ctx, ev, r.Home)
 		g.sing(ctx, ev, r.Home)
 	}
 	return judged, err
@@ -272,8 +204,8 @@ func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federatio
 // named returns a step with the name that its signer has at the other home, where that is
 // whose people it is of: who was seen here is called what they are called here.
 func (h *homes) named(ctx context.Context, ev federation.Event) (federation.Event, error) {
-	home, err := h.seen(ctx, ev.Actor())
-	if home == h.self || ev.Arrival.Name == "" {
+	at, err := h.seen(ctx, ev.Actor())
+	if at.Home == h.self || ev.Arrival.Name == "" {
 		ev.Arrival.Name = ""
 	}
 	return ev, err

@@ -30,6 +30,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) {
 		AddPeer:    p.addPeer,
 		RemovePeer: p.removePeer,
 		MoveInbox:  p.homes.move,
+		Routes:     p.homes.routes,
 
 		CheckRelay: p.checkRelay,
 		Wakes:      p.relay,

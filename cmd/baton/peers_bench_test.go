@@ -19,37 +19,38 @@ import (
 func BenchmarkPeers(b *testing.B) {
 	for _, homes := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("homes=%d", homes), func(b *testing.B) {
-			submit, end, err := main.Judge(b.Context(), peeredConfig(b, homes))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer func() {
-				if err := end(); err != nil {
-					b.Error(err)
-				}
-			}()
+			gateway := assemble(b, homes)
 			last := federation.DID(fmt.Sprintf("did:web:p%d.test:airc:p%[1]d.test:scout_7", homes-1))
 			offers := signedOffers(b, b.N, last)
 			before := cpuTime(b, 0)
 			b.ResetTimer()
-			submitAll(b, submit, offers, lanes)
+			submitAll(b, gateway.Submit, offers, lanes)
 			b.StopTimer()
 			reportCPU(b, cpuTime(b, 0)-before, b.N)
 		})
 	}
 }
 
-// peeredConfig writes the configuration of a gateway that knows so many other homes.
-func peeredConfig(b *testing.B, homes int) (path string) {
-	b.Helper()
+// assemble returns a gateway that knows so many other homes.
+func assemble(tb testing.TB, homes int) main.Still {
+	tb.Helper()
 	var text strings.Builder
 	text.WriteString("[home]\nname = 'gw.test'\n[http]\nlisten = ''\n[admin]\nlisten = ''\nsocket = ''\n[limits]\ndid_events_per_minute = 0\nopen_handoffs_per_did = 0\ninbox_events = 0\n")
 	for n := range homes {
 		fmt.Fprintf(&text, "[[peers]]\nname = 'p%d.test'\ndid = 'did:web:p%[1]d.test'\nurl = 'https://p%[1]d.test'\n", n)
 	}
-	path = filepath.Join(b.TempDir(), "baton.toml")
+	path := filepath.Join(tb.TempDir(), "baton.toml")
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
-		b.Fatal(err)
+		tb.Fatal(err)
 	}
-	return path
+	gateway, err := main.Assemble(tb.Context(), path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := gateway.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return gateway
 }

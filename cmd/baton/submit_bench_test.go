@@ -124,13 +124,13 @@ const signers = 4096
 
 // signedOffers returns offers as they are on the wire, of about 1 KiB: all to one DID, or
 // without one each to the next signer.
-func signedOffers(b *testing.B, n int, to ...federation.DID) []translate.Tagged {
-	b.Helper()
+func signedOffers(tb testing.TB, n int, to ...federation.DID) []translate.Tagged {
+	tb.Helper()
 	people := make([]federation.SigningKey, signers)
 	for i := range people {
 		public, private, err := ed25519.GenerateKey(nil)
 		if err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 		people[i] = federation.SigningKey{Public: public, DID: identity.KeyDID(public), Sign: func(_ context.Context, m []byte) ([]byte, error) {
 			return ed25519.Sign(private, m), nil
@@ -148,9 +148,9 @@ func signedOffers(b *testing.B, n int, to ...federation.DID) []translate.Tagged 
 			Deadline: time.Now().Add(time.Hour),
 		}
 		ev.Fields, _ = handofftag.Write(ev)
-		ev, err := signing.Seal(b.Context(), people[i%signers], ev)
+		ev, err := signing.Seal(tb.Context(), people[i%signers], ev)
 		if err != nil {
-			b.Fatal(err)
+			tb.Fatal(err)
 		}
 		steps[i] = translate.Tagged{Command: "TAGMSG", Target: "#ops", Tags: translate.Wire(ev, nil)}
 	}

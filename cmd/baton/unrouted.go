@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"baton/federation"
 	"baton/federation/relay"
@@ -17,8 +20,9 @@ const unroutedName = "homes"
 
 // Bounds of asking where somebody has their mailbox.
 const (
-	askedAgain = time.Minute // after all homes said that it is not there
-	maxAsked   = 4096        // DIDs that are remembered as asked about, at some 100 bytes each
+	askedAgain  = time.Minute // after all homes said that it is not there
+	askedAtOnce = 32          // peers, about one DID
+	maxAsked    = 4096        // DIDs that are remembered as asked about, at some 100 bytes each
 )
 
 var errNoHome = errors.New("no home is known to have its mailbox")
@@ -107,17 +111,47 @@ func (u *unrouted) find(ctx context.Context, did federation.DID) (federation.Hom
 		u.homes.settle(ctx, did, home, federation.ResidesByHost)
 		return home, nil
 	}
-	for _, peer := range u.homes.peers() {
-		here, err := peer.Houses(ctx, did)
-		switch {
-		case err != nil:
-			why = err
-		case here:
-			u.homes.settle(ctx, did, peer.Home(), federation.ResidesByAnswer)
-			return peer.Home(), nil
-		}
+	home, err = u.ask(ctx, did)
+	switch {
+	case err != nil:
+		why = err
+	case home != "":
+		u.homes.settle(ctx, did, home, federation.ResidesByAnswer)
+		return home, nil
 	}
 	return "", u.unknown(did, why)
+}
+
+// ask asks all peers whether they have the mailbox of a DID, and returns the one that says
+// so. Where several do, none is believed. The error is that of a peer that did not answer,
+// where no other said yes.
+func (u *unrouted) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	peers := u.homes.peers()
+	says, errs := make([]bool, len(peers)), make([]error, len(peers))
+	var group errgroup.Group
+	group.SetLimit(askedAtOnce)
+	for i, peer := range peers {
+		group.Go(func() error { says[i], errs[i] = peer.Houses(ctx, did); return nil })
+	}
+	_ = group.Wait() // each has an error of its own
+	var owners []*relay.Peer
+	var names []string
+	for i, peer := range peers {
+		if says[i] {
+			owners, names = append(owners, peer), append(names, peer.Name())
+		}
+	}
+	switch len(owners) {
+	case 0:
+		return "", errors.Join(errs...)
+	case 1:
+		return owners[0].Home(), nil
+	}
+	all := strings.Join(names, " and ")
+	for _, peer := range owners {
+		peer.Doubt(ctx, federation.DoubtfulMailbox, "of "+string(did)+", which "+all+" say they have")
+	}
+	return "", fmt.Errorf("%s say each that they have its mailbox", all)
 }
 
 func (u *unrouted) unknown(did federation.DID, why error) error {
