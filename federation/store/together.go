@@ -27,37 +27,103 @@ type group struct {
 // arrange groups statements. What one write put keeps its order, and so do rows of one
 // table about one thing; a statement that adds no row comes after all that was put before
 // it, and before all that was put after.
-func arrange(all []kept) []*group {
-	var groups []*group
-	type thing struct {
-		query string
-		about any
-	}
-	newest := map[thing]int{} // in which group
-	first, at, write := 0, 0, 0
-	for _, k := range all {
-		if !k.row {
-			groups = append(groups, &group{query: k.query, rows: [][]any{k.args}})
-			first, at = len(groups), len(groups)
-			continue
+func arrange(all []kept) []group {
+	var groups []group
+	for len(all) > 0 {
+		rows := 0
+		for rows < len(all) && all[rows].row {
+			rows++
 		}
-		if k.write != write {
-			at, write = first, k.write
+		groups = append(groups, arrangeRows(all[:rows])...)
+		if all = all[rows:]; len(all) > 0 {
+			groups = append(groups, group{all[0].query, [][]any{all[0].args}})
+			all = all[1:]
 		}
-		about := thing{k.query, keyOf(k.args[0])}
-		if before, ok := newest[about]; ok {
-			at = max(at, before+1)
-		}
-		for at < len(groups) && groups[at].query != k.query {
-			at++
-		}
-		if at == len(groups) {
-			groups = append(groups, &group{query: k.query})
-		}
-		groups[at].rows = append(groups[at].rows, k.args)
-		newest[about] = at
 	}
 	return groups
+}
+
+// arrangeRows goes through the writes side by side, and has the one go on that is behind
+// the others: those that waited for each other at one table are together again at the next.
+func arrangeRows(all []kept) []group {
+	var groups []group
+	writes := lineUp(all)
+	for left := len(all); left > 0; {
+		next, behind := "", len(all)
+		for _, w := range writes {
+			if row, ok := w.next(); ok && w.done < behind {
+				next, behind = row.about.query, w.done
+			}
+		}
+		rows := take(writes, next)
+		groups, left = append(groups, group{next, rows}), left-len(rows)
+	}
+	return groups
+}
+
+// take returns the rows of one statement whose turn it is, and ends their turns.
+func take(writes []*line, query string) (rows [][]any) {
+	var about []*thing
+	for _, w := range writes {
+		for row, ok := w.next(); ok && row.about.query == query; row, ok = w.next() {
+			rows, about = append(rows, row.args), append(about, row.about)
+			w.done++
+		}
+	}
+	for _, each := range about {
+		each.added++
+	}
+	return rows
+}
+
+// line is the rows of one write.
+type line struct {
+	rows []turn
+	done int // of them
+}
+
+// turn is a row, and how many about the same thing come before it.
+type turn struct {
+	args   []any
+	about  *thing
+	before int
+}
+
+// thing is what rows of one table are about, how many, and how many of those are grouped.
+type thing struct {
+	query       string
+	rows, added int
+}
+
+// next returns the next row of a write, and whether it is its turn.
+func (l *line) next() (turn, bool) {
+	if l.done == len(l.rows) {
+		return turn{}, false
+	}
+	row := l.rows[l.done]
+	return row, row.before == row.about.added
+}
+
+// lineUp returns the rows of each write.
+func lineUp(all []kept) []*line {
+	type name struct {
+		query string
+		key   any
+	}
+	var writes []*line
+	things := map[name]*thing{}
+	for i, each := range all {
+		if i == 0 || each.write != all[i-1].write {
+			writes = append(writes, &line{})
+		}
+		w, about := writes[len(writes)-1], name{each.query, keyOf(each.args[0])}
+		if things[about] == nil {
+			things[about] = &thing{query: each.query}
+		}
+		w.rows = append(w.rows, turn{each.args, things[about], things[about].rows})
+		things[about].rows++
+	}
+	return writes
 }
 
 // keyOf returns an argument as the key of a map.

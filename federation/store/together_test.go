@@ -3,6 +3,7 @@ package store_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"baton/federation/store"
@@ -36,4 +37,19 @@ func TestWhatIsSentTogetherKeepsTheOrderThatMatters(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whoever is written to by everybody has each step numbered by itself, and costs the other
+// tables nothing.
+func TestWritesThatWaitForEachOtherAreTogetherAgain(t *testing.T) {
+	var put []store.Arranged
+	for write, handoff := range []string{"a", "b", "c"} {
+		for _, row := range [][2]string{{"event", handoff}, {"inbox", "everybody's"}, {"feed", handoff}} {
+			put = append(put, store.Arranged{Write: write, Query: row[0], About: row[1], Row: true})
+		}
+	}
+	want := []int{0, 1, 4, 0, 2, 4, 0, 3, 4}
+	if diff := cmp.Diff(want, store.Arrange(put)); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
 }
