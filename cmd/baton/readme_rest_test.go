@@ -13,35 +13,43 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// plainHTTP returns what the README says of plain HTTP: the session, how its programs are
-// run, and what it shows of each of these by the name of its language.
-func plainHTTP(t *testing.T) (session, programs string, shown map[string]string) {
+// section returns the blocks of a section of the README, which are of certain kinds.
+func section(t *testing.T, title, kinds string) (blocks []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "## Over plain HTTP\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	shown = map[string]string{}
-	var kinds, texts []string
-	for _, block := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(section, -1) {
-		kinds, texts, shown[block[1]] = append(kinds, block[1]), append(texts, block[2]), block[2]
+	_, found, _ := strings.Cut(string(text), "## "+title+"\n")
+	found, _, _ = strings.Cut(found, "\n## ")
+	var got []string
+	for _, block := range regexp.MustCompile("(?s)```([a-z]+)\n(.*?)```").FindAllStringSubmatch(found, -1) {
+		got, blocks = append(got, block[1]), append(blocks, block[2])
 	}
-	if got := strings.Join(kinds, " "); got != "sh sh python ts go" {
-		t.Fatalf("the section has the blocks %q", got)
+	if got := strings.Join(got, " "); got != kinds {
+		t.Fatalf("the section %q has the blocks %q", title, got)
 	}
-	return texts[0], texts[1], shown
+	return blocks
 }
 
+// plainHTTP returns what the README says of plain HTTP: the session, how its programs are
+// run, and what it shows of each of these by the name of its language.
+func plainHTTP(t *testing.T) (session, programs string, shown map[string]string) {
+	t.Helper()
+	blocks := section(t, "Over plain HTTP", "sh sh python ts go")
+	return blocks[0], blocks[1], map[string]string{"python": blocks[2], "ts": blocks[3], "go": blocks[4]}
+}
+
+// The webhook is registered in the same shell as the session, on this machine.
 func TestWhatTheReadmeSaysOfPlainHTTPWorks(t *testing.T) {
 	t.Parallel()
 	conf, table, serve, _, _ := tryIt(t)
-	p := publish(t, conf, table, serve)
+	p := publish(t, conf, table+"[fetch]\nallow_private = true\n", serve)
 	watcher := (&network{InspIRCd: &bridgetest.InspIRCd{ClientAddr: p.clients}}).join(t, "watcher", "message-tags")
 	session, _, _ := plainHTTP(t)
-	out := p.shell(t, session)
-	for _, want := range []string{`"title":"Cite three sources on X"`, `"verb":"accept"`, `"state":"completed"`, "event: step\ndata: {", `"note":"three found"`, `"provenance":"vouched"`} {
+	server := newReceiver(t)
+	out := p.shell(t, session+strings.ReplaceAll(section(t, "Webhooks", "sh python")[0], "https://scholar.example", server.URL))
+	for _, want := range []string{`"title":"Cite three sources on X"`, `"verb":"accept"`, `"state":"completed"`, "event: step\ndata: {", `"note":"three found"`, `"provenance":"vouched"`, `"secret":"whsec_`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("nothing says %s:\n%s", want, out)
 		}
@@ -51,6 +59,9 @@ func TestWhatTheReadmeSaysOfPlainHTTPWorks(t *testing.T) {
 		if err := verify(m.Tags, channel); err != nil {
 			t.Errorf("%s on IRC: %v", verb, err)
 		}
+	}
+	if posted := server.next(t, 1); posted.step.Type != "handoff.offer" || posted.step.Data.Step.Title != "Cite three sources on X" {
+		t.Errorf("the webhook is posted %s", posted.body)
 	}
 	passport, err := p.command(t, "handoff", "verify", filepath.Join(p.dir, "passport.json")).CombinedOutput()
 	if err != nil || !strings.Contains(string(passport), `"verdict":"valid"`) {
