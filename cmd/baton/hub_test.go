@@ -29,18 +29,38 @@ func startHub(t *testing.T) *server.Server {
 	return hub
 }
 
-func TestHomesMeetAtAHub(t *testing.T) {
-	t.Parallel()
-	hub := startHub(t)
+// newMeeting starts two homes that meet as a table says.
+func newMeeting(t *testing.T, table string) (a, b neighbour) {
+	t.Helper()
 	all := newNeighbours(t, "a.test", "b.test")
-	a, b := all[0], all[1]
 	for _, n := range all {
-		n.settle(t, all, fmt.Sprintf("[relay.hub]\nurls = [%q]\n", hub.ClientURL()))
+		n.settle(t, all, table)
 		n.start(t)
 	}
 	for _, n := range all {
 		n.ready(t)
 	}
+	return all[0], all[1]
+}
+
+// takesOn has somebody at one home accept what somebody at another one offers, and returns
+// the handoff and the key of who works on it.
+func takesOn(t *testing.T, a, b neighbour, title string) (id, bob string) {
+	t.Helper()
+	alice, _ := a.key(t, 1)
+	bob, _ = b.key(t, 2)
+	scout := resident(t, b.house, "scout_7", 2)
+	id = a.must(t, "handoff", "offer", "--key-file", alice, "--to", scout.DID, "--title", title)
+	agree(t, id, "offer", a, b)
+	b.must(t, "handoff", "accept", id, "--key-file", bob)
+	agree(t, id, "offer accept", a, b)
+	return id, bob
+}
+
+func TestHomesMeetAtAHub(t *testing.T) {
+	t.Parallel()
+	hub := startHub(t)
+	a, b := newMeeting(t, fmt.Sprintf("[relay.hub]\nurls = [%q]\n", hub.ClientURL()))
 	conn, err := nats.Connect(hub.ClientURL())
 	if err != nil {
 		t.Fatal(err)
@@ -54,14 +74,9 @@ func TestHomesMeetAtAHub(t *testing.T) {
 	for _, name := range streams {
 		await(t, name+" to be read", func() bool { _, err := js.Consumer(t.Context(), name, "home"); return err == nil })
 	}
-	alice, _ := a.key(t, 1)
-	bob, _ := b.key(t, 2)
-	scout := resident(t, b.house, "scout_7", 2)
-	id := a.must(t, "handoff", "offer", "--key-file", alice, "--to", scout.DID, "--title", "Through the hub")
-	agree(t, id, "offer", all...)
-	b.must(t, "handoff", "accept", id, "--key-file", bob)
+	id, bob := takesOn(t, a, b, "Through the hub")
 	b.must(t, "handoff", "complete", id, "--key-file", bob)
-	agree(t, id, "offer accept complete", all...)
+	agree(t, id, "offer accept complete", a, b)
 	if out := b.must(t, "relay", "check"); !strings.Contains(out, "from a.test") || !strings.Contains(out, "one for all") {
 		t.Errorf("relay check: %s", out)
 	}
@@ -82,26 +97,14 @@ func TestHomesMeetAtAHub(t *testing.T) {
 func TestHomesThatTrustEachOtherShareOurNATS(t *testing.T) {
 	t.Parallel()
 	shared := startHub(t)
-	all := newNeighbours(t, "a.test", "b.test")
-	a, b := all[0], all[1]
-	for _, n := range all {
-		n.settle(t, all, fmt.Sprintf("[relay]\nurls = [%q]\nmax_bytes = 16777216\n", shared.ClientURL()))
-		n.start(t)
-	}
-	for _, n := range all {
-		n.ready(t)
+	a, b := newMeeting(t, fmt.Sprintf("[relay]\nurls = [%q]\nmax_bytes = 16777216\n", shared.ClientURL()))
+	for _, n := range []neighbour{a, b} {
 		await(t, n.name+" to warn", func() bool { return strings.Contains(n.told(t), "the hub has no accounts") })
 		if out := n.must(t, "relay", "check"); !strings.Contains(out, shared.ClientURL()) {
 			t.Errorf("relay check: %s", out)
 		}
 	}
-	alice, _ := a.key(t, 1)
-	bob, _ := b.key(t, 2)
-	scout := resident(t, b.house, "scout_7", 2)
-	id := a.must(t, "handoff", "offer", "--key-file", alice, "--to", scout.DID, "--title", "Through our own")
-	agree(t, id, "offer", all...)
-	b.must(t, "handoff", "accept", id, "--key-file", bob)
-	agree(t, id, "offer accept", all...)
+	takesOn(t, a, b, "Through our own")
 	if got := maxBytes(t, shared.ClientURL(), "FED_b_test__a_test"); got != 16777216 {
 		t.Errorf("a stream may grow to %d bytes", got)
 	}
@@ -150,13 +153,7 @@ func TestAHomeOfOthersLinksToOurServer(t *testing.T) {
 	for _, n := range all {
 		n.ready(t)
 	}
-	alice, _ := a.key(t, 1)
-	bob, _ := b.key(t, 2)
-	scout := resident(t, b.house, "scout_7", 2)
-	id := a.must(t, "handoff", "offer", "--key-file", alice, "--to", scout.DID, "--title", "At your place")
-	agree(t, id, "offer", all...)
-	b.must(t, "handoff", "accept", id, "--key-file", bob)
-	agree(t, id, "offer accept", all...)
+	takesOn(t, a, b, "At your place")
 	for _, n := range all {
 		await(t, n.name+" to find nothing wrong", func() bool {
 			out := n.must(t, "relay", "check")
