@@ -79,7 +79,8 @@ type Feeds interface {
 	Given(ctx context.Context, link string, since time.Time, limit int) ([]Given, error)
 	// Delay files a [NoticeDelayed] for up to limit rows that were filed at or before a
 	// time and have none, and returns how many. A step that an agent was told then, and
-	// has not fetched, is one.
+	// has not fetched, is one; so is one that waits in an inbox which is its only way to
+	// its reader (see [InboxLink]).
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
 	// Expire gives up to limit rows up that were filed at or before a time, of whatever
 	// link, and returns how many. Of what an agent was told then, and has not fetched, the

@@ -107,8 +107,9 @@ type Hooks interface {
 	// PushFailed notes that an attempt came to nothing, and when the next one is. One that
 	// is Counted is only put off.
 	PushFailed(ctx context.Context, id HookID, item int64, f Failure) error
-	// PushEnded ends the waiting of a push. What was delivered waits in its inbox no more;
-	// of a step that was given up there is a dead letter. Nobody is told of either.
+	// PushEnded ends the waiting of a push. What was delivered waits in its inbox no more,
+	// as after [Inboxes.Read]; of a step that was given up there is a dead letter, of which
+	// nobody is told: it waits in the inbox on.
 	PushEnded(ctx context.Context, id HookID, item int64, s Settlement) error
 	// PushAgain puts back what a [Push.Ref] names, or with "" all that was not delivered,
 	// to be made at once and counted anew. It returns how many there are; [ErrNotFound]

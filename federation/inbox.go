@@ -62,10 +62,10 @@ type Leases interface {
 	// Lease gives a device up to limit entries that wait and that nobody has at that
 	// moment, oldest first. They are its own until the other one.
 	Lease(ctx context.Context, to DID, device string, now, until time.Time, limit int) ([]Lease, error)
-	// Ack ends the waiting of an entry. The lease may have run out, as long as the entry
-	// was not given out again: once it was, Ack returns [ErrLeaseLost]. The same Ack
-	// again changes nothing.
-	Ack(ctx context.Context, to DID, hold Hold) error
+	// Ack ends the waiting of an entry as [Inboxes.Read] does. The lease may have run out,
+	// as long as the entry was not given out again: once it was, Ack returns [ErrLeaseLost].
+	// The same Ack again changes nothing.
+	Ack(ctx context.Context, to DID, hold Hold, now time.Time) error
 	// Nack puts an entry back: nobody is given it before a moment. It returns
 	// [ErrLeaseLost] as Ack does, and for an entry that waits no more.
 	Nack(ctx context.Context, to DID, hold Hold, again time.Time) error
@@ -87,7 +87,7 @@ type Devices interface {
 	// Devices returns those of a DID by name.
 	Devices(ctx context.Context, of DID) ([]Device, error)
 	// Advance notes that a device has read its inbox up to a cursor: what is there
-	// waits no more, for any device. A device is first heard of by its first Advance,
+	// waits no more, for any device, as after [Inboxes.Read]. A device is first heard of by its first Advance,
 	// and never moves back. With no name only the waiting ends. It returns
 	// [ErrTooManyDevices] for one too many, and a [*CursorError] for a cursor that
 	// this inbox never gave out.

@@ -26,8 +26,8 @@ type Notice struct {
 	Kind NoticeKind `json:"kind"`
 	// Event is the step. Its actor is told, on the link that it came by.
 	Event Event `json:"event"`
-	// To is the link or the registry that the delivery was for; empty where the notice
-	// is about the step as a whole.
+	// To is the link or the registry that the delivery was for, or the DID whose inbox;
+	// empty where the notice is about the step as a whole.
 	To   string    `json:"to,omitempty"`
 	Code string    `json:"code,omitempty"` // why, for machines: a refusal's code or a [DeadReason]
 	Why  string    `json:"why,omitempty"`  // why, for people, and nothing private
@@ -38,8 +38,11 @@ type Notice struct {
 func (n Notice) Sentence() string {
 	text := fmt.Sprintf("your %s of handoff %s ", n.Event.Verb, n.Event.Handoff.Short())
 	to := n.To
-	if to == "" {
+	switch did, err := ParseDID(to); {
+	case to == "":
 		to = "its recipient"
+	case err == nil:
+		to = did.Short()
 	}
 	switch n.Kind {
 	case NoticeDelayed:

@@ -58,7 +58,7 @@ const (
 type Delivered struct {
 	Event EventID
 	Link  string
-	Agent string // handle, or for a [HookLink] the DID; "" for a link that delivers to all it has
+	Agent string // handle, or for a [HookLink] and an [InboxLink] the DID; "" for a link that delivers to all it has
 	State DeliveryState
 	// Attempt is how often a step that waits was handed to the link.
 	Attempt int
@@ -70,6 +70,13 @@ type Delivered struct {
 // RegistryLink is the name of the link to the agents of the registry. What they are
 // told is filed with the step, and delivered once they have fetched it.
 const RegistryLink = "airc"
+
+// InboxLink is how deliveries to those who read their inbox here are called, where those
+// to links have the name of the link. No link has it. The inbox is the way of a step to
+// somebody who has no other: no agent of a registry, no link that brought it to them or to
+// their home, no hook. Who was seen reading here has that way too where the step was
+// written in a channel. In a handoff of another home that one sees to its own people.
+const InboxLink = "inbox"
 
 // Backlog is what a link has still to deliver.
 type Backlog struct {

@@ -171,9 +171,13 @@ type Inboxes interface {
 	// Waiting returns how many entries of an inbox nobody has read yet, and how many
 	// bytes of signed documents that is.
 	Waiting(ctx context.Context, to DID) (entries int, size int64, err error)
-	// Read notes that a DID has been shown a step, so that it does not wait any
-	// more. A step that never reached the inbox is no error.
-	Read(ctx context.Context, to DID, events []EventID) error
+	// Read notes that a DID has been shown some steps, which wait no more from then on:
+	// they are delivered, and the signer of one that was told that it takes time is told
+	// that too. A step that never reached the inbox is no error.
+	Read(ctx context.Context, to DID, events []EventID, now time.Time) error
+	// Lapse ends the waiting of steps that a DID was never shown: they are expired, and
+	// stay to be read. Their signers are told; of an offer the home tells its offerer.
+	Lapse(ctx context.Context, to DID, events []EventID, now time.Time) error
 	// Undelivered returns up to limit entries that were filed at or before a time and
 	// wait in an inbox ever since, oldest first.
 	Undelivered(ctx context.Context, before time.Time, limit int) ([]Undelivered, error)

@@ -108,16 +108,17 @@ func (l *Link) shown(agent federation.Agent, p page) func(context.Context) error
 	}
 	newest := p.messages[len(p.messages)-1].Cursor
 	return func(ctx context.Context) error {
+		now := time.Now()
 		if newest != "" { // a thread is no inbox, and has none
 			if err := l.deps.Registry.Show(ctx, agent.Handle, newest); err != nil {
 				return err
 			}
 		}
-		if err := l.deps.Registry.HandOut(ctx, agent.Handle, events, time.Now()); err != nil {
+		if err := l.deps.Registry.HandOut(ctx, agent.Handle, events, now); err != nil {
 			return err
 		}
 		for _, did := range agent.DIDs() {
-			if err := l.deps.Inboxes.Read(ctx, did, events); err != nil {
+			if err := l.deps.Inboxes.Read(ctx, did, events, now); err != nil {
 				return fmt.Errorf("note what %s was shown: %w", agent.Handle, err)
 			}
 		}

@@ -74,7 +74,7 @@ type Inboxes interface {
 	Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error)
 	// Read notes that steps do not wait for a DID any more. One that never reached
 	// its inbox is no error.
-	Read(ctx context.Context, to federation.DID, events []federation.EventID) error
+	Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
 }
 
 // Deps is what a registry works with.

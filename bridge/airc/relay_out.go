@@ -428,7 +428,7 @@ func (l *Link) arrived(ctx context.Context, row federation.Relay, now time.Time)
 	}
 	if m, err := l.deps.Registry.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
 		if agent, err := l.deps.Registry.Agent(ctx, m.To); err == nil {
-			l.noteRelay(ctx, l.deps.Inboxes.Read(ctx, agent.DID, []federation.EventID{m.Event}))
+			l.noteRelay(ctx, l.deps.Inboxes.Read(ctx, agent.DID, []federation.EventID{m.Event}, now))
 		}
 	}
 	if row.Delayed {

@@ -58,7 +58,7 @@ type ExplainedKey struct {
 // Hop is one station of an event.
 type Hop struct {
 	What string `json:"what"`          // received, filed, or how a delivery ended: delivered, refused, expired, dead
-	Via  string `json:"via"`           // the link; for filed the home
+	Via  string `json:"via"`           // the link, "webhook" or "inbox"; for filed the home
 	Who  string `json:"who"`           // who brought it there, or whom it reached
 	Why  string `json:"why,omitempty"` // a refusal's code, or why it was given up
 	Time Moment `json:"time"`

@@ -219,7 +219,7 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[fe
 // other parties, by what people call them.
 func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) string {
 	switch {
-	case d.Link == federation.HookLink:
+	case d.Link == federation.HookLink || d.Link == federation.InboxLink:
 		return o.deps.Gateway.Name(ctx, federation.DID(d.Agent))
 	case d.Agent != "":
 		return d.Agent

@@ -94,7 +94,7 @@ type Evidence struct {
 // Delivery is what became of a step on its way to one link.
 type Delivery struct {
 	To    string                   `json:"to"`  // a channel, or who it is for
-	Via   string                   `json:"via"` // the link
+	Via   string                   `json:"via"` // the link, "webhook" or "inbox"
 	State federation.DeliveryState `json:"state"`
 	Code  string                   `json:"code,omitempty"` // of a refused one, or why it was given up
 	Time  Moment                   `json:"time,omitzero"`  // not there while it waits

@@ -36,7 +36,7 @@ func (h *homes) sing(ctx context.Context, offer federation.Event, from federatio
 	if !h.isCanary(offer, from) {
 		return
 	}
-	err := h.record.Read(ctx, h.self.DID(), []federation.EventID{offer.ID}) // nobody else reads what the home gets
+	err := h.record.Read(ctx, h.self.DID(), []federation.EventID{offer.ID}, time.Now()) // nobody else reads what the home gets
 	for _, verb := range []federation.Verb{federation.Accept, federation.Complete} {
 		if err == nil {
 			_, err = h.say(ctx, federation.Event{
@@ -152,5 +152,5 @@ func (h *homes) tidy(ctx context.Context, offer federation.Event, view federatio
 		}
 		read = append(read, entry.Event.ID)
 	}
-	return h.record.Read(ctx, h.self.DID(), read)
+	return h.record.Read(ctx, h.self.DID(), read, time.Now())
 }

@@ -121,8 +121,11 @@ func nextLine(n rest.Next, now time.Time) string {
 		return fmt.Sprintf("%s by the home at %s, in %s, where the %s clock ends", n.What, n.Time, until(n.Time, now), n.Clock)
 	}
 	parts := []string{fmt.Sprintf("deliver over %s to %s", n.Via, n.Who)}
-	if n.Via == federation.RegistryLink {
+	switch n.Via {
+	case federation.RegistryLink:
 		return parts[0] + ", once the agent consents to hear from the sender"
+	case federation.InboxLink:
+		return "it is in the inbox of " + n.Who + ", and delivered once they read it there"
 	}
 	parts = append(parts, fmt.Sprintf("tried %d times", n.Attempts))
 	if n.LinkState != "" {

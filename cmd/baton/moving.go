@@ -165,5 +165,5 @@ func (h *homes) hand(ctx context.Context, peer *relay.Peer, did federation.DID, 
 	if err := peer.Deliver(ctx, federation.Delivery{Entry: lease.Entry, View: view}); err != nil {
 		return err
 	}
-	return h.record.Ack(ctx, did, lease.Hold)
+	return h.record.Ack(ctx, did, lease.Hold, time.Now())
 }

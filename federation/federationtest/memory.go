@@ -25,6 +25,7 @@ type Memory struct {
 	spent    []memorySpent
 	inboxes  map[federation.DID][]inboxRow
 	arrived  map[federation.DID]uint64 // how many entries an inbox ever had
+	reads    map[federation.DID]bool   // who was seen reading an inbox
 	devices  map[federation.DID]map[string]memoryDevice
 	feeds    []feedRow
 	settled  []settledRow
@@ -68,7 +69,11 @@ type Memory struct {
 
 type inboxRow struct {
 	entry    federation.Entry // with its number
-	read     bool
+	read     bool             // it waits no more
+	outcome  federation.DeliveryState
+	ended    time.Time
+	looked   bool   // whether it takes long
+	slow     bool   // its signer was told that
 	device   string // that has it leased, or had
 	delivery int
 	until    time.Time
@@ -95,7 +100,7 @@ func NewMemory() *Memory {
 		views:    map[federation.HandoffID]federation.View{},
 		evidence: map[[32]byte]memoryEvidence{},
 		blobs:    map[federation.Capability]*memoryBlob{},
-		inboxes:  map[federation.DID][]inboxRow{}, arrived: map[federation.DID]uint64{},
+		inboxes:  map[federation.DID][]inboxRow{}, arrived: map[federation.DID]uint64{}, reads: map[federation.DID]bool{},
 		devices:  map[federation.DID]map[string]memoryDevice{},
 		bindings: map[federation.DID]federation.Binding{},
 		owners:   map[string]federation.DID{},

@@ -3,7 +3,6 @@ package federationtest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"baton/federation"
@@ -65,20 +64,6 @@ func (m *Memory) Waiting(ctx context.Context, to federation.DID) (entries int, s
 		}
 	}
 	return entries, size, nil
-}
-
-// Read implements [federation.Inboxes].
-func (m *Memory) Read(ctx context.Context, to federation.DID, events []federation.EventID) error {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return err
-	}
-	inbox := m.inboxes[to]
-	for i, row := range inbox {
-		inbox[i].read = row.read || slices.Contains(events, row.entry.Event.ID)
-	}
-	return nil
 }
 
 // cursor returns the position after entry n of an inbox.

@@ -312,7 +312,7 @@ func (m *Memory) PushEnded(ctx context.Context, id federation.HookID, item int64
 			p.Reason = ""
 			for i, row := range m.inboxes[h.DID] {
 				if h.Agent == "" && row.entry.Number == p.Entry.Number {
-					m.inboxes[h.DID][i].read = true
+					m.end(h.DID, &m.inboxes[h.DID][i], federation.DeliveryDelivered, how.At)
 				}
 			}
 		}

@@ -58,9 +58,9 @@ func (m *Memory) held(ctx context.Context, to federation.DID, hold federation.Ho
 }
 
 // Ack implements [federation.Leases].
-func (m *Memory) Ack(ctx context.Context, to federation.DID, hold federation.Hold) error {
+func (m *Memory) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
 	return m.held(ctx, to, hold, func(row *inboxRow) error {
-		row.read = true
+		m.end(to, row, federation.DeliveryDelivered, now)
 		return nil
 	})
 }
@@ -127,7 +127,9 @@ func (m *Memory) Advance(ctx context.Context, of federation.DID, device string, 
 	}
 	inbox := m.inboxes[of]
 	for i, row := range inbox {
-		inbox[i].read = row.read || row.entry.Number <= n
+		if row.entry.Number <= n {
+			m.end(of, &inbox[i], federation.DeliveryDelivered, now)
+		}
 	}
 	return nil
 }

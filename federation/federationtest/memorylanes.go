@@ -162,7 +162,7 @@ func (m *Memory) settle(wanted func(*feedRow) bool, how federation.Settlement) (
 		ended++
 		m.settled = append(m.settled, settledRow{event: f.entry.Event.ID, link: f.link, how: how, row: f})
 		if how.Shown {
-			m.show(f.link, f.entry.Event.ID)
+			m.show(f.link, f.entry.Event.ID, how.At)
 		}
 		if how.Dead != "" {
 			m.bury(memoryDead{feed: &f}, federation.DeadLetter{
@@ -228,7 +228,8 @@ func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (d
 			m.notify(federation.Notice{Kind: federation.NoticeDelayed, Event: f.entry.Event, To: f.link, Why: f.reason, At: now})
 		}
 	}
-	return delayed + m.delayHandOuts(before, now, limit-delayed), nil
+	delayed += m.delayHandOuts(before, now, limit-delayed)
+	return delayed + m.delayUnread(before, now, limit-delayed), nil
 }
 
 // Expire implements [federation.Feeds].
@@ -251,10 +252,12 @@ func (m *Memory) Expire(ctx context.Context, before, now time.Time, limit int) (
 }
 
 // show notes that the people of a link have been shown a step.
-func (m *Memory) show(link string, id federation.EventID) {
+func (m *Memory) show(link string, id federation.EventID, now time.Time) {
 	for did, inbox := range m.inboxes {
 		for i, row := range inbox {
-			inbox[i].read = row.read || m.bindings[did].Link == link && row.entry.Event.ID == id
+			if m.bindings[did].Link == link && row.entry.Event.ID == id {
+				m.end(did, &inbox[i], shownByLink, now)
+			}
 		}
 	}
 }

@@ -147,6 +147,7 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 		found = append(found, d)
 	}
 	found = append(found, m.pushedTo(event)...)
+	found = append(found, m.readOf(event)...)
 	slices.SortFunc(found, func(a, b federation.Delivered) int {
 		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.Agent, b.Agent))
 	})

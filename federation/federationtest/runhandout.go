@@ -22,6 +22,7 @@ func came(t *testing.T, record federation.Record) federation.Filing {
 	event := Offer(1, ada, bob)
 	event.Arrival.Link = "oftc"
 	offer := File(event, federation.View{})
+	offer.Inboxes = nil // it is told to agents alone
 	mustAppend(t, record, offer)
 	if err := record.AddAgent(t.Context(), NewAgent("judge")); err != nil {
 		t.Fatal(err)
@@ -93,6 +94,7 @@ func (s suite) testNotFetched(t *testing.T) {
 	event := Step(3, offer.Event, federation.Cancel, ada)
 	event.Arrival.Link = "oftc"
 	cancel := File(event, offer.View)
+	cancel.Inboxes = nil
 	mustAppend(t, record, cancel)
 	tell(t, record, offer.Event, 4, "judge")
 	tell(t, record, cancel.Event, 5, "judge")

@@ -143,7 +143,7 @@ func (s suite) testOwedToHook(t *testing.T) {
 	read, waits := File(Offer(1, ada, bob), federation.View{}), File(Offer(2, ada, bob), federation.View{})
 	mustAppend(t, record, read)
 	mustAppend(t, record, waits)
-	if err := record.Read(ctx, bob, []federation.EventID{read.Event.ID}); err != nil {
+	if err := record.Read(ctx, bob, []federation.EventID{read.Event.ID}, At(100)); err != nil {
 		t.Fatal(err)
 	}
 	h := addHook(t, record, 1, bob)

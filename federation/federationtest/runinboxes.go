@@ -54,7 +54,7 @@ func (s suite) testReplay(t *testing.T) {
 func (s suite) testWaits(t *testing.T) {
 	record := s.open(t)
 	fill(t, record, 2, bob)
-	if err := record.Read(t.Context(), bob, []federation.EventID{ID(1)}); err != nil {
+	if err := record.Read(t.Context(), bob, []federation.EventID{ID(1)}, At(100)); err != nil {
 		t.Fatalf("Read: %v", err)
 	}
 	if got := replay(t, record, bob, "", 10); got[0].Waits || !got[1].Waits {
@@ -127,7 +127,7 @@ func (s suite) testWaiting(t *testing.T) {
 	}
 	read := func(did federation.DID, events ...federation.EventID) {
 		t.Helper()
-		if err := record.Read(t.Context(), did, events); err != nil {
+		if err := record.Read(t.Context(), did, events, At(100)); err != nil {
 			t.Errorf("Read: %v", err)
 		}
 	}
@@ -157,7 +157,7 @@ func (s suite) testUndelivered(t *testing.T) {
 	fill(t, record, 4, bob, cleo)
 	accept := File(Step(5, Offer(2, ada, bob), federation.Accept, bob), File(Offer(2, ada, bob), federation.View{}).View)
 	mustAppend(t, record, accept)
-	if err := record.Read(t.Context(), bob, []federation.EventID{ID(1)}); err != nil {
+	if err := record.Read(t.Context(), bob, []federation.EventID{ID(1)}, At(100)); err != nil {
 		t.Fatalf("Read: %v", err)
 	}
 	type waiting struct {

@@ -79,7 +79,7 @@ func (s suite) testLease(t *testing.T) {
 		t.Errorf("deliveries are %d, want the second of each", deliveries)
 	}
 	waiting(t, record, 4)
-	if err := record.Read(t.Context(), bob, []federation.EventID{ID(3)}); err != nil {
+	if err := record.Read(t.Context(), bob, []federation.EventID{ID(3)}, At(100)); err != nil {
 		t.Errorf("Read: %v", err)
 	}
 	leased(t, record, "desk", 1000, 10, 1, 2, 4)
@@ -90,12 +90,12 @@ func (s suite) testAck(t *testing.T) {
 	fill(t, record, 3, bob)
 	leases := leased(t, record, "desk", 100, 3, 1, 2, 3)
 	for range 2 { // the second one changes nothing
-		if err := record.Ack(t.Context(), bob, leases[1].Hold); err != nil {
+		if err := record.Ack(t.Context(), bob, leases[1].Hold, At(600)); err != nil {
 			t.Errorf("Ack: %v", err)
 		}
 		waiting(t, record, 2)
 	}
-	if err := record.Ack(t.Context(), bob, leased(t, record, "desk", 500, 1, 1)[0].Hold); err != nil {
+	if err := record.Ack(t.Context(), bob, leased(t, record, "desk", 500, 1, 1)[0].Hold, At(600)); err != nil {
 		t.Errorf("Ack: %v", err)
 	}
 	leased(t, record, "desk", 900, 10, 3)
@@ -130,7 +130,7 @@ func (s suite) testExtend(t *testing.T) {
 	leased(t, record, "phone", 299, 1)
 	again := leased(t, record, "phone", 300, 1, 1)
 	lost(t, "that ended", record, hold, true)
-	if err := record.Ack(t.Context(), bob, again[0].Hold); err != nil {
+	if err := record.Ack(t.Context(), bob, again[0].Hold, At(600)); err != nil {
 		t.Errorf("Ack: %v", err)
 	}
 	lost(t, "of an entry that was acknowledged", record, again[0].Hold, false)
@@ -144,7 +144,7 @@ func lost(t *testing.T, name string, record federation.Leases, hold federation.H
 		"Nack": record.Nack(t.Context(), bob, hold, At(0)), "Extend": record.Extend(t.Context(), bob, hold, At(9000)),
 	}
 	if ack {
-		errs["Ack"] = record.Ack(t.Context(), bob, hold)
+		errs["Ack"] = record.Ack(t.Context(), bob, hold, At(600))
 	}
 	for method, err := range errs {
 		if !errors.Is(err, federation.ErrLeaseLost) {
@@ -171,7 +171,7 @@ func (s suite) testLost(t *testing.T) {
 		lost(t, name, record, hold, true)
 	}
 	waiting(t, record, 2)
-	if err := record.Ack(t.Context(), bob, second); err != nil {
+	if err := record.Ack(t.Context(), bob, second, At(600)); err != nil {
 		t.Errorf("Ack: %v", err)
 	}
 	waiting(t, record, 1)
@@ -188,7 +188,7 @@ func (s suite) testAckRace(t *testing.T) {
 		}
 		holds[n] = leases[0].Hold
 	}
-	errs := race(t.Context(), func(ctx context.Context, n int) error { return record.Ack(ctx, bob, holds[n]) })
+	errs := race(t.Context(), func(ctx context.Context, n int) error { return record.Ack(ctx, bob, holds[n], At(600)) })
 	for n, err := range errs {
 		if last := n == racers-1; last != (err == nil) || !last && !errors.Is(err, federation.ErrLeaseLost) {
 			t.Errorf("Ack of device %d: %v", n, err)
@@ -196,7 +196,7 @@ func (s suite) testAckRace(t *testing.T) {
 	}
 	waiting(t, record, 0)
 	for n, hold := range holds { // and so it stays
-		if err := record.Ack(t.Context(), bob, hold); (n == racers-1) != (err == nil) {
+		if err := record.Ack(t.Context(), bob, hold, At(600)); (n == racers-1) != (err == nil) {
 			t.Errorf("Ack of device %d again: %v", n, err)
 		}
 	}
@@ -277,7 +277,7 @@ func (s suite) testAdvance(t *testing.T) {
 	}
 	waiting(t, record, 2)
 	leased(t, record, "desk", 1000, 10, 4, 5)
-	if err := record.Ack(t.Context(), bob, hold); err != nil {
+	if err := record.Ack(t.Context(), bob, hold, At(600)); err != nil {
 		t.Errorf("Ack of what was read by another device: %v", err)
 	}
 	waiting(t, record, 2)

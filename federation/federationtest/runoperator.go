@@ -148,6 +148,7 @@ func (s suite) testMessagesDelivered(t *testing.T) {
 		}
 	}
 	offer := File(Offer(1, ada, bob), federation.View{})
+	offer.Inboxes = nil
 	mustAppend(t, record, offer)
 	for n, to := range []string{"scout", "judge", "plc_ada000000000000000000000"} {
 		message := Message(n+2, "system", to)
@@ -167,7 +168,9 @@ func (s suite) testMessagesDelivered(t *testing.T) {
 	if d := diff(want, got); d != "" || err != nil {
 		t.Errorf("Deliveries: %v (-want +got):\n%s", err, d)
 	}
-	mustAppend(t, record, File(Step(9, offer.Event, federation.Expire, ada), offer.View))
+	expire := File(Step(9, offer.Event, federation.Expire, ada), offer.View)
+	expire.Inboxes = nil
+	mustAppend(t, record, expire)
 	want[1].State, want[1].Ended = federation.DeliveryExpired, At(9)
 	got, err = record.Deliveries(t.Context(), offer.Event.Handoff, []string{federation.RegistryLink})
 	if d := diff(want, got); d != "" || err != nil {

@@ -237,7 +237,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("the second: %v, want inbox-full", err)
 		}
 		b.file(b.step(3, b.alice, federation.Cancel)) // what concerns an offer that got in always does
-		if err := b.record.Read(t.Context(), b.bob.did, []federation.EventID{federationtest.ID(1), federationtest.ID(3)}); err != nil {
+		if err := b.record.Read(t.Context(), b.bob.did, []federation.EventID{federationtest.ID(1), federationtest.ID(3)}, b.now); err != nil {
 			t.Fatal(err)
 		}
 		b.file(b.step(4, b.carol, federation.Offer))

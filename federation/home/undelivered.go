@@ -33,7 +33,7 @@ func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []feder
 				return filed, false, fmt.Errorf("expire %s: %w", u.View.ID, err)
 			}
 		}
-		if err := h.Inboxes.Read(ctx, u.To, []federation.EventID{u.Entry.Event.ID}); err != nil {
+		if err := h.Inboxes.Lapse(ctx, u.To, []federation.EventID{u.Entry.Event.ID}, now); err != nil {
 			return filed, false, fmt.Errorf("end waiting of %s: %w", u.Entry.Event.ID, err)
 		}
 	}

@@ -60,22 +60,27 @@ func TestAnOfferThatNobodySawExpiresTowardsItsOfferer(t *testing.T) {
 }
 
 func TestWhatIsNoUnseenOfferStopsWaitingAndStaysAsItIs(t *testing.T) {
-	for name, steps := range map[string]func(b bench) []federation.Event{
-		"an offer that was answered": func(b bench) []federation.Event {
+	const delivered, expired = federation.DeliveryDelivered, federation.DeliveryExpired
+	for name, tt := range map[string]struct {
+		steps  func(b bench) []federation.Event
+		became []federation.DeliveryState
+	}{
+		"an offer that was answered": {func(b bench) []federation.Event {
 			return []federation.Event{b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Accept)}
-		},
-		"an outcome that nobody fetched": func(b bench) []federation.Event {
+		}, []federation.DeliveryState{delivered, expired}},
+		"an outcome that nobody fetched": {func(b bench) []federation.Event {
 			return []federation.Event{
 				b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Accept), b.step(3, b.bob, federation.Complete),
 			}
-		},
-		"an offer that was taken back": func(b bench) []federation.Event {
+		}, []federation.DeliveryState{delivered, expired, expired}},
+		"an offer that was taken back": {func(b bench) []federation.Event {
 			return []federation.Event{b.step(1, b.alice, federation.Offer), b.step(2, b.alice, federation.Cancel)}
-		},
+		}, []federation.DeliveryState{expired, expired}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.file(steps(b)...)
+			b.home.Routes = routes{} // the inbox is their only way
+			b.file(tt.steps(b)...)
 			before, err := b.record.View(t.Context(), federationtest.ID(1))
 			if err != nil {
 				t.Fatal(err)
@@ -90,6 +95,9 @@ func TestWhatIsNoUnseenOfferStopsWaitingAndStaysAsItIs(t *testing.T) {
 			if a, n := b.waits(b.alice), b.waits(b.bob); a != 0 || n != 0 {
 				t.Errorf("%d entries wait for alice and %d for bob", a, n)
 			}
+			if diff := cmp.Diff(tt.became, b.became()); diff != "" {
+				t.Errorf("what became of the steps (-want +got):\n%s", diff)
+			}
 			if inbox, err := b.record.Replay(t.Context(), b.bob.did, "", 10); err != nil || len(inbox) == 0 {
 				t.Errorf("bob's inbox has %d entries, %v, want what was there", len(inbox), err)
 			}
@@ -97,15 +105,32 @@ func TestWhatIsNoUnseenOfferStopsWaitingAndStaysAsItIs(t *testing.T) {
 	}
 }
 
+// became returns what became of the steps of the first handoff.
+func (b bench) became() []federation.DeliveryState {
+	b.t.Helper()
+	found, err := b.record.Deliveries(b.t.Context(), federationtest.ID(1), nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var states []federation.DeliveryState
+	for _, d := range found {
+		states = append(states, d.State)
+	}
+	return states
+}
+
 func TestWhatWasReadIsDelivered(t *testing.T) {
 	b := newBench(t)
 	offer := b.step(1, b.alice, federation.Offer)
 	b.file(offer)
-	if err := b.record.Read(t.Context(), b.bob.did, []federation.EventID{offer.ID}); err != nil {
+	if err := b.record.Read(t.Context(), b.bob.did, []federation.EventID{offer.ID}, b.now); err != nil {
 		t.Fatal(err)
 	}
 	if expired := b.giveUp(0, 100); len(expired) != 0 {
 		t.Errorf("%s expired, which bob has read", expired)
+	}
+	if diff := cmp.Diff([]federation.DeliveryState{federation.DeliveryDelivered}, b.became()); diff != "" {
+		t.Errorf("what became of the offer (-want +got):\n%s", diff)
 	}
 }
 

@@ -70,8 +70,8 @@ func leaseTime(length time.Duration) time.Duration {
 // Ack ends the waiting of an entry, for all devices. The error is
 // [federation.ErrLeaseLost] when somebody else was given the entry meanwhile: then
 // theirs is the Ack that counts.
-func (m Mailbox) Ack(ctx context.Context, to federation.DID, hold federation.Hold) error {
-	if err := m.Leases.Ack(ctx, to, hold); err != nil {
+func (m Mailbox) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
+	if err := m.Leases.Ack(ctx, to, hold, now); err != nil {
 		return fmt.Errorf("acknowledge: %w", err)
 	}
 	return nil

@@ -69,7 +69,7 @@ func TestALeaseIsExtendedFromNowOn(t *testing.T) {
 	for name, err := range map[string]error{
 		"Extend": mailbox.Extend(t.Context(), bob, hold, 0, now),
 		"Nack":   mailbox.Nack(t.Context(), bob, hold, 0, now),
-		"Ack":    mailbox.Ack(t.Context(), bob, hold),
+		"Ack":    mailbox.Ack(t.Context(), bob, hold, now),
 	} {
 		if !errors.Is(err, federation.ErrLeaseLost) {
 			t.Errorf("%s of the first lease: %v, want ErrLeaseLost", name, err)
@@ -80,7 +80,7 @@ func TestALeaseIsExtendedFromNowOn(t *testing.T) {
 func TestAnAcknowledgedEntryIsNotLeasedAgain(t *testing.T) {
 	bob, now := federationtest.Person("bob"), federationtest.At(0)
 	mailbox := fill(t, bob, 1)
-	if err := mailbox.Ack(t.Context(), bob, lease(t, mailbox, 1, 0, now, 1)[0].Hold); err != nil {
+	if err := mailbox.Ack(t.Context(), bob, lease(t, mailbox, 1, 0, now, 1)[0].Hold, now); err != nil {
 		t.Fatalf("Ack: %v", err)
 	}
 	lease(t, mailbox, 1, 0, now.Add(time.Hour), 0)

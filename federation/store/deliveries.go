@@ -39,7 +39,9 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 		SELECT e.seq, e.id, ?4, k.did, p.state, p.attempt, coalesce(p.next, 0), CASE p.state WHEN 'dead' THEN 'failed' WHEN 'refused' THEN 'gone' ELSE p.reason END, p.ended
 			FROM handoff h JOIN hook k ON k.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND k.agent = ''
 			JOIN event e ON e.handoff = h.id JOIN push p ON p.hook = k.id AND p.item = e.seq WHERE h.id = ?1 AND e.version > 0
-		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.RegistryLink, federation.HookLink)
+		UNION ALL
+		`+inboxDeliveries+`
+		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.RegistryLink, federation.HookLink, federation.InboxLink)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries of %s: %w", id, err)
 	}

@@ -38,7 +38,7 @@ func (s *Record) Advance(ctx context.Context, of federation.DID, device string, 
 		if err != nil {
 			return false, err
 		}
-		return stopWaiting(ctx, q, of, at)
+		return stopWaiting(ctx, q, of, at, now)
 	})
 	for err == nil && more {
 		more, err = written(ctx, s, func(ctx context.Context, q *statements) (bool, error) {
@@ -46,7 +46,7 @@ func (s *Record) Advance(ctx context.Context, of federation.DID, device string, 
 			if err != nil {
 				return false, err
 			}
-			return stopWaiting(ctx, q, of, at)
+			return stopWaiting(ctx, q, of, at, now)
 		})
 	}
 	if err != nil {
@@ -72,11 +72,11 @@ func advance(ctx context.Context, q *statements, of federation.DID, device strin
 
 // stopWaiting ends the waiting of the next entries up to a place, and reports
 // whether there are more.
-func stopWaiting(ctx context.Context, q *statements, of federation.DID, at inboxPlace) (more bool, err error) {
+func stopWaiting(ctx context.Context, q *statements, of federation.DID, at inboxPlace, now time.Time) (more bool, err error) {
 	if err := skipRead(ctx, q, of); err != nil {
 		return false, err
 	}
-	changed, err := q.exec(ctx, `UPDATE inbox SET waiting = NULL WHERE did = ?1 AND event IN (SELECT event FROM inbox
+	changed, err := read(ctx, q, now, `did = ?1 AND event IN (SELECT event FROM inbox
 		WHERE did = ?1 AND event > (SELECT clear FROM mailbox WHERE did = ?1) AND event <= ?2 AND waiting IS NOT NULL
 		ORDER BY event LIMIT 0 + ?3)`, of, at.event, clearBatch)
 	return changed == clearBatch, err

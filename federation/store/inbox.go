@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -102,26 +101,6 @@ func (s *Record) Waiting(ctx context.Context, to federation.DID) (entries int, s
 		return 0, 0, fmt.Errorf("count inbox of %s: %w", to, err)
 	}
 	return entries, size, nil
-}
-
-// Read implements [federation.Inboxes]. Who polls an inbox is shown the same
-// entries over and over, which is not worth a write each time.
-func (s *Record) Read(ctx context.Context, to federation.DID, events []federation.EventID) error {
-	if n, _, err := s.Waiting(ctx, to); err != nil || n == 0 || len(events) == 0 {
-		return err
-	}
-	ids, err := json.Marshal(events)
-	if err == nil {
-		err = s.write(ctx, func(ctx context.Context, q *statements) error {
-			_, err := q.exec(ctx, `UPDATE inbox SET waiting = NULL WHERE did = ? AND waiting IS NOT NULL AND event IN
-				(SELECT e.seq FROM json_each(?) j JOIN event e ON e.id = j.value)`, to, string(ids))
-			return err
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("mark inbox of %s: %w", to, err)
-	}
-	return nil
 }
 
 // Undelivered implements [federation.Inboxes].

@@ -80,32 +80,46 @@ func skipRead(ctx context.Context, q *statements, of federation.DID) error {
 }
 
 // Ack implements [federation.Leases].
-func (s *Record) Ack(ctx context.Context, to federation.DID, hold federation.Hold) error {
-	return s.held(ctx, to, hold, `UPDATE inbox SET waiting = NULL
-		WHERE did = ? AND event = ? AND device = ? AND delivery = ?`)
+func (s *Record) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
+	return s.held(ctx, to, hold, func(ctx context.Context, q *statements, holder []any) (int64, error) {
+		const holds = `did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4`
+		if n, err := read(ctx, q, now, holds, holder...); n > 0 || err != nil {
+			return int64(n), err
+		}
+		var before int64
+		err := q.row(ctx, `SELECT count(*) FROM inbox WHERE `+holds, holder, &before)
+		return before, err
+	})
 }
 
 // Nack implements [federation.Leases].
 func (s *Record) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
-	return s.held(ctx, to, hold, `UPDATE inbox SET device = NULL, until = ?5
-		WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, stamp(again))
+	return s.held(ctx, to, hold, func(ctx context.Context, q *statements, holder []any) (int64, error) {
+		return q.exec(ctx, `UPDATE inbox SET device = NULL, until = ?5
+			WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, append(holder, stamp(again))...)
+	})
 }
 
 // Extend implements [federation.Leases].
 func (s *Record) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
-	return s.held(ctx, to, hold, `UPDATE inbox SET until = ?5
-		WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, stamp(until))
+	return s.held(ctx, to, hold, func(ctx context.Context, q *statements, holder []any) (int64, error) {
+		return q.exec(ctx, `UPDATE inbox SET until = ?5
+			WHERE did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4 AND waiting IS NOT NULL`, append(holder, stamp(until))...)
+	})
 }
 
-// held makes a change to an entry for whoever holds it.
-func (s *Record) held(ctx context.Context, to federation.DID, hold federation.Hold, change string, args ...any) error {
+// held makes a change to an entry for whoever holds it. The change is given who that is,
+// and returns how many entries it found.
+func (s *Record) held(ctx context.Context, to federation.DID, hold federation.Hold,
+	change func(ctx context.Context, q *statements, holder []any) (int64, error),
+) error {
 	at, err := parseInboxPlace(to, hold.Cursor)
 	if err != nil || at.event == 0 {
 		return fmt.Errorf("lease of %s: %w", to, federation.ErrLeaseLost)
 	}
 	err = s.write(ctx, func(ctx context.Context, q *statements) error {
-		changed, err := q.exec(ctx, change, append([]any{to, at.event, hold.Device, hold.Delivery}, args...)...)
-		if err == nil && changed == 0 {
+		found, err := change(ctx, q, []any{to, at.event, hold.Device, hold.Delivery})
+		if err == nil && found == 0 {
 			err = federation.ErrLeaseLost
 		}
 		return err

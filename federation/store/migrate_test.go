@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -247,5 +248,79 @@ func checkOrder(t *testing.T, record federation.Record) {
 		cmp.Diff(map[federation.EventID]int{id(1): 0, id(2): 1, id(3): 2, id(4): 3, id(5): 0, id(6): 4, id(7): 5}, feed)
 	if d != "" {
 		t.Errorf("log, inbox and feed (-want +got):\n%s", d)
+	}
+}
+
+// The record of version 26 knew whether an entry was read, and not when, nor who reads.
+func TestWhatWasReadBeforeAnybodyNotedWhenIsToldToNobody(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	old := oldRecord{raw(t, dir)}
+	files, err := filepath.Glob("schema/*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files[:26] {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old.exec(t, string(text))
+	}
+	old.exec(t, "PRAGMA journal_mode = WAL; PRAGMA user_version = 26")
+	opened := offer(1)
+	cancel := federationtest.File(federationtest.Step(2, opened.Event, federation.Cancel, ada), opened.View)
+	other := federationtest.File(federationtest.Offer(3, ada, "did:plc:cleo00000000000000000000"), federation.View{})
+	for n, f := range []federation.Filing{opened, cancel, other} {
+		old.fileLater(t, n+1, f)
+	}
+	old.exec(t, `INSERT INTO device (did, name, event, number, since, seen) VALUES (?, 'desk', 1, 1, 1, 1)`, bob)
+	old.exec(t, `UPDATE inbox SET waiting = NULL WHERE event <> 2`)
+
+	record := open(t, dir, prometheus.NewRegistry())
+	checkBecame(t, record, opened.View.ID,
+		federation.Delivered{Event: federationtest.ID(1), Link: federation.InboxLink, Agent: string(bob), State: federation.DeliveryDelivered, Ended: opened.Filed},
+		federation.Delivered{Event: federationtest.ID(2), Link: federation.InboxLink, Agent: string(bob), State: federation.DeliveryWaiting})
+	checkBecame(t, record, other.View.ID) // a link may have shown it to her
+	for _, want := range []int{0, 1} {
+		if n, err := record.Delay(ctx, federationtest.At(100), federationtest.At(100), 10); err != nil || n != want {
+			t.Errorf("Delay = %d, %v, want %d", n, err, want)
+		}
+		if _, err := record.Append(ctx, offer(50)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := record.Read(ctx, bob, []federation.EventID{federationtest.ID(2)}, federationtest.At(60)); err != nil {
+		t.Fatal(err)
+	}
+	if told, err := record.Untold(ctx, "oftc", federationtest.At(100), 10); err != nil || len(told) != 1 || told[0].Event.ID != federationtest.ID(50) {
+		t.Errorf("signers are told %+v, %v, want of the new offer alone", told, err)
+	}
+}
+
+// checkBecame holds the deliveries of a handoff to those that are wanted.
+func checkBecame(t *testing.T, record federation.Record, id federation.HandoffID, want ...federation.Delivered) {
+	t.Helper()
+	became, err := record.Deliveries(t.Context(), id, nil)
+	if d := cmp.Diff(want, became); err != nil || d != "" {
+		t.Errorf("Deliveries: %v (-want +got):\n%s", err, d)
+	}
+}
+
+// fileLater writes a step as the n-th event of a record of version 26, with its inbox.
+func (o oldRecord) fileLater(t *testing.T, n int, f federation.Filing) {
+	t.Helper()
+	body, err := json.Marshal(f.Event)
+	view, viewErr := json.Marshal(f.View)
+	if err := errors.Join(err, viewErr); err != nil {
+		t.Fatal(err)
+	}
+	ev, digest := f.Event, f.Event.Digest()
+	o.exec(t, `INSERT INTO handoff (id, version, view, head, state, offerer, moved) VALUES (?, ?, ?, zeroblob(32), ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET version = excluded.version, view = excluded.view, state = excluded.state, moved = excluded.moved`,
+		ev.Handoff.String(), f.View.Version, string(view), f.View.State, f.View.Offerer, f.Filed.UnixNano())
+	o.exec(t, `INSERT INTO event (seq, handoff, version, signer, id, digest, prev, state, filed, body) VALUES (?, ?, ?, ?, ?, ?, zeroblob(32), ?, ?, ?)`,
+		n, ev.Handoff.String(), f.View.Version, ev.From, ev.ID.String(), digest[:], f.View.State, f.Filed.UnixNano(), string(body))
+	for _, did := range f.Inboxes {
+		o.exec(t, `INSERT INTO inbox (did, event, waiting, number) SELECT ?1, ?2, 10, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0)`, did, n)
 	}
 }

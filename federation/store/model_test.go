@@ -37,6 +37,8 @@ type outcome struct {
 	Numbers    []uint64
 	Deliveries []int
 	Devices    []federation.Device
+	Delivered  []federation.Delivered
+	Notices    []federation.NoticeKind
 	N          int
 	Size       int64
 	Err        string
@@ -144,7 +146,7 @@ func (w *twins) Settle(t *rapid.T) {
 		hold := w.holds[which][i]
 		switch verb {
 		case "Ack":
-			return outcome{Err: class(record.Ack(w.ctx, to, hold))}
+			return outcome{Err: class(record.Ack(w.ctx, to, hold, federationtest.At(w.clock)))}
 		case "Nack":
 			return outcome{Err: class(record.Nack(w.ctx, to, hold, until))}
 		}
@@ -192,6 +194,54 @@ func (w *twins) Forget(t *rapid.T) {
 	of, device := w.person(), w.device()
 	w.both("Forget", func(record federation.Record, _ int) outcome {
 		return outcome{Err: class(record.Forget(w.ctx, of, device))}
+	})
+}
+
+// Read shows a step to somebody, or gives up that it is ever shown.
+func (w *twins) Read(t *rapid.T) {
+	w.t = t
+	if len(w.handoff) == 0 {
+		return // there is nothing to read
+	}
+	step := []federation.EventID{w.handoff[rapid.IntRange(1, len(w.handoff)).Draw(t, "step")].Event.ID}
+	to, now, lapse := w.person(), federationtest.At(w.tick()), rapid.Bool().Draw(t, "lapse")
+	w.both("Read", func(record federation.Record, _ int) outcome {
+		if lapse {
+			return outcome{Err: class(record.Lapse(w.ctx, to, step, now))}
+		}
+		return outcome{Err: class(record.Read(w.ctx, to, step, now))}
+	})
+}
+
+// Delay tells the signers of what takes long.
+func (w *twins) Delay(t *rapid.T) {
+	w.t = t
+	now := w.tick()
+	before, limit := federationtest.At(now-rapid.IntRange(0, 60).Draw(t, "age")), rapid.IntRange(0, 4).Draw(t, "limit")
+	w.both("Delay", func(record federation.Record, _ int) outcome {
+		n, err := record.Delay(w.ctx, before, federationtest.At(now), limit)
+		return outcome{N: n, Err: class(err)}
+	})
+}
+
+// Told compares what became of the steps of a handoff, and what signers are told.
+func (w *twins) Told(t *rapid.T) {
+	w.t = t
+	if len(w.handoff) == 0 {
+		return // nothing became of anything
+	}
+	id := w.handoff[rapid.IntRange(1, len(w.handoff)).Draw(t, "handoff")].Event.Handoff
+	w.both("Deliveries", func(record federation.Record, _ int) outcome {
+		became, err := record.Deliveries(w.ctx, id, nil)
+		return outcome{Delivered: became, Err: class(err)}
+	})
+	w.both("Untold", func(record federation.Record, _ int) outcome {
+		notices, err := record.Untold(w.ctx, "oftc", federationtest.At(w.clock), 1000)
+		out := outcome{Err: class(err)}
+		for _, n := range notices {
+			out.Events, out.Notices = append(out.Events, n.Event.ID), append(out.Notices, n.Kind)
+		}
+		return out
 	})
 }
 
@@ -292,6 +342,6 @@ func checkModel(t *testing.T, r *rapid.T, open func() (*store.Record, error)) {
 	}()
 	r.Repeat(map[string]func(*rapid.T){
 		"": w.Check, "offer": w.Offer, "decline": w.Decline, "lease": w.Lease, "settle": w.Settle, "replay": w.Replay,
-		"advance": w.Advance, "forget": w.Forget, "prune": w.Prune, "reopen": w.Reopen,
+		"advance": w.Advance, "forget": w.Forget, "prune": w.Prune, "reopen": w.Reopen, "read": w.Read, "delay": w.Delay, "told": w.Told,
 	})
 }

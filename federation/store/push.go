@@ -179,7 +179,7 @@ func endPush(ctx context.Context, q *statements, id federation.HookID, item int6
 		return err
 	}
 	if how.Outcome() == federation.DeliveryDelivered && h.Agent == "" {
-		if _, err := q.exec(ctx, `UPDATE inbox SET waiting = NULL WHERE did = ? AND event = ? AND waiting IS NOT NULL`, h.DID, item); err != nil {
+		if _, err := read(ctx, q, how.At, `did = ?1 AND event = ?2`, h.DID, item); err != nil {
 			return err
 		}
 	}

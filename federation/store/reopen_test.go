@@ -77,7 +77,7 @@ func populate(t *testing.T, record federation.Record) {
 		record.Advance(ctx, bob, "desk", "", federationtest.At(22)),
 		record.AddAgent(ctx, judge), record.Attempt(ctx, "oftc", []int64{1}), record.Ready(ctx),
 		record.Keep(ctx, opened.View.ID, *federationtest.Vouch(opened.Event, "rendition").Evidence),
-		record.Read(ctx, bob, []federation.EventID{opened.Event.ID}), record.StartSession(ctx, session))
+		record.Read(ctx, bob, []federation.EventID{opened.Event.ID}, federationtest.At(22)), record.StartSession(ctx, session))
 	if err != nil {
 		t.Fatalf("populate: %v", err)
 	}

@@ -57,7 +57,7 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 		return err
 	}
 	if how.Shown {
-		if err := show(ctx, q, link, row); err != nil {
+		if err := show(ctx, q, link, row, how.At); err != nil {
 			return err
 		}
 	}
@@ -80,12 +80,15 @@ func advanceLane(ctx context.Context, q *statements, link, handoff string) error
 }
 
 // show ends the waiting of a step for those who are bound to a link that has shown it.
-func show(ctx context.Context, q *statements, link string, row int64) error {
-	_, err := q.exec(ctx, `UPDATE inbox SET waiting = NULL WHERE event = ?1 AND waiting IS NOT NULL AND did IN (
+func show(ctx context.Context, q *statements, link string, row int64, now time.Time) error {
+	found, err := endWaiting(ctx, q, elsewhere, now, `event = ?1 AND did IN (
 		SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
 			JOIN binding b ON b.did IN (h.view ->> 'offerer', h.view ->> 'offeree', h.view ->> 'assignee')
 		WHERE e.seq = ?1 AND b.link = ?2)`, row, link)
-	return err
+	if err != nil {
+		return err
+	}
+	return noteRead(ctx, q, found, now)
 }
 
 // letter is a dead letter as it is written: of a step, or of a message.
@@ -158,7 +161,11 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 		return delayed, err
 	}
 	handOuts, err := s.delayHandOuts(ctx, before, now, limit-delayed)
-	return delayed + handOuts, err
+	if delayed += handOuts; err != nil || delayed == limit {
+		return delayed, err
+	}
+	entries, err := s.delayUnread(ctx, before, now, limit-delayed)
+	return delayed + entries, err
 }
 
 func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {

@@ -228,11 +228,11 @@ func (l *Link) AckInbox(ctx context.Context, req contract.AckInboxRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	b := req.Body
+	b, now := req.Body, time.Now()
 	if b.DeliveryCount == 0 {
-		err = l.deps.Record.Advance(ctx, did, b.Device, federation.Cursor(b.Cursor), time.Now())
+		err = l.deps.Record.Advance(ctx, did, b.Device, federation.Cursor(b.Cursor), now)
 	} else {
-		err = l.deps.Record.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount))
+		err = l.deps.Record.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), now)
 	}
 	return contract.AckInbox204Response{}, lost(err)
 }

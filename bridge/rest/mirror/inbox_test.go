@@ -8,7 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"baton/bridge/rest/contract"
+	"baton/federation"
 )
 
 func TestLookingIntoAnInboxChangesNothing(t *testing.T) {
@@ -112,4 +115,88 @@ func TestAPollWaitsForWhatComes(t *testing.T) {
 			t.Errorf("after %s answered %d %s", time.Since(began), got.Status, got.Text)
 		}
 	})
+}
+
+// A step over plain HTTP has a way to its end as one over any network: it waits, takes
+// long, and is delivered once its reader says so, or expires.
+func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
+	for name, ack := range map[string]func(t *testing.T, reader *agent) answer{
+		"a cursor": func(t *testing.T, reader *agent) answer {
+			t.Helper()
+			page := decode[contract.InboxPage](t, reader.get(t, "/api/v1/inbox"), http.StatusOK)
+			return reader.post(t, "/api/v1/inbox/ack", map[string]any{"device": "desk", "cursor": page.NextCursor})
+		},
+		"a lease": func(t *testing.T, reader *agent) answer {
+			t.Helper()
+			lease := decode[contract.Leases](t, reader.post(t, "/api/v1/inbox/lease", map[string]any{"device": "desk"}), http.StatusOK).Items[0]
+			return reader.post(t, "/api/v1/inbox/ack", map[string]any{"device": "desk", "cursor": lease.Cursor, "delivery_count": lease.DeliveryCount})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
+				id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "x"})
+				w.became(t, id, scholar, federation.DeliveryWaiting, time.Time{})
+				time.Sleep(federation.DelayNotice)
+				if n, err := w.record.Delay(t.Context(), time.Now().Add(-federation.DelayNotice), time.Now(), 10); err != nil || n != 1 {
+					t.Errorf("%d signers are told that it takes time, %v", n, err)
+				}
+				read := time.Now().Add(time.Minute)
+				time.Sleep(time.Minute)
+				if got := ack(t, scholar); got.Status != http.StatusNoContent {
+					t.Errorf("an ack is answered %d %s", got.Status, got.Text)
+				}
+				w.became(t, id, scholar, federation.DeliveryDelivered, read)
+				if diff := cmp.Diff([]federation.NoticeKind{federation.NoticeDelayed, federation.NoticeDelivered}, w.told(t)); diff != "" {
+					t.Errorf("the signer is told (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestAStepThatNobodyReadsExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
+		id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "x"})
+		const keep = 168 * time.Hour
+		time.Sleep(keep)
+		if filed, _, err := w.gateway.home.GiveUp(t.Context(), time.Now().Add(-keep), time.Now()); err != nil || len(filed) != 1 {
+			t.Fatalf("%d offers end, %v", len(filed), err)
+		}
+		w.became(t, id, scholar, federation.DeliveryExpired, time.Now())
+	})
+}
+
+// became holds what became of the first step of a handoff to a state, and to when it ended.
+func (w *world) became(t *testing.T, id string, reader *agent, want federation.DeliveryState, ended time.Time) {
+	t.Helper()
+	handoff, err := federation.ParseEventID(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := w.record.Deliveries(t.Context(), handoff, nil)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("there are no deliveries, %v", err)
+	}
+	first := federation.Delivered{Event: handoff, Link: federation.InboxLink, Agent: string(reader.did), State: want, Ended: ended}
+	if diff := cmp.Diff(first, found[0]); diff != "" {
+		t.Errorf("the first delivery (-want +got):\n%s", diff)
+	}
+}
+
+// told returns what signers are to be told of their steps.
+func (w *world) told(t *testing.T) []federation.NoticeKind {
+	t.Helper()
+	notices, err := w.record.Untold(t.Context(), "rest", time.Now(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []federation.NoticeKind
+	for _, n := range notices {
+		kinds = append(kinds, n.Kind)
+	}
+	return kinds
 }

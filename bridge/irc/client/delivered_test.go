@@ -1,0 +1,78 @@
+package client_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"baton/bridge/irc/client"
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+// places has a name that is not that of one of its methods, so that it can be embedded.
+type places = federation.Devices
+
+// heard tells when a device has read on.
+type heard struct {
+	places
+
+	advanced chan struct{}
+}
+
+// Advance implements [federation.Devices].
+func (h heard) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
+	err := h.places.Advance(ctx, of, device, upTo, now)
+	h.advanced <- struct{}{}
+	return err
+}
+
+func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(ping string) string{
+		"PONG": func(ping string) string { return "PONG " + ping[len("PING "):] },
+		"handoff-ack": func(string) string {
+			return "@+freeq.at/handoff-ack=" + federationtest.ID(1).String() + " TAGMSG Baton"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var devices heard
+			h := start(t, testConfig(), func(d *client.Deps) {
+				devices = heard{places: d.Devices, advanced: make(chan struct{}, 1)}
+				d.Devices = devices
+			})
+			offer := federationtest.File(federationtest.Offer(1, bob, ada), federation.View{})
+			if _, err := h.record.Append(t.Context(), offer); err != nil {
+				t.Fatal(err)
+			}
+			slow := offer.Filed.Add(federation.DelayNotice)
+			if n, err := h.record.Delay(t.Context(), slow.Add(-federation.DelayNotice), slow, 10); err != nil || n != 1 {
+				t.Errorf("%d signers are told that it takes time, %v", n, err)
+			}
+			p := dial(t, h.addr)
+			p.login(t)
+			ping := p.until(t, "PING *")
+			state := func() federation.DeliveryState {
+				t.Helper()
+				found, err := h.record.Deliveries(t.Context(), offer.View.ID, nil)
+				if err != nil || len(found) != 1 || found[0].Link != federation.InboxLink || found[0].Agent != string(ada) {
+					t.Fatalf("it is delivered %+v, %v", found, err)
+				}
+				return found[0].State
+			}
+			if got := state(); got != federation.DeliveryWaiting {
+				t.Errorf("a page that is under way is %s", got)
+			}
+			p.say(t, answer(ping))
+			<-devices.advanced
+			if got := state(); got != federation.DeliveryDelivered {
+				t.Errorf("a page that the client has is %s", got)
+			}
+			told, err := h.record.Untold(t.Context(), offer.Event.Arrival.Link, time.Now(), 10)
+			if err != nil || len(told) != 2 || told[0].Kind != federation.NoticeDelayed || told[1].Kind != federation.NoticeDelivered {
+				t.Errorf("the signer is told %+v, %v", told, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,321 @@
+package federationtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"baton/federation"
+)
+
+// RunUnread holds a record to what it promises of steps to those who read an inbox (see
+// [federation.InboxLink]).
+func RunUnread(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("a step reaches who reads an inbox when they do, and its signer hears of that once", s.testRead)
+	t.Run("what is read in time is told to nobody", s.testReadInTime)
+	t.Run("what nobody reads is given up, and stays to be read", s.testLapse)
+	t.Run("what is read after its handoff expired has expired", s.testReadTooLate)
+	t.Run("who has another way is not told of by the inbox", s.testOtherWays)
+	t.Run("the home of a handoff sees to its own people", s.testGuestsInbox)
+	t.Run("who was seen reading has the inbox beside a channel", s.testReader)
+	t.Run("who answered an offer has seen it", s.testAnswered)
+	t.Run("what a hook takes is its delivery, and late all the same", s.testTakenLate)
+	t.Run("each entry is looked at once, however many there are", s.testLookedAt)
+}
+
+// unread files an offer of ada's, which came by the link "oftc" and is in the inbox of bob.
+func unread(t *testing.T, record federation.Record, n int, feeds ...string) federation.Filing {
+	t.Helper()
+	event := Offer(n, ada, bob)
+	event.Arrival.Link = "oftc"
+	offer := File(event, federation.View{})
+	offer.Feeds = feeds
+	mustAppend(t, record, offer)
+	return offer
+}
+
+// inInbox is what becomes of a step in the inbox of bob.
+func inInbox(id federation.EventID, state federation.DeliveryState, ended time.Time) federation.Delivered {
+	return federation.Delivered{Event: id, Link: federation.InboxLink, Agent: string(bob), State: state, Ended: ended}
+}
+
+// became holds the deliveries of a handoff to those that are wanted.
+func became(t *testing.T, record federation.Record, id federation.HandoffID, want ...federation.Delivered) {
+	t.Helper()
+	got, err := record.Deliveries(t.Context(), id, []string{"oftc"})
+	if d := diff(want, got); d != "" || err != nil {
+		t.Errorf("Deliveries: %v (-want +got):\n%s", err, d)
+	}
+}
+
+// delays asks who is to be told that their steps take time, of what was filed until then.
+func delays(t *testing.T, record federation.Record, until, want int) {
+	t.Helper()
+	if n, err := record.Delay(t.Context(), At(until), At(until+300), 10); err != nil || n != want {
+		t.Errorf("Delay until %d = %d, %v, want %d", until, n, err, want)
+	}
+}
+
+// readings are the ways to read an inbox: bob reads the newest entry at a time.
+func readings() map[string]func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error {
+	return map[string]func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error{
+		"shown": func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error {
+			return record.Read(ctx, bob, []federation.EventID{ID(77), newest.Event.ID}, at)
+		},
+		"read up to": func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error {
+			return record.Advance(ctx, bob, "desk", newest.Cursor, at)
+		},
+		"acknowledged": func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error {
+			leases, err := record.Lease(ctx, bob, "desk", at, at.Add(time.Minute), 1)
+			for _, lease := range leases { // none the second time
+				err = errors.Join(record.Ack(ctx, bob, lease.Hold, at), record.Ack(ctx, bob, lease.Hold, at.Add(time.Second)))
+			}
+			return err
+		},
+	}
+}
+
+func (s suite) testRead(t *testing.T) {
+	for name, read := range readings() {
+		t.Run(name, func(t *testing.T) {
+			record := s.open(t)
+			offer := unread(t, record, 1)
+			became(t, record, ID(1), inInbox(ID(1), federation.DeliveryWaiting, time.Time{}))
+			delays(t, record, 0, 0)
+			delays(t, record, 1, 1)
+			delays(t, record, 2, 0)
+			entries, err := record.Replay(t.Context(), bob, "", 10)
+			if err != nil || len(entries) != 1 {
+				t.Fatal(entries, err)
+			}
+			for i := range 2 {
+				if err := read(t.Context(), record, entries[0], At(400+i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			became(t, record, ID(1), inInbox(ID(1), federation.DeliveryDelivered, At(400)))
+			want := []federation.Notice{
+				{Kind: federation.NoticeDelayed, Event: offer.Event, To: string(bob), Why: "it was not read", At: At(301)},
+				{Kind: federation.NoticeDelivered, Event: offer.Event, To: string(bob), At: At(400)},
+			}
+			if d := diff(want, untold(t, record, "oftc", 10)); d != "" {
+				t.Errorf("notices (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func (s suite) testReadInTime(t *testing.T) {
+	record := s.open(t)
+	offer := unread(t, record, 1)
+	if err := record.Read(t.Context(), bob, []federation.EventID{offer.Event.ID}, At(2)); err != nil {
+		t.Fatal(err)
+	}
+	delays(t, record, 5, 0)
+	became(t, record, ID(1), inInbox(ID(1), federation.DeliveryDelivered, At(2)))
+	if got := kinds(t, record); len(got) > 0 {
+		t.Errorf("the signer was told %v, of what took no time", got)
+	}
+}
+
+func (s suite) testLapse(t *testing.T) {
+	record := s.open(t)
+	offer := unread(t, record, 1)
+	event := Step(2, offer.Event, federation.Cancel, ada)
+	event.Arrival.Link = "oftc"
+	mustAppend(t, record, File(event, offer.View))
+	both := []federation.EventID{ID(1), ID(2)}
+	for _, at := range []int{700, 701} {
+		if err := record.Lapse(t.Context(), bob, both, At(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := record.Read(t.Context(), bob, both, At(800)); err != nil {
+		t.Fatal(err)
+	}
+	became(t, record, ID(1), inInbox(ID(1), federation.DeliveryExpired, At(700)), inInbox(ID(2), federation.DeliveryExpired, At(700)))
+	want := []federation.Notice{{
+		Kind: federation.NoticeUndeliverable, Event: event, To: string(bob), Code: string(federation.DeadExpired), Why: "it was not read", At: At(700),
+	}}
+	if d := diff(want, untold(t, record, "oftc", 10)); d != "" {
+		t.Errorf("notices: of the offer the home tells (-want +got):\n%s", d)
+	}
+	waiting(t, record, 0)
+	if entries, err := record.Replay(t.Context(), bob, "", 10); err != nil || len(entries) != 2 {
+		t.Errorf("%d entries are there to be read, %v", len(entries), err)
+	}
+}
+
+func (s suite) testReadTooLate(t *testing.T) {
+	record := s.open(t)
+	offer := unread(t, record, 1)
+	mustAppend(t, record, File(Step(9, offer.Event, federation.Expire, ada), offer.View))
+	end := inInbox(ID(9), federation.DeliveryWaiting, time.Time{})
+	became(t, record, ID(1), inInbox(ID(1), federation.DeliveryExpired, At(9)), end)
+	if err := record.Read(t.Context(), bob, []federation.EventID{ID(1), ID(9)}, At(20)); err != nil {
+		t.Fatal(err)
+	}
+	end.State, end.Ended = federation.DeliveryDelivered, At(20)
+	became(t, record, ID(1), inInbox(ID(1), federation.DeliveryExpired, At(9)), end)
+}
+
+func (s suite) testOtherWays(t *testing.T) {
+	inChannel := federation.Delivered{Event: ID(1), Link: "oftc", State: federation.DeliveryWaiting}
+	for name, tt := range map[string]struct {
+		prepare func(record federation.Record) error
+		reads   bool // bob was seen reading before
+		feeds   []string
+		want    []federation.Delivered
+		delayed int // of links
+	}{
+		"a channel": {feeds: []string{"oftc"}, want: []federation.Delivered{inChannel}, delayed: 1},
+		"an agent's own key": {reads: true, prepare: func(record federation.Record) error {
+			judge := NewAgent("judge")
+			judge.OwnDID, judge.Keys[0].DID = bob, bob
+			return record.AddAgent(t.Context(), judge)
+		}},
+		"a handle that is bound": {reads: true, prepare: func(record federation.Record) error {
+			message := Message(2, "system", "judge")
+			message.Event, message.Handoff = ID(1), ID(1)
+			if _, err := record.Post(t.Context(), federation.Posting{Message: message}); err != nil {
+				return err
+			}
+			return record.BindName(t.Context(), federation.BoundName{Network: federation.RegistryLink, Name: "judge", DID: bob})
+		}, delayed: 1},
+		"another home": {reads: true, prepare: func(record federation.Record) error {
+			return record.Reside(t.Context(), federation.Residence{DID: bob, Home: "oftc", Source: federation.ResidesByMove, From: "gw.example"})
+		}, feeds: []string{"oftc"}, want: []federation.Delivered{inChannel}, delayed: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			record := s.open(t)
+			if tt.reads {
+				unread(t, record, 100)
+				if err := record.Read(t.Context(), bob, []federation.EventID{ID(100)}, At(101)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			unread(t, record, 1, tt.feeds...)
+			if tt.prepare != nil {
+				if err := tt.prepare(record); err != nil {
+					t.Fatal(err)
+				}
+			}
+			became(t, record, ID(1), tt.want...)
+			delays(t, record, 101, tt.delayed)
+		})
+	}
+}
+
+func (s suite) testGuestsInbox(t *testing.T) {
+	record := s.open(t)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	offer.View.Guest = true
+	mustAppend(t, record, offer)
+	became(t, record, ID(1), inInbox(ID(1), federation.DeliveryWaiting, time.Time{}))
+	accept := File(Step(2, offer.Event, federation.Accept, bob), offer.View)
+	accept.View.Answered = 2
+	mustAppend(t, record, accept) // now he was seen elsewhere
+	became(t, record, ID(1))
+	delays(t, record, 2, 0)
+	if err := record.Lapse(t.Context(), bob, []federation.EventID{ID(1)}, At(700)); err != nil {
+		t.Fatal(err)
+	}
+	became(t, record, ID(1))
+	if err := record.Read(t.Context(), ada, []federation.EventID{ID(2)}, At(701)); err != nil {
+		t.Fatal(err)
+	}
+	became(t, record, ID(1), federation.Delivered{
+		Event: ID(2), Link: federation.InboxLink, Agent: string(ada), State: federation.DeliveryDelivered, Ended: At(701),
+	})
+}
+
+func (s suite) testReader(t *testing.T) {
+	record := s.open(t)
+	unread(t, record, 1, "oftc")
+	if err := record.Read(t.Context(), bob, []federation.EventID{ID(1)}, At(2)); err != nil {
+		t.Fatal(err)
+	}
+	unread(t, record, 3, "oftc")
+	row := owed(t, record, "oftc", 0, 10)[1].Row
+	if err := record.Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{At: At(4)}); err != nil {
+		t.Fatal(err)
+	}
+	channel := federation.Delivered{Event: ID(3), Link: "oftc", State: federation.DeliveryDelivered, Ended: At(4)}
+	became(t, record, ID(3), inInbox(ID(3), federation.DeliveryWaiting, time.Time{}), channel)
+	unread(t, record, 5, "oftc")
+	accept := File(Step(6, Offer(5, ada, bob), federation.Accept, bob), File(Offer(5, ada, bob), federation.View{}).View)
+	accept.Event.Arrival.Link = "oftc" // where the people see what is written from now on
+	mustAppend(t, record, accept)
+	row = owed(t, record, "oftc", 0, 10)[1].Row
+	if err := record.Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{Shown: true, At: At(7)}); err != nil {
+		t.Fatal(err)
+	}
+	became(t, record, ID(5), federation.Delivered{Event: ID(5), Link: "oftc", State: federation.DeliveryDelivered, Ended: At(7)},
+		federation.Delivered{Event: ID(6), Link: federation.InboxLink, Agent: string(ada), State: federation.DeliveryWaiting})
+}
+
+func (s suite) testAnswered(t *testing.T) {
+	record := s.open(t)
+	offer := unread(t, record, 1)
+	accept := File(Step(2, offer.Event, federation.Accept, bob), offer.View)
+	accept.Inboxes, accept.View.Answered = nil, 2
+	mustAppend(t, record, accept)
+	event := Step(3, offer.Event, federation.Cancel, ada)
+	event.Arrival.Link = "oftc"
+	mustAppend(t, record, File(event, accept.View))
+	became(t, record, ID(1), inInbox(ID(1), federation.DeliveryDelivered, At(2)), inInbox(ID(3), federation.DeliveryWaiting, time.Time{}))
+	if err := record.Read(t.Context(), bob, []federation.EventID{ID(1)}, At(9)); err != nil {
+		t.Fatal(err)
+	}
+	became(t, record, ID(1), inInbox(ID(1), federation.DeliveryDelivered, At(2)), inInbox(ID(3), federation.DeliveryWaiting, time.Time{}))
+	delays(t, record, 3, 1)
+	if told := untold(t, record, "oftc", 10); len(told) != 1 || told[0].Event.ID != ID(3) {
+		t.Errorf("the signer was told %v, want that of the last step alone", told)
+	}
+}
+
+func (s suite) testTakenLate(t *testing.T) {
+	record := s.open(t)
+	h := addHook(t, record, 1, bob)
+	unread(t, record, 1)
+	delays(t, record, 1, 1)
+	pushed := federation.Delivered{Event: ID(1), Link: federation.HookLink, Agent: string(bob), State: federation.DeliveryWaiting}
+	became(t, record, ID(1), pushed)
+	if err := record.PushEnded(t.Context(), h.ID, next(t, record, h, 400).Item, federation.Settlement{At: At(400)}); err != nil {
+		t.Fatal(err)
+	}
+	pushed.State, pushed.Ended = federation.DeliveryDelivered, At(400)
+	became(t, record, ID(1), pushed)
+	if d := diff([]federation.NoticeKind{federation.NoticeDelayed, federation.NoticeDelivered}, kinds(t, record)); d != "" {
+		t.Errorf("notices (-want +got):\n%s", d)
+	}
+}
+
+func (s suite) testLookedAt(t *testing.T) {
+	record := s.open(t)
+	const many = 70 // more than are looked at at once
+	for n := range many {
+		unread(t, record, 1+n, "lab")
+	}
+	for n := range 3 {
+		unread(t, record, 1+many+n)
+	}
+	lab := owed(t, record, "lab", 0, many)
+	var rows []int64
+	for _, d := range lab {
+		rows = append(rows, d.Row)
+	}
+	if err := record.Settle(t.Context(), "lab", rows, federation.Settlement{At: At(200)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{2, 1, 0} {
+		if n, err := record.Delay(t.Context(), At(300), At(600), 2); err != nil || n != want {
+			t.Errorf("Delay = %d, %v, want %d", n, err, want)
+		}
+	}
+	unread(t, record, 400)
+	delays(t, record, 400, 1)
+}

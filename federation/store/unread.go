@@ -1,0 +1,228 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"baton/federation"
+)
+
+// elsewhere is how the waiting of an entry ended whose step a link has shown: the
+// delivery to that link tells of it.
+const elsewhere = federation.DeliveryState("elsewhere")
+
+// inboxIsWay says of an entry i that the inbox is its way to whoever reads that (see
+// [federation.InboxLink]): it was read there, or no link was given the step, or somebody
+// was seen reading there whom no link to their home brings it. Agents of registries have
+// messages; and in a handoff of another home that one sees to its offerer, and to all who
+// were seen anywhere else.
+const inboxIsWay = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
+		OR NOT EXISTS (SELECT 1 FROM settled s WHERE s.event = i.event)
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN feed f ON f.handoff = o.handoff AND f.event = o.seq WHERE o.seq = i.event)
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'guest' IS NOT NULL AND (g.offerer = i.did
+				OR EXISTS (SELECT 1 FROM binding b WHERE b.did = i.did) OR EXISTS (SELECT 1 FROM residence r WHERE r.did = i.did)))
+		OR EXISTS (SELECT 1 FROM mailbox b WHERE b.did = i.did AND b.reads = 1)
+			AND NOT EXISTS (SELECT 1 FROM residence r JOIN settled s ON s.event = i.event AND s.link = r.home WHERE r.did = i.did)
+			AND NOT EXISTS (SELECT 1 FROM residence r JOIN feed f ON f.link = r.home AND f.event = i.event WHERE r.did = i.did))
+	AND NOT EXISTS (SELECT 1 FROM agent a WHERE a.did = i.did OR a.own_did = i.did)
+	AND NOT EXISTS (SELECT 1 FROM agent_key k WHERE k.did = i.did)
+	AND NOT EXISTS (SELECT 1 FROM event o JOIN bound_name n ON n.did = i.did AND n.network = '` + federation.RegistryLink + `'
+		JOIN message m ON m.recipient = n.name AND m.event = o.id WHERE o.seq = i.event)`
+
+// inboxDeliveries is what became of the steps of a handoff (?1) in the inboxes that are
+// their way to somebody, but for those that a hook has taken or is to be given. Who
+// answered an offer has seen it then; what was not read before the handoff expired has
+// expired with it. The link is ?5.
+const inboxDeliveries = `SELECT seq, id, ?5, did,
+		CASE WHEN seen THEN 'delivered' WHEN missed THEN 'expired' WHEN ended = 0 THEN 'waiting' ELSE outcome END, 0, 0, '',
+		CASE WHEN seen THEN answered WHEN missed THEN moved ELSE ended END
+	FROM (SELECT *, answered IS NOT NULL AND (ended = 0 OR ended > answered) AS seen, lost AND (ended = 0 OR ended > moved) AS missed
+		FROM (SELECT e.seq, e.id, i.did, i.outcome, i.ended, h.moved, h.state = 'expired' AND e.version < h.version AS lost,
+				CASE WHEN e.id = h.id AND h.view ->> 'assignee' = i.did
+					THEN (SELECT a.filed FROM event a WHERE a.handoff = h.id AND a.version = CAST(h.view ->> 'answered' AS bigint)) END AS answered
+			FROM handoff h JOIN event e ON e.handoff = h.id JOIN inbox i ON i.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND i.event = e.seq
+			WHERE h.id = ?1 AND e.version > 0 AND ` + inboxIsWay + `
+				AND NOT EXISTS (SELECT 1 FROM hook k JOIN push p ON p.hook = k.id AND p.item = i.event
+					WHERE k.did = i.did AND k.agent = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
+
+// ended is an entry that waits no more.
+type ended struct {
+	did   string
+	event int64
+	slow  bool // its signer was told that it takes time
+}
+
+// endWaiting ends the waiting of those entries of inboxes that a condition finds, and
+// returns which did.
+func endWaiting(ctx context.Context, q *statements, how federation.DeliveryState, now time.Time, which string, args ...any) ([]ended, error) {
+	scan := func(row scanner) (e ended, err error) { err = row.Scan(&e.did, &e.event, &e.slow); return e, err }
+	query := fmt.Sprintf(`UPDATE inbox SET waiting = NULL, outcome = ?%d, ended = ?%d WHERE waiting IS NOT NULL AND %s RETURNING did, event, slow`,
+		len(args)+1, len(args)+2, which)
+	found, err := rows(ctx, q, scan, query, append(args, string(how), stamp(now))...)
+	if err != nil {
+		return nil, fmt.Errorf("end waiting in inbox: %w", err)
+	}
+	return found, nil
+}
+
+// read notes that entries were read. The signers of those that they were told take time
+// hear of it.
+func read(ctx context.Context, q *statements, now time.Time, which string, args ...any) (int, error) {
+	found, err := endWaiting(ctx, q, federation.DeliveryDelivered, now, which, args...)
+	if err != nil {
+		return 0, err
+	}
+	return len(found), noteRead(ctx, q, found, now)
+}
+
+func noteRead(ctx context.Context, q *statements, found []ended, now time.Time) error {
+	for _, e := range found {
+		if !e.slow {
+			continue
+		}
+		if err := noteStep(ctx, q, e.event, federation.Notice{Kind: federation.NoticeDelivered, To: e.did, At: now}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read implements [federation.Inboxes].
+func (s *Record) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
+	return s.endSteps(ctx, to, events, func(ctx context.Context, q *statements, ids string) error {
+		_, err := read(ctx, q, now, stepsIn, to, ids)
+		return err
+	})
+}
+
+// stepsIn says of an entry that it is of one of the events whose ids are the parameter
+// after the DID, as JSON.
+const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
+
+// Lapse implements [federation.Inboxes].
+func (s *Record) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
+	return s.endSteps(ctx, to, events, func(ctx context.Context, q *statements, ids string) error {
+		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, to, ids)
+		if err != nil {
+			return err
+		}
+		for _, e := range found {
+			if err := noteLapse(ctx, q, e, now); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// endSteps ends the waiting of steps in an inbox. Who polls one is shown the same entries
+// over and over, which is not worth a write each time.
+func (s *Record) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,
+	end func(ctx context.Context, q *statements, ids string) error,
+) error {
+	if n, _, err := s.Waiting(ctx, to); err != nil || n == 0 || len(events) == 0 {
+		return err
+	}
+	ids, err := json.Marshal(events)
+	if err == nil {
+		err = s.write(ctx, func(ctx context.Context, q *statements) error { return end(ctx, q, string(ids)) })
+	}
+	if err != nil {
+		return fmt.Errorf("mark inbox of %s: %w", to, err)
+	}
+	return nil
+}
+
+// noteLapse tells the signer of a step that nobody read it, where the inbox was its way to
+// somebody. That an offer has expired the home tells.
+func noteLapse(ctx context.Context, q *statements, e ended, now time.Time) error {
+	var tell bool
+	err := q.row(ctx, `SELECT e.id <> e.handoff AND `+inboxIsWay+` FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ? AND i.event = ?`,
+		[]any{e.did, e.event}, &tell)
+	if err != nil || !tell {
+		return err
+	}
+	return noteStep(ctx, q, e.event, federation.Notice{
+		Kind: federation.NoticeUndeliverable, To: e.did, Code: string(federation.DeadExpired), Why: "it was not read", At: now,
+	})
+}
+
+// delayPage is how many entries are looked at at once for what takes long. Where nothing
+// does, so many of the newest are looked at each time.
+const delayPage = 64
+
+// unread is an entry that waits.
+type unread struct {
+	did   string
+	event int64
+	filed int64
+}
+
+// delayUnread tells the signers of what nobody reads. Each entry is looked at once; how far
+// that went is in the record.
+func (s *Record) delayUnread(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	for more := true; more && delayed < limit; {
+		var found []unread
+		if found, more, err = s.unreadSince(ctx, before); err != nil || len(found) == 0 {
+			return delayed, err
+		}
+		n, err := written(ctx, s, func(ctx context.Context, q *statements) (int, error) {
+			return delayEach(ctx, q, found, limit-delayed, now)
+		})
+		if err != nil {
+			return delayed, fmt.Errorf("note what waits in inboxes: %w", err)
+		}
+		delayed += n
+	}
+	return delayed, nil
+}
+
+// unreadSince returns the next entries to look at that were filed at or before a time, and
+// whether there may be more.
+func (s *Record) unreadSince(ctx context.Context, before time.Time) (found []unread, more bool, err error) {
+	var at unread
+	err = s.reads.row(ctx, `SELECT event, did FROM looked WHERE id = 1`, nil, &at.event, &at.did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return nil, false, fmt.Errorf("read how far inboxes were looked at: %w", err)
+	}
+	scan := func(row scanner) (u unread, err error) { err = row.Scan(&u.did, &u.event, &u.filed); return u, err }
+	found, err = rows(ctx, s.reads, scan, `SELECT i.did, i.event, e.filed FROM inbox i JOIN event e ON e.seq = i.event
+		WHERE i.waiting IS NOT NULL AND i.event >= ?1 AND (i.event > ?1 OR i.did > ?2) ORDER BY i.event, i.did LIMIT 0 + ?3`,
+		at.event, at.did, delayPage)
+	if err != nil {
+		return nil, false, fmt.Errorf("look for what nobody reads: %w", err)
+	}
+	// Events are numbered as they are filed, so the first that is too young ends it.
+	if i := slices.IndexFunc(found, func(u unread) bool { return u.filed > stamp(before) }); i >= 0 {
+		return found[:i], false, nil
+	}
+	return found, len(found) == delayPage, nil
+}
+
+// delayEach tells the signers of up to limit entries that are still unread, and whose way
+// the inbox is, and notes how far that went. Whoever answered an offer has seen it, by
+// whatever way.
+func delayEach(ctx context.Context, q *statements, found []unread, limit int, now time.Time) (delayed int, err error) {
+	var last unread
+	for _, u := range found {
+		if delayed == limit {
+			break
+		}
+		n, err := q.exec(ctx, `UPDATE inbox AS i SET slow = 1 WHERE i.did = ? AND i.event = ? AND i.waiting IS NOT NULL AND i.slow = 0 AND `+inboxIsWay+`
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff h ON h.id = o.id WHERE o.seq = i.event AND h.view ->> 'assignee' = i.did)`, u.did, u.event)
+		if err == nil && n > 0 {
+			err = noteStep(ctx, q, u.event, federation.Notice{Kind: federation.NoticeDelayed, To: u.did, Why: "it was not read", At: now})
+		}
+		if err != nil {
+			return 0, err
+		}
+		delayed, last = delayed+int(n), u
+	}
+	_, err = q.exec(ctx, `INSERT INTO looked (id, event, did) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET event = excluded.event, did = excluded.did
+		WHERE looked.event < excluded.event OR looked.event = excluded.event AND looked.did < excluded.did`, last.event, last.did)
+	return delayed, err
+}
