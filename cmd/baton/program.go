@@ -2,21 +2,17 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/http"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/errgroup"
 
 	"baton/bridge"
 	"baton/bridge/httpd"
@@ -28,18 +24,9 @@ import (
 	"baton/federation/deferral"
 	"baton/federation/home"
 	"baton/federation/identity"
-	"baton/federation/lifecycle"
 	"baton/federation/relay"
 	"baton/federation/store"
-	"baton/translate/dialect"
 )
-
-// readyPoll is how often the start looks whether all is up yet.
-const readyPoll = 100 * time.Millisecond
-
-// sweepEvery is how often the home looks for overdue handoffs: they are to end at
-// most five seconds late.
-const sweepEvery = time.Second
 
 // keysFolder is where the keys are, below data_dir.
 const keysFolder = "keys"
@@ -215,192 +202,6 @@ func (p *program) openRelay(ctx context.Context) {
 	}
 	if err != nil {
 		p.log.LogAttrs(ctx, slog.LevelError, "relay not opened", slog.Any("err", err))
-	}
-}
-
-// limit makes the limits of a configuration those that hold.
-func (p *program) limit(file *configs.File) {
-	p.limited = file
-	p.servers.Store(keyServers(file))
-	p.gateway.home.Store(p.newHome(file))
-	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
-	p.retention.Store(&file.Retention)
-	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
-	p.maxHops.Store(int64(file.Limits.MaxHops))
-	p.deferrals.Store(&federation.DeferralLimits{PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal})
-	p.linkLimits.Store(&bridge.Limits{
-		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
-		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
-	})
-}
-
-// configure makes the bindings of a configuration those that hold.
-func (p *program) configure(file *configs.File, links []opened) {
-	bound := boundNames(file, namesOf(links))
-	p.configured.Store(&bound)
-}
-
-// names returns who stands behind which name.
-func (p *program) names() names {
-	return names{record: p.record, configured: func() []federation.BoundName { return *p.configured.Load() }}
-}
-
-// bound returns the record with the names that stand for DIDs.
-func (p *program) bound() boundRecord {
-	return boundRecord{Record: p.record, names: p.names(), forget: p.forgetKeys}
-}
-
-// forgetKeys has the keys of a DID read again.
-func (p *program) forgetKeys(did federation.DID) {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	p.keys.Load().Forget(did)
-}
-
-func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.Home.Name) }
-
-func (p *program) serverKey() federation.SigningKey { return p.keyring.Server(p.homeID()) }
-
-// serverKeys returns the keys under which what the home says is good.
-func (p *program) serverKeys() []federation.SigningKey {
-	keys := []federation.SigningKey{p.serverKey()}
-	for _, key := range p.keyring.Good(identity.ServerKey, time.Now())[1:] {
-		keys = append(keys, federation.SigningKey{Public: key.Public, DID: p.homeID().DID()})
-	}
-	return keys
-}
-
-func (p *program) newHome(file *configs.File) *home.Home {
-	return &home.Home{
-		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Homes: p.record, Entropy: rand.Reader,
-		Keys:   p.keys.Load(),
-		Routes: p.gateway.fleet, Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Rates: p.rates,
-		Policy: homePolicy(file, nil),
-		Write: func(ev federation.Event) map[string]string {
-			fields, _ := dialect.Write(ev) // what the home says of itself is short
-			return fields
-		},
-		Limits: home.Limits{
-			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
-			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,
-			InboxEvents: file.Limits.InboxEvents, InboxBytes: file.Limits.InboxBytes,
-			Unanswered: file.Retention.Unanswered, Abandoned: file.Retention.Abandoned, ClaimCaps: file.Policy.ClaimCaps,
-		},
-	}
-}
-
-// wiring returns what the networks are wired to.
-func (p *program) wiring() wiring {
-	return wiring{
-		Ports: bridge.Ports{
-			Home: p.homeID(), Gateway: p.gateway, Metrics: p.counters, Log: p.log,
-			Bound: p.names().Bound, BoundTo: p.names().Of, Seen: p.record.Binding,
-			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
-			Own:   func() federation.SigningKey { return p.keyring.Server(p.homeID()) },
-			Refer: p.contexts().Refer, Store: p.contexts().Store,
-			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
-		},
-		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.peering}, issuer: registries{p.client}, rates: didRates{p.rates, p.gateway},
-		registry: p.keyring.Registry, token: p.keyring.Token(),
-		proved: func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-			return p.directory.Load().Proved(ctx, did, message, signature, time.Now())
-		},
-		learn:      func(ctx context.Context, report federation.KeyReport) error { return p.keys.Load().Learn(ctx, report) },
-		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
-		maxBody:    p.file.HTTP.MaxBodyBytes, agents: p.agentsAPI(),
-		mode:                 func(domain string) string { return (*p.modes.Load())[domain] },
-		registrationsPerHour: func() int { return int(p.registrations.Load()) },
-		room: func() (int, int64) {
-			limits := p.gateway.home.Load().Limits
-			return limits.InboxEvents, limits.InboxBytes
-		},
-	}
-}
-
-// run serves until ctx ends, or a listener does.
-func (p *program) run(ctx context.Context) error {
-	links, err := openLinks(p.file, p.wiring())
-	if err != nil {
-		return err
-	}
-	if links, err = p.withKnown(ctx, links); err != nil {
-		return err
-	}
-	p.configure(p.file, links)
-	for _, o := range links {
-		if mounted, ok := o.link.(bridge.Mounted); ok {
-			mounted.Mount(p.publicMux)
-		}
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	servers := map[string]*httpd.Server{"public": p.public, "admin": p.admin, "socket": p.socket}
-	maps.DeleteFunc(servers, func(_ string, server *httpd.Server) bool { return server == nil })
-	for name, server := range servers {
-		p.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))
-	}
-	p.gateway.fleet.apply(ctx, links) // before anybody is answered: /readyz asks the links
-	for _, server := range servers {
-		group.Go(func() error { return server.Serve(ctx) })
-	}
-	p.tellManager(ctx, "READY=1") // it serves; what is still down shows in /readyz
-	group.Go(func() error { p.announce(ctx); return nil })
-	group.Go(func() error {
-		<-ctx.Done()
-		p.tellManager(context.WithoutCancel(ctx), "STOPPING=1")
-		close(p.ended)
-		return nil
-	})
-	if p.hub != nil {
-		group.Go(func() error { p.meet(ctx); return nil })
-	}
-	group.Go(func() error { p.relink(ctx); return nil })
-	group.Go(func() error { p.tidy(ctx); return nil })
-	group.Go(func() error { p.tellSigners(ctx); return nil })
-	group.Go(func() error { p.hearOperators(ctx); return nil })
-	if p.hooks != nil {
-		group.Go(func() error { p.post(ctx); return nil })
-	}
-	if p.reread != nil {
-		group.Go(func() error { p.reloads(ctx); return nil })
-	}
-	err = group.Wait()
-	p.gateway.fleet.end()
-	return err
-}
-
-// sweep ends what nobody moved in time: at once after the start, and then
-// every second.
-func (p *program) sweep(ctx context.Context) {
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if err := p.gateway.Sweep(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			p.log.LogAttrs(ctx, slog.LevelError, "overdue handoffs not expired", slog.Any("err", err))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// announce waits until /readyz says yes, and tells the log.
-func (p *program) announce(ctx context.Context) {
-	tick := time.NewTicker(readyPoll)
-	defer tick.Stop()
-	for !p.readiness(ctx).Ready {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-	p.log.LogAttrs(ctx, slog.LevelInfo, "ready")
-}
-
-func (p *program) tellManager(ctx context.Context, state string) {
-	if err := notify(ctx, state); err != nil {
-		p.log.LogAttrs(ctx, slog.LevelWarn, "service manager not told", slog.Any("err", err))
 	}
 }
 
