@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
@@ -91,6 +92,7 @@ func (s *server) bring(ctx context.Context, r *replay) {
 	wake, unsubscribe := s.link.ports.Wakes.Subscribe(bridge.DIDTopic(r.of))
 	defer unsubscribe()
 	at := &reading{}
+	defer func() { s.keep(context.WithoutCancel(ctx), r, at) }()
 	for ctx.Err() == nil {
 		wait, err := s.next(ctx, r, at)
 		if err != nil && ctx.Err() == nil {
@@ -117,6 +119,7 @@ type reading struct {
 	fresh  bool               // the device is new: what others have read already is not for it
 	live   bool               // all that waited was sent
 	ahead  []federation.Entry // what comes after the cursor, read while the client had the last page to read
+	owed   federation.Cursor  // up to here the client has all, which is not kept yet; "" for nothing
 }
 
 // page reads what comes next, unless that was done already.
@@ -142,6 +145,9 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 			return 0, err
 		}
 	}
+	if len(at.ahead) == 0 {
+		s.keep(ctx, r, at)
+	}
 	entries, err := s.page(ctx, r, at)
 	if lost, ok := errors.AsType[*federation.CursorError](err); ok {
 		at.cursor, at.fresh = lost.Newest, false // the record is an older one than the cursor
@@ -165,9 +171,12 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 	if !s.post(func() { s.sendPage(r, page, !at.live) }) {
 		return 0, context.Canceled
 	}
+	var kept sync.WaitGroup
+	kept.Go(func() { s.keep(ctx, r, at) })
 	if full {
 		s.readAhead(ctx, r, at, end)
 	}
+	kept.Wait()
 	return 0, s.awaitAcks(ctx, r, at, end)
 }
 
@@ -259,42 +268,47 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	s.put(u, says("", "PING", r.token), "")
 }
 
-// awaitAcks waits until the client has the page, and keeps how far it is.
+// awaitAcks waits until the client has the page. Of one who leaves, what it acknowledged
+// counts: it has that.
 func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
 	for {
 		select {
 		case a := <-r.acks:
-			if s.acknowledged(ctx, r, at, end, a) {
+			if at.acknowledged(a, end) {
 				return nil
 			}
+			s.keep(ctx, r, at)
 		case <-ctx.Done():
-			return s.lastAcks(context.WithoutCancel(ctx), r, at, end)
-		}
-	}
-}
-
-// lastAcks takes what a client acknowledged before it left: it has that.
-func (s *server) lastAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
-	for {
-		select {
-		case a := <-r.acks:
-			s.acknowledged(ctx, r, at, end, a)
-		default:
+			for len(r.acks) > 0 {
+				at.acknowledged(<-r.acks, end)
+			}
 			return context.Canceled
 		}
 	}
 }
 
-// acknowledged keeps how far a client is, and reports whether it has the whole page.
-func (s *server) acknowledged(ctx context.Context, r *replay, at *reading, end federation.Cursor, a acked) bool {
+// acknowledged takes in how far a client is, and reports whether it has the whole page.
+func (at *reading) acknowledged(a acked, end federation.Cursor) bool {
 	if a.whole {
 		a.cursor = end
 	}
-	at.cursor = a.cursor
-	if err := s.advance(ctx, r, a.cursor); err != nil {
+	at.cursor, at.owed = a.cursor, a.cursor
+	return a.whole
+}
+
+// keep keeps how far a client is. Of a whole page that is done while it reads the next one:
+// where the gateway ends before, the page comes again. Where it fails it is tried again
+// after the next page, or once the client leaves.
+func (s *server) keep(ctx context.Context, r *replay, at *reading) {
+	if at.owed == "" {
+		return
+	}
+	switch err := s.advance(ctx, r, at.owed); {
+	case err == nil:
+		at.owed = ""
+	case ctx.Err() == nil:
 		s.log.LogAttrs(ctx, slog.LevelWarn, "inbox not advanced", slog.String("did", string(r.of)), slog.Any("err", err))
 	}
-	return a.whole
 }
 
 // advance notes how far the device has read. One too many has no place of its own: what
