@@ -36,8 +36,9 @@ func visited(t *testing.T, limits ...bridge.Limits) (house, *bridgetest.IRCd) {
 func answered(t *testing.T, peer *bridgetest.IRCd, nick, text string) string {
 	t.Helper()
 	peer.Say(nick, "PRIVMSG Baton :"+text)
+	visitor := peer.UUID(nick)
 	m, err := peer.Next(waiting(t), func(m bridgetest.IRCMessage) bool {
-		return m.Command == "NOTICE" && m.Nick == "Baton" && m.Params[0] == peer.UUID(nick)
+		return m.Command == "NOTICE" && m.Nick == "Baton" && m.Params[0] == visitor
 	})
 	if err != nil {
 		t.Fatal(err)
