@@ -59,29 +59,15 @@ func StartInspIRCd(ctx context.Context, dir string, cfg InspIRCdConfig) (*InspIR
 		return nil, fmt.Errorf("no InspIRCd here: apt-get install inspircd: %w", err)
 	}
 	d := &InspIRCd{config: filepath.Join(dir, "inspircd.conf")}
-	var err error
-	if d.ClientAddr, err = freeAddr(ctx); err != nil {
+	addrs, err := FreeAddrs(ctx, 2)
+	if err != nil {
 		return nil, err
 	}
-	if d.LinkAddr, err = freeAddr(ctx); err != nil {
-		return nil, err
-	}
+	d.ClientAddr, d.LinkAddr = addrs[0], addrs[1]
 	if err := os.WriteFile(d.config, []byte(d.configText(cfg)), 0o600); err != nil {
 		return nil, fmt.Errorf("write the server's configuration: %w", err)
 	}
 	return d, d.start(ctx)
-}
-
-// freeAddr returns an address that nothing listens on. The server cannot be told
-// to pick one.
-func freeAddr(ctx context.Context) (string, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
 }
 
 func (d *InspIRCd) configText(cfg InspIRCdConfig) string {

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"baton/bridge/bridgetest"
 )
 
 // program is the name under which TestMain makes the program known.
@@ -294,28 +294,12 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Ports for listeners that must be the same after a restart. They are below those
-// that systems give to outgoing connections, one of which could take a port while
-// its gateway is down.
-const (
-	firstPort = 16000
-	lastPort  = 32000
-)
-
 // freeAddr returns a loopback address that nothing listens on.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	var lc net.ListenConfig
-	for {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		l, err := lc.Listen(t.Context(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if errors.Is(err, syscall.EADDRINUSE) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		return l.Addr().String()
+	addrs, err := bridgetest.FreeAddrs(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return addrs[0]
 }
