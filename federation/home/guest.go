@@ -75,7 +75,7 @@ func (h *Home) hold(ctx context.Context, judged federation.Judgement, before, as
 	}
 	if ev.Arrival.Home == "" {
 		if _, err := h.judge(ctx, assumed, ev, now); err != nil {
-			return judged, err
+			return judged, h.unlessMoved(ctx, before, err)
 		}
 	}
 	if len(held) >= maxHeld {
@@ -87,6 +87,20 @@ func (h *Home) hold(ctx context.Context, judged federation.Judgement, before, as
 	judged.Awaits = true
 	judged.Entry = federation.Entry{Event: ev, State: before.State, Filed: now}
 	return judged, nil
+}
+
+// unlessMoved returns why a step is refused, or [federation.ErrStale] where the handoff has
+// moved since it was looked at: what the step waited for was filed, and so was no more among
+// what waits, though it was not in the view yet.
+func (h *Home) unlessMoved(ctx context.Context, before federation.View, refusal error) error {
+	view, err := h.Store.View(ctx, before.ID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %s again: %w", before.ID, err)
+	case view.Version != before.Version:
+		return federation.ErrStale
+	}
+	return refusal
 }
 
 // assume returns the view as it will be for an actor when the home files all of the

@@ -200,6 +200,32 @@ func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
 	}
 }
 
+// passed is a record in which something happens before what waits is read, once.
+type passed struct {
+	federation.Guests
+	by *func()
+}
+
+func (p passed) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
+	if by := *p.by; by != nil {
+		*p.by = nil
+		by()
+	}
+	return p.Guests.AwaitingIn(ctx, id)
+}
+
+func TestAStepIsNotRefusedForARulingThatCameMeanwhile(t *testing.T) {
+	b, server, _ := visited(t)
+	act := in(federation.ActTags)
+	accept, complete := b.step(2, b.bob, federation.Accept, act), b.step(3, b.bob, federation.Complete, act)
+	b.file(accept)
+	ruled := func() { b.file(b.receipt(4, server, accept)) }
+	b.home.Guests = passed{b.record, &ruled}
+	if judged, err := b.home.Submit(t.Context(), complete, b.now); err != nil || !judged.Awaits {
+		t.Errorf("the complete: %+v, %v; want it to wait", judged, err)
+	}
+}
+
 func TestTheLoserOfARaceElsewhereIsRuledOut(t *testing.T) {
 	b, server, _ := visited(t)
 	act := in(federation.ActTags)
