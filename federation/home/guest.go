@@ -50,15 +50,33 @@ func (h *Home) visit(ctx context.Context, judged federation.Judgement, before fe
 	case fromHome:
 		return h.take(ctx, judged, before, ev, now)
 	}
-	held, err := h.Guests.AwaitingIn(ctx, ev.Handoff)
+	held, err := h.waitingIn(ctx, before)
 	if err != nil {
-		return judged, fmt.Errorf("read what waits in %s: %w", ev.Handoff, err)
+		return judged, err
 	}
 	assumed := h.assume(before, held, ev.Actor())
 	if !before.Numbered && !h.Moves(before, ev.Verb) && assumed.Version == before.Version {
 		return h.take(ctx, judged, before, ev, now)
 	}
 	return h.hold(ctx, judged, before, assumed, held, ev, now)
+}
+
+// waitingIn returns the steps that wait for the home of a handoff, of which none is in the
+// view. It returns [federation.ErrStale] when the handoff moved in between: what waited then
+// and was filed before it was looked for would be in neither.
+func (h *Home) waitingIn(ctx context.Context, before federation.View) ([]federation.Pending, error) {
+	held, err := h.Guests.AwaitingIn(ctx, before.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read what waits in %s: %w", before.ID, err)
+	}
+	view, err := h.Store.View(ctx, before.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read handoff %s: %w", before.ID, err)
+	}
+	if view.Version != before.Version {
+		return nil, federation.ErrStale
+	}
+	return held, nil
 }
 
 // hold keeps a step until its home has ruled. One of our own people that cannot be
@@ -75,7 +93,7 @@ func (h *Home) hold(ctx context.Context, judged federation.Judgement, before, as
 	}
 	if ev.Arrival.Home == "" {
 		if _, err := h.judge(ctx, assumed, ev, now); err != nil {
-			return judged, h.unlessMoved(ctx, before, err)
+			return judged, err
 		}
 	}
 	if len(held) >= maxHeld {
@@ -87,20 +105,6 @@ func (h *Home) hold(ctx context.Context, judged federation.Judgement, before, as
 	judged.Awaits = true
 	judged.Entry = federation.Entry{Event: ev, State: before.State, Filed: now}
 	return judged, nil
-}
-
-// unlessMoved returns why a step is refused, or [federation.ErrStale] where the handoff has
-// moved since it was looked at: what the step waited for was filed, and so was no more among
-// what waits, though it was not in the view yet.
-func (h *Home) unlessMoved(ctx context.Context, before federation.View, refusal error) error {
-	view, err := h.Store.View(ctx, before.ID)
-	switch {
-	case err != nil:
-		return fmt.Errorf("read %s again: %w", before.ID, err)
-	case view.Version != before.Version:
-		return federation.ErrStale
-	}
-	return refusal
 }
 
 // assume returns the view as it will be for an actor when the home files all of the

@@ -215,14 +215,18 @@ func (p passed) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]fede
 }
 
 func TestAStepIsNotRefusedForARulingThatCameMeanwhile(t *testing.T) {
-	b, server, _ := visited(t)
-	act := in(federation.ActTags)
-	accept, complete := b.step(2, b.bob, federation.Accept, act), b.step(3, b.bob, federation.Complete, act)
-	b.file(accept)
-	ruled := func() { b.file(b.receipt(4, server, accept)) }
-	b.home.Guests = passed{b.record, &ruled}
-	if judged, err := b.home.Submit(t.Context(), complete, b.now); err != nil || !judged.Awaits {
-		t.Errorf("the complete: %+v, %v; want it to wait", judged, err)
+	for verb, waits := range map[federation.Verb]bool{federation.Progress: false, federation.Complete: true} { // one moves nothing
+		t.Run(string(verb), func(t *testing.T) {
+			b, server, _ := visited(t)
+			act := in(federation.ActTags)
+			accept, next := b.step(2, b.bob, federation.Accept, act), b.step(3, b.bob, verb, act)
+			b.file(accept)
+			ruled := func() { b.file(b.receipt(4, server, accept)) }
+			b.home.Guests = passed{b.record, &ruled}
+			if judged, err := b.home.Submit(t.Context(), next, b.now); err != nil || judged.Awaits != waits {
+				t.Errorf("%+v, %v; want it to wait: %t", judged, err, waits)
+			}
+		})
 	}
 }
 
