@@ -116,7 +116,7 @@ func lineUp(all []kept) []*line {
 		if i == 0 || each.write != all[i-1].write {
 			writes = append(writes, &line{})
 		}
-		w, about := writes[len(writes)-1], name{each.query, keyOf(each.args[0])}
+		w, about := writes[len(writes)-1], name{each.query, plain(each.args[0])}
 		if things[about] == nil {
 			things[about] = &thing{query: each.query}
 		}
@@ -124,14 +124,6 @@ func lineUp(all []kept) []*line {
 		things[about].rows++
 	}
 	return writes
-}
-
-// keyOf returns an argument as the key of a map.
-func keyOf(arg any) any {
-	if bytes, ok := arg.([]byte); ok {
-		return string(bytes)
-	}
-	return arg
 }
 
 // form is a statement in the words of PostgreSQL: for one row of arguments, and for many.

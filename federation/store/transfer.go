@@ -265,7 +265,8 @@ func sameValues(originals, copies *valuesOf) error {
 	return nil
 }
 
-// plain returns a value that can be compared: bytes and text are the same.
+// plain returns a value that can be compared, and be the key of a map: bytes and text are
+// the same.
 func plain(value any) any {
 	if b, ok := value.([]byte); ok {
 		return string(b)
