@@ -30,22 +30,23 @@ func (m *Memory) end(to federation.DID, row *inboxRow, how federation.DeliverySt
 
 // Read implements [federation.Inboxes].
 func (m *Memory) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
-	unlock, err := m.begin(ctx)
-	defer unlock()
-	if err != nil {
-		return err
-	}
-	inbox := m.inboxes[to]
-	for i, row := range inbox {
-		if slices.Contains(events, row.entry.Event.ID) {
-			m.end(to, &inbox[i], federation.DeliveryDelivered, now)
-		}
-	}
-	return nil
+	return m.eachWaiting(ctx, to, events, func(row *inboxRow) { m.end(to, row, federation.DeliveryDelivered, now) })
 }
 
 // Lapse implements [federation.Inboxes].
 func (m *Memory) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
+	return m.eachWaiting(ctx, to, events, func(row *inboxRow) {
+		m.end(to, row, federation.DeliveryExpired, now)
+		if ev := row.entry.Event; ev.ID != ev.Handoff && m.inboxIsWay(to, *row) {
+			m.notify(federation.Notice{
+				Kind: federation.NoticeUndeliverable, Event: ev, To: string(to), Code: string(federation.DeadExpired), Why: "it was not read", At: now,
+			})
+		}
+	})
+}
+
+// eachWaiting changes those entries of some events that wait in an inbox.
+func (m *Memory) eachWaiting(ctx context.Context, to federation.DID, events []federation.EventID, change func(row *inboxRow)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -53,15 +54,8 @@ func (m *Memory) Lapse(ctx context.Context, to federation.DID, events []federati
 	}
 	inbox := m.inboxes[to]
 	for i, row := range inbox {
-		ev := row.entry.Event
-		if row.read || !slices.Contains(events, ev.ID) {
-			continue
-		}
-		m.end(to, &inbox[i], federation.DeliveryExpired, now)
-		if ev.ID != ev.Handoff && m.inboxIsWay(to, inbox[i]) {
-			m.notify(federation.Notice{
-				Kind: federation.NoticeUndeliverable, Event: ev, To: string(to), Code: string(federation.DeadExpired), Why: "it was not read", At: now,
-			})
+		if !row.read && slices.Contains(events, row.entry.Event.ID) {
+			change(&inbox[i])
 		}
 	}
 	return nil
