@@ -42,15 +42,24 @@ func newPretender(t *testing.T, name federation.HomeID) (table string) {
 	return fmt.Sprintf("[[peers]]\nname = %q\ndid = %q\nurl = %q\n", name, name.DID(), server.URL)
 }
 
+// newDisputed starts two homes, a.test and b.test. The first has one more peer, c.test, that
+// says of everybody that it has their mailbox.
+func newDisputed(t *testing.T) []neighbour {
+	t.Helper()
+	all := newNeighbours(t, "a.test", "b.test")
+	all[0].settle(t, all, newPretender(t, "c.test"))
+	for _, each := range all {
+		each.start(t)
+	}
+	return all
+}
+
 // Two homes say that they have a mailbox: neither is believed before a step of its owner
 // comes from one of them, and then the offer that waited goes there.
 func TestAMailboxThatTwoHomesClaimIsWhereItsOwnerIsHeard(t *testing.T) {
 	t.Parallel()
-	all := newNeighbours(t, "a.test", "b.test")
+	all := newDisputed(t)
 	a, b := all[0], all[1]
-	a.settle(t, all, newPretender(t, "c.test"))
-	a.start(t)
-	b.start(t)
 	alice, _ := a.key(t, 1)
 	bob, did := b.key(t, 2)
 	resident(t, b.house, "scout_7", 2) // bob's own key
@@ -79,11 +88,8 @@ func TestAMailboxThatTwoHomesClaimIsWhereItsOwnerIsHeard(t *testing.T) {
 // from elsewhere.
 func TestAHomeThatSaysItHasTheMailboxOfAnotherIsFoundOut(t *testing.T) {
 	t.Parallel()
-	all := newNeighbours(t, "a.test", "b.test")
+	all := newDisputed(t)
 	a, b := all[0], all[1]
-	a.settle(t, all, newPretender(t, "c.test"))
-	a.start(t)
-	b.start(t)
 	alice, _ := a.key(t, 1)
 	bob, did := b.key(t, 2) // whom b knows nothing of yet
 	id := a.must(t, "handoff", "offer", "--key-file", alice, "--to", did, "--title", "Whose is it")
