@@ -116,8 +116,8 @@ type Relay struct {
 // Bounds of the streams of our own NATS.
 const (
 	MaxReplicas        = 5
-	DefaultStreamBytes = 1 << 30
-	minStreamBytes     = 8 << 20 // room for a few batches
+	DefaultStreamBytes = 16 << 20 // which the server keeps free for each
+	minStreamBytes     = 8 << 20  // room for a few batches
 )
 
 // Hub is the table of the NATS server that homes of several operators meet at. Its owner

@@ -223,11 +223,11 @@ format = 'xml'
 			},
 		},
 		"NATS in this process as if it were elsewhere": {
-			home + "[relay]\ncreds_file = 'a'\nnkey_file = 'b'\nca_file = 'c'\nlisten = ':4222'\nreplicas = 3\nmax_bytes = 1073741825\n",
+			home + "[relay]\ncreds_file = 'a'\nnkey_file = 'b'\nca_file = 'c'\nlisten = ':4222'\nreplicas = 3\nmax_bytes = 16777217\n",
 			[]string{
 				"baton.toml:4: relay.creds_file: it goes with urls", "baton.toml:5: relay.nkey_file: it goes with urls", "baton.toml:6: relay.ca_file: it goes with urls",
 				"baton.toml:8: relay.replicas: one server has one copy: more of them go with urls of a cluster",
-				"baton.toml:9: relay.max_bytes: an account has room for 1073741824 bytes in each stream",
+				"baton.toml:9: relay.max_bytes: an account has room for 16777216 bytes in each stream",
 			},
 		},
 		"a required key of the wrong type is told once": {

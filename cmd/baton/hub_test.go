@@ -97,7 +97,7 @@ func TestHomesMeetAtAHub(t *testing.T) {
 func TestHomesThatTrustEachOtherShareOurNATS(t *testing.T) {
 	t.Parallel()
 	shared := startHub(t)
-	a, b := newMeeting(t, fmt.Sprintf("[relay]\nurls = [%q]\nmax_bytes = 16777216\n", shared.ClientURL()))
+	a, b := newMeeting(t, fmt.Sprintf("[relay]\nurls = [%q]\nmax_bytes = 8388608\n", shared.ClientURL()))
 	for _, n := range []neighbour{a, b} {
 		await(t, n.name+" to warn", func() bool { return strings.Contains(n.told(t), "the hub has no accounts") })
 		if out := n.must(t, "relay", "check"); !strings.Contains(out, shared.ClientURL()) {
@@ -105,7 +105,7 @@ func TestHomesThatTrustEachOtherShareOurNATS(t *testing.T) {
 		}
 	}
 	takesOn(t, a, b, "Through our own")
-	if got := maxBytes(t, shared.ClientURL(), "FED_b_test__a_test"); got != 16777216 {
+	if got := maxBytes(t, shared.ClientURL(), "FED_b_test__a_test"); got != 8388608 {
 		t.Errorf("a stream may grow to %d bytes", got)
 	}
 }
@@ -145,7 +145,7 @@ func TestAHomeOfOthersLinksToOurServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.keep(t, "hub.nk", strings.TrimSpace(string(seed)))
-	a.settle(t, all, fmt.Sprintf("[relay]\nlisten = %q\nmax_bytes = 16777216\n[tls]\ncert_file = %q\nkey_file = %q\n", listen, cert.certFile, cert.keyFile))
+	a.settle(t, all, fmt.Sprintf("[relay]\nlisten = %q\nmax_bytes = 8388608\n[tls]\ncert_file = %q\nkey_file = %q\n", listen, cert.certFile, cert.keyFile))
 	b.settle(t, all, fmt.Sprintf("[relay.hub]\nurls = [%q]\nnkey_file = \"hub.nk\"\nca_file = %q\n", "tls://"+strings.Replace(listen, "127.0.0.1", "localhost", 1), cert.certFile))
 	for _, n := range all {
 		n.start(t)

@@ -23,8 +23,8 @@ type HubConfig struct {
 	ServerConfig
 
 	// Replicas and MaxBytes are what the streams to this home are made with: their copies,
-	// on as many servers, 0 for one; and how large one may grow, 0 for 1 GiB. A full one
-	// takes no more, and rows wait.
+	// on as many servers, 0 for one; and how large one may grow, 0 for 16 MiB, which the
+	// server keeps free for it. A full one takes no more, and rows wait.
 	Replicas int
 	MaxBytes int64
 	// Ours says that the server is this operator's: a stream that is there becomes as it
@@ -37,7 +37,7 @@ type HubConfig struct {
 const (
 	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes another way
 	hubAge      = 14 * 24 * time.Hour // of a batch that nobody fetched
-	hubBytes    = 1 << 30             // of one stream; a full one takes no more, and rows wait
+	hubBytes    = 16 << 20            // of one stream: few batches are under way, and what waits is in the record
 	hubTakes    = 8                   // batches of one home that are judged at a time
 	hubAckWait  = time.Minute         // after which a batch is handed out again that was not judged
 	hubPull     = 5 * time.Second     // of one request for more; a server that is silent for half of it is asked anew
@@ -229,7 +229,7 @@ func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
 	}()
 	tick := time.NewTicker(hubLook)
 	defer tick.Stop()
-	warned := false
+	warned, told := false, map[federation.HomeID]string{}
 	for ctx.Err() == nil {
 		if !warned && h.Ready() == nil {
 			warned = true
@@ -248,8 +248,7 @@ func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
 				continue
 			}
 			consume, err := h.listen(ctx, peer.Home(), door, takes)
-			if err != nil {
-				h.log.LogAttrs(ctx, slog.LevelWarn, "stream of a home not read", slog.String("peer", string(peer.Home())), slog.Any("err", err))
+			if h.tell(ctx, told, peer.Home(), err); err != nil {
 				continue
 			}
 			listening[peer.Home()] = consume
@@ -259,6 +258,18 @@ func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
+	}
+}
+
+// tell tells the log why the stream from a home is not read, once: it is tried for every
+// second. What was told is no more once the stream is read.
+func (h *Hub) tell(ctx context.Context, told map[federation.HomeID]string, from federation.HomeID, err error) {
+	switch {
+	case err == nil:
+		delete(told, from)
+	case told[from] != err.Error():
+		told[from] = err.Error()
+		h.log.LogAttrs(ctx, slog.LevelWarn, "stream of a home not read", slog.String("peer", string(from)), slog.Any("err", err))
 	}
 }
 

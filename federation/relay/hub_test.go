@@ -21,7 +21,8 @@ import (
 func hubServer(t *testing.T, dir string, port int) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
-		ServerName: "hub", Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true, SyncAlways: true,
+		ServerName: "hub", Host: "127.0.0.1", Port: port, NoSigs: true, NoLog: true,
+		JetStream: true, StoreDir: dir, SyncAlways: true, JetStreamMaxStore: 64 << 20, // a small disk will do
 	})
 	if err != nil {
 		t.Fatal(err)
