@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -16,14 +15,12 @@ func scanDeferred(row scanner) (federation.Deferred, error) {
 	var d federation.Deferred
 	var since, next int64
 	var body []byte
-	if err := row.Scan(&d.Row, &d.Origin, &since, &d.Tried, &next, &d.Reason, &body); err != nil {
-		return d, err
-	}
-	if err := json.Unmarshal(body, &d.Event); err != nil {
-		return d, fmt.Errorf("decode event: %w", err)
+	err := row.Scan(&d.Row, &d.Origin, &since, &d.Tried, &next, &d.Reason, &body)
+	if err == nil {
+		d.Event, err = decodeEvent(body)
 	}
 	d.Since, d.Next = moment(since), moment(next)
-	return d, nil
+	return d, err
 }
 
 // Defer implements [federation.Deferrals].

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -63,14 +62,12 @@ func scanPending(row scanner) (federation.Pending, error) {
 	var home string
 	var since int64
 	var body []byte
-	if err := row.Scan(&home, &since, &body); err != nil {
-		return h, err
-	}
-	if err := json.Unmarshal(body, &h.Event); err != nil {
-		return h, fmt.Errorf("decode event: %w", err)
+	err := row.Scan(&home, &since, &body)
+	if err == nil {
+		h.Event, err = decodeEvent(body)
 	}
 	h.Home, h.Since = federation.HomeID(home), moment(since)
-	return h, nil
+	return h, err
 }
 
 // Ruled implements [federation.Guests].

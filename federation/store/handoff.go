@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -21,14 +20,6 @@ func (s *Record) View(ctx context.Context, id federation.HandoffID) (federation.
 		return federation.View{}, fmt.Errorf("read view of %s: %w", id, err)
 	}
 	return decodeView(text)
-}
-
-func decodeView(text []byte) (federation.View, error) {
-	var view federation.View
-	if err := json.Unmarshal(text, &view); err != nil {
-		return federation.View{}, fmt.Errorf("decode view: %w", err)
-	}
-	return view, nil
 }
 
 func scanView(row scanner) (federation.View, error) {

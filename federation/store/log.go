@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 
@@ -28,12 +27,11 @@ func (e *entryScan) dest() []any {
 	return []any{&e.entry.Version, &e.entry.State, &e.filed, &e.body}
 }
 
-func (e *entryScan) read() (federation.Entry, error) {
-	e.entry.Filed = moment(e.filed)
-	if err := json.Unmarshal(e.body, &e.entry.Event); err != nil {
-		return federation.Entry{}, fmt.Errorf("decode event: %w", err)
-	}
-	return e.entry, nil
+func (e *entryScan) read() (entry federation.Entry, err error) {
+	entry = e.entry
+	entry.Filed = moment(e.filed)
+	entry.Event, err = decodeEvent(e.body)
+	return entry, err
 }
 
 func scanEntry(row scanner) (federation.Entry, error) {

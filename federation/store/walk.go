@@ -91,10 +91,12 @@ func (e *examination) checkLogs(ctx context.Context) error {
 func (e *examination) begin(handoff string, row standing) *walk {
 	e.report.Handoffs++
 	w := &walk{examination: e, handoff: handoff, row: row, link: make([]byte, sha256.Size)}
-	switch {
-	case row.version == nil:
+	if row.version == nil {
 		e.found(Orphan, handoff, "has steps and no row of its own")
-	case json.Unmarshal(row.view, &w.row.decoded) != nil:
+		return w
+	}
+	var err error
+	if w.row.decoded, err = decodeView(row.view); err != nil {
 		e.found(DamagedView, handoff, "the view is no JSON of one")
 		w.lost = true
 	}
@@ -132,8 +134,8 @@ func (w *walk) step(ctx context.Context, f filed) {
 // can be read at all.
 func (e *examination) checkEvent(ctx context.Context, f filed) (federation.Event, bool) {
 	e.report.Events++
-	var ev federation.Event
-	if err := json.Unmarshal(f.body, &ev); err != nil {
+	ev, err := decodeEvent(f.body)
+	if err != nil {
 		e.found(DamagedEvent, f.where(), "cannot be read: %v", err)
 		return ev, false
 	}
