@@ -24,6 +24,9 @@ type Hooks interface {
 	// one with that address, or a [*federation.UnavailableError] where nobody can say now
 	// whether the address is good.
 	Register(ctx context.Context, of federation.DID, agent, address string, now time.Time) (Registered, error)
+	// Enable has a hook called again that was disabled, once its address is good. Its error
+	// is that of Check, or wraps [federation.ErrNotFound] for a hook that is gone.
+	Enable(ctx context.Context, h federation.Hook) error
 	// PublicKey returns the public key of a hook, as its owner was told it.
 	PublicKey(id federation.HookID) (string, error)
 }

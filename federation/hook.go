@@ -27,7 +27,7 @@ type Hook struct {
 	URL   string
 	Since time.Time
 	// Disabled is when its address said that there is nobody any more; zero before that.
-	// Nothing is posted to it from then on.
+	// Nothing is posted to it from then on, until it is enabled again.
 	Disabled time.Time
 	Why      string // it is disabled
 }
@@ -93,6 +93,10 @@ type Hooks interface {
 	// DisableHook notes that a hook is called no more. What it was owed is refused; it
 	// stays in the inbox. Doing it again changes nothing.
 	DisableHook(ctx context.Context, id HookID, why string, now time.Time) error
+	// EnableHook has a hook called again that was disabled. What waits in its inbox is owed
+	// to it from then on, counted anew; what was given up stays so. One that is not
+	// disabled stays as it is. It returns [ErrNotFound] as Hook does.
+	EnableHook(ctx context.Context, id HookID) error
 	// TakeHooks returns up to limit hooks that something is due to, those first that have
 	// waited longest, for the caller alone: nobody else is given one before it is let go,
 	// or until a time.

@@ -20,7 +20,8 @@
 //	GET  dead, dead/{id}             dead letters; reason peer
 //	POST dead/{id}/{verb}            replay or drop one, or with "all" every one
 //	GET  webhooks, webhooks/{id}     addresses that what reaches agents is posted to; did
-//	POST webhooks/{id}/redeliver     post one thing again, or all that was not delivered
+//	POST webhooks/{id}/redeliver     post one thing again, or all that was not delivered; of did
+//	POST webhooks/{id}/enable        have one called again whose address said that it is gone; did
 //	GET  peers, peers/{name}         other registries and homes
 //	POST peers                       look at another home, add it, and offer it a canary
 //	POST peers/{name}/mode           allow, limit, hold or block one
@@ -150,6 +151,8 @@ type Deps struct {
 	// Routes returns where the mailboxes of the parties of a handoff are, as far as that is
 	// known; none where no other home is.
 	Routes func(ctx context.Context, v federation.View) ([]federation.Residence, error)
+	// Hooks makes webhooks; nil where there are none.
+	Hooks bridge.Hooks
 	// CheckRelay examines the server that homes meet at. It blocks on the network.
 	CheckRelay func(ctx context.Context) []Check
 	Wakes      bridge.Wakes

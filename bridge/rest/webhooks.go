@@ -135,14 +135,19 @@ func (o *Operator) getWebhook(r *http.Request) (answer, error) {
 	return answer{body: shaped}, nil
 }
 
-// postWebhook answers POST webhooks/{id}/redeliver: of one thing, or of all that was not
-// delivered; where a DID is named, only of a webhook that is its.
+// postWebhook answers POST webhooks/{id}/{verb}; where a DID is named, only of a webhook
+// that is its.
 func (o *Operator) postWebhook(r *http.Request) (answer, error) {
-	if verb := r.PathValue("verb"); verb != "redeliver" {
+	verb, query := r.PathValue("verb"), r.URL.Query()
+	change, parameters := o.redeliver, []string{"did", "of"}
+	switch verb {
+	case "redeliver":
+	case "enable":
+		change, parameters = o.enable, []string{"did"}
+	default:
 		return answer{}, errNone("verb " + verb + " of webhooks")
 	}
-	query := r.URL.Query()
-	if err := known(query, "did", "of"); err != nil {
+	if err := known(query, parameters...); err != nil {
 		return answer{}, err
 	}
 	var ask Act
@@ -154,21 +159,41 @@ func (o *Operator) postWebhook(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	h, err := o.findWebhook(r.Context(), r.PathValue("id"), did)
-	switch {
-	case err != nil:
-		return answer{}, err
-	case !h.Disabled.IsZero():
-		return answer{}, conflict("this webhook is disabled: " + h.Why)
-	}
-	changed, err := o.redeliver(r.Context(), h, query.Get("of"), ask.DryRun)
 	if err != nil {
 		return answer{}, err
 	}
-	return o.acted(r, "webhook redeliver", h.ID.String(), ask, changed), nil
+	changed, err := change(r.Context(), h, query.Get("of"), ask.DryRun)
+	if err != nil {
+		return answer{}, err
+	}
+	return o.acted(r, "webhook "+verb, h.ID.String(), ask, changed), nil
+}
+
+// enable has a webhook called again, and returns 1 where it was not.
+func (o *Operator) enable(ctx context.Context, h federation.Hook, _ string, dry bool) (int, error) {
+	if o.deps.Hooks == nil {
+		return 0, conflict("this gateway has no webhooks")
+	}
+	if h.Disabled.IsZero() {
+		return 0, nil
+	}
+	try := func() error { return o.deps.Hooks.Enable(ctx, h) }
+	if dry {
+		try = func() error { return o.deps.Hooks.Check(ctx, h.URL) }
+	}
+	if err := try(); errors.Is(err, bridge.ErrAddress) {
+		return 0, conflict(err.Error())
+	} else if err != nil {
+		return 0, err
+	}
+	return 1, nil
 }
 
 // redeliver puts one delivery back, or all that were not made, and returns how many.
 func (o *Operator) redeliver(ctx context.Context, h federation.Hook, ref string, dry bool) (int, error) {
+	if !h.Disabled.IsZero() {
+		return 0, conflict("this webhook is disabled: " + h.Why + "; enable it first (baton webhook enable)")
+	}
 	if dry && ref == "" {
 		backlog, err := o.deps.Record.HookBacklog(ctx, h.ID)
 		return backlog.Rows + backlog.Dead, err

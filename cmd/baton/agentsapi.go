@@ -27,14 +27,18 @@ type agentsAPI struct {
 }
 
 func (p *program) agentsAPI() agentsAPI {
-	api := agentsAPI{
+	return agentsAPI{
 		passport: p.passport, placers: p.gateway.fleet.placers, member: p.gateway.fleet.present, agent: p.gateway.fleet.bearer, operator: p.isOperator,
-		rates: didRates{p.rates, p.gateway},
+		rates: didRates{p.rates, p.gateway}, hooks: p.agentHooks(),
 	}
-	if p.hooks != nil { // a nil pointer in the interface would look like one
-		api.hooks = p.hooks
+}
+
+// agentHooks returns what makes webhooks, nil where the configuration has none.
+func (p *program) agentHooks() bridge.Hooks { //nolint:ireturn // a nil pointer in the interface would look like one
+	if p.hooks == nil {
+		return nil
 	}
-	return api
+	return p.hooks
 }
 
 func openREST(t configs.Table, w wiring) (opened, error) {

@@ -33,6 +33,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) {
 		Routes:     p.homes.routes,
 
 		CheckRelay: p.checkRelay,
+		Hooks:      p.agentHooks(),
 		Wakes:      p.relay,
 		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },
 		Refused: func(code federation.RefusalCode) {

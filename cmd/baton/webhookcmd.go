@@ -10,11 +10,13 @@ import (
 	"baton/bridge/rest"
 )
 
-// webhookCommands see and repeat what is posted to addresses of agents.
+// webhookCommands see and repeat what is posted to addresses of agents, and have them
+// called again.
 type webhookCommands struct {
 	List      webhookList      `cmd:"" help:"List webhooks, and what waits for each."`
 	Show      webhookShow      `cmd:"" help:"Show one, with what it was given and waits for."`
 	Redeliver webhookRedeliver `cmd:"" help:"Post again what a webhook was not given, or one thing."`
+	Enable    webhookEnable    `cmd:"" help:"Call a webhook again whose address said that it is gone."`
 }
 
 // webhookList lists webhooks.
@@ -94,13 +96,26 @@ func printWebhook(streams std, h rest.Webhook) error {
 	return out.Flush()
 }
 
-// webhookRedeliver posts again.
-type webhookRedeliver struct {
+// webhookChange is what every change of a webhook is told.
+type webhookChange struct {
 	changeFlags
 
 	ID  string `arg:"" help:"Of a webhook, or the last six characters of it or more."`
-	Of  string `help:"One thing alone, as webhook show names it; else all that was not delivered." placeholder:"ID"`
 	DID string `help:"Only if the webhook is of this DID." name:"did" placeholder:"DID"`
+}
+
+// path returns where a verb is for the webhook, and with which query.
+func (c webhookChange) path(verb string) (string, url.Values) {
+	query := url.Values{}
+	set(query, "did", c.DID)
+	return "webhooks/" + url.PathEscape(c.ID) + "/" + verb, query
+}
+
+// webhookRedeliver posts again.
+type webhookRedeliver struct {
+	webhookChange
+
+	Of string `help:"One thing alone, as webhook show names it; else all that was not delivered." placeholder:"ID"`
 }
 
 // Help has one example.
@@ -110,10 +125,28 @@ func (webhookRedeliver) Help() string {
 
 // Run says how many deliveries are made again.
 func (cmd webhookRedeliver) Run(ctx context.Context, c *cli, streams std) error {
-	query := url.Values{}
+	path, query := cmd.path("redeliver")
 	set(query, "of", cmd.Of)
-	set(query, "did", cmd.DID)
-	return change(ctx, c, streams, "webhooks/"+url.PathEscape(cmd.ID)+"/redeliver", query, cmd.changeFlags, func(n int) string {
+	return change(ctx, c, streams, path, query, cmd.changeFlags, func(n int) string {
 		return fmt.Sprintf("%s: %d to be posted again", cmd.ID, n)
+	})
+}
+
+// webhookEnable has a webhook called again.
+type webhookEnable struct{ webhookChange }
+
+// Help has one example.
+func (webhookEnable) Help() string {
+	return "Its address is checked again, and what waits in the inbox is posted.\n\nExample:\n\n\tbaton webhook enable Y6Z0AB --reason \"it answered 410 by mistake\""
+}
+
+// Run says whether it was disabled.
+func (cmd webhookEnable) Run(ctx context.Context, c *cli, streams std) error {
+	path, query := cmd.path("enable")
+	return change(ctx, c, streams, path, query, cmd.changeFlags, func(n int) string {
+		if n == 0 {
+			return cmd.ID + ": was not disabled"
+		}
+		return cmd.ID + ": is called again"
 	})
 }

@@ -145,6 +145,43 @@ func TestAWebhookIsGivenWhatArrivesAlsoAfterAKill(t *testing.T) {
 	})
 }
 
+func TestAnOperatorEnablesAWebhookThatIsBack(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, "[fetch]\nallow_private = true")
+	h.start(t)
+	h.ready(t)
+	eliza, scholar, server := logIn(t, h.url()), logIn(t, h.url()), newReceiver(t)
+	var hook struct{ ID string }
+	scholar.must(t, http.StatusCreated, http.MethodPost, "webhooks", map[string]any{"url": server.URL}, &hook)
+	server.answer(http.StatusGone)
+	id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite three sources on X"})
+	await(t, "the webhook to be disabled", func() bool {
+		var w rest.Webhook
+		h.asks(t, &w, "webhook", "show", hook.ID)
+		return !w.Disabled.IsZero()
+	})
+	said, err := h.command(t, "webhook", "redeliver", hook.ID, "--reason", "it is back").CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "baton webhook enable") {
+		t.Errorf("redelivering says %s, %v", said, err)
+	}
+	server.answer(http.StatusOK)
+	for _, want := range []int{1, 0} {
+		var done rest.Acted
+		h.asks(t, &done, "webhook", "enable", hook.ID[20:], "--did", string(scholar.did), "--reason", "it is back")
+		if done.Changed != want {
+			t.Errorf("%d are enabled, want %d", done.Changed, want)
+		}
+	}
+	if p := server.next(t, 2); p.step.Data.Step.HandoffID != id {
+		t.Errorf("posted %s", p.body)
+	}
+	var audit rest.Page[rest.Change]
+	h.asks(t, &audit, "audit", "list")
+	if len(audit.Items) == 0 || audit.Items[0].What != "webhook enable" || audit.Items[0].Reason != "it is back" {
+		t.Errorf("the audit log has %+v", audit.Items)
+	}
+}
+
 // verifiedByHand runs what the README says of verifying a signature.
 func verifiedByHand(t *testing.T, secret string, p posted) {
 	t.Helper()

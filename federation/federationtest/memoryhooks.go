@@ -56,23 +56,40 @@ func (m *Memory) AddHook(ctx context.Context, h federation.Hook, most int) error
 	hook := &memoryHook{Hook: h}
 	m.hooks = append(m.hooks, hook)
 	slices.SortFunc(m.hooks, func(a, b *memoryHook) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
+	m.oweWaiting(hook)
+	return nil
+}
+
+// oweWaiting gives a hook what waits in its inbox.
+func (m *Memory) oweWaiting(h *memoryHook) {
 	if h.Agent == "" {
 		for _, row := range m.inboxes[h.DID] {
 			if !row.read {
-				m.owePush(hook, federation.Push{Entry: row.entry, Queued: row.entry.Filed}, row.entry.Event.Handoff.String())
+				m.oweEntry(h, row.entry)
 			}
 		}
 	}
 	for _, on := range m.messages {
 		if on.positionIn(h.Agent) > m.shown[h.Agent] && !on.deleted {
-			m.oweMessage(hook, on)
+			m.oweMessage(h, on)
 		}
 	}
-	return nil
 }
 
-// owePush gives a hook something more.
+func (m *Memory) oweEntry(h *memoryHook, entry federation.Entry) {
+	m.owePush(h, federation.Push{Entry: entry, Queued: entry.Filed}, entry.Event.Handoff.String())
+}
+
+// owePush gives a hook something more, or again what was refused for it.
 func (m *Memory) owePush(h *memoryHook, p federation.Push, lane string) {
+	for _, on := range h.pushes {
+		if on.Entry.Number == p.Entry.Number && on.Message.ID == p.Message.ID && on.Message.From == p.Message.From {
+			if on.State == federation.DeliveryRefused {
+				on.again(time.Time{})
+			}
+			return
+		}
+	}
 	m.lastPush++
 	p.Item, p.State = m.lastPush, federation.DeliveryWaiting
 	h.pushes = append(h.pushes, &memoryPush{Push: p, lane: lane})
@@ -86,7 +103,7 @@ func (m *Memory) oweMessage(h *memoryHook, on *memoryMessage) {
 func (m *Memory) oweHooks(did federation.DID, entry federation.Entry) {
 	for _, h := range m.hooks {
 		if h.DID == did && h.Agent == "" && h.Disabled.IsZero() {
-			m.owePush(h, federation.Push{Entry: entry, Queued: entry.Filed}, entry.Event.Handoff.String())
+			m.oweEntry(h, entry)
 		}
 	}
 }
@@ -202,6 +219,16 @@ func (m *Memory) DisableHook(ctx context.Context, id federation.HookID, why stri
 			if p.State == federation.DeliveryWaiting {
 				p.State, p.Next, p.Reason, p.Ended = federation.DeliveryRefused, time.Time{}, why, now
 			}
+		}
+	})
+}
+
+// EnableHook implements [federation.Hooks].
+func (m *Memory) EnableHook(ctx context.Context, id federation.HookID) error {
+	return m.changeHook(ctx, id, func(h *memoryHook) {
+		if !h.Disabled.IsZero() {
+			h.Disabled, h.Why = time.Time{}, ""
+			m.oweWaiting(h)
 		}
 	})
 }
@@ -335,7 +362,7 @@ func (m *Memory) buryPush(h *memoryHook, p *memoryPush, how federation.Settlemen
 	}
 }
 
-// again puts a push back.
+// again puts a push back, to be made at a time, or with the zero one in its turn.
 func (p *memoryPush) again(now time.Time) {
 	p.State, p.Next, p.Attempt, p.Ended, p.Reason = federation.DeliveryWaiting, now, 0, time.Time{}, ""
 }

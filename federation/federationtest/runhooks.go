@@ -23,6 +23,7 @@ func RunHooks(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("what is given up is a dead letter, and can be put back from there", s.testPushDead)
 	t.Run("what was over is made again", s.testPushAgain)
 	t.Run("a hook that is disabled is owed nothing any more", s.testDisabled)
+	t.Run("a hook that is enabled again is owed what waits and what comes", s.testEnabled)
 	t.Run("the hook of an agent is owed its messages once they are delivered", s.testMessagePushes)
 	t.Run("what is pruned is owed to nobody", s.testPrunedPush)
 }
@@ -427,6 +428,55 @@ func (s suite) testDisabled(t *testing.T) {
 	}
 	if n, _, err := record.Waiting(ctx, bob); n != 3 || err != nil {
 		t.Errorf("%d wait in the inbox, %v, want 3", n, err)
+	}
+}
+
+func (s suite) testEnabled(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addHook(t, record, 1, bob)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	dead(t, record, h, 5)
+	for n := 2; n <= 3; n++ {
+		mustAppend(t, record, File(Offer(n, ada, bob), federation.View{}))
+	}
+	if err := record.PushFailed(ctx, h.ID, next(t, record, h, 6).Item, federation.Failure{Reason: "status 502", At: At(6), Next: At(7)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := record.DisableHook(ctx, h.ID, "status 410", At(10)); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, record, File(Step(4, offer.Event, federation.Cancel, ada), offer.View))
+	if err := record.Read(ctx, bob, []federation.EventID{ID(3)}, At(11)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := record.EnableHook(ctx, h.ID); err != nil {
+			t.Fatalf("EnableHook: %v", err)
+		}
+	}
+	want := []string{line(4, federation.DeliveryWaiting), line(3, federation.DeliveryRefused), line(2, federation.DeliveryWaiting), line(1, federation.DeliveryDead)}
+	if d := diff(want, pushed(t, record, h)); d != "" {
+		t.Errorf("pushes (-want +got):\n%s", d)
+	}
+	if got, err := record.Hook(ctx, h.ID); diff(h, got) != "" || err != nil {
+		t.Errorf("Hook: %+v, %v, want %+v", got, err, h)
+	}
+	if got := taken(t, record, 20, 10); len(got) != 1 {
+		t.Errorf("%d hooks are due after it was enabled", len(got))
+	}
+	for _, want := range []int{2, 4} {
+		p := next(t, record, h, 20)
+		if p.Ref() != ID(want).String() || p.Attempt != 0 || p.Reason != "" {
+			t.Errorf("due is %s after %d attempts, %q, want %s", p.Ref(), p.Attempt, p.Reason, ID(want))
+		}
+		if err := record.PushEnded(ctx, h.ID, p.Item, federation.Settlement{At: At(21)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nothing(t, record, h, 1000)
+	if err := record.EnableHook(ctx, ID(8888)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("EnableHook of nobody's hook: %v", err)
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *Record) AddHook(ctx context.Context, h federation.Hook, most int) error
 	return nil
 }
 
-// oweWaiting owes a hook what waits in its inbox.
+// oweWaiting owes a hook what waits in its inbox, also what was refused for it.
 func oweWaiting(ctx context.Context, q *statements, h federation.Hook) error {
 	const row = `INSERT INTO push (hook, item, lane, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
@@ -54,7 +54,8 @@ func oweWaiting(ctx context.Context, q *statements, h federation.Hook) error {
 		inbox, owner = row+`SELECT ?2, m.n, coalesce(m.handoff, m.sender), m.received FROM agent a JOIN message m ON m.recipient = a.handle
 			AND m.position > a.shown AND m.deleted = 0 WHERE a.handle = ?1`, h.Agent
 	}
-	if _, err := q.exec(ctx, inbox, owner, h.ID.String()); err != nil {
+	const refused = ` ON CONFLICT (hook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
+	if _, err := q.exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
 		return err
 	}
 	_, err := q.exec(ctx, `UPDATE push SET next = 0 WHERE hook = ?1 AND item =
@@ -133,6 +134,20 @@ func (s *Record) DisableHook(ctx context.Context, id federation.HookID, why stri
 		}
 		_, err = q.exec(ctx, `UPDATE push SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE hook = ? AND state = 'waiting'`, why, stamp(now), id.String())
 		return err
+	})
+}
+
+// EnableHook implements [federation.Hooks].
+func (s *Record) EnableHook(ctx context.Context, id federation.HookID) error {
+	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+		h, err := oneHook(ctx, q, id)
+		if err != nil || h.Disabled.IsZero() {
+			return err
+		}
+		if _, err := q.exec(ctx, `UPDATE hook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
+			return err
+		}
+		return oweWaiting(ctx, q, h)
 	})
 }
 

@@ -755,6 +755,9 @@ type ServerInterface interface {
 	// ListWebhookDeliveries List what a webhook was given, and what it waits for
 	// (GET /api/v1/webhooks/{id}/deliveries)
 	ListWebhookDeliveries(w http.ResponseWriter, r *http.Request, id WebhookID, params ListWebhookDeliveriesParams)
+	// EnableWebhook Have a webhook called again that was disabled
+	// (POST /api/v1/webhooks/{id}/enable)
+	EnableWebhook(w http.ResponseWriter, r *http.Request, id WebhookID)
 	// RedeliverWebhook Post something again, or all that was not delivered
 	// (POST /api/v1/webhooks/{id}/redeliver)
 	RedeliverWebhook(w http.ResponseWriter, r *http.Request, id WebhookID)
@@ -1786,6 +1789,32 @@ func (siw *ServerInterfaceWrapper) ListWebhookDeliveries(w http.ResponseWriter, 
 	handler.ServeHTTP(w, r)
 }
 
+// EnableWebhook operation middleware
+func (siw *ServerInterfaceWrapper) EnableWebhook(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id WebhookID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EnableWebhook(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RedeliverWebhook operation middleware
 func (siw *ServerInterfaceWrapper) RedeliverWebhook(w http.ResponseWriter, r *http.Request) {
 
@@ -1952,6 +1981,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks", wrapper.CreateWebhook)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/webhooks/{id}", wrapper.DeleteWebhook)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks/{id}", wrapper.GetWebhook)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks/{id}/enable", wrapper.EnableWebhook)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks/{id}/deliveries", wrapper.ListWebhookDeliveries)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks/{id}/redeliver", wrapper.RedeliverWebhook)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/agents/{did}", wrapper.GetAgent)
@@ -3162,6 +3192,47 @@ func (response ListWebhookDeliveriesdefaultApplicationProblemPlusJSONResponse) V
 	return err
 }
 
+type EnableWebhookRequestObject struct {
+	ID WebhookID `json:"id"`
+}
+
+type EnableWebhookResponseObject interface {
+	VisitEnableWebhookResponse(w http.ResponseWriter) error
+}
+
+type EnableWebhook200JSONResponse Webhook
+
+func (response EnableWebhook200JSONResponse) VisitEnableWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnableWebhookdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response EnableWebhookdefaultApplicationProblemPlusJSONResponse) VisitEnableWebhookResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RedeliverWebhookRequestObject struct {
 	ID   WebhookID `json:"id"`
 	Body *RedeliverWebhookJSONRequestBody
@@ -3281,6 +3352,9 @@ type StrictServerInterface interface {
 	// ListWebhookDeliveries List what a webhook was given, and what it waits for
 	// (GET /api/v1/webhooks/{id}/deliveries)
 	ListWebhookDeliveries(ctx context.Context, request ListWebhookDeliveriesRequestObject) (ListWebhookDeliveriesResponseObject, error)
+	// EnableWebhook Have a webhook called again that was disabled
+	// (POST /api/v1/webhooks/{id}/enable)
+	EnableWebhook(ctx context.Context, request EnableWebhookRequestObject) (EnableWebhookResponseObject, error)
 	// RedeliverWebhook Post something again, or all that was not delivered
 	// (POST /api/v1/webhooks/{id}/redeliver)
 	RedeliverWebhook(ctx context.Context, request RedeliverWebhookRequestObject) (RedeliverWebhookResponseObject, error)
@@ -4044,6 +4118,32 @@ func (sh *strictHandler) ListWebhookDeliveries(w http.ResponseWriter, r *http.Re
 	}
 }
 
+// EnableWebhook operation middleware
+func (sh *strictHandler) EnableWebhook(w http.ResponseWriter, r *http.Request, id WebhookID) {
+	var request EnableWebhookRequestObject
+
+	request.ID = id
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EnableWebhook(ctx, request.(EnableWebhookRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EnableWebhook")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EnableWebhookResponseObject); ok {
+		if err := validResponse.VisitEnableWebhookResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RedeliverWebhook operation middleware
 func (sh *strictHandler) RedeliverWebhook(w http.ResponseWriter, r *http.Request, id WebhookID) {
 	var request RedeliverWebhookRequestObject
@@ -4082,121 +4182,123 @@ func (sh *strictHandler) RedeliverWebhook(w http.ResponseWriter, r *http.Request
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H17d9s2tu9XwdL0rtveoeRHHU/r/OUbp1PPpElWkh6vNYmPBZGQiIoCWACUrEn93c/C3gAJSqAefqTt",
-	"WfNXYonCYz+A337ycy+Vs1IKJozunX3ulVTRGTNMwV8vKqWlsv/LmE4VLw2XonfWO9eECsKoKjhThAq9",
-	"YIpM6JwRbgbktRSMcE1Mzog2VJlBL+lx+7tfK6aWvaQn6Iz1znopDp/0dJqzGbXzzOjtKyYmJu+dHT87",
-	"TXpmWdontVFcTHp3d0nvgs15ytbX9N7ORBY5U4yYnGuSwYOE64RUomAaFqRgZZTg1F0Lw5+2FvaVYuPe",
-	"We8vBw29DvBbfeCWZFf3IxWZHI8vL+xvYOiSmrwZmWe9pKfYrxVXLOudGVWxXWe5vIAZLjM2K6VhIl3+",
-	"ky0jvBFLk3MxISanBniQ0qJgilSaaTKWCqlj18C0IbSQgg3IB8srOmPN5xPKBdAKuMsyQpGjY660IYbP",
-	"WE29nNGMqWaTwRL7do2dDH6W9GZc+L+PYuy+HFtx+omaNK9JujbfuG8f6uNTHbMdHR6fxCZ4RbV5OWfC",
-	"IM/axLRk4RmRY9h6QbUhzD4bELfg9m9NFwNyachEMk1GbCwVI0MUsmEnnezUfZi7f3mxpxq84jNuaoqs",
-	"yG8BX4YDZmxMq8L0zp4dJnZ0Pqtm9o9D4AD+1dCfC8MmTMFEVxTnaRPmR7kghbRSJsmC8kbxnIYJCUKY",
-	"EF2luRWd4bNDPezSNztCa7klNYYp++R/fzzsf3/9+Sg5vft6pn/Tv82++aoXI8gVG+VSTp9M8+7sr3Up",
-	"hWZwNr6W5ieZ8TG3o62S5zVun+RUkzSnYsIyorlIgULk5Qc6GfTukt5bJUcFm9nfp1IYJoDStCwLnlI7",
-	"1EGJT/z1F23H/bzjgv24sOr2yq7ypWWO5QSKI2zmHTNq2T8fGxY57d+zVIpMD1ocWpMUmMstwD5wnk5h",
-	"M1nG7Ti0eKtkyZThlnxjWmiW9Mrgo8/+OoiI/8ZDwu6w4HOmljeprJCEm2Q68cf77qd6IzYfm0vLjXJd",
-	"zyBHv7DU2AnOUyTd55Ud0tTc8CwgX7MHqjWfCMaaLz/6b5OeqIrCTnTbn8i+/bavp7zsyxIp2y+l3Z1y",
-	"dL1LeiktYUJu2ExH53MfUKXoEmlCs4KLyMX6s+C3RDcyMJZqRg1S9PSk1sWPNYXvsd5MybJk2U0l0pyl",
-	"U5bFRCzpTbmIU0+Ox0w9FvFwMBWfSPEJF+tEejkrzRJuVwt+FrnUjORy5nAQ12RCDVvQ5aAXkV/FyoKm",
-	"TD/O8rWhhkUXr41ULLvpfqAqM2pi59mOMhDyas5EFZtlRZ2cSjje+p/VhPbbWVl8w6SG94EOOQUIpDog",
-	"crPNmNx1qzNc1FGdluom61DrlAopeEqL+LdSjLmarXLkIdwHeNJ1yFjyUFOpOPctptOGzsovyf96vSGt",
-	"wpUmAYUb8WhTLlx7NwNfycleRzIsrX2MbrovQimJHLCGargQpWBvxr2zj7sM1rtL6nWBJNztIwr7aqCn",
-	"Lay03n43PfU6Ne1P96XYOrFWFoiDRtcxiarkPW6/DhFA7LiNgiia8Kw7eToX+w7Nq32R0eqGNlH1BS3p",
-	"iBfcwM5m9PYSf3V6soXOnSsPRlzB5uf9f9H+vw/73w9uDvqA0k/uvopdcS9ya4SKCYtwK/xqBXnyicDr",
-	"07BbY80IbgjX0UuU3ZZcMX1DzTYC/SRnoKOr26/X0RosShD/6P3Y6aRtC4Kf01HBLpzVvypusVVdoO0T",
-	"gOdnR8dJyK+MZ2cfkWHXfz37OmTfWf/6t/9jba3z/g/Xn4/vvvl/ra9Xv40yucs180Ywa0JrNmeKFkSh",
-	"3WE/ooJwMZK3lqMdcrVRrF4Ko5YRkaotiQgGYuU24r+3z9wlYJbqmHE3ktkSbDu7FSIVoelUyEXBMmvo",
-	"cUOWzARCOpKyYFR0mxI4kVtcjLUv5zxjIo1oj87p8bPTOJpTxfazyz6U+FGiU98ahqj7z2/KJT2HYdzK",
-	"cOCTb4938INssgHX1t1MFCPpD7xAkN0mWgjdtrkjkt6uzxVSR/w3V95/ZUWOpLIqMiKkISlVaun9Xc4X",
-	"CF6bna/SGsuunAE4ZI7+UULHhql6AdEDfc7UKDpjh1pe5ctmR+iCIr9UoJFtdezQBLjEAzgK8zf2B9Ax",
-	"xk3n8o1AyzWTvmUYPMRC3+V6s6iGFnaRsdGtcRr9Yle56rTFZ3LOst0XKdituUk7Ag1X3qsIXNVkIokU",
-	"UWlZ8wCsfddh0JdM7LNcOW8NVB/t9gTkUjmMtIOJ37qTui12tgfy8/fWmunBTREfv8tEAOnXzoe11diL",
-	"KZIz52tzfQ62uh/VyV9jc3hRDQ17XHZtyztOeQHboIpvaQxn1iTciZZeqyPk3Cix6AhqjjeIGZR0wnY4",
-	"gGBd7fFju4wFKs7Jz68uL1Zh1GH/b9eI2n78xz9/ev22/+G/+v+6/nz8LI6mLi0UewziISzbl3TvAEwJ",
-	"MlZyRqziPx7JXjGq2V44cR2IbAIfD4KZlTC8uK/Rsh2J4PAbwCUQ556WzJ7wq/BRqzoedRSEo462wbAW",
-	"fquHOA1DWvuDuQ1+fKCMfqg2oPBt83LgULFVONaHJ3FGDesbDkfomuy9pl809EKXNzFU/d3pSYsRh3H4",
-	"/jtGbtamjxH/jb2Ofg93zdHp+vGZ5lQIVnThJHCOEJ3LhbDn6OW7F8/JgptcVsZ+Z68jF4YgaS6lZuBJ",
-	"CTnuOLaJ4xCovI2YFP94/+Z1Yi363JhSk5/fvQLLWBBqyM/vLgdBpMiRN3E7S/zwoXezd9b7RUsxeEcX",
-	"PzGt7a3UzH6TU52vOKPQhj2z9x3tj68/d/kM7oGjZVp5FVzPDwCQnwFAfU5oUZBRZcjQsWpoOcIF4WaF",
-	"1N8e/+30u+T+8DtEm8Gwpydb4kvbR24FCdbyfqQAOVpwxc7IkGXHz54dfX/2qTo8/Dad8gz+w9zfI6rZ",
-	"6UmlCvx0uEIC8E5FohAOrIbE2kEujdx6LDhf2pqOv7XUWT/lA/OpTYahs2KHVsCHNDXDqEliqJows90F",
-	"455rQHDsHApSBVZQ0w8vyPcnz/4G2K99DMksbohToti40rRICCs0I8PKqtcwIcNK0MrkUvF/s8z+PZZq",
-	"xLOMCfuHkKY/lpWAb1IpxgVPjf0/D/J9ws+VvaXgysfRKkHnlBd0VDAk3ZjygmVx6mXMUF50GFNGLW/o",
-	"xmyF5+TQ5aQIdNdNhVyEnuPgVoHx7Ko6FDzMi5rRJdFVmjKWkYIapmJ+PrR7Kh2Hjd3mGH6wVV7st415",
-	"5KaqKZYg48NttUnWIV61vznqv8WQ9pQtNUmpICNGQBSIvVs8Vt/ief56ypa/Ldjot7JIv3l87/PbCq+E",
-	"dQYC/yXKPXLRSELJAjOGBmSYUUOHmOxGwHZJrHiO8fo6v3z3gtAJZn0xMsPLCIMRGt3X4AvGI37lCKGG",
-	"7m4shfHX3W4mLzDre7b2t91z7XATGSx/ztQoyMpyXw/A6h4meKBxlQ7cNofbbbBaHP3qE9x2TMzeMQe5",
-	"Yv5P9xVnUb1ZQ+31wxsnWu6J3eQ4eu1xvPYKro2lajP7gFw1CMve/pAZuKDof6x3uwq0tkLru+imxorp",
-	"/H6mmsIf3xg5ZWLlfj05/P50G5vbv4/R/L1Mp8yc6+3GR4cv2uVSgqZesRGORzQTmR4QF0RCFZyNmNII",
-	"tDjeH6tR/en24PMUw4Y+vLFRR/GpGp/FU26fw+pcOnRzJGyDZ4V3Tmw1Ij3nITK9fYtgCEYlCUn7gRXF",
-	"htCAtxWAAUTOmQr5sidHMilY3G/KfAxvp0MyRv83Y7Kwiw6ylaOQoqjN+a2U1oixa8y1W7ZljNLOEbQK",
-	"zWojqsvAqk2cdWS0wa0fmirxhJadA0wsiDluZI1/7i7pjX1ka7fraxz3+VukgVEcA+n7PrcYWWzPVePt",
-	"LvV/49kAYyVnG8w1Ff2Ruwx3plBHdkjSE7LDn18qOWeCig6vYVmNCp7eTGN5/bUx5XVuypZIE3sRjTkE",
-	"nqPb2pz11R18AP/S7lBkQ5ChI5A3ZyrjqdkrSSzgUR2iA2bXCTjOLYai2EQgAtI3M4eBh1p1Qopdd6j0",
-	"PfN4/vS+k+B4eURnhteXFiQ57PBkLG/Q1A9rO46/2yb3W/wOsaP7g0U692R0mNO0pZgj2TsfKOlNozCE",
-	"5FyAbVMyWRZgs2GGShDMPyOMpjlJK6Us1rKHiDtPLi4vIFtZ8Thc3UzfLYdV/SziCEB7nkZn5CW6kcD8",
-	"ePni4v05PmXtq/c/nvePn51aY0WBEaN38CJF8/PC/K7NCg6M17Fc0ZRp3SDoR8hBS9ZxecSzNWXiZjff",
-	"QGuJq4O3htqa5OYKaiLgRTFqWLbXLjNGIxJ7UZtRzmyy9/yEz5kgVRn31WRcWz3Yc3b/o0W+fFDSQ8w6",
-	"vHK4pJTasOyMDMEl4GxpZ0broVcE70ighig24dpgbR1CGnA14Mdq2RUC3QwThou8nN4Ma3vfqRYoOhcE",
-	"FTMB38ZwfkTjvjfNUsVMdHDNUjf6t8dktDRMR4YdWuOgWDZFYd7XAobxLxX40bL45uJZa5j1Y/+7VYio",
-	"suiRW1NckhFbnWlj1gJmw8mxPS4aKW9RvFmJk+oNunMR+CBWjhJj2KzsKKyTY8OEBb/oH40rAhPZPlC7",
-	"jW3XTSOqzQ1TqiMaLqKo5SrHZdbCPyDnI23lG1xnhkiRMtADzIcIaoYl2o72hPcuqLCsYGN8cycl9JBx",
-	"iO4Ea07ASkxd0UlrV15jWYi4TP5asWofYnfkwA2d5AwTMqw9Q+AoZ+NKs2wYURiuiT+98ESxMjfcM2EO",
-	"x7qJgQZrEg3dA31HLkAITkK3+/+C0Z3qeMjthbwm4A6q8hjpJ6va9wfM4XFLfMW1eaTdPiDBwI1wP6jr",
-	"tdElY/Tg9uut+viCi9C51fe8CM/grPCjuGL0pT3sLVOYqGZYgoiT++eC7a7dMK2498l32/2xq2nT66TE",
-	"q7NS3CzfW+4ghUaMqlik6lwQhGsEYJnVvOHbN+8/kANa8oP50QGtTH4A31k0Me6gDBwLmEtv+UIN9jUA",
-	"8QBXG05fL9aamFgZzMVYRs0IFzOATgkY3k5IVil7CpFKcHDRLqSaJoRmmWJaswxDKheXFwNylUtm4TtY",
-	"3Bo//STgZEvtIsdjptzPDZ1C2oIUCWCK2lrBsArsmRoctg7FueVpy/xPQjPmsx1giNGywVlQYxBSjDM9",
-	"+CQ+CV+fHfY3WHCTk+PbW1++jxebFPb8nQ7IeZ1Y7AL+biLsrvBJfD30xjHCo2FtYwy/qW+e2qXKJ8I3",
-	"Y0DLy7EXJcH+fspYqT+JwHSzQu+dcoNPFs4XPGUCfcf2Y8PH3Apa77ykac76x4PDpv49+MyKaTWbUQtM",
-	"fM6kc/CWBeWC/Pjhw1sEc46MwIVcQpI40ej/rUOQzRhBhudZ78in19KS98563w6OYDklNTmoRS3lTTGZ",
-	"C5ejGHMpLrPeWc+ekb7gLGk1KPkY737gU09j3RROYz0g4sME1aQ7tgHB/IL4aHUZ6wNXtaG1A6bP7d7b",
-	"4Xqlo8Hx4eGGTgT7dSDwDIt0IPgA/t3V7iQQV2fM2S0OxgtpQCwTeFKwBUTg5ZzNAGRypc0ArUtHgvii",
-	"6l22XPWNClgJC04VTcaKsV+JZspKM8kkFEVOrMR5HK1713aMFRk++Myzu05B/jtzctx7csK/kpM46ZsK",
-	"jEXOC3/INXS25LcXbSEnj0FZl9Ib1H2sElfnckFAoiMUXlP32BqaRw6a7jt31yF34BA7+Jxt484E3b/7",
-	"TRp2qHlanZpgBvBdNIDKDclYWlB7lYHngLQuOXfPrfT9ePmBTtoLWD2G7GzfHp5sF4CwH8ojCQ4E9Wqo",
-	"6HcXiAoyNiYokQYw2QM6wODRfp30yioiOm+rWnTcVf3/ZbZ8XL7Xod82ErWbuPs9ZO5cN+IGCftCLqA2",
-	"5+G8v8Bxkf3BFWHBY+ssrtkf6rrFzC33e+kK4No8ewHunReBT/gpWLdWKPyF2dfsr+M2qCmV2Ashze1h",
-	"MZEyA9fNA5jprKDe2cfrkLV/Z4ZoOWOuQ5kEIBxytDJ5hJ/OjR1yc9VmcY84AN3aBSQqAKZI5YxpYhY8",
-	"ZQSSGuxVp5m2iHWAJUaBiLh0mw+1L/3x5WMlo+cLS4eLc3SIhmC3Bsmp6yiOJ9Vjy8XLW+yShampASO9",
-	"iQSLkQLat2wRljqQsknxn5KprbjhH4elyMnA5nxSNjojuT5fcGJc3SYW1uivwWm7mA851YSSkipDuMCq",
-	"hyAHXyoyTAvKZ5h6TAstiYFx5Ji4p5yRi4CYR44DayUEhu4K4FjNSIIixoS4slTwgTt7srPpJM/2NzVX",
-	"j0EwM9FRbE1v523zaYmhTdW1jHVDNawopP1/X7sOEjf968+Hyem3d9F+fOs5xMXS0RyXIpbWLrBmH3DG",
-	"4ofOPqGedbEOdEFzhR3dAffcT3RlriCnq3fj1rqFzoGbqqBdZSIsJFqn/09yzsC1Jqxw1JnrUQngYqX5",
-	"6S5xGTvlFkvJtZPd4UnsbrnDg1/M+ApLi2NwGOMD5BIrBEbMGrYKAwjWgtFTi5OlcmY39sm06jiT6MH+",
-	"MxhlLT/JBp9MpzG/4UL29dZ7W9/tdrgoA49/p2MZ4E6X+dGjTYp9QjrgmfdGj32IOJCgsAHvO1YWdBlr",
-	"6je06x+GLZNd02aXwexAX7vhb7dQJr1XEre5XXiPD4+/LJWcG985uLRvDCJ9S1aXBwX2ACSI+iqXnP7p",
-	"iPtALX9Tx2e2uj39p1v9nvfV7v8FN8Y2Pyw2NdOGikw3/ldsd+KjnJAXhYj6T+XACz2/AMmda/lJvb0t",
-	"oTwoqdalVGaTdL71z+wlDXORDUbUSDHwc0S6NK8GiKOi4H+ftEKLTdPY52QIE9W0hIzv5ZBA01KQHzke",
-	"F1ywR/PZ49lUOLBeR3L9Aoy0AH5kb9gvx8rPc6ZGd6tvKdhr8DVYTNOUlSYBXyYXLEFjJLE7niimdULs",
-	"mAWzRtWY8sKC55SKlBWoq+CjlBbOQcWdJjmdNxZe2wHtstW7PdD3MUyuN8MqKD/5g2KqMI/+br3B+n+Q",
-	"1H+Q1J8bSX2gU+ZyD7dCKcxc2pQDcelym353BFW389n6JLw74klBVtOyqisuSpXic5YF6XyYlpcQWWTW",
-	"dsU0AoJJf75lAAYoUjpjUPoLUvWoUU1cFWqRc5q6WQNRQaFYl5MDV/wZD4ZcgfOz3dtmCOXJTZdS5+2E",
-	"isi6hBlNevfenLq9aVPlXpX24m9IeFZnzi58/xl4/4nP5vJkrH+nGLwsRK87V8/TqZfvJwmhQiHsDsb7",
-	"SSS/vP2CHHwxDrKsfs/JYwjHS5ex75KE7blm8TOwKCOsbksgx+DQRaL6NxntIjRNqXMcMWCR81OywZdR",
-	"/8E58U/GSkJblIeX3bCdyFyXc5fdnVddzk27bTCeMxC7hBIYWbnXMEViEXaO+10IwZn8+AxuV6l/2dCX",
-	"r9vuuAfCd4Ll0J5h8WUOfUABC+wKwY12eZXoCN5FnsTKYd+WhNf0aU9O10Pgj62wb62mtPV1ZNe9A3Ux",
-	"mbUz2viSpnldJ8I1+cf7N69BONitwZ21uyQ0jRXOXBASljOsGxQ4z/9GMJJgnGZRpyw8t+c8NscI8hiQ",
-	"nDBLMxI4k+gCahaw9Mba7U7uMfIWHjrB1ZyQGdc6YAxsz7/fLNjduZ6e+QKeIU2n0BvK/Yt3jMuABoYM",
-	"E//mOMj8dXBdM2KtYu0zwGtzok7Hdh1XpMoQ4y9cdBZCKUmz7SHPhnXoNoUAI0yeSQEtrbDpA8aAXUOH",
-	"4YC8knIKyt4WxudEYt2a6yYBYZtMMg2RHaBBPTEmKHx9dHj43TfoC/DfeJGw3x19s356vymZAJ1Fej4h",
-	"pvdQfRWCH6Ft3Zb1H3zfVWvjYRw86PeR1K0EKdHVqFTSyFQWj6G+V9SkeYiL17uNoHwEousaGqqdjlBt",
-	"FKOzTiV/D7mofahcw7eeuCrp3EmutQ3J0NpxVpq9pvkOUA7Fuz8zamjQRwrN0gdp/4Ccb9d+noWav6LK",
-	"WDjNgg8gBwoGlrOZ27dakqNn/i0/RNOlbtIskIL1FrrUYV3W38MPn9p23d0kDV/3uINlas/5A5CJfiNE",
-	"G5wGq9ADpvJ3vsZXJjqh8ieroUv9NFq0v3VZ+k6Ina5yeGCnMgwjH6dy4uE5Fk/pgECCdPjMhtjasS7+",
-	"9hVCSV2ebXkB79BU3GA2/qOk0P7AXWs+hLZB1VVVZGTEYD7DROJzMDtT8APhcIWemyt1rvxDT0jzsHgy",
-	"lotR+LYTM/RotBw9j5UHERTp1vmRmIwWELImWZj+YJ+y8BQ7TLiuhZ+/8m/bGMls+ZeDShV33agffvU0",
-	"gB/aKN4X8F/iLUfhKrhLeidHh9GSY/+SWOjMSMUS0mCe+0rnkLaD1VNutTuZJZD2filXjli7b9esQDDB",
-	"PLZEr1ZdNd5UrNeRHQ9HIMMdk6fEgIBR4IvyUvsM060i6qT5q26L6DCx/7ypDrT3wcf3hoqMqox4/bn+",
-	"GloBnR0cLBaLgXZfe3kapHL2jYcnszPouRCUJtaXMjZySLDVA35MwUOP7TyxrQHJaQHFnsOmzcHQ3vAa",
-	"O2cCDrRiMSDnYgklkhyNCvQwIr0ADYT+q5DIA3JydOjZq1v8JZYvUC8KvWgB3IDhUr9C2DelcZAH0dMR",
-	"mXFRGebQkoNUkNnt71mAcJb+iTNzjk5JLisFgEqxjCuW1q6YsSwKuWAZWj1Ojsis0sYel0NgBrIQibSO",
-	"dDDg5quxn0Y5Vyq1v3A+Ul1pHr/tHEeTVfGrvcRGFhn6YbC6oBUM+mJRmR/pnLW126k/BLXrIyR6iEdu",
-	"wzr3JWMFi3V98NVZvicoOveWzEG/tp6sSdUFjBpK1R/JX1030e2687pwZOeGDr+wtLbybx615HELZfb0",
-	"2tZvN28lSLSE8KDdQHcbRGv65jx9UPH66fncaiDSmaHbylp9XECIR0qr0xGoegAnuAcgY6m+oFwo3wx5",
-	"/9yZcPyuTJO61/LT3n1BS+ed7r3jx5+5MzsCGpHUMFITLaWoX1eKhl6lBJoJXAfY9uGub6nDkjo47dHv",
-	"29mLuuNqa9f1NG1LPl5b1rt6bfgGGqj0DkAk3Eirl9BbJecMW3+A+E+YryUbBB0WKpNHcrIgAVXXJjKm",
-	"QsJWEKQFI9SG6vooV9hZhqa5ZQnWO9W/Q9dHx4/qimMsOA0XjAWn67/bDVMEI9WEv7u++58AAAD//w==",
+	"7H17d9s2tu9XwdL0rtveoeRHHU/r/OUbp1PPpElWkh6vNYmPBZGQiIoCWAC0rEn93c/C3gAJSqAetpy2",
+	"Z81fiSUKj/0AfvvJz71UzkopmDC6d/a5V1JFZ8wwBX+9qJSWyv4vYzpVvDRcit5Z71wTKgijquBMESr0",
+	"nCkyobeMcDMgr6VghGticka0ocoMekmP29/9WjG16CU9QWesd9ZLcfikp9OczaidZ0bvXjExMXnv7PjZ",
+	"adIzi9I+qY3iYtK7v096F+yWp2x1Te/tTGSeM8WIybkmGTxIuE5IJQqmYUEKVkYJTt21MPxpa2FfKTbu",
+	"nfX+ctDQ6wC/1QduSXZ1P1KRyfH48sL+BoYuqcmbkXnWS3qK/VpxxbLemVEV23aWywuY4TJjs1IaJtLF",
+	"P9kiwhuxMDkXE2JyaoAHKS0KpkilmSZjqZA6dg1MG0ILKdiAfLC8ojPWfD6hXACtgLssIxQ5OuZKG2L4",
+	"jNXUyxnNmGo2GSyxb9fYyeBnSW/Ghf/7KMbuy7EVp5+oSfOapCvzjfv2oT4+1THb0eHxSWyCV1Sbl7dM",
+	"GORZm5iWLDwjcgxbL6g2hNlnA+IW3P6t6XxALg2ZSKbJiI2lYmSIQjbspJOdug9z9y8vdlSDV3zGTU2R",
+	"Jfkt4MtwwIyNaVWY3tmzw8SOzmfVzP5xCBzAvxr6c2HYhCmY6IriPG3C/CjnpJBWyiSZU94ontMwIUEI",
+	"E6KrNLeiM3x2qIdd+mZHaC23pMYwZZ/874+H/e+vPx8lp/dfz/Rv+rfZN1/1YgS5YqNcyumTad69/bUu",
+	"pdAMzsbX0vwkMz7mdrRl8rzG7ZOcapLmVExYRjQXKVCIvPxAJ4PefdJ7q+SoYDP7+1QKwwRQmpZlwVNq",
+	"hzoo8Ym//qLtuJ+3XLAfF1bdXtlVvrDMsZxAcYTNvGNGLfrnY8Mip/17lkqR6UGLQyuSAnO5BdgHztMp",
+	"bCbLuB2HFm+VLJky3JJvTAvNkl4ZfPTZXwcR8V97SNgdFvyWqcVNKisk4TqZTvzxvv2p3ojNx+bScqNc",
+	"1zPI0S8sNXaC8xRJ93lphzQ1NzwLyNfsgWrNJ4Kx5suP/tukJ6qisBPd9Seyb7/t6ykv+7JEyvZLaXen",
+	"HF3vk15KS5iQGzbT0fncB1QpukCa0KzgInKx/iz4HdGNDIylmlGDFD09qXXxY03hB6w3U7IsWXZTiTRn",
+	"6ZRlMRFLelMu4tST4zFT+yIeDqbiEyk+4WKVSC9npVnA7WrBzzyXmpFczhwO4ppMqGFzuhj0IvKrWFnQ",
+	"lOn9LF8balh08dpIxbKb7geqMqMmdp5tKQMhr26ZqGKzLKmTUwnHW/+zmtB+O0uLb5jU8D7QIacAgVQH",
+	"RG62GZO7bnWGizqq01LdZB1qnVIhBU9pEf9WijFXs2WOPIb7AE+6DhlLHmoqFee+xXTa0Fn5Jflfrzek",
+	"VbjSJKBwIx5tyoVr72bgKznZ6UiGpbWP0XX3RSglkQPWUA0XohTszbh39nGbwXr3Sb0ukIT7XURhVw30",
+	"tIWV1tvvpqdepab96a4UWyXW0gJx0Og6JlGVfMDt1yECiB03URBFE551J0/nYt+hebUrMlre0DqqvqAl",
+	"HfGCG9jZjN5d4q9OTzbQuXPlwYhL2Py8/y/a//dh//vBzUEfUPrJ/VexK+5Fbo1QMWERboVfLSFPPhF4",
+	"fRp2Z6wZwQ3hOnqJsruSK6ZvqNlEoJ/kDHR0efv1OlqDRQniH30YO520bUDwt3RUsAtn9S+LW2xVF2j7",
+	"BOD52dFxEvIr49nZR2TY9V/Pvg7Zd9a//u3/WFvrvP/D9efj+2/+X+vr5W+jTO5yzbwRzJrQmt0yRQui",
+	"0O6wH1FBuBjJO8vRDrlaK1YvhVGLiEjVlkQEA7FyE/Hf22fuEzBLdcy4G8lsAbad3QqRitB0KuS8YJk1",
+	"9LghC2YCIR1JWTAquk0JnMgtLsbal7c8YyKNaI/O6fGz0ziaU8Xms8s+lPhRolPfGYao+89vyiU9h2Hc",
+	"ynDgk2+Pt/CDrLMBV9bdTBQj6Q+8QJDdJloI3Ta5I5Lets8VUkf8N1fef2VFjqSyKjIipCEpVWrh/V3O",
+	"Fwhem62v0hrLLp0BOGSO/lFCx4apegHRA/2WqVF0xg61vMoXzY7QBUV+qUAj2+rYoQlwiQdwFOZv7A+g",
+	"Y4ybzuUbgZYrJn3LMHiMhb7N9WZRDS3sImOjW+M0+sW2ctVpi8/kLcu2X6Rgd+Ym7Qg0XHmvInBVk4kk",
+	"UkSlZcUDsPJdh0FfMrHLcuVta6D6aLcnIJfKYaQtTPzWndRtsbMdkJ+/t1ZMD26K+PhdJgJIv3Y+rI3G",
+	"XkyRnDlfm+u3YKv7UZ38NTaHF9XQsMdl17a845QXsDWq+JbGcGZNwq1o6bU6Qs61EouOoOZ4g5hBSSds",
+	"iwMI1tUeP7bLWKDinPz86vJiGUYd9v92jajtx3/886fXb/sf/qv/r+vPx8/iaOrSQrF9EA9h2a6kewdg",
+	"SpCxkjNiFX9/JHvFqGY74cRVILIOfDwKZlbC8OKhRstmJILDrwGXQJwHWjI7wq/CR63qeNRREI462gTD",
+	"WvitHuI0DGntDubW+PGBMvqx2oDCt8nLgUPFVuFYH57EGTWsbzgcoSuy95p+0dALXdzEUPV3pyctRhzG",
+	"4fvvGLlZmT5G/Df2Ovo93DVHp6vHZ5pTIVjRhZPAOUJ0LufCnqOX7148J3NuclkZ+529jlwYgqS5lJqB",
+	"JyXkuOPYOo5DoPIuYlL84/2b14m16HNjSk1+fvcKLGNBqCE/v7scBJEiR97E7Szxw4fezd5Z7xctxeAd",
+	"nf/EtLa3UjP7TU51vuSMQhv2zN53tD++/tzlM3gAjpZp5VVwNT8AQH4GAPU5oUVBRpUhQ8eqoeUIF4Sb",
+	"JVJ/e/y30++Sh8PvEG0Gw56ebIgvbR65FSRYyfuRAuRozhU7I0OWHT97dvT92afq8PDbdMoz+A9zf4+o",
+	"ZqcnlSrw0+ESCcA7FYlCOLAaEmsLuTRy47HgfGkrOv7WUmf1lA/MpzYZhs6KHVoBH9LUDKMmiaFqwsxm",
+	"F4x7rgHBsXMoSBVYQk0/vCDfnzz7G2C/9jEks7ghToli40rTIiGs0IwMK6tew4QMK0Erk0vF/80y+/dY",
+	"qhHPMibsH0Ka/lhWAr5JpRgXPDX2/zzI9wk/V/aWgisfR6sEvaW8oKOCIenGlBcsi1MvY4byosOYMmpx",
+	"Q9dmKzwnhy4nRaC7birkPPQcB7cKjGdX1aHgYV7UjC6IrtKUsYwU1DAV8/Oh3VPpOGzsNsfwg43yYr9t",
+	"zCM3VU2xBBkfbqtNsg7xqv3NUf8thrSnbKFJSgUZMQKiQOzd4rH6Bs/z11O2+G3ORr+VRfrN/r3Pbyu8",
+	"ElYZCPyXKPfIRSMJJXPMGBqQYUYNHWKyGwHbJbHiOcbr6/zy3QtCJ5j1xcgMLyMMRmh0X4MvGI/4pSOE",
+	"Grq9sRTGX7e7mbzArO7Z2t92z7XDTWSw/FumRkFWlvt6AFb3MMEDjat04LY53GyD1eLoV5/gtmNi9o45",
+	"yBXzf7qvOIvqzQpqrx9eO9FiR+wmx9Frj+O1V3BtLFWb2QfkqkFY9vaHzMA5Rf9jvdtloLURWt9HNzVW",
+	"TOcPM9UU/vjGyCkTS/fryeH3p5vY3P59jObvZTpl5lxvNj46fNEulxI09YqNcDyimcj0gLggEqrgbMSU",
+	"RqDF8f5YjupPNwefpxg29OGNtTqKT9X4LJ5y+xxW59KhmyNhEzwrvHNioxHpOQ+R6c1bBEMwKklI2g+s",
+	"KNaEBrytAAwg8papkC87ciSTgsX9pszH8LY6JGP0fzMmc7voIFs5CimK2pzfSGmNGLvGXNtlW8Yo7RxB",
+	"y9CsNqK6DKzaxFlFRmvc+qGpEk9o2TrAxIKY41rW+Ofuk97YR7a2u77GcZ+/RRoYxTGQvu9zi5HF9lw1",
+	"3u5S/zeeDTBWcrbGXFPRH7nLcGsKdWSHJD0hO/z5pZK3TFDR4TUsq1HB05tpLK+/Nqa8zk3ZAmliL6Ix",
+	"h8BzdFvrs766gw/gX9oeiqwJMnQE8m6ZynhqdkoSC3hUh+iA2XUCjnOLoSg2EYiA9M3MYeChVp2QYtcd",
+	"Kv3APJ4/ve8kOF726Mzw+tKCJIcdnozFDZr6YW3H8Xeb5H6D3yF2dH+wSOeBjA5zmjYUcyQ75wMlvWkU",
+	"hpCcC7BtSibLAmw2zFAJgvlnhNE0J2mllMVa9hBx58nF5QVkKyseh6vr6bvhsKqfRRwBaM/T6Iy8RDcS",
+	"mB8vX1y8P8enrH31/sfz/vGzU2usKDBi9BZepGh+XpjftV7BgfE6liuaMq0bBL2HHLRkFZdHPFtTJm62",
+	"8w20lrg8eGuojUlurqAmAl4Uo4ZlO+0yYzQisRe1GeXMJnvPT/gtE6Qq476ajGurBzvO7n80zxePSnqI",
+	"WYdXDpeUUhuWnZEhuAScLe3MaD30iuAdCdQQxSZcG6ytQ0gDrgb8WC26QqDrYcJwnpfTm2Ft7zvVAkXn",
+	"gqBiJuDbGN4e0bjvTbNUMRMdXLPUjf7tMRktDNORYYfWOCgWTVGY97WAYfxLBX60LL65eNYaZv3Y/24U",
+	"IqoseuTWFJdkxJZnWpu1gNlwcmyPi0bKWxRvVuKkeo3uXAQ+iKWjxBg2KzsK6+TYMGHBL/pH44rARLYL",
+	"1G5j21XTiGpzw5TqiIaLKGq5ynGZtfAPyPlIW/kG15khUqQM9ADzIYKaYYm2oz3hvQsqLCtYG9/cSgk9",
+	"ZByiO8GaE7ASU1d00tqV11gWIi6Tv1as2oXYHTlwQyc5w4QMa88QOMrZuNIsG0YUhmviTy88UazMDXdM",
+	"mMOxbmKgwZpEQ/dA35ELEIKT0M3+v2B0pzoecnshrwm4harsI/1kWfv+gDk8bomvuDZ72u0jEgzcCA+D",
+	"ul4bXTJGD26/3rKPL7gInVt9x4vwDM4KP4orRl/Yw94yhYlqhiWIOLl/Ltjuyg3TinuffLfZH7ucNr1K",
+	"Srw6K8XN4r3lDlJoxKiKRarOBUG4RgCWWc0bvn3z/gM5oCU/uD06oJXJD+A7iybGHZSBYwFz6S1fqMG+",
+	"BiAe4GrD6evFWhMTK4O5GMuoGeFiBtApAcPbCckqZU8hUgkOLtq5VNOE0CxTTGuWYUjl4vJiQK5yySx8",
+	"B4tb46efBJxsqV3keMyU+7mhU0hbkCIBTFFbKxhWgT1Tg8PWoTi3PG2Z/0loxny2AwwxWjQ4C2oMQopx",
+	"pgefxCfh67PD/gZzbnJyfHfny/fxYpPCnr/TATmvE4tdwN9NhN0VPomvh944Rng0rG2M4Tf1zVO7VPlE",
+	"+GYMaHk59qIk2N9PGSv1JxGYblbovVNu8MnC+YKnTKDv2H5s+JhbQeudlzTNWf94cNjUvwefWTGtZjNq",
+	"gYnPmXQO3rKgXJAfP3x4i2DOkRG4kEtIEica/b91CLIZI8jwPOsd+fRaWvLeWe/bwREsp6QmB7Wopbwp",
+	"JnPhchRjLsVl1jvr2TPSF5wlrQYlH+PdD3zqaaybwmmsB0R8mKCadMs2IJhfEB+tLmN95KrWtHbA9Lnt",
+	"eztcL3U0OD48XNOJYLcOBJ5hkQ4EH8C/u9ydBOLqjDm7xcF4IQ2IZQJPCjaHCLy8ZTMAmVxpM0Dr0pEg",
+	"vqh6ly1XfaMCVsKCU0WTsWLsV6KZstJMMglFkRMrcR5H6961HWNJhg8+8+y+U5D/zpwc956c8K/kJE76",
+	"pgJjnvPCH3INnS357UVbyMk+KOtSeoO6j2Xi6lzOCUh0hMIr6h5bQ/PIQdN95/465A4cYgefs03cmaD7",
+	"d7dJww41T6tTE8wAvo8GULkhGUsLaq8y8ByQ1iXn7rmlvh8vP9BJewHLx5Cd7dvDk80CEPZD2ZPgQFCv",
+	"hop+d4GoIGNjghJpAJM9ogMMHu3XSa+sIqLztqpFx13V/19mi/3yvQ79tpGo3cT97yFz57oRN0jYF3IO",
+	"tTmP5/0FjovsD64ICx5bZ3HN/lDXLWZuud9LVwDX5tkLcO+8CHzCT8G6lULhL8y+Zn8dt0FNqcReCGlu",
+	"D4uJlBm4bh7BTGcF9c4+Xoes/TszRMsZcx3KJADhkKOVySP8dG7skJvLNot7xAHo1i4gUQEwRSpnTBMz",
+	"5ykjkNRgrzrNtEWsAywxCkTEpdt8qH3p+5ePpYyeLywdLs7RIRqC3Rkkp66jOJ5U+5aLl3fYJQtTUwNG",
+	"ehMJFiMFtG/ZICx1IGWd4j8lU1txwz8OS5GTgc35pGx0RnJ9vuDEuLp1LKzRX4PTtjEfcqoJJSVVhnCB",
+	"VQ9BDr5UZJgWlM8w9ZgWWhID48gxcU85IxcBMY8cB9ZKCAzdJcCxnJEERYwJcWWp4AN39mRn00me7W5q",
+	"Lh+DYGaio9ia3s7b5tMSQ5uqaxmrhmpYUUj7/752HSRu+tefD5PTb++j/fhWc4iLhaM5LkUsrF1gzT7g",
+	"jMUPnX1CPetiHeiC5gpbugMeuJ/oylxBTlfvxo11C50DN1VB28pEWEi0Sv+f5C0D15qwwlFnrkclgIul",
+	"5qfbxGXslBssJddOdosnsbvlFg9+MeMrLC2OwWGMD5BLrBAYMWvYKgwgWAtGTy1OlsqZ3dgn06rjTKIH",
+	"+89glLX8JGt8Mp3G/JoL2ddb72x9t9vhogzs/07HMsCtLvOjvU2KfUI64Jn3Ro99iDiQoLAB7ztWFnQR",
+	"a+o3tOsfhi2TXdNml8HsQF+74W+3UCa9VxK3uVl4jw+PvyyVnBvfObi0bwwifUtWlwcF9gAkiPoql5z+",
+	"6Yj7SC1/U8dnNro9/acb/Z4P1e7/BTfGJj8sNjXThopMN/5XbHfio5yQF4WI+k/lwAs9vwDJnWv5Sb29",
+	"LaE8KKnWpVRmnXS+9c/sJA23IhuMqJFi4OeIdGleDhBHRcH/PmmFFpumsc/JECaqaQkZ34shgaalID9y",
+	"PC64YHvz2ePZVDiwXkdy/QKMtAB+ZG/YL8fKz7dMje6X31Kw0+ArsJimKStNAr5MLliCxkhidzxRTOuE",
+	"2DELZo2qMeWFBc8pFSkrUFfBRyktnIOKO01yettYeG0HtMtW7/ZAP8QwuV4Pq6D85A+KqcI8+vvVBuv/",
+	"QVL/QVJ/biT1gU6Zyz3cCKUwc2ldDsSly2363RFU3c5n45Pw7ognBVlNy6quuChVit+yLEjnw7S8hMgi",
+	"s7YrphEQTPrzLQMwQJHSGYPSX5CqvUY1cVWoRc5p6mYNRAWFYlVODlzxZzwYcgXOz3ZvmyGUJzddSp23",
+	"Eyoi6xJmNOnde3Pq9qZNlXtV2ou/IeFZnTk79/1n4P0nPpvLk7H+nWLwshC96lw9T6devp8khAqFsFsY",
+	"7yeR/PL2C3LwxTjIsvo9J/sQjpcuY98lCdtzzeJnYFFGWN2WQI7BoYtE9W8y2kZomlLnOGLAIuenZIMv",
+	"o/6Dc+KfjJWEtigPL7thW5G5LucuuzuvupybdttgPGcgdgklMLJyr2GKxCLsHA+7EIIzef8Mblepf9nQ",
+	"l6/b7rgHwneC5dCeYf5lDn1AAXPsCsGNdnmV6AjeRp7E0mHfloTX9GlPTtdD4I+tsG+tprT1dWTXvQV1",
+	"MZm1M9r4kqZ5XSfCNfnH+zevQTjYncGdtbskNI0VzlwQEpYzrBsUOM//WjCSYJxmXqcsPLfnPDbHCPIY",
+	"kJwwSzMSOJPoHGoWsPTG2u1O7jHyFh46wdWckBnXOmAMbM+/3yzY3bmenvkCniFNp9Abyv2Ld4zLgAaG",
+	"DBP/5jjI/HVwXTNirWLtM8Brc6JOx3YdV6TKEOPPXXQWQilJs+0hz4Z16DaFACNMnkkBLa2w6QPGgF1D",
+	"h+GAvJJyCsreFsbnRGLdmusmAWGbTDINkR2gQT0xJih8fXR4+N036Avw33iRsN8dfbN6er8pmQCdRXo+",
+	"Iab3UH0Zgh+hbd2W9R9831Vr42EcPOj3kdStBCnR1ahU0shUFvtQ3ytq0jzExavdRlA+AtF1DQ3VVkeo",
+	"NorRWaeSv4dc1D5UruFbT1yVdO4k19qGZGjtOCvNXtN8ByiH4t2fGTU06COFZumjtH9AzjdrP89CzV9S",
+	"ZSycZsEHkAMFA8vZzO1bLcjRM/+WH6LpQjdpFkjBegtd6rAq6+/hh09tu25vkoave9zCMrXn/AHIRL8R",
+	"ojVOg2XoAVP5O1/jKxOdUPmT1dCFfhot2t26LH0nxE5XOTywVRmGkfupnHh8jsVTOiCQIB0+syG2dqyL",
+	"v32FUFKXZ1tewDs0FTeYjb+XFNofuGvNh9A2qLqqioyMGMxnmEh8DmZnCn4gHK7Qc32lzpV/6AlpHhZP",
+	"xnIxCt92YoYejZajZ195EEGRbp0ficloASFrkoXpD/YpC0+xw4TrWvj5K/+2jZHMFn85qFRx34364VdP",
+	"A/ihjeJDAf8l3nIUroL7pHdydBgtOfYviYXOjFQsIA3mua90Dmk7WD7llruTWQJp75dy5Yi1+3bFCgQT",
+	"zGNL9GrVVeNNxXod2fFwBDLcMXlKDAgYBb4oL7XPMN0qok6av+q2iA4T+8+b6kB7H3x8b6jIqMqI15/r",
+	"r6EV0NnBwXw+H2j3tZenQSpn33h4MjuDngtBaWJ9KWMjhwRbPeDHFDz02M4T2xqQnBZQ7Dls2hwM7Q2v",
+	"sXMm4EArFgNyLhZQIsnRqEAPI9IL0EDovwqJPCAnR4eevbrFX2L5AvWi0IsWwA0YLvUrhH1TGgd5ED0d",
+	"kRkXlWEOLTlIBZnd/p4FCGfpnzgz5+iU5LJSAKgUy7hiae2KGcuikHOWodXj5IjMKm3scTkEZiALkUir",
+	"SAcDbr4a+2mUc6lS+wvnI9WV5vHbznE0WRa/2ktsZJGhHwarC1rBoC8WlfmR3rK2djv1h6B2fYRED/HI",
+	"bVjnvmSsYLGuD746y/cERefegjno19aTFam6gFFDqfoj+avrJrpdd14Xjuzc0OEXltZW/s1eSx43UGZH",
+	"r239dvNWgkRLCA/aDXQ3QbSmb87TBxWvn57PrQYinRm6razV/QJCPFJanY5A1QM4wT0AGUv1BeWCCd/c",
+	"/OGDJ+vCGetQFbj/Go+Ha8QAjG7ftVwT9xJmPLOegxaFXT8dXPF4EVGIbzjvjjy8cfBkRdWe00i88SWQ",
+	"5A96CjUFa27jvgNQa198L8cV3IaN1IIF45FW3craz7/bpXigfBPufYnecn2eG/5pMVfQSnwrvHW8/5k7",
+	"s3KgAU5tvmiipRS1eKCDoVICzVOuA5vq8SEXqcNSThAYjDd09kDvkJ52PVnTLufjtWW96xMA30Djnt4B",
+	"iIQbafk4eqskyPPF5QUcuxPmaxgHQWePyuSRXEBIfNa1awZTcGEraBwEI9QOktVRrrCjEU1zyxKss6t/",
+	"hy63jh/Vle5Y6BwuGAudV3+3HZYNRqoJf399/z8BAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

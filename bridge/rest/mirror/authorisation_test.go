@@ -69,6 +69,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"", "POST /api/v1/webhooks", `{"url":"https://elsewhere.example/"}`, "401 401 201 201 201 201 201 403"},
 		{"", "GET /api/v1/webhooks/" + hook, "", "401 401 200 404 404 404 404 403"},
 		{"", "GET /api/v1/webhooks/" + hook + "/deliveries", "", "401 401 200 404 404 404 404 403"},
+		{"", "POST /api/v1/webhooks/" + hook + "/enable", "", "401 401 200 404 404 404 404 403"},
 		{"", "POST /api/v1/webhooks/" + hook + "/redeliver", `{}`, "401 401 202 404 404 404 404 403"},
 		{"", "DELETE /api/v1/webhooks/" + hook, "", "401 401 204 404 404 404 404 403"},
 		{"", "POST /api/v1/auth/challenge", `{"did":"did:key:z6Mk"}`, "200 200 200 200 200 200 200 200"},

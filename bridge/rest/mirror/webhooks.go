@@ -153,6 +153,26 @@ func (l *Link) DeleteWebhook(ctx context.Context, req contract.DeleteWebhookRequ
 	return contract.DeleteWebhook204Response{}, nil
 }
 
+// EnableWebhook implements [contract.StrictServerInterface].
+func (l *Link) EnableWebhook(ctx context.Context, req contract.EnableWebhookRequestObject) (contract.EnableWebhookResponseObject, error) {
+	h, err := l.hook(ctx, req.ID)
+	if err != nil {
+		return nil, err
+	}
+	err = l.deps.Hooks.Enable(ctx, h)
+	if errors.Is(err, bridge.ErrAddress) {
+		return nil, conflict(err.Error())
+	}
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return nil, err
+	}
+	if h, err = l.hook(ctx, req.ID); err != nil {
+		return nil, err
+	}
+	shaped, err := l.shapeHook(ctx, h)
+	return contract.EnableWebhook200JSONResponse(shaped), err
+}
+
 // ListWebhookDeliveries implements [contract.StrictServerInterface].
 func (l *Link) ListWebhookDeliveries(ctx context.Context, req contract.ListWebhookDeliveriesRequestObject) (contract.ListWebhookDeliveriesResponseObject, error) {
 	h, err := l.hook(ctx, req.ID)
@@ -190,7 +210,7 @@ func (l *Link) RedeliverWebhook(ctx context.Context, req contract.RedeliverWebho
 		return nil, err
 	}
 	if !h.Disabled.IsZero() {
-		return nil, conflict("this webhook is disabled: " + h.Why + "; delete it, and register the address anew")
+		return nil, conflict("this webhook is disabled: " + h.Why + "; enable it first, with POST " + Prefix + "webhooks/" + h.ID.String() + "/enable")
 	}
 	n, err := l.deps.Record.PushAgain(ctx, h.ID, req.Body.Of, time.Now())
 	if err != nil {

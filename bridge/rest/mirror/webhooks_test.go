@@ -24,7 +24,7 @@ import (
 
 // hooks returns the webhooks of a world, which call its outside.
 func (w *world) hooks() *webhook.Hooks {
-	w.outside = &outside{status: http.StatusOK}
+	w.outside = &outside{status: http.StatusOK, inside: "127.0.0.1"}
 	w.webhooks = webhook.New(webhook.Config{MaxPerDID: 2, MaxAttempts: 3, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: func(federation.Hook) bridge.Pusher { return w.link },
 		Unhooked: func(context.Context, federation.Hook, time.Time) error { return nil },
@@ -37,15 +37,25 @@ func (w *world) hooks() *webhook.Hooks {
 type outside struct {
 	mu     sync.Mutex
 	status int
+	inside string // part of the addresses that lead inside
 	bodies []contract.Push
 	ids    []string
 }
 
-func (*outside) Callable(_ context.Context, address string) error {
-	if strings.Contains(address, "127.0.0.1") {
+func (o *outside) Callable(_ context.Context, address string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if strings.Contains(address, o.inside) {
 		return webhook.ErrAddress
 	}
 	return nil
+}
+
+// lead has addresses with a part lead inside from now on.
+func (o *outside) lead(inside string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.inside = inside
 }
 
 func (o *outside) Call(_ context.Context, _ string, header http.Header, body []byte) (webhook.Answer, error) {
@@ -177,7 +187,11 @@ func TestAWebhookThatIsGoneSaysSo(t *testing.T) {
 		if got.member("disabled_at") == "" || !strings.Contains(got.member("disabled_why"), "410") {
 			t.Errorf("it is shown as %s", got.Text)
 		}
-		refused(t, scout.post(t, "/api/v1/webhooks/"+id+"/redeliver", `{}`), http.StatusConflict, "conflict")
+		again := scout.post(t, "/api/v1/webhooks/"+id+"/redeliver", `{}`)
+		refused(t, again, http.StatusConflict, "conflict")
+		if !strings.Contains(again.member("detail"), "POST /api/v1/webhooks/"+id+"/enable") {
+			t.Errorf("what to do about it: %s", again.Text)
+		}
 		if !strings.Contains(scout.get(t, "/api/v1/inbox").Text, `"waits":true`) {
 			t.Error("what nobody took does not wait any more")
 		}
@@ -185,6 +199,41 @@ func TestAWebhookThatIsGoneSaysSo(t *testing.T) {
 			t.Errorf("deleting it is answered %d %s", gone.Status, gone.Text)
 		}
 		refused(t, scout.get(t, "/api/v1/webhooks/"+id), http.StatusNotFound, "not-found")
+	})
+}
+
+func TestAWebhookThatIsEnabledAgainIsPostedWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.call(t)
+		eliza, scout := w.login(t, "eliza"), w.login(t, "scout")
+		id := scout.hook(t, "https://scout.example/hook").member("id")
+		w.outside.answer(http.StatusGone)
+		first := eliza.offer(t, map[string]any{"to": scout.did, "title": "x"})
+		time.Sleep(time.Second)
+		second := eliza.offer(t, map[string]any{"to": scout.did, "title": "y"})
+		w.outside.lead("scout.example")
+		refused(t, scout.post(t, "/api/v1/webhooks/"+id+"/enable", nil), http.StatusConflict, "conflict")
+		w.outside.lead("127.0.0.1")
+		w.outside.answer(http.StatusOK)
+		for range 2 { // the same again changes nothing
+			got := scout.post(t, "/api/v1/webhooks/"+id+"/enable", nil)
+			if got.Status != http.StatusOK || got.member("id") != id || got.member("disabled_at") != "" || got.member("secret") != "" {
+				t.Errorf("enabling it is answered %d %s", got.Status, got.Text)
+			}
+		}
+		time.Sleep(time.Second)
+		var posted []string
+		bodies, _ := w.outside.got()
+		for _, b := range bodies {
+			posted = append(posted, b.Data.Step.HandoffID)
+		}
+		if d := cmp.Diff([]string{first, first, second}, posted); d != "" {
+			t.Errorf("posted (-want +got):\n%s", d)
+		}
+		if strings.Contains(scout.get(t, "/api/v1/inbox").Text, `"waits":true`) {
+			t.Error("what was posted waits in the inbox")
+		}
 	})
 }
 

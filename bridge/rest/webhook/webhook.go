@@ -6,7 +6,7 @@
 // have. Each attempt is signed anew and keeps the id of the first, by which a receiver
 // knows what it has seen. An answer of 2xx is a delivery, and ends the waiting in the
 // inbox. 410 means that there is nobody any more: the hook is disabled, and its owner
-// told. Everything else, a redirect among it, is tried again: a minute after the first
+// told, who may enable it again. Everything else, a redirect among it, is tried again: a minute after the first
 // attempt, and each time after twice as long, up to sixteen hours, as often as the
 // configuration says. Then it is a dead letter. What was never taken stays in the inbox.
 //
@@ -127,6 +127,18 @@ func (h *Hooks) Register(ctx context.Context, of federation.DID, agent, address 
 	}
 	h.deps.Wakes.Wake(bridge.HooksTopic) // something may have waited for it
 	return bridge.Registered{Hook: made, Secret: keys.Secret(), PublicKey: keys.PublicKey()}, nil
+}
+
+// Enable implements [bridge.Hooks].
+func (h *Hooks) Enable(ctx context.Context, disabled federation.Hook) error {
+	if err := h.Check(ctx, disabled.URL); err != nil {
+		return err
+	}
+	if err := h.deps.Record.EnableHook(ctx, disabled.ID); err != nil {
+		return err
+	}
+	h.deps.Wakes.Wake(bridge.HooksTopic)
+	return nil
 }
 
 // PublicKey implements [bridge.Hooks].
