@@ -14,17 +14,19 @@ import (
 const maxHistories = 4096
 
 // histories remembers what the record has of each DID, so that a step costs no
-// query.
+// query. Of a record that others change too nothing is remembered: a key that was taken
+// back there must not go on to be good here.
 type histories struct {
 	record federation.Keys
-	known  *otter.Cache[federation.DID, federation.KeyHistory]
+	shared bool
+	known  *otter.Cache[federation.DID, federation.KeyHistory] // empty where the record is shared
 
 	mu      sync.Mutex
 	changes uint64
 }
 
-func newHistories(record federation.Keys) *histories {
-	return &histories{record: record, known: otter.Must(&otter.Options[federation.DID, federation.KeyHistory]{
+func newHistories(record federation.Keys, shared bool) *histories {
+	return &histories{record: record, shared: shared, known: otter.Must(&otter.Options[federation.DID, federation.KeyHistory]{
 		MaximumSize: maxHistories, Executor: func(tidy func()) { tidy() },
 	})}
 }
@@ -43,7 +45,7 @@ func (h *histories) of(ctx context.Context, did federation.DID) (federation.KeyH
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.changes == before { // else what was read may be old already
+	if h.changes == before && !h.shared { // else what was read may be old already
 		h.known.Set(did, history)
 	}
 	return history, nil

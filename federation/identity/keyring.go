@@ -38,14 +38,16 @@ const keptInfo = "baton kept key v1\x00"
 // record speaks of it and never without it; a derived one cannot be lost between
 // the two, whenever the power fails, and a backup of a few small files is complete.
 //
-// The gateway's own keys change by [Keyring.Rotate] alone. Its methods may be called
-// concurrently.
+// The gateway's own keys change by [Keyring.Rotate] alone, or by that of another gateway
+// of the home which has the same folder: [Keyring.Reread] takes that up. Its methods may be
+// called concurrently.
 type Keyring struct {
 	dir    string
 	signer Signer
 	kept   []byte
 	token  []byte
 
+	files   sync.Mutex // held while the files of own keys are read or written
 	mu      sync.RWMutex
 	own     map[KeyName]ownKey
 	retired []retiredKey // oldest first

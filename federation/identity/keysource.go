@@ -41,6 +41,8 @@ type KeySourceConfig struct {
 	// Ours reports whether the key of a DID is in this gateway's keeping. No peer is
 	// asked for other keys of such a one. Nil for none.
 	Ours func(ctx context.Context, did federation.DID) bool
+	// Shared says that others change the keys on record too, without a word to this one.
+	Shared bool
 }
 
 // KeySource implements [federation.KeySource]. It joins what the document of a DID
@@ -49,7 +51,7 @@ type KeySourceConfig struct {
 // the time and the source, so that a step is judged by the keys of its time.
 //
 // Whatever changes the keys on record goes through here, or is followed by Forget:
-// histories are cached.
+// histories are cached, unless the record is shared.
 type KeySource struct {
 	cfg       KeySourceConfig
 	directory Refresher
@@ -63,7 +65,7 @@ type KeySource struct {
 func NewKeySource(cfg KeySourceConfig, directory Refresher, fetcher Fetcher, record KeyRecord) *KeySource {
 	return &KeySource{
 		cfg: cfg, directory: directory, fetcher: fetcher, record: record,
-		histories: newHistories(record), misses: newMisses(cfg.Negative),
+		histories: newHistories(record, cfg.Shared), misses: newMisses(cfg.Negative),
 	}
 }
 

@@ -485,3 +485,25 @@ func TestAKeyThatAnAgentReplacedEndsWithItsOverlap(t *testing.T) {
 		s.restart()
 	}
 }
+
+// Two gateways share a record. A key that is taken back at one is not good at the other,
+// which has used it just before.
+func TestAKeyThatIsRevokedAtOneGatewayEndsAtTheOther(t *testing.T) {
+	s := newStand(t)
+	key := seededKey('a')
+	did := identity.KeyDID(key)
+	newSource := func() *identity.KeySource {
+		return identity.NewKeySource(identity.KeySourceConfig{Shared: true}, newDirectory(s.web), s.web, s.record)
+	}
+	one, other := newSource(), newSource()
+	now := time.Now()
+	if err := one.Learn(t.Context(), federation.KeyReport{DID: did, Origin: federation.ClientKey, Keys: []federation.ReportedKey{{Public: key}}, At: now}); err != nil {
+		t.Fatal(err)
+	}
+	s.source = other
+	s.check("before", query(did, key), "good")
+	if err := one.Revoke(t.Context(), did, federation.KeyID(key), now); err != nil {
+		t.Fatal(err)
+	}
+	s.check("after", query(did, key), "ended")
+}

@@ -53,7 +53,7 @@ const SmallEndpoint = "0000"
 // is one it returns [ErrKeyExists], or with replace puts the new one in its place at
 // once, without an overlap. It tries keys until the [EndpointID] has the prefix, which
 // takes a few seconds for [SmallEndpoint]. A gateway that runs reads the key at its
-// next start.
+// next start, or with [Keyring.Reread].
 func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.Time) (NamedKey, error) {
 	root, err := openFolder(dir)
 	if err != nil {
@@ -81,6 +81,11 @@ func CreateKey(dir string, name KeyName, replace bool, prefix string, now time.T
 // replaceKey writes another key without an overlap, and notes the old one where there
 // is one that can be read.
 func replaceKey(root *os.Root, name KeyName, seed []byte, now time.Time) error {
+	unlock, err := lockFolder(root)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	retired, err := readRetired(root)
 	if err != nil {
 		return err

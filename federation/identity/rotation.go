@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,11 +11,17 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"baton/federation"
 )
 
 // retiredFile holds the public parts of keys that were rotated away, as JSON.
 const retiredFile = "retired"
+
+// lockFile is locked while a key is rotated. It is no key: its name begins as that of a
+// draft.
+const lockFile = ".lock"
 
 // maxRetired bounds what is kept of one key: far more than anybody rotates in
 // overlaps that others still care for. Older ones are forgotten.
@@ -37,13 +44,18 @@ func (r retiredKey) own() federation.OwnKey {
 	return federation.OwnKey{Public: r.Public, Since: r.Since, Retired: r.Retired, Until: r.Until}
 }
 
+func (r retiredKey) equal(other retiredKey) bool {
+	return r.Name == other.Name && bytes.Equal(r.Public, other.Public) && r.Until.Equal(other.Until)
+}
+
 func retire(name KeyName, key ownKey, now, until time.Time) retiredKey {
 	return retiredKey{Name: name, Public: key.Public, Since: key.since.UTC(), Retired: now.UTC(), Until: until.UTC()}
 }
 
 // Rotate makes a new key, which signs from now on. What the old one signed is good for
 // the overlap: it stays listed, and its private part is gone. Both is durable before
-// Rotate returns; after a power cut in between the old key signs on. It returns
+// Rotate returns; after a power cut in between the old key signs on. Gateways that have
+// one folder take turns: it blocks while another one rotates. It returns
 // [ErrNotRotated] for the key of a [Signer], which rotates its own, and for that of
 // the endpoint, which others know by its value alone.
 func (k *Keyring) Rotate(name KeyName, overlap time.Duration, now time.Time) (NamedKey, error) {
@@ -55,24 +67,96 @@ func (k *Keyring) Rotate(name KeyName, overlap time.Duration, now time.Time) (Na
 	case overlap <= 0:
 		return NamedKey{}, fmt.Errorf("%w: the overlap must be more than 0s", ErrNotRotated)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	root, err := os.OpenRoot(k.dir)
+	made, err := k.rotate(name, overlap, now)
 	if err != nil {
 		return NamedKey{}, fmt.Errorf("rotate key: %w", err)
 	}
+	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: made.Public, Since: now}}, nil
+}
+
+func (k *Keyring) rotate(name KeyName, overlap time.Duration, now time.Time) (ownKey, error) {
+	k.files.Lock()
+	defer k.files.Unlock()
+	root, err := os.OpenRoot(k.dir)
+	if err != nil {
+		return ownKey{}, err
+	}
 	defer root.Close()
-	old := k.own[name]
-	retired := append(slices.Clone(k.retired), retire(name, old, now, now.Add(overlap)))
+	unlock, err := lockFolder(root)
+	if err != nil {
+		return ownKey{}, err
+	}
+	defer unlock()
+	if _, err := k.reread(root); err != nil { // the old key may be one that another gateway made
+		return ownKey{}, err
+	}
+	retired := append(slices.Clone(k.retired), retire(name, k.own[name], now, now.Add(overlap)))
 	if err := writeRetired(root, retired); err != nil {
-		return NamedKey{}, fmt.Errorf("rotate key: %w", err)
+		return ownKey{}, err
 	}
 	seed := newSeed("")
 	if err := replaceFile(root, string(name), secretText(seed)); err != nil {
-		return NamedKey{}, fmt.Errorf("rotate key: %w", err)
+		return ownKey{}, err
 	}
-	k.own[name], k.retired = ownKey{SigningKey: signingKey(seed), since: now}, retired
-	return NamedKey{Name: name, OwnKey: federation.OwnKey{Public: k.own[name].Public, Since: now}}, nil
+	made := ownKey{SigningKey: signingKey(seed), since: now}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.own[name], k.retired = made, retired
+	return made, nil
+}
+
+// Reread reads the gateway's own keys again, and reports whether another gateway of the
+// home has rotated one. Where they cannot be read, those of before stay. A signer is not
+// asked again.
+func (k *Keyring) Reread() (changed bool, err error) {
+	if k.signer != nil {
+		return false, nil
+	}
+	k.files.Lock()
+	defer k.files.Unlock()
+	root, err := os.OpenRoot(k.dir)
+	if err == nil {
+		defer root.Close()
+		changed, err = k.reread(root)
+	}
+	if err != nil {
+		return false, fmt.Errorf("read own keys again: %w", err)
+	}
+	return changed, nil
+}
+
+// reread is Reread for who holds files.
+func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
+	retired, err := readRetired(root)
+	if err != nil {
+		return false, err
+	}
+	own := make(map[KeyName]ownKey, len(k.own))
+	for name, before := range k.own {
+		if own[name], err = readOwn(root, name, retired); err != nil {
+			return false, err
+		}
+		changed = changed || !own[name].Public.Equal(before.Public)
+	}
+	changed = changed || !slices.EqualFunc(retired, k.retired, retiredKey.equal)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.own, k.retired = own, retired
+	return changed, nil
+}
+
+// lockFolder keeps other gateways from rotating keys in a folder, from when it returns until
+// unlock, or the end of this process. The file stays: to remove it would let two of them
+// lock two files of one name.
+func lockFolder(root *os.Root) (unlock func(), err error) {
+	f, err := root.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
+	}
+	return func() { _ = f.Close() }, nil // which is what unlocks it
 }
 
 // Good returns the keys under which what the gateway says is good now: the one that

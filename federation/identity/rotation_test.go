@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -115,6 +116,49 @@ func TestTheHistoryOfAKeyIsListed(t *testing.T) {
 	}
 	if !listed[2].Public.Equal(first.Public) {
 		t.Error("the first key is not the oldest")
+	}
+}
+
+// Gateways of one home have one folder. Each retires what the other one made, at the same
+// time too, and learns of it when it reads the files again.
+func TestGatewaysWithOneFolderRotateInTurn(t *testing.T) {
+	dir := writeKeys(t)
+	gateways := []*identity.Keyring{ring(t, dir), ring(t, dir)}
+	first := gateways[0].Server("gw.example")
+	const rotations = 5
+	var rotating sync.WaitGroup
+	for _, keys := range gateways {
+		rotating.Go(func() {
+			for range rotations {
+				if _, err := keys.Rotate(identity.ServerKey, time.Hour, noon()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	rotating.Wait()
+	for i, keys := range gateways {
+		if _, err := keys.Reread(); err != nil {
+			t.Fatal(err)
+		}
+		if changed, err := keys.Reread(); changed || err != nil {
+			t.Errorf("gateway %d reads others again: %t, %v", i, changed, err)
+		}
+		good := ids(keys.Good(identity.ServerKey, noon()))
+		slices.Sort(good)
+		if len(slices.Compact(slices.Clone(good))) != 2*rotations+1 || !slices.Contains(good, federation.KeyID(first.Public)) {
+			t.Errorf("gateway %d knows the keys %v", i, good)
+		}
+	}
+	if one, other := gateways[0].Server("gw.example"), gateways[1].Server("gw.example"); !one.Public.Equal(other.Public) {
+		t.Errorf("one signs with %s, and the other with %s", federation.KeyID(one.Public), federation.KeyID(other.Public))
+	}
+	if err := os.WriteFile(filepath.Join(dir, "server"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := gateways[0].Server("gw.example")
+	if changed, err := gateways[0].Reread(); changed || err == nil || !gateways[0].Server("gw.example").Public.Equal(before.Public) {
+		t.Errorf("a file that cannot be read: %t, %v", changed, err)
 	}
 }
 
