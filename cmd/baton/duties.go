@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"baton/bridge"
-	"baton/configs"
 	"baton/federation"
 	"baton/federation/relay"
 )
@@ -25,9 +23,6 @@ const (
 // dutyWait is for how long a gateway that starts does not know yet whether the duty of a
 // link is another one's.
 const dutyWait = 3 * time.Second
-
-// modesEvery is how often it is looked what operators said at other gateways of the home.
-const modesEvery = 5 * time.Second
 
 // dutyOf returns the duty of a link.
 func dutyOf(link bridge.Link) string {
@@ -85,25 +80,6 @@ func (p *program) meet(ctx context.Context) {
 // post calls the addresses that agents named, while that is this gateway's.
 func (p *program) post(ctx context.Context) {
 	_ = p.record.Alone(ctx, hooksDuty, p.hooks.Run) // likewise
-}
-
-// hearOperators reads what operators say at other gateways of the home, where it may have
-// any, until ctx ends.
-func (p *program) hearOperators(ctx context.Context) {
-	if p.file.Store.Driver != configs.Postgres {
-		return
-	}
-	tick := time.NewTicker(modesEvery)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if err := p.readModes(ctx); err != nil && ctx.Err() == nil {
-			p.log.LogAttrs(ctx, slog.LevelError, "modes of peers not read", slog.Any("err", err))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
 }
 
 // first keeps of the links that show a step once those that count its first attempt with

@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
-	"baton/federation/relay"
 )
 
 // watchEvery is how often it is looked what waits for long.
@@ -62,25 +61,6 @@ func all(limit int, batch func(limit int) (int, error)) (done int, err error) {
 			return done, err
 		}
 	}
-}
-
-// readModes reads what operators said of other registries and homes.
-func (p *program) readModes(ctx context.Context) error {
-	said, err := p.record.PeerModes(ctx)
-	if err != nil {
-		return err
-	}
-	modes := map[string]string{}
-	for _, m := range said {
-		modes[m.Domain] = m.Mode
-	}
-	p.modes.Store(&modes)
-	if p.homes != nil {
-		for _, peer := range p.homes.peers() {
-			peer.Say(relay.Mode(modes[peer.Name()]))
-		}
-	}
-	return nil
 }
 
 // deadGauge tells how many dead letters there are at the moment of a scrape. It

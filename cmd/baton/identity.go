@@ -40,7 +40,8 @@ func newKeySource(
 ) *identity.KeySource {
 	return identity.NewKeySource(identity.KeySourceConfig{
 		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: server, Learned: learned,
-		Ours: func(ctx context.Context, did federation.DID) bool { return isKept(ctx, record, did) },
+		Ours:   func(ctx context.Context, did federation.DID) bool { return isKept(ctx, record, did) },
+		Shared: shared(file),
 	}, timedDirectory{directory, seconds}, client, record)
 }
 

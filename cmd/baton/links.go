@@ -11,12 +11,29 @@ import (
 	"baton/bridge"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/relay"
 )
 
 // opened is one link with the table that it was made from.
 type opened struct {
 	link  bridge.Link
 	table configs.Table
+}
+
+// added reports whether a link is to a home that an operator added while a gateway ran.
+func (o opened) added() bool {
+	_, isHome := o.link.(*relay.Peer)
+	return isHome && o.table.Equal(configs.Table{})
+}
+
+// same reports whether a link was made as another one of its name.
+func (o opened) same(other opened) bool {
+	if !o.table.Equal(other.table) {
+		return false
+	}
+	peer, isHome := o.link.(*relay.Peer)
+	before, wasHome := other.link.(*relay.Peer)
+	return !isHome && !wasHome || isHome && wasHome && peer.URL() == before.URL() && peer.Path() == before.Path()
 }
 
 // running is a link that its supervisor keeps running.
@@ -56,7 +73,7 @@ func (f *fleet) apply(ctx context.Context, links []opened) {
 	}
 	var after, fresh []*running
 	for _, o := range links {
-		if old, ok := before[o.link.Name()]; ok && old.table.Equal(o.table) {
+		if old, ok := before[o.link.Name()]; ok && old.same(o) {
 			delete(before, o.link.Name())
 			after = append(after, old)
 			continue

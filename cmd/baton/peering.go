@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"baton/bridge/rest"
-	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/relay"
@@ -25,38 +24,48 @@ const lookTimeout = 10 * time.Second
 // certificateEnds is how long a certificate has to be good at least that nobody is warned.
 const certificateEnds = 14 * 24 * time.Hour
 
-// linking is a change of the links, and what is told once they run so.
-type linking struct {
-	change func([]opened) []opened
-	done   chan struct{}
-}
+// linking asks for links to those homes that are on record as added. It is told once they
+// run so, or why they do not.
+type linking chan<- error
 
-// relink changes links for operators until ctx ends.
+// relink has links to the homes that operators added, whenever it is asked, until ctx ends.
 func (p *program) relink(ctx context.Context) {
 	for {
 		select {
-		case l := <-p.linking:
-			p.changing.Lock()
-			var links []opened
-			for _, r := range p.gateway.fleet.current.Load().all {
-				links = append(links, r.opened)
-			}
-			p.gateway.fleet.apply(ctx, l.change(links))
-			p.changing.Unlock()
-			close(l.done)
+		case done := <-p.linking:
+			done <- p.linkKnown(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// linked changes the links and returns when they run so.
-func (p *program) linked(ctx context.Context, change func([]opened) []opened) error {
-	l := linking{change, make(chan struct{})}
+// linkKnown makes the homes that operators added those on record, and leaves all other
+// links as they are.
+func (p *program) linkKnown(ctx context.Context) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	var links []opened
+	for _, r := range p.gateway.fleet.current.Load().all {
+		if !r.added() {
+			links = append(links, r.opened)
+		}
+	}
+	known, err := p.record.KnownHomes(ctx)
+	if err != nil {
+		return err
+	}
+	links, err = p.withHomes(links, known)
+	p.gateway.fleet.apply(ctx, links)
+	return err
+}
+
+// linked returns when the homes that operators added are linked.
+func (p *program) linked(ctx context.Context) error {
+	done := make(chan error, 1)
 	select {
-	case p.linking <- l:
-		<-l.done
-		return nil
+	case p.linking <- done:
+		return <-done
 	case <-p.ended:
 		return &federation.UnavailableError{What: "gateway", Err: errors.New("it is ending")}
 	case <-ctx.Done():
@@ -71,13 +80,21 @@ func (p *program) withKnown(ctx context.Context, links []opened) ([]opened, erro
 	if err != nil {
 		return nil, err
 	}
+	return p.withHomes(links, known)
+}
+
+// withHomes adds other homes to links. One that the configuration names is left out, and an
+// error.
+func (p *program) withHomes(links []opened, known []federation.KnownHome) ([]opened, error) {
+	var errs []error
 	for _, each := range known {
 		if slices.ContainsFunc(links, func(o opened) bool { return o.link.Name() == string(each.Home) }) {
-			return nil, fmt.Errorf("%s is in the configuration, and was added with baton peer add: take it out of the one, or remove it first", each.Home)
+			errs = append(errs, fmt.Errorf("%s is in the configuration, and was added with baton peer add: take it out of the one, or remove it first", each.Home))
+			continue
 		}
 		links = p.withHome(links, each)
 	}
-	return links, nil
+	return links, errors.Join(errs...)
 }
 
 // withHome adds another home to links.
@@ -114,10 +131,8 @@ func (p *program) addPeer(ctx context.Context, ask rest.Peering) (rest.Peered, e
 		return looked, err
 	}
 	p.forgetKeys(known.Home.DID()) // where they were looked for in vain before
-	err = p.linked(ctx, func(links []opened) []opened {
-		links = slices.DeleteFunc(links, func(o opened) bool { return o.link.Name() == string(known.Home) })
-		return p.withHome(links, known)
-	})
+	err = p.linked(ctx)
+	p.tellOthers()
 	if err != nil {
 		return looked, err
 	}
@@ -151,9 +166,8 @@ func (p *program) removePeer(ctx context.Context, name string, dry bool) (rest.P
 	if err := p.record.ForgetHome(ctx, known[i].Home); err != nil {
 		return gone, err
 	}
-	return gone, p.linked(ctx, func(links []opened) []opened {
-		return slices.DeleteFunc(links, func(o opened) bool { return o.link.Name() == name })
-	})
+	defer p.tellOthers()
+	return gone, p.linked(ctx)
 }
 
 // lookAt reads what another home says of itself, and examines it. An error is why that
@@ -216,7 +230,7 @@ func (p *program) checkName(profile relay.Profile, address string) rest.Check {
 	for _, r := range p.gateway.fleet.current.Load().all {
 		switch peer, ok := r.link.(*relay.Peer); {
 		case r.link.Name() != string(profile.Home):
-		case ok && peer.URL() == address && r.table.Equal(configs.Table{}):
+		case ok && peer.URL() == address && r.added():
 			c.Detail += ", which is known already: a canary is sent again"
 		case ok:
 			return fail(string(profile.Home) + " is a peer already, at " + peer.URL())

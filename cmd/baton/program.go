@@ -73,7 +73,7 @@ type program struct {
 
 	resolving *prometheus.HistogramVec
 	ended     chan struct{} // closed when the gateway begins to end
-	linking   chan linking  // links that an operator adds or removes
+	linking   chan linking  // asks for the homes that operators added to be linked
 	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
 	limited   *configs.File
 	hups      <-chan os.Signal

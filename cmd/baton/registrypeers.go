@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/rest"
 	"baton/federation"
+	"baton/federation/relay"
 )
 
 // peers returns the registries and homes that the configuration or an operator names.
@@ -59,8 +61,31 @@ func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) 
 	if err := p.record.SetPeerMode(ctx, m); err != nil {
 		return fmt.Errorf("keep mode: %w", err)
 	}
-	if err := p.readModes(ctx); err != nil || home == nil {
+	defer p.tellOthers()
+	return p.readModes(ctx)
+}
+
+// readModes makes hold what operators said of other registries and homes. What a home was
+// owed while something else was said need not wait.
+func (p *program) readModes(ctx context.Context) error {
+	said, err := p.record.PeerModes(ctx)
+	if err != nil {
 		return err
 	}
-	return p.record.Hurry(ctx, home.Name()) // what it was owed meanwhile need not wait
+	modes := map[string]string{}
+	for _, m := range said {
+		modes[m.Domain] = m.Mode
+	}
+	p.modes.Store(&modes)
+	if p.homes == nil {
+		return nil // nobody is known yet
+	}
+	var errs []error
+	for _, peer := range p.homes.peers() {
+		if before, word := peer.Word(), relay.Mode(modes[peer.Name()]); word != before {
+			peer.Say(word)
+			errs = append(errs, p.record.Hurry(ctx, peer.Name()))
+		}
+	}
+	return errors.Join(errs...)
 }

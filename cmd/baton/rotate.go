@@ -27,9 +27,16 @@ func (p *program) rotate(text string, overlap time.Duration, now time.Time) (any
 	if err != nil {
 		return nil, fmt.Errorf("rotate key %s: %w", name, err)
 	}
+	p.useKeys()
+	p.tellOthers()
+	return showKey(made, p.file, now), nil
+}
+
+// useKeys has whoever signs with the gateway's own keys, or checks what they signed, do so
+// with those of now.
+func (p *program) useKeys() {
 	p.openKeys()
 	p.limit(p.limited)
-	return showKey(made, p.file, now), nil
 }
 
 // keysRotate asks a running gateway for another key.

@@ -58,7 +58,7 @@ func (p *program) run(ctx context.Context) error {
 	group.Go(func() error { p.relink(ctx); return nil })
 	group.Go(func() error { p.tidy(ctx); return nil })
 	group.Go(func() error { p.tellSigners(ctx); return nil })
-	group.Go(func() error { p.hearOperators(ctx); return nil })
+	group.Go(func() error { p.takeUp(ctx); return nil })
 	if p.hooks != nil {
 		group.Go(func() error { p.post(ctx); return nil })
 	}
