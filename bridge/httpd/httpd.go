@@ -57,11 +57,12 @@ type Server struct {
 	tls      *tls.Config
 	http     *http.Server
 	listener net.Listener // nil until Listen
+	lot      *lot         // the connections of answers that are parked
 }
 
 // New returns a server for a handler, without opening anything.
 func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
-	e := echo.New()
+	e, waiting := echo.New(), newLot(log)
 	e.IPExtractor = extractor(cfg.trusted())
 	e.HTTPErrorHandler = answerError
 	e.Use(accessLog(log), recovery(log))
@@ -70,10 +71,10 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	}
 	// The only route: whatever echo does not know, which is everything.
 	e.RouteNotFound("/*", func(c echo.Context) error {
-		handler.ServeHTTP(c.Response(), namePeer(fromClient(c)))
+		handler.ServeHTTP(&responder{c.Response(), c, waiting, time.Now()}, namePeer(fromClient(c)))
 		return nil
 	})
-	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, http: &http.Server{
+	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, lot: waiting, http: &http.Server{
 		Handler:           e,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
@@ -121,10 +122,12 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // the rest, and returns nil. Any other end is an error. Call [Server.Listen] before.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
-	stopped := make(chan error, 1)
+	stopped := make(chan error, 2)
 	go func() { stopped <- s.http.Serve(s.listener) }()
+	go func() { stopped <- s.http.Serve(s.lot) }()
 	select {
 	case err := <-stopped:
+		_ = s.lot.Close()
 		return fmt.Errorf("serve %s: %w", s.where(), err)
 	case <-ctx.Done():
 	}
@@ -137,7 +140,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("drain %s: %w", s.where(), err)
 	}
-	return errors.Join(err, closed(<-stopped))
+	s.lot.drain(drain)
+	return errors.Join(err, closed(<-stopped), closed(<-stopped))
 }
 
 // closed drops the error with which a server ends that was told to.
@@ -220,17 +224,28 @@ func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 			if err := next(c); err != nil {
 				c.Error(err)
 			}
-			logAccess(c, log, time.Since(begun))
+			if c.Get(parkedKey) == nil {
+				logAccess(c.Request().Context(), log, accessOf(c, begun), c.Response().Status)
+			}
 			return nil
 		}
 	}
 }
 
-func logAccess(c echo.Context, log *slog.Logger, took time.Duration) {
-	r := c.Request()
-	log.LogAttrs(r.Context(), slog.LevelDebug, "request answered",
-		slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", c.Response().Status),
-		slog.Duration("took", took), slog.String("client", c.RealIP()))
+// access is what the log has of a request.
+type access struct {
+	method, path, client string
+	begun                time.Time
+}
+
+func accessOf(c echo.Context, begun time.Time) access {
+	return access{c.Request().Method, c.Request().URL.Path, c.RealIP(), begun}
+}
+
+func logAccess(ctx context.Context, log *slog.Logger, a access, status int) {
+	log.LogAttrs(ctx, slog.LevelDebug, "request answered",
+		slog.String("method", a.method), slog.String("path", a.path), slog.Int("status", status),
+		slog.Duration("took", time.Since(a.begun)), slog.String("client", a.client))
 }
 
 // before returns a middleware that has nothing to do once its handler runs, so that it
