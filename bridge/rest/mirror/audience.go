@@ -2,6 +2,8 @@ package mirror
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,15 +28,14 @@ type audiences struct {
 	of map[federation.DID]*audience
 }
 
-// audience is all who wait for what comes to one DID. One wake-up comes for all of them:
-// whoever gets it looks, and then passes it on to the others, who need not look again.
-// Its seats and pages are guarded by the mutex of all audiences.
+// audience is all who wait for what comes to one DID. One goroutine is woken for all of
+// them. It looks, and then wakes each, who need not look again. Its seats and pages are
+// guarded by the mutex of all audiences.
 type audience struct {
-	wake   <-chan struct{}
-	stop   func() // no more waking
 	seats  map[*seat]struct{}
 	pages  map[place]*page // read since the last wake-up
 	roused uint64          // when that was, in looks
+	empty  chan struct{}   // closed when the last seat is left
 }
 
 // place is where somebody reads, and how much.
@@ -43,90 +44,121 @@ type place struct {
 	limit int
 }
 
-// seat is the place of one in an audience. It is used by one goroutine, which selects on
-// wake, and is then to call rouse, and on passed.
+// seat is the place of one in an audience. It is used by one goroutine at a time.
 type seat struct {
 	*audience
 
 	link   *Link
 	did    federation.DID
-	passed chan struct{} // has a token once somebody else was woken
-	leads  bool          // has been woken, and the others do not know yet
-	looked bool          // at least once
+	wake   func() // whenever there may be something, and when the gateway ends; it does not block
+	looked bool   // at least once
+	next   place  // where it looks the next time; none before the first; guarded as the audience is
 }
 
 // sit makes somebody one of those who wait for a DID. They are woken from now on, and
 // leave in the end.
-func (l *Link) sit(did federation.DID) *seat {
+func (l *Link) sit(ctx context.Context, did federation.DID, wake func()) *seat {
 	l.waiting.mu.Lock()
 	defer l.waiting.mu.Unlock()
 	a := l.waiting.of[did]
 	if a == nil {
-		a = &audience{seats: map[*seat]struct{}{}, pages: map[place]*page{}}
-		a.wake, a.stop = l.deps.Wakes.Subscribe(bridge.DIDTopic(did))
+		a = &audience{seats: map[*seat]struct{}{}, pages: map[place]*page{}, empty: make(chan struct{})}
 		l.waiting.of[did] = a
+		wake, stop := l.deps.Wakes.Subscribe(bridge.DIDTopic(did)) // before anybody looks
+		go func() {
+			defer stop()
+			l.usher(context.WithoutCancel(ctx), did, a, wake)
+		}()
 	}
-	s := &seat{audience: a, link: l, did: did, passed: make(chan struct{}, 1)}
+	s := &seat{audience: a, link: l, did: did, wake: wake}
 	a.seats[s] = struct{}{}
 	return s
 }
 
 // leave ends the waiting.
 func (s *seat) leave() {
-	s.passOn()
 	s.link.waiting.mu.Lock()
 	defer s.link.waiting.mu.Unlock()
 	delete(s.seats, s)
 	if len(s.seats) == 0 {
-		s.stop()
+		close(s.empty)
 		delete(s.link.waiting.of, s.did)
 	}
 }
 
-// rouse notes that the wake-up for all came to this seat. The others have it once it has
-// looked.
-func (s *seat) rouse() {
-	s.leads = true
-	s.link.waiting.mu.Lock()
-	defer s.link.waiting.mu.Unlock()
-	s.roused = s.link.looks.Add(1)
-	clear(s.pages)
+// usher wakes an audience whenever it is to be, and at the end of the gateway, for as long
+// as there is one.
+func (l *Link) usher(ctx context.Context, did federation.DID, a *audience, wake <-chan struct{}) {
+	ended := l.ended
+	for {
+		select {
+		case <-wake:
+			for _, at := range l.rouse(a) {
+				l.foresee(ctx, did, a, at)
+			}
+		case <-ended:
+			ended = nil // once is enough
+		case <-a.empty:
+			return
+		}
+		for _, s := range l.seated(a) {
+			s.wake()
+		}
+	}
 }
 
-// passOn wakes the others, if this seat was woken for them.
-func (s *seat) passOn() {
-	if !s.leads {
-		return
+// rouse forgets what was read before, and returns the places where several look.
+func (l *Link) rouse(a *audience) []place {
+	l.waiting.mu.Lock()
+	defer l.waiting.mu.Unlock()
+	a.roused = l.looks.Add(1)
+	clear(a.pages)
+	there := map[place]int{}
+	for s := range a.seats {
+		there[s.next]++
 	}
-	s.leads = false
-	s.link.waiting.mu.Lock()
-	defer s.link.waiting.mu.Unlock()
-	for other := range s.seats {
-		if other == s {
-			continue
-		}
-		select {
-		case other.passed <- struct{}{}:
-		default: // it has not looked since the last time
-		}
+	maps.DeleteFunc(there, func(at place, many int) bool { return many == 1 || at == place{} })
+	places := slices.Collect(maps.Keys(there))
+	return places[:min(len(places), keepPages)]
+}
+
+// foresee looks on behalf of others. Where it cannot, they look for themselves.
+func (l *Link) foresee(ctx context.Context, did federation.DID, a *audience, at place) {
+	if p, err := l.look(ctx, did, at.after, at.limit); err == nil {
+		l.keep(a, at, p)
 	}
+}
+
+// seated returns who is in an audience.
+func (l *Link) seated(a *audience) []*seat {
+	l.waiting.mu.Lock()
+	defer l.waiting.mu.Unlock()
+	return slices.Collect(maps.Keys(a.seats))
 }
 
 // look reads up to limit entries after a cursor, or shares what somebody else in the
 // audience has read since all were woken. At its first look a seat shares only that there
 // is nothing: of what is there, it may have acknowledged something a moment ago.
 func (s *seat) look(ctx context.Context, after federation.Cursor, limit int) (*page, error) {
-	defer s.passOn()
 	first, at := !s.looked, place{after, limit}
 	s.looked = true
-	if p := s.kept(at); p != nil && (!first || len(p.entries) == 0) {
-		return p, nil
+	p := s.kept(at)
+	if p == nil || first && len(p.entries) > 0 {
+		var err error
+		if p, err = s.link.look(ctx, s.did, after, limit); err != nil {
+			return nil, err
+		}
+		s.link.keep(s.audience, at, p)
 	}
-	p, err := s.link.look(ctx, s.did, after, limit)
-	if err == nil {
-		s.keep(at, p)
-	}
-	return p, err
+	s.passes(place{p.last(after), limit})
+	return p, nil
+}
+
+// passes notes where a seat looks the next time.
+func (s *seat) passes(next place) {
+	s.link.waiting.mu.Lock()
+	defer s.link.waiting.mu.Unlock()
+	s.next = next
 }
 
 // kept returns the page of a place, nil where there is none that is new.
@@ -140,15 +172,15 @@ func (s *seat) kept(at place) *page {
 }
 
 // keep shares a page with the others, unless they were woken while it was read.
-func (s *seat) keep(at place, p *page) {
+func (l *Link) keep(a *audience, at place, p *page) {
 	size := 0
 	for _, entry := range p.entries {
 		size += len(entry)
 	}
-	s.link.waiting.mu.Lock()
-	defer s.link.waiting.mu.Unlock()
-	known := s.pages[at] != nil
-	if len(s.seats) > 1 && size <= keepBytes && p.began > s.roused && (known || len(s.pages) < keepPages) {
-		s.pages[at] = p
+	l.waiting.mu.Lock()
+	defer l.waiting.mu.Unlock()
+	known := a.pages[at] != nil
+	if len(a.seats) > 1 && size <= keepBytes && p.began > a.roused && (known || len(a.pages) < keepPages) {
+		a.pages[at] = p
 	}
 }

@@ -22,8 +22,8 @@ type callerKey struct{}
 type caller struct {
 	did      federation.DID
 	operator bool
-	still    func(now time.Time) error // nil while they would be let in again
-	// upgrade makes the request of theirs a WebSocket.
+	bearer   string // the header that says so
+	// upgrade makes the request of theirs a WebSocket, where it asks for that.
 	upgrade func(w http.ResponseWriter) (*websocket.Conn, error)
 }
 
@@ -70,6 +70,14 @@ func (l *Link) authenticate(r *http.Request, now time.Time) (caller, error) {
 		return caller{}, credential.ErrToken
 	}
 	return caller{operator: true}, nil
+}
+
+// still returns nil while a caller would be let in again. It needs no more of the request
+// than ctx has, so that nobody who waits keeps all of it.
+func (l *Link) still(ctx context.Context, now time.Time) error {
+	r := &http.Request{Header: http.Header{"Authorization": {callerOf(ctx).bearer}}}
+	_, err := l.authenticate(r.WithContext(ctx), now)
+	return err
 }
 
 // CreateChallenge implements [contract.StrictServerInterface].

@@ -80,8 +80,13 @@ func shape(p rest.ProblemError) contract.Problem {
 	}
 }
 
-// tell answers with an error.
+// tell answers a request with an error.
 func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
+	l.fail(r.Context(), w, r.URL.Path, err)
+}
+
+// fail answers with an error what was asked of a path.
+func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err error) {
 	p := problemOf(err)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		l.deps.Metrics.Refusals.WithLabelValues(network, refused.Code.Upper()).Inc()
@@ -95,7 +100,7 @@ func (l *Link) tell(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusTooManyRequests:
 		l.deps.Metrics.Limited.WithLabelValues(network).Inc()
 	}
-	l.note(r.Context(), r.URL.Path, p, err)
+	l.note(ctx, path, p, err)
 	writeProblem(w, p)
 }
 

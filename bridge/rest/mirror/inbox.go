@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"baton/bridge/rest"
@@ -37,36 +38,10 @@ func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObjec
 	}
 	at := place{after, cmp.Or(req.Params.Limit, rest.DefaultLimit)}
 	if length > 0 {
-		return &poll{link: l, ctx: ctx, did: did, at: at, length: length}, nil
+		return polled(func(w http.ResponseWriter) error { return l.poll(ctx, w, did, at, length) }), nil
 	}
 	found, err := l.look(ctx, did, at.after, at.limit)
 	return inboxPage{found, after}, err
-}
-
-// poll is an answer that comes once there is something.
-type poll struct {
-	link   *Link
-	ctx    context.Context // of the request
-	did    federation.DID
-	at     place
-	length time.Duration // for which somebody wants to wait
-}
-
-// VisitListInboxResponse implements [contract.ListInboxResponseObject]. Its error is from
-// before the first byte, or that the client has gone. As that of a stream it does little by
-// itself.
-func (p *poll) VisitListInboxResponse(w http.ResponseWriter) error {
-	b := p.link.await(p.did, p.length)
-	defer b.leave()
-	for {
-		found, err := b.look(p.ctx, p.at.after, p.at.limit)
-		if err != nil {
-			return err
-		}
-		if len(found.entries) > 0 || !b.wait(p.ctx) {
-			return inboxPage{found, p.at.after}.VisitListInboxResponse(w)
-		}
-	}
 }
 
 // inboxPage is a [contract.InboxPage] of entries that are written down, for somebody who
@@ -92,6 +67,7 @@ func (p inboxPage) VisitListInboxResponse(w http.ResponseWriter) error {
 	}
 	text = append(append(append(text, `],"next_cursor":`...), next...), "}\n"...)
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	_, err = w.Write(text)
 	return err
 }
@@ -117,28 +93,27 @@ func (l *Link) start(ctx context.Context, did federation.DID, cursor federation.
 	return devices[i].Cursor, nil
 }
 
-// bench is where somebody waits who looks until there is something: at once, whenever the
-// inbox was woken, and now and then, for as long as they want to.
+// bench is where a handler waits who looks until there is something: at once, whenever the
+// inbox was woken, and now and then, for as long as somebody wants to.
 type bench struct {
 	*seat
 
+	woken token
 	end   time.Time
 	again *time.Timer
 }
 
 // await has somebody sit down, before they look, so that nothing comes in between. They
 // leave in the end.
-func (l *Link) await(did federation.DID, length time.Duration) *bench {
-	return &bench{l.sit(did), time.Now().Add(length), time.NewTimer(min(length, lookAgain))}
+func (l *Link) await(ctx context.Context, did federation.DID, length time.Duration) *bench {
+	woken := newToken()
+	return &bench{l.sit(ctx, did, woken.put), woken, time.Now().Add(length), time.NewTimer(min(length, lookAgain))}
 }
 
 // wait returns true once it is time to look again, and false once nobody wants to.
 func (b *bench) wait(ctx context.Context) bool {
 	select {
-	case <-b.wake:
-		b.rouse()
-		return true
-	case <-b.passed:
+	case <-b.woken:
 		return true
 	case <-b.again.C:
 		return b.goesOn(time.Now())
@@ -201,11 +176,10 @@ func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRe
 	if length == 0 {
 		err = take()
 	} else {
-		s := l.await(did, length)
+		s := l.await(ctx, did, length)
 		defer s.leave()
 		for more := true; more; {
 			err = take()
-			s.passOn()
 			more = err == nil && len(leases) == 0 && s.wait(ctx)
 		}
 	}

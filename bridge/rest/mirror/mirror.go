@@ -171,6 +171,16 @@ func (l *Link) finish() {
 	}
 }
 
+// isOver reports whether Run is.
+func (l *Link) isOver() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // scribe returns who writes down the steps of callers.
 func (l *Link) scribe() scribe.Scribe {
 	return scribe.Scribe{

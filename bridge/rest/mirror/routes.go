@@ -72,8 +72,10 @@ func (l *Link) callerOf(r *http.Request, now time.Time) (caller, error) {
 	if err := check.request(r, denied); err != nil {
 		return caller{}, err
 	}
-	who.still = func(now time.Time) error { _, err := l.authenticate(r, now); return err }
-	who.upgrade = func(w http.ResponseWriter) (*websocket.Conn, error) { return upgrade(w, r) }
+	who.bearer = r.Header.Get("Authorization")
+	if r.URL.Path == socketPath {
+		who.upgrade = func(w http.ResponseWriter) (*websocket.Conn, error) { return upgrade(w, r) }
+	}
 	return who, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
@@ -45,7 +46,8 @@ func (l *Link) OpenInboxSocket(ctx context.Context, req contract.OpenInboxSocket
 
 // socket serves one watcher over WebSocket. Its error is from before it was one.
 func (l *Link) socket(ctx context.Context, out http.ResponseWriter, did federation.DID, after federation.Cursor) error {
-	w, err := l.watch(ctx, did, after)
+	woken := newToken()
+	w, err := l.watch(ctx, did, after, woken.put)
 	if err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func (l *Link) socket(ctx context.Context, out http.ResponseWriter, did federati
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(maxAskBytes)
-	s := &socket{watch: w, conn: conn, due: make(chan struct{}, 1)}
+	s := &socket{watch: w, conn: conn, woken: woken, due: newToken()}
 	l.left(ctx, s.run(ctx))
 	return nil
 }
@@ -98,8 +100,9 @@ func (u *upgrading) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 type socket struct {
 	*watch
 
-	conn *websocket.Conn
-	due  chan struct{} // the time to see whether anybody is there
+	conn  *websocket.Conn
+	woken token
+	due   token // the time to see whether anybody is there
 }
 
 // run serves the watcher until it or the gateway goes. It returns why it stopped before
@@ -157,23 +160,20 @@ func (s *socket) beat(ctx context.Context) error {
 // tell writes what is there, what arrives, and what is answered. It returns why it
 // stopped.
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
+	again := time.NewTicker(heartbeat)
+	defer again.Stop()
 	var err error
 	for err == nil {
 		if err = s.drain(ctx, s.show); err != nil {
 			break
 		}
 		select {
-		case <-s.wake:
-			s.rouse()
-		case <-s.passed:
+		case <-s.woken:
 		case text := <-asked:
 			err = s.send(ctx, s.answer(ctx, text))
-		case now := <-s.again.C: // a wake-up may be lost, so that this looks too
-			err = callerOf(ctx).still(now)
-			select {
-			case s.due <- struct{}{}:
-			default: // the last one is not answered yet
-			}
+		case now := <-again.C: // a wake-up may be lost, so that this looks too
+			err = s.link.still(ctx, now)
+			s.due.put() // unless the last one is not answered yet
 		case <-s.link.ended:
 			err = errGatewayEnds
 		case <-ctx.Done():

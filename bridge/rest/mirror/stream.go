@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"baton/bridge/rest/contract"
@@ -26,81 +27,78 @@ func (l *Link) StreamInbox(ctx context.Context, req contract.StreamInboxRequestO
 	if err != nil {
 		return nil, err
 	}
-	return streamed(func(w http.ResponseWriter) (*stream, error) { return l.stream(ctx, w, did, after) }), nil
+	return streamed(func(w http.ResponseWriter) error { return l.stream(ctx, w, did, after) }), nil
 }
 
 // streamed is an answer that goes on for as long as somebody watches.
-type streamed func(w http.ResponseWriter) (*stream, error)
+type streamed func(w http.ResponseWriter) error
 
 // VisitStreamInboxResponse implements [contract.StreamInboxResponseObject]. Its error is
 // from before the first byte.
-func (begin streamed) VisitStreamInboxResponse(w http.ResponseWriter) error {
-	s, err := begin(w)
-	if err == nil {
-		s.run()
-	}
-	return err
-}
+func (begin streamed) VisitStreamInboxResponse(w http.ResponseWriter) error { return begin(w) }
 
-// stream is an inbox that is watched as server-sent events.
+// stream is an inbox that is watched as server-sent events. It has a turn whenever
+// something may have come, and at each heartbeat.
 type stream struct {
 	*watch
+	guest
 
-	ctx     context.Context // of the request
-	out     http.ResponseWriter
+	ctx     context.Context // of the request; it does not end with it
 	control *http.ResponseController
+	beats   atomic.Bool // a heartbeat is due
+	again   *time.Timer // until it is
 }
 
-// stream begins to show what is in an inbox after a cursor.
-func (l *Link) stream(ctx context.Context, out http.ResponseWriter, did federation.DID, after federation.Cursor) (*stream, error) {
-	w, err := l.watch(ctx, did, after)
-	if err != nil {
-		return nil, err
+// stream shows what is in an inbox after a cursor, and what arrives, for as long as the
+// watcher is there, may read it, and the gateway runs.
+func (l *Link) stream(ctx context.Context, out http.ResponseWriter, did federation.DID, after federation.Cursor) error {
+	s := &stream{ctx: context.WithoutCancel(ctx)}
+	var err error
+	if s.watch, err = l.watch(ctx, did, after, s.call); err != nil {
+		return err
 	}
 	out.Header().Set("Content-Type", "text/event-stream")
 	out.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
-	return &stream{watch: w, ctx: ctx, out: out, control: http.NewResponseController(out)}, nil
+	s.again = time.AfterFunc(heartbeat, s.beat)
+	s.beat() // where nothing waits, the header goes out with it
+	s.receive(ctx, out, s.take)
+	return nil
 }
 
-// run writes what is there, and what arrives, for as long as the watcher is there, may
-// read it, and the gateway runs. It does little by itself: whoever waits keeps a stack that
-// has room for all calls that it is in.
-func (s *stream) run() {
-	defer s.leave()
-	there := s.turn(s.send([]byte(idle))) // where nothing waits, the header goes out with it
-	for there {
-		select {
-		case <-s.wake:
-			s.rouse()
-			there = s.turn(nil)
-		case <-s.passed:
-			there = s.turn(nil)
-		case <-s.again.C: // a wake-up may be lost, so that this looks too
-			there = s.turn(s.beat())
-		case <-s.link.ended:
-			return
-		case <-s.ctx.Done():
-			return
+// beat has the watcher told that it is there.
+func (s *stream) beat() {
+	s.beats.Store(true)
+	s.call()
+}
+
+// take is a turn.
+func (s *stream) take() (stays bool) {
+	if stays = !s.gone.Load() && !s.link.isOver(); stays {
+		err := s.tell()
+		s.link.left(s.ctx, err)
+		stays = err == nil
+	}
+	if !stays {
+		s.again.Stop()
+		s.leave()
+	}
+	return stays
+}
+
+// tell writes what is there: at a heartbeat at least that, if the watcher may still read. A
+// wake-up may be lost, so that each looks.
+func (s *stream) tell() error {
+	if s.beats.Swap(false) {
+		s.again.Reset(heartbeat)
+		now := time.Now()
+		if err := s.link.still(s.ctx, now); err != nil {
+			return err
+		}
+		if err := s.send([]byte(idle)); err != nil {
+			return err
 		}
 	}
-}
-
-// turn shows what there is, unless something went wrong before. It reports whether the
-// watcher is still there.
-func (s *stream) turn(err error) bool {
-	if err == nil {
-		err = s.drain(s.ctx, s.show)
-	}
-	s.link.left(s.ctx, err)
-	return err == nil
-}
-
-// beat tells the watcher that it is there, if it may still read.
-func (s *stream) beat() error {
-	if err := callerOf(s.ctx).still(time.Now()); err != nil {
-		return err
-	}
-	return s.send([]byte(idle))
+	return s.drain(s.ctx, s.show)
 }
 
 // left notes why somebody watches no more, nil where they or the gateway went.
@@ -130,6 +128,9 @@ func (s *stream) show(_ context.Context, p *page) error {
 
 // send writes to the watcher, who is gone or slow when that fails.
 func (s *stream) send(text []byte) error {
+	if s.control == nil {
+		s.control = http.NewResponseController(s.out)
+	}
 	_ = s.control.SetWriteDeadline(time.Now().Add(slowest)) // what takes no deadline has none
 	if _, err := s.out.Write(text); err != nil {
 		return fmt.Errorf("write: %w", err)

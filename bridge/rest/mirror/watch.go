@@ -28,12 +28,11 @@ type watch struct {
 
 	after federation.Cursor // of what was shown last
 	first *page             // what was there at the start, until it was shown
-	again *time.Ticker      // at each heartbeat
 }
 
 // watch begins to watch what is in an inbox after a cursor, if one more may. Whoever
-// watches leaves in the end.
-func (l *Link) watch(ctx context.Context, did federation.DID, after federation.Cursor) (*watch, error) {
+// watches is woken as one in an audience, and leaves in the end.
+func (l *Link) watch(ctx context.Context, did federation.DID, after federation.Cursor, wake func()) (*watch, error) {
 	select {
 	case l.streams <- struct{}{}:
 	default:
@@ -42,7 +41,7 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after federation.C
 			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
 		}
 	}
-	w := &watch{seat: l.sit(did), after: after, again: time.NewTicker(heartbeat)} // it sits before the first look, so that nothing comes in between
+	w := &watch{seat: l.sit(ctx, did, wake), after: after} // it sits before the first look, so that nothing comes in between
 	var err error
 	if w.first, err = w.next(ctx); err != nil {
 		w.leave()
@@ -53,7 +52,6 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after federation.C
 
 // leave ends the watching.
 func (w *watch) leave() {
-	w.again.Stop()
 	w.seat.leave()
 	<-w.link.streams
 }
