@@ -143,6 +143,9 @@ type Arrival struct {
 	// Party is the party of the handoff whose step it is, where that has signed as
 	// another of its DIDs.
 	Party DID `json:"party,omitempty"`
+	// Voucher is what Home signed of whose step it is, where that rests on its word and it
+	// is not the home of the handoff.
+	Voucher *Voucher `json:"voucher,omitempty"`
 	// Accepted is who took the step that Accepts names, where that is a step of the
 	// same handoff and one that can be accepted.
 	Accepted DID `json:"accepted,omitempty"`

@@ -24,6 +24,14 @@ type Ruling struct {
 	Signature string // as it stood on the wire
 }
 
+// Voucher is the signed word of a home that a step of one of its own people is that: it goes
+// with the step to every home that is told of it, since the home of the handoff cannot say so
+// in its name.
+type Voucher struct {
+	Document  string `json:"document"`  // exactly as signed
+	Signature string `json:"signature"` // as it stood on the wire
+}
+
 // Link returns the chain of hashes after a step: the SHA-256 of the link before it,
 // 32 zero bytes before the first, and of the SHA-256 of what was signed. Only the
 // home that orders the steps can say it, since no signer knows what precedes his own.

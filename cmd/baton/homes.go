@@ -225,8 +225,8 @@ func (s homeSigner) Sign(ctx context.Context, message []byte) (string, error) {
 }
 
 // Verify implements [relay.Signer].
-func (s homeSigner) Verify(ctx context.Context, home federation.HomeID, message []byte, signature string) (federation.Verdict, error) {
-	return signing.VerifyHome(ctx, s.gateway.home.Load().Keys, home, message, signature, time.Now())
+func (s homeSigner) Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error) {
+	return signing.VerifyHome(ctx, s.gateway.home.Load().Keys, home, message, signature, at)
 }
 
 // homePoster implements [relay.Poster].

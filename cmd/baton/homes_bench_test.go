@@ -166,8 +166,8 @@ func (h *benchHome) Sign(ctx context.Context, message []byte) (string, error) {
 }
 
 // Verify implements [relay.Signer].
-func (*benchHome) Verify(ctx context.Context, by federation.HomeID, message []byte, signature string) (federation.Verdict, error) {
-	return signing.VerifyHome(ctx, benchKeys{}, by, message, signature, time.Now())
+func (*benchHome) Verify(ctx context.Context, by federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error) {
+	return signing.VerifyHome(ctx, benchKeys{}, by, message, signature, at)
 }
 
 // Post implements [relay.Poster].

@@ -83,8 +83,8 @@ func (h *Home) follow(ctx context.Context, judged federation.Judgement, ev feder
 }
 
 // asSent returns a step as it came in here, where it did before its home ruled on it:
-// with the link that is not to be told again, and with the evidence. An offer is filed
-// where it comes in.
+// with the link that is not to be told again, and with the evidence, and with what this
+// home signed of it since. An offer is filed where it comes in.
 func (h *Home) asSent(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	if ev.Verb == federation.Offer {
 		return ev, nil
@@ -95,6 +95,7 @@ func (h *Home) asSent(ctx context.Context, ev federation.Event) (federation.Even
 	}
 	for _, each := range held {
 		if each.Event.From == ev.From && each.Event.ID == ev.ID && each.Event.Signature.Document == ev.Signature.Document {
+			each.Event.Arrival.Voucher = ev.Arrival.Voucher
 			return each.Event, nil
 		}
 	}

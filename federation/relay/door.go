@@ -132,7 +132,7 @@ func (d *Door) take(ctx context.Context, from federation.HomeID, l Letter) (Lett
 	if peer == nil || peer.Mode() == Block {
 		return Letter{}, &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("%q is no peer", asked.from)}
 	}
-	verdict, err := d.Deps.Signer.Verify(ctx, asked.from, l.Body, l.Signature)
+	verdict, err := d.Deps.Signer.Verify(ctx, asked.from, d.Deps.Now(), l.Body, l.Signature)
 	switch {
 	case verdict == federation.Invalid:
 		return Letter{}, &problem{status: http.StatusUnauthorized, code: "signature-invalid", err: err}
@@ -236,7 +236,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 			return
 		}
 	}
-	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
+	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, p.deps.Now(), []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
 		p.Doubt(ctx, federation.DoubtfulRuling, "of "+string(ruled.Home)+" on "+ev.ID.String()+", which that did not sign")
 		r.fail(federation.Refuse(ev, federation.SignatureInvalid, "of the ruling"))
 		return
@@ -246,8 +246,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	}
 	ev = p.arrive(ev, it)
 	ev.Arrival.Home = ruled.Home
-	ev.Arrival.Party = p.believed(ctx, ruled.Party, ruled.Home, ruled.Via)
-	if err := p.vouched(ctx, ev, ruled.Home, ruled.Via); err != nil {
+	if ev, err = p.attributed(ctx, ev, it.Step.Document, ruled); err != nil {
 		r.fail(err)
 		return
 	}
@@ -281,8 +280,7 @@ func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	ev = p.arrive(ev, it)
-	ev.Arrival.Party = p.believed(ctx, ev.Arrival.Party, p.cfg.Home)
-	if err := p.vouched(ctx, ev, p.cfg.Home); err != nil {
+	if ev, err = p.attested(ctx, ev, it.Step.Document); err != nil {
 		r.fail(err)
 		return
 	}

@@ -15,8 +15,8 @@ import (
 	"baton/translate/dialect"
 )
 
-// vouched returns a step as a home vouches for it in somebody's name, with its evidence.
-func (g *gate) vouched(name string, verb federation.Verb, change ...func(*federation.Event)) map[string]any {
+// speaks returns a step as a home vouches for it in somebody's name, with its evidence.
+func (g *gate) speaks(name string, verb federation.Verb, change ...func(*federation.Event)) federation.Event {
 	g.t.Helper()
 	evidence, err := json.Marshal(map[string]string{"document": "what " + name + " wrote, says " + string(g.id)})
 	if err != nil {
@@ -31,13 +31,24 @@ func (g *gate) vouched(name string, verb federation.Verb, change ...func(*federa
 	if ev, err = signing.Seal(g.t.Context(), key, ev); err != nil {
 		g.t.Fatal(err)
 	}
-	it := plain(ev)
-	step, _ := it["step"].(map[string]any)
-	step["provenance"], step["evidence"] = "vouched", map[string]string{"url": ev.Evidence.URL, "content": string(evidence)}
 	if named := ev.Fields["handoff-src-h"]; named != "sha256:"+hex.EncodeToString(digest[:]) {
 		g.t.Fatalf("the step names the evidence %q", named)
 	}
+	return ev
+}
+
+// spoken returns a step that a home vouches for as it is sent.
+func spoken(ev federation.Event) map[string]any {
+	it := plain(ev)
+	step, _ := it["step"].(map[string]any)
+	step["provenance"], step["evidence"] = "vouched", map[string]string{"url": ev.Evidence.URL, "content": string(ev.Evidence.Bytes)}
 	return it
+}
+
+// vouched is what speaks returns, as it is sent.
+func (g *gate) vouched(name string, verb federation.Verb, change ...func(*federation.Event)) map[string]any {
+	g.t.Helper()
+	return spoken(g.speaks(name, verb, change...))
 }
 
 // rules adds the ruling of a home on a step, the first of its handoff.

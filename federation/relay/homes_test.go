@@ -185,8 +185,8 @@ func (s signer) Sign(ctx context.Context, message []byte) (string, error) {
 	return signing.SignHome(ctx, s.key, message)
 }
 
-func (s signer) Verify(ctx context.Context, by federation.HomeID, message []byte, signature string) (federation.Verdict, error) {
-	return signing.VerifyHome(ctx, s.ring, by, message, signature, time.Now())
+func (s signer) Verify(ctx context.Context, by federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error) {
+	return signing.VerifyHome(ctx, s.ring, by, message, signature, at)
 }
 
 // Owed implements federation.Routes: other homes are owed what their people take part in.
@@ -547,20 +547,26 @@ func written(from, to federation.HomeID, items ...map[string]any) map[string]any
 // ruled returns a step with a ruling on it, signed by a home.
 func ruled(t *testing.T, by *gate, as federation.HomeID, ev federation.Event, version int, chain [32]byte) map[string]any {
 	t.Helper()
-	document, err := json.Marshal(map[string]any{
+	it := plain(ev)
+	it["ruling"] = by.says(map[string]any{
 		"type": "ruling", "v": 1, "home": as, "handoff": ev.Handoff, "event": ev.ID, "version": version,
 		"chain": fmt.Sprintf("%x", chain), "filed": time.Now().UTC(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	signature, err := signing.SignHome(t.Context(), by.key, document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	it := plain(ev)
-	it["ruling"] = map[string]any{"document": string(document), "signature": signature}
 	return it
+}
+
+// says returns what a home signs.
+func (g *gate) says(what map[string]any) map[string]any {
+	g.t.Helper()
+	document, err := json.Marshal(what)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	signature, err := signing.SignHome(g.t.Context(), g.key, document)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return map[string]any{"document": string(document), "signature": signature}
 }
 
 // plain returns a step without a ruling.

@@ -286,7 +286,7 @@ func (p *Peer) say(ctx context.Context, path []federation.HomeID, body []byte) (
 	if err != nil {
 		return nil, p.unavailable(err)
 	}
-	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, answer.Body, answer.Signature); err != nil {
+	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, p.deps.Now(), answer.Body, answer.Signature); err != nil {
 		return nil, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
 	}
 	p.heard.Store(p.deps.Now().UnixNano())

@@ -123,7 +123,11 @@ func (p *Peer) askRuling(ctx context.Context, held federation.Pending) (over boo
 	if err != nil {
 		return false, fmt.Errorf("read handoff %s: %w", held.Event.Handoff, err)
 	}
-	it, err := p.deps.carry(ctx, held.Event)
+	ev, err := p.deps.vouch(ctx, held.Event)
+	if err != nil {
+		return false, err
+	}
+	it, err := p.deps.carry(ctx, ev)
 	if err != nil {
 		return false, err
 	}

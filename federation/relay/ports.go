@@ -33,9 +33,9 @@ type Gateway interface {
 type Signer interface {
 	// Sign returns the signature of a message as it stands beside it.
 	Sign(ctx context.Context, message []byte) (string, error)
-	// Verify judges the signature of a home. The error is nil for [federation.Valid]
-	// alone.
-	Verify(ctx context.Context, home federation.HomeID, message []byte, signature string) (federation.Verdict, error)
+	// Verify judges the signature of a home, by the keys that it had at a time. The error
+	// is nil for [federation.Valid] alone.
+	Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error)
 }
 
 // Poster is the HTTPS client for homes that the operator named.

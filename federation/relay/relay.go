@@ -16,7 +16,8 @@
 //	{"type": "steps", "v": 1, "from": HOME, "to": HOME, "sent": TIME, "items": [
 //	  {"step": {"document": TEXT, "signature": TEXT, "id": ULID, "provenance": "signed"|"vouched",
 //	            "party": DID, "name": TEXT, "message_id": TEXT, "received": TIME,
-//	            "evidence": {"url": URL, "content": TEXT}},
+//	            "evidence": {"url": URL, "content": TEXT},
+//	            "voucher": {"document": TEXT, "signature": TEXT}},
 //	   "ruling": {"document": TEXT, "signature": TEXT},
 //	   "have": VERSION}]}
 //
@@ -26,6 +27,17 @@
 //
 //	{"type": "ruling", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "version": NUMBER,
 //	 "chain": HEX, "party": DID, "via": HOME, "filed": TIME}
+//
+// Where a step is somebody's by the word of a home alone, which vouches for it or knows the
+// signer as a party by another DID, and another home rules on it, that word is signed too:
+// who asks sends it, and it goes with the step wherever that does. A ruling that names a
+// "via" is believed as far as that home has signed it:
+//
+//	{"type": "voucher", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "step": HEX,
+//	 "party": DID, "sent": TIME}
+//
+// "step" is the SHA-256 of the document of the step. A voucher is judged by the keys that its
+// home had when it was sent.
 //
 // A version counts the steps of the log from 1; the chain is [federation.Link] after the
 // step. A step without a ruling asks the home of its handoff for one, and says how many
@@ -71,7 +83,7 @@
 //
 //	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}
 //
-// Vectors of all of these are in testdata.
+// Vectors of all of these but the voucher are in testdata.
 //
 // # Inside one home
 //

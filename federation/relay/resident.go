@@ -62,7 +62,7 @@ func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	if err != nil {
 		return false, p.unavailable(err)
 	}
-	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, answer.Body, answer.Signature); err != nil {
+	if _, err := p.deps.Signer.Verify(ctx, p.cfg.Home, p.deps.Now(), answer.Body, answer.Signature); err != nil {
 		return false, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
 	}
 	var said resident

@@ -28,6 +28,7 @@ const (
 	typeSteps      = "steps"
 	typeResults    = "results"
 	typeRuling     = "ruling"
+	typeVoucher    = "voucher"
 	typeResident   = "resident"
 	typeDigest     = "digest"
 	typeComparison = "comparison"
@@ -110,6 +111,7 @@ type carried struct {
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
 	Evidence   *evidence             `json:"evidence,omitempty"`
+	Voucher    *signed               `json:"voucher,omitempty"` // of the home that it came through
 }
 
 // evidence is the original behind a vouched step.
@@ -183,6 +185,9 @@ func carry(ev federation.Event, original []byte) carried {
 	if ev.Evidence != nil {
 		c.Evidence = &evidence{URL: ev.Evidence.URL, Content: string(original)}
 	}
+	if v := ev.Arrival.Voucher; v != nil {
+		c.Voucher = &signed{Document: v.Document, Signature: v.Signature}
+	}
 	return c
 }
 
@@ -204,6 +209,9 @@ func (c carried) uncarry(read func(document string) (federation.Event, error)) (
 	ev.ID, ev.Provenance = c.ID, c.Provenance
 	ev.Signature.Text = c.Signature
 	ev.Arrival.Party, ev.Arrival.Name, ev.Arrival.MessageID = c.Party, c.Name, c.MessageID
+	if v := c.Voucher; v != nil {
+		ev.Arrival.Voucher = &federation.Voucher{Document: v.Document, Signature: v.Signature}
+	}
 	return c.original(ev)
 }
 

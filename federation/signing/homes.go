@@ -26,15 +26,15 @@ func SignHome(ctx context.Context, key federation.SigningKey, message []byte) (s
 
 func homeDocument(message []byte) []byte { return append([]byte(homePrefix), message...) }
 
-// VerifyHome judges what a home signed, by the keys that its DID has now. The error is
+// VerifyHome judges what a home signed, by the keys that its DID had at a time. The error is
 // nil for [federation.Valid] alone; for [federation.Unverifiable] it wraps
 // [*federation.UnavailableError] where asking again may help.
-func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.HomeID, message []byte, signature string, now time.Time) (federation.Verdict, error) {
+func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.HomeID, message []byte, signature string, at time.Time) (federation.Verdict, error) {
 	kid, sig, ours := inTag().Read(signature)
 	if !ours {
 		return federation.Unverifiable, errors.New("signature of a home: want ed25519 with the id of a key")
 	}
-	known, err := keys.Keys(ctx, federation.KeyQuery{DID: home.DID(), KeyID: kid, Received: now})
+	known, err := keys.Keys(ctx, federation.KeyQuery{DID: home.DID(), KeyID: kid, Received: at})
 	if errors.Is(err, federation.ErrKeyEnded) {
 		return federation.Invalid, fmt.Errorf("signature of home %s: %w", home, err)
 	}
