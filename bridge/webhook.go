@@ -47,7 +47,4 @@ type Pusher interface {
 	Write(ctx context.Context, h federation.Hook, p federation.Push) (kind string, data []byte, err error)
 	// Taken notes that whoever it was for has it. The record is told after that.
 	Taken(ctx context.Context, h federation.Hook, p federation.Push) error
-	// Unhooked tells the owner of any hook, where that is one of its people, that it is
-	// called no more, as the hook says. Its error is that of the record.
-	Unhooked(ctx context.Context, h federation.Hook, now time.Time) error
 }

@@ -21,24 +21,25 @@ func HookName(id HookID) string { return HookLink + "/" + id.String() }
 
 // Hook is an address of somebody's own to which what reaches an inbox is posted.
 type Hook struct {
-	ID    HookID
-	DID   DID    // whose it is, and whose inbox
-	Agent string // handle of the registered agent that gets its messages there; "" for one that gets the inbox of DID
-	URL   string
-	Since time.Time
+	ID    HookID    `json:"id"`
+	DID   DID       `json:"did"`             // whose it is, and whose inbox
+	Agent string    `json:"agent,omitempty"` // handle of the registered agent that gets its messages there; "" for one that gets the inbox of DID
+	URL   string    `json:"url"`
+	Since time.Time `json:"since"`
 	// Disabled is when its address said that there is nobody any more; zero before that.
 	// Nothing is posted to it from then on, until it is enabled again.
-	Disabled time.Time
-	Why      string // it is disabled
+	Disabled time.Time `json:"disabled,omitzero"`
+	Why      string    `json:"why,omitempty"` // it is disabled
 }
 
-// Push is one thing that a hook is owed, or was: a step, or a message to an agent. The
-// pushes of one handoff are a lane, as the rows of a feed are: they are made in their
-// order, and hold up no others.
+// Push is one thing that a hook is owed, or was: a step, a notice, or a message to an
+// agent. The pushes of one handoff are a lane, as the rows of a feed are: they are made in
+// their order, notices after steps, and hold up no others.
 type Push struct {
-	Item    int64         // position among those of its hook
-	Entry   Entry         // of an inbox, with its cursor and number; zero for a message
-	Message Message       // to an agent, with its cursor; zero for a step
+	Item    int64         // position among those of its hook; notices come last
+	Entry   Entry         // of an inbox, with its cursor and number; zero for all else
+	Notice  Notice        // on the [RESTLink], with its cursor; zero for all else
+	Message Message       // to an agent, with its cursor; zero for all else
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
 	Attempt int       // how often it was made, and failed
@@ -49,9 +50,11 @@ type Push struct {
 	Broken string
 }
 
-// Ref names what is pushed: the id of the step, else that of the message.
+// Ref names what is pushed: the id of the step, that of the message, or [Notice.Ref].
 func (p Push) Ref() string {
 	switch {
+	case p.Notice.Kind != "":
+		return p.Notice.Ref()
 	case !p.Entry.Event.ID.IsZero():
 		return p.Entry.Event.ID.String()
 	case !p.Message.Event.IsZero():
@@ -60,8 +63,11 @@ func (p Push) Ref() string {
 	return p.Message.ID
 }
 
-// Handoff returns the handoff that it is about, none for a message that is no step.
+// Handoff returns the handoff that it is about, none where it is about no step.
 func (p Push) Handoff() HandoffID {
+	if p.Notice.Kind != "" {
+		return p.Notice.Event.Handoff
+	}
 	if !p.Entry.Event.Handoff.IsZero() {
 		return p.Entry.Event.Handoff
 	}
@@ -75,8 +81,9 @@ type HookBacklog struct {
 	Dead int // given up, and not put back
 }
 
-// Hooks keeps hooks, and what each is owed. What enters an inbox is owed to the hooks of
-// that inbox in the same transaction. Its promises are those of [Store].
+// Hooks keeps hooks, and what each is owed. What enters an inbox, and what its owner is told
+// on the [RESTLink], is owed to the hooks of that inbox in the same transaction. Its
+// promises are those of [Store].
 type Hooks interface {
 	// AddHook keeps a hook. What waits in its inbox is owed to it from then on, as is what
 	// comes. It returns [ErrTooManyHooks] where the DID has that many already, and
@@ -90,8 +97,8 @@ type Hooks interface {
 	// RemoveHook forgets a hook with all that it was owed. It returns [ErrNotFound] as Hook
 	// does.
 	RemoveHook(ctx context.Context, id HookID) error
-	// DisableHook notes that a hook is called no more. What it was owed is refused; it
-	// stays in the inbox. Doing it again changes nothing.
+	// DisableHook notes that a hook is called no more, and files a [NoticeDisabled]. What it
+	// was owed is refused; it stays in the inbox. Doing it again changes nothing.
 	DisableHook(ctx context.Context, id HookID, why string, now time.Time) error
 	// EnableHook has a hook called again that was disabled. What waits in its inbox is owed
 	// to it from then on, counted anew; what was given up stays so. One that is not

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// NoticeKind says what became of a step later than the answer to it.
+// NoticeKind says what became of a step later than the answer to it, or of a hook.
 type NoticeKind string
 
 // The kinds of notices.
@@ -15,17 +15,26 @@ const (
 	NoticeDelayed       NoticeKind = "delayed"       // somebody does not have it yet; it is tried on
 	NoticeDelivered     NoticeKind = "delivered"     // of a step that was told to be delayed
 	NoticeUndeliverable NoticeKind = "undeliverable" // it was given up
+	NoticeDisabled      NoticeKind = "disabled"      // a hook is called no more
 )
 
 // DelayNotice is how long a step is under way before its signer is told of that.
 const DelayNotice = 5 * time.Minute
 
-// Notice tells the signer of a step what became of it. It is no step itself: it
-// enters no log, and nobody answers it.
+// RESTLink is the name of the link to agents that speak plain HTTP. What they are told
+// stays in the record: they read it as often as they want to, from a cursor on.
+const RESTLink = "rest"
+
+// Notice tells the signer of a step what became of it, or the owner of a hook that it is
+// disabled. It is no step itself: it enters no log, and nobody answers it.
 type Notice struct {
-	Kind NoticeKind `json:"kind"`
+	Cursor Cursor     `json:"-"` // where whoever it is for reads on; zero until it is filed
+	Kind   NoticeKind `json:"kind"`
 	// Event is the step. Its actor is told, on the link that it came by.
-	Event Event `json:"event"`
+	Event Event `json:"event,omitzero"`
+	// Hook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
+	// [RegistryLink] as an agent of that, and else on the [RESTLink].
+	Hook Hook `json:"hook,omitzero"`
 	// To is the link or the registry that the delivery was for, or the DID whose inbox;
 	// empty where the notice is about the step as a whole.
 	To   string    `json:"to,omitempty"`
@@ -34,8 +43,30 @@ type Notice struct {
 	At   time.Time `json:"at"`
 }
 
+// Reader returns who is told.
+func (n Notice) Reader() DID {
+	if n.Kind == NoticeDisabled {
+		return n.Hook.DID
+	}
+	return n.Event.Actor()
+}
+
+// About returns the id of the step or of the hook.
+func (n Notice) About() EventID {
+	if n.Kind == NoticeDisabled {
+		return n.Hook.ID
+	}
+	return n.Event.ID
+}
+
+// Ref names a notice among those of its reader.
+func (n Notice) Ref() string { return n.About().String() + "/" + string(n.Kind) }
+
 // Sentence returns what the signer reads, without the end of a sentence.
 func (n Notice) Sentence() string {
+	if n.Kind == NoticeDisabled {
+		return "your webhook " + n.Hook.URL + " is disabled: " + n.Why
+	}
 	text := fmt.Sprintf("your %s of handoff %s ", n.Event.Verb, n.Event.Handoff.Short())
 	to := n.To
 	switch did, err := ParseDID(to); {
@@ -53,6 +84,7 @@ func (n Notice) Sentence() string {
 		text += "cannot be delivered to " + to
 	case NoticeRefused:
 		text += "was refused"
+	case NoticeDisabled: // has no step
 	}
 	if n.Why != "" {
 		text += ": " + n.Why
@@ -60,15 +92,20 @@ func (n Notice) Sentence() string {
 	return text
 }
 
-// Notices keeps what signers are still to be told. Its promises are those of [Store].
+// Notices keeps what signers, and owners of hooks, are still to be told. Its promises are
+// those of [Store].
 type Notices interface {
 	// Notify files a notice, unless the signer was to be told of that kind about that
 	// step before. The ports that end deliveries file theirs by themselves.
 	Notify(ctx context.Context, n Notice) error
-	// Untold returns up to limit notices about steps that came by a link, of which nobody
-	// was told yet and which did not ask for a later time than now, oldest first.
+	// Untold returns up to limit notices of a link, which is that by which the step came, of
+	// which nobody was told yet and which did not ask for a later time than now, oldest first.
 	Untold(ctx context.Context, link string, now time.Time, limit int) ([]Notice, error)
-	// TellLater puts a notice off: its signer is not there now.
+	// NoticesTo returns up to limit notices of a link to a reader after a cursor, or from
+	// the start with the zero one, oldest first, told or not. It returns [ErrUnknownCursor]
+	// for a cursor of another reader.
+	NoticesTo(ctx context.Context, link string, to DID, after Cursor, limit int) ([]Notice, error)
+	// TellLater puts a notice off: its reader is not there now.
 	TellLater(ctx context.Context, n Notice, next time.Time) error
 	// Told notes that the signer was told, or that there is nobody to tell. A notice
 	// that nobody filed is no error.

@@ -45,8 +45,5 @@ func (l *Link) notify(ctx context.Context, row federation.Relay, notice, reason 
 	if err != nil {
 		return err
 	}
-	if _, err = l.put(ctx, federation.Posting{Message: m}); errors.Is(err, federation.ErrDuplicate) {
-		return nil // told before the record knew that
-	}
-	return err
+	return l.putOnce(ctx, m)
 }

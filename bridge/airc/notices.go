@@ -21,12 +21,15 @@ var _ bridge.Notifier = (*Link)(nil)
 // that it arrives once however often it is filed.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	ev := n.Event
-	agent, err := l.deps.Registry.AgentOf(ctx, ev.Actor())
+	agent, err := l.deps.Registry.AgentOf(ctx, n.Reader())
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("look up agent: %w", err)
+	}
+	if n.Kind == federation.NoticeDisabled {
+		return l.tellDisabled(ctx, agent, n)
 	}
 	v, err := l.deps.Gateway.View(ctx, ev.Handoff)
 	if err != nil {
@@ -39,19 +42,29 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	if n.Code != "" {
 		data["code"] = n.Code
 	}
-	sentence := n.Sentence()
-	body := strings.ToUpper(sentence[:1]) + sentence[1:] + "."
 	m, err := l.seal(ctx, outgoing{
-		ID: sumID(string(ev.From), ev.ID.String(), string(n.Kind)), From: systemHandle, To: agent.Handle, Body: body, Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
+		ID: sumID(string(ev.From), ev.ID.String(), string(n.Kind)), From: systemHandle, To: agent.Handle, Body: sentenceOf(n),
+		Payload: aircmsg.Payload{Type: aircmsg.TypeHandoff, Data: data},
 	}, time.Now())
 	if err != nil {
 		return err
 	}
 	m.Handoff = ev.Handoff
-	if _, err = l.put(ctx, federation.Posting{Message: m}); errors.Is(err, federation.ErrDuplicate) {
-		return nil // told before the record knew that
+	return l.putOnce(ctx, m)
+}
+
+// putOnce files a message that may have been told before the record knew that.
+func (l *Link) putOnce(ctx context.Context, m federation.Message) error {
+	if _, err := l.put(ctx, federation.Posting{Message: m}); !errors.Is(err, federation.ErrDuplicate) {
+		return err
 	}
-	return err
+	return nil
+}
+
+// sentenceOf returns a notice as a whole sentence.
+func sentenceOf(n federation.Notice) string {
+	sentence := n.Sentence()
+	return strings.ToUpper(sentence[:1]) + sentence[1:] + "."
 }
 
 // sumID returns the id of the message that carries a notice: the same one however often

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"time"
 
 	"baton/bridge"
@@ -98,26 +99,17 @@ func (l *Link) Taken(ctx context.Context, h federation.Hook, p federation.Push) 
 	return l.shown(agent, page{messages: []federation.Message{p.Message}})(ctx)
 }
 
-// Unhooked implements [bridge.Pusher]: a message from the registry, which the agent finds
-// when it polls.
-func (l *Link) Unhooked(ctx context.Context, h federation.Hook, now time.Time) error {
-	agent, err := l.deps.Registry.AgentOf(ctx, h.DID)
-	if errors.Is(err, federation.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("look up agent: %w", err)
-	}
+// tellDisabled tells an agent that a webhook of its is called no more: a message from the
+// registry, which it finds when it polls.
+func (l *Link) tellDisabled(ctx context.Context, agent federation.Agent, n federation.Notice) error {
+	h := n.Hook
 	m, err := l.seal(ctx, outgoing{
-		ID: sumID(h.ID.String(), "disabled"), From: systemHandle, To: agent.Handle,
-		Body:    "Your webhook " + h.URL + " is disabled: " + h.Why + ".",
+		ID: sumID(h.ID.String(), "disabled", strconv.FormatInt(h.Disabled.UnixNano(), 10)), From: systemHandle, To: agent.Handle,
+		Body:    sentenceOf(n),
 		Payload: aircmsg.Payload{Type: "system:webhook_disabled", Data: members{"webhook": h.ID.String(), "url": h.URL, "reason": h.Why}},
-	}, now)
+	}, time.Now())
 	if err != nil {
 		return err
 	}
-	if _, err = l.put(ctx, federation.Posting{Message: m}); errors.Is(err, federation.ErrDuplicate) {
-		return nil // told before the record knew that
-	}
-	return err
+	return l.putOnce(ctx, m)
 }

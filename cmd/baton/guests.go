@@ -51,7 +51,7 @@ func (g *gateway) settle(ctx context.Context, id federation.HandoffID, now time.
 // wait.
 func (g *gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	g.note(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
-	if err := g.fleet.tell(ctx, r.Event, r.Refused); err != nil {
+	if err := g.tellRefused(ctx, r.Event, r.Refused); err != nil {
 		return fmt.Errorf("tell that %s is refused: %w", r.Event.ID, err)
 	}
 	if err := g.home.Load().Drop(ctx, r.Event); err != nil {
@@ -60,16 +60,22 @@ func (g *gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	return nil
 }
 
-// tell lets the link through which a step came tell its sender that it was refused.
-func (f *fleet) tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	r := f.current.Load().named[ev.Arrival.Link]
+// tellRefused lets the link through which a step came tell its sender that it was refused.
+// Where the link has only notices to tell, one is filed.
+func (g *gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
+	r := g.fleet.current.Load().named[ev.Arrival.Link]
 	if r == nil {
 		return nil
 	}
 	if teller, ok := r.link.(bridge.Teller); ok {
 		return teller.Tell(ctx, ev, refused)
 	}
-	return nil
+	if _, ok := r.link.(bridge.Notifier); !ok {
+		return nil
+	}
+	return g.record.Notify(ctx, federation.Notice{
+		Kind: federation.NoticeRefused, Event: ev, Code: string(refused.Code), Why: refused.Sentence(), At: time.Now(),
+	})
 }
 
 // giveUp ends the wait of a step for a home that is known to have refused it, or

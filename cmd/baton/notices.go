@@ -20,7 +20,8 @@ const noticePage = 64
 // again.
 const absentWait = time.Minute
 
-// tellSigners tells signers what became of their steps, until ctx ends.
+// tellSigners tells signers what became of their steps, and owners of webhooks that those
+// are disabled, until ctx ends.
 func (p *program) tellSigners(ctx context.Context) {
 	tick := time.NewTicker(noticeEvery)
 	defer tick.Stop()
@@ -56,10 +57,18 @@ func (g *gateway) TellSigners(ctx context.Context, now time.Time) error {
 	return nil
 }
 
+// noticeAttrs says in the log what a notice is about.
+func noticeAttrs(n federation.Notice) []slog.Attr {
+	if n.Kind == federation.NoticeDisabled {
+		return []slog.Attr{slog.String("link", federation.HookName(n.Hook.ID)), slog.String("did", string(n.Hook.DID))}
+	}
+	return stepAttrs(n.Event)
+}
+
 func (g *gateway) tellSigner(ctx context.Context, link bridge.Notifier, n federation.Notice, now time.Time) error {
 	if err := link.Notify(ctx, n); err != nil {
 		return g.record.TellLater(ctx, n, now.Add(absentWait))
 	}
-	g.log.LogAttrs(ctx, slog.LevelInfo, "signer told", append(stepAttrs(n.Event), slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code))...)
+	g.log.LogAttrs(ctx, slog.LevelInfo, "told", append(noticeAttrs(n), slog.String("outcome", string(n.Kind)), slog.String("reason", n.Code))...)
 	return g.record.Told(context.WithoutCancel(ctx), n) // also at the end of the gateway: nobody is told twice
 }

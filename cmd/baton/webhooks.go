@@ -23,7 +23,7 @@ func (p *program) newHooks() *webhook.Hooks {
 	return webhook.New(webhook.Config{
 		MaxPerDID: p.file.Webhooks.MaxPerDID, MaxAttempts: p.file.Webhooks.MaxAttempts, Timeout: p.file.Fetch.Timeout,
 	}, webhook.Deps{
-		Record: p.record, Outside: outside{p.client}, Key: p.keyring.Token(), Pusher: p.gateway.fleet.pusher, Unhooked: p.gateway.fleet.unhooked,
+		Record: p.record, Outside: outside{p.client}, Key: p.keyring.Token(), Pusher: p.gateway.fleet.pusher,
 		Wakes: p.relay, Metrics: p.counters, Log: p.log,
 	})
 }
@@ -64,18 +64,6 @@ func (f *fleet) pusher(h federation.Hook) bridge.Pusher { //nolint:ireturn // li
 		}
 	}
 	return nil
-}
-
-// unhooked has the links tell whoever of their people a hook is of that it is called no
-// more.
-func (f *fleet) unhooked(ctx context.Context, h federation.Hook, now time.Time) error {
-	var errs []error
-	for _, running := range f.current.Load().all {
-		if pusher, ok := running.link.(bridge.Pusher); ok {
-			errs = append(errs, pusher.Unhooked(ctx, h, now))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // hookGauges tells what waits for the addresses of agents at the moment of a scrape, over

@@ -160,6 +160,19 @@ func TestAnOperatorEnablesAWebhookThatIsBack(t *testing.T) {
 		h.asks(t, &w, "webhook", "show", hook.ID)
 		return !w.Disabled.IsZero()
 	})
+	h.kill(t)
+	h.start(t)
+	h.ready(t)
+	var told struct {
+		Items []struct {
+			Notice    string
+			WebhookID string `json:"webhook_id"`
+		}
+	}
+	scholar.must(t, http.StatusOK, http.MethodGet, "notices", nil, &told)
+	if len(told.Items) != 1 || told.Items[0].Notice != "disabled" || told.Items[0].WebhookID != hook.ID {
+		t.Errorf("its owner is told %+v", told.Items)
+	}
 	said, err := h.command(t, "webhook", "redeliver", hook.ID, "--reason", "it is back").CombinedOutput()
 	if err == nil || !strings.Contains(string(said), "baton webhook enable") {
 		t.Errorf("redelivering says %s, %v", said, err)

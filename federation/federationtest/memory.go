@@ -60,6 +60,7 @@ type Memory struct {
 	unseen   map[federation.HandoffID]bool
 
 	lastDeferred int64
+	lastNotice   int
 	blobs        map[federation.Capability]*memoryBlob
 
 	relays    []*memoryRelay

@@ -83,7 +83,7 @@ func (m *Memory) oweEntry(h *memoryHook, entry federation.Entry) {
 // owePush gives a hook something more, or again what was refused for it.
 func (m *Memory) owePush(h *memoryHook, p federation.Push, lane string) {
 	for _, on := range h.pushes {
-		if on.Entry.Number == p.Entry.Number && on.Message.ID == p.Message.ID && on.Message.From == p.Message.From {
+		if on.Notice.Kind == "" && on.Entry.Number == p.Entry.Number && on.Message.ID == p.Message.ID && on.Message.From == p.Message.From {
 			if on.State == federation.DeliveryRefused {
 				on.again(time.Time{})
 			}
@@ -117,11 +117,37 @@ func (m *Memory) tellHooks(on *memoryMessage) {
 	}
 }
 
+// firstNotice is where the items of notices begin.
+const firstNotice = 1 << 52
+
+// tellHooksOf gives the hooks of an inbox what its owner is told.
+func (m *Memory) tellHooksOf(on memoryNotice) {
+	for _, h := range m.hooks {
+		if h.DID == on.Reader() && h.Agent == "" && h.Disabled.IsZero() {
+			lane := cmp.Or(on.Event.Handoff.String(), on.About().String())
+			p := federation.Push{Notice: on.read(), Queued: on.At, Item: firstNotice + int64(on.place), State: federation.DeliveryWaiting}
+			h.pushes = append(h.pushes, &memoryPush{Push: p, lane: lane})
+		}
+	}
+}
+
+// unpushNotice forgets what hooks were owed of a notice.
+func (m *Memory) unpushNotice(on memoryNotice) {
+	for _, h := range m.hooks {
+		h.pushes = slices.DeleteFunc(h.pushes, func(p *memoryPush) bool { return p.Item == firstNotice+int64(on.place) })
+	}
+}
+
+// inOrder returns the pushes by item.
+func (h *memoryHook) inOrder() []*memoryPush {
+	return slices.SortedFunc(slices.Values(h.pushes), func(a, b *memoryPush) int { return cmp.Compare(a.Item, b.Item) })
+}
+
 // heads returns the pushes that wait behind no other of their lane, or were put back.
 func (h *memoryHook) heads() []*memoryPush {
 	var heads []*memoryPush
 	lanes := map[string]bool{}
-	for _, p := range h.pushes {
+	for _, p := range h.inOrder() {
 		if p.State != federation.DeliveryWaiting {
 			continue
 		}
@@ -143,6 +169,9 @@ func (h *memoryHook) isDue(now time.Time) bool {
 // read returns a push as it is read: with its cursor, as its inbox has it now.
 func (m *Memory) read(h *memoryHook, p *memoryPush) federation.Push {
 	push := p.Push
+	if push.Notice.Kind != "" {
+		return push
+	}
 	if h.Agent != "" {
 		if i := slices.IndexFunc(m.messages, func(on *memoryMessage) bool {
 			return on.To == h.Agent && on.ID == push.Message.ID && on.From == push.Message.From
@@ -220,6 +249,7 @@ func (m *Memory) DisableHook(ctx context.Context, id federation.HookID, why stri
 				p.State, p.Next, p.Reason, p.Ended = federation.DeliveryRefused, time.Time{}, why, now
 			}
 		}
+		m.notifyDisabled(h.Hook, now)
 	})
 }
 
@@ -229,6 +259,11 @@ func (m *Memory) EnableHook(ctx context.Context, id federation.HookID) error {
 		if !h.Disabled.IsZero() {
 			h.Disabled, h.Why = time.Time{}, ""
 			m.oweWaiting(h)
+			for _, p := range h.pushes {
+				if p.Notice.Kind != "" && p.State == federation.DeliveryRefused {
+					p.again(time.Time{})
+				}
+			}
 		}
 	})
 }
@@ -338,12 +373,12 @@ func (m *Memory) PushEnded(ctx context.Context, id federation.HookID, item int64
 		} else {
 			p.Reason = ""
 			for i, row := range m.inboxes[h.DID] {
-				if h.Agent == "" && row.entry.Number == p.Entry.Number {
+				if p.Entry.Number > 0 && row.entry.Number == p.Entry.Number {
 					m.end(h.DID, &m.inboxes[h.DID][i], federation.DeliveryDelivered, how.At)
 				}
 			}
 		}
-		if how.Dead != "" && !p.Handoff().IsZero() {
+		if how.Dead != "" && p.Notice.Kind == "" && !p.Handoff().IsZero() {
 			m.buryPush(h, p, how)
 		}
 	})
@@ -392,7 +427,7 @@ func (m *Memory) PushAgain(ctx context.Context, id federation.HookID, ref string
 // Pushes implements [federation.Hooks].
 func (m *Memory) Pushes(ctx context.Context, id federation.HookID, before int64, limit int) (found []federation.Push, err error) {
 	err = m.changeHook(ctx, id, func(h *memoryHook) {
-		for _, p := range slices.Backward(h.pushes) {
+		for _, p := range slices.Backward(h.inOrder()) {
 			if (before == 0 || p.Item < before) && len(found) < limit {
 				found = append(found, m.read(h, p))
 			}
@@ -466,6 +501,6 @@ func (m *Memory) pushedTo(event federation.EventID) []federation.Delivered {
 // unpush forgets what hooks were owed of a handoff.
 func (m *Memory) unpush(id federation.HandoffID) {
 	for _, h := range m.hooks {
-		h.pushes = slices.DeleteFunc(h.pushes, func(p *memoryPush) bool { return p.Handoff() == id })
+		h.pushes = slices.DeleteFunc(h.pushes, func(p *memoryPush) bool { return p.Notice.Kind == "" && p.Handoff() == id })
 	}
 }

@@ -11,13 +11,15 @@ import (
 // memoryNotice is a notice with whether its signer was told.
 type memoryNotice struct {
 	federation.Notice
-	told bool
-	next time.Time
+	place int
+	link  string
+	told  bool
+	next  time.Time
 }
 
 // about reports whether two notices are one to their signer.
 func (n memoryNotice) about(other federation.Notice) bool {
-	return n.Kind == other.Kind && n.Event.From == other.Event.From && n.Event.ID == other.Event.ID
+	return n.Kind == other.Kind && n.Event.From == other.Event.From && n.About() == other.About()
 }
 
 // Notify implements [federation.Notices].
@@ -31,11 +33,69 @@ func (m *Memory) Notify(ctx context.Context, n federation.Notice) error {
 	return nil
 }
 
-func (m *Memory) notify(n federation.Notice) {
-	if !slices.ContainsFunc(m.notices, func(on memoryNotice) bool { return on.about(n) }) {
-		n.Event = bare(n.Event)
-		m.notices = append(m.notices, memoryNotice{Notice: n})
+func (m *Memory) notify(n federation.Notice) { m.notifyOn(n.Event.Arrival.Link, n) }
+
+func (m *Memory) notifyOn(link string, n federation.Notice) {
+	if slices.ContainsFunc(m.notices, func(on memoryNotice) bool { return on.about(n) }) {
+		return
 	}
+	m.lastNotice++
+	if n.Kind != federation.NoticeDisabled {
+		n.Event = bare(n.Event)
+	}
+	on := memoryNotice{Notice: n, place: m.lastNotice, link: link}
+	m.notices = append(m.notices, on)
+	if link == federation.RESTLink {
+		m.tellHooksOf(on)
+	}
+}
+
+// notifyDisabled tells the owner of a hook that it is disabled, also of one that was
+// before.
+func (m *Memory) notifyDisabled(h federation.Hook, now time.Time) {
+	n := federation.Notice{Kind: federation.NoticeDisabled, Hook: h, Why: h.Why, At: now}
+	m.forgetNotices(func(on memoryNotice) bool { return on.about(n) })
+	link := federation.RESTLink
+	if slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return a.Is(h.DID) }) {
+		link = federation.RegistryLink
+	}
+	m.notifyOn(link, n)
+}
+
+func (m *Memory) forgetNotices(which func(memoryNotice) bool) {
+	m.notices = slices.DeleteFunc(m.notices, func(on memoryNotice) bool {
+		gone := which(on)
+		if gone {
+			m.unpushNotice(on)
+		}
+		return gone
+	})
+}
+
+// NoticesTo implements [federation.Notices].
+func (m *Memory) NoticesTo(ctx context.Context, link string, to federation.DID, after federation.Cursor, limit int) ([]federation.Notice, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, err
+	}
+	place, err := position("notices "+string(to), after, m.lastNotice)
+	if err != nil {
+		return nil, err
+	}
+	var found []federation.Notice
+	for _, on := range m.notices {
+		if on.link == link && on.Reader() == to && on.place > place && len(found) < limit {
+			found = append(found, on.read())
+		}
+	}
+	return found, nil
+}
+
+// read returns a notice as it is read by whoever it is to.
+func (n memoryNotice) read() federation.Notice {
+	n.Cursor = cursor("notices "+string(n.Reader()), n.place)
+	return n.Notice
 }
 
 // Untold implements [federation.Notices].
@@ -47,7 +107,7 @@ func (m *Memory) Untold(ctx context.Context, link string, now time.Time, limit i
 	}
 	var found []federation.Notice
 	for _, on := range m.notices {
-		if !on.told && on.Event.Arrival.Link == link && !on.next.After(now) && len(found) < limit {
+		if !on.told && on.link == link && !on.next.After(now) && len(found) < limit {
 			found = append(found, on.Notice)
 		}
 	}
@@ -83,7 +143,7 @@ func (m *Memory) PruneNotices(ctx context.Context, before time.Time, limit int) 
 	if err != nil {
 		return 0, err
 	}
-	m.notices = slices.DeleteFunc(m.notices, func(on memoryNotice) bool {
+	m.forgetNotices(func(on memoryNotice) bool {
 		old := !on.At.After(before) && pruned < limit
 		if old {
 			pruned++

@@ -1,6 +1,7 @@
 package federationtest
 
 import (
+	"errors"
 	"testing"
 
 	"baton/federation"
@@ -25,6 +26,9 @@ func RunNotices(t *testing.T, open func(t *testing.T) federation.Record) {
 			}
 		}
 	})
+	t.Run("whoever a notice is to reads it from a cursor on, told or not", s.testNoticesTo)
+	t.Run("the owner of a hook is told each time that it is disabled", s.testNoticeDisabled)
+	t.Run("hooks are owed what their owner is told over plain HTTP", s.testNoticePushes)
 	t.Run("old notices are forgotten, told or not", s.testPruneNotices)
 }
 
@@ -91,6 +95,177 @@ func (s suite) testToldOnce(t *testing.T) {
 	notify(t, record, ended)
 	if d := diff([]federation.Notice{ended}, untold(t, record, ev.Arrival.Link, 10)); d != "" {
 		t.Errorf("notices of another kind (-want +got):\n%s", d)
+	}
+}
+
+// overREST returns a step that came over plain HTTP, and stands for somebody.
+func overREST(n int, from federation.DID) federation.Event {
+	ev := Offer(n, ada, cleo)
+	ev.Arrival.Link, ev.Provenance, ev.For = federation.RESTLink, federation.Vouched, from
+	return ev
+}
+
+func noticesTo(t *testing.T, record federation.Record, link string, to federation.DID, after federation.Cursor, limit int) []federation.Notice {
+	t.Helper()
+	found, err := record.NoticesTo(t.Context(), link, to, after, limit)
+	if err != nil {
+		t.Fatalf("NoticesTo %s: %v", to, err)
+	}
+	return found
+}
+
+// refs returns what names notices.
+func refs(all []federation.Notice) (refs []string) {
+	for _, n := range all {
+		refs = append(refs, n.Ref())
+	}
+	return refs
+}
+
+func (s suite) testNoticesTo(t *testing.T) {
+	record := s.open(t)
+	first := notice(2, overREST(1, bob), federation.NoticeDelayed)
+	second := notice(2, overREST(1, bob), federation.NoticeDelivered)
+	notify(t, record, first, notice(2, overREST(2, cleo), federation.NoticeDelayed), notice(2, Offer(3, bob, ada), federation.NoticeDelayed), second)
+	if err := record.Told(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	all := noticesTo(t, record, federation.RESTLink, bob, "", 10)
+	if d := diff([]string{first.Ref(), second.Ref()}, refs(all)); d != "" {
+		t.Fatalf("notices (-want +got):\n%s", d)
+	}
+	if one := noticesTo(t, record, federation.RESTLink, bob, "", 1); len(one) != 1 || one[0].Cursor != all[0].Cursor {
+		t.Errorf("the first is %+v", one)
+	}
+	if rest := noticesTo(t, record, federation.RESTLink, bob, all[0].Cursor, 10); diff(all[1:], rest) != "" {
+		t.Errorf("after the first come %+v", rest)
+	}
+	last := all[1].Cursor
+	if n, err := record.PruneNotices(t.Context(), At(100), 10); n != 4 || err != nil {
+		t.Fatalf("PruneNotices = %d, %v", n, err)
+	}
+	later := notice(3, overREST(4, bob), federation.NoticeDelayed)
+	notify(t, record, later)
+	if d := diff([]string{later.Ref()}, refs(noticesTo(t, record, federation.RESTLink, bob, last, 10))); d != "" {
+		t.Errorf("after all were forgotten (-want +got):\n%s", d)
+	}
+	for _, cursor := range []federation.Cursor{"elsewhere", noticesTo(t, record, federation.RESTLink, bob, "", 1)[0].Cursor} {
+		if _, err := record.NoticesTo(t.Context(), federation.RESTLink, cleo, cursor, 10); !errors.Is(err, federation.ErrUnknownCursor) {
+			t.Errorf("after %q: %v", cursor, err)
+		}
+	}
+}
+
+// disable disables a hook, and enables it again.
+func disable(t *testing.T, record federation.Record, h federation.Hook, now int) {
+	t.Helper()
+	for range 2 { // the second time changes nothing
+		if err := record.DisableHook(t.Context(), h.ID, "status 410", At(now)); err != nil {
+			t.Fatalf("DisableHook: %v", err)
+		}
+	}
+	if err := record.EnableHook(t.Context(), h.ID); err != nil {
+		t.Fatalf("EnableHook: %v", err)
+	}
+}
+
+func (s suite) testNoticeDisabled(t *testing.T) {
+	record := s.open(t)
+	agent := NewAgent("judge")
+	if err := record.AddAgent(t.Context(), agent); err != nil {
+		t.Fatal(err)
+	}
+	for i, of := range []federation.DID{bob, agent.DID} {
+		h, link := addHook(t, record, i+1, of), []string{federation.RESTLink, federation.RegistryLink}[i]
+		var last federation.Cursor
+		for _, now := range []int{10, 20} {
+			disable(t, record, h, now)
+			got := noticesTo(t, record, link, of, last, 10)
+			h.Disabled, h.Why = At(now), "status 410"
+			want := []federation.Notice{{Kind: federation.NoticeDisabled, Hook: h, Why: "status 410", At: At(now)}}
+			if len(got) == 1 {
+				last, want[0].Cursor = got[0].Cursor, got[0].Cursor
+			}
+			if d := diff(want, got); d != "" {
+				t.Errorf("notices at %d (-want +got):\n%s", now, d)
+			}
+			due := untold(t, record, link, 10)
+			if len(due) != 1 {
+				t.Fatalf("%d are to be told at %d, want 1", len(due), now)
+			}
+			if err := record.Told(t.Context(), due[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := untold(t, record, link, 10); len(left) != 0 {
+			t.Errorf("told, and still there: %+v", left)
+		}
+	}
+}
+
+func (s suite) testNoticePushes(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h, other := addHook(t, record, 1, bob), addHook(t, record, 2, bob)
+	mine, theirs := notice(2, overREST(1, bob), federation.NoticeDelayed), notice(2, overREST(2, cleo), federation.NoticeDelayed)
+	again, elsewhere := notice(3, overREST(1, bob), federation.NoticeDelivered), notice(2, Offer(3, bob, ada), federation.NoticeDelayed)
+	notify(t, record, mine, theirs, elsewhere, again)
+	mustAppend(t, record, File(Offer(5, ada, bob), federation.View{}))
+	want := []string{again.Ref() + " waiting", mine.Ref() + " waiting", line(5, federation.DeliveryWaiting)}
+	if d := diff(want, pushed(t, record, h)); d != "" {
+		t.Fatalf("owed (-want +got):\n%s", d)
+	}
+	page, err := record.Pushes(ctx, h.ID, 0, 2)
+	if err != nil || len(page) != 2 {
+		t.Fatalf("Pushes: %d, %v", len(page), err)
+	}
+	if rest, err := record.Pushes(ctx, h.ID, page[1].Item, 2); err != nil || len(rest) != 1 || rest[0].Ref() != ID(5).String() {
+		t.Errorf("the next page: %+v, %v", rest, err)
+	}
+	if d := diff(noticesTo(t, record, federation.RESTLink, bob, "", 10)[0], page[1].Notice); d != "" {
+		t.Errorf("a notice (-want +got):\n%s", d)
+	}
+	for _, ref := range []string{ID(5).String(), mine.Ref()} {
+		p := next(t, record, h, 10)
+		if p.Ref() != ref {
+			t.Fatalf("due is %s, want %s", p.Ref(), ref)
+		}
+		if err := record.PushEnded(ctx, h.ID, p.Item, federation.Settlement{At: At(11)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead(t, record, h, 12)
+	if letters, err := record.DeadLetters(ctx, federation.DeadFilter{}, 0, 10); err != nil || len(letters) != 0 {
+		t.Errorf("%d dead letters of a notice, %v", len(letters), err)
+	}
+	for ref, want := range map[string]int{mine.Ref(): 1, theirs.Ref(): 0} {
+		if n, err := record.PushAgain(ctx, h.ID, ref, At(20)); n != want || err != nil {
+			t.Errorf("PushAgain %q = %d, %v, want %d", ref, n, err, want)
+		}
+	}
+	disable(t, record, other, 30)
+	got, err := record.Pushes(ctx, other.ID, 0, 10)
+	if err != nil || len(got) != 3 {
+		t.Errorf("owed after it was enabled again: %d, %v", len(got), err)
+	}
+	for _, p := range got {
+		if p.Notice.Kind != "" && p.State != federation.DeliveryWaiting {
+			t.Errorf("%s is %s after its hook was enabled again", p.Ref(), p.State)
+		}
+	}
+	for _, ref := range []string{other.ID.String() + "/disabled", mine.Ref()} { // at once, and since it was put back
+		p := next(t, record, h, 40)
+		if p.Ref() != ref {
+			t.Errorf("due is %s, want %s", p.Ref(), ref)
+		}
+		if err := record.PushEnded(ctx, h.ID, p.Item, federation.Settlement{At: At(41)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := record.PruneNotices(ctx, At(100), 10); n != 5 || err != nil {
+		t.Fatalf("PruneNotices = %d, %v", n, err)
+	}
+	if d := diff([]string{line(5, federation.DeliveryDelivered)}, pushed(t, record, h)); d != "" {
+		t.Errorf("owed of what is forgotten (-want +got):\n%s", d)
 	}
 }
 

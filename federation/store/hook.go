@@ -46,7 +46,8 @@ func (s *Record) AddHook(ctx context.Context, h federation.Hook, most int) error
 	return nil
 }
 
-// oweWaiting owes a hook what waits in its inbox, also what was refused for it.
+// oweWaiting owes a hook what waits in its inbox, also what was refused for it, and the
+// notices that were.
 func oweWaiting(ctx context.Context, q *statements, h federation.Hook) error {
 	const row = `INSERT INTO push (hook, item, lane, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
@@ -56,6 +57,10 @@ func oweWaiting(ctx context.Context, q *statements, h federation.Hook) error {
 	}
 	const refused = ` ON CONFLICT (hook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
 	if _, err := q.exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
+		return err
+	}
+	if _, err := q.exec(ctx, `UPDATE push SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE hook = ? AND state = 'refused' AND item >= ?`,
+		h.ID.String(), firstNotice); err != nil {
 		return err
 	}
 	_, err := q.exec(ctx, `UPDATE push SET next = 0 WHERE hook = ?1 AND item =
@@ -133,7 +138,10 @@ func (s *Record) DisableHook(ctx context.Context, id federation.HookID, why stri
 			return err
 		}
 		_, err = q.exec(ctx, `UPDATE push SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE hook = ? AND state = 'waiting'`, why, stamp(now), id.String())
-		return err
+		if err != nil {
+			return err
+		}
+		return noteDisabled(ctx, q, id, now)
 	})
 }
 

@@ -16,7 +16,7 @@ func (s *Record) Notify(ctx context.Context, n federation.Notice) error {
 		err = s.write(ctx, func(ctx context.Context, q *statements) error { return putNotice(ctx, q, n, body) })
 	}
 	if err != nil {
-		return fmt.Errorf("file notice of %s: %w", n.Event.ID, err)
+		return fmt.Errorf("file notice of %s: %w", n.About(), err)
 	}
 	return nil
 }
@@ -28,9 +28,77 @@ func encodeNotice(n federation.Notice) (string, error) {
 
 // putNotice files a notice, unless its signer was to be told that before.
 func putNotice(ctx context.Context, q *statements, n federation.Notice, body string) error {
-	_, err := q.exec(ctx, `INSERT INTO notice (link, signer, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-		n.Event.Arrival.Link, n.Event.From, n.Event.ID.String(), string(n.Kind), stamp(n.At), body)
+	return putNoticeOn(ctx, q, n.Event.Arrival.Link, n, body)
+}
+
+func putNoticeOn(ctx context.Context, q *statements, link string, n federation.Notice, body string) error {
+	_, err := q.exec(ctx, `INSERT INTO notice (link, signer, reader, event, kind, at, body) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		link, signerOf(n), n.Reader(), n.About().String(), string(n.Kind), stamp(n.At), body)
 	return err
+}
+
+// signerOf returns whose ids what a notice is about has its own in.
+func signerOf(n federation.Notice) federation.DID {
+	if n.Kind == federation.NoticeDisabled {
+		return n.Hook.DID
+	}
+	return n.Event.From
+}
+
+// noteDisabled files what the owner of a hook is told, also of one that was disabled
+// before.
+func noteDisabled(ctx context.Context, q *statements, id federation.HookID, now time.Time) error {
+	h, err := oneHook(ctx, q, id)
+	if err != nil {
+		return err
+	}
+	n := federation.Notice{Kind: federation.NoticeDisabled, Hook: h, Why: h.Why, At: now}
+	body, err := encodeNotice(n)
+	if err != nil {
+		return err
+	}
+	var registered bool
+	if err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM agent WHERE did = ?1 OR own_did = ?1)`, []any{h.DID}, &registered); err != nil {
+		return err
+	}
+	link := federation.RESTLink
+	if registered {
+		link = federation.RegistryLink
+	}
+	if _, err := q.exec(ctx, `DELETE FROM notice WHERE signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
+		return err
+	}
+	return putNoticeOn(ctx, q, link, n, body)
+}
+
+func noticesTo(reader federation.DID) inboxRef { return newInboxRef("notices", string(reader)) }
+
+// scanNotice reads a notice to a reader: its place, and what it says.
+func scanNotice(reader federation.DID) func(scanner) (federation.Notice, error) {
+	return func(row scanner) (n federation.Notice, err error) {
+		var place uint64
+		var body []byte
+		if err := row.Scan(&place, &body); err != nil {
+			return n, err
+		}
+		n.Cursor = noticesTo(reader).cursor(place)
+		return n, json.Unmarshal(body, &n)
+	}
+}
+
+// NoticesTo implements [federation.Notices].
+func (s *Record) NoticesTo(ctx context.Context, link string, to federation.DID, after federation.Cursor, limit int) ([]federation.Notice, error) {
+	var place uint64
+	err := noticesTo(to).parse(after, &place)
+	var found []federation.Notice
+	if err == nil {
+		found, err = rows(ctx, s.reads, scanNotice(to), `SELECT n, body FROM notice WHERE reader = ? AND link = ? AND n > ? ORDER BY n`+atMost,
+			to, link, place, max(limit, 0))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read notices to %s: %w", to, err)
+	}
+	return found, nil
 }
 
 // Untold implements [federation.Notices].
@@ -61,11 +129,11 @@ func (s *Record) TellLater(ctx context.Context, n federation.Notice, next time.T
 
 func (s *Record) changeNotice(ctx context.Context, n federation.Notice, change string, value int64) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		_, err := q.exec(ctx, change, value, n.Event.From, n.Event.ID.String(), string(n.Kind))
+		_, err := q.exec(ctx, change, value, signerOf(n), n.About().String(), string(n.Kind))
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write notice of %s: %w", n.Event.ID, err)
+		return fmt.Errorf("write notice of %s: %w", n.About(), err)
 	}
 	return nil
 }

@@ -2,12 +2,18 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"baton/federation"
 )
+
+// firstNotice is where the items of notices begin: the n-th notice is n after it. No
+// record has as many steps.
+const firstNotice = 1 << 52
 
 const pushColumns = `p.item, p.state, p.queued, p.attempt, coalesce(p.next, 0), p.reason, p.ended`
 
@@ -38,6 +44,27 @@ func pushes(ctx context.Context, q *statements, h federation.Hook, where string,
 	args = append(args, h.DID)
 	return rows(ctx, q, scanPushedStep(h.DID), fmt.Sprintf(`SELECT `+pushColumns+`, e.id, e.handoff, `+inboxColumns+`
 		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.hook = ?1 AND `+where, len(args)), args...)
+}
+
+// noticePushes reads what the rest of a query finds of the notices that a hook is owed or
+// was.
+func noticePushes(ctx context.Context, q *statements, h federation.Hook, where string, args ...any) ([]federation.Push, error) {
+	scan := func(row scanner) (federation.Push, error) {
+		var s pushScan
+		var place uint64
+		var body []byte
+		if err := row.Scan(append(s.dest(), &place, &body)...); err != nil {
+			return federation.Push{}, err
+		}
+		p := s.read()
+		if unread := json.Unmarshal(body, &p.Notice); unread != nil { // one bad row stops nobody
+			p.Broken = unread.Error()
+		}
+		p.Notice.Cursor = noticesTo(h.DID).cursor(place)
+		return p, nil
+	}
+	return rows(ctx, q, scan, fmt.Sprintf(`SELECT `+pushColumns+`, n.n, n.body FROM push p JOIN notice n ON n.n = p.item - %d
+		WHERE p.hook = ?1 AND p.item >= %d AND `+where, int64(firstNotice), int64(firstNotice)), append([]any{h.ID.String()}, args...)...)
 }
 
 // scanPushedStep reads a push of an entry. What it cannot read of it is no error: one bad
@@ -82,30 +109,38 @@ func scanPushedMessage(to string) func(scanner) (federation.Push, error) {
 // NextPush implements [federation.Hooks].
 func (s *Record) NextPush(ctx context.Context, id federation.HookID, now time.Time) (federation.Push, error) {
 	h, err := oneHook(ctx, s.reads, id)
-	var found []federation.Push
+	var found, notices []federation.Push
+	const due = `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`
 	if err == nil {
-		found, err = pushes(ctx, s.reads, h, `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`, stamp(now))
+		found, err = pushes(ctx, s.reads, h, due, stamp(now))
 	}
-	if err == nil && len(found) == 0 {
+	if err == nil {
+		notices, err = noticePushes(ctx, s.reads, h, due, stamp(now))
+	}
+	if err == nil && len(found)+len(notices) == 0 {
 		err = federation.ErrNotFound
 	}
 	if err != nil {
 		return federation.Push{}, fmt.Errorf("read what is due to hook %s: %w", id, err)
 	}
-	return found[0], nil
+	return slices.MinFunc(append(found, notices...), func(a, b federation.Push) int { return a.Next.Compare(b.Next) }), nil // the first of those that are
 }
 
 // Pushes implements [federation.Hooks].
 func (s *Record) Pushes(ctx context.Context, id federation.HookID, before int64, limit int) ([]federation.Push, error) {
 	h, err := oneHook(ctx, s.reads, id)
-	var found []federation.Push
+	var found, rest []federation.Push
+	const page = `(CAST(?2 AS bigint) = 0 OR p.item < ?2) ORDER BY p.item DESC LIMIT 0 + ?3`
 	if err == nil {
-		found, err = pushes(ctx, s.reads, h, `(CAST(?2 AS bigint) = 0 OR p.item < ?2) ORDER BY p.item DESC LIMIT 0 + ?3`, before, max(limit, 0))
+		found, err = noticePushes(ctx, s.reads, h, page, before, max(limit, 0))
+	}
+	if err == nil && len(found) < limit {
+		rest, err = pushes(ctx, s.reads, h, page, before, limit-len(found))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what hook %s was owed: %w", id, err)
 	}
-	return found, nil
+	return append(found, rest...), nil
 }
 
 // PushFailed implements [federation.Hooks].
@@ -138,11 +173,14 @@ func notePushTry(ctx context.Context, q *statements, id federation.HookID, item 
 }
 
 // pushedStep returns the hook of a push, and where its step is in the record: 0 for a
-// message that is none.
+// message that is none, and for a notice.
 func pushedStep(ctx context.Context, q *statements, id federation.HookID, item int64) (h federation.Hook, step int64, err error) {
 	h, err = oneHook(ctx, q, id)
-	if err != nil || h.Agent == "" {
-		return h, item, err
+	switch {
+	case err != nil || item >= firstNotice:
+		return h, 0, err
+	case h.Agent == "":
+		return h, item, nil
 	}
 	err = q.row(ctx, `SELECT e.seq FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event WHERE m.n = ?`, []any{item}, &step)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -206,10 +244,11 @@ func (s *Record) PushAgain(ctx context.Context, id federation.HookID, ref string
 		}
 		which, args := `state <> 'delivered'`, []any{id.String(), stamp(now)}
 		if ref != "" {
-			which, args = `item IN (SELECT seq FROM event WHERE id = ?3)`, append(args, ref)
+			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(firstNotice))
+			args = append(args, ref, h.DID)
 		}
 		if ref != "" && h.Agent != "" {
-			which, args = `item IN (SELECT n FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3))`, append(args, h.Agent)
+			which, args = `item IN (SELECT n FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3))`, append(args[:3], h.Agent)
 		}
 		n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '' WHERE hook = ?1 AND `+which, args...)
 		if err != nil || n == 0 {

@@ -261,6 +261,47 @@ type Nack struct {
 	Device Device `json:"device"`
 }
 
+// Notice About a step of the caller's, or about a webhook.
+type Notice struct {
+	// Code Why, for programs: a refusal's code, or `expired`, `failed`, `operator` and the like.
+	Code   string `json:"code,omitempty,omitzero"`
+	Cursor string `json:"cursor"`
+
+	// EventID A ULID.
+	EventID ID `json:"event_id,omitempty,omitzero"`
+
+	// HandoffID A ULID.
+	HandoffID ID `json:"handoff_id,omitempty,omitzero"`
+
+	// Notice `delayed`, `delivered`, `undeliverable` or `refused`; of a webhook `disabled`.
+	Notice string `json:"notice"`
+
+	// Text For people.
+	Text string `json:"text"`
+	Time Moment `json:"time"`
+
+	// To The link, the registry or the DID whose inbox it was to reach; absent where it is about the step as a whole.
+	To string `json:"to,omitempty,omitzero"`
+
+	// URL Of the webhook.
+	URL  string `json:"url,omitempty,omitzero"`
+	Verb string `json:"verb,omitempty,omitzero"`
+
+	// WebhookID A ULID.
+	WebhookID ID `json:"webhook_id,omitempty,omitzero"`
+
+	// Why Why, for people.
+	Why string `json:"why,omitempty,omitzero"`
+}
+
+// NoticePage defines model for NoticePage.
+type NoticePage struct {
+	Items []Notice `json:"items"`
+
+	// NextCursor Read on from here.
+	NextCursor string `json:"next_cursor"`
+}
+
 // Offer defines model for Offer.
 type Offer struct {
 	Caps []Capability `json:"caps,omitempty,omitzero"`
@@ -315,12 +356,12 @@ type Problem struct {
 // ProvableDID One whose keys can be found out here.
 type ProvableDID = string
 
-// Push The body of a request to a webhook. `data` is an Entry, or for an AIRC agent the message as its inbox has it.
+// Push The body of a request to a webhook. `data` is an Entry, a Notice, or for an AIRC agent the message as its inbox has it.
 type Push struct {
-	Data      Entry  `json:"data"`
-	Timestamp Moment `json:"timestamp"`
+	Data      json.RawMessage `json:"data"`
+	Timestamp Moment          `json:"timestamp"`
 
-	// Type The kind of handoff and the verb, such as `handoff.offer`, or `airc.message`.
+	// Type The kind of handoff and the verb, such as `handoff.offer`; `notice.` and what it says, such as `notice.delayed`; or `airc.message`.
 	Type string `json:"type"`
 }
 
@@ -359,6 +400,9 @@ type SocketTell struct {
 	// ID Of what is answered.
 	ID     string `json:"id,omitempty,omitzero"`
 	Leases Leases `json:"leases,omitempty,omitzero"`
+
+	// Notice About a step of the caller's, or about a webhook.
+	Notice Notice `json:"notice,omitempty,omitzero"`
 
 	// Problem RFC 9457.
 	Problem Problem `json:"problem,omitempty,omitzero"`
@@ -471,7 +515,7 @@ type WebhookDelivery struct {
 	// Next When it is posted. Absent for at once, or after an earlier one of its handoff.
 	Next time.Time `json:"next,omitempty,omitzero"`
 
-	// Of What is posted: `event_id` of a step, or the id of a message that is none.
+	// Of What is posted: `event_id` of a step, with a slash and what it says of a notice, or the id of a message that is no step.
 	Of     string `json:"of"`
 	Queued Moment `json:"queued"`
 
@@ -626,6 +670,13 @@ type StreamInboxParams struct {
 	LastEventID LastEventID `json:"Last-Event-ID,omitempty,omitzero"`
 }
 
+// ListNoticesParams defines parameters for ListNotices.
+type ListNoticesParams struct {
+	// Cursor As an earlier answer gave it. None is the start.
+	Cursor Cursor `form:"cursor,omitempty" json:"cursor,omitempty,omitzero"`
+	Limit  Limit  `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
 // GetPlaceParams defines parameters for GetPlace.
 type GetPlaceParams struct {
 	To      DID    `form:"to,omitempty" json:"to,omitempty,omitzero"`
@@ -737,6 +788,9 @@ type ServerInterface interface {
 	// StreamInbox Watch what arrives, and change nothing
 	// (GET /api/v1/inbox/stream)
 	StreamInbox(w http.ResponseWriter, r *http.Request, params StreamInboxParams)
+	// ListNotices What became later of the steps of the caller
+	// (GET /api/v1/notices)
+	ListNotices(w http.ResponseWriter, r *http.Request, params ListNoticesParams)
 	// GetPlace Find out where an offer would be written, to sign it
 	// (GET /api/v1/place)
 	GetPlace(w http.ResponseWriter, r *http.Request, params GetPlaceParams)
@@ -1608,6 +1662,52 @@ func (siw *ServerInterfaceWrapper) StreamInbox(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// ListNotices operation middleware
+func (siw *ServerInterfaceWrapper) ListNotices(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListNoticesParams
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListNotices(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetPlace operation middleware
 func (siw *ServerInterfaceWrapper) GetPlace(w http.ResponseWriter, r *http.Request) {
 
@@ -1977,6 +2077,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/ack", wrapper.AckInbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/nack", wrapper.NackInbox)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/inbox/extend", wrapper.ExtendInbox)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notices", wrapper.ListNotices)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/webhooks", wrapper.ListWebhooks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/webhooks", wrapper.CreateWebhook)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/webhooks/{id}", wrapper.DeleteWebhook)
@@ -2944,6 +3045,47 @@ func (response StreamInboxdefaultApplicationProblemPlusJSONResponse) VisitStream
 	return err
 }
 
+type ListNoticesRequestObject struct {
+	Params ListNoticesParams
+}
+
+type ListNoticesResponseObject interface {
+	VisitListNoticesResponse(w http.ResponseWriter) error
+}
+
+type ListNotices200JSONResponse NoticePage
+
+func (response ListNotices200JSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoticesdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListNoticesdefaultApplicationProblemPlusJSONResponse) VisitListNoticesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetPlaceRequestObject struct {
 	Params GetPlaceParams
 }
@@ -3334,6 +3476,9 @@ type StrictServerInterface interface {
 	// StreamInbox Watch what arrives, and change nothing
 	// (GET /api/v1/inbox/stream)
 	StreamInbox(ctx context.Context, request StreamInboxRequestObject) (StreamInboxResponseObject, error)
+	// ListNotices What became later of the steps of the caller
+	// (GET /api/v1/notices)
+	ListNotices(ctx context.Context, request ListNoticesRequestObject) (ListNoticesResponseObject, error)
 	// GetPlace Find out where an offer would be written, to sign it
 	// (GET /api/v1/place)
 	GetPlace(ctx context.Context, request GetPlaceRequestObject) (GetPlaceResponseObject, error)
@@ -3958,6 +4103,32 @@ func (sh *strictHandler) StreamInbox(w http.ResponseWriter, r *http.Request, par
 	}
 }
 
+// ListNotices operation middleware
+func (sh *strictHandler) ListNotices(w http.ResponseWriter, r *http.Request, params ListNoticesParams) {
+	var request ListNoticesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNotices(ctx, request.(ListNoticesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNotices")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListNoticesResponseObject); ok {
+		if err := validResponse.VisitListNoticesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetPlace operation middleware
 func (sh *strictHandler) GetPlace(w http.ResponseWriter, r *http.Request, params GetPlaceParams) {
 	var request GetPlaceRequestObject
@@ -4182,123 +4353,132 @@ func (sh *strictHandler) RedeliverWebhook(w http.ResponseWriter, r *http.Request
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H17d9s2tu9XwdL0rtveoeRHHU/r/OUbp1PPpElWkh6vNYmPBZGQiIoCWAC0rEn93c/C3gAJSqAetpy2",
-	"Z81fiSUKj/0AfvvJz71UzkopmDC6d/a5V1JFZ8wwBX+9qJSWyv4vYzpVvDRcit5Z71wTKgijquBMESr0",
-	"nCkyobeMcDMgr6VghGticka0ocoMekmP29/9WjG16CU9QWesd9ZLcfikp9OczaidZ0bvXjExMXnv7PjZ",
-	"adIzi9I+qY3iYtK7v096F+yWp2x1Te/tTGSeM8WIybkmGTxIuE5IJQqmYUEKVkYJTt21MPxpa2FfKTbu",
-	"nfX+ctDQ6wC/1QduSXZ1P1KRyfH48sL+BoYuqcmbkXnWS3qK/VpxxbLemVEV23aWywuY4TJjs1IaJtLF",
-	"P9kiwhuxMDkXE2JyaoAHKS0KpkilmSZjqZA6dg1MG0ILKdiAfLC8ojPWfD6hXACtgLssIxQ5OuZKG2L4",
-	"jNXUyxnNmGo2GSyxb9fYyeBnSW/Ghf/7KMbuy7EVp5+oSfOapCvzjfv2oT4+1THb0eHxSWyCV1Sbl7dM",
-	"GORZm5iWLDwjcgxbL6g2hNlnA+IW3P6t6XxALg2ZSKbJiI2lYmSIQjbspJOdug9z9y8vdlSDV3zGTU2R",
-	"Jfkt4MtwwIyNaVWY3tmzw8SOzmfVzP5xCBzAvxr6c2HYhCmY6IriPG3C/CjnpJBWyiSZU94ontMwIUEI",
-	"E6KrNLeiM3x2qIdd+mZHaC23pMYwZZ/874+H/e+vPx8lp/dfz/Rv+rfZN1/1YgS5YqNcyumTad69/bUu",
-	"pdAMzsbX0vwkMz7mdrRl8rzG7ZOcapLmVExYRjQXKVCIvPxAJ4PefdJ7q+SoYDP7+1QKwwRQmpZlwVNq",
-	"hzoo8Ym//qLtuJ+3XLAfF1bdXtlVvrDMsZxAcYTNvGNGLfrnY8Mip/17lkqR6UGLQyuSAnO5BdgHztMp",
-	"bCbLuB2HFm+VLJky3JJvTAvNkl4ZfPTZXwcR8V97SNgdFvyWqcVNKisk4TqZTvzxvv2p3ojNx+bScqNc",
-	"1zPI0S8sNXaC8xRJ93lphzQ1NzwLyNfsgWrNJ4Kx5suP/tukJ6qisBPd9Seyb7/t6ykv+7JEyvZLaXen",
-	"HF3vk15KS5iQGzbT0fncB1QpukCa0KzgInKx/iz4HdGNDIylmlGDFD09qXXxY03hB6w3U7IsWXZTiTRn",
-	"6ZRlMRFLelMu4tST4zFT+yIeDqbiEyk+4WKVSC9npVnA7WrBzzyXmpFczhwO4ppMqGFzuhj0IvKrWFnQ",
-	"lOn9LF8balh08dpIxbKb7geqMqMmdp5tKQMhr26ZqGKzLKmTUwnHW/+zmtB+O0uLb5jU8D7QIacAgVQH",
-	"RG62GZO7bnWGizqq01LdZB1qnVIhBU9pEf9WijFXs2WOPIb7AE+6DhlLHmoqFee+xXTa0Fn5Jflfrzek",
-	"VbjSJKBwIx5tyoVr72bgKznZ6UiGpbWP0XX3RSglkQPWUA0XohTszbh39nGbwXr3Sb0ukIT7XURhVw30",
-	"tIWV1tvvpqdepab96a4UWyXW0gJx0Og6JlGVfMDt1yECiB03URBFE551J0/nYt+hebUrMlre0DqqvqAl",
-	"HfGCG9jZjN5d4q9OTzbQuXPlwYhL2Py8/y/a//dh//vBzUEfUPrJ/VexK+5Fbo1QMWERboVfLSFPPhF4",
-	"fRp2Z6wZwQ3hOnqJsruSK6ZvqNlEoJ/kDHR0efv1OlqDRQniH30YO520bUDwt3RUsAtn9S+LW2xVF2j7",
-	"BOD52dFxEvIr49nZR2TY9V/Pvg7Zd9a//u3/WFvrvP/D9efj+2/+X+vr5W+jTO5yzbwRzJrQmt0yRQui",
-	"0O6wH1FBuBjJO8vRDrlaK1YvhVGLiEjVlkQEA7FyE/Hf22fuEzBLdcy4G8lsAbad3QqRitB0KuS8YJk1",
-	"9LghC2YCIR1JWTAquk0JnMgtLsbal7c8YyKNaI/O6fGz0ziaU8Xms8s+lPhRolPfGYao+89vyiU9h2Hc",
-	"ynDgk2+Pt/CDrLMBV9bdTBQj6Q+8QJDdJloI3Ta5I5Lets8VUkf8N1fef2VFjqSyKjIipCEpVWrh/V3O",
-	"Fwhem62v0hrLLp0BOGSO/lFCx4apegHRA/2WqVF0xg61vMoXzY7QBUV+qUAj2+rYoQlwiQdwFOZv7A+g",
-	"Y4ybzuUbgZYrJn3LMHiMhb7N9WZRDS3sImOjW+M0+sW2ctVpi8/kLcu2X6Rgd+Ym7Qg0XHmvInBVk4kk",
-	"UkSlZcUDsPJdh0FfMrHLcuVta6D6aLcnIJfKYaQtTPzWndRtsbMdkJ+/t1ZMD26K+PhdJgJIv3Y+rI3G",
-	"XkyRnDlfm+u3YKv7UZ38NTaHF9XQsMdl17a845QXsDWq+JbGcGZNwq1o6bU6Qs61EouOoOZ4g5hBSSds",
-	"iwMI1tUeP7bLWKDinPz86vJiGUYd9v92jajtx3/886fXb/sf/qv/r+vPx8/iaOrSQrF9EA9h2a6kewdg",
-	"SpCxkjNiFX9/JHvFqGY74cRVILIOfDwKZlbC8OKhRstmJILDrwGXQJwHWjI7wq/CR63qeNRREI462gTD",
-	"WvitHuI0DGntDubW+PGBMvqx2oDCt8nLgUPFVuFYH57EGTWsbzgcoSuy95p+0dALXdzEUPV3pyctRhzG",
-	"4fvvGLlZmT5G/Df2Ovo93DVHp6vHZ5pTIVjRhZPAOUJ0LufCnqOX7148J3NuclkZ+529jlwYgqS5lJqB",
-	"JyXkuOPYOo5DoPIuYlL84/2b14m16HNjSk1+fvcKLGNBqCE/v7scBJEiR97E7Szxw4fezd5Z7xctxeAd",
-	"nf/EtLa3UjP7TU51vuSMQhv2zN53tD++/tzlM3gAjpZp5VVwNT8AQH4GAPU5oUVBRpUhQ8eqoeUIF4Sb",
-	"JVJ/e/y30++Sh8PvEG0Gw56ebIgvbR65FSRYyfuRAuRozhU7I0OWHT97dvT92afq8PDbdMoz+A9zf4+o",
-	"ZqcnlSrw0+ESCcA7FYlCOLAaEmsLuTRy47HgfGkrOv7WUmf1lA/MpzYZhs6KHVoBH9LUDKMmiaFqwsxm",
-	"F4x7rgHBsXMoSBVYQk0/vCDfnzz7G2C/9jEks7ghToli40rTIiGs0IwMK6tew4QMK0Erk0vF/80y+/dY",
-	"qhHPMibsH0Ka/lhWAr5JpRgXPDX2/zzI9wk/V/aWgisfR6sEvaW8oKOCIenGlBcsi1MvY4byosOYMmpx",
-	"Q9dmKzwnhy4nRaC7birkPPQcB7cKjGdX1aHgYV7UjC6IrtKUsYwU1DAV8/Oh3VPpOGzsNsfwg43yYr9t",
-	"zCM3VU2xBBkfbqtNsg7xqv3NUf8thrSnbKFJSgUZMQKiQOzd4rH6Bs/z11O2+G3ORr+VRfrN/r3Pbyu8",
-	"ElYZCPyXKPfIRSMJJXPMGBqQYUYNHWKyGwHbJbHiOcbr6/zy3QtCJ5j1xcgMLyMMRmh0X4MvGI/4pSOE",
-	"Grq9sRTGX7e7mbzArO7Z2t92z7XDTWSw/FumRkFWlvt6AFb3MMEDjat04LY53GyD1eLoV5/gtmNi9o45",
-	"yBXzf7qvOIvqzQpqrx9eO9FiR+wmx9Frj+O1V3BtLFWb2QfkqkFY9vaHzMA5Rf9jvdtloLURWt9HNzVW",
-	"TOcPM9UU/vjGyCkTS/fryeH3p5vY3P59jObvZTpl5lxvNj46fNEulxI09YqNcDyimcj0gLggEqrgbMSU",
-	"RqDF8f5YjupPNwefpxg29OGNtTqKT9X4LJ5y+xxW59KhmyNhEzwrvHNioxHpOQ+R6c1bBEMwKklI2g+s",
-	"KNaEBrytAAwg8papkC87ciSTgsX9pszH8LY6JGP0fzMmc7voIFs5CimK2pzfSGmNGLvGXNtlW8Yo7RxB",
-	"y9CsNqK6DKzaxFlFRmvc+qGpEk9o2TrAxIKY41rW+Ofuk97YR7a2u77GcZ+/RRoYxTGQvu9zi5HF9lw1",
-	"3u5S/zeeDTBWcrbGXFPRH7nLcGsKdWSHJD0hO/z5pZK3TFDR4TUsq1HB05tpLK+/Nqa8zk3ZAmliL6Ix",
-	"h8BzdFvrs766gw/gX9oeiqwJMnQE8m6ZynhqdkoSC3hUh+iA2XUCjnOLoSg2EYiA9M3MYeChVp2QYtcd",
-	"Kv3APJ4/ve8kOF726Mzw+tKCJIcdnozFDZr6YW3H8Xeb5H6D3yF2dH+wSOeBjA5zmjYUcyQ75wMlvWkU",
-	"hpCcC7BtSibLAmw2zFAJgvlnhNE0J2mllMVa9hBx58nF5QVkKyseh6vr6bvhsKqfRRwBaM/T6Iy8RDcS",
-	"mB8vX1y8P8enrH31/sfz/vGzU2usKDBi9BZepGh+XpjftV7BgfE6liuaMq0bBL2HHLRkFZdHPFtTJm62",
-	"8w20lrg8eGuojUlurqAmAl4Uo4ZlO+0yYzQisRe1GeXMJnvPT/gtE6Qq476ajGurBzvO7n80zxePSnqI",
-	"WYdXDpeUUhuWnZEhuAScLe3MaD30iuAdCdQQxSZcG6ytQ0gDrgb8WC26QqDrYcJwnpfTm2Ft7zvVAkXn",
-	"gqBiJuDbGN4e0bjvTbNUMRMdXLPUjf7tMRktDNORYYfWOCgWTVGY97WAYfxLBX60LL65eNYaZv3Y/24U",
-	"IqoseuTWFJdkxJZnWpu1gNlwcmyPi0bKWxRvVuKkeo3uXAQ+iKWjxBg2KzsK6+TYMGHBL/pH44rARLYL",
-	"1G5j21XTiGpzw5TqiIaLKGq5ynGZtfAPyPlIW/kG15khUqQM9ADzIYKaYYm2oz3hvQsqLCtYG9/cSgk9",
-	"ZByiO8GaE7ASU1d00tqV11gWIi6Tv1as2oXYHTlwQyc5w4QMa88QOMrZuNIsG0YUhmviTy88UazMDXdM",
-	"mMOxbmKgwZpEQ/dA35ELEIKT0M3+v2B0pzoecnshrwm4harsI/1kWfv+gDk8bomvuDZ72u0jEgzcCA+D",
-	"ul4bXTJGD26/3rKPL7gInVt9x4vwDM4KP4orRl/Yw94yhYlqhiWIOLl/Ltjuyg3TinuffLfZH7ucNr1K",
-	"Srw6K8XN4r3lDlJoxKiKRarOBUG4RgCWWc0bvn3z/gM5oCU/uD06oJXJD+A7iybGHZSBYwFz6S1fqMG+",
-	"BiAe4GrD6evFWhMTK4O5GMuoGeFiBtApAcPbCckqZU8hUgkOLtq5VNOE0CxTTGuWYUjl4vJiQK5yySx8",
-	"B4tb46efBJxsqV3keMyU+7mhU0hbkCIBTFFbKxhWgT1Tg8PWoTi3PG2Z/0loxny2AwwxWjQ4C2oMQopx",
-	"pgefxCfh67PD/gZzbnJyfHfny/fxYpPCnr/TATmvE4tdwN9NhN0VPomvh944Rng0rG2M4Tf1zVO7VPlE",
-	"+GYMaHk59qIk2N9PGSv1JxGYblbovVNu8MnC+YKnTKDv2H5s+JhbQeudlzTNWf94cNjUvwefWTGtZjNq",
-	"gYnPmXQO3rKgXJAfP3x4i2DOkRG4kEtIEica/b91CLIZI8jwPOsd+fRaWvLeWe/bwREsp6QmB7Wopbwp",
-	"JnPhchRjLsVl1jvr2TPSF5wlrQYlH+PdD3zqaaybwmmsB0R8mKCadMs2IJhfEB+tLmN95KrWtHbA9Lnt",
-	"eztcL3U0OD48XNOJYLcOBJ5hkQ4EH8C/u9ydBOLqjDm7xcF4IQ2IZQJPCjaHCLy8ZTMAmVxpM0Dr0pEg",
-	"vqh6ly1XfaMCVsKCU0WTsWLsV6KZstJMMglFkRMrcR5H6961HWNJhg8+8+y+U5D/zpwc956c8K/kJE76",
-	"pgJjnvPCH3INnS357UVbyMk+KOtSeoO6j2Xi6lzOCUh0hMIr6h5bQ/PIQdN95/465A4cYgefs03cmaD7",
-	"d7dJww41T6tTE8wAvo8GULkhGUsLaq8y8ByQ1iXn7rmlvh8vP9BJewHLx5Cd7dvDk80CEPZD2ZPgQFCv",
-	"hop+d4GoIGNjghJpAJM9ogMMHu3XSa+sIqLztqpFx13V/19mi/3yvQ79tpGo3cT97yFz57oRN0jYF3IO",
-	"tTmP5/0FjovsD64ICx5bZ3HN/lDXLWZuud9LVwDX5tkLcO+8CHzCT8G6lULhL8y+Zn8dt0FNqcReCGlu",
-	"D4uJlBm4bh7BTGcF9c4+Xoes/TszRMsZcx3KJADhkKOVySP8dG7skJvLNot7xAHo1i4gUQEwRSpnTBMz",
-	"5ykjkNRgrzrNtEWsAywxCkTEpdt8qH3p+5ePpYyeLywdLs7RIRqC3Rkkp66jOJ5U+5aLl3fYJQtTUwNG",
-	"ehMJFiMFtG/ZICx1IGWd4j8lU1txwz8OS5GTgc35pGx0RnJ9vuDEuLp1LKzRX4PTtjEfcqoJJSVVhnCB",
-	"VQ9BDr5UZJgWlM8w9ZgWWhID48gxcU85IxcBMY8cB9ZKCAzdJcCxnJEERYwJcWWp4AN39mRn00me7W5q",
-	"Lh+DYGaio9ia3s7b5tMSQ5uqaxmrhmpYUUj7/752HSRu+tefD5PTb++j/fhWc4iLhaM5LkUsrF1gzT7g",
-	"jMUPnX1CPetiHeiC5gpbugMeuJ/oylxBTlfvxo11C50DN1VB28pEWEi0Sv+f5C0D15qwwlFnrkclgIul",
-	"5qfbxGXslBssJddOdosnsbvlFg9+MeMrLC2OwWGMD5BLrBAYMWvYKgwgWAtGTy1OlsqZ3dgn06rjTKIH",
-	"+89glLX8JGt8Mp3G/JoL2ddb72x9t9vhogzs/07HMsCtLvOjvU2KfUI64Jn3Ro99iDiQoLAB7ztWFnQR",
-	"a+o3tOsfhi2TXdNml8HsQF+74W+3UCa9VxK3uVl4jw+PvyyVnBvfObi0bwwifUtWlwcF9gAkiPoql5z+",
-	"6Yj7SC1/U8dnNro9/acb/Z4P1e7/BTfGJj8sNjXThopMN/5XbHfio5yQF4WI+k/lwAs9vwDJnWv5Sb29",
-	"LaE8KKnWpVRmnXS+9c/sJA23IhuMqJFi4OeIdGleDhBHRcH/PmmFFpumsc/JECaqaQkZ34shgaalID9y",
-	"PC64YHvz2ePZVDiwXkdy/QKMtAB+ZG/YL8fKz7dMje6X31Kw0+ArsJimKStNAr5MLliCxkhidzxRTOuE",
-	"2DELZo2qMeWFBc8pFSkrUFfBRyktnIOKO01yettYeG0HtMtW7/ZAP8QwuV4Pq6D85A+KqcI8+vvVBuv/",
-	"QVL/QVJ/biT1gU6Zyz3cCKUwc2ldDsSly2363RFU3c5n45Pw7ognBVlNy6quuChVit+yLEjnw7S8hMgi",
-	"s7YrphEQTPrzLQMwQJHSGYPSX5CqvUY1cVWoRc5p6mYNRAWFYlVODlzxZzwYcgXOz3ZvmyGUJzddSp23",
-	"Eyoi6xJmNOnde3Pq9qZNlXtV2ou/IeFZnTk79/1n4P0nPpvLk7H+nWLwshC96lw9T6devp8khAqFsFsY",
-	"7yeR/PL2C3LwxTjIsvo9J/sQjpcuY98lCdtzzeJnYFFGWN2WQI7BoYtE9W8y2kZomlLnOGLAIuenZIMv",
-	"o/6Dc+KfjJWEtigPL7thW5G5LucuuzuvupybdttgPGcgdgklMLJyr2GKxCLsHA+7EIIzef8Mblepf9nQ",
-	"l6/b7rgHwneC5dCeYf5lDn1AAXPsCsGNdnmV6AjeRp7E0mHfloTX9GlPTtdD4I+tsG+tprT1dWTXvQV1",
-	"MZm1M9r4kqZ5XSfCNfnH+zevQTjYncGdtbskNI0VzlwQEpYzrBsUOM//WjCSYJxmXqcsPLfnPDbHCPIY",
-	"kJwwSzMSOJPoHGoWsPTG2u1O7jHyFh46wdWckBnXOmAMbM+/3yzY3bmenvkCniFNp9Abyv2Ld4zLgAaG",
-	"DBP/5jjI/HVwXTNirWLtM8Brc6JOx3YdV6TKEOPPXXQWQilJs+0hz4Z16DaFACNMnkkBLa2w6QPGgF1D",
-	"h+GAvJJyCsreFsbnRGLdmusmAWGbTDINkR2gQT0xJih8fXR4+N036Avw33iRsN8dfbN6er8pmQCdRXo+",
-	"Iab3UH0Zgh+hbd2W9R9831Vr42EcPOj3kdStBCnR1ahU0shUFvtQ3ytq0jzExavdRlA+AtF1DQ3VVkeo",
-	"NorRWaeSv4dc1D5UruFbT1yVdO4k19qGZGjtOCvNXtN8ByiH4t2fGTU06COFZumjtH9AzjdrP89CzV9S",
-	"ZSycZsEHkAMFA8vZzO1bLcjRM/+WH6LpQjdpFkjBegtd6rAq6+/hh09tu25vkoave9zCMrXn/AHIRL8R",
-	"ojVOg2XoAVP5O1/jKxOdUPmT1dCFfhot2t26LH0nxE5XOTywVRmGkfupnHh8jsVTOiCQIB0+syG2dqyL",
-	"v32FUFKXZ1tewDs0FTeYjb+XFNofuGvNh9A2qLqqioyMGMxnmEh8DmZnCn4gHK7Qc32lzpV/6AlpHhZP",
-	"xnIxCt92YoYejZajZ195EEGRbp0ficloASFrkoXpD/YpC0+xw4TrWvj5K/+2jZHMFn85qFRx34364VdP",
-	"A/ihjeJDAf8l3nIUroL7pHdydBgtOfYviYXOjFQsIA3mua90Dmk7WD7llruTWQJp75dy5Yi1+3bFCgQT",
-	"zGNL9GrVVeNNxXod2fFwBDLcMXlKDAgYBb4oL7XPMN0qok6av+q2iA4T+8+b6kB7H3x8b6jIqMqI15/r",
-	"r6EV0NnBwXw+H2j3tZenQSpn33h4MjuDngtBaWJ9KWMjhwRbPeDHFDz02M4T2xqQnBZQ7Dls2hwM7Q2v",
-	"sXMm4EArFgNyLhZQIsnRqEAPI9IL0EDovwqJPCAnR4eevbrFX2L5AvWi0IsWwA0YLvUrhH1TGgd5ED0d",
-	"kRkXlWEOLTlIBZnd/p4FCGfpnzgz5+iU5LJSAKgUy7hiae2KGcuikHOWodXj5IjMKm3scTkEZiALkUir",
-	"SAcDbr4a+2mUc6lS+wvnI9WV5vHbznE0WRa/2ktsZJGhHwarC1rBoC8WlfmR3rK2djv1h6B2fYRED/HI",
-	"bVjnvmSsYLGuD746y/cERefegjno19aTFam6gFFDqfoj+avrJrpdd14Xjuzc0OEXltZW/s1eSx43UGZH",
-	"r239dvNWgkRLCA/aDXQ3QbSmb87TBxWvn57PrQYinRm6razV/QJCPFJanY5A1QM4wT0AGUv1BeWCCd/c",
-	"/OGDJ+vCGetQFbj/Go+Ha8QAjG7ftVwT9xJmPLOegxaFXT8dXPF4EVGIbzjvjjy8cfBkRdWe00i88SWQ",
-	"5A96CjUFa27jvgNQa198L8cV3IaN1IIF45FW3craz7/bpXigfBPufYnecn2eG/5pMVfQSnwrvHW8/5k7",
-	"s3KgAU5tvmiipRS1eKCDoVICzVOuA5vq8SEXqcNSThAYjDd09kDvkJ52PVnTLufjtWW96xMA30Djnt4B",
-	"iIQbafk4eqskyPPF5QUcuxPmaxgHQWePyuSRXEBIfNa1awZTcGEraBwEI9QOktVRrrCjEU1zyxKss6t/",
-	"hy63jh/Vle5Y6BwuGAudV3+3HZYNRqoJf399/z8BAAD//w==",
+	"7H37cxs38ue/guLmapPbIfWIrE3on3SWs9GuY7ts51S1tk4EZ0AOwiEwAUBRXEX/+xW6gRkMieFDohz7",
+	"W/uTLXKIR3ej8enn3HVSOS2lYMLoTv+uU1JFp8wwBX+9mCktlf1fxnSqeGm4FJ1+50wTKgijquBMESr0",
+	"nCkypjeMcNMjr6VghGticka0ocr0OkmH29/9PmNq0Uk6gk5Zp99Jcfiko9OcTamdZ0pvXzExNnmnf/zs",
+	"NOmYRWmf1EZxMe7c3yedc3bDU7a6pvd2JjLPmWLE5FyTDB4kXCdkJgqmYUEKVkYJTt22MPxpY2HfKDbq",
+	"9Dt/OajpdYDf6gO3JLu6n6nI5Gh0cW5/A0OX1OT1yDzrJB3Ffp9xxbJO36gZ23aWi3OY4SJj01IaJtLF",
+	"v9giwhuxMDkXY2JyaoAHKS0KpshMM01GUiF17BqYNoQWUrAe+WB5Raes/nxMuQBaAXdZRihydMSVNsTw",
+	"KauolzOaMVVvMlhi166xlcHPks6UC//3UYzdFyMrTr9Qk+YVSVfmG3XtQ118qmW2o8Pjk9gEr6g2L2+Y",
+	"MMizJjEtWXhG5Ai2XlBtCLPPBsQtuP1b03mPXBgylkyTIRtJxcgAhWzQSic7dRfm7l6c73gMXvEpNxVF",
+	"luS3gC/DATM2orPCdPrPDhM7Op/OpvaPQ+AA/lXTnwvDxkzBRJcU52kS5mc5J4W0UibJnPL64LkTJiQI",
+	"YUL0LM2t6AyeHepB23mzIzSWW1JjmLJP/r+Ph90fr+6OktP7b6f6D/3H9LtvOjGCXLJhLuXkyU7evf21",
+	"LqXQDHTja2l+kRkfcTvaMnle4/ZJTjVJcyrGLCOaixQoRF5+oONe5z7pvFVyWLCp/X0qhWECKE3LsuAp",
+	"tUMdlPjE337Tdty7LRfsx4VVN1d2mS8scywnUBxhM++YUYvu2ciwiLZ/z1IpMt1rcGhFUmAutwD7wFk6",
+	"gc1kGbfj0OKtkiVThlvyjWihWdIpg4/u/HUQEf+1SsLusOA3TC2uUzlDEq6T6cSr9+21ei02H+tLy41y",
+	"Vc0gh7+x1NgJzlIk3d3SDmlqrnkWkK/eA9WajwVj9Zcf/bdJR8yKwk502x3Lrv22qye87MoSKdstpd2d",
+	"cnS9TzopLWFCbthUR+dzH1Cl6AJpQrOCi8jF+qvgt0TXMjCSakoNUvT0pDqLHysKP2C9mZJlybLrmUhz",
+	"lk5YFhOxpDPhIk49ORoxtS/i4WAqPpHiYy5WifRyWpoF3K4W/MxzqRnJ5dThIK7JmBo2p4teJyK/ipUF",
+	"TZnez/K1oYZFF6+NVCy7bn9gVmbUxPTZljIQ8uqGiVlslqXj5I6E463/WUVov52lxddMqnkfnCF3AAKp",
+	"DohcbzMmd+3HGS7q6JmW6jprOdYpFVLwlBbxb6UYcTVd5shjuA/wpE3JWPJQM1Nx7ltMpw2dlp+T/9V6",
+	"Q1qFK00CCtfi0aRcuPZ2Br6S451UMiytqUbX3RehlEQUrKEaLkQp2JtRp/9xm8E690m1LpCE+11EYdcT",
+	"6GkLK622305PvUpN+9NdKbZKrKUF4qDRdYyjR/IBt1+LCCB23ERBFE141mme1sW+Q/NqV2S0vKF1VH1B",
+	"SzrkBTewsym9vcBfnZ5soHPryoMRl7D5WffftPufw+6PveuDLqD0k/tvYlfci9waoWLMItwKv1pCnnws",
+	"8Po07NZYM4IbwnX0EmW3JVdMX1OziUC/yCmc0eXtV+toDBYliH/0Yex00rYBwd/QYcHOndW/LG6xVZ2j",
+	"7ROA52dHx0nIr4xn/Y/IsKu/9b8N2dfvXv3xv6ytddb96eru+P67/934evnbKJPbXDNvBLMmtGY3TNGC",
+	"KLQ77EdUEC6G8tZytEWu1orVS2HUIiJSlSURwUCs3ET89/aZ+wTMUh0z7oYyW4BtZ7dCpCI0nQg5L1hm",
+	"DT1uyIKZQEiHUhaMinZTAidyi4ux9uUNz5hII6dH5/T42Wkczalis+6yDyV+lOjUt4Yh6v76Tbmk4zCM",
+	"WxkOfPL98RZ+kHU24Mq664liJP2JFwiym0QLodsmd0TS2fa5QuqI/+bS+6+syJFUzoqMCGlISpVaeH+X",
+	"8wWC12brq7TCsks6AIfM0T9K6MgwVS0gqtBvmBpGZ2w5lpf5ot4RuqDIbzM4kc3j2HIS4BIP4CjMX9sf",
+	"QMcYN53LNwItV0z6hmHwGAt9m+vNohpa2EXGRrfGafSLbeWq1RafyhuWbb9IwW7NddoSaLj0XkXgqiZj",
+	"SaSISsuKB2DluxaDvmRil+XKm8ZAlWq3GpBL5TDSFiZ+405qt9jZDsjP31srpgc3RXz8NhMBpF87H9ZG",
+	"Yy92kJw5X5nrN2Cr+1Gd/NU2hxfV0LDHZVe2vOOUF7A1R/EtjeHMioRb0dKf6gg510osOoJq9QYxg5KO",
+	"2RYKCNbVHD+2y1ig4oz8+urifBlGHXb/foWo7ed//uuX12+7H/5v999Xd8fP4mjqwkKxfRAPYdmupHsH",
+	"YEqQkZJTYg/+/kj2ilHNdsKJq0BkHfh4FMycCcOLhxotm5EIDr8GXAJxHmjJ7Ai/Ch+1quJRR0E46mgT",
+	"DGvgt2qI0zCktTuYW+PHB8rox54GFL5NXg4cKrYKx/pQE2fUsK7hoEJXZO81/ayhF7q4jqHqH05PGow4",
+	"jMP3PzFyszJ9jPivpYnatGdDOTOEItp0eBkD7X/VCZiE7oE5xiVBNTdpLjMWRbEJxBFKJceKTnWfUKLY",
+	"aKZp8VdN7I9g+AG6KLJBQgYjag0K+z87PjVSDQgVGd4/fMKigGmN7tvNEHGQfuvnRQtFByBLuA/HGPxj",
+	"JtyfdFiwAWweCMKywXNwIngak0HGtX0oG0S3bNhtxBT6yRKbybKI0wlO2dbw0Mh4EkHBxSRxRtWYa2ON",
+	"LAQI5xfnLl4EnhDCDZlTTYwkitE0f07oUDPhA+zg/3KyVRk7VFsa5LJlB84PELXHAuncwQDDH23N8Xm+",
+	"WCfobbRvO75OgBxrHFvbz+4+AI3TAl8QonljYfKf4UY+Ol0lQppTIVjRZr+h0OpczoWlxsW7F8/JnJvc",
+	"CjFHOXbhUZLmUmoGHt7wJnI3ybqbCBIoYuf7n+/fvE4IFSQ3ptTk13evQD0LQg359d1FL4hgO/ImbmeJ",
+	"Hz6MunT6nd+0FL13dP4L09oKVz37dU51vuQkR99a3+Jw2h1d3bX5Mh9g38t05qHBqsoB50MGGuI5oUVB",
+	"hjNDBo5VA8sRLgg3S6T+/vjvpz8kD3cLhFZwMOzpyYa49+aRG8HLlXxEKVCfccX6ZMCy42fPjn7sf5od",
+	"Hn6fTngG/2Hu7yHV7PRkpgr8dLBEAvCaR+4BZ0SHxNpCLvFGWAtXnI9/5Yy/tdRZVV2BW2fpBnVXMd6R",
+	"NDUt1yBVY2Y2u4bdc7VxHtNDQQrTku776QX58eTZ37cFPm9GNdBJCCs0I4OZPV4IAejM5FLx/zjEI9WQ",
+	"ZxkT9g8hTXckZwK+SaUYFTw19v88yEMMP1cWPYMp4gEGvaG8qOGFA1S9+DE1lBctTh6jFtd0bRbVc3Lo",
+	"rnKBYYSJkPMwohWgXRjPrqrlgIf5mlO6IHqWpoxlpKCGqVj8Af0xMx03Z9vdRPjBRnmx39ZuGzdVRbEE",
+	"GR9uq0myFvGq4mDRuBJCpwlbaJJSQYaMgCgQe7f4G3dDROzbCVv8MWfDP8oi/W7/UbG3M7wSVhkI/Jco",
+	"98hFIwOLgQwyaugAk3AJ+FQSQgliETACRniRnV28e0HoGPNSGZnitYThUu1gZQ5/rR5GO0XA2uoG3HDf",
+	"NXJFtoTGTohW6TDhAnJsq+CAs10sAA0ySN3XPfAQDp7Dwecp66GxM88poAlNFzr4kXvG2xbPUTVylfYc",
+	"mQabMVkl2H7PCZItJrDvWGW7RDQ3fsVZ9ASu+CWqh9dOtNgRBcpR9ALlwtmL2lhe1LP3yGWN1SyOgNxn",
+	"a6MIaUi122XIttF5cB/d1EgxnT/MGaXwx9dGTphYuqlPDn883cTm5u9jNH8v0wkzZ3qze6Ul2uayxeHM",
+	"X7Ihjkc0E5nuERcmxyM8HTKlEbJxvImW85Ymm9NrJpgY4QO4a122+FSF9OJFBc9hda7go1Ypm4Be4d2v",
+	"G91knvOQe7N5i+DqikoSkvYDK4o1wU9vdQADiLxhKuTLjhzJpGDxyBDzWQpb+cxj9H8zcvqtrseIgpOi",
+	"clhupLRu+mK2s37LGu1tl38e44xzjS+Dwsp8azPtKuNqFZOtCXSGRtIjPV0syMJYy0r/3H3SGflY/3aX",
+	"5CgeBbUYB+PaBgqafLUFioTVw8ZbfOqv8fyokZLTNYaiiv5oZ98ebYkqC9kS4SyVvGGCipY4SjkbFjy9",
+	"nsQqnSozzp/RCVsgTezFNeKQihPd1vo82PZw7I6+wDVh1xbP2g1TGU/NTmmzAY+qpAVgdpWS6PxkKIp1",
+	"TDYgfT1zGIqtjk5IsauWI/3AzMav3msTqJc9ulH8eWlAmMMWH8riGp0MYbXb8Q+b5H6DxyOmuj9YZPRA",
+	"RodZnhvK25KdMySTziQKW0jOBVhV6GS21iLm7AXpTX3CaJqTdKaUxWZWiTh9cn5xDvUbisfh7Xr6blBW",
+	"1bOIOwAdehr1yUt0YIGV9/LF+fszfMrac+9/PusePzu11o0Cy0dv4b+KZiyHGa/rDzgwXsey51OmdY24",
+	"95CVm6zi+IhPbcLE9XZeicYSlwdvDLUx7deVGEbAi2LUsGynXWaMRiT2vDK7nJll7/kxv2GCzMq4l8jH",
+	"vHab3f/IxWYerKhi1uSlwyWl1IZlfTIAF8QA45bO7NYDfxC844IaFxvDamOENODaqEJmLSGU9TBhMM/L",
+	"yXUdEXVHCw46FwQPJoaiBjdHNO710yxVzEQH1yx1o39/TIYLw3Rk2IE1JopFXSZbxSytIf3bDDx42dr4",
+	"XTQP0v53oxBRZdEjt6a7JEO2PNPaPC7MD5Yjqy5qKW9QvF6Jk+o1Z+c88FksqRJj2LRsKTWWI8OEBb/o",
+	"mY0fBCayXaB2E9uumlJUm2umVEuMXERRy2WOy6yEv0fOMHwLrjpDpHCuO8wQC7ooSLQ1rYb3jq6w0Gpt",
+	"xsdWh9BDxgG6H6w5kUAYzv5RUJ2vuNHwQVH7G01VDk8rL2NthLSn8v4+Y7NdWNOSQzxwcraSIeDTASLH",
+	"i2vidR3qHyuhg8fEu1cNqIF7oOuIC3jCyfNm72IwujtoHqD7I1ERcIuDtY9o9/JZ/QJzIN0SX3Ft9rTb",
+	"RyRouREeBoz92XXJbB24KzvLHsTg2nRO/x2vzT5oFj+Ka+axsFeDZQoTsymWcOPk/rlguyv3USM+f/LD",
+	"Zm/vctnJKinxop0pbhbvLXeQQkNGVSyidiYIgjsCIM6evMHbN+8/kANa8oObowM6M/kBfGexx6iFMqAW",
+	"sBbJp09VrQ7AkYfTV4u1Bil2VuBiJKNGh4tjQKcZDMMnJJtB/hKZCQ4O4LlUk4TQLFNMa5Zh6Of84rxH",
+	"LnPJLNgH+1zjp58EaLbULnI0Ysr93NAJpFdIkYD2rmwbDPrAnqnBYauQoVuetsz/JDRjPisDhhgualQG",
+	"N0BIMc5075P4JHx/i7A/DFwlx7e3vv0JXoNSWP076ZGzqjDDJSa4iTBp7pP4duBNaQRTg8oiGXxXXT6V",
+	"w5aPhW9mg3aaYy9Kgv39hLFSfxKBoWeF3rvwep8s+C94ygR6pu3Hho+4FbTOWUnTnHWPe4d1/5DgMyum",
+	"s+mUWhjjc86d+7gsKBfk5w8f3iL0c2QELuQSimyIRu9yFSqtxwgy5PudI1+eQEve6Xe+7x3BckpqcjgW",
+	"lZTXxbgurI9izKW4yDr9jtWRvmA3aTR4+hjvHuNT92PdaE5jPXTiwwTV+Fu2UcI8iPhoVRuAR65qTWsc",
+	"TD/evjfO1VJHmOPDwzWdXHbr4OIZFung8gG8wcvdnSD+z5izchzoF9KAWGLmoWBzyBSQN2wKkJQrbXpo",
+	"izoSxBdV7bLh2K+PgJWwQKtoMlKM/U40U1aaSSahqHxsJc6jbt25smMsyfDBHc/uWwX5H8zJcefJCf9K",
+	"juOkryvY5jkvvJKr6WzJby/aQo73QVmXQBjUzS0TV+dyTkCiIxReOe6xNdSPHNTdy+6vQu6AEju4yzZx",
+	"Z4zO4t0mDTt8Pe2ZGmMFxX00PMsNyVhaUHuVgZ+BNC45d88t9U16+YGOmwtYVkN2tu8PTzYLQNhPak+C",
+	"A7ZcBRX97gJRQcbGBCXSQCt7RActVO1XSaecRUTn7awSHXdV/x+ZLfbL9yqw3ESidhP3f4bMnela3CA9",
+	"WMg51DY+nvfnOC6yP7giLHhs6OKK/eFZt5i54awvXQFxk2cvwBn0IvAgPwXrVhotfGb21ftruQ0qSiX2",
+	"QkhzqyzGUmbg6HkEM50V1Ol/vApZ+w9miJZT5jo8SgDCIUdnJo/w0zm9Q24u2yzuEQegG7uANAjAFKmc",
+	"Mk3MnKeMQMqEveo00xax9rBEMxARl8zzofK8718+lvKFPrN0uKhIi2gIdmuQnLqK+XhS7VsuXt5il0FM",
+	"oQ0Y6U0kWIwU0P5qg7BUYZd1B/8pmdqIMn45LEVOBjbnk7LRGcmVfsGJcXXrWFihvxqnbWM+5FBDVFJl",
+	"CBdYnRHUCkhFBmlB+RRTpGmhJTEwjhwR95QzchEQ84g6sFZCYOguAY7lfCcoAk+IK+sHj7mzJ1ub9vJs",
+	"d1NzWQ2CmYmOYmt6O2+bT3oMbaq2ZawaqmFFNu3+58p14LnuXt0dJqff30f7ma7mOhcLR3NcilhYu8Ca",
+	"fcAZix9a+yx71sU6eAbNabZ0BzxwP9GVucKhtt63G+srWgeuq5e2lYmw4GmV/r/IGwauNWGFo8qwj0oA",
+	"F0vNo7eJ4tgpN1hKrh33Fk9id+AtHvxsxlfYmiEGhzE+QC6wkmHIrGGrMIBgLRg9sThZKmd2Y59hexyn",
+	"Ej3YX4NR1vCTrPHJtBrzay5k369iZ+u72U4cZWD/dzqWK251mR/tbVLss9QCz7w3euQDyoEEhQ3M37ES",
+	"Sgci4Ui7/kHYct41vXf50Q70NRumtwtl0nklcZubhff48PjzUsm58Z2DS/vGStK3tHZZU2APQDqpr8bJ",
+	"6VdH3Eee8jdVfGaj29N/utHv+dDT/T/gxtjkh8WmkNpQkena/4rtonyUE7KoEFF/VQ680PMLkNy5lp/U",
+	"29sQyoOSal1KZdZJ51v/zE7ScCOy3pAaKXp+jkiX++UAcVQU/O+TRmixbrr9nAxgooqWkB++GBBo+gzy",
+	"I0ejggu2N5896qbCgfUqkusXYKQF8EN7w34+Vt7dMDW8X37Ly06Dr8BimqasNAn4MrlgCRojCXYvYVon",
+	"xI5ZMGtUjSgvLHhOqUhZkdTpRtLCOagC1CSnN7WF13RAu9z2dg/0QwyTq/WwCopVvlBMFWbd36++oOK/",
+	"SOq/SOrrRlIf6IS5TMWNUAozl9blQFy43KY/HUFV7dA2Pgnv3nlSkFW3/GuLi1Kl+A3LgnQ+TMtLiCwy",
+	"a7tiGgHBpD/f2gADFCmdMigsBqnaa1QTV4WnyDlN3ayBqKBQrMrJgSstjQdDLsH52ewNNoDi57rLs/N2",
+	"Qr1lVSCNJr1771jVHrquwZ+V9uKvSdivkmer5k7w/iifzeXJWP1OMXjZkl51rp6lEy/fTxJChTLbLYz3",
+	"k0g2evMFY/hiMWRZ9Z6ofQjHS5ff75KErV6z+BlYlBGG7RNcql9ROKL6N8FtIzR1IXUcMWAJ9VOywRdp",
+	"f+Gc+BdjJaENysPLwthWZK6Kxcv2ztUu56bZdh31DMQuoWAG+u/ZPUZiEXaOh10IgU7eP4ObNfCfN/Tl",
+	"q8Jb7oHwnYo5NH+Yfx6lDyhgjj0nuNEurxIdwdvIk1hS9k1JeE2fVnO6DgVf9oF9C50qG+d1aNe9BXUx",
+	"mbU12viSpnlVKsI1+ef7N69BONitwZ01ezDUbRv6LggJy8EQJFaiDKpWCC4KsBaYJBizmVfpC8+tzsc2",
+	"HEFOA5IWZqxH8tAYKQJFMXMoZkgIJZk0SZ1t6Z7EFYaPkinXmgUvRBRSkQxv+UZWBQRg3fnCCF+o3AII",
+	"gGTz750MqHamJ31fRjSg6QR6Y7l/8e5ymdXA6EHi3+gJGcVuB5oRa21rn1lemSlVmrfrEyNVhraDLxiC",
+	"EE1Sk3DAs0EVEk4hcAmTZ1JASy9sVYGMdW0lBj3ySsoJKJGmkD8nEqvnXA8MCAdZKkLECGhQTYyJD98e",
+	"HR7+8B36GPw3XtTsd0ffrd4Kb0omQBcgPZ/QVvAmwDK0P0KbfalBqe8eaW1H1wC07lKSVK0UKdGzYamk",
+	"kaks9qEWLqlJ8xBvr/ZIQfkIRNU1dFRbqWZtFKPTVuXxHnJcu1A/h2+j6ld5/ouSkYG1DAeuhs11yPJd",
+	"rzJqqId79Q8qDYJlb9jY5LmzfR+lVvBU8swb100Ngm+OdR28wO1Vvy117i5PnoKLMLO4xkHZyCD4/2mP",
+	"nG3WYjxbo4mwdJwFH0BeFwwsp1NHc7UgR8/8m9+wKNDUrw6x3Kso1nYUV8/Ze/jhU9vj25vZ4SuAt7C2",
+	"7d11APLYrQV4jSNkGU7BVB7HaHyNrlPFXqsbutBPc4J3t5idaLaeUlfY403ZmbAXg1Wzdn/PyJSLGdRE",
+	"axJ0eMY6WCfnIiznhAuh2fL5eX1XzsGqhmpPTMLA/AB74o9vb2ESXwxqJbkqssb7B4ut6rvs5OgQ11W1",
+	"jXYqQbtUHx9HskeWcqzixb6N/ap+jkxYaZaZmVnLv2DGyldQmgWZvrQ616JH3ozcHHiMLcwbLggV6BMX",
+	"zMylmuAmAYHDu9VRTckicycvmmvldvL0Hq+n9E8FLZxbs0aWPFH7ODaWF0MG3EAp8wmcwKpGu/fg8PiT",
+	"0jg+pW/i2ho9gwe2qswycj/FVI9Pu3pKniNBWtzoA+xKW3WP8EWDlTIhlhvwWnLFDZ6VvWTV/8RdV1G8",
+	"u4NCzFmRkSGD+QwTiU/Lbq3KCYTD6af1xXuX/qEnpHlYTx07aIXvWzNFJ+e+TxykRgV1++2HrCJZmBFl",
+	"n7IWK7aocQ1X777xLzCzCvsvBzNV3Lc7AuBXT+MDgA6wD/UBXKCyp4Ck7pPOydFhtAuBf+8+NJWlYgGZ",
+	"cc9984Nms/+ItgvtI0sg7V3V7tKsIjorjiHwyniz0L3DwLedqFteVMFeb0nAVYj5lCKp8e/UXqDc9Ah4",
+	"Dnzlbmp/xXSj00JS/1V1ZnUGrv+8LiG2d/LH94aKjKqM+BN19S10F+sfHMzn8552X3sJ66Vy+h34uqzc",
+	"96GNS1C/XKFc7A2TYPcYb1pM2MKhDuyUQnJaQEX4oO6cMrCQWWMbYDDqrKD0yJlYeDBDfX9VZzcAvA6d",
+	"3CHZe4BnHMN1g+PEcgqKyqGxNlgLYB1Vbgnf58rZEGj9HDn05qwdZxJB+YfHOtDrwtI/cT6Ko1OSy5nS",
+	"Fn4plnHF0spfO5JFIecsQ2PJw7HpTNvblgyAGchCJNIqsMGovG/Z8DTHdamdw2dOWqzaUcTvP8fRZFn8",
+	"KvztYCFAxXQ5NfazhW5/pjesed6dQoDMl0qpRNV65H6sEuQyVjDD2qICdVtijAAsmLOlmudkRarOYdRQ",
+	"qr6koFbVEbztFmxDlq0bOvzM0tpI0ttrXfQGyuwY2sGfLmdRNYTwoNnDexNoq1txfd12WKzL0BqDLEht",
+	"d+4yF8+GS941CKFFAdfR3vAj6ptGZzXQA0mjsxXilZFUn1FomPCvcXj44Mm6gOg6EAaO/tqd6Vq5gBQ0",
+	"L2KuMSPSo4DA7+IucIdlPLxEiOJfreH0IV5HqHbx3M9pJGPhJZDkC1VRdcmr27j3EDX2xfeiy+CqrKUW",
+	"DB4Pwyqfl59/txvzQPmXBOxL9JYrfN3wTwvIglcdbAXGjvc/c2teH7oAvbWjiZZSVOKB/oiZEmjNch2Y",
+	"YI8P2kodFoODwGBrwdZ3NLRIT7MitW649fHKst51GoFvoPVX5wBEwo20rI7eKgnyfH5xDmp3zHwVdC/o",
+	"DTQzeSSbGEondOXJCRyjaDkEI1T+lNVRLrEnGk1zyxKs1K1+hw7ulh8FBbE1kl5pb+hG8t6+lrGqvhvY",
+	"diHcPLZdWP3ddqA5GKli4v3V/f8PAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

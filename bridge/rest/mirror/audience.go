@@ -40,8 +40,10 @@ type audience struct {
 
 // place is where somebody reads, and how much.
 type place struct {
-	after federation.Cursor
-	limit int
+	seen
+
+	limit    int
+	notified bool // whether notices are read too
 }
 
 // seat is the place of one in an audience. It is used by one goroutine at a time.
@@ -124,7 +126,7 @@ func (l *Link) rouse(a *audience) []place {
 
 // foresee looks on behalf of others. Where it cannot, they look for themselves.
 func (l *Link) foresee(ctx context.Context, did federation.DID, a *audience, at place) {
-	if p, err := l.look(ctx, did, at.after, at.limit); err == nil {
+	if p, err := l.look(ctx, did, at); err == nil {
 		l.keep(a, at, p)
 	}
 }
@@ -136,21 +138,21 @@ func (l *Link) seated(a *audience) []*seat {
 	return slices.Collect(maps.Keys(a.seats))
 }
 
-// look reads up to limit entries after a cursor, or shares what somebody else in the
+// look reads what there is at a place, or shares what somebody else in the
 // audience has read since all were woken. At its first look a seat shares only that there
 // is nothing: of what is there, it may have acknowledged something a moment ago.
-func (s *seat) look(ctx context.Context, after federation.Cursor, limit int) (*page, error) {
-	first, at := !s.looked, place{after, limit}
+func (s *seat) look(ctx context.Context, at place) (*page, error) {
+	first := !s.looked
 	s.looked = true
 	p := s.kept(at)
 	if p == nil || first && len(p.entries) > 0 {
 		var err error
-		if p, err = s.link.look(ctx, s.did, after, limit); err != nil {
+		if p, err = s.link.look(ctx, s.did, at); err != nil {
 			return nil, err
 		}
 		s.link.keep(s.audience, at, p)
 	}
-	s.passes(place{p.last(after), limit})
+	s.passes(p.next(at))
 	return p, nil
 }
 
@@ -174,8 +176,8 @@ func (s *seat) kept(at place) *page {
 // keep shares a page with the others, unless they were woken while it was read.
 func (l *Link) keep(a *audience, at place, p *page) {
 	size := 0
-	for _, entry := range p.entries {
-		size += len(entry)
+	for _, text := range slices.Concat(p.entries, p.notices) {
+		size += len(text)
 	}
 	l.waiting.mu.Lock()
 	defer l.waiting.mu.Unlock()

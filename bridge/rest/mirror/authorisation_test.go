@@ -65,6 +65,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"", "POST /api/v1/inbox/extend", `{"device":"d","cursor":"x","delivery_count":1,"seconds":1}`, "401 401 409 409 409 409 409 403"},
 		{"", "GET /api/v1/agents/" + string(offerer.did), "", "401 401 200 200 200 200 200 200"},
 		{"", "PUT /api/v1/agents/" + string(offerer.did), `{"caps":[]}`, "401 401 200 403 403 403 403 403"},
+		{"", "GET /api/v1/notices", "", "401 401 200 200 200 200 200 403"},
 		{"", "GET /api/v1/webhooks", "", "401 401 200 200 200 200 200 403"},
 		{"", "POST /api/v1/webhooks", `{"url":"https://elsewhere.example/"}`, "401 401 201 201 201 201 201 403"},
 		{"", "GET /api/v1/webhooks/" + hook, "", "401 401 200 404 404 404 404 403"},

@@ -28,7 +28,7 @@ func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	after, err := l.start(ctx, did, federation.Cursor(req.Params.Cursor), req.Params.Device)
+	after, err := l.start(ctx, did, req.Params.Cursor, req.Params.Device)
 	if err != nil {
 		return nil, err
 	}
@@ -36,12 +36,12 @@ func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	at := place{after, cmp.Or(req.Params.Limit, rest.DefaultLimit)}
+	at := place{seen: seen{entries: after.entries}, limit: cmp.Or(req.Params.Limit, rest.DefaultLimit)}
 	if length > 0 {
 		return polled(func(w http.ResponseWriter) error { return l.poll(ctx, w, did, at, length) }), nil
 	}
-	found, err := l.look(ctx, did, at.after, at.limit)
-	return inboxPage{found, after}, err
+	found, err := l.look(ctx, did, at)
+	return inboxPage{found, at.entries}, err
 }
 
 // inboxPage is a [contract.InboxPage] of entries that are written down, for somebody who
@@ -76,21 +76,21 @@ func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entr
 	return contract.Entry{Cursor: string(e.Cursor), Waits: e.Waits, Step: l.shapeStep(ctx, e)}
 }
 
-// start returns where somebody reads on: from a cursor, else where a device is. One
-// that was never heard of starts at the start.
-func (l *Link) start(ctx context.Context, did federation.DID, cursor federation.Cursor, device string) (federation.Cursor, error) {
-	if cursor != "" || device == "" {
-		return cursor, nil
+// start returns where somebody reads on: from a cursor or the id of an event, else where a
+// device is. One that was never heard of starts at the start.
+func (l *Link) start(ctx context.Context, did federation.DID, cursor, device string) (seen, error) {
+	from := parseSeen(cursor)
+	if from.entries != "" || device == "" {
+		return from, nil
 	}
 	devices, err := l.deps.Record.Devices(ctx, did)
 	if err != nil {
-		return "", fmt.Errorf("look up devices: %w", err)
+		return seen{}, fmt.Errorf("look up devices: %w", err)
 	}
-	i := slices.IndexFunc(devices, func(d federation.Device) bool { return d.Name == device })
-	if i < 0 {
-		return "", nil
+	if i := slices.IndexFunc(devices, func(d federation.Device) bool { return d.Name == device }); i >= 0 {
+		from.entries = devices[i].Cursor
 	}
-	return devices[i].Cursor, nil
+	return from, nil
 }
 
 // bench is where a handler waits who looks until there is something: at once, whenever the

@@ -16,6 +16,8 @@ type page struct {
 	at      time.Time         // when that was
 	entries []json.RawMessage // each a [contract.Entry]
 	cursors []federation.Cursor
+	notices []json.RawMessage // each a [contract.Notice]
+	noticed []federation.Cursor
 }
 
 // last returns the cursor after which there is more, or that of whoever asked where the
@@ -27,16 +29,25 @@ func (p *page) last(after federation.Cursor) federation.Cursor {
 	return p.cursors[len(p.cursors)-1]
 }
 
-// look reads up to limit entries after a cursor: all that were filed before it was
+// next returns the place after what is on a page that was read at one.
+func (p *page) next(at place) place {
+	at.entries = p.last(at.entries)
+	if n := len(p.noticed); n > 0 {
+		at.notices = p.noticed[n-1]
+	}
+	return at
+}
+
+// look reads what there is at a place: all that was filed before it was
 // called. Those who look at the same place at the same moment share what one of them reads
 // and writes down.
-func (l *Link) look(ctx context.Context, did federation.DID, after federation.Cursor, limit int) (*page, error) {
+func (l *Link) look(ctx context.Context, did federation.DID, at place) (*page, error) {
 	asked := l.looks.Add(1)
-	place := fmt.Sprintf("%s %d %s", did, limit, after)
+	name := fmt.Sprintf("%s %d %t %s", did, at.limit, at.notified, at.seen)
 	for {
 		// Others may wait for it too, and it has a stack of its own: those who watch keep theirs
 		// small.
-		shared := l.looking.DoChan(place, func() (any, error) { return l.read(context.WithoutCancel(ctx), did, after, limit) })
+		shared := l.looking.DoChan(name, func() (any, error) { return l.read(context.WithoutCancel(ctx), did, at) })
 		select {
 		case found := <-shared:
 			if found.Err != nil {
@@ -52,9 +63,9 @@ func (l *Link) look(ctx context.Context, did federation.DID, after federation.Cu
 }
 
 // read is one look by whoever does it for all.
-func (l *Link) read(ctx context.Context, did federation.DID, after federation.Cursor, limit int) (*page, error) {
+func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, error) {
 	p := &page{began: l.looks.Add(1), at: time.Now(), entries: []json.RawMessage{}}
-	entries, err := l.deps.Record.Replay(ctx, did, after, limit)
+	entries, err := l.deps.Record.Replay(ctx, did, at.entries, at.limit)
 	if err != nil {
 		return nil, err
 	}
@@ -65,5 +76,23 @@ func (l *Link) read(ctx context.Context, did federation.DID, after federation.Cu
 		}
 		p.entries, p.cursors = append(p.entries, text), append(p.cursors, e.Cursor)
 	}
-	return p, nil
+	if at.notified {
+		err = l.readNotices(ctx, did, at, p)
+	}
+	return p, err
+}
+
+func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p *page) error {
+	notices, err := l.deps.Record.NoticesTo(ctx, network, did, at.notices, at.limit)
+	if err != nil {
+		return err
+	}
+	for _, n := range notices {
+		text, err := json.Marshal(shapeNotice(n))
+		if err != nil {
+			return fmt.Errorf("write notice: %w", err)
+		}
+		p.notices, p.noticed = append(p.notices, text), append(p.noticed, n.Cursor)
+	}
+	return nil
 }

@@ -34,7 +34,7 @@ import (
 )
 
 // network is the label of this network, and the name of its only link.
-const network = "rest"
+const network = federation.RESTLink
 
 // Prefix is the path below which everything is but the contract itself.
 const Prefix = "/api/v1/"
@@ -54,6 +54,7 @@ type Record interface {
 	federation.Answers
 	federation.Declarations
 	federation.Hooks
+	federation.Notices
 	// Log and Receipts are those of [federation.Store], and Replay that of
 	// [federation.Inboxes].
 	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]

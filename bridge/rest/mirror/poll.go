@@ -33,7 +33,7 @@ type poll struct {
 func (l *Link) poll(ctx context.Context, out http.ResponseWriter, did federation.DID, at place, within time.Duration) error {
 	p := &poll{ctx: context.WithoutCancel(ctx), at: at, until: time.Now().Add(within)}
 	p.seat = l.sit(ctx, did, p.call) // before it looks, so that nothing comes in between
-	found, err := p.look(ctx, at.after, at.limit)
+	found, err := p.look(ctx, at)
 	if err == nil && len(found.entries) == 0 && !l.isOver() {
 		p.again = time.AfterFunc(min(within, lookAgain), p.ring)
 		p.receive(ctx, out, p.take)
@@ -43,7 +43,7 @@ func (l *Link) poll(ctx context.Context, out http.ResponseWriter, did federation
 	if err != nil {
 		return err
 	}
-	return inboxPage{found, at.after}.VisitListInboxResponse(out)
+	return inboxPage{found, at.entries}.VisitListInboxResponse(out)
 }
 
 // ring has the inbox looked at.
@@ -58,13 +58,13 @@ func (p *poll) take() (stays bool) {
 		p.rise()
 		return false
 	}
-	found, err := p.look(p.ctx, p.at.after, p.at.limit)
+	found, err := p.look(p.ctx, p.at)
 	if err == nil && len(found.entries) == 0 && p.waits(time.Now()) {
 		return true
 	}
 	p.rise()
 	if err == nil {
-		_ = inboxPage{found, p.at.after}.VisitListInboxResponse(p.out) // the client is gone
+		_ = inboxPage{found, p.at.entries}.VisitListInboxResponse(p.out) // the client is gone
 	} else {
 		p.link.fail(p.ctx, p.out, inboxPath, err)
 	}

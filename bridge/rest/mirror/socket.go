@@ -37,7 +37,7 @@ func (l *Link) OpenInboxSocket(ctx context.Context, req contract.OpenInboxSocket
 	if err != nil {
 		return nil, err
 	}
-	after, err := l.start(ctx, did, federation.Cursor(req.Params.Cursor), req.Params.Device)
+	after, err := l.start(ctx, did, req.Params.Cursor, req.Params.Device)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (l *Link) OpenInboxSocket(ctx context.Context, req contract.OpenInboxSocket
 }
 
 // socket serves one watcher over WebSocket. Its error is from before it was one.
-func (l *Link) socket(ctx context.Context, out http.ResponseWriter, did federation.DID, after federation.Cursor) error {
+func (l *Link) socket(ctx context.Context, out http.ResponseWriter, did federation.DID, after seen) error {
 	woken := newToken()
 	w, err := l.watch(ctx, did, after, woken.put)
 	if err != nil {
@@ -183,20 +183,27 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	return err
 }
 
-// show writes entries, each as a message.
+// show writes entries and notices, each as a message.
 func (s *socket) show(ctx context.Context, p *page) error {
 	for i, text := range p.entries {
 		if err := s.send(ctx, told{Entry: text}); err != nil {
 			return err
 		}
-		s.after = p.cursors[i]
+		s.seen.entries = p.cursors[i]
+	}
+	for i, text := range p.notices {
+		if err := s.send(ctx, told{Notice: text}); err != nil {
+			return err
+		}
+		s.seen.notices = p.noticed[i]
 	}
 	return nil
 }
 
-// told is a [contract.SocketTell] of an entry that is written down.
+// told is a [contract.SocketTell] of an entry or a notice that is written down.
 type told struct {
-	Entry json.RawMessage `json:"entry"`
+	Entry  json.RawMessage `json:"entry,omitempty"`
+	Notice json.RawMessage `json:"notice,omitempty"`
 }
 
 // answer does what is asked.

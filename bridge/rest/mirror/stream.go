@@ -22,7 +22,7 @@ func (l *Link) StreamInbox(ctx context.Context, req contract.StreamInboxRequestO
 	if err != nil {
 		return nil, err
 	}
-	from := federation.Cursor(cmp.Or(req.Params.LastEventID, req.Params.Cursor))
+	from := cmp.Or(req.Params.LastEventID, req.Params.Cursor)
 	after, err := l.start(ctx, did, from, req.Params.Device)
 	if err != nil {
 		return nil, err
@@ -49,9 +49,9 @@ type stream struct {
 	again   *time.Timer // until it is
 }
 
-// stream shows what is in an inbox after a cursor, and what arrives, for as long as the
-// watcher is there, may read it, and the gateway runs.
-func (l *Link) stream(ctx context.Context, out http.ResponseWriter, did federation.DID, after federation.Cursor) error {
+// stream shows what is in an inbox, and the notices, after what was seen, and what arrives,
+// for as long as the watcher is there, may read it, and the gateway runs.
+func (l *Link) stream(ctx context.Context, out http.ResponseWriter, did federation.DID, after seen) error {
 	s := &stream{ctx: context.WithoutCancel(ctx)}
 	var err error
 	if s.watch, err = l.watch(ctx, did, after, s.call); err != nil {
@@ -109,21 +109,27 @@ func (l *Link) left(ctx context.Context, why error) {
 	}
 }
 
-// show writes entries as events.
+// show writes entries and notices as events.
 //
 // spec: HTML Living Standard §9.2
 func (s *stream) show(_ context.Context, p *page) error {
-	if len(p.entries) == 0 {
+	if len(p.entries)+len(p.notices) == 0 {
 		return nil
 	}
 	var text []byte
 	for i, data := range p.entries {
-		text = append(append(text, "id: "...), p.cursors[i]...)
-		text = append(append(text, "\nevent: step\ndata: "...), data...)
-		text = append(text, "\n\n"...)
+		s.seen.entries = p.cursors[i]
+		text = appendEvent(text, s.seen, "step", data)
 	}
-	s.after = p.last(s.after)
+	for i, data := range p.notices {
+		s.seen.notices = p.noticed[i]
+		text = appendEvent(text, s.seen, "notice", data)
+	}
 	return s.send(text)
+}
+
+func appendEvent(text []byte, id seen, kind string, data []byte) []byte {
+	return fmt.Appendf(text, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
 }
 
 // send writes to the watcher, who is gone or slow when that fails.

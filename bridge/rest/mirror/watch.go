@@ -15,7 +15,7 @@ import (
 // it is there, and is let in anew. Proxies end what is silent for a minute.
 const heartbeat = 15 * time.Second
 
-// watchPage is how many entries are read at a time, and so what one watcher may hold.
+// watchPage is how many entries, and how many notices, are read at a time, and so what one watcher may hold.
 const watchPage = 50
 
 // slowest is how long a watcher may take to take what is written. One that takes longer
@@ -26,13 +26,13 @@ const slowest = 30 * time.Second
 type watch struct {
 	*seat
 
-	after federation.Cursor // of what was shown last
-	first *page             // what was there at the start, until it was shown
+	seen  seen  // what was shown last
+	first *page // what was there at the start, until it was shown
 }
 
-// watch begins to watch what is in an inbox after a cursor, if one more may. Whoever
-// watches is woken as one in an audience, and leaves in the end.
-func (l *Link) watch(ctx context.Context, did federation.DID, after federation.Cursor, wake func()) (*watch, error) {
+// watch begins to watch what is in an inbox, and the notices, after what was seen, if one
+// more may. Whoever watches is woken as one in an audience, and leaves in the end.
+func (l *Link) watch(ctx context.Context, did federation.DID, after seen, wake func()) (*watch, error) {
 	select {
 	case l.streams <- struct{}{}:
 	default:
@@ -41,7 +41,7 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after federation.C
 			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
 		}
 	}
-	w := &watch{seat: l.sit(ctx, did, wake), after: after} // it sits before the first look, so that nothing comes in between
+	w := &watch{seat: l.sit(ctx, did, wake), seen: after} // it sits before the first look, so that nothing comes in between
 	var err error
 	if w.first, err = w.next(ctx); err != nil {
 		w.leave()
@@ -58,7 +58,7 @@ func (w *watch) leave() {
 
 // next reads what comes after what was shown.
 func (w *watch) next(ctx context.Context) (*page, error) {
-	return w.look(ctx, w.after, watchPage)
+	return w.look(ctx, place{w.seen, watchPage, true})
 }
 
 // drain shows all there is, from what is there at the start. What cannot be read now is
@@ -78,7 +78,7 @@ func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *pag
 				return err
 			}
 		}
-		if err := show(ctx, p); err != nil || len(p.entries) < watchPage {
+		if err := show(ctx, p); err != nil || max(len(p.entries), len(p.notices)) < watchPage {
 			return err
 		}
 	}

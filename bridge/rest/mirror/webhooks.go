@@ -19,8 +19,12 @@ import (
 
 var _ bridge.Pusher = (*Link)(nil)
 
-// Write implements [bridge.Pusher]: an entry as the inbox shows it.
+// Write implements [bridge.Pusher]: an entry as the inbox shows it, or a notice.
 func (l *Link) Write(ctx context.Context, _ federation.Hook, p federation.Push) (kind string, data []byte, err error) {
+	if p.Notice.Kind != "" {
+		data, err = json.Marshal(shapeNotice(p.Notice))
+		return "notice." + string(p.Notice.Kind), data, err
+	}
 	data, err = json.Marshal(l.shapeEntry(ctx, p.Entry))
 	return string(p.Entry.Event.Kind) + "." + string(p.Entry.Event.Verb), data, err
 }
@@ -28,13 +32,6 @@ func (l *Link) Write(ctx context.Context, _ federation.Hook, p federation.Push) 
 // Taken implements [bridge.Pusher]. That the entry waits no more is for the record to
 // note, with the end of the push.
 func (*Link) Taken(context.Context, federation.Hook, federation.Push) error { return nil }
-
-// Unhooked implements [bridge.Pusher]: whoever asks for the webhook is told, and who
-// watches the inbox looks again.
-func (l *Link) Unhooked(_ context.Context, h federation.Hook, _ time.Time) error {
-	l.deps.Wakes.Wake(bridge.DIDTopic(h.DID))
-	return nil
-}
 
 // hooked returns who asks, and refuses where there are no webhooks.
 func (l *Link) hooked(ctx context.Context) (federation.DID, error) {

@@ -27,10 +27,16 @@ func (w *world) hooks() *webhook.Hooks {
 	w.outside = &outside{status: http.StatusOK, inside: "127.0.0.1"}
 	w.webhooks = webhook.New(webhook.Config{MaxPerDID: 2, MaxAttempts: 3, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: w.record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: func(federation.Hook) bridge.Pusher { return w.link },
-		Unhooked: func(context.Context, federation.Hook, time.Time) error { return nil },
-		Wakes:    w.wakes, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
+		Wakes: w.wakes, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 	return w.webhooks
+}
+
+// push is what was posted: one of the two.
+type push struct {
+	Type   string
+	Data   contract.Entry
+	Notice contract.Notice
 }
 
 // outside is every address there is. Each answers alike.
@@ -38,7 +44,7 @@ type outside struct {
 	mu     sync.Mutex
 	status int
 	inside string // part of the addresses that lead inside
-	bodies []contract.Push
+	bodies []push
 	ids    []string
 }
 
@@ -63,7 +69,13 @@ func (o *outside) Call(_ context.Context, _ string, header http.Header, body []b
 	defer o.mu.Unlock()
 	var posted contract.Push
 	err := json.Unmarshal(body, &posted)
-	o.bodies, o.ids = append(o.bodies, posted), append(o.ids, header.Get("Webhook-Id"))
+	read := push{Type: posted.Type}
+	if err == nil && strings.HasPrefix(posted.Type, "notice.") {
+		err = json.Unmarshal(posted.Data, &read.Notice)
+	} else if err == nil {
+		err = json.Unmarshal(posted.Data, &read.Data)
+	}
+	o.bodies, o.ids = append(o.bodies, read), append(o.ids, header.Get("Webhook-Id"))
 	return webhook.Answer{Status: o.status}, err
 }
 
@@ -73,7 +85,7 @@ func (o *outside) answer(status int) {
 	o.status = status
 }
 
-func (o *outside) got() ([]contract.Push, []string) {
+func (o *outside) got() ([]push, []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.bodies), slices.Clone(o.ids)
@@ -96,6 +108,16 @@ func (w *world) call(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() { w.webhooks.Run(ctx) })
 	t.Cleanup(func() { cancel(); group.Wait() })
+}
+
+// hooked returns a world whose webhooks run, somebody who offers work there, and somebody
+// with a webhook.
+func hooked(t *testing.T) (w *world, eliza, scout *agent, id string) {
+	t.Helper()
+	w = newWorld(t)
+	w.call(t)
+	eliza, scout = w.login(t, "eliza"), w.login(t, "scout")
+	return w, eliza, scout, scout.hook(t, "https://scout.example/hook").member("id")
 }
 
 // deliveries returns what became of the deliveries to a webhook, the newest first.
@@ -140,10 +162,7 @@ func TestWhatArrivesIsPostedToAWebhook(t *testing.T) {
 
 func TestAnOwnerSeesAndRepeatsWhatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.call(t)
-		eliza, scout := w.login(t, "eliza"), w.login(t, "scout")
-		id := scout.hook(t, "https://scout.example/hook").member("id")
+		w, eliza, scout, id := hooked(t)
 		w.outside.answer(http.StatusBadGateway)
 		first := eliza.offer(t, map[string]any{"to": scout.did, "title": "x"})
 		time.Sleep(5 * time.Minute)
@@ -176,10 +195,7 @@ func TestAnOwnerSeesAndRepeatsWhatFailed(t *testing.T) {
 
 func TestAWebhookThatIsGoneSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.call(t)
-		eliza, scout := w.login(t, "eliza"), w.login(t, "scout")
-		id := scout.hook(t, "https://scout.example/hook").member("id")
+		w, eliza, scout, id := hooked(t)
 		w.outside.answer(http.StatusGone)
 		eliza.offer(t, map[string]any{"to": scout.did, "title": "x"})
 		time.Sleep(time.Second)
@@ -204,10 +220,7 @@ func TestAWebhookThatIsGoneSaysSo(t *testing.T) {
 
 func TestAWebhookThatIsEnabledAgainIsPostedWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.call(t)
-		eliza, scout := w.login(t, "eliza"), w.login(t, "scout")
-		id := scout.hook(t, "https://scout.example/hook").member("id")
+		w, eliza, scout, id := hooked(t)
 		w.outside.answer(http.StatusGone)
 		first := eliza.offer(t, map[string]any{"to": scout.did, "title": "x"})
 		time.Sleep(time.Second)

@@ -48,8 +48,11 @@ type envelope struct {
 // one id.
 func ID(h federation.Hook, p federation.Push) string {
 	owner, place := string(h.DID), p.Entry.Number
-	if h.Agent != "" {
+	switch {
+	case h.Agent != "":
 		owner, place = h.Agent, p.Message.Seq
+	case p.Notice.Kind != "": // one hook may be disabled several times
+		place = uint64(p.Item) //nolint:gosec // G115: items are counted from 1
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %d", owner, p.Ref(), place))
 	return "msg_" + hex.EncodeToString(sum[:16])
@@ -137,10 +140,6 @@ func (h *Hooks) giveUp(ctx context.Context, hook federation.Hook, p federation.P
 // disable ends a hook whose address says that there is nobody any more.
 func (h *Hooks) disable(ctx context.Context, hook federation.Hook, p federation.Push) error {
 	how := federation.Settlement{State: federation.DeliveryRefused, Why: "its address answered 410 Gone", At: time.Now()}
-	hook.Disabled, hook.Why = how.At, how.Why
-	if err := h.deps.Unhooked(ctx, hook, how.At); err != nil { // before the record knows, so that it is told even if the gateway ends here
-		return fmt.Errorf("tell owner of hook: %w", err)
-	}
 	if err := h.deps.Record.DisableHook(ctx, hook.ID, how.Why, how.At); err != nil {
 		return err
 	}
@@ -159,7 +158,7 @@ func networkOf(hook federation.Hook) string {
 	if hook.Agent != "" {
 		return federation.RegistryLink
 	}
-	return "rest"
+	return federation.RESTLink
 }
 
 // told returns what the owner of a hook may know of an attempt that failed: what the

@@ -6,9 +6,10 @@
 // have. Each attempt is signed anew and keeps the id of the first, by which a receiver
 // knows what it has seen. An answer of 2xx is a delivery, and ends the waiting in the
 // inbox. 410 means that there is nobody any more: the hook is disabled, and its owner
-// told, who may enable it again. Everything else, a redirect among it, is tried again: a minute after the first
-// attempt, and each time after twice as long, up to sixteen hours, as often as the
-// configuration says. Then it is a dead letter. What was never taken stays in the inbox.
+// told, who may enable it again. Everything else, a redirect among it, is tried again: a
+// minute after the first attempt, and each time after twice as long, up to sixteen hours,
+// as often as the configuration says. Then it is a dead letter. What was never taken stays
+// in the inbox.
 //
 // When the next attempt is, and how the last one went, is in the record, and so survives
 // a restart. An address is looked at when it is registered, and again, after its name
@@ -72,13 +73,10 @@ type Deps struct {
 	Key     []byte // secret; whoever has it can sign as each hook is signed for
 	// Pusher returns the link of this moment that writes what a hook is posted, or nil:
 	// then it waits.
-	Pusher func(h federation.Hook) bridge.Pusher
-	// Unhooked tells the owner of a hook that it is called no more. Its error is that of
-	// the record.
-	Unhooked func(ctx context.Context, h federation.Hook, now time.Time) error
-	Wakes    bridge.Wakes
-	Metrics  *bridge.Metrics
-	Log      *slog.Logger
+	Pusher  func(h federation.Hook) bridge.Pusher
+	Wakes   bridge.Wakes
+	Metrics *bridge.Metrics
+	Log     *slog.Logger
 }
 
 // Hooks is the hooks of one home. It implements [bridge.Hooks], and may be used
