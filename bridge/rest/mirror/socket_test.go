@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/rest/contract"
 )
@@ -137,18 +135,7 @@ func TestASocketThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
 		p.hang()
 	}
 	writing.Wait()
-
-	inbox := decode[contract.InboxPage](t, scholar.get(t, "/api/v1/inbox?limit=500"), http.StatusOK)
-	var want []string
-	for _, entry := range inbox.Items {
-		want = append(want, entry.Step.Title)
-	}
-	if diff := cmp.Diff(want, titles); diff != "" {
-		t.Errorf("what was heard (-inbox +socket):\n%s", diff)
-	}
-	if slices.Sort(titles); len(slices.Compact(titles)) != writers*each {
-		t.Errorf("%d different entries of %d", len(titles), writers*each)
-	}
+	scholar.sawAll(t, titles, writers*each)
 }
 
 // pipes is a listener whose connections are in memory, where time is that of the test.

@@ -136,17 +136,23 @@ func TestAStreamThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
 		})
 	}
 	writing.Wait()
+	scholar.sawAll(t, titles, writers*each)
+}
 
-	inbox := decode[contract.InboxPage](t, scholar.get(t, "/api/v1/inbox?limit=500"), http.StatusOK)
+// sawAll holds titles that somebody saw, one after the other, to what is in the inbox: so
+// many entries, each once.
+func (a *agent) sawAll(t *testing.T, titles []string, all int) {
+	t.Helper()
+	inbox := decode[contract.InboxPage](t, a.get(t, "/api/v1/inbox?limit=500"), http.StatusOK)
 	var want []string
 	for _, entry := range inbox.Items {
 		want = append(want, entry.Step.Title)
 	}
 	if diff := cmp.Diff(want, titles); diff != "" {
-		t.Errorf("what was seen (-inbox +stream):\n%s", diff)
+		t.Errorf("what was seen (-inbox +seen):\n%s", diff)
 	}
-	if slices.Sort(titles); len(slices.Compact(titles)) != writers*each {
-		t.Errorf("%d different events of %d", len(titles), writers*each)
+	if slices.Sort(titles); len(slices.Compact(titles)) != all {
+		t.Errorf("%d different entries of %d", len(titles), all)
 	}
 }
 

@@ -79,12 +79,7 @@ func always(status int) func(context.Context, string) (webhook.Answer, error) {
 }
 
 // pusher is the link to those who have hooks.
-type pusher struct {
-	bridge.Link
-
-	mu       sync.Mutex
-	unhooked []federation.HookID
-}
+type pusher struct{ bridge.Link }
 
 func (*pusher) Write(_ context.Context, _ federation.Hook, p federation.Push) (kind string, data []byte, err error) {
 	data, err = json.Marshal(map[string]string{"ref": p.Ref()})
@@ -92,13 +87,6 @@ func (*pusher) Write(_ context.Context, _ federation.Hook, p federation.Push) (k
 }
 
 func (*pusher) Taken(context.Context, federation.Hook, federation.Push) error { return nil }
-
-func (p *pusher) Unhooked(_ context.Context, h federation.Hook, _ time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.unhooked = append(p.unhooked, h.ID)
-	return nil
-}
 
 type noWakes struct{}
 
@@ -119,10 +107,16 @@ func newWorld(record federation.Record, answer func(context.Context, string) (we
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: func(federation.Hook) bridge.Pusher { return w.pusher },
-		Unhooked: w.pusher.Unhooked,
-		Wakes:    noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
+		Wakes: noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	return w
+}
+
+// withHook returns a world in memory in which bob has an address.
+func withHook(t *testing.T, answer func(context.Context, string) (webhook.Answer, error)) (*world, bridge.Registered) {
+	t.Helper()
+	w := newWorld(federationtest.NewMemory(), answer)
+	return w, w.register(t, bob, "https://bob.example/hook")
 }
 
 // register registers an address of somebody.
@@ -195,8 +189,7 @@ func made(calls []call) []int {
 
 func TestADeliveryIsTriedForAsLongAsTheScheduleSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(federationtest.NewMemory(), always(http.StatusInternalServerError))
-		hook := w.register(t, bob, "https://bob.example/hook")
+		w, hook := withHook(t, always(http.StatusInternalServerError))
 		offer := w.offer(t, bob)
 		defer w.run(t)()
 		time.Sleep(34 * time.Hour)
@@ -254,8 +247,7 @@ func TestTheScheduleGoesOnAfterARestart(t *testing.T) {
 
 func TestWhatWasDueWhileTheGatewayWasAwayIsMadeAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(federationtest.NewMemory(), always(http.StatusBadGateway))
-		w.register(t, bob, "https://bob.example/hook")
+		w, _ := withHook(t, always(http.StatusBadGateway))
 		w.offer(t, bob)
 		stop := w.run(t)
 		time.Sleep(2 * time.Minute)
@@ -273,8 +265,7 @@ func TestWhatWasDueWhileTheGatewayWasAwayIsMadeAtOnce(t *testing.T) {
 
 func TestEachAttemptIsSignedAnewUnderOneID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(federationtest.NewMemory(), always(http.StatusServiceUnavailable))
-		hook := w.register(t, bob, "https://bob.example/hook")
+		w, hook := withHook(t, always(http.StatusServiceUnavailable))
 		offer := w.offer(t, bob)
 		defer w.run(t)()
 		time.Sleep(2 * time.Minute)
@@ -357,8 +348,7 @@ func TestWhatIsTakenWaitsNoMore(t *testing.T) {
 
 func TestAReceiverThatSaysThatItIsGoneIsCalledNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(federationtest.NewMemory(), always(http.StatusGone))
-		hook := w.register(t, bob, "https://bob.example/hook")
+		w, hook := withHook(t, always(http.StatusGone))
 		w.offer(t, bob)
 		w.offer(t, bob)
 		defer w.run(t)()
@@ -372,10 +362,9 @@ func TestAReceiverThatSaysThatItIsGoneIsCalledNoMore(t *testing.T) {
 		if err != nil || got.Disabled.IsZero() || !strings.Contains(got.Why, "410") {
 			t.Errorf("hook %+v, %v", got, err)
 		}
-		w.pusher.mu.Lock()
-		defer w.pusher.mu.Unlock()
-		if d := cmp.Diff([]federation.HookID{hook.ID}, w.pusher.unhooked); d != "" {
-			t.Errorf("told (-want +got):\n%s", d)
+		told, err := w.record.NoticesTo(t.Context(), federation.RESTLink, bob, "", 10)
+		if err != nil || len(told) != 1 || told[0].Kind != federation.NoticeDisabled || told[0].Hook.ID != hook.ID {
+			t.Errorf("told %+v, %v", told, err)
 		}
 		if n := w.waiting(t, bob); n != 3 {
 			t.Errorf("%d wait in the inbox, want 3", n)
@@ -430,13 +419,12 @@ func TestAHookIsCalledOnceAtATime(t *testing.T) {
 			busy += by
 			most = max(most, busy)
 		}
-		w := newWorld(federationtest.NewMemory(), func(context.Context, string) (webhook.Answer, error) {
+		w, _ := withHook(t, func(context.Context, string) (webhook.Answer, error) {
 			count(1)
 			defer count(-1)
 			time.Sleep(3 * time.Second)
 			return webhook.Answer{Status: http.StatusOK}, nil
 		})
-		w.register(t, bob, "https://bob.example/hook")
 		for range 12 {
 			w.offer(t, bob)
 		}
@@ -455,10 +443,9 @@ func TestAHookIsCalledOnceAtATime(t *testing.T) {
 
 func TestAHostIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(federationtest.NewMemory(), func(context.Context, string) (webhook.Answer, error) {
+		w, _ := withHook(t, func(context.Context, string) (webhook.Answer, error) {
 			return webhook.Answer{Status: http.StatusTooManyRequests, RetryAfter: 10 * time.Minute}, nil
 		})
-		w.register(t, bob, "https://bob.example/hook")
 		w.offer(t, bob)
 		defer w.run(t)()
 		time.Sleep(25 * time.Minute)
@@ -470,10 +457,9 @@ func TestAHostIsLeftAloneForAsLongAsItAsks(t *testing.T) {
 
 func TestWhatIsPutOffIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(federationtest.NewMemory(), func(context.Context, string) (webhook.Answer, error) {
+		w, hook := withHook(t, func(context.Context, string) (webhook.Answer, error) {
 			return webhook.Answer{}, webhook.ErrTurn
 		})
-		hook := w.register(t, bob, "https://bob.example/hook")
 		w.offer(t, bob)
 		defer w.run(t)()
 		time.Sleep(2 * time.Minute)
@@ -488,11 +474,10 @@ func TestWhatIsPutOffIsNotCounted(t *testing.T) {
 
 func TestACallThatTheEndOfTheGatewayCutsIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(federationtest.NewMemory(), func(ctx context.Context, _ string) (webhook.Answer, error) {
+		w, hook := withHook(t, func(ctx context.Context, _ string) (webhook.Answer, error) {
 			<-ctx.Done()
 			return webhook.Answer{}, ctx.Err()
 		})
-		hook := w.register(t, bob, "https://bob.example/hook")
 		w.offer(t, bob)
 		stop := w.run(t)
 		synctest.Wait()
@@ -538,10 +523,9 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 // network looks.
 func TestAFailureTellsNothingPrivate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(federationtest.NewMemory(), func(context.Context, string) (webhook.Answer, error) {
+		w, hook := withHook(t, func(context.Context, string) (webhook.Answer, error) {
 			return webhook.Answer{}, &federation.UnavailableError{What: "bob.example", Err: errors.New("lookup bob.example on 10.9.8.7:53")}
 		})
-		hook := w.register(t, bob, "https://bob.example/hook")
 		w.offer(t, bob)
 		defer w.run(t)()
 		time.Sleep(time.Second)
