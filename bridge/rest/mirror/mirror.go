@@ -7,7 +7,8 @@
 // of the token and keeps the request as evidence; the home judges both as it judges what
 // comes from IRC. A handoff is shown to its parties, to members of its channel, to whom
 // an open offer asks for by what they declared, and to operators; to anybody else there
-// is none.
+// is none. What became of a step later, and that a webhook is disabled, is told as a
+// notice: no step, and kept in the record to be read from a cursor on.
 //
 // A [Link] has no state but who waits at the moment: tokens and challenges are made with
 // a key, and all else is in the record. Its routes may be called concurrently.
