@@ -10,6 +10,9 @@
 //	err := server.Listen(ctx) // a taken port is an error here
 //	err = server.Serve(ctx)   // until ctx ends
 //
+// A handler that waits for something to answer with need not: what it writes to has a
+// method Park, and the answer then is whoever's that has it in the end.
+//
 // A [Server] is used by one goroutine; its handler is called by many.
 package httpd
 

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -16,6 +17,7 @@ type lot struct {
 	log    *slog.Logger
 	ready  chan net.Conn // the next request comes
 	closed chan struct{} // no connection goes on any more
+	pieces sync.Pool     // of what is written at once
 
 	mu     sync.Mutex
 	parked map[*parked]struct{}
@@ -25,7 +27,7 @@ type lot struct {
 }
 
 func newLot(log *slog.Logger) *lot {
-	l := &lot{log: log, ready: make(chan net.Conn), closed: make(chan struct{}), parked: map[*parked]struct{}{}}
+	l := &lot{log: log, pieces: sync.Pool{New: func() any { return &bytes.Buffer{} }}, ready: make(chan net.Conn), closed: make(chan struct{}), parked: map[*parked]struct{}{}}
 	l.fewer = sync.NewCond(&l.mu)
 	return l
 }
@@ -114,6 +116,23 @@ func (l *lot) settle(p *parked) {
 	}
 	_ = p.conn.SetReadDeadline(time.Now().Add(idleTimeout)) // one that fails is closed
 }
+
+// takePiece returns an empty buffer, to be put back.
+func (l *lot) takePiece() *bytes.Buffer {
+	piece, _ := l.pieces.Get().(*bytes.Buffer) // there is nothing else in it
+	piece.Reset()
+	return piece
+}
+
+// putPiece keeps a buffer for others, unless it is large.
+func (l *lot) putPiece(piece *bytes.Buffer) {
+	if piece.Cap() <= maxPieceBytes {
+		l.pieces.Put(piece)
+	}
+}
+
+// maxPieceBytes is room for the header of an answer and a few steps.
+const maxPieceBytes = 16 << 10
 
 func (l *lot) isShut() bool {
 	l.mu.Lock()

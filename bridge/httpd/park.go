@@ -89,11 +89,12 @@ type parked struct {
 
 	// Up to the end these are the writer's.
 	header http.Header
-	status int    // 0 until that is decided
-	head   []byte // of the answer, until it is written
-	length int64  // of what is still to be written; or chunked
-	last   bool   // the connection ends with this answer
-	failed bool   // what was written may have arrived in part
+	status int   // 0 until that is decided
+	begun  bool  // the header is written
+	timed  bool  // the writer says how long that may take
+	length int64 // of what is still to be written; or chunked
+	last   bool  // the connection ends with this answer
+	failed bool  // what was written may have arrived in part
 }
 
 // chunked is the length of an answer that shows itself where it ends.
@@ -135,7 +136,12 @@ func (p *parked) hear() error {
 }
 
 // Header implements [http.ResponseWriter].
-func (p *parked) Header() http.Header { return p.header }
+func (p *parked) Header() http.Header {
+	if p.begun {
+		return http.Header{} // it is too late
+	}
+	return p.header
+}
 
 // WriteHeader implements [http.ResponseWriter]. The header goes out with the first byte of
 // the body.
@@ -154,14 +160,6 @@ func (p *parked) WriteHeader(status int) {
 	if p.last = !p.goesOn || p.lot.isShut(); p.last {
 		p.header.Set("Connection", "close")
 	}
-	now := time.Now()
-	p.header.Set("Date", now.UTC().Format(http.TimeFormat))
-	var head bytes.Buffer
-	fmt.Fprintf(&head, "HTTP/1.1 %d %s\r\n", status, http.StatusText(status))
-	_ = p.header.Write(&head) // a buffer takes all
-	head.WriteString("\r\n")
-	p.head, p.header = head.Bytes(), nil
-	_ = p.conn.SetWriteDeadline(now.Add(writeTimeout))
 }
 
 // Write implements [http.ResponseWriter]. Nothing is kept back.
@@ -179,33 +177,50 @@ func (p *parked) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// send writes a part of the body in one piece, with the header where that is due. An empty
+// send writes a part of the body in one piece, after the header where that is due. An empty
 // one is the end of those that are chunked.
 //
 // spec: RFC 9112 §7.1
 func (p *parked) send(text []byte) error {
-	out := slices.Grow(p.head, len(text)+maxChunkBytes)
-	p.head = nil
+	piece := p.lot.takePiece()
+	defer p.lot.putPiece(piece)
+	p.begin(piece)
 	if p.length == chunked {
-		out = append(strconv.AppendInt(out, int64(len(text)), 16), "\r\n"...)
-		out = append(append(out, text...), "\r\n"...)
+		piece.Write(strconv.AppendInt(piece.AvailableBuffer(), int64(len(text)), 16))
+		piece.WriteString("\r\n")
+		piece.Write(text)
+		piece.WriteString("\r\n")
 	} else {
-		out = append(out, text...)
+		piece.Write(text)
 		p.length -= int64(len(text))
 	}
-	_, err := p.conn.Write(out)
+	_, err := p.conn.Write(piece.Bytes())
 	p.failed = p.failed || err != nil
 	return err
 }
 
-// maxChunkBytes is what a chunk takes besides its text: a length and two ends of lines.
-const maxChunkBytes = 20
+// begin writes the header, unless it was before.
+func (p *parked) begin(piece *bytes.Buffer) {
+	if p.begun {
+		return
+	}
+	now := time.Now()
+	if !p.timed {
+		_ = p.conn.SetWriteDeadline(now.Add(writeTimeout))
+	}
+	p.header.Set("Date", now.UTC().Format(http.TimeFormat))
+	fmt.Fprintf(piece, "HTTP/1.1 %d %s\r\n", p.status, http.StatusText(p.status))
+	_ = p.header.Write(piece) // a buffer takes all
+	piece.WriteString("\r\n")
+	p.begun, p.header = true, nil
+}
 
 // FlushError does nothing, which [http.ResponseController] asks of it.
 func (*parked) FlushError() error { return nil }
 
 // SetWriteDeadline is that of [http.ResponseController].
 func (p *parked) SetWriteDeadline(deadline time.Time) error {
+	p.timed = true
 	return p.conn.SetWriteDeadline(deadline)
 }
 
