@@ -3,7 +3,6 @@ package mirror
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,18 +53,10 @@ type inboxPage struct {
 
 // VisitListInboxResponse implements [contract.ListInboxResponseObject].
 func (p inboxPage) VisitListInboxResponse(w http.ResponseWriter) error {
-	next, err := json.Marshal(p.last(p.after))
+	text, err := p.list(p.after)
 	if err != nil {
-		return fmt.Errorf("write page: %w", err)
+		return err
 	}
-	text := []byte(`{"items":[`)
-	for i, entry := range p.entries {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(text, entry...)
-	}
-	text = append(append(append(text, `],"next_cursor":`...), next...), "}\n"...)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	_, err = w.Write(text)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"baton/federation"
@@ -18,6 +19,8 @@ type page struct {
 	cursors []federation.Cursor
 	notices []json.RawMessage // each a [contract.Notice]
 	noticed []federation.Cursor
+	events  func() []byte          // all as a stream shows it, written down for the first that does
+	listed  func() ([]byte, error) // the entries as a poll is answered with them, if there are any
 }
 
 // last returns the cursor after which there is more, or that of whoever asked where the
@@ -65,6 +68,8 @@ func (l *Link) look(ctx context.Context, did federation.DID, at place) (*page, e
 // read is one look by whoever does it for all.
 func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, error) {
 	p := &page{began: l.looks.Add(1), at: time.Now(), entries: []json.RawMessage{}}
+	p.events = sync.OnceValue(func() []byte { return p.writeEvents(at.seen) })
+	p.listed = sync.OnceValues(func() ([]byte, error) { return p.writeList(p.last("")) })
 	entries, err := l.deps.Record.Replay(ctx, did, at.entries, at.limit)
 	if err != nil {
 		return nil, err
@@ -95,4 +100,50 @@ func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p 
 		p.notices, p.noticed = append(p.notices, text), append(p.noticed, n.Cursor)
 	}
 	return nil
+}
+
+// writeEvents returns what is on the page as events, to somebody who has seen what is before
+// it.
+//
+// spec: HTML Living Standard §9.2
+func (p *page) writeEvents(id seen) (text []byte) {
+	for i, data := range p.entries {
+		id.entries = p.cursors[i]
+		text = appendEvent(text, id, "step", data)
+	}
+	for i, data := range p.notices {
+		id.notices = p.noticed[i]
+		text = appendEvent(text, id, "notice", data)
+	}
+	return text
+}
+
+func appendEvent(text []byte, id seen, kind string, data []byte) []byte {
+	return fmt.Appendf(text, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
+}
+
+// list returns the page as a [contract.InboxPage] for somebody who asked for what is after
+// a cursor.
+func (p *page) list(after federation.Cursor) ([]byte, error) {
+	if len(p.entries) > 0 {
+		return p.listed()
+	}
+	return p.writeList(after)
+}
+
+// writeList returns the page as a [contract.InboxPage] with the cursor after which there is
+// more.
+func (p *page) writeList(last federation.Cursor) ([]byte, error) {
+	next, err := json.Marshal(last)
+	if err != nil {
+		return nil, fmt.Errorf("write page: %w", err)
+	}
+	text := []byte(`{"items":[`)
+	for i, entry := range p.entries {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, entry...)
+	}
+	return append(append(append(text, `],"next_cursor":`...), next...), "}\n"...), nil
 }

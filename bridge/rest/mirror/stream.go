@@ -45,6 +45,7 @@ type stream struct {
 
 	ctx     context.Context // of the request; it does not end with it
 	control *http.ResponseController
+	until   time.Time   // what is written is to be taken
 	beats   atomic.Bool // a heartbeat is due
 	again   *time.Timer // until it is
 }
@@ -110,26 +111,12 @@ func (l *Link) left(ctx context.Context, why error) {
 }
 
 // show writes entries and notices as events.
-//
-// spec: HTML Living Standard §9.2
 func (s *stream) show(_ context.Context, p *page) error {
 	if len(p.entries)+len(p.notices) == 0 {
 		return nil
 	}
-	var text []byte
-	for i, data := range p.entries {
-		s.seen.entries = p.cursors[i]
-		text = appendEvent(text, s.seen, "step", data)
-	}
-	for i, data := range p.notices {
-		s.seen.notices = p.noticed[i]
-		text = appendEvent(text, s.seen, "notice", data)
-	}
-	return s.send(text)
-}
-
-func appendEvent(text []byte, id seen, kind string, data []byte) []byte {
-	return fmt.Appendf(text, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
+	s.seen = p.next(place{seen: s.seen}).seen
+	return s.send(p.events())
 }
 
 // send writes to the watcher, who is gone or slow when that fails.
@@ -137,7 +124,10 @@ func (s *stream) send(text []byte) error {
 	if s.control == nil {
 		s.control = http.NewResponseController(s.out)
 	}
-	_ = s.control.SetWriteDeadline(time.Now().Add(slowest)) // what takes no deadline has none
+	if now := time.Now(); s.until.Sub(now) < slowest/2 { // else it has enough, and to change it costs half of a write
+		s.until = now.Add(slowest)
+		_ = s.control.SetWriteDeadline(s.until) // what takes no deadline has none
+	}
 	if _, err := s.out.Write(text); err != nil {
 		return fmt.Errorf("write: %w", err)
 	}

@@ -18,8 +18,8 @@ const heartbeat = 15 * time.Second
 // watchPage is how many entries, and how many notices, are read at a time, and so what one watcher may hold.
 const watchPage = 50
 
-// slowest is how long a watcher may take to take what is written. One that takes longer
-// comes again, from where it was.
+// slowest is how long a watcher may take to take what is written, and half of it is how long
+// they may at least. One that takes longer comes again, from where it was.
 const slowest = 30 * time.Second
 
 // watch is an inbox that somebody watches. Looking changes nothing in it.
