@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -93,8 +94,12 @@ const watchers = 2000
 
 // BenchmarkWatchers is what those cost who watch an inbox or poll it, all the same one: the
 // memory of the gateway for each, and how long it takes from an offer, which is written to
-// disk first, until they have it.
+// disk first, until they have it. The metric x_plain is the p99 as a multiple of how long
+// one goroutine takes to write as much to as many bare connections, which those who read
+// have on the same cores.
 func BenchmarkWatchers(b *testing.B) {
+	var plain time.Duration
+	b.Run("plain", func(b *testing.B) { plain = plainWrites(b) })
 	for name, watch := range map[string]func(*bufio.ReadWriter, *caller, func()){"streams": watchStream, "polls": watchPolls} {
 		b.Run(name, func(b *testing.B) {
 			url, admin, pid := benchGateway(b)
@@ -104,35 +109,98 @@ func BenchmarkWatchers(b *testing.B) {
 			arrived := make(chan time.Time, watchers)
 			hangUp := crowd(b, url, func(rw *bufio.ReadWriter) { watch(rw, scholar, func() { arrived <- time.Now() }) })
 			defer hangUp()
-			all := func(since time.Time) (took []time.Duration) {
-				for range watchers {
-					took = append(took, (<-arrived).Sub(since))
-				}
-				return took
-			}
-			all(time.Now()) // the first offer says that each is there
+			watched(arrived, time.Now()) // the first offer says that each is there
 			settle(b, pid)
 			var held float64
 			for range 4 { // each time a stack that is mostly empty loses half of it
 				held = (liveKiB(b, admin) - rest) / watchers
 			}
 			var took []time.Duration
+			worked := cpuTime(b, pid)
 			for b.Loop() {
 				begun := time.Now()
 				eliza.offer(b, map[string]any{"to": scholar.did, "title": "Cite three sources on X"})
-				took = append(took, all(begun)...)
+				took = append(took, watched(arrived, begun)...)
 				b.StopTimer()
 				settle(b, pid) // who polls has asked again
 				b.StartTimer()
 			}
+			reportCPU(b, cpuTime(b, pid)-worked, b.N*watchers)
 			b.ReportMetric(held, "KiB/watcher")
-			slices.Sort(took)
-			for _, percent := range []int{50, 99} {
-				b.ReportMetric(float64(took[(len(took)-1)*percent/100])/float64(time.Millisecond), fmt.Sprintf("p%d-ms", percent))
-			}
+			b.ReportMetric(reportWatched(b, took).Seconds()/plain.Seconds(), "x_plain")
 		})
 	}
 }
+
+// watched returns how long it took each watcher to have something.
+func watched(arrived <-chan time.Time, since time.Time) (took []time.Duration) {
+	for range watchers {
+		took = append(took, (<-arrived).Sub(since))
+	}
+	return took
+}
+
+// reportWatched reports the half and nearly all of some times, and returns the latter.
+func reportWatched(b *testing.B, took []time.Duration) (p99 time.Duration) {
+	b.Helper()
+	slices.Sort(took)
+	for _, percent := range []int{50, 99} {
+		p99 = took[(len(took)-1)*percent/100]
+		b.ReportMetric(float64(p99)/float64(time.Millisecond), fmt.Sprintf("p%d-ms", percent))
+	}
+	return p99
+}
+
+// plainWrites is how long it takes for a line of the length of an event to arrive that is
+// written to as many connections as there are watchers.
+func plainWrites(b *testing.B) (p99 time.Duration) {
+	b.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer listener.Close()
+	accepted := make(chan net.Conn, watchers)
+	go func() {
+		for range watchers {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // some connection was refused, which fails the test
+			}
+			accepted <- conn
+		}
+	}()
+	arrived := make(chan time.Time, watchers)
+	hangUp := crowd(b, "http://"+listener.Addr().String(), func(rw *bufio.ReadWriter) {
+		for {
+			if _, err := rw.ReadSlice('\n'); err != nil {
+				return
+			}
+			arrived <- time.Now()
+		}
+	})
+	defer hangUp()
+	conns := make([]net.Conn, watchers)
+	for i := range conns {
+		conns[i] = <-accepted
+		defer conns[i].Close()
+	}
+	line := append(bytes.Repeat([]byte("x"), plainBytes), '\n')
+	var took []time.Duration
+	for b.Loop() {
+		begun := time.Now()
+		for _, conn := range conns {
+			if _, err := conn.Write(line); err != nil {
+				b.Fatal(err)
+			}
+		}
+		took = append(took, watched(arrived, begun)...)
+	}
+	return reportWatched(b, took)
+}
+
+// plainBytes is about as long as the event of an offer.
+const plainBytes = 1200
 
 // liveKiB returns what a gateway holds in memory once it has collected its garbage: objects
 // and stacks.
