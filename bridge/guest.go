@@ -10,7 +10,8 @@ import (
 func RulingTopic(home federation.HomeID) string { return "ruling." + string(home) }
 
 // Teller is a [Link] that can tell somebody on its network what became of a step
-// that was taken from them earlier and waited.
+// that was taken from them earlier and waited. A network that sends a step more than once
+// while it waits has a [Notifier] instead, by which nobody is told twice.
 type Teller interface {
 	Link
 	// Tell says to the sender of a step that it was refused after all. It does not

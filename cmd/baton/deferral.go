@@ -73,8 +73,14 @@ func refusalOf(r deferral.Ruling, now time.Time) federation.Notice {
 	if r.Judgement.Verdict != federation.Valid {
 		ev.From, ev.For = "", ""
 	}
+	return noticeOf(ev, r.Refused, now)
+}
+
+// noticeOf returns what the sender of a step is told that was refused later than it was
+// taken.
+func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Time) federation.Notice {
 	return federation.Notice{
-		Kind: federation.NoticeRefused, Event: ev, Code: string(r.Refused.Code), Why: r.Refused.Sentence(), At: now,
+		Kind: federation.NoticeRefused, Event: ev, Code: string(refused.Code), Why: refused.Sentence(), At: now,
 	}
 }
 

@@ -61,7 +61,8 @@ func (g *gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 }
 
 // tellRefused lets the link through which a step came tell its sender that it was refused.
-// Where the link has only notices to tell, one is filed.
+// Where the link has only notices to tell, one is filed: one for each step, however often
+// that comes and is refused.
 func (g *gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	r := g.fleet.current.Load().named[ev.Arrival.Link]
 	if r == nil {
@@ -73,9 +74,7 @@ func (g *gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 	if _, ok := r.link.(bridge.Notifier); !ok {
 		return nil
 	}
-	return g.record.Notify(ctx, federation.Notice{
-		Kind: federation.NoticeRefused, Event: ev, Code: string(refused.Code), Why: refused.Sentence(), At: time.Now(),
-	})
+	return g.record.Notify(ctx, noticeOf(ev, refused, time.Now()))
 }
 
 // giveUp ends the wait of a step for a home that is known to have refused it, or

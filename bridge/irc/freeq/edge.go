@@ -23,11 +23,6 @@ var errNotOurs = errors.New("freeq: for nobody of this gateway")
 // own users back to us.
 var errEcho = errors.New("freeq: said by this gateway itself")
 
-// sentence is what a user is told whose step was refused later than it was taken.
-func sentence(refused *federation.RefusalError) string {
-	return code(refused.Code) + " " + refused.Subject() + " " + refused.Sentence()
-}
-
 // refuse takes note of a step that was not filed. What that is on this network is
 // silence: a server says nothing about what it refuses, and expects nothing.
 //

@@ -10,10 +10,7 @@ import (
 	"baton/federation"
 )
 
-var (
-	_ bridge.Teller   = (*Link)(nil)
-	_ bridge.Notifier = (*Link)(nil)
-)
+var _ bridge.Notifier = (*Link)(nil)
 
 // errAbsent is why somebody is told later.
 var errAbsent = errors.New("nobody is logged in as the signer")
@@ -26,15 +23,9 @@ type word struct {
 	said chan<- bool // has room for whether the user was there
 }
 
-// Tell implements [bridge.Teller]: a private line from the gateway's own user. The
-// network has nothing for a refusal and relays no NOTICE; a line is what its users see.
-func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	l.pass(ctx, word{to: ev.Actor(), text: sentence(refused), ref: ev.Handoff})
-	return nil
-}
-
-// Notify implements [bridge.Notifier], by a line as of a refusal. Of what was delivered
-// the user is not told: it shows.
+// Notify implements [bridge.Notifier]: a private line from the gateway's own user. The
+// network has nothing for a refusal and relays no NOTICE; a line is what its users see. Of
+// what was delivered the user is not told: it shows.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	if n.Kind == federation.NoticeDelivered {
 		return nil

@@ -36,11 +36,10 @@ func TestASignerIsToldWhatBecameOfAStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.toldTo(t, alice.Nick, "DELAYED "+offer.ID.String()+" your offer of handoff "+offer.Handoff.Short()+" has not reached finn yet", offer.Handoff)
-	refused := &federation.RefusalError{Code: federation.UnknownHandoff, Event: offer.ID}
-	if err := h.link.Tell(t.Context(), offer, refused); err != nil {
+	if err := h.link.Notify(t.Context(), federation.Notice{Kind: federation.NoticeRefused, Event: offer, Why: "the handoff is unknown"}); err != nil {
 		t.Fatal(err)
 	}
-	h.toldTo(t, alice.Nick, "UNKNOWN_TASK "+offer.ID.String(), offer.Handoff)
+	h.toldTo(t, alice.Nick, "REFUSED "+offer.ID.String()+" your offer of handoff "+offer.Handoff.Short()+" was refused: the handoff is unknown", offer.Handoff)
 	h.expectNothingOdd(t)
 }
 
