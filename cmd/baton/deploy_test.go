@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/nats-io/nats-server/v2/server"
 )
 
 // What stands in deploy runs as it stands, but for its ports.
@@ -36,5 +38,16 @@ func TestTheTopologiesInDeployRun(t *testing.T) {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
+	}
+}
+
+func TestTheServersOfTheClusterReadTheirFile(t *testing.T) {
+	t.Setenv("NODE", "nats-2")
+	got, err := server.ProcessConfigFile(filepath.Join("..", "..", "deploy", "cluster", "nats.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.ServerName != "nats-2" || got.Port != 4222 || got.Cluster.Name != "home" || len(got.Routes) != 3 || !got.JetStream || got.StoreDir != "/data" || !got.SyncAlways {
+		t.Errorf("they read %+v", got)
 	}
 }
