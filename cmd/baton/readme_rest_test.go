@@ -32,12 +32,13 @@ func section(t *testing.T, title, kinds string) (blocks []string) {
 	return blocks
 }
 
-// plainHTTP returns what the README says of plain HTTP: the session, how its programs are
-// run, and what it shows of each of these by the name of its language.
+// plainHTTP returns what the README says of plain HTTP: the session, to which the notices
+// belong, how its programs are run, and what it shows of each of these by the name of its
+// language.
 func plainHTTP(t *testing.T) (session, programs string, shown map[string]string) {
 	t.Helper()
-	blocks := section(t, "Over plain HTTP", "sh sh python ts go")
-	return blocks[0], blocks[1], map[string]string{"python": blocks[2], "ts": blocks[3], "go": blocks[4]}
+	blocks := section(t, "Over plain HTTP", "sh sh python ts go sh")
+	return blocks[0] + blocks[5], blocks[1], map[string]string{"python": blocks[2], "ts": blocks[3], "go": blocks[4]}
 }
 
 // The webhook is registered in the same shell as the session, on this machine.
@@ -49,7 +50,7 @@ func TestWhatTheReadmeSaysOfPlainHTTPWorks(t *testing.T) {
 	session, _, _ := plainHTTP(t)
 	server := newReceiver(t)
 	out := p.shell(t, session+strings.ReplaceAll(section(t, "Webhooks", "sh python")[0], "https://scholar.example", server.URL))
-	for _, want := range []string{`"title":"Cite three sources on X"`, `"verb":"accept"`, `"state":"completed"`, "event: step\ndata: {", `"note":"three found"`, `"provenance":"vouched"`, `"secret":"whsec_`} {
+	for _, want := range []string{`"title":"Cite three sources on X"`, `"verb":"accept"`, `"state":"completed"`, "event: step\ndata: {", `"note":"three found"`, `"provenance":"vouched"`, `{"items":[],"next_cursor":""}`, `"secret":"whsec_`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("nothing says %s:\n%s", want, out)
 		}
