@@ -27,7 +27,10 @@ type lot struct {
 }
 
 func newLot(log *slog.Logger) *lot {
-	l := &lot{log: log, pieces: sync.Pool{New: func() any { return &bytes.Buffer{} }}, ready: make(chan net.Conn), closed: make(chan struct{}), parked: map[*parked]struct{}{}}
+	l := &lot{
+		log: log, ready: make(chan net.Conn), closed: make(chan struct{}), parked: map[*parked]struct{}{},
+		pieces: sync.Pool{New: func() any { return &bytes.Buffer{} }},
+	}
 	l.fewer = sync.NewCond(&l.mu)
 	return l
 }

@@ -363,8 +363,9 @@ func (it item) size() int {
 }
 
 // Deliver sends a step that this home has filed, with its ruling or with that of the home
-// whose handoff it is, and with it whatever the other home lacks before it. Nil means that the other home has signed that it is on its disk, or
-// that it never will be: that is a [*federation.RefusalError].
+// whose handoff it is, and with it whatever the other home lacks before it. Nil means that
+// the other home has signed that it is on its disk; a [*federation.RefusalError], that it
+// never will be.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
 	switch {

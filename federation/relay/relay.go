@@ -88,10 +88,10 @@
 // # Inside one home
 //
 // A [Relay] wakes, with an embedded NATS server or those that the gateways of one home
-// share, a poll that waits for a message and a link whose feed ran dry. It is not the record. A wake-up carries nothing but its topic and may be lost, so
-// whoever waits looks again by itself after a while; with a wake-up it just looks
-// within a millisecond. To miss nothing in between, subscribe first and look
-// afterwards:
+// share, a poll that waits for a message and a link whose feed ran dry. It is not the
+// record. A wake-up carries nothing but its topic and may be lost, so whoever waits looks
+// again by itself after a while; with a wake-up it just looks within a millisecond. To miss
+// nothing in between, subscribe first and look afterwards:
 //
 //	wake, stop := r.Subscribe(topic)
 //	defer stop()

@@ -85,16 +85,3 @@ func (g *guest) isCalled() bool {
 	g.called, g.idle = false, !called
 	return called
 }
-
-// token is a channel that has something in it once there is something to do.
-type token chan struct{}
-
-func newToken() token { return make(token, 1) }
-
-// put sees that there is something in it.
-func (t token) put() {
-	select {
-	case t <- struct{}{}:
-	default:
-	}
-}

@@ -41,15 +41,13 @@ func (p *page) next(at place) place {
 	return at
 }
 
-// look reads what there is at a place: all that was filed before it was
-// called. Those who look at the same place at the same moment share what one of them reads
-// and writes down.
+// look reads what there is at a place: all that was filed before it was called. Those who
+// look at the same place at the same moment share what one of them reads and writes down.
 func (l *Link) look(ctx context.Context, did federation.DID, at place) (*page, error) {
 	asked := l.looks.Add(1)
 	name := fmt.Sprintf("%s %d %t %s", did, at.limit, at.notified, at.seen)
 	for {
-		// Others may wait for it too, and it has a stack of its own: those who watch keep theirs
-		// small.
+		// Others may wait for it too, so that it goes on without whoever asked first.
 		shared := l.looking.DoChan(name, func() (any, error) { return l.read(context.WithoutCancel(ctx), did, at) })
 		select {
 		case found := <-shared:

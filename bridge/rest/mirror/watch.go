@@ -15,7 +15,8 @@ import (
 // it is there, and is let in anew. Proxies end what is silent for a minute.
 const heartbeat = 15 * time.Second
 
-// watchPage is how many entries, and how many notices, are read at a time, and so what one watcher may hold.
+// watchPage is how many entries, and how many notices, are read at a time, and so what one
+// watcher may hold.
 const watchPage = 50
 
 // slowest is how long a watcher may take to take what is written, and half of it is how long
