@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"baton/federation/federationtest"
 )
 
 // inspircdPath is where Debian's package puts the server.
@@ -59,7 +61,7 @@ func StartInspIRCd(ctx context.Context, dir string, cfg InspIRCdConfig) (*InspIR
 		return nil, fmt.Errorf("no InspIRCd here: apt-get install inspircd: %w", err)
 	}
 	d := &InspIRCd{config: filepath.Join(dir, "inspircd.conf")}
-	addrs, err := FreeAddrs(ctx, 2)
+	addrs, err := federationtest.FreeAddrs(ctx, 2)
 	if err != nil {
 		return nil, err
 	}

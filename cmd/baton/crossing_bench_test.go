@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -79,9 +78,9 @@ func (r *rig) launch(b *testing.B, dir string) (public string) {
 		b.Fatal(err)
 	}
 	b.Cleanup(ircd.Stop)
-	ports := freePorts(b, 2)
+	public, operators := freeAddr(b), freeAddr(b)
 	config := fmt.Sprintf("[home]\nname = \"gw.test\"\n[http]\nlisten = %q\npublic_url = \"http://%s\"\n[admin]\nlisten = %q\n%sopen_handoffs_per_did = 0\ninbox_events = 0\n[log]\nlevel = \"warn\"\n%s",
-		ports[0], ports[0], ports[1], unlimited, linkTable("lab", "lab.irc.test", ircd.LinkAddr))
+		public, public, operators, unlimited, linkTable("lab", "lab.irc.test", ircd.LinkAddr))
 	files := map[string]string{"baton.toml": config, "data/lab.send": "ours\n", "data/lab.recv": "theirs\n"}
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
 		b.Fatal(err)
@@ -98,7 +97,7 @@ func (r *rig) launch(b *testing.B, dir string) (public string) {
 	}
 	b.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	for status := 0; status != http.StatusOK; {
-		status = statusOf(b, "http://"+ports[1]+"/readyz")
+		status = statusOf(b, "http://"+operators+"/readyz")
 	}
 	for nick, client := range map[string]**bridgetest.IRCClient{"alice": &r.alice, "bob": &r.bob} {
 		if *client, err = bridgetest.DialIRC(b.Context(), ircd.ClientAddr, nick, "message-tags"); err != nil {
@@ -109,7 +108,7 @@ func (r *rig) launch(b *testing.B, dir string) (public string) {
 			b.Fatal(err)
 		}
 	}
-	return ports[0]
+	return public
 }
 
 // BenchmarkCrossing measures how long a step is on its way, from the moment that its
@@ -292,22 +291,6 @@ func (r *rig) poll(b *testing.B, arrived *arrivals) (stop func()) {
 		}
 	})
 	return func() { cancel(); running.Wait() }
-}
-
-// freePorts returns addresses that nothing listens on.
-func freePorts(b *testing.B, n int) []string {
-	b.Helper()
-	var addrs []string
-	for range n {
-		var lc net.ListenConfig
-		l, err := lc.Listen(b.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs
 }
 
 // statusOf asks once, and returns 0 where nobody answers.

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"baton/bridge/bridgetest"
+	"baton/federation/federationtest"
 )
 
 // program is the name under which TestMain makes the program known.
@@ -295,11 +295,11 @@ func await(t *testing.T, what string, holds func() bool) {
 }
 
 // freeAddr returns a loopback address that nothing listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	addrs, err := bridgetest.FreeAddrs(t.Context(), 1)
+func freeAddr(tb testing.TB) string {
+	tb.Helper()
+	addrs, err := federationtest.FreeAddrs(tb.Context(), 1)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return addrs[0]
 }

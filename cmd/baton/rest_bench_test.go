@@ -33,7 +33,7 @@ func benchGateway(b *testing.B) (url, admin string, pid int) {
 	b.Helper()
 	dir := b.TempDir()
 	program, config := filepath.Join(dir, "baton"), filepath.Join(dir, "baton.toml")
-	public, operators := freePort(b), freePort(b)
+	public, operators := freeAddr(b), freeAddr(b)
 	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		b.Fatalf("build: %v\n%s", err, out)
 	}
@@ -76,17 +76,6 @@ inbox_bytes = 0
 			b.Fatal("the gateway does not listen")
 		}
 	}
-}
-
-// freePort returns an address that nobody listens on.
-func freePort(b *testing.B) string {
-	b.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // watchers are how many watch one inbox at a time.

@@ -4,10 +4,10 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"baton/federation"
+	"baton/federation/federationtest"
 )
 
 // hubRounds is how often a hub is disturbed: a round takes some two seconds, until the
@@ -52,23 +53,19 @@ func beHub(port, dir string) {
 // hubProcess is a hub that can be killed, and come back over what is left on its disk.
 type hubProcess struct {
 	t       *testing.T
-	port    int
+	port    string
 	dir     string
 	process *exec.Cmd
 }
 
 func newHubProcess(t *testing.T) *hubProcess {
 	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	addrs, err := federationtest.FreeAddrs(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, isTCP := l.Addr().(*net.TCPAddr)
-	if err := l.Close(); err != nil || !isTCP {
-		t.Fatal(err)
-	}
-	h := &hubProcess{t: t, port: address.Port, dir: t.TempDir()}
+	_, port, _ := strings.Cut(addrs[0], ":")
+	h := &hubProcess{t: t, port: port, dir: t.TempDir()}
 	h.start()
 	t.Cleanup(h.kill)
 	return h
@@ -77,7 +74,7 @@ func newHubProcess(t *testing.T) *hubProcess {
 func (h *hubProcess) start() {
 	h.t.Helper()
 	h.process = exec.CommandContext(context.WithoutCancel(h.t.Context()), os.Args[0], h.dir) // the test ends it itself
-	h.process.Env = append(os.Environ(), hubVar+"="+strconv.Itoa(h.port))
+	h.process.Env = append(os.Environ(), hubVar+"="+h.port)
 	h.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := h.process.Start(); err != nil {
 		h.t.Fatal(err)
@@ -116,7 +113,7 @@ func TestAHubThatIsKilledStoppedAndWipedLosesAndDoublesNothing(t *testing.T) {
 	chance := rand.New(rand.NewPCG(by, by))
 	hub := newHubProcess(t)
 	all := newGates(t, "a.test", "b.test")
-	meet(t, openHub("nats://127.0.0.1:"+strconv.Itoa(hub.port)), all...)
+	meet(t, openHub("nats://127.0.0.1:"+hub.port), all...)
 	a, b := &side{gate: all[0], to: all[1]}, &side{gate: all[1], to: all[0]}
 	a.start()
 	b.start()

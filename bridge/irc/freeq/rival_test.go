@@ -12,6 +12,7 @@ import (
 
 	"baton/bridge/irc/freeq"
 	"baton/federation"
+	"baton/federation/federationtest"
 )
 
 // ordered returns the name of a key of this gateway whose endpoint id is smaller than
@@ -34,9 +35,11 @@ func both(name, listen string) func(*freeq.Config, *freeq.Deps) {
 // freeAddr returns a loopback address where nobody listens.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l := local(t)
-	defer l.Close()
-	return l.Addr().String()
+	addrs, err := federationtest.FreeAddrs(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addrs[0]
 }
 
 // eitherOrder runs a test with a gateway whose id is the smaller one, and the larger.

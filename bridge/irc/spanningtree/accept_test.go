@@ -9,27 +9,17 @@ import (
 
 	"baton/bridge/bridgetest"
 	"baton/bridge/irc/spanningtree"
+	"baton/federation/federationtest"
 )
 
 // freeAddr returns an address that nothing listens on.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	addr, err := tryListen(t, "127.0.0.1:0")
+	addrs, err := federationtest.FreeAddrs(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return addr
-}
-
-// tryListen takes a port and gives it up again.
-func tryListen(t *testing.T, addr string) (taken string, err error) {
-	t.Helper()
-	var lc net.ListenConfig
-	l, err := lc.Listen(t.Context(), "tcp", addr)
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+	return addrs[0]
 }
 
 // caller is a server that dials.
@@ -193,7 +183,8 @@ func TestListening(t *testing.T) {
 		}
 		cancel()
 		<-ended
-		if _, err := tryListen(t, cfg.Listen); err != nil {
+		var lc net.ListenConfig
+		if l, err := lc.Listen(t.Context(), "tcp", cfg.Listen); err != nil || l.Close() != nil {
 			t.Errorf("the port is kept after the end: %v", err)
 		}
 	})

@@ -1,0 +1,68 @@
+package federationtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// Ports of servers that cannot pick one themselves, or must have the same after a restart.
+// They are below those that systems give to outgoing connections, one of which could take
+// a port before its server has it.
+const (
+	firstPort = 16000
+	lastPort  = 32000
+)
+
+// claims hold what was given out: a socket that nobody refers to any more is closed.
+var claims struct { //nolint:gochecknoglobals // the ports belong to the process, whoever asks
+	sync.Mutex
+	held []net.PacketConn
+}
+
+// FreeAddrs returns loopback addresses that nothing listens on, and that nobody else is
+// given while this process runs: neither a test of this process nor one of another.
+func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
+	for len(addrs) < n {
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort))) //nolint:gosec // a port is no secret
+		free, err := claim(ctx, addr)
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		if free {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs, nil
+}
+
+// claim takes an address until this process ends, and reports whether it was free. What it
+// holds is the UDP port of the same number, which a server over TCP leaves alone.
+func claim(ctx context.Context, addr string) (free bool, err error) {
+	var lc net.ListenConfig
+	held, err := lc.ListenPacket(ctx, "udp", addr)
+	if err != nil {
+		return false, unlessTaken(err)
+	}
+	l, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return false, errors.Join(unlessTaken(err), held.Close())
+	}
+	claims.Lock()
+	defer claims.Unlock()
+	claims.held = append(claims.held, held)
+	return true, l.Close()
+}
+
+// unlessTaken returns an error, unless it says that somebody has the address.
+func unlessTaken(err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil
+	}
+	return err
+}
