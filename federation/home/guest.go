@@ -184,7 +184,13 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 		refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 		switch {
 		case isRefusal:
-			rulings = append(rulings, Ruling{Event: ev, Refused: refused})
+			filed, err := h.dropFiled(ctx, ev)
+			if err != nil {
+				return rulings, err
+			}
+			if !filed {
+				rulings = append(rulings, Ruling{Event: ev, Refused: refused})
+			}
 		case view.Numbered || h.Moves(view, ev.Verb) || assumed[ev.Actor()].Exists():
 			assumed[ev.Actor()] = after
 		default:
@@ -199,6 +205,19 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 		}
 	}
 	return rulings, nil
+}
+
+// dropFiled ends the wait of a step that is on file, and reports whether it was: one that
+// was filed since it was seen to wait may not follow on itself, and is not refused for it.
+func (h *Home) dropFiled(ctx context.Context, ev federation.Event) (filed bool, err error) {
+	_, err = h.Store.Known(ctx, ev.From, ev.ID, ev.Digest())
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("look up step %s: %w", ev.ID, err)
+	}
+	return true, h.Drop(ctx, ev)
 }
 
 // Drop ends the wait of a step.

@@ -108,19 +108,8 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 		refused.RetryAfter = wait
 		return judged, refused
 	}
-	entry, err := h.Store.Known(ctx, ev.From, ev.ID, ev.Digest())
-	if err == nil {
-		return h.repeat(ctx, judged, entry)
-	}
-	if !errors.Is(err, federation.ErrNotFound) {
-		return judged, fmt.Errorf("look up step: %w", err)
-	}
-	if ev, err = h.identify(ev, since); err != nil {
-		return judged, err
-	}
-	judged.Entry.Event = ev
 	for range maxRaces {
-		judged, err = h.file(ctx, judged, ev, now)
+		judged, err = h.file(ctx, judged, ev, since, now)
 		if !errors.Is(err, federation.ErrStale) {
 			return judged, err
 		}
@@ -182,14 +171,26 @@ func (h *Home) identify(ev federation.Event, now time.Time) (federation.Event, e
 	return ev, nil
 }
 
-// file judges a step in its handoff as that stands. It returns
+// file judges a step in its handoff as that stands, unless it is on file. It returns
 // [federation.ErrStale] when the handoff moved in between.
-func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federation.Event, now time.Time) (federation.Judgement, error) {
+func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
 	before, err := h.Store.View(ctx, ev.Handoff)
 	if err != nil {
 		return judged, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}
-	judged.View = before
+	// The same step may be under way twice. Were it looked up before the view was read,
+	// it could be held to a state that it has brought about itself, and refused.
+	entry, err := h.Store.Known(ctx, ev.From, ev.ID, ev.Digest())
+	switch {
+	case err == nil:
+		return h.repeat(ctx, judged, entry)
+	case !errors.Is(err, federation.ErrNotFound):
+		return judged, fmt.Errorf("look up step: %w", err)
+	}
+	if ev, err = h.identify(ev, since); err != nil {
+		return judged, err
+	}
+	judged.Entry.Event, judged.View = ev, before
 	ev.Arrival.Party = h.partyOf(ctx, before, ev)
 	if ev.Arrival.Accepted, err = h.accepted(ctx, before, ev); err != nil {
 		return judged, err

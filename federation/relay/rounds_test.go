@@ -19,6 +19,10 @@ var seed = flag.Uint64("seed", 0, "of the rounds; 0 for another one each time")
 // rounds is how often the way between two homes is disturbed.
 const rounds = 50
 
+// greeted is how long a home has to greet and to exchange what it has, until it is started
+// again: in bad weather something has to be under way.
+const greeted = 20 * time.Millisecond
+
 // fault is what happens to one message on its way.
 type fault int
 
@@ -159,11 +163,16 @@ func TestFiftyRoundsOfBadWeatherLoseAndDoubleNothing(t *testing.T) {
 		for range 1 + chance.IntN(3) {
 			hit.weather.turn(fault(chance.IntN(int(faults))))
 		}
-		w.work()
-		hit.stop() // so that there is a greeting at least that meets it
-		hit.running.Wait()
-		hit.start()
-		await(t, func() bool { w.work(); return hit.weather.over() })
+		var last time.Time
+		await(t, func() bool {
+			w.work()
+			if time.Since(last) > greeted {
+				hit.kill() // so that there is a greeting at least that meets it
+				hit.start()
+				last = time.Now()
+			}
+			return hit.weather.over()
+		})
 	}
 	calm := time.Now()
 	await(t, func() bool { w.work(); return len(w.todo) == 0 })

@@ -1,0 +1,80 @@
+package home_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"baton/federation"
+)
+
+// interrupted is a record in which something happens before it answers so many questions
+// for the view of a handoff or for a step.
+type interrupted struct {
+	federation.Store
+	left *int
+	by   func()
+}
+
+func (i interrupted) asked() {
+	if *i.left--; *i.left == 0 {
+		i.by()
+	}
+}
+
+func (i interrupted) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	i.asked()
+	return i.Store.View(ctx, id)
+}
+
+func (i interrupted) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
+	i.asked()
+	return i.Store.Known(ctx, from, id, digest)
+}
+
+// lookups is more often than the record is asked about one step.
+const lookups = 4
+
+func TestAStepThatComesTwiceAtOnceIsNotRefusedForItself(t *testing.T) {
+	for _, verb := range []federation.Verb{federation.Offer, federation.Accept, federation.Complete} {
+		for n := range lookups {
+			t.Run(fmt.Sprintf("%s before %d", verb, n+1), func(t *testing.T) {
+				b := newBench(t)
+				steps := []federation.Event{b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Accept), b.step(3, b.bob, federation.Complete)}
+				for steps[0].Verb != verb {
+					b.file(steps[0])
+					steps = steps[1:]
+				}
+				other, left := *b.home, n+1
+				b.home.Store = interrupted{b.record, &left, func() {
+					if _, err := other.Submit(t.Context(), steps[0], b.now); err != nil {
+						t.Error(err)
+					}
+				}}
+				judged, err := b.home.Submit(t.Context(), steps[0], b.now)
+				if err != nil || judged.Entry.Event.ID != steps[0].ID {
+					t.Errorf("%+v, %v", judged, err)
+				}
+			})
+		}
+	}
+}
+
+func TestAStepThatWaitsIsNotRefusedForBeingFiledMeanwhile(t *testing.T) {
+	for n := range lookups {
+		t.Run(fmt.Sprintf("before %d", n+1), func(t *testing.T) {
+			b, server, offer := visited(t)
+			accept := b.step(2, b.bob, federation.Accept, in(federation.ActTags))
+			b.file(accept)
+			other, left := *b.home, n+1
+			b.home.Store = interrupted{b.record, &left, func() {
+				if _, err := other.Submit(t.Context(), b.receipt(3, server, accept), b.now); err != nil {
+					t.Error(err)
+				}
+			}}
+			if rulings, err := b.home.Settle(t.Context(), offer.ID, b.now); err != nil || len(rulings) > 0 {
+				t.Errorf("settled %+v, %v", rulings, err)
+			}
+		})
+	}
+}
