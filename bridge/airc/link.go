@@ -133,7 +133,7 @@ type Link struct {
 	domain     string
 	mint       string // the operator's credential; empty for none
 	challenges credential.Challenges
-	tokens     credential.Tokens
+	tokens     *credential.Tokens
 
 	registrations credential.Addresses
 	presences     presences

@@ -15,13 +15,13 @@ import (
 const useAPI credential.Use = "api"
 
 // newTokens returns what writes and reads the tokens of a registry.
-func newTokens(key []byte, domain string) credential.Tokens {
-	return credential.Tokens{Key: key, Issuer: domain, Audience: func(use credential.Use) string {
+func newTokens(key []byte, domain string) *credential.Tokens {
+	return credential.NewTokens(key, domain, func(use credential.Use) string {
 		if use == useAPI {
 			return domain + deployedRoot
 		}
 		return domain
-	}}
+	})
 }
 
 // tokenPair is what an agent is given at registration and with each refresh.

@@ -82,8 +82,8 @@ func TestChallengesThatWereUsedAreForgottenWhenTheyHaveEnded(t *testing.T) {
 }
 
 // tokens writes tokens for one audience a use.
-func tokens(key []byte, issuer string) credential.Tokens {
-	return credential.Tokens{Key: key, Issuer: issuer, Audience: func(u credential.Use) string { return issuer + "/" + string(u) }}
+func tokens(key []byte, issuer string) *credential.Tokens {
+	return credential.NewTokens(key, issuer, func(u credential.Use) string { return issuer + "/" + string(u) })
 }
 
 func TestATokenIsGoodForItsUseHereAndNow(t *testing.T) {
@@ -102,7 +102,7 @@ func TestATokenIsGoodForItsUseHereAndNow(t *testing.T) {
 	if err != nil || claims.Session != session.ID || claims.Generation != 1 {
 		t.Errorf("the refresh token says %+v, %v", claims, err)
 	}
-	read := func(by credential.Tokens, text string, use credential.Use, at time.Time) error {
+	read := func(by *credential.Tokens, text string, use credential.Use, at time.Time) error {
 		_, err := by.Read(text, use, at)
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/maypok86/otter/v2"
 
 	"baton/federation"
 )
@@ -45,13 +46,25 @@ type Claims struct {
 	Generation uint64 `json:"gen,omitempty"`
 }
 
+// maxKnown bounds the access tokens that were read before, at some 700 bytes each.
+const maxKnown = 4096
+
 // Tokens writes and reads the tokens of one issuer. As long as the key stays, a
-// restart ends no session.
+// restart ends no session. It is safe for concurrent use.
 type Tokens struct {
-	Key    []byte
-	Issuer string
-	// Audience returns what tokens of a use name as theirs.
-	Audience func(use Use) string
+	key      []byte
+	issuer   string
+	audience func(use Use) string
+	known    *otter.Cache[string, Claims] // who polls shows the same one all the time
+}
+
+// NewTokens returns the tokens of an issuer, of which audience returns what those of a use
+// name as theirs.
+func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens {
+	return &Tokens{key: key, issuer: issuer, audience: audience, known: otter.Must(&otter.Options[string, Claims]{
+		MaximumSize: maxKnown,
+		Executor:    func(tidy func()) { tidy() }, // by whoever asks: nothing here outlives its caller
+	})}
 }
 
 // Pair is what the holder of a session is given at its start and with each refresh.
@@ -61,7 +74,7 @@ type Pair struct {
 }
 
 // Pair returns the tokens of a session as it stands.
-func (t Tokens) Pair(s federation.Session, now time.Time) (Pair, error) {
+func (t *Tokens) Pair(s federation.Session, now time.Time) (Pair, error) {
 	p := Pair{Ends: now.Add(AccessLife).Truncate(time.Second)}
 	var err error
 	if p.Access, err = t.Issue(s.Handle, Claims{Use: Access}, now, p.Ends); err != nil {
@@ -72,12 +85,12 @@ func (t Tokens) Pair(s federation.Session, now time.Time) (Pair, error) {
 }
 
 // Issue returns a token for a subject.
-func (t Tokens) Issue(subject string, c Claims, now, ends time.Time) (string, error) {
+func (t *Tokens) Issue(subject string, c Claims, now, ends time.Time) (string, error) {
 	c.RegisteredClaims = jwt.RegisteredClaims{
-		Issuer: t.Issuer, Audience: jwt.ClaimStrings{t.Audience(c.Use)}, Subject: subject,
+		Issuer: t.issuer, Audience: jwt.ClaimStrings{t.audience(c.Use)}, Subject: subject,
 		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(ends),
 	}
-	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.Key)
+	text, err := jwt.NewWithClaims(jwt.SigningMethodHS256, c).SignedString(t.key)
 	if err != nil {
 		return "", fmt.Errorf("issue %s token: %w", c.Use, err)
 	}
@@ -95,11 +108,23 @@ func Bearer(r *http.Request) (string, error) {
 
 // Read returns what a token says, if it is good for a use. The error is [ErrToken] or
 // [ErrTokenExpired].
-func (t Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
+func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
+	if c, ok := t.known.GetIfPresent(text); ok && c.Use == use && now.Before(c.ExpiresAt.Time) {
+		return c, nil
+	}
+	c, err := t.read(text, use, now)
+	if err == nil && use != Refresh { // which is shown once
+		t.known.Set(strings.Clone(text), c)
+	}
+	return c, err
+}
+
+// read is Read of a token that was not read before.
+func (t *Tokens) read(text string, use Use, now time.Time) (Claims, error) {
 	var c Claims
-	_, err := jwt.ParseWithClaims(text, &c, func(*jwt.Token) (any, error) { return t.Key, nil },
+	_, err := jwt.ParseWithClaims(text, &c, func(*jwt.Token) (any, error) { return t.key, nil },
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}), jwt.WithStrictDecoding(),
-		jwt.WithIssuer(t.Issuer), jwt.WithAudience(t.Audience(use)), jwt.WithExpirationRequired(),
+		jwt.WithIssuer(t.issuer), jwt.WithAudience(t.audience(use)), jwt.WithExpirationRequired(),
 		jwt.WithTimeFunc(func() time.Time { return now }))
 	switch {
 	case errors.Is(err, jwt.ErrTokenExpired):

@@ -108,7 +108,7 @@ type Link struct {
 	cfg        Config
 	deps       Deps
 	challenges credential.Challenges
-	tokens     credential.Tokens
+	tokens     *credential.Tokens
 	proofs     credential.Addresses // what is asked to prove a DID
 	looking    singleflight.Group   // at inboxes
 	looks      atomic.Uint64        // how many there were
@@ -130,9 +130,9 @@ func Open(cfg Config, d Deps) *Link {
 	return &Link{
 		cfg: cfg, deps: d,
 		challenges: credential.NewChallenges(d.TokenKey, network),
-		tokens: credential.Tokens{Key: d.TokenKey, Issuer: string(d.Home), Audience: func(credential.Use) string {
+		tokens: credential.NewTokens(d.TokenKey, string(d.Home), func(credential.Use) string {
 			return string(d.Home) + Prefix
-		}},
+		}),
 		proofs:  credential.NewAddresses(d.ProofsPerMinute, time.Minute),
 		waiting: audiences{of: map[federation.DID]*audience{}},
 		streams: make(chan struct{}, cfg.MaxStreams),
