@@ -61,8 +61,9 @@ func (r *responder) Park(gone func()) (w http.ResponseWriter, end func(), err er
 	p := &parked{
 		lot: r.lot, conn: conn, ctx: context.WithoutCancel(request.Context()), access: accessOf(r.on, r.begun),
 		gone: gone, goesOn: !request.Close && r.Header().Get("Connection") != "close", next: next,
-		answered: make(chan struct{}), header: r.Header(),
+		answered: make(chan struct{}), header: r.Header(), until: time.Now().Add(2 * writeTimeout),
 	}
+	_ = conn.SetWriteDeadline(p.until) // one that fails is closed
 	r.lot.enter(p)
 	return p, p.end, nil
 }
@@ -89,12 +90,13 @@ type parked struct {
 
 	// Up to the end these are the writer's.
 	header http.Header
-	status int   // 0 until that is decided
-	begun  bool  // the header is written
-	timed  bool  // the writer says how long that may take
-	length int64 // of what is still to be written; or chunked
-	last   bool  // the connection ends with this answer
-	failed bool  // what was written may have arrived in part
+	status int       // 0 until that is decided
+	begun  bool      // the header is written
+	until  time.Time // what is written is to be taken
+	timed  bool      // the writer says how long that may take
+	length int64     // of what is still to be written; or chunked
+	last   bool      // the connection ends with this answer
+	failed bool      // what was written may have arrived in part
 }
 
 // chunked is the length of an answer that shows itself where it ends.
@@ -134,6 +136,10 @@ func (p *parked) hear() error {
 	}
 	return nil
 }
+
+// Go runs a turn in a goroutine of its own, with which this answer goes on. Clients that have
+// their answer, and ask again when this was called, are heard after it has begun.
+func (p *parked) Go(turn func()) { p.lot.run(turn) }
 
 // Header implements [http.ResponseWriter].
 func (p *parked) Header() http.Header {
@@ -205,7 +211,7 @@ func (p *parked) begin(piece *bytes.Buffer) {
 		return
 	}
 	now := time.Now()
-	if !p.timed {
+	if !p.timed && p.until.Sub(now) < writeTimeout { // else there is time enough, and many answers may be due at once
 		_ = p.conn.SetWriteDeadline(now.Add(writeTimeout))
 	}
 	p.header.Set("Date", now.UTC().Format(http.TimeFormat))

@@ -13,12 +13,16 @@ type parker interface {
 	Park(gone func()) (w http.ResponseWriter, end func(), err error)
 }
 
+// runner is a writer of a parked answer that knows when it is to go on.
+type runner interface{ Go(turn func()) }
+
 // guest is somebody who waits for an answer, or for more of it. Nothing is done for them
 // but when they are called: then a goroutine takes their turn, which ends with it. They are
 // called as often as somebody likes, and take one turn at a time, after the last call
 // always one more. Before they are received they take none.
 type guest struct {
 	out  http.ResponseWriter
+	run  func(turns func()) // in a goroutine of its own
 	turn func() (stays bool)
 	end  func()      // the answer is complete
 	gone atomic.Bool // the client is
@@ -31,17 +35,20 @@ type guest struct {
 // receive has a guest take turns, up to the one that says that they do not stay. It returns
 // when the handler may: at once where the answer can be parked, else when it is complete.
 func (g *guest) receive(ctx context.Context, w http.ResponseWriter, turn func() (stays bool)) {
-	g.turn = turn
+	g.turn, g.run = turn, func(turns func()) { go turns() }
 	if lot, can := w.(parker); can {
 		var err error
 		if g.out, g.end, err = lot.Park(g.goes); err == nil {
-			go g.turns()
+			if first, can := g.out.(runner); can {
+				g.run = first.Go
+			}
+			g.run(g.turns)
 			return
 		}
 	}
 	complete := make(chan struct{})
 	g.out, g.end = w, func() { close(complete) }
-	go g.turns()
+	g.run(g.turns)
 	select {
 	case <-complete:
 	case <-ctx.Done():
@@ -63,7 +70,7 @@ func (g *guest) call() {
 	g.called = true
 	if g.idle {
 		g.idle = false
-		go g.turns()
+		g.run(g.turns)
 	}
 }
 
