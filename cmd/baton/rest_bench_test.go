@@ -256,7 +256,7 @@ func watchStream(rw *bufio.ReadWriter, c *caller, came func()) {
 		if err != nil {
 			return
 		}
-		if begins && strings.HasPrefix(string(text), "data: ") {
+		if begins && bytes.HasPrefix(text, []byte("data: ")) {
 			came()
 		}
 		begins = !more
@@ -265,25 +265,40 @@ func watchStream(rw *bufio.ReadWriter, c *caller, came func()) {
 
 // watchPolls polls an inbox until the connection is gone.
 func watchPolls(rw *bufio.ReadWriter, c *caller, came func()) {
-	for cursor := ""; ; {
-		if asks(rw, c, "?wait=50s&cursor="+cursor) != nil {
+	page := make([]byte, 2*plainBytes) // room for one offer
+	for cursor := []byte(nil); ; {
+		if asks(rw, c, fmt.Sprintf("?wait=50s&cursor=%s", cursor)) != nil {
 			return
 		}
-		response, err := http.ReadResponse(rw.Reader, nil)
+		n, err := readAnswer(rw, page)
 		if err != nil {
 			return
 		}
-		text, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if err != nil {
-			return
-		}
-		_, after, _ := strings.Cut(string(text), `"next_cursor":"`)
-		next, _, _ := strings.Cut(after, `"`)
-		if next != cursor {
+		_, after, _ := bytes.Cut(page[:n], []byte(`"next_cursor":"`))
+		next, _, _ := bytes.Cut(after, []byte(`"`))
+		if !bytes.Equal(next, cursor) {
 			came()
 		}
-		cursor = next
+		cursor = append(cursor[:0], next...)
+	}
+}
+
+// readAnswer reads the body of an answer that says how long it is. Those who read share the
+// cores with what is measured, so that they leave no garbage.
+func readAnswer(rw *bufio.ReadWriter, body []byte) (n int, err error) {
+	for {
+		line, err := rw.ReadSlice('\n')
+		if err != nil {
+			return 0, err
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			return io.ReadFull(rw, body[:n])
+		}
+		if length, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
+			if n, err = strconv.Atoi(string(length)); err != nil || n > len(body) {
+				return 0, bufio.ErrTooLong
+			}
+		}
 	}
 }
 
