@@ -86,10 +86,16 @@ type gate struct {
 	// forward is the homes that are owed what other homes ruled on, too.
 	forward []federation.HomeID
 	ahead   atomic.Int64 // nanoseconds, of its clock
+	stopped time.Time    // is that its clock; zero where that goes
 }
 
 // now is what its clock says.
-func (g *gate) now() time.Time { return time.Now().Add(time.Duration(g.ahead.Load())) }
+func (g *gate) now() time.Time {
+	if !g.stopped.IsZero() {
+		return g.stopped
+	}
+	return time.Now().Add(time.Duration(g.ahead.Load()))
+}
 
 // later lets two seconds go by.
 func (g *gate) later() { g.ahead.Add(int64(2 * time.Second)) }
@@ -212,7 +218,7 @@ func (g *gate) Owed(_ context.Context, ev federation.Event, after federation.Vie
 
 // Submit implements relay.Gateway.
 func (g *gate) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
-	judged, err := g.home.Submit(ctx, ev, time.Now())
+	judged, err := g.home.Submit(ctx, ev, g.now())
 	if judged.Awaits {
 		g.wakes.Wake("ruling." + string(judged.View.Home))
 	}
@@ -221,7 +227,7 @@ func (g *gate) Submit(ctx context.Context, ev federation.Event) (federation.Judg
 
 // Ruled implements relay.Gateway.
 func (g *gate) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
-	judged, err := g.home.Ruled(ctx, ev, r, time.Now())
+	judged, err := g.home.Ruled(ctx, ev, r, g.now())
 	if err != nil {
 		g.mu.Lock()
 		g.told = append(g.told, err.Error())

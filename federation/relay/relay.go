@@ -83,7 +83,7 @@
 //
 //	{"type": "resident", "v": 1, "home": HOME, "did": DID, "here": true|false}
 //
-// Vectors of all of these but the voucher are in testdata.
+// Vectors of all of these are in testdata.
 //
 // # Inside one home
 //

@@ -7,16 +7,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/relay"
-	"baton/federation/signing"
-	"baton/translate/dialect"
 )
 
 //go:generate go test -run ^TestWhatHomesSendEachOtherStaysTheSame$ -update .
@@ -52,62 +50,83 @@ func (r *recorder) Get(ctx context.Context, address string) (relay.Letter, error
 	return answer, err
 }
 
-func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
-	all := newGates(t, "a.test", "b.test")
-	a, b := all[0], all[1]
-	noon := federationtest.At(0)
-	tape := &recorder{gate: a}
-	deps := a.deps
-	deps.Poster, deps.Now = tape, func() time.Time { return noon }
-	peer := relay.NewPeer(relay.PeerConfig{Home: "b.test", URL: b.server.URL, Mode: relay.Allow}, deps)
-	offer := federation.Event{
-		ID: federationtest.ID(1), Handoff: federationtest.ID(1), Kind: federation.Handoff, Verb: federation.Offer,
-		From: keyOf("alice").DID, To: keyOf("bob").DID, Title: "Cite three sources on X", Venue: "#ops", Dialect: federation.HandoffTags,
-		Provenance: federation.Signed, Arrival: federation.Arrival{Network: "spanningtree", Link: "lab", Name: "alice", Received: noon},
-	}
-	offer.Fields, _ = dialect.Write(offer)
-	offer, err := signing.Seal(t.Context(), keyOf("alice"), offer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.home.Submit(t.Context(), offer, noon); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
+// tap returns a peer whose exchanges are kept, at a home whose clock stands still.
+func (g *gate) tap(to *gate) (*relay.Peer, *recorder) {
+	tape := &recorder{gate: g}
+	deps := g.deps
+	deps.Poster = tape
+	return relay.NewPeer(relay.PeerConfig{Home: to.id, URL: to.server.URL, Mode: relay.Allow}, deps), tape
+}
+
+// during does something while a peer runs.
+func during(ctx context.Context, peer *relay.Peer, do func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	ended, up := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = peer.Run(ctx, func() { close(up) })
 	}()
 	<-up
+	do()
+	cancel()
+	<-ended
+}
+
+func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	noon := federationtest.At(0)
+	a.stopped, b.stopped = noon, noon
+	opens := func(ev *federation.Event) {
+		ev.ID, ev.Handoff, ev.Title = federationtest.ID(1), federationtest.ID(1), "Cite three sources on X"
+		ev.Arrival.Name, ev.Arrival.Received = "alice", noon
+	}
+	follows := func(ev *federation.Event) { ev.ID, ev.Arrival.Received = federationtest.ID(2), noon }
+	peer, told := a.tap(b)
+	a.take("alice", federation.Offer, to("bob"), opens)
 	rows, err := a.record.Owed(t.Context(), "b.test", 0, 10)
 	if err != nil || len(rows) != 1 {
 		t.Fatal(len(rows), err)
 	}
-	for range 2 { // stored, and then known
-		if err := peer.Deliver(t.Context(), rows[0]); err != nil {
+	during(t.Context(), peer, func() {
+		for range 2 { // stored, and then known
+			if err := peer.Deliver(t.Context(), rows[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.record.Settle(t.Context(), "b.test", []int64{rows[0].Row}, federation.Settlement{At: noon}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := a.record.Settle(t.Context(), "b.test", []int64{rows[0].Row}, federation.Settlement{At: noon}); err != nil {
+		if sent, err := peer.Compare(t.Context()); err != nil || sent > 0 {
+			t.Fatalf("%d handoffs were sent again, %v", sent, err)
+		}
+	})
+	asker, asked := b.tap(a)
+	if _, err := b.Submit(t.Context(), b.speaks("bob", federation.Accept, in(federationtest.ID(1)), follows)); err != nil {
 		t.Fatal(err)
 	}
-	if sent, err := peer.Compare(t.Context()); err != nil || sent > 0 {
-		t.Fatalf("%d handoffs were sent again, %v", sent, err)
-	}
-	cancel()
-	<-ended
+	during(t.Context(), asker, func() { b.comes(federationtest.ID(1), "offer accept") })
 	if _, err := peer.Houses(t.Context(), keyOf("bob").DID); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"are you there", "an offer", "the offer again", "what there is, compared", "whose mailbox is there"}
-	if len(tape.exchanges) != len(names) {
-		t.Fatalf("%d exchanges, want %d", len(tape.exchanges), len(names))
+	if err := peer.Move(t.Context(), keyOf("alice").DID); err != nil {
+		t.Fatal(err)
+	}
+	compareVectors(t, slices.Concat(told.exchanges[:4], asked.exchanges[1:], told.exchanges[4:]),
+		"are you there", "an offer", "the offer again", "what there is, compared", "what another home is asked to rule on, with a voucher",
+		"whose mailbox is there", "a mailbox that moves")
+}
+
+// compareVectors holds exchanges to those that are kept, which have these names.
+func compareVectors(t *testing.T, exchanges []vector, names ...string) {
+	t.Helper()
+	if len(exchanges) != len(names) {
+		t.Fatalf("%d exchanges, want %d", len(exchanges), len(names))
 	}
 	for i, name := range names {
-		tape.exchanges[i].Name = name
+		exchanges[i].Name = name
 	}
-	got, err := json.MarshalIndent(tape.exchanges, "", "  ")
+	got, err := json.MarshalIndent(exchanges, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
