@@ -211,8 +211,9 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 // was filed since it was seen to wait may not follow on itself, and is not refused for it.
 func (h *Home) dropFiled(ctx context.Context, ev federation.Event) (filed bool, err error) {
 	_, err = h.Store.Known(ctx, ev.From, ev.ID, ev.Digest())
+	_, another := errors.AsType[*federation.RefusalError](err) // under the same id
 	switch {
-	case errors.Is(err, federation.ErrNotFound):
+	case errors.Is(err, federation.ErrNotFound), another:
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("look up step %s: %w", ev.ID, err)
