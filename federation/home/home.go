@@ -236,8 +236,11 @@ func (h *Home) append(ctx context.Context, judged federation.Judgement, ev feder
 		filing.Receipt = &receipt
 	}
 	entry, err := h.Store.Append(ctx, filing)
-	if err != nil {
+	switch {
+	case err != nil:
 		return judged, fmt.Errorf("file step %s: %w", ev.ID, err)
+	case !entry.Filed.Equal(now): // in between, from another side
+		return h.repeat(ctx, judged, entry)
 	}
 	judged.Entry, judged.View, judged.Owed = entry, after, owed
 	return judged, nil

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"baton/federation"
+	"baton/federation/home"
 )
 
-// interrupted is a record in which something happens before it answers so many questions
-// for the view of a handoff or for a step.
+// interrupted is a record in which something happens before it is asked so many times for
+// the view of a handoff or for a step, or to file one.
 type interrupted struct {
 	federation.Store
 	left *int
@@ -32,6 +34,11 @@ func (i interrupted) Known(ctx context.Context, from federation.DID, id federati
 	return i.Store.Known(ctx, from, id, digest)
 }
 
+func (i interrupted) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
+	i.asked()
+	return i.Store.Append(ctx, f)
+}
+
 // lookups is more often than the record is asked about one step.
 const lookups = 4
 
@@ -46,14 +53,20 @@ func TestAStepThatComesTwiceAtOnceIsNotRefusedForItself(t *testing.T) {
 					steps = steps[1:]
 				}
 				other, left := *b.home, n+1
-				b.home.Store = interrupted{b.record, &left, func() {
-					if _, err := other.Submit(t.Context(), steps[0], b.now); err != nil {
-						t.Error(err)
+				filed := 0
+				submit := func(to *home.Home, at time.Time) {
+					judged, err := to.Submit(t.Context(), steps[0], at)
+					if err != nil || judged.Entry.Event.ID != steps[0].ID {
+						t.Errorf("%+v, %v", judged, err)
 					}
-				}}
-				judged, err := b.home.Submit(t.Context(), steps[0], b.now)
-				if err != nil || judged.Entry.Event.ID != steps[0].ID {
-					t.Errorf("%+v, %v", judged, err)
+					if !judged.Duplicate {
+						filed++
+					}
+				}
+				b.home.Store = interrupted{b.record, &left, func() { submit(&other, b.now.Add(time.Millisecond)) }}
+				submit(b.home, b.now)
+				if filed != 1 {
+					t.Errorf("it is filed %d times", filed)
 				}
 			})
 		}
