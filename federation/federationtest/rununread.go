@@ -16,6 +16,7 @@ func RunUnread(t *testing.T, open func(t *testing.T) federation.Record) {
 	s := suite{open}
 	t.Run("a step reaches who reads an inbox when they do, and its signer hears of that once", s.testRead)
 	t.Run("what is read in time is told to nobody", s.testReadInTime)
+	t.Run("who reads several steps at once is told of in their order", s.testReadInOrder)
 	t.Run("what nobody reads is given up, and stays to be read", s.testLapse)
 	t.Run("what is read after its handoff expired has expired", s.testReadTooLate)
 	t.Run("who has another way is not told of by the inbox", s.testOtherWays)
@@ -118,6 +119,33 @@ func (s suite) testReadInTime(t *testing.T) {
 	became(t, record, ID(1), inInbox(ID(1), federation.DeliveryDelivered, At(2)))
 	if got := kinds(t, record); len(got) > 0 {
 		t.Errorf("the signer was told %v, of what took no time", got)
+	}
+}
+
+func (s suite) testReadInOrder(t *testing.T) {
+	record := s.open(t)
+	const offers = 4
+	for n := range offers {
+		unread(t, record, n+1)
+	}
+	delays(t, record, offers, offers)
+	leases, err := record.Lease(t.Context(), bob, "desk", At(500), At(501), offers/2) // where a record writes those anew they come last
+	if err != nil || len(leases) != offers/2 {
+		t.Fatal(leases, err)
+	}
+	entries, err := record.Replay(t.Context(), bob, "", 10)
+	if err != nil || len(entries) != offers {
+		t.Fatal(entries, err)
+	}
+	if err := record.Advance(t.Context(), bob, "desk", entries[offers-1].Cursor, At(600)); err != nil {
+		t.Fatal(err)
+	}
+	var order []federation.EventID
+	for _, n := range untold(t, record, "oftc", 10)[offers:] { // after those that it takes time
+		order = append(order, n.Event.ID)
+	}
+	if d := diff([]federation.EventID{ID(1), ID(2), ID(3), ID(4)}, order); d != "" {
+		t.Errorf("the order of the notices (-want +got):\n%s", d)
 	}
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +58,7 @@ type ended struct {
 }
 
 // endWaiting ends the waiting of those entries of inboxes that a condition finds, and
-// returns which did.
+// returns which did, in the order of their steps: so their signers are told of them.
 func endWaiting(ctx context.Context, q *statements, how federation.DeliveryState, now time.Time, which string, args ...any) ([]ended, error) {
 	scan := func(row scanner) (e ended, err error) { err = row.Scan(&e.did, &e.event, &e.slow); return e, err }
 	query := fmt.Sprintf(`UPDATE inbox SET waiting = NULL, outcome = ?%d, ended = ?%d WHERE waiting IS NOT NULL AND %s RETURNING did, event, slow`,
@@ -66,6 +67,7 @@ func endWaiting(ctx context.Context, q *statements, how federation.DeliveryState
 	if err != nil {
 		return nil, fmt.Errorf("end waiting in inbox: %w", err)
 	}
+	slices.SortFunc(found, func(a, b ended) int { return cmp.Or(cmp.Compare(a.event, b.event), cmp.Compare(a.did, b.did)) })
 	return found, nil
 }
 
