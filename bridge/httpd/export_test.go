@@ -2,7 +2,6 @@ package httpd
 
 import (
 	"context"
-	"log/slog"
 	"net"
 )
 
@@ -12,17 +11,14 @@ func (s *Server) ServeOn(ctx context.Context, l net.Listener) error {
 	return s.Serve(ctx)
 }
 
-// Turns are those that a lot runs.
-type Turns struct{ lot *lot }
+// Turns are those with which parked answers go on.
+type Turns struct{ turns }
 
-// NewTurns returns those of a lot in which nobody waits.
-func NewTurns() Turns { return Turns{newLot(slog.New(slog.DiscardHandler))} }
+// Schedule notes that one is to begin.
+func (t *Turns) Schedule() { t.schedule() }
 
-// Schedule notes that a turn is to begin.
-func (t Turns) Schedule() { t.lot.schedule() }
+// Begin notes that one has begun.
+func (t *Turns) Begin() { t.begin() }
 
-// Begin notes that a turn has begun.
-func (t Turns) Begin() { t.lot.begins() }
-
-// After returns once as many have begun as are to by now.
-func (t Turns) After() { t.lot.afterOthers() }
+// Wait returns once as many have begun as were to by now.
+func (t *Turns) Wait() { t.wait() }

@@ -18,13 +18,11 @@ type lot struct {
 	ready  chan net.Conn // the next request comes
 	closed chan struct{} // no connection goes on any more
 	pieces sync.Pool     // of what is written at once
+	turns  turns
 
 	mu     sync.Mutex
 	parked map[*parked]struct{}
 	fewer  *sync.Cond // one has left
-	turns  uint64     // that were to begin, ever
-	begun  uint64     // of them
-	behind []*behind  // in the order of what they wait for
 	shut   bool       // closed is
 	cut    bool       // nobody is waited for any more
 }
@@ -123,53 +121,6 @@ func (l *lot) settle(p *parked) {
 	_ = p.conn.SetReadDeadline(time.Now().Add(idleTimeout)) // one that fails is closed
 }
 
-// behind is somebody who has an answer, and asks again while others wait for theirs.
-type behind struct {
-	turns uint64 // that are to begin first
-	begun chan struct{}
-}
-
-// run runs a turn, with which an answer goes on. Those who ask again from now on are heard
-// when it has begun: who waits for an answer comes before those who have theirs.
-func (l *lot) run(turn func()) {
-	l.schedule()
-	go func() {
-		l.begins()
-		turn()
-	}()
-}
-
-// schedule notes that a turn is to begin.
-func (l *lot) schedule() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.turns++
-}
-
-// begins notes that a turn has begun.
-func (l *lot) begins() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.begun++
-	for len(l.behind) > 0 && l.behind[0].turns <= l.begun {
-		close(l.behind[0].begun)
-		l.behind = l.behind[1:]
-	}
-}
-
-// afterOthers returns once as many turns have begun as were to by now.
-func (l *lot) afterOthers() {
-	l.mu.Lock()
-	if l.begun == l.turns {
-		l.mu.Unlock()
-		return
-	}
-	b := &behind{l.turns, make(chan struct{})}
-	l.behind = append(l.behind, b)
-	l.mu.Unlock()
-	<-b.begun
-}
-
 // takePiece returns an empty buffer, to be put back.
 func (l *lot) takePiece() *bytes.Buffer {
 	piece, _ := l.pieces.Get().(*bytes.Buffer) // there is nothing else in it
@@ -195,7 +146,7 @@ func (l *lot) isShut() bool {
 
 // goOn has the server read the next request, whose first bytes are there.
 func (l *lot) goOn(conn net.Conn, first []byte) {
-	l.afterOthers()
+	l.turns.wait()
 	next := &resumed{Conn: conn, first: first}
 	conn = next
 	if over, ok := next.Conn.(*tls.Conn); ok {

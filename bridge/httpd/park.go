@@ -139,7 +139,7 @@ func (p *parked) hear() error {
 
 // Go runs a turn in a goroutine of its own, with which this answer goes on. Clients that have
 // their answer, and ask again when this was called, are heard after it has begun.
-func (p *parked) Go(turn func()) { p.lot.run(turn) }
+func (p *parked) Go(turn func()) { p.lot.turns.run(turn) }
 
 // Header implements [http.ResponseWriter].
 func (p *parked) Header() http.Header {
