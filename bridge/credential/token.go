@@ -114,7 +114,7 @@ func (t *Tokens) Read(text string, use Use, now time.Time) (Claims, error) {
 	}
 	c, err := t.read(text, use, now)
 	if err == nil && use != Refresh { // which is shown once
-		t.known.Set(strings.Clone(text), c)
+		t.known.Set(strings.Clone(text), c) // and not the header that it is a part of
 	}
 	return c, err
 }

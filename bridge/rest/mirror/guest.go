@@ -13,7 +13,8 @@ type parker interface {
 	Park(gone func()) (w http.ResponseWriter, end func(), err error)
 }
 
-// runner is a writer of a parked answer that knows when it is to go on.
+// runner is the writer of a parked answer where turns with it come before new requests. That
+// of the HTTP server is one; its Go says how.
 type runner interface{ Go(turn func()) }
 
 // guest is somebody who waits for an answer, or for more of it. Nothing is done for them
