@@ -6,11 +6,13 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"baton/federation/federationtest"
 )
 
 func TestTheGatewayConformsOverEachTransport(t *testing.T) {
 	t.Parallel()
-	irc := freeAddr(t)
+	irc := federationtest.FreeAddr(t)
 	h := newHouse(t, fmt.Sprintf("[irc.client]\nlisten = %q\nwebsocket = true\n", irc))
 	h.start(t)
 	h.ready(t)
@@ -47,7 +49,7 @@ func TestTheGatewayConformsOverEachTransport(t *testing.T) {
 func TestAServerThatIsNotThereEndsWithFour(t *testing.T) {
 	t.Parallel()
 	for suite, scheme := range map[string]string{"irc": "irc://", "rest": "http://"} {
-		cmd := exec.CommandContext(t.Context(), program, "conform", scheme+freeAddr(t), "--suite", suite)
+		cmd := exec.CommandContext(t.Context(), program, "conform", scheme+federationtest.FreeAddr(t), "--suite", suite)
 		text, _ := cmd.CombinedOutput()
 		if code := cmd.ProcessState.ExitCode(); code != 4 || !strings.HasPrefix(string(text), "baton: conform: ") {
 			t.Errorf("%s: exit code %d: %s", suite, code, text)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"baton/bridge/bridgetest"
+	"baton/federation/federationtest"
 )
 
 // pace is how far apart the steps of the benchmark are: 50 a second.
@@ -78,7 +79,7 @@ func (r *rig) launch(b *testing.B, dir string) (public string) {
 		b.Fatal(err)
 	}
 	b.Cleanup(ircd.Stop)
-	public, operators := freeAddr(b), freeAddr(b)
+	public, operators := federationtest.FreeAddr(b), federationtest.FreeAddr(b)
 	config := fmt.Sprintf("[home]\nname = \"gw.test\"\n[http]\nlisten = %q\npublic_url = \"http://%s\"\n[admin]\nlisten = %q\n%sopen_handoffs_per_did = 0\ninbox_events = 0\n[log]\nlevel = \"warn\"\n%s",
 		public, public, operators, unlimited, linkTable("lab", "lab.irc.test", ircd.LinkAddr))
 	files := map[string]string{"baton.toml": config, "data/lab.send": "ours\n", "data/lab.recv": "theirs\n"}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"baton/federation/federationtest"
 )
 
 // What stands in deploy runs as it stands, but for its ports.
@@ -23,7 +25,7 @@ func TestTheTopologiesInDeployRun(t *testing.T) {
 			t.Parallel()
 			var ports []string
 			for range variable.ports {
-				_, port, err := net.SplitHostPort(freeAddr(t))
+				_, port, err := net.SplitHostPort(federationtest.FreeAddr(t))
 				if err != nil {
 					t.Fatal(err)
 				}

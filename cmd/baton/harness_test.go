@@ -50,7 +50,7 @@ func newHouse(t *testing.T, tables ...string) *house {
 	dir := t.TempDir()
 	h := &house{
 		dir: dir, config: filepath.Join(dir, "baton.toml"), log: filepath.Join(dir, "stderr"),
-		public: freeAddr(t), admin: freeAddr(t),
+		public: federationtest.FreeAddr(t), admin: federationtest.FreeAddr(t),
 	}
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
 		t.Fatal(err)
@@ -292,14 +292,4 @@ func await(t *testing.T, what string, holds func() bool) {
 		}
 		<-tick.C
 	}
-}
-
-// freeAddr returns a loopback address that nothing listens on.
-func freeAddr(tb testing.TB) string {
-	tb.Helper()
-	addrs, err := federationtest.FreeAddrs(tb.Context(), 1)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return addrs[0]
 }

@@ -8,6 +8,7 @@ import (
 
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/federationtest"
 )
 
 // side is somebody on one of the networks that a gateway joins, and how it works there.
@@ -30,7 +31,7 @@ type crossroads struct {
 // newCrossroads starts a gateway with tables for the others.
 func newCrossroads(t *testing.T, tables func(h *house) []string) *crossroads {
 	t.Helper()
-	c := &crossroads{homeServer: &homeServer{house: newHouse(t), irc: freeAddr(t)}}
+	c := &crossroads{homeServer: &homeServer{house: newHouse(t), irc: federationtest.FreeAddr(t)}}
 	c.configure(t, append(tables(c.house), fmt.Sprintf("[irc.client]\nlisten = %q\n", c.irc), unlimited)...)
 	c.start(t)
 	c.ready(t)

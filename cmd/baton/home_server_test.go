@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"baton/bridge/bridgetest"
+	"baton/federation/federationtest"
 )
 
 // homeServer is a gateway with a listener for IRC clients.
@@ -26,7 +27,7 @@ type homeServer struct {
 // newHomeServer makes a house with a listener and starts it.
 func newHomeServer(t *testing.T, tables ...string) *homeServer {
 	t.Helper()
-	s := &homeServer{house: newHouse(t), irc: freeAddr(t)}
+	s := &homeServer{house: newHouse(t), irc: federationtest.FreeAddr(t)}
 	s.configure(t, append([]string{fmt.Sprintf("[irc.client]\nlisten = %q\n", s.irc)}, tables...)...)
 	s.start(t)
 	s.ready(t)

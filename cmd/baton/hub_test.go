@@ -10,6 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"baton/federation/federationtest"
 )
 
 // startHub runs a NATS server with streams and without accounts until the test ends.
@@ -135,7 +137,7 @@ func TestAHomeOfOthersLinksToOurServer(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]
-	listen, cert := freeAddr(t), certify(t, a.house, "localhost")
+	listen, cert := federationtest.FreeAddr(t), certify(t, a.house, "localhost")
 	out, ok := a.baton(t, "relay", "accounts", "a.test", "b.test", "--out", filepath.Join(a.dir, "data", "relay"))
 	if !ok {
 		t.Fatal(out)

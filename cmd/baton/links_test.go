@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"baton/bridge/bridgetest"
+	"baton/federation/federationtest"
 )
 
 // wiring is how a gateway and a network reach each other.
@@ -41,7 +42,7 @@ func newLink(t *testing.T, wires wiring) *world {
 		cfg.TLS = &bridgetest.InspIRCdTLS{CertFile: theirs.certFile, KeyFile: theirs.keyFile, Fingerprint: bridgetest.Fingerprint(ours.certificate)}
 	}
 	if wires.accepts {
-		cfg.Gateway = freeAddr(t)
+		cfg.Gateway = federationtest.FreeAddr(t)
 	}
 	dir := filepath.Join(h.dir, "lab")
 	if err := os.Mkdir(dir, 0o700); err != nil {

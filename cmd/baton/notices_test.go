@@ -9,6 +9,7 @@ import (
 
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/translate"
 )
 
@@ -41,7 +42,7 @@ func (h *house) waitsFor(t *testing.T, link string, id federation.EventID) bool 
 func TestASignerIsToldOnceOverRestartsAndAKill(t *testing.T) {
 	h := newHouse(t)
 	h.keep(t, "lab.secret", "planted-secret")
-	address, link := freeAddr(t), `[[irc.spanningtree]]
+	address, link := federationtest.FreeAddr(t), `[[irc.spanningtree]]
 name = %q
 server_name = %q
 %s = %q

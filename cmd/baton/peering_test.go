@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"baton/federation/federationtest"
 )
 
 // newStrangers returns homes that do not know each other yet. None has started.
@@ -103,7 +105,7 @@ func TestAPeerOfTheConfigurationIsNeitherAddedNorRemoved(t *testing.T) {
 	if out, ok := a.baton(t, "peer", "add", b.url(), "--yes"); ok || !strings.Contains(out, "say --allow-private") {
 		t.Errorf("without TLS: %s", out)
 	}
-	if out, ok := a.baton(t, "peer", "add", "http://"+freeAddr(t), "--allow-private", "--yes"); ok || !strings.Contains(out, "read /.well-known/baton") {
+	if out, ok := a.baton(t, "peer", "add", "http://"+federationtest.FreeAddr(t), "--allow-private", "--yes"); ok || !strings.Contains(out, "read /.well-known/baton") {
 		t.Errorf("nobody there: %s", out)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"baton/bridge/bridgetest"
+	"baton/federation/federationtest"
 )
 
 // tryIt returns the blocks of code of the section of the README with that name, in
@@ -95,12 +96,12 @@ func (p *published) shell(t *testing.T, block string) string {
 // publish sets all up.
 func publish(t *testing.T, conf, table, serve string) *published {
 	t.Helper()
-	h := &house{dir: t.TempDir(), public: freeAddr(t), admin: freeAddr(t)}
+	h := &house{dir: t.TempDir(), public: federationtest.FreeAddr(t), admin: federationtest.FreeAddr(t)}
 	h.config, h.log = filepath.Join(h.dir, "baton.toml"), filepath.Join(h.dir, "stderr")
 	t.Cleanup(func() { h.inspect(t) })
-	servers := freeAddr(t)
+	servers := federationtest.FreeAddr(t)
 	_, serverPort, _ := net.SplitHostPort(servers)
-	p := &published{house: h, clients: freeAddr(t)}
+	p := &published{house: h, clients: federationtest.FreeAddr(t)}
 	p.ports = strings.NewReplacer("127.0.0.1:6667", p.clients, "127.0.0.1:7000", servers, `port="7000"`, fmt.Sprintf("port=%q", serverPort),
 		"http://127.0.0.1:8080", h.url())
 	startPublished(t, h.dir, p.clients, servers, p.ports.Replace(conf))

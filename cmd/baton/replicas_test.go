@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"baton/bridge/bridgetest"
+	"baton/federation/federationtest"
 	"baton/federation/store/postgrestest"
 )
 
@@ -43,7 +44,7 @@ func newCluster(t *testing.T) (nodes []*broker, urls []string) {
 	}
 	var routes, ports []string
 	for range replicas {
-		routes, ports = append(routes, freeAddr(t)), append(ports, freeAddr(t))
+		routes, ports = append(routes, federationtest.FreeAddr(t)), append(ports, federationtest.FreeAddr(t))
 	}
 	for i := range replicas {
 		urls = append(urls, "nats://"+ports[i])
@@ -262,7 +263,7 @@ func TestOfThreeGatewaysOneHasTheLinkWhoeverIsKilled(t *testing.T) {
 func TestTheClusterOfTheFilesHandsWorkOver(t *testing.T) {
 	_, urls := newCluster(t)
 	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "deploy", "cluster", "smoke"))
-	cmd.Env = append(os.Environ(), quickExit, "DSN="+postgrestest.Start(t).Schema(t), "NATS="+strings.Join(urls, ","), "PORT="+portOf(freeAddr(t)))
+	cmd.Env = append(os.Environ(), quickExit, "DSN="+postgrestest.Start(t).Schema(t), "NATS="+strings.Join(urls, ","), "PORT="+portOf(federationtest.FreeAddr(t)))
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "ok: ") {
 		t.Fatalf("smoke: %v\n%s", err, out)
 	}

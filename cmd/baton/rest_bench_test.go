@@ -23,6 +23,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/signing"
 	"baton/translate/handofftag"
 )
@@ -33,7 +34,7 @@ func benchGateway(b *testing.B) (url, admin string, pid int) {
 	b.Helper()
 	dir := b.TempDir()
 	program, config := filepath.Join(dir, "baton"), filepath.Join(dir, "baton.toml")
-	public, operators := freeAddr(b), freeAddr(b)
+	public, operators := federationtest.FreeAddr(b), federationtest.FreeAddr(b)
 	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		b.Fatalf("build: %v\n%s", err, out)
 	}

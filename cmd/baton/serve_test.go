@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/bridgetest"
+	"baton/federation/federationtest"
 )
 
 // deadLink is a table for a network that nobody answers for, with its secrets.
@@ -27,7 +28,7 @@ func deadLink(t *testing.T, h *house) string {
 	return `[[irc.spanningtree]]
 name = "lab"
 server_name = "irc.test"
-address = "` + freeAddr(t) + `"
+address = "` + federationtest.FreeAddr(t) + `"
 sid = "9GW"
 send_password_file = "lab.send"
 recv_password_file = "lab.recv"

@@ -1,6 +1,7 @@
 // Package federationtest is for the tests of everything that stands on the ports
 // of package federation: a record in memory, plausible steps to file in it, and
-// suites that hold an implementation to its port.
+// suites that hold an implementation to its port. Servers of tests, which all stand on
+// those too, have their addresses from here.
 //
 // A suite is what the doc comments of a port promise, as tests. Every
 // implementation passes it, [Memory] and the one that ships alike, so that a test

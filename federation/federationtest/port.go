@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"testing"
 )
 
 // Ports of servers that cannot pick one themselves, or must have the same after a restart.
@@ -23,6 +24,16 @@ const (
 var claims struct { //nolint:gochecknoglobals // the ports belong to the process, whoever asks
 	sync.Mutex
 	held []net.PacketConn
+}
+
+// FreeAddr returns one of [FreeAddrs].
+func FreeAddr(tb testing.TB) string {
+	tb.Helper()
+	addrs, err := FreeAddrs(tb.Context(), 1)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return addrs[0]
 }
 
 // FreeAddrs returns loopback addresses that nothing listens on, and that nobody else is

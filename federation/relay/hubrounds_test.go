@@ -60,11 +60,7 @@ type hubProcess struct {
 
 func newHubProcess(t *testing.T) *hubProcess {
 	t.Helper()
-	addrs, err := federationtest.FreeAddrs(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := strings.Cut(addrs[0], ":")
+	_, port, _ := strings.Cut(federationtest.FreeAddr(t), ":")
 	h := &hubProcess{t: t, port: port, dir: t.TempDir()}
 	h.start()
 	t.Cleanup(h.kill)

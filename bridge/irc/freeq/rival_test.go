@@ -32,22 +32,12 @@ func both(name, listen string) func(*freeq.Config, *freeq.Deps) {
 	}
 }
 
-// freeAddr returns a loopback address where nobody listens.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	addrs, err := federationtest.FreeAddrs(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addrs[0]
-}
-
 // eitherOrder runs a test with a gateway whose id is the smaller one, and the larger.
 func eitherOrder(t *testing.T, run func(t *testing.T, h *house, smaller bool, listen string)) {
 	t.Helper()
 	for name, smaller := range map[string]bool{"the gateway has the smaller id": true, "the server has the smaller id": false} {
 		t.Run(name, func(t *testing.T) {
-			listen := freeAddr(t)
+			listen := federationtest.FreeAddr(t)
 			h := newHouse(t, both(ordered(smaller), listen))
 			h.server.SetPeer(hexOf(ordered(smaller)))
 			run(t, h, smaller, listen)
@@ -166,7 +156,7 @@ func TestADialThatComesToNothingMakesRoomForThePeers(t *testing.T) {
 			taken <- conn
 		}
 	}()
-	listen, name := freeAddr(t), ordered(true)
+	listen, name := federationtest.FreeAddr(t), ordered(true)
 	h := newHouse(t, both(name, listen), func(cfg *freeq.Config, _ *freeq.Deps) { cfg.Address = silent.Addr().String() })
 	h.server.SetPeer(hexOf(name))
 	h.supervise(t)
@@ -183,7 +173,7 @@ func TestADialThatComesToNothingMakesRoomForThePeers(t *testing.T) {
 }
 
 func TestWhoeverLooksAtThePortEndsNoLink(t *testing.T) {
-	listen := freeAddr(t)
+	listen := federationtest.FreeAddr(t)
 	h := newHouse(t, both(ordered(false), listen), func(cfg *freeq.Config, _ *freeq.Deps) { cfg.Address = "" })
 	h.server.SetPeer(hexOf(ordered(false)))
 	h.supervise(t)
@@ -226,7 +216,7 @@ func (h *house) dialled(t *testing.T, listen string) {
 // TestTwoGatewaysThatDialEachOtherAtOnceKeepOneConnection has both orders in it: one of
 // the two has the smaller id.
 func TestTwoGatewaysThatDialEachOtherAtOnceKeepOneConnection(t *testing.T) {
-	left, right := freeAddr(t), freeAddr(t)
+	left, right := federationtest.FreeAddr(t), federationtest.FreeAddr(t)
 	ends := []*house{twin(t, "left", "right", left, right), twin(t, "right", "left", right, left)}
 	for _, h := range ends {
 		h.supervise(t)

@@ -12,16 +12,6 @@ import (
 	"baton/federation/federationtest"
 )
 
-// freeAddr returns an address that nothing listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	addrs, err := federationtest.FreeAddrs(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addrs[0]
-}
-
 // caller is a server that dials.
 type caller struct {
 	*bridgetest.IRCd
@@ -71,7 +61,7 @@ func awaitLog(t *testing.T, h house, text string) {
 func listening(t *testing.T, tweak func(*spanningtree.Config, *bridgetest.IRCdConfig)) (house, caller) {
 	t.Helper()
 	cfg, peerCfg := testConfig(""), peerConfig()
-	cfg.Listen = freeAddr(t)
+	cfg.Listen = federationtest.FreeAddr(t)
 	if tweak != nil {
 		tweak(&cfg, &peerCfg)
 	}
@@ -158,7 +148,7 @@ func TestListening(t *testing.T) {
 
 	t.Run("takes the peer again after a loss, on the port that it never gave up", func(t *testing.T) {
 		cfg := testConfig("")
-		cfg.Listen = freeAddr(t)
+		cfg.Listen = federationtest.FreeAddr(t)
 		h := newHouse(t, cfg)
 		t.Cleanup(func() { _ = h.link.Close() })
 		peer := newCaller(t, peerConfig(), cfg.Listen)

@@ -13,6 +13,7 @@ import (
 	"baton/bridge/bridgetest"
 	"baton/bridge/irc/spanningtree"
 	"baton/federation"
+	"baton/federation/federationtest"
 )
 
 // realServer is a running InspIRCd with a link to it and two clients in #ops: one
@@ -69,7 +70,7 @@ func openReal(t *testing.T, tweak ...func(*setup)) realServer {
 // dials makes the server dial the gateway.
 func dials(t *testing.T) func(*setup) {
 	t.Helper()
-	addr := freeAddr(t)
+	addr := federationtest.FreeAddr(t)
 	return func(s *setup) { s.cfg.Listen, s.ircd.Gateway = addr, addr }
 }
 
