@@ -114,12 +114,13 @@ func NewMemory() *Memory {
 	}
 }
 
-// begin locks the record for one call, which defers the unlock.
+// begin locks the record for one call, which defers the unlock, also where that is over
+// before it begins.
 func (m *Memory) begin(ctx context.Context) (unlock func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return func() {}, err
-	}
 	m.mu.Lock()
+	if err := ctx.Err(); err != nil {
+		return m.mu.Unlock, err
+	}
 	if m.closed {
 		return m.mu.Unlock, &federation.UnavailableError{What: "record", Err: errors.New("closed")}
 	}
