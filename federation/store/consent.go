@@ -142,7 +142,7 @@ func (s *Record) Pending(ctx context.Context, to string, limit int) ([]federatio
 		return edge, err
 	}
 	pending, err := rows(ctx, s.reads, scan, `SELECT sender, updated, version FROM consent
-		WHERE recipient = ? AND state = 'pending' ORDER BY asked`+atMost, to, max(limit, 0))
+		WHERE recipient = ? AND state = 'pending' ORDER BY asked, sender`+atMost, to, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read requests to %s: %w", to, err)
 	}

@@ -75,7 +75,7 @@ func (s *Record) Conversations(ctx context.Context, handle string, limit int) ([
 				SELECT low AS peer, recipient, read, seq, deleted FROM message WHERE high = ?1 AND low <> ?1 AND seq IS NOT NULL
 			) both_sides WHERE NOT (deleted = 1 AND recipient = ?1) GROUP BY peer
 		) threads JOIN message m ON m.low = min(?1, peer) AND m.high = max(?1, peer) AND m.seq = last
-		ORDER BY m.told DESC`+atMost, handle, max(limit, 0))
+		ORDER BY m.told DESC, peer`+atMost, handle, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read conversations of %s: %w", handle, err)
 	}

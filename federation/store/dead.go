@@ -209,7 +209,7 @@ func (s *Record) CountDead(ctx context.Context) (map[federation.DeadReason]int, 
 // PruneDead implements [federation.DeadLetters].
 func (s *Record) PruneDead(ctx context.Context, before time.Time, limit int) (int, error) {
 	pruned, err := written(ctx, s, func(ctx context.Context, q *statements) (int, error) {
-		old, err := rows(ctx, q, scanOne[int64], `SELECT n FROM dead WHERE died <= ? ORDER BY died`+atMost, stamp(before), max(limit, 0))
+		old, err := rows(ctx, q, scanOne[int64], `SELECT n FROM dead WHERE died <= ? ORDER BY died, n`+atMost, stamp(before), max(limit, 0))
 		for _, id := range old {
 			err = errors.Join(err, forgetDead(ctx, q, id))
 		}

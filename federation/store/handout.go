@@ -39,7 +39,7 @@ func (s *Record) HandOut(ctx context.Context, to string, events []federation.Eve
 	err = s.reads.row(ctx, `SELECT count(*) FROM message WHERE `+which, []any{to, string(ids)}, &waiting)
 	if err == nil && waiting > 0 {
 		err = s.write(ctx, func(ctx context.Context, q *statements) error {
-			found, err := handOuts(ctx, q, which, to, string(ids))
+			found, err := handOuts(ctx, q, which+` ORDER BY n`, to, string(ids))
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func endHandOuts(ctx context.Context, q *statements, found []handOut, how federa
 func (s *Record) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
 	change func(ctx context.Context, q *statements, found []handOut) error,
 ) (int, error) {
-	const which = `event IS NOT NULL AND ended IS NULL AND slow < 2 AND slow = ? AND told <= ? ORDER BY told`
+	const which = `event IS NOT NULL AND ended IS NULL AND slow < 2 AND slow = ? AND told <= ? ORDER BY told, n`
 	found, err := handOuts(ctx, s.reads, which+atMost, slow, stamp(before), max(limit, 0))
 	if err != nil || len(found) == 0 {
 		return 0, err

@@ -141,7 +141,7 @@ func (s *Record) changeNotice(ctx context.Context, n federation.Notice, change s
 // PruneNotices implements [federation.Notices].
 func (s *Record) PruneNotices(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := written(ctx, s, func(ctx context.Context, q *statements) (int64, error) {
-		return q.exec(ctx, `DELETE FROM notice WHERE n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at`+atMost+`)`,
+		return q.exec(ctx, `DELETE FROM notice WHERE n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at, n`+atMost+`)`,
 			stamp(before), max(limit, 0))
 	})
 	if err != nil {

@@ -251,7 +251,7 @@ func (s *Record) changeRelay(ctx context.Context, row int64, change func(context
 // Slow implements [federation.Relays].
 func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
 	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
-		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued`+atMost, stamp(queued), max(limit, 0))
+		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued, n`+atMost, stamp(queued), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read slow relays: %w", err)
 	}

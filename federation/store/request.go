@@ -111,7 +111,7 @@ func request(ctx context.Context, q *statements, from, to string, now time.Time)
 
 func dropOldest(ctx context.Context, q *statements, to string, now time.Time) error {
 	var oldest string
-	err := q.row(ctx, `SELECT sender FROM consent WHERE recipient = ? AND state = 'pending' ORDER BY asked LIMIT 1`,
+	err := q.row(ctx, `SELECT sender FROM consent WHERE recipient = ? AND state = 'pending' ORDER BY asked, sender LIMIT 1`,
 		[]any{to}, &oldest)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func noteUnseen(ctx context.Context, q *statements, m federation.Message) error 
 // Unseen implements [federation.Registry].
 func (s *Record) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	views, err := rows(ctx, s.reads, scanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
-		WHERE u.opened <= ? ORDER BY u.opened`+atMost, stamp(opened), max(limit, 0))
+		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+atMost, stamp(opened), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("look for unseen offers: %w", err)
 	}

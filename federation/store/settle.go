@@ -207,7 +207,7 @@ func (s *Record) overFeeds(ctx context.Context, which string, before time.Time, 
 		row  int64
 	}
 	scan := func(row scanner) (k key, err error) { err = row.Scan(&k.link, &k.row); return k, err }
-	query := `SELECT link, event FROM feed WHERE ` + which + ` ORDER BY filed` + atMost
+	query := `SELECT link, event FROM feed WHERE ` + which + ` ORDER BY filed, link, event` + atMost
 	found, err := rows(ctx, s.reads, scan, query, stamp(before), max(limit, 0))
 	if err != nil || len(found) == 0 {
 		return 0, err

@@ -122,7 +122,7 @@ func (s *Record) mark(ctx context.Context, handle, id, change string, args ...an
 
 // Shown implements [federation.Registry].
 func (s *Record) Shown(ctx context.Context, id federation.HandoffID) ([]string, error) {
-	handles, err := rows(ctx, s.reads, scanOne[string], `SELECT DISTINCT recipient FROM message WHERE handoff = ?`, id.String())
+	handles, err := rows(ctx, s.reads, scanOne[string], `SELECT DISTINCT recipient FROM message WHERE handoff = ? ORDER BY recipient`, id.String())
 	if err != nil {
 		return nil, fmt.Errorf("look up who was sent %s: %w", id, err)
 	}
