@@ -15,10 +15,13 @@ func (s *Server) ServeOn(ctx context.Context, l net.Listener) error {
 type Turns struct{ turns }
 
 // Schedule notes that one is to begin.
-func (t *Turns) Schedule() { t.schedule() }
+func (t *Turns) Schedule() { t.put(func() {}) }
 
-// Begin notes that one has begun.
-func (t *Turns) Begin() { t.begin() }
+// Begin has the next one begin.
+func (t *Turns) Begin() { t.take()() }
+
+// Run has one begin.
+func (t *Turns) Run(turn func()) { t.run(turn) }
 
 // Wait returns once as many have begun as were to by now.
 func (t *Turns) Wait() { t.wait() }

@@ -6,6 +6,7 @@ import "sync"
 // again. It is safe for concurrent use.
 type turns struct {
 	mu     sync.Mutex
+	queue  []func()  // that are to begin
 	due    uint64    // that were to begin, ever
 	begun  uint64    // of them
 	behind []*behind // in the order of what they wait for
@@ -18,31 +19,44 @@ type behind struct {
 }
 
 // run runs a turn, with which an answer goes on. Those who ask again from now on are heard
-// when it has begun.
+// when it has begun. It does not block.
 func (t *turns) run(turn func()) {
-	t.schedule()
-	go func() {
-		t.begin()
-		turn()
-	}()
+	t.put(turn)
+	go t.work()
 }
 
-// schedule notes that a turn is to begin.
-func (t *turns) schedule() {
+// work runs turns until all have begun. There are as many who work as there are turns, so
+// that one which takes long holds up no other. Most find nothing left to do: a goroutine
+// that goes on with the next turn has a stack for it.
+func (t *turns) work() {
+	for turn := t.take(); turn != nil; turn = t.take() {
+		turn()
+	}
+}
+
+// put notes a turn that is to begin.
+func (t *turns) put(turn func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.due++
+	t.queue = append(t.queue, turn)
 }
 
-// begin notes that a turn has begun.
-func (t *turns) begin() {
+// take notes that the next turn begins; nil where none is left.
+func (t *turns) take() (turn func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(t.queue) == 0 {
+		t.queue = nil
+		return nil
+	}
+	turn, t.queue[0], t.queue = t.queue[0], nil, t.queue[1:]
 	t.begun++
 	for len(t.behind) > 0 && t.behind[0].due <= t.begun {
 		close(t.behind[0].begun)
 		t.behind = t.behind[1:]
 	}
+	return turn
 }
 
 // wait returns once as many turns have begun as were to by now: no later, so that turns

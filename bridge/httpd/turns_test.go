@@ -1,6 +1,7 @@
 package httpd_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -35,5 +36,25 @@ func TestWhoAsksAgainIsHeardAfterThoseWhoseTurnItIs(t *testing.T) {
 		}
 		turns.Begin()
 		<-heard
+	})
+}
+
+func TestATurnThatTakesLongHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const long, short = 3, 4
+		var turns httpd.Turns
+		var begun, over atomic.Int32
+		end := make(chan struct{})
+		for range long {
+			turns.Run(func() { begun.Add(1); <-end })
+		}
+		for range short {
+			turns.Run(func() { over.Add(1) })
+		}
+		synctest.Wait()
+		if begun.Load() != long || over.Load() != short {
+			t.Errorf("%d of %d that take long have begun, %d of %d others are over", begun.Load(), long, over.Load(), short)
+		}
+		close(end)
 	})
 }
