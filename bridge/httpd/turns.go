@@ -6,15 +6,14 @@ import "sync"
 // again. It is safe for concurrent use.
 type turns struct {
 	mu     sync.Mutex
-	queue  []func()  // that are to begin
-	due    uint64    // that were to begin, ever
-	begun  uint64    // of them
+	due    []func()  // that are to begin
+	begun  uint64    // how many have, ever
 	behind []*behind // in the order of what they wait for
 }
 
 // behind is somebody who has an answer, and asks again while others wait for theirs.
 type behind struct {
-	due   uint64 // as many are to begin first
+	until uint64 // as many have begun, ever
 	begun chan struct{}
 }
 
@@ -38,21 +37,20 @@ func (t *turns) work() {
 func (t *turns) put(turn func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.due++
-	t.queue = append(t.queue, turn)
+	t.due = append(t.due, turn)
 }
 
 // take notes that the next turn begins; nil where none is left.
 func (t *turns) take() (turn func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.queue) == 0 {
-		t.queue = nil
+	if len(t.due) == 0 {
+		t.due = nil
 		return nil
 	}
-	turn, t.queue[0], t.queue = t.queue[0], nil, t.queue[1:]
+	turn, t.due[0], t.due = t.due[0], nil, t.due[1:]
 	t.begun++
-	for len(t.behind) > 0 && t.behind[0].due <= t.begun {
+	for len(t.behind) > 0 && t.behind[0].until <= t.begun {
 		close(t.behind[0].begun)
 		t.behind = t.behind[1:]
 	}
@@ -71,10 +69,10 @@ func (t *turns) wait() {
 func (t *turns) line() *behind {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.begun == t.due {
+	if len(t.due) == 0 {
 		return nil
 	}
-	b := &behind{t.due, make(chan struct{})}
+	b := &behind{t.begun + uint64(len(t.due)), make(chan struct{})}
 	t.behind = append(t.behind, b)
 	return b
 }
