@@ -116,7 +116,7 @@ func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now
 		args  []any
 	}{
 		{`SELECT f.handoff FROM party p JOIN feed f ON f.handoff = p.handoff AND f.link = ?1 AND f.next > ?2
-			WHERE p.did = ?3 AND p.did <> '' LIMIT 1`, []any{link, stamp(now), did}},
+			WHERE p.did = ?3 AND p.did <> '' LIMIT 1`, []any{link, stamp(now), did}}, // '' takes part in all
 		{`SELECT handoff FROM feed WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`, []any{link, stamp(now)}},
 	} {
 		var text string
