@@ -195,7 +195,7 @@ func (l *Link) AckInbox(ctx context.Context, req contract.AckInboxRequestObject)
 	}
 	b, now := req.Body, time.Now()
 	if b.DeliveryCount == 0 {
-		err = l.deps.Record.Advance(ctx, did, b.Device, federation.Cursor(b.Cursor), now)
+		err = l.deps.Record.Advance(ctx, did, b.Device, parseSeen(b.Cursor).entries, now)
 	} else {
 		err = l.deps.Record.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), now)
 	}

@@ -98,6 +98,34 @@ func TestASignerIsToldWhatBecameOfAStep(t *testing.T) {
 	})
 }
 
+func TestWhatWasWatchedIsReadUpToTheLastEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		eliza, scout := w.login(t, "eliza"), w.login(t, "scout")
+		watched, stop, _ := eliza.look(t, "")
+		defer stop()
+		eliza.offer(t, map[string]any{"to": scout.did, "title": "whose signer is told that it takes time"})
+		time.Sleep(federation.DelayNotice)
+		w.tell(t)
+		ack := func(waiting int) {
+			t.Helper()
+			_, last, _ := strings.Cut(watched.shows(), "id: ")
+			id, _, _ := strings.Cut(last, "\n")
+			if got := eliza.post(t, "/api/v1/inbox/ack", map[string]any{"device": "desk", "cursor": id}); got.Status != http.StatusNoContent {
+				t.Errorf("an ack of %q is answered %d %s", id, got.Status, got.Text)
+			}
+			if desk := decode[contract.InboxPage](t, eliza.get(t, "/api/v1/inbox?device=desk"), http.StatusOK); len(desk.Items) != waiting {
+				t.Errorf("after the event %q %d entries wait, want %d", id, len(desk.Items), waiting)
+			}
+		}
+		ack(0) // of a notice, where no entry came yet
+		scout.offer(t, map[string]any{"to": eliza.did, "title": "that is watched"})
+		ack(0)
+		scout.offer(t, map[string]any{"to": eliza.did, "title": "that nobody saw"})
+		refused(t, eliza.post(t, "/api/v1/inbox/ack", map[string]any{"device": "desk", "cursor": "elsewhere.elsewhere"}), http.StatusBadRequest, "usage")
+	})
+}
+
 func TestAnOwnerIsToldThatAWebhookIsDisabled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, eliza, scout, id := hooked(t)
