@@ -209,13 +209,41 @@ func TestARequestThatIsNotInTheContractIsRefused(t *testing.T) {
 	refused(t, eliza.get(t, "/api/v1/nothing"), http.StatusNotFound, "not-found")
 	other := w.ask(t, eliza.token, http.MethodDelete, "/api/v1/handoffs", nil)
 	refused(t, other, http.StatusMethodNotAllowed, "usage")
-	if allow := other.Header.Get("Allow"); allow != "GET, POST" {
+	if allow := other.Header.Get("Allow"); allow != "GET, HEAD, POST" {
 		t.Errorf("Allow is %q", allow)
 	}
 	refused(t, eliza.post(t, "/api/v1/handoffs", `{"title":"`+strings.Repeat("x", 70000)+`"}`), http.StatusRequestEntityTooLarge, "usage")
 	if got := eliza.get(t, "/api/v1/inbox").Header; got.Get("X-RateLimit-Remaining") != "59" || got.Get("Cache-Control") != "no-store" {
 		t.Errorf("headers %v", got)
 	}
+}
+
+func TestARefusalNamesWhatIsWrong(t *testing.T) {
+	w := newWorld(t)
+	eliza := w.login(t, "eliza")
+	for want, got := range map[string]answer{
+		"device: ":         eliza.post(t, "/api/v1/inbox/lease", `{"device":"a b"}`),
+		"delay_seconds: ":  eliza.post(t, "/api/v1/inbox/nack", `{"device":"desk","cursor":"x","delivery_count":1,"delay_seconds":-1}`),
+		"limit: ":          eliza.get(t, "/api/v1/inbox?limit=0"),
+		"a body is needed": eliza.post(t, "/api/v1/inbox/lease", nil),
+	} {
+		if detail := got.member("detail"); got.Status != http.StatusBadRequest || !strings.HasPrefix(detail, want) {
+			t.Errorf("answered %d %q, want %q", got.Status, detail, want)
+		}
+	}
+}
+
+func TestWhatCanBeReadCanBeAskedForWithoutItsContent(t *testing.T) {
+	w := newWorld(t)
+	eliza, scholar, other := w.login(t, "eliza"), w.login(t, "scholar"), w.login(t, "other")
+	path := "/api/v1/handoffs/" + eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite three sources"})
+	head := func(token, path string) answer { return w.ask(t, token, http.MethodHead, path, nil) }
+	if got, read := head(scholar.token, path), scholar.get(t, path); got.Status != http.StatusOK || got.Header.Get("ETag") != read.Header.Get("ETag") {
+		t.Errorf("answered %d %v, and read %v", got.Status, got.Header, read.Header)
+	}
+	refused(t, head("", path), http.StatusUnauthorized, "unauthorized")
+	refused(t, head(other.token, path), http.StatusNotFound, "unknown-handoff")
+	refused(t, head(scholar.token, path+"/accept"), http.StatusMethodNotAllowed, "usage")
 }
 
 func TestTheContractIsServedForProgramsAndForPeople(t *testing.T) {

@@ -48,7 +48,7 @@ func newChecker() (*checker, error) {
 // request returns why a request is not one of the contract. Denied is why its caller is
 // nobody, nil where it is somebody; it matters where the contract wants a token.
 func (c *checker) request(r *http.Request, denied error) error {
-	route, params, err := c.router.FindRoute(r)
+	route, params, err := c.find(r, r.Method)
 	switch {
 	case errors.Is(err, routers.ErrMethodNotAllowed):
 		return c.otherMethod(r)
@@ -64,7 +64,7 @@ func (c *checker) request(r *http.Request, denied error) error {
 		SkipSettingDefaults: true,
 		AuthenticationFunc:  func(context.Context, *openapi3filter.AuthenticationInput) error { return denied },
 	}
-	options.WithCustomSchemaErrorFunc(func(err *openapi3.SchemaError) string { return err.Reason })
+	options.WithCustomSchemaErrorFunc(func(err *openapi3.SchemaError) string { return reason(err) })
 	input := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: options}
 	err = openapi3filter.ValidateRequest(r.Context(), input)
 	_, unauthorized := errors.AsType[*openapi3filter.SecurityRequirementsError](err)
@@ -75,6 +75,18 @@ func (c *checker) request(r *http.Request, denied error) error {
 		return usage(sentence(err))
 	}
 	return unknownParameter(r, route)
+}
+
+// find looks for the operation of a path and a method. What can be asked for can be asked
+// for without its content.
+//
+// spec: RFC 9110 §9.3.2
+func (c *checker) find(r *http.Request, method string) (*routers.Route, map[string]string, error) {
+	probe := r.WithContext(r.Context())
+	if probe.Method = method; method == http.MethodHead {
+		probe.Method = http.MethodGet
+	}
+	return c.router.FindRoute(probe)
 }
 
 // ask returns what a message of a WebSocket asks for, and which one of its members that is.
@@ -113,7 +125,10 @@ func sentence(err error) string {
 		return err.Error()
 	}
 	text := wrong.Reason
-	if wrong.Err != nil {
+	switch {
+	case wrong.RequestBody != nil && errors.Is(wrong.Err, openapi3filter.ErrInvalidRequired):
+		return "a body is needed"
+	case wrong.Err != nil:
 		text = wrong.Err.Error()
 	}
 	if _, lines, found := strings.Cut(text, "\n"); found { // the first line of a schema's error names the schema, which has no name
@@ -152,10 +167,8 @@ func (e *methodError) Error() string {
 
 func (c *checker) otherMethod(r *http.Request) error {
 	e := &methodError{method: r.Method}
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
-		probe := r.WithContext(r.Context())
-		probe.Method = method
-		if _, _, err := c.router.FindRoute(probe); err == nil {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if _, _, err := c.find(r, method); err == nil {
 			e.allowed = append(e.allowed, method)
 		}
 	}
