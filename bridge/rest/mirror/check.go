@@ -98,10 +98,11 @@ func (c *checker) ask(text []byte) (ask contract.SocketAsk, what string, err err
 	if err := json.Unmarshal(text, &value); err != nil {
 		return ask, "", usage("the message is not acceptable JSON: " + err.Error())
 	}
+	members, _ := value.(map[string]any) // the schema sees to it that it is one
+	ask.ID, _ = members["id"].(string)   // and the refusal of what is none has its id too
 	if err := c.spec.Components.Schemas["SocketAsk"].Value.VisitJSON(value); err != nil {
 		return ask, "", usage("the message is no SocketAsk: " + reason(err))
 	}
-	members, _ := value.(map[string]any) // the schema has seen that it is one
 	delete(members, "id")
 	if len(members) != 1 {
 		return ask, "", usage("one thing is asked for at a time: ack, nack, extend or lease")

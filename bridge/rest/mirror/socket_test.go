@@ -255,6 +255,15 @@ func TestWhatASocketCannotMeanIsAnsweredAndChangesNothing(t *testing.T) {
 				t.Errorf("%s is answered %+v", name, told)
 			}
 		}
+		for name, text := range map[string]string{
+			"nothing":          `{"id":"7"}`,
+			"an unknown verb":  `{"id":"7","forget":{}}`,
+			"a device missing": `{"id":"7","ack":{"cursor":"x"}}`,
+		} {
+			if told, _ := p.ask(t, text); told.ID != "7" || told.Problem.Code != "usage" {
+				t.Errorf("with an id, %s is answered %+v", name, told)
+			}
+		}
 		if devices, err := w.record.Devices(t.Context(), scholar.did); err != nil || len(devices) != 0 {
 			t.Errorf("there are devices: %v, %v", devices, err)
 		}
