@@ -100,8 +100,8 @@ func (h *Hooks) Check(ctx context.Context, address string) error {
 		return fmt.Errorf("%w: it has more than %d bytes", bridge.ErrAddress, maxAddressBytes)
 	}
 	err := h.deps.Outside.Callable(ctx, address)
-	if errors.Is(err, ErrAddress) {
-		err = fmt.Errorf("%w: %w", bridge.ErrAddress, err)
+	if errors.Is(err, ErrAddress) { // which says what a name stands for inside
+		err = fmt.Errorf("%w: it is to be https, with a public host, nothing before that, and no fragment", bridge.ErrAddress)
 	}
 	return err
 }

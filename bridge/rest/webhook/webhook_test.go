@@ -55,7 +55,7 @@ type outside struct {
 
 func (*outside) Callable(_ context.Context, address string) error {
 	if strings.Contains(address, "inside") {
-		return webhook.ErrAddress
+		return fmt.Errorf("%w: 10.9.8.7 is not public", webhook.ErrAddress)
 	}
 	return nil
 }
@@ -507,8 +507,9 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 		if tt.want == federation.ErrTaken { //nolint:errorlint // what the table says
 			w.register(t, bob, tt.address)
 		}
-		if _, err := w.hooks.Register(t.Context(), bob, "", tt.address, time.Now()); !errors.Is(err, tt.want) {
-			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		_, err := w.hooks.Register(t.Context(), bob, "", tt.address, time.Now())
+		if !errors.Is(err, tt.want) || strings.Contains(err.Error(), "10.9.8.7") {
+			t.Errorf("%s: %v, want %v, and not what a name stands for", name, err, tt.want)
 		}
 	}
 	for n := range 4 {
