@@ -59,9 +59,9 @@ type Feeds interface {
 	// Lane returns up to limit rows of one lane in order. A row that cannot be read is
 	// among them, as Broken.
 	Lane(ctx context.Context, link string, id HandoffID, limit int) ([]Delivery, error)
-	// Stuck returns a lane of a link whose first row waits for a time after now: one of
-	// the handoffs of a DID, where it has any, else the oldest. It returns [ErrNotFound]
-	// where nothing waits.
+	// Stuck returns the first lane, in the order of Heads, whose first row waits for a time
+	// after now: of the handoffs of a DID, where it has any, else of all. It returns
+	// [ErrNotFound] where nothing waits.
 	Stuck(ctx context.Context, link string, did DID, now time.Time) (HandoffID, error)
 	// Attempt counts one more attempt on each row. It is durable before anything is
 	// written to the peer, so that what may be shown once at most is.

@@ -115,8 +115,10 @@ func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now
 		query string
 		args  []any
 	}{
-		{`SELECT f.handoff FROM party p JOIN feed f ON f.handoff = p.handoff AND f.link = ?1 AND f.next > ?2
-			WHERE p.did = ?3 AND p.did <> '' LIMIT 1`, []any{link, stamp(now), did}}, // '' takes part in all
+		// The DID '' takes part in all. Of each other handoff its lane is looked up, not of each lane its handoff: there may be many that wait.
+		{`SELECT f.handoff FROM party p CROSS JOIN feed f
+			WHERE p.did = ?3 AND ?3 <> '' AND f.link = ?1 AND f.event = (SELECT min(l.event) FROM feed l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
+			ORDER BY f.rank, f.event LIMIT 1`, []any{link, stamp(now), did}},
 		{`SELECT handoff FROM feed WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`, []any{link, stamp(now)}},
 	} {
 		var text string
