@@ -78,12 +78,14 @@ func (c *checker) request(r *http.Request, denied error) error {
 }
 
 // find looks for the operation of a path and a method. What can be asked for can be asked
-// for without its content.
+// for without its content, but for what has no end: whoever has the header of that would
+// take it for all, and the connection for free.
 //
 // spec: RFC 9110 §9.3.2
 func (c *checker) find(r *http.Request, method string) (*routers.Route, map[string]string, error) {
 	probe := r.WithContext(r.Context())
-	if probe.Method = method; method == http.MethodHead {
+	endless := r.URL.Path == streamPath || r.URL.Path == socketPath
+	if probe.Method = method; method == http.MethodHead && !endless {
 		probe.Method = http.MethodGet
 	}
 	return c.router.FindRoute(probe)

@@ -23,7 +23,7 @@ type runner interface{ Go(turn func()) }
 // always one more. Before they are received they take none.
 type guest struct {
 	out  http.ResponseWriter
-	run  func(turns func()) // in a goroutine of its own
+	run  func(turns func()) // in another goroutine
 	turn func() (stays bool)
 	end  func()      // the answer is complete
 	gone atomic.Bool // the client is

@@ -13,6 +13,9 @@ import (
 	"baton/federation"
 )
 
+// streamPath is where inboxes are watched as server-sent events.
+const streamPath = Prefix + "inbox/stream"
+
 // idle is a comment, which no reader of a stream sees.
 const idle = ": here\n\n"
 
