@@ -137,7 +137,7 @@ func (p *parked) hear() error {
 	return nil
 }
 
-// Go runs a turn in a goroutine of its own, with which this answer goes on. Clients that have
+// Go runs a turn in another goroutine, with which this answer goes on. Clients that have
 // their answer, and ask again when this was called, are heard after it has begun.
 func (p *parked) Go(turn func()) { p.lot.turns.run(turn) }
 
