@@ -13,6 +13,7 @@ func RunBindings(t *testing.T, open func(t *testing.T) federation.Record) {
 	s := suite{open}
 	t.Run("nobody is known in an empty record", s.testStranger)
 	t.Run("the newest of a signer is kept, and the first name", s.testBinding)
+	t.Run("each step is seen at once by who looked before it", s.testBindingLookedAtBefore)
 	t.Run("a vouched step binds whom it stands for, without the key", s.testBindingOfVouched)
 	t.Run("a signer without a name has a key and no binding", s.testNameless)
 	t.Run("a key stays with whoever had it first", s.testKeyOwner)
@@ -60,6 +61,23 @@ func (s suite) testBinding(t *testing.T) {
 	}
 	if owner, err := record.KeyOwner(t.Context(), federation.KeyID(Key(ada))); err != nil || owner != ada {
 		t.Errorf("KeyOwner = %s, %v, want %s", owner, err, ada)
+	}
+}
+
+func (s suite) testBindingLookedAtBefore(t *testing.T) {
+	record := s.open(t)
+	for n, name := range []string{"ada", "ada_away", "ada"} {
+		for range 2 { // and again, which may be answered from memory
+			if b, err := record.Binding(t.Context(), ada); n == 0 && !errors.Is(err, federation.ErrNotFound) || n > 0 && (err != nil || b.Seen != At(n)) {
+				t.Errorf("Binding after %d steps = %+v, %v", n, b, err)
+			}
+		}
+		offer := Offer(n+1, ada, bob)
+		offer.Arrival.Name = name
+		mustAppend(t, record, File(offer, federation.View{}))
+		if b, err := record.Binding(t.Context(), ada); err != nil || b.Name != name {
+			t.Errorf("Binding after step %d = %+v, %v, want the name %s", n+1, b, err, name)
+		}
 	}
 }
 

@@ -47,6 +47,9 @@ func RunDeferrals(t *testing.T, open func(t *testing.T) federation.Record) {
 
 func (s suite) testDeferredComeBack(t *testing.T) {
 	record, offer := s.open(t), Offer(1, ada, bob)
+	if waiting := deferredIn(t, record, offer.ID); len(waiting) > 0 {
+		t.Errorf("%d steps wait in an empty record", len(waiting))
+	}
 	first := mustDefer(t, record, deferred(1, "oftc", offer))
 	second := mustDefer(t, record, deferred(2, "lab", Step(2, offer, federation.Accept, bob)))
 	mustDefer(t, record, deferred(3, "lab", Offer(3, cleo, bob)))

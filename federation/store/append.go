@@ -66,6 +66,9 @@ func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.En
 	}
 	var entry federation.Entry
 	err = s.writes.do(ctx, &ready.before.question, func(ctx context.Context, q *statements) error {
+		if b, has := ready.binding(); has {
+			q.then(func() { s.bindings.forget(b.DID) })
+		}
 		var err error
 		entry, err = ready.file(ctx, q)
 		return err
@@ -260,10 +263,19 @@ func (f filing) remember(ctx context.Context, q *statements) error {
 	if err := ownKey(ctx, q, ev.Signature.Key, ev.From); err != nil {
 		return err
 	}
-	if ev.Arrival.Name == "" {
-		return nil
+	if b, has := f.binding(); has {
+		return bind(ctx, q, b)
 	}
-	b := federation.Binding{
+	return nil
+}
+
+// binding returns where the step shows its signer to be, if it does.
+func (f filing) binding() (b federation.Binding, has bool) {
+	ev := f.Event
+	if ev.Arrival.Name == "" {
+		return b, false
+	}
+	b = federation.Binding{
 		DID:     ev.From,
 		Network: ev.Arrival.Network,
 		Link:    ev.Arrival.Link,
@@ -275,5 +287,5 @@ func (f filing) remember(ctx context.Context, q *statements) error {
 	if ev.Provenance == federation.Vouched && ev.For != "" { // the name is whose step it is, and the key is not
 		b.DID, b.Key = ev.For, nil
 	}
-	return bind(ctx, q, b)
+	return b, true
 }

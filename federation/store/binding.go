@@ -24,7 +24,9 @@ func scanBinding(row scanner) (federation.Binding, error) {
 
 // Binding implements [federation.Bindings].
 func (s *Record) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
-	return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
+	return s.bindings.find(did, func() (federation.Binding, error) {
+		return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
+	})
 }
 
 // BindingByHash implements [federation.Bindings].

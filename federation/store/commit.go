@@ -107,6 +107,9 @@ func (c *committer) commit(ctx context.Context, batch []*item) {
 			it.err = err
 		}
 	}
+	if c.pen != nil {
+		c.pen.over()
+	}
 	c.metrics.commit.Observe(time.Since(begun).Seconds())
 	c.metrics.batch.Observe(float64(len(batch)))
 	for _, it := range batch {
@@ -169,6 +172,7 @@ func (c *committer) drop() {
 	if c.pen.lasts {
 		return
 	}
+	c.pen.over()
 	_ = c.pen.Close()
 	c.pen = nil
 }

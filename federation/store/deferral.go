@@ -30,6 +30,7 @@ func (s *Record) Defer(ctx context.Context, d federation.Deferred, limits federa
 		return federation.Deferred{}, fmt.Errorf("defer %s: %w", d.Event.ID, err)
 	}
 	kept, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Deferred, error) {
+		q.then(s.deferred.forgetAll)
 		return deferStep(ctx, q, d, ready, limits)
 	})
 	if err != nil {
@@ -95,11 +96,30 @@ func countDeferred(ctx context.Context, q *statements, origin, network string, c
 
 // DeferredIn implements [federation.Deferrals].
 func (s *Record) DeferredIn(ctx context.Context, id federation.HandoffID) ([]federation.Deferred, error) {
+	if some, err := s.mayBeDeferred(ctx); !some || err != nil {
+		return nil, err
+	}
 	waiting, err := rows(ctx, s.reads, scanDeferred, `SELECT `+deferredColumns+` FROM deferred WHERE handoff = ? ORDER BY n`, id.String())
 	if err != nil {
 		return nil, fmt.Errorf("read what is deferred in %s: %w", id, err)
 	}
 	return waiting, nil
+}
+
+// mayBeDeferred reports whether there may be any deferred step at all. Mostly there is none,
+// which is remembered: each step that comes in asks for those before it.
+func (s *Record) mayBeDeferred(ctx context.Context) (bool, error) {
+	if s.deferred.off {
+		return true, nil
+	}
+	some, err := s.deferred.find(struct{}{}, func() (some bool, err error) {
+		err = s.reads.row(ctx, `SELECT EXISTS (SELECT 1 FROM deferred WHERE n > 0)`, nil, &some)
+		return some, err
+	})
+	if err != nil {
+		return false, fmt.Errorf("look for what is deferred: %w", err)
+	}
+	return some, nil
 }
 
 // DeferredDue implements [federation.Deferrals].
@@ -156,6 +176,7 @@ func (s *Record) deferral(ctx context.Context, what, query string, args ...any) 
 // came to be goes with the last that waited there.
 func (s *Record) EndDeferral(ctx context.Context, row int64) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		q.then(s.deferred.forgetAll)
 		var handoff, origin, network string
 		err := q.row(ctx, `DELETE FROM deferred WHERE n = ? RETURNING handoff, origin, network`, []any{row}, &handoff, &origin, &network)
 		if errors.Is(err, federation.ErrNotFound) {

@@ -72,6 +72,14 @@ func (p *pen) beginLocked(ctx context.Context) (transaction, error) {
 	}, nil
 }
 
+// over does what was to be done after the transaction.
+func (p *pen) over() {
+	for _, do := range p.after {
+		do()
+	}
+	p.after = nil
+}
+
 // Close ends the connection too, unless it is that of a file. One that is in a
 // transaction must not be used again.
 func (p *pen) Close() error {

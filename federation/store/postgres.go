@@ -87,7 +87,7 @@ func openPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (_
 	if err != nil {
 		return nil, err
 	}
-	s.agents.off, s.bound.off, s.boundTo.off = true, true, true
+	s.agents.off, s.bound.off, s.boundTo.off, s.bindings.off, s.deferred.off = true, true, true, true, true
 	s.duties = openDuties(ctx, func(ctx context.Context) (*pgx.Conn, error) { return connectForDuties(ctx, dsn) })
 	s.close = sync.OnceValue(closers{closer(s.close), s.duties}.Close)
 	return s, nil

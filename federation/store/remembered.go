@@ -19,7 +19,7 @@ type remembered[K comparable, V any] struct {
 	off   bool // set before first use
 	mu    sync.Mutex
 	kept  map[K]*V // nil for what is not there
-	edges uint64   // counts the times that all was forgotten
+	edges uint64   // counts the times that something was forgotten
 }
 
 // find returns what is remembered under a key, or else what look says. Callers share
@@ -59,9 +59,17 @@ func (r *remembered[K, V]) remember(key K, value *V, edge uint64) {
 	r.kept[key] = value
 }
 
-// forget is called after each write that changes such rows, by whoever saw it to its
-// end.
-func (r *remembered[K, V]) forget() {
+// forget drops what is kept under a key. It is called at the end of each transaction that
+// may have changed such a row.
+func (r *remembered[K, V]) forget(key K) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.kept, key)
+	r.edges++
+}
+
+// forgetAll is forget for all keys.
+func (r *remembered[K, V]) forgetAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept = nil

@@ -33,8 +33,9 @@ type preparer interface {
 type statements struct {
 	dialect dialect
 	on      preparer
-	later   *later // nil where statements are not kept back
-	changes int    // statements that may have changed something; those of a pen alone do
+	later   *later   // nil where statements are not kept back
+	changes int      // statements that may have changed something; those of a pen alone do
+	after   []func() // to be done when the transaction is over; of a pen
 	mu      sync.Mutex
 	kept    map[string]*sql.Stmt
 	closed  bool
@@ -68,6 +69,10 @@ func (s *statements) keep(ctx context.Context, query string, args []any, row boo
 	}
 	return err
 }
+
+// then has something done when the transaction is over, however that ends, and before those
+// who wrote in it go on.
+func (s *statements) then(do func()) { s.after = append(s.after, do) }
 
 // flush sends what was put.
 func (s *statements) flush(ctx context.Context) error {

@@ -70,13 +70,15 @@ var errClosed = errors.New("the record is closed")
 
 // Record is one open record.
 type Record struct {
-	reads   *statements
-	writes  *committer
-	agents  remembered[agentName, federation.Agent]
-	bound   remembered[boundKey, federation.BoundName]
-	boundTo remembered[federation.DID, []federation.BoundName]
-	duties  *duties // nil where nobody else may have the record open
-	close   func() error
+	reads    *statements
+	writes   *committer
+	agents   remembered[agentName, federation.Agent]
+	bound    remembered[boundKey, federation.BoundName]
+	boundTo  remembered[federation.DID, []federation.BoundName]
+	bindings remembered[federation.DID, federation.Binding]
+	deferred remembered[struct{}, bool] // whether there is any step
+	duties   *duties                    // nil where nobody else may have the record open
+	close    func() error
 }
 
 var _ federation.Record = (*Record)(nil)
@@ -203,18 +205,19 @@ func written[T any](ctx context.Context, s *Record, apply func(context.Context, 
 	return answer, nil
 }
 
-// writeRemembered is write for rows that are remembered. It goes on to its end even
-// where the caller leaves: what was kept of them is forgotten after the change, and
-// not before.
+// writeRemembered is write for agents and bound names, which are remembered. It goes on to
+// its end even where the caller leaves, who may remember them too, and is to forget them
+// after the change and not before.
 func (s *Record) writeRemembered(ctx context.Context, apply func(context.Context, *statements) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := s.write(context.WithoutCancel(ctx), apply)
-	s.agents.forget()
-	s.bound.forget()
-	s.boundTo.forget()
-	return err
+	return s.write(context.WithoutCancel(ctx), func(ctx context.Context, q *statements) error {
+		q.then(s.agents.forgetAll)
+		q.then(s.bound.forgetAll)
+		q.then(s.boundTo.forgetAll)
+		return apply(ctx, q)
+	})
 }
 
 // closers is what was opened so far, closed in reverse order.
