@@ -5,22 +5,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"baton/bridge"
 	"baton/federation"
 )
-
-// keepPage is for how long those who wait for one DID share a page: wake-ups say when it
-// is out of date, but one may be lost.
-const keepPage = time.Second
-
-// keepPages bounds how many pages are shared at a time by those who wait for one DID. They
-// are woken at the same place, but for those who are behind.
-const keepPages = 4
-
-// keepBytes bounds what is kept of a page, for as long as somebody waits.
-const keepBytes = 8 << 10
 
 // audiences are those who wait, by whom they wait for.
 type audiences struct {
@@ -29,13 +17,11 @@ type audiences struct {
 }
 
 // audience is all who wait for what comes to one DID. One goroutine is woken for all of
-// them. It looks, and then wakes each, who need not look again. Its seats and pages are
-// guarded by the mutex of all audiences.
+// them. It looks, and then wakes each, who need not look again.
 type audience struct {
-	seats  map[*seat]struct{}
-	pages  map[place]*page // read since the last wake-up
-	roused uint64          // when that was, in looks
-	empty  chan struct{}   // closed when the last seat is left
+	seats map[*seat]struct{} // guarded by the mutex of all audiences
+	empty chan struct{}      // closed when the last seat is left
+	pages pages              // read since the last wake-up
 }
 
 // place is where somebody reads, and how much.
@@ -54,7 +40,9 @@ type seat struct {
 	did    federation.DID
 	wake   func() // whenever there may be something, and when the gateway ends; it does not block
 	looked bool   // at least once
-	next   place  // where it looks the next time; none before the first; guarded as the audience is
+
+	mu   sync.Mutex
+	next place // where it looks the next time; none before the first
 }
 
 // sit makes somebody one of those who wait for a DID. They are woken from now on, and
@@ -64,7 +52,7 @@ func (l *Link) sit(ctx context.Context, did federation.DID, wake func()) *seat {
 	defer l.waiting.mu.Unlock()
 	a := l.waiting.of[did]
 	if a == nil {
-		a = &audience{seats: map[*seat]struct{}{}, pages: map[place]*page{}, empty: make(chan struct{})}
+		a = &audience{seats: map[*seat]struct{}{}, empty: make(chan struct{})}
 		l.waiting.of[did] = a
 		wake, stop := l.deps.Wakes.Subscribe(bridge.DIDTopic(did)) // before anybody looks
 		go func() {
@@ -111,13 +99,10 @@ func (l *Link) usher(ctx context.Context, did federation.DID, a *audience, wake 
 
 // rouse forgets what was read before, and returns the places where several look.
 func (l *Link) rouse(a *audience) []place {
-	l.waiting.mu.Lock()
-	defer l.waiting.mu.Unlock()
-	a.roused = l.looks.Add(1)
-	clear(a.pages)
+	a.pages.forget(l.looks.Add(1))
 	there := map[place]int{}
-	for s := range a.seats {
-		there[s.next]++
+	for _, s := range l.seated(a) {
+		there[s.nextPlace()]++
 	}
 	maps.DeleteFunc(there, func(at place, many int) bool { return many == 1 || at == place{} })
 	places := slices.Collect(maps.Keys(there))
@@ -144,7 +129,7 @@ func (l *Link) seated(a *audience) []*seat {
 func (s *seat) look(ctx context.Context, at place) (*page, error) {
 	first := !s.looked
 	s.looked = true
-	p := s.kept(at)
+	p := s.pages.find(at)
 	if p == nil || first && len(p.entries) > 0 {
 		var err error
 		if p, err = s.link.look(ctx, s.did, at); err != nil {
@@ -158,31 +143,24 @@ func (s *seat) look(ctx context.Context, at place) (*page, error) {
 
 // passes notes where a seat looks the next time.
 func (s *seat) passes(next place) {
-	s.link.waiting.mu.Lock()
-	defer s.link.waiting.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.next = next
 }
 
-// kept returns the page of a place, nil where there is none that is new.
-func (s *seat) kept(at place) *page {
-	s.link.waiting.mu.Lock()
-	defer s.link.waiting.mu.Unlock()
-	if p := s.pages[at]; p != nil && time.Since(p.at) < keepPage {
-		return p
-	}
-	return nil
+// nextPlace returns where a seat looks the next time.
+func (s *seat) nextPlace() place {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next
 }
 
-// keep shares a page with the others, unless they were woken while it was read.
+// keep shares a page with the others, if there are any.
 func (l *Link) keep(a *audience, at place, p *page) {
-	size := 0
-	for _, text := range slices.Concat(p.entries, p.notices) {
-		size += len(text)
-	}
 	l.waiting.mu.Lock()
-	defer l.waiting.mu.Unlock()
-	known := a.pages[at] != nil
-	if len(a.seats) > 1 && size <= keepBytes && p.began > a.roused && (known || len(a.pages) < keepPages) {
-		a.pages[at] = p
+	several := len(a.seats) > 1
+	l.waiting.mu.Unlock()
+	if several {
+		a.pages.keep(at, p)
 	}
 }
