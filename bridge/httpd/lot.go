@@ -23,7 +23,6 @@ type lot struct {
 	mu     sync.Mutex
 	parked map[*parked]struct{}
 	fewer  *sync.Cond // one has left
-	shut   bool       // closed is
 	cut    bool       // nobody is waited for any more
 }
 
@@ -54,10 +53,9 @@ func (*lot) Addr() net.Addr { return &net.TCPAddr{} }
 func (l *lot) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.shut {
+	if l.isShut() {
 		return nil
 	}
-	l.shut = true
 	close(l.closed)
 	for p := range l.parked {
 		if p.complete {
@@ -114,7 +112,7 @@ func (l *lot) settle(p *parked) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.complete = true
-	if p.last = p.last || l.shut; p.last {
+	if p.last = p.last || l.isShut(); p.last {
 		_ = p.conn.Close()
 		return
 	}
@@ -139,9 +137,12 @@ func (l *lot) putPiece(piece *bytes.Buffer) {
 const maxPieceBytes = 16 << 10
 
 func (l *lot) isShut() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.shut
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
 }
 
 // goOn has the server read the next request, whose first bytes are there.
