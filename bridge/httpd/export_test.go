@@ -23,5 +23,5 @@ func (t *Turns) Begin() { t.take()() }
 // Run has one begin.
 func (t *Turns) Run(turn func()) { t.run(turn) }
 
-// Wait returns once as many have begun as were to by now.
+// Wait returns once as many have begun as were to by now, and their answers could be taken.
 func (t *Turns) Wait() { t.wait() }

@@ -138,7 +138,8 @@ func (p *parked) hear() error {
 }
 
 // Go runs a turn in another goroutine, with which this answer goes on. Clients that have
-// their answer, and ask again when this was called, are heard after it has begun.
+// their answer, and ask again when this was called, are heard when it has begun and there
+// was time to take what it answers.
 func (p *parked) Go(turn func()) { p.lot.turns.run(turn) }
 
 // Header implements [http.ResponseWriter].

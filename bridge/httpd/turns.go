@@ -1,15 +1,23 @@
 package httpd
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // turns sees that those who wait for an answer come before those who have theirs and ask
 // again. It is safe for concurrent use.
 type turns struct {
 	mu     sync.Mutex
 	due    []func()  // that are to begin
+	since  time.Time // when the first was put before which none was due
 	begun  uint64    // how many have, ever
 	behind []*behind // in the order of what they wait for
+	calm   time.Time // when those are heard who ask after none is due
 }
+
+// longestCalm bounds how much later somebody is heard for the sake of others.
+const longestCalm = 50 * time.Millisecond
 
 // behind is somebody who has an answer, and asks again while others wait for theirs.
 type behind struct {
@@ -37,6 +45,9 @@ func (t *turns) work() {
 func (t *turns) put(turn func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if len(t.due) == 0 {
+		t.since = time.Now()
+	}
 	t.due = append(t.due, turn)
 }
 
@@ -50,6 +61,10 @@ func (t *turns) take() (turn func()) {
 	}
 	turn, t.due[0], t.due = t.due[0], nil, t.due[1:]
 	t.begun++
+	if len(t.due) == 0 {
+		now := time.Now()
+		t.calm = now.Add(min(now.Sub(t.since), longestCalm))
+	}
 	for len(t.behind) > 0 && t.behind[0].until <= t.begun {
 		close(t.behind[0].begun)
 		t.behind = t.behind[1:]
@@ -58,11 +73,19 @@ func (t *turns) take() (turn func()) {
 }
 
 // wait returns once as many turns have begun as were to by now: no later, so that turns
-// without end hold up nobody.
+// without end hold up nobody. After the last it is as long again as they took to begin:
+// answers that are written have to be taken too, maybe on the same cores.
 func (t *turns) wait() {
 	if b := t.line(); b != nil {
 		<-b.begun
 	}
+	time.Sleep(t.untilCalm())
+}
+
+func (t *turns) untilCalm() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Until(t.calm)
 }
 
 // line puts somebody behind the turns that are due; nil where none is.

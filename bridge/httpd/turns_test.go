@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"baton/bridge/httpd"
 )
@@ -36,6 +37,30 @@ func TestWhoAsksAgainIsHeardAfterThoseWhoseTurnItIs(t *testing.T) {
 		}
 		turns.Begin()
 		<-heard
+	})
+}
+
+func TestWhoAsksAgainIsHeardOnceAnswersCouldBeTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var turns httpd.Turns
+		for _, tt := range []struct{ took, want time.Duration }{
+			{0, 0}, {time.Millisecond, time.Millisecond}, {10 * time.Second, 50 * time.Millisecond},
+		} {
+			turns.Schedule()
+			turns.Schedule()
+			time.Sleep(tt.took)
+			turns.Begin()
+			turns.Begin()
+			begun := time.Now()
+			turns.Wait()
+			if waited := time.Since(begun); waited != tt.want {
+				t.Errorf("heard %v after turns that took %v to begin, want %v", waited, tt.took, tt.want)
+			}
+			turns.Wait()
+			if waited := time.Since(begun); waited != tt.want {
+				t.Errorf("heard %v after them, when it was time", waited)
+			}
+		}
 	})
 }
 
