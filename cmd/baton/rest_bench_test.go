@@ -15,17 +15,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
-	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/signing"
-	"baton/translate/handofftag"
 )
 
 // benchGateway runs a gateway without limits, built as it ships, and returns its addresses
@@ -307,7 +301,7 @@ func readAnswer(rw *bufio.ReadWriter, body []byte) (n int, err error) {
 func settle(b *testing.B, pid int) {
 	b.Helper()
 	last := ""
-	for still := 0; still < 3; time.Sleep(lookEach) {
+	for still := 0; still < 10; time.Sleep(lookEach) { // longer than it puts off those who ask again
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil {
 			b.Fatal(err)
@@ -319,67 +313,4 @@ func settle(b *testing.B, pid int) {
 			last, still = now, 0
 		}
 	}
-}
-
-// posters are how many callers file steps at a time.
-const posters = 64
-
-// BenchmarkSignedPosts is how many steps a second are filed that their callers signed, one
-// request each. The metric x_verify is that rate as a multiple of that of bare Ed25519
-// verifications of 1 KiB on all cores, which the callers use too.
-func BenchmarkSignedPosts(b *testing.B) {
-	url, _, pid := benchGateway(b)
-	callers := make([]*caller, posters)
-	for i := range callers {
-		callers[i] = logIn(b, url)
-	}
-	verifies := rawVerifies(b)
-	requests := make([]*http.Request, b.N)
-	for i := range requests {
-		from, to := callers[i%posters], callers[(i+1)%posters]
-		requests[i] = from.request(b, http.MethodPost, "handoffs", signedOffer(b, from, to.did))
-	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: posters}}
-	defer client.CloseIdleConnections()
-	var next atomic.Int64
-	var all sync.WaitGroup
-	b.ResetTimer()
-	begun := cpuTime(b, pid)
-	for range posters {
-		all.Go(func() {
-			for n := next.Add(1); n <= int64(len(requests)); n = next.Add(1) {
-				response, err := client.Do(requests[n-1])
-				if err != nil {
-					b.Error(err)
-					return
-				}
-				text, err := io.ReadAll(response.Body)
-				_ = response.Body.Close()
-				if err != nil || response.StatusCode != http.StatusCreated {
-					b.Errorf("answered %d %s, %v", response.StatusCode, text, err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	b.StopTimer()
-	reportCPU(b, cpuTime(b, pid)-begun, b.N) // of the gateway
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "steps/s")
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/verifies, "x_verify")
-}
-
-// signedOffer returns the body of an offer that its caller signed.
-func signedOffer(b *testing.B, from *caller, to federation.DID) map[string]string {
-	b.Helper()
-	id := federation.EventID(ulid.Make())
-	ev := federation.Event{
-		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: from.did, To: to, Title: "Cite three sources on X",
-		Venue: federation.PrivateVenue(from.did, to), Dialect: federation.HandoffTags,
-	}
-	ev.Fields, _ = handofftag.Write(ev)
-	sealed, err := signing.Seal(b.Context(), from.key, ev)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return map[string]string{"document": sealed.Signature.Document, "signature": sealed.Signature.Text}
 }
