@@ -1,10 +1,12 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -42,4 +44,46 @@ func TestWhatIsRememberedIsNoOlderThanWhatWasAcknowledged(t *testing.T) {
 	}
 	over.Store(true)
 	looking.Wait()
+}
+
+// Who changes an agent may have it in memory too, and forgets it after the call: that must
+// not end before the change, also where whoever asked for it has left.
+func TestAChangeOfAnAgentIsWaitedForThoughItsCallerLeaves(t *testing.T) {
+	const soon = 200 * time.Millisecond
+	dir := t.TempDir()
+	record := open(t, dir, prometheus.NewRegistry())
+	judge := federationtest.NewAgent("judge")
+	if err := record.AddAgent(t.Context(), judge); err != nil {
+		t.Fatal(err)
+	}
+	shell, err := raw(t, dir).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shell.Close()
+	if _, err := shell.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil { // nobody else writes
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	changed := make(chan error, 1)
+	go func() {
+		defer time.AfterFunc(soon, leave).Stop()
+		changed <- record.SetShows(ctx, judge.Handle, federation.Shows{Presence: federation.VisiblePublic})
+	}()
+	<-ctx.Done()
+	select {
+	case err := <-changed:
+		t.Fatalf("ended before it could be written: %v", err)
+	case <-time.After(soon):
+	}
+	if _, err := shell.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-changed; err != nil {
+		t.Errorf("SetShows: %v", err)
+	}
+	if after, err := record.Agent(t.Context(), judge.Handle); err != nil || after.Shows.Presence != federation.VisiblePublic {
+		t.Errorf("agent = %+v, %v, want it changed", after, err)
+	}
 }
