@@ -107,9 +107,6 @@ func (c *committer) commit(ctx context.Context, batch []*item) {
 			it.err = err
 		}
 	}
-	if c.pen != nil {
-		c.pen.over()
-	}
 	c.metrics.commit.Observe(time.Since(begun).Seconds())
 	c.metrics.batch.Observe(float64(len(batch)))
 	for _, it := range batch {
@@ -149,6 +146,7 @@ func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func
 			return err
 		}
 	}
+	defer c.pen.over()
 	tx, err := c.pen.begin(ctx)
 	if err != nil {
 		c.drop()
@@ -172,7 +170,6 @@ func (c *committer) drop() {
 	if c.pen.lasts {
 		return
 	}
-	c.pen.over()
 	_ = c.pen.Close()
 	c.pen = nil
 }
