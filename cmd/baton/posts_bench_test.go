@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ed25519"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -107,15 +106,21 @@ func postEach(conn net.Conn, requests <-chan []byte) error {
 	rw := bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn))
 	body := make([]byte, 2*plainBytes)
 	for request := range requests {
-		if _, err := conn.Write(request); err != nil {
+		if _, err := rw.Write(request); err != nil {
+			return err
+		}
+		if err := rw.Flush(); err != nil {
 			return err
 		}
 		status, err := rw.Peek(len(created))
-		if err == nil {
-			_, err = readAnswer(rw, body)
+		if err != nil {
+			return err
 		}
-		if err != nil || string(status) != created {
-			return fmt.Errorf("answered %q: %w", status, err)
+		if string(status) != created {
+			return fmt.Errorf("answered %q, want %q", status, created)
+		}
+		if _, err := readAnswer(rw, body); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -124,17 +129,12 @@ func postEach(conn net.Conn, requests <-chan []byte) error {
 // bareServer returns the address of a server that files what it is posted.
 func bareServer(b *testing.B) string {
 	b.Helper()
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
 	const answer = `{"id":"01K0000000000000000000000","event_id":"01K0000000000000000000000","verb":"offer","state":"offered","lost":[]}`
-	signed := make([]byte, 1024)
-	signature, file := ed25519.Sign(private, signed), bareRecord(b)
+	verify, file := signedKiB(b), bareRecord(b)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var step struct{ Document, Signature string }
 		err := json.NewDecoder(r.Body).Decode(&step)
-		if err == nil && !ed25519.Verify(public, signed, signature) { // of as much as a step is
+		if err == nil && !verify() {
 			err = errors.New("a good signature is bad")
 		}
 		if err == nil {
@@ -202,7 +202,7 @@ func fileBatch(ctx context.Context, db *sql.DB, batch []bareRow) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // it is committed
+	defer func() { _ = tx.Rollback() }() // nothing, once it is committed
 	insert, err := tx.PrepareContext(ctx, "INSERT INTO event (body) VALUES (?)")
 	if err != nil {
 		return err
