@@ -140,6 +140,10 @@ type Arrival struct {
 	Name      string    `json:"name,omitempty"`       // what the signer was called there; for people only
 	MessageID string    `json:"message_id,omitempty"` // of the message that carried it
 	Received  time.Time `json:"received"`
+	// Address is the address that the signer's client connected from, in CIDR form: one
+	// IPv4 address (/32), or one /64 of IPv6. It is empty where this gateway cannot know
+	// it, as behind a server link, and is never stored.
+	Address string `json:"-"`
 	// Party is the party of the handoff whose step it is, where that has signed as
 	// another of its DIDs.
 	Party DID `json:"party,omitempty"`

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/federation/signing"
 )
@@ -98,6 +100,7 @@ func relayID(o *object, m relayed) string {
 
 // postRelay answers POST /federation/relay: a message of another registry.
 func (l *Link) postRelay(c *call) (answer, error) {
+	c.Request = c.WithContext(bridge.WithNetwork(c.Context(), netip.Prefix{})) // the address is the registry's, not the agent's
 	a, err := l.takeRelay(c)
 	return a, federationRefusal(err)
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/federation"
 )
 
@@ -122,7 +124,7 @@ func allowed(mux *http.ServeMux, r *http.Request) string {
 func (l *Link) serve(route string, e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.Hear(time.Now())
-		c := &call{Request: r}
+		c := &call{Request: r.WithContext(bridge.WithNetwork(r.Context(), credential.AddressOf(r)))}
 		c.agent, c.denied = l.authenticate(r)
 		a, err := e(c)
 		var text []byte

@@ -16,9 +16,6 @@ import (
 // against which a rate for each does nothing.
 const maxAddresses = 1 << 14
 
-// subnetBits is how much of an IPv6 address one customer is given at least.
-const subnetBits = 64
-
 // Addresses counts what is asked from each address by those who have shown nothing yet.
 // Make one with [NewAddresses]; it may be used concurrently.
 type Addresses struct {
@@ -36,20 +33,8 @@ func NewAddresses(limit func() int, period time.Duration) Addresses {
 	return a
 }
 
-// AddressOf returns where a request comes from: one address, or one subnet of IPv6.
-// All of unknown origin are one.
-func AddressOf(r *http.Request) netip.Prefix {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	addr, bits := from.Addr().Unmap(), subnetBits
-	if addr.Is4() {
-		bits = addr.BitLen()
-	}
-	prefix, _ := addr.WithZone("").Prefix(bits) // both lengths fit
-	return prefix
-}
+// AddressOf returns where a request comes from, as [bridge.NetworkOf] its RemoteAddr.
+func AddressOf(r *http.Request) netip.Prefix { return bridge.NetworkOf(r.RemoteAddr) }
 
 // Take counts one request and reports whether it may be made.
 func (a Addresses) Take(from netip.Prefix, now time.Time) bool {

@@ -36,6 +36,9 @@ var _ bridge.Gateway = (*gateway)(nil)
 // Submit implements [bridge.Gateway].
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	g.fleet.heard(ev)
+	if from := bridge.NetworkFrom(ctx); from.IsValid() {
+		ev.Arrival.Address = from.String()
+	}
 	// A link that goes away while its step is judged must not undo the judgement.
 	judged, err := g.deferral.Submit(context.WithoutCancel(ctx), ev, time.Now())
 	g.note(ctx, ev, judged, err)

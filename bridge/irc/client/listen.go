@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"baton/bridge"
 )
 
 // How fast lines of one client are read: a burst that holds what clients send when
@@ -101,7 +103,7 @@ func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 		s.leave(u, err.Error())
 		return
 	}
-	s.read(ctx, u)
+	s.read(bridge.WithNetwork(ctx, bridge.NetworkOf(u.addr)), u)
 }
 
 // turnAway tells a connection why it cannot come in, unless that took a handshake, which

@@ -10,6 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 )
 
@@ -54,7 +55,7 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.turnAway(ctx, u, why)
 		return
 	}
-	s.read(ctx, u)
+	s.read(bridge.WithNetwork(ctx, bridge.NetworkOf(u.addr)), u)
 }
 
 // socket is the wire of a connection that carries each line as a message.

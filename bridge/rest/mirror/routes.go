@@ -12,6 +12,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"baton/bridge"
 	"baton/bridge/credential"
 	"baton/bridge/rest"
 	"baton/bridge/rest/contract"
@@ -56,7 +57,8 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 		l.tell(w, r, err)
 		return nil
 	}
-	return r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
+	ctx := bridge.WithNetwork(r.Context(), credential.AddressOf(r))
+	return r.WithContext(context.WithValue(ctx, callerKey{}, who))
 }
 
 // callerOf returns who makes a request, which is what the contract says.
