@@ -1,7 +1,7 @@
 # Every target is one command that can be typed without make.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint fmt interop fuzz bench gate
+.PHONY: help demo test lint fmt interop fuzz bench gate full
 
 help: ## Print what each target does
 	@grep -E '^[a-z]+: .*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+): .*## (.*)/\1|\2/' | awk -F'|' '{ printf "%-8s %s\n", $$1, $$2 }'
@@ -29,3 +29,6 @@ bench: ## Measure; wants an otherwise idle machine
 
 gate: ## Run everything that a change must pass
 	bash .ci/run
+
+full: ## Run the gate with its long checks
+	bash .ci/run full
