@@ -68,7 +68,9 @@ func populate(t *testing.T, record federation.Record) {
 	ended := offer(20)
 	_, gone := record.Append(ctx, ended)
 	_, over := record.Append(ctx, federationtest.File(federationtest.Step(21, ended.Event, federation.Decline, bob), ended.View))
-	_, waits := record.Append(ctx, offer(9))
+	keyless := federationtest.Offer(9, "did:plc:cyd000000000000000000000", bob) // as an offer that the gateway vouches for: its signer has shown no key
+	keyless.Signature.Key = nil
+	_, waits := record.Append(ctx, federationtest.File(keyless, federation.View{}))
 	_, next, pruned := record.Prune(ctx, federationtest.At(21), federationtest.At(22), "", 10)
 	_, _, rest := record.Prune(ctx, federationtest.At(21), federationtest.At(22), next, 10)
 	_, leased := record.Lease(ctx, bob, "phone", federationtest.At(22), federationtest.At(82), 10)

@@ -27,8 +27,8 @@ type TableCount struct {
 // Transfer copies the record in a file into a PostgreSQL database that has none, or one
 // with nothing in it. The copy is compared with the original row by row, and examined
 // as by [ExaminePostgres], before it is committed: there is all of it or nothing. The
-// file is not changed, and nobody else may have it open. With dry, it says what would be
-// copied, and changes nothing.
+// file is not changed, and no other process may have it open. With dry, Transfer does all
+// of this and rolls the copy back.
 func Transfer(ctx context.Context, path, dsn string, rules Rules, dry bool) (Transferred, error) {
 	t := &transfer{dry: dry}
 	if err := t.run(ctx, path, dsn, rules); err != nil {
@@ -107,9 +107,6 @@ func (t *transfer) copy(ctx context.Context, tx *sql.Tx, version int, rules Rule
 			return fmt.Errorf("table %s: %w", one.name, err)
 		}
 	}
-	if t.dry {
-		return nil
-	}
 	for _, one := range tables {
 		if err := t.compare(ctx, one); err != nil {
 			return fmt.Errorf("table %s: %w", one.name, err)
@@ -156,14 +153,8 @@ func (t *transfer) copyTable(ctx context.Context, one table) error {
 	if there > 0 {
 		return errors.New("there is a record in the database already, and it is not empty")
 	}
-	count := TableCount{Name: one.name}
-	var err error
-	if t.dry {
-		err = t.from.QueryRowContext(ctx, `SELECT count(*) FROM `+one.name).Scan(&count.Rows)
-	} else {
-		count.Rows, err = t.copyRows(ctx, one)
-	}
-	t.done.Tables, t.done.Rows = append(t.done.Tables, count), t.done.Rows+count.Rows
+	copied, err := t.copyRows(ctx, one)
+	t.done.Tables, t.done.Rows = append(t.done.Tables, TableCount{Name: one.name, Rows: copied}), t.done.Rows+copied
 	return err
 }
 
@@ -281,11 +272,18 @@ type valuesOf struct {
 	width int
 }
 
-// Values returns those of the row that Next moved to.
+// Values returns those of the row that Next moved to. SQLite's driver reads an empty BLOB
+// as a nil slice, which PostgreSQL's driver would write as NULL.
 func (v *valuesOf) Values() ([]any, error) {
 	values, dest := make([]any, v.width), make([]any, v.width)
 	for i := range values {
 		dest[i] = &values[i]
 	}
-	return values, v.Scan(dest...)
+	err := v.Scan(dest...)
+	for i, value := range values {
+		if b, isBytes := value.([]byte); isBytes {
+			values[i] = notNull(b)
+		}
+	}
+	return values, err
 }
