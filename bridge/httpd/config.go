@@ -12,6 +12,7 @@ type Config struct {
 	Socket         string         // the path of a unix socket, which is its owner's alone
 	CORSOrigins    []string       // "*", or origins such as "https://app.example"; never with credentials
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; nobody's by default
+	Hosts          []string       // names that a Host header may have beside IP addresses and "localhost"; none: any name
 	TLS            *tls.Config    // of a listener that speaks TLS; nil for one that does not
 }
 

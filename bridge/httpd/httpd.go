@@ -50,9 +50,6 @@ const drainTimeout = 10 * time.Second
 // proxies.
 const maxHeaderBytes = 32 << 10
 
-// maxAge is how long a browser may keep an answer about CORS, in seconds.
-const maxAge = 600
-
 // Server is one HTTP listener. Build one with [New].
 type Server struct {
 	listen   string
@@ -68,9 +65,12 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	e, waiting := echo.New(), newLot(log)
 	e.IPExtractor = extractor(cfg.trusted())
 	e.HTTPErrorHandler = answerError
-	e.Use(accessLog(log), recovery(log))
+	e.Use(accessLog(log), recovery(log), refuseConnect)
+	if len(cfg.Hosts) > 0 {
+		e.Use(checkHost(cfg.Hosts, log))
+	}
 	if len(cfg.CORSOrigins) > 0 {
-		e.Use(before(middleware.CORSWithConfig(middleware.CORSConfig{AllowOrigins: cfg.CORSOrigins, ExposeHeaders: exposed(), MaxAge: maxAge})))
+		e.Use(allowOrigins(cfg.CORSOrigins))
 	}
 	// The only route: whatever echo does not know, which is everything.
 	e.RouteNotFound("/*", func(c echo.Context) error {
@@ -190,11 +190,6 @@ func fromClient(c echo.Context) *http.Request {
 		r.RemoteAddr = net.JoinHostPort(ip, port)
 	}
 	return r
-}
-
-// exposed returns the headers that scripts of other origins may read.
-func exposed() []string {
-	return []string{"Retry-After", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
 }
 
 // answerError ends a request whose handler panicked. What went wrong is in the
