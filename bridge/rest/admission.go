@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
-	"time"
 
 	"baton/federation"
 )
@@ -27,31 +25,6 @@ type Admission func(r *http.Request, needs federation.Scope) (actor string, err 
 // a socket, whose file says who may open it.
 func Everybody(r *http.Request, _ federation.Scope) (string, error) { return r.RemoteAddr, nil }
 
-// Bearers admits who shows a token with the scope that is needed.
-//
-// spec: RFC 6750 §2.1, §3.1
-func Bearers(tokens federation.OperatorTokens) Admission {
-	return func(r *http.Request, needs federation.Scope) (string, error) {
-		scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		if text = strings.TrimSpace(text); !strings.EqualFold(scheme, "Bearer") || text == "" {
-			return "", errUnauthorized("an operator token is needed: Authorization: Bearer …")
-		}
-		token, err := tokens.Token(r.Context(), federation.DigestToken(text), time.Now())
-		switch {
-		case isNotFound(err):
-			return "", errUnauthorized("this operator token is not good: it is unknown, revoked or over")
-		case err != nil:
-			return "", err
-		case !token.Scope.Covers(needs):
-			return "", &ProblemError{
-				Status: http.StatusForbidden, Code: CodeForbidden,
-				Detail: "token " + token.Name + " has scope " + string(token.Scope) + ", and this needs " + string(needs),
-			}
-		}
-		return "token:" + token.Name, nil
-	}
-}
-
 func errUnauthorized(detail string) error {
 	return &ProblemError{Status: http.StatusUnauthorized, Code: CodeUnauthorized, Detail: detail}
 }
@@ -71,8 +44,8 @@ func callerOf(r *http.Request) caller {
 	return c
 }
 
-// admitted serves the requests of those who may ask, and tells the others why not.
-func (o *Operator) admitted(admit Admission, needs federation.Scope, serve http.Handler) http.Handler {
+// Admitted serves the requests of those who may ask, and tells the others why not.
+func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		actor, err := admit(r, needs)
 		if err != nil {

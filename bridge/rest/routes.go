@@ -67,9 +67,9 @@ func (o *Operator) routes() []route {
 func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
 	for _, each := range o.routes() {
 		method, path, _ := strings.Cut(each.pattern, " ")
-		mux.Handle(method+" "+Prefix+path, o.admitted(admit, each.needs, each.serve))
+		mux.Handle(method+" "+Prefix+path, o.Admitted(admit, each.needs, each.serve))
 	}
-	mux.Handle(Prefix, o.admitted(admit, federation.ReadScope, o.serve(func(r *http.Request) (answer, error) {
+	mux.Handle(Prefix, o.Admitted(admit, federation.ReadScope, o.serve(func(r *http.Request) (answer, error) {
 		return answer{}, &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + r.Method + " " + r.URL.Path}
 	})))
 }
