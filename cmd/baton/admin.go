@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/pprof"
 	"time"
@@ -11,6 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
+
+	"baton/bridge/rest"
+	"baton/federation"
 )
 
 // readyTimeout bounds one check of the record: a prober that waits longer has
@@ -23,8 +27,40 @@ type readiness struct {
 	Reasons []string `json:"reasons"`
 }
 
-// mountAdmin registers what operators and probers read.
-func mountAdmin(mux *http.ServeMux, p *program, metrics bool) {
+// adminHosts returns the names under which requests may address a listener of operators,
+// beside IP addresses and localhost: that of the home and the one in admin.listen.
+func adminHosts(home, listen string) []string {
+	names := []string{home}
+	if host, _, err := net.SplitHostPort(listen); err == nil && host != "" {
+		names = append(names, host)
+	}
+	return names
+}
+
+// isLoopback reports whether only programs on this machine reach an address.
+func isLoopback(addr net.Addr) bool {
+	tcp, ok := addr.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// guard wraps a handler of the admin listener that tells what strangers must not know.
+type guard func(http.Handler) http.Handler
+
+// unguarded leaves a handler as it is: the listener itself keeps strangers out.
+func unguarded(h http.Handler) http.Handler { return h }
+
+// adminGuard returns the guard of admin.listen: beyond loopback, a caller of profiles and
+// metrics needs an operator token with the scope to read.
+func (p *program) adminGuard(operator *rest.Operator, admit rest.Admission) guard {
+	if p.admin == nil || isLoopback(p.admin.Addr()) {
+		return unguarded
+	}
+	return func(h http.Handler) http.Handler { return operator.Admitted(admit, federation.ReadScope, h) }
+}
+
+// mountAdmin registers what operators and probers read. The guard covers profiles and
+// metrics, not the two checks of probers.
+func mountAdmin(mux *http.ServeMux, p *program, metrics bool, admit guard) {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, []byte(`{"live":true}`))
 	})
@@ -43,10 +79,10 @@ func mountAdmin(mux *http.ServeMux, p *program, metrics bool) {
 		"/debug/pprof/": pprof.Index, "/debug/pprof/cmdline": pprof.Cmdline, "/debug/pprof/profile": pprof.Profile,
 		"/debug/pprof/symbol": pprof.Symbol, "/debug/pprof/trace": pprof.Trace,
 	} {
-		mux.HandleFunc("GET "+path, serve)
+		mux.Handle("GET "+path, admit(serve))
 	}
 	if metrics {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{}))
+		mux.Handle("GET /metrics", admit(promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})))
 	}
 }
 

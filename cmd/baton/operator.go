@@ -13,8 +13,8 @@ import (
 )
 
 // mountOperator registers the operator API, for those whom an admission lets in.
-func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) {
-	rest.New(rest.Deps{
+func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) *rest.Operator {
+	operator := rest.New(rest.Deps{
 		Home: p.homeID(), Gateway: p.gateway, Record: p.bound(), Kept: p.keyring.Kept,
 		Links:      p.gateway.fleet.statuses,
 		Rotate:     p.rotate,
@@ -40,12 +40,14 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) {
 			p.counters.Refusals.WithLabelValues("operator", code.Upper()).Inc()
 		},
 		Log: p.log, Ended: p.ended,
-	}).Mount(mux, admit)
+	})
+	operator.Mount(mux, admit)
+	return operator
 }
 
 // openOperator opens the socket that the operator API is served on.
 func (p *program) openOperator(ctx context.Context) error {
-	mountAdmin(p.socketMux, p, p.file.Metrics.Enabled)
+	mountAdmin(p.socketMux, p, p.file.Metrics.Enabled, unguarded)
 	p.mountOperator(p.socketMux, rest.Everybody)
 	if p.file.Admin.Socket == "" {
 		return nil

@@ -121,8 +121,8 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	mountAdmin(p.adminMux, p, file.Metrics.Enabled)
-	p.mountOperator(p.adminMux, rest.Bearers(p.record))
+	admit := rest.Bearers(p.record)
+	mountAdmin(p.adminMux, p, file.Metrics.Enabled, p.adminGuard(p.mountOperator(p.adminMux, admit), admit))
 	mountIdentity(p.publicMux, p.keyring, p.homeID(), p.publicURL)
 	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
 	stored{blobs: p.record, log: p.log}.mount(p.publicMux)
@@ -144,7 +144,7 @@ func (p *program) listen(ctx context.Context) error {
 	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // a port that nobody could name before
 		p.publicURL = "http://" + p.public.Addr().String()
 	}
-	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen}, p.adminMux, p.log)
+	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: adminHosts(p.file.Home.Name, p.file.Admin.Listen)}, p.adminMux, p.log)
 	if err != nil {
 		return errors.Join(err, p.closeListeners())
 	}
