@@ -206,6 +206,19 @@ func readArchive(r io.Reader, accept func(manifest) error, create func(name stri
 	if _, err := in.Next(); !errors.Is(err, io.EOF) {
 		return errors.New("the backup is damaged: there is more in it than it lists")
 	}
+	return checkEnd(r)
+}
+
+// checkEnd refuses an archive that goes on after its end: a tar reader stops there, and
+// bytes behind it are covered by no checksum.
+func checkEnd(r io.Reader) error {
+	n, err := io.ReadFull(r, make([]byte, 1))
+	switch {
+	case n > 0:
+		return errors.New("the backup is damaged: there are bytes after its end")
+	case !errors.Is(err, io.EOF):
+		return err
+	}
 	return nil
 }
 
@@ -218,7 +231,11 @@ func readManifest(in *tar.Reader) (manifest, error) {
 	case head.Name != manifestMember || head.Size > maxManifestSize:
 		return made, fmt.Errorf("it begins with %q", head.Name)
 	}
-	return made, json.NewDecoder(in).Decode(&made)
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return made, err
+	}
+	return made, json.Unmarshal(text, &made)
 }
 
 // checkManifest refuses names that would lead out of the places that members have.
