@@ -28,6 +28,8 @@ func TestWhatIsNoDocument(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `[]`, `{}`, `{"from":1}`, `{"from":"alice","target":"#ops"}`, `{"from":"did:key:z6MkA"}`, `{"target":"#ops"}`,
 		`{"from":"did:key:z6MkA","target":"#ops","id":"x"}`, `{"from":"did:key:z6MkA","target":"#ops"} {}`,
+		`{"from":"did:key:z6MkB","from":"did:key:z6MkA","target":"#ops"}`, `{"from":"did:key:z6MkA","target":"#ops","handoff":"offer","handoff":"accept"}`,
+		`{"from":"did:key:z6MkA","target":"#ops","h\u0061ndoff":"offer","handoff":"accept"}`, `{"from":"did:key:z6MkA","target":"#ops","handoff-note":null}`,
 	} {
 		if ev, err := translate.FromDocument(text); err == nil {
 			t.Errorf("%s was read as %+v", text, ev)
