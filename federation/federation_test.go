@@ -71,12 +71,23 @@ func TestAnEventIDIsAClock(t *testing.T) {
 func TestWhatCanonicalJSONCannotStandFor(t *testing.T) {
 	for text, ok := range map[string]bool{
 		`{"a":[1,-1.5e3,true,null,"x",{"b":{}}]}`: true, `9007199254740992`: true, `-9007199254740992`: true, `"😀"`: true,
-		`9007199254740993`: false, `1e300`: false, `1e400`: false, `{"a":1,"a":1}`: false, `[{"a":1,"a":1}]`: false, `[{"\u005f_proto__":1}]`: false, `{"x":{"constructor":1}}`: false, `{"prototype":1}`: false, `"prototype"`: true,
+		`9007199254740993`: true, `1e300`: true, `{"a":[-1E+21]}`: true, `1e-400`: true, `1e400`: false, `[-1e309]`: false, `{"a":1,"a":1}`: false, `[{"a":1,"a":1}]`: false, `[{"\u005f_proto__":1}]`: false, `{"x":{"constructor":1}}`: false, `{"prototype":1}`: false, `"prototype"`: true,
 		`"\ud83d\ude00"`: true, `"\\ud83d"`: true, `"\ud83d"`: false, `"\ude00\ud83d"`: false, `{"\ud83dx":1}`: false, ` [ ] `: true, `nul`: false, `[1,]`: false, `01`: false,
 		`{} 1`: false, ``: false, `{"a"`: false, "\"\xff\"": false, strings.Repeat("[", 70) + strings.Repeat("]", 70): false,
 	} {
 		if err := federation.ExactJSON([]byte(text)); (err == nil) != ok {
 			t.Errorf("%.40s: %v", text, err)
+		}
+	}
+}
+
+func TestWhatCanonicalJSONWouldRound(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`[9007199254740992,-9007199254740992,1.5,1e15]`: true, `9007199254740993`: false, `-9007199254740994`: false, `1e300`: false,
+		`{"a":1,"a":1}`: false,
+	} {
+		if err := federation.LosslessJSON([]byte(text)); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
 }

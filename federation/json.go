@@ -15,17 +15,25 @@ import (
 // ten, and a hostile one must not cost stack.
 const maxJSONDepth = 64
 
-// maxExact is the greatest integer below which canonical JSON, whose numbers are
-// IEEE 754 doubles, keeps every one.
+// maxExact is the greatest integer up to which an IEEE 754 double holds every one.
 const maxExact = 1 << 53
 
 // ExactJSON reports why a text cannot be signed as canonical JSON (RFC 8785) and
 // read alike by everybody: it is no single JSON value in UTF-8, it repeats a
-// member, nests deeper than 64, holds a number beyond ±2^53 or half a surrogate pair,
-// or names a member so that it changes what a JavaScript object is.
+// member, nests deeper than 64, holds a number that no IEEE 754 double stands for or half
+// a surrogate pair, or names a member so that it changes what a JavaScript object is.
+// Canonical JSON rounds a number to the nearest double; [LosslessJSON] refuses what changes
+// so.
 //
-// spec: airc-v0.1.1 §12.3
-func ExactJSON(text []byte) error {
+// spec: airc-v0.1.1 §12.3; RFC 8785 §3.2.2.3
+func ExactJSON(text []byte) error { return exactJSON(text, false) }
+
+// LosslessJSON is [ExactJSON] for a text that is about to be rewritten as canonical JSON:
+// it also refuses numbers beyond ±2^53, of which canonical JSON keeps only the nearest
+// double.
+func LosslessJSON(text []byte) error { return exactJSON(text, true) }
+
+func exactJSON(text []byte, lossless bool) error {
 	switch {
 	case !utf8.Valid(text):
 		return errors.New("not UTF-8")
@@ -33,7 +41,7 @@ func ExactJSON(text []byte) error {
 		var value json.RawMessage
 		return fmt.Errorf("read JSON: %w", json.Unmarshal(text, &value)) // says where
 	}
-	w := exactWalk{text: text, seen: map[member]bool{}}
+	w := exactWalk{text: text, lossless: lossless, seen: map[member]bool{}}
 	for w.at < len(w.text) {
 		if err := w.step(); err != nil {
 			return err
@@ -45,12 +53,13 @@ func ExactJSON(text []byte) error {
 // exactWalk goes over a text that is known to be JSON, so that it need not look at
 // more than what tells values apart.
 type exactWalk struct {
-	text    []byte
-	at      int
-	inside  []int // the objects and arrays around, from the outside; 0 for an array
-	objects int   // numbered from 1 as they open
-	named   bool  // what comes next in this object is a value
-	seen    map[member]bool
+	text     []byte
+	at       int
+	inside   []int // the objects and arrays around, from the outside; 0 for an array
+	objects  int   // numbered from 1 as they open
+	named    bool  // what comes next in this object is a value
+	lossless bool  // numbers beyond ±2^53 are refused
+	seen     map[member]bool
 }
 
 // member is a name in one of the objects of a text.
@@ -134,7 +143,10 @@ func (w *exactWalk) number() error {
 	n := string(w.text[start:w.at])
 	f, err := strconv.ParseFloat(n, 64)
 	switch {
-	case err != nil, math.Abs(f) > maxExact:
+	case err != nil:
+		return fmt.Errorf("number %s is beyond what a double holds", n)
+	case !w.lossless:
+	case math.Abs(f) > maxExact:
 		return fmt.Errorf("number %s is beyond ±2^53", n)
 	case math.Abs(f) == maxExact && strings.TrimPrefix(n, "-") != "9007199254740992": // 2^53+1 reads as 2^53
 		return fmt.Errorf("number %s is beyond ±2^53", n)

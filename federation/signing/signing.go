@@ -8,8 +8,8 @@
 // [Seal]. AIRC messages have [Envelope], [VerifyEnvelope] and [SignEnvelope].
 //
 // Every scheme is Ed25519 over bytes that are, but for a few old ones, RFC 8785 JSON.
-// What JSON readers could take for two values has no canonical form here, whole
-// numbers beyond ±2^53 among it.
+// What JSON readers could take for two values has no canonical form here, but for
+// numbers beyond ±2^53, which RFC 8785 writes as the nearest double.
 //
 // One rule of verification holds everywhere, that of the standard library, so that
 // two homes never disagree about one signature: the equation without the cofactor,

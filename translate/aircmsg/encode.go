@@ -132,7 +132,7 @@ func writeContext(data map[string]any, ev federation.Event) []translate.Loss {
 	if !federation.InlineContext(ev.Context) {
 		return nil
 	}
-	if err := federation.ExactJSON([]byte(ev.Context)); err != nil {
+	if err := federation.LosslessJSON([]byte(ev.Context)); err != nil {
 		// The registry signs canonical JSON and would change it; the text is in the proof.
 		return []translate.Loss{{Field: "context", Fate: translate.Lost, Why: err.Error()}}
 	}
