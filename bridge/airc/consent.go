@@ -44,7 +44,7 @@ func (l *Link) handshake(ctx context.Context, requester contact, to, message str
 	if text := []rune(message); len(text) > maxKnockChars {
 		message = string(text[:maxKnockChars])
 	}
-	m, err := l.compose(ctx, systemHandle, to, requester.handle+" asks to write to you:\n"+fence(requester.handle, message), struct {
+	m, err := l.compose(ctx, systemHandle, to, knockText(requester.handle)+":\n"+fence(requester.handle, message), struct {
 		Type string `json:"type"`
 		Data knock  `json:"data"`
 	}{"system:handshake_request", knock{
@@ -192,7 +192,7 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 		return false, fmt.Errorf("look up consent: %w", err)
 	}
 	if edge.State == federation.ConsentBlocked {
-		return false, refuse(codeConsentBlocked, "this agent takes no messages from you")
+		return false, refuse(codeConsentBlocked, "this agent takes no messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
 	}
 	return edge.State == federation.ConsentAccepted, nil
 }

@@ -44,12 +44,11 @@ func parseDraft(o *object, body []byte, header http.Header, agent federation.Age
 		text: o.first("body", "text", "content"), replyTo: o.first("reply_to", "replyTo"),
 		payload: o.nested("payload"), scheme: findScheme(body, header, goodKeys(agent, now)),
 	}
-	if d.text == "" && d.payload != nil {
-		if content, err := parseObject(d.payload); err == nil {
-			d.text = content.first("content", "text")
-		}
+	kind := o.first("type")
+	if err := d.readPayload(kind); err != nil && o.err == nil {
+		return d, err
 	}
-	if kind := o.first("type"); kind != "" && kind != "text" && d.payload == nil {
+	if kind != "" && kind != "text" && d.payload == nil {
 		d.payload = json.RawMessage(`{"type":` + string(jsonString(kind)) + `,"data":{"text":` + string(jsonString(d.text)) + `}}`)
 	}
 	switch {
@@ -65,6 +64,27 @@ func parseDraft(o *object, body []byte, header http.Header, agent federation.Age
 		return d, refuse(codeBadRequest, "id is not 8 to 128 characters of A-Z a-z 0-9 _ . : -")
 	}
 	return d, nil
+}
+
+// readPayload takes the text of a message from its payload where it has no other, and
+// refuses a payload that neither it nor the message gives a type: kind is that of the
+// message. A payload with a text needs none, as the first clients write it.
+func (d *draft) readPayload(kind string) error {
+	if d.payload == nil {
+		return nil
+	}
+	content, err := parseObject(d.payload)
+	if err != nil {
+		return err
+	}
+	said := content.first("content", "text")
+	if d.text == "" {
+		d.text = said
+	}
+	if kind == "" && said == "" && content.first("type") == "" {
+		return refuse(codeBadRequest, `Missing "type" in "payload"`)
+	}
+	return nil
 }
 
 // postDeployedMessage answers POST /api/messages. The registry signs what it was
@@ -154,6 +174,7 @@ func (l *Link) postDraft(ctx context.Context, agent federation.Agent, m draft, n
 	said := l.describeSent(filed, done.Handoff)
 	if done.Consent != "" {
 		said["consent"], said["held"], said["pendingConsent"] = done.Consent, true, true
+		said["notice"] = heldNotice(deployedConsentPath, shownHandle(agent.Handle), shownHandle(filed.To))
 	}
 	return answer{status: status, body: said}, nil
 }

@@ -66,6 +66,9 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 	if o.has("body") && json.Unmarshal(o.members["body"], &e.body) != nil {
 		o.fail("body is no string")
 	}
+	if e.payload != nil && payloadType(e.payload) == "" {
+		o.fail("payload.type is missing or no string")
+	}
 	_, hasSeq := o.members["seq"]
 	switch {
 	case o.err != nil:
@@ -79,6 +82,17 @@ func parseEnvelope(text []byte, appendixB bool) (envelope, error) {
 		o.fail("body or payload is needed")
 	}
 	return e, o.err
+}
+
+// payloadType returns the type of a payload, "" where it has none.
+//
+// spec: airc-v0.1.1 §10
+func payloadType(payload json.RawMessage) string {
+	o, err := parseObject(payload)
+	if err != nil {
+		return ""
+	}
+	return o.first("type")
 }
 
 // idChars are what ids of messages and keys are made of.

@@ -125,7 +125,7 @@ func TestEachErrorOfTheSpecificationIsCausedByARequest(t *testing.T) {
 			return v.send("planner", same)
 		}},
 		{413, "payload_too_large", func(v visit) reply {
-			return v.send("planner", func(e map[string]any) { e["payload"] = map[string]any{"x": string(make([]byte, 1000))} })
+			return v.send("planner", func(e map[string]any) { e["payload"] = map[string]any{"type": "x:y", "x": string(make([]byte, 1000))} })
 		}},
 		{422, "invalid_handle", func(v visit) reply {
 			r, _ := v.challenge("No")

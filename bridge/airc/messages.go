@@ -37,6 +37,7 @@ type posted struct {
 	ID      string                  `json:"id"`
 	Status  string                  `json:"status"`
 	Consent federation.ConsentState `json:"consent,omitempty"` // of a held message
+	Message string                  `json:"message,omitempty"` // of a held one: what delivers it
 	Seq     uint64                  `json:"seq,omitempty"`     // of a delivered one
 	Handoff *filed                  `json:"handoff,omitempty"`
 }
@@ -219,7 +220,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // who offers wants answers
 	if !admitted {
 		if err := l.deps.Registry.MayAsk(ctx, d.from, d.recipient.handle, d.received); err != nil {
-			return answer{}, err
+			return answer{}, withRemedy(err, d.from, d.recipient.handle)
 		}
 	}
 	var step *filed
@@ -269,6 +270,7 @@ func (l *Link) post(ctx context.Context, p federation.Posting, step *filed) (ans
 	if m.Seq == 0 {
 		return answer{status: http.StatusAccepted, body: posted{
 			ID: p.Message.ID, Status: "held", Consent: federation.ConsentPending, Handoff: step,
+			Message: heldNotice(consentPath, p.Message.From, p.Message.To),
 		}}, nil
 	}
 	if step != nil && step.held {
