@@ -1,0 +1,99 @@
+package federation
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// ErrURL is wrapped in the errors of [CheckBaseURL], [ParseURLPath] and [JoinURL].
+var ErrURL = errors.New("federation: not a URL that this program asks")
+
+// URLPath is the path of a URL below its base, in escaped form. A constant of this program
+// is one as it stands. A value from outside becomes part of one only by [URLPath.Join] or
+// [ParseURLPath].
+type URLPath string
+
+// Join returns the path with more segments behind it. It escapes each segment, so that a
+// slash, a question mark or a number sign in it has no meaning. [JoinURL] refuses the path
+// if a segment is empty, "." or "..".
+func (p URLPath) Join(segments ...string) URLPath {
+	for _, segment := range segments {
+		p += URLPath("/" + url.PathEscape(segment))
+	}
+	return p
+}
+
+// ParseURLPath reads a path that another program publishes, such as an endpoint in its
+// well-known document. It refuses another host, a query, a fragment and dot segments.
+func ParseURLPath(text string) (URLPath, error) {
+	if !strings.HasPrefix(text, "/") {
+		return "", fmt.Errorf("%w: path %q: want a slash first", ErrURL, text)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return "", fmt.Errorf("%w: path %q: %w", ErrURL, text, errors.Unwrap(err))
+	}
+	if u.Host != "" || u.User != nil || u.EscapedPath() != text {
+		return "", fmt.Errorf("%w: path %q: want a path and nothing else, in its usual spelling", ErrURL, text)
+	}
+	return URLPath(text), checkPath(text)
+}
+
+// BaseURL returns the base of the HTTPS addresses of a host.
+func BaseURL(host string) string { return (&url.URL{Scheme: "https", Host: host}).String() }
+
+// CheckBaseURL returns nil for a base that [JoinURL] takes: http:// or https://, a host, and
+// perhaps a path. It refuses a user, a query, a fragment and dot segments.
+func CheckBaseURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrURL, errors.Unwrap(err))
+	case u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "":
+		return fmt.Errorf("%w: %s: want http:// or https:// and a host", ErrURL, u.Redacted())
+	case u.User != nil, strings.ContainsAny(text, `?#\`):
+		return fmt.Errorf("%w: %s: want no user, no query and no fragment", ErrURL, u.Redacted())
+	}
+	return checkPath(strings.TrimSuffix(u.EscapedPath(), "/"))
+}
+
+// JoinURL returns the address of a path and a query below a base. Every address that this
+// program asks is made here; a test in cmd/baton holds the other packages to that.
+func JoinURL(base string, path URLPath, query url.Values) (string, error) {
+	if err := CheckBaseURL(base); err != nil {
+		return "", err
+	}
+	if err := checkPath(string(path)); err != nil {
+		return "", err
+	}
+	address := strings.TrimSuffix(base, "/")
+	if path != "" {
+		address += "/" + strings.TrimPrefix(string(path), "/")
+	}
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	return address, nil
+}
+
+// checkPath refuses a path with a segment that is empty or a dot segment in any spelling,
+// and a path that is more than a path.
+func checkPath(path string) error {
+	if path == "" {
+		return nil
+	}
+	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		name, err := url.PathUnescape(segment)
+		switch {
+		case err != nil, strings.ContainsAny(segment, "?#\\ ") || strings.ContainsFunc(segment, isControl):
+			return fmt.Errorf("%w: path %q has a segment that is not escaped", ErrURL, path)
+		case name == "", name == ".", name == "..":
+			return fmt.Errorf("%w: path %q has an empty segment or a dot segment", ErrURL, path)
+		}
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
