@@ -137,7 +137,7 @@ func (l *Link) answerPending(ctx context.Context, agent federation.Agent) (answe
 func (l *Link) getDeployedIdentity(c *call) (answer, error) {
 	now := time.Now()
 	who, err := l.find(c.Context(), plainHandle(c.PathValue("handle")))
-	if errors.Is(err, federation.ErrNotFound) {
+	if errors.Is(err, federation.ErrNotFound) || err == nil && (!who.met() || who.did() == "") {
 		return answer{}, refuse(codeIdentityNotFound, "Agent not found")
 	}
 	if err != nil {

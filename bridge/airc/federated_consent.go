@@ -27,11 +27,15 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	if !fromOK || !toOK || to.domain != l.domain {
 		return answer{}, refuse(codeBadRequest, "from and to are addresses, and to is of this registry")
 	}
-	if err := l.admitPeer(c.Request, from.domain, now); err != nil {
+	cfg, err := l.admitOrigin(c, from.domain)
+	if err != nil {
 		return answer{}, err
 	}
 	m := relayed{origin: from.domain, from: from.handle, to: to.handle, raw: raw}
-	if err := l.assure(c.Context(), o, &m, now); err != nil {
+	if o.first(signatureMember) != "" {
+		err = l.admitSigned(c, o, &m, cfg, now)
+	}
+	if err != nil {
 		return answer{}, err
 	}
 	if m.assurance != assuranceRegistry {

@@ -541,7 +541,7 @@ func TestTheDocumentsForOtherRegistries(t *testing.T) {
 	if status, answer := anybody.call(t, http.MethodGet, "/federation/identity?handle=scout_7", nil); status != http.StatusOK || answer["identity"].(map[string]any)["federated_id"] != "scout_7@a.test" {
 		t.Errorf("identity: %d %v", status, answer)
 	}
-	if status, answer := anybody.call(t, http.MethodGet, "/federation/identity?handle=amy_1&registry=b.test", nil); status != http.StatusOK || answer["answer"].(map[string]any)["handle"] != "amy_1" {
+	if status, answer := anybody.call(t, http.MethodGet, "/federation/identity?handle=amy_1&registry=b.test", nil); status != http.StatusOK || answer["identity"].(map[string]any)["handle"] != "amy_1" {
 		t.Errorf("identity elsewhere: %d %v", status, answer)
 	}
 	for path, want := range map[string]int{

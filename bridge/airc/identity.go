@@ -79,9 +79,9 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 // exchanged with may be one that nobody here met; it is not in the record then, and
 // only its own registry knows whether it is there at all.
 func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
-	if unverified, ok := strings.CutPrefix(text, unverifiedPrefix); ok {
-		if _, ok := parseAddress(unverified); ok {
-			return contact{handle: text}, nil // decided about, and never written to
+	if unverified, ok := strings.CutPrefix(strings.TrimPrefix(text, "@"), unverifiedPrefix); ok {
+		if address, ok := parseAddress(unverified); ok {
+			return contact{handle: unverifiedPrefix + address.String()}, nil // decided about, and never written to
 		}
 	}
 	address, ok := parseAddress(text)

@@ -30,6 +30,15 @@
 // "?", and waits until its recipient lets it through. Each of two gateways is the home
 // of its own side of a handoff; the ids of messages connect them.
 //
+// A signed relay counts in the rate of its registry once its signature is verified, an
+// unsigned one in the rate of the address that sent it. In open federation an unsigned
+// relay is held only if the registry that it names says that it has the sender. A relay
+// whose envelope names another recipient is refused, and so is a relay with the id of
+// another message.
+//
+// GET /federation/identity and /federation/presence ask other registries at the endpoints
+// that they publish, and pass on only the members that this package reads.
+//
 // # Webhooks
 //
 // An agent that names "webhook" among its ways of delivery, and an address, has its
@@ -139,6 +148,8 @@ type Link struct {
 	presences     presences
 	nonces        nonces
 	peers         peers
+	unproven      unproven
+	found         found
 	grants        grants
 	accounts      accounts
 	end           sync.Once
@@ -177,6 +188,8 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		presences:     newPresences(),
 		nonces:        newNonces(),
 		peers:         newPeers(),
+		unproven:      newUnproven(),
+		found:         newFound(),
 		grants:        newGrants(),
 		accounts:      newAccounts(cfg.OIDC, d.Issuer),
 		ended:         make(chan struct{}),

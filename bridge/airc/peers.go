@@ -57,6 +57,9 @@ const (
 // maxPeers bounds the registries that are remembered, a few KiB each.
 const maxPeers = 1024
 
+// signatureMember is where a registry signs what it sends to another.
+const signatureMember = "origin_registry_signature"
+
 // PeerConfig is a table [[airc.peers]] of the configuration: one other registry.
 type PeerConfig struct {
 	Domain            string `toml:"domain"`
@@ -87,7 +90,7 @@ func (p PeerConfig) check(mistake func(key, why string)) {
 	if _, err := parsePublicKey(p.PublicKey); p.PublicKey != "" && err != nil {
 		mistake("peers.public_key", p.Domain+": want an Ed25519 key in base64url")
 	}
-	if p.URL != "" && !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
+	if p.URL != "" && federation.CheckBaseURL(p.URL) != nil {
 		mistake("peers.url", p.Domain+": want https:// and a host")
 	}
 }
@@ -125,9 +128,15 @@ type wellKnown struct {
 	ProtocolVersion string `json:"protocol_version"`
 	PublicKey       string `json:"public_key"`
 	Federation      struct {
-		RelayEndpoint string `json:"relay_endpoint"`
-		Relay         string `json:"relay"`
+		RelayEndpoint     string `json:"relay_endpoint"`
+		Relay             string `json:"relay"`
+		DiscoveryEndpoint string `json:"discovery_endpoint"`
 	} `json:"federation"`
+	Versions map[string]struct {
+		Endpoints struct {
+			Presence string `json:"presence"`
+		} `json:"endpoints"`
+	} `json:"versions"`
 	RateLimits struct {
 		MessagesPerMinute int `json:"messages_per_minute"`
 	} `json:"rate_limits"`
@@ -138,7 +147,7 @@ type peer struct {
 	PeerConfig
 
 	base    string
-	relay   string            // address of its relay
+	paths   endpoints
 	key     ed25519.PublicKey // nil where it publishes none
 	dialect string
 	perMin  int
@@ -174,24 +183,28 @@ func newPeers() peers {
 // peerConfig returns what the configuration says of a registry, and whether messages
 // are exchanged with it at all.
 func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
-	cfg, configured := PeerConfig{Domain: domain}, false
+	cfg := PeerConfig{Domain: domain}
 	for _, one := range l.cfg.Peers {
 		if one.Domain == domain {
-			cfg, configured = one, true
+			cfg = one
 		}
 	}
-	if said := l.deps.Mode(domain); said != "" {
-		cfg.Mode, configured = said, true // an operator who names a registry knows it
-	}
+	cfg.Mode = cmp.Or(l.deps.Mode(domain), cfg.Mode)
 	cfg.Mode, cfg.Dialect = cmp.Or(cfg.Mode, ModeAllow), cmp.Or(cfg.Dialect, dialectAuto)
-	cfg.Unsigned, cfg.URL = cmp.Or(cfg.Unsigned, ModeHold), strings.TrimSuffix(cmp.Or(cfg.URL, "https://"+domain), "/")
+	cfg.Unsigned, cfg.URL = cmp.Or(cfg.Unsigned, ModeHold), cmp.Or(cfg.URL, federation.BaseURL(domain))
 	switch {
 	case l.deps.Fetch == nil, cfg.Mode == ModeBlock, domain == l.domain:
 		return cfg, false
 	case l.cfg.Federation == FederationOpen:
 		return cfg, true
 	}
-	return cfg, configured && l.cfg.Federation == FederationAllowlist
+	return cfg, l.configured(domain) && l.cfg.Federation == FederationAllowlist
+}
+
+// configured reports whether an operator named a registry, in the configuration or while
+// the gateway runs.
+func (l *Link) configured(domain string) bool {
+	return l.deps.Mode(domain) != "" || slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain })
 }
 
 // Peers returns the registries of the configuration.
@@ -204,17 +217,22 @@ func (l *Link) peer(ctx context.Context, domain string, now time.Time) (peer, er
 	if !federated {
 		return peer{}, errBlocked()
 	}
-	known := <-l.peers.known
-	p, found := known[domain]
-	l.peers.known <- known
-	life := wellKnownLife
-	if p.err != nil {
-		life = silenceLife
-	}
-	if found && now.Before(p.fetched.Add(life)) {
+	if p, fresh := l.peers.remembered(domain, now); fresh {
 		return p, p.err
 	}
 	return l.discover(ctx, cfg, now)
+}
+
+// remembered returns what a registry said of itself, and whether that is recent enough.
+func (p peers) remembered(domain string, now time.Time) (peer, bool) {
+	known := <-p.known
+	one, found := known[domain]
+	p.known <- known
+	life := wellKnownLife
+	if one.err != nil {
+		life = silenceLife
+	}
+	return one, found && now.Before(one.fetched.Add(life))
 }
 
 // discover asks a registry about itself, and remembers the answer.
@@ -240,7 +258,11 @@ func (l *Link) discover(ctx context.Context, cfg PeerConfig, now time.Time) (pee
 
 // describe fills in what a registry's well-known document says of it.
 func (l *Link) describe(ctx context.Context, p *peer) error {
-	text, err := l.deps.Fetch.Get(ctx, p.base+"/.well-known/airc")
+	address, err := p.at(wellKnownPath, nil)
+	if err != nil {
+		return err
+	}
+	text, err := l.deps.Fetch.Get(ctx, address)
 	if err != nil {
 		return &federation.UnavailableError{What: "registry " + p.Domain, Err: err}
 	}
@@ -253,11 +275,10 @@ func (l *Link) describe(ctx context.Context, p *peer) error {
 			return useless(p.Domain, unusableKey, "its key cannot be read")
 		}
 	}
-	path := cmp.Or(doc.Federation.RelayEndpoint, doc.Federation.Relay, "/api/federation/relay")
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
-		return useless(p.Domain, unusableElsewhere, "its relay is no path")
+	if p.paths, err = parseEndpoints(p.Domain, doc); err != nil {
+		return err
 	}
-	p.relay, p.dialect = p.base+path, p.Dialect
+	p.dialect = p.Dialect
 	if p.dialect == dialectAuto {
 		p.dialect = dialectD2
 		if p.key == nil {
@@ -350,24 +371,6 @@ func (p peer) signed(message []byte, signature string) bool {
 	return err == nil && verdict == federation.Valid
 }
 
-// verifyPeer checks the signature of a registry in a message. A key that does not fit
-// is asked for once more: it may have been replaced.
-func (l *Link) verifyPeer(ctx context.Context, p peer, message []byte, signature string, now time.Time) (peer, error) {
-	if p.signed(message, signature) {
-		return p, nil
-	}
-	if p.PublicKey == "" && now.Sub(p.fetched) > silenceLife {
-		var err error
-		if p, err = l.discover(ctx, p.PeerConfig, now); err != nil {
-			return p, err
-		}
-		if p.signed(message, signature) {
-			return p, nil
-		}
-	}
-	return p, refuse(codeInvalidRegistrySignature, "the signature of the registry does not match its key")
-}
-
 // signForPeers returns a message with the signature of this registry.
 func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 	text, err := json.Marshal(message)
@@ -382,7 +385,7 @@ func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 	if err := json.Unmarshal(text, &all); err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
-	all["origin_registry_signature"] = jsonString(signature)
+	all[signatureMember] = jsonString(signature)
 	if text, err = json.Marshal(all); err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
@@ -391,7 +394,7 @@ func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 
 // agentKeys asks a registry for the keys of one of its agents.
 func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]federation.AgentKey, error) {
-	text, err := l.ask(ctx, p, "/.well-known/airc/identity/"+handle)
+	text, err := l.ask(ctx, p, agentPath.Join(handle), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/signing"
 )
 
 // How sure it is whom a message from another registry is of. Its wording is that of
@@ -28,6 +26,10 @@ const (
 // unverifiedPrefix marks a sender who may be anybody. It is another one than the same
 // address without the mark: nobody's consent to the one goes to the other.
 const unverifiedPrefix = "?"
+
+// maxUnverifiedPending is how many unverified senders wait for the consent of one agent: a
+// part of the requests that may wait for it.
+const maxUnverifiedPending = federation.MaxPending / 5
 
 // relayed is one message of another registry.
 type relayed struct {
@@ -131,10 +133,7 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.admitPeer(c.Request, m.origin, now); err != nil {
-		return answer{}, err
-	}
-	if err := l.assure(c.Context(), o, &m, now); err != nil {
+	if err := l.admitRelay(c, o, &m, now); err != nil {
 		return answer{}, err
 	}
 	if m.assurance != assuranceUnverified {
@@ -147,94 +146,6 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 		return l.holdUnverified(c.Context(), m, now)
 	}
 	return l.postRelayed(c.Context(), m, now)
-}
-
-// admitPeer refuses what comes from a registry that messages are not exchanged with, or
-// that does not prove its name as it must, and what is too much from one.
-func (l *Link) admitPeer(r *http.Request, origin string, now time.Time) error {
-	cfg, federated := l.peerConfig(origin)
-	if !federated {
-		return errBlocked()
-	}
-	if err := l.cfg.MTLS.certified(r, origin); err != nil {
-		return err
-	}
-	perMinute := defaultPerMinute
-	if cfg.Mode == ModeLimit {
-		perMinute = limitedPerMinute
-	}
-	if !l.peers.limiter("from "+origin, perMinute).AllowN(now, 1) {
-		return tooMany(time.Minute / time.Duration(perMinute))
-	}
-	return nil
-}
-
-// assure finds out how sure it is whom a message is of. A registry that cannot be asked
-// for its key now is no evidence: the sender comes again.
-func (l *Link) assure(ctx context.Context, o *object, m *relayed, now time.Time) error {
-	signature := o.first("origin_registry_signature")
-	cfg, _ := l.peerConfig(m.origin)
-	if signature == "" {
-		m.peer.PeerConfig, m.assurance = cfg, assuranceUnverified
-		if cfg.Unsigned == ModeAllow && cfg.Mode != ModeHold {
-			m.assurance = assuranceVouched
-		}
-		return nil
-	}
-	p, err := l.peer(ctx, m.origin, now)
-	if err != nil {
-		return err
-	}
-	if m.peer, err = l.verifyPeer(ctx, p, m.raw, signature, now); err != nil {
-		return err
-	}
-	if err := l.checkAttempt(o, now); err != nil {
-		return err
-	}
-	m.assurance = assuranceRegistry
-	if cfg.Mode == ModeHold {
-		m.assurance = assuranceUnverified // whatever the signature says, the operator wants it so
-	}
-	return l.checkEnvelope(ctx, *m)
-}
-
-// checkAttempt binds a signed relay to this registry and to now: another one that read
-// it could send it on.
-func (l *Link) checkAttempt(o *object, now time.Time) error {
-	to, bound := parseAddress(cmp.Or(o.first("to_address"), o.first("to")))
-	switch {
-	case !bound || to.domain != l.domain:
-		return refuse(codeAudienceMismatch, "a signed relay names its recipient with the domain of this registry")
-	case now.Sub(o.time("timestamp")).Abs() > clockSkew:
-		return refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
-	}
-	return nil
-}
-
-// checkEnvelope refuses a message whose agent signed another one, or another for
-// somebody else. Where its registry cannot tell the agent's key now, its own signature
-// has to do: it vouches.
-func (l *Link) checkEnvelope(ctx context.Context, m relayed) error {
-	if m.envelope == nil {
-		return nil
-	}
-	e, err := parseEnvelope(m.envelope, false)
-	if err != nil {
-		return err
-	}
-	if e.from != m.from || e.aud != m.origin || e.body != "" && e.body != m.body || !sameJSON(e.payload, m.payload) {
-		return refuse(codeBadRequest, "the envelope is of another message")
-	}
-	keys, err := l.agentKeys(ctx, m.peer, m.from)
-	i := slices.IndexFunc(keys, func(key federation.AgentKey) bool { return key.ID == e.kid })
-	if err != nil || i < 0 {
-		return nil //nolint:nilerr // not told now; or signed by the registry for the agent, or by a key that has ended
-	}
-	verdict, err := signing.VerifyEnvelope(e.raw, e.signature, keys[i].Public)
-	if err != nil || verdict != federation.Valid {
-		return refuse(codeInvalidSignature, "the agent's signature does not match its envelope")
-	}
-	return nil
 }
 
 // sender returns the handle that a relayed message is kept under.
@@ -256,11 +167,27 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 	case err != nil:
 		return answer{}, fmt.Errorf("look up message: %w", err)
 	}
+	if !m.saidBefore(sent) {
+		return answer{}, refuse(codeDuplicateMessage, "this id was used in the last 24 hours, for another message")
+	}
 	a := l.answerRelayed(m, posted{ID: m.id, Seq: sent.Seq}, now)
 	if said, ok := a.body.(members); ok {
 		said["deduplicated"] = true
 	}
 	return a, nil
+}
+
+// saidBefore reports whether a message on file is the same one. Its attempts differ in
+// their ids and times, which are not part of the message.
+func (m relayed) saidBefore(sent federation.Message) bool {
+	var before struct {
+		To      string          `json:"to"`
+		Body    string          `json:"body"`
+		Payload json.RawMessage `json:"payload"`
+		Origin  origin          `json:"origin"`
+	}
+	return json.Unmarshal(sent.Envelope, &before) == nil && before.To == m.to && before.Body == m.body &&
+		sameJSON(before.Payload, m.payload) && sameJSON(before.Origin.Envelope, m.envelope)
 }
 
 // answerRelayed tells a registry what became of its message. Only a 201 is a yes to
@@ -316,6 +243,9 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if err != nil {
 		return answer{}, err
 	}
+	if err := l.checkUnverifiedRoom(ctx, m.sender(), to, sealed, now); err != nil {
+		return answer{}, err
+	}
 	p := federation.Posting{Message: sealed, Held: !admitted}
 	if !admitted {
 		if p.Handshake, err = l.handshake(ctx, contact{handle: m.sender()}, to.handle, m.body, now); err != nil {
@@ -327,6 +257,33 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 		return answer{}, err
 	}
 	return l.answerRelayed(m, posted{ID: m.id, Seq: filed.Seq}, now), nil
+}
+
+// checkUnverifiedRoom refuses what would make too many unverified senders wait for one
+// agent, and what the agent has no room for. An invented sender costs nothing, so that
+// without this bound unverified senders would push out the requests of verified ones.
+func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact, sealed federation.Message, now time.Time) error {
+	if err := l.deps.Registry.MayAsk(ctx, from, to.handle, now); err != nil {
+		return err
+	}
+	pending, err := l.deps.Registry.Pending(ctx, to.handle, federation.MaxPending)
+	if err != nil {
+		return fmt.Errorf("read requests: %w", err)
+	}
+	waiting := 0
+	for _, edge := range pending {
+		if strings.HasPrefix(edge.From, unverifiedPrefix) && edge.From != from {
+			waiting++
+		}
+	}
+	edge, err := l.deps.Registry.Consent(ctx, from, to.handle)
+	if err != nil {
+		return fmt.Errorf("look up consent: %w", err)
+	}
+	if edge.State == federation.ConsentNone && waiting >= maxUnverifiedPending {
+		return refuse(codeOverCapacity, "too many unverified senders wait for this agent")
+	}
+	return l.checkRoom(ctx, &delivery{envelope: envelope{raw: sealed.Envelope}, recipient: to, received: now})
 }
 
 // postRelayed files a message of an agent of another registry as one of an agent here.
@@ -375,67 +332,4 @@ func (l *Link) stranger(r remote, now time.Time) federation.Agent {
 		Handle: r.String(), DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: now,
 		Shows: federation.Shows{Presence: federation.VisibleNone, Context: federation.VisibleNone},
 	}
-}
-
-// getFederationIdentity answers GET /federation/identity: an agent of this registry,
-// or of another one, as that tells of it.
-func (l *Link) getFederationIdentity(c *call) (answer, error) {
-	query, now := c.URL.Query(), time.Now()
-	if l.cfg.Federation == FederationOff {
-		return answer{}, errBlocked()
-	}
-	handle := plainHandle(query.Get("handle"))
-	if registry := query.Get("registry"); registry != "" && registry != l.domain {
-		return l.proxy(c.Context(), registry, "/.well-known/airc/identity/"+handle, now)
-	}
-	if !wellFormed(handle) {
-		return answer{}, refuse(codeBadRequest, "Invalid handle format")
-	}
-	who, err := known(l.find(c.Context(), handle))
-	if err != nil {
-		return answer{}, federationRefusal(err)
-	}
-	return answer{status: http.StatusOK, body: members{"success": true, "identity": l.identifyDeployed(who, now)}}, nil
-}
-
-// getFederationPresence answers GET /federation/presence: those who show themselves to
-// anybody, here or at another registry.
-func (l *Link) getFederationPresence(c *call) (answer, error) {
-	if l.cfg.Federation == FederationOff {
-		return answer{}, errBlocked()
-	}
-	now := time.Now()
-	if registry := c.URL.Query().Get("registry"); registry != "" && registry != l.domain {
-		return l.proxy(c.Context(), registry, "/federation/presence", now)
-	}
-	v := viewer{}
-	seen := []presence{}
-	for _, who := range l.presences.list(now, v.seesPresence) {
-		seen = append(seen, who.describe(v))
-	}
-	return answer{status: http.StatusOK, body: members{"success": true, "registry": l.domain, "presence": seen, "count": len(seen)}}, nil
-}
-
-// proxy answers with what another registry says, if it is JSON.
-func (l *Link) proxy(ctx context.Context, registry, path string, now time.Time) (answer, error) {
-	p, err := l.peer(ctx, registry, now)
-	if err != nil {
-		return answer{}, unreachable(err)
-	}
-	text, err := l.ask(ctx, p, path)
-	if errors.Is(err, federation.ErrNotFound) {
-		return answer{}, refuse(codeRemoteIdentityNotFound, "that registry knows nobody of this handle")
-	}
-	if err != nil {
-		return answer{}, unreachable(err)
-	}
-	return answer{status: http.StatusOK, body: members{"success": true, "registry": registry, "answer": json.RawMessage(text)}}, nil
-}
-
-// unreachable says in the words between registries that another one cannot be asked.
-func unreachable(err error) error {
-	if _, ok := errors.AsType[*federation.UnavailableError](err); ok {
-		return refuse(codeFederationUnavailable, "that registry cannot be asked now")
-	}
-	return err
 }

@@ -364,12 +364,16 @@ var errUnreadableRow = errors.New("its document cannot be read")
 // attempt sends a message or a decision once, under an id.
 func (l *Link) attempt(ctx context.Context, p peer, row federation.Relay, id string) fate {
 	now := time.Now()
-	address, dress, read := p.relay, l.dressMessage(id), readReply
+	path, dress, read := p.paths.relay, l.dressMessage(id), readReply
 	if row.Kind == federation.ConsentRelay {
 		if p.key == nil {
 			return fate{delivered: true} // one that signs nothing has no place for it
 		}
-		address, dress, read = p.base+"/federation/consent", l.dressDecision, readDecided
+		path, dress, read = federatedConsentPath, l.dressDecision, readDecided
+	}
+	address, err := p.at(path, nil)
+	if err != nil {
+		return fate{reason: err.Error()}
 	}
 	body, err := dress(ctx, row, now)
 	if errors.Is(err, errUnreadableRow) {

@@ -76,16 +76,6 @@ func readDocument(text []byte, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// ask gets JSON from another registry. Its errors are those of [Fetcher.Get].
-func (l *Link) ask(ctx context.Context, p peer, path string) ([]byte, error) {
-	text, err := l.deps.Fetch.Get(ctx, p.base+path)
-	if err == nil && federation.ExactJSON(text) != nil {
-		err = useless(p.Domain, unusableJSON, "it answered no JSON that one reads alike everywhere")
-	}
-	l.noteUnusable(ctx, p.Domain, err)
-	return text, err
-}
-
 // push sends JSON to another registry. Its errors are those of [Fetcher.Post]; what an
 // answer means is for the caller to know, also of one that is of no use.
 func (l *Link) push(ctx context.Context, p peer, address string, body []byte) (Reply, error) {

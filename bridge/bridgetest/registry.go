@@ -85,11 +85,20 @@ func (r *Registry) RoundTrip(request *http.Request) (*http.Response, error) {
 		fmt.Fprint(recorder, "<html>Bad gateway</html>")
 	case request.URL.Path == "/.well-known/airc":
 		r.answer(recorder, http.StatusOK, map[string]any{
-			"protocol": "AIRC", "protocol_version": "0.1.0", "federation": map[string]any{"enabled": true},
+			"protocol": "AIRC", "protocol_version": "0.1.0",
+			"federation": map[string]any{"enabled": true, "discovery_endpoint": "/api/federation/identity"},
 			"endpoints": map[string]any{"messages": "/api/messages"},
 		})
 	case request.URL.Path == "/api/federation/relay" && request.Method == http.MethodPost:
 		lost = r.relay(recorder, request)
+	case request.URL.Path == "/api/federation/identity":
+		r.identify(recorder, request.URL.Query().Get("handle"))
+	case request.URL.Path == "/api/presence":
+		agents := []map[string]any{}
+		for _, handle := range r.Agents {
+			agents = append(agents, map[string]any{"handle": handle, "status": "online"})
+		}
+		r.answer(recorder, http.StatusOK, map[string]any{"success": true, "count": len(agents), "agents": agents})
 	default:
 		r.refuse(recorder, http.StatusNotFound, "Not found")
 	}
@@ -111,6 +120,17 @@ func (*Registry) answer(w http.ResponseWriter, status int, body map[string]any) 
 
 func (r *Registry) refuse(w http.ResponseWriter, status int, code string) {
 	r.answer(w, status, map[string]any{"success": false, "error": code})
+}
+
+// identify answers for one handle.
+func (r *Registry) identify(w http.ResponseWriter, handle string) {
+	if !slices.Contains(r.Agents, handle) {
+		r.refuse(w, http.StatusNotFound, "REMOTE_IDENTITY_NOT_FOUND")
+		return
+	}
+	r.answer(w, http.StatusOK, map[string]any{"success": true, "identity": map[string]any{
+		"handle": handle, "public_key": nil, "status": "online", "working_on": "",
+	}})
 }
 
 // relay takes one message, in the order of checks of those that are deployed, and

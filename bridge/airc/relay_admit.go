@@ -1,0 +1,209 @@
+package airc
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge/credential"
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// unprovenPerMinute is how many unsigned relays one address may send, and how many look-ups
+// it may cause for the keys of registries that no operator named. Deployed registries take
+// as many relays from one other registry.
+const unprovenPerMinute = 10
+
+// unproven meters the callers that did not prove which registry they are. Their relays
+// never count in the rate of the registry that they name.
+type unproven struct {
+	relays  credential.Addresses // unsigned ones
+	vouched credential.Addresses // unsigned ones of a registry whose unsigned relays the operator allows
+	keys    credential.Addresses // look-ups of the keys of registries that no operator named
+	lookups credential.Addresses // of identities and presence at other registries
+}
+
+func newUnproven() unproven {
+	return unproven{
+		relays:  credential.NewAddresses(func() int { return unprovenPerMinute }, time.Minute),
+		vouched: credential.NewAddresses(func() int { return defaultPerMinute }, time.Minute),
+		keys:    credential.NewAddresses(func() int { return unprovenPerMinute }, time.Minute),
+		lookups: credential.NewAddresses(func() int { return lookupsPerMinute }, time.Minute),
+	}
+}
+
+// charge counts one unsigned relay of an address, by what the operator says of the registry
+// that it names.
+func (u unproven) charge(cfg PeerConfig, from netip.Prefix, now time.Time) error {
+	meter, perMinute := u.relays, unprovenPerMinute
+	if cfg.vouched() && cfg.Mode != ModeLimit {
+		meter, perMinute = u.vouched, defaultPerMinute
+	}
+	return take(meter, perMinute, from, now)
+}
+
+// take counts one request of an address and refuses one that is too many.
+func take(meter credential.Addresses, perMinute int, from netip.Prefix, now time.Time) error {
+	if !meter.Take(from, now) {
+		return tooMany(time.Minute / time.Duration(perMinute))
+	}
+	return nil
+}
+
+// vouched reports whether the operator trusts the unsigned relays of a registry.
+func (p PeerConfig) vouched() bool { return p.Unsigned == ModeAllow && p.Mode != ModeHold }
+
+// perMinute returns how many signed relays a registry may send.
+func (p PeerConfig) perMinute() int {
+	if p.Mode == ModeLimit {
+		return limitedPerMinute
+	}
+	return defaultPerMinute
+}
+
+// admitOrigin refuses a registry that messages are not exchanged with, and a caller that
+// does not show the certificate of the registry that it names.
+func (l *Link) admitOrigin(c *call, origin string) (PeerConfig, error) {
+	cfg, federated := l.peerConfig(origin)
+	if !federated {
+		return cfg, errBlocked()
+	}
+	return cfg, l.cfg.MTLS.certified(c.Request, origin)
+}
+
+// admitRelay finds out how sure the origin of a relay is, and refuses one that is too many
+// or that contradicts itself.
+func (l *Link) admitRelay(c *call, o *object, m *relayed, now time.Time) error {
+	cfg, err := l.admitOrigin(c, m.origin)
+	if err != nil {
+		return err
+	}
+	if o.first(signatureMember) != "" {
+		return l.admitSigned(c, o, m, cfg, now)
+	}
+	if err := l.unproven.charge(cfg, credential.AddressOf(c.Request), now); err != nil {
+		return err
+	}
+	m.peer.PeerConfig, m.assurance = cfg, assuranceUnverified
+	if cfg.vouched() {
+		m.assurance = assuranceVouched
+	}
+	if _, err := l.checkEnvelope(*m); err != nil {
+		return err
+	}
+	if l.configured(m.origin) {
+		return nil
+	}
+	_, err = l.askIdentity(c.Context(), m.origin, m.from, now) // no operator named this registry: it must have the sender
+	return err
+}
+
+// admitSigned verifies the signature of a registry, and only then counts the message in
+// the rate of that registry. A registry whose key cannot be read now is no evidence: the
+// caller sends the message again.
+func (l *Link) admitSigned(c *call, o *object, m *relayed, cfg PeerConfig, now time.Time) error {
+	ctx := c.Context()
+	var err error
+	if m.peer, err = l.verifyPeer(ctx, cfg, m.raw, o.first(signatureMember), credential.AddressOf(c.Request), now); err != nil {
+		return err
+	}
+	if perMinute := cfg.perMinute(); !l.peers.limiter("from "+m.origin, perMinute).AllowN(now, 1) {
+		return tooMany(time.Minute / time.Duration(perMinute))
+	}
+	if err := l.checkAttempt(o, now); err != nil {
+		return err
+	}
+	m.assurance = assuranceRegistry
+	if cfg.Mode == ModeHold {
+		m.assurance = assuranceUnverified // whatever the signature says, the operator wants it so
+	}
+	return l.verifyEnvelope(ctx, *m)
+}
+
+// verifyPeer checks the signature of a registry in a message. It asks the registry for its
+// key where it knows none, and once more where the key does not match, because the key may
+// have been replaced. The answers of the few registries that operators named are remembered,
+// which bounds those look-ups; any other look-up counts against the address of the caller.
+func (l *Link) verifyPeer(
+	ctx context.Context, cfg PeerConfig, message []byte, signature string, from netip.Prefix, now time.Time,
+) (peer, error) {
+	p, fresh := l.peers.remembered(cfg.Domain, now)
+	if fresh && p.err == nil && p.signed(message, signature) {
+		return p, nil
+	}
+	switch {
+	case fresh && p.err != nil:
+		return p, p.err
+	case !fresh, cfg.PublicKey == "" && now.Sub(p.fetched) > silenceLife:
+		var err error
+		if !l.configured(cfg.Domain) {
+			err = take(l.unproven.keys, unprovenPerMinute, from, now)
+		}
+		if err == nil {
+			p, err = l.discover(ctx, cfg, now)
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+	if !p.signed(message, signature) {
+		return p, refuse(codeInvalidRegistrySignature, "the signature of the registry does not match its key")
+	}
+	return p, nil
+}
+
+// checkAttempt binds a signed relay to this registry and to now: another registry that
+// read it could send it on.
+func (l *Link) checkAttempt(o *object, now time.Time) error {
+	to, bound := parseAddress(cmp.Or(o.first("to_address"), o.first("to")))
+	switch {
+	case !bound || to.domain != l.domain:
+		return refuse(codeAudienceMismatch, "a signed relay names its recipient with the domain of this registry")
+	case now.Sub(o.time("timestamp")).Abs() > clockSkew:
+		return refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
+	}
+	return nil
+}
+
+// checkEnvelope refuses a relay whose agent signed another message, or the message for
+// another agent. It returns nil for a relay without an envelope. The audience of the
+// envelope is the registry of its agent.
+func (l *Link) checkEnvelope(m relayed) (*envelope, error) {
+	if m.envelope == nil {
+		return nil, nil //nolint:nilnil // deployed registries send none
+	}
+	e, err := parseEnvelope(m.envelope, false)
+	if err != nil {
+		return nil, err
+	}
+	switch to := strings.TrimPrefix(e.to, "@"); {
+	case e.from != m.from || e.aud != m.origin || e.body != "" && e.body != m.body || !sameJSON(e.payload, m.payload):
+		return nil, refuse(codeBadRequest, "the envelope is of another message")
+	case to != m.to && to != (remote{m.to, l.domain}).String():
+		return nil, refuse(codeBadRequest, "the envelope is for another recipient")
+	}
+	return &e, nil
+}
+
+// verifyEnvelope checks the signature of an agent in a relay. Where its registry does not
+// tell the agent's key now, the signature of the registry suffices: the registry vouches.
+func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
+	e, err := l.checkEnvelope(m)
+	if err != nil || e == nil {
+		return err
+	}
+	keys, err := l.agentKeys(ctx, m.peer, m.from)
+	i := slices.IndexFunc(keys, func(key federation.AgentKey) bool { return key.ID == e.kid })
+	if err != nil || i < 0 {
+		return nil //nolint:nilerr // not told now; or signed by the registry for the agent, or by a key that has ended
+	}
+	verdict, err := signing.VerifyEnvelope(e.raw, e.signature, keys[i].Public)
+	if err != nil || verdict != federation.Valid {
+		return refuse(codeInvalidSignature, "the agent's signature does not match its envelope")
+	}
+	return nil
+}
