@@ -59,6 +59,17 @@ func CheckBaseURL(text string) error {
 	return checkPath(strings.TrimSuffix(u.EscapedPath(), "/"))
 }
 
+// CheckOrigin returns nil for a base without a path, in its usual spelling.
+func CheckOrigin(text string) error {
+	if err := CheckBaseURL(text); err != nil {
+		return err
+	}
+	if u, err := url.Parse(text); err != nil || u.Path != "" || u.String() != text {
+		return fmt.Errorf("%w: %s: want a host in its usual spelling, and no path", ErrURL, text)
+	}
+	return nil
+}
+
 // JoinURL returns the address of a path and a query below a base. Every address that this
 // program asks is made here; a test in cmd/baton holds the other packages to that.
 func JoinURL(base string, path URLPath, query url.Values) (string, error) {
@@ -76,6 +87,12 @@ func JoinURL(base string, path URLPath, query url.Values) (string, error) {
 		address += "?" + query.Encode()
 	}
 	return address, nil
+}
+
+// IsBelow reports whether an address is one below a path of a base.
+func IsBelow(address, base string, path URLPath) bool {
+	root, err := JoinURL(base, path, nil)
+	return err == nil && strings.HasPrefix(address, root+"/")
 }
 
 // checkPath refuses a path with a segment that is empty or a dot segment in any spelling,

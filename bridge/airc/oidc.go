@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -23,7 +22,7 @@ type OIDCConfig struct {
 }
 
 func (c OIDCConfig) check(mistake func(key, why string)) {
-	if c.Issuer != "" && !strings.HasPrefix(c.Issuer, "https://") && !strings.HasPrefix(c.Issuer, "http://") {
+	if c.Issuer != "" && federation.CheckBaseURL(c.Issuer) != nil {
 		mistake("oidc.issuer", "want https:// and a host")
 	}
 	if (c.Issuer == "") != (c.Audience == "") {

@@ -87,7 +87,7 @@ func (r *Registry) RoundTrip(request *http.Request) (*http.Response, error) {
 		r.answer(recorder, http.StatusOK, map[string]any{
 			"protocol": "AIRC", "protocol_version": "0.1.0",
 			"federation": map[string]any{"enabled": true, "discovery_endpoint": "/api/federation/identity"},
-			"endpoints": map[string]any{"messages": "/api/messages"},
+			"endpoints":  map[string]any{"messages": "/api/messages"},
 		})
 	case request.URL.Path == "/api/federation/relay" && request.Method == http.MethodPost:
 		lost = r.relay(recorder, request)

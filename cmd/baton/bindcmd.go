@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"baton/bridge/rest"
+	"baton/federation"
 )
 
 // bindCommands keep names that stand for DIDs.
@@ -104,6 +105,6 @@ func (cmd bindRemove) Run(ctx context.Context, c *cli, streams std) error {
 	return err
 }
 
-func bindingPath(network, name string) string {
-	return "bindings/" + url.PathEscape(network) + "/" + url.PathEscape(name)
+func bindingPath(network, name string) federation.URLPath {
+	return federation.URLPath("bindings").Join(network, name)
 }

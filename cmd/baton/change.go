@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"baton/bridge/rest"
+	"baton/federation"
 )
 
 // reasonFlag is that of every command that changes something.
@@ -38,7 +39,7 @@ func (f changeFlags) said(line string) string {
 }
 
 // change asks the gateway for a change and says what came of it, or would.
-func change(ctx context.Context, c *cli, streams std, path string, query url.Values, flags changeFlags, say func(changed int) string) error {
+func change(ctx context.Context, c *cli, streams std, path federation.URLPath, query url.Values, flags changeFlags, say func(changed int) string) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func (c *cli) client() (*client, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &client{base: u.Scheme + "://" + u.Host, token: token, http: &http.Client{}}, nil
+		return &client{base: (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), token: token, http: &http.Client{}}, nil
 	}
 	file, err := configs.Load(c.configPath())
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *cli) token() (string, error) {
 // goes as it is, any other as JSON. The error is
 // an [*federation.UnavailableError] where nobody answers, and a [*rest.ProblemError] for
 // every other answer than a 2xx.
-func (c *client) do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+func (c *client) do(ctx context.Context, method string, path federation.URLPath, query url.Values, body any) (*http.Response, error) {
 	var text io.Reader
 	if raw, ok := body.([]byte); ok {
 		text = bytes.NewReader(raw)
@@ -95,9 +95,9 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		text = bytes.NewReader(encoded)
 	}
-	target := c.base + path
-	if len(query) > 0 {
-		target += "?" + query.Encode()
+	target, err := federation.JoinURL(c.base, path, query)
+	if err != nil {
+		return nil, &usageError{err}
 	}
 	request, err := http.NewRequestWithContext(ctx, method, target, text)
 	if err != nil {
@@ -137,7 +137,7 @@ func problemIn(response *http.Response) error {
 }
 
 // ask sends one request and reads its answer into a value.
-func (c *client) ask(ctx context.Context, method, path string, query url.Values, body, into any) error {
+func (c *client) ask(ctx context.Context, method string, path federation.URLPath, query url.Values, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	response, err := c.do(ctx, method, rest.Prefix+path, query, body)
@@ -156,13 +156,13 @@ func (c *client) ask(ctx context.Context, method, path string, query url.Values,
 }
 
 // get is ask for what changes nothing.
-func (c *client) get(ctx context.Context, path string, query url.Values, into any) error {
+func (c *client) get(ctx context.Context, path federation.URLPath, query url.Values, into any) error {
 	return c.ask(ctx, http.MethodGet, path, query, nil, into)
 }
 
 // watch reads lines until the gateway or ctx ends, and returns nil at the end of
 // either.
-func (c *client) watch(ctx context.Context, path string, query url.Values, line func(text []byte) error) error {
+func (c *client) watch(ctx context.Context, path federation.URLPath, query url.Values, line func(text []byte) error) error {
 	query.Set("watch", "")
 	response, err := c.do(ctx, http.MethodGet, rest.Prefix+path, query, nil)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"baton/bridge/rest"
+	"baton/federation"
 )
 
 // deadCommands see and settle deliveries that were given up.
@@ -67,7 +68,7 @@ func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var d rest.DeadLetter
-	if err := gateway.get(ctx, "dead/"+url.PathEscape(cmd.ID), nil, &d); err != nil {
+	if err := gateway.get(ctx, federation.URLPath("dead").Join(cmd.ID), nil, &d); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -129,7 +130,7 @@ func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 		d.IDs = []string{"all"}
 	}
 	for _, id := range d.IDs {
-		err := change(ctx, c, streams, "dead/"+url.PathEscape(id)+"/"+verb, nil, d.changeFlags, func(n int) string {
+		err := change(ctx, c, streams, federation.URLPath("dead").Join(id, verb), nil, d.changeFlags, func(n int) string {
 			return fmt.Sprintf("%s: %d %s", id, n, did)
 		})
 		if err != nil {
@@ -204,7 +205,7 @@ func exportDead(ctx context.Context, gateway *client, out io.Writer) error {
 		}
 		for _, item := range page.Items {
 			var d rest.DeadLetter
-			if err := gateway.get(ctx, "dead/"+strconv.FormatInt(item.ID, 10), nil, &d); err != nil {
+			if err := gateway.get(ctx, federation.URLPath("dead").Join(strconv.FormatInt(item.ID, 10)), nil, &d); err != nil {
 				return err
 			}
 			if err := lines.Encode(d); err != nil {

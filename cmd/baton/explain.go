@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -36,7 +35,7 @@ func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var e rest.Explanation
-	if err := gateway.get(ctx, "events/"+url.PathEscape(cmd.Event)+"/explain", nil, &e); err != nil {
+	if err := gateway.get(ctx, federation.URLPath("events").Join(cmd.Event, "explain"), nil, &e); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"baton/bridge/rest"
+	"baton/federation"
 )
 
 // feedCommands see and steer what is still to be delivered.
@@ -100,7 +101,7 @@ func (feedHold) Help() string { return "Example:\n\n\tbaton feed hold lab --reas
 
 // Run holds it.
 func (cmd feedHold) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, "feeds/"+url.PathEscape(cmd.Name)+"/hold", nil, cmd.changeFlags, func(int) string {
+	return change(ctx, c, streams, federation.URLPath("feeds").Join(cmd.Name, "hold"), nil, cmd.changeFlags, func(int) string {
 		return "nothing is delivered to " + cmd.Name + " until it is released"
 	})
 }
@@ -117,7 +118,7 @@ func (feedRelease) Help() string { return "Example:\n\n\tbaton feed release lab"
 
 // Run ends it.
 func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, "feeds/"+url.PathEscape(cmd.Name)+"/release", nil, cmd.changeFlags, func(int) string {
+	return change(ctx, c, streams, federation.URLPath("feeds").Join(cmd.Name, "release"), nil, cmd.changeFlags, func(int) string {
 		return cmd.Name + " is delivered to again"
 	})
 }
@@ -136,7 +137,7 @@ func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 	set(query, "link", f.Link)
 	set(query, "peer", f.Peer)
 	for _, id := range f.IDs {
-		err := change(ctx, c, streams, "feeds/"+url.PathEscape(id)+"/"+verb, query, f.changeFlags, func(n int) string {
+		err := change(ctx, c, streams, federation.URLPath("feeds").Join(id, verb), query, f.changeFlags, func(n int) string {
 			return fmt.Sprintf("%s: %d %s", id, n, did)
 		})
 		if err != nil {

@@ -145,7 +145,7 @@ func fetchHandoff(ctx context.Context, gateway *client, id string) (rest.Handoff
 	query := url.Values{"limit": {strconv.Itoa(rest.MaxLimit)}}
 	for {
 		var part rest.Handoff
-		if err := gateway.get(ctx, "handoffs/"+url.PathEscape(id), query, &part); err != nil {
+		if err := gateway.get(ctx, federation.URLPath("handoffs").Join(id), query, &part); err != nil {
 			return whole, err
 		}
 		part.Steps = append(whole.Steps, part.Steps...)

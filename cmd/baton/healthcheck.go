@@ -44,7 +44,11 @@ func (healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 // readiness reads /readyz, which answers with a body either way.
 func (c *client) readiness(ctx context.Context) (readiness, error) {
 	var ready readiness
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/readyz", nil)
+	address, err := federation.JoinURL(c.base, "/readyz", nil)
+	if err != nil {
+		return ready, fmt.Errorf("ask gateway: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return ready, fmt.Errorf("ask gateway: %w", err)
 	}

@@ -96,7 +96,11 @@ func (h *homes) hosted(ctx context.Context, did federation.DID) (federation.Home
 	if err != nil {
 		return "", err
 	}
-	text, err := h.strangers.Get(ctx, "https://"+host+relay.ProfilePath)
+	address, err := federation.JoinURL(federation.BaseURL(host), relay.ProfilePath, nil)
+	if err != nil {
+		return "", err
+	}
+	text, err := h.strangers.Get(ctx, address)
 	if errors.Is(err, federation.ErrNotFound) {
 		return "", nil
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"baton/bridge/rest"
 	"baton/federation"
@@ -33,7 +32,7 @@ func (inboxShow) Help() string { return "Example:\n\n\tbaton inbox show did:key:
 func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
 	query := listFlags{Limit: cmd.Limit, Cursor: cmd.After}.query()
 	set(query, "device", cmd.Device)
-	return list(ctx, c, streams, "inboxes/"+url.PathEscape(cmd.DID), query, cmd.Watch, table[rest.Arrived]{
+	return list(ctx, c, streams, federation.URLPath("inboxes").Join(cmd.DID), query, cmd.Watch, table[rest.Arrived]{
 		header: "FILED | HANDOFF | VERB | FROM | NAME | STATE | CURSOR",
 		row: func(a rest.Arrived) []string {
 			return []string{
@@ -65,7 +64,7 @@ func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	ack := rest.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
 	var done rest.Ack
-	if err := gateway.ask(ctx, http.MethodPost, "inboxes/"+url.PathEscape(cmd.DID)+"/ack", nil, ack, &done); err != nil {
+	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("inboxes").Join(cmd.DID, "ack"), nil, ack, &done); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -100,7 +99,7 @@ func (cmd inboxMove) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var done rest.Moved
-	if err := gateway.ask(ctx, http.MethodPost, "inboxes/"+url.PathEscape(cmd.DID)+"/move", nil, rest.Move{Act: cmd.act(), Home: cmd.Home}, &done); err != nil {
+	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("inboxes").Join(cmd.DID, "move"), nil, rest.Move{Act: cmd.act(), Home: cmd.Home}, &done); err != nil {
 		return err
 	}
 	if c.JSON {

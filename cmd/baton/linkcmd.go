@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"baton/bridge/rest"
+	"baton/federation"
 )
 
 // linkCommands look at links.
@@ -67,7 +67,7 @@ func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var l rest.Link
-	if err := gateway.get(ctx, "links/"+url.PathEscape(cmd.Name), nil, &l); err != nil {
+	if err := gateway.get(ctx, federation.URLPath("links").Join(cmd.Name), nil, &l); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"baton/bridge/rest"
+	"baton/federation"
 )
 
 // listFlags are those of every list.
@@ -45,7 +46,7 @@ type table[T any] struct {
 }
 
 // list prints one page of a list, or with watch what there is and what changes.
-func list[T any](ctx context.Context, c *cli, streams std, path string, query url.Values, watch bool, t table[T]) error {
+func list[T any](ctx context.Context, c *cli, streams std, path federation.URLPath, query url.Values, watch bool, t table[T]) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err
@@ -70,7 +71,7 @@ func list[T any](ctx context.Context, c *cli, streams std, path string, query ur
 }
 
 // watchList prints each line of a list as it comes.
-func watchList[T any](ctx context.Context, gateway *client, asJSON bool, streams std, path string, query url.Values, t table[T]) error {
+func watchList[T any](ctx context.Context, gateway *client, asJSON bool, streams std, path federation.URLPath, query url.Values, t table[T]) error {
 	header := true
 	return gateway.watch(ctx, path, query, func(text []byte) error {
 		if asJSON {

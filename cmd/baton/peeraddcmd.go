@@ -123,7 +123,7 @@ func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
 		query.Set("dry_run", "true")
 	}
 	var gone rest.Peer
-	if err := gateway.ask(ctx, http.MethodDelete, "peers/"+url.PathEscape(cmd.Name), query, nil, &gone); err != nil {
+	if err := gateway.ask(ctx, http.MethodDelete, federation.URLPath("peers").Join(cmd.Name), query, nil, &gone); err != nil {
 		return err
 	}
 	if c.JSON {

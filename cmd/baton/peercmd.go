@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"baton/bridge/rest"
+	"baton/federation"
 )
 
 // peerCommands see and steer other registries and homes.
@@ -60,7 +60,7 @@ func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var p rest.Peer
-	if err := gateway.get(ctx, "peers/"+url.PathEscape(cmd.Name), nil, &p); err != nil {
+	if err := gateway.get(ctx, federation.URLPath("peers").Join(cmd.Name), nil, &p); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -121,7 +121,7 @@ func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var p rest.Peer
-	err = gateway.ask(ctx, http.MethodPost, "peers/"+url.PathEscape(cmd.Name)+"/mode", nil, rest.Mode{Act: cmd.act(), Mode: cmd.Mode}, &p)
+	err = gateway.ask(ctx, http.MethodPost, federation.URLPath("peers").Join(cmd.Name, "mode"), nil, rest.Mode{Act: cmd.act(), Mode: cmd.Mode}, &p)
 	if err != nil {
 		return err
 	}

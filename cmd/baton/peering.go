@@ -111,7 +111,7 @@ func (p *program) withHome(links []opened, known federation.KnownHome) []opened 
 // addPeer looks at another home, keeps it, and offers it a canary.
 func (p *program) addPeer(ctx context.Context, ask rest.Peering) (rest.Peered, error) {
 	address, err := url.Parse(ask.URL)
-	if err != nil || address.Host == "" || address.Scheme+"://"+address.Host != ask.URL || address.Scheme != "https" && address.Scheme != "http" {
+	if err != nil || federation.CheckOrigin(ask.URL) != nil {
 		return rest.Peered{}, wrongURL("url: want https:// and a host, without a path, not " + ask.URL)
 	}
 	if address.Scheme == "http" && !ask.AllowPrivate {
@@ -178,17 +178,21 @@ func (p *program) lookAt(ctx context.Context, ask rest.Peering) (rest.Peered, fe
 	client := identity.NewPeerClient(identity.FetchConfig{AllowPrivate: ask.AllowPrivate})
 	defer client.Close()
 	asked := time.Now()
-	text, header, secured, err := client.Look(ctx, ask.URL+relay.ProfilePath)
+	profileAt, err := federation.JoinURL(ask.URL, relay.ProfilePath, nil)
+	if err != nil {
+		return rest.Peered{}, federation.KnownHome{}, wrongURL("url: " + err.Error())
+	}
+	text, header, secured, err := client.Look(ctx, profileAt)
 	if err != nil {
 		return rest.Peered{}, federation.KnownHome{}, &rest.ProblemError{
-			Status: http.StatusServiceUnavailable, Code: rest.CodeUnavailable, Detail: "read " + relay.ProfilePath + ": " + err.Error(),
+			Status: http.StatusServiceUnavailable, Code: rest.CodeUnavailable, Detail: "read " + string(relay.ProfilePath) + ": " + err.Error(),
 		}
 	}
 	heard := time.Now()
 	profile, err := relay.ParseProfile(text)
 	if err != nil {
 		return rest.Peered{}, federation.KnownHome{}, &rest.ProblemError{
-			Status: http.StatusBadGateway, Code: rest.CodeFailed, Detail: "read " + relay.ProfilePath + ": " + err.Error(),
+			Status: http.StatusBadGateway, Code: rest.CodeFailed, Detail: "read " + string(relay.ProfilePath) + ": " + err.Error(),
 		}
 	}
 	path := relay.ByHTTPS
@@ -303,7 +307,11 @@ func (documentKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 
 // keysOf reads the keys of a home from the DID document at its address.
 func (*program) keysOf(ctx context.Context, client *identity.PeerClient, profile relay.Profile, address string) (documentKeys, error) {
-	text, _, err := client.Do(ctx, http.MethodGet, address+"/.well-known/did.json", nil, nil)
+	documentAt, err := federation.JoinURL(address, "/.well-known/did.json", nil)
+	if err != nil {
+		return nil, err
+	}
+	text, _, err := client.Do(ctx, http.MethodGet, documentAt, nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/url"
 	"slices"
 
 	"baton/bridge/rest"
@@ -63,7 +62,7 @@ func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
 	case err != nil || did != home.DID():
 		t.Mistake("did", "want did:web: and its name")
 	}
-	if u, err := url.Parse(table.URL); err != nil || u.Host == "" || u.Scheme+"://"+u.Host != table.URL || u.Scheme != "https" && u.Scheme != "http" {
+	if federation.CheckOrigin(table.URL) != nil {
 		t.Mistake("url", "required: https:// and a host, without a path")
 	}
 	if table.Path != string(relay.ByRelay) && table.Path != string(relay.ByHTTPS) {

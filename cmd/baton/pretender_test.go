@@ -27,7 +27,7 @@ func newPretender(t *testing.T, name federation.HomeID) (table string) {
 	mux.HandleFunc("GET /.well-known/did.json", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(identity.DIDDocument(federation.SigningKey{DID: name.DID(), Public: key.Public}, server.URL))
 	})
-	mux.HandleFunc("GET "+relay.ResidentPath+"{did}", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET "+string(relay.ResidentPath)+"/{did}", func(w http.ResponseWriter, r *http.Request) {
 		said, err := json.Marshal(map[string]any{"type": "resident", "v": 1, "home": name, "did": r.PathValue("did"), "here": true})
 		if err != nil {
 			t.Error(err)

@@ -28,7 +28,7 @@ func (p *program) registries() []rest.Peer {
 		for _, cfg := range registry.Peers() {
 			all = append(all, rest.Peer{
 				Name: cfg.Domain, Network: federation.RegistryLink, Mode: cmp.Or(cfg.Mode, airc.ModeAllow), Origin: rest.FromConfiguration,
-				URL: cmp.Or(cfg.URL, "https://"+cfg.Domain), Dialect: cfg.Dialect,
+				URL: cmp.Or(cfg.URL, federation.BaseURL(cfg.Domain)), Dialect: cfg.Dialect,
 			})
 		}
 	}
@@ -39,7 +39,7 @@ func (p *program) registries() []rest.Peer {
 		i := slices.IndexFunc(all, func(known rest.Peer) bool { return known.Name == domain })
 		if i < 0 {
 			i = len(all)
-			all = append(all, rest.Peer{Name: domain, Network: federation.RegistryLink, URL: "https://" + domain})
+			all = append(all, rest.Peer{Name: domain, Network: federation.RegistryLink, URL: federation.BaseURL(domain)})
 		}
 		all[i].Mode, all[i].Origin = mode, rest.FromRecord
 	}

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"baton/bridge/rest"
+	"baton/federation"
 	"baton/federation/identity"
 )
 
@@ -58,7 +58,7 @@ func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	var key shownKey
 	body := rest.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason}
-	if err := gateway.ask(ctx, http.MethodPost, "keys/"+url.PathEscape(cmd.Name)+"/rotate", nil, body, &key); err != nil {
+	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("keys").Join(cmd.Name, "rotate"), nil, body, &key); err != nil {
 		return err
 	}
 	return printKey(c, streams, key)

@@ -81,7 +81,7 @@ func offerTo(ctx context.Context, gateway *client, ev federation.Event, ask rest
 // answerTo completes a step with the handoff that it is about.
 func answerTo(ctx context.Context, gateway *client, ev federation.Event, id string) (federation.Event, error) {
 	var h rest.Handoff
-	if err := gateway.get(ctx, "handoffs/"+url.PathEscape(id), url.Values{"limit": {"1"}}, &h); err != nil {
+	if err := gateway.get(ctx, federation.URLPath("handoffs").Join(id), url.Values{"limit": {"1"}}, &h); err != nil {
 		return ev, err
 	}
 	ev.Handoff, ev.Kind, ev.Venue, ev.Dialect, ev.ReplyTo = h.ID, h.Kind, h.Venue, h.Dialect, h.ID.String()

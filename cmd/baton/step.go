@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"baton/bridge/rest"
@@ -106,9 +105,9 @@ func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federatio
 	if err != nil {
 		return filed, err
 	}
-	path := "handoffs"
+	path := federation.URLPath("handoffs")
 	if verb != federation.Offer {
-		path += "/" + url.PathEscape(id) + "/" + string(verb)
+		path = path.Join(id, string(verb))
 	}
 	if err := gateway.ask(ctx, http.MethodPost, path, nil, ask, &filed); err != nil {
 		return filed, err

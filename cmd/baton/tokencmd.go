@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"baton/bridge/rest"
@@ -85,7 +84,7 @@ func (tokenRevoke) Help() string {
 
 // Run ends it.
 func (cmd tokenRevoke) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, "tokens/"+url.PathEscape(cmd.Name)+"/revoke", nil, cmd.changeFlags, func(int) string {
+	return change(ctx, c, streams, federation.URLPath("tokens").Join(cmd.Name, "revoke"), nil, cmd.changeFlags, func(int) string {
 		return cmd.Name + " is good for nothing now"
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"baton/bridge/rest"
+	"baton/federation"
 )
 
 // webhookCommands see and repeat what is posted to addresses of agents, and have them
@@ -56,7 +57,7 @@ func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var h rest.Webhook
-	if err := gateway.get(ctx, "webhooks/"+url.PathEscape(cmd.ID), nil, &h); err != nil {
+	if err := gateway.get(ctx, federation.URLPath("webhooks").Join(cmd.ID), nil, &h); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -105,10 +106,10 @@ type webhookChange struct {
 }
 
 // path returns where a verb is for the webhook, and with which query.
-func (c webhookChange) path(verb string) (string, url.Values) {
+func (c webhookChange) path(verb string) (federation.URLPath, url.Values) {
 	query := url.Values{}
 	set(query, "did", c.DID)
-	return "webhooks/" + url.PathEscape(c.ID) + "/" + verb, query
+	return federation.URLPath("webhooks").Join(c.ID, verb), query
 }
 
 // webhookRedeliver posts again.

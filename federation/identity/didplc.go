@@ -25,7 +25,11 @@ func (d *Directory) fetchPLC(ctx context.Context, did federation.DID) (federatio
 	if !isPLC(did) {
 		return federation.Document{}, errors.New("not 24 characters of base32 after the method")
 	}
-	body, err := d.fetcher.Get(ctx, d.plc+"/"+string(did)+"/log/audit")
+	address, err := federation.JoinURL(d.plc, federation.URLPath("").Join(string(did), "log", "audit"), nil)
+	if err != nil {
+		return federation.Document{}, err
+	}
+	body, err := d.fetcher.Get(ctx, address)
 	if err != nil {
 		return federation.Document{}, err
 	}

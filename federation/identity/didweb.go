@@ -11,18 +11,19 @@ import (
 
 // fetchWeb reads the document of a did:web at its host.
 func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federation.Document, error) {
-	address, err := webAddress(did)
+	host, path, err := webAddress(did)
 	if err != nil {
 		return federation.Document{}, err
 	}
+	base := federation.BaseURL(host)
 	if d.web != nil {
-		u, err := url.Parse(address)
-		if err != nil {
-			return federation.Document{}, err
+		if at, ok := d.web(host); ok {
+			base = at
 		}
-		if at, ok := d.web(u.Host); ok {
-			address = at + u.EscapedPath()
-		}
+	}
+	address, err := federation.JoinURL(base, path, nil)
+	if err != nil {
+		return federation.Document{}, err
 	}
 	body, err := d.fetcher.Get(ctx, address)
 	if err != nil {
@@ -33,32 +34,30 @@ func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federatio
 	return document, err
 }
 
-// webAddress returns where the document of a did:web is.
+// webAddress returns at which host the document of a did:web is, and its path there.
 //
 // spec: did-method-web §2.5.2
-func webAddress(did federation.DID) (string, error) {
-	host, path, _ := strings.Cut(strings.TrimPrefix(string(did), "did:web:"), ":")
-	host, err := url.PathUnescape(host) // a port stands behind %3A
-	if err != nil {
-		return "", fmt.Errorf("read its host: %w", err)
+func webAddress(did federation.DID) (host string, path federation.URLPath, err error) {
+	escaped, rest, _ := strings.Cut(strings.TrimPrefix(string(did), "did:web:"), ":")
+	if host, err = url.PathUnescape(escaped); err != nil { // a port stands behind %3A
+		return "", "", fmt.Errorf("read its host: %w", err)
 	}
 	segments := []string{".well-known"}
-	if path != "" {
-		segments = strings.Split(path, ":")
+	if rest != "" {
+		segments = strings.Split(rest, ":")
 	}
-	u := &url.URL{Scheme: "https", Host: host, Path: "/"}
 	for _, segment := range segments {
-		if name, err := url.PathUnescape(segment); err != nil || strings.Trim(name, ".") == "" || strings.Contains(name, "/") {
-			return "", fmt.Errorf("%q is no part of an address", segment)
+		name, err := url.PathUnescape(segment)
+		if err != nil || strings.Trim(name, ".") == "" || strings.Contains(name, "/") {
+			return "", "", fmt.Errorf("%q is no part of an address", segment)
 		}
-		u = u.JoinPath(segment)
+		path = path.Join(name)
 	}
-	u = u.JoinPath("did.json")
-	again, err := url.Parse(u.String())
+	again, err := url.Parse(federation.BaseURL(host))
 	if err != nil || again.Host != host || again.User != nil || !oneSpelling(again.Hostname(), again.Port(), host) {
-		return "", fmt.Errorf("%q is no host", host)
+		return "", "", fmt.Errorf("%q is no host", host)
 	}
-	return u.String(), nil
+	return host, path.Join("did.json"), nil
 }
 
 // oneSpelling reports whether a host and a port are written as they are written

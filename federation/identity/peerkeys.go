@@ -7,11 +7,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
+	"strings"
 	"time"
 
 	"baton/federation"
 )
+
+// signingKeysPath is where a freeq server tells keys, each below its DID.
+//
+// spec: freeq-signing "Key lookup across servers"
+const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
 // askPeer asks the server behind a link for a key that nobody here knows, and puts
 // it on record. What it answers counts for what comes through that link alone: it
@@ -26,7 +31,12 @@ func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document
 	if !ok || own || s.cfg.Ours != nil && s.cfg.Ours(ctx, q.DID) {
 		return nil // nobody knows more of this gateway's own DIDs than it does
 	}
-	body, err := s.fetcher.Get(ctx, address+"/api/v1/signing-keys/"+url.QueryEscape(string(q.DID))+"/"+url.QueryEscape(q.KeyID))
+	path := strings.ReplaceAll(string(signingKeysPath.Join(string(q.DID), q.KeyID)), ":", "%3A") // freeq servers escape colons too
+	asked, err := federation.JoinURL(address, federation.URLPath(path), nil)
+	if err != nil {
+		return err
+	}
+	body, err := s.fetcher.Get(ctx, asked)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // StepsPath is where a home takes steps from others.
-const StepsPath = "/fed/v1/events"
+const StepsPath federation.URLPath = "/fed/v1/events"
 
 // judges is how many handoffs of a batch are judged at a time: enough for their commits
 // to share an fsync.
@@ -47,9 +47,9 @@ type problem struct {
 
 // Mount registers the routes.
 func (d *Door) Mount(mux *http.ServeMux) {
-	mux.HandleFunc("POST "+StepsPath, d.serveSteps)
-	mux.HandleFunc("GET "+ResidentPath+"{did}", d.serveResident)
-	mux.HandleFunc("GET "+ProfilePath, d.serveProfile)
+	mux.HandleFunc("POST "+string(StepsPath), d.serveSteps)
+	mux.HandleFunc("GET "+string(ResidentPath)+"/{did}", d.serveResident)
+	mux.HandleFunc("GET "+string(ProfilePath), d.serveProfile)
 }
 
 // serveSteps answers a batch that came over HTTPS.

@@ -537,7 +537,7 @@ func post(t *testing.T, by, at *gate, batch map[string]any, path ...federation.H
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := exchange(t.Context(), http.MethodPost, at.server.URL+relay.StepsPath, relay.Letter{Body: body, Signature: signature, Path: path})
+	said, err := exchange(t.Context(), http.MethodPost, at.server.URL+string(relay.StepsPath), relay.Letter{Body: body, Signature: signature, Path: path})
 	if err != nil {
 		return nil, err
 	}

@@ -307,7 +307,11 @@ func (p *Peer) carry(ctx context.Context, l Letter) (Letter, error) {
 		}
 		p.log.LogAttrs(ctx, slog.LevelInfo, "hub brings no answer", slog.Any("err", err))
 	}
-	answer, err := p.deps.Poster.Post(ctx, p.cfg.URL+StepsPath, l)
+	address, err := federation.JoinURL(p.cfg.URL, StepsPath, nil)
+	if err != nil {
+		return Letter{}, p.unavailable(err)
+	}
+	answer, err := p.deps.Poster.Post(ctx, address, l)
 	if err != nil {
 		p.rest.Store(0) // this is no way either
 	}

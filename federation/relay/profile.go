@@ -12,7 +12,7 @@ import (
 
 // ProfilePath is where a home says who it is and what it speaks, signed as all that it
 // says: its well-known document.
-const ProfilePath = "/.well-known/baton"
+const ProfilePath federation.URLPath = "/.well-known/baton"
 
 // Profile is what a home says of itself to whoever asks.
 type Profile struct {

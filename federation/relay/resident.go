@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"baton/federation"
 )
@@ -13,7 +12,7 @@ import (
 var errOtherAnswer = errors.New("it answers something else")
 
 // ResidentPath is where a home says whether a DID, which follows, has its mailbox there.
-const ResidentPath = "/fed/v1/homes/"
+const ResidentPath federation.URLPath = "/fed/v1/homes"
 
 // resident is what a home signs about one DID: whether it owns delivery to it. It says
 // nothing of other homes.
@@ -58,7 +57,11 @@ func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	if p.Mode() == Block {
 		return false, nil
 	}
-	answer, err := p.deps.Poster.Get(ctx, p.cfg.URL+ResidentPath+url.PathEscape(string(did)))
+	address, err := federation.JoinURL(p.cfg.URL, ResidentPath.Join(string(did)), nil)
+	if err != nil {
+		return false, p.unavailable(err)
+	}
+	answer, err := p.deps.Poster.Get(ctx, address)
 	if err != nil {
 		return false, p.unavailable(err)
 	}

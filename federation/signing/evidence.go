@@ -26,7 +26,7 @@ type Original struct {
 
 // EvidencePath is where a gateway serves originals, each under the hexadecimal digits of
 // its SHA-256.
-const EvidencePath = "/evidence/"
+const EvidencePath federation.URLPath = "/evidence"
 
 // OriginalOf returns a signed step as the original of a rendition.
 func OriginalOf(ev federation.Event) Original {
@@ -57,8 +57,11 @@ func (o Original) Evidence(publicURL string) (federation.Evidence, error) {
 		return federation.Evidence{}, fmt.Errorf("write evidence: %w", err)
 	}
 	digest := sha256.Sum256(served)
+	address, err := federation.JoinURL(publicURL, EvidencePath.Join(hex.EncodeToString(digest[:])), nil)
+	if err != nil {
+		return federation.Evidence{}, fmt.Errorf("name evidence: %w", err)
+	}
 	return federation.Evidence{
-		URL:    publicURL + EvidencePath + hex.EncodeToString(digest[:]),
-		Digest: digest, Bytes: served, Source: sha256.Sum256([]byte(o.Document)),
+		URL: address, Digest: digest, Bytes: served, Source: sha256.Sum256([]byte(o.Document)),
 	}, nil
 }

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"strings"
 
 	"baton/bridge"
 	"baton/bridge/irc"
+	"baton/federation"
 )
 
 // Transport names what carries the byte stream of a link.
@@ -75,7 +75,7 @@ func (c Config) check() error {
 	if _, err := parseEndpointID(c.EndpointID); err != nil {
 		wrong("endpoint_id", "want theirs, 64 lower-case hexadecimal digits")
 	}
-	if api, err := url.Parse(c.PeerAPI); err != nil || api.Host == "" || api.Scheme != "https" && api.Scheme != "http" || strings.HasSuffix(c.PeerAPI, "/") {
+	if federation.CheckBaseURL(c.PeerAPI) != nil || strings.HasSuffix(c.PeerAPI, "/") {
 		wrong("peer_api", `want the address of its web API, as in "https://irc.example"`)
 	}
 	if !irc.ValidNickSuffix(c.NickSuffix) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/url"
 	"slices"
 	"time"
 
@@ -50,7 +49,7 @@ func (l *Link) fate(ctx context.Context, p *petition, now time.Time) (code feder
 		return federation.IllegalStep, "its home said nothing for " + maxWait.String()
 	}
 	var told action
-	err := l.ask(ctx, "/"+url.PathEscape(ev.Handoff.String()), &told)
+	err := l.ask(ctx, actionsPath.Join(ev.Handoff.String()), nil, &told)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return federation.UnknownHandoff, "its home does not know the handoff any more"

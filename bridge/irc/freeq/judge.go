@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"baton/bridge/irc"
 	"baton/federation"
@@ -137,7 +136,7 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 // here. It is on record as what it was made of, which is another document, so that the
 // gateway would take it for another step under the same id.
 func (l *Link) rendered(ev federation.Event) bool {
-	return strings.HasPrefix(ev.Fields["act-src"], l.deps.PublicURL+signing.EvidencePath)
+	return federation.IsBelow(ev.Fields["act-src"], l.deps.PublicURL, signing.EvidencePath)
 }
 
 // echo answers a step of our own users with what is on file of it.

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strconv"
+
+	"baton/federation"
 )
 
 // taskList is what a server tells of its handoffs, the newest movement first.
@@ -54,15 +57,19 @@ func (s *session) onRecollected(ctx context.Context, rows []replayed) {
 // in order. With an error come those that were read before it.
 func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err error) {
 	var list taskList
-	if err := l.ask(ctx, fmt.Sprintf("?limit=%d", maxTasks), &list); err != nil {
+	if err := l.ask(ctx, actionsPath, url.Values{"limit": {strconv.Itoa(maxTasks)}}, &list); err != nil {
 		return nil, err
 	}
 	for _, task := range list.Tasks {
 		if task.Updated < second {
 			break // what moved last before has nothing in it
 		}
+		id, err := federation.ParseEventID(task.ID)
+		if err != nil {
+			return rows, fmt.Errorf("actions of %s: %w", l.cfg.ServerName, err)
+		}
 		var told action
-		if err := l.ask(ctx, "/"+url.PathEscape(task.ID), &told); err != nil {
+		if err := l.ask(ctx, actionsPath.Join(id.String()), nil, &told); err != nil {
 			return rows, err
 		}
 		for _, e := range told.Events {
@@ -77,9 +84,18 @@ func (l *Link) rowsOf(ctx context.Context, second int64) (rows []replayed, err e
 	return rows, nil
 }
 
+// actionsPath is where the server's web API tells of handoffs, each below its id.
+//
+// spec: freeq-rest "Actions"
+const actionsPath federation.URLPath = "/api/v1/actions"
+
 // ask reads something of the server's web API about handoffs.
-func (l *Link) ask(ctx context.Context, what string, into any) error {
-	body, err := l.deps.Fetch(ctx, l.cfg.PeerAPI+"/api/v1/actions"+what)
+func (l *Link) ask(ctx context.Context, path federation.URLPath, query url.Values, into any) error {
+	address, err := federation.JoinURL(l.cfg.PeerAPI, path, query)
+	if err != nil {
+		return err
+	}
+	body, err := l.deps.Fetch(ctx, address)
 	if err != nil {
 		return err
 	}
