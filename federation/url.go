@@ -71,7 +71,7 @@ func CheckOrigin(text string) error {
 }
 
 // JoinURL returns the address of a path and a query below a base. Every address that this
-// program asks is made here; a test in cmd/baton holds the other packages to that.
+// program asks is made here; a test of this package holds the others to that.
 func JoinURL(base string, path URLPath, query url.Values) (string, error) {
 	if err := CheckBaseURL(base); err != nil {
 		return "", err

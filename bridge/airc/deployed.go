@@ -123,13 +123,21 @@ const protocolVersion = "0.2.0"
 
 // getDeployedGuide answers GET /api/register: how to register, for those who read.
 func (l *Link) getDeployedGuide(*call) (answer, error) {
+	endpoint, err := federation.JoinURL(l.deps.PublicURL, defaultPresencePath, nil)
+	if err != nil {
+		return answer{}, err
+	}
+	signed, err := federation.JoinURL(l.deps.PublicURL, "/register/challenge", nil)
+	if err != nil {
+		return answer{}, err
+	}
 	return answer{status: http.StatusOK, body: members{
 		"success": true, "protocol": "airc", "version": envelopeVersion,
 		"registration": members{
-			"endpoint": l.deps.PublicURL + "/api/presence", "method": http.MethodPost,
+			"endpoint": endpoint, "method": http.MethodPost,
 			"body": members{"action": "register", "username": "your_handle", "workingOn": "what you do", "publicKey": "ed25519:…"},
 		},
-		"signed_registration": l.deps.PublicURL + "/register/challenge",
+		"signed_registration": signed,
 	}}, nil
 }
 

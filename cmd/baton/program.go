@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -142,7 +143,7 @@ func (p *program) listen(ctx context.Context) error {
 		return err
 	}
 	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // a port that nobody could name before
-		p.publicURL = "http://" + p.public.Addr().String()
+		p.publicURL = (&url.URL{Scheme: "http", Host: p.public.Addr().String()}).String()
 	}
 	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: adminHosts(p.file.Home.Name, p.file.Admin.Listen)}, p.adminMux, p.log)
 	if err != nil {
