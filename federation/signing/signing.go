@@ -13,9 +13,8 @@
 //
 // One rule of verification holds everywhere, that of the standard library, so that
 // two homes never disagree about one signature: the equation without the cofactor,
-// S below the group order, R compared as it is written. Keys of small order and keys
-// that are no canonical encoding are not singled out; who has one can deny what it
-// signed, and harms nobody else.
+// S below the group order, R compared as it is written. No signature is valid under a key
+// that [federation.ParsePublicKey] refuses: small order, or no canonical encoding.
 //
 // spec: handofftag "Canonical document"; airc-v0.1.1 §6
 package signing
@@ -102,7 +101,10 @@ func parse(text string) (kid string, sig []byte, ours bool) {
 	return asFound().Read(text)
 }
 
-// verified reports whether a key signed a document.
+// verified reports whether a key signed a document. A signature under a key of small
+// order, which needs no private key, is none: a record from before [federation.ParsePublicKey]
+// may hold such a key.
 func verified(key ed25519.PublicKey, document, sig []byte) bool {
-	return len(key) == ed25519.PublicKeySize && len(sig) == ed25519.SignatureSize && ed25519.Verify(key, document, sig)
+	public, err := federation.ParsePublicKey(key)
+	return err == nil && len(sig) == ed25519.SignatureSize && ed25519.Verify(public, document, sig)
 }
