@@ -46,6 +46,7 @@ const (
 	codeDuplicateMessage code = "duplicate_message"
 	codePayloadTooLarge  code = "payload_too_large"
 	codeInvalidHandle    code = "invalid_handle"
+	codeInvalidPublicKey code = "invalid_public_key"
 	codeRateLimited      code = "rate_limited"
 	codeOverCapacity     code = "recipient_over_capacity"
 
@@ -260,7 +261,7 @@ func status(c code) int {
 		return http.StatusConflict
 	case codePayloadTooLarge:
 		return http.StatusRequestEntityTooLarge
-	case codeInvalidHandle:
+	case codeInvalidHandle, codeInvalidPublicKey:
 		return http.StatusUnprocessableEntity
 	case codeRateLimited, codeOverCapacity:
 		return http.StatusTooManyRequests

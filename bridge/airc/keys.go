@@ -1,7 +1,6 @@
 package airc
 
 import (
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,8 +115,8 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	if change.err != nil {
 		return answer{}, change.err
 	}
-	if key.Public, err = signing.DecodeBase64URL(text); err != nil || len(key.Public) != ed25519.PublicKeySize {
-		return answer{}, refuse(codeBadRequest, "newPublicKey is not 32 bytes in base64url without padding")
+	if key.Public, err = parseStrictKey("newPublicKey", text); err != nil {
+		return answer{}, err
 	}
 	if key.ID == "" {
 		key.ID = signing.AgentKeyID(key.Public)

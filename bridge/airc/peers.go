@@ -406,9 +406,9 @@ func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]federati
 	}
 	var keys []federation.AgentKey
 	for _, key := range doc.Keys {
-		public, err := signing.DecodeBase64URL(key.Public)
+		public, err := parseStrictKey("publicKey", key.Public)
 		signs := key.Status == federation.KeyStatusActive || key.Status == federation.KeyStatusPending
-		if err == nil && len(public) == ed25519.PublicKeySize && signs && len(keys) < federation.MaxAgentKeys {
+		if err == nil && signs && len(keys) < federation.MaxAgentKeys {
 			keys = append(keys, federation.AgentKey{ID: key.ID, DID: l.deps.KeyDID(public), Public: public})
 		}
 	}

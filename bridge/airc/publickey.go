@@ -4,7 +4,11 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"strings"
+
+	"baton/federation"
+	"baton/federation/signing"
 )
 
 // spkiPrefix starts an Ed25519 key in the form that X.509 gives it; the 32 bytes of
@@ -26,10 +30,37 @@ func parsePublicKey(text string) (ed25519.PublicKey, error) {
 	if key, ok := strings.CutPrefix(string(raw), spkiPrefix); ok {
 		raw = []byte(key)
 	}
-	if len(raw) != ed25519.PublicKeySize {
+	if len(raw) != rawKeyBytes {
 		return nil, malformed
 	}
-	return raw, nil
+	return identityKeyOf(raw)
+}
+
+// rawKeyBytes is the length of a key in every form.
+const rawKeyBytes = 32
+
+// parseStrictKey reads a member of a D1 request that is a key: 32 bytes in base64url
+// without padding.
+func parseStrictKey(member, text string) (ed25519.PublicKey, error) {
+	raw, err := signing.DecodeBase64URL(text)
+	if err != nil || len(raw) != rawKeyBytes {
+		return nil, refuse(codeBadRequest, member+" is not 32 bytes in base64url without padding")
+	}
+	return identityKeyOf(raw)
+}
+
+// identityKeyOf refuses the bytes of a key that cannot be an identity.
+//
+// spec: airc-shapes "Who is who"
+func identityKeyOf(raw []byte) (ed25519.PublicKey, error) {
+	key, err := federation.ParsePublicKey(raw)
+	switch {
+	case errors.Is(err, federation.ErrWeakKey):
+		return nil, refuse(codeInvalidPublicKey, "the public key has small order: a signature under it needs no private key")
+	case err != nil:
+		return nil, refuse(codeInvalidPublicKey, "the public key is not the canonical encoding of a point of Ed25519")
+	}
+	return key, nil
 }
 
 // decodeAnyBase64 reads base64 of either alphabet, padded or not.

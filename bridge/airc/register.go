@@ -43,9 +43,9 @@ func parseRegistration(o *object, now time.Time) (registration, error) {
 	if o.err != nil {
 		return registration{}, o.err
 	}
-	public, err := signing.DecodeBase64URL(key)
-	if err != nil || len(public) != ed25519.PublicKeySize {
-		return registration{}, refuse(codeBadRequest, "publicKey is not 32 bytes in base64url without padding")
+	public, err := parseStrictKey("publicKey", key)
+	if err != nil {
+		return registration{}, err
 	}
 	reg.public = public
 	if reg.webhook, reg.capabilities, err = splitWebhook(reg.capabilities); err != nil {

@@ -54,10 +54,11 @@ func (k keyOnRecord) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.P
 	if key, err := identity.ParseKeyDID(q.DID); err == nil {
 		return []ed25519.PublicKey{key}, nil
 	}
-	if len(k.ev.Signature.Key) != ed25519.PublicKeySize {
-		return nil, fmt.Errorf("no key of %s is on record", q.DID)
+	key, err := federation.ParsePublicKey(k.ev.Signature.Key)
+	if err != nil {
+		return nil, fmt.Errorf("no key of %s is on record: %w", q.DID, err)
 	}
-	return []ed25519.PublicKey{k.ev.Signature.Key}, nil
+	return []ed25519.PublicKey{key}, nil
 }
 
 // KeyOwner knows nobody: a key that is not the signer's own is no good.

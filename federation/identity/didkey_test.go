@@ -1,6 +1,7 @@
 package identity_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"errors"
 	"strings"
@@ -29,7 +30,7 @@ func TestAKeyAndItsDIDNameEachOther(t *testing.T) {
 		"the first example of the method": "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK",
 		"the second":                      "did:key:z6MkiTBz1ymuepAQ4HEHYSF1H8quG5GLVVQR3djdX3mDooWp",
 		"a key of our own":                identity.KeyDID(seededKey('a')),
-		"a key that starts with zeros":    keyDID("\xed\x01", make([]byte, 32)),
+		"a key that ends with zeros":      keyDID("\xed\x01", append([]byte{9}, make([]byte, 31)...)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			key, err := identity.ParseKeyDID(did)
@@ -68,6 +69,8 @@ func TestOnlyEd25519InOneSpellingIsAKeyDID(t *testing.T) {
 		"a key for encryption": keyDID("\xec\x01", key),
 		"a secp256k1 key":      "did:key:zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme",
 		"a fragment":           federation.DID(good + "#key"),
+		"a key of order 4":     keyDID("\xed\x01", make([]byte, 32)),
+		"another encoding":     keyDID("\xed\x01", append([]byte{0xf0}, append(bytes.Repeat([]byte{0xff}, 30), 0x7f)...)), // y = 3 + p
 		"no end":               federation.DID("did:key:z" + strings.Repeat("6", 1<<20)),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -168,8 +168,8 @@ func parseJWK(jwk json.RawMessage) (federation.PublicKey, error) {
 	if err != nil {
 		return federation.PublicKey{}, fmt.Errorf("read publicKeyJwk: %w", err)
 	}
-	if len(key) != ed25519.PublicKeySize {
-		return federation.PublicKey{}, errors.New("read publicKeyJwk: x is not 32 bytes")
+	if _, err := federation.ParsePublicKey(key); err != nil {
+		return federation.PublicKey{}, fmt.Errorf("read publicKeyJwk: %w", err)
 	}
 	return federation.PublicKey{Kind: federation.Ed25519, Bytes: key}, nil
 }

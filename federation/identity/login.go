@@ -24,7 +24,7 @@ func (d *Directory) Proved(ctx context.Context, did federation.DID, message, sig
 		return federation.Invalid, nil //nolint:nilerr // which is an answer
 	}
 	signs := slices.ContainsFunc(document.Keys, func(key ed25519.PublicKey) bool {
-		return len(key) == ed25519.PublicKeySize && ed25519.Verify(key, message, signature)
+		return ed25519.Verify(key, message, signature)
 	}) || slices.ContainsFunc(document.Others, func(key federation.PublicKey) bool {
 		return verifyECDSA(key, message, signature)
 	})

@@ -70,11 +70,15 @@ func parsePeerKey(body []byte, keyID string) (ed25519.PublicKey, error) {
 		return nil, err
 	}
 	encoded := text(members["public_key"])
-	key, err := base64.RawURLEncoding.DecodeString(encoded)
-	switch {
-	case err != nil || len(key) != ed25519.PublicKeySize || base64.RawURLEncoding.EncodeToString(key) != encoded:
-		return nil, errors.New("public_key is not 32 bytes in base64url")
-	case federation.KeyID(key) != keyID:
+	raw, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil || base64.RawURLEncoding.EncodeToString(raw) != encoded {
+		return nil, errors.New("public_key is not base64url")
+	}
+	key, err := federation.ParsePublicKey(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read public_key: %w", err)
+	}
+	if federation.KeyID(key) != keyID {
 		return nil, fmt.Errorf("it is key %s", federation.KeyID(key))
 	}
 	return key, nil

@@ -25,7 +25,7 @@ const pointBytes = 33
 func multicodec(kind federation.KeyKind) (prefix string, size int) {
 	switch kind {
 	case federation.Ed25519:
-		return "\xed\x01", ed25519.PublicKeySize
+		return "\xed\x01", ed25519.PublicKeySize //nolint:forbidigo // a size of the format; checkPoint parses the key
 	case federation.P256:
 		return "\x80\x24", pointBytes
 	case federation.Secp256k1:
@@ -85,28 +85,31 @@ func parseMulticodec(raw string) (federation.PublicKey, error) {
 			continue
 		}
 		key := federation.PublicKey{Kind: kind, Bytes: []byte(text)}
-		if !onCurve(key) {
-			return federation.PublicKey{}, fmt.Errorf("the point is not on %s", kind)
+		if err := checkPoint(key); err != nil {
+			return federation.PublicKey{}, err
 		}
 		return key, nil
 	}
 	return federation.PublicKey{}, errOtherKind
 }
 
-// onCurve reports whether the bytes of a key are a compressed point on its curve. Of
-// Ed25519 any 32 bytes are a key; what is off its curve verifies nothing.
-func onCurve(key federation.PublicKey) bool {
+// checkPoint refuses bytes that are no compressed point on the curve of the key, and an
+// Ed25519 key that [federation.ParsePublicKey] refuses.
+func checkPoint(key federation.PublicKey) error {
 	switch key.Kind {
 	case federation.P256:
-		_, ok := parseP256(key.Bytes)
-		return ok
+		if _, ok := parseP256(key.Bytes); ok {
+			return nil
+		}
 	case federation.Secp256k1:
-		_, err := secp256k1.ParsePubKey(key.Bytes)
-		return err == nil
+		if _, err := secp256k1.ParsePubKey(key.Bytes); err == nil {
+			return nil
+		}
 	case federation.Ed25519:
-		return true
+		_, err := federation.ParsePublicKey(key.Bytes)
+		return err
 	}
-	return false
+	return fmt.Errorf("the point is not on %s", key.Kind)
 }
 
 func parseP256(point []byte) (*ecdsa.PublicKey, bool) {

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -46,9 +45,13 @@ func ParseRegistryKeys(body []byte, now time.Time) ([]federation.ReportedKey, er
 }
 
 func parseRegistryKey(item map[string]json.RawMessage, now time.Time) (federation.ReportedKey, error) {
-	public, err := base64.RawURLEncoding.Strict().DecodeString(text(item["publicKey"]))
-	if err != nil || len(public) != ed25519.PublicKeySize {
-		return federation.ReportedKey{}, errors.New("publicKey is not 32 bytes in base64url")
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text(item["publicKey"]))
+	if err != nil {
+		return federation.ReportedKey{}, errors.New("publicKey is not base64url")
+	}
+	public, err := federation.ParsePublicKey(raw)
+	if err != nil {
+		return federation.ReportedKey{}, fmt.Errorf("read publicKey: %w", err)
 	}
 	key := federation.ReportedKey{Public: public}
 	var member string

@@ -34,10 +34,14 @@ func (s Signer) Public(ctx context.Context, name KeyName) (ed25519.PublicKey, er
 		return nil, err
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(strings.TrimSpace(string(answer)))
-	if err != nil || len(raw) != ed25519.PublicKeySize {
+	if err != nil {
 		return nil, fmt.Errorf("signer %s: want a public key of 32 bytes in base64url without padding", s[0])
 	}
-	return raw, nil
+	public, err := federation.ParsePublicKey(raw)
+	if err != nil {
+		return nil, fmt.Errorf("signer %s: want a public key of 32 bytes: %w", s[0], err)
+	}
+	return public, nil
 }
 
 // key returns a key that the command keeps.

@@ -82,12 +82,21 @@ func (k keys) owner(keyID string) federation.DID {
 	return ""
 }
 
+// parseKey returns the key that base64url stands for.
+func parseKey(text string) (ed25519.PublicKey, error) {
+	raw, err := signing.DecodeBase64URL(text)
+	if err != nil {
+		return nil, err
+	}
+	return federation.ParsePublicKey(raw)
+}
+
 func (c *checking) readKeys() {
 	seen := map[[2]string]bool{}
 	for _, key := range c.passport.Keys {
-		public, err := signing.DecodeBase64URL(key.Public)
+		public, err := parseKey(key.Public)
 		switch {
-		case err != nil || len(public) != ed25519.PublicKeySize:
+		case err != nil:
 			c.find(KeyEncoding, Step{}, key.ID)
 			continue
 		case federation.KeyID(public) != key.ID:
@@ -264,9 +273,13 @@ func judgeOriginal(content string) federation.Verdict {
 	if err := json.Unmarshal([]byte(content), &original); err != nil {
 		return federation.Invalid
 	}
-	key, err := signing.DecodeBase64URL(original.Key.PublicKey)
-	if err != nil || len(key) == 0 {
+	raw, err := signing.DecodeBase64URL(original.Key.PublicKey)
+	if err != nil || len(raw) == 0 {
 		return federation.Unverifiable
+	}
+	key, err := federation.ParsePublicKey(raw)
+	if err != nil {
+		return federation.Invalid
 	}
 	if original.Signature != "" {
 		_, verdict := signing.Match([]byte(original.Document), original.Signature, key, signing.HandoffStep(), signing.ActStep())

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
@@ -241,12 +240,16 @@ func (s *server) loginFailed(u *user, why string) {
 //
 // spec: freeq-keys "MSGSIG"
 func (s *server) onMsgsig(ctx context.Context, u *user, m ircmsg.Message) {
-	key, err := decode64(m.Params[0])
+	raw, _ := decode64(m.Params[0]) // nil is no key
+	key, err := federation.ParsePublicKey(raw)
 	switch {
 	case u.account == "":
 		s.fail(u, "MSGSIG", "NOT_AUTHENTICATED", "", "Log in first")
 		return
-	case err != nil || len(key) != ed25519.PublicKeySize:
+	case errors.Is(err, federation.ErrWeakKey):
+		s.fail(u, "MSGSIG", "INVALID_KEY", "", "A key of small order proves nothing; make a new one")
+		return
+	case err != nil:
 		s.fail(u, "MSGSIG", "INVALID_KEY", "", "Want an Ed25519 public key, 32 bytes in base64url")
 		return
 	}

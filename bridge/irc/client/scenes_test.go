@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -434,6 +435,10 @@ func TestLogins(t *testing.T) {
 			ada > MSGSIG xyz
 			ada < :gw.example FAIL MSGSIG INVALID_KEY :*
 			ada > MSGSIG ` + base64.RawURLEncoding.EncodeToString(make([]byte, 32)) + `
+			ada < :gw.example FAIL MSGSIG INVALID_KEY :A key of small order proves nothing; make a new one
+			ada > MSGSIG ` + base64.RawURLEncoding.EncodeToString(append([]byte{0xf0}, append(bytes.Repeat([]byte{0xff}, 30), 0x7f)...)) + `
+			ada < :gw.example FAIL MSGSIG INVALID_KEY :Want an Ed25519 public key, 32 bytes in base64url
+			ada > MSGSIG ` + base64.RawURLEncoding.EncodeToString(append([]byte{9}, make([]byte, 31)...)) + `
 			ada < :gw.example MSGSIG OK`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,9 +21,13 @@ func EndpointID(key ed25519.PublicKey) string { return hex.EncodeToString(key) }
 // parseEndpointID returns the key of an endpoint in the one spelling that peers
 // compare.
 func parseEndpointID(id string) (ed25519.PublicKey, error) {
-	key, err := hex.DecodeString(id)
-	if err != nil || len(key) != ed25519.PublicKeySize || hex.EncodeToString(key) != id {
+	raw, err := hex.DecodeString(id)
+	if err != nil || hex.EncodeToString(raw) != id {
 		return nil, fmt.Errorf("endpoint id %q: %w: want 64 lower-case hexadecimal digits", id, federation.ErrNotCanonical)
+	}
+	key, err := federation.ParsePublicKey(raw)
+	if err != nil {
+		return nil, fmt.Errorf("endpoint id %q: %w", id, err)
 	}
 	return key, nil
 }

@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/netip"
 	"strings"
+
+	"baton/federation"
 )
 
 // The parts of a ticket.
@@ -22,6 +24,7 @@ const (
 	directAddress = 1
 	ipv4Address   = 0
 	ipv6Address   = 1
+	endpointBytes = 32 // of the id
 )
 
 // Bounds of a ticket that somebody else wrote.
@@ -67,11 +70,15 @@ var errTicket = errors.New("freeq: no ticket of an endpoint")
 func parseTicket(s string) (ticket, error) {
 	digits, isTicket := strings.CutPrefix(s, ticketKind)
 	text, err := ticketEncoding().DecodeString(strings.ToUpper(digits))
-	if !isTicket || err != nil || len(text) < 1+ed25519.PublicKeySize || text[0] != ticketVersion {
+	if !isTicket || err != nil || len(text) < 1+endpointBytes || text[0] != ticketVersion {
 		return ticket{}, errTicket
 	}
-	t := ticket{endpoint: text[1 : 1+ed25519.PublicKeySize]}
-	r := bytes.NewReader(text[1+ed25519.PublicKeySize:])
+	endpoint, err := federation.ParsePublicKey(text[1 : 1+endpointBytes])
+	if err != nil {
+		return ticket{}, fmt.Errorf("%w: %w", errTicket, err)
+	}
+	t := ticket{endpoint: endpoint}
+	r := bytes.NewReader(text[1+endpointBytes:])
 	count, err := binary.ReadUvarint(r)
 	if err != nil || count > maxTicketAddresses {
 		return ticket{}, fmt.Errorf("%w: how many addresses", errTicket)
