@@ -25,7 +25,7 @@ const MaxAgentKeys = 64
 // AgentKey is one key that an agent signs its messages with.
 type AgentKey struct {
 	ID      string // the kid of its messages
-	DID     DID    // its did:key
+	DID     DID    // its did:key, which is the agent's; empty for a key that the agent named without a proof
 	Public  ed25519.PublicKey
 	Created time.Time
 	Expires time.Time // zero where it does not end by itself
@@ -61,6 +61,9 @@ func (k AgentKey) EndWindow(end, seen time.Time) KeyWindow {
 	return KeyWindow{DID: k.DID, KeyID: KeyID(k.Public), Origin: RevokedKey, Since: end, Seen: seen}
 }
 
+// Proved reports whether the key's did:key is its agent's.
+func (k AgentKey) Proved() bool { return k.DID != "" }
+
 // Primary returns the key that an agent is known by: the newest active one, else the
 // newest of all.
 func (a Agent) Primary(at time.Time) AgentKey {
@@ -90,7 +93,7 @@ func (a Agent) DIDs() []DID {
 		dids = append(dids, a.OwnDID)
 	}
 	for _, key := range a.Keys {
-		if key.DID != a.OwnDID {
+		if key.DID != "" && key.DID != a.OwnDID {
 			dids = append(dids, key.DID)
 		}
 	}
@@ -98,8 +101,11 @@ func (a Agent) DIDs() []DID {
 }
 
 // Is reports whether an agent may act as a DID: one of its own, or one that its handle
-// is bound to by somebody who vouches for that.
+// is bound to by somebody who vouches for that. No agent is the empty DID.
 func (a Agent) Is(did DID) bool {
+	if did == "" {
+		return false
+	}
 	if a.DID == did || a.OwnDID == did || a.Bound.Vouch && a.Bound.DID == did {
 		return true
 	}

@@ -31,7 +31,7 @@ const MessageIDWindow = 24 * time.Hour
 type Agent struct {
 	Handle       string
 	DID          DID             // did:key that this gateway keeps for it; its identity on other networks
-	OwnDID       DID             // did:key of its primary key; reaches the same inbox, as those of its other keys do
+	OwnDID       DID             // did:key of its primary key, where that is proved, else DID; reaches the same inbox
 	Keys         []AgentKey      // in the order in which they were registered
 	Capabilities json.RawMessage // as registered; nil when none
 	Metadata     json.RawMessage // as registered; nil when none
@@ -177,8 +177,10 @@ const (
 type Registry interface {
 	Conversations
 	Relays
+	KeyProofs
 
-	// AddAgent returns [ErrTaken] when the handle is somebody's.
+	// AddAgent returns [ErrTaken] when the handle is somebody's. A key whose DID another
+	// agent has is filed without its DID.
 	AddAgent(ctx context.Context, a Agent) error
 	// Agent returns [ErrNotFound] for a handle that nobody registered.
 	Agent(ctx context.Context, handle string) (Agent, error)
@@ -192,7 +194,8 @@ type Registry interface {
 	// DIDs has from now on (see [Keys]).
 	// It returns the agent as it is after, [ErrStale] when the key that gives its word
 	// is not active any more, and [ErrTaken] when the agent has a key of that name or
-	// with those bytes.
+	// with those bytes. A key whose DID another agent has, signed a filed step or has a
+	// session is filed without its DID: the proof in a rotation names no handle.
 	RotateKey(ctx context.Context, handle, by string, key AgentKey, now, until time.Time) (Agent, error)
 	// RevokeKey ends a key of an agent at once, on the word of an active one, maybe
 	// itself, for its own DID too (see [Keys.Revoke]). With the last active key of an agent

@@ -77,9 +77,20 @@ func (r boundRecord) RevokeKey(ctx context.Context, handle, by, kid, reason stri
 	return agent, err
 }
 
+// ProveKey implements [federation.KeyProofs].
+func (r boundRecord) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (federation.Agent, error) {
+	if _, err := r.Record.ProveKey(ctx, handle, kid, did, now); err != nil {
+		return federation.Agent{}, err
+	}
+	r.forget(did)
+	return r.bound(ctx, handle)
+}
+
 func (r boundRecord) changed(agent federation.Agent) {
 	for _, key := range agent.Keys {
-		r.forget(key.DID)
+		if key.Proved() {
+			r.forget(key.DID)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package federationtest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -25,12 +26,16 @@ func (m *Memory) RotateKey(ctx context.Context, handle, by string, key federatio
 		for i := range a.Keys {
 			if a.Keys[i].Revoked.IsZero() {
 				a.Keys[i].Revoked = until
-				m.putWindow(a.Keys[i].EndWindow(until, now))
+				m.endKey(a.Keys[i], until, now)
 			}
 		}
-		a.Keys, a.OwnDID = append(a.Keys, key), key.DID
-		m.ownKey(key.Public, key.DID)
-		m.noteExpiry(key)
+		_, signed := m.bindings[key.DID]
+		key = m.unowned(key)
+		if signed || m.hasSession(key.DID) {
+			key.DID = ""
+		}
+		a.Keys, a.OwnDID = append(a.Keys, key), cmp.Or(key.DID, a.DID)
+		m.ownProved(key)
 		return nil
 	})
 }
@@ -47,14 +52,14 @@ func (m *Memory) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 			return nil
 		}
 		a.Keys[i].Revoked, a.Keys[i].Reason = now, reason
-		m.putWindow(a.Keys[i].EndWindow(now, now))
+		m.endKey(a.Keys[i], now, now)
 		if before != federation.KeyStatusActive {
 			return nil
 		}
 		for j, key := range slices.Backward(a.Keys) {
 			if key.Signs(now) {
 				m.takeWindow(key.EndWindow(key.Revoked, now))
-				a.Keys[j].Revoked, a.OwnDID = time.Time{}, key.DID
+				a.Keys[j].Revoked, a.OwnDID = time.Time{}, cmp.Or(key.DID, a.DID)
 				return nil
 			}
 		}
@@ -63,11 +68,79 @@ func (m *Memory) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 	})
 }
 
-// noteExpiry puts the end that a key has by itself in its history.
-func (m *Memory) noteExpiry(key federation.AgentKey) {
-	if !key.Expires.IsZero() {
-		m.putWindow(key.EndWindow(key.Expires, key.Created))
+// ProveKey implements [federation.KeyProofs].
+func (m *Memory) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (federation.Agent, error) {
+	return m.changeKeys(ctx, handle, "", now, func(a *federation.Agent) error {
+		i := slices.IndexFunc(a.Keys, func(k federation.AgentKey) bool { return k.ID == kid })
+		if i < 0 {
+			return federation.ErrNotFound
+		}
+		key := a.Keys[i]
+		key.DID = did
+		if key = m.unowned(key); a.Keys[i].Proved() || !key.Proved() {
+			return nil
+		}
+		if a.Primary(now).ID == kid {
+			a.OwnDID = did
+		}
+		a.Keys[i] = key
+		m.ownProved(key)
+		return nil
+	})
+}
+
+// Unproved implements [federation.KeyProofs].
+func (m *Memory) Unproved(ctx context.Context, now time.Time, limit int) (handles []string, total int, err error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return nil, 0, err
 	}
+	for _, a := range m.agents {
+		if slices.ContainsFunc(a.Keys, func(k federation.AgentKey) bool { return !k.Proved() && k.Signs(now) }) {
+			handles = append(handles, a.Handle)
+		}
+	}
+	slices.Sort(handles)
+	return handles[:min(limit, len(handles))], len(handles), nil
+}
+
+// unowned returns a key without its DID where an agent has that already.
+func (m *Memory) unowned(key federation.AgentKey) federation.AgentKey {
+	if slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return slices.Contains(a.DIDs(), key.DID) }) {
+		key.DID = ""
+	}
+	return key
+}
+
+// ownProved notes what follows from a proved key.
+func (m *Memory) ownProved(key federation.AgentKey) {
+	if !key.Proved() {
+		return
+	}
+	for _, end := range []time.Time{key.Expires, key.Revoked} {
+		if !end.IsZero() {
+			m.endKey(key, end, key.Created)
+		}
+	}
+	m.ownKey(key.Public, key.DID)
+}
+
+// endKey notes the end of a key in the history of its DID, where it has one.
+func (m *Memory) endKey(key federation.AgentKey, end, seen time.Time) {
+	if key.Proved() {
+		m.putWindow(key.EndWindow(end, seen))
+	}
+}
+
+// hasSession reports whether a DID or a handle has a session.
+func (m *Memory) hasSession(of federation.DID) bool {
+	for _, s := range m.sessions {
+		if s.Handle == string(of) && of != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // takeWindow takes an end that was to come from a history.

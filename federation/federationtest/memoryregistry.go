@@ -40,11 +40,14 @@ func (m *Memory) AddAgent(ctx context.Context, a federation.Agent) error {
 	if slices.ContainsFunc(m.agents, func(b federation.Agent) bool { return b.Handle == a.Handle }) {
 		return federation.ErrTaken
 	}
-	m.agents = append(m.agents, a)
-	for _, key := range a.Keys {
-		m.ownKey(key.Public, key.DID)
-		m.noteExpiry(key)
+	a.Keys = slices.Clone(a.Keys)
+	for i, key := range a.Keys {
+		if a.Keys[i] = m.unowned(key); !a.Keys[i].Proved() && a.OwnDID == key.DID {
+			a.OwnDID = a.DID
+		}
+		m.ownProved(a.Keys[i])
 	}
+	m.agents = append(m.agents, a)
 	m.ownKey(a.KeptKey, a.DID)
 	return nil
 }

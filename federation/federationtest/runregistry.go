@@ -62,6 +62,11 @@ func RunRegistry(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("with the last key the sessions end", s.testRevokeLastKey)
 	t.Run("of many keys the oldest that is good no more is forgotten", s.testManyKeys)
 	t.Run("two rotations on the word of one key are one", s.testRotationRace)
+	t.Run("a key that was only named has no DID, no owner and no end", s.testNamedKey)
+	t.Run("a proved key has its DID from then on", s.testProveKey)
+	t.Run("two agents never have one DID", s.testOneOwner)
+	t.Run("a rotation does not reassign a DID that was proved elsewhere", s.testRotationElsewhere)
+	t.Run("agents without a proved key are listed", s.testUnproved)
 }
 
 // NewAgent returns an agent with a kept key and one of its own, without

@@ -20,6 +20,15 @@ func (s *Record) AddAgent(ctx context.Context, a federation.Agent) error {
 }
 
 func addAgent(ctx context.Context, q *statements, a federation.Agent) error {
+	for _, key := range a.Keys {
+		free, err := unowned(ctx, q, key)
+		if err != nil {
+			return err
+		}
+		if !free.Proved() && a.OwnDID == key.DID {
+			a.OwnDID = a.DID
+		}
+	}
 	var n int64
 	err := q.row(ctx, `INSERT INTO agent (handle, did, own_did, capabilities, metadata, registered, kept_key,
 		shows_presence, shows_context, issuer, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (handle) DO NOTHING RETURNING n`,
@@ -80,6 +89,9 @@ func (s *Record) Agent(ctx context.Context, handle string) (federation.Agent, er
 // AgentOf implements [federation.Registry]. Of several handles with one key it
 // returns the oldest.
 func (s *Record) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
+	if did == "" { // as keys have that were not proved
+		return federation.Agent{}, fmt.Errorf("read agent without a DID: %w", federation.ErrNotFound)
+	}
 	return s.agents.find(agentName{did: did}, func() (federation.Agent, error) {
 		return s.oneAgent(ctx, `did = ?1 OR own_did = ?1 OR handle IN (SELECT handle FROM agent_key WHERE did = ?1)`, string(did))
 	})

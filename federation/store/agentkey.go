@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -10,19 +11,55 @@ import (
 	"baton/federation"
 )
 
-// addKey files the n-th key of an agent.
+// addKey files the n-th key of an agent, without its DID where another agent has that.
 func addKey(ctx context.Context, q *statements, handle string, n int, key federation.AgentKey) error {
-	_, err := q.exec(ctx, `INSERT INTO agent_key (handle, n, id, did, public, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+	key, err := unowned(ctx, q, key)
+	if err != nil {
+		return err
+	}
+	_, err = q.exec(ctx, `INSERT INTO agent_key (handle, n, id, did, public, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		handle, n, key.ID, key.DID, notNull(key.Public), stamp(key.Created), stamp(key.Expires))
 	if err != nil {
 		return err
 	}
-	if !key.Expires.IsZero() {
-		if err := putWindow(ctx, q, key.EndWindow(key.Expires, key.Created)); err != nil {
+	return ownProved(ctx, q, key)
+}
+
+// unowned returns a key without its DID where an agent has that already.
+func unowned(ctx context.Context, q *statements, key federation.AgentKey) (federation.AgentKey, error) {
+	var owned bool
+	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM agent_key WHERE did = ?1 AND did <> '')
+		OR EXISTS (SELECT 1 FROM agent WHERE did = ?1)`, []any{key.DID}, &owned)
+	if owned {
+		key.DID = ""
+	}
+	return key, err
+}
+
+// ownProved notes what follows from a proved key: that it is of its DID, and when it
+// ends for that DID.
+func ownProved(ctx context.Context, q *statements, key federation.AgentKey) error {
+	if !key.Proved() {
+		return nil
+	}
+	for _, end := range []time.Time{key.Expires, key.Revoked} {
+		if end.IsZero() {
+			continue
+		}
+		if err := endKey(ctx, q, key, end, key.Created); err != nil {
 			return err
 		}
 	}
 	return ownKey(ctx, q, key.Public, key.DID)
+}
+
+// endKey notes the end of a key in the history of its DID. A key that was not proved has
+// no DID, and no part in any history.
+func endKey(ctx context.Context, q *statements, key federation.AgentKey, end, seen time.Time) error {
+	if !key.Proved() {
+		return nil
+	}
+	return putWindow(ctx, q, key.EndWindow(end, seen))
 }
 
 func scanAgentKey(row scanner) (federation.AgentKey, error) {
@@ -47,6 +84,10 @@ func (s *Record) RotateKey(ctx context.Context, handle, by string, key federatio
 		if err := endKeys(ctx, q, a, now, until); err != nil {
 			return err
 		}
+		key, err := unproved(ctx, q, key)
+		if err != nil {
+			return err
+		}
 		var last int
 		if err := q.row(ctx, `SELECT coalesce(max(n), -1) FROM agent_key WHERE handle = ?`, []any{handle}, &last); err != nil {
 			return err
@@ -54,8 +95,21 @@ func (s *Record) RotateKey(ctx context.Context, handle, by string, key federatio
 		if err := addKey(ctx, q, handle, last+1, key); err != nil {
 			return err
 		}
-		return setOwnDID(ctx, q, handle, key.DID)
+		return setOwnDID(ctx, q, a, key)
 	})
+}
+
+// unproved returns a key without its DID where that is an agent's, signed a filed step or
+// has a session: its owner proved it, and the proof in a rotation names no handle.
+func unproved(ctx context.Context, q *statements, key federation.AgentKey) (federation.AgentKey, error) {
+	var elsewhere bool
+	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE handle = ?1)`,
+		[]any{key.DID}, &elsewhere)
+	if err != nil || elsewhere {
+		key.DID = ""
+		return key, err
+	}
+	return unowned(ctx, q, key)
 }
 
 // endKeys ends the keys of an agent that have no end yet.
@@ -67,7 +121,7 @@ func endKeys(ctx context.Context, q *statements, a federation.Agent, now, until 
 		if _, err := q.exec(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, stamp(until), a.Handle, key.ID); err != nil {
 			return err
 		}
-		if err := putWindow(ctx, q, key.EndWindow(until, now)); err != nil {
+		if err := endKey(ctx, q, key, until, now); err != nil {
 			return err
 		}
 	}
@@ -89,8 +143,9 @@ func forgetKey(ctx context.Context, q *statements, a federation.Agent, now time.
 	return err
 }
 
-func setOwnDID(ctx context.Context, q *statements, handle string, did federation.DID) error {
-	_, err := q.exec(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, did, handle)
+// setOwnDID notes the DID of the primary key of an agent.
+func setOwnDID(ctx context.Context, q *statements, a federation.Agent, primary federation.AgentKey) error {
+	_, err := q.exec(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
 	return err
 }
 
@@ -107,7 +162,7 @@ func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 		_, err := q.exec(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
 			stamp(now), reason, handle, kid)
 		if err == nil {
-			err = putWindow(ctx, q, key.EndWindow(now, now))
+			err = endKey(ctx, q, key, now, now)
 		}
 		if err != nil || key.Status(now) != federation.KeyStatusActive {
 			return err
@@ -131,7 +186,7 @@ func succeed(ctx context.Context, q *statements, a federation.Agent, revoked str
 		if err != nil {
 			return err
 		}
-		return setOwnDID(ctx, q, a.Handle, key.DID)
+		return setOwnDID(ctx, q, a, key)
 	}
 	_, err := q.exec(ctx, `DELETE FROM session WHERE handle = ?`, a.Handle)
 	return err

@@ -1,0 +1,51 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// ProveKey implements [federation.KeyProofs].
+func (s *Record) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (federation.Agent, error) {
+	return s.changeKeys(ctx, handle, "", now, func(ctx context.Context, q *statements, a federation.Agent) error {
+		key := a.Key(kid)
+		switch {
+		case key.ID == "":
+			return federation.ErrNotFound
+		case key.Proved():
+			return nil
+		}
+		key.DID = did
+		key, err := unowned(ctx, q, key)
+		if err != nil || !key.Proved() {
+			return err
+		}
+		if _, err := q.exec(ctx, `UPDATE agent_key SET did = ? WHERE handle = ? AND id = ?`, did, handle, kid); err != nil {
+			return err
+		}
+		if a.Primary(now).ID == kid {
+			if err := setOwnDID(ctx, q, a, key); err != nil {
+				return err
+			}
+		}
+		return ownProved(ctx, q, key)
+	})
+}
+
+// Unproved implements [federation.KeyProofs]. Agents of other registries have addresses
+// for handles, and no keys here.
+func (s *Record) Unproved(ctx context.Context, now time.Time, limit int) (handles []string, total int, err error) {
+	const which = `FROM agent_key WHERE did = '' AND (revoked = 0 OR revoked > ?1) AND (expires = 0 OR expires > ?1)`
+	if err := s.reads.row(ctx, `SELECT count(DISTINCT handle) `+which, []any{stamp(now)}, &total); err != nil {
+		return nil, 0, fmt.Errorf("count agents without a proved key: %w", err)
+	}
+	scan := func(row scanner) (handle string, err error) { err = row.Scan(&handle); return handle, err }
+	handles, err = rows(ctx, s.reads, scan, `SELECT DISTINCT handle `+which+` ORDER BY handle LIMIT 0 + ?2`, stamp(now), limit)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list agents without a proved key: %w", err)
+	}
+	return handles, total, nil
+}
