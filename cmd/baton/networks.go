@@ -47,6 +47,7 @@ type wiring struct {
 	http        configs.HTTP     // of the public listener
 	record      federation.Record
 	proved      func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
+	revoked     func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 	learn       func(ctx context.Context, report federation.KeyReport) error
 	gateway     *gateway
 	keys        string       // the folder of keys; empty where only a configuration is checked

@@ -99,7 +99,10 @@ func (p *program) wiring() wiring {
 		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.peering}, issuer: registries{p.client}, rates: didRates{p.rates, p.gateway},
 		registry: p.keyring.Registry, token: p.keyring.Token(),
 		proved: func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-			return p.directory.Load().Proved(ctx, did, message, signature, time.Now())
+			return p.keys.Load().Proved(ctx, did, message, signature, time.Now())
+		},
+		revoked: func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
+			return p.keys.Load().Revoked(ctx, did, keyID, at)
 		},
 		learn:      func(ctx context.Context, report federation.KeyReport) error { return p.keys.Load().Learn(ctx, report) },
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,25 +12,43 @@ import (
 )
 
 // Proved judges whether a DID signed a message with a key of any kind that its document
-// lists at a time: Ed25519 over the message, or ECDSA over its SHA-256 as r and s. The
-// error says why the verdict is [federation.Unverifiable].
+// lists at a time: Ed25519 over the message, or ECDSA over its SHA-256 as r and s. A key
+// that was revoked for the DID proves nothing. The error says why the verdict is
+// [federation.Unverifiable].
 //
 // spec: freeq "SASL ATPROTO-CHALLENGE"
-func (d *Directory) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.Verdict, error) {
-	document, err := d.Resolve(ctx, did, now)
+func (s *KeySource) Proved(ctx context.Context, did federation.DID, message, signature []byte, now time.Time) (federation.Verdict, error) {
+	document, err := s.directory.Resolve(ctx, did, now)
 	if _, away := errors.AsType[*federation.UnavailableError](err); away {
 		return federation.Unverifiable, err
 	}
 	if err != nil { // there is no such DID, and so nobody is it
 		return federation.Invalid, nil //nolint:nilerr // which is an answer
 	}
-	signs := slices.ContainsFunc(document.Keys, func(key ed25519.PublicKey) bool {
-		return ed25519.Verify(key, message, signature)
-	}) || slices.ContainsFunc(document.Others, func(key federation.PublicKey) bool {
-		return verifyECDSA(key, message, signature)
-	})
-	if signs {
-		return federation.Valid, nil
+	signer := slices.IndexFunc(document.Keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, message, signature) })
+	if signer < 0 {
+		if slices.ContainsFunc(document.Others, func(key federation.PublicKey) bool { return verifyECDSA(key, message, signature) }) {
+			return federation.Valid, nil
+		}
+		return federation.Invalid, nil
 	}
-	return federation.Invalid, nil
+	revoked, err := s.Revoked(ctx, did, federation.KeyID(document.Keys[signer]), now)
+	switch {
+	case err != nil:
+		return federation.Unverifiable, err
+	case revoked:
+		return federation.Invalid, nil
+	}
+	return federation.Valid, nil
+}
+
+// Revoked reports whether a key was revoked for a DID at a time. Its error is that of the
+// record.
+func (s *KeySource) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
+	history, err := s.histories.of(ctx, did)
+	if err != nil {
+		return false, fmt.Errorf("read keys of %s: %w", did, err)
+	}
+	none := func(federation.KeyWindow) bool { return false }
+	return history.Standing(keyID, at, none) == federation.KeyEnded, nil
 }

@@ -11,6 +11,7 @@ import (
 	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
 	"baton/federation"
+	"baton/federation/federationtest"
 	"baton/federation/identity"
 )
 
@@ -28,7 +29,18 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 	compact := secp256k1ecdsa.SignCompact(curve, digest[:], true)[1:] // without the byte that recovers the key
 	did := identity.KeyDID(public)
 	other := identity.PublicKeyDID(federation.PublicKey{Kind: federation.Secp256k1, Bytes: curve.PubKey().SerializeCompressed()})
-	directory := identity.NewDirectory(identity.DirectoryConfig{}, nil)
+	revoked, revokedPrivate, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := identity.KeyDID(revoked)
+	record := federationtest.NewMemory()
+	source := identity.NewKeySource(identity.KeySourceConfig{}, identity.NewDirectory(identity.DirectoryConfig{}, nil), nil, record)
+	if err := source.Revoke(t.Context(), ended, federation.KeyID(revoked), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	weak := make([]byte, 32) // of order 4
+	forged := append(append([]byte{1}, make([]byte, 31)...), make([]byte, 32)...)
 	for name, tt := range map[string]struct {
 		did       federation.DID
 		signature []byte
@@ -40,10 +52,12 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 		"not with another key":                           {other, ed25519.Sign(private, message), federation.Invalid},
 		"not without a signature":                        {did, nil, federation.Invalid},
 		"not as a DID that is none":                      {"did:key:zzz", ed25519.Sign(private, message), federation.Invalid},
+		"not with a key that was revoked":                {ended, ed25519.Sign(revokedPrivate, message), federation.Invalid},
+		"not with a key of small order":                  {keyDID("\xed\x01", weak), forged, federation.Invalid},
 		"nor can it be told of one that is not resolved": {"did:example:x", ed25519.Sign(private, message), federation.Unverifiable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := directory.Proved(t.Context(), tt.did, message, tt.signature, time.Now())
+			got, err := source.Proved(t.Context(), tt.did, message, tt.signature, time.Now())
 			if got != tt.want || (err != nil) != (tt.want == federation.Unverifiable) {
 				t.Errorf("verdict %v, error %v, want %v", got, err, tt.want)
 			}
