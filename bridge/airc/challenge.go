@@ -35,7 +35,7 @@ func (l *Link) postChallenge(c *call) (answer, error) {
 	if o.err != nil {
 		return answer{}, o.err
 	}
-	if err := l.checkFree(c.Context(), handle); err != nil {
+	if _, err := l.holding(c.Context(), handle); err != nil {
 		return answer{}, err
 	}
 	challenge, ends := l.challenges.Issue(handle, time.Now())

@@ -110,7 +110,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 			return answer{}, err
 		}
 	}
-	key := l.agentKey(public, p.now)
+	key := namedKey(public, p.now)
 	if _, err := l.deps.Registry.RotateKey(c.Context(), p.agent.Handle, by.ID, key, p.now, p.now.Add(keyOverlap)); err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}

@@ -102,8 +102,7 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 		Shows: federation.Shows{Presence: federation.VisiblePublic, Context: federation.VisiblePublic},
 	}
 	if a.public != nil {
-		key := l.agentKey(a.public, a.now)
-		agent.Keys, agent.OwnDID = []federation.AgentKey{key}, key.DID
+		agent.Keys = []federation.AgentKey{namedKey(a.public, a.now)}
 	}
 	if a.has("capabilities") && a.members["capabilities"][0] == '{' && len(a.members["capabilities"]) <= maxProfileBytes {
 		if _, err := parseCapabilities(a.members["capabilities"]); err == nil {
@@ -116,9 +115,10 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 	return l.welcome(c.Context(), agent, a, true)
 }
 
-// agentKey returns a key as it is registered without a name.
-func (l *Link) agentKey(public ed25519.PublicKey, now time.Time) federation.AgentKey {
-	return federation.AgentKey{ID: signing.AgentKeyID(public), DID: l.deps.KeyDID(public), Public: public, Created: now}
+// namedKey returns a key that a request named without a proof: it signs for its handle and
+// has no DID.
+func namedKey(public ed25519.PublicKey, now time.Time) federation.AgentKey {
+	return federation.AgentKey{ID: signing.AgentKeyID(public), Public: public, Created: now}
 }
 
 // minted reports whether a request carries the operator's credential.
@@ -137,7 +137,7 @@ func (l *Link) reclaim(c *call, agent federation.Agent, a arrival) (federation.A
 		if !fresh {
 			return agent, nil
 		}
-		after, err := l.deps.Registry.RotateKey(c.Context(), agent.Handle, "", l.agentKey(a.public, a.now), a.now, a.now)
+		after, err := l.deps.Registry.RotateKey(c.Context(), agent.Handle, "", namedKey(a.public, a.now), a.now, a.now)
 		if err != nil {
 			return agent, l.keyRefusal(err, "replace the key of "+agent.Handle)
 		}

@@ -116,8 +116,8 @@ func TestEachErrorOfTheSpecificationIsCausedByARequest(t *testing.T) {
 			return answered(v.scout.Identity(v.t.Context(), "nobody"))
 		}},
 		{409, "handle_taken", func(v visit) reply {
-			r, _ := v.challenge("planner")
-			return r
+			_, challenge := v.challenge("planner")
+			return v.register("planner", challenge)
 		}},
 		{409, "duplicate_message", func(v visit) reply {
 			same := func(e map[string]any) { e["id"] = "0123456789abcdef" }

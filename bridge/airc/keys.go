@@ -1,6 +1,8 @@
 package airc
 
 import (
+	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -124,9 +126,11 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	if !isKeyID(key.ID) {
 		return answer{}, refuse(codeBadRequest, "newKid is not 1 to 64 characters of A-Z a-z 0-9 _ . : -, or starts with reg_")
 	}
-	key.DID = l.deps.KeyDID(key.Public)
 	by, err := authority(change.agent, change.body, signature, change.now, signing.Rotation(), signing.BareRotation())
 	if err != nil {
+		return answer{}, err
+	}
+	if key.DID, err = l.provedDID(c.Context(), change, key.Public); err != nil {
 		return answer{}, err
 	}
 	after, err := l.deps.Registry.RotateKey(c.Context(), change.agent.Handle, by.ID, key, change.now, change.now.Add(keyOverlap))
@@ -139,6 +143,24 @@ func (l *Link) postRotate(c *call) (answer, error) {
 		Status   federation.KeyStatus `json:"status"`
 		Previous replaced             `json:"previous"`
 	}{key.ID, federation.KeyStatusActive, replaced{before.ID, before.Status, before.RevokedAt}}}, nil
+}
+
+// provedDID returns the did:key of a new key that signed the request for it, "" where the
+// request only names the key.
+//
+// spec: airc-shapes "Who is who"
+func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.PublicKey) (federation.DID, error) {
+	if !change.has("newKeySignature") {
+		return "", nil
+	}
+	signature := change.text("newKeySignature")
+	if change.err != nil {
+		return "", change.err
+	}
+	if verdict, err := signing.Rotation().Verify(change.body, signature, public); err != nil || verdict != federation.Valid {
+		return "", refuse(codeInvalidSignature, "newKeySignature is not the new key's signature of this request")
+	}
+	return l.deps.KeyDID(public), l.checkRevoked(ctx, public, change.now)
 }
 
 // keyRefusal is what an agent is told of a change of its keys that was not made.

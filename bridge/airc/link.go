@@ -108,6 +108,9 @@ type Deps struct {
 	// RegistryKeys are those whose signatures are good now, that one first.
 	RegistryKeys func(now time.Time) []federation.OwnKey
 	TokenKey     []byte // secret; whoever has it can write tokens and challenges
+	// Revoked reports whether a key was revoked for a DID at a time. Its error is that of
+	// the record.
+	Revoked func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 	// KeyDID returns the did:key of a public key.
 	KeyDID func(ed25519.PublicKey) federation.DID
 	// AgentDocument returns the document of a did:web with one key and other names.

@@ -139,10 +139,31 @@ func (l *Link) authorize(ctx context.Context, d *delivery) error {
 	if verdict != federation.Valid {
 		return refuse(codeInvalidSignature, "the signature does not match the message")
 	}
-	if err := l.checkUnused(ctx, d); err != nil || d.nonce == "" {
+	if err := l.checkUnused(ctx, d); err != nil {
 		return err
 	}
-	return l.nonces.checkUnused(d.from, d.nonce, d.received)
+	if d.nonce != "" {
+		if err := l.nonces.checkUnused(d.from, d.nonce, d.received); err != nil {
+			return err
+		}
+	}
+	return l.proveSender(ctx, d)
+}
+
+// proveSender notes that the sender has the key that signed its message. A message that
+// names no registry could have been signed for another one.
+//
+// spec: airc-shapes "Who is who"
+func (l *Link) proveSender(ctx context.Context, d *delivery) error {
+	if d.aud != l.domain || d.key.Proved() {
+		return nil
+	}
+	agent, err := l.prove(ctx, d.sender, d.key, d.received)
+	if err != nil {
+		return err
+	}
+	d.sender, d.key = agent, agent.Key(d.key.ID)
+	return nil
 }
 
 // checkUnused refuses an id that the sender used before, and says whether it was

@@ -83,8 +83,12 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.checkFree(c.Context(), reg.handle); err != nil {
+	agent, err := l.holding(c.Context(), reg.handle)
+	if err != nil {
 		return answer{}, err
+	}
+	if agent != nil && activeKey(*agent, reg.public, now).ID == "" {
+		return answer{}, federation.ErrTaken
 	}
 	if err := l.checkWebhook(c.Context(), reg.webhook); err != nil {
 		return answer{}, err
@@ -95,8 +99,14 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	if !reg.possessed() {
 		return answer{}, refuse(codeChallengeInvalid, "the challenge was not signed with this key")
 	}
+	if err := l.checkRevoked(c.Context(), reg.public, now); err != nil {
+		return answer{}, err
+	}
 	if !l.registrations.Take(credential.AddressOf(c.Request), now) {
 		return answer{}, tooMany(time.Hour)
+	}
+	if agent != nil {
+		return l.readmit(c.Context(), *agent, activeKey(*agent, reg.public, now), now)
 	}
 	if err := l.bind(c.Context(), &reg, now); err != nil {
 		return answer{}, err
@@ -125,23 +135,50 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 	if err := l.deps.Registry.AddAgent(ctx, agent); err != nil {
 		return answer{}, fmt.Errorf("register %s: %w", reg.handle, err)
 	}
-	var bound *account
-	if reg.account != (federation.Account{}) {
-		bound = &account{Issuer: reg.account.Issuer, Subject: reg.account.Subject}
+	body := l.registered(agent, key.ID, pair)
+	body.Hook = l.hook(ctx, agent, reg.webhook, now)
+	return answer{status: http.StatusCreated, body: body}, nil
+}
+
+// registered is the answer of POST /register.
+type registered struct {
+	Handle string         `json:"handle"`
+	Domain string         `json:"domain"`
+	DID    federation.DID `json:"did"`
+	KeyID  string         `json:"kid"`
+	OIDC   *account       `json:"oidc,omitempty"`
+	Hook   *hook          `json:"webhook,omitempty"`
+	tokenPair
+}
+
+func (l *Link) registered(agent federation.Agent, kid string, pair tokenPair) registered {
+	body := registered{Handle: agent.Handle, Domain: l.domain, DID: agent.DID, KeyID: kid, tokenPair: pair}
+	if agent.Account != (federation.Account{}) {
+		body.OIDC = &account{Issuer: agent.Account.Issuer, Subject: agent.Account.Subject}
 	}
-	return answer{status: http.StatusCreated, body: struct {
-		Handle string         `json:"handle"`
-		Domain string         `json:"domain"`
-		DID    federation.DID `json:"did"`
-		KeyID  string         `json:"kid"`
-		OIDC   *account       `json:"oidc,omitempty"`
-		Hook   *hook          `json:"webhook,omitempty"`
-		tokenPair
-	}{reg.handle, l.domain, agent.DID, agent.Keys[0].ID, bound, l.hook(ctx, agent, reg.webhook, now), pair}}, nil
+	return body
 }
 
 // kept returns the key that the gateway keeps for an agent.
 func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Kept("airc:" + handle) }
+
+// holding returns the agent that has a handle, if it can come back with a challenge: it
+// has an active key. The result is nil for a handle that can be registered.
+func (l *Link) holding(ctx context.Context, handle string) (*federation.Agent, error) {
+	if err := checkHandle(handle); err != nil {
+		return nil, err
+	}
+	agent, err := l.deps.Registry.Agent(ctx, handle)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return nil, l.checkFree(ctx, handle)
+	case err != nil:
+		return nil, fmt.Errorf("look up agent: %w", err)
+	case agent.Primary(time.Now()).Status(time.Now()) != federation.KeyStatusActive || len(agent.Keys) == 0:
+		return nil, federation.ErrTaken
+	}
+	return &agent, nil
+}
 
 // checkFree refuses a handle that cannot be registered now. An alias of somebody
 // on another network is taken: it was that DID's first.

@@ -58,7 +58,7 @@ func TestAWrongRegistrationIsRefusedWithItsCode(t *testing.T) {
 			if err := a.Register(t.Context()); err != nil {
 				t.Error(err)
 			}
-			return a.Registration(c)
+			return w.stranger("scout_7", 0x02).Registration(c)
 		}, 409, "handle_taken"},
 		"a signature by another key": {func(w *world, a *bridgetest.Agent, c string) map[string]any {
 			body := w.stranger("scout_7", 0x02).Registration(c)
@@ -126,13 +126,16 @@ func TestAWrongRegistrationIsRefusedWithItsCode(t *testing.T) {
 func TestHandlesThatNobodyMayRegister(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	scout := w.agent(t, "scout_7", 0x01)
+	scout, keyless := w.agent(t, "scout_7", 0x01), w.stranger("keyless", 0x02)
 	w.offer(t, alice, scout.DID)
+	if got := told(keyless.Call(t.Context(), http.MethodPost, "/api/presence", map[string]any{"action": "register", "username": "keyless"})); got != "201" {
+		t.Fatalf("register without a key: %s", got)
+	}
 	for handle, want := range map[string]string{
 		"ab": "invalid_handle", strings.Repeat("a", 33): "invalid_handle", "Scout": "invalid_handle", "a-b-c": "invalid_handle",
 		"plc_ewvi7nxzyoun6zhxrhs64oiz": "invalid_handle", "web_": "invalid_handle", "key_x": "invalid_handle",
 		"system": "invalid_handle", "anyone": "invalid_handle", "inbox": "invalid_handle",
-		"scout_7": "handle_taken", airc.Alias(alice.DID, "alice"): "handle_taken",
+		"keyless": "handle_taken", airc.Alias(alice.DID, "alice"): "handle_taken",
 	} {
 		status, answer, err := scout.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": handle})
 		if err != nil || answer["error"] != want || status != map[string]int{"invalid_handle": 422, "handle_taken": 409}[want] {

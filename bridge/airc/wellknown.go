@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"baton/federation"
@@ -121,6 +122,7 @@ func (l *Link) getAgentDocument(c *call) (answer, error) {
 		return answer{}, fmt.Errorf("look up agent: %w", err)
 	}
 	did := l.deps.Home.DID() + federation.DID(":airc:"+l.domain+":"+agent.Handle)
-	document := l.deps.AgentDocument(did, agent.KeptKey, agent.DID, agent.OwnDID)
+	others := slices.Compact([]federation.DID{agent.DID, agent.OwnDID}) // one without a proved key
+	document := l.deps.AgentDocument(did, agent.KeptKey, others...)
 	return answer{status: http.StatusOK, body: json.RawMessage(document)}, nil
 }

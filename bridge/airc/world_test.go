@@ -113,7 +113,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() (int, int64) { return w.room, 0 }, Rates: w.rates,
 		RegistryKey:  func() federation.SigningKey { return registry },
 		RegistryKeys: func(time.Time) []federation.OwnKey { return []federation.OwnKey{{Public: registry.Public}} },
-		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
+		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, Revoked: w.revoked, AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
 			return identity.AgentDocument(did, key, "https://gw.example", others...)
 		},
 		MaxBodyBytes: 262144, MaxWait: 50 * time.Second, RegistrationsPerHour: func() int { return 0 },
@@ -451,4 +451,11 @@ func (w *world) end(t *testing.T) {
 	if err := w.link.Run(ctx, stop); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run returned %v", err)
 	}
+}
+
+// revoked reports what the record has of the end of a key.
+func (w *world) revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
+	history, err := w.record.History(ctx, did)
+	none := func(federation.KeyWindow) bool { return false }
+	return history.Standing(keyID, at, none) == federation.KeyEnded, err
 }

@@ -60,8 +60,8 @@ func NewAgent(baseURL, handle string, seed []byte) *Agent {
 	return &Agent{Handle: handle, Key: key, KeyID: "k_" + hex.EncodeToString(sum[:8]), URL: baseURL}
 }
 
-// Register registers the agent with a proof that it has its key, and learns the
-// key of the registry.
+// Register registers the agent with a proof that it has its key, or gets new tokens for
+// one that is registered, and learns the key of the registry.
 func (a *Agent) Register(ctx context.Context) error {
 	status, answer, err := a.Call(ctx, http.MethodPost, "/register/challenge", map[string]any{"handle": a.Handle})
 	if err != nil || status != http.StatusOK {
@@ -69,7 +69,7 @@ func (a *Agent) Register(ctx context.Context) error {
 	}
 	challenge, _ := answer["challenge"].(string)
 	status, answer, err = a.Call(ctx, http.MethodPost, "/register", a.Registration(challenge))
-	if err != nil || status != http.StatusCreated {
+	if err != nil || status != http.StatusCreated && status != http.StatusOK {
 		return fmt.Errorf("register: status %d, %v: %w", status, answer, err)
 	}
 	a.DID, _ = answer["did"].(string)

@@ -111,7 +111,7 @@ func TestEachCodeOfTheSpecificationHasItsStatus(t *testing.T) {
 		{"consent_blocked", "", 403, r.rita, "/messages", r.envelope(t, map[string]any{"to": "zoe_3"})},
 		{"audience_mismatch", "", 403, r.rita, "/messages", r.envelope(t, map[string]any{"aud": "other.test"})},
 		{"identity_not_found", "", 404, r.rita, "/messages", r.envelope(t, map[string]any{"to": "nobody_4"})},
-		{"handle_taken", "", 409, nobody, "/register/challenge", encode(t, map[string]any{"handle": "rita_1"})},
+		{"handle_taken", "", 409, nobody, "/register", r.registration(t, &mailbox{Agent: bridgetest.NewAgent(r.url(), "rita_1", nobody.Key.Seed())}, r.challenge(t, "rita_1"), nobody.Agent)},
 		{"duplicate_message", "", 409, r.rita, "/messages", used},
 		{"payload_too_large", "", 413, r.rita, "/messages", r.envelope(t, map[string]any{"payload": payload("x", map[string]any{"x": long})})},
 		{"invalid_handle", "characters", 422, nobody, "/register/challenge", encode(t, map[string]any{"handle": "No Body"})},

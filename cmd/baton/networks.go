@@ -119,7 +119,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
-		}, Mode: w.mode, Hooks: w.agents.hooks, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID,
+		}, Mode: w.mode, Hooks: w.agents.hooks, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, Revoked: w.revoked,
 		AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
 			return identity.AgentDocument(did, key, w.PublicURL, others...)
 		},

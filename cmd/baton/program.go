@@ -103,7 +103,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openRecord(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	if err := p.readModes(ctx); err != nil {
+	if err := errors.Join(p.readModes(ctx), p.logUnproved(ctx)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.openRelay(ctx)

@@ -32,11 +32,12 @@ func DecodedChallenge() Scheme {
 	return Scheme{Name: "airc-challenge-bytes", Document: decodedText, Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
-// Rotation is the scheme of a request for another key, by the old one.
+// Rotation is the scheme of a request for another key: the old key signs it, and the new
+// key may sign the same document, to prove that the agent has it.
 //
-// spec: airc-v0.1.1 §5.4
+// spec: airc-v0.1.1 §5.4; airc-shapes "Requests"
 func Rotation() Scheme {
-	return Scheme{Name: "airc-rotate", Document: canonicalWithout("signature"), Encoding: inEnvelope(), KeyID: AgentKeyID}
+	return Scheme{Name: "airc-rotate", Document: canonicalWithout("signature", "newKeySignature"), Encoding: inEnvelope(), KeyID: AgentKeyID}
 }
 
 // BareRotation is [Rotation] over the new key alone, as it is written.

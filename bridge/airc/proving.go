@@ -1,0 +1,78 @@
+package airc
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"baton/bridge/credential"
+	"baton/federation"
+)
+
+// activeKey returns the active key of an agent that has these bytes, the zero one where
+// none has.
+func activeKey(agent federation.Agent, public ed25519.PublicKey, now time.Time) federation.AgentKey {
+	for _, key := range agent.Keys {
+		if key.Public.Equal(public) && key.Status(now) == federation.KeyStatusActive {
+			return key
+		}
+	}
+	return federation.AgentKey{}
+}
+
+// readmit gives an agent that proved its active key with a challenge new tokens. Nothing
+// else changes, except that the key is proved from now on.
+//
+// spec: airc-shapes "Requests"
+func (l *Link) readmit(ctx context.Context, agent federation.Agent, key federation.AgentKey, now time.Time) (answer, error) {
+	if _, err := l.prove(ctx, agent, key, now); err != nil {
+		return answer{}, err
+	}
+	session := credential.NewSession(agent.Handle, now)
+	pair, err := l.tokensOf(session, now)
+	if err != nil {
+		return answer{}, err
+	}
+	if err := l.deps.Registry.StartSession(ctx, session); err != nil {
+		return answer{}, fmt.Errorf("start session of %s: %w", agent.Handle, err)
+	}
+	return answer{status: http.StatusOK, body: l.registered(agent, key.ID, pair)}, nil
+}
+
+// prove gives an agent the did:key of a key that it proved for its handle, and returns the
+// agent as it is after. A DID that another agent has stays that one's.
+//
+// spec: airc-shapes "Who is who"
+func (l *Link) prove(ctx context.Context, agent federation.Agent, key federation.AgentKey, now time.Time) (federation.Agent, error) {
+	if key.Proved() {
+		return agent, nil
+	}
+	did := l.deps.KeyDID(key.Public)
+	_, err := l.deps.Registry.AgentOf(ctx, did)
+	switch {
+	case err == nil: // no write for each message of two agents with one key
+		return agent, nil
+	case !errors.Is(err, federation.ErrNotFound):
+		return agent, fmt.Errorf("look up agent: %w", err)
+	}
+	after, err := l.deps.Registry.ProveKey(ctx, agent.Handle, key.ID, did, now)
+	if err != nil {
+		return agent, fmt.Errorf("note that %s proved %s: %w", agent.Handle, key.ID, err)
+	}
+	return after, nil
+}
+
+// checkRevoked refuses a key that was revoked for its own did:key: it proves nothing.
+func (l *Link) checkRevoked(ctx context.Context, public ed25519.PublicKey, now time.Time) error {
+	revoked, err := l.deps.Revoked(ctx, l.deps.KeyDID(public), federation.KeyID(public), now)
+	if err != nil {
+		return fmt.Errorf("look up the history of a key: %w", err)
+	}
+	if revoked {
+		return refuse(codeKeyRevoked, "this key was revoked")
+	}
+	return nil
+}
