@@ -1,0 +1,149 @@
+package bridge
+
+import (
+	"container/heap"
+	"container/list"
+	"net/netip"
+)
+
+// EvictionQueue orders what clients hold at a listener, such as connections, for eviction:
+// the address that holds the most loses its oldest first. A client that opens many
+// connections so evicts its own, and not those of other addresses.
+//
+// Make one with [NewEvictionQueue]. It is not safe for concurrent use. Each method takes
+// constant time, or grows with the logarithm of the number of addresses.
+type EvictionQueue[T comparable] struct {
+	places  map[T]*list.Element // each of a *queued[T] in the list of its holder
+	holders map[netip.Prefix]*holder
+	order   heaviest
+	added   uint64
+}
+
+// queued is one entry of an EvictionQueue.
+type queued[T comparable] struct {
+	item  T
+	of    *holder
+	order uint64 // smaller is older
+}
+
+// holder is an address with what it holds.
+type holder struct {
+	from   netip.Prefix
+	items  *list.List // oldest first
+	oldest uint64     // order of the first item
+	index  int        // in the heap
+}
+
+// NewEvictionQueue returns an empty queue.
+func NewEvictionQueue[T comparable]() *EvictionQueue[T] {
+	return &EvictionQueue[T]{places: map[T]*list.Element{}, holders: map[netip.Prefix]*holder{}}
+}
+
+// Add appends an item as the newest of an address. An item that is in the queue keeps its
+// place.
+func (q *EvictionQueue[T]) Add(from netip.Prefix, item T) {
+	if q.places[item] != nil {
+		return
+	}
+	h := q.holders[from]
+	if h == nil {
+		h = &holder{from: from, items: list.New(), oldest: q.added}
+		q.holders[from] = h
+		heap.Push(&q.order, h)
+	}
+	q.places[item] = h.items.PushBack(&queued[T]{item, h, q.added})
+	q.added++
+	heap.Fix(&q.order, h.index)
+}
+
+// Remove takes an item out. An item that is not in the queue is no error.
+func (q *EvictionQueue[T]) Remove(item T) {
+	place := q.places[item]
+	if place == nil {
+		return
+	}
+	delete(q.places, item)
+	h := entry[T](place).of
+	h.items.Remove(place)
+	if h.items.Len() == 0 {
+		heap.Remove(&q.order, h.index)
+		delete(q.holders, h.from)
+		return
+	}
+	h.oldest = entry[T](h.items.Front()).order
+	heap.Fix(&q.order, h.index)
+}
+
+// Len returns how many items there are.
+func (q *EvictionQueue[T]) Len() int { return len(q.places) }
+
+// Of returns how many items an address holds.
+func (q *EvictionQueue[T]) Of(from netip.Prefix) int {
+	if h := q.holders[from]; h != nil {
+		return h.items.Len()
+	}
+	return 0
+}
+
+// Next returns the oldest item of the address that holds the most, and that address. The
+// third result is false where the queue is empty.
+func (q *EvictionQueue[T]) Next() (item T, from netip.Prefix, ok bool) {
+	if len(q.order) == 0 {
+		return item, from, false
+	}
+	h := q.order[0]
+	return entry[T](h.items.Front()).item, h.from, true
+}
+
+// NextOf returns the oldest item of an address. The second result is false where it holds
+// none.
+func (q *EvictionQueue[T]) NextOf(from netip.Prefix) (item T, ok bool) {
+	h := q.holders[from]
+	if h == nil {
+		return item, false
+	}
+	return entry[T](h.items.Front()).item, true
+}
+
+// entry returns what a list has at an element.
+func entry[T comparable](place *list.Element) *queued[T] {
+	q, _ := place.Value.(*queued[T]) // there is nothing else in it
+	return q
+}
+
+// heaviest is a heap of addresses: the one that holds the most is first, and of equals the
+// one with the oldest item.
+type heaviest []*holder
+
+// Len implements [heap.Interface], as do the other methods.
+func (h heaviest) Len() int { return len(h) }
+
+// Less reports whether i loses an item before j.
+func (h heaviest) Less(i, j int) bool {
+	if a, b := h[i].items.Len(), h[j].items.Len(); a != b {
+		return a > b
+	}
+	return h[i].oldest < h[j].oldest
+}
+
+// Swap exchanges two addresses.
+func (h heaviest) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push appends an address.
+func (h *heaviest) Push(x any) {
+	of, _ := x.(*holder) // Add pushes nothing else
+	of.index = len(*h)
+	*h = append(*h, of)
+}
+
+// Pop takes the last address off.
+func (h *heaviest) Pop() any {
+	last := len(*h) - 1
+	of := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return of
+}
