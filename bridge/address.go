@@ -25,8 +25,8 @@ func Network(addr netip.Addr) netip.Prefix {
 }
 
 // NetworkOf is [Network] of an address as net/http and net.Conn write it, "host:port" or
-// a host alone. Text that holds no IP address is the zero Prefix: all such clients count
-// as one.
+// a host alone. Text that holds no IP address is the zero Prefix. Limits by address do not
+// apply to it: it stands for all clients of a trusted proxy that names no addresses.
 func NetworkOf(remote string) netip.Prefix {
 	if from, err := netip.ParseAddrPort(remote); err == nil {
 		return Network(from.Addr())

@@ -1,9 +1,11 @@
 package credential
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -12,9 +14,13 @@ import (
 )
 
 // maxAddresses bounds the addresses that are counted at once, about 200 bytes
-// each. More than that many active ones in a period are a flood of fresh addresses,
-// against which a rate for each does nothing.
+// each. More active ones in a period are a flood of fresh addresses, against which a
+// rate for each does nothing; it must not reset the rate of the others.
 const maxAddresses = 1 << 14
+
+// keptAddresses is how many buckets stay, the emptiest, where too many are in use: the
+// buckets are sorted once for as many new addresses as were dropped.
+const keptAddresses = maxAddresses * 3 / 4
 
 // Addresses counts what is asked from each address by those who have shown nothing yet.
 // Make one with [NewAddresses]; it may be used concurrently.
@@ -36,11 +42,16 @@ func NewAddresses(limit func() int, period time.Duration) Addresses {
 // AddressOf returns where a request comes from, as [bridge.NetworkOf] its RemoteAddr.
 func AddressOf(r *http.Request) netip.Prefix { return bridge.NetworkOf(r.RemoteAddr) }
 
-// Take counts one request and reports whether it may be made.
-func (a Addresses) Take(from netip.Prefix, now time.Time) bool {
+// Take counts one request and reports whether it may be made. What an unknown address
+// asks, the zero Prefix, is not counted: it stands for all clients behind a proxy.
+func (a Addresses) Take(from netip.Prefix, now time.Time) bool { return a.Wait(from, now) == 0 }
+
+// Wait is Take that returns how long to wait before the request may be made: zero where
+// it was counted, and may be made now.
+func (a Addresses) Wait(from netip.Prefix, now time.Time) time.Duration {
 	limit := a.limit()
-	if limit <= 0 {
-		return true
+	if limit <= 0 || !from.IsValid() {
+		return 0
 	}
 	buckets := <-a.buckets
 	defer func() { a.buckets <- buckets }()
@@ -50,18 +61,29 @@ func (a Addresses) Take(from netip.Prefix, now time.Time) bool {
 		bucket = rate.NewLimiter(rate.Limit(limit)/rate.Limit(a.period.Seconds()), limit)
 		buckets[from] = bucket
 	}
-	return bucket.AllowN(now, 1)
+	reservation := bucket.ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+	}
+	return wait
 }
 
-// makeRoom drops the buckets that say no more than a new one would, and where that
-// is not enough all of them.
+// makeRoom drops the buckets that say no more than a new one would, and where that is
+// not enough the fullest of the others.
 func makeRoom(buckets map[netip.Prefix]*rate.Limiter, now time.Time) {
 	if len(buckets) < maxAddresses {
 		return
 	}
 	maps.DeleteFunc(buckets, func(_ netip.Prefix, b *rate.Limiter) bool { return b.TokensAt(now) >= float64(b.Burst()) })
-	if len(buckets) >= maxAddresses {
-		clear(buckets)
+	if len(buckets) < maxAddresses {
+		return
+	}
+	emptiest := slices.SortedFunc(maps.Keys(buckets), func(a, b netip.Prefix) int {
+		return cmp.Compare(buckets[a].TokensAt(now), buckets[b].TokensAt(now))
+	})
+	for _, from := range emptiest[keptAddresses:] {
+		delete(buckets, from)
 	}
 }
 

@@ -2,10 +2,12 @@ package credential_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -160,7 +162,7 @@ func TestAnAddressIsCountedHoweverItIsWritten(t *testing.T) {
 	for _, from := range []string{
 		"192.0.2.1:1", "192.0.2.1:2", "[::ffff:192.0.2.1]:3", "192.0.2.2:1", // one address, then another
 		"[2001:db8::1]:1", "[2001:db8::2%eth0]:1", "[2001:db8::3]:1", "[2001:db8:0:1::1]:1", // one subnet, then another
-		"", "@", "x", // all of unknown origin are one
+		"", "@", "x", // those of unknown origin are not counted
 	} {
 		got = append(got, take(from, now()))
 	}
@@ -168,7 +170,7 @@ func TestAnAddressIsCountedHoweverItIsWritten(t *testing.T) {
 	if diff := cmp.Diff([]string{
 		"192.0.2.1:1 true", "192.0.2.1:2 true", "[::ffff:192.0.2.1]:3 false", "192.0.2.2:1 true",
 		"[2001:db8::1]:1 true", "[2001:db8::2%eth0]:1 true", "[2001:db8::3]:1 false", "[2001:db8:0:1::1]:1 true",
-		" true", "@ true", "x false", "192.0.2.1:1 true", "192.0.2.1:1 false",
+		" true", "@ true", "x true", "192.0.2.1:1 true", "192.0.2.1:1 false",
 	}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -186,5 +188,26 @@ func TestAnAddressIsCountedHoweverItIsWritten(t *testing.T) {
 		if !a.Take(credential.AddressOf(r), now()) {
 			t.Error("without a limit one is refused")
 		}
+	}
+}
+
+func TestAFloodOfFreshAddressesResetsNoBucket(t *testing.T) {
+	t.Parallel()
+	a := credential.NewAddresses(func() int { return 2 }, time.Hour)
+	heavy := bridge.NetworkOf("192.0.2.1")
+	for a.Take(heavy, now()) {
+	}
+	fresh := netip.MustParseAddr("2001:db8::")
+	for range 40_000 { // more than are counted at once
+		a.Take(bridge.Network(fresh), now())
+		next := fresh.As16()
+		binary.BigEndian.PutUint64(next[:], binary.BigEndian.Uint64(next[:])+1)
+		fresh = netip.AddrFrom16(next)
+	}
+	if a.Take(heavy, now()) {
+		t.Error("the flood gave an address its requests back")
+	}
+	if wait := a.Wait(heavy, now()); wait != 30*time.Minute {
+		t.Errorf("it waits %s, want half an hour", wait)
 	}
 }

@@ -1,7 +1,10 @@
 package home
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,8 +15,12 @@ import (
 
 // maxRated is how many DIDs are counted at once. More than that many active ones
 // in a minute are a flood of fresh DIDs, against which a rate for each does
-// nothing; the buckets that are full again are dropped to make room.
+// nothing. The buckets that are full again are dropped to make room, and then the
+// fullest of the others, so that a flood does not reset the rate of a DID.
 const maxRated = 1 << 16
+
+// keptRated is how many buckets stay where too many are in use.
+const keptRated = maxRated * 3 / 4
 
 // Rates counts the steps of each DID: a bucket that starts full with one minute's
 // worth. It may be used concurrently; make one with [NewRates].
@@ -74,8 +81,14 @@ func (r *Rates) makeRoom(now time.Time) {
 			delete(r.buckets, did)
 		}
 	}
-	if len(r.buckets) >= maxRated {
-		clear(r.buckets)
+	if len(r.buckets) < maxRated {
+		return
+	}
+	emptiest := slices.SortedFunc(maps.Keys(r.buckets), func(a, b federation.DID) int {
+		return cmp.Compare(r.buckets[a].TokensAt(now), r.buckets[b].TokensAt(now))
+	})
+	for _, did := range emptiest[keptRated:] {
+		delete(r.buckets, did)
 	}
 }
 
