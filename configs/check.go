@@ -147,10 +147,19 @@ func (f *File) limits(t Table) {
 		"context_bytes_per_did":  f.Limits.ContextBytesPerDID,
 		"deferred_per_origin":    int64(f.Limits.DeferredPerOrigin),
 		"deferred_total":         int64(f.Limits.DeferredTotal),
+
+		"connections_per_address":      int64(f.Limits.ConnectionsPerAddress),
+		"http_connections_per_address": int64(f.Limits.HTTPConnectionsPerAddress),
+		"unregistered_connections":     int64(f.Limits.UnregisteredConnections),
+		"logins_per_minute":            int64(f.Limits.LoginsPerMinute),
+		"address_events_per_minute":    int64(f.Limits.AddressEventsPerMinute),
 	} {
 		if value < 0 {
 			t.Mistake(key, "want 1 or more, or 0 for no limit")
 		}
+	}
+	if f.Limits.HTTPConnections < 0 {
+		t.Mistake("http_connections", "want 1 or more, or 0 for half of the open files that the system allows")
 	}
 	positiveDuration(t, "clock_skew", f.Limits.ClockSkew)
 	positiveDuration(t, "max_deadline", f.Limits.MaxDeadline)

@@ -195,7 +195,7 @@ type Rule struct {
 // Limits is the table of what is too much. A number of zero means no limit. A rate
 // is a bucket that starts full, with one period's worth.
 type Limits struct {
-	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID; what one address asks to prove DIDs
+	DIDEventsPerMinute   int           `toml:"did_events_per_minute"`  // steps and AIRC messages of one DID
 	RegistrationsPerHour int           `toml:"registrations_per_hour"` // of AIRC handles, from one address
 	UserEventsPerMinute  int           `toml:"user_events_per_minute"` // steps and lines of one IRC user, before any signature is looked at
 	LinkEventsPerSecond  int           `toml:"link_events_per_second"` // from one link; above it reading is slowed
@@ -209,6 +209,15 @@ type Limits struct {
 	ClockSkew            time.Duration `toml:"clock_skew"`             // between the clock in a signed id and ours
 	MaxDeadline          time.Duration `toml:"max_deadline"`           // from an offer to its deadline
 	MaxHops              int           `toml:"max_hops"`               // homes that a step may come through
+
+	// The limits of one address, which is one IPv4 address or one /64 of IPv6, and of all
+	// connections together.
+	ConnectionsPerAddress     int `toml:"connections_per_address"`      // to the listener for IRC clients, WebSocket among them
+	HTTPConnectionsPerAddress int `toml:"http_connections_per_address"` // to the public HTTP listener; also requests in progress
+	HTTPConnections           int `toml:"http_connections"`             // to the public HTTP listener; 0 for half of the open files that the system allows
+	UnregisteredConnections   int `toml:"unregistered_connections"`     // IRC clients that have not registered yet, of all addresses
+	LoginsPerMinute           int `toml:"logins_per_minute"`            // of one address: attempts to prove a DID, challenges and tokens
+	AddressEventsPerMinute    int `toml:"address_events_per_minute"`    // steps and AIRC messages of one address, over all its DIDs
 }
 
 // MinIDs is how long the ids of what is gone are kept at least: as long as the
@@ -288,6 +297,12 @@ func Default() Config {
 			ClockSkew:            120 * time.Second,
 			MaxDeadline:          720 * time.Hour,
 			MaxHops:              8,
+
+			ConnectionsPerAddress:     32,
+			HTTPConnectionsPerAddress: 256,
+			UnregisteredConnections:   256,
+			LoginsPerMinute:           60,
+			AddressEventsPerMinute:    600,
 		},
 		Retention: Retention{
 			Unanswered:   168 * time.Hour,

@@ -199,6 +199,22 @@ format = 'xml'
 				"inbox_events = 0\ninbox_bytes = 0\nopen_handoffs_per_did = 0\n[rest]\nmax_wait = '0s'\n[retention]\nunanswered = '0s'\nabandoned = '0s'\n" +
 				"undelivered = '0s'\nfinished = '0s'\nids = '0s'\nairc_messages = '0s'\n", nil,
 		},
+		"limits of an address below nothing": {
+			home + "[limits]\nconnections_per_address = -1\nhttp_connections_per_address = -1\nhttp_connections = -1\n" +
+				"unregistered_connections = -1\nlogins_per_minute = -1\naddress_events_per_minute = -1\n",
+			[]string{
+				"baton.toml:4: limits.connections_per_address: want 1 or more, or 0 for no limit",
+				"baton.toml:5: limits.http_connections_per_address: want 1 or more, or 0 for no limit",
+				"baton.toml:6: limits.http_connections: want 1 or more, or 0 for half of the open files that the system allows",
+				"baton.toml:7: limits.unregistered_connections: want 1 or more, or 0 for no limit",
+				"baton.toml:8: limits.logins_per_minute: want 1 or more, or 0 for no limit",
+				"baton.toml:9: limits.address_events_per_minute: want 1 or more, or 0 for no limit",
+			},
+		},
+		"no limit of an address": {
+			home + "[limits]\nconnections_per_address = 0\nhttp_connections_per_address = 0\nhttp_connections = 0\n" +
+				"unregistered_connections = 0\nlogins_per_minute = 0\naddress_events_per_minute = 0\n", nil,
+		},
 		"a poll that waits backwards":   {home + "[rest]\nmax_wait = '-1s'\n", []string{"baton.toml:4: rest.max_wait: want 0s to 55s"}},
 		"a certificate without its key": {home + "[tls]\ncert_file = 'gw.crt'\n", []string{"baton.toml:3: tls.key_file: required with cert_file"}},
 		"a key without its certificate": {home + "[tls]\nkey_file = 'gw.key'\n", []string{"baton.toml:3: tls.cert_file: required with key_file"}},
