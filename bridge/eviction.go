@@ -74,6 +74,9 @@ func (q *EvictionQueue[T]) Remove(item T) {
 	heap.Fix(&q.order, h.index)
 }
 
+// Has reports whether an item is in the queue.
+func (q *EvictionQueue[T]) Has(item T) bool { return q.places[item] != nil }
+
 // Len returns how many items there are.
 func (q *EvictionQueue[T]) Len() int { return len(q.places) }
 

@@ -14,6 +14,7 @@ type Config struct {
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; nobody's by default
 	Hosts          []string       // names that a Host header may have beside IP addresses and "localhost"; none: any name
 	TLS            *tls.Config    // of a listener that speaks TLS; nil for one that does not
+	Limits         *Limits        // of what clients hold at a time; nil for none
 }
 
 // trusted returns the ranges of trusted proxies as echo takes them.

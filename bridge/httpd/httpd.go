@@ -1,7 +1,7 @@
 // Package httpd is the HTTP server of the gateway, once for the public listener,
 // once for the operators' one and once for their socket. It owns what every request
-// has in common: timeouts, the client's address behind proxies, CORS, the access
-// log, and what is answered when a handler panics. It is given one plain [http.Handler] and
+// has in common: timeouts, limits of connections, the client's address behind proxies,
+// CORS, the access log, and what is answered when a handler panics. It is given one plain [http.Handler] and
 // knows no network; bodies, their limits and all other errors are the handler's.
 //
 // It alone imports echo, so that leaving echo means changing one package.
@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"syscall"
 	"time"
 
@@ -58,11 +59,13 @@ type Server struct {
 	http     *http.Server
 	listener net.Listener // nil until Listen
 	lot      *lot         // the connections of answers that are parked
+	gate     *gate        // counts connections; nil where nothing limits them
 }
 
 // New returns a server for a handler, without opening anything.
 func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
-	e, waiting := echo.New(), newLot(log)
+	doorway := newGate(cfg)
+	e, waiting := echo.New(), newLot(log, doorway)
 	e.IPExtractor = extractor(cfg.trusted())
 	e.HTTPErrorHandler = answerError
 	e.Use(accessLog(log), recovery(log), refuseConnect)
@@ -74,10 +77,21 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	}
 	// The only route: whatever echo does not know, which is everything.
 	e.RouteNotFound("/*", func(c echo.Context) error {
-		handler.ServeHTTP(&responder{c.Response(), c, waiting, time.Now()}, namePeer(fromClient(c)))
+		from, ok := doorway.begin(c.RealIP())
+		if !ok {
+			doorway.Refused()
+			return answerTooMany(c)
+		}
+		defer func() {
+			if c.Get(parkedKey) == nil {
+				doorway.end(from)
+			}
+		}()
+		handler.ServeHTTP(&responder{c.Response(), c, waiting, time.Now(), from}, namePeer(fromClient(c, cfg.TrustedProxies)))
 		return nil
 	})
-	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, lot: waiting, http: &http.Server{
+	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, lot: waiting, gate: doorway, http: &http.Server{
+		ConnState:         doorway.note,
 		Handler:           e,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
@@ -107,6 +121,9 @@ func (s *Server) Listen(ctx context.Context) error {
 			return fmt.Errorf("listen %s: %w: stop the other program or choose another port", s.listen, err)
 		}
 		return fmt.Errorf("listen %s: %w", s.listen, err)
+	}
+	if s.gate != nil {
+		listener = gated{listener, s.gate}
 	}
 	if s.tls != nil {
 		listener = tls.NewListener(listener, s.tls)
@@ -181,14 +198,20 @@ func extractor(trusted []*net.IPNet) echo.IPExtractor {
 }
 
 // fromClient returns a request as the handler sees it: RemoteAddr is the client's,
-// not that of a proxy in between.
-func fromClient(c echo.Context) *http.Request {
+// not that of a proxy in between. It is empty where a trusted proxy does not name it.
+func fromClient(c echo.Context, trusted []netip.Prefix) *http.Request {
 	r := c.Request()
-	if ip := c.RealIP(); ip != "" {
-		_, port, _ := net.SplitHostPort(r.RemoteAddr) // as the standard library writes it
-		r = r.WithContext(r.Context())
-		r.RemoteAddr = net.JoinHostPort(ip, port)
+	ip := c.RealIP()
+	if ip == "" {
+		return r
 	}
+	r = r.WithContext(r.Context())
+	if addr, err := netip.ParseAddr(ip); err == nil && contains(trusted, addr) {
+		r.RemoteAddr = ""
+		return r
+	}
+	_, port, _ := net.SplitHostPort(r.RemoteAddr) // as the standard library writes it
+	r.RemoteAddr = net.JoinHostPort(ip, port)
 	return r
 }
 
@@ -199,6 +222,13 @@ func answerError(_ error, c echo.Context) {
 		return
 	}
 	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"something went wrong here"}`)) // nobody left to tell
+}
+
+// answerTooMany refuses a request of an address that has too many in progress.
+func answerTooMany(c echo.Context) error {
+	c.Response().Header().Set("Retry-After", "1")
+	return c.JSONBlob(http.StatusTooManyRequests,
+		[]byte(`{"error":"rate_limited","message":"too many requests from your address are in progress; wait for their answers"}`))
 }
 
 func recovery(log *slog.Logger) echo.MiddlewareFunc {

@@ -15,6 +15,7 @@ import (
 // accepts them as it does new ones from its port.
 type lot struct {
 	log    *slog.Logger
+	gate   *gate
 	ready  chan net.Conn // the next request comes
 	closed chan struct{} // no connection goes on any more
 	pieces sync.Pool     // of what is written at once
@@ -26,9 +27,9 @@ type lot struct {
 	cut    bool       // nobody is waited for any more
 }
 
-func newLot(log *slog.Logger) *lot {
+func newLot(log *slog.Logger, g *gate) *lot {
 	l := &lot{
-		log: log, ready: make(chan net.Conn), closed: make(chan struct{}), parked: map[*parked]struct{}{},
+		log: log, gate: g, ready: make(chan net.Conn), closed: make(chan struct{}), parked: map[*parked]struct{}{},
 		pieces: sync.Pool{New: func() any { return &bytes.Buffer{} }},
 	}
 	l.fewer = sync.NewCond(&l.mu)
@@ -117,6 +118,7 @@ func (l *lot) settle(p *parked) {
 		return
 	}
 	_ = p.conn.SetReadDeadline(time.Now().Add(idleTimeout)) // one that fails is closed
+	l.gate.rest(p.conn)
 }
 
 // takePiece returns an empty buffer, to be put back.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"time"
@@ -21,6 +22,7 @@ type responder struct {
 	on    echo.Context
 	lot   *lot
 	begun time.Time
+	from  netip.Prefix // for which the request is counted
 }
 
 // parkedKey is where a request has that its handler leaves the answer to somebody else.
@@ -59,7 +61,7 @@ func (r *responder) Park(gone func()) (w http.ResponseWriter, end func(), err er
 		next = append(next, rest...)
 	}
 	p := &parked{
-		lot: r.lot, conn: conn, ctx: context.WithoutCancel(request.Context()), access: accessOf(r.on, r.begun),
+		lot: r.lot, conn: conn, ctx: context.WithoutCancel(request.Context()), access: accessOf(r.on, r.begun), from: r.from,
 		gone: gone, goesOn: !request.Close && r.Header().Get("Connection") != "close", next: next,
 		answered: make(chan struct{}), header: r.Header(), until: time.Now().Add(2 * writeTimeout),
 	}
@@ -82,6 +84,7 @@ type parked struct {
 	conn     net.Conn
 	ctx      context.Context // of the request, which is over
 	access   access
+	from     netip.Prefix // for which the request is counted
 	gone     func()
 	goesOn   bool   // the client may ask again
 	next     []byte // what it has asked already; the reader's
@@ -237,6 +240,7 @@ func (p *parked) end() {
 		_ = p.send(nil) // the client is gone
 	}
 	p.last = p.last || p.failed || p.status == 0 || p.length > 0
+	p.lot.gate.end(p.from)
 	p.lot.settle(p)
 	close(p.answered)
 	logAccess(p.ctx, p.lot.log, p.access, p.status)

@@ -1,0 +1,268 @@
+package httpd
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+// Limits bound what clients of a listener hold at a time. The functions may return other
+// values while the server runs; 0 is no limit.
+type Limits struct {
+	// Connections is of all clients together, and PerAddress of one address. An address
+	// has as many requests in progress at most, over whatever proxy they come.
+	Connections, PerAddress func() int
+	// Network returns what counts as one address.
+	Network func(netip.Addr) netip.Prefix
+	// Queue returns an empty queue.
+	Queue func() Queue
+	// Closed is told why a connection was closed or not let in, and Refused of each
+	// request that was refused. They must not block.
+	Closed  func(why Reason)
+	Refused func()
+}
+
+// Queue orders connections for eviction: the address with the most of them first, and of
+// these the oldest.
+type Queue interface {
+	Add(from netip.Prefix, conn net.Conn)
+	Remove(conn net.Conn)
+	Has(conn net.Conn) bool
+	Len() int
+	Of(from netip.Prefix) int
+	Next() (conn net.Conn, from netip.Prefix, ok bool)
+	NextOf(from netip.Prefix) (conn net.Conn, ok bool)
+}
+
+// Reason is why a connection was closed or not let in. The set is closed.
+type Reason string
+
+// The reasons.
+const (
+	AddressFull Reason = "address" // its address has as many as it may have
+	ServerFull  Reason = "full"    // there are as many as there may be
+)
+
+// gate counts the connections of a listener, and closes some to make room for others. A
+// nil gate has no limits.
+type gate struct {
+	Limits
+
+	trusted []netip.Prefix
+
+	mu       sync.Mutex
+	all      Queue // those of clients
+	idle     Queue // of them, those without a request: none has come yet, or all are answered
+	proxied  int   // those of trusted proxies
+	requests map[netip.Prefix]int
+}
+
+func newGate(cfg Config) *gate {
+	if cfg.Limits == nil {
+		return nil
+	}
+	return &gate{
+		Limits: *cfg.Limits, trusted: cfg.TrustedProxies, all: cfg.Limits.Queue(), idle: cfg.Limits.Queue(), requests: map[netip.Prefix]int{},
+	}
+}
+
+// counted is a connection that a gate counts.
+type counted struct {
+	net.Conn
+
+	gate *gate
+	from netip.Prefix
+	once sync.Once
+}
+
+// Close implements [net.Conn].
+func (c *counted) Close() error {
+	c.once.Do(func() { c.gate.leave(c) })
+	return c.Conn.Close()
+}
+
+// gated is a listener whose connections a gate counts.
+type gated struct {
+	net.Listener
+
+	gate *gate
+}
+
+// Accept implements [net.Listener]. It does not wait for room: a connection that cannot
+// come in is closed.
+func (g gated) Accept() (net.Conn, error) {
+	for {
+		conn, err := g.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if admitted := g.gate.admit(conn); admitted != nil {
+			return admitted, nil
+		}
+	}
+}
+
+// network returns what an address counts as, the zero Prefix for that of a trusted proxy.
+func (g *gate) network(addr netip.Addr) netip.Prefix {
+	if contains(g.trusted, addr) {
+		return netip.Prefix{}
+	}
+	return g.Network(addr)
+}
+
+func contains(prefixes []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
+}
+
+// admit returns a connection that is counted, or closes it and returns nil. Where a limit
+// is reached, another connection is closed in its place.
+func (g *gate) admit(conn net.Conn) net.Conn {
+	remote, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero Addr where it is none
+	c := &counted{Conn: conn, gate: g, from: g.network(remote.Addr())}
+	evicted, why, ok := g.enter(c)
+	if why != "" {
+		g.Closed(why)
+	}
+	if evicted != nil {
+		_ = evicted.Close()
+	}
+	if !ok {
+		_ = conn.Close()
+		return nil
+	}
+	return c
+}
+
+// enter counts a connection, and returns the one that has to go for it. The last result
+// is false where there is no room.
+func (g *gate) enter(c *counted) (evicted net.Conn, why Reason, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	ok = true
+	if share := g.PerAddress(); share > 0 && c.from.IsValid() && g.all.Of(c.from) >= share {
+		why = AddressFull
+		evicted, ok = g.idle.NextOf(c.from)
+	} else if most := g.Connections(); most > 0 && g.all.Len()+g.proxied >= most {
+		why = ServerFull
+		evicted, ok = g.heaviest(c.from)
+	}
+	if !ok {
+		return nil, why, false
+	}
+	if evicted != nil {
+		g.all.Remove(evicted)
+		g.idle.Remove(evicted)
+	}
+	if !c.from.IsValid() {
+		g.proxied++
+		return evicted, why, true
+	}
+	g.all.Add(c.from, c)
+	g.idle.Add(c.from, c)
+	return evicted, why, true
+}
+
+// heaviest returns the connection that makes room for one of an address: one without a
+// request, or, where there is none, one of an address that has more than that.
+func (g *gate) heaviest(from netip.Prefix) (net.Conn, bool) {
+	if conn, _, ok := g.idle.Next(); ok {
+		return conn, true
+	}
+	conn, of, ok := g.all.Next()
+	return conn, ok && g.all.Of(of) > g.all.Of(from)+1
+}
+
+// leave is the end of what enter began.
+func (g *gate) leave(c *counted) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !c.from.IsValid() {
+		g.proxied--
+		return
+	}
+	g.all.Remove(c)
+	g.idle.Remove(c)
+}
+
+// note is told by the server what a connection does.
+func (g *gate) note(conn net.Conn, state http.ConnState) {
+	if g == nil {
+		return
+	}
+	switch state {
+	case http.StateNew, http.StateIdle:
+		g.rest(conn)
+	case http.StateActive, http.StateHijacked, http.StateClosed:
+		g.wake(conn)
+	}
+}
+
+// rest notes that a connection has no request.
+func (g *gate) rest(conn net.Conn) { g.move(conn, true) }
+
+// wake notes that a connection has a request.
+func (g *gate) wake(conn net.Conn) { g.move(conn, false) }
+
+func (g *gate) move(conn net.Conn, idle bool) {
+	c := countedOf(conn)
+	if g == nil || c == nil || !c.from.IsValid() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if idle && g.all.Has(c) {
+		g.idle.Add(c.from, c)
+	} else {
+		g.idle.Remove(c)
+	}
+}
+
+// countedOf returns the connection below others that a gate counts, nil where none does.
+func countedOf(conn net.Conn) *counted {
+	for {
+		switch c := conn.(type) {
+		case *counted:
+			return c
+		case *tls.Conn:
+			conn = c.NetConn()
+		case *resumed:
+			conn = c.Conn
+		case secure:
+			conn = c.over
+		default:
+			return nil
+		}
+	}
+}
+
+// begin counts a request of a client, and reports whether it may go on. Each that may has
+// one end.
+func (g *gate) begin(client string) (from netip.Prefix, ok bool) {
+	if g == nil {
+		return netip.Prefix{}, true
+	}
+	addr, _ := netip.ParseAddr(client) // the zero Addr where it is none
+	from = g.network(addr)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if most := g.PerAddress(); most > 0 && from.IsValid() && g.requests[from] >= most {
+		return from, false
+	}
+	g.requests[from]++
+	return from, true
+}
+
+// end is that of what begin counted.
+func (g *gate) end(from netip.Prefix) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.requests[from]--; g.requests[from] == 0 {
+		delete(g.requests, from)
+	}
+}
