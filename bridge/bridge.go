@@ -210,7 +210,7 @@ type Ports struct {
 }
 
 // Limits are what a link lets in before anybody looks at a signature. Zero means no
-// limit; each is a bucket that starts full with one period's worth.
+// limit; each rate is a bucket that starts full with one period's worth.
 type Limits struct {
 	UserEventsPerMinute int // of one user on the other side; what is more is refused
 	LinkEventsPerSecond int // of the whole link; above it reading is slowed, and nobody refused
@@ -218,6 +218,9 @@ type Limits struct {
 	ContextBytes int64
 	// MaxDeadline is how far from now the deadline of an offer may be; 0 for any.
 	MaxDeadline time.Duration
+	// Connections that a listener keeps at a time: of one address ([Network]), and of all
+	// clients that have not registered yet.
+	ConnectionsPerAddress, UnregisteredConnections int
 }
 
 // KeyError is one mistake in a network's table of the configuration.

@@ -9,6 +9,7 @@ type Metrics struct {
 	Refusals   *prometheus.CounterVec   // network code
 	BadInput   *prometheus.CounterVec   // network link reason
 	Limited    *prometheus.CounterVec   // network
+	Closed     *prometheus.CounterVec   // listener reason
 	Outcomes   *prometheus.CounterVec   // network outcome
 	LinkUp     *prometheus.GaugeVec     // network link
 	Reconnects *prometheus.CounterVec   // network link
@@ -27,6 +28,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Refusals: counter("refusals_total", "Refusals, by the code that the network was told.", "network", "code"),
 		BadInput: counter("bad_input_total", "Lines and bodies that could not be read.", "network", "link", "reason"),
 		Limited:  counter("rate_limited_total", "Steps and requests turned away by a limit.", "network"),
+		Closed:   counter("connections_closed_total", "Connections that a limit closed or did not let in.", "listener", "reason"),
 		Outcomes: counter("outcomes_total", "Deliveries ended.", "network", "outcome"),
 		LinkUp: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "baton", Name: "link_up", Help: "1 after an authenticated burst, else 0.",
@@ -41,6 +43,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	m.Relays = counter("relay_attempts_total", "Attempts to hand something to another registry, by what came of them.", "peer", "outcome")
-	reg.MustRegister(m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
+	reg.MustRegister(m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
 	return m
 }

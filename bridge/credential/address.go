@@ -23,9 +23,10 @@ const maxAddresses = 1 << 14
 const keptAddresses = maxAddresses * 3 / 4
 
 // Addresses counts what is asked from each address by those who have shown nothing yet.
-// Make one with [NewAddresses]; it may be used concurrently.
+// Make one with [NewAddresses]; it may be used concurrently, and copies count together.
+// The zero value has no limit.
 type Addresses struct {
-	limit  func() int
+	limit  func() int // nil for none
 	period time.Duration
 	// buckets is owned by whoever took it, who puts it back.
 	buckets chan map[netip.Prefix]*rate.Limiter
@@ -39,6 +40,14 @@ func NewAddresses(limit func() int, period time.Duration) Addresses {
 	return a
 }
 
+// most returns the limit.
+func (a Addresses) most() int {
+	if a.limit == nil {
+		return 0
+	}
+	return max(0, a.limit())
+}
+
 // AddressOf returns where a request comes from, as [bridge.NetworkOf] its RemoteAddr.
 func AddressOf(r *http.Request) netip.Prefix { return bridge.NetworkOf(r.RemoteAddr) }
 
@@ -49,8 +58,8 @@ func (a Addresses) Take(from netip.Prefix, now time.Time) bool { return a.Wait(f
 // Wait is Take that returns how long to wait before the request may be made: zero where
 // it was counted, and may be made now.
 func (a Addresses) Wait(from netip.Prefix, now time.Time) time.Duration {
-	limit := a.limit()
-	if limit <= 0 || !from.IsValid() {
+	limit := a.most()
+	if limit == 0 || !from.IsValid() {
 		return 0
 	}
 	buckets := <-a.buckets
@@ -89,12 +98,15 @@ func makeRoom(buckets map[netip.Prefix]*rate.Limiter, now time.Time) {
 
 // Left returns how many requests an address has left.
 func (a Addresses) Left(from netip.Prefix, now time.Time) bridge.Allowance {
-	limit := max(0, a.limit())
+	limit := a.most()
 	full := bridge.Allowance{Limit: limit, Left: limit, Full: now}
+	if limit == 0 {
+		return full
+	}
 	buckets := <-a.buckets
 	defer func() { a.buckets <- buckets }()
 	bucket := buckets[from]
-	if bucket == nil || limit == 0 || bucket.Burst() != limit {
+	if bucket == nil || bucket.Burst() != limit {
 		return full
 	}
 	tokens := max(0, bucket.TokensAt(now))

@@ -142,7 +142,7 @@ func (s *server) quit(u *user, why string) {
 	if u.over {
 		return
 	}
-	if !u.full {
+	if !u.full && !u.handshaking {
 		s.put(u, says("", "ERROR", "Closing link: "+why), "")
 	}
 	if u.over {
@@ -151,12 +151,7 @@ func (s *server) quit(u *user, why string) {
 	u.over = true
 	if s.connected[u] {
 		delete(s.connected, u)
-		if s.addresses[u.addr]--; s.addresses[u.addr] == 0 {
-			delete(s.addresses, u.addr)
-		}
-		if !u.welcome {
-			s.strangers--
-		}
+		s.admission.leave(u)
 	}
 	if u.welcome {
 		s.spread(u.says("QUIT", why), s.neighbours(u, false))
@@ -230,10 +225,11 @@ func (s *server) motd(u *user) {
 func (s *server) onLusers(_ context.Context, u *user, _ ircmsg.Message) { s.lusers(u) }
 
 func (s *server) lusers(u *user) {
-	registered := len(s.connected) - s.strangers
+	strangers := s.admission.strangers.Len()
+	registered := len(s.connected) - strangers
 	s.reply(u, rplLUserClient, "There are "+itoa(registered)+" users and 0 invisible on 1 servers")
-	if s.strangers > 0 {
-		s.reply(u, rplLUserUnknown, itoa(s.strangers), "unregistered connections")
+	if strangers > 0 {
+		s.reply(u, rplLUserUnknown, itoa(strangers), "unregistered connections")
 	}
 	s.reply(u, rplLUserChannels, itoa(len(s.channels)), "channels formed")
 	s.reply(u, rplLUserMe, "I have "+itoa(registered)+" clients and 0 servers")

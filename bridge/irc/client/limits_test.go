@@ -59,17 +59,6 @@ func TestConnectionsAreBounded(t *testing.T) {
 	dial(t, h.addr).until(t, "ERROR :Closing link: this server is full")
 }
 
-func TestHalfOpenConnectionsAreBounded(t *testing.T) {
-	t.Parallel()
-	h := start(t, testConfig())
-	for range 256 {
-		p := dial(t, h.addr)
-		p.say(t, "PING here")
-		p.until(t, "*PONG*")
-	}
-	dial(t, h.addr).until(t, "ERROR :Closing link: too many connections are not registered yet")
-}
-
 func TestWhoSaysTooMuchIsRefusedAndToldOnce(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), func(d *client.Deps) {
@@ -168,22 +157,4 @@ func (p *peer) login(t *testing.T) {
 	p.until(t, "* 903 *")
 	p.say(t, "NICK ada", "USER ada 0 * :ada", "CAP END")
 	p.until(t, "* 376 *")
-}
-
-func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
-	t.Parallel()
-	h := start(t, testConfig())
-	come := func() *peer {
-		here, there := net.Pipe()
-		t.Cleanup(func() { _ = here.Close() })
-		h.link.Attach(t.Context(), far{there})
-		return &peer{conn: here, lines: bufio.NewReader(here)}
-	}
-	for range 64 {
-		p := come()
-		p.say(t, "PING here")
-		p.until(t, "*PONG*")
-	}
-	come().until(t, "ERROR :Closing link: too many connections from your address")
-	play(t, h, "near joins") // and nobody else minds
 }

@@ -23,8 +23,10 @@
 //
 // # Bounds
 //
-// Connections, those that are not registered and those from one address are bounded;
-// registration and silence have a time. A line has 4,096 bytes of tags and 512 of
+// Connections, those that are not registered and those from one address are bounded:
+// where a bound is reached, the oldest connection that has not registered is closed, of
+// the address that has the most of these. Logins of one address are counted, at all
+// listeners together. Registration and silence have a time. A line has 4,096 bytes of tags and 512 of
 // message. Who sends more than a few lines a second is read more slowly, and who says
 // more to others than limits.user_events_per_minute is refused. What waits for a
 // client is bounded by send_queue_bytes; a client that is slower is dropped.
@@ -39,10 +41,12 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync/atomic"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -71,6 +75,11 @@ type Deps struct {
 	Agent func(ctx context.Context, handle string) (federation.DID, error)
 	// Origins are those of which pages may speak WebSocket, as in [http] cors_origins.
 	Origins []string
+	// Proxies are trusted to name the address of a client in a PROXY header, as in [http]
+	// trusted_proxies.
+	Proxies []netip.Prefix
+	// Logins counts the attempts of each address to log in, at all listeners.
+	Logins credential.Addresses
 	// Proved judges whether a DID signed a message with a key that it has now. Its error
 	// says why that cannot be told.
 	Proved func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)

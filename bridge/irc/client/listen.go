@@ -89,13 +89,14 @@ func (s *server) accept(ctx context.Context, p port) error {
 
 // serve is the reader of one connection, from its first byte to its end.
 func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
-	u := newUser(hostPart(conn.RemoteAddr().String()))
-	u.secure = secure
+	conn, addr, from := s.link.origin(ctx, conn)
+	u := newUser(addr, from)
+	u.secure, u.handshaking = secure, secure
 	if secure {
 		conn = tls.Server(conn, s.link.tls)
 	}
 	u.wire = newStream(conn)
-	if why := s.admit(u); why != "" {
+	if why := s.admit(ctx, u); why != "" {
 		s.turnAway(ctx, u, why)
 		return
 	}
@@ -103,17 +104,8 @@ func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 		s.leave(u, err.Error())
 		return
 	}
-	s.read(bridge.WithNetwork(ctx, bridge.NetworkOf(u.addr)), u)
-}
-
-// turnAway tells a connection why it cannot come in, unless that took a handshake, which
-// is what there may be too many of.
-func (s *server) turnAway(ctx context.Context, u *user, why string) {
-	s.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", why))
-	if !u.certified() {
-		_ = u.wire.Write(says("", "ERROR", "Closing link: "+why).line(0, "", time.Now()))
-	}
-	_ = u.wire.Close()
+	s.post(func() { u.handshaking = false })
+	s.read(bridge.WithNetwork(ctx, from), u)
 }
 
 // secure makes the TLS handshake, in the time that a client has to register.
@@ -159,10 +151,11 @@ func (s *server) leave(u *user, why string) {
 	_ = u.wire.Close() // nobody reads it any more
 }
 
-// newUser returns a client that has said nothing.
-func newUser(addr string) *user {
+// newUser returns a client that has said nothing, with its address as text, and as limits
+// count it.
+func newUser(addr string, from netip.Prefix) *user {
 	return &user{
-		addr: addr, turn: make(chan func(), 1),
+		addr: addr, from: from, turn: make(chan func(), 1),
 		channels: map[string]*channel{}, invited: map[string]bool{}, watching: map[string]bool{},
 	}
 }

@@ -94,8 +94,8 @@ func (s *server) register(ctx context.Context, u *user) {
 		return
 	}
 	u.welcome = true
-	s.strangers--
-	s.most = max(s.most, len(s.connected)-s.strangers)
+	s.admission.strangers.Remove(u)
+	s.most = max(s.most, len(s.connected)-s.admission.strangers.Len())
 	s.reply(u, rplWelcome, "Welcome to the "+s.link.cfg.Network+" network, "+u.mask())
 	s.reply(u, rplYourHost, "Your host is "+s.name+", running "+softwareName)
 	s.reply(u, rplCreated, "This server was started "+s.started.UTC().Format(time.RFC1123))

@@ -93,9 +93,14 @@ func (s *server) onAuthenticate(ctx context.Context, u *user, m ircmsg.Message) 
 	}
 }
 
-// beginLogin answers the name of a mechanism.
+// beginLogin answers the name of a mechanism. Each attempt counts against the rate of the
+// client's address, before it costs the gateway a look at a key.
 func (s *server) beginLogin(u *user, mechanism string) {
 	switch {
+	case !s.link.deps.Logins.Take(u.from, time.Now()):
+		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
+		s.fail(u, "AUTHENTICATE", federation.RateLimited.Upper(), "*", federation.RateLimited.Sentence())
+		s.loginFailed(u, ": too many logins from your address; wait a little")
 	case !slices.Contains(u.mechanisms(), mechanism):
 		s.reply(u, rplSASLMechs, strings.Join(u.mechanisms(), ","), "are available SASL mechanisms")
 		s.loginFailed(u, "")

@@ -16,12 +16,6 @@ import (
 	"baton/federation"
 )
 
-// Bounds of what strangers can have kept here.
-const (
-	maxStrangers  = 256 // connections that are not registered; what comes above it is turned away
-	maxPerAddress = 64  // connections from one address, loopback aside: a proxy of ours may be there
-)
-
 // sweepEvery is how often the server looks who has been silent for too long.
 const sweepEvery = time.Second
 
@@ -41,8 +35,7 @@ type server struct {
 	table   map[string]command
 
 	connected map[*user]bool
-	strangers int            // of them, not registered
-	addresses map[string]int // connections from each
+	admission admission // of them
 	nicks     map[string]*user
 	accounts  map[federation.DID]map[*user]bool
 	watchers  map[string]map[*user]bool // by folded nick
@@ -66,7 +59,7 @@ type server struct {
 func newServer(l *Link, ports []port) *server {
 	s := &server{
 		link: l, ports: ports, log: l.log, name: string(l.ports.Home), started: time.Now(), table: commands(), salt: make([]byte, sha256.Size),
-		connected: map[*user]bool{}, addresses: map[string]int{}, nicks: map[string]*user{},
+		connected: map[*user]bool{}, admission: newAdmission(), nicks: map[string]*user{},
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
 		guests: guests{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}},
 		judges: make(chan struct{}, maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
@@ -153,32 +146,6 @@ func (s *server) land(late <-chan time.Time) {
 
 // lastWords is how long the end waits for clients to read what was written last.
 const lastWords = time.Second
-
-// admit lets a connection in, or returns why not. It is called by its reader.
-func (s *server) admit(u *user) (why string) {
-	answer := make(chan string, 1)
-	if !s.post(func() { answer <- s.enter(u) }) {
-		return "the gateway ends"
-	}
-	return <-answer
-}
-
-// enter adds a connection, or returns why not.
-func (s *server) enter(u *user) (why string) {
-	switch {
-	case len(s.connected) >= s.link.cfg.MaxClients:
-		return "this server is full"
-	case s.strangers >= maxStrangers:
-		return "too many connections are not registered yet"
-	case !loopback(u.addr) && s.addresses[u.addr] >= maxPerAddress:
-		return "too many connections from your address"
-	}
-	s.connected[u] = true
-	s.strangers++
-	s.addresses[u.addr]++
-	u.since, u.heard, u.host = time.Now(), time.Now(), s.cloak(u.addr)
-	return ""
-}
 
 // cloak returns what others see for an address: the same for the same one while the
 // server runs, and nothing that leads to it.

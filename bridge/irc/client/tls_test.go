@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/bridgetest"
 	"baton/bridge/irc/client"
 	"baton/federation"
@@ -207,10 +208,10 @@ func TestAHandshakeHasATime(t *testing.T) {
 
 func TestHandshakesAreBounded(t *testing.T) {
 	t.Parallel()
-	h := start(t, secured())
+	const many, taken = 500, 256
+	h := start(t, secured(), within(bridge.Limits{UnregisteredConnections: taken}))
 	friend := h.overTLS(t)
 	friend.register(t, "friend", "")
-	const many, taken = 500, 256
 	closed := make(chan error, many)
 	for range many {
 		conn := h.halfOpen(t)
@@ -228,4 +229,5 @@ func TestHandshakesAreBounded(t *testing.T) {
 		t.Errorf("more than %d of %d are turned away", many-taken, many)
 	default:
 	}
+	h.overTLS(t).register(t, "late", "")
 }

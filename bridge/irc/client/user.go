@@ -1,6 +1,7 @@
 package client
 
 import (
+	"net/netip"
 	"strings"
 	"time"
 
@@ -11,10 +12,13 @@ import (
 // user is one connected client. All of it is the owner's but for wire and turn.
 type user struct {
 	wire   wire
-	turn   chan func() // from the owner to the reader, once for each line: what is to be done before the next; nil for nothing
-	addr   string      // where it connects from, without the port
-	host   string      // as others see it
-	secure bool        // over TLS
+	turn   chan func()  // from the owner to the reader, once for each line: what is to be done before the next; nil for nothing
+	addr   string       // where it connects from, without the port
+	from   netip.Prefix // the same as limits count it; zero where a proxy hides it
+	host   string       // as others see it
+	secure bool         // over TLS
+	// handshaking is set during the TLS handshake, in which nothing can be written.
+	handshaking bool
 
 	nick, ident, real string
 	welcome           bool           // registered

@@ -48,14 +48,15 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // it was answered
 	}
 	defer func() { _ = conn.CloseNow() }()
-	u := newUser(hostPart(r.RemoteAddr))
+	from := bridge.NetworkOf(r.RemoteAddr)
+	u := newUser(hostPart(r.RemoteAddr), from)
 	u.secure = r.TLS != nil || strings.HasPrefix(l.ports.PublicURL, "https:")
 	u.wire = newSocket(conn, r.WithContext(ctx), hangUp)
-	if why := s.admit(u); why != "" {
+	if why := s.admit(ctx, u); why != "" {
 		s.turnAway(ctx, u, why)
 		return
 	}
-	s.read(bridge.WithNetwork(ctx, bridge.NetworkOf(u.addr)), u)
+	s.read(bridge.WithNetwork(ctx, from), u)
 }
 
 // socket is the wire of a connection that carries each line as a message.

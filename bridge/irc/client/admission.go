@@ -1,0 +1,115 @@
+package client
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"baton/bridge"
+)
+
+// rejection is why a connection is not let in, or is evicted: the label of a metric. The
+// set is closed.
+type rejection string
+
+const (
+	serverFull   rejection = "full"         // as many are registered as may be
+	addressFull  rejection = "address"      // as many of its address are registered as may be
+	crowdedOut   rejection = "unregistered" // a newer one took its place
+	shuttingDown rejection = "shutdown"
+)
+
+// sentence returns a rejection as the client is told it.
+func (r rejection) sentence() string {
+	switch r {
+	case serverFull:
+		return "this server is full"
+	case addressFull:
+		return "too many connections from your address"
+	case crowdedOut:
+		return "too many connections are not registered yet"
+	case shuttingDown:
+	}
+	return "the gateway ends"
+}
+
+// admission counts the connections of each address, and orders those that have not
+// registered for eviction. It is the owner's, as the rest of the server.
+type admission struct {
+	addresses map[netip.Prefix]int
+	strangers *bridge.EvictionQueue[*user] // not registered
+}
+
+func newAdmission() admission {
+	return admission{addresses: map[netip.Prefix]int{}, strangers: bridge.NewEvictionQueue[*user]()}
+}
+
+// enter counts a connection.
+func (a admission) enter(u *user) {
+	a.addresses[u.from]++
+	a.strangers.Add(u.from, u)
+}
+
+// leave is the end of what enter began.
+func (a admission) leave(u *user) {
+	a.strangers.Remove(u)
+	if a.addresses[u.from]--; a.addresses[u.from] == 0 {
+		delete(a.addresses, u.from)
+	}
+}
+
+// admit lets a connection in, or returns why not. It is called by its reader.
+func (s *server) admit(ctx context.Context, u *user) (why rejection) {
+	answer := make(chan rejection, 1)
+	if !s.post(func() { answer <- s.enter(ctx, u) }) {
+		return shuttingDown
+	}
+	return <-answer
+}
+
+// enter adds a connection, or returns why not. Where a limit is reached, the oldest
+// connection that has not registered makes room: of the same address where that has its
+// share, else of the address that has the most of them. A client that registers promptly
+// so gets in, whatever other addresses hold.
+func (s *server) enter(ctx context.Context, u *user) (why rejection) {
+	limits := s.link.ports.Limits()
+	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
+		oldest, ok := s.admission.strangers.NextOf(u.from)
+		if !ok {
+			return addressFull
+		}
+		s.evict(ctx, oldest, addressFull)
+	}
+	most, strangers := limits.UnregisteredConnections, s.admission.strangers
+	full, crowded := len(s.connected) >= s.link.cfg.MaxClients, most > 0 && strangers.Len() >= most
+	if full || crowded {
+		oldest, _, ok := strangers.Next()
+		if !ok {
+			return serverFull
+		}
+		s.evict(ctx, oldest, crowdedOut)
+	}
+	s.connected[u] = true
+	s.admission.enter(u)
+	u.since, u.heard, u.host = time.Now(), time.Now(), s.cloak(u.addr)
+	return ""
+}
+
+// evict closes a connection that has not registered, to make room for another.
+func (s *server) evict(ctx context.Context, u *user, why rejection) {
+	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
+	s.log.LogAttrs(ctx, slog.LevelInfo, "connection evicted", slog.String("reason", why.sentence()))
+	s.quit(u, why.sentence())
+}
+
+// turnAway tells a connection why it cannot come in, unless that took a handshake, which
+// is what there may be too many of.
+func (s *server) turnAway(ctx context.Context, u *user, why rejection) {
+	s.link.ports.Metrics.Closed.WithLabelValues(network, string(why)).Inc()
+	s.log.LogAttrs(ctx, slog.LevelInfo, "connection refused", slog.String("reason", why.sentence()))
+	if !u.certified() {
+		_ = u.wire.Write(says("", "ERROR", "Closing link: "+why.sentence()).line(0, "", time.Now()))
+	}
+	_ = u.wire.Close()
+}
