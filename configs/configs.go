@@ -67,7 +67,7 @@ type HTTP struct {
 	PublicURL      string         `toml:"public_url"`      // the listener as others reach it; without a path
 	CORSOrigins    []string       `toml:"cors_origins"`    // "*", or scheme://host[:port]
 	MaxBodyBytes   int64          `toml:"max_body_bytes"`  // of one request
-	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // whose X-Forwarded-For is believed
+	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // whose X-Forwarded-For and PROXY header are believed
 }
 
 // TLS is the table of the one certificate, for every listener and link that speaks
