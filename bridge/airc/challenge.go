@@ -24,7 +24,11 @@ func (l *Link) spend(challenge, handle string, now time.Time) error {
 //
 // spec: airc-v0.1.1 §5.1
 func (l *Link) postChallenge(c *call) (answer, error) {
-	if err := check(l.registrations.Left(credential.AddressOf(c.Request), time.Now()), time.Hour); err != nil {
+	now := time.Now()
+	if err := check(l.registrations.Left(credential.AddressOf(c.Request), now), time.Hour); err != nil {
+		return answer{}, err
+	}
+	if err := l.login(c, now); err != nil {
 		return answer{}, err
 	}
 	o, err := l.readObject(c)
@@ -38,7 +42,7 @@ func (l *Link) postChallenge(c *call) (answer, error) {
 	if _, err := l.holding(c.Context(), handle); err != nil {
 		return answer{}, err
 	}
-	challenge, ends := l.challenges.Issue(handle, time.Now())
+	challenge, ends := l.challenges.Issue(handle, now)
 	return answer{status: http.StatusOK, body: struct {
 		Challenge string `json:"challenge"`
 		ExpiresAt int64  `json:"expiresAt"`

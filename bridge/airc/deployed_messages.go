@@ -103,7 +103,7 @@ func (l *Link) postDeployedMessage(c *call) (answer, error) {
 		return answer{}, err
 	}
 	now := time.Now()
-	if err := check(l.deps.Rates.Left(agent.DID, now), time.Minute); err != nil {
+	if err := l.mayWrite(c.Context(), agent.DID, now); err != nil {
 		return answer{}, err
 	}
 	m, err := parseDraft(o, body, c.Header, agent, now)
@@ -192,7 +192,7 @@ func (l *Link) sealedDelivery(sender federation.Agent, sealed federation.Message
 func (l *Link) dispatchCharged(ctx context.Context, d *delivery) (status int, done posted, err error) {
 	a, err := l.dispatch(ctx, d)
 	if !d.charged {
-		_ = l.charge(d) // it was refused for something else
+		_ = l.charge(ctx, d) // it was refused for something else
 	}
 	done, _ = a.body.(posted) // the only answer of dispatch
 	return a.status, done, err

@@ -81,6 +81,9 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	case err != nil:
 		return answer{}, fmt.Errorf("look up agent: %w", err)
 	}
+	if err := l.login(c, a.now); err != nil {
+		return answer{}, err
+	}
 	if existing, err = l.reclaim(c, existing, a); err != nil {
 		return answer{}, err
 	}

@@ -281,6 +281,9 @@ func (l *Link) note(ctx context.Context, route string, f failure, err error) {
 	if f.status < http.StatusInternalServerError {
 		l.deps.Metrics.Refusals.WithLabelValues(network, string(f.Code)).Inc()
 	}
+	if f.Code == codeRateLimited {
+		l.deps.Metrics.Limited.WithLabelValues(network).Inc()
+	}
 	if p, ok := errors.AsType[*problem](err); ok && p.unreadable != "" {
 		l.deps.Metrics.BadInput.WithLabelValues(network, network, p.unreadable).Inc()
 	}

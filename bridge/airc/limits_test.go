@@ -74,7 +74,7 @@ func TestEveryAnswerTellsWhatIsLeft(t *testing.T) {
 		limit := 30
 		w := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.RegistrationsPerHour = func() int { return limit } })
 		w.rates.limit = 60
-		scout := w.agent(t, "scout_7", 0x01) // from an unknown address
+		scout := w.agent(t, "scout_7", 0x01)
 		now := time.Now().Unix()
 		told := func(r *httptest.ResponseRecorder) [3]string {
 			h := r.Header()
@@ -87,7 +87,7 @@ func TestEveryAnswerTellsWhatIsLeft(t *testing.T) {
 			want                      [3]string
 		}{
 			{here, "GET", "/identity/scout_7", "", [3]string{"30", "30", at(0)}},
-			{"", "GET", "/identity/nobody", "", [3]string{"30", "29", at(120)}},
+			{agentsAddress, "GET", "/identity/nobody", "", [3]string{"30", "29", at(120)}},
 			{here, "GET", "/nothing", "no token", [3]string{"30", "30", at(0)}},
 			{here, "GET", "/identity/scout_7", scout.Token, [3]string{"60", "60", at(0)}},
 			{here, "POST", "/messages", scout.Token, [3]string{"60", "59", at(1)}},

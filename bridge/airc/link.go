@@ -133,6 +133,11 @@ type Deps struct {
 	// RegistrationsPerHour is how many handles may be registered from one address; 0
 	// is no limit. It may change while the registry runs.
 	RegistrationsPerHour func() int
+	// Logins counts the attempts of each address to log in, at all listeners.
+	Logins credential.Addresses
+	// Writes counts the steps and messages of each address, at all listeners. The gateway
+	// counts the steps in it.
+	Writes credential.Addresses
 }
 
 // Link is one registry. It implements [bridge.Mounted] and

@@ -61,12 +61,12 @@ func (l *Link) postMessage(c *call) (answer, error) {
 		return answer{}, err
 	}
 	d := &delivery{sender: agent, received: time.Now()}
-	if err := check(l.deps.Rates.Left(agent.DID, d.received), time.Minute); err != nil {
+	if err := l.mayWrite(c.Context(), agent.DID, d.received); err != nil {
 		return answer{}, err
 	}
 	a, err := l.take(c, d)
 	if !d.charged {
-		_ = l.charge(d) // it was refused for something else
+		_ = l.charge(c.Context(), d) // it was refused for something else
 	}
 	if err == nil && d.nonce != "" {
 		l.nonces.spend(d.from, d.nonce, d.received)
@@ -249,7 +249,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	case err == nil:
 		step, err = l.submit(ctx, d, s)
 	case errors.Is(err, errPlain):
-		if err = l.charge(d); err == nil {
+		if err = l.charge(ctx, d); err == nil {
 			err = l.checkRoom(ctx, d)
 		}
 	}

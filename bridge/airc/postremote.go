@@ -56,7 +56,7 @@ func (l *Link) stepOf(ctx context.Context, d *delivery) (*filed, error) {
 	case err == nil:
 		return l.submit(ctx, d, s)
 	case errors.Is(err, errPlain):
-		return nil, l.charge(d)
+		return nil, l.charge(ctx, d)
 	}
 	return nil, err
 }

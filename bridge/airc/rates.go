@@ -1,6 +1,7 @@
 package airc
 
 import (
+	"context"
 	"time"
 
 	"baton/bridge"
@@ -30,10 +31,31 @@ func tooMany(wait time.Duration) error {
 	return &problem{code: codeRateLimited, message: "too many requests; wait a little", retryAfter: wait}
 }
 
-// charge counts a message that is no step; the home counts steps.
-func (l *Link) charge(d *delivery) error {
+// mayWrite refuses a message whose sender, or whose address, has none left, before the
+// message is read and its signature is verified.
+func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) error {
+	if err := check(l.deps.Rates.Left(did, now), time.Minute); err != nil {
+		return err
+	}
+	return check(l.deps.Writes.Left(bridge.NetworkFrom(ctx), now), time.Minute)
+}
+
+// charge counts a message that is no step, for its sender and its address; the gateway
+// counts steps.
+func (l *Link) charge(ctx context.Context, d *delivery) error {
 	d.charged = true
+	if wait := l.deps.Writes.Wait(bridge.NetworkFrom(ctx), d.received); wait > 0 {
+		return tooMany(wait)
+	}
 	if wait := l.deps.Rates.Take(d.sender.DID, d.received); wait > 0 {
+		return tooMany(wait)
+	}
+	return nil
+}
+
+// login counts an attempt to log in, or refuses it where its address made too many.
+func (l *Link) login(c *call, now time.Time) error {
+	if wait := l.deps.Logins.Wait(bridge.NetworkFrom(c.Context()), now); wait > 0 {
 		return tooMany(wait)
 	}
 	return nil

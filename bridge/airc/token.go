@@ -119,6 +119,9 @@ func (l *Link) holder(r *http.Request, c credential.Claims) (federation.Agent, e
 // spec: airc-v0.1.1 §11.3
 func (l *Link) postRefresh(c *call) (answer, error) {
 	now := time.Now()
+	if err := l.login(c, now); err != nil {
+		return answer{}, err
+	}
 	token, err := l.token(c.Request, credential.Refresh, now)
 	if err != nil {
 		return answer{}, err

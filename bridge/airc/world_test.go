@@ -131,10 +131,16 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 	return w
 }
 
+// agentsAddress is where agents connect from, unless a test says otherwise.
+const agentsAddress = "192.0.2.100:1000"
+
 // RoundTrip carries a request to the registry without a socket, so that tests may
 // run on a clock of their own.
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
+	if r.RemoteAddr == "" {
+		r.RemoteAddr = agentsAddress
+	}
 	w.mux.ServeHTTP(recorder, r)
 	return recorder.Result(), nil
 }

@@ -49,7 +49,7 @@ func openREST(t configs.Table, w wiring) (opened, error) {
 		Ports: w.Ports, Record: w.record, TokenKey: w.token, Proved: w.proved, MaxBodyBytes: w.maxBody,
 		Agent: w.agents.agent, Operator: w.agents.operator,
 		Passport: w.agents.passport, Placers: w.agents.placers, Member: w.agents.member,
-		Allowance: w.agents.rates.Left, Charge: w.agents.rates.charge, ProofsPerMinute: w.agents.rates.perMinute,
+		Allowance: w.agents.rates.Left, Charge: w.agents.rates.charge, Logins: w.logins,
 		Hooks: w.agents.hooks,
 		Skills: func(ctx context.Context, did federation.DID) ([]string, error) {
 			return skills{w.record}.Declared(ctx, did)

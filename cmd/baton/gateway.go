@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/federation"
 	"baton/federation/deferral"
 	"baton/federation/home"
@@ -26,6 +27,7 @@ type gateway struct {
 	wakes   bridge.Wakes
 	// deferral stands before the home, and keeps what that cannot judge yet.
 	deferral *deferral.Deferral
+	writes   credential.Addresses // what each address files
 
 	// settling is held while what waits for other homes is settled: nobody is told twice.
 	settling sync.Mutex
@@ -33,18 +35,32 @@ type gateway struct {
 
 var _ bridge.Gateway = (*gateway)(nil)
 
-// Submit implements [bridge.Gateway].
+// Submit implements [bridge.Gateway]. A step counts in the rate of its address before its
+// signature is verified, so that garbage costs the sender's rate and little else.
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	g.fleet.heard(ev)
-	if from := bridge.NetworkFrom(ctx); from.IsValid() {
-		ev.Arrival.Address = from.String()
+	now := time.Now()
+	if wait := g.arrive(ctx, &ev, now); wait > 0 {
+		refused := federation.Refuse(ev, federation.RateLimited, "")
+		refused.RetryAfter = wait
+		g.note(ctx, ev, federation.Judgement{}, refused)
+		return federation.Judgement{}, refused
 	}
 	// A link that goes away while its step is judged must not undo the judgement.
-	judged, err := g.deferral.Submit(context.WithoutCancel(ctx), ev, time.Now())
+	judged, err := g.deferral.Submit(context.WithoutCancel(ctx), ev, now)
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)
 	return judged, err
+}
+
+// arrive notes the address of a step, and returns how long that has to wait for its rate.
+func (g *gateway) arrive(ctx context.Context, ev *federation.Event, now time.Time) time.Duration {
+	from := bridge.NetworkFrom(ctx)
+	if from.IsValid() {
+		ev.Arrival.Address = from.String()
+	}
+	return g.writes.Wait(from, now)
 }
 
 // Sweep lets the home end what nobody moved in time.

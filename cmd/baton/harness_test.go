@@ -30,6 +30,10 @@ const (
 	lookEach = 10 * time.Millisecond
 )
 
+// anyAddress is the part of a table [limits] that lets one address do as much as it likes:
+// all clients of a test have one.
+const anyAddress = "connections_per_address = 0\nhttp_connections_per_address = 0\nlogins_per_minute = 0\naddress_events_per_minute = 0\n"
+
 // house is where one gateway lives: its folder, configuration and addresses stay
 // when the process does not.
 type house struct {

@@ -14,7 +14,7 @@ import (
 )
 
 // anyRate lets one DID take as many steps as a test needs.
-const anyRate = "[limits]\ndid_events_per_minute = 0\n"
+const anyRate = "[limits]\ndid_events_per_minute = 0\n" + anyAddress
 
 // offers makes a number of offers to somebody, each of which is filed.
 func (s *homeServer) offers(t *testing.T, from *bridgetest.IRCClient, by person, to string, n int) []signed {

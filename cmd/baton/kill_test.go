@@ -117,7 +117,7 @@ func newGauntlet(t *testing.T, lane uint64, tables ...string) *gauntlet {
 	})
 	g.keep(t, "lab.send", "planted-send")
 	g.keep(t, "lab.recv", "planted-recv")
-	g.configure(t, append(tables, "[limits]\ndid_events_per_minute = 0\nuser_events_per_minute = 0\nopen_handoffs_per_did = 0", fmt.Sprintf(`[[irc.spanningtree]]
+	g.configure(t, append(tables, "[limits]\ndid_events_per_minute = 0\nuser_events_per_minute = 0\nopen_handoffs_per_did = 0\n"+anyAddress, fmt.Sprintf(`[[irc.spanningtree]]
 name = "lab"
 server_name = "irc.test"
 address = %q

@@ -11,6 +11,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/airc"
+	"baton/bridge/credential"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/spanningtree"
 	"baton/configs"
@@ -61,6 +62,9 @@ type wiring struct {
 	rest        configs.REST
 	agents      agentsAPI
 	homes       *homes // nil where only a configuration is checked
+	logins      credential.Addresses
+	writes      credential.Addresses // steps and AIRC messages
+	maxClients  int                  // of the listener for IRC clients, by the open files of this process; 0 for no limit
 	// registrationsPerHour may change while the gateway runs.
 	registrationsPerHour func() int
 	// mode returns an operator's word on another registry, "" for none.
@@ -90,9 +94,14 @@ func openClient(t configs.Table, w wiring) (opened, error) {
 	if cfg.WebSocket && w.http.Listen == "" {
 		t.Mistake("websocket", "needs http.listen")
 	}
+	if w.maxClients > 0 && cfg.MaxClients > w.maxClients {
+		w.Log.LogAttrs(context.Background(), slog.LevelInfo, "max_clients is lowered: raise the limit of open files", //nolint:forbidigo // no request asks
+			slog.String("link", "client"), slog.Int("max_clients", w.maxClients))
+		cfg.MaxClients = w.maxClients
+	}
 	link, err := ircclient.Open(cfg, ircclient.Deps{
-		Origins: w.http.CORSOrigins,
-		Ports:   w.Ports, Inboxes: w.record, Devices: w.record, Handoffs: w.record, Spoken: w.record, Tokens: w.record, Proved: w.proved, Learn: w.learn,
+		Origins: w.http.CORSOrigins, Proxies: w.http.TrustedProxies, Logins: w.logins,
+		Ports: w.Ports, Inboxes: w.record, Devices: w.record, Handoffs: w.record, Spoken: w.record, Tokens: w.record, Proved: w.proved, Learn: w.learn,
 		Agent: w.agent,
 	}, w.certificate)
 	return opened{link: link, table: t}, err
@@ -124,6 +133,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 			return identity.AgentDocument(did, key, w.PublicURL, others...)
 		},
 		MaxBodyBytes: w.maxBody, MaxWait: w.rest.MaxWait, RegistrationsPerHour: w.registrationsPerHour,
+		Logins: w.logins, Writes: w.writes,
 	})
 	return opened{link: link, table: t}, err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
+	"baton/bridge/credential"
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/rest"
@@ -62,7 +63,12 @@ type program struct {
 	// servers are the key servers behind links, by link.
 	servers atomic.Pointer[map[string]string]
 
+	// What clients of one address did, at all listeners together.
+	logins credential.Addresses
+	writes credential.Addresses // steps and AIRC messages
+
 	// What changes with the configuration, and is asked for by the networks.
+	limits        atomic.Pointer[configs.Limits]
 	registrations atomic.Int64 // per hour and address
 	contextsOfDID atomic.Int64 // bytes
 	maxHops       atomic.Int64 // of homes that a step comes through
@@ -91,6 +97,8 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), socketMux: http.NewServeMux(),
 		ended: make(chan struct{}), linking: make(chan linking), publicURL: file.HTTP.PublicURL,
 	}
+	p.limits.Store(&file.Limits)
+	p.logins, p.writes = p.newAddresses()
 	p.counters, p.rates, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), newResolveSeconds(p.metrics)
 	p.client = newClient(p.file)
 	var err error
@@ -109,7 +117,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.openRelay(ctx)
 	fleet := newFleet(p.record, p.relay, p.counters, log)
 	p.configured.Store(&[]federation.BoundName{})
-	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral}
+	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral, writes: p.writes}
 	if err := p.openMeeting(log); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -135,7 +143,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 // anything.
 func (p *program) listen(ctx context.Context) error {
 	var err error
-	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies}
+	cfg := httpd.Config{Listen: p.file.HTTP.Listen, CORSOrigins: p.file.HTTP.CORSOrigins, TrustedProxies: p.file.HTTP.TrustedProxies, Limits: p.httpLimits()}
 	if p.file.HTTP.TLS {
 		cfg.TLS = listenerTLS(p.file)
 	}

@@ -47,7 +47,7 @@ did_events_per_minute = 0
 open_handoffs_per_did = 0
 inbox_events = 0
 inbox_bytes = 0
-`, public, url, operators)
+%s`, public, url, operators, anyAddress)
 	err := os.WriteFile(config, []byte(text), 0o600)
 	if err == nil {
 		err = os.Mkdir(filepath.Join(dir, "data"), 0o700)

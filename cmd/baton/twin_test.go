@@ -16,7 +16,7 @@ import (
 )
 
 // unlimited is a table for tests that do more in a minute than anybody may.
-const unlimited = "[limits]\ndid_events_per_minute = 0\nregistrations_per_hour = 0\nuser_events_per_minute = 0\n"
+const unlimited = "[limits]\ndid_events_per_minute = 0\nregistrations_per_hour = 0\nuser_events_per_minute = 0\n" + anyAddress
 
 // skill is what the agent of a twin can do.
 const skill = "web-search"

@@ -17,6 +17,7 @@ import (
 // limit makes the limits of a configuration those that hold.
 func (p *program) limit(file *configs.File) {
 	p.limited = file
+	p.limits.Store(&file.Limits)
 	p.servers.Store(keyServers(file))
 	p.gateway.home.Store(p.newHome(file))
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
@@ -27,6 +28,7 @@ func (p *program) limit(file *configs.File) {
 	p.linkLimits.Store(&bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
+		ConnectionsPerAddress: file.Limits.ConnectionsPerAddress, UnregisteredConnections: file.Limits.UnregisteredConnections,
 	})
 }
 
@@ -107,7 +109,8 @@ func (p *program) wiring() wiring {
 		learn:      func(ctx context.Context, report federation.KeyReport) error { return p.keys.Load().Learn(ctx, report) },
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
 		maxBody:    p.file.HTTP.MaxBodyBytes, agents: p.agentsAPI(),
-		mode:                 func(domain string) string { return (*p.modes.Load())[domain] },
+		mode:   func(domain string) string { return (*p.modes.Load())[domain] },
+		logins: p.logins, writes: p.writes, maxClients: openFiles() / ircShare,
 		registrationsPerHour: func() int { return int(p.registrations.Load()) },
 		room: func() (int, int64) {
 			limits := p.gateway.home.Load().Limits

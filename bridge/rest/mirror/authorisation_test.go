@@ -149,7 +149,7 @@ func TestTokensComeFromASignatureAndEnd(t *testing.T) {
 func TestWhatIsAskedToProveADIDIsCountedForItsAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.proofs = 6
+		w.logins = 6
 		eliza := w.login(t, "eliza") // two of them
 		w.login(t, "scholar")
 		ask := func(path string, body any) answer {

@@ -92,9 +92,9 @@ type Deps struct {
 	Allowance func(did federation.DID, now time.Time) bridge.Allowance
 	// Charge counts one step of a DID that the home never saw.
 	Charge func(did federation.DID, now time.Time)
-	// ProofsPerMinute is how often one address may ask for challenges and tokens; 0 is no
-	// limit.
-	ProofsPerMinute func() int
+	// Logins counts the challenges and tokens that each address asks for, and its other
+	// attempts to log in, at all listeners.
+	Logins credential.Addresses
 	// Hooks makes webhooks; nil where there are none.
 	Hooks bridge.Hooks
 
@@ -109,10 +109,9 @@ type Link struct {
 	deps       Deps
 	challenges credential.Challenges
 	tokens     *credential.Tokens
-	proofs     credential.Addresses // what is asked to prove a DID
-	looking    singleflight.Group   // at inboxes
-	looks      atomic.Uint64        // how many there were
-	waiting    audiences            // for what comes
+	looking    singleflight.Group // at inboxes
+	looks      atomic.Uint64      // how many there were
+	waiting    audiences          // for what comes
 	end        sync.Once
 	streams    chan struct{} // one for each inbox that is watched; full once Run is over
 	ended      chan struct{} // closed when Run is over: nobody waits any more
@@ -133,7 +132,6 @@ func Open(cfg Config, d Deps) *Link {
 		tokens: credential.NewTokens(d.TokenKey, string(d.Home), func(credential.Use) string {
 			return string(d.Home) + Prefix
 		}),
-		proofs:  credential.NewAddresses(d.ProofsPerMinute, time.Minute),
 		waiting: audiences{of: map[federation.DID]*audience{}},
 		streams: make(chan struct{}, cfg.MaxStreams),
 		ended:   make(chan struct{}),

@@ -95,7 +95,7 @@ func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now tim
 		return nil
 	}
 	from := credential.AddressOf(r)
-	taken, has := l.proofs.Take(from, now), l.proofs.Left(from, now)
+	taken, has := l.deps.Logins.Take(from, now), l.deps.Logins.Left(from, now)
 	has.WriteHeader(w.Header())
 	if !taken {
 		return tooMany(has)

@@ -54,7 +54,7 @@ type world struct {
 	members map[string][]federation.DID // by channel
 	left    int                         // steps that each DID has left
 	charged int                         // steps that were counted without a home
-	proofs  int                         // what an address may ask for in a minute; 0 for no limit
+	logins  int                         // what an address may ask for in a minute; 0 for no limit
 }
 
 func newWorld(tb testing.TB, change ...func(*mirror.Deps)) *world {
@@ -102,8 +102,8 @@ func newWorld(tb testing.TB, change ...func(*mirror.Deps)) *world {
 			defer w.mu.Unlock()
 			w.charged++
 		},
-		ProofsPerMinute: func() int { return w.proofs },
-		MaxBodyBytes:    65536, Hooks: w.hooks(),
+		Logins:       credential.NewAddresses(func() int { return w.logins }, time.Minute),
+		MaxBodyBytes: 65536, Hooks: w.hooks(),
 	}
 	for _, change := range change {
 		change(&deps)
