@@ -31,8 +31,8 @@
 // of its own side of a handoff; the ids of messages connect them.
 //
 // A signed relay counts in the rate of its registry once its signature is verified, an
-// unsigned one in the rate of the address that sent it. In open federation an unsigned
-// relay is held only if the registry that it names says that it has the sender. A relay
+// unsigned one in the rate of the address that sent it. In open federation the registries
+// that no operator named share the rate of their address too, and an unsigned relay is held only if the registry that it names says that it has the sender. A relay
 // whose envelope names another recipient is refused, and so is a relay with the id of
 // another message.
 //

@@ -18,12 +18,14 @@ import (
 // as many relays from one other registry.
 const unprovenPerMinute = 10
 
-// unproven meters the callers that did not prove which registry they are. Their relays
-// never count in the rate of the registry that they name.
+// unproven meters by address what no operator answers for: callers that did not prove which
+// registry they are, and registries that no operator named. An unsigned relay never counts in the
+// rate of the registry that it names.
 type unproven struct {
 	relays  credential.Addresses // unsigned ones
 	vouched credential.Addresses // unsigned ones of a registry whose unsigned relays the operator allows
 	keys    credential.Addresses // look-ups of the keys of registries that no operator named
+	unnamed credential.Addresses // signed relays of all those registries together
 	lookups credential.Addresses // of identities and presence at other registries
 }
 
@@ -32,6 +34,7 @@ func newUnproven() unproven {
 		relays:  credential.NewAddresses(func() int { return unprovenPerMinute }, time.Minute),
 		vouched: credential.NewAddresses(func() int { return defaultPerMinute }, time.Minute),
 		keys:    credential.NewAddresses(func() int { return unprovenPerMinute }, time.Minute),
+		unnamed: credential.NewAddresses(func() int { return defaultPerMinute }, time.Minute),
 		lookups: credential.NewAddresses(func() int { return lookupsPerMinute }, time.Minute),
 	}
 }
@@ -110,6 +113,11 @@ func (l *Link) admitSigned(c *call, o *object, m *relayed, cfg PeerConfig, now t
 	var err error
 	if m.peer, err = l.verifyPeer(ctx, cfg, m.raw, o.first(signatureMember), credential.AddressOf(c.Request), now); err != nil {
 		return err
+	}
+	if !l.configured(m.origin) { // the owner of one domain has any number of names below it
+		if err := take(l.unproven.unnamed, defaultPerMinute, credential.AddressOf(c.Request), now); err != nil {
+			return err
+		}
 	}
 	if perMinute := cfg.perMinute(); !l.peers.limiter("from "+m.origin, perMinute).AllowN(now, 1) {
 		return tooMany(time.Minute / time.Duration(perMinute))

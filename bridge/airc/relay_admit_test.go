@@ -181,6 +181,40 @@ func TestLookUpsForUnverifiedCallersAreMeteredByAddress(t *testing.T) {
 	}
 }
 
+// The owner of a domain can run a registry under each name below it.
+func TestRegistriesThatNoOperatorNamedShareTheRateOfTheirAddress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		net := newInternet()
+		key := signingKey(0x0c)
+		document := fmt.Sprintf(`{"protocol":"AIRC","protocol_version":"0.2.0","public_key":"ed25519:%s"}`, base64Std(key.Public))
+		peer := &scripted{answers: map[string]string{"/.well-known/airc": document}}
+		b, _ := net.open(t)
+		relay := func(from string, n int) string {
+			origin := fmt.Sprintf("o%d.evil.test", n%50)
+			net.hosts[origin] = peer
+			return b.relay(t, from, forge(t, key, numbered(n, "origin_registry", origin, "from", fmt.Sprintf("bot_%d", n), "from_address", nil)))
+		}
+		for n := range 50 { // learns their keys, ten a minute
+			relay(attacker, n)
+			time.Sleep(6 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		tries, taken := 1000, 0
+		for n := range tries {
+			if strings.HasPrefix(relay(attacker, 50+n), "2") {
+				taken++
+			}
+		}
+		if taken > 60 {
+			t.Errorf("%d of %d relays of one address in one minute were accepted, want at most 60", taken, tries)
+		}
+		if got := relay(honest, 2000); got != "202" {
+			t.Errorf("from another address: %s", got)
+		}
+	})
+}
+
 func TestUnverifiedSendersDoNotPushOutTheRequestsOfVerifiedOnes(t *testing.T) {
 	t.Parallel()
 	_, _, b, _, amy := pair(t)
