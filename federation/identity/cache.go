@@ -3,10 +3,10 @@ package identity
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
-	"golang.org/x/sync/singleflight"
 
 	"baton/federation"
 )
@@ -25,10 +25,20 @@ type lookup func(ctx context.Context, did federation.DID) (federation.Document, 
 // answers remembers what became of look-ups. For each DID one look-up is under way
 // at a time, for all who wait for it.
 type answers struct {
-	cfg     DirectoryConfig
-	look    lookup
-	known   *otter.Cache[federation.DID, answer]
-	flights singleflight.Group
+	cfg   DirectoryConfig
+	look  lookup
+	known *otter.Cache[federation.DID, answer]
+
+	mu      sync.Mutex
+	flights map[federation.DID]*flight
+}
+
+// flight is a look-up that is under way.
+type flight struct {
+	done    chan struct{} // closed when found is set
+	found   answer
+	waiting int // callers; guarded by the mutex of answers
+	cancel  context.CancelFunc
 }
 
 // answer is a document, or why there is none. It serves until a time, and then the
@@ -41,7 +51,7 @@ type answer struct {
 }
 
 func newAnswers(cfg DirectoryConfig, look lookup) *answers {
-	return &answers{cfg: cfg, look: look, known: otter.Must(&otter.Options[federation.DID, answer]{
+	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: otter.Must(&otter.Options[federation.DID, answer]{
 		MaximumSize: maxDocuments,
 		Executor:    func(tidy func()) { tidy() }, // by whoever asks: nothing here outlives its caller
 	})}
@@ -50,35 +60,86 @@ func newAnswers(cfg DirectoryConfig, look lookup) *answers {
 // get returns what is known of a DID or, where that is older than anybody should
 // rely on, what its host says now.
 func (a *answers) get(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
-	if known, ok := a.known.GetIfPresent(did); ok && now.Before(known.until) {
+	if known, ok := a.fresh(did, now); ok {
 		return known.document, known.err
 	}
 	return a.ask(ctx, did, now)
+}
+
+// fresh returns the answer that get returns without asking a host.
+func (a *answers) fresh(did federation.DID, now time.Time) (known answer, ok bool) {
+	known, ok = a.known.GetIfPresent(did)
+	return known, ok && now.Before(known.until)
 }
 
 // refresh asks the host again, unless it was asked just now.
 func (a *answers) refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
-	if known, ok := a.known.GetIfPresent(did); ok && now.Before(known.asked.Add(awayFor)) {
+	if known, ok := a.recent(did, now); ok {
 		return known.document, known.err
 	}
 	return a.ask(ctx, did, now)
 }
 
-// ask joins the look-up that is under way, or begins one. A caller that goes does
-// not end it for the others; the timeout of the fetch does.
+// recent returns the answer that refresh returns without asking a host.
+func (a *answers) recent(did federation.DID, now time.Time) (known answer, ok bool) {
+	known, ok = a.known.GetIfPresent(did)
+	return known, ok && now.Before(known.asked.Add(awayFor))
+}
+
+// ask joins the look-up that is under way, or begins one. The look-up ends with the
+// last caller that waits for it, or with the timeout of the fetch.
 func (a *answers) ask(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
-	flight := a.flights.DoChan(string(did), func() (any, error) {
-		found := a.judge(context.WithoutCancel(ctx), did, now)
-		a.known.Set(did, found)
-		return found, nil
-	})
+	f := a.join(ctx, did, now)
+	defer a.leave(did, f)
 	select {
-	case result := <-flight:
-		found, _ := result.Val.(answer) // always is one
-		return found.document, found.err
+	case <-f.done:
+		return f.found.document, f.found.err
 	case <-ctx.Done():
 		return federation.Document{}, unavailable(string(did), 0, ctx.Err())
 	}
+}
+
+// join returns the look-up for a DID with one caller more.
+func (a *answers) join(ctx context.Context, did federation.DID, now time.Time) *flight {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f := a.flights[did]
+	if f == nil {
+		looking, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		f = &flight{done: make(chan struct{}), cancel: cancel}
+		a.flights[did] = f
+		go a.fly(looking, did, f, now)
+	}
+	f.waiting++
+	return f
+}
+
+// leave is the end of what join began.
+func (a *answers) leave(did federation.DID, f *flight) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if f.waiting--; f.waiting > 0 {
+		return
+	}
+	f.cancel()
+	if a.flights[did] == f {
+		delete(a.flights, did) // the next caller begins another one
+	}
+}
+
+// fly looks a DID up and remembers the answer. The answer of a look-up that every caller
+// left says nothing about the host.
+func (a *answers) fly(ctx context.Context, did federation.DID, f *flight, now time.Time) {
+	f.found = a.judge(ctx, did, now)
+	if ctx.Err() == nil {
+		a.known.Set(did, f.found)
+	}
+	a.mu.Lock()
+	if a.flights[did] == f {
+		delete(a.flights, did)
+	}
+	a.mu.Unlock()
+	close(f.done)
 }
 
 // judge asks a host once and says for how long its answer serves. While it is away,

@@ -256,8 +256,12 @@ type gate struct {
 
 func (g *gate) Get(ctx context.Context, address string) ([]byte, error) {
 	g.entered <- struct{}{}
-	<-g.open
-	return g.web.Get(ctx, address)
+	select {
+	case <-g.open:
+		return g.web.Get(ctx, address)
+	case <-ctx.Done():
+		return nil, &federation.UnavailableError{What: address, Err: ctx.Err()}
+	}
 }
 
 func TestManyWhoWaitAskOnce(t *testing.T) {
@@ -275,10 +279,6 @@ func TestManyWhoWaitAskOnce(t *testing.T) {
 			left <- err
 		}()
 		<-g.entered
-		leave()
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("who left got %v, want canceled", err)
-		}
 		var waiting sync.WaitGroup
 		for range 50 {
 			waiting.Go(func() {
@@ -288,10 +288,41 @@ func TestManyWhoWaitAskOnce(t *testing.T) {
 			})
 		}
 		synctest.Wait()
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("who left got %v, want canceled", err)
+		}
 		close(g.open)
 		waiting.Wait()
 		if len(g.asked) != 1 {
 			t.Errorf("asked %d times, want once", len(g.asked))
+		}
+	})
+}
+
+func TestALookupEndsWithItsLastCallerAndSaysNothingOfTheHost(t *testing.T) {
+	const address = "https://alice.example/.well-known/did.json"
+	synctest.Test(t, func(t *testing.T) {
+		g := &gate{
+			web:     web{pages: map[string]string{address: page(alice, seededKey('a'))}},
+			entered: make(chan struct{}, 2), open: make(chan struct{}),
+		}
+		directory := newDirectory(g)
+		caller, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() {
+			_, err := directory.Resolve(caller, alice, noon())
+			left <- err
+		}()
+		<-g.entered
+		leave()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller got %v, want canceled", err)
+		}
+		synctest.Wait() // the request has ended too, or this test does not
+		close(g.open)
+		if document, err := directory.Resolve(t.Context(), alice, noon()); err != nil || len(document.Keys) != 1 {
+			t.Errorf("the next caller got %+v, %v", document, err)
 		}
 	})
 }
