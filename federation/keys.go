@@ -74,6 +74,7 @@ type KeyQuery struct {
 	DID      DID
 	KeyID    string    // the key that the signature names; empty where it names none
 	Link     string    // through which the step came
+	Name     string    // what the signer was called there: key lookups are counted by link and name
 	Received time.Time // when the step was first received
 }
 

@@ -134,6 +134,9 @@ func (d timedDirectory) Refresh(ctx context.Context, did federation.DID, now tim
 }
 
 func (d timedDirectory) count(did federation.DID, begun time.Time, err error) {
+	if errors.Is(err, identity.ErrNotAtHand) {
+		return // the lookup that follows is counted
+	}
 	method := did.Method()
 	if !slices.Contains([]string{"key", "web", "plc"}, method) {
 		method = "other" // anybody may invent one

@@ -68,6 +68,37 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 	return d.answers.refresh(ctx, did, now)
 }
 
+// Offline returns the directory as it is without the network. Its methods return an error
+// that wraps [ErrNotAtHand] where those of d have to ask a host.
+func (d *Directory) Offline() Refresher { return offlineDirectory{d} } //nolint:ireturn // a wrapper of it is one too
+
+// offlineDirectory is a [Directory] that asks no host.
+type offlineDirectory struct{ *Directory }
+
+// Resolve implements [federation.Directory].
+func (d offlineDirectory) Resolve(_ context.Context, did federation.DID, now time.Time) (federation.Document, error) {
+	return d.remembered(did, now, d.answers.fresh)
+}
+
+// Refresh implements [Refresher].
+func (d offlineDirectory) Refresh(_ context.Context, did federation.DID, now time.Time) (federation.Document, error) {
+	return d.remembered(did, now, d.answers.recent)
+}
+
+// remembered resolves a DID from memory.
+func (d offlineDirectory) remembered(
+	did federation.DID, now time.Time, from func(federation.DID, time.Time) (answer, bool),
+) (federation.Document, error) {
+	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
+		return document, err
+	}
+	known, ok := from(did, now)
+	if !ok {
+		return federation.Document{}, notAtHand(did)
+	}
+	return known.document, known.err
+}
+
 // errElsewhere says that the document of a DID is not to be had without asking.
 var errElsewhere = errors.New("the document is elsewhere")
 

@@ -13,6 +13,12 @@ const (
 	MaxDocuments = maxDocuments
 	MaxHosts     = maxHosts
 	AwayFor      = awayFor
+
+	KeyWait        = keyWait
+	LookupsPerUser = lookupsPerUser
+	LookupsPerHost = lookupsPerHost
+	LookupsTotal   = lookupsTotal
+	LoginsPerHost  = loginsPerHost
 )
 
 // Remembered returns how many answers a directory remembers.

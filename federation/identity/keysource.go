@@ -26,6 +26,9 @@ type Refresher interface {
 	// Refresh returns what [federation.Directory.Resolve] would if it had no cache,
 	// as often as it can.
 	Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error)
+	// Offline returns the directory as it is without the network: its methods return an
+	// error that wraps [ErrNotAtHand] where these have to ask a host.
+	Offline() Refresher
 }
 
 // KeySourceConfig says what a [KeySource] believes.
@@ -59,6 +62,7 @@ type KeySource struct {
 	record    KeyRecord
 	histories *histories
 	misses    *misses
+	offline   bool // it asks no host, see [KeySource.AtHand]
 }
 
 // NewKeySource puts a directory and a record together.
@@ -80,6 +84,9 @@ func (s *KeySource) KeyOwner(ctx context.Context, keyID string) (federation.DID,
 func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
 	now := time.Now()
 	document, err := s.directory.Resolve(ctx, q.DID, now)
+	if errors.Is(err, ErrNotAtHand) {
+		return nil, err
+	}
 	found, recordErr := s.weigh(ctx, q, document, err)
 	if recordErr != nil {
 		return nil, recordErr
@@ -87,8 +94,13 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 	if q.KeyID == "" || found.standing != federation.KeyUnknown || s.misses.has(q, now) {
 		return found.result()
 	}
-	document, err = s.directory.Refresh(ctx, q.DID, now)
+	if document, err = s.directory.Refresh(ctx, q.DID, now); errors.Is(err, ErrNotAtHand) {
+		return nil, err
+	}
 	peerErr := s.askPeer(ctx, q, document, now)
+	if errors.Is(peerErr, ErrNotAtHand) {
+		return nil, peerErr
+	}
 	if found, recordErr = s.weigh(ctx, q, document, err); recordErr != nil {
 		return nil, recordErr
 	}

@@ -31,6 +31,9 @@ func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document
 	if !ok || own || s.cfg.Ours != nil && s.cfg.Ours(ctx, q.DID) {
 		return nil // nobody knows more of this gateway's own DIDs than it does
 	}
+	if s.offline {
+		return notAtHand(q.DID)
+	}
 	path := strings.ReplaceAll(string(signingKeysPath.Join(string(q.DID), q.KeyID)), ":", "%3A") // freeq servers escape colons too
 	asked, err := federation.JoinURL(address, federation.URLPath(path), nil)
 	if err != nil {

@@ -32,9 +32,7 @@ func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event)
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "want ed25519")
 	}
 	ev.Signature.KeyID, ev.Signature.Bytes = kid, sig
-	known, err := keys.Keys(ctx, federation.KeyQuery{
-		DID: ev.From, KeyID: kid, Link: ev.Arrival.Link, Received: ev.Arrival.Received,
-	})
+	known, err := keys.Keys(ctx, query(ev, kid))
 	if errors.Is(err, federation.ErrKeyEnded) {
 		return ev, federation.Invalid, federation.Refuse(ev, federation.SignatureInvalid, "its key had been taken back")
 	}
@@ -56,6 +54,22 @@ func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event)
 		return ev, federation.Invalid, federation.Refuse(ev, federation.SignatureInvalid, "")
 	}
 	return judgeStrangeKey(ctx, keys, ev)
+}
+
+// Query returns the question that [Verify] asks a key source about a step. The result ok is
+// false for a step about which it asks none.
+func Query(ev federation.Event) (q federation.KeyQuery, ok bool) {
+	if ev.Signature.Text == "" || ev.From == "" {
+		return federation.KeyQuery{}, false
+	}
+	kid, _, ours := parse(ev.Signature.Text)
+	return query(ev, kid), ours
+}
+
+func query(ev federation.Event, kid string) federation.KeyQuery {
+	return federation.KeyQuery{
+		DID: ev.From, KeyID: kid, Link: ev.Arrival.Link, Name: ev.Arrival.Name, Received: ev.Arrival.Received,
+	}
 }
 
 // judgeStrangeKey tells a key that is known to be another's from one that nobody

@@ -1,0 +1,96 @@
+package identity
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"time"
+
+	"baton/federation"
+)
+
+// ErrNotAtHand is wrapped in the error of an offline source for an answer that a host has
+// to be asked for.
+var ErrNotAtHand = errors.New("its keys are not at hand yet")
+
+func notAtHand(did federation.DID) error { return unavailable(string(did), 0, ErrNotAtHand) }
+
+// keyWait is how long a step waits for the lookup of its key, counted from the start of
+// the lookup. A host on the other side of the world needs about half of it. A step whose
+// lookup takes longer is parked, and judged when the lookup has ended.
+const keyWait = time.Second
+
+// AtHand is a [federation.KeySource] that never waits for a host: what its caller holds
+// while it judges a step, no slow host can hold. It answers from memory and from the
+// record; for any other key its error wraps [ErrNotAtHand].
+//
+// [AtHand.Await] and [AtHand.Seek] start the lookups that bring a key to hand. Its methods
+// may be called concurrently.
+type AtHand struct {
+	known   *KeySource // asks no host: steps are judged by it
+	probe   *KeySource // as known: tells what has to be looked up
+	asking  *KeySource
+	lookups *Lookups
+}
+
+// AtHand returns the part of a source that is there without the network, and looks up the
+// rest with the given lookups. Steps are judged by the offline directory that is given:
+// that of the source itself, or one that wraps it.
+func (s *KeySource) AtHand(offline Refresher, lookups *Lookups) *AtHand {
+	return &AtHand{known: s.without(offline), probe: s.without(s.directory.Offline()), asking: s, lookups: lookups}
+}
+
+// without returns a source with the same memory that asks no host.
+func (s *KeySource) without(directory Refresher) *KeySource {
+	known := *s
+	known.directory, known.offline = directory, true
+	return &known
+}
+
+// KeyOwner implements [federation.KeySource].
+func (a *AtHand) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
+	return a.known.KeyOwner(ctx, keyID)
+}
+
+// Keys implements [federation.KeySource]. Where the last lookup failed a few seconds ago,
+// the error is that of the lookup.
+func (a *AtHand) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	return a.keys(ctx, a.known, q)
+}
+
+func (a *AtHand) keys(ctx context.Context, from *KeySource, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
+	keys, err := from.Keys(ctx, q)
+	if errors.Is(err, ErrNotAtHand) {
+		if failed := a.lookups.failure(q, time.Now()); failed != nil {
+			return nil, failed
+		}
+	}
+	return keys, err
+}
+
+// Await looks up what is not at hand for a query, and returns when it is, when it cannot
+// be had now, when [keyWait] is over, or when ctx ends. It returns at once while another
+// lookup for the same user is overdue: one user's slow hosts delay the user's steps once,
+// and not once each. The lookup goes on after a return.
+func (a *AtHand) Await(ctx context.Context, q federation.KeyQuery) {
+	if ctx.Err() != nil {
+		return
+	}
+	if l := a.seek(ctx, q); l != nil {
+		a.lookups.wait(ctx, l, q)
+	}
+}
+
+// Seek looks up what is not at hand for a query, and does not wait for it.
+func (a *AtHand) Seek(ctx context.Context, q federation.KeyQuery) { a.seek(ctx, q) }
+
+// seek returns the lookup for a query, nil where none is needed or can be started now.
+func (a *AtHand) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
+	if _, err := a.keys(ctx, a.probe, q); !errors.Is(err, ErrNotAtHand) {
+		return nil
+	}
+	return a.lookups.begin(q, func(ctx context.Context) error {
+		_, err := a.asking.Keys(ctx, q)
+		return err
+	})
+}

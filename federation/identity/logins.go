@@ -1,0 +1,67 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"baton/federation"
+)
+
+// Bounds of the logins that wait for the document of their DID at a time, each with one
+// connection out. They are apart from those of [Lookups]: strangers who log in take
+// nothing that steps need.
+const (
+	loginsPerHost = 32
+	loginsTotal   = 256
+)
+
+// errLogins is why a login has to be tried again.
+var errLogins = errors.New("too many logins wait for documents")
+
+// Logins judges the proofs with which DIDs log in. The zero Logins is ready. It may be
+// used concurrently.
+type Logins struct {
+	mu    sync.Mutex
+	hosts map[string]int
+	total int
+}
+
+// Proved is [KeySource.Proved], within the bounds. A DID whose document is at hand counts
+// against none.
+func (l *Logins) Proved(ctx context.Context, s *KeySource, did federation.DID, message, signature []byte, now time.Time) (federation.Verdict, error) {
+	if _, err := s.directory.Offline().Resolve(ctx, did, now); errors.Is(err, ErrNotAtHand) {
+		host := hostOf(federation.KeyQuery{DID: did})
+		if !l.enter(host) {
+			return federation.Unverifiable, unavailable(string(did), time.Second, errLogins)
+		}
+		defer l.leave(host)
+	}
+	return s.Proved(ctx, did, message, signature, now)
+}
+
+// enter counts a login, unless a bound is reached.
+func (l *Logins) enter(host string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.total >= loginsTotal || l.hosts[host] >= loginsPerHost {
+		return false
+	}
+	if l.hosts == nil {
+		l.hosts = map[string]int{}
+	}
+	l.hosts[host]++
+	l.total++
+	return true
+}
+
+// leave is the end of what enter began.
+func (l *Logins) leave(host string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.hosts[host]--; l.hosts[host] == 0 {
+		delete(l.hosts, host)
+	}
+	l.total--
+}

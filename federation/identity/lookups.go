@@ -1,0 +1,227 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+
+	"baton/federation"
+)
+
+// Bounds of the key lookups that are under way at a time. A lookup holds one connection
+// and at most one document (fetch.max_bytes). A step beyond a bound waits in the record
+// and is judged later.
+const (
+	lookupsPerUser = 4   // of one name on one link: a person has one DID, and a key or two
+	lookupsPerHost = 32  // at one host: as many requests as fetch.per_host lets through in about 3 s
+	lookupsTotal   = 256 // of all links: sockets, well below the usual limit of 1,024 open files
+)
+
+// maxFailures bounds the failed lookups in memory, at some 300 bytes each.
+const maxFailures = 4096
+
+// Lookups are the key lookups of a gateway that are under way. They run outside of all
+// judging: an [AtHand] starts them, and none blocks its caller. Lookups for the same key
+// through the same link are one. Make one with [NewLookups]; it is safe for concurrent use.
+type Lookups struct {
+	// found is told of a DID whose lookup ended with an answer of its host.
+	found   func(federation.DID)
+	ctx     context.Context //nolint:containedctx // the lifetime of all lookups
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	failed  *otter.Cache[miss, failedLookup]
+
+	mu     sync.Mutex
+	under  map[miss]*lookingUp
+	users  map[string]map[*lookingUp]bool
+	hosts  map[string]int
+	total  int
+	closed bool
+}
+
+// failedLookup is why a lookup brought nothing. It serves until a time.
+type failedLookup struct {
+	err   error
+	until time.Time
+}
+
+// lookingUp is one lookup.
+type lookingUp struct {
+	key        miss
+	user, host string
+	began      time.Time
+	cancel     context.CancelFunc
+	done       chan struct{}   // closed at its end
+	links      map[string]bool // whose steps ask for it; guarded by the mutex of Lookups
+}
+
+// NewLookups returns Lookups of which none is under way. After a lookup that its host
+// answered, found is called with the DID; it must not block.
+func NewLookups(found func(federation.DID)) *Lookups {
+	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // ended by Close
+	return &Lookups{
+		found: found, ctx: ctx, cancel: cancel,
+		under: map[miss]*lookingUp{}, users: map[string]map[*lookingUp]bool{}, hosts: map[string]int{},
+		failed: otter.Must(&otter.Options[miss, failedLookup]{MaximumSize: maxFailures, Executor: func(tidy func()) { tidy() }}),
+	}
+}
+
+// Cancel ends the lookups that only steps of one link asked for.
+func (l *Lookups) Cancel(link string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, one := range l.under {
+		if delete(one.links, link); len(one.links) == 0 {
+			one.cancel()
+			delete(l.under, key) // the next step that needs it starts another one
+		}
+	}
+}
+
+// Stop ends all lookups, and lets none begin. It does not block.
+func (l *Lookups) Stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.cancel()
+}
+
+// Close ends all lookups and waits for them, which takes as long as the record takes.
+func (l *Lookups) Close() {
+	l.Stop()
+	l.running.Wait()
+}
+
+// failure returns why the last lookup for a query brought nothing, nil where that is too
+// long ago.
+func (l *Lookups) failure(q federation.KeyQuery, now time.Time) error {
+	if failed, ok := l.failed.GetIfPresent(keyOf(q)); ok && now.Before(failed.until) {
+		return failed.err
+	}
+	return nil
+}
+
+// begin returns the lookup for a query: the one that is under way, or a new one. It
+// returns nil where a bound is reached.
+func (l *Lookups) begin(q federation.KeyQuery, ask func(context.Context) error) *lookingUp {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := keyOf(q)
+	if one := l.under[key]; one != nil {
+		one.links[q.Link] = true
+		return one
+	}
+	user, host := userOf(q), hostOf(q)
+	if l.closed || len(l.users[user]) >= lookupsPerUser || l.hosts[host] >= lookupsPerHost || l.total >= lookupsTotal {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	one := &lookingUp{
+		key: key, user: user, host: host, began: time.Now(), cancel: cancel,
+		done: make(chan struct{}), links: map[string]bool{q.Link: true},
+	}
+	l.count(one)
+	l.running.Go(func() { l.run(ctx, one, ask) })
+	return one
+}
+
+// run makes one lookup, and tells what came of it.
+func (l *Lookups) run(ctx context.Context, one *lookingUp, ask func(context.Context) error) {
+	defer close(one.done)
+	defer one.cancel()
+	err := ask(ctx)
+	cancelled := ctx.Err() != nil
+	_, away := errors.AsType[*federation.UnavailableError](err)
+	if away && !cancelled {
+		l.failed.Set(one.key, failedLookup{err: err, until: time.Now().Add(awayFor)})
+	}
+	l.discount(one)
+	if !away && !cancelled {
+		l.found(one.key.did)
+	}
+}
+
+// count notes a lookup that begins. The caller holds the mutex.
+func (l *Lookups) count(one *lookingUp) {
+	l.under[one.key] = one
+	if l.users[one.user] == nil {
+		l.users[one.user] = map[*lookingUp]bool{}
+	}
+	l.users[one.user][one] = true
+	l.hosts[one.host]++
+	l.total++
+}
+
+// discount notes the end of a lookup.
+func (l *Lookups) discount(one *lookingUp) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.under[one.key] == one {
+		delete(l.under, one.key)
+	}
+	if delete(l.users[one.user], one); len(l.users[one.user]) == 0 {
+		delete(l.users, one.user)
+	}
+	if l.hosts[one.host]--; l.hosts[one.host] == 0 {
+		delete(l.hosts, one.host)
+	}
+	l.total--
+}
+
+// wait blocks until a lookup has ended or its time is over, or until ctx ends.
+func (l *Lookups) wait(ctx context.Context, one *lookingUp, q federation.KeyQuery) {
+	patience := time.Until(one.began.Add(keyWait))
+	if patience <= 0 || l.overdue(userOf(q), time.Now()) {
+		return
+	}
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	select {
+	case <-one.done:
+	case <-over.C:
+	case <-ctx.Done():
+	case <-l.ctx.Done():
+	}
+}
+
+// overdue reports whether a lookup for a user has taken longer than its steps wait.
+func (l *Lookups) overdue(user string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for one := range l.users[user] {
+		if !now.Before(one.began.Add(keyWait)) {
+			return true
+		}
+	}
+	return false
+}
+
+// keyOf names what is looked up. The server behind a link is asked too, so that the same
+// key through another link is another lookup; the document is fetched once for both.
+func keyOf(q federation.KeyQuery) miss { return miss{q.DID, q.KeyID, q.Link} }
+
+// userOf returns at whose request a lookup is made. A signer without a name on its link
+// is counted by its DID.
+func userOf(q federation.KeyQuery) string {
+	if q.Name == "" {
+		return q.Link + " " + string(q.DID)
+	}
+	return q.Link + " " + q.Name
+}
+
+// hostOf returns the host that a lookup goes to: that of a did:web, the one directory of
+// did:plc, else the server behind the link.
+func hostOf(q federation.KeyQuery) string {
+	switch q.DID.Method() {
+	case "web":
+		host, _, _ := strings.Cut(strings.TrimPrefix(string(q.DID), "did:web:"), ":")
+		return host
+	case "plc":
+		return "did:plc"
+	}
+	return "link " + q.Link
+}
