@@ -72,6 +72,10 @@ type Config struct {
 	// Judge and Limits may return others while the Deferral is used.
 	Judge  func() Judge
 	Limits func() federation.DeferralLimits
+	// Seek starts the lookup of a key that the Judge does not have at hand, and does not
+	// wait for it. [Deferral.Learned] is called when it has brought one. Nil where the Judge
+	// looks keys up itself.
+	Seek func(ctx context.Context, ev federation.Event)
 	// Ended is told of each step that waits no more, before that is forgotten. Its error
 	// means that it is to be told again.
 	Ended func(ctx context.Context, r Ruling) error
@@ -103,7 +107,7 @@ func (d *Deferral) Learned(did federation.DID) {
 
 // Submit has the home judge a step, and keeps it where that cannot be done now. Its
 // errors are those of the home, but that the refusal of a step which is on disk and
-// waits says so.
+// waits says so. A step that is to be kept is kept also where ctx ends meanwhile.
 func (d *Deferral) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	waiting, err := d.cfg.Rows.DeferredIn(ctx, ev.Handoff)
 	if err != nil {
@@ -147,7 +151,7 @@ func (d *Deferral) park(
 	err := federation.ErrNoRoom
 	var kept federation.Deferred
 	if len(waiting) < maxInHandoff {
-		kept, err = d.cfg.Rows.Defer(ctx, federation.Deferred{
+		kept, err = d.cfg.Rows.Defer(context.WithoutCancel(ctx), federation.Deferred{
 			Event: ev, Origin: ev.Arrival.Link, Since: now, Next: now.Add(firstWait), Reason: cause.Error(),
 		}, d.cfg.Limits())
 	}

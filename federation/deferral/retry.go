@@ -17,12 +17,12 @@ import (
 // Bounds of one retry.
 const (
 	maxHandoffs = 256 // looked at by one call
-	maxLanes    = 16  // judged side by side: most of the time they wait for somebody's host
+	maxLanes    = 16  // judged side by side: enough for their commits to share an fsync
 )
 
 // Retry judges again what is due, and all that waits in the same handoffs. The result
-// more says that others are due still. It blocks on the network for as long as the
-// keys of those steps take.
+// more says that others are due still. It blocks on the record, and on the network only
+// where the Judge does.
 func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err error) {
 	if err := d.hasten(ctx, now); err != nil {
 		return false, err
@@ -31,7 +31,7 @@ func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err err
 	if err != nil {
 		return false, err
 	}
-	p := pass{Deferral: d, now: now, fits: func(federation.Deferred) bool { return true }}
+	p := pass{Deferral: d, now: now, fits: func(federation.Deferred) bool { return true }, seek: d.cfg.Seek}
 	var group errgroup.Group
 	group.SetLimit(maxLanes)
 	errs := make([]error, len(due))
@@ -74,7 +74,8 @@ type pass struct {
 	*Deferral
 
 	now  time.Time
-	fits func(federation.Deferred) bool // which steps it looks at
+	fits func(federation.Deferred) bool                 // which steps it looks at
+	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key; nil for none
 
 	away sync.Map // DIDs whose keys were asked for in vain, so that their host is asked once
 }
@@ -135,6 +136,9 @@ func (d *Deferral) leave(id federation.HandoffID) {
 func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (standing, error) {
 	if _, away := p.away.Load(w.Event.From); away {
 		return p.wait(ctx, w, "its keys were asked for just now, in vain")
+	}
+	if p.seek != nil {
+		p.seek(ctx, w.Event)
 	}
 	judged, err := p.cfg.Judge().Resume(ctx, w.Event, w.Since, p.now)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)

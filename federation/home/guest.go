@@ -99,7 +99,7 @@ func (h *Home) hold(ctx context.Context, judged federation.Judgement, before, as
 	if len(held) >= maxHeld {
 		return judged, federation.Refuse(ev, federation.QuotaExceeded, "too many steps wait for the home of this handoff")
 	}
-	if err := h.Guests.Await(ctx, federation.Pending{Event: ev, Home: before.Home, Since: now}, before.Version); err != nil {
+	if err := h.Guests.Await(context.WithoutCancel(ctx), federation.Pending{Event: ev, Home: before.Home, Since: now}, before.Version); err != nil {
 		return judged, fmt.Errorf("hold step %s: %w", ev.ID, err)
 	}
 	judged.Awaits = true

@@ -214,9 +214,9 @@ func (h *Home) take(ctx context.Context, judged federation.Judgement, before fed
 
 // append files a step with all that it is owed to, and with the ruling of the home of
 // the handoff where that is another one. The judgement has the handoff as the step was
-// judged against it.
+// judged against it. The step was found good: it is filed also where ctx ends meanwhile.
 func (h *Home) append(ctx context.Context, judged federation.Judgement, ev federation.Event, after federation.View, now time.Time, r *federation.Ruling) (federation.Judgement, error) {
-	before := judged.View
+	ctx, before := context.WithoutCancel(ctx), judged.View
 	if after.Guest { // what ends it if nobody moves it is its home
 		after.Clock, after.Since = "", time.Time{}
 	}
