@@ -48,6 +48,32 @@ func (h *Hearing) Heard() time.Time {
 	return time.Time{}
 }
 
+// Loser is a [Link] whose Run has work left after its peer is gone: it judges the steps that
+// it has read.
+type Loser interface {
+	Link
+	// Lost returns a channel that holds a token once the connection of the current Run has
+	// ended.
+	Lost() <-chan struct{}
+}
+
+// Losing makes a [Link] that embeds it a [Loser]. Make one with [NewLosing].
+type Losing struct{ lost chan struct{} }
+
+// NewLosing returns a Losing that has lost nothing.
+func NewLosing() Losing { return Losing{make(chan struct{}, 1)} }
+
+// Lose notes that the connection has ended. It does not block.
+func (l Losing) Lose() {
+	select {
+	case l.lost <- struct{}{}:
+	default:
+	}
+}
+
+// Lost implements [Loser].
+func (l Losing) Lost() <-chan struct{} { return l.lost }
+
 // Describer is a [Link] that can say more of itself to operators.
 type Describer interface {
 	Link

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,14 +29,19 @@ type Supervisor struct {
 	log     *slog.Logger
 	up      atomic.Bool
 	status  *status
+	onLoss  func()
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
 func NewSupervisor(link Link, feeds federation.Feeds, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
 	feed := &feed{link: link, rows: feeds, wakes: wakes, metrics: m, log: log, pace: NewPace(perMinute(link)), heard: make(chan federation.DID, 1)}
-	return &Supervisor{link: link, feed: feed, metrics: m, log: log, status: newStatus()}
+	return &Supervisor{link: link, feed: feed, metrics: m, log: log, status: newStatus(), onLoss: func() {}}
 }
+
+// OnLoss has a function called each time that the connection of the link has ended. It must
+// not block. Call it before Run.
+func (s *Supervisor) OnLoss(do func()) { s.onLoss = do }
 
 // Up reports whether the peer has authenticated and not gone since.
 func (s *Supervisor) Up() bool { return s.up.Load() }
@@ -64,8 +70,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			s.metrics.Reconnects.WithLabelValues(s.link.Network(), s.link.Name()).Inc()
 		}
 		s.status.dialling()
-		err := s.session(ctx, func() { gauge.Set(1); s.status.up(); waits.Reset() })
-		gauge.Set(0)
+		err := s.session(ctx, func() { gauge.Set(1); s.status.up(); waits.Reset() }, func() { gauge.Set(0); s.status.dialling(); s.onLoss() })
 		if ctx.Err() != nil {
 			break
 		}
@@ -77,11 +82,17 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// session runs the link once, with its feed from the moment it is up.
-func (s *Supervisor) session(ctx context.Context, onUp func()) error {
+// session runs the link once, with its feed from the moment it is up until the connection
+// has ended. It calls onUp and onLoss at these moments, onLoss at the end in any case.
+func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	group, ctx := errgroup.WithContext(ctx)
+	delivering, stop := context.WithCancel(ctx)
+	defer stop()
+	lose := sync.OnceFunc(func() { s.up.Store(false); onLoss(); stop() })
 	up := make(chan struct{})
+	lost := s.lost()
 	group.Go(func() error {
+		defer lose()
 		err := s.link.Run(ctx, func() {
 			if s.up.CompareAndSwap(false, true) {
 				onUp()
@@ -89,7 +100,6 @@ func (s *Supervisor) session(ctx context.Context, onUp func()) error {
 				close(up)
 			}
 		})
-		s.up.Store(false)
 		if err == nil {
 			err = errEnded
 		}
@@ -97,13 +107,35 @@ func (s *Supervisor) session(ctx context.Context, onUp func()) error {
 	})
 	group.Go(func() error {
 		select {
+		case <-lost: // Run judges what it has read, and then returns
+			lose()
+		case <-delivering.Done():
+		}
+		return nil
+	})
+	group.Go(func() error {
+		select {
 		case <-up:
-			return s.feed.run(ctx)
-		case <-ctx.Done():
+			return s.feed.run(delivering)
+		case <-delivering.Done():
 			return nil
 		}
 	})
 	return group.Wait()
+}
+
+// lost returns the channel that tells of the end of the connection, nil for a link whose
+// Run returns with it. A token of an earlier session is taken out.
+func (s *Supervisor) lost() <-chan struct{} {
+	loser, ok := s.link.(Loser)
+	if !ok {
+		return nil
+	}
+	select {
+	case <-loser.Lost():
+	default:
+	}
+	return loser.Lost()
 }
 
 func newWaits() *backoff.ExponentialBackOff {
