@@ -78,7 +78,15 @@ type Gateway interface {
 	// is on disk too and judged again by itself; any other error wrapping
 	// [*federation.UnavailableError] means ask again. It writes the log line and
 	// counts the event; what becomes of the refusal on the wire is the link's.
+	//
+	// It waits for no host: the key of the step has to be at hand, which is what FetchKey is
+	// for. A step whose key is not at hand waits in the record. Where ctx ends before the
+	// step was judged, nothing is filed, and the error is that of ctx.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
+	// FetchKey looks up the key of a step and waits for it, for a second at most and until
+	// ctx ends. It does nothing where the key is at hand. A caller that bounds how many
+	// steps are judged at a time calls it before the step counts.
+	FetchKey(ctx context.Context, ev federation.Event)
 	// View returns the zero View for a handoff that is not known.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
 	// Name returns what people call a DID: an agent's handle, the nick of an IRC

@@ -5,19 +5,14 @@ import (
 	"slices"
 )
 
-// maxJudges is how many steps of a link are judged at a time: enough for their commits
-// to share an fsync.
-const maxJudges = 16
-
 // Lanes are the steps of a link that are judged or wait for it, in the order in which
 // they came. Those of one lane are judged one after the other, and those of different
-// lanes side by side, so that a key that takes long to find holds up its lane alone.
-// They belong to one goroutine.
+// lanes side by side, so that a key that takes long to find holds up its lane alone. How
+// many are judged at a time is bounded by [Slots]. They belong to one goroutine.
 type Lanes[S, Lane comparable] struct {
-	of      func(S) Lane
-	most    int
-	steps   []laned[S]
-	judging int
+	of    func(S) Lane
+	most  int
+	steps []laned[S]
 }
 
 // laned is a step in its lane.
@@ -54,17 +49,13 @@ func (l *Lanes[S, Lane]) All() iter.Seq[S] {
 func (l *Lanes[S, Lane]) Add(step S) { l.steps = append(l.steps, laned[S]{step: step}) }
 
 // Next returns a step whose turn it is, which is judged from then on. There is none where
-// every lane waits for the step before, or as many are judged as may be.
+// every lane waits for the step before.
 func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
-	if l.judging >= maxJudges {
-		return step, false
-	}
 	busy := map[Lane]bool{}
 	for i, each := range l.steps {
 		lane := l.of(each.step)
 		if !each.judging && !busy[lane] {
 			l.steps[i].judging = true
-			l.judging++
 			return each.step, true
 		}
 		busy[lane] = true
@@ -74,6 +65,5 @@ func (l *Lanes[S, Lane]) Next() (step S, ok bool) {
 
 // Finish takes out a step that was judged.
 func (l *Lanes[S, Lane]) Finish(step S) {
-	l.judging--
 	l.steps = slices.DeleteFunc(l.steps, func(each laned[S]) bool { return each.step == step })
 }

@@ -52,18 +52,3 @@ func TestStepsOfALaneAreJudgedOneAfterTheOtherAndLanesSideBySide(t *testing.T) {
 		t.Error("not empty when all were judged")
 	}
 }
-
-func TestNotEveryLaneIsJudgedAtATime(t *testing.T) {
-	l := irc.NewLanes(100, laneOf)
-	for lane := byte('A'); lane <= 'Z'; lane++ {
-		l.Add(string(lane) + "1")
-	}
-	steps := begun(l)
-	if len(steps) != 16 {
-		t.Errorf("%d judged at a time, want 16", len(steps))
-	}
-	l.Finish(steps[3])
-	if diff := cmp.Diff([]string{"Q1"}, begun(l)); diff != "" {
-		t.Errorf("begun when one was judged (-want +got):\n%s", diff)
-	}
-}

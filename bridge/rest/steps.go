@@ -45,6 +45,7 @@ func (o *Operator) take(r *http.Request, verb federation.Verb, view federation.V
 	if err != nil {
 		return answer{}, err
 	}
+	o.deps.Gateway.FetchKey(r.Context(), ev)
 	judged, err := o.deps.Gateway.Submit(r.Context(), ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	waits := isRefusal && refused.Waits

@@ -22,6 +22,7 @@ func (p *program) newDeferral() *deferral.Deferral {
 		Rows:   p.record,
 		Judge:  func() deferral.Judge { return p.gateway.home.Load() },
 		Limits: func() federation.DeferralLimits { return *p.deferrals.Load() },
+		Seek:   func(ctx context.Context, ev federation.Event) { p.gateway.seekKey(ctx, ev) },
 		Ended:  func(ctx context.Context, r deferral.Ruling) error { return p.gateway.ruled(ctx, r, time.Now()) },
 	})
 }

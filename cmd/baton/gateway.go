@@ -13,6 +13,8 @@ import (
 	"baton/federation"
 	"baton/federation/deferral"
 	"baton/federation/home"
+	"baton/federation/identity"
+	"baton/federation/signing"
 )
 
 // gateway is what links see of the program: it lets the home judge, writes one
@@ -28,6 +30,8 @@ type gateway struct {
 	// deferral stands before the home, and keeps what that cannot judge yet.
 	deferral *deferral.Deferral
 	writes   credential.Addresses // what each address files
+	// keys are the keys that the home judges by.
+	keys func() *identity.AtHand
 
 	// settling is held while what waits for other homes is settled: nobody is told twice.
 	settling sync.Mutex
@@ -46,8 +50,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 		g.note(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
-	// A link that goes away while its step is judged must not undo the judgement.
-	judged, err := g.deferral.Submit(context.WithoutCancel(ctx), ev, now)
+	judged, err := g.deferral.Submit(ctx, ev, now)
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)
@@ -61,6 +64,20 @@ func (g *gateway) arrive(ctx context.Context, ev *federation.Event, now time.Tim
 		ev.Arrival.Address = from.String()
 	}
 	return g.writes.Wait(from, now)
+}
+
+// FetchKey implements [bridge.Gateway].
+func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+	if q, ok := signing.Query(ev); ok {
+		g.keys().Await(ctx, q)
+	}
+}
+
+// seekKey is FetchKey for a caller that does not wait.
+func (g *gateway) seekKey(ctx context.Context, ev federation.Event) {
+	if q, ok := signing.Query(ev); ok {
+		g.keys().Seek(ctx, q)
+	}
 }
 
 // Sweep lets the home end what nobody moved in time.
@@ -121,6 +138,9 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 		outcome, reason = "deferred", err.Error()
 	case isRefusal:
 		outcome, reason = "refused", err.Error()
+	case err != nil && ctx.Err() != nil:
+		g.log.LogAttrs(ctx, slog.LevelInfo, "step not judged: its caller left", stepAttrs(ev)...)
+		return
 	case err != nil:
 		g.log.LogAttrs(ctx, slog.LevelError, "step could not be judged", append(stepAttrs(ev), slog.Any("err", err))...)
 		return
@@ -183,7 +203,7 @@ func (g *gateway) Name(ctx context.Context, did federation.DID) string {
 // Ruled files a step that another home has ruled on, as Submit does. A gap is no
 // judgement: the home sends what is missing.
 func (g *gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
-	judged, err := g.home.Load().Ruled(context.WithoutCancel(ctx), ev, r, time.Now())
+	judged, err := g.home.Load().Ruled(ctx, ev, r, time.Now())
 	_, gap := errors.AsType[*federation.GapError](err)
 	fork, forked := errors.AsType[*federation.ForkError](err)
 	switch {

@@ -33,13 +33,14 @@ type homes struct {
 	hub       *relay.Hub // nil for none
 	wakes     bridge.Wakes
 	log       *slog.Logger
+	keys      func() *identity.KeySource
 	maxHops   func() int // through which a step may come
 	publicURL string
 }
 
 func newHomes(p *program) *homes {
 	return &homes{
-		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log,
+		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log, keys: p.keys.Load,
 		publicURL: p.publicURL, strangers: p.client, documents: p.directory.Load, maxHops: func() int { return int(p.maxHops.Load()) },
 		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
 	}
@@ -48,7 +49,7 @@ func newHomes(p *program) *homes {
 // deps returns what the exchange with other homes is wired to.
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
-		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway}, Poster: homePoster{h.client}, Hub: h.hub,
+		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway, h.keys}, Poster: homePoster{h.client}, Hub: h.hub,
 		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
 		Resides: h.resides, Here: h.here, Place: h.place, Now: time.Now,
 		MovedFrom: h.movedFrom, TakeOver: h.takeOver, Moved: h.moved, Learn: h.learn, MaxHops: h.maxHops,
@@ -183,6 +184,7 @@ func (g homeGateway) Submit(ctx context.Context, ev federation.Event) (federatio
 	if err != nil {
 		return federation.Judgement{}, err
 	}
+	g.gateway.FetchKey(ctx, ev)
 	judged, err := g.gateway.Submit(ctx, ev)
 	if err == nil && !judged.Duplicate {
 		g.heardAt(ctx, ev, ev.Arrival.Home)
@@ -197,6 +199,7 @@ func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federatio
 	if err != nil {
 		return federation.Judgement{}, err
 	}
+	g.gateway.FetchKey(ctx, ev)
 	judged, err := g.gateway.Ruled(ctx, ev, r)
 	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer {
 		g.heardAt(ctx, ev, r.Home)
@@ -221,7 +224,11 @@ func (g homeGateway) GiveUp(ctx context.Context, p federation.Pending, code fede
 }
 
 // homeSigner implements [relay.Signer] with the key that is good now.
-type homeSigner struct{ gateway *gateway }
+type homeSigner struct {
+	gateway *gateway
+	// keys may ask the host of the other home, which an operator named.
+	keys func() *identity.KeySource
+}
 
 // Sign implements [relay.Signer].
 func (s homeSigner) Sign(ctx context.Context, message []byte) (string, error) {
@@ -230,7 +237,7 @@ func (s homeSigner) Sign(ctx context.Context, message []byte) (string, error) {
 
 // Verify implements [relay.Signer].
 func (s homeSigner) Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error) {
-	return signing.VerifyHome(ctx, s.gateway.home.Load().Keys, home, message, signature, at)
+	return signing.VerifyHome(ctx, s.keys(), home, message, signature, at)
 }
 
 // homePoster implements [relay.Poster].

@@ -56,6 +56,8 @@ type fleet struct {
 	current atomic.Pointer[roll]
 	// owes returns the names of the homes that are owed a step; nil for none ever.
 	owes func(ctx context.Context, ev federation.Event, after federation.View) ([]string, error)
+	// lost is told of a link whose connection has ended; nil where that ends nothing else.
+	lost func(link string)
 }
 
 func newFleet(record federation.Record, wakes bridge.Wakes, m *bridge.Metrics, log *slog.Logger) *fleet {
@@ -81,6 +83,9 @@ func (f *fleet) apply(ctx context.Context, links []opened) {
 		r := &running{
 			opened: o, supervisor: bridge.NewSupervisor(o.link, f.feeds, f.wakes, f.metrics, f.log),
 			duty: duty{asked: time.Now()}, done: make(chan struct{}),
+		}
+		if f.lost != nil {
+			r.supervisor.OnLoss(func() { f.lost(o.link.Name()) })
 		}
 		after, fresh = append(after, r), append(fresh, r)
 	}

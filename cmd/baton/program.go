@@ -51,7 +51,10 @@ type program struct {
 	deferral  *deferral.Deferral
 	directory atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
 	keys      atomic.Pointer[identity.KeySource]
-	relay     *relay.Relay // nil where it could not be opened: nobody is woken then
+	atHand    atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
+	lookups   *identity.Lookups               // of the rest
+	proofs    identity.Logins                 // that wait for documents
+	relay     *relay.Relay                    // nil where it could not be opened: nobody is woken then
 	rates     *home.Rates
 	client    *identity.Client // for what must be fetched from strangers
 	peering   *identity.Client // for what is asked of other registries
@@ -116,8 +119,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	p.openRelay(ctx)
 	fleet := newFleet(p.record, p.relay, p.counters, log)
+	fleet.lost = p.lookups.Cancel
 	p.configured.Store(&[]federation.BoundName{})
-	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral, writes: p.writes}
+	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral, writes: p.writes, keys: p.atHand.Load}
 	if err := p.openMeeting(log); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -189,6 +193,7 @@ func (p *program) openRecord(ctx context.Context) error {
 		return err
 	}
 	p.deferral = p.newDeferral()
+	p.lookups = identity.NewLookups(p.deferral.Learned)
 	p.openKeys()
 	return nil
 }
@@ -198,7 +203,9 @@ func (p *program) openRecord(ctx context.Context) error {
 func (p *program) openKeys() {
 	directory := newDirectory(p.file, p.client, p.homeAddress, p.serverKeys()...)
 	p.directory.Store(directory)
-	p.keys.Store(newKeySource(p.file, p.record, p.client, p.keyServer, p.deferral.Learned, p.resolving, directory))
+	source := newKeySource(p.file, p.record, p.client, p.keyServer, p.deferral.Learned, p.resolving, directory)
+	p.keys.Store(source)
+	p.atHand.Store(source.AtHand(timedDirectory{directory.Offline(), p.resolving}, p.lookups))
 }
 
 // openRelay starts what wakes those who wait. Without it they look by themselves.

@@ -71,7 +71,7 @@ func (p *program) serverKeys() []federation.SigningKey {
 func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Homes: p.record, Entropy: rand.Reader,
-		Keys:   p.keys.Load(),
+		Keys:   p.atHand.Load(),
 		Routes: p.gateway.fleet, Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Rates: p.rates,
 		Policy: homePolicy(file, nil),
 		Write: func(ev federation.Event) map[string]string {
@@ -101,7 +101,7 @@ func (p *program) wiring() wiring {
 		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.peering}, issuer: registries{p.client}, rates: didRates{p.rates, p.gateway},
 		registry: p.keyring.Registry, token: p.keyring.Token(),
 		proved: func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-			return p.keys.Load().Proved(ctx, did, message, signature, time.Now())
+			return p.proofs.Proved(ctx, p.keys.Load(), did, message, signature, time.Now())
 		},
 		revoked: func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
 			return p.keys.Load().Revoked(ctx, did, keyID, at)

@@ -38,6 +38,14 @@ type gateway struct {
 	answer func(ev federation.Event) error
 	views  map[federation.HandoffID]federation.View
 	bound  map[string]federation.BoundName
+	// fetch looks up keys; nil where every key is at hand. It is set before the link runs.
+	fetch func(ctx context.Context, ev federation.Event)
+}
+
+func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+	if g.fetch != nil {
+		g.fetch(ctx, ev)
+	}
 }
 
 func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Judgement, error) {
@@ -133,6 +141,13 @@ func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) house {
 func start(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) house {
 	tb.Helper()
 	h := open(tb, cfg, tweak...)
+	h.run(tb)
+	return h
+}
+
+// run runs the listener until the test ends.
+func (h *house) run(tb testing.TB) {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	up, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- h.link.Run(ctx, func() { close(up) }) }()
@@ -151,7 +166,6 @@ func start(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) house 
 		}
 	})
 	h.addr = h.link.Describe().Negotiated["listen"]
-	return h
 }
 
 // nobody waits, and nobody is woken.

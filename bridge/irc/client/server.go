@@ -13,6 +13,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge/irc"
 	"baton/federation"
 )
 
@@ -47,8 +48,8 @@ type server struct {
 	listed    []string // capabilities, as clients were told them
 	batches   uint64   // given out
 
-	judges  chan struct{} // one token for each step that is judged
-	lookups chan struct{} // and for each inquiry into the past
+	judges  irc.Slots     // of steps
+	lookups chan struct{} // one token for each inquiry into the past
 
 	todo    chan func()
 	running sync.WaitGroup // readers, and whoever works for a client
@@ -62,7 +63,7 @@ func newServer(l *Link, ports []port) *server {
 		connected: map[*user]bool{}, admission: newAdmission(), nicks: map[string]*user{},
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
 		guests: guests{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}},
-		judges: make(chan struct{}, maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
+		judges: irc.NewSlots(maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails
 	s.listed = l.listed(versionWithValues, nil)

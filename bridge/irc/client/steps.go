@@ -109,13 +109,13 @@ func (s *server) addressee(target string) federation.DID {
 	return s.guests.dids[fold(target)]
 }
 
-// judge submits a step. It is called by the reader of its client.
+// judge submits a step, once its key is there. It takes a slot only then. It is called by
+// the reader of its client.
 func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, error) {
 	submitting, cancel := irc.Outlive(ctx)
 	defer cancel()
-	s.judges <- struct{}{}
-	defer func() { <-s.judges }()
-	return irc.Insist(submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
+	s.link.ports.Gateway.FetchKey(ctx, in.ev)
+	return irc.Insist(submitting, s.log, s.judges, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
 
 // submitOnce asks the gateway once. What needs the record is looked up here, because

@@ -81,10 +81,18 @@ type gateway struct {
 	names  map[federation.DID]string                               // set before the link runs; all others are called by their DIDs
 	answer func(ev federation.Event) (federation.Judgement, error) // nil files all
 	filed  chan federation.Event
+	// fetch looks up keys; nil where every key is at hand. It is set before the link runs.
+	fetch func(ctx context.Context, ev federation.Event)
 }
 
 func newGateway() *gateway {
 	return &gateway{views: map[federation.HandoffID]federation.View{}, filed: make(chan federation.Event, 20_000)}
+}
+
+func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+	if g.fetch != nil {
+		g.fetch(ctx, ev)
+	}
 }
 
 func (g *gateway) Submit(_ context.Context, ev federation.Event) (federation.Judgement, error) {

@@ -54,7 +54,7 @@ func (s *session) judgeAll() {
 	for in, ok := s.lanes.Next(); ok; in, ok = s.lanes.Next() {
 		s.running.Go(func() {
 			if in.visit != nil {
-				s.judged <- judged{step: in, lines: s.answer(in.visit)}
+				s.judged <- s.receive(in)
 				return
 			}
 			answer, err := s.submit(in)
@@ -63,7 +63,18 @@ func (s *session) judgeAll() {
 	}
 }
 
-// settle judges what is left after the connection has ended, with nobody to tell.
+// receive answers a visit.
+func (s *session) receive(in *inbound) judged {
+	j := judged{step: in}
+	_, j.err = s.slots.Do(s.submitting, func(context.Context) (federation.Judgement, error) {
+		j.lines = s.answer(in.visit)
+		return federation.Judgement{}, nil
+	})
+	return j
+}
+
+// settle judges what is left after the connection has ended, with nobody to tell. No key is
+// looked up any more: a step whose key is not at hand waits in the record.
 func (s *session) settle() {
 	for !s.lanes.Empty() {
 		s.judgeAll()
@@ -101,9 +112,11 @@ func (s *session) note(ctx context.Context, j judged) {
 	}
 }
 
-// submit asks the gateway until it has an answer.
+// submit asks the gateway until it has an answer, once the key of the step is there. It
+// takes a slot only then.
 func (s *session) submit(in *inbound) (federation.Judgement, error) {
-	return irc.Insist(s.submitting, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
+	s.link.deps.Gateway.FetchKey(s.asking, in.ev)
+	return irc.Insist(s.submitting, s.log, s.slots, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
 
 // submitOnce asks the gateway once. What needs the record is read here, because the

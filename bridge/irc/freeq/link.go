@@ -112,6 +112,7 @@ type Deps struct {
 // Link is one configured freeq server. Make one with [Open].
 type Link struct {
 	bridge.Hearing
+	bridge.Losing
 
 	cfg      Config
 	deps     Deps
@@ -133,6 +134,7 @@ type Link struct {
 var (
 	_ bridge.Placer   = (*Link)(nil)
 	_ bridge.Returner = (*Link)(nil)
+	_ bridge.Loser    = (*Link)(nil)
 )
 
 // Open checks the configuration and returns the link. It dials nothing and listens
@@ -153,7 +155,8 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		return nil, &bridge.KeyError{Key: "endpoint_id", Why: "is this gateway's own; want theirs"}
 	}
 	return &Link{
-		cfg: cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
+		Losing: bridge.NewLosing(),
+		cfg:    cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
 		desk:     irc.Desk{Ports: d.Ports, Handoffs: d.Handoffs, Agent: d.Agent},
@@ -208,8 +211,9 @@ func (l *Link) introduces(v federation.View) bool {
 }
 
 // Run implements [bridge.Link]. Steps that were read before the connection broke
-// are still submitted before it returns. Where the configuration lets the peer dial, it
-// may do so between two calls.
+// are still submitted before it returns, for at most five seconds; [bridge.Loser] tells of
+// the loss before that. Where the configuration lets the peer dial, it may do so between
+// two calls.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	conn, err := l.reach.meet(ctx)
 	if err == nil {

@@ -51,8 +51,9 @@ type session struct {
 
 	// submitting outlives the connection by a little, so that what was read is judged.
 	submitting context.Context
-	// asking ends with the connection.
+	// asking ends with the connection, and with it the waits for keys.
 	asking context.Context
+	slots  irc.Slots // of what is judged
 	// agreed is for operators, and never changes once the session takes rows.
 	agreed map[string]string
 
@@ -112,7 +113,7 @@ type inboundLine struct {
 
 func newSession(l *Link, conn stream) *session {
 	return &session{
-		link: l, conn: conn, log: l.log,
+		link: l, conn: conn, log: l.log, slots: irc.NewSlots(irc.LinkSlots),
 		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: newSeen(), queue: newQueue(l.id, time.Now()),
 		inbound: make(chan inboundLine, inboundLines), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
@@ -126,12 +127,11 @@ func newSession(l *Link, conn stream) *session {
 // ended too.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
-	submitting, cancel := irc.Outlive(ctx)
-	defer cancel()
-	s.submitting = submitting
 	asking, cancelAsking := context.WithCancel(ctx)
 	defer cancelAsking()
-	s.asking = asking
+	submitting, cancel := irc.Outlive(asking)
+	defer cancel()
+	s.asking, s.submitting = asking, submitting
 	s.running.Go(s.read)
 	s.running.Go(s.write)
 	s.greet()
@@ -140,6 +140,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 	close(s.over)
 	cancelAsking()
 	_ = s.conn.Close() // the peer forgets us at once, and takes the next connection
+	s.link.Lose()
 	s.settle()
 	s.running.Wait()
 	s.link.roster.leave()

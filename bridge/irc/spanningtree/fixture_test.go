@@ -52,12 +52,20 @@ type gateway struct {
 	links    map[federation.DID]string // on which people were seen; set before the link runs
 	// duplicates says that all was filed before.
 	duplicates bool
+	// fetch looks up keys; nil where every key is at hand. It is set before the link runs.
+	fetch func(ctx context.Context, ev federation.Event)
 }
 
 func newGateway() *gateway {
 	return &gateway{
 		names: map[federation.DID]string{alice: "alice", scholar: "scholar"},
 		filed: make(chan federation.Event, 10_000),
+	}
+}
+
+func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+	if g.fetch != nil {
+		g.fetch(ctx, ev)
 	}
 }
 

@@ -63,11 +63,12 @@ func (s *session) exit(in *inbound) {
 // judgeAll starts to judge all steps that can be.
 func (s *session) judgeAll() {
 	for in, ok := s.lanes.Next(); ok; in, ok = s.lanes.Next() {
-		s.running.Go(func() { s.judged <- s.judge(s.submitting, in) })
+		s.running.Go(func() { s.judged <- s.judge(in) })
 	}
 }
 
-// settle judges what is left after the connection has ended, with nobody to tell.
+// settle judges what is left after the connection has ended, with nobody to tell. No key is
+// looked up any more: a step whose key is not at hand waits in the record.
 func (s *session) settle() {
 	for !s.lanes.Empty() {
 		s.judgeAll()
@@ -80,27 +81,41 @@ func (s *session) settle() {
 	}
 }
 
-// judge submits one step. One about a handoff that nobody here knows yet waits for
-// the offer that came just before it.
-func (s *session) judge(ctx context.Context, in *inbound) judged {
+// judge submits one step, once what it needs is there. It takes a slot only then.
+func (s *session) judge(in *inbound) judged {
+	j := judged{step: in}
 	if in.said != "" {
-		return judged{step: in, lines: s.answer(ctx, in)}
+		_, j.err = s.slots.Do(s.submitting, func(ctx context.Context) (federation.Judgement, error) {
+			j.lines = s.answer(ctx, in)
+			return federation.Judgement{}, nil
+		})
+		return j
 	}
-	if in.after != nil {
-		view, err := s.link.ports.Gateway.View(ctx, in.ev.Handoff)
-		if err != nil || !view.Exists() {
-			select {
-			case <-in.after.done:
-			case <-ctx.Done():
-			}
-		}
-	}
-	answer, err := irc.Insist(ctx, s.log, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
-	j := judged{step: in, err: err}
-	if err == nil && !answer.Duplicate {
+	s.link.ports.Gateway.FetchKey(s.asking, in.ev)
+	s.awaitOffer(in)
+	answer, err := irc.Insist(s.submitting, s.log, s.slots, in.ev, func(ctx context.Context) (federation.Judgement, error) {
+		return s.submitOnce(ctx, in)
+	})
+	if j.err = err; err == nil && !answer.Duplicate {
 		j.signer = in.ev.Actor()
 	}
 	return j
+}
+
+// awaitOffer waits for the offer that came just before a step, unless the handoff of the
+// step is known here.
+func (s *session) awaitOffer(in *inbound) {
+	if in.after == nil {
+		return
+	}
+	view, err := s.link.ports.Gateway.View(s.submitting, in.ev.Handoff)
+	if err == nil && view.Exists() {
+		return
+	}
+	select {
+	case <-in.after.done:
+	case <-s.submitting.Done():
+	}
 }
 
 // note takes in what became of a step.

@@ -84,6 +84,7 @@ type Deps struct {
 // Link is one configured InspIRCd server. Make one with [Open].
 type Link struct {
 	bridge.Hearing
+	bridge.Losing
 
 	cfg       Config
 	ports     bridge.Ports
@@ -108,6 +109,7 @@ type Link struct {
 var (
 	_ bridge.Placer    = (*Link)(nil)
 	_ bridge.Hearer    = (*Link)(nil)
+	_ bridge.Loser     = (*Link)(nil)
 	_ bridge.Describer = (*Link)(nil)
 )
 
@@ -127,6 +129,7 @@ func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
 	}
 	dialer := net.Dialer{Timeout: dialTimeout}
 	return &Link{
+		Losing:    bridge.NewLosing(),
 		cfg:       cfg,
 		ports:     p,
 		desk:      irc.Desk{Ports: p, Handoffs: deps.Handoffs, Agent: deps.Agent},
@@ -173,7 +176,8 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 func (l *Link) dials() bool { return l.cfg.Listen == "" }
 
 // Run implements [bridge.Link]. Steps that were read before the connection broke
-// are still submitted before it returns.
+// are still submitted before it returns, for at most five seconds. [bridge.Loser] tells of
+// the loss before that.
 //
 // A link that is dialled keeps its port from the first Run until ctx ends or until
 // [Link.Close]: a server that comes back in between waits in the queue of the system

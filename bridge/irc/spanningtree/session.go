@@ -37,8 +37,11 @@ type session struct {
 	log  *slog.Logger
 	up   func() // called once both bursts are over
 
+	// asking ends with the connection, and with it the waits for keys.
+	asking context.Context
 	// submitting outlives the connection by a little, so that what was read is judged.
 	submitting context.Context
+	slots      irc.Slots // of what is judged
 
 	// Owned by the goroutine in run.
 	net         *tree
@@ -77,7 +80,7 @@ type session struct {
 
 func newSession(l *Link, conn net.Conn) *session {
 	return &session{
-		link: l, conn: conn, log: l.log,
+		link: l, conn: conn, log: l.log, slots: irc.NewSlots(irc.LinkSlots),
 		net: newTree(l.channels.Spelled()), commands: commands(),
 		lines: make(chan line), broken: make(chan error, 1),
 		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
@@ -100,24 +103,34 @@ func (s *session) begin() {
 // after all that it started has ended too.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
-	submitting, cancel := irc.Outlive(ctx)
+	asking, stopAsking := context.WithCancel(ctx)
+	defer stopAsking()
+	submitting, cancel := irc.Outlive(asking)
 	defer cancel()
-	s.submitting = submitting
+	s.asking, s.submitting = asking, submitting
 	s.burst()
 	err := s.serve(ctx)
 	s.link.live.Store(nil)
 	s.link.agreed.Store(nil)
+	stopAsking()
+	s.hangUp()
+	s.link.Lose()
 	s.settle()
-	s.end()
+	s.running.Wait()
 	s.link.roster.leave()
 	return err
 }
 
 // end closes the connection and waits for all that the session started.
 func (s *session) end() {
+	s.hangUp()
+	s.running.Wait()
+}
+
+// hangUp closes the connection: the peer takes the next one.
+func (s *session) hangUp() {
 	close(s.over)
 	_ = s.conn.Close()
-	s.running.Wait()
 }
 
 // serve is the owner's loop, from the burst to the end.

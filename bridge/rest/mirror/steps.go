@@ -160,6 +160,7 @@ func (l *Link) file(ctx context.Context, a ask) (filed, error) {
 	if err != nil {
 		return filed{}, &unwrittenError{err}
 	}
+	l.deps.Gateway.FetchKey(ctx, ev)
 	judged, err := l.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	waits := isRefusal && refused.Waits

@@ -309,6 +309,8 @@ type gateway struct {
 	wakes  *wakes
 }
 
+func (g *gateway) FetchKey(context.Context, federation.Event) {} // every key of these tests is at hand
+
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	judged, err := g.home.Submit(ctx, ev, time.Now())
 	if err == nil {
