@@ -44,8 +44,9 @@ const writeTimeout = 60 * time.Second
 // idleTimeout is longer than the pause between two polls of a busy agent.
 const idleTimeout = 120 * time.Second
 
-// drainTimeout is how long requests in flight may take once the server stops.
-const drainTimeout = 10 * time.Second
+// drainTimeout is how long requests in flight may take once the server stops. The gateway
+// has ten seconds for everything.
+const drainTimeout = 8 * time.Second
 
 // maxHeaderBytes is room for a token of a few kilobytes and for cookies of
 // proxies.
@@ -138,7 +139,7 @@ func (s *Server) where() string { return s.listen + s.socket }
 // Addr returns the address of the open port: what a configured port of 0 became.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Serve answers requests until ctx ends, gives those in flight ten seconds, cuts off
+// Serve answers requests until ctx ends, gives those in flight eight seconds, cuts off
 // the rest, and returns nil. Any other end is an error. Call [Server.Listen] before.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }

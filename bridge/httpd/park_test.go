@@ -338,13 +338,13 @@ func TestAServerThatStopsWaitsForWhatIsParked(t *testing.T) {
 		if !idle.isClosed() || time.Since(begun) != 0 {
 			t.Errorf("nothing is owed to a connection that is closed after %s", time.Since(begun))
 		}
-		time.Sleep(9 * time.Second)
+		time.Sleep(7 * time.Second)
 		go answered.answer("in time")
 		if got := waits.hear(t); got != "200 OK in time closed" {
 			t.Errorf("heard %q", got)
 		}
 		<-unanswered.gone
-		if took := time.Since(begun); took != 10*time.Second {
+		if took := time.Since(begun); took != 8*time.Second {
 			t.Errorf("cut off after %s", took)
 		}
 		unanswered.end()

@@ -23,6 +23,11 @@ func Run(errs io.Writer) {
 	os.Exit(run(ctx, os.Args[1:], std{out: os.Stdout, err: errs}))
 }
 
+// Drain waits for the work of a gateway to end, after it was told to.
+func Drain(ctx context.Context, ended <-chan error) error {
+	return (&program{log: slog.New(slog.DiscardHandler)}).drain(ctx, ended)
+}
+
 // Prune takes from a record what is older than a configuration keeps it.
 func Prune(ctx context.Context, record federation.Record, keep configs.Retention, now time.Time) (handoffs, messages, ids int, err error) {
 	gone, err := prune(ctx, record, keep, now)

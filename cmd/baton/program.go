@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -224,6 +225,30 @@ func (p *program) openRelay(ctx context.Context) {
 // close ends the record after what was begun is on disk.
 func (p *program) close() error {
 	err := p.closeListeners()
+	disconnected := make(chan struct{})
+	go func() {
+		defer close(disconnected)
+		p.disconnect()
+	}()
+	select {
+	case <-disconnected:
+	case <-time.After(closeTime):
+	}
+	if p.record != nil {
+		err = errors.Join(err, p.record.Close())
+	}
+	return err
+}
+
+// closeTime is how long connections may take to close, which flush what waits in them: the
+// record does not wait for a hub that stopped reading.
+const closeTime = 500 * time.Millisecond
+
+// disconnect ends what the gateway holds beside its record.
+func (p *program) disconnect() {
+	if p.lookups != nil {
+		p.lookups.Close()
+	}
 	if p.homes != nil {
 		p.homes.client.Close()
 	}
@@ -232,10 +257,6 @@ func (p *program) close() error {
 	}
 	p.host.Close()
 	p.relay.Close()
-	if p.record != nil {
-		err = errors.Join(err, p.record.Close())
-	}
-	return err
 }
 
 // closeListeners closes the ports of a program that did not run.

@@ -19,6 +19,12 @@ const readyPoll = 100 * time.Millisecond
 // most five seconds late.
 const sweepEvery = time.Second
 
+// drainTime is how long links, requests and deliveries may take to end. With [closeTime]
+// and the last commit it stays within the ten seconds of the contract.
+//
+// spec: cli.md "Serving"
+const drainTime = 9 * time.Second
+
 // run serves until ctx ends, or a listener does.
 func (p *program) run(ctx context.Context) error {
 	links, err := openLinks(p.file, p.wiring())
@@ -48,8 +54,9 @@ func (p *program) run(ctx context.Context) error {
 	group.Go(func() error { p.announce(ctx); return nil })
 	group.Go(func() error {
 		<-ctx.Done()
-		p.tellManager(context.WithoutCancel(ctx), "STOPPING=1")
+		p.lookups.Stop()
 		close(p.ended)
+		p.tellManager(context.WithoutCancel(ctx), "STOPPING=1")
 		return nil
 	})
 	if p.hub != nil {
@@ -65,9 +72,32 @@ func (p *program) run(ctx context.Context) error {
 	if p.reread != nil {
 		group.Go(func() error { p.reloads(ctx); return nil })
 	}
-	err = group.Wait()
-	p.gateway.fleet.end()
-	return err
+	ended := make(chan error, 1)
+	go func() {
+		err := group.Wait()
+		p.gateway.fleet.end()
+		ended <- err
+	}()
+	return p.drain(ctx, ended)
+}
+
+// drain returns how the gateway ended: at most [drainTime] after ctx has. What runs longer
+// than that is left behind, and finds the record closed.
+func (p *program) drain(ctx context.Context, ended <-chan error) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(drainTime)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		p.log.LogAttrs(ctx, slog.LevelWarn, "not all work has ended in time", slog.Duration("after", drainTime))
+		return context.Cause(ctx)
+	}
 }
 
 // sweep ends what nobody moved in time: at once after the start, and then
