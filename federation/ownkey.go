@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"context"
 	"crypto/ed25519"
 	"time"
 )
@@ -24,4 +25,24 @@ func (k OwnKey) State(now time.Time) string {
 		return "retiring"
 	}
 	return "retired"
+}
+
+// KeyMark names a key or a secret of this gateway by a fingerprint, which tells nothing of
+// the secret.
+type KeyMark struct {
+	Name        string // of its file
+	Fingerprint string
+	Since       time.Time // when the record was first written with it
+}
+
+// OwnKeys remembers the keys that the record was written with. Its promises are those of
+// [Store].
+type OwnKeys interface {
+	// OwnKeys returns the newest mark of each name, ordered by name.
+	OwnKeys(ctx context.Context) ([]KeyMark, error)
+	// MarkOwnKeys notes the keys that the record is written with from now on. A mark that is
+	// the newest of its name already keeps its time.
+	MarkOwnKeys(ctx context.Context, marks []KeyMark) error
+	// Used reports whether the record holds a handoff or an agent.
+	Used(ctx context.Context) (bool, error)
 }

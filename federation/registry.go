@@ -323,6 +323,7 @@ type Record interface {
 	Duties
 	Spoken
 	Hooks
+	OwnKeys
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

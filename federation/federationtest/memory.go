@@ -40,7 +40,8 @@ type Memory struct {
 	tokens   []federation.OperatorToken // in order
 	answers  map[answerKey]federation.Answer
 	declared map[federation.DID][]string
-	hooks    []*memoryHook // by id
+	ownKeys  []federation.KeyMark // in order
+	hooks    []*memoryHook        // by id
 	lastPush int64
 	lastRow  int64
 	bindings map[federation.DID]federation.Binding

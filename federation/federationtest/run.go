@@ -53,6 +53,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("duties", func(t *testing.T) { RunDuties(t, open) })
 	t.Run("spoken", func(t *testing.T) { RunSpoken(t, open) })
 	t.Run("hooks", func(t *testing.T) { RunHooks(t, open) })
+	t.Run("own keys", func(t *testing.T) { RunOwnKeys(t, open) })
 	t.Run("unread", func(t *testing.T) { RunUnread(t, open) })
 
 	t.Run("a record that can be written is ready", func(t *testing.T) {

@@ -95,6 +95,9 @@ func replaceKey(root *os.Root, name KeyName, seed []byte, now time.Time) error {
 			return err
 		}
 	}
+	if err := noteReplaced(root, name, federation.KeyID(signingKey(seed).Public)); err != nil {
+		return err
+	}
 	return replaceFile(root, string(name), secretText(seed))
 }
 

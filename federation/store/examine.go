@@ -39,6 +39,7 @@ const (
 	DamagedView      DamageKind = "view"      // what stands about a handoff is not what its log says
 	DamagedEvidence  DamageKind = "evidence"  // the original behind a vouched step is missing or another
 	Orphan           DamageKind = "orphan"    // a row belongs to nothing
+	LostKey          DamageKind = "key"       // a key that the record was written with is missing; for the caller to find
 )
 
 // Damage is one thing that is wrong.
@@ -56,6 +57,8 @@ type Report struct {
 	Handoffs int      `json:"handoffs"`
 	Events   int      `json:"events"` // steps and receipts
 	Damage   []Damage `json:"damage"` // the first 1000, in the order in which they were found
+
+	OwnKeys []federation.KeyMark `json:"-"` // the keys that the record was written with
 }
 
 // Examine reads a whole record and changes nothing. It reads it as it is at one
@@ -171,7 +174,17 @@ func (e *examination) examineRows(ctx context.Context) error {
 	if err := e.checkEvidence(ctx); err != nil {
 		return err
 	}
-	return e.checkOrphans(ctx)
+	if err := e.checkOrphans(ctx); err != nil {
+		return err
+	}
+	return e.readOwnKeys(ctx)
+}
+
+// readOwnKeys notes which keys the record was written with.
+func (e *examination) readOwnKeys(ctx context.Context) (err error) {
+	q := newStatements(e.dialect, e.conn)
+	e.report.OwnKeys, err = ownKeys(ctx, q)
+	return errors.Join(err, q.Close())
 }
 
 // broken turns what SQLite cannot read into damage, after which there is nothing
