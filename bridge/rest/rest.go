@@ -126,7 +126,7 @@ type Deps struct {
 	Backup func(ctx context.Context) (io.ReadCloser, error)
 	// Rotate gives the gateway another key and returns it, as JSON will have it. What the
 	// old one signed is good for the overlap. Its errors may be [*ProblemError]s.
-	Rotate func(name string, overlap time.Duration, now time.Time) (key any, err error)
+	Rotate func(ctx context.Context, name string, overlap time.Duration, now time.Time) (key any, err error)
 	// Configured returns the bindings of the configuration.
 	Configured func() []federation.BoundName
 	// Refer, Store and PublicURL are those of [bridge.Ports].

@@ -63,16 +63,28 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 
 // keysCreate makes a key.
 type keysCreate struct {
-	Name     string `arg:"" help:"server, registry or endpoint."`
-	Force    bool   `help:"Replace the key that is there, at once and for good."`
+	Name     string `arg:"" help:"server, registry or endpoint; with --force also token or kept."`
+	Force    bool   `help:"Replace the key, at once and for good; the next start accepts it in the place of a lost one."`
 	Smallest bool   `help:"Of an endpoint: try keys until the id starts with 0000, which takes a few seconds."`
 }
 
 // Help has one example.
-func (keysCreate) Help() string { return "Example:\n\n\tbaton keys create endpoint --smallest" }
+func (keysCreate) Help() string {
+	return `A start with a record fails where a key is missing that the record was written with. Restore that key from a
+backup; where there is none, --force makes another one that the next start accepts. Signatures by the lost key stay
+valid while readers know it. Another secret "token" ends all sessions; another secret "kept" gives each agent another
+DID. For a key of keys.signer, --force accepts the one that the signer has now.
+
+Example:
+
+	baton keys create endpoint --smallest`
+}
 
 // Run refuses where there is a key, and prints what show prints.
-func (cmd keysCreate) Run(c *cli, streams std) error {
+func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
+	if secret, err := identity.ParseSecretName(cmd.Name); err == nil && cmd.Force {
+		return cmd.replaceSecret(secret, c, streams)
+	}
 	name, file, err := c.namedKey(cmd.Name)
 	if err != nil {
 		return err
@@ -84,6 +96,13 @@ func (cmd keysCreate) Run(c *cli, streams std) error {
 		}
 		prefix = identity.SmallEndpoint
 	}
+	if signs(file, name) && cmd.Force {
+		key, err := identity.AcceptKey(ctx, file.Path(keysFolder), file.Keys.Signer, name)
+		if err != nil {
+			return err
+		}
+		return printKey(c, streams, showKey(key, file, time.Now()))
+	}
 	if signs(file, name) {
 		return fmt.Errorf("%w: %s keeps it", identity.ErrKeyExists, file.Keys.Signer[0])
 	}
@@ -93,6 +112,24 @@ func (cmd keysCreate) Run(c *cli, streams std) error {
 		return err
 	}
 	return printKey(c, streams, showKey(key, file, now))
+}
+
+// replaceSecret makes a secret in the place of another. It has no public part; its
+// fingerprint is printed.
+func (keysCreate) replaceSecret(name identity.KeyName, c *cli, streams std) error {
+	file, err := c.keysConfig()
+	if err != nil {
+		return err
+	}
+	mark, err := identity.ReplaceSecret(file.Path(keysFolder), name, time.Now())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(streams.out).Encode(shownKey{Name: name, KeyID: mark.Fingerprint, Since: moment(mark.Since), State: "active"})
+	}
+	_, err = fmt.Fprintln(streams.out, mark.Fingerprint)
+	return err
 }
 
 // keysShow shows one key.
@@ -123,7 +160,7 @@ func (cmd keysShow) Run(ctx context.Context, c *cli, streams std) error {
 // shownKey is the public part of a key as it is printed.
 type shownKey struct {
 	Name       identity.KeyName `json:"name"`
-	PublicKey  string           `json:"public_key"` // base64url
+	PublicKey  string           `json:"public_key,omitempty"` // base64url; none of a secret
 	KeyID      string           `json:"kid"`
 	Since      string           `json:"since,omitempty"` // RFC 3339; empty where a signer keeps the key
 	State      string           `json:"state"`

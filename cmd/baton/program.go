@@ -185,12 +185,19 @@ func (p *program) openRecord(ctx context.Context) error {
 	if p.record, err = openStore(ctx, p.file, p.metrics); err != nil {
 		return err
 	}
+	adopts, err := p.checkKeys(ctx)
+	if err != nil {
+		return err
+	}
 	if signer := p.file.Keys.Signer; len(signer) > 0 {
 		p.keyring, err = identity.OpenSignerKeyring(ctx, p.file.Path(keysFolder), signer)
 	} else {
 		p.keyring, err = identity.OpenKeyring(p.file.Path(keysFolder))
 	}
 	if err != nil {
+		return err
+	}
+	if err := p.markKeys(ctx, adopts); err != nil {
 		return err
 	}
 	p.deferral = p.newDeferral()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 
 // rotate gives the gateway another key, and tells those who sign with it or check what
 // it signed. What is being signed meanwhile is signed with the old one, which is good.
-func (p *program) rotate(text string, overlap time.Duration, now time.Time) (any, error) {
+func (p *program) rotate(ctx context.Context, text string, overlap time.Duration, now time.Time) (any, error) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	name, err := identity.ParseKeyName(text)
@@ -26,6 +27,9 @@ func (p *program) rotate(text string, overlap time.Duration, now time.Time) (any
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rotate key %s: %w", name, err)
+	}
+	if err := p.record.MarkOwnKeys(context.WithoutCancel(ctx), p.keyring.Marks(now)); err != nil { // the next start does it
+		p.log.LogAttrs(ctx, slog.LevelError, "rotated key not noted in the record", slog.String("key", string(name)), slog.Any("err", err))
 	}
 	p.useKeys()
 	p.tellOthers()

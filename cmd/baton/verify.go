@@ -15,7 +15,7 @@ type verifyCommand struct{}
 // Help has one example.
 func (verifyCommand) Help() string {
 	return `Reads every page, walks the chain of each handoff, verifies each signature with the key on record, rebuilds
-each view from its log, and looks for rows that belong to nothing. Changes nothing; a gateway may be running. Of a
+each view from its log, looks for rows that belong to nothing, and for the keys that the record was written with. Changes nothing; a gateway may be running. Of a
 record on PostgreSQL the pages are the server's to check.
 
 Example:
@@ -33,6 +33,11 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
+	lost, err := lostKeys(ctx, file, report)
+	if err != nil {
+		return err
+	}
+	report.Damage = append(report.Damage, lost...)
 	if c.JSON {
 		err = json.NewEncoder(streams.out).Encode(report)
 	} else if len(report.Damage) == 0 {
