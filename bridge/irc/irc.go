@@ -16,10 +16,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/federation"
 )
 
 const (
@@ -42,25 +43,14 @@ const (
 // ellipsis ends a text that was cut.
 const ellipsis = "…"
 
-// Text returns a string as it may stand in a line for people: one line, valid
-// UTF-8, without control characters and marks of text direction, cut at a
+// Text returns a string as it may stand in a line for people: as [Plain], cut at a
 // character's border to at most [MaxTextBytes].
 func Text(s string) string {
 	return Cut(Plain(s), MaxTextBytes)
 }
 
-// Plain returns a string as valid UTF-8 without control characters, which change
-// colours and end lines, and without marks of text direction, which make one
-// name look like another.
-func Plain(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-	return strings.TrimSpace(s)
-}
+// Plain returns a string as [federation.PlainText], without space around it.
+func Plain(s string) string { return strings.TrimSpace(federation.PlainText(s)) }
 
 // Cut returns a string of at most that many bytes, at least three, that ends in
 // "…" where something was cut. It never splits a character.

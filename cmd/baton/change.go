@@ -66,7 +66,7 @@ func (f yesFlag) ask(streams std, dry bool, question string) error {
 	if f.Yes || dry {
 		return nil
 	}
-	fmt.Fprintf(streams.err, "%s [y/N] ", question)
+	fmt.Fprintf(streams.err, "%s [y/N] ", printable(question))
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
 		return nil

@@ -51,7 +51,7 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 	var items []conformed
 	results, err := v.run(ctx, key, func(r suite.Result) {
 		if !c.JSON {
-			fmt.Fprintln(streams.out, lineOf(r))
+			fmt.Fprintln(streams.out, printable(lineOf(r)))
 		}
 	})
 	if err != nil {

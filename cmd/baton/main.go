@@ -131,7 +131,7 @@ func tell(streams std, asJSON bool, command string, err error) int {
 		return code
 	}
 	if !asJSON {
-		fmt.Fprintf(streams.err, "baton: %s: %s\n", command, oneLine(err))
+		fmt.Fprintf(streams.err, "baton: %s: %s\n", command, printable(oneLine(err)))
 		return code
 	}
 	answer := map[string]any{"error": map[string]any{"code": word, "detail": oneLine(err), "retry_after": retry}}

@@ -89,10 +89,10 @@ func (peerAdd) tell(c *cli, streams std, done rest.Peered) error {
 
 // printPlan writes what was found out, a line each.
 func printPlan(streams std, plan rest.Peered) error {
-	fmt.Fprintf(streams.out, "home %s at %s\n", plan.Peer.Name, plan.Peer.URL)
+	fmt.Fprintf(streams.out, "home %s at %s\n", shown(plan.Peer.Name), shown(plan.Peer.URL))
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
 	for _, each := range plan.Checks {
-		fmt.Fprintf(out, "%s\t%s\t%s\n", each.State, each.Check, each.Detail)
+		fmt.Fprintf(out, "%s\t%s\t%s\n", shown(each.State), shown(each.Check), shown(each.Detail))
 	}
 	return out.Flush()
 }

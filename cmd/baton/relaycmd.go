@@ -49,7 +49,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	} else {
 		out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
 		for _, each := range page.Items {
-			fmt.Fprintf(out, "%s\t%s\t%s\n", each.State, each.Check, each.Detail)
+			fmt.Fprintf(out, "%s\t%s\t%s\n", shown(each.State), shown(each.Check), shown(each.Detail))
 		}
 		err = out.Flush()
 	}

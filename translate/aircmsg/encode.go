@@ -192,7 +192,9 @@ func describe(s translate.Step, o Out) Handoff {
 }
 
 // Sentence says what a step is, for people.
-func Sentence(s translate.Step) string {
+func Sentence(s translate.Step) string { return federation.PlainText(sentence(s)) }
+
+func sentence(s translate.Step) string {
 	ev, v := s.Event, s.View
 	who := s.Name(ev.Actor())
 	say := func(verb string) string {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/bridge/irc"
 )
 
 // send gives a client a message. While a labelled command of its is acted on, it is
@@ -129,11 +131,11 @@ func (s *server) numeric(u *user, numeric string, params ...string) {
 func (s *server) fail(u *user, command, code, subject, sentence string) {
 	if !u.caps.has(capReplies) {
 		text := strings.Join(append([]string{command, code}, strings.Fields(subject)...), " ")
-		s.send(u, says(s.name, "NOTICE", u.named(), text+" "+sentence))
+		s.send(u, says(s.name, "NOTICE", u.named(), irc.Plain(text+" "+sentence)))
 		return
 	}
 	params := append([]string{command, code}, strings.Fields(subject)...)
-	s.send(u, says(s.name, "FAIL", append(params, clean(sentence))...))
+	s.send(u, says(s.name, "FAIL", append(params, irc.Plain(sentence))...))
 }
 
 // open begins the answer to a command, where it has a label.
