@@ -15,7 +15,8 @@ import (
 //
 // The error is nil for [federation.Valid] alone. It is a
 // [*federation.RefusalError] for a step without signature, with one that fails,
-// with the key of another DID, and with one that cannot be judged now
+// with the key of another DID, from a did:key whose key cannot be an identity
+// ([federation.InvalidTag]), and with one that cannot be judged now
 // ([federation.SignatureUnverifiable]); any other error is that of the record
 // behind the key source.
 func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
@@ -35,6 +36,9 @@ func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event)
 	known, err := keys.Keys(ctx, query(ev, kid))
 	if errors.Is(err, federation.ErrKeyEnded) {
 		return ev, federation.Invalid, federation.Refuse(ev, federation.SignatureInvalid, "its key had been taken back")
+	}
+	if ev.From.Method() == "key" && (errors.Is(err, federation.ErrWeakKey) || errors.Is(err, federation.ErrKeyEncoding)) {
+		return ev, federation.Invalid, federation.Refuse(ev, federation.InvalidTag, "the did:key in from cannot be an identity")
 	}
 	if err != nil {
 		return ev, federation.Unverifiable, unverifiable(ev, err)
