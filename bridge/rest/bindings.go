@@ -74,6 +74,11 @@ func (o *Operator) putBinding(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	did, err := parseDID("did", bind.DID)
+	if err == nil && o.deps.CheckDID != nil {
+		if err = o.deps.CheckDID(did); err != nil {
+			err = usage("did: no party can prove it: " + err.Error())
+		}
+	}
 	switch {
 	case err != nil:
 		return answer{}, err

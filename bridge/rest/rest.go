@@ -127,6 +127,8 @@ type Deps struct {
 	// Rotate gives the gateway another key and returns it, as JSON will have it. What the
 	// old one signed is good for the overlap. Its errors may be [*ProblemError]s.
 	Rotate func(ctx context.Context, name string, overlap time.Duration, now time.Time) (key any, err error)
+	// CheckDID returns why a DID can never be proved; nil accepts each.
+	CheckDID func(did federation.DID) error
 	// Configured returns the bindings of the configuration.
 	Configured func() []federation.BoundName
 	// Refer, Store and PublicURL are those of [bridge.Ports].

@@ -8,6 +8,7 @@ import (
 
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/identity"
 )
 
 // boundNames returns the bindings of a configuration. Mistakes in their tables are
@@ -22,6 +23,8 @@ func boundNames(file *configs.File, links map[string]bool) []federation.BoundNam
 		did, err := federation.ParseDID(table.DID)
 		if err != nil {
 			t.Mistake("did", "want a DID, such as did:plc:aaaaaaaaaaaaaaaaaaaaaaaa")
+		} else if err := identity.CheckDID(did); err != nil {
+			t.Mistake("did", "no party can prove it: "+err.Error())
 		}
 		if table.Name == "" {
 			t.Mistake("name", "is required")

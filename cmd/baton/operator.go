@@ -10,6 +10,7 @@ import (
 	"baton/bridge/httpd"
 	"baton/bridge/rest"
 	"baton/federation"
+	"baton/federation/identity"
 )
 
 // mountOperator registers the operator API, for those whom an admission lets in.
@@ -21,6 +22,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) *rest.
 		Passport:   p.passport,
 		Ends:       func(v federation.View) (federation.Verb, time.Time) { return p.gateway.home.Load().Ends(v) },
 		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
+		CheckDID:   identity.CheckDID,
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
 		BoundTo:    p.names().Of,
 		Refer:      p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL,
