@@ -27,7 +27,7 @@ var ErrSpent = errors.New("federation: refresh token used before")
 // spec: airc-v0.1.1 §7.3
 const MessageIDWindow = 24 * time.Hour
 
-// Agent is an identity that registered here by proof of possession.
+// Agent is an identity that registered here. Which of its keys it proved they say themselves.
 type Agent struct {
 	Handle       string
 	DID          DID             // did:key that this gateway keeps for it; its identity on other networks

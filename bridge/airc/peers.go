@@ -409,7 +409,7 @@ func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]federati
 		public, err := parseStrictKey("publicKey", key.Public)
 		signs := key.Status == federation.KeyStatusActive || key.Status == federation.KeyStatusPending
 		if err == nil && signs && len(keys) < federation.MaxAgentKeys {
-			keys = append(keys, federation.AgentKey{ID: key.ID, DID: l.deps.KeyDID(public), Public: public})
+			keys = append(keys, federation.AgentKey{ID: key.ID, Public: public})
 		}
 	}
 	return keys, nil

@@ -43,7 +43,8 @@ func (l *Link) readmit(ctx context.Context, agent federation.Agent, key federati
 }
 
 // prove gives an agent the did:key of a key that it proved for its handle, and returns the
-// agent as it is after. A DID that another agent has stays that one's.
+// agent as it is after. A DID that another agent has stays that one's, and a key that was
+// revoked for its DID proves nothing.
 //
 // spec: airc-shapes "Who is who"
 func (l *Link) prove(ctx context.Context, agent federation.Agent, key federation.AgentKey, now time.Time) (federation.Agent, error) {
@@ -57,6 +58,9 @@ func (l *Link) prove(ctx context.Context, agent federation.Agent, key federation
 		return agent, nil
 	case !errors.Is(err, federation.ErrNotFound):
 		return agent, fmt.Errorf("look up agent: %w", err)
+	}
+	if revoked, err := l.deps.Revoked(ctx, did, federation.KeyID(key.Public), now); err != nil || revoked {
+		return agent, err
 	}
 	after, err := l.deps.Registry.ProveKey(ctx, agent.Handle, key.ID, did, now)
 	if err != nil {

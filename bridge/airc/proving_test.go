@@ -251,3 +251,39 @@ func TestARevokedKeyRegistersNoOtherHandle(t *testing.T) {
 		t.Errorf("register: %s", got)
 	}
 }
+
+func TestAKeyThatCannotBeAnIdentityHasACodeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	scout := w.agent(t, "scout_7", 0x01)
+	identity := append([]byte{1}, make([]byte, 31)...)
+	signed := slices.Clone(identity)
+	signed[31] = 0x80
+	for name, tt := range map[string]struct {
+		raw  []byte
+		want string
+	}{
+		"of order 1":          {identity, "422 invalid_public_key"},
+		"of order 4":          {make([]byte, 32), "422 invalid_public_key"},
+		"another encoding":    {signed, "422 invalid_public_key"},
+		"no point":            {append([]byte{2}, make([]byte, 31)...), "422 invalid_public_key"},
+		"of another length":   {make([]byte, 31), "400 bad_request"},
+		"of twice the length": {make([]byte, 64), "400 bad_request"},
+	} {
+		public := base64.RawURLEncoding.EncodeToString(tt.raw)
+		stranger := w.stranger("new_1", 0x0c)
+		_, given, _ := stranger.Call(t.Context(), http.MethodPost, "/register/challenge", map[string]any{"handle": "new_1"})
+		challenge, _ := given["challenge"].(string)
+		body := stranger.Registration(challenge)
+		body["publicKey"] = public
+		for what, got := range map[string]string{
+			"register": told(stranger.Call(t.Context(), http.MethodPost, "/register", body)),
+			"rotate":   told(scout.Call(t.Context(), http.MethodPost, "/identity/rotate", signedBody(t, scout.Key, map[string]any{"newPublicKey": public}))),
+			"presence": told(stranger.Call(t.Context(), http.MethodPost, "/api/presence", map[string]any{"action": "register", "username": "new_2", "publicKey": public})),
+		} {
+			if got != tt.want {
+				t.Errorf("%s with a key %s: %s, want %s", what, name, got, tt.want)
+			}
+		}
+	}
+}
