@@ -1,0 +1,284 @@
+package main_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/decred/dcrd/dcrec/secp256k1/v4"
+	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
+	"github.com/fxamacker/cbor/v2"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/identity"
+	"baton/federation/lifecycle"
+	"baton/federation/passport"
+	"baton/federation/signing"
+	"baton/translate/dialect"
+)
+
+// pages is documents by the beginning of their addresses.
+type pages map[string]string
+
+// Get implements [identity.Fetcher].
+func (p pages) Get(_ context.Context, address string) ([]byte, error) {
+	for start, page := range p {
+		if strings.HasPrefix(address, start) {
+			return []byte(page), nil
+		}
+	}
+	return nil, fmt.Errorf("get %s: %w", address, federation.ErrNotFound)
+}
+
+// sourceOf returns a source of keys that reads documents, and has a key server behind the
+// link "freeq".
+func sourceOf(documents pages) *identity.KeySource {
+	directory := identity.NewDirectory(identity.DirectoryConfig{PLC: "https://plc.example", Fresh: time.Hour, Negative: time.Minute}, documents)
+	return identity.NewKeySource(identity.KeySourceConfig{
+		Negative: time.Minute, Peer: func(link string) (string, bool) { return "https://keys.example", link == "freeq" },
+	}, directory, documents, federationtest.NewMemory())
+}
+
+// viaDocument resolves a DID whose document has the key, and logs in as it.
+func viaDocument(t *testing.T, c claim, did federation.DID, documents pages) outcome {
+	t.Helper()
+	source := sourceOf(documents)
+	kid := federation.KeyID(c.public)
+	keys, err := source.Keys(t.Context(), federation.KeyQuery{DID: did, KeyID: kid, Received: time.Now()})
+	taken := err == nil && slices.ContainsFunc(keys, func(key ed25519.PublicKey) bool { return federation.KeyID(key) == kid })
+	if c.revoked {
+		if err := source.Revoke(t.Context(), did, kid, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	message := []byte("a challenge")
+	verdict, _ := source.Proved(t.Context(), did, message, c.sign(message), time.Now())
+	return outcome{taken, verdict == federation.Valid}
+}
+
+const (
+	aliceDID     = federation.DID("did:web:alice.example")
+	aliceAddress = "https://alice.example/.well-known/did.json"
+)
+
+// multikeyDocument returns a document of a DID with a key as Multikey.
+func multikeyDocument(did federation.DID, c claim) string {
+	return fmt.Sprintf(`{"id":%q,"verificationMethod":[{"id":"#k","type":"Multikey","publicKeyMultibase":%q}]}`,
+		did, strings.TrimPrefix(string(c.did), "did:key:"))
+}
+
+func viaMultikey(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	return viaDocument(t, c, aliceDID, pages{aliceAddress: multikeyDocument(aliceDID, c)})
+}
+
+func viaJWK(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	document := fmt.Sprintf(`{"id":%q,"verificationMethod":[{"id":"#k","type":"JsonWebKey2020","publicKeyJwk":{"kty":"OKP","crv":"Ed25519","x":%q}}]}`, aliceDID, c.base64())
+	return viaDocument(t, c, aliceDID, pages{aliceAddress: document})
+}
+
+// viaPLC is a did:plc whose first operation lists the key.
+func viaPLC(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	key, err := secp256k1.GeneratePrivateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoding, err := cbor.CTAP2EncOptions().EncMode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	encode := func(operation map[string]any) []byte {
+		text, err := encoding.Marshal(operation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	rotation := identity.PublicKeyDID(federation.PublicKey{Kind: federation.Secp256k1, Bytes: key.PubKey().SerializeCompressed()})
+	operation := map[string]any{
+		"type": "plc_operation", "rotationKeys": []any{string(rotation)}, "verificationMethods": map[string]any{"atproto": string(c.did)},
+		"alsoKnownAs": []any{}, "services": map[string]any{}, "prev": nil,
+	}
+	unsigned := sha256.Sum256(encode(operation))
+	operation["sig"] = base64.RawURLEncoding.EncodeToString(secp256k1ecdsa.SignCompact(key, unsigned[:], true)[1:])
+	signed := sha256.Sum256(encode(operation))
+	lower := func(raw []byte) string {
+		return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(raw))
+	}
+	did := federation.DID("did:plc:" + lower(signed[:])[:24])
+	log, err := json.Marshal([]any{map[string]any{
+		"did": did, "cid": "b" + lower(append([]byte{1, 0x71, 0x12, 0x20}, signed[:]...)), "nullified": false,
+		"createdAt": "2026-01-01T00:00:00Z", "operation": operation,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return viaDocument(t, c, did, pages{"https://plc.example/": string(log)})
+}
+
+// viaHome is another home whose document has the key, and that signs a message.
+func viaHome(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	const home = federation.HomeID("home.example")
+	source := sourceOf(pages{"https://home.example/.well-known/did.json": multikeyDocument(home.DID(), c)})
+	kid := federation.KeyID(c.public)
+	keys, _ := source.Keys(t.Context(), federation.KeyQuery{DID: home.DID(), KeyID: kid, Received: time.Now()})
+	if c.revoked {
+		if err := source.Revoke(t.Context(), home.DID(), kid, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := federation.SigningKey{Public: c.public, DID: home.DID(), Sign: func(_ context.Context, m []byte) ([]byte, error) { return c.sign(m), nil }}
+	message := []byte(`{"type":"voucher"}`)
+	signature, err := signing.SignHome(t.Context(), key, message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdict, _ := signing.VerifyHome(t.Context(), source, home, message, signature, time.Now())
+	return outcome{len(keys) > 0, verdict == federation.Valid}
+}
+
+// viaKeyAPI is the key server of a freeq server, which says that the key is alice's.
+func viaKeyAPI(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	source := sourceOf(pages{
+		aliceAddress:            fmt.Sprintf(`{"id":%q,"verificationMethod":[]}`, aliceDID),
+		"https://keys.example/": fmt.Sprintf(`{"did":%q,"public_key":%q}`, aliceDID, c.base64()),
+	})
+	kid := federation.KeyID(c.public)
+	if c.revoked {
+		if err := source.Revoke(t.Context(), aliceDID, kid, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keys, err := source.Keys(t.Context(), federation.KeyQuery{DID: aliceDID, KeyID: kid, Link: "freeq", Received: time.Now()})
+	if err != nil || len(keys) == 0 {
+		return outcome{}
+	}
+	if elsewhere, err := source.Keys(t.Context(), federation.KeyQuery{DID: aliceDID, KeyID: kid, Link: "other", Received: time.Now()}); err == nil && len(elsewhere) > 0 {
+		t.Error("the key counts for another link")
+	}
+	message := []byte("a step")
+	verdict, err := signing.Challenge().Verify(message, c.signature(message), keys[0])
+	return outcome{true, err == nil && verdict == federation.Valid}
+}
+
+func viaRegistryIdentity(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	keys, err := identity.ParseRegistryKeys(fmt.Appendf(nil, `{"keys":[{"kid":"k","publicKey":%q,"status":"active"}]}`, c.base64()), time.Now())
+	return outcome{taken: err == nil && len(keys) == 1}
+}
+
+// checked reports whether a configuration with some tables is without mistakes.
+func (e *entrances) checked(t *testing.T, tables string) bool {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "baton.toml")
+	if err := os.WriteFile(path, []byte("[home]\nname = \"gw.test\"\n[irc.client]\nlisten = \"127.0.0.1:1\"\n"+tables), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return exec.CommandContext(t.Context(), program, "config", "check", "--config", path).Run() == nil
+}
+
+// viaBinding binds a name to the did:key, in the configuration and over the operator API.
+func viaBinding(t *testing.T, e *entrances, c claim) outcome {
+	t.Helper()
+	name := e.handle()
+	taken := e.checked(t, fmt.Sprintf("[[bindings]]\nnetwork = \"client\"\nname = %q\ndid = %q\n", name, c.did))
+	kept := exec.CommandContext(t.Context(), program, "bind", "add", "client", name, string(c.did), "--reason", "test", "--config", e.config).Run() == nil
+	if kept != taken {
+		t.Errorf("the configuration takes it: %t, the operator API: %t", taken, kept)
+	}
+	return outcome{taken: taken || kept}
+}
+
+// viaEndpoint is a freeq server whose endpoint id is the key, alone and with its ticket.
+func viaEndpoint(t *testing.T, e *entrances, c claim) outcome {
+	t.Helper()
+	table := "[[irc.freeq]]\nname = \"fq\"\nserver_name = \"irc.freeq.example\"\npeer_api = \"https://irc.freeq.example\"\nchannels = [\"#ops\"]\n"
+	ticket := "endpoint" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append(append([]byte{0}, c.public...), 0)))
+	alone := e.checked(t, table+fmt.Sprintf("endpoint_id = %q\n", hex.EncodeToString(c.public)))
+	if with := e.checked(t, table+fmt.Sprintf("endpoint_id = %q\naddress = %q\n", hex.EncodeToString(c.public), ticket)); with != alone {
+		t.Errorf("the id is taken alone: %t, with its ticket: %t", alone, with)
+	}
+	return outcome{taken: alone}
+}
+
+// viaPassport adds the key to a passport.
+func viaPassport(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "federation", "passport", "testdata", "passport.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p passport.Passport
+	if err := json.Unmarshal(text, &p); err != nil {
+		t.Fatal(err)
+	}
+	p.Keys = append(p.Keys, passport.Key{ID: federation.KeyID(c.public), DID: c.did, Public: c.base64(), Source: "did:key"})
+	if text, err = json.Marshal(p); err != nil {
+		t.Fatal(err)
+	}
+	checker := passport.Checker{Read: dialect.FromDocument, Replay: lifecycle.Shipped().Replay, KeyDID: identity.KeyDID}
+	report := checker.Verify(t.Context(), text)
+	if len(report.Findings) == 0 {
+		t.Error("a passport that was changed has no finding")
+	}
+	return outcome{taken: !slices.ContainsFunc(report.Findings, func(f passport.Finding) bool { return f.Code == passport.KeyEncoding })}
+}
+
+// viaSigner is a command that keeps the keys of the gateway, and says that this is one.
+func viaSigner(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	_, err := identity.Signer{"sh", "-c", "echo " + c.base64()}.Public(t.Context(), identity.ServerKey)
+	return outcome{taken: err == nil}
+}
+
+// viaRecord is a key that the record has from before keys were parsed.
+func viaRecord(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	message := []byte("a step")
+	verdict, err := signing.Challenge().Verify(message, c.signature(message), c.public)
+	valid := err == nil && verdict == federation.Valid
+	return outcome{valid, valid}
+}
+
+// viaStep is a step that a did:key signed. From a key that cannot be an identity it is
+// refused for good, with the code of a malformed value.
+func viaStep(t *testing.T, _ *entrances, c claim) outcome {
+	t.Helper()
+	source := sourceOf(pages{})
+	if c.revoked {
+		if err := source.Revoke(t.Context(), c.did, federation.KeyID(c.public), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ev := federationtest.Offer(1, c.did, aliceDID)
+	ev.Arrival.Received = time.Now()
+	key := federation.SigningKey{Public: c.public, DID: c.did, Sign: func(_ context.Context, m []byte) ([]byte, error) { return c.sign(m), nil }}
+	ev, err := signing.Seal(t.Context(), key, ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, verdict, err := signing.Verify(t.Context(), source, ev)
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	if c.useless && (!isRefusal || refused.Code != federation.InvalidTag || verdict != federation.Invalid) {
+		t.Errorf("the step is judged %v, %v, want %s", verdict, err, federation.InvalidTag)
+	}
+	return outcome{verdict == federation.Valid, verdict == federation.Valid}
+}
