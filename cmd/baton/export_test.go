@@ -65,6 +65,9 @@ func (s Still) Submit(ctx context.Context, ev federation.Event) error {
 	return err
 }
 
+// FetchKey does what a link does before it submits a step.
+func (s Still) FetchKey(ctx context.Context, ev federation.Event) { s.p.gateway.FetchKey(ctx, ev) }
+
 // Watch looks which deliveries take long.
 func (s Still) Watch(ctx context.Context, now time.Time) error { return s.p.watchOnce(ctx, now) }
 

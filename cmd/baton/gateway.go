@@ -66,8 +66,12 @@ func (g *gateway) arrive(ctx context.Context, ev *federation.Event, now time.Tim
 	return g.writes.Wait(from, now)
 }
 
-// FetchKey implements [bridge.Gateway].
+// FetchKey implements [bridge.Gateway]. For an address that has no steps left it fetches
+// nothing: Submit will refuse the step.
 func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+	if has := g.writes.Left(bridge.NetworkFrom(ctx), time.Now()); has.Limit > 0 && has.Left == 0 {
+		return
+	}
 	if q, ok := signing.Query(ev); ok {
 		g.keys().Await(ctx, q)
 	}

@@ -6,13 +6,16 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -20,7 +23,10 @@ import (
 	"github.com/coder/websocket"
 	"github.com/oklog/ulid/v2"
 
+	"baton/bridge"
 	"baton/bridge/bridgetest"
+	main "baton/cmd/baton"
+	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/identity"
 )
@@ -319,4 +325,43 @@ func TestOneAddressHasOneRateOfLogins(t *testing.T) {
 	h.configure(t, tables(0)...)
 	h.signal(t, syscall.SIGHUP)
 	await(t, "the limit to be gone", func() bool { return post("/register/challenge", `{"handle":"scout_7"}`).StatusCode == http.StatusOK })
+}
+
+func TestNoKeyIsFetchedForAnAddressWithoutStepsLeft(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	host := httptest.NewUnstartedServer(http.NotFoundHandler())
+	host.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			asked.Add(1)
+		}
+	}
+	host.Start()
+	t.Cleanup(host.Close)
+	path := filepath.Join(t.TempDir(), "baton.toml")
+	text := "[home]\nname = 'gw.test'\n[http]\nlisten = ''\n[admin]\nlisten = ''\nsocket = ''\n[fetch]\nallow_private = true\n[limits]\naddress_events_per_minute = 1\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gateway, err := main.Assemble(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = gateway.Close() })
+	arrives := func(name string) error {
+		did := "did:web:" + strings.ReplaceAll(strings.TrimPrefix(host.URL, "http://"), ":", "%3A") + ":" + name
+		ctx := bridge.WithNetwork(t.Context(), bridge.NetworkOf("192.0.2.1"))
+		ev := federation.Event{From: federation.DID(did), Kind: federation.Handoff, Verb: federation.Offer}
+		ev.Signature.Text = "ed25519:" + base64.RawURLEncoding.EncodeToString(make([]byte, ed25519.SignatureSize))
+		gateway.FetchKey(ctx, ev)
+		return gateway.Submit(ctx, ev)
+	}
+	if err := arrives("a"); err == nil || asked.Load() == 0 {
+		t.Fatalf("the host of the first DID is asked %d times: %v", asked.Load(), err)
+	}
+	before := asked.Load()
+	refused, _ := errors.AsType[*federation.RefusalError](arrives("b"))
+	if n := asked.Load() - before; n > 0 || refused == nil || refused.Code != federation.RateLimited || refused.RetryAfter <= 0 {
+		t.Errorf("the second is asked for %d times, and refused with %+v", n, refused)
+	}
 }
