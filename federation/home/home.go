@@ -95,6 +95,9 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 	if ev.From == "" {
 		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/handoff-from")
 	}
+	if err := federation.CheckVouching(ev); err != nil {
+		return federation.Judgement{}, err
+	}
 	if err := h.Kinds.Known(ev); err != nil && ev.Verb != federation.Confirm {
 		return federation.Judgement{}, err
 	}

@@ -1,0 +1,23 @@
+package federation
+
+// vouchingTags are the tags, without the name of their dialect, with which a gateway says
+// for which DID it signs and from what. A reader takes a step that has one for vouched.
+func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
+
+// CheckVouching refuses a step that carries a tag of vouching and that no home vouches for:
+// a person signs for nobody else, and the address in such a tag would be read as that of
+// evidence. A home vouches by writing the step itself, or by passing it on.
+//
+// spec: handofftag "Tags", handoff-src, -src-h, -for
+func CheckVouching(ev Event) error {
+	if ev.Provenance == Vouched || ev.Arrival.Home != "" {
+		return nil
+	}
+	for _, tag := range vouchingTags() {
+		name := string(ev.Dialect) + tag
+		if _, there := ev.Fields[name]; there {
+			return Refuse(ev, InvalidTag, "+freeq.at/"+name+": only a home writes it")
+		}
+	}
+	return nil
+}
