@@ -149,6 +149,9 @@ type Store interface {
 	// Evidence returns the bytes that a filed step or a kept rendition named by
 	// their SHA-256, or [ErrNotFound].
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
+	// EvidenceOf returns the view of the handoff that named evidence first, or
+	// [ErrNotFound] for bytes that none named.
+	EvidenceOf(ctx context.Context, digest [32]byte) (View, error)
 	// Keep files the evidence behind a rendition of a step of a handoff. Keeping it
 	// again changes nothing.
 	Keep(ctx context.Context, id HandoffID, evidence Evidence) error

@@ -65,6 +65,9 @@ func (l *Link) evidenceOf(ctx context.Context, ev federation.Event) (*aircmsg.Ev
 	if ev.Evidence == nil {
 		original, err := signing.OriginalOf(ev).Evidence(l.deps.PublicURL)
 		if err == nil {
+			original, err = signing.SealEvidence(ctx, original, ev.Venue, l.deps.Kept(signing.EvidenceSecret))
+		}
+		if err == nil {
 			err = l.deps.Keep(ctx, ev.Handoff, original)
 		}
 		if err != nil {

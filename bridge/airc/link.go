@@ -59,6 +59,7 @@ package airc
 import (
 	"context"
 	"crypto/ed25519"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -75,6 +76,9 @@ const network = "airc"
 type Evidence interface {
 	// Evidence returns [federation.ErrNotFound] for bytes that no filed step named.
 	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
+	// EvidenceOf returns the view of the handoff that named it first, and the zero View
+	// where that is not known.
+	EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error)
 }
 
 // Inboxes is told what agents have been shown.
@@ -111,6 +115,9 @@ type Deps struct {
 	// Revoked reports whether a key was revoked for a DID at a time. Its error is that of
 	// the record.
 	Revoked func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
+	// Proved returns the DID that a token of the REST API in a request is for; nil where
+	// there is no such API.
+	Proved func(r *http.Request, now time.Time) (federation.DID, bool)
 	// KeyDID returns the did:key of a public key.
 	KeyDID func(ed25519.PublicKey) federation.DID
 	// AgentDocument returns the document of a did:web with one key and other names.

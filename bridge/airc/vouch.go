@@ -92,6 +92,9 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federati
 			return federation.Event{}, nil, err
 		}
 	}
+	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, l.deps.Kept(signing.EvidenceSecret)); err != nil {
+		return federation.Event{}, nil, err
+	}
 	fields, losses := dialect.Write(ev)
 	if translate.Loses(losses, "context") || ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" {
 		if ev, err = l.deps.Refer(ctx, ev); err != nil {

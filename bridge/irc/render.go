@@ -36,6 +36,9 @@ func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federati
 		return rewrite(ctx, p, p.Own(), ev, d.View)
 	}
 	evidence, err := signing.OriginalOf(ev).Evidence(p.PublicURL)
+	if err == nil {
+		evidence, err = signing.SealEvidence(ctx, evidence, d.View.Venue, p.Kept(signing.EvidenceSecret))
+	}
 	if err != nil {
 		return ev, nil, err
 	}

@@ -34,6 +34,9 @@ func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line str
 	if err != nil {
 		return ev, err
 	}
+	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, p.Kept(signing.EvidenceSecret)); err != nil {
+		return ev, err
+	}
 	key := p.Kept("person:" + string(ev.From))
 	ev.For, ev.From = ev.From, key.DID
 	ev.Provenance, ev.Evidence = federation.Vouched, &evidence

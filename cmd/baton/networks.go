@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"baton/bridge"
@@ -14,6 +15,7 @@ import (
 	"baton/bridge/credential"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/spanningtree"
+	"baton/bridge/rest/mirror"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -129,6 +131,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		Rates: w.rates, Room: w.room, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
 		}, Mode: w.mode, Hooks: w.agents.hooks, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, Revoked: w.revoked,
+		Proved: provedOverREST(w),
 		AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
 			return identity.AgentDocument(did, key, w.PublicURL, others...)
 		},
@@ -136,6 +139,15 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		Logins: w.logins, Writes: w.writes,
 	})
 	return opened{link: link, table: t}, err
+}
+
+// provedOverREST returns what reads the tokens of the REST API; nil where that is turned
+// off.
+func provedOverREST(w wiring) func(*http.Request, time.Time) (federation.DID, bool) {
+	if !w.rest.Enabled {
+		return nil
+	}
+	return mirror.Proved(w.token, w.Home)
 }
 
 // errOff is returned for a network that the configuration turns off.

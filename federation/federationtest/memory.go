@@ -367,6 +367,20 @@ func (m *Memory) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) 
 	return original.bytes, nil
 }
 
+// EvidenceOf implements [federation.Store].
+func (m *Memory) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.View{}, err
+	}
+	original, ok := m.evidence[digest]
+	if !ok {
+		return federation.View{}, federation.ErrNotFound
+	}
+	return m.views[original.handoff], nil
+}
+
 // Keep implements [federation.Store].
 func (m *Memory) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
 	unlock, err := m.begin(ctx)

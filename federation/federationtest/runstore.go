@@ -296,6 +296,12 @@ func (s suite) testEvidence(t *testing.T) {
 	if _, err := record.Evidence(t.Context(), [32]byte{1}); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Evidence of nothing: %v, want ErrNotFound", err)
 	}
+	if view, err := record.EvidenceOf(t.Context(), digest); err != nil || view.ID != offer.View.ID || view.Venue != offer.View.Venue {
+		t.Errorf("EvidenceOf = %+v, %v, want the handoff that named it", view, err)
+	}
+	if _, err := record.EvidenceOf(t.Context(), [32]byte{1}); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("EvidenceOf nothing: %v, want ErrNotFound", err)
+	}
 	want := bare(accept.Event)
 	if d := diff(want, filed.Event); d != "" {
 		t.Errorf("entry as filed (-want +got):\n%s", d)

@@ -1,12 +1,15 @@
 package signing
 
 import (
+	"context"
 	"crypto/ed25519"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/gowebpki/jcs"
@@ -64,4 +67,44 @@ func (o Original) Evidence(publicURL string) (federation.Evidence, error) {
 	return federation.Evidence{
 		URL: address, Digest: digest, Bytes: served, Source: sha256.Sum256([]byte(o.Document)),
 	}, nil
+}
+
+// capabilityQuery is the member of the query that has the capability of evidence.
+const capabilityQuery = "k"
+
+// capabilityBytes is how much of the signature over a digest is in a capability.
+const capabilityBytes = 16
+
+// EvidenceSecret is the name of the kept key that makes capabilities. It signs nothing else.
+const EvidenceSecret = "evidence"
+
+// SealEvidence returns evidence of a step of a private handoff with an address that contains a
+// capability: the digest is in messages that others than the parties may read. Evidence of
+// any other venue stays as it is. The key is that of [EvidenceSecret].
+func SealEvidence(ctx context.Context, e federation.Evidence, venue string, key federation.SigningKey) (federation.Evidence, error) {
+	if !federation.Private(venue) {
+		return e, nil
+	}
+	capability, err := evidenceCapability(ctx, e.Digest, key)
+	if err != nil {
+		return e, err
+	}
+	e.URL += "?" + capabilityQuery + "=" + capability
+	return e, nil
+}
+
+// OpensEvidence reports whether a query has the capability of evidence.
+func OpensEvidence(ctx context.Context, digest [sha256.Size]byte, query url.Values, key federation.SigningKey) (bool, error) {
+	capability, err := evidenceCapability(ctx, digest, key)
+	return err == nil && hmac.Equal([]byte(capability), []byte(query.Get(capabilityQuery))), err
+}
+
+// evidenceCapability is a part of a signature of Ed25519, which is the same each time and
+// unknown without the key.
+func evidenceCapability(ctx context.Context, digest [sha256.Size]byte, key federation.SigningKey) (string, error) {
+	signature, err := key.Sign(ctx, append([]byte("baton evidence capability v1\x00"), digest[:]...))
+	if err != nil {
+		return "", fmt.Errorf("make capability of evidence: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(signature[:capabilityBytes]), nil
 }

@@ -16,6 +16,22 @@ func (s *Record) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) 
 	return bytes, nil
 }
 
+// EvidenceOf implements [federation.Store].
+func (s *Record) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error) {
+	var text string // "" for evidence from before that was noted
+	if err := s.reads.row(ctx, `SELECT coalesce(handoff, '') FROM evidence WHERE digest = ?`, []any{digest[:]}, &text); err != nil {
+		return federation.View{}, fmt.Errorf("read handoff of evidence %x: %w", digest, err)
+	}
+	if text == "" {
+		return federation.View{}, nil
+	}
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		return federation.View{}, fmt.Errorf("read handoff of evidence %x: %w", digest, err)
+	}
+	return s.View(ctx, id)
+}
+
 // Keep implements [federation.Store].
 func (s *Record) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error { return keep(ctx, q, id, evidence) })

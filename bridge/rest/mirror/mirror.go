@@ -129,13 +129,11 @@ func Open(cfg Config, d Deps) *Link {
 	return &Link{
 		cfg: cfg, deps: d,
 		challenges: credential.NewChallenges(d.TokenKey, network),
-		tokens: credential.NewTokens(d.TokenKey, string(d.Home), func(credential.Use) string {
-			return string(d.Home) + Prefix
-		}),
-		waiting: audiences{of: map[federation.DID]*audience{}},
-		streams: make(chan struct{}, cfg.MaxStreams),
-		ended:   make(chan struct{}),
-		checker: sync.OnceValues(newChecker), // the contract takes memory, and many gateways are never asked
+		tokens:     newTokens(d.TokenKey, d.Home),
+		waiting:    audiences{of: map[federation.DID]*audience{}},
+		streams:    make(chan struct{}, cfg.MaxStreams),
+		ended:      make(chan struct{}),
+		checker:    sync.OnceValues(newChecker), // the contract takes memory, and many gateways are never asked
 	}
 }
 

@@ -100,6 +100,11 @@ func (s Scribe) Vouch(ctx context.Context, d Draft, view federation.View, now ti
 			return federation.Event{}, nil, err
 		}
 	}
+	if ev.Evidence != nil {
+		if *ev.Evidence, err = signing.SealEvidence(ctx, *ev.Evidence, ev.Venue, s.Kept(signing.EvidenceSecret)); err != nil {
+			return federation.Event{}, nil, err
+		}
+	}
 	if ev.Arrival, err = s.arrival(ctx, ev, now); err != nil {
 		return federation.Event{}, nil, err
 	}
