@@ -153,6 +153,14 @@ func (f *File) limits(t Table) {
 		"unregistered_connections":     int64(f.Limits.UnregisteredConnections),
 		"logins_per_minute":            int64(f.Limits.LoginsPerMinute),
 		"address_events_per_minute":    int64(f.Limits.AddressEventsPerMinute),
+
+		"inbox_events_per_sender":       int64(f.Limits.InboxEventsPerSender),
+		"inbox_bytes_per_sender":        f.Limits.InboxBytesPerSender,
+		"first_contacts":                int64(f.Limits.FirstContacts),
+		"first_contacts_per_sender":     int64(f.Limits.FirstContactsPerSender),
+		"new_dids_per_hour":             int64(f.Limits.NewDIDsPerHour),
+		"new_dids_per_address_per_hour": int64(f.Limits.NewDIDsPerAddressPerHour),
+		"record_bytes_per_hour":         f.Limits.RecordBytesPerHour,
 	} {
 		if value < 0 {
 			t.Mistake(key, "want 1 or more, or 0 for no limit")

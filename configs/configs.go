@@ -218,6 +218,15 @@ type Limits struct {
 	UnregisteredConnections   int `toml:"unregistered_connections"`     // IRC clients that have not registered yet, of all addresses
 	LoginsPerMinute           int `toml:"logins_per_minute"`            // of one address: attempts to prove a DID, challenges and tokens
 	AddressEventsPerMinute    int `toml:"address_events_per_minute"`    // steps and AIRC messages of one address, over all its DIDs
+
+	// The shares of one sender, and what DIDs may do that the record has not known for an hour.
+	InboxEventsPerSender     int   `toml:"inbox_events_per_sender"`       // of one sender, waiting for one DID
+	InboxBytesPerSender      int64 `toml:"inbox_bytes_per_sender"`        // of one sender, waiting for one DID
+	FirstContacts            int   `toml:"first_contacts"`                // messages held for one AIRC agent until it consents
+	FirstContactsPerSender   int   `toml:"first_contacts_per_sender"`     // of one sender, held for one AIRC agent
+	NewDIDsPerHour           int   `toml:"new_dids_per_hour"`             // that the record meets for the first time
+	NewDIDsPerAddressPerHour int   `toml:"new_dids_per_address_per_hour"` // of those, from one address
+	RecordBytesPerHour       int64 `toml:"record_bytes_per_hour"`         // that the record grows by before it takes nothing from new DIDs
 }
 
 // MinIDs is how long the ids of what is gone are kept at least: as long as the
@@ -303,6 +312,14 @@ func Default() Config {
 			UnregisteredConnections:   256,
 			LoginsPerMinute:           60,
 			AddressEventsPerMinute:    600,
+
+			InboxEventsPerSender:     1000,
+			InboxBytesPerSender:      64 << 20 / 10,
+			FirstContacts:            100,
+			FirstContactsPerSender:   10,
+			NewDIDsPerHour:           1000,
+			NewDIDsPerAddressPerHour: 30,
+			RecordBytesPerHour:       256 << 20,
 		},
 		Retention: Retention{
 			Unanswered:   168 * time.Hour,

@@ -174,6 +174,8 @@ type Inboxes interface {
 	// Waiting returns how many entries of an inbox nobody has read yet, and how many
 	// bytes of signed documents that is.
 	Waiting(ctx context.Context, to DID) (entries int, size int64, err error)
+	// Use returns what waits in an inbox, and how much of that one DID signed.
+	Use(ctx context.Context, to, from DID) (InboxUse, error)
 	// Read notes that a DID has been shown some steps, which wait no more from then on:
 	// they are delivered, and the signer of one that was told that it takes time is told
 	// that too. A step that never reached the inbox is no error.

@@ -130,6 +130,9 @@ type Posting struct {
 	// Handshake is filed, delivered, with the first message that is held on an
 	// edge, and only then. Nil for a message that is not held.
 	Handshake *Message
+	// FirstContacts bounds what is held for To by all senders; zero for no limit. Only what
+	// asks for something new has one: a step that is on file always finds room.
+	FirstContacts InboxLimits
 	// Blob is one that the message refers to, kept as long as its handoff; "" for none.
 	Blob Capability
 }
@@ -164,9 +167,6 @@ const (
 	// for those who accepted.
 	MaxRequests   = 10
 	RequestWindow = time.Hour
-	// MaxPending is how many requests wait for one recipient: the oldest one makes
-	// room for the next, and nobody is told.
-	MaxPending = 100
 	// UnblockBar is how long a sender whose request was blocked may not ask again once
 	// it is unblocked.
 	UnblockBar = 24 * time.Hour
@@ -211,7 +211,8 @@ type Registry interface {
 	// is returned. Otherwise it returns [ErrDuplicate] when From used the ID within
 	// [MessageIDWindow] before Received, and a [*RefusalError] with [RateLimited] when
 	// the message would ask for consent and From may not: because it asked
-	// [MaxRequests] others, or is barred.
+	// [MaxRequests] others, or is barred. It returns one with [InboxFull] when the message
+	// would be held and its FirstContacts have no room. What was held stays held.
 	Post(ctx context.Context, p Posting) (Message, error)
 	// Sent returns the newest message with this id that the sender sent since then,
 	// held ones too, or [ErrNotFound].
@@ -226,9 +227,9 @@ type Registry interface {
 	// oldest first, and whether there are more. Held ones are not there. It returns
 	// [ErrUnknownCursor] for a cursor that this inbox never gave out.
 	Inbox(ctx context.Context, to string, after Cursor, limit int) (messages []Message, more bool, err error)
-	// Unshown returns how many messages that are no steps wait for a handle, held or
-	// not handed out yet, and how many bytes they are. Steps wait in [Inboxes].
-	Unshown(ctx context.Context, to string) (messages int, size int64, err error)
+	// Unshown returns the messages that are no steps and wait for a handle, held or not
+	// handed out yet, and those of one sender among them. Steps wait in [Inboxes].
+	Unshown(ctx context.Context, to, from string) (InboxUse, error)
 	// Show notes that a handle was handed its messages up to a cursor.
 	Show(ctx context.Context, to string, upTo Cursor) error
 	// HandOut notes that a handle was handed the messages of some steps, which reach it at
@@ -282,8 +283,8 @@ type Registry interface {
 	// handle that nobody registered.
 	SetShows(ctx context.Context, handle string, shows Shows) error
 	// MayAsk returns nil where From may write to To, or ask for that, and otherwise the
-	// refusal that Post would return.
-	MayAsk(ctx context.Context, from, to string, now time.Time) error
+	// refusal that Post would return, with the same bounds on first contacts.
+	MayAsk(ctx context.Context, from, to string, firstContacts InboxLimits, now time.Time) error
 	// Pending returns up to limit edges to a handle that wait for its decision, the
 	// oldest first.
 	Pending(ctx context.Context, to string, limit int) ([]Consent, error)

@@ -35,7 +35,9 @@ func durable(b *testing.B) (*world, *store.Record) {
 	}
 	b.Cleanup(func() { _ = record.Close() })
 	w := newWorld(b, func(_ *airc.Config, d *airc.Deps) {
-		d.Room = func() (int, int64) { return 1 << 20, 1 << 40 } // limits, though none that a bench reaches
+		d.Room = func() federation.InboxLimits {
+			return federation.InboxLimits{Events: 1 << 20, Bytes: 1 << 40, EventsPerSender: 1 << 20, BytesPerSender: 1 << 40}
+		} // limits, though none that a bench reaches
 		d.Registry, d.Bindings, d.Evidence, d.Inboxes = record, record, record, record
 		d.Kept = func(name string) federation.SigningKey { // another one for each
 			_, digits, _ := strings.Cut(name, "_")

@@ -121,6 +121,12 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		return p, l.relayStep(p, said.Body, said.Payload)
 	}
 	p := &federation.Posting{Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo)}
+	if !admitted && d.Entry.Event.Verb == federation.Offer {
+		if err := l.checkUnread(ctx, d.Entry.Event); err != nil {
+			return nil, err
+		}
+		p.FirstContacts = l.deps.FirstContacts()
+	}
 	switch {
 	case admitted:
 	case guarded != author.handle:
@@ -131,6 +137,18 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		}
 	}
 	return p, nil
+}
+
+// checkUnread refuses an offer of a DID whose earlier ones wait for an agent that has not
+// consented to it. It looks at the inbox instead of what is held, so that a sender which is
+// blocked, and of which nothing is held, gets the same answer.
+func (l *Link) checkUnread(ctx context.Context, offer federation.Event) error {
+	waits, err := l.deps.Inboxes.Use(ctx, offer.To, offer.From)
+	if err != nil {
+		return fmt.Errorf("count steps: %w", err)
+	}
+	share := federation.InboxLimits{EventsPerSender: l.deps.FirstContacts().EventsPerSender}
+	return share.CheckFirstContact(waits)
 }
 
 // welcomes reports whether an agent takes the message of a step now. Its error is

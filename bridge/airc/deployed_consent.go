@@ -118,8 +118,11 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	}}, nil
 }
 
+// maxRequestsShown is how many requests for consent one answer lists.
+const maxRequestsShown = 1000
+
 func (l *Link) answerPending(ctx context.Context, agent federation.Agent) (answer, error) {
-	edges, err := l.deps.Registry.Pending(ctx, agent.Handle, federation.MaxPending)
+	edges, err := l.deps.Registry.Pending(ctx, agent.Handle, maxRequestsShown)
 	if err != nil {
 		return answer{}, fmt.Errorf("read requests: %w", err)
 	}

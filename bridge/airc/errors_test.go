@@ -137,7 +137,7 @@ func TestEachErrorOfTheSpecificationIsCausedByARequest(t *testing.T) {
 			return v.send("planner", asIs)
 		}},
 		{429, "recipient_over_capacity", func(v visit) reply {
-			v.gateway.home.Limits.InboxEvents = 1
+			v.gateway.home.Limits.Inbox.Events = 1
 			offer := func(e map[string]any) { e["payload"] = request("x") }
 			v.send("planner", offer)
 			return v.send("planner", offer)

@@ -83,8 +83,8 @@ type Evidence interface {
 
 // Inboxes is told what agents have been shown.
 type Inboxes interface {
-	// Waiting returns how many steps wait for a DID, and how many bytes they are.
-	Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error)
+	// Use returns the steps that wait for a DID, and those that one sender signed among them.
+	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
 	// Read notes that steps do not wait for a DID any more. One that never reached
 	// its inbox is no error.
 	Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
@@ -102,10 +102,11 @@ type Deps struct {
 	Bindings federation.Bindings
 	Evidence Evidence
 	Inboxes  Inboxes
-	// Room returns how many entries, and bytes, may wait for one agent; 0 is no limit.
-	// It may change while the registry runs.
-	Room  func() (entries int, size int64)
-	Rates Rates // of messages, steps among them
+	// Room returns what may wait for one agent, and FirstContacts what may be held for one
+	// until it consents. They may change while the registry runs.
+	Room          func() federation.InboxLimits
+	FirstContacts func() federation.InboxLimits
+	Rates         Rates // of messages, steps among them
 
 	// RegistryKey is the key that signs now; it may change while the registry runs.
 	RegistryKey func() federation.SigningKey

@@ -240,7 +240,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	s, stepErr := l.readStep(ctx, d)
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // who offers wants answers
 	if !admitted {
-		if err := l.deps.Registry.MayAsk(ctx, d.from, d.recipient.handle, d.received); err != nil {
+		if err := l.deps.Registry.MayAsk(ctx, d.from, d.recipient.handle, l.roomFor(s, stepErr), d.received); err != nil {
 			return answer{}, withRemedy(err, d.from, d.recipient.handle)
 		}
 	}
@@ -264,12 +264,24 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	}
 	if !admitted {
 		p.Held = true
+		if step == nil { // else it is on file, and had its room before that
+			p.FirstContacts = l.deps.FirstContacts()
+		}
 		p.Handshake, err = l.handshake(ctx, contact{handle: d.from, agent: &d.sender}, d.recipient.handle, d.body, d.received)
 		if err != nil {
 			return answer{}, err
 		}
 	}
 	return l.post(ctx, p, step)
+}
+
+// roomFor bounds what is held of first contacts for a message with or without a step. A
+// later step than the offer always finds room.
+func (l *Link) roomFor(s step, stepErr error) federation.InboxLimits {
+	if stepErr == nil && s.Verb != federation.Offer {
+		return federation.InboxLimits{}
+	}
+	return l.deps.FirstContacts()
 }
 
 // message returns what is filed of a delivery and its step, which is nil for a

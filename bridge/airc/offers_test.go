@@ -391,7 +391,7 @@ func TestOffersAreCountedAgainstTheLimitsOfTheHome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout, planner := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04)
-	w.gateway.home.Limits.InboxEvents = 2
+	w.gateway.home.Limits.Inbox.Events = 2
 	for _, want := range []int{http.StatusAccepted, http.StatusAccepted, http.StatusTooManyRequests} {
 		status, answer, err := planner.Send(t.Context(), "scout_7", "", request("x")) // held ones count
 		if err != nil || status != want || status == http.StatusTooManyRequests && answer["error"] != "recipient_over_capacity" {

@@ -27,9 +27,9 @@ const (
 // address without the mark: nobody's consent to the one goes to the other.
 const unverifiedPrefix = "?"
 
-// maxUnverifiedPending is how many unverified senders wait for the consent of one agent: a
-// part of the requests that may wait for it.
-const maxUnverifiedPending = federation.MaxPending / 5
+// unverifiedPart is how much of the list of first contacts of one agent unverified senders
+// may use: one part in so many.
+const unverifiedPart = 5
 
 // relayed is one message of another registry.
 type relayed struct {
@@ -246,7 +246,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if err := l.checkUnverifiedRoom(ctx, m.sender(), to, sealed, now); err != nil {
 		return answer{}, err
 	}
-	p := federation.Posting{Message: sealed, Held: !admitted}
+	p := federation.Posting{Message: sealed, Held: !admitted, FirstContacts: l.deps.FirstContacts()}
 	if !admitted {
 		if p.Handshake, err = l.handshake(ctx, contact{handle: m.sender()}, to.handle, m.body, now); err != nil {
 			return answer{}, err
@@ -261,12 +261,14 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 
 // checkUnverifiedRoom refuses what would make too many unverified senders wait for one
 // agent, and what the agent has no room for. An invented sender costs nothing, so that
-// without this bound unverified senders would push out the requests of verified ones.
+// without this bound unverified senders would leave no room for the requests of verified
+// ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact, sealed federation.Message, now time.Time) error {
-	if err := l.deps.Registry.MayAsk(ctx, from, to.handle, now); err != nil {
+	limits := l.deps.FirstContacts()
+	if err := l.deps.Registry.MayAsk(ctx, from, to.handle, limits, now); err != nil {
 		return err
 	}
-	pending, err := l.deps.Registry.Pending(ctx, to.handle, federation.MaxPending)
+	pending, err := l.deps.Registry.Pending(ctx, to.handle, limits.Events)
 	if err != nil {
 		return fmt.Errorf("read requests: %w", err)
 	}
@@ -280,10 +282,10 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact,
 	if err != nil {
 		return fmt.Errorf("look up consent: %w", err)
 	}
-	if edge.State == federation.ConsentNone && waiting >= maxUnverifiedPending {
+	if edge.State == federation.ConsentNone && limits.Events > 0 && waiting >= max(1, limits.Events/unverifiedPart) {
 		return refuse(codeOverCapacity, "too many unverified senders wait for this agent")
 	}
-	return l.checkRoom(ctx, &delivery{envelope: envelope{raw: sealed.Envelope}, recipient: to, received: now})
+	return l.checkRoom(ctx, &delivery{envelope: envelope{raw: sealed.Envelope, from: from}, recipient: to, received: now})
 }
 
 // postRelayed files a message of an agent of another registry as one of an agent here.

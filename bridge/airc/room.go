@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"baton/federation"
 )
 
 // What is granted at once of the room that was counted: messages up to that need no
@@ -14,81 +16,83 @@ const (
 	grantedFor  = 5 * time.Second // after which the limits and what waits may be others
 )
 
-// maxGrants bounds the agents whose room is remembered, about 100 bytes each.
+// maxGrants bounds the grants that are remembered, about 150 bytes each.
 const maxGrants = 1 << 14
 
-// grant is room that one agent surely has.
+// grant is room that surely is there: for one agent, or for what one sender writes to it.
 type grant struct {
-	entries int
-	size    int64 // bytes
-	until   time.Time
+	federation.Free
+
+	until time.Time
 }
+
+// pair is a recipient and a sender of messages; the sender "" is all senders.
+type pair struct{ to, from string }
 
 // grants is for whom there surely is room. Whoever took the map owns it, and puts it
 // back. A restart forgets it, and counts again.
-type grants struct{ left chan map[string]grant }
+type grants struct{ left chan map[pair]grant }
 
 func newGrants() grants {
-	g := grants{left: make(chan map[string]grant, 1)}
-	g.left <- map[string]grant{}
+	g := grants{left: make(chan map[pair]grant, 1)}
+	g.left <- map[pair]grant{}
 	return g
 }
 
-// use takes one message of a size from what was granted, and reports whether there was
-// as much.
-func (g grants) use(handle string, size int64, now time.Time) bool {
+// use takes one message of a size from what was granted to its recipient and its sender,
+// and reports whether there was as much.
+func (g grants) use(to, from string, size int64, now time.Time) bool {
 	left := <-g.left
 	defer func() { g.left <- left }()
-	on, ok := left[handle]
-	if !ok || now.After(on.until) || on.entries < 1 || on.size < size {
-		return false
+	all, own := left[pair{to, ""}], left[pair{to, from}]
+	for _, on := range []grant{all, own} {
+		if now.After(on.until) || !on.Admits(size) {
+			return false
+		}
 	}
-	on.entries, on.size = on.entries-1, on.size-size
-	left[handle] = on
+	for who, on := range map[pair]grant{{to, ""}: all, {to, from}: own} {
+		on.Entries, on.Bytes = on.Entries-1, on.Bytes-size
+		left[who] = on
+	}
 	return true
 }
 
 // give grants a part of the room that was counted.
-func (g grants) give(handle string, entries int, size int64, now time.Time) {
+func (g grants) give(to, from string, whole, share federation.Free, now time.Time) {
 	left := <-g.left
 	defer func() { g.left <- left }()
 	if len(left) >= maxGrants {
 		clear(left)
 	}
-	left[handle] = grant{entries / grantedPart, size / grantedPart, now.Add(grantedFor)}
+	for who, free := range map[pair]federation.Free{{to, ""}: whole, {to, from}: share} {
+		left[who] = grant{federation.Free{Entries: free.Entries / grantedPart, Bytes: free.Bytes / grantedPart}, now.Add(grantedFor)}
+	}
 }
 
-// checkRoom refuses a plain message to an agent for whom too much waits already,
-// held or not handed out yet, steps among it.
+// checkRoom refuses a plain message to an agent for whom too much waits already, or too
+// much of its sender: held or not handed out yet, steps among it.
 //
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
-	entries, size := l.deps.Room()
-	to, length := d.recipient.handle, int64(len(d.raw))
-	if entries <= 0 && size <= 0 || l.grants.use(to, length, d.received) {
+	limits, to, length := l.deps.Room(), d.recipient.handle, int64(len(d.raw))
+	if limits == (federation.InboxLimits{}) || l.grants.use(to, d.from, length, d.received) {
 		return nil
 	}
-	messages, held, err := l.deps.Registry.Unshown(ctx, to)
+	messages, err := l.deps.Registry.Unshown(ctx, to, d.from)
 	if err != nil {
 		return fmt.Errorf("count messages: %w", err)
 	}
-	steps, more, err := l.deps.Inboxes.Waiting(ctx, d.recipient.agent.DID)
+	steps, err := l.deps.Inboxes.Use(ctx, d.recipient.agent.DID, d.sender.DID)
 	if err != nil {
 		return fmt.Errorf("count steps: %w", err)
 	}
-	freeEntries, freeSize := entries-messages-steps, size-held-more
-	if entries > 0 && freeEntries <= 0 || size > 0 && freeSize < length {
+	whole, share := limits.Free(messages.Plus(steps))
+	switch {
+	case !whole.Admits(length):
 		return refuse(codeOverCapacity, "too much waits for this agent")
+	case !share.Admits(length):
+		return refuse(codeOverCapacity, "too much of what waits for this agent is yours")
 	}
-	if entries <= 0 {
-		freeEntries = maxGrants * grantedPart
-	}
-	if size <= 0 {
-		freeSize = maxUnlimitedBytes * grantedPart
-	}
-	l.grants.give(to, freeEntries-1, freeSize-length, d.received)
+	l.grants.give(to, d.from, whole.Less(length), share.Less(length), d.received)
 	return nil
 }
-
-// maxUnlimitedBytes is granted at a time where bytes have no limit.
-const maxUnlimitedBytes = 1 << 30

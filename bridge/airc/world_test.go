@@ -37,7 +37,10 @@ func seed(b byte) []byte { return bytes.Repeat([]byte{b}, ed25519.SeedSize) }
 
 // signingKey returns a key in somebody's keeping.
 func signingKey(b byte) federation.SigningKey {
-	private := ed25519.NewKeyFromSeed(seed(b))
+	return signingKeyOf(ed25519.NewKeyFromSeed(seed(b)))
+}
+
+func signingKeyOf(private ed25519.PrivateKey) federation.SigningKey {
 	public, _ := private.Public().(ed25519.PublicKey)
 	return federation.SigningKey{
 		Public: public, DID: identity.KeyDID(public),
@@ -63,16 +66,19 @@ func kept(name string) federation.SigningKey {
 
 // world is a registry on a record in memory and a real home.
 type world struct {
-	room    int // how many entries may wait for one agent; 0 is no limit
-	link    *airc.Link
-	record  *federationtest.Memory
-	deps    airc.Deps
-	gateway *gateway
-	mux     *http.ServeMux
-	log     *bytes.Buffer
-	metrics *prometheus.Registry
-	rates   *rates
-	wakes   *wakes
+	room  int // how many entries may wait for one agent; 0 is no limit
+	share int // how many of those may be of one sender; likewise
+	// firstContacts bounds what is held for one agent.
+	firstContacts federation.InboxLimits
+	link          *airc.Link
+	record        *federationtest.Memory
+	deps          airc.Deps
+	gateway       *gateway
+	mux           *http.ServeMux
+	log           *bytes.Buffer
+	metrics       *prometheus.Registry
+	rates         *rates
+	wakes         *wakes
 
 	contexts bridge.Contexts
 }
@@ -110,7 +116,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 				return w.contexts.Refer(ctx, ev)
 			},
 		},
-		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() (int, int64) { return w.room, 0 }, Rates: w.rates,
+		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() federation.InboxLimits { return federation.InboxLimits{Events: w.room, EventsPerSender: w.share} }, FirstContacts: func() federation.InboxLimits { return w.firstContacts }, Rates: w.rates,
 		RegistryKey:  func() federation.SigningKey { return registry },
 		RegistryKeys: func(time.Time) []federation.OwnKey { return []federation.OwnKey{{Public: registry.Public}} },
 		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, Revoked: w.revoked, AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
@@ -192,6 +198,14 @@ func (w *world) mint(t *testing.T) federation.EventID {
 // fromIRC signs a step as an IRC user does, and files it.
 func (w *world) fromIRC(t *testing.T, key federation.SigningKey, ev federation.Event, fields map[string]string) {
 	t.Helper()
+	if err := w.submitFromIRC(t, key, ev, fields); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// submitFromIRC is fromIRC for a step that may be refused.
+func (w *world) submitFromIRC(t *testing.T, key federation.SigningKey, ev federation.Event, fields map[string]string) error {
+	t.Helper()
 	if ev.ID.IsZero() {
 		ev.ID = w.mint(t)
 	}
@@ -209,9 +223,8 @@ func (w *world) fromIRC(t *testing.T, key federation.SigningKey, ev federation.E
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.gateway.Submit(t.Context(), sealed); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.gateway.Submit(t.Context(), sealed)
+	return err
 }
 
 // steps returns what is filed of a handoff.

@@ -80,7 +80,7 @@ func (r *rig) launch(b *testing.B, dir string) (public string) {
 	}
 	b.Cleanup(ircd.Stop)
 	public, operators := federationtest.FreeAddr(b), federationtest.FreeAddr(b)
-	config := fmt.Sprintf("[home]\nname = \"gw.test\"\n[http]\nlisten = %q\npublic_url = \"http://%s\"\n[admin]\nlisten = %q\n%sopen_handoffs_per_did = 0\ninbox_events = 0\n[log]\nlevel = \"warn\"\n%s",
+	config := fmt.Sprintf("[home]\nname = \"gw.test\"\n[http]\nlisten = %q\npublic_url = \"http://%s\"\n[admin]\nlisten = %q\n%sopen_handoffs_per_did = 0\ninbox_events = 0\ninbox_events_per_sender = 0\ninbox_bytes_per_sender = 0\n[log]\nlevel = \"warn\"\n%s",
 		public, public, operators, unlimited, linkTable("lab", "lab.irc.test", ircd.LinkAddr))
 	files := map[string]string{"baton.toml": config, "data/lab.send": "ours\n", "data/lab.recv": "theirs\n"}
 	if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {

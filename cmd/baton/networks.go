@@ -70,8 +70,8 @@ type wiring struct {
 	// registrationsPerHour may change while the gateway runs.
 	registrationsPerHour func() int
 	// mode returns an operator's word on another registry, "" for none.
-	mode func(domain string) string
-	room func() (entries int, size int64) // likewise
+	mode                func(domain string) string
+	room, firstContacts func() federation.InboxLimits // likewise
 }
 
 func openSpanningtree(t configs.Table, w wiring) (opened, error) {
@@ -128,7 +128,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 			_ = w.record.Alone(ctx, linkDuty+federation.RegistryLink, do) // ends with ctx, and says nothing else
 		},
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
-		Rates: w.rates, Room: w.room, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
+		Rates: w.rates, Room: w.room, FirstContacts: w.firstContacts, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
 		}, Mode: w.mode, Hooks: w.agents.hooks, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, Revoked: w.revoked,
 		Proved: provedOverREST(w),

@@ -35,7 +35,7 @@ func BenchmarkPeers(b *testing.B) {
 func assemble(tb testing.TB, homes int) main.Still {
 	tb.Helper()
 	var text strings.Builder
-	text.WriteString("[home]\nname = 'gw.test'\n[http]\nlisten = ''\n[admin]\nlisten = ''\nsocket = ''\n[limits]\ndid_events_per_minute = 0\nopen_handoffs_per_did = 0\ninbox_events = 0\n")
+	text.WriteString("[home]\nname = 'gw.test'\n[http]\nlisten = ''\n[admin]\nlisten = ''\nsocket = ''\n[limits]\ndid_events_per_minute = 0\nopen_handoffs_per_did = 0\ninbox_events = 0\ninbox_events_per_sender = 0\ninbox_bytes_per_sender = 0\n")
 	for n := range homes {
 		fmt.Fprintf(&text, "[[peers]]\nname = 'p%d.test'\ndid = 'did:web:p%[1]d.test'\nurl = 'https://p%[1]d.test'\n", n)
 	}

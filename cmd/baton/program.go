@@ -78,6 +78,7 @@ type program struct {
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    atomic.Pointer[bridge.Limits]
 	retention     atomic.Pointer[configs.Retention]
+	firstContacts atomic.Pointer[federation.InboxLimits]
 	deferrals     atomic.Pointer[federation.DeferralLimits]
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         atomic.Pointer[map[string]string] // of other registries, by the word of operators

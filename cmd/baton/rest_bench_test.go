@@ -47,6 +47,8 @@ did_events_per_minute = 0
 open_handoffs_per_did = 0
 inbox_events = 0
 inbox_bytes = 0
+inbox_events_per_sender = 0
+inbox_bytes_per_sender = 0
 %s`, public, url, operators, anyAddress)
 	err := os.WriteFile(config, []byte(text), 0o600)
 	if err == nil {

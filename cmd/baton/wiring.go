@@ -22,6 +22,7 @@ func (p *program) limit(file *configs.File) {
 	p.gateway.home.Store(p.newHome(file))
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	p.retention.Store(&file.Retention)
+	p.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
 	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	p.maxHops.Store(int64(file.Limits.MaxHops))
 	p.deferrals.Store(&federation.DeferralLimits{PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal})
@@ -30,6 +31,14 @@ func (p *program) limit(file *configs.File) {
 		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
 		ConnectionsPerAddress: file.Limits.ConnectionsPerAddress, UnregisteredConnections: file.Limits.UnregisteredConnections,
 	})
+}
+
+// inboxLimits returns what may wait in one inbox.
+func inboxLimits(file *configs.File) federation.InboxLimits {
+	return federation.InboxLimits{
+		Events: file.Limits.InboxEvents, EventsPerSender: file.Limits.InboxEventsPerSender,
+		Bytes: file.Limits.InboxBytes, BytesPerSender: file.Limits.InboxBytesPerSender,
+	}
 }
 
 // configure makes the bindings of a configuration those that hold.
@@ -81,7 +90,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 		Limits: home.Limits{
 			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
 			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,
-			InboxEvents: file.Limits.InboxEvents, InboxBytes: file.Limits.InboxBytes,
+			Inbox:      inboxLimits(file),
 			Unanswered: file.Retention.Unanswered, Abandoned: file.Retention.Abandoned, ClaimCaps: file.Policy.ClaimCaps,
 		},
 	}
@@ -112,9 +121,7 @@ func (p *program) wiring() wiring {
 		mode:   func(domain string) string { return (*p.modes.Load())[domain] },
 		logins: p.logins, writes: p.writes, maxClients: openFiles() / ircShare,
 		registrationsPerHour: func() int { return int(p.registrations.Load()) },
-		room: func() (int, int64) {
-			limits := p.gateway.home.Load().Limits
-			return limits.InboxEvents, limits.InboxBytes
-		},
+		room:                 func() federation.InboxLimits { return p.gateway.home.Load().Limits.Inbox },
+		firstContacts:        func() federation.InboxLimits { return *p.firstContacts.Load() },
 	}
 }

@@ -12,9 +12,15 @@ import (
 // an edge pending about which nothing was decided.
 func (m *Memory) ask(p federation.Posting, waits edge) (held, lost bool, err error) {
 	state := m.consent(waits.from, waits.to).State
-	switch {
-	case !p.Held || state == federation.ConsentAccepted:
+	if !p.Held || state == federation.ConsentAccepted {
 		return false, false, nil
+	}
+	if waits.from == p.Message.From {
+		if err := m.checkFirstContact(waits, p.FirstContacts); err != nil {
+			return false, false, err
+		}
+	}
+	switch {
 	case state == federation.ConsentPending:
 		return true, false, nil
 	case state == federation.ConsentBlocked, waits.from != p.Message.From:
@@ -26,10 +32,6 @@ func (m *Memory) ask(p federation.Posting, waits edge) (held, lost bool, err err
 	}
 	if err := m.checkRequest(waits, now); err != nil {
 		return false, false, err
-	}
-	if pending := m.pending(waits.to); len(pending) >= federation.MaxPending {
-		m.setConsent(pending[0].From, waits.to, federation.ConsentNone, now)
-		m.discard(pending[0].From, waits.to)
 	}
 	m.setConsent(waits.from, waits.to, federation.ConsentPending, now)
 	c := m.consents[waits]
@@ -43,16 +45,41 @@ func (m *Memory) ask(p federation.Posting, waits edge) (held, lost bool, err err
 }
 
 // MayAsk implements [federation.Registry].
-func (m *Memory) MayAsk(ctx context.Context, from, to string, now time.Time) error {
+func (m *Memory) MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
-	if m.consent(from, to).State != federation.ConsentNone {
-		return nil
+	state := m.consent(from, to).State
+	if state == federation.ConsentNone {
+		if err := m.checkRequest(edge{from, to}, now); err != nil {
+			return err
+		}
 	}
-	return m.checkRequest(edge{from, to}, now)
+	if state == federation.ConsentNone || state == federation.ConsentPending {
+		return m.checkFirstContact(edge{from, to}, firstContacts)
+	}
+	return nil
+}
+
+// checkFirstContact refuses a message that would be held where too much is held already.
+func (m *Memory) checkFirstContact(waits edge, limits federation.InboxLimits) error {
+	var held federation.InboxUse
+	for _, request := range m.pending(waits.to) {
+		e := edge{request.From, waits.to}
+		n := 0
+		for _, on := range m.messages {
+			if on.Seq == 0 && on.waits == e && on.From == e.from {
+				n++
+			}
+		}
+		held.Entries += max(n, 1)
+		if e == waits {
+			held.SenderEntries = n
+		}
+	}
+	return limits.CheckFirstContact(held)
 }
 
 func (m *Memory) checkRequest(waits edge, now time.Time) error {

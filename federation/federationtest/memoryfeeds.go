@@ -66,6 +66,32 @@ func (m *Memory) Waiting(ctx context.Context, to federation.DID) (entries int, s
 	return entries, size, nil
 }
 
+// Use implements [federation.Inboxes].
+func (m *Memory) Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error) {
+	unlock, err := m.begin(ctx)
+	defer unlock()
+	if err != nil {
+		return federation.InboxUse{}, err
+	}
+	return m.use(to, from), nil
+}
+
+func (m *Memory) use(to, from federation.DID) (u federation.InboxUse) {
+	for _, row := range m.inboxes[to] {
+		if row.read {
+			continue
+		}
+		size := int64(len(row.entry.Event.Signature.Document))
+		u.Entries++
+		u.Bytes += size
+		if row.entry.Event.From == from {
+			u.SenderEntries++
+			u.SenderBytes += size
+		}
+	}
+	return u
+}
+
 // cursor returns the position after entry n of an inbox.
 func cursor(inbox string, n int) federation.Cursor {
 	return federation.Cursor(fmt.Sprintf("%s-%d", federation.DID(inbox).Hash(), n))

@@ -453,20 +453,23 @@ func (m *Memory) Block(ctx context.Context, from, to string, now time.Time) (fed
 }
 
 // Unshown implements [federation.Registry].
-func (m *Memory) Unshown(ctx context.Context, to string) (messages int, size int64, err error) {
+func (m *Memory) Unshown(ctx context.Context, to, from string) (u federation.InboxUse, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return 0, 0, err
+		return federation.InboxUse{}, err
 	}
 	for _, on := range m.messages {
 		waits := on.position == 0 || on.position > m.shown[to]
 		if on.To == to && waits && on.Event.IsZero() && !on.deleted {
-			messages++
-			size += int64(len(on.Envelope))
+			size := int64(len(on.Envelope))
+			u = u.Plus(federation.InboxUse{Entries: 1, Bytes: size})
+			if on.From == from {
+				u = u.Plus(federation.InboxUse{SenderEntries: 1, SenderBytes: size})
+			}
 		}
 	}
-	return messages, size, nil
+	return u, nil
 }
 
 // Show implements [federation.Registry].

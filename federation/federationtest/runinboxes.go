@@ -12,6 +12,7 @@ func RunInboxes(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what reached an inbox waits until it is read", s.testWaiting)
+	t.Run("what waits is counted by its sender too", s.testUse)
 	t.Run("what waits since a time is told, oldest first", s.testUndelivered)
 	t.Run("a DID that nothing reached has an empty inbox", s.testEmptyInbox)
 	t.Run("an inbox is replayed in order from any of its cursors", s.testReplay)
@@ -150,6 +151,48 @@ func (s suite) testWaiting(t *testing.T) {
 	waits(bob)
 	mustAppend(t, record, File(Offer(9, ada, bob), federation.View{}))
 	waits(bob, 9)
+}
+
+func (s suite) testUse(t *testing.T) {
+	record := s.open(t)
+	uses := func(when string, to, from federation.DID, all, own []federation.Event) {
+		t.Helper()
+		want := federation.InboxUse{Entries: len(all), SenderEntries: len(own)}
+		for _, ev := range all {
+			want.Bytes += int64(len(ev.Signature.Document))
+		}
+		for _, ev := range own {
+			want.SenderBytes += int64(len(ev.Signature.Document))
+		}
+		got, err := record.Use(t.Context(), to, from)
+		if err != nil || got != want {
+			t.Errorf("%s: of %s wait %+v for %s, %v; want %+v", when, from, got, to, err, want)
+		}
+	}
+	type events = []federation.Event
+	first, second, third := Offer(1, ada, bob), Offer(2, cleo, bob), Offer(3, ada, bob)
+	cancel := Step(4, third, federation.Cancel, ada)
+	uses("at first", bob, ada, nil, nil)
+	for _, ev := range (events{first, second, third}) {
+		mustAppend(t, record, File(ev, federation.View{}))
+	}
+	mustAppend(t, record, File(cancel, File(third, federation.View{}).View))
+	uses("of one sender", bob, ada, events{first, second, third, cancel}, events{first, third, cancel})
+	uses("of the other one", bob, cleo, events{first, second, third, cancel}, events{second})
+	uses("of a DID that sent nothing", bob, bob, events{first, second, third, cancel}, nil)
+	uses("in the inbox of another DID", cleo, ada, nil, nil)
+	if err := record.Read(t.Context(), bob, []federation.EventID{first.ID, second.ID}, At(100)); err != nil {
+		t.Fatalf("Read: %v", err)
+	}
+	uses("after some were read", bob, ada, events{third, cancel}, events{third, cancel})
+	uses("after all of one sender was read", bob, cleo, events{third, cancel}, nil)
+	if err := record.Lapse(t.Context(), bob, []federation.EventID{third.ID, cancel.ID}, At(100)); err != nil {
+		t.Fatalf("Lapse: %v", err)
+	}
+	uses("after the rest waits no more", bob, ada, nil, nil)
+	later := Offer(5, cleo, bob)
+	mustAppend(t, record, File(later, federation.View{}))
+	uses("after one more came", bob, cleo, events{later}, events{later})
 }
 
 func (s suite) testUndelivered(t *testing.T) {

@@ -184,20 +184,23 @@ func (s suite) testUnshown(t *testing.T) {
 	if err := record.AddAgent(t.Context(), NewAgent("b")); err != nil {
 		t.Fatal(err)
 	}
-	want := func(when string, messages int) {
+	want := func(when string, messages, ofA int) {
 		t.Helper()
-		n, size, err := record.Unshown(t.Context(), "b")
-		if err != nil || n != messages || (size > 0) != (n > 0) {
-			t.Errorf("%s: %d messages of %d bytes wait (%v), want %d", when, n, size, err, messages)
+		u, err := record.Unshown(t.Context(), "b", "a")
+		if err != nil || u.Entries != messages || (u.Bytes > 0) != (messages > 0) {
+			t.Errorf("%s: %d messages of %d bytes wait (%v), want %d", when, u.Entries, u.Bytes, err, messages)
+		}
+		if u.SenderEntries != ofA || (u.SenderBytes > 0) != (ofA > 0) || messages > ofA && u.SenderBytes >= u.Bytes {
+			t.Errorf("%s: %+v wait, %d of them of one sender", when, u, ofA)
 		}
 	}
-	want("at first", 0)
+	want("at first", 0, 0)
 	post(t, record, federation.Posting{Message: Message(1, "a", "b")})
 	hold(t, record, 2, "c", "b")
 	step := Message(3, "a", "b")
 	step.Event, step.Handoff = ID(3), ID(3)
 	post(t, record, federation.Posting{Message: step})
-	want("one delivered and one held, beside a step and a handshake", 3)
+	want("one delivered and one held, beside a step and a handshake", 3, 1)
 	page, _, err := record.Inbox(t.Context(), "b", "", 10)
 	if err != nil || len(page) == 0 {
 		t.Fatalf("Inbox: %v", err)
@@ -207,11 +210,11 @@ func (s suite) testUnshown(t *testing.T) {
 			t.Fatalf("Show: %v", err)
 		}
 	}
-	want("after they were handed out", 1)
+	want("after they were handed out", 1, 0)
 	if _, err := record.Accept(t.Context(), "c", "b", At(9)); err != nil {
 		t.Fatal(err)
 	}
-	want("after the held one was delivered", 1)
+	want("after the held one was delivered", 1, 0)
 }
 
 func (s suite) testFiledMessages(t *testing.T) {

@@ -95,10 +95,10 @@ func (s suite) testRequestRate(t *testing.T) {
 			t.Fatalf("request %d: %v", n, err)
 		} else if n == federation.MaxRequests {
 			wantRateLimit(t, err, federation.RequestWindow-time.Duration(n)*time.Second)
-			wantRateLimit(t, record.MayAsk(t.Context(), "a", fmt.Sprint("agent-", n), At(n)), federation.RequestWindow-time.Duration(n)*time.Second)
+			wantRateLimit(t, record.MayAsk(t.Context(), "a", fmt.Sprint("agent-", n), federation.InboxLimits{}, At(n)), federation.RequestWindow-time.Duration(n)*time.Second)
 		}
 	}
-	if err := record.MayAsk(t.Context(), "a", "agent-3", At(20)); err != nil {
+	if err := record.MayAsk(t.Context(), "a", "agent-3", federation.InboxLimits{}, At(20)); err != nil {
 		t.Errorf("asking about an edge that waits: %v", err)
 	}
 	if err := request(t, record, 20, "a", "agent-3", At(20)); err != nil {
@@ -116,24 +116,81 @@ func (s suite) testRequestRate(t *testing.T) {
 	}
 }
 
-func (s suite) testPendingCap(t *testing.T) {
+// knock asks for consent with the n-th message, where so much may be held.
+func knock(t *testing.T, record federation.Registry, n int, from, to string, limits federation.InboxLimits) error {
+	t.Helper()
+	m := Message(n, from, to)
+	_, err := record.Post(t.Context(), federation.Posting{Message: m, Held: true, FirstContacts: limits})
+	return err
+}
+
+// wantFull checks that a message was refused for want of room.
+func wantFull(t *testing.T, what string, err error) {
+	t.Helper()
+	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Code != federation.InboxFull {
+		t.Errorf("%s: %v, want INBOX_FULL", what, err)
+	}
+}
+
+func (s suite) testFirstContactOutlivesFlood(t *testing.T) {
 	record := s.open(t)
-	for n := range federation.MaxPending + 1 {
-		hold(t, record, n, fmt.Sprint("agent-", n), "b")
+	limits := federation.InboxLimits{Events: 100, EventsPerSender: 10}
+	for n := range 110 {
+		switch err := knock(t, record, n, fmt.Sprint("agent-", n), "b", limits); {
+		case n >= limits.Events:
+			wantFull(t, fmt.Sprint("request ", n), err)
+			wantFull(t, fmt.Sprint("MayAsk ", n), record.MayAsk(t.Context(), fmt.Sprint("agent-", n), "b", limits, At(n)))
+			if c := edgeOf(t, record, fmt.Sprint("agent-", n), "b"); c.State != federation.ConsentNone {
+				t.Errorf("a request that was refused is %s, want none", c.State)
+			}
+		case err != nil:
+			t.Fatalf("request %d: %v", n, err)
+		}
 	}
-	pending, err := record.Pending(t.Context(), "b", federation.MaxPending*2)
-	if err != nil || len(pending) != federation.MaxPending || pending[0].From != "agent-1" {
-		t.Fatalf("%d requests wait, the oldest of %+v, %v; want %d from agent-1 on", len(pending), pending[:1], err, federation.MaxPending)
+	decide(t, record, "accept", "agent-0", "b", At(200))
+	inbox, _, err := record.Inbox(t.Context(), "b", "", 10)
+	if err != nil || len(inbox) != 1 || inbox[0].ID != "message-0" {
+		t.Errorf("the inbox has %+v, %v, want the first message of all", inbox, err)
 	}
-	if c := edgeOf(t, record, "agent-0", "b"); c.State != federation.ConsentNone || c.Version != 2 {
-		t.Errorf("the edge of the oldest request is %+v, want none", c)
+	if err := knock(t, record, 201, "agent-201", "b", limits); err != nil {
+		t.Errorf("a request after one was decided: %v", err)
 	}
-	if _, err := record.Named(t.Context(), "agent-0", "message-0"); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("Named of what the dropped request held: %v, want ErrNotFound", err)
+	if err := knock(t, record, 202, "agent-0", "b", limits); err != nil {
+		t.Errorf("a message with consent to a recipient whose list is full: %v", err)
 	}
-	hold(t, record, 200, "agent-0", "b")
-	if c := edgeOf(t, record, "agent-0", "b"); c.State != federation.ConsentPending {
-		t.Errorf("a dropped request that is made again is %s, want pending", c.State)
+}
+
+func (s suite) testFirstContactShare(t *testing.T) {
+	record := s.open(t)
+	limits := federation.InboxLimits{Events: 10, EventsPerSender: 3}
+	for n := range 3 {
+		if err := knock(t, record, n, "a", "b", limits); err != nil {
+			t.Fatalf("message %d: %v", n, err)
+		}
+	}
+	wantFull(t, "the fourth message of one sender", knock(t, record, 4, "a", "b", limits))
+	wantFull(t, "MayAsk of that", record.MayAsk(t.Context(), "a", "b", limits, At(4)))
+	if err := record.MayAsk(t.Context(), "a", "b", federation.InboxLimits{}, At(4)); err != nil {
+		t.Errorf("MayAsk without limits: %v", err)
+	}
+	if err := knock(t, record, 5, "a", "c", limits); err != nil {
+		t.Errorf("a message to another recipient: %v", err)
+	}
+	if err := knock(t, record, 6, "d", "b", limits); err != nil {
+		t.Errorf("a message of another sender: %v", err)
+	}
+	end := Message(7, "system", "b")
+	if _, err := record.Post(t.Context(), federation.Posting{Message: end, Held: true, Edge: "a", FirstContacts: limits}); err != nil {
+		t.Errorf("what the registry says of a held offer: %v", err)
+	}
+	if err := knock(t, record, 8, "d", "b", limits); err != nil {
+		t.Errorf("a message of another sender after that: %v", err)
+	}
+	decide(t, record, "block", "a", "b", At(9))
+	for n := range 3 {
+		if err := knock(t, record, 10+n, fmt.Sprint("e-", n), "b", limits); err != nil {
+			t.Errorf("message %d after a block made room: %v", n, err)
+		}
 	}
 }
 

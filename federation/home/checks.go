@@ -26,7 +26,7 @@ func (h *Home) checks(ctx context.Context, ev federation.Event, before, after fe
 	if err := h.checkUnfinished(ctx, ev); err != nil {
 		return err
 	}
-	return h.checkInboxes(ctx, ev, after)
+	return h.checkInboxes(ctx, ev, before, after)
 }
 
 // checkReference refuses an answer to a step of another handoff. One that nobody
@@ -93,21 +93,30 @@ func (h *Home) checkUnfinished(ctx context.Context, ev federation.Event) error {
 	return nil
 }
 
-// checkInboxes refuses an offer to somebody who has no room for it. Later steps
-// are few for each offer that got in, and always find room: whoever is owed an
-// answer must not lose it to a stranger's offers.
-func (h *Home) checkInboxes(ctx context.Context, ev federation.Event, after federation.View) error {
-	if ev.Verb != federation.Offer || h.Limits.InboxEvents == 0 && h.Limits.InboxBytes == 0 {
+// checkInboxes refuses an offer for which an inbox, or its sender's share of that, has no
+// room, and a report of a sender that has used its share: reports have no end, and would
+// lock out other senders. Steps that move a handoff are few for each offer that got in, and
+// always find room: a party that waits for an answer must not lose it to other senders.
+func (h *Home) checkInboxes(ctx context.Context, ev federation.Event, before, after federation.View) error {
+	limits := h.Limits.Inbox
+	switch {
+	case limits == federation.InboxLimits{}:
+		return nil
+	case ev.Verb == federation.Offer:
+	case ev.Arrival.Home == "" && !h.Moves(before, ev.Verb):
+		limits = federation.InboxLimits{EventsPerSender: limits.EventsPerSender, BytesPerSender: limits.BytesPerSender}
+	default:
 		return nil
 	}
 	for _, did := range after.Others(ev.Actor()) {
-		n, size, err := h.Inboxes.Waiting(ctx, did)
+		waits, err := h.Inboxes.Use(ctx, did, ev.From)
 		if err != nil {
 			return fmt.Errorf("count inbox of %s: %w", did, err)
 		}
-		size += int64(len(ev.Signature.Document))
-		if h.Limits.InboxEvents > 0 && n >= h.Limits.InboxEvents || h.Limits.InboxBytes > 0 && size > h.Limits.InboxBytes {
+		if whole, share := limits.Free(waits); !whole.Admits(int64(len(ev.Signature.Document))) {
 			return federation.Refuse(ev, federation.InboxFull, "")
+		} else if !share.Admits(int64(len(ev.Signature.Document))) {
+			return federation.Refuse(ev, federation.InboxFull, "too much of what waits there is yours")
 		}
 	}
 	return nil

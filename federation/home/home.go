@@ -26,12 +26,11 @@ const maxRaces = 16
 
 // Limits are what a home allows. Zero means no limit.
 type Limits struct {
-	ClockSkew       time.Duration // between an event id and the clock here, either way
-	MaxDeadline     time.Duration // of an offer, from now
-	EventsPerMinute int           // of one DID
-	InboxEvents     int           // waiting for one DID
-	InboxBytes      int64         // waiting for one DID, of signed documents
-	OpenHandoffs    int           // offered by one DID and not yet over
+	ClockSkew       time.Duration          // between an event id and the clock here, either way
+	MaxDeadline     time.Duration          // of an offer, from now
+	EventsPerMinute int                    // of one DID
+	Inbox           federation.InboxLimits // waiting for one DID; its bytes are of signed documents
+	OpenHandoffs    int                    // offered by one DID and not yet over
 	// Unanswered is how long an offer without deadline waits until the home ends it,
 	// and Abandoned how long work that somebody took on may be silent.
 	Unanswered, Abandoned time.Duration
@@ -239,6 +238,11 @@ func (h *Home) append(ctx context.Context, judged federation.Judgement, ev feder
 		filing.Receipt = &receipt
 	}
 	entry, err := h.Store.Append(ctx, filing)
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Event.IsZero() { // of one of its messages
+		named := *refused
+		named.Event, named.Handoff = ev.ID, ev.Handoff
+		return judged, &named
+	}
 	switch {
 	case err != nil:
 		return judged, fmt.Errorf("file step %s: %w", ev.ID, err)

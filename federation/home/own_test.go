@@ -231,7 +231,7 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("of what waits in an inbox", func(t *testing.T) {
 		b := newBench(t)
-		b.home.Limits.InboxEvents = 1
+		b.home.Limits.Inbox.Events = 1
 		b.file(b.step(1, b.alice, federation.Offer))
 		if _, err := b.home.Submit(t.Context(), b.step(2, b.carol, federation.Offer), b.now); codeOf(err) != federation.InboxFull {
 			t.Errorf("the second: %v, want inbox-full", err)

@@ -103,6 +103,17 @@ func (s *Record) Waiting(ctx context.Context, to federation.DID) (entries int, s
 	return entries, size, nil
 }
 
+// Use implements [federation.Inboxes].
+func (s *Record) Use(ctx context.Context, to, from federation.DID) (u federation.InboxUse, err error) {
+	err = s.reads.row(ctx, `SELECT m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
+		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE m.did = ?`, []any{from, to},
+		&u.Entries, &u.Bytes, &u.SenderEntries, &u.SenderBytes)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return federation.InboxUse{}, fmt.Errorf("count inbox of %s: %w", to, err)
+	}
+	return u, nil
+}
+
 // Undelivered implements [federation.Inboxes].
 func (s *Record) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
 	scan := func(row scanner) (u federation.Undelivered, err error) {

@@ -25,14 +25,20 @@ func ask(ctx context.Context, q *statements, p federation.Posting) (wait, error)
 	if err != nil {
 		return wait{}, err
 	}
-	switch c.State {
-	case federation.ConsentAccepted:
+	if c.State == federation.ConsentAccepted {
 		return wait{}, nil
+	}
+	if edge == m.From { // also where it is blocked, which the answer must not tell
+		if err := checkFirstContact(ctx, q, edge, m.To, p.FirstContacts); err != nil {
+			return wait{}, err
+		}
+	}
+	switch c.State {
 	case federation.ConsentPending:
 		return wait{edge: edge}, nil
 	case federation.ConsentBlocked:
 		return wait{lost: true}, nil
-	case federation.ConsentNone:
+	case federation.ConsentNone, federation.ConsentAccepted:
 	}
 	if p.Edge != "" && p.Edge != m.From || p.Quiet && m.Received.Before(c.Barred) {
 		return wait{lost: true}, nil
@@ -52,10 +58,13 @@ func ask(ctx context.Context, q *statements, p federation.Posting) (wait, error)
 }
 
 // MayAsk implements [federation.Registry].
-func (s *Record) MayAsk(ctx context.Context, from, to string, now time.Time) error {
+func (s *Record) MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error {
 	edge, err := consent(ctx, s.reads, from, to)
 	if err == nil && edge.State == federation.ConsentNone {
 		err = checkRequest(ctx, s.reads, edge, now)
+	}
+	if err == nil && (edge.State == federation.ConsentNone || edge.State == federation.ConsentPending) {
+		err = checkFirstContact(ctx, s.reads, from, to, firstContacts)
 	}
 	if err != nil {
 		return fmt.Errorf("look whether %s may ask %s: %w", from, to, err)
@@ -89,37 +98,32 @@ func checkRequest(ctx context.Context, q *statements, c federation.Consent, now 
 	return nil
 }
 
-// request makes an edge pending, and drops the oldest request to its recipient where
-// too many wait.
-func request(ctx context.Context, q *statements, from, to string, now time.Time) error {
-	var waiting int
-	err := q.row(ctx, `SELECT count(*) FROM consent WHERE recipient = ? AND state = 'pending'`, []any{to}, &waiting)
+// checkFirstContact refuses a message that would be held where too much is held already. A
+// request whose messages are gone counts as one of them.
+func checkFirstContact(ctx context.Context, q *statements, from, to string, limits federation.InboxLimits) error {
+	if limits == (federation.InboxLimits{}) {
+		return nil
+	}
+	var held federation.InboxUse
+	err := q.row(ctx, `SELECT count(*), coalesce(sum(CASE WHEN c.sender = ? AND m.n IS NOT NULL THEN 1 ELSE 0 END), 0)
+		FROM consent c LEFT JOIN message m ON m.edge = c.sender AND m.recipient = c.recipient AND m.sender = c.sender
+		WHERE c.recipient = ? AND c.state = 'pending'`, []any{from, to}, &held.Entries, &held.SenderEntries)
 	if err != nil {
-		return fmt.Errorf("count requests: %w", err)
+		return fmt.Errorf("count held messages: %w", err)
 	}
-	if waiting >= federation.MaxPending {
-		if err := dropOldest(ctx, q, to, now); err != nil {
-			return fmt.Errorf("drop request: %w", err)
-		}
-	}
+	return limits.CheckFirstContact(held)
+}
+
+// request makes an edge pending.
+func request(ctx context.Context, q *statements, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, federation.ConsentPending, now); err != nil {
 		return err
 	}
-	_, err = q.exec(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, stamp(now), from, to)
-	return err
-}
-
-func dropOldest(ctx context.Context, q *statements, to string, now time.Time) error {
-	var oldest string
-	err := q.row(ctx, `SELECT sender FROM consent WHERE recipient = ? AND state = 'pending' ORDER BY asked, sender LIMIT 1`,
-		[]any{to}, &oldest)
+	_, err := q.exec(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, stamp(now), from, to)
 	if err != nil {
-		return err
+		return fmt.Errorf("write request: %w", err)
 	}
-	if err := setConsent(ctx, q, oldest, to, federation.ConsentNone, now); err != nil {
-		return err
-	}
-	return discard(ctx, q, oldest, to)
+	return nil
 }
 
 // noteUnseen remembers an offer without a deadline that its agent is not shown yet.

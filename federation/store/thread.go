@@ -27,17 +27,15 @@ func (s *Record) Inbox(ctx context.Context, to string, after federation.Cursor, 
 }
 
 // Unshown implements [federation.Registry].
-func (s *Record) Unshown(ctx context.Context, to string) (messages int, size int64, err error) {
-	err = s.reads.row(ctx, `SELECT count(*), coalesce(sum(length(m.envelope)), 0)
+func (s *Record) Unshown(ctx context.Context, to, from string) (u federation.InboxUse, err error) {
+	err = s.reads.row(ctx, `SELECT count(*), coalesce(sum(length(m.envelope)), 0),
+			count(*) FILTER (WHERE m.sender = ?1), coalesce(sum(length(m.envelope)) FILTER (WHERE m.sender = ?1), 0)
 		FROM agent a JOIN message m ON m.recipient = a.handle AND (m.position > a.shown OR m.position IS NULL)
-		WHERE a.handle = ? AND m.event IS NULL AND m.deleted = 0`, []any{to}, &messages, &size)
-	if errors.Is(err, federation.ErrNotFound) {
-		return 0, 0, nil
+		WHERE a.handle = ?2 AND m.event IS NULL AND m.deleted = 0`, []any{from, to}, &u.Entries, &u.Bytes, &u.SenderEntries, &u.SenderBytes)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return federation.InboxUse{}, fmt.Errorf("count messages for %s: %w", to, err)
 	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("count messages for %s: %w", to, err)
-	}
-	return messages, size, nil
+	return u, nil
 }
 
 // Show implements [federation.Registry]. Who polls is handed the same page over and

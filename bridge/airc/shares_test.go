@@ -1,0 +1,170 @@
+package airc_test
+
+import (
+	"crypto/ed25519"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/airc"
+	"baton/bridge/bridgetest"
+	"baton/federation"
+)
+
+// said returns the answer to a message in short.
+func said(t *testing.T, from *bridgetest.Agent, to string, payload any) string {
+	t.Helper()
+	status, answer, err := from.Send(t.Context(), to, "hello", payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer["error"] != nil {
+		return fmt.Sprint(status, " ", answer["error"])
+	}
+	return fmt.Sprint(status)
+}
+
+func TestAnAgentHasAShareOfItsMessagesForEachSender(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.room, w.share = 100, 3
+	scout, planner, critic := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04), w.agent(t, "critic", 0x05)
+	for _, from := range []string{"planner", "critic"} {
+		if status, answer, err := scout.Consent(t.Context(), from, "accept"); err != nil || status != http.StatusOK {
+			t.Fatal(status, answer, err)
+		}
+	}
+	got := []string{
+		said(t, planner, "scout_7", request("x")), // a step counts too
+		said(t, planner, "scout_7", nil), said(t, planner, "scout_7", nil), said(t, planner, "scout_7", nil),
+		said(t, critic, "scout_7", nil),
+	}
+	inbox(t, scout)
+	got = append(got, said(t, planner, "scout_7", nil))
+	want := []string{"201", "201", "201", "429 recipient_over_capacity", "201", "201"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+}
+
+func TestASenderWithoutConsentHasAShareOfWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.firstContacts = federation.InboxLimits{Events: 100, EventsPerSender: 3}
+	scout, planner, critic := w.agent(t, "scout_7", 0x01), w.agent(t, "planner", 0x04), w.agent(t, "critic", 0x05)
+	got := []string{
+		said(t, planner, "scout_7", nil), said(t, planner, "scout_7", request("x")), said(t, planner, "scout_7", nil),
+		said(t, planner, "scout_7", nil), said(t, planner, "scout_7", request("x")), said(t, critic, "scout_7", nil),
+	}
+	want := []string{"202", "202", "202", "429 recipient_over_capacity", "429 recipient_over_capacity", "202"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
+	if status, answer, err := scout.Consent(t.Context(), "planner", "accept"); err != nil || status != http.StatusOK {
+		t.Fatal(status, answer, err)
+	}
+	held := 0
+	for _, m := range inbox(t, scout) {
+		if m.From == "planner" {
+			held++
+		}
+	}
+	if held != 3 {
+		t.Errorf("%d messages of planner were delivered, want the three that were held", held)
+	}
+}
+
+// passerby returns a DID that nobody saw before.
+func passerby(n int) federation.SigningKey {
+	var seed [32]byte
+	binary.BigEndian.PutUint64(seed[:], uint64(n)+1) //nolint:gosec // small
+	return signingKeyOf(ed25519.NewKeyFromSeed(seed[:]))
+}
+
+// tryOffer offers something from IRC, and returns why it was refused.
+func (w *world) tryOffer(t *testing.T, from federation.SigningKey, to federation.DID) (federation.HandoffID, error) {
+	t.Helper()
+	id := w.mint(t)
+	ev := federation.Event{ID: id, Handoff: id, Verb: federation.Offer, To: to, Title: "x"}
+	return id, w.submitFromIRC(t, from, ev, map[string]string{"handoff-to": string(to), "handoff-task": "x"})
+}
+
+// offersFrom returns the handles from which an agent has messages in its inbox.
+func offersFrom(t *testing.T, a *bridgetest.Agent) (handles []string) {
+	t.Helper()
+	for cursor := ""; ; {
+		raws, next, err := a.Inbox(t.Context(), cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, raw := range raws {
+			var m message
+			if err := json.Unmarshal(raw, &m); err != nil {
+				t.Fatal(err)
+			}
+			if m.From != "system" {
+				handles = append(handles, m.From)
+			}
+		}
+		if len(raws) == 0 {
+			return handles
+		}
+		cursor = next
+	}
+}
+
+func TestAFirstContactOutlivesAFloodOfFreshDIDs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.firstContacts = federation.InboxLimits{Events: 100, EventsPerSender: 10}
+	scout := w.agent(t, "scout_7", 0x01)
+	refused := 0
+	for n := range 111 {
+		id, err := w.tryOffer(t, passerby(n), federation.DID(scout.DID))
+		switch r, ok := errors.AsType[*federation.RefusalError](err); {
+		case err == nil:
+		case !ok || r.Code != federation.InboxFull || r.Handoff != id || n < 100:
+			t.Fatalf("offer %d: %v (%+v)", n, err, r)
+		default:
+			refused++
+		}
+	}
+	if refused != 11 {
+		t.Errorf("%d offers were refused, want the last 11", refused)
+	}
+	if status, answer, err := scout.Consent(t.Context(), airc.Handle(passerby(0).DID), "accept"); err != nil || status != http.StatusOK {
+		t.Fatal(status, answer, err)
+	}
+	if diff := cmp.Diff([]string{airc.Handle(passerby(0).DID)}, offersFrom(t, scout)); diff != "" {
+		t.Errorf("offers from (-want +got):\n%s", diff)
+	}
+}
+
+func TestASenderLearnsNothingOfABlockFromItsShare(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.firstContacts = federation.InboxLimits{Events: 100, EventsPerSender: 3}
+	scout := w.agent(t, "scout_7", 0x01)
+	senders := []federation.SigningKey{passerby(1), passerby(2)}
+	for _, from := range senders {
+		if _, err := w.tryOffer(t, from, federation.DID(scout.DID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, answer, err := scout.Consent(t.Context(), airc.Handle(senders[0].DID), "block"); err != nil || status != http.StatusOK {
+		t.Fatal(status, answer, err)
+	}
+	for i, from := range senders {
+		for n := range 4 {
+			_, err := w.tryOffer(t, from, federation.DID(scout.DID))
+			if r, _ := errors.AsType[*federation.RefusalError](err); (r != nil && r.Code == federation.InboxFull) != (n >= 2) {
+				t.Errorf("offer %d of sender %d, of which the first is blocked: %v", n, i, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package home_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/home"
+)
+
+const somewhere, elsewhere = "192.0.2.1/32", "2001:db8::/64"
+
+// at returns a step that came from an address.
+func at(address string) func(*federation.Event) {
+	return func(ev *federation.Event) { ev.Arrival.Address = address }
+}
+
+// newStrangersBench returns a bench with limits for strangers.
+func newStrangersBench(t *testing.T, limits home.StrangerLimits) bench {
+	t.Helper()
+	b := newBench(t)
+	b.home.Strangers, b.home.Acquaintances, b.home.Limits.Strangers = home.NewStrangers(), b.record, limits
+	return b
+}
+
+// wantStranger submits a step whose signer has to come later.
+func (b bench) wantStranger(what string, ev federation.Event, reason federation.StrangerReason, retry time.Duration) {
+	b.t.Helper()
+	_, err := b.home.Submit(b.t.Context(), ev, b.now)
+	stranger, ok := errors.AsType[*federation.StrangerError](err)
+	if !ok || stranger.Reason != reason || stranger.RetryAfter != retry {
+		b.t.Errorf("%s: %v (%+v), want %s and to come again after %v", what, err, stranger, reason, retry)
+	}
+	if away, ok := errors.AsType[*federation.UnavailableError](err); !ok || away.RetryAfter != retry {
+		b.t.Errorf("%s: %v is no not-now", what, err)
+	}
+}
+
+func TestNewDIDsOfAnHourAreLimited(t *testing.T) {
+	b := newStrangersBench(t, home.StrangerLimits{DIDs: 2})
+	b.file(b.step(1, b.alice, federation.Offer), b.step(2, b.alice, federation.Offer))
+	b.file(b.step(3, b.carol, federation.Offer, func(ev *federation.Event) { ev.To = b.alice.did }))
+	b.file(b.step(4, b.alice, federation.Offer)) // it was counted when it came
+	open := b.step(5, b.alice, federation.Offer, func(ev *federation.Event) { ev.To = "" })
+	b.file(open)
+	claim := b.step(6, b.bob, federation.Claim, func(ev *federation.Event) { ev.Handoff = open.ID })
+	b.wantStranger("the third DID", claim, federation.TooManyNewDIDs, time.Hour)
+	b.file(b.step(7, b.bob, federation.Accept)) // it is a party of the first handoff
+	b.now = b.now.Add(time.Hour)
+	b.file(claim)
+}
+
+func TestNewDIDsOfOneAddressAreLimited(t *testing.T) {
+	b := newStrangersBench(t, home.StrangerLimits{PerAddress: 1})
+	b.file(b.step(1, b.alice, federation.Offer, at(somewhere)), b.step(2, b.alice, federation.Offer, at(somewhere)))
+	b.now = b.now.Add(time.Minute)
+	offer := b.step(3, b.carol, federation.Offer, at(somewhere))
+	b.wantStranger("the second DID of an address", offer, federation.TooManyFromOneAddress, 59*time.Minute)
+	b.file(b.step(4, b.bob, federation.Offer, at(""), func(ev *federation.Event) { ev.To = b.alice.did })) // behind a server link
+	b.file(b.step(5, b.carol, federation.Offer, at(elsewhere)))
+	b.file(b.step(6, b.carol, federation.Offer, at(somewhere))) // it is known by now
+}
+
+func TestGrowthOfTheRecordIsLimitedForStrangers(t *testing.T) {
+	b := newStrangersBench(t, home.StrangerLimits{RecordBytes: 1000})
+	b.file(b.step(1, b.alice, federation.Offer))
+	b.now = b.now.Add(time.Hour)
+	b.file(b.step(2, b.carol, federation.Offer))
+	b.home.Strangers.Grown(1000)
+	b.wantStranger("a DID that was met within the hour", b.step(3, b.carol, federation.Offer), federation.TooMuchGrowth, 5*time.Minute)
+	b.file(b.step(4, b.alice, federation.Offer))
+	b.file(b.step(5, b.carol, federation.Cancel, func(ev *federation.Event) { ev.Handoff = federationtest.ID(2) }))
+	b.file(b.step(6, b.bob, federation.Accept))
+	foreign := b.step(7, b.bob, federation.Offer, func(ev *federation.Event) {
+		ev.To, ev.Arrival.Home = b.alice.did, "other.example"
+	})
+	b.file(foreign) // its own home let it in
+	b.home.Strangers.Grown(999)
+	b.file(b.step(8, b.carol, federation.Offer))
+}
+
+func TestANewDIDThatFilesNothingIsNotCounted(t *testing.T) {
+	b := newStrangersBench(t, home.StrangerLimits{DIDs: 1})
+	if _, err := b.home.Submit(t.Context(), b.step(2, b.bob, federation.Accept), b.now); codeOf(err) != federation.UnknownHandoff {
+		t.Errorf("an accept of nothing: %v", err)
+	}
+	if n := b.home.Strangers.Met(b.now); n != 0 {
+		t.Errorf("%d DIDs are counted, want none", n)
+	}
+	b.file(b.step(1, b.alice, federation.Offer))
+	met, err := b.record.MetSince(t.Context(), b.now.Add(-time.Second), 10)
+	if err != nil || len(met) != 1 || met[0].DID != b.alice.did {
+		t.Errorf("the record met %+v, %v, want alice", met, err)
+	}
+}
+
+func TestAStepThatWaitedIsJudgedWhateverTheLimits(t *testing.T) {
+	b := newStrangersBench(t, home.StrangerLimits{RecordBytes: 1})
+	b.home.Strangers.Grown(1)
+	if _, err := b.home.Resume(t.Context(), b.step(1, b.alice, federation.Offer), b.now, b.now); err != nil {
+		t.Errorf("Resume: %v", err)
+	}
+}
+
+// unreadable is a record that cannot say whom it knows.
+type unreadable struct{ home.Acquaintances }
+
+func (unreadable) Acquainted(context.Context, federation.DID) (time.Time, bool, error) {
+	return time.Time{}, false, &federation.UnavailableError{What: "record", Err: errors.New("no disk")}
+}
+
+func TestARecordThatCannotBeReadIsNoVerdictOnStrangers(t *testing.T) {
+	b := newStrangersBench(t, home.StrangerLimits{DIDs: 1})
+	b.home.Acquaintances = unreadable{b.record}
+	_, err := b.home.Submit(t.Context(), b.step(1, b.alice, federation.Offer), b.now)
+	if away, ok := errors.AsType[*federation.UnavailableError](err); !ok || away.What != "record" {
+		t.Errorf("Submit: %v, want the record to be unavailable", err)
+	}
+}
+
+func TestStrangersAreCountedInBoundedMemory(t *testing.T) {
+	s, now := home.NewStrangers(), federationtest.At(0)
+	const flood = 1<<16 + 100
+	for n := range flood {
+		s.Count(federation.DID(fmt.Sprint("did:example:", n)), fmt.Sprint(n%7), now)
+	}
+	if n := s.Met(now); n != 1<<16 {
+		t.Errorf("%d newcomers are counted, want at most %d", n, 1<<16)
+	}
+	if n := s.Met(now.Add(time.Hour)); n != 0 {
+		t.Errorf("%d newcomers are counted an hour later, want none", n)
+	}
+}
