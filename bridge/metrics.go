@@ -1,6 +1,10 @@
 package bridge
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+)
 
 // Metrics are the counters that all networks share. Labels come from closed sets:
 // names of networks, links, verbs and codes, never a DID or an id.
@@ -16,6 +20,7 @@ type Metrics struct {
 	Deliver    *prometheus.HistogramVec // network
 	Conflicts  prometheus.Counter
 	Relays     *prometheus.CounterVec // peer outcome
+	Strangers  *prometheus.CounterVec // reason
 }
 
 // NewMetrics registers the metrics of all networks.
@@ -43,6 +48,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 	}
 	m.Relays = counter("relay_attempts_total", "Attempts to hand something to another registry, by what came of them.", "peer", "outcome")
-	reg.MustRegister(m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
+	m.Strangers = counter("strangers_refused_total", "Requests of DIDs new to the record that were told to come later, by the limit that they met.", "reason")
+	for _, reason := range federation.StrangerReasons() {
+		m.Strangers.WithLabelValues(string(reason)) // there from the start
+	}
+	reg.MustRegister(m.Strangers, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
 	return m
 }

@@ -11,6 +11,8 @@ type Judgement struct {
 	Owed      Owed    // what the step was filed with
 	Duplicate bool    // the step had been filed before, and Entry is from then
 	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
+	// Newcomer is the DID of the step where the record never met it before; else "".
+	Newcomer DID
 	// Awaits says that the step is on disk but in no log yet: the home of the handoff is
 	// another one and has not ruled. Entry has the step, and View is as without it.
 	Awaits bool

@@ -104,6 +104,8 @@ type Filing struct {
 	// Receipt is the home's confirmation of the step, owed to the same feeds; nil
 	// where the step needs none. It enters no log and no inbox.
 	Receipt *Event
+	// Newcomer is a DID that the record meets with the step, see [Newcomers]; "" for none.
+	Newcomer DID
 	// Ruling is that of the home of the handoff, where that is another one which numbers
 	// its steps; else nil. The step does not wait for it any more, see [Guests].
 	Ruling *Ruling

@@ -325,6 +325,7 @@ type Record interface {
 	Spoken
 	Hooks
 	OwnKeys
+	Newcomers
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

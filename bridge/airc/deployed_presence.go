@@ -112,7 +112,7 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 			_, agent.Capabilities, _ = splitWebhook(a.members["capabilities"]) // none that could not be read
 		}
 	}
-	if err := l.deps.Registry.AddAgent(c.Context(), agent); err != nil {
+	if err := l.addAgent(c.Context(), agent, a.now); err != nil {
 		return answer{}, fmt.Errorf("register %s: %w", agent.Handle, err)
 	}
 	return l.welcome(c.Context(), agent, a, true)

@@ -107,6 +107,7 @@ type Deps struct {
 	Room          func() federation.InboxLimits
 	FirstContacts func() federation.InboxLimits
 	Rates         Rates // of messages, steps among them
+	Strangers     Strangers
 
 	// RegistryKey is the key that signs now; it may change while the registry runs.
 	RegistryKey func() federation.SigningKey

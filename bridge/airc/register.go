@@ -132,7 +132,7 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 	if err := l.deps.Registry.StartSession(ctx, session); err != nil {
 		return answer{}, fmt.Errorf("start session of %s: %w", reg.handle, err)
 	}
-	if err := l.deps.Registry.AddAgent(ctx, agent); err != nil {
+	if err := l.addAgent(ctx, agent, now); err != nil {
 		return answer{}, fmt.Errorf("register %s: %w", reg.handle, err)
 	}
 	body := l.registered(agent, key.ID, pair)

@@ -310,8 +310,8 @@ func TestTheSameRelayIDWithOtherBytesIsAConflict(t *testing.T) {
 				t.Errorf("%s, %s: %s, want %s", name, step.what, got, step.want)
 			}
 		}
-		if messages, _, err := b.record.Unshown(t.Context(), "amy_1"); err != nil || messages != 2 { // with the handshake
-			t.Errorf("%s: %d messages wait for the agent, %v; want one and the handshake", name, messages, err)
+		if waits, err := b.record.Unshown(t.Context(), "amy_1", ""); err != nil || waits.Entries != 2 { // with the handshake
+			t.Errorf("%s: %d messages wait for the agent, %v; want one and the handshake", name, waits.Entries, err)
 		}
 	}
 }

@@ -317,7 +317,7 @@ func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (federatio
 		return agent, err
 	}
 	agent = l.stranger(r, now)
-	err = l.deps.Registry.AddAgent(ctx, agent)
+	err = l.addAgent(ctx, agent, now)
 	if errors.Is(err, federation.ErrTaken) { // by another request, just now
 		return l.deps.Registry.Agent(ctx, r.String())
 	}

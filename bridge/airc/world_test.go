@@ -87,6 +87,7 @@ type world struct {
 func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 	tb.Helper()
 	w := &world{record: federationtest.NewMemory(), mux: http.NewServeMux(), log: &bytes.Buffer{}, metrics: prometheus.NewRegistry()}
+	w.firstContacts = federation.InboxLimits{Events: 100}
 	w.rates, w.wakes = &rates{Rates: home.NewRates()}, &wakes{waiting: map[string][]chan struct{}{}}
 	server := signingKey(0x66)
 	server.DID = federation.HomeID("gw.example").DID()
@@ -116,7 +117,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 				return w.contexts.Refer(ctx, ev)
 			},
 		},
-		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() federation.InboxLimits { return federation.InboxLimits{Events: w.room, EventsPerSender: w.share} }, FirstContacts: func() federation.InboxLimits { return w.firstContacts }, Rates: w.rates,
+		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() federation.InboxLimits { return federation.InboxLimits{Events: w.room, EventsPerSender: w.share} }, FirstContacts: func() federation.InboxLimits { return w.firstContacts }, Rates: w.rates, Strangers: anyMayCome{},
 		RegistryKey:  func() federation.SigningKey { return registry },
 		RegistryKeys: func(time.Time) []federation.OwnKey { return []federation.OwnKey{{Public: registry.Public}} },
 		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, Revoked: w.revoked, AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
@@ -480,3 +481,9 @@ func (w *world) revoked(ctx context.Context, did federation.DID, keyID string, a
 	none := func(federation.KeyWindow) bool { return false }
 	return history.Standing(keyID, at, none) == federation.KeyEnded, err
 }
+
+// anyMayCome is [airc.Strangers] without limits.
+type anyMayCome struct{}
+
+func (anyMayCome) Admit(context.Context, federation.DID, time.Time) error { return nil }
+func (anyMayCome) Meet(context.Context, federation.DID, time.Time) error  { return nil }

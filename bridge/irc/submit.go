@@ -56,6 +56,14 @@ func Outlive(ctx context.Context) (submitting context.Context, cancel context.Ca
 	}
 }
 
+// comeLater returns what a stranger is told that has to come later. Were its step kept here,
+// the steps of known users behind it would wait as long.
+func comeLater(ev federation.Event, stranger *federation.StrangerError) *federation.RefusalError {
+	refused := federation.Refuse(ev, federation.RateLimited, "too many DIDs are new to this gateway; come later")
+	refused.RetryAfter = stranger.RetryAfter
+	return refused
+}
+
 // Insist asks the gateway about a step until it has an answer. A not-now has no words on
 // IRC: the step is kept here, and with it all that came after. A refusal is an answer,
 // also where a key that cannot be had now is the reason, and so is any error that asking
@@ -68,6 +76,9 @@ func Insist(
 	once := func() (federation.Judgement, error) {
 		answer, err := slots.Do(ctx, ask)
 		_, notNow := errors.AsType[*federation.UnavailableError](err)
+		if stranger, ok := errors.AsType[*federation.StrangerError](err); ok {
+			err = comeLater(ev, stranger)
+		}
 		if _, refused := errors.AsType[*federation.RefusalError](err); err != nil && (refused || !notNow) {
 			return answer, backoff.Permanent(err)
 		}

@@ -60,9 +60,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 // arrive notes the address of a step, and returns how long that has to wait for its rate.
 func (g *gateway) arrive(ctx context.Context, ev *federation.Event, now time.Time) time.Duration {
 	from := bridge.NetworkFrom(ctx)
-	if from.IsValid() {
-		ev.Arrival.Address = from.String()
-	}
+	ev.Arrival.Address = addressFrom(ctx)
 	return g.writes.Wait(from, now)
 }
 
@@ -145,6 +143,8 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 	case err != nil && ctx.Err() != nil:
 		g.log.LogAttrs(ctx, slog.LevelInfo, "step not judged: its caller left", stepAttrs(ev)...)
 		return
+	case g.countStranger(err):
+		outcome, reason = "refused", err.Error()
 	case err != nil:
 		g.log.LogAttrs(ctx, slog.LevelError, "step could not be judged", append(stepAttrs(ev), slog.Any("err", err))...)
 		return
@@ -161,9 +161,12 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 		ev.ID = judged.Entry.Event.ID
 	}
 	attrs := append(stepAttrs(ev), slog.String("verdict", judged.Verdict.String()), slog.String("outcome", outcome))
-	if isRefusal {
+	switch {
+	case isRefusal:
 		attrs = append(attrs, slog.String("code", string(refused.Code)), slog.String("reason", reason))
-	} else {
+	case reason != "":
+		attrs = append(attrs, slog.String("reason", reason))
+	default:
 		attrs = append(attrs, slog.String("state", string(judged.Entry.State)))
 	}
 	g.metrics.Events.WithLabelValues(ev.Arrival.Network, verbLabel(ev, refused), judged.Verdict.String(), outcome).Inc()

@@ -32,7 +32,8 @@ const (
 
 // anyAddress is the part of a table [limits] that lets one address do as much as it likes:
 // all clients of a test have one.
-const anyAddress = "connections_per_address = 0\nhttp_connections_per_address = 0\nlogins_per_minute = 0\naddress_events_per_minute = 0\n"
+const anyAddress = "connections_per_address = 0\nhttp_connections_per_address = 0\nlogins_per_minute = 0\naddress_events_per_minute = 0\n" +
+	"new_dids_per_hour = 0\nnew_dids_per_address_per_hour = 0\nrecord_bytes_per_hour = 0\n"
 
 // house is where one gateway lives: its folder, configuration and addresses stay
 // when the process does not.

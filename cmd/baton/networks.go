@@ -71,6 +71,7 @@ type wiring struct {
 	registrationsPerHour func() int
 	// mode returns an operator's word on another registry, "" for none.
 	mode                func(domain string) string
+	strangers           strangers
 	room, firstContacts func() federation.InboxLimits // likewise
 }
 
@@ -128,7 +129,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 			_ = w.record.Alone(ctx, linkDuty+federation.RegistryLink, do) // ends with ctx, and says nothing else
 		},
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
-		Rates: w.rates, Room: w.room, FirstContacts: w.firstContacts, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
+		Rates: w.rates, Room: w.room, FirstContacts: w.firstContacts, Strangers: w.strangers, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
 		}, Mode: w.mode, Hooks: w.agents.hooks, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, Revoked: w.revoked,
 		Proved: provedOverREST(w),

@@ -57,6 +57,7 @@ type program struct {
 	proofs    identity.Logins                 // that wait for documents
 	relay     *relay.Relay                    // nil where it could not be opened: nobody is woken then
 	rates     *home.Rates
+	strangers *home.Strangers
 	client    *identity.Client // for what must be fetched from strangers
 	peering   *identity.Client // for what is asked of other registries
 	gateway   *gateway
@@ -104,7 +105,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	p.limits.Store(&file.Limits)
 	p.logins, p.writes = p.newAddresses()
-	p.counters, p.rates, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), newResolveSeconds(p.metrics)
+	p.counters, p.rates, p.strangers, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), home.NewStrangers(), newResolveSeconds(p.metrics)
 	p.client = newClient(p.file)
 	var err error
 	if p.peering, err = newRegistryClient(p.file, p.client); err != nil {
@@ -117,6 +118,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		return nil, errors.Join(err, p.close())
 	}
 	if err := errors.Join(p.readModes(ctx), p.logUnproved(ctx)); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	if err := p.seedStrangers(ctx, time.Now()); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.openRelay(ctx)

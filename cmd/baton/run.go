@@ -35,6 +35,8 @@ func (p *program) run(ctx context.Context) error {
 		return err
 	}
 	p.configure(p.file, links)
+	growth := newWatch(p)
+	growth.once(ctx, time.Now()) // before the first client is served
 	for _, o := range links {
 		if mounted, ok := o.link.(bridge.Mounted); ok {
 			mounted.Mount(p.publicMux)
@@ -64,6 +66,7 @@ func (p *program) run(ctx context.Context) error {
 	}
 	group.Go(func() error { p.relink(ctx); return nil })
 	group.Go(func() error { p.tidy(ctx); return nil })
+	group.Go(func() error { growth.run(ctx); return nil })
 	group.Go(func() error { p.tellSigners(ctx); return nil })
 	group.Go(func() error { p.takeUp(ctx); return nil })
 	if p.hooks != nil {

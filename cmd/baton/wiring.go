@@ -82,6 +82,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Homes: p.record, Entropy: rand.Reader,
 		Keys:   p.atHand.Load(),
 		Routes: p.gateway.fleet, Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Rates: p.rates,
+		Strangers: p.strangers, Acquaintances: acquaintances{p.record, p.names()},
 		Policy: homePolicy(file, nil),
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
@@ -90,7 +91,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 		Limits: home.Limits{
 			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
 			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,
-			Inbox:      inboxLimits(file),
+			Inbox: inboxLimits(file), Strangers: strangerLimits(file),
 			Unanswered: file.Retention.Unanswered, Abandoned: file.Retention.Abandoned, ClaimCaps: file.Policy.ClaimCaps,
 		},
 	}
@@ -104,7 +105,7 @@ func (p *program) wiring() wiring {
 			Bound: p.names().Bound, BoundTo: p.names().Of, Seen: p.record.Binding,
 			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
 			Own:   func() federation.SigningKey { return p.keyring.Server(p.homeID()) },
-			Refer: p.contexts().Refer, Store: p.contexts().Store,
+			Refer: p.contexts().Refer, Store: p.storeContext,
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
 		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.peering}, issuer: registries{p.client}, rates: didRates{p.rates, p.gateway},
@@ -121,6 +122,7 @@ func (p *program) wiring() wiring {
 		mode:   func(domain string) string { return (*p.modes.Load())[domain] },
 		logins: p.logins, writes: p.writes, maxClients: openFiles() / ircShare,
 		registrationsPerHour: func() int { return int(p.registrations.Load()) },
+		strangers:            strangers{p.gateway},
 		room:                 func() federation.InboxLimits { return p.gateway.home.Load().Limits.Inbox },
 		firstContacts:        func() federation.InboxLimits { return *p.firstContacts.Load() },
 	}

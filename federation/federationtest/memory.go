@@ -64,6 +64,9 @@ type Memory struct {
 	lastNotice   int
 	blobs        map[federation.Capability]*memoryBlob
 
+	newcomers map[federation.DID]time.Time // when the record met them
+	sizes     []federation.SizeSample      // in order
+
 	relays    []*memoryRelay
 	lastRelay int64
 	relayIDs  map[string]edge // the sender and the id of a message, by the id of an attempt
@@ -103,13 +106,14 @@ func NewMemory() *Memory {
 		evidence: map[[32]byte]memoryEvidence{},
 		blobs:    map[federation.Capability]*memoryBlob{},
 		inboxes:  map[federation.DID][]inboxRow{}, arrived: map[federation.DID]uint64{}, reads: map[federation.DID]bool{},
-		devices:  map[federation.DID]map[string]memoryDevice{},
-		bindings: map[federation.DID]federation.Binding{},
-		owners:   map[string]federation.DID{},
-		windows:  map[federation.DID]federation.KeyHistory{},
-		paused:   map[string]federation.RelayPeer{},
-		consents: map[edge]federation.Consent{},
-		answers:  map[answerKey]federation.Answer{}, declared: map[federation.DID][]string{},
+		devices:   map[federation.DID]map[string]memoryDevice{},
+		bindings:  map[federation.DID]federation.Binding{},
+		owners:    map[string]federation.DID{},
+		windows:   map[federation.DID]federation.KeyHistory{},
+		paused:    map[string]federation.RelayPeer{},
+		consents:  map[edge]federation.Consent{},
+		newcomers: map[federation.DID]time.Time{},
+		answers:   map[answerKey]federation.Answer{}, declared: map[federation.DID][]string{},
 		sessions: map[string]federation.Session{}, shown: map[string]int{},
 		asked: map[edge]time.Time{}, answered: map[edge]bool{}, unseen: map[federation.HandoffID]bool{}, relayIDs: map[string]edge{},
 	}
@@ -206,6 +210,7 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 		m.entries = append(m.entries, receipt)
 		m.owe(f, receipt)
 	}
+	m.meet(f.Newcomer, f.Filed)
 	m.bind(f.Event)
 	return entry
 }

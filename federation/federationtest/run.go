@@ -54,6 +54,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("spoken", func(t *testing.T) { RunSpoken(t, open) })
 	t.Run("hooks", func(t *testing.T) { RunHooks(t, open) })
 	t.Run("own keys", func(t *testing.T) { RunOwnKeys(t, open) })
+	t.Run("newcomers", func(t *testing.T) { RunNewcomers(t, open) })
 	t.Run("unread", func(t *testing.T) { RunUnread(t, open) })
 
 	t.Run("a record that can be written is ready", func(t *testing.T) {

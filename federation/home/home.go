@@ -30,6 +30,7 @@ type Limits struct {
 	MaxDeadline     time.Duration          // of an offer, from now
 	EventsPerMinute int                    // of one DID
 	Inbox           federation.InboxLimits // waiting for one DID; its bytes are of signed documents
+	Strangers       StrangerLimits         // of DIDs that the record has not known for long
 	OpenHandoffs    int                    // offered by one DID and not yet over
 	// Unanswered is how long an offer without deadline waits until the home ends it,
 	// and Abandoned how long work that somebody took on may be silent.
@@ -68,10 +69,14 @@ type Home struct {
 	Offers  Offers                                              // nil where nobody keeps offers back
 	Same    func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	Rates   *Rates
-	Write   FieldWriter
-	Policy  Policy
-	Limits  Limits
-	Entropy io.Reader // for the ids of steps that came without one; safe for concurrent use
+	// Strangers counts DIDs that the record has not known for long, which Acquaintances
+	// tells; nil where they have no limits.
+	Strangers     *Strangers
+	Acquaintances Acquaintances
+	Write         FieldWriter
+	Policy        Policy
+	Limits        Limits
+	Entropy       io.Reader // for the ids of steps that came without one; safe for concurrent use
 }
 
 // Submit judges one step and files it with all that it is owed to. A nil error
@@ -81,16 +86,16 @@ type Home struct {
 // and an error wrapping [*federation.UnavailableError] when asking again may
 // help. The judgement says how far it got in each case.
 func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
-	return h.submit(ctx, ev, now, now)
+	return h.submit(ctx, ev, now, now, false)
 }
 
 // Resume is Submit for a step that came in at an earlier time and could not be judged
 // then: its id is held to the clock of that time.
 func (h *Home) Resume(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
-	return h.submit(ctx, ev, since, now)
+	return h.submit(ctx, ev, since, now, true)
 }
 
-func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
+func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.Time, resumed bool) (federation.Judgement, error) {
 	if ev.From == "" {
 		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/handoff-from")
 	}
@@ -110,9 +115,17 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 		refused.RetryAfter = wait
 		return judged, refused
 	}
+	newcomer, err := h.admitStep(ctx, ev, now)
+	if err != nil && !resumed { // a step that was kept was let in when it came
+		return judged, err
+	}
+	judged.Newcomer = newcomer
 	for range maxRaces {
 		judged, err = h.file(ctx, judged, ev, since, now)
 		if !errors.Is(err, federation.ErrStale) {
+			if newcomer != "" && err == nil && !judged.Duplicate {
+				h.Strangers.Count(newcomer, ev.Arrival.Address, now)
+			}
 			return judged, err
 		}
 		judged.Conflicts++
@@ -228,7 +241,7 @@ func (h *Home) append(ctx context.Context, judged federation.Judgement, ev feder
 	}
 	filing := federation.Filing{
 		Event: ev, After: before.Version, View: after, Filed: now,
-		Inboxes: after.Others(ev.Actor()), Owed: owed, Ruling: r,
+		Inboxes: after.Others(ev.Actor()), Owed: owed, Ruling: r, Newcomer: judged.Newcomer,
 	}
 	if h.confirmed(before, ev) {
 		receipt, err := h.Receipt(ctx, federation.Entry{Event: ev, Filed: now}, after)

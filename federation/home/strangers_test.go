@@ -12,7 +12,7 @@ import (
 	"baton/federation/home"
 )
 
-const somewhere, elsewhere = "192.0.2.1/32", "2001:db8::/64"
+const oneAddress, otherAddress = "192.0.2.1/32", "2001:db8::/64"
 
 // at returns a step that came from an address.
 func at(address string) func(*federation.Event) {
@@ -23,6 +23,7 @@ func at(address string) func(*federation.Event) {
 func newStrangersBench(t *testing.T, limits home.StrangerLimits) bench {
 	t.Helper()
 	b := newBench(t)
+	b.home.Limits.ClockSkew = 0 // ids are minted before the time that they are used at
 	b.home.Strangers, b.home.Acquaintances, b.home.Limits.Strangers = home.NewStrangers(), b.record, limits
 	return b
 }
@@ -56,13 +57,13 @@ func TestNewDIDsOfAnHourAreLimited(t *testing.T) {
 
 func TestNewDIDsOfOneAddressAreLimited(t *testing.T) {
 	b := newStrangersBench(t, home.StrangerLimits{PerAddress: 1})
-	b.file(b.step(1, b.alice, federation.Offer, at(somewhere)), b.step(2, b.alice, federation.Offer, at(somewhere)))
+	b.file(b.step(1, b.alice, federation.Offer, at(oneAddress)), b.step(2, b.alice, federation.Offer, at(oneAddress)))
 	b.now = b.now.Add(time.Minute)
-	offer := b.step(3, b.carol, federation.Offer, at(somewhere))
+	offer := b.step(3, b.carol, federation.Offer, at(oneAddress))
 	b.wantStranger("the second DID of an address", offer, federation.TooManyFromOneAddress, 59*time.Minute)
 	b.file(b.step(4, b.bob, federation.Offer, at(""), func(ev *federation.Event) { ev.To = b.alice.did })) // behind a server link
-	b.file(b.step(5, b.carol, federation.Offer, at(elsewhere)))
-	b.file(b.step(6, b.carol, federation.Offer, at(somewhere))) // it is known by now
+	b.file(b.step(5, b.carol, federation.Offer, at(otherAddress)))
+	b.file(b.step(6, b.carol, federation.Offer, at(oneAddress))) // it is known by now
 }
 
 func TestGrowthOfTheRecordIsLimitedForStrangers(t *testing.T) {

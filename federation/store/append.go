@@ -263,6 +263,9 @@ func (f filing) remember(ctx context.Context, q *statements) error {
 	if err := ownKey(ctx, q, ev.Signature.Key, ev.From); err != nil {
 		return err
 	}
+	if err := meet(ctx, q, f.Newcomer, f.Filed); err != nil {
+		return err
+	}
 	if b, has := f.binding(); has {
 		return bind(ctx, q, b)
 	}

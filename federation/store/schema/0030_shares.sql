@@ -28,3 +28,18 @@ CREATE TRIGGER share_pruned AFTER DELETE ON inbox WHEN OLD.waiting IS NOT NULL B
     WHERE did = OLD.did AND sender = (SELECT signer FROM event WHERE seq = OLD.event);
     DELETE FROM share WHERE did = OLD.did AND sender = (SELECT signer FROM event WHERE seq = OLD.event) AND entries = 0;
 END;
+
+-- The DIDs that the record met within the last hour.
+CREATE TABLE newcomer (
+    did TEXT    NOT NULL PRIMARY KEY,
+    met INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX newcomer_met ON newcomer (met);
+
+-- How large the record was at most once a minute: those of the last hour, and the one
+-- before them.
+CREATE TABLE size (
+    at    INTEGER PRIMARY KEY,
+    bytes INTEGER NOT NULL
+) STRICT;

@@ -28,3 +28,15 @@ END $$;
 CREATE TRIGGER share_read AFTER UPDATE OF waiting ON inbox FOR EACH ROW
     WHEN (OLD.waiting IS NOT NULL AND NEW.waiting IS NULL) EXECUTE FUNCTION share_ended();
 CREATE TRIGGER share_pruned AFTER DELETE ON inbox FOR EACH ROW WHEN (OLD.waiting IS NOT NULL) EXECUTE FUNCTION share_ended();
+
+CREATE TABLE newcomer (
+    did text COLLATE "C" PRIMARY KEY,
+    met bigint NOT NULL
+);
+
+CREATE INDEX newcomer_met ON newcomer (met);
+
+CREATE TABLE size (
+    at    bigint PRIMARY KEY,
+    bytes bigint NOT NULL
+);

@@ -1,0 +1,30 @@
+package airc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// Strangers limits DIDs that the record has not known for long. A context has the address
+// of the client, see [bridge.WithNetwork].
+type Strangers interface {
+	// Admit returns a [*federation.StrangerError] for a DID that has to come later.
+	Admit(ctx context.Context, did federation.DID, now time.Time) error
+	// Meet notes that the record knows a DID from now on.
+	Meet(ctx context.Context, did federation.DID, now time.Time) error
+}
+
+// addAgent files a new agent, unless too many DIDs are new. The agent is met first: one
+// that is not filed after that only counts as new.
+func (l *Link) addAgent(ctx context.Context, agent federation.Agent, now time.Time) error {
+	if err := l.deps.Strangers.Admit(ctx, agent.DID, now); err != nil {
+		return err
+	}
+	if err := l.deps.Strangers.Meet(ctx, agent.DID, now); err != nil {
+		return fmt.Errorf("meet %s: %w", agent.Handle, err)
+	}
+	return l.deps.Registry.AddAgent(ctx, agent)
+}

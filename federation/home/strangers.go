@@ -1,0 +1,237 @@
+package home
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"baton/federation"
+)
+
+const (
+	// maxMet bounds the newcomers that are counted at once, about 200 bytes each. Where no
+	// limit keeps their number below that, the oldest ones are forgotten first.
+	maxMet = 1 << 16
+	// maxAcquainted bounds the DIDs that are remembered as known, about 100 bytes each.
+	maxAcquainted = 1 << 16
+	// growthRetry is told to strangers while the record grows too fast.
+	growthRetry = 5 * time.Minute
+)
+
+// StrangerLimits bound what DIDs do that the record has not known for long. A limit of zero
+// is none.
+type StrangerLimits struct {
+	DIDs        int   // that the record meets within an hour
+	PerAddress  int   // of them, from one address
+	RecordBytes int64 // that the record grows by within an hour
+}
+
+// Acquaintances knows which DIDs the record has met. See [federation.Newcomers].
+type Acquaintances interface {
+	// Acquainted reports whether a DID is known, and since when where that is not long ago.
+	Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error)
+	// Meet notes that a DID is known from now on.
+	Meet(ctx context.Context, did federation.DID, now time.Time) error
+}
+
+// Strangers counts the DIDs that the record met within the last hour, and remembers which
+// ones it knows for longer. It may be used concurrently; make one with [NewStrangers].
+type Strangers struct {
+	mu         sync.Mutex
+	met        []newcomer // oldest first
+	since      map[federation.DID]time.Time
+	from       map[string]int // by address
+	acquainted map[federation.DID]struct{}
+	growth     int64
+}
+
+// newcomer is a DID that the record met within the hour; its address is empty where that is
+// not known.
+type newcomer struct {
+	did     federation.DID
+	address string
+	at      time.Time
+}
+
+// NewStrangers returns counters that have counted nothing.
+func NewStrangers() *Strangers {
+	return &Strangers{
+		since: map[federation.DID]time.Time{}, from: map[string]int{}, acquainted: map[federation.DID]struct{}{},
+	}
+}
+
+// Count notes that the record met a DID.
+func (s *Strangers) Count(did federation.DID, address string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, again := s.since[did]; again {
+		return
+	}
+	s.expire(at)
+	if len(s.met) >= maxMet {
+		s.drop(1)
+	}
+	s.met = append(s.met, newcomer{did, address, at})
+	s.since[did] = at
+	if address != "" {
+		s.from[address]++
+	}
+}
+
+// Grown notes by how many bytes the record grew within the last hour.
+func (s *Strangers) Grown(bytes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.growth = bytes
+}
+
+// Met returns how many DIDs the record met within the last hour.
+func (s *Strangers) Met(now time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire(now)
+	return len(s.met)
+}
+
+// expire forgets the newcomers that are none any more.
+func (s *Strangers) expire(now time.Time) {
+	old := 0
+	for old < len(s.met) && now.Sub(s.met[old].at) >= federation.AcquaintanceAge {
+		old++
+	}
+	s.drop(old)
+}
+
+// drop forgets the oldest newcomers.
+func (s *Strangers) drop(n int) {
+	for _, each := range s.met[:n] {
+		delete(s.since, each.did)
+		if each.address == "" {
+			continue
+		}
+		if s.from[each.address]--; s.from[each.address] == 0 {
+			delete(s.from, each.address)
+		}
+	}
+	s.met = slices.Delete(s.met, 0, n)
+}
+
+// recall returns what is remembered of a DID: that it is known for long, or since when it
+// is known. The third result is false where nothing is remembered.
+func (s *Strangers) recall(did federation.DID, now time.Time) (since time.Time, long, has bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire(now)
+	if since, has = s.since[did]; has {
+		return since, false, true
+	}
+	_, long = s.acquainted[did]
+	return time.Time{}, long, long
+}
+
+// remember notes that a DID is known for long.
+func (s *Strangers) remember(did federation.DID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.acquainted) >= maxAcquainted {
+		clear(s.acquainted)
+	}
+	s.acquainted[did] = struct{}{}
+}
+
+// check refuses a stranger that is one too many. One that the record met within the hour
+// is refused for the growth of the record alone: it was counted when it came.
+func (s *Strangers) check(met bool, address string, l StrangerLimits, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire(now)
+	switch {
+	case l.RecordBytes > 0 && s.growth >= l.RecordBytes:
+		return &federation.StrangerError{Reason: federation.TooMuchGrowth, RetryAfter: growthRetry}
+	case met:
+	case l.DIDs > 0 && len(s.met) >= l.DIDs:
+		return &federation.StrangerError{Reason: federation.TooManyNewDIDs, RetryAfter: s.leaves("", now)}
+	case l.PerAddress > 0 && address != "" && s.from[address] >= l.PerAddress:
+		return &federation.StrangerError{Reason: federation.TooManyFromOneAddress, RetryAfter: s.leaves(address, now)}
+	}
+	return nil
+}
+
+// leaves returns when the oldest newcomer from an address, or from any for "", is none any
+// more.
+func (s *Strangers) leaves(address string, now time.Time) time.Duration {
+	for _, each := range s.met {
+		if address == "" || each.address == address {
+			return max(time.Second, each.at.Add(federation.AcquaintanceAge).Sub(now))
+		}
+	}
+	return federation.AcquaintanceAge
+}
+
+// Admit returns a [*federation.StrangerError] for a DID that has to come later: the record
+// does not know it for long, and met too many such DIDs within the hour, or grows too fast.
+// It reports whether the record never met the DID. DIDs that are known are never refused.
+func (h *Home) Admit(ctx context.Context, did federation.DID, address string, now time.Time) (isNew bool, err error) {
+	if h.Strangers == nil {
+		return false, nil
+	}
+	since, long, has := h.Strangers.recall(did, now)
+	if !has {
+		if since, has, err = h.Acquaintances.Acquainted(ctx, did); err != nil {
+			return false, fmt.Errorf("look whether %s is known: %w", did, err)
+		}
+		long = has && now.Sub(since) >= federation.AcquaintanceAge
+	}
+	if long {
+		h.Strangers.remember(did)
+		return false, nil
+	}
+	return !has, h.Strangers.check(has, address, h.Limits.Strangers, now)
+}
+
+// Meet notes that the record knows a DID from now on that did not come with a step.
+func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now time.Time) error {
+	if h.Strangers == nil {
+		return nil
+	}
+	if err := h.Acquaintances.Meet(ctx, did, now); err != nil {
+		return fmt.Errorf("note that %s is known: %w", did, err)
+	}
+	h.Strangers.Count(did, address, now)
+	return nil
+}
+
+// admitStep is Admit for the signer of a step. The home itself is none, nor are those that
+// another home has let in by its own limits, nor is a party of the handoff.
+func (h *Home) admitStep(ctx context.Context, ev federation.Event, now time.Time) (newcomer federation.DID, err error) {
+	if h.Strangers == nil || ev.From == h.ID.DID() || ev.Arrival.Home != "" {
+		return "", nil
+	}
+	did := h.rated(ctx, ev)
+	isNew, refused := h.Admit(ctx, did, ev.Arrival.Address, now)
+	if refused != nil {
+		party, err := h.isParty(ctx, ev)
+		if err != nil {
+			return "", err
+		}
+		if !party {
+			return "", refused
+		}
+	}
+	if isNew {
+		newcomer = did
+	}
+	return newcomer, nil
+}
+
+// isParty reports whether a step is of a party of its handoff.
+func (h *Home) isParty(ctx context.Context, ev federation.Event) (bool, error) {
+	view, err := h.Store.View(ctx, ev.Handoff)
+	if err != nil {
+		return false, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
+	}
+	ev.Arrival.Party = h.partyOf(ctx, view, ev)
+	return slices.Contains(view.Others(""), ev.Actor()), nil
+}
