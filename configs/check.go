@@ -1,7 +1,9 @@
 package configs
 
 import (
+	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -81,6 +83,11 @@ func (f *File) fetch(t Table) {
 	positiveDuration(t, "timeout", f.Fetch.Timeout)
 	positive(t, "max_bytes", f.Fetch.MaxBytes)
 	positive(t, "per_host", int64(f.Fetch.PerHost))
+	for _, network := range f.Fetch.DeniedNetworks {
+		if p, err := netip.ParsePrefix(network); err != nil || p.Addr().Is4In6() {
+			t.Mistake("denied_networks", fmt.Sprintf("want CIDRs, such as 198.51.100.0/24 or 2001:db8::/32; not %q", network))
+		}
+	}
 }
 
 func (f *File) identity(t Table) {

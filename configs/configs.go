@@ -135,6 +135,8 @@ type Fetch struct {
 	Timeout      time.Duration `toml:"timeout"`       // of one fetch, body included
 	MaxBytes     int64         `toml:"max_bytes"`     // of one document
 	PerHost      int           `toml:"per_host"`      // requests a second to one host
+	// DeniedNetworks are CIDRs that are never dialled, with AllowPrivate either.
+	DeniedNetworks []string `toml:"denied_networks"`
 }
 
 // Identity is the table of how DIDs are looked up.
@@ -278,7 +280,7 @@ func Default() Config {
 		},
 		TLS:   TLS{Mode: "files"},
 		Admin: Admin{Socket: "baton.sock", Listen: "127.0.0.1:8081"},
-		Fetch: Fetch{Timeout: 5 * time.Second, MaxBytes: 64 << 10, PerHost: 10},
+		Fetch: Fetch{Timeout: 5 * time.Second, MaxBytes: 64 << 10, PerHost: 10, DeniedNetworks: []string{}},
 		Identity: Identity{
 			PLCURL:      "https://plc.directory",
 			CacheTTL:    time.Hour,

@@ -42,7 +42,7 @@ func newHomes(p *program) *homes {
 	return &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log, keys: p.keys.Load,
 		publicURL: p.publicURL, strangers: p.client, documents: p.directory.Load, maxHops: func() int { return int(p.maxHops.Load()) },
-		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate}),
+		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate, Denied: deniedNetworks(p.file)}),
 	}
 }
 

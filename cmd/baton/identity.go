@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,8 +21,20 @@ func newClient(file *configs.File) *identity.Client { return identity.NewClient(
 func fetchConfig(file *configs.File) identity.FetchConfig {
 	return identity.FetchConfig{
 		AllowPrivate: file.Fetch.AllowPrivate, Timeout: file.Fetch.Timeout,
-		MaxBytes: file.Fetch.MaxBytes, PerHost: file.Fetch.PerHost,
+		MaxBytes: file.Fetch.MaxBytes, PerHost: file.Fetch.PerHost, Denied: deniedNetworks(file),
 	}
+}
+
+// deniedNetworks returns the networks that are never dialled. The loader refuses what is no
+// CIDR.
+func deniedNetworks(file *configs.File) []netip.Prefix {
+	var denied []netip.Prefix
+	for _, text := range file.Fetch.DeniedNetworks {
+		if network, err := netip.ParsePrefix(text); err == nil {
+			denied = append(denied, network.Masked())
+		}
+	}
+	return denied
 }
 
 // newDirectory returns what resolves DIDs. What it must ask strangers for, it asks

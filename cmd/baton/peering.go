@@ -175,7 +175,7 @@ func (p *program) removePeer(ctx context.Context, name string, dry bool) (rest.P
 func (p *program) lookAt(ctx context.Context, ask rest.Peering) (rest.Peered, federation.KnownHome, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	client := identity.NewPeerClient(identity.FetchConfig{AllowPrivate: ask.AllowPrivate})
+	client := identity.NewPeerClient(identity.FetchConfig{AllowPrivate: ask.AllowPrivate, Denied: deniedNetworks(p.file)})
 	defer client.Close()
 	asked := time.Now()
 	profileAt, err := federation.JoinURL(ask.URL, relay.ProfilePath, nil)

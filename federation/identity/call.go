@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strconv"
 	"time"
@@ -24,7 +23,7 @@ var ErrTurn = errors.New("the host is asked as often as may be")
 // be looked up. Who owns a name may change what it stands for, so each call looks again.
 func (c *Client) Callable(ctx context.Context, address string) error {
 	u, err := c.callee(address)
-	if err != nil || c.cfg.AllowPrivate {
+	if err != nil || c.cfg.AllowPrivate && len(c.cfg.Denied) == 0 {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
@@ -33,10 +32,9 @@ func (c *Client) Callable(ctx context.Context, address string) error {
 	if err != nil {
 		return unavailable(u.Host, 0, err)
 	}
-	guard := ssrf.New(ssrf.WithAnyPort())
 	for _, ip := range addresses {
-		if err := guard.SafeAddrPort(netip.AddrPortFrom(ip.Unmap(), 443)); err != nil {
-			return fmt.Errorf("call %s: %w: %s is not public", u.Redacted(), ErrNotAllowed, ip.Unmap())
+		if err := c.guard.check(ip); err != nil {
+			return fmt.Errorf("call %s: %w", u.Redacted(), err)
 		}
 	}
 	return nil
@@ -77,7 +75,7 @@ func (c *Client) Call(ctx context.Context, address string, header http.Header, b
 	}
 	request.Header = header.Clone()
 	response, err := c.http.Transport.RoundTrip(request)
-	if errors.Is(err, ssrf.ErrProhibitedIP) {
+	if errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ErrNotAllowed) {
 		return Answer{}, fmt.Errorf("call %s: %w: %w", u.Redacted(), ErrNotAllowed, err)
 	}
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"code.dny.dev/ssrf"
 	"golang.org/x/time/rate"
 
 	"baton/federation"
@@ -23,12 +22,13 @@ import (
 
 // FetchConfig bounds what a [Client] does.
 type FetchConfig struct {
-	AllowPrivate bool          // reach private and loopback addresses, and plain http
-	Timeout      time.Duration // of one Get, from waiting for its turn to the last byte
-	MaxBytes     int64         // of one body
-	PerHost      int           // requests a second to one host
-	Resolver     *net.Resolver // looks names up; nil for that of the system
-	TLS          *tls.Config   // what HTTPS is spoken with; nil for no certificate, and the authorities of this system
+	AllowPrivate bool           // reach private and loopback addresses, and plain http
+	Denied       []netip.Prefix // never dialled, whatever AllowPrivate says
+	Timeout      time.Duration  // of one Get, from waiting for its turn to the last byte
+	MaxBytes     int64          // of one body
+	PerHost      int            // requests a second to one host
+	Resolver     *net.Resolver  // looks names up; nil for that of the system
+	TLS          *tls.Config    // what HTTPS is spoken with; nil for no certificate, and the authorities of this system
 }
 
 // maxHosts bounds the hosts whose rate is remembered, at some 200 bytes each. It is
@@ -53,17 +53,16 @@ var ErrNotAllowed = errors.New("address not allowed")
 // its name was resolved, so that no name and no redirect leads inside.
 type Client struct {
 	cfg   FetchConfig
-	dial  *net.Dialer // guarded, unless the configuration says otherwise
+	guard guard
+	dial  *net.Dialer // guarded
 	http  *http.Client
 	rates rates
 }
 
 // NewClient returns a client.
 func NewClient(cfg FetchConfig) *Client {
-	dialer := &net.Dialer{Resolver: cmp.Or(cfg.Resolver, net.DefaultResolver)}
-	if !cfg.AllowPrivate {
-		dialer.Control = ssrf.New(ssrf.WithAnyPort()).Safe
-	}
+	guard := newGuard(cfg)
+	dialer := guard.dialer(cmp.Or(cfg.Resolver, net.DefaultResolver))
 	transport := &http.Transport{
 		Proxy:                  nil, // a proxy would dial for us, unguarded
 		DialContext:            dialer.DialContext,
@@ -73,6 +72,7 @@ func NewClient(cfg FetchConfig) *Client {
 	}
 	return &Client{
 		cfg:   cfg,
+		guard: guard,
 		dial:  dialer,
 		http:  &http.Client{Transport: transport, CheckRedirect: sameHostOnce},
 		rates: rates{perSecond: cfg.PerHost, hosts: map[string]*rate.Limiter{}},

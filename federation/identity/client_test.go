@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,6 +144,49 @@ func TestPrivateAddressesAreNotDialled(t *testing.T) {
 	})
 	if n := asked.Load(); n != 0 {
 		t.Errorf("the server saw %d connections", n)
+	}
+}
+
+func TestDeniedNetworksAreNeverDialled(t *testing.T) {
+	var asked atomic.Int32
+	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("x")) }))
+	listener.Config.ConnState = func(net.Conn, http.ConnState) { asked.Add(1) }
+	listener.Start()
+	t.Cleanup(listener.Close)
+	_, port, err := net.SplitHostPort(listener.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := insideConfig()
+	config.Denied = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	client, peer := identity.NewClient(config), identity.NewPeerClient(config)
+	for name, host := range map[string]string{
+		"an address":             "127.0.0.1",
+		"an address inside IPv6": "[::ffff:127.0.0.1]",
+		"a name":                 "localhost",
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := "http://" + host + ":" + port + "/"
+			if _, err := client.Get(t.Context(), address); !errors.Is(err, identity.ErrNotAllowed) {
+				t.Errorf("Get: %v, want that the address is not allowed", err)
+			}
+			if _, err := client.Call(t.Context(), address, http.Header{}, nil); !errors.Is(err, identity.ErrNotAllowed) {
+				t.Errorf("Call: %v, want that the address is not allowed", err)
+			}
+			if err := client.Callable(t.Context(), address); !errors.Is(err, identity.ErrNotAllowed) {
+				t.Errorf("Callable: %v, want that the address is not allowed", err)
+			}
+			if _, _, err := peer.Do(t.Context(), http.MethodGet, address, nil, nil); !errors.Is(err, identity.ErrNotAllowed) {
+				t.Errorf("to another home: %v, want that the address is not allowed", err)
+			}
+		})
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("the server saw %d connections", n)
+	}
+	config.Denied = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	if _, err := identity.NewClient(config).Get(t.Context(), listener.URL); err != nil {
+		t.Errorf("an address of no denied network: %v", err)
 	}
 }
 

@@ -6,12 +6,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
-
-	"code.dny.dev/ssrf"
 )
 
 // Bounds of the connections to other homes.
@@ -29,10 +26,7 @@ type PeerClient struct{ http *http.Client }
 // NewPeerClient returns a client. It follows no redirect: what is sent is for the host
 // that it was addressed to.
 func NewPeerClient(cfg FetchConfig) *PeerClient {
-	dialer := &net.Dialer{}
-	if !cfg.AllowPrivate {
-		dialer.Control = ssrf.New(ssrf.WithAnyPort()).Safe
-	}
+	dialer := newGuard(cfg).dialer(nil)
 	return &PeerClient{&http.Client{
 		Timeout: peerTimeout,
 		Transport: &http.Transport{
