@@ -191,6 +191,7 @@ type Rule struct {
 	Verbs      []string `toml:"verbs"`
 	Peers      []string `toml:"peers"`      // names of links
 	Recipients []string `toml:"recipients"` // DIDs
+	Senders    []string `toml:"senders"`    // DIDs
 	Require    string   `toml:"require"`    // "signed", "vouched", "nothing" or "deny"
 }
 

@@ -24,7 +24,8 @@ func homePolicy(file *configs.File, links map[string]bool) home.Policy {
 		t.Decode(&table)
 		policy.Rules = append(policy.Rules, home.Rule{
 			Verbs: ruleVerbs(t, table.Verbs), Peers: rulePeers(t, table.Peers, links),
-			Recipients: ruleRecipients(t, table.Recipients), Require: home.Requirement(table.Require),
+			Recipients: ruleDIDs(t, "recipients", table.Recipients), Senders: ruleDIDs(t, "senders", table.Senders),
+			Require: home.Requirement(table.Require),
 		})
 		switch home.Requirement(table.Require) {
 		case home.RequireSigned, home.RequireVouched, home.RequireNothing, home.Deny:
@@ -55,13 +56,14 @@ func rulePeers(t configs.Table, names []string, links map[string]bool) []string 
 	return names
 }
 
-func ruleRecipients(t configs.Table, names []string) []federation.DID {
-	recipients := make([]federation.DID, len(names))
+// ruleDIDs reads a list of DIDs of a rule.
+func ruleDIDs(t configs.Table, key string, names []string) []federation.DID {
+	dids := make([]federation.DID, len(names))
 	for i, name := range names {
 		var err error
-		if recipients[i], err = federation.ParseDID(name); err != nil {
-			t.Mistake("recipients", fmt.Sprintf("want DIDs, such as did:plc:aaaaaaaaaaaaaaaaaaaaaaaa; not %q", name))
+		if dids[i], err = federation.ParseDID(name); err != nil {
+			t.Mistake(key, fmt.Sprintf("want DIDs, such as did:plc:aaaaaaaaaaaaaaaaaaaaaaaa; not %q", name))
 		}
 	}
-	return recipients
+	return dids
 }

@@ -32,6 +32,7 @@ type Rule struct {
 	Verbs      []federation.Verb
 	Peers      []string         // links through which a step came
 	Recipients []federation.DID // of an offer whom it is to, of any other step the other parties
+	Senders    []federation.DID // the actor of the step
 	Require    Requirement
 }
 
@@ -58,10 +59,16 @@ func (h *Home) fits(ctx context.Context, rule Rule, ev federation.Event, after f
 	if len(rule.Verbs) > 0 && !slices.Contains(rule.Verbs, ev.Verb) || len(rule.Peers) > 0 && !slices.Contains(rule.Peers, ev.Arrival.Link) {
 		return false
 	}
+	if len(rule.Senders) > 0 && !h.names(ctx, rule.Senders, ev.Actor()) {
+		return false
+	}
 	if len(rule.Recipients) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool {
-		return slices.ContainsFunc(rule.Recipients, func(did federation.DID) bool { return did == party || h.Same(ctx, party, did) })
-	})
+	return slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool { return h.names(ctx, rule.Recipients, party) })
+}
+
+// names reports whether a DID is in a list of a rule, under any of its names.
+func (h *Home) names(ctx context.Context, dids []federation.DID, did federation.DID) bool {
+	return slices.ContainsFunc(dids, func(listed federation.DID) bool { return listed == did || h.Same(ctx, did, listed) })
 }

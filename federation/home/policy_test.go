@@ -14,7 +14,7 @@ func asVouched(ev *federation.Event) {
 }
 
 func TestThePolicyWantsOfEachStepWhatItsFirstRuleSays(t *testing.T) {
-	bob := newPerson("bob").did
+	alice, bob := newPerson("alice").did, newPerson("bob").did
 	none := func(*federation.Event) {}
 	for name, test := range map[string]struct {
 		policy home.Policy
@@ -34,6 +34,10 @@ func TestThePolicyWantsOfEachStepWhatItsFirstRuleSays(t *testing.T) {
 		"a rule for its other DID":    {home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{bob + ":own"}, Require: home.Deny}}}, none, federation.PolicyDenied},
 		"a rule for other recipients": {home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{"did:example:x"}, Require: home.Deny}}}, none, ""},
 		"a rule for some recipient":   {home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{bob}, Require: home.Deny}}}, func(ev *federation.Event) { ev.To = "" }, ""},
+		"a rule for the sender":       {home.Policy{Rules: []home.Rule{{Senders: []federation.DID{alice}, Require: home.Deny}}}, none, federation.PolicyDenied},
+		"a rule for who is vouched":   {home.Policy{Rules: []home.Rule{{Senders: []federation.DID{alice}, Require: home.Deny}}}, asVouched, federation.PolicyDenied},
+		"a rule for other senders":    {home.Policy{Rules: []home.Rule{{Senders: []federation.DID{bob}, Require: home.Deny}}}, none, ""},
+		"a sender and a recipient":    {home.Policy{Rules: []home.Rule{{Senders: []federation.DID{alice}, Recipients: []federation.DID{"did:example:x"}, Require: home.Deny}}}, none, ""},
 		"a rule that fits in part":    {home.Policy{Rules: []home.Rule{{Peers: []string{"lab"}, Verbs: []federation.Verb{federation.Claim}, Require: home.Deny}}}, none, ""},
 		"the first of two":            {home.Policy{Rules: []home.Rule{{Require: home.RequireVouched}, {Require: home.Deny}}}, asVouched, ""},
 		"an exception":                {home.Policy{Require: home.RequireSigned, Rules: []home.Rule{{Peers: []string{"lab"}, Require: home.RequireNothing}}}, asVouched, ""},
