@@ -326,6 +326,8 @@ type Record interface {
 	Hooks
 	OwnKeys
 	Newcomers
+	BlockList
+	Purges
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error
 	// Close ends the record after what was begun is on disk.

@@ -38,6 +38,7 @@ type Memory struct {
 	holds    []federation.Withheld      // in order
 	names    []federation.BoundName     // in order
 	tokens   []federation.OperatorToken // in order
+	blocks   []federation.Block         // in order
 	answers  map[answerKey]federation.Answer
 	declared map[federation.DID][]string
 	ownKeys  []federation.KeyMark // in order

@@ -177,25 +177,29 @@ func (s *Record) deferral(ctx context.Context, what, query string, args ...any) 
 func (s *Record) EndDeferral(ctx context.Context, row int64) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		q.then(s.deferred.forgetAll)
-		var handoff, origin, network string
-		err := q.row(ctx, `DELETE FROM deferred WHERE n = ? RETURNING handoff, origin, network`, []any{row}, &handoff, &origin, &network)
-		if errors.Is(err, federation.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := countDeferred(ctx, q, origin, network, -1); err != nil {
-			return err
-		}
-		_, err = q.exec(ctx, `DELETE FROM evidence WHERE handoff = ?1 AND NOT EXISTS (SELECT 1 FROM handoff WHERE id = ?1)
-			AND NOT EXISTS (SELECT 1 FROM deferred WHERE handoff = ?1)`, handoff)
-		return err
+		return endDeferral(ctx, q, row)
 	})
 	if err != nil {
 		return fmt.Errorf("release deferred step: %w", err)
 	}
 	return nil
+}
+
+func endDeferral(ctx context.Context, q *statements, row int64) error {
+	var handoff, origin, network string
+	err := q.row(ctx, `DELETE FROM deferred WHERE n = ? RETURNING handoff, origin, network`, []any{row}, &handoff, &origin, &network)
+	if errors.Is(err, federation.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := countDeferred(ctx, q, origin, network, -1); err != nil {
+		return err
+	}
+	_, err = q.exec(ctx, `DELETE FROM evidence WHERE handoff = ?1 AND NOT EXISTS (SELECT 1 FROM handoff WHERE id = ?1)
+		AND NOT EXISTS (SELECT 1 FROM deferred WHERE handoff = ?1)`, handoff)
+	return err
 }
 
 // CountDeferred implements [federation.Deferrals].

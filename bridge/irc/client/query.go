@@ -11,7 +11,6 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
-	"baton/bridge/irc"
 	"baton/federation"
 )
 
@@ -70,7 +69,7 @@ func (s *server) whoOf(u *user, mask string) []*user {
 	} else {
 		for nick, who := range s.nicks {
 			exact := fold(mask) == nick
-			if who.welcome && (exact || irc.Glob(fold(mask), nick) && !who.invisible) {
+			if who.welcome && (exact || federation.Glob(fold(mask), nick) && !who.invisible) {
 				found = append(found, who)
 			}
 		}

@@ -100,7 +100,7 @@ func (u *user) matches(mask string) bool {
 	if strings.HasPrefix(mask, "did:") {
 		return mask == string(u.account)
 	}
-	return irc.Glob(fold(mask), fold(u.mask()))
+	return federation.Glob(fold(mask), fold(u.mask()))
 }
 
 // fullMask completes a mask that somebody typed: "x" is x!*@*, "x@y" is *!x@y.

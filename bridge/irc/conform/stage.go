@@ -162,7 +162,7 @@ func (s *stage) hear(ctx context.Context, p *actor, patterns string) (string, er
 // fits reports whether a line is as patterns say.
 func fits(patterns, line string) bool {
 	for pattern := range strings.SplitSeq(patterns, " && ") {
-		if !irc.Glob(pattern, line) {
+		if !federation.Glob(pattern, line) {
 			return false
 		}
 	}
@@ -184,7 +184,7 @@ func (s *stage) sync(ctx context.Context, p *actor) error {
 		switch {
 		case err != nil:
 			return err
-		case irc.Glob("*PONG *"+token, line):
+		case federation.Glob("*PONG *"+token, line):
 			p.kept = before
 			return nil
 		}

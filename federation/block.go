@@ -1,0 +1,149 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// BlockKind says what a [Block] names.
+type BlockKind string
+
+// The kinds of blocks.
+const (
+	BlockDID     BlockKind = "did"     // one DID, and the agent that it belongs to
+	BlockNetwork BlockKind = "network" // an IP address or network
+	BlockHandle  BlockKind = "handle"  // an agent of this registry, or with @domain of another one
+	BlockMask    BlockKind = "mask"    // IRC users: NICK!USER@LINK
+	BlockHost    BlockKind = "host"    // every did:web of a host and of the names below it
+)
+
+// The prefix of a block of a host, and the separators of a mask.
+const (
+	hostPrefix = "host:"
+	anyLink    = "*"
+)
+
+// maxBlockBytes bounds the text of a block: a DID is the longest that there is.
+const maxBlockBytes = MaxDIDBytes
+
+// subnetBits is the part of an IPv6 address that names one client: a block of less is one
+// of the whole subnet, which is all that the gateway notes of an address.
+const subnetBits = 64
+
+// Block is an operator's word that nothing is taken from a source.
+type Block struct {
+	What    string    `json:"what"` // in the one spelling of [ParseBlock]
+	Kind    BlockKind `json:"kind"`
+	Reason  string    `json:"reason"`
+	Since   time.Time `json:"since"`
+	Expires time.Time `json:"expires,omitzero"` // zero where it holds until it is removed
+}
+
+// Good reports whether a block holds at a time.
+func (b Block) Good(now time.Time) bool { return b.Expires.IsZero() || now.Before(b.Expires) }
+
+// ParseBlock reads what a block names:
+//
+//	did:plc:aaaaaaaaaaaaaaaaaaaaaaaa   a DID
+//	192.0.2.7, 2001:db8::/32           an IP address or network
+//	mallory, mallory@peer.example      a handle
+//	mallory*!*@lab                     IRC users; * and ? in nick and user, * for every link
+//	host:evil.example, evil.example    the did:webs of a host
+//
+// The error says what is wrong with the text.
+func ParseBlock(text string) (Block, error) {
+	if len(text) > maxBlockBytes {
+		return Block{}, fmt.Errorf("parse block: longer than %d bytes", maxBlockBytes)
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return Block{}, fmt.Errorf("parse block %q: want visible characters of ASCII", text)
+	}
+	host, isHost := strings.CutPrefix(text, hostPrefix)
+	switch {
+	case text == "":
+		return Block{}, errors.New("parse block: it is empty")
+	case strings.HasPrefix(text, "did:"):
+		did, err := ParseDID(text)
+		return Block{What: string(did), Kind: BlockDID}, err
+	case strings.Contains(text, "!"):
+		return parseMask(text)
+	case isHost:
+		return parseBlockedHost(host)
+	}
+	if network, ok, err := parseBlockedNetwork(text); ok || err != nil {
+		return Block{What: network.String(), Kind: BlockNetwork}, err
+	}
+	if strings.Contains(text, ".") && !strings.Contains(text, "@") {
+		return parseBlockedHost(text)
+	}
+	return parseBlockedHandle(text)
+}
+
+// parseBlockedNetwork reads an address or a network; ok is false for a text that is
+// neither.
+func parseBlockedNetwork(text string) (network netip.Prefix, ok bool, err error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		addr = addr.Unmap().WithZone("")
+		network = netip.PrefixFrom(addr, addr.BitLen())
+	} else if network, err = netip.ParsePrefix(text); err != nil {
+		if strings.Contains(text, "/") {
+			return network, false, fmt.Errorf("parse block %q: want an IP network such as 192.0.2.0/24", text)
+		}
+		return network, false, nil
+	}
+	switch {
+	case network.Addr().Is4In6():
+		return network, false, fmt.Errorf("parse block %q: write an IPv4 network as such", text)
+	case network.Bits() == 0:
+		return network, false, fmt.Errorf("parse block %q: that is every address", text)
+	case network.Addr().Is6() && network.Bits() > subnetBits:
+		network = netip.PrefixFrom(network.Addr(), subnetBits)
+	}
+	return network.Masked(), true, nil
+}
+
+func parseMask(text string) (Block, error) {
+	m, ok := cutMask(strings.ToLower(text))
+	if !ok {
+		return Block{}, fmt.Errorf("parse block %q: want NICK!USER@LINK, LINK the name of a link", text)
+	}
+	if strings.Trim(m.nick+m.user, "*") == "" && m.link == anyLink {
+		return Block{}, fmt.Errorf("parse block %q: that is every IRC user", text)
+	}
+	return Block{What: m.nick + "!" + m.user + "@" + m.link, Kind: BlockMask}, nil
+}
+
+func parseBlockedHost(text string) (Block, error) {
+	host := strings.ToLower(strings.TrimSuffix(text, "."))
+	_, err := netip.ParseAddr(host)
+	if name := strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""; err != nil && (!name || !strings.Contains(strings.Trim(host, "."), ".") || strings.Contains(host, "..")) {
+		return Block{}, fmt.Errorf("parse block %q: want host: and a host name with a dot, without a port", text)
+	}
+	return Block{What: hostPrefix + host, Kind: BlockHost}, nil
+}
+
+func parseBlockedHandle(text string) (Block, error) {
+	text = strings.ToLower(text)
+	handle, domain, remote := strings.Cut(text, "@")
+	if handle == "" || strings.Trim(handle, "abcdefghijklmnopqrstuvwxyz0123456789_.-") != "" ||
+		remote && (domain == "" || strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz0123456789.-:") != "") {
+		return Block{}, fmt.Errorf("parse block %q: want a DID, an IP network, a handle, NICK!USER@LINK or host:NAME", text)
+	}
+	return Block{What: text, Kind: BlockHandle}, nil
+}
+
+// BlockList keeps what operators blocked. Its promises are those of [Store].
+type BlockList interface {
+	// AddBlock keeps a block, in the place of one that names the same. It forgets those
+	// that are over at the time that the new one begins.
+	AddBlock(ctx context.Context, b Block) error
+	// RemoveBlock ends a block. It returns [ErrNotFound] for a text that none has.
+	RemoveBlock(ctx context.Context, what string) error
+	// BlocksAfter returns up to limit blocks that come after a text, in the order of what
+	// they name; those that are over may be among them.
+	BlocksAfter(ctx context.Context, what string, limit int) ([]Block, error)
+}

@@ -1,0 +1,114 @@
+package federationtest
+
+import (
+	"slices"
+	"testing"
+
+	"baton/federation"
+)
+
+// RunPurges holds a record to what [federation.Purges] promises.
+func RunPurges(t *testing.T, open func(t *testing.T) federation.Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("a purge takes all that waits of its senders, and nothing else", s.testPurge)
+	t.Run("senders are told by whose steps wait", s.testSenders)
+}
+
+// await has of each kind one thing wait that is ada's, or of handle a, and one that is
+// cleo's, or of handle c.
+func await(t *testing.T, record federation.Record) {
+	t.Helper()
+	if err := record.AddAgent(t.Context(), NewAgent("b")); err != nil {
+		t.Fatal(err)
+	}
+	for _, who := range []struct {
+		n      int
+		did    federation.DID
+		handle string
+	}{{10, ada, "a"}, {20, cleo, "c"}} {
+		n := who.n
+		offer := File(Offer(n, who.did, bob), federation.View{})
+		offer.Feeds = []string{"oftc", "lab"}
+		entry := mustAppend(t, record, offer)
+		vouched := Vouch(Offer(n+1, "did:key:zKept", bob), "of "+who.handle)
+		vouched.For = who.did
+		mustAppend(t, record, File(vouched, federation.View{}))
+		mustDefer(t, record, deferred(n+2, "lab", Offer(n+2, who.did, bob)))
+		pending := federation.Pending{Home: "far.example", Event: Step(n+3, Offer(90, bob, who.did), federation.Accept, who.did), Since: At(n)}
+		if err := record.Await(t.Context(), pending, 0); err != nil {
+			t.Fatal(err)
+		}
+		lane, err := record.Lane(t.Context(), "lab", entry.Event.Handoff, 1)
+		if err != nil || len(lane) != 1 {
+			t.Fatal(lane, err)
+		}
+		err = record.Settle(t.Context(), "lab", []int64{lane[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, At: At(n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold(t, record, n+4, who.handle, "b")
+		post(t, record, federation.Posting{Message: Message(n+5, who.handle, "b")})
+		end := Message(n+7, who.handle, "b") // of a step that is bob's
+		end.Event, end.Handoff = ID(80), ID(80)
+		if who.handle == "a" {
+			mustAppend(t, record, File(Offer(80, bob, ""), federation.View{}))
+			post(t, record, federation.Posting{Message: end})
+		}
+		r := relay(n+6, "peer.example")
+		r.Sender = who.handle
+		if err := record.Enqueue(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s suite) testPurge(t *testing.T) {
+	record := s.open(t)
+	await(t, record)
+	want := federation.Purged{Inbox: 2, Messages: 2, Deferred: 2, Dead: 1, Outbox: 2}
+	purge := func(dry bool) federation.Purged {
+		t.Helper()
+		done, err := record.Purge(t.Context(), []federation.DID{ada, "did:key:zNobody"}, []string{"a"}, At(50), dry)
+		if err != nil {
+			t.Fatalf("Purge: %v", err)
+		}
+		return done
+	}
+	for _, dry := range []bool{true, false} {
+		if d := diff(want, purge(dry)); d != "" {
+			t.Errorf("purge, dry %t (-want +got):\n%s", dry, d)
+		}
+	}
+	if d := diff(federation.Purged{}, purge(false)); d != "" {
+		t.Errorf("purge again (-want +got):\n%s", d)
+	}
+	if n, _, err := record.Waiting(t.Context(), bob); n != 2 || err != nil {
+		t.Errorf("%d entries wait for bob, %v, want cleo's 2", n, err)
+	}
+	entries, err := record.Replay(t.Context(), bob, "", 10)
+	if err != nil || len(entries) != 2 || entries[0].Event.ID != ID(20) {
+		t.Errorf("bob's inbox has %+v, %v", entries, err)
+	}
+	if steps := log(t, record, ID(10)); len(steps) != 1 {
+		t.Errorf("ada's handoff has %d steps, want its offer", len(steps))
+	}
+	if d := diff([]string{"handshake-14 #1", "handshake-24 #2", "message-17 #2", "message-25 #1"}, slices.Sorted(slices.Values(ids(t, record, "b")))); d != "" {
+		t.Errorf("messages of b (-want +got):\n%s", d)
+	}
+	if left, err := record.Purge(t.Context(), []federation.DID{cleo}, []string{"c"}, At(50), true); err != nil || diff(want, left) != "" {
+		t.Errorf("of cleo is left %+v, %v, want all", left, err)
+	}
+}
+
+func (s suite) testSenders(t *testing.T) {
+	record := s.open(t)
+	await(t, record)
+	got, err := record.Senders(t.Context(), "", 10)
+	if d := diff([]federation.DID{"did:key:zKept", ada, bob, cleo}, got); d != "" || err != nil {
+		t.Errorf("Senders: %v (-want +got):\n%s", err, d)
+	}
+	if got, err = record.Senders(t.Context(), ada, 1); len(got) != 1 || got[0] != bob || err != nil {
+		t.Errorf("Senders after ada: %v, %v", got, err)
+	}
+}

@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+// Conditions on the DIDs of a purge, or on its handles, as JSON. A step is that of its
+// signer and of the DID that it stands for. A message under the handle of a sender that
+// carries a step of another one, such as the end of a handoff, is not that sender's.
+const (
+	stepOfThem     = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->> 'for' IN (SELECT value FROM json_each(?1)))`
+	handleOfThem   = `IN (SELECT value FROM json_each(?1))`
+	messageOfThem  = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + stepOfThem + `))`
+	waitingEntries = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
+	owedSteps      = `feed f JOIN event e ON e.seq = f.event WHERE f.link > ''`
+	deferredSteps  = `deferred e WHERE e.n > 0`
+	pendingSteps   = `pending e WHERE e.seq > 0`
+	deadSteps      = `dead d JOIN event e ON e.seq = d.event WHERE d.n > 0 AND d.replayed = 0`
+)
+
+// Senders implements [federation.Purges].
+func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
+	query := `SELECT did FROM (SELECT offerer AS did FROM handoff WHERE over = 0 AND offerer > ?1`
+	for _, from := range []string{waitingEntries, owedSteps, deferredSteps, pendingSteps, deadSteps} {
+		query += ` UNION SELECT e.signer FROM ` + from + ` AND e.signer > ?1 UNION SELECT e.body ->> 'for' FROM ` + from + ` AND e.body ->> 'for' > ?1`
+	}
+	found, err := rows(ctx, s.reads, scanOne[federation.DID], query+`) senders ORDER BY did LIMIT 0 + ?2`, after, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read senders: %w", err)
+	}
+	return found, nil
+}
+
+// Purge implements [federation.Purges].
+func (s *Record) Purge(ctx context.Context, dids []federation.DID, handles []string, now time.Time, dry bool) (federation.Purged, error) {
+	p, err := newPurge(dids, handles, now, dry)
+	if err != nil {
+		return federation.Purged{}, fmt.Errorf("purge: %w", err)
+	}
+	purged, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Purged, error) {
+		q.then(s.deferred.forgetAll)
+		return p.all(ctx, q)
+	})
+	if err != nil {
+		return federation.Purged{}, fmt.Errorf("purge: %w", err)
+	}
+	return purged, nil
+}
+
+// purge is one purge under way.
+type purge struct {
+	dids, handles string // as JSON
+	now           time.Time
+	dry           bool
+}
+
+func newPurge(dids []federation.DID, handles []string, now time.Time, dry bool) (purge, error) {
+	didText, err := json.Marshal(append([]federation.DID{}, dids...))
+	if err != nil {
+		return purge{}, err
+	}
+	handleText, err := json.Marshal(append([]string{}, handles...))
+	return purge{string(didText), string(handleText), now, dry}, err
+}
+
+// set is one kind of what waits: whose it is, how its rows are found, each with up to two
+// keys, and how one is dropped.
+type set struct {
+	count *int
+	of    []any // DIDs or handles, as JSON, or both
+	query string
+	drop  func(ctx context.Context, q *statements, row int64, name string) error
+}
+
+func (p purge) all(ctx context.Context, q *statements) (done federation.Purged, err error) {
+	for _, each := range p.sets(&done) {
+		n, err := p.dropEach(ctx, q, each)
+		if err != nil {
+			return federation.Purged{}, err
+		}
+		*each.count += n
+	}
+	return done, nil
+}
+
+func (p purge) sets(done *federation.Purged) []set {
+	gone := federation.Settlement{State: federation.DeliveryDead, Code: string(federation.DeadOperator), Why: "an operator blocked the sender", Quiet: true, At: p.now}
+	dids, handles, both := []any{p.dids}, []any{p.handles}, []any{p.dids, p.handles}
+	return []set{
+		{&done.Inbox, dids, `SELECT i.event, i.did FROM ` + waitingEntries + ` AND ` + stepOfThem, func(ctx context.Context, q *statements, row int64, did string) error {
+			_, err := q.exec(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, did, row)
+			return err
+		}},
+		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + owedSteps + ` AND ` + stepOfThem, func(ctx context.Context, q *statements, row int64, link string) error {
+			return settle(ctx, q, link, row, gone)
+		}},
+		{&done.Outbox, handles, `SELECT r.n, '' FROM relay r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + handleOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
+			return endRelay(ctx, q, row)
+		}},
+		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + stepOfThem, dropDead},
+		{&done.Dead, handles, `SELECT d.n, '' FROM dead d JOIN relay r ON r.n = d.relay WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + handleOfThem, dropDead},
+		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + stepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
+			return endDeferral(ctx, q, row)
+		}},
+		{&done.Deferred, dids, `SELECT e.seq, '' FROM ` + pendingSteps + ` AND ` + stepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
+			_, err := q.exec(ctx, `DELETE FROM pending WHERE seq = ?`, row)
+			return err
+		}},
+		{&done.Messages, both, `SELECT m.n, '' FROM message m WHERE m.edge IS NOT NULL AND m.edge IN (SELECT value FROM json_each(?2)) AND ` + messageOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
+			_, err := q.exec(ctx, `DELETE FROM message WHERE n = ?`, row)
+			return err
+		}},
+		{&done.Messages, both, `SELECT m.n, m.recipient FROM agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
+			WHERE a.n > 0 AND m.deleted = 0 AND m.read IS NULL AND m.sender IN (SELECT value FROM json_each(?2)) AND ` + messageOfThem, dropMessage},
+	}
+}
+
+func dropDead(ctx context.Context, q *statements, row int64, _ string) error {
+	return forgetDead(ctx, q, row)
+}
+
+// dropMessage hides a message that its recipient was not shown: its place in the inbox and
+// in the thread stays.
+func dropMessage(ctx context.Context, q *statements, row int64, recipient string) error {
+	if _, err := q.exec(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, row); err != nil {
+		return err
+	}
+	_, err := q.exec(ctx, `DELETE FROM push WHERE item = ? AND state = 'waiting' AND hook IN (SELECT id FROM hook WHERE agent = ? AND agent <> '')`, row, recipient)
+	return err
+}
+
+func (p purge) dropEach(ctx context.Context, q *statements, s set) (int, error) {
+	type key struct {
+		row  int64
+		name string
+	}
+	scan := func(row scanner) (k key, err error) { err = row.Scan(&k.row, &k.name); return k, err }
+	found, err := rows(ctx, q, scan, s.query, s.of...)
+	if err != nil || p.dry {
+		return len(found), err
+	}
+	for _, k := range found {
+		if err := s.drop(ctx, q, k.row, k.name); err != nil {
+			return 0, err
+		}
+	}
+	return len(found), nil
+}
