@@ -165,6 +165,14 @@ type Gatherer interface {
 	Present(ctx context.Context, venue string, did federation.DID) bool
 }
 
+// Dismisser is a [Link] whose clients are connected to this gateway itself.
+type Dismisser interface {
+	Link
+	// Dismiss ends the connections of the clients that a condition names. It may be called
+	// while Run runs, and does not wait for them.
+	Dismiss(blocked func(federation.Source) bool)
+}
+
 // Replayer is a [Placer] that brings people what is in their inboxes, and hears from
 // them what they have. What it delivers to a channel says nothing of that.
 type Replayer interface {
@@ -185,6 +193,11 @@ type Ports struct {
 	// Limits returns what holds now: it may change while the gateway runs.
 	Limits func() Limits
 	Wakes  Wakes
+
+	// Blocked returns a [*federation.RefusalError] for a source that an operator blocked,
+	// and another error where the record cannot tell now. Nil blocks nothing; links call
+	// [Ports.CheckBlocked].
+	Blocked func(ctx context.Context, s federation.Source) error
 
 	// Bound returns the binding of a name on a network, or [federation.ErrNotFound],
 	// and BoundTo those of a DID.
@@ -215,6 +228,17 @@ type Ports struct {
 	// Store keeps what somebody hands in for steps to refer to. Its errors are
 	// [federation.ErrBlobTooLarge], [federation.ErrNoBlobRoom] and that of the record.
 	Store func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
+}
+
+// CheckBlocked returns a [*federation.RefusalError] for a source that an operator blocked.
+// Gateway.Submit checks each step by itself. A link checks connections, logins and all
+// other requests, before it looks for a key. It reads the record only for a source with
+// DIDs or handles. Each refusal is counted.
+func (p Ports) CheckBlocked(ctx context.Context, s federation.Source) error {
+	if p.Blocked == nil {
+		return nil
+	}
+	return p.Blocked(ctx, s)
 }
 
 // Limits are what a link lets in before anybody looks at a signature. Zero means no

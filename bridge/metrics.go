@@ -14,6 +14,7 @@ type Metrics struct {
 	BadInput   *prometheus.CounterVec   // network link reason
 	Limited    *prometheus.CounterVec   // network
 	Closed     *prometheus.CounterVec   // listener reason
+	Blocked    *prometheus.CounterVec   // network
 	Outcomes   *prometheus.CounterVec   // network outcome
 	LinkUp     *prometheus.GaugeVec     // network link
 	Reconnects *prometheus.CounterVec   // network link
@@ -34,6 +35,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		BadInput: counter("bad_input_total", "Lines and bodies that could not be read.", "network", "link", "reason"),
 		Limited:  counter("rate_limited_total", "Steps and requests turned away by a limit.", "network"),
 		Closed:   counter("connections_closed_total", "Connections that a limit closed or did not let in.", "listener", "reason"),
+		Blocked:  counter("blocked_total", "Steps, logins and connections of sources that an operator blocked.", "network"),
 		Outcomes: counter("outcomes_total", "Deliveries ended.", "network", "outcome"),
 		LinkUp: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: "baton", Name: "link_up", Help: "1 after an authenticated burst, else 0.",
@@ -52,6 +54,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, reason := range federation.StrangerReasons() {
 		m.Strangers.WithLabelValues(string(reason)) // there from the start
 	}
-	reg.MustRegister(m.Strangers, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
+	reg.MustRegister(m.Strangers, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
 	return m
 }

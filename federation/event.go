@@ -138,6 +138,7 @@ type Arrival struct {
 	// is not linked here: its venue is none that this gateway could compare with.
 	Abroad    bool      `json:"abroad,omitempty"`
 	Name      string    `json:"name,omitempty"`       // what the signer was called there; for people only
+	User      string    `json:"-"`                    // user name of the IRC user that sent it; never stored
 	MessageID string    `json:"message_id,omitempty"` // of the message that carried it
 	Received  time.Time `json:"received"`
 	// Address is the address that the signer's client connected from, in CIDR form: one

@@ -64,6 +64,13 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	var shown []federation.DID
+	if a.public != nil {
+		shown = append(shown, l.deps.KeyDID(a.public))
+	}
+	if err := l.checkBlocked(c.Context(), a.handle, shown...); err != nil {
+		return answer{}, err
+	}
 	if c.denied == nil && (a.handle == "" || a.handle == c.agent.Handle) {
 		return l.welcome(c.Context(), c.agent, a, false)
 	}

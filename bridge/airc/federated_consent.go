@@ -27,6 +27,9 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	if !fromOK || !toOK || to.domain != l.domain {
 		return answer{}, refuse(codeBadRequest, "from and to are addresses, and to is of this registry")
 	}
+	if err := l.checkBlocked(c.Context(), remote{from.handle, from.domain}.String()); err != nil {
+		return answer{}, err
+	}
 	cfg, err := l.admitOrigin(c, from.domain)
 	if err != nil {
 		return answer{}, err

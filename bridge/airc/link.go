@@ -225,6 +225,9 @@ func readMint(cfg Config, d Deps) (string, error) {
 	return mint, nil
 }
 
+// Domain returns the domain of this registry.
+func (l *Link) Domain() string { return l.domain }
+
 // Name implements [bridge.Link].
 func (*Link) Name() string { return network }
 

@@ -83,6 +83,9 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := l.checkBlocked(c.Context(), reg.handle, l.deps.KeyDID(reg.public)); err != nil {
+		return answer{}, err
+	}
 	agent, err := l.holding(c.Context(), reg.handle)
 	if err != nil {
 		return answer{}, err

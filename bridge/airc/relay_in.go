@@ -27,6 +27,10 @@ const (
 // address without the mark: nobody's consent to the one goes to the other.
 const unverifiedPrefix = "?"
 
+// Unverified returns the handle under which messages of a sender are kept that nobody
+// verified.
+func Unverified(handle string) string { return unverifiedPrefix + handle }
+
 // unverifiedPart is how much of the list of first contacts of one agent unverified senders
 // may use: one part in so many.
 const unverifiedPart = 5
@@ -131,6 +135,9 @@ func (l *Link) takeRelay(c *call) (answer, error) {
 	}
 	m, err := parseRelayed(o, raw)
 	if err != nil {
+		return answer{}, err
+	}
+	if err := l.checkBlocked(c.Context(), remote{m.from, m.origin}.String()); err != nil {
 		return answer{}, err
 	}
 	if err := l.admitRelay(c, o, &m, now); err != nil {

@@ -126,7 +126,11 @@ func (l *Link) serve(route string, e endpoint) http.Handler {
 		l.Hear(time.Now())
 		c := &call{Request: r.WithContext(bridge.WithNetwork(r.Context(), credential.AddressOf(r)))}
 		c.agent, c.denied = l.authenticate(r)
-		a, err := e(c)
+		var a answer
+		err := l.checkCaller(c)
+		if err == nil {
+			a, err = e(c)
+		}
 		var text []byte
 		if err == nil {
 			text, err = a.text()

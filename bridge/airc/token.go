@@ -130,6 +130,9 @@ func (l *Link) postRefresh(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if err := l.checkBlocked(c.Context(), agent.Handle, agent.DID); err != nil {
+		return answer{}, err
+	}
 	session, err := l.deps.Registry.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):

@@ -31,6 +31,7 @@ type Visitor struct {
 	DID     federation.DID // that stands behind the account; "" for nobody
 	Vouch   bool           // the gateway may sign for it
 	Nick    string
+	User    string // user name; "" where the network does not say
 	Line    string // the message as it came, with its id: the evidence behind a step
 	Network string // as in [federation.Arrival]
 	Link    string
@@ -39,6 +40,15 @@ type Visitor struct {
 	// Room opens a channel for a handoff, invites its parties and returns its name. Nil
 	// on a network where the gateway makes no channels.
 	Room func(view federation.View) (string, error)
+}
+
+// source returns where a visitor comes from.
+func (v Visitor) source() federation.Source {
+	s := federation.Source{Network: v.Network, Link: v.Link, Nick: v.Nick, User: v.User}
+	if v.DID != "" {
+		s.DIDs = []federation.DID{v.DID}
+	}
+	return s
 }
 
 // order is what a visitor can ask for: a step, or something to run.
@@ -81,6 +91,12 @@ func (e deskError) Error() string { return string(e) }
 func (d Desk) Answer(ctx context.Context, v Visitor, text string, now time.Time) ([]string, error) {
 	if strings.HasPrefix(text, "\x01") {
 		return nil, nil // a program asks a program
+	}
+	if err := d.Ports.CheckBlocked(ctx, v.source()); err != nil {
+		if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+			return []string{Text(refused.Code.Upper() + " * " + refused.Sentence())}, nil
+		}
+		return []string{"That could not be done now. Try again later."}, err
 	}
 	word, said, _ := strings.Cut(strings.TrimSpace(Plain(text)), " ")
 	o, known := orders()[strings.ToLower(word)]
@@ -292,6 +308,7 @@ func (d Desk) named(ctx context.Context, v Visitor, who string) (federation.DID,
 func (d Desk) submit(ctx context.Context, v Visitor, ev federation.Event, now time.Time) ([]string, error) {
 	ev.From = v.DID
 	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Name, ev.Arrival.Received = v.Network, v.Link, v.Nick, now
+	ev.Arrival.User = v.User
 	if ev.Verb == federation.Offer {
 		id, err := federation.NewEventID(now, rand.Reader)
 		if err != nil {

@@ -55,6 +55,9 @@ func needed() map[string]federation.Scope {
 		"POST tokens/{name}/revoke":           admin,
 		"GET relay":                           read,
 		"GET audit":                           read,
+		"GET blocks":                          read,
+		"POST blocks":                         operate,
+		"DELETE blocks/{what...}":             operate,
 	}
 }
 

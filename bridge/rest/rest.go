@@ -31,6 +31,9 @@
 //	GET  bindings                    names that stand for DIDs
 //	PUT  bindings/{network}/{name}   bind
 //	DELETE bindings/{network}/{name} unbind
+//	GET  blocks                      sources that nothing is taken from
+//	POST blocks                      block a source; purge what waits of it
+//	DELETE blocks/{what}             end a block
 //	POST keys/{name}/rotate          give the gateway another key
 //	GET  tokens                      operator tokens, without the tokens themselves
 //	POST tokens                      make one
@@ -86,6 +89,7 @@ type Record interface {
 	federation.DeadLetters
 	federation.Audit
 	federation.OperatorTokens
+	federation.BlockList
 	federation.Hooks
 	// Log and Replay are those of [federation.Store] and [federation.Inboxes].
 	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
@@ -142,6 +146,12 @@ type Deps struct {
 	// SetMode makes an operator's word on what has a name the one that holds, or dry
 	// looks whether it could. Its errors may be [*ProblemError]s.
 	SetMode func(ctx context.Context, m federation.PeerMode, dry bool) error
+	// Block keeps a block, and with purge ends what its source offered and drops what waits
+	// of it, or dry says what that would be. Unblock ends one, or dry looks whether there is
+	// one: it returns [federation.ErrNotFound] for what is not blocked. Their errors may be
+	// [*ProblemError]s.
+	Block   func(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error)
+	Unblock func(ctx context.Context, b federation.Block, dry bool) error
 	// AddPeer looks at another home, keeps it, and offers it a canary, unless it is only to
 	// be looked at. It blocks until the canary is back, or for some seconds. Its errors may
 	// be [*ProblemError]s, as those of RemovePeer, which ends what AddPeer kept.

@@ -53,6 +53,10 @@ func (o *Operator) routes() []route {
 		{"PUT bindings/{network}/{name...}", admin, o.serve(o.putBinding)},
 		{"DELETE bindings/{network}/{name...}", admin, o.serve(o.deleteBinding)},
 
+		{"GET blocks", read, o.list(o.blocks)},
+		{"POST blocks", operate, o.serve(o.postBlock)},
+		{"DELETE blocks/{what...}", operate, o.serve(o.deleteBlock)},
+
 		{"POST keys/{name}/rotate", admin, o.serve(o.postRotate)},
 		{"POST backup", admin, http.HandlerFunc(o.postBackup)}, // the keys are in it
 		{"GET tokens", read, o.list(o.tokens)},

@@ -20,7 +20,7 @@ const judgeEvery = time.Second
 func (p *program) newDeferral() *deferral.Deferral {
 	return deferral.New(deferral.Config{
 		Rows:   p.record,
-		Judge:  func() deferral.Judge { return p.gateway.home.Load() },
+		Judge:  func() deferral.Judge { return judge{p.gateway} },
 		Limits: func() federation.DeferralLimits { return *p.deferrals.Load() },
 		Seek:   func(ctx context.Context, ev federation.Event) { p.gateway.seekKey(ctx, ev) },
 		Ended:  func(ctx context.Context, r deferral.Ruling) error { return p.gateway.ruled(ctx, r, time.Now()) },

@@ -27,6 +27,8 @@ type gateway struct {
 	log     *slog.Logger
 	fleet   *fleet
 	wakes   bridge.Wakes
+	// blocks is what operators blocked; nil for nothing.
+	blocks atomic.Pointer[federation.Blocks]
 	// deferral stands before the home, and keeps what that cannot judge yet.
 	deferral *deferral.Deferral
 	writes   credential.Addresses // what each address files
@@ -42,14 +44,18 @@ var _ bridge.Gateway = (*gateway)(nil)
 // Submit implements [bridge.Gateway]. A step counts in the rate of its address before its
 // signature is verified, so that garbage costs the sender's rate and little else.
 func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
-	g.fleet.heard(ev)
 	now := time.Now()
+	if err := g.refuseBlocked(ctx, ev); err != nil { // before its key is looked for
+		g.note(ctx, ev, federation.Judgement{}, err)
+		return federation.Judgement{}, err
+	}
 	if wait := g.arrive(ctx, &ev, now); wait > 0 {
 		refused := federation.Refuse(ev, federation.RateLimited, "")
 		refused.RetryAfter = wait
 		g.note(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
+	g.fleet.heard(ev)
 	judged, err := g.deferral.Submit(ctx, ev, now)
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
@@ -64,9 +70,14 @@ func (g *gateway) arrive(ctx context.Context, ev *federation.Event, now time.Tim
 	return g.writes.Wait(from, now)
 }
 
-// FetchKey implements [bridge.Gateway]. For an address that has no steps left it fetches
-// nothing: Submit will refuse the step.
+// FetchKey implements [bridge.Gateway]. For a blocked source, and for an address that has no
+// steps left, it fetches nothing: Submit will refuse the step.
 func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+	from := stepSource(ev)
+	from.Address = bridge.NetworkFrom(ctx)
+	if blocked, err := g.isBlocked(ctx, from, time.Now()); err != nil || blocked && ev.Arrival.Link != operatorLink {
+		return
+	}
 	if has := g.writes.Left(bridge.NetworkFrom(ctx), time.Now()); has.Limit > 0 && has.Left == 0 {
 		return
 	}
@@ -210,6 +221,12 @@ func (g *gateway) Name(ctx context.Context, did federation.DID) string {
 // Ruled files a step that another home has ruled on, as Submit does. A gap is no
 // judgement: the home sends what is missing.
 func (g *gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+	if ev.Verb == federation.Offer { // a later step is in the log of its home, and would be missing in ours
+		if err := g.refuseBlocked(ctx, ev); err != nil {
+			g.note(ctx, ev, federation.Judgement{}, err)
+			return federation.Judgement{}, err
+		}
+	}
 	judged, err := g.home.Load().Ruled(ctx, ev, r, time.Now())
 	_, gap := errors.AsType[*federation.GapError](err)
 	fork, forked := errors.AsType[*federation.ForkError](err)

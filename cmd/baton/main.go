@@ -50,6 +50,7 @@ type cli struct {
 	Inbox       inboxCommands   `cmd:"" help:"Look at what reached a DID."`
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
+	Block       blockCommands   `cmd:"" help:"Keep sources that nothing is taken from."`
 	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
 	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
 	Webhook     webhookCommands `cmd:"" help:"Addresses that what reaches agents is posted to."`

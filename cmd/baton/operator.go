@@ -28,6 +28,8 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) *rest.
 		Refer:      p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL,
 		Peers:   p.peers,
 		SetMode: p.setMode,
+		Block:   p.block,
+		Unblock: p.unblock,
 
 		AddPeer:    p.addPeer,
 		RemovePeer: p.removePeer,

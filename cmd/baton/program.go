@@ -85,9 +85,10 @@ type program struct {
 	modes         atomic.Pointer[map[string]string] // of other registries, by the word of operators
 
 	resolving *prometheus.HistogramVec
-	ended     chan struct{} // closed when the gateway begins to end
-	linking   chan linking  // asks for the homes that operators added to be linked
-	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
+	ended     chan struct{}      // closed when the gateway begins to end
+	linking   chan linking       // asks for the homes that operators added to be linked
+	changing  sync.Mutex         // one at a time: a configuration read again, or a key rotated
+	blocked   []federation.Block // as they were read last; held with changing
 	limited   *configs.File
 	hups      <-chan os.Signal
 	reread    func() (*configs.File, error) // at SIGHUP; nil where there is no file
@@ -128,6 +129,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	fleet.lost = p.lookups.Cancel
 	p.configured.Store(&[]federation.BoundName{})
 	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral, writes: p.writes, keys: p.atHand.Load}
+	if err := p.readBlocks(ctx); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
 	if err := p.openMeeting(log); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

@@ -52,7 +52,7 @@ func (p *program) takeUp(ctx context.Context) {
 }
 
 func (p *program) takeUpOnce(ctx context.Context) error {
-	return errors.Join(p.takeUpKeys(ctx), p.takeUpHomes(ctx), p.takeUpModes(ctx))
+	return errors.Join(p.takeUpKeys(ctx), p.takeUpHomes(ctx), p.takeUpModes(ctx), p.takeUpBlocks(ctx))
 }
 
 func (p *program) takeUpModes(ctx context.Context) error {

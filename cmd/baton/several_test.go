@@ -105,6 +105,21 @@ func TestWhatIsChangedAtOneGatewayHoldsAtTheOthers(t *testing.T) {
 	two.must(t, "peer", "mode", "b.test", "allow")
 	agree(t, id, "offer", one, two, other)
 
+	// A source that is blocked at one is refused at the other.
+	mallory := logIn(t, one.url())
+	status := func() int {
+		response, err := http.DefaultClient.Do(mallory.request(t, http.MethodGet, "inbox", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	two.must(t, "block", "add", string(mallory.did))
+	await(t, "the block", func() bool { return status() == http.StatusForbidden })
+	two.must(t, "block", "remove", string(mallory.did))
+	await(t, "the end of the block", func() bool { return status() == http.StatusOK })
+
 	// What is read from the record each time holds at once.
 	two.must(t, "bind", "add", "airc", "ann", "did:plc:annannannannannannannann")
 	if out := listed(one, "bind"); !strings.Contains(out, "did:plc:annannannannannannannann") {

@@ -102,7 +102,8 @@ func (p *program) wiring() wiring {
 	return wiring{
 		Ports: bridge.Ports{
 			Home: p.homeID(), Gateway: p.gateway, Metrics: p.counters, Log: p.log,
-			Bound: p.names().Bound, BoundTo: p.names().Of, Seen: p.record.Binding,
+			Blocked: p.gateway.Blocked,
+			Bound:   p.names().Bound, BoundTo: p.names().Of, Seen: p.record.Binding,
 			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
 			Own:   func() federation.SigningKey { return p.keyring.Server(p.homeID()) },
 			Refer: p.contexts().Refer, Store: p.storeContext,

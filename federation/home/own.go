@@ -49,7 +49,7 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 		if err != nil {
 			return filed, fmt.Errorf("look for overdue handoffs: %w", err)
 		}
-		ended, err := h.endEach(ctx, due, now)
+		ended, err := h.End(ctx, due, "", now)
 		filed = append(filed, ended...)
 		if err != nil {
 			return filed, err
@@ -68,14 +68,15 @@ func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judge
 	if err != nil {
 		return nil, fmt.Errorf("look for unseen offers: %w", err)
 	}
-	return h.endEach(ctx, unseen, now)
+	return h.End(ctx, unseen, "", now)
 }
 
-// endEach ends handoffs as they were read, and leaves those that moved since.
-func (h *Home) endEach(ctx context.Context, views []federation.View, now time.Time) ([]federation.Judgement, error) {
+// End ends handoffs of this home as they were read, with a note, and leaves those that
+// moved since. It returns what it filed.
+func (h *Home) End(ctx context.Context, views []federation.View, note string, now time.Time) ([]federation.Judgement, error) {
 	var filed []federation.Judgement
 	for _, view := range views {
-		judged, err := h.end(ctx, view, "", now)
+		judged, err := h.end(ctx, view, note, now)
 		if errors.Is(err, federation.ErrStale) {
 			continue
 		}

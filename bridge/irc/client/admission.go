@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/federation"
 )
 
 // rejection is why a connection is not let in, or is evicted: the label of a metric. The
@@ -18,6 +19,7 @@ const (
 	addressFull  rejection = "address"      // as many of its address are registered as may be
 	crowdedOut   rejection = "unregistered" // a newer one took its place
 	shuttingDown rejection = "shutdown"
+	blockedByUs  rejection = "blocked" // an operator blocked its address, nick or DID
 )
 
 // sentence returns a rejection as the client is told it.
@@ -29,6 +31,8 @@ func (r rejection) sentence() string {
 		return "too many connections from your address"
 	case crowdedOut:
 		return "too many connections are not registered yet"
+	case blockedByUs:
+		return federation.PolicyDenied.Upper() + " the operator of this gateway has blocked this source"
 	case shuttingDown:
 	}
 	return "the gateway ends"

@@ -19,7 +19,7 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	}
 	u.spoke = m.at
 	v := irc.Visitor{
-		DID: u.account, Nick: u.nick, Network: network, Link: s.link.Name(),
+		DID: u.account, Nick: u.nick, User: u.ident, Network: network, Link: s.link.Name(),
 		Line: strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
 		Who:  func(name string) federation.DID { return s.whose(name) },
 		Room: func(view federation.View) (string, error) { return s.room(u, view) },

@@ -96,7 +96,7 @@ func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 		conn = tls.Server(conn, s.link.tls)
 	}
 	u.wire = newStream(conn)
-	if why := s.admit(ctx, u); why != "" {
+	if why := s.letIn(ctx, u); why != "" {
 		s.turnAway(ctx, u, why)
 		return
 	}

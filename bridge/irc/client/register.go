@@ -8,6 +8,7 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 
 	"baton/bridge/irc"
+	"baton/federation"
 )
 
 // Sizes of what clients are called.
@@ -91,6 +92,10 @@ func (s *server) onUser(ctx context.Context, u *user, m ircmsg.Message) {
 // register welcomes a client that has said all it must.
 func (s *server) register(ctx context.Context, u *user) {
 	if u.welcome || u.negotiating || u.nick == "" || u.ident == "" {
+		return
+	}
+	if s.blocked(ctx, federation.Source{Network: network, Link: s.link.Name(), Nick: u.nick, User: u.ident}) {
+		s.quit(u, blockedByUs.sentence())
 		return
 	}
 	u.welcome = true

@@ -148,6 +148,9 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 	u.answer = nil
 	u.work = func() {
 		did, name, err := check()
+		if err == nil {
+			err = s.mayLogIn(ctx, did)
+		}
 		s.post(func() {
 			u.work = nil
 			u.answer = answer
@@ -184,6 +187,9 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 		return "", "", loginError("the challenge is too old")
 	case did == s.link.ports.Home.DID():
 		return "", "", loginError("nobody is the gateway but itself")
+	}
+	if err := s.mayLogIn(ctx, did); err != nil { // before its key is looked for
+		return "", "", err
 	}
 	switch verdict, err := s.link.deps.Proved(ctx, did, attempt.challenge, signature); verdict {
 	case federation.Valid:

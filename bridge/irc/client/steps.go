@@ -42,7 +42,7 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 		return
 	}
 	in.line, _ = m.Line() // it came as one
-	in.ev.Arrival = federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, Received: time.Now(), Place: in.ev.Arrival.Place}
+	in.ev.Arrival = federation.Arrival{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident, Received: time.Now(), Place: in.ev.Arrival.Place}
 	switch {
 	case in.ev.Stamped:
 	case in.ev.Verb == federation.Offer:

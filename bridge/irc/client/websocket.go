@@ -52,7 +52,7 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u := newUser(hostPart(r.RemoteAddr), from)
 	u.secure = r.TLS != nil || strings.HasPrefix(l.ports.PublicURL, "https:")
 	u.wire = newSocket(conn, r.WithContext(ctx), hangUp)
-	if why := s.admit(ctx, u); why != "" {
+	if why := s.letIn(ctx, u); why != "" {
 		s.turnAway(ctx, u, why)
 		return
 	}

@@ -50,6 +50,10 @@ func commands() map[string]command {
 // real and shown host, ident, address, signon, modes, real name.
 const uidParams = 10
 
+// identParam is where UID has the ident: that of the user itself where the protocol knows
+// another one that is shown.
+const identParam = 5
+
 // reason is why a line could not be read. It is a label of a metric: the set is
 // closed.
 type reason string
@@ -124,6 +128,7 @@ func (s *session) onUser(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	s.named(uuid, nick)
+	s.net.users[uuid].ident = m.Params[identParam]
 	return nil
 }
 

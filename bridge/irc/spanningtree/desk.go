@@ -26,14 +26,14 @@ func (s *session) visit(ctx context.Context, m ircmsg.Message, from *user) {
 		return
 	}
 	if s.allow(ctx, m.Source, federation.Event{}) {
-		s.enter(&inbound{user: m.Source, nick: from.nick, account: from.account, line: s.reading, said: m.Params[1]})
+		s.enter(&inbound{user: m.Source, nick: from.nick, name: from.ident, account: from.account, line: s.reading, said: m.Params[1]})
 	}
 }
 
 // answer does what a visitor said, and returns what it is told. It is called by a judge.
 func (s *session) answer(ctx context.Context, in *inbound) []string {
 	v := irc.Visitor{
-		Nick: in.nick, Line: in.line, Network: network, Link: s.link.cfg.Name,
+		Nick: in.nick, User: in.name, Line: in.line, Network: network, Link: s.link.cfg.Name,
 		Who:  func(name string) federation.DID { return s.whose(ctx, name) },
 		Room: func(view federation.View) (string, error) { return s.room(ctx, in.user, view) },
 	}

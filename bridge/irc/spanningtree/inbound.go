@@ -38,7 +38,7 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 	}
 	_, msgid := m.GetTag("msgid")
 	in.ev.Arrival = federation.Arrival{
-		Network: network, Link: s.link.cfg.Name, Name: from.nick, MessageID: msgid, Received: time.Now(),
+		Network: network, Link: s.link.cfg.Name, Name: from.nick, User: from.ident, MessageID: msgid, Received: time.Now(),
 		Place: s.link.channels.Place(in.ev.Venue),
 	}
 	s.enter(in)

@@ -23,7 +23,7 @@ func TestInbound(t *testing.T) {
 		h, peer := linked(t, nil)
 		msgid := peer.Tagmsg("alice", "#ops", offerTags())
 		ev := h.gateway.next(t)
-		wantArrival := federation.Arrival{Network: "spanningtree", Link: linkName, Name: "alice", MessageID: msgid}
+		wantArrival := federation.Arrival{Network: "spanningtree", Link: linkName, Name: "alice", User: "alice", MessageID: msgid}
 		if diff := cmp.Diff(wantArrival, ev.Arrival, cmpopts.IgnoreFields(federation.Arrival{}, "Received")); diff != "" {
 			t.Errorf("arrival (-want +got):\n%s", diff)
 		}

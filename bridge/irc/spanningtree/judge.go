@@ -16,6 +16,7 @@ const maxSteps = 1024
 type inbound struct {
 	user string // UUID
 	nick string // of a visitor
+	name string // user name of a visitor
 	said string // by a visitor; "" for a step
 	// account is the one that the user was logged in to when it said the line.
 	account, line string

@@ -45,6 +45,7 @@ type tree struct {
 // user is one of theirs.
 type user struct {
 	nick    string
+	ident   string         // user name, when it connected
 	account string         // that it is logged in to, as its network says; "" for none
 	signer  federation.DID // the last DID whose step it brought; "" before
 	meter   irc.Meter

@@ -42,8 +42,23 @@ func person(ctx context.Context) (federation.DID, error) {
 }
 
 // authenticate returns whose token a request carries: one of this API, of the registry,
-// or of an operator.
+// or of an operator. It refuses a DID that an operator blocked.
 func (l *Link) authenticate(r *http.Request, now time.Time) (caller, error) {
+	who, err := l.bearer(r, now)
+	if err == nil && who.did != "" {
+		err = l.checkBlocked(r.Context(), who.did)
+	}
+	if err != nil {
+		return caller{}, err
+	}
+	return who, nil
+}
+
+func (l *Link) checkBlocked(ctx context.Context, did federation.DID) error {
+	return l.deps.CheckBlocked(ctx, federation.Source{Network: network, DIDs: []federation.DID{did}})
+}
+
+func (l *Link) bearer(r *http.Request, now time.Time) (caller, error) {
 	text, err := credential.Bearer(r)
 	if err != nil {
 		return caller{}, err
@@ -81,10 +96,13 @@ func (l *Link) still(ctx context.Context, now time.Time) error {
 }
 
 // CreateChallenge implements [contract.StrictServerInterface].
-func (l *Link) CreateChallenge(_ context.Context, req contract.CreateChallengeRequestObject) (contract.CreateChallengeResponseObject, error) {
+func (l *Link) CreateChallenge(ctx context.Context, req contract.CreateChallengeRequestObject) (contract.CreateChallengeResponseObject, error) {
 	did, err := federation.ParseDID(req.Body.DID)
 	if err != nil {
 		return nil, usage("did: " + err.Error())
+	}
+	if err := l.checkBlocked(ctx, did); err != nil {
+		return nil, err
 	}
 	challenge, ends := l.challenges.Issue(string(did), time.Now())
 	return contract.CreateChallenge200JSONResponse{Challenge: challenge, ExpiresAt: ends.UTC()}, nil
@@ -101,6 +119,9 @@ func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestO
 	signature, err := signing.DecodeBase64URL(req.Body.Signature)
 	if err != nil {
 		return nil, usage("signature: want base64url without padding")
+	}
+	if err := l.checkBlocked(ctx, did); err != nil { // before its key is looked for
+		return nil, err
 	}
 	if err := l.challenges.Spend(req.Body.Challenge, string(did), now); err != nil {
 		return nil, err
@@ -126,6 +147,9 @@ func (l *Link) RefreshToken(ctx context.Context, req contract.RefreshTokenReques
 	now := time.Now()
 	claims, err := l.tokens.Read(req.Body.RefreshToken, credential.Refresh, now)
 	if err != nil {
+		return nil, err
+	}
+	if err := l.checkBlocked(ctx, federation.DID(claims.Subject)); err != nil {
 		return nil, err
 	}
 	session, err := l.deps.Record.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))

@@ -49,7 +49,11 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 	now := time.Now()
 	l.Hear(now)
 	w.Header().Set("Cache-Control", "no-store")
-	who, err := l.callerOf(r, now)
+	err := l.deps.CheckBlocked(r.Context(), federation.Source{Network: network, Address: credential.AddressOf(r)})
+	var who caller
+	if err == nil {
+		who, err = l.callerOf(r, now)
+	}
 	if err == nil {
 		err = l.count(w, r, who, now)
 	}
