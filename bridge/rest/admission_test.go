@@ -58,6 +58,7 @@ func needed() map[string]federation.Scope {
 		"GET blocks":                          read,
 		"POST blocks":                         operate,
 		"DELETE blocks/{what...}":             operate,
+		"GET top":                             read,
 	}
 }
 

@@ -31,6 +31,7 @@
 //	GET  bindings                    names that stand for DIDs
 //	PUT  bindings/{network}/{name}   bind
 //	DELETE bindings/{network}/{name} unbind
+//	GET  top                         senders with the most steps; by since
 //	GET  blocks                      sources that nothing is taken from
 //	POST blocks                      block a source; purge what waits of it
 //	DELETE blocks/{what}             end a block
@@ -152,6 +153,9 @@ type Deps struct {
 	// [*ProblemError]s.
 	Block   func(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error)
 	Unblock func(ctx context.Context, b federation.Block, dry bool) error
+	// Top returns up to limit senders with the most steps in a time before now, by
+	// [ByDID], [ByAddress] or [ByLink].
+	Top func(by string, since time.Duration, limit int, now time.Time) []Sender
 	// AddPeer looks at another home, keeps it, and offers it a canary, unless it is only to
 	// be looked at. It blocks until the canary is back, or for some seconds. Its errors may
 	// be [*ProblemError]s, as those of RemovePeer, which ends what AddPeer kept.

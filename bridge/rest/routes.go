@@ -54,6 +54,7 @@ func (o *Operator) routes() []route {
 		{"DELETE bindings/{network}/{name...}", admin, o.serve(o.deleteBinding)},
 
 		{"GET blocks", read, o.list(o.blocks)},
+		{"GET top", read, o.list(o.top)},
 		{"POST blocks", operate, o.serve(o.postBlock)},
 		{"DELETE blocks/{what...}", operate, o.serve(o.deleteBlock)},
 

@@ -29,6 +29,7 @@ func (g *gateway) Blocked(ctx context.Context, s federation.Source) error {
 		return err
 	}
 	g.metrics.Blocked.WithLabelValues(s.Network).Inc()
+	g.senders.noteBlocked(s, now)
 	return &federation.RefusalError{Code: federation.PolicyDenied, Detail: blockedDetail}
 }
 

@@ -28,7 +28,8 @@ type gateway struct {
 	fleet   *fleet
 	wakes   bridge.Wakes
 	// blocks is what operators blocked; nil for nothing.
-	blocks atomic.Pointer[federation.Blocks]
+	blocks  atomic.Pointer[federation.Blocks]
+	senders tally
 	// deferral stands before the home, and keeps what that cannot judge yet.
 	deferral *deferral.Deferral
 	writes   credential.Addresses // what each address files
@@ -52,11 +53,13 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 	if wait := g.arrive(ctx, &ev, now); wait > 0 {
 		refused := federation.Refuse(ev, federation.RateLimited, "")
 		refused.RetryAfter = wait
+		g.senders.note(ev, federation.Unverifiable, refused, now)
 		g.note(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
 	g.fleet.heard(ev)
 	judged, err := g.deferral.Submit(ctx, ev, now)
+	g.senders.note(ev, judged.Verdict, err, now)
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)
@@ -237,6 +240,7 @@ func (g *gateway) Ruled(ctx context.Context, ev federation.Event, r federation.R
 		g.log.LogAttrs(ctx, slog.LevelError, "home tells two histories", append(stepAttrs(ev), slog.String("home", string(fork.Fork.Home)), slog.Any("err", err))...)
 		return judged, err
 	}
+	g.senders.note(ev, judged.Verdict, err, time.Now())
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)

@@ -51,6 +51,7 @@ type cli struct {
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
 	Block       blockCommands   `cmd:"" help:"Keep sources that nothing is taken from."`
+	Top         topCommand      `cmd:"" help:"List the senders with the most steps."`
 	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
 	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
 	Webhook     webhookCommands `cmd:"" help:"Addresses that what reaches agents is posted to."`

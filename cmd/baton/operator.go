@@ -28,6 +28,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) *rest.
 		Refer:      p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL,
 		Peers:   p.peers,
 		SetMode: p.setMode,
+		Top:     p.gateway.senders.top,
 		Block:   p.block,
 		Unblock: p.unblock,
 

@@ -76,11 +76,17 @@ func TestAPurgeEndsWhatABlockedSourceOfferedAndDropsWhatWaits(t *testing.T) {
 		t.Errorf("blocks are %+v", listed.Items)
 	}
 
-	// It holds after the gateway started again.
+	// It holds after the gateway started again, and is what top counts.
 	v.stop(t)
 	v.start(t)
 	v.ready(t)
 	mallory.must(t, http.StatusForbidden, http.MethodGet, "inbox", nil, nil)
+	eliza.offer(t, map[string]any{"title": "counted", "to": string(bob.did)})
+	var top struct{ Items []rest.Sender }
+	v.asks(t, &top, "top")
+	if len(top.Items) != 2 || top.Items[0].Name != string(eliza.did) || top.Items[0].Steps != 1 || top.Items[0].Bytes == 0 || top.Items[1].Blocked != 1 {
+		t.Errorf("top is %+v", top.Items)
+	}
 	v.asks(t, &struct{}{}, "block", "remove", string(mallory.did))
 	mallory.must(t, http.StatusOK, http.MethodGet, "inbox", nil, nil)
 }

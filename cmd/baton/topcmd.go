@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"baton/bridge/rest"
+)
+
+// topCommand lists the senders that send the most.
+type topCommand struct {
+	watchFlag
+
+	By    string        `default:"did" enum:"did,address,link" help:"Count by did, address or link." placeholder:"WHAT"`
+	Since time.Duration `default:"10m" help:"How far back, at most 1h." placeholder:"DURATION"`
+	Limit int           `default:"50" help:"How many, at most 500." placeholder:"N"`
+}
+
+// Help has one example.
+func (topCommand) Help() string { return "Example:\n\n\tbaton top --by address --since 30m" }
+
+// Run prints the list.
+func (cmd topCommand) Run(ctx context.Context, c *cli, streams std) error {
+	query := listFlags{Limit: cmd.Limit}.query()
+	query.Set("by", cmd.By)
+	query.Set("since", cmd.Since.String())
+	return list(ctx, c, streams, "top", query, cmd.Watch, table[rest.Sender]{
+		header: "SENDER | STEPS | REFUSED | LIMITED | BLOCKED | BYTES",
+		row: func(s rest.Sender) []string {
+			return []string{
+				s.Name, strconv.Itoa(s.Steps), strconv.Itoa(s.Refused), strconv.Itoa(s.Limited), strconv.Itoa(s.Blocked), strconv.FormatInt(s.Bytes, 10),
+			}
+		},
+	})
+}
