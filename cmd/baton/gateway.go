@@ -30,6 +30,8 @@ type gateway struct {
 	// blocks is what operators blocked; nil for nothing.
 	blocks  atomic.Pointer[federation.Blocks]
 	senders tally
+	// boundTo is that of [bridge.Ports].
+	boundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// deferral stands before the home, and keeps what that cannot judge yet.
 	deferral *deferral.Deferral
 	writes   credential.Addresses // what each address files

@@ -128,7 +128,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	fleet := newFleet(p.record, p.relay, p.counters, log)
 	fleet.lost = p.lookups.Cancel
 	p.configured.Store(&[]federation.BoundName{})
-	p.gateway = &gateway{record: p.bound(), kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral, writes: p.writes, keys: p.atHand.Load}
+	p.gateway = &gateway{record: p.bound(), boundTo: p.names().Of, kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral, writes: p.writes, keys: p.atHand.Load}
 	if err := p.readBlocks(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}

@@ -37,7 +37,7 @@ func section(t *testing.T, title, kinds string) (blocks []string) {
 // language.
 func plainHTTP(t *testing.T) (session, programs string, shown map[string]string) {
 	t.Helper()
-	blocks := section(t, "Over plain HTTP", "sh sh python ts go sh")
+	blocks := section(t, "Over plain HTTP", "toml sh sh python ts go sh")[1:]
 	return blocks[0] + blocks[5], blocks[1], map[string]string{"python": blocks[2], "ts": blocks[3], "go": blocks[4]}
 }
 
@@ -45,7 +45,8 @@ func plainHTTP(t *testing.T) (session, programs string, shown map[string]string)
 func TestWhatTheReadmeSaysOfPlainHTTPWorks(t *testing.T) {
 	t.Parallel()
 	conf, table, serve, _, _ := tryIt(t)
-	p := publish(t, conf, table+"[fetch]\nallow_private = true\n", serve)
+	rule := section(t, "Over plain HTTP", "toml sh sh python ts go sh")[0]
+	p := publish(t, conf, table+rule+"[fetch]\nallow_private = true\n", serve)
 	watcher := (&network{InspIRCd: &bridgetest.InspIRCd{ClientAddr: p.clients}}).join(t, "watcher", "message-tags")
 	session, _, _ := plainHTTP(t)
 	server := newReceiver(t)

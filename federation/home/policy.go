@@ -2,6 +2,7 @@ package home
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"baton/federation"
@@ -39,10 +40,10 @@ type Rule struct {
 // checkPolicy refuses a step that is less than the policy wants. The handoff is that
 // after the step.
 func (h *Home) checkPolicy(ctx context.Context, ev federation.Event, after federation.View) error {
-	require := h.Policy.Require
+	require, invited := h.Policy.Require, false
 	for _, rule := range h.Policy.Rules {
 		if h.fits(ctx, rule, ev, after) {
-			require = rule.Require
+			require, invited = rule.Require, rule.invites(ev)
 			break
 		}
 	}
@@ -51,8 +52,31 @@ func (h *Home) checkPolicy(ctx context.Context, ev federation.Event, after feder
 		return federation.Refuse(ev, federation.PolicyDenied, "")
 	case require == RequireSigned && ev.Provenance != federation.Signed:
 		return federation.Refuse(ev, federation.NeedSignature, "by the key of whoever takes it")
+	case ev.Verb == federation.Offer && !invited:
+		return h.checkMember(ctx, ev, after)
 	}
 	return nil
+}
+
+// checkMember refuses an offer to a channel of somebody who does not belong there.
+func (h *Home) checkMember(ctx context.Context, ev federation.Event, after federation.View) error {
+	if h.Member == nil {
+		return nil
+	}
+	member, err := h.Member(ctx, ev)
+	if err != nil {
+		return fmt.Errorf("look for %s in %s: %w", ev.Actor(), after.Venue, err)
+	}
+	if !member {
+		return federation.Refuse(ev, federation.PolicyDenied, "an offer to "+after.Venue+" takes membership: join the channel, or ask the operator for a policy rule with your DID in senders")
+	}
+	return nil
+}
+
+// invites reports whether a rule that fits an offer was written for its sender, so that it
+// may go to any channel: it lists the sender, or offers of the link.
+func (r Rule) invites(ev federation.Event) bool {
+	return len(r.Senders) > 0 || slices.Contains(r.Peers, ev.Arrival.Link) && slices.Contains(r.Verbs, federation.Offer)
 }
 
 func (h *Home) fits(ctx context.Context, rule Rule, ev federation.Event, after federation.View) bool {

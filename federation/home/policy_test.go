@@ -1,6 +1,7 @@
 package home_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -56,6 +57,45 @@ func TestThePolicyWantsOfEachStepWhatItsFirstRuleSays(t *testing.T) {
 				t.Errorf("filed: %v, %v", view.Exists(), err)
 			}
 		})
+	}
+}
+
+func TestAnOfferToAChannelTakesMembershipOrARule(t *testing.T) {
+	alice, bob := newPerson("alice").did, newPerson("bob").did
+	offers := []federation.Verb{federation.Offer}
+	for name, test := range map[string]struct {
+		member bool
+		rules  []home.Rule
+		want   federation.RefusalCode
+	}{
+		"a member":                         {true, nil, ""},
+		"no member":                        {false, nil, federation.PolicyDenied},
+		"a rule that names the sender":     {false, []home.Rule{{Senders: []federation.DID{alice}, Require: home.RequireSigned}}, ""},
+		"a rule that names another sender": {false, []home.Rule{{Senders: []federation.DID{bob}, Require: home.RequireSigned}}, federation.PolicyDenied},
+		"a rule for offers of the link":    {false, []home.Rule{{Verbs: offers, Peers: []string{"lab"}, Require: home.RequireSigned}}, ""},
+		"a rule for the link":              {false, []home.Rule{{Peers: []string{"lab"}, Require: home.RequireSigned}}, federation.PolicyDenied},
+		"a rule for offers":                {false, []home.Rule{{Verbs: offers, Require: home.RequireSigned}}, federation.PolicyDenied},
+		"a rule that denies":               {true, []home.Rule{{Senders: []federation.DID{alice}, Require: home.Deny}}, federation.PolicyDenied},
+		"another rule first":               {false, []home.Rule{{Require: home.RequireSigned}, {Senders: []federation.DID{alice}}}, federation.PolicyDenied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.home.Policy.Rules = test.rules
+			b.home.Member = func(context.Context, federation.Event) (bool, error) { return test.member, nil }
+			_, err := b.home.Submit(t.Context(), b.step(1, b.alice, federation.Offer), b.now)
+			refused, _ := errors.AsType[*federation.RefusalError](err)
+			if (refused == nil) != (test.want == "") || refused != nil && refused.Code != test.want {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+		})
+	}
+	b := newBench(t)
+	b.home.Member = func(context.Context, federation.Event) (bool, error) {
+		return false, &federation.UnavailableError{What: "record"}
+	}
+	_, err := b.home.Submit(t.Context(), b.step(1, b.alice, federation.Offer), b.now)
+	if _, later := errors.AsType[*federation.UnavailableError](err); !later {
+		t.Errorf("an outage of the record: %v, want unavailable", err)
 	}
 }
 

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// member reports whether an offer may be written in the channel that it is for. Who offers
+// over HTTP must belong to that channel: be present in it, or have an account that the
+// operator bound, or a step on file, on a link that lists it. IRC links see to their own
+// people, and other homes to theirs. An offer to one DID that names no channel is written
+// where its recipient is found.
+func (g *gateway) member(ctx context.Context, ev federation.Event) (bool, error) {
+	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
+	overHTTP := ev.Arrival.Link == federation.RESTLink || ev.Arrival.Link == federation.RegistryLink
+	if !overHTTP || federation.Private(venue) {
+		return true, nil
+	}
+	if ev.To != "" {
+		place, _, err := g.Place(ctx, ev.Actor(), ev.To, "")
+		if err != nil || place.Venue == venue {
+			return err == nil, err
+		}
+	}
+	all, err := g.identify(ctx, federation.Source{DIDs: []federation.DID{ev.Actor()}})
+	if err != nil {
+		return false, err
+	}
+	for _, placer := range g.fleet.placers() {
+		if !slices.Contains(placer.Channels(), venue) {
+			continue
+		}
+		for _, did := range all.DIDs {
+			if known, err := g.knownOn(ctx, placer, venue, did); known || err != nil {
+				return known, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// knownOn reports whether a DID belongs to a channel of a link.
+func (g *gateway) knownOn(ctx context.Context, link bridge.Placer, venue string, did federation.DID) (bool, error) {
+	if gatherer, ok := link.(bridge.Gatherer); ok && gatherer.Present(ctx, venue, did) {
+		return true, nil
+	}
+	bound, err := g.boundTo(ctx, did)
+	if err != nil {
+		return false, fmt.Errorf("look up names of %s: %w", did, err)
+	}
+	if slices.ContainsFunc(bound, func(b federation.BoundName) bool { return b.Network == link.Name() }) {
+		return true, nil
+	}
+	seen, err := g.record.Binding(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look up %s: %w", did, err)
+	}
+	return seen.Link == link.Name(), nil
+}
