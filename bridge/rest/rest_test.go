@@ -84,6 +84,7 @@ func newHouse() *house {
 func newHouseFor(admit func(federation.OperatorTokens) rest.Admission) *house {
 	h := &house{gateway: &gateway{record: federationtest.NewMemory()}, mux: http.NewServeMux(), ended: make(chan struct{})}
 	rest.New(rest.Deps{
+		Top:  func(string, time.Duration, int, time.Time) []rest.Sender { return nil },
 		Home: "gw.example", Gateway: h.gateway, Record: h.record,
 		Links:      func() []rest.LinkStatus { return nil },
 		Configured: func() []federation.BoundName { return nil },

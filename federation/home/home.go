@@ -69,8 +69,8 @@ type Home struct {
 	Offers  Offers                                              // nil where nobody keeps offers back
 	Same    func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	// Member reports whether an offer may be written in its channel; nil where any may.
-	Member  func(ctx context.Context, ev federation.Event) (bool, error)
-	Rates   *Rates
+	Member func(ctx context.Context, ev federation.Event) (bool, error)
+	Rates  *Rates
 	// Strangers counts DIDs that the record has not known for long, which Acquaintances
 	// tells; nil where they have no limits.
 	Strangers     *Strangers

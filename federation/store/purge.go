@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"baton/federation"
@@ -25,11 +26,11 @@ const (
 
 // Senders implements [federation.Purges].
 func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
-	query := `SELECT did FROM (SELECT offerer AS did FROM handoff WHERE over = 0 AND offerer > ?1`
+	parts := []string{`SELECT offerer AS did FROM handoff WHERE over = 0 AND offerer > ?1`}
 	for _, from := range []string{waitingEntries, owedSteps, deferredSteps, pendingSteps, deadSteps} {
-		query += ` UNION SELECT e.signer FROM ` + from + ` AND e.signer > ?1 UNION SELECT e.body ->> 'for' FROM ` + from + ` AND e.body ->> 'for' > ?1`
+		parts = append(parts, `SELECT e.signer FROM `+from+` AND e.signer > ?1`, `SELECT e.body ->> 'for' FROM `+from+` AND e.body ->> 'for' > ?1`)
 	}
-	found, err := rows(ctx, s.reads, scanOne[federation.DID], query+`) senders ORDER BY did LIMIT 0 + ?2`, after, max(limit, 0))
+	found, err := rows(ctx, s.reads, scanOne[federation.DID], `SELECT did FROM (`+strings.Join(parts, ` UNION `)+`) senders ORDER BY did LIMIT 0 + ?2`, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read senders: %w", err)
 	}
