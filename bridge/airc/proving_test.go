@@ -55,12 +55,15 @@ func TestAKeyThatWasOnlyNamedRepresentsNoDID(t *testing.T) {
 	did := signingKey(0x0b).DID
 	for name, take := range map[string]func(t *testing.T, w *world){
 		"by a registration below /api": func(t *testing.T, w *world) {
+			t.Helper()
 			w.newcomer(t, "mallory", map[string]any{"publicKey": public})
 		},
 		"by a rotation": func(t *testing.T, w *world) {
+			t.Helper()
 			rotate(t, w.agent(t, "mallory", 0x0a), 0x0b, "key_2")
 		},
 		"by a rotation with another key's signature as the new one's": func(t *testing.T, w *world) {
+			t.Helper()
 			mallory := w.agent(t, "mallory", 0x0a)
 			body := withNewKeySignature(t, mallory.Key, mallory.Key, public)
 			if got := told(mallory.Call(t.Context(), http.MethodPost, "/identity/rotate", body)); got != "401 invalid_signature" {
@@ -68,6 +71,7 @@ func TestAKeyThatWasOnlyNamedRepresentsNoDID(t *testing.T) {
 			}
 		},
 		"by a rotation below /api": func(t *testing.T, w *world) {
+			t.Helper()
 			mallory := w.newcomer(t, "mallory", nil)
 			if status, answer := mallory.call(t, http.MethodPost, "/api/identity/mallory/rotate", map[string]any{"publicKey": public}); status != http.StatusOK {
 				t.Errorf("rotate: %d %v", status, answer)
@@ -108,6 +112,7 @@ func TestAKeyIsItsAgentsFromItsProofOn(t *testing.T) {
 	did := signingKey(0x0b).DID
 	for name, prove := range map[string]func(t *testing.T, w *world, a *bridgetest.Agent){
 		"by an envelope to this registry": func(t *testing.T, w *world, a *bridgetest.Agent) {
+			t.Helper()
 			rotate(t, a, 0x0b, "key_2")
 			w.checkOwner(t, did, "")
 			other := a.Envelope("scout_7", "hi", nil)
@@ -125,12 +130,14 @@ func TestAKeyIsItsAgentsFromItsProofOn(t *testing.T) {
 			}
 		},
 		"by a rotation that it signs": func(t *testing.T, _ *world, a *bridgetest.Agent) {
+			t.Helper()
 			body := withNewKeySignature(t, a.Key, key, public)
 			if got := told(a.Call(t.Context(), http.MethodPost, "/identity/rotate", body)); got != "200" {
 				t.Fatalf("rotate: %s", got)
 			}
 		},
 		"by a challenge": func(t *testing.T, w *world, a *bridgetest.Agent) {
+			t.Helper()
 			rotate(t, a, 0x0b, "key_2")
 			w.checkOwner(t, did, "")
 			if err := a.Register(t.Context()); err != nil {

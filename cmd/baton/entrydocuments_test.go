@@ -28,7 +28,7 @@ import (
 	"baton/federation/lifecycle"
 	"baton/federation/passport"
 	"baton/federation/signing"
-	"baton/translate/dialect"
+	tags "baton/translate/dialect"
 )
 
 // pages is documents by the beginning of their addresses.
@@ -54,7 +54,7 @@ func sourceOf(documents pages) *identity.KeySource {
 }
 
 // viaDocument resolves a DID whose document has the key, and logs in as it.
-func viaDocument(t *testing.T, c claim, did federation.DID, documents pages) outcome {
+func viaDocument(t *testing.T, c claim, did federation.DID, documents pages) admission {
 	t.Helper()
 	source := sourceOf(documents)
 	kid := federation.KeyID(c.public)
@@ -67,7 +67,7 @@ func viaDocument(t *testing.T, c claim, did federation.DID, documents pages) out
 	}
 	message := []byte("a challenge")
 	verdict, _ := source.Proved(t.Context(), did, message, c.sign(message), time.Now())
-	return outcome{taken, verdict == federation.Valid}
+	return admission{taken, verdict == federation.Valid}
 }
 
 const (
@@ -81,19 +81,19 @@ func multikeyDocument(did federation.DID, c claim) string {
 		did, strings.TrimPrefix(string(c.did), "did:key:"))
 }
 
-func viaMultikey(t *testing.T, _ *entrances, c claim) outcome {
+func viaMultikey(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	return viaDocument(t, c, aliceDID, pages{aliceAddress: multikeyDocument(aliceDID, c)})
 }
 
-func viaJWK(t *testing.T, _ *entrances, c claim) outcome {
+func viaJWK(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	document := fmt.Sprintf(`{"id":%q,"verificationMethod":[{"id":"#k","type":"JsonWebKey2020","publicKeyJwk":{"kty":"OKP","crv":"Ed25519","x":%q}}]}`, aliceDID, c.base64())
 	return viaDocument(t, c, aliceDID, pages{aliceAddress: document})
 }
 
 // viaPLC is a did:plc whose first operation lists the key.
-func viaPLC(t *testing.T, _ *entrances, c claim) outcome {
+func viaPLC(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	key, err := secp256k1.GeneratePrivateKey()
 	if err != nil {
@@ -133,7 +133,7 @@ func viaPLC(t *testing.T, _ *entrances, c claim) outcome {
 }
 
 // viaHome is another home whose document has the key, and that signs a message.
-func viaHome(t *testing.T, _ *entrances, c claim) outcome {
+func viaHome(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	const home = federation.HomeID("home.example")
 	source := sourceOf(pages{"https://home.example/.well-known/did.json": multikeyDocument(home.DID(), c)})
@@ -151,11 +151,11 @@ func viaHome(t *testing.T, _ *entrances, c claim) outcome {
 		t.Fatal(err)
 	}
 	verdict, _ := signing.VerifyHome(t.Context(), source, home, message, signature, time.Now())
-	return outcome{len(keys) > 0, verdict == federation.Valid}
+	return admission{len(keys) > 0, verdict == federation.Valid}
 }
 
 // viaKeyAPI is the key server of a freeq server, which says that the key is alice's.
-func viaKeyAPI(t *testing.T, _ *entrances, c claim) outcome {
+func viaKeyAPI(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	source := sourceOf(pages{
 		aliceAddress:            fmt.Sprintf(`{"id":%q,"verificationMethod":[]}`, aliceDID),
@@ -169,20 +169,20 @@ func viaKeyAPI(t *testing.T, _ *entrances, c claim) outcome {
 	}
 	keys, err := source.Keys(t.Context(), federation.KeyQuery{DID: aliceDID, KeyID: kid, Link: "freeq", Received: time.Now()})
 	if err != nil || len(keys) == 0 {
-		return outcome{}
+		return admission{}
 	}
 	if elsewhere, err := source.Keys(t.Context(), federation.KeyQuery{DID: aliceDID, KeyID: kid, Link: "other", Received: time.Now()}); err == nil && len(elsewhere) > 0 {
 		t.Error("the key counts for another link")
 	}
 	message := []byte("a step")
 	verdict, err := signing.Challenge().Verify(message, c.signature(message), keys[0])
-	return outcome{true, err == nil && verdict == federation.Valid}
+	return admission{true, err == nil && verdict == federation.Valid}
 }
 
-func viaRegistryIdentity(t *testing.T, _ *entrances, c claim) outcome {
+func viaRegistryIdentity(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	keys, err := identity.ParseRegistryKeys(fmt.Appendf(nil, `{"keys":[{"kid":"k","publicKey":%q,"status":"active"}]}`, c.base64()), time.Now())
-	return outcome{taken: err == nil && len(keys) == 1}
+	return admission{taken: err == nil && len(keys) == 1}
 }
 
 // checked reports whether a configuration with some tables is without mistakes.
@@ -196,7 +196,7 @@ func (e *entrances) checked(t *testing.T, tables string) bool {
 }
 
 // viaBinding binds a name to the did:key, in the configuration and over the operator API.
-func viaBinding(t *testing.T, e *entrances, c claim) outcome {
+func viaBinding(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	name := e.handle()
 	taken := e.checked(t, fmt.Sprintf("[[bindings]]\nnetwork = \"client\"\nname = %q\ndid = %q\n", name, c.did))
@@ -204,11 +204,11 @@ func viaBinding(t *testing.T, e *entrances, c claim) outcome {
 	if kept != taken {
 		t.Errorf("the configuration takes it: %t, the operator API: %t", taken, kept)
 	}
-	return outcome{taken: taken || kept}
+	return admission{taken: taken || kept}
 }
 
 // viaEndpoint is a freeq server whose endpoint id is the key, alone and with its ticket.
-func viaEndpoint(t *testing.T, e *entrances, c claim) outcome {
+func viaEndpoint(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	table := "[[irc.freeq]]\nname = \"fq\"\nserver_name = \"irc.freeq.example\"\npeer_api = \"https://irc.freeq.example\"\nchannels = [\"#ops\"]\n"
 	ticket := "endpoint" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(append(append([]byte{0}, c.public...), 0)))
@@ -216,11 +216,11 @@ func viaEndpoint(t *testing.T, e *entrances, c claim) outcome {
 	if with := e.checked(t, table+fmt.Sprintf("endpoint_id = %q\naddress = %q\n", hex.EncodeToString(c.public), ticket)); with != alone {
 		t.Errorf("the id is taken alone: %t, with its ticket: %t", alone, with)
 	}
-	return outcome{taken: alone}
+	return admission{taken: alone}
 }
 
 // viaPassport adds the key to a passport.
-func viaPassport(t *testing.T, _ *entrances, c claim) outcome {
+func viaPassport(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "federation", "passport", "testdata", "passport.json"))
 	if err != nil {
@@ -234,33 +234,33 @@ func viaPassport(t *testing.T, _ *entrances, c claim) outcome {
 	if text, err = json.Marshal(p); err != nil {
 		t.Fatal(err)
 	}
-	checker := passport.Checker{Read: dialect.FromDocument, Replay: lifecycle.Shipped().Replay, KeyDID: identity.KeyDID}
+	checker := passport.Checker{Read: tags.FromDocument, Replay: lifecycle.Shipped().Replay, KeyDID: identity.KeyDID}
 	report := checker.Verify(t.Context(), text)
 	if len(report.Findings) == 0 {
 		t.Error("a passport that was changed has no finding")
 	}
-	return outcome{taken: !slices.ContainsFunc(report.Findings, func(f passport.Finding) bool { return f.Code == passport.KeyEncoding })}
+	return admission{taken: !slices.ContainsFunc(report.Findings, func(f passport.Finding) bool { return f.Code == passport.KeyEncoding })}
 }
 
 // viaSigner is a command that keeps the keys of the gateway, and says that this is one.
-func viaSigner(t *testing.T, _ *entrances, c claim) outcome {
+func viaSigner(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	_, err := identity.Signer{"sh", "-c", "echo " + c.base64()}.Public(t.Context(), identity.ServerKey)
-	return outcome{taken: err == nil}
+	return admission{taken: err == nil}
 }
 
 // viaRecord is a key that the record has from before keys were parsed.
-func viaRecord(t *testing.T, _ *entrances, c claim) outcome {
+func viaRecord(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	message := []byte("a step")
 	verdict, err := signing.Challenge().Verify(message, c.signature(message), c.public)
 	valid := err == nil && verdict == federation.Valid
-	return outcome{valid, valid}
+	return admission{valid, valid}
 }
 
 // viaStep is a step that a did:key signed. From a key that cannot be an identity it is
 // refused for good, with the code of a malformed value.
-func viaStep(t *testing.T, _ *entrances, c claim) outcome {
+func viaStep(t *testing.T, _ *entrances, c claim) admission {
 	t.Helper()
 	source := sourceOf(pages{})
 	if c.revoked {
@@ -280,5 +280,5 @@ func viaStep(t *testing.T, _ *entrances, c claim) outcome {
 	if c.useless && (!isRefusal || refused.Code != federation.InvalidTag || verdict != federation.Invalid) {
 		t.Errorf("the step is judged %v, %v, want %s", verdict, err, federation.InvalidTag)
 	}
-	return outcome{verdict == federation.Valid, verdict == federation.Valid}
+	return admission{verdict == federation.Valid, verdict == federation.Valid}
 }

@@ -58,15 +58,15 @@ func (c claim) document(t *testing.T, document map[string]any) string {
 	return c.signature(text)
 }
 
-// outcome is what became of a claim: the entry point took the key, and what is signed with
+// admission is what became of a claim: the entry point took the key, and what is signed with
 // it counts as the DID's.
-type outcome struct{ taken, counts bool }
+type admission struct{ taken, counts bool }
 
 // keyLie is one way to present a key. The claims of a lie are made for each entry point.
 type keyLie struct {
 	name string
 	make func(t *testing.T, e *entrances) []claim
-	want func(entry) outcome
+	want func(entry) admission
 }
 
 func claimOf(o owner, signer ed25519.PrivateKey) claim {
@@ -81,17 +81,20 @@ func asIdentity(encoding []byte) claim {
 }
 
 func keyLies() []keyLie {
-	nothing := func(entry) outcome { return outcome{} }
-	names := func(e entry) outcome { return outcome{taken: e.names} }
+	nothing := func(entry) admission { return admission{} }
+	names := func(e entry) admission { return admission{taken: e.names} }
 	return []keyLie{
 		{"proved", func(t *testing.T, _ *entrances) []claim {
+			t.Helper()
 			o := newOwner(t)
 			return []claim{claimOf(o, o.private)}
-		}, func(e entry) outcome { return outcome{taken: true, counts: !e.provesNothing} }},
+		}, func(e entry) admission { return admission{taken: true, counts: !e.provesNothing} }},
 		{"unproved", func(t *testing.T, _ *entrances) []claim {
+			t.Helper()
 			return []claim{claimOf(newOwner(t), newOwner(t).private)}
 		}, names},
 		{"another party's", func(t *testing.T, e *entrances) []claim {
+			t.Helper()
 			bob := newOwner(t)
 			bob.logIn(t, e.house)
 			return []claim{claimOf(bob, newOwner(t).private)}
@@ -107,6 +110,7 @@ func keyLies() []keyLie {
 			return []claim{asIdentity(signed), asIdentity(beyond)}
 		}, nothing},
 		{"revoked", func(t *testing.T, e *entrances) []claim {
+			t.Helper()
 			o := newOwner(t)
 			e.revoke(t, o)
 			c := claimOf(o, o.private)
@@ -124,7 +128,7 @@ type entry struct {
 	provesNothing bool
 	// parsers are the files in which the keys of this entry point are parsed.
 	parsers []string
-	present func(t *testing.T, e *entrances, c claim) outcome
+	present func(t *testing.T, e *entrances, c claim) admission
 	// without names the lies that cannot be told here, with the reason.
 	without map[string]string
 }
@@ -188,25 +192,27 @@ func (e *entrances) knownAs(t *testing.T, handle string, did federation.DID) boo
 
 // entryPoints is the closed list of them.
 func entryPoints() []entry {
-	const parser = "bridge/airc/publickey.go"
+	const ofAIRC = "bridge/airc/publickey.go"
 	isRegistry := map[string]string{"revoked": "the key of a registry has no end of its own: its document names the one that is good"}
 	return []entry{
 		{name: "REST login", parsers: []string{"federation/identity/publickey.go"}, present: viaREST},
 		{name: "IRC SASL", parsers: []string{"federation/identity/publickey.go"}, present: viaSASL},
 		{name: "IRC MSGSIG", names: true, parsers: []string{"bridge/irc/client/sasl.go"}, present: viaMSGSIG},
-		{name: "AIRC D1 register", parsers: []string{parser}, present: viaRegister},
-		{name: "AIRC D1 rotate", parsers: []string{parser}, names: true, provesNothing: true, present: func(t *testing.T, e *entrances, c claim) outcome {
+		{name: "AIRC D1 register", parsers: []string{ofAIRC}, present: viaRegister},
+		{name: "AIRC D1 rotate", parsers: []string{ofAIRC}, names: true, provesNothing: true, present: func(t *testing.T, e *entrances, c claim) admission {
+			t.Helper()
 			o, _ := viaRotation(t, e, c, false)
 			return o
 		}},
-		{name: "AIRC D1 rotate with newKeySignature", parsers: []string{parser}, present: func(t *testing.T, e *entrances, c claim) outcome {
+		{name: "AIRC D1 rotate with newKeySignature", parsers: []string{ofAIRC}, present: func(t *testing.T, e *entrances, c claim) admission {
+			t.Helper()
 			o, _ := viaRotation(t, e, c, true)
 			return o
 		}},
-		{name: "AIRC D1 envelope", parsers: []string{parser}, names: true, present: viaEnvelope},
-		{name: "AIRC D2 registry key", parsers: []string{parser}, names: true, present: viaRelay, without: isRegistry},
-		{name: "AIRC D3 presence", parsers: []string{parser}, names: true, provesNothing: true, present: viaPresence},
-		{name: "AIRC D3 rotate", parsers: []string{parser}, names: true, provesNothing: true, present: viaDeployedRotation},
+		{name: "AIRC D1 envelope", parsers: []string{ofAIRC}, names: true, present: viaEnvelope},
+		{name: "AIRC D2 registry key", parsers: []string{ofAIRC}, names: true, present: viaRelay, without: isRegistry},
+		{name: "AIRC D3 presence", parsers: []string{ofAIRC}, names: true, provesNothing: true, present: viaPresence},
+		{name: "AIRC D3 rotate", parsers: []string{ofAIRC}, names: true, provesNothing: true, present: viaDeployedRotation},
 		{name: "recovery", provesNothing: true, present: viaRecovery, without: map[string]string{"proved": "there is no recovery of a handle"}},
 		{name: "freeq key API", parsers: []string{"federation/identity/peerkeys.go"}, names: true, present: viaKeyAPI},
 		{name: "freeq endpoint", parsers: []string{"bridge/irc/freeq/envelope.go", "bridge/irc/freeq/ticket.go"}, names: true, provesNothing: true, present: viaEndpoint},
@@ -290,10 +296,10 @@ func parsersOfKeys(t *testing.T) map[string]bool {
 	return found
 }
 
-func viaREST(t *testing.T, e *entrances, c claim) outcome {
+func viaREST(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	in := loginStatus(t, e.house, c.did, func(challenge string) []byte { return c.sign([]byte(challenge)) }) == http.StatusOK
-	return outcome{in, in}
+	return admission{in, in}
 }
 
 // ircLogin connects a client that proves a DID, and returns its connection and the answer.
@@ -335,17 +341,17 @@ func expect(t *testing.T, lines *bufio.Scanner, texts ...string) string {
 	return ""
 }
 
-func viaSASL(t *testing.T, e *entrances, c claim) outcome {
+func viaSASL(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	conn, _, answer := ircLogin(t, e, c.did, c.sign)
 	_ = conn.Close()
 	in := strings.Contains(answer, " 903 ")
-	return outcome{in, in}
+	return admission{in, in}
 }
 
 // viaMSGSIG registers the key for a DID of the caller's own. The key counts for its
 // did:key where a login with it succeeds then.
-func viaMSGSIG(t *testing.T, e *entrances, c claim) outcome {
+func viaMSGSIG(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	own := newOwner(t)
 	conn, lines, answer := ircLogin(t, e, own.did, func(m []byte) []byte { return ed25519.Sign(own.private, m) })
@@ -355,10 +361,10 @@ func viaMSGSIG(t *testing.T, e *entrances, c claim) outcome {
 	fmt.Fprintf(conn, "CAP END\r\nMSGSIG %s\r\n", c.base64())
 	taken := strings.Contains(expect(t, lines, "MSGSIG "), "MSGSIG OK")
 	_ = conn.Close()
-	return outcome{taken, viaREST(t, e, c).counts}
+	return admission{taken, viaREST(t, e, c).counts}
 }
 
-func viaRegister(t *testing.T, e *entrances, c claim) outcome {
+func viaRegister(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	handle := e.handle()
 	a := bridgetest.NewAgent(e.url(), handle, make([]byte, 32))
@@ -370,11 +376,11 @@ func viaRegister(t *testing.T, e *entrances, c claim) outcome {
 		t.Fatal(err)
 	}
 	taken := status == http.StatusCreated
-	return outcome{taken, taken && e.knownAs(t, handle, c.did)}
+	return admission{taken, taken && e.knownAs(t, handle, c.did)}
 }
 
 // viaRotation rotates the key of a new agent to the key.
-func viaRotation(t *testing.T, e *entrances, c claim, proved bool) (outcome, *bridgetest.Agent) {
+func viaRotation(t *testing.T, e *entrances, c claim, proved bool) (admission, *bridgetest.Agent) {
 	t.Helper()
 	own := newOwner(t)
 	a := own.agent(e.house, e.handle())
@@ -391,11 +397,11 @@ func viaRotation(t *testing.T, e *entrances, c claim, proved bool) (outcome, *br
 	if err != nil {
 		t.Fatal(err)
 	}
-	return outcome{status == http.StatusOK, e.knownAs(t, a.Handle, c.did)}, a
+	return admission{status == http.StatusOK, e.knownAs(t, a.Handle, c.did)}, a
 }
 
 // viaEnvelope names the key by a rotation and sends a message that is signed for it.
-func viaEnvelope(t *testing.T, e *entrances, c claim) outcome {
+func viaEnvelope(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	named, a := viaRotation(t, e, c, false)
 	if !named.taken {
@@ -407,11 +413,11 @@ func viaEnvelope(t *testing.T, e *entrances, c claim) outcome {
 	if _, _, err := a.Call(t.Context(), http.MethodPost, "/messages", envelope); err != nil {
 		t.Fatal(err)
 	}
-	return outcome{true, e.knownAs(t, a.Handle, c.did)}
+	return admission{true, e.knownAs(t, a.Handle, c.did)}
 }
 
 // viaRelay is a registry whose well-known document has the key, and that signs a relay.
-func viaRelay(t *testing.T, e *entrances, c claim) outcome {
+func viaRelay(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	own := newOwner(t)
 	recipient := own.agent(e.house, e.handle())
@@ -435,10 +441,10 @@ func viaRelay(t *testing.T, e *entrances, c claim) outcome {
 		t.Fatal(err)
 	}
 	in := status < http.StatusBadRequest
-	return outcome{in, in}
+	return admission{in, in}
 }
 
-func viaPresence(t *testing.T, e *entrances, c claim) outcome {
+func viaPresence(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	handle := e.handle()
 	a := bridgetest.NewAgent(e.url(), handle, make([]byte, 32))
@@ -447,10 +453,10 @@ func viaPresence(t *testing.T, e *entrances, c claim) outcome {
 		t.Fatal(err)
 	}
 	taken := status == http.StatusCreated
-	return outcome{taken, taken && e.knownAs(t, handle, c.did)}
+	return admission{taken, taken && e.knownAs(t, handle, c.did)}
 }
 
-func viaDeployedRotation(t *testing.T, e *entrances, c claim) outcome {
+func viaDeployedRotation(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	handle := e.handle()
 	a := bridgetest.NewAgent(e.url(), handle, make([]byte, 32))
@@ -459,18 +465,18 @@ func viaDeployedRotation(t *testing.T, e *entrances, c claim) outcome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return outcome{status == http.StatusOK, e.knownAs(t, handle, c.did)}
+	return admission{status == http.StatusOK, e.knownAs(t, handle, c.did)}
 }
 
 // viaRecovery asks for a handle by the paths that registries recover one under.
-func viaRecovery(t *testing.T, e *entrances, c claim) outcome {
+func viaRecovery(t *testing.T, e *entrances, c claim) admission {
 	t.Helper()
 	own := newOwner(t)
 	a := own.agent(e.house, e.handle())
 	if err := a.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var got outcome
+	var got admission
 	for _, path := range []string{"/identity/recover", "/api/identity/" + a.Handle + "/recover"} {
 		status, _, err := a.Call(t.Context(), http.MethodPost, path, map[string]any{"handle": a.Handle, "newPublicKey": c.base64()})
 		if err != nil {

@@ -87,6 +87,7 @@ func calls(t *testing.T, a *bridgetest.Agent, want int, method, path string, bod
 // returns the agent, with a token.
 func names() map[string]func(t *testing.T, h *house, handle string, victim owner) *bridgetest.Agent {
 	below := func(t *testing.T, h *house, handle string, body map[string]any) *bridgetest.Agent {
+		t.Helper()
 		a := newOwner(t).agent(h, handle)
 		body["action"], body["username"] = "register", handle
 		a.Token, _ = calls(t, a, http.StatusCreated, http.MethodPost, "/api/presence", body)["token"].(string)
@@ -94,14 +95,17 @@ func names() map[string]func(t *testing.T, h *house, handle string, victim owner
 	}
 	return map[string]func(t *testing.T, h *house, handle string, victim owner) *bridgetest.Agent{
 		"presence": func(t *testing.T, h *house, handle string, victim owner) *bridgetest.Agent {
+			t.Helper()
 			return below(t, h, handle, map[string]any{"publicKey": victim.public()})
 		},
 		"api_rotate": func(t *testing.T, h *house, handle string, victim owner) *bridgetest.Agent {
+			t.Helper()
 			a := below(t, h, handle, map[string]any{})
 			calls(t, a, http.StatusOK, http.MethodPost, "/api/identity/"+handle+"/rotate", map[string]any{"publicKey": victim.public()})
 			return a
 		},
 		"rotate": func(t *testing.T, h *house, handle string, victim owner) *bridgetest.Agent {
+			t.Helper()
 			own := newOwner(t)
 			a := own.agent(h, handle)
 			if err := a.Register(t.Context()); err != nil {

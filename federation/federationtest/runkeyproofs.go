@@ -139,12 +139,14 @@ func (s suite) testOneOwner(t *testing.T) {
 func (s suite) testRotationElsewhere(t *testing.T) {
 	for name, proved := range map[string]func(*testing.T, federation.Record, federation.DID){
 		"by a session": func(t *testing.T, record federation.Record, did federation.DID) {
+			t.Helper()
 			session := federation.Session{ID: "one", Handle: string(did), Generation: 1, Expires: At(500)}
 			if err := record.StartSession(t.Context(), session); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"by a signed step": func(t *testing.T, record federation.Record, did federation.DID) {
+			t.Helper()
 			if _, err := record.Append(t.Context(), File(Offer(1, did, bob), federation.View{})); err != nil {
 				t.Fatal(err)
 			}
