@@ -148,7 +148,7 @@ func newEntrances(t *testing.T) *entrances {
 	t.Helper()
 	e := &entrances{irc: federationtest.FreeAddr(t), registry: map[string]*registryPeer{}}
 	tables := []string{
-		fmt.Sprintf("[irc.client]\nlisten = %q\n", e.irc), "[limits]\nregistrations_per_hour = 0\ndid_events_per_minute = 0\nlogins_per_minute = 0\naddress_events_per_minute = 0\n",
+		fmt.Sprintf("[irc.client]\nlisten = %q\n", e.irc), "[limits]\nregistrations_per_hour = 0\ndid_events_per_minute = 0\n" + anyAddress,
 		"[fetch]\nallow_private = true\n", "[airc]\ndomain = \"gw.test\"\n",
 	}
 	for n := range 7 {

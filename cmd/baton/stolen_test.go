@@ -121,7 +121,7 @@ func names() map[string]func(t *testing.T, h *house, handle string, victim owner
 // two comes first: neither what is offered to the DID, nor a step in its name.
 func TestNamingAKeyGivesNothingOfItsDID(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
 	h.ready(t)
 	alice := newOwner(t)
@@ -203,7 +203,7 @@ func checkNothing(t *testing.T, a *bridgetest.Agent, from owner, id string) {
 // good; the end that an agent gives to a key that it named says nothing about the DID.
 func TestOnlyTheOwnerOfADIDRevokesItsKey(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
 	h.ready(t)
 	bob := newOwner(t)
@@ -260,7 +260,7 @@ func loginStatus(t *testing.T, h *house, did federation.DID, sign func(challenge
 // A restart tells the operator which agents named keys without a proof.
 func TestAStartNamesTheAgentsWithoutAProvedKey(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHouse(t, "[limits]\n"+anyAddress)
 	h.start(t)
 	h.ready(t)
 	for name := range names() {
