@@ -119,20 +119,22 @@ func entry[T comparable](place *list.Element) *queued[T] {
 type heaviest []*holder
 
 // Len implements [heap.Interface], as do the other methods.
-func (h heaviest) Len() int { return len(h) }
+func (h *heaviest) Len() int { return len(*h) }
 
 // Less reports whether i loses an item before j.
-func (h heaviest) Less(i, j int) bool {
-	if a, b := h[i].items.Len(), h[j].items.Len(); a != b {
-		return a > b
+func (h *heaviest) Less(i, j int) bool {
+	a, b := (*h)[i], (*h)[j]
+	if a.items.Len() != b.items.Len() {
+		return a.items.Len() > b.items.Len()
 	}
-	return h[i].oldest < h[j].oldest
+	return a.oldest < b.oldest
 }
 
 // Swap exchanges two addresses.
-func (h heaviest) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
+func (h *heaviest) Swap(i, j int) {
+	all := *h
+	all[i], all[j] = all[j], all[i]
+	all[i].index, all[j].index = i, j
 }
 
 // Push appends an address.

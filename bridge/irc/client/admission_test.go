@@ -211,11 +211,11 @@ func TestAnAddressLogsInSoOften(t *testing.T) {
 }
 
 // proxied connects a client through a proxy on this machine.
-func (h house) proxied(t *testing.T, client string) *peer {
+func (h house) proxied(t *testing.T, from string) *peer {
 	t.Helper()
 	p := dial(t, h.addr)
-	if client != "" {
-		header := proxyproto.HeaderProxyFromAddrs(2, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(client)), p.conn.RemoteAddr())
+	if from != "" {
+		header := proxyproto.HeaderProxyFromAddrs(2, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(from)), p.conn.RemoteAddr())
 		if _, err := header.WriteTo(p.conn); err != nil {
 			t.Fatal(err)
 		}
