@@ -98,7 +98,7 @@ func openClient(t configs.Table, w wiring) (opened, error) {
 		t.Mistake("websocket", "needs http.listen")
 	}
 	if w.maxClients > 0 && cfg.MaxClients > w.maxClients {
-		w.Log.LogAttrs(context.Background(), slog.LevelInfo, "max_clients is lowered: raise the limit of open files", //nolint:forbidigo // no request asks
+		w.Log.LogAttrs(context.Background(), slog.LevelInfo, "max_clients is lowered: raise the limit of open files",
 			slog.String("link", "client"), slog.Int("max_clients", w.maxClients))
 		cfg.MaxClients = w.maxClients
 	}
