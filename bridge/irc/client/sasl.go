@@ -171,6 +171,9 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	raw, err := decode64(attempt.answer)
 	var p proof
 	if err == nil {
+		err = federation.ExactJSON(raw)
+	}
+	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
 	if err != nil {
