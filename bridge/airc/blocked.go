@@ -9,12 +9,12 @@ import (
 
 // checkCaller refuses a request from an address, or with the token of an agent, that an
 // operator blocked.
-func (l *Link) checkCaller(c *call) error {
-	s := federation.Source{Network: network, Address: bridge.NetworkFrom(c.Context())}
+func (l *Link) checkCaller(ctx context.Context, c *call) error {
+	s := federation.Source{Network: network, Address: bridge.NetworkFrom(ctx)}
 	if c.denied == nil {
 		s.Handles, s.DIDs = []string{c.agent.Handle}, []federation.DID{c.agent.DID}
 	}
-	return l.deps.CheckBlocked(c.Context(), s)
+	return l.deps.CheckBlocked(ctx, s)
 }
 
 // checkBlocked refuses a handle that an operator blocked, or the DID of a key that it shows.

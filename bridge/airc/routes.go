@@ -124,10 +124,11 @@ func allowed(mux *http.ServeMux, r *http.Request) string {
 func (l *Link) serve(route string, e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.Hear(time.Now())
-		c := &call{Request: r.WithContext(bridge.WithNetwork(r.Context(), credential.AddressOf(r)))}
+		ctx := bridge.WithNetwork(r.Context(), credential.AddressOf(r))
+		c := &call{Request: r.WithContext(ctx)}
 		c.agent, c.denied = l.authenticate(r)
 		var a answer
-		err := l.checkCaller(c)
+		err := l.checkCaller(ctx, c)
 		if err == nil {
 			a, err = e(c)
 		}

@@ -82,7 +82,7 @@ func TestASenderWithoutConsentHasAShareOfWhatIsHeld(t *testing.T) {
 // passerby returns a DID that nobody saw before.
 func passerby(n int) federation.SigningKey {
 	var seed [32]byte
-	binary.BigEndian.PutUint64(seed[:], uint64(n)+1) //nolint:gosec // small
+	binary.BigEndian.PutUint64(seed[:], uint64(n)+1)
 	return signingKeyOf(ed25519.NewKeyFromSeed(seed[:]))
 }
 

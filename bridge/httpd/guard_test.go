@@ -15,22 +15,24 @@ import (
 )
 
 // exchange sends the bytes of a request, and returns the answer to it.
-func exchange(t *testing.T, url, request string) (*http.Response, error) {
+func exchange(t *testing.T, url, request string) (answer, error) {
 	t.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	t.Cleanup(func() { conn.Close() })
 	if _, err := io.WriteString(conn, request); err != nil {
-		return nil, err
+		return answer{}, err
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err == nil {
-		t.Cleanup(func() { response.Body.Close() })
+	if err != nil {
+		return answer{}, err
 	}
-	return response, err
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(body)}, err
 }
 
 func TestConnectIsNotAllowed(t *testing.T) {
@@ -43,12 +45,8 @@ func TestConnectIsNotAllowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		body, err := io.ReadAll(got.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") == "" || !strings.Contains(string(body), `"method_not_allowed"`) {
-			t.Errorf("CONNECT %s: answered %d %s, Allow %q", target, got.StatusCode, body, got.Header.Get("Allow"))
+		if got.status != http.StatusMethodNotAllowed || got.header.Get("Allow") == "" || !strings.Contains(got.body, `"method_not_allowed"`) {
+			t.Errorf("CONNECT %s: answered %d %s, Allow %q", target, got.status, got.body, got.header.Get("Allow"))
 		}
 	}
 }
@@ -69,19 +67,15 @@ func TestAForeignHostIsRefusedWhereNamesAreGiven(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			body, err := io.ReadAll(response.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
 			if r.url == open.url {
-				if response.StatusCode != http.StatusOK {
-					t.Errorf("without names, Host %q is answered %d", host, response.StatusCode)
+				if response.status != http.StatusOK {
+					t.Errorf("without names, Host %q is answered %d", host, response.status)
 				}
 				continue
 			}
-			got[host] = response.StatusCode
-			if response.StatusCode == http.StatusForbidden && strings.Contains(string(body), "secret") {
-				t.Errorf("Host %q: answered %s", host, body)
+			got[host] = response.status
+			if response.status == http.StatusForbidden && strings.Contains(response.body, "secret") {
+				t.Errorf("Host %q: answered %s", host, response.body)
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func (b *besieged) ask(t *testing.T, method, path, token string, body any) strin
 // what the server answers until it says one of the last words.
 func (b *besieged) connect(t *testing.T, lines []string, last ...string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", b.irc)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", b.irc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (b *besieged) connect(t *testing.T, lines []string, last ...string) string 
 // logIn proves a DID with SASL and returns what the server answers.
 func (b *besieged) logIn(t *testing.T, p person) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", b.irc)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", b.irc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +352,7 @@ func refreshed(t *testing.T, agent *bridgetest.Agent) string {
 func TestABlockEndsTheConnectionsOfItsSource(t *testing.T) {
 	t.Parallel()
 	b := newBesieged(t)
-	conn, err := net.Dial("tcp", b.irc)
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", b.irc)
 	if err != nil {
 		t.Fatal(err)
 	}

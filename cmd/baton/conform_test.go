@@ -13,7 +13,7 @@ import (
 func TestTheGatewayConformsOverEachTransport(t *testing.T) {
 	t.Parallel()
 	irc := federationtest.FreeAddr(t)
-	h := newHouse(t, fmt.Sprintf("[irc.client]\nlisten = %q\nwebsocket = true\n[[policy.rules]]\nverbs = [\"offer\"]\npeers = [\"rest\"]\nrequire = \"vouched\"\n", irc))
+	h := newHouse(t, fmt.Sprintf("[irc.client]\nlisten = %q\nwebsocket = true\n", irc), offersOverREST)
 	h.start(t)
 	h.ready(t)
 	for _, suite := range []struct {

@@ -92,10 +92,6 @@ tls_listen = %q
 websocket = true
 registration_timeout = "5s"
 %s
-[[policy.rules]]
-verbs = ["offer"]
-peers = ["airc"]
-require = "vouched"
 [[airc.peers]]
 domain = "own.test"
 url = %q

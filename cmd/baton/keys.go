@@ -182,6 +182,7 @@ func showKey(key identity.NamedKey, file *configs.File, now time.Time) shownKey 
 		shown.KeyID = signing.RegistryKeyID(key.Public)
 	case identity.EndpointKey:
 		shown.EndpointID = identity.EndpointID(key.Public)
+	case identity.KeptSecret, identity.TokenSecret: // have no public part
 	}
 	return shown
 }
@@ -216,7 +217,7 @@ func printKey(c *cli, streams std, key shownKey) error {
 		lines = []string{string(key.DID), string(key.DIDKey)}
 	case identity.EndpointKey:
 		lines = []string{key.EndpointID}
-	case identity.RegistryKey:
+	case identity.RegistryKey, identity.KeptSecret, identity.TokenSecret:
 	}
 	_, err := fmt.Fprintln(streams.out, strings.Join(lines, "\n"))
 	return err

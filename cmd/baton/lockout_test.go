@@ -304,27 +304,35 @@ func TestOneAddressHasOneRateOfLogins(t *testing.T) {
 	late.says(t, "CAP REQ :standard-replies", "AUTHENTICATE ATPROTO-CHALLENGE")
 	late.until(t, "FAIL AUTHENTICATE RATE_LIMITED")
 	late.until(t, " 904 ")
-	post := func(path, body string) *http.Response {
-		response, err := clientFrom(t, "127.0.0.1").Post(h.url()+path, "application/json", strings.NewReader(body))
+	post := func(path, body string) (status int, again string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/json")
+		response, err := clientFrom(t, "127.0.0.1").Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = response.Body.Close()
-		return response
+		return response.StatusCode, response.Header.Get("Retry-After")
 	}
 	for path, body := range map[string]string{
 		"/api/v1/auth/challenge": `{"did":"did:plc:bbbbbbbbbbbbbbbbbbbbbbbb"}`,
 		"/register/challenge":    `{"handle":"scout_7"}`,
 		"/auth/refresh":          `{}`,
 	} {
-		if r := post(path, body); r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
-			t.Errorf("%s is answered %d, again after %q", path, r.StatusCode, r.Header.Get("Retry-After"))
+		if status, again := post(path, body); status != http.StatusTooManyRequests || again == "" {
+			t.Errorf("%s is answered %d, again after %q", path, status, again)
 		}
 	}
 	overConn(dialFrom(t, "127.0.0.2", addr)).login(t, "bob")
 	h.configure(t, tables(0)...)
 	h.signal(t, syscall.SIGHUP)
-	await(t, "the limit to be gone", func() bool { return post("/register/challenge", `{"handle":"scout_7"}`).StatusCode == http.StatusOK })
+	await(t, "the limit to be gone", func() bool {
+		status, _ := post("/register/challenge", `{"handle":"scout_7"}`)
+		return status == http.StatusOK
+	})
 }
 
 func TestNoKeyIsFetchedForAnAddressWithoutStepsLeft(t *testing.T) {

@@ -211,7 +211,7 @@ func TestUsersWhoseKeysAreAtSilentHostsDelayNoOther(t *testing.T) {
 	for i := range nicks {
 		users = append(users, fmt.Sprintf("mallory%d", i))
 	}
-	s := newSquare(t, users)
+	s := newSquare(t, users, offersOverREST)
 	eliza := logIn(t, s.url())
 	scout, amy := bridgetest.NewAgent(s.url(), "scout_7", bytes.Repeat([]byte{1}, 32)), bridgetest.NewAgent(s.url(), "amy_1", bytes.Repeat([]byte{2}, 32))
 	if err := errors.Join(scout.Register(t.Context()), amy.Register(t.Context())); err != nil {

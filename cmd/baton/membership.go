@@ -11,15 +11,15 @@ import (
 	"baton/federation"
 )
 
-// member reports whether an offer may be written in the channel that it is for. Who offers
-// over HTTP must belong to that channel: be present in it, or have an account that the
-// operator bound, or a step on file, on a link that lists it. IRC links see to their own
-// people, and other homes to theirs. An offer to one DID that names no channel is written
+// member reports whether an offer may be written in the channel that it is for. A DID that
+// offers over REST must belong to that channel: it is present there, or has an account that
+// the operator bound, or a step on file, on a link that lists the channel. IRC links check
+// their own users, and other homes theirs. Agents of the registry may offer to anyone
+// (spec: airc-shapes "Who is who"). An offer to one DID that names no channel is written
 // where its recipient is found.
 func (g *gateway) member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
-	overHTTP := ev.Arrival.Link == federation.RESTLink || ev.Arrival.Link == federation.RegistryLink
-	if !overHTTP || federation.Private(venue) {
+	if ev.Arrival.Link != federation.RESTLink || federation.Private(venue) {
 		return true, nil
 	}
 	if ev.To != "" {

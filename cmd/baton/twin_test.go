@@ -30,9 +30,6 @@ type twin struct {
 	finn  *mailbox
 }
 
-// anyAgentOffers lets agents of the registry offer work in channels where they are no members.
-const anyAgentOffers = "[[policy.rules]]\nverbs = [\"offer\"]\npeers = [\"airc\"]\nrequire = \"vouched\"\n"
-
 // newTwin starts all of it. Offers that enter on the links from elsewhere are in the
 // dialect.
 func newTwin(t *testing.T, d dialect, tables ...string) *twin {
@@ -44,7 +41,7 @@ func newTwin(t *testing.T, d dialect, tables ...string) *twin {
 	if len(tables) == 0 {
 		tables = []string{unlimited}
 	}
-	h.configure(t, append(tables, tw.net.table+speaks, tw.dev.table+speaks, anyAgentOffers)...)
+	h.configure(t, append(tables, tw.net.table+speaks, tw.dev.table+speaks)...)
 	tw.start(t)
 	tw.ready(t)
 	tw.alice = tw.net.join(t, "alice", "message-tags")

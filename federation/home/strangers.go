@@ -10,15 +10,15 @@ import (
 	"baton/federation"
 )
 
-const (
-	// maxMet bounds the newcomers that are counted at once, about 200 bytes each. Where no
-	// limit keeps their number below that, the oldest ones are forgotten first.
-	maxMet = 1 << 16
-	// maxAcquainted bounds the DIDs that are remembered as known, about 100 bytes each.
-	maxAcquainted = 1 << 16
-	// growthRetry is told to strangers while the record grows too fast.
-	growthRetry = 5 * time.Minute
-)
+// maxMet bounds the newcomers that are counted at once, about 200 bytes each. Where no
+// limit keeps their number below that, the oldest ones are forgotten first.
+const maxMet = 1 << 16
+
+// maxAcquainted bounds the DIDs that are remembered as known, about 100 bytes each.
+const maxAcquainted = 1 << 16
+
+// growthRetry is told to strangers while the record grows too fast.
+const growthRetry = 5 * time.Minute
 
 // StrangerLimits bound what DIDs do that the record has not known for long. A limit of zero
 // is none.
@@ -41,7 +41,7 @@ type Acquaintances interface {
 type Strangers struct {
 	mu         sync.Mutex
 	met        []newcomer // oldest first
-	since      map[federation.DID]time.Time
+	newcomers  map[federation.DID]struct{}
 	from       map[string]int // by address
 	acquainted map[federation.DID]struct{}
 	growth     int64
@@ -58,7 +58,7 @@ type newcomer struct {
 // NewStrangers returns counters that have counted nothing.
 func NewStrangers() *Strangers {
 	return &Strangers{
-		since: map[federation.DID]time.Time{}, from: map[string]int{}, acquainted: map[federation.DID]struct{}{},
+		newcomers: map[federation.DID]struct{}{}, from: map[string]int{}, acquainted: map[federation.DID]struct{}{},
 	}
 }
 
@@ -66,7 +66,7 @@ func NewStrangers() *Strangers {
 func (s *Strangers) Count(did federation.DID, address string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, again := s.since[did]; again {
+	if _, again := s.newcomers[did]; again {
 		return
 	}
 	s.expire(at)
@@ -74,7 +74,7 @@ func (s *Strangers) Count(did federation.DID, address string, at time.Time) {
 		s.drop(1)
 	}
 	s.met = append(s.met, newcomer{did, address, at})
-	s.since[did] = at
+	s.newcomers[did] = struct{}{}
 	if address != "" {
 		s.from[address]++
 	}
@@ -107,7 +107,7 @@ func (s *Strangers) expire(now time.Time) {
 // drop forgets the oldest newcomers.
 func (s *Strangers) drop(n int) {
 	for _, each := range s.met[:n] {
-		delete(s.since, each.did)
+		delete(s.newcomers, each.did)
 		if each.address == "" {
 			continue
 		}
@@ -118,17 +118,16 @@ func (s *Strangers) drop(n int) {
 	s.met = slices.Delete(s.met, 0, n)
 }
 
-// recall returns what is remembered of a DID: that it is known for long, or since when it
-// is known. The third result is false where nothing is remembered.
-func (s *Strangers) recall(did federation.DID, now time.Time) (since time.Time, long, has bool) {
+// recall reports whether a DID is remembered, and whether as one that is known for long.
+func (s *Strangers) recall(did federation.DID, now time.Time) (long, has bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expire(now)
-	if since, has = s.since[did]; has {
-		return since, false, true
+	if _, has = s.newcomers[did]; has {
+		return false, true
 	}
 	_, long = s.acquainted[did]
-	return time.Time{}, long, long
+	return long, long
 }
 
 // remember notes that a DID is known for long.
@@ -177,8 +176,9 @@ func (h *Home) Admit(ctx context.Context, did federation.DID, address string, no
 	if h.Strangers == nil {
 		return false, nil
 	}
-	since, long, has := h.Strangers.recall(did, now)
+	long, has := h.Strangers.recall(did, now)
 	if !has {
+		var since time.Time
 		if since, has, err = h.Acquaintances.Acquainted(ctx, did); err != nil {
 			return false, fmt.Errorf("look whether %s is known: %w", did, err)
 		}

@@ -89,7 +89,7 @@ func (a *AtHand) seek(ctx context.Context, q federation.KeyQuery) *lookingUp {
 	if _, err := a.keys(ctx, a.probe, q); !errors.Is(err, ErrNotAtHand) {
 		return nil
 	}
-	return a.lookups.begin(q, func(ctx context.Context) error {
+	return a.lookups.begin(q, func(ctx context.Context) error { //nolint:contextcheck // a lookup outlives the step that asked for it
 		_, err := a.asking.Keys(ctx, q)
 		return err
 	})

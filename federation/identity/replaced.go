@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -20,8 +21,7 @@ const replacedFile = "replaced"
 
 // ParseSecretName returns an error for what names no secret of a keyring.
 func ParseSecretName(s string) (KeyName, error) {
-	switch name := KeyName(s); name {
-	case KeptSecret, TokenSecret:
+	if name := KeyName(s); name == KeptSecret || name == TokenSecret {
 		return name, nil
 	}
 	return "", fmt.Errorf("no secret %q: want kept or token", s)
@@ -103,12 +103,9 @@ func noteReplaced(root *os.Root, name KeyName, fingerprint string) error {
 	if err != nil {
 		return err
 	}
-	replaced := map[KeyName]string{name: fingerprint}
-	for other, mark := range before {
-		if other != name {
-			replaced[other] = mark
-		}
-	}
+	replaced := make(map[KeyName]string, len(before)+1)
+	maps.Copy(replaced, before)
+	replaced[name] = fingerprint
 	text, err := json.MarshalIndent(replaced, "", " ")
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ type elsewhere struct {
 func (e elsewhere) RemoteAddr() net.Addr { return e.remote }
 
 // come connects a client from an address.
-func (h house) come(t *testing.T, from string) *peer {
+func (h *house) come(t *testing.T, from string) *peer {
 	t.Helper()
 	here, there := net.Pipe()
 	t.Cleanup(func() { _ = here.Close() })
@@ -52,7 +52,7 @@ func (h house) come(t *testing.T, from string) *peer {
 }
 
 // lingers connects a client that is let in and does not register.
-func (h house) lingers(t *testing.T, from string) *peer {
+func (h *house) lingers(t *testing.T, from string) *peer {
 	t.Helper()
 	p := h.come(t, from)
 	p.say(t, "PING here")
@@ -211,7 +211,7 @@ func TestAnAddressLogsInSoOften(t *testing.T) {
 }
 
 // proxied connects a client through a proxy on this machine.
-func (h house) proxied(t *testing.T, from string) *peer {
+func (h *house) proxied(t *testing.T, from string) *peer {
 	t.Helper()
 	p := dial(t, h.addr)
 	if from != "" {

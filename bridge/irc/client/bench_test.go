@@ -63,7 +63,7 @@ func (q *quiet) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0,
 func (q *quiet) SetWriteDeadline(time.Time) error { return nil }
 
 // fill lets clients in, of which each says something once it is there.
-func (h house) fill(b *testing.B, n int, caps, then string) *atomic.Int64 {
+func (h *house) fill(b *testing.B, n int, caps, then string) *atomic.Int64 {
 	b.Helper()
 	var steps atomic.Int64
 	for i := range n {

@@ -92,9 +92,9 @@ func testConfig() client.Config {
 }
 
 // open returns a listener that does not run.
-func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) house {
+func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house {
 	tb.Helper()
-	h := house{gateway: &gateway{views: map[federation.HandoffID]federation.View{}, bound: map[string]federation.BoundName{}}, record: federationtest.NewMemory()}
+	h := &house{gateway: &gateway{views: map[federation.HandoffID]federation.View{}, bound: map[string]federation.BoundName{}}, record: federationtest.NewMemory()}
 	deps := client.Deps{
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
@@ -138,7 +138,7 @@ func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) house {
 }
 
 // start runs a listener until the test ends.
-func start(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) house {
+func start(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house {
 	tb.Helper()
 	h := open(tb, cfg, tweak...)
 	h.run(tb)
@@ -235,7 +235,7 @@ func plain(s string) string {
 // play plays a scene: each line is a client's name, ">" and what it says or "<" and
 // what it hears next, in which * is anything. A client that is not there yet comes in
 // with its first line, or with "joins" and the capabilities that it asks for.
-func play(t *testing.T, h house, scene string) map[string]*peer {
+func play(t *testing.T, h *house, scene string) map[string]*peer {
 	t.Helper()
 	peers := map[string]*peer{}
 	for line := range strings.Lines(scene) {

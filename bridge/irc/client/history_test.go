@@ -10,7 +10,7 @@ import (
 )
 
 // say files offers as they are written at a place, each a second after the one before.
-func (h house) say(t *testing.T, p federation.Place, offers ...federation.Event) {
+func (h *house) say(t *testing.T, p federation.Place, offers ...federation.Event) {
 	t.Helper()
 	for _, ev := range offers {
 		ev.Venue = p.Venue

@@ -25,7 +25,7 @@ func secured() client.Config {
 }
 
 // dialTLS connects a client over TLS, and returns why it could not.
-func (h house) dialTLS(t *testing.T, cfg *tls.Config) (*peer, error) {
+func (h *house) dialTLS(t *testing.T, cfg *tls.Config) (*peer, error) {
 	t.Helper()
 	cfg.InsecureSkipVerify = true
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: patience}, Config: cfg}
@@ -38,7 +38,7 @@ func (h house) dialTLS(t *testing.T, cfg *tls.Config) (*peer, error) {
 }
 
 // overTLS is dialTLS for one that must work.
-func (h house) overTLS(t *testing.T, certs ...tls.Certificate) *peer {
+func (h *house) overTLS(t *testing.T, certs ...tls.Certificate) *peer {
 	t.Helper()
 	p, err := h.dialTLS(t, &tls.Config{Certificates: certs})
 	if err != nil {
@@ -96,7 +96,7 @@ func loginByToken(as, name, token string) string {
 }
 
 // mint files a token, and returns it.
-func (h house) mint(t *testing.T, name string, scope federation.Scope, expires time.Time) string {
+func (h *house) mint(t *testing.T, name string, scope federation.Scope, expires time.Time) string {
 	t.Helper()
 	text, token, err := federation.NewOperatorToken(strings.NewReader(strings.Repeat(name, 32)))
 	token.Name, token.Scope, token.Created, token.Expires = name, scope, time.Now(), expires
@@ -179,7 +179,7 @@ func TestTLSIsForIRCAlone(t *testing.T) {
 }
 
 // halfOpen connects somebody who begins no handshake.
-func (h house) halfOpen(t *testing.T) net.Conn {
+func (h *house) halfOpen(t *testing.T) net.Conn {
 	t.Helper()
 	var d net.Dialer
 	conn, err := d.DialContext(t.Context(), "tcp", h.link.Describe().Negotiated["tls_listen"])

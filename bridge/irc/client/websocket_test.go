@@ -66,7 +66,7 @@ func (p *page) until(t *testing.T, pattern string) string {
 }
 
 // startWeb runs a listener that speaks WebSocket, and returns the address of that.
-func startWeb(t *testing.T, wanted bool) (house, string) {
+func startWeb(t *testing.T, wanted bool) (*house, string) {
 	t.Helper()
 	cfg := testConfig()
 	cfg.WebSocket = wanted
