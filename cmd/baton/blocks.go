@@ -74,7 +74,9 @@ func (g *gateway) identify(ctx context.Context, s federation.Source) (federation
 			s.DIDs = append(s.DIDs, agent.Bound.DID)
 		}
 		for _, key := range agent.Keys {
-			s.DIDs = append(s.DIDs, key.DID)
+			if key.Proved() {
+				s.DIDs = append(s.DIDs, key.DID)
+			}
 		}
 	}
 	return s, nil
