@@ -25,6 +25,7 @@ type Deferred struct {
 
 // DeferralLimits bound how many steps wait. Zero means no limit.
 type DeferralLimits struct {
+	PerUser   int // of one name on one link ([Arrival].Name); steps without a name are not counted so
 	PerOrigin int
 	Total     int
 }

@@ -25,7 +25,9 @@ func (p *program) limit(file *configs.File) {
 	p.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
 	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	p.maxHops.Store(int64(file.Limits.MaxHops))
-	p.deferrals.Store(&federation.DeferralLimits{PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal})
+	p.deferrals.Store(&federation.DeferralLimits{
+		PerUser: (file.Limits.DeferredPerOrigin + 3) / 4, PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal,
+	})
 	p.linkLimits.Store(&bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,

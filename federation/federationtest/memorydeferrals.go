@@ -15,7 +15,7 @@ func (m *Memory) Defer(ctx context.Context, d federation.Deferred, limits federa
 	if err != nil {
 		return federation.Deferred{}, err
 	}
-	ofOrigin := 0
+	ofOrigin, ofUser, name := 0, 0, d.Event.Arrival.Name
 	for _, each := range m.deferred {
 		ev := each.Event
 		if ev.From == d.Event.From && ev.Signature.Text == d.Event.Signature.Text && ev.Digest() == d.Event.Digest() {
@@ -24,6 +24,12 @@ func (m *Memory) Defer(ctx context.Context, d federation.Deferred, limits federa
 		if each.Origin == d.Origin {
 			ofOrigin++
 		}
+		if each.Origin == d.Origin && name != "" && ev.Arrival.Name == name {
+			ofUser++
+		}
+	}
+	if limits.PerUser > 0 && ofUser >= limits.PerUser {
+		return federation.Deferred{}, federation.ErrNoRoom
 	}
 	if limits.PerOrigin > 0 && ofOrigin >= limits.PerOrigin || limits.Total > 0 && len(m.deferred) >= limits.Total {
 		return federation.Deferred{}, federation.ErrNoRoom

@@ -39,6 +39,7 @@ func RunDeferrals(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Run("what waits comes back as it was, in the order of arrival", s.testDeferredComeBack)
 	t.Run("the same step waits once, under either signature", s.testSameStepWaitsOnce)
 	t.Run("no more wait than may, of one origin and of all", s.testDeferralsAreBounded)
+	t.Run("one user of a link fills a share of what may wait", s.testAUserHasAShareOfDeferrals)
 	t.Run("what is due is told by handoff, longest due first", s.testDueDeferrals)
 	t.Run("what was judged in vain is due later, and sooner when a key is there", s.testDeferAgain)
 	t.Run("the evidence of what waits goes with it, unless its handoff is there", s.testEvidenceOfDeferred)
@@ -104,6 +105,32 @@ func (s suite) testDeferralsAreBounded(t *testing.T) {
 	}
 	if waiting := deferredIn(t, record, ID(3)); len(waiting) != 0 {
 		t.Errorf("%d wait for which there was no room", len(waiting))
+	}
+}
+
+func (s suite) testAUserHasAShareOfDeferrals(t *testing.T) {
+	record, limits := s.open(t), federation.DeferralLimits{PerUser: 2, PerOrigin: 10}
+	for _, step := range []struct {
+		n            int
+		origin, name string
+		full         bool
+	}{
+		{1, "oftc", "mallory", false},
+		{2, "oftc", "mallory", false},
+		{3, "oftc", "mallory", true},
+		{1, "oftc", "mallory", false},
+		{4, "oftc", "ada", false},
+		{5, "lab", "mallory", false},
+		{6, "oftc", "", false},
+		{7, "oftc", "", false},
+		{8, "oftc", "", false},
+	} {
+		d := deferred(step.n, step.origin, Offer(step.n, ada, bob))
+		d.Event.Arrival.Name = step.name
+		_, err := record.Defer(t.Context(), d, limits)
+		if errors.Is(err, federation.ErrNoRoom) != step.full || err != nil && !step.full {
+			t.Errorf("step %d of %q from %s: %v, want no room: %v", step.n, step.name, step.origin, err, step.full)
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func deferStep(ctx context.Context, q *statements, d federation.Deferred, ready 
 	if len(waiting) > 0 {
 		return waiting[0], nil
 	}
-	if err := roomToDefer(ctx, q, d.Origin, limits); err != nil {
+	if err := roomToDefer(ctx, q, d, limits); err != nil {
 		return d, err
 	}
 	if evidence := d.Event.Evidence; evidence != nil && evidence.Bytes != nil {
@@ -73,17 +73,25 @@ func deferStep(ctx context.Context, q *statements, d federation.Deferred, ready 
 }
 
 // roomToDefer returns [federation.ErrNoRoom] where no step more may wait.
-func roomToDefer(ctx context.Context, q *statements, origin string, limits federation.DeferralLimits) error {
+func roomToDefer(ctx context.Context, q *statements, d federation.Deferred, limits federation.DeferralLimits) error {
 	var ofOrigin, all int
 	err := q.row(ctx, `SELECT coalesce((SELECT steps FROM deferred_count WHERE origin = ?), 0),
-		coalesce((SELECT steps FROM deferred_count WHERE origin = ''), 0)`, []any{origin}, &ofOrigin, &all)
+		coalesce((SELECT steps FROM deferred_count WHERE origin = ''), 0)`, []any{d.Origin}, &ofOrigin, &all)
 	switch {
 	case err != nil:
 		return err
 	case limits.PerOrigin > 0 && ofOrigin >= limits.PerOrigin, limits.Total > 0 && all >= limits.Total:
 		return federation.ErrNoRoom
+	case limits.PerUser == 0 || d.Event.Arrival.Name == "" || ofOrigin < limits.PerUser:
+		return nil
 	}
-	return nil
+	var ofUser int
+	err = q.row(ctx, `SELECT count(*) FROM deferred WHERE origin = ? AND body -> 'arrival' ->> 'name' = ?`,
+		[]any{d.Origin, d.Event.Arrival.Name}, &ofUser)
+	if err == nil && ofUser >= limits.PerUser {
+		return federation.ErrNoRoom
+	}
+	return err
 }
 
 // countDeferred counts one step more, or one less, among those of its origin and among

@@ -43,3 +43,6 @@ CREATE TABLE size (
     at    INTEGER PRIMARY KEY,
     bytes INTEGER NOT NULL
 ) STRICT;
+
+-- What waits of one user of a link, see federation.DeferralLimits.
+CREATE INDEX deferred_origin ON deferred (origin);

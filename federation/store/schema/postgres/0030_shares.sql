@@ -40,3 +40,6 @@ CREATE TABLE size (
     at    bigint PRIMARY KEY,
     bytes bigint NOT NULL
 );
+
+-- What waits of one user of a link, see federation.DeferralLimits.
+CREATE INDEX deferred_origin ON deferred (origin);
