@@ -69,7 +69,9 @@ type handStand struct {
 	web     *slowWeb
 	keys    *identity.AtHand
 	lookups *identity.Lookups
-	found   []federation.DID
+
+	mu    sync.Mutex // lookups end at once
+	found []federation.DID
 }
 
 // atHand runs a test of keys at hand in a bubble of its own time.
@@ -77,7 +79,11 @@ func atHand(t *testing.T, test func(s *handStand)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &handStand{T: t, web: &slowWeb{release: make(chan struct{}), pages: map[string]string{aliceAddress: page(alice, seededKey('a'))}}}
-		s.lookups = identity.NewLookups(func(did federation.DID) { s.found = append(s.found, did) })
+		s.lookups = identity.NewLookups(func(did federation.DID) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.found = append(s.found, did)
+		})
 		defer s.lookups.Close()
 		directory := newDirectory(s.web)
 		s.keys = newKeySource(directory, s.web, federationtest.NewMemory()).AtHand(directory.Offline(), s.lookups)
