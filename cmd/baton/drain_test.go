@@ -94,6 +94,7 @@ func TestSIGTERMCompletesInTenSecondsAlthoughEveryPeerIsSilent(t *testing.T) {
 	await(t, "each peer to be called", func() bool {
 		return p.documents.called() > 0 && p.ircd.called() > 0 && p.registry.called() > 0 && p.home.called() > 0 && p.hook.called() > 0
 	})
+	await(t, "each step to wait, its lookup still under way", func() bool { return s.deferred(t) == 9 })
 	s.stuck.Store(true)
 	stopped := time.Now()
 	if code := s.stop(t); code != 0 {
