@@ -136,9 +136,9 @@ func parseBlockedHandle(text string) (Block, error) {
 	return Block{What: text, Kind: BlockHandle}, nil
 }
 
-// BlockList keeps what operators blocked. Its promises are those of [Store].
+// BlockList keeps the blocks of operators, with the promises of [Store].
 type BlockList interface {
-	// AddBlock keeps a block, in the place of one that names the same. It forgets those
+	// AddBlock keeps a block, in the place of one that names the same. It forgets blocks
 	// that are over at the time that the new one begins.
 	AddBlock(ctx context.Context, b Block) error
 	// RemoveBlock ends a block. It returns [ErrNotFound] for a text that none has.

@@ -27,8 +27,8 @@ const (
 // address without the mark: nobody's consent to the one goes to the other.
 const unverifiedPrefix = "?"
 
-// Unverified returns the handle under which messages of a sender are kept that nobody
-// verified.
+// Unverified returns the handle under which the registry keeps messages of a sender that it
+// could not verify.
 func Unverified(handle string) string { return unverifiedPrefix + handle }
 
 // unverifiedPart is how much of the list of first contacts of one agent unverified senders

@@ -24,8 +24,8 @@ func heldNotice(path, from, to string) string {
 	return fmt.Sprintf("the message is held until %s consents: it sends %s, or writes to %s", to, consentCall(path, actionAccept, from), from)
 }
 
-// knockText is the first line of the handshake that an agent reads: who asks, and which
-// call answers it.
+// knockText returns the first line of the handshake that an agent reads: it names the
+// requester, and the call that answers.
 func knockText(requester string) string {
 	return requester + " asks to write to you; to accept, send " + consentCall(consentPath, actionAccept, requester) +
 		" (with a token of " + deployedRoot + ": " + deployedConsentPath + ")"

@@ -54,9 +54,9 @@ type gate struct {
 	trusted []netip.Prefix
 
 	mu       sync.Mutex
-	all      Queue // those of clients
-	idle     Queue // of them, those without a request: none has come yet, or all are answered
-	proxied  int   // those of trusted proxies
+	all      Queue // connections of clients
+	idle     Queue // of these, the ones without a request: none has come yet, or all are answered
+	proxied  int   // connections of trusted proxies
 	requests map[netip.Prefix]int
 }
 

@@ -44,7 +44,8 @@ func callerOf(r *http.Request) caller {
 	return c
 }
 
-// Admitted serves the requests of those who may ask, and tells the others why not.
+// Admitted serves the requests that an admission lets in, and answers the others with its
+// refusal.
 func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		actor, err := admit(r, needs)

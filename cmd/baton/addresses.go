@@ -20,7 +20,7 @@ func (p *program) newAddresses() (logins, writes credential.Addresses) {
 // publicListener is the label of the public HTTP listener in metrics.
 const publicListener = "http"
 
-// httpLimits returns those of the public HTTP listener.
+// httpLimits returns the limits of the public HTTP listener.
 func (p *program) httpLimits() *httpd.Limits {
 	files := openFiles()
 	return &httpd.Limits{

@@ -93,8 +93,8 @@ func stepSource(ev federation.Event) federation.Source {
 	return s
 }
 
-// refuseBlocked returns the refusal of a step whose source is blocked. Those of operators
-// are let in.
+// refuseBlocked returns the refusal of a step whose source is blocked. No block holds for
+// the steps of operators.
 func (g *gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
 	if ev.Arrival.Link == operatorLink {
 		return nil
@@ -125,8 +125,8 @@ func (j judge) Resume(ctx context.Context, ev federation.Event, since, now time.
 	return j.home.Load().Resume(ctx, ev, since, now)
 }
 
-// readBlocks makes hold what operators blocked, and ends the connections of those who
-// have any.
+// readBlocks reads the blocks of the record, makes them hold, and ends the connections of
+// blocked clients.
 func (p *program) readBlocks(ctx context.Context) error {
 	var all []federation.Block
 	for more := true; more; {
@@ -214,8 +214,8 @@ func (p *program) ownHandle(b federation.Block) federation.Block {
 	return b
 }
 
-// checkBlock refuses what would block the gateway itself or nobody, and a purge of a source
-// that the record does not know by what is blocked.
+// checkBlock refuses a block of the gateway itself or of a link that does not exist, and a
+// purge by an address or a mask, which the record does not keep.
 func (p *program) checkBlock(b federation.Block, purge bool) error {
 	wrong := func(why string) error {
 		return &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: why}

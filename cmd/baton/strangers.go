@@ -28,7 +28,8 @@ func strangerLimits(file *configs.File) home.StrangerLimits {
 	}
 }
 
-// acquaintances knows whom the record knows, and whom the configuration binds to a name.
+// acquaintances knows the DIDs that the record knows, or that the configuration binds to a
+// name.
 type acquaintances struct {
 	federation.Newcomers
 

@@ -58,7 +58,7 @@ func (h *Home) checkPolicy(ctx context.Context, ev federation.Event, after feder
 	return nil
 }
 
-// checkMember refuses an offer to a channel of somebody who does not belong there.
+// checkMember refuses an offer to a channel whose offerer does not belong to it.
 func (h *Home) checkMember(ctx context.Context, ev federation.Event, after federation.View) error {
 	if h.Member == nil {
 		return nil

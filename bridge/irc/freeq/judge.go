@@ -73,8 +73,8 @@ func (s *session) receive(in *inbound) judged {
 	return j
 }
 
-// settle judges what is left after the connection has ended, with nobody to tell. No key is
-// looked up any more: a step whose key is not at hand waits in the record.
+// settle judges the steps that are left after the connection has ended; no user is told. It
+// looks up no key: a step whose key is not at hand waits in the record.
 func (s *session) settle() {
 	for !s.lanes.Empty() {
 		s.judgeAll()
