@@ -7,14 +7,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,42 +18,6 @@ import (
 
 	"baton/bridge/bridgetest"
 )
-
-// tokenKey reads the secret that the gateway makes tokens with.
-func (h *house) tokenKey(t *testing.T) []byte {
-	t.Helper()
-	digits, err := os.ReadFile(filepath.Join(h.dir, "data", "keys", "token"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := hex.DecodeString(strings.TrimSpace(string(digits)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// forge returns a token of the gateway with other claims, signed as the gateway does.
-func (h *house) forge(t *testing.T, token string, changes map[string]any) string {
-	t.Helper()
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		t.Fatalf("%q is no JWT", token)
-	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	var claims map[string]any
-	if err := json.Unmarshal(text, &claims); err != nil {
-		t.Fatal(err)
-	}
-	maps.Copy(claims, changes)
-	mac := hmac.New(sha256.New, h.tokenKey(t))
-	head := parts[0] + "." + base64.RawURLEncoding.EncodeToString(encode(t, claims))
-	mac.Write([]byte(head))
-	return head + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
 
 // oldChallenge returns what the gateway gave out for a handle six minutes ago.
 func (h *house) oldChallenge(t *testing.T, handle string) string {
