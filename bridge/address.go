@@ -3,17 +3,15 @@ package bridge
 import (
 	"context"
 	"net/netip"
-)
 
-// subnetBits is the part of an IPv6 address that names one customer: providers assign at
-// least a /64.
-const subnetBits = 64
+	"baton/federation"
+)
 
 // Network returns what limits count as one client: one IPv4 address, or one /64 of IPv6.
 // It returns the zero Prefix for the zero Addr.
 func Network(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
-	bits := subnetBits
+	bits := federation.SubnetBits
 	if addr.Is4() {
 		bits = addr.BitLen()
 	}

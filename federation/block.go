@@ -30,9 +30,10 @@ const (
 // maxBlockBytes bounds the text of a block: a DID is the longest that there is.
 const maxBlockBytes = MaxDIDBytes
 
-// subnetBits is the part of an IPv6 address that names one client: a block of less is one
-// of the whole subnet, which is all that the gateway notes of an address.
-const subnetBits = 64
+// SubnetBits is the part of an IPv6 address that names one client, because providers assign
+// at least a /64. Limits count by it. A block of less is one of the whole subnet, which is
+// all that the gateway notes of an address.
+const SubnetBits = 64
 
 // Block is an operator's word that nothing is taken from a source.
 type Block struct {
@@ -100,8 +101,8 @@ func parseBlockedNetwork(text string) (network netip.Prefix, ok bool, err error)
 		return network, false, fmt.Errorf("parse block %q: write an IPv4 network as such", text)
 	case network.Bits() == 0:
 		return network, false, fmt.Errorf("parse block %q: that is every address", text)
-	case network.Addr().Is6() && network.Bits() > subnetBits:
-		network = netip.PrefixFrom(network.Addr(), subnetBits)
+	case network.Addr().Is6() && network.Bits() > SubnetBits:
+		network = netip.PrefixFrom(network.Addr(), SubnetBits)
 	}
 	return network.Masked(), true, nil
 }
