@@ -8,7 +8,7 @@ import (
 
 // EvictionQueue orders what clients hold at a listener, such as connections, for eviction:
 // the address that holds the most loses its oldest first. A client that opens many
-// connections so evicts its own, and not those of other addresses.
+// connections so evicts its own, and no connection of another address.
 //
 // Make one with [NewEvictionQueue]. It is not safe for concurrent use. Each method takes
 // constant time, or grows with the logarithm of the number of addresses.

@@ -27,7 +27,7 @@ func hidden(r rune) bool {
 }
 
 // inTagPlane reports whether a character is of plane 14, which has tags and variation
-// selectors: both can carry a text that nobody sees.
+// selectors: both can carry a text that no reader sees.
 func inTagPlane(r rune) bool { return r >= 0xE0000 && r <= 0xEFFFF }
 
 // isFiller reports whether a character is a letter that shows nothing, or the unassigned

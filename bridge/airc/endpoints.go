@@ -50,7 +50,7 @@ func (p peer) at(path federation.URLPath, query url.Values) (string, error) {
 	return federation.JoinURL(p.base, path, query)
 }
 
-// ask gets JSON from another registry. Its errors are those of [Fetcher.Get].
+// ask gets JSON from another registry. It returns the errors of [Fetcher.Get].
 func (l *Link) ask(ctx context.Context, p peer, path federation.URLPath, query url.Values) ([]byte, error) {
 	address, err := p.at(path, query)
 	if err != nil {

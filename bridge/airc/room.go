@@ -69,8 +69,8 @@ func (g grants) give(to, from string, whole, share federation.Free, now time.Tim
 	}
 }
 
-// checkRoom refuses a plain message to an agent for whom too much waits already, or too
-// much of its sender: held or not handed out yet, steps among it.
+// checkRoom refuses a plain message where the inbox of its recipient is full, or the share
+// of its sender in that. Held messages, messages not handed out yet and steps count.
 //
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkRoom(ctx context.Context, d *delivery) error {

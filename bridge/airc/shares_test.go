@@ -79,7 +79,7 @@ func TestASenderWithoutConsentHasAShareOfWhatIsHeld(t *testing.T) {
 	}
 }
 
-// passerby returns a DID that nobody saw before.
+// passerby returns a DID that the gateway never saw.
 func passerby(n int) federation.SigningKey {
 	var seed [32]byte
 	binary.BigEndian.PutUint64(seed[:], uint64(n)+1)

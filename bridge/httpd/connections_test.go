@@ -36,7 +36,7 @@ type bounded struct {
 	closed        map[string]int
 }
 
-// limits returns those of a server, of all connections and of one address.
+// limits returns the limits of a server: of all connections, and of one address.
 func (b *bounded) limits(all, each int) *httpd.Limits {
 	note := func(why string) {
 		b.mu.Lock()

@@ -11,7 +11,7 @@ import (
 )
 
 // smuggled is a text with an escape sequence, a false line end, a name in another order and
-// an order in characters that nobody sees.
+// an order in characters that no reader sees.
 const smuggled = "pay\x1b[31m \u2028bob\u2029\u200b\u2060\ufeff \u202eecila\u202c\u00ad now\U000E0069\U000E0067\U000E006E"
 
 func TestTheLineForPeopleHasNothingHidden(t *testing.T) {

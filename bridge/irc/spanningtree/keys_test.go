@@ -10,8 +10,8 @@ import (
 	"baton/federation"
 )
 
-// slowKeys has a gateway look up the keys of all offers but those of bob until they are
-// released, or their link gives up.
+// slowKeys makes key lookups of a gateway wait, except for bob's, until the test releases
+// them or the link gives up.
 func slowKeys(h house, begun chan<- string, release <-chan struct{}) {
 	h.gateway.fetch = func(ctx context.Context, ev federation.Event) {
 		if ev.Arrival.Name == "bob" || ev.Verb != federation.Offer {
