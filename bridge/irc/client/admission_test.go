@@ -156,10 +156,26 @@ func TestAnUnregisteredConnectionMakesRoomOnAFullServer(t *testing.T) {
 func TestAHandshakeMakesRoomAtOnce(t *testing.T) {
 	t.Parallel()
 	h := start(t, secured(), within(bridge.Limits{UnregisteredConnections: 1}))
+	witness := h.overTLS(t)
+	witness.register(t, "witness", "")
 	silent := h.halfOpen(t)
+	witness.awaitUnregistered(t)
 	h.overTLS(t).register(t, "ada", "")
 	if err := awaitEnd(silent); err != nil {
 		t.Error(err)
+	}
+}
+
+// awaitUnregistered waits until the server counts a connection that has not registered.
+func (p *peer) awaitUnregistered(t *testing.T) {
+	t.Helper()
+	for {
+		p.say(t, "LUSERS")
+		for line := ""; !matches("* 254 *", line); { // 253 comes before it, where it comes
+			if line = p.hear(t); matches("* 253 *", line) {
+				return
+			}
+		}
 	}
 }
 
