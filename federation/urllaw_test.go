@@ -23,8 +23,8 @@ var concatenations = map[string]string{
 	"federation/blob.go URL":              "a Capability is parsed base64url, and the base is the configured public_url",
 	"bridge/contexts.go hashed":           "it compares a prefix and asks nothing",
 	"bridge/irc/client/link.go Describe":  "it prints a constant path below the configured public_url",
-	"bridge/rest/conform/cast.go newCast": "an operator names the server that the suite tests, and the path is a constant",
-	"bridge/rest/conform/cast.go send":    "the paths are those of the table of cases",
+	"bridge/conform/rest/cast.go newCast": "an operator names the server that the suite tests, and the path is a constant",
+	"bridge/conform/rest/cast.go send":    "the paths are those of the table of cases",
 	"cmd/baton/demo.go Run":               "it prints the address of a listener for a person",
 	"configs/check.go parseOrigin":        "it compares spellings, asks nothing, and configs imports nothing of ours",
 }

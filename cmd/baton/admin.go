@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -51,7 +51,7 @@ func unguarded(h http.Handler) http.Handler { return h }
 
 // adminGuard returns the guard of admin.listen: beyond loopback, a caller of profiles and
 // metrics needs an operator token with the scope to read.
-func (p *program) adminGuard(operator *rest.Operator, admit rest.Admission) guard {
+func (p *program) adminGuard(operator *operatorapi.Operator, admit operatorapi.Admission) guard {
 	if p.admin == nil || isLoopback(p.admin.Addr()) {
 		return unguarded
 	}

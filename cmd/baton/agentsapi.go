@@ -7,17 +7,17 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/credential"
-	"baton/bridge/rest"
-	"baton/bridge/rest/mirror"
+	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 )
 
 // agentsAPI is what only a running gateway has for the REST API of agents.
 type agentsAPI struct {
-	passport func(ctx context.Context, view federation.View, now time.Time) (rest.Document, error)
+	passport func(ctx context.Context, view federation.View, now time.Time) (operatorapi.Document, error)
 	placers  func() []bridge.Placer
 	member   func(ctx context.Context, venue string, did federation.DID) bool
 	agent    func(r *http.Request) (federation.Agent, error)
@@ -45,7 +45,7 @@ func openREST(t configs.Table, w wiring) (opened, error) {
 	if !w.rest.Enabled {
 		return opened{}, errOff
 	}
-	link := mirror.Open(mirror.Config{MaxWait: w.rest.MaxWait, MaxStreams: w.rest.MaxStreams}, mirror.Deps{
+	link := agentapi.Open(agentapi.Config{MaxWait: w.rest.MaxWait, MaxStreams: w.rest.MaxStreams}, agentapi.Deps{
 		Ports: w.Ports, Record: w.record, TokenKey: w.token, Proved: w.proved, MaxBodyBytes: w.maxBody,
 		Agent: w.agents.agent, Operator: w.agents.operator,
 		Passport: w.agents.passport, Placers: w.agents.placers, Member: w.agents.member,
@@ -60,8 +60,8 @@ func openREST(t configs.Table, w wiring) (opened, error) {
 
 // isOperator reports whether a request carries the token of an operator who may look.
 func (p *program) isOperator(r *http.Request) (bool, error) {
-	_, err := rest.Bearers(p.record)(r, federation.ReadScope)
-	if _, denied := errors.AsType[*rest.ProblemError](err); denied {
+	_, err := operatorapi.Bearers(p.record)(r, federation.ReadScope)
+	if _, denied := errors.AsType[*operatorapi.ProblemError](err); denied {
 		return false, nil
 	}
 	return err == nil, err
@@ -73,7 +73,7 @@ func (f *fleet) isMirror(name string) bool {
 	if r == nil {
 		return false
 	}
-	_, api := r.link.(*mirror.Link)
+	_, api := r.link.(*agentapi.Link)
 	return api
 }
 

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 )
@@ -85,7 +85,7 @@ func (c *cli) fetchBackup(ctx context.Context, path string) (made manifest, err 
 	if err != nil {
 		return manifest{}, err
 	}
-	response, err := gateway.do(ctx, http.MethodPost, rest.Prefix+"backup", nil, nil)
+	response, err := gateway.do(ctx, http.MethodPost, operatorapi.Prefix+"backup", nil, nil)
 	if err != nil {
 		return manifest{}, err
 	}

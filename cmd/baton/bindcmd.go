@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -25,9 +25,9 @@ func (bindList) Help() string { return "Example:\n\n\tbaton bind list --json" }
 
 // Run prints the list.
 func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "bindings", cmd.query(), false, table[rest.Binding]{
+	return list(ctx, c, streams, "bindings", cmd.query(), false, table[operatorapi.Binding]{
 		header: "NETWORK | NAME | DID | VOUCH | ORIGIN | SINCE",
-		row: func(b rest.Binding) []string {
+		row: func(b operatorapi.Binding) []string {
 			vouch := "no"
 			if b.Vouch {
 				vouch = "yes"
@@ -58,8 +58,8 @@ func (cmd bindAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var b rest.Binding
-	bind := rest.Bind{Act: cmd.act(), DID: cmd.DID, Vouch: cmd.Vouch}
+	var b operatorapi.Binding
+	bind := operatorapi.Bind{Act: cmd.act(), DID: cmd.DID, Vouch: cmd.Vouch}
 	if err := gateway.ask(ctx, http.MethodPut, bindingPath(cmd.Network, cmd.Name), nil, bind, &b); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/coder/websocket"
 
 	"baton/bridge/bridgetest"
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation/federationtest"
 )
 
@@ -326,7 +326,7 @@ func TestABlockedSourceIsRefusedAtEveryEntryPoint(t *testing.T) {
 			if strings.HasPrefix(test.what, "host:") && looked == 0 {
 				t.Error("the host of a did:web is never asked for keys")
 			}
-			var blocked rest.Blocked
+			var blocked operatorapi.Blocked
 			b.asks(t, &blocked, "block", "add", test.what, "--reason", "test")
 			check("blocked", test.refused, true)
 			if strings.HasPrefix(test.what, "host:") && b.looked.Load() != looked {

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -44,11 +44,11 @@ func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	ask := rest.BlockAsk{Act: cmd.act(), What: cmd.What, Purge: cmd.Purge}
+	ask := operatorapi.BlockAsk{Act: cmd.act(), What: cmd.What, Purge: cmd.Purge}
 	if cmd.For != 0 {
 		ask.For = cmd.For.String()
 	}
-	var done rest.Blocked
+	var done operatorapi.Blocked
 	if err := gateway.ask(ctx, http.MethodPost, "blocks", nil, ask, &done); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (cmd blockRemove) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.DryRun {
 		query.Set("dry_run", "true")
 	}
-	var done rest.Acted
+	var done operatorapi.Acted
 	if err := gateway.ask(ctx, http.MethodDelete, federation.URLPath("blocks").Join(cmd.What), query, nil, &done); err != nil {
 		return err
 	}
@@ -107,9 +107,9 @@ func (blockList) Help() string { return "Example:\n\n\tbaton block list --json" 
 
 // Run prints the list.
 func (cmd blockList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "blocks", cmd.query(), false, table[rest.Block]{
+	return list(ctx, c, streams, "blocks", cmd.query(), false, table[operatorapi.Block]{
 		header: "WHAT | KIND | SINCE | UNTIL | REASON",
-		row: func(b rest.Block) []string {
+		row: func(b operatorapi.Block) []string {
 			return []string{b.What, string(b.Kind), b.Since.String(), b.Expires.String(), b.Reason}
 		},
 	})

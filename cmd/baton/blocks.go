@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -162,18 +162,18 @@ func (p *program) takeUpBlocks(ctx context.Context) error {
 
 // block keeps a block, and where it is to be purged ends what its source has offered and
 // drops what waits of it; or dry says what that would be.
-func (p *program) block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, rest.Purged, error) {
+func (p *program) block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, operatorapi.Purged, error) {
 	b = p.ownHandle(b)
 	if err := p.checkBlock(b, purge); err != nil {
-		return b, rest.Purged{}, err
+		return b, operatorapi.Purged{}, err
 	}
 	if !dry {
 		if err := p.keepBlock(ctx, func() error { return p.record.AddBlock(ctx, b) }); err != nil {
-			return b, rest.Purged{}, err
+			return b, operatorapi.Purged{}, err
 		}
 	}
 	if !purge {
-		return b, rest.Purged{}, nil
+		return b, operatorapi.Purged{}, nil
 	}
 	done, err := p.purge(ctx, b, dry)
 	return b, done, err
@@ -218,7 +218,7 @@ func (p *program) ownHandle(b federation.Block) federation.Block {
 // purge by an address or a mask, which the record does not keep.
 func (p *program) checkBlock(b federation.Block, purge bool) error {
 	wrong := func(why string) error {
-		return &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: why}
+		return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: why}
 	}
 	blocks := federation.NewBlocks([]federation.Block{b})
 	if _, own := blocks.Match(federation.Source{DIDs: []federation.DID{p.homeID().DID()}}, b.Since); own {

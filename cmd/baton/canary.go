@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/signing"
 	"baton/translate/dialect"
@@ -71,7 +71,7 @@ func (h *homes) say(ctx context.Context, ev federation.Event) (federation.Event,
 
 // canary offers one to another home and waits until that has completed it, for fifteen
 // seconds at most; then it is cancelled. The error is that of this home.
-func (h *homes) canary(ctx context.Context, to federation.HomeID) (rest.Canary, error) {
+func (h *homes) canary(ctx context.Context, to federation.HomeID) (operatorapi.Canary, error) {
 	start := time.Now()
 	wake, stop := h.wakes.Subscribe(bridge.DIDTopic(h.self.DID()))
 	defer stop()
@@ -80,7 +80,7 @@ func (h *homes) canary(ctx context.Context, to federation.HomeID) (rest.Canary, 
 		Venue: federation.PrivateVenue(h.self.DID(), to.DID()), Dialect: federation.HandoffTags,
 	})
 	if err != nil {
-		return rest.Canary{}, err
+		return operatorapi.Canary{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, canaryLife)
 	defer cancel()
@@ -98,9 +98,9 @@ func (h *homes) canary(ctx context.Context, to federation.HomeID) (rest.Canary, 
 		}
 	}
 	if err != nil {
-		return rest.Canary{}, err
+		return operatorapi.Canary{}, err
 	}
-	done := rest.Canary{Handoff: offer.Handoff, Took: time.Since(start).Round(time.Millisecond).String(), Green: view.State == completedState}
+	done := operatorapi.Canary{Handoff: offer.Handoff, Took: time.Since(start).Round(time.Millisecond).String(), Green: view.State == completedState}
 	if !done.Green {
 		done.Reason = h.whyNot(to, view)
 	}
@@ -112,7 +112,7 @@ const completedState = federation.State("completed")
 
 // turnedAway reports whether another home said that it does not know this one.
 func (h *homes) turnedAway(from federation.HomeID) bool {
-	return slices.ContainsFunc(h.gateway.fleet.statuses(), func(s rest.LinkStatus) bool {
+	return slices.ContainsFunc(h.gateway.fleet.statuses(), func(s operatorapi.LinkStatus) bool {
 		return s.Link.Name() == string(from) && s.Status.State != bridge.LinkUp && strings.Contains(s.Status.LastError, "status 403")
 	})
 }

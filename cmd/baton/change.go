@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -27,7 +27,9 @@ type changeFlags struct {
 }
 
 // act returns the flags as a request has them.
-func (f changeFlags) act() rest.Act { return rest.Act{Reason: f.Reason, DryRun: f.DryRun} }
+func (f changeFlags) act() operatorapi.Act {
+	return operatorapi.Act{Reason: f.Reason, DryRun: f.DryRun}
+}
 
 // said returns a line about a change, as one about a change that would be made where
 // none was.
@@ -44,7 +46,7 @@ func change(ctx context.Context, c *cli, streams std, path federation.URLPath, q
 	if err != nil {
 		return err
 	}
-	var done rest.Acted
+	var done operatorapi.Acted
 	if err := gateway.ask(ctx, http.MethodPost, path, query, flags.act(), &done); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 )
@@ -82,7 +82,7 @@ func (c *cli) token() (string, error) {
 
 // do sends one request and returns its answer, which the caller closes. A body of bytes
 // goes as it is, any other as JSON. The error is
-// an [*federation.UnavailableError] where nobody answers, and a [*rest.ProblemError] for
+// an [*federation.UnavailableError] where nobody answers, and a [*operatorapi.ProblemError] for
 // every other answer than a 2xx.
 func (c *client) do(ctx context.Context, method string, path federation.URLPath, query url.Values, body any) (*http.Response, error) {
 	var text io.Reader
@@ -128,7 +128,7 @@ func dialled(err error) error {
 
 // problemIn reads the error that a gateway answered with.
 func problemIn(response *http.Response) error {
-	var p rest.ProblemError
+	var p operatorapi.ProblemError
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
 	if err != nil || json.Unmarshal(text, &p) != nil || p.Code == "" {
 		return fmt.Errorf("the gateway answers %s", response.Status)
@@ -140,7 +140,7 @@ func problemIn(response *http.Response) error {
 func (c *client) ask(ctx context.Context, method string, path federation.URLPath, query url.Values, body, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	response, err := c.do(ctx, method, rest.Prefix+path, query, body)
+	response, err := c.do(ctx, method, operatorapi.Prefix+path, query, body)
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (c *client) get(ctx context.Context, path federation.URLPath, query url.Val
 // either.
 func (c *client) watch(ctx context.Context, path federation.URLPath, query url.Values, line func(text []byte) error) error {
 	query.Set("watch", "")
-	response, err := c.do(ctx, http.MethodGet, rest.Prefix+path, query, nil)
+	response, err := c.do(ctx, http.MethodGet, operatorapi.Prefix+path, query, nil)
 	if err != nil {
 		return err
 	}

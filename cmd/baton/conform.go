@@ -6,9 +6,9 @@ import (
 	"crypto/rand"
 	"fmt"
 
-	"baton/bridge/irc/conform"
-	restconform "baton/bridge/rest/conform"
-	"baton/bridge/suite"
+	"baton/bridge/conform"
+	"baton/bridge/conform/irc"
+	"baton/bridge/conform/rest"
 	"baton/federation"
 	"baton/federation/identity"
 )
@@ -42,14 +42,14 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 			return err
 		}
 		key = func(name string) (federation.SigningKey, error) {
-			if name == conform.Offerer || name == restconform.Offerer {
+			if name == irc.Offerer || name == rest.Offerer {
 				return given, nil
 			}
 			return freshKey(name)
 		}
 	}
 	var items []conformed
-	results, err := v.run(ctx, key, func(r suite.Result) {
+	results, err := v.run(ctx, key, func(r conform.Result) {
 		if !c.JSON {
 			fmt.Fprintln(streams.out, printable(lineOf(r)))
 		}
@@ -77,14 +77,14 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 	return nil
 }
 
-// run plays the cases of the suite.
+// run plays the cases of the conform.
 func (v conformCommand) run(
-	ctx context.Context, key func(name string) (federation.SigningKey, error), tell func(suite.Result),
-) ([]suite.Result, error) {
+	ctx context.Context, key func(name string) (federation.SigningKey, error), tell func(conform.Result),
+) ([]conform.Result, error) {
 	if v.Suite == "irc" {
-		return conform.Run(ctx, conform.Config{URL: v.URL, Key: key}, tell)
+		return irc.Run(ctx, irc.Config{URL: v.URL, Key: key}, tell)
 	}
-	return restconform.Run(ctx, restconform.Config{URL: v.URL, Key: key}, tell)
+	return rest.Run(ctx, rest.Config{URL: v.URL, Key: key}, tell)
 }
 
 // unconformedError is a server that does not do what its clients rely on.
@@ -96,7 +96,7 @@ func (e *unconformedError) Error() string {
 }
 
 // lineOf writes a result for people.
-func lineOf(r suite.Result) string {
+func lineOf(r conform.Result) string {
 	if r.Err != nil {
 		return fmt.Sprintf("FAIL  %s: %s\n      %v", r.Section, r.Case, r.Err)
 	}

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -42,9 +42,9 @@ func (cmd deadList) Run(ctx context.Context, c *cli, streams std) error {
 	query := cmd.query()
 	set(query, "reason", cmd.Reason)
 	set(query, "peer", cmd.Peer)
-	return list(ctx, c, streams, "dead", query, cmd.Watch, table[rest.DeadLetter]{
+	return list(ctx, c, streams, "dead", query, cmd.Watch, table[operatorapi.DeadLetter]{
 		header: "ID | DIED | TO | VERB | HANDOFF | ATTEMPTS | REASON | LAST ERROR",
-		row: func(d rest.DeadLetter) []string {
+		row: func(d operatorapi.DeadLetter) []string {
 			return []string{
 				strconv.FormatInt(d.ID, 10), d.Died.String(), d.Link + d.Peer, string(d.Verb), d.HandoffID.Short(),
 				strconv.Itoa(d.Attempt), string(d.Reason), d.LastError,
@@ -67,7 +67,7 @@ func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var d rest.DeadLetter
+	var d operatorapi.DeadLetter
 	if err := gateway.get(ctx, federation.URLPath("dead").Join(cmd.ID), nil, &d); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // printDead writes a dead letter for people, a line for each thing to know.
-func printDead(streams std, d rest.DeadLetter) error {
+func printDead(streams std, d operatorapi.DeadLetter) error {
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
 	say := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, shown(value)) }
 	say("id", strconv.FormatInt(d.ID, 10))
@@ -197,14 +197,14 @@ func (cmd deadExport) Run(ctx context.Context, c *cli, streams std) (err error) 
 
 func exportDead(ctx context.Context, gateway *client, out io.Writer) error {
 	lines := json.NewEncoder(out)
-	query := url.Values{"limit": {strconv.Itoa(rest.MaxLimit)}}
+	query := url.Values{"limit": {strconv.Itoa(operatorapi.MaxLimit)}}
 	for {
-		var page rest.Page[rest.DeadLetter]
+		var page operatorapi.Page[operatorapi.DeadLetter]
 		if err := gateway.get(ctx, "dead", query, &page); err != nil {
 			return err
 		}
 		for _, item := range page.Items {
-			var d rest.DeadLetter
+			var d operatorapi.DeadLetter
 			if err := gateway.get(ctx, federation.URLPath("dead").Join(strconv.FormatInt(item.ID, 10)), nil, &d); err != nil {
 				return err
 			}
@@ -245,9 +245,9 @@ func (cmd auditList) Run(ctx context.Context, c *cli, streams std) error {
 	query := cmd.query()
 	set(query, "since", since)
 	set(query, "actor", cmd.Actor)
-	return list(ctx, c, streams, "audit", query, cmd.Watch, table[rest.Change]{
+	return list(ctx, c, streams, "audit", query, cmd.Watch, table[operatorapi.Change]{
 		header: "TIME | ACTOR | WHAT | SUBJECT | REASON",
-		row: func(ch rest.Change) []string {
+		row: func(ch operatorapi.Change) []string {
 			return []string{ch.Time.String(), ch.Actor, ch.What, ch.Subject, ch.Reason}
 		},
 	})

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -34,7 +34,7 @@ func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var e rest.Explanation
+	var e operatorapi.Explanation
 	if err := gateway.get(ctx, federation.URLPath("events").Join(cmd.Event, "explain"), nil, &e); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // printExplanation writes an explanation for people, a line for each thing to know.
-func printExplanation(streams std, e rest.Explanation, now time.Time) error {
+func printExplanation(streams std, e operatorapi.Explanation, now time.Time) error {
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
 	say := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, shown(value)) }
 	say("event", fmt.Sprintf("%s  %s of %s", e.EventID, e.Verb, e.HandoffID))
@@ -86,7 +86,7 @@ func printExplanation(streams std, e rest.Explanation, now time.Time) error {
 }
 
 // routeLine says where a mailbox is, and how that is known.
-func routeLine(r rest.Route) string {
+func routeLine(r operatorapi.Route) string {
 	if r.Home == "" {
 		return string(r.DID) + "  nowhere yet: no home is known to have it"
 	}
@@ -112,8 +112,8 @@ func identityLine(claim federation.IdentityClaim) string {
 }
 
 // nextLine says one thing to come.
-func nextLine(n rest.Next, now time.Time) string {
-	if n.What == rest.Judgement {
+func nextLine(n operatorapi.Next, now time.Time) string {
+	if n.What == operatorapi.Judgement {
 		return fmt.Sprintf("judge it again at %s, in %s, tried %d times, last error: %s", n.Time, until(n.Time, now), n.Attempts, n.LastError)
 	}
 	if n.Via == "" {

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"os"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/passport"
 )
@@ -49,7 +49,7 @@ func (cmd handoffExport) Run(ctx context.Context, c *cli, streams std) error {
 func (c *client) fetchPassport(ctx context.Context, id string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	response, err := c.do(ctx, http.MethodGet, rest.Prefix+federation.URLPath("handoffs").Join(id, "passport"), nil, nil)
+	response, err := c.do(ctx, http.MethodGet, operatorapi.Prefix+federation.URLPath("handoffs").Join(id, "passport"), nil, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/configs"
 )
 
@@ -36,6 +36,6 @@ func NewRotating(ctx context.Context, file *configs.File) (*Rotating, error) {
 		Public: p.publicMux, Operator: http.NewServeMux(), Close: p.close,
 		Signs: func() ed25519.PublicKey { return p.gateway.home.Load().Key.Public },
 	}
-	p.mountOperator(r.Operator, rest.Everybody)
+	p.mountOperator(r.Operator, operatorapi.Everybody)
 	return r, nil
 }

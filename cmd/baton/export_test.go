@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 )
@@ -89,6 +89,6 @@ func (t *Tally) Note(ev federation.Event, verdict federation.Verdict, err error,
 }
 
 // Top returns the senders with the most steps.
-func (t *Tally) Top(by string, since time.Duration, limit int, now time.Time) []rest.Sender {
+func (t *Tally) Top(by string, since time.Duration, limit int, now time.Time) []operatorapi.Sender {
 	return t.top(by, since, limit, now)
 }

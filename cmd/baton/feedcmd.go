@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -45,9 +45,9 @@ func (cmd feedList) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Older > 0 {
 		query.Set("older", cmd.Older.String())
 	}
-	return list(ctx, c, streams, "feeds", query, cmd.Watch, table[rest.Waiting]{
+	return list(ctx, c, streams, "feeds", query, cmd.Watch, table[operatorapi.Waiting]{
 		header: "ID | VERB | TO | AGE | ATTEMPT | NEXT | LAST ERROR",
-		row: func(w rest.Waiting) []string {
+		row: func(w operatorapi.Waiting) []string {
 			now := time.Now()
 			return []string{w.ID, string(w.Verb), w.Link + w.Peer, age(w.Queued, now), strconv.Itoa(w.Attempt), nextTry(w, now), w.LastError}
 		},
@@ -55,7 +55,7 @@ func (cmd feedList) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // nextTry says when a delivery is tried.
-func nextTry(w rest.Waiting, now time.Time) string {
+func nextTry(w operatorapi.Waiting, now time.Time) string {
 	switch {
 	case w.Held:
 		return "held"
@@ -73,9 +73,9 @@ func (feedShape) Help() string { return "Example:\n\n\tbaton feed shape" }
 
 // Run prints a line for each destination.
 func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "feeds/shape", url.Values{}, false, table[rest.Shape]{
+	return list(ctx, c, streams, "feeds/shape", url.Values{}, false, table[operatorapi.Shape]{
 		header: "TO | ROWS | <1m | <5m | <1h | <24h | OLDER | OLDEST | HELD",
-		row: func(s rest.Shape) []string {
+		row: func(s operatorapi.Shape) []string {
 			row := []string{s.Link + s.Peer, strconv.Itoa(s.Rows)}
 			for _, n := range s.Ages {
 				row = append(row, strconv.Itoa(n))

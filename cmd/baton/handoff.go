@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -71,9 +71,9 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	set(query, "since", since)
-	return list(ctx, c, streams, "handoffs", query, cmd.Watch, table[rest.Handoff]{
+	return list(ctx, c, streams, "handoffs", query, cmd.Watch, table[operatorapi.Handoff]{
 		header: "ID | KIND | STATE | CHANNEL | OFFERER | WITH | MOVED | TITLE",
-		row: func(h rest.Handoff) []string {
+		row: func(h operatorapi.Handoff) []string {
 			with := h.Assignee
 			if with == "" {
 				with = h.Offeree
@@ -101,7 +101,7 @@ func parseSince(text string, now time.Time) (string, error) {
 }
 
 // stateName returns the state of a handoff, with a mark where its home is away.
-func stateName(h rest.Handoff) string {
+func stateName(h operatorapi.Handoff) string {
 	if h.Orphaned {
 		return string(h.State) + " (orphaned)"
 	}
@@ -140,11 +140,11 @@ func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // fetchHandoff returns a handoff with all its steps.
-func fetchHandoff(ctx context.Context, gateway *client, id string) (rest.Handoff, error) {
-	var whole rest.Handoff
-	query := url.Values{"limit": {strconv.Itoa(rest.MaxLimit)}}
+func fetchHandoff(ctx context.Context, gateway *client, id string) (operatorapi.Handoff, error) {
+	var whole operatorapi.Handoff
+	query := url.Values{"limit": {strconv.Itoa(operatorapi.MaxLimit)}}
 	for {
-		var part rest.Handoff
+		var part operatorapi.Handoff
 		if err := gateway.get(ctx, federation.URLPath("handoffs").Join(id), query, &part); err != nil {
 			return whole, err
 		}
@@ -158,7 +158,7 @@ func fetchHandoff(ctx context.Context, gateway *client, id string) (rest.Handoff
 }
 
 // printHandoff writes a handoff for people: what it is, and a line for each step.
-func printHandoff(streams std, h rest.Handoff) error {
+func printHandoff(streams std, h operatorapi.Handoff) error {
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(out, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, stateName(h), h.Home, shown(venueName(h.Venue)))
 	fmt.Fprintf(out, "  offer   %s", shown(h.Title))
@@ -182,7 +182,7 @@ func printHandoff(streams std, h rest.Handoff) error {
 }
 
 // became says what became of a step on each link.
-func became(deliveries []rest.Delivery) string {
+func became(deliveries []operatorapi.Delivery) string {
 	parts := make([]string, len(deliveries))
 	for i, d := range deliveries {
 		parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -32,9 +32,9 @@ func (inboxShow) Help() string { return "Example:\n\n\tbaton inbox show did:key:
 func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
 	query := listFlags{Limit: cmd.Limit, Cursor: cmd.After}.query()
 	set(query, "device", cmd.Device)
-	return list(ctx, c, streams, federation.URLPath("inboxes").Join(cmd.DID), query, cmd.Watch, table[rest.Arrived]{
+	return list(ctx, c, streams, federation.URLPath("inboxes").Join(cmd.DID), query, cmd.Watch, table[operatorapi.Arrived]{
 		header: "FILED | HANDOFF | VERB | FROM | NAME | STATE | CURSOR",
-		row: func(a rest.Arrived) []string {
+		row: func(a operatorapi.Arrived) []string {
 			return []string{
 				a.Filed.String(), a.HandoffID.String(), string(a.Verb), a.From.Short(), a.Name, string(a.State), string(a.Cursor),
 			}
@@ -62,8 +62,8 @@ func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	ack := rest.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
-	var done rest.Ack
+	ack := operatorapi.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
+	var done operatorapi.Ack
 	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("inboxes").Join(cmd.DID, "ack"), nil, ack, &done); err != nil {
 		return err
 	}
@@ -98,8 +98,8 @@ func (cmd inboxMove) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var done rest.Moved
-	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("inboxes").Join(cmd.DID, "move"), nil, rest.Move{Act: cmd.act(), Home: cmd.Home}, &done); err != nil {
+	var done operatorapi.Moved
+	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("inboxes").Join(cmd.DID, "move"), nil, operatorapi.Move{Act: cmd.act(), Home: cmd.Home}, &done); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -33,9 +33,9 @@ func (linkList) Help() string { return "Example:\n\n\tbaton link list --watch" }
 
 // Run prints the list.
 func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "links", cmd.query(), cmd.Watch, table[rest.Link]{
+	return list(ctx, c, streams, "links", cmd.query(), cmd.Watch, table[operatorapi.Link]{
 		header: "NAME | NETWORK | STATE | HEARD | WAITING | OLDEST | NEXT | LAST ERROR",
-		row: func(l rest.Link) []string {
+		row: func(l operatorapi.Link) []string {
 			now := time.Now()
 			return []string{
 				l.Name, l.Network, l.State, age(l.LastHeard, now), strconv.Itoa(l.Waiting), age(l.Oldest, now), until(l.NextDial, now), l.LastError,
@@ -45,7 +45,7 @@ func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // until returns how long it is until something.
-func until(at rest.Moment, now time.Time) string {
+func until(at operatorapi.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
@@ -66,7 +66,7 @@ func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var l rest.Link
+	var l operatorapi.Link
 	if err := gateway.get(ctx, federation.URLPath("links").Join(cmd.Name), nil, &l); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // printLink writes a link for people, a line for each thing to know.
-func printLink(streams std, l rest.Link, now time.Time) error {
+func printLink(streams std, l operatorapi.Link, now time.Time) error {
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
 	say := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, shown(value)) }
 	say("name", l.Name)

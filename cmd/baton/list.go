@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -54,7 +54,7 @@ func list[T any](ctx context.Context, c *cli, streams std, path federation.URLPa
 	if watch {
 		return watchList(ctx, gateway, c.JSON, streams, path, query, t)
 	}
-	var page rest.Page[T]
+	var page operatorapi.Page[T]
 	if err := gateway.get(ctx, path, query, &page); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func printable(text string) string {
 }
 
 // age returns how long ago something was, short enough for a column.
-func age(at rest.Moment, now time.Time) string {
+func age(at operatorapi.Moment, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 )
@@ -148,7 +148,7 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage, "usage", 0
 	}
-	if told, ok := errors.AsType[*rest.ProblemError](err); ok {
+	if told, ok := errors.AsType[*operatorapi.ProblemError](err); ok {
 		return problemExit(told.Code), told.Code, told.RetryAfter
 	}
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
@@ -178,11 +178,11 @@ func classify(err error) (code int, word string, retryAfter int) {
 // problemExit returns the exit code for what a gateway answered.
 func problemExit(code string) int {
 	switch code {
-	case rest.CodeUsage:
+	case operatorapi.CodeUsage:
 		return exitUsage
-	case rest.CodeNotFound, rest.CodeFailed:
+	case operatorapi.CodeNotFound, operatorapi.CodeFailed:
 		return exitFailed
-	case rest.CodeUnavailable, string(federation.SignatureUnverifiable):
+	case operatorapi.CodeUnavailable, string(federation.SignatureUnverifiable):
 		return exitUnavailable
 	}
 	return exitRefused

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/relay"
 )
@@ -93,11 +93,11 @@ func (h *homes) learn(ctx context.Context, gone relay.Removal, from federation.H
 
 // move gives the mailbox of a DID to another home, with what waits in it. Moving again
 // goes on with what is left.
-func (h *homes) move(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (rest.Moved, error) {
-	done := rest.Moved{DID: did, Home: string(to)}
+func (h *homes) move(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (operatorapi.Moved, error) {
+	done := operatorapi.Moved{DID: did, Home: string(to)}
 	peer := h.peer(to)
 	if peer == nil {
-		return done, &rest.ProblemError{Status: http.StatusNotFound, Code: rest.CodeNotFound, Detail: "there is no peer " + string(to)}
+		return done, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: "there is no peer " + string(to)}
 	}
 	waiting, _, err := h.record.Waiting(ctx, did)
 	if err != nil {
@@ -108,7 +108,7 @@ func (h *homes) move(ctx context.Context, did federation.DID, to federation.Home
 	case err != nil:
 		return done, err
 	case did == h.self.DID() || !ours:
-		return done, &rest.ProblemError{Status: http.StatusConflict, Code: rest.CodeFailed, Detail: fmt.Sprintf("the mailbox of %s is not one of here to give away", did)}
+		return done, &operatorapi.ProblemError{Status: http.StatusConflict, Code: operatorapi.CodeFailed, Detail: fmt.Sprintf("the mailbox of %s is not one of here to give away", did)}
 	}
 	if dry {
 		done.Waiting = waiting
@@ -130,7 +130,7 @@ func (h *homes) move(ctx context.Context, did federation.DID, to federation.Home
 
 // takeAlong delivers what waits in an inbox to the home that it moved to. What that cannot
 // take stays.
-func (h *homes) takeAlong(ctx context.Context, peer *relay.Peer, done *rest.Moved) error {
+func (h *homes) takeAlong(ctx context.Context, peer *relay.Peer, done *operatorapi.Moved) error {
 	for {
 		now := time.Now()
 		leases, err := h.record.Lease(ctx, done.DID, movingDevice, now, now.Add(movingLease), movingBatch)

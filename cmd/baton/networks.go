@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/credential"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/spanningtree"
-	"baton/bridge/rest/mirror"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -148,7 +148,7 @@ func provedOverREST(w wiring) func(*http.Request, time.Time) (federation.DID, bo
 	if !w.rest.Enabled {
 		return nil
 	}
-	return mirror.Proved(w.token, w.Home)
+	return agentapi.Proved(w.token, w.Home)
 }
 
 // errOff is returned for a network that the configuration turns off.

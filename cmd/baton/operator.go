@@ -8,14 +8,14 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/httpd"
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/identity"
 )
 
 // mountOperator registers the operator API, for those whom an admission lets in.
-func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) *rest.Operator {
-	operator := rest.New(rest.Deps{
+func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
+	operator := operatorapi.New(operatorapi.Deps{
 		Home: p.homeID(), Gateway: p.gateway, Record: p.bound(), Kept: p.keyring.Kept,
 		Links:      p.gateway.fleet.statuses,
 		Rotate:     p.rotate,
@@ -53,7 +53,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit rest.Admission) *rest.
 // openOperator opens the socket that the operator API is served on.
 func (p *program) openOperator(ctx context.Context) error {
 	mountAdmin(p.socketMux, p, p.file.Metrics.Enabled, unguarded)
-	p.mountOperator(p.socketMux, rest.Everybody)
+	p.mountOperator(p.socketMux, operatorapi.Everybody)
 	if p.file.Admin.Socket == "" {
 		return nil
 	}
@@ -66,14 +66,14 @@ func (p *program) openOperator(ctx context.Context) error {
 }
 
 // statuses returns the links of this moment with how they stand.
-func (f *fleet) statuses() []rest.LinkStatus {
-	var all []rest.LinkStatus
+func (f *fleet) statuses() []operatorapi.LinkStatus {
+	var all []operatorapi.LinkStatus
 	for _, r := range f.current.Load().all {
 		status := r.supervisor.Status()
 		if status.State != bridge.LinkUp && r.duty.elsewhere() {
 			status = bridge.Status{State: bridge.LinkStandby}
 		}
-		all = append(all, rest.LinkStatus{Link: r.link, Status: status})
+		all = append(all, operatorapi.LinkStatus{Link: r.link, Status: status})
 	}
 	return all
 }

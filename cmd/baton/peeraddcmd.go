@@ -9,7 +9,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/relay"
 )
@@ -40,8 +40,8 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	ask := rest.Peering{Act: rest.Act{Reason: cmd.Reason, DryRun: true}, URL: cmd.URL, AllowPrivate: cmd.AllowPrivate}
-	var plan rest.Peered
+	ask := operatorapi.Peering{Act: operatorapi.Act{Reason: cmd.Reason, DryRun: true}, URL: cmd.URL, AllowPrivate: cmd.AllowPrivate}
+	var plan operatorapi.Peered
 	if err := gateway.ask(ctx, http.MethodPost, "peers", nil, ask, &plan); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 			return err
 		}
 	}
-	if i := slices.IndexFunc(plan.Checks, func(each rest.Check) bool { return each.State == string(relay.FindingFail) }); i >= 0 {
+	if i := slices.IndexFunc(plan.Checks, func(each operatorapi.Check) bool { return each.State == string(relay.FindingFail) }); i >= 0 {
 		return fmt.Errorf("%s: %s", plan.Checks[i].Check, plan.Checks[i].Detail)
 	}
 	if cmd.DryRun {
@@ -63,7 +63,7 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	ask.DryRun = false
-	var done rest.Peered
+	var done operatorapi.Peered
 	if err := gateway.ask(ctx, http.MethodPost, "peers", nil, ask, &done); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // tell says what came of it.
-func (peerAdd) tell(c *cli, streams std, done rest.Peered) error {
+func (peerAdd) tell(c *cli, streams std, done operatorapi.Peered) error {
 	var err error
 	switch canary := done.Canary; {
 	case c.JSON:
@@ -88,7 +88,7 @@ func (peerAdd) tell(c *cli, streams std, done rest.Peered) error {
 }
 
 // printPlan writes what was found out, a line each.
-func printPlan(streams std, plan rest.Peered) error {
+func printPlan(streams std, plan operatorapi.Peered) error {
 	fmt.Fprintf(streams.out, "home %s at %s\n", shown(plan.Peer.Name), shown(plan.Peer.URL))
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
 	for _, each := range plan.Checks {
@@ -122,7 +122,7 @@ func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.DryRun {
 		query.Set("dry_run", "true")
 	}
-	var gone rest.Peer
+	var gone operatorapi.Peer
 	if err := gateway.ask(ctx, http.MethodDelete, federation.URLPath("peers").Join(cmd.Name), query, nil, &gone); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -30,9 +30,9 @@ func (peerList) Help() string { return "Example:\n\n\tbaton peer list" }
 
 // Run prints the list.
 func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "peers", cmd.query(), false, table[rest.Peer]{
+	return list(ctx, c, streams, "peers", cmd.query(), false, table[operatorapi.Peer]{
 		header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | DOUBTS | LAST ERROR",
-		row: func(p rest.Peer) []string {
+		row: func(p operatorapi.Peer) []string {
 			now, mode, state, heard, forks, doubts := time.Now(), p.Mode, "", "", "", ""
 			if p.Held {
 				mode += " (held)"
@@ -59,7 +59,7 @@ func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var p rest.Peer
+	var p operatorapi.Peer
 	if err := gateway.get(ctx, federation.URLPath("peers").Join(cmd.Name), nil, &p); err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // printPeer writes a peer for people, a line for each thing to know.
-func printPeer(streams std, p rest.Peer, now time.Time) error {
+func printPeer(streams std, p operatorapi.Peer, now time.Time) error {
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
 	say := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, shown(value)) }
 	say("name", p.Name)
@@ -120,8 +120,8 @@ func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var p rest.Peer
-	err = gateway.ask(ctx, http.MethodPost, federation.URLPath("peers").Join(cmd.Name, "mode"), nil, rest.Mode{Act: cmd.act(), Mode: cmd.Mode}, &p)
+	var p operatorapi.Peer
+	err = gateway.ask(ctx, http.MethodPost, federation.URLPath("peers").Join(cmd.Name, "mode"), nil, operatorapi.Mode{Act: cmd.act(), Mode: cmd.Mode}, &p)
 	if err != nil {
 		return err
 	}

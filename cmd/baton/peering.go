@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/relay"
@@ -109,23 +109,23 @@ func (p *program) withHome(links []opened, known federation.KnownHome) []opened 
 }
 
 // addPeer looks at another home, keeps it, and offers it a canary.
-func (p *program) addPeer(ctx context.Context, ask rest.Peering) (rest.Peered, error) {
+func (p *program) addPeer(ctx context.Context, ask operatorapi.Peering) (operatorapi.Peered, error) {
 	address, err := url.Parse(ask.URL)
 	if err != nil || federation.CheckOrigin(ask.URL) != nil {
-		return rest.Peered{}, wrongURL("url: want https:// and a host, without a path, not " + ask.URL)
+		return operatorapi.Peered{}, wrongURL("url: want https:// and a host, without a path, not " + ask.URL)
 	}
 	if address.Scheme == "http" && !ask.AllowPrivate {
-		return rest.Peered{}, wrongURL("url: it is without TLS; say --allow-private in a closed network")
+		return operatorapi.Peered{}, wrongURL("url: it is without TLS; say --allow-private in a closed network")
 	}
 	if ask.AllowPrivate && !p.file.Fetch.AllowPrivate {
-		return rest.Peered{}, wrongURL("private addresses are not reached: fetch.allow_private of the configuration is false")
+		return operatorapi.Peered{}, wrongURL("private addresses are not reached: fetch.allow_private of the configuration is false")
 	}
 	looked, known, err := p.lookAt(ctx, ask)
 	if err != nil || ask.DryRun {
 		return looked, err
 	}
-	if i := slices.IndexFunc(looked.Checks, func(c rest.Check) bool { return c.State == string(relay.FindingFail) }); i >= 0 {
-		return looked, &rest.ProblemError{Status: http.StatusConflict, Code: rest.CodeFailed, Detail: looked.Checks[i].Check + ": " + looked.Checks[i].Detail}
+	if i := slices.IndexFunc(looked.Checks, func(c operatorapi.Check) bool { return c.State == string(relay.FindingFail) }); i >= 0 {
+		return looked, &operatorapi.ProblemError{Status: http.StatusConflict, Code: operatorapi.CodeFailed, Detail: looked.Checks[i].Check + ": " + looked.Checks[i].Detail}
 	}
 	if err := p.record.KeepHome(ctx, known); err != nil {
 		return looked, err
@@ -142,24 +142,24 @@ func (p *program) addPeer(ctx context.Context, ask rest.Peering) (rest.Peered, e
 }
 
 func wrongURL(detail string) error {
-	return &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: detail}
+	return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: detail}
 }
 
 // removePeer forgets a home that an operator added. What it is owed waits until it is
 // added again, or dropped, or too old.
-func (p *program) removePeer(ctx context.Context, name string, dry bool) (rest.Peer, error) {
+func (p *program) removePeer(ctx context.Context, name string, dry bool) (operatorapi.Peer, error) {
 	known, err := p.record.KnownHomes(ctx)
 	if err != nil {
-		return rest.Peer{}, err
+		return operatorapi.Peer{}, err
 	}
 	i := slices.IndexFunc(known, func(k federation.KnownHome) bool { return string(k.Home) == name })
-	switch configured := slices.ContainsFunc(p.peers(), func(other rest.Peer) bool { return other.Name == name }); {
+	switch configured := slices.ContainsFunc(p.peers(), func(other operatorapi.Peer) bool { return other.Name == name }); {
 	case i < 0 && configured:
-		return rest.Peer{}, &rest.ProblemError{Status: http.StatusConflict, Code: rest.CodeFailed, Detail: name + " is in the configuration: take it out there"}
+		return operatorapi.Peer{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: operatorapi.CodeFailed, Detail: name + " is in the configuration: take it out there"}
 	case i < 0:
-		return rest.Peer{}, &rest.ProblemError{Status: http.StatusNotFound, Code: rest.CodeNotFound, Detail: "there is no peer " + name}
+		return operatorapi.Peer{}, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: "there is no peer " + name}
 	}
-	gone := rest.Peer{Name: name, Network: relay.Network, Origin: rest.FromRecord, URL: known[i].URL}
+	gone := operatorapi.Peer{Name: name, Network: relay.Network, Origin: operatorapi.FromRecord, URL: known[i].URL}
 	if dry {
 		return gone, nil
 	}
@@ -172,7 +172,7 @@ func (p *program) removePeer(ctx context.Context, name string, dry bool) (rest.P
 
 // lookAt reads what another home says of itself, and examines it. An error is why that
 // cannot be read.
-func (p *program) lookAt(ctx context.Context, ask rest.Peering) (rest.Peered, federation.KnownHome, error) {
+func (p *program) lookAt(ctx context.Context, ask operatorapi.Peering) (operatorapi.Peered, federation.KnownHome, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	client := identity.NewPeerClient(identity.FetchConfig{AllowPrivate: ask.AllowPrivate, Denied: deniedNetworks(p.file)})
@@ -180,19 +180,19 @@ func (p *program) lookAt(ctx context.Context, ask rest.Peering) (rest.Peered, fe
 	asked := time.Now()
 	profileAt, err := federation.JoinURL(ask.URL, relay.ProfilePath, nil)
 	if err != nil {
-		return rest.Peered{}, federation.KnownHome{}, wrongURL("url: " + err.Error())
+		return operatorapi.Peered{}, federation.KnownHome{}, wrongURL("url: " + err.Error())
 	}
 	text, header, secured, err := client.Look(ctx, profileAt)
 	if err != nil {
-		return rest.Peered{}, federation.KnownHome{}, &rest.ProblemError{
-			Status: http.StatusServiceUnavailable, Code: rest.CodeUnavailable, Detail: "read " + string(relay.ProfilePath) + ": " + err.Error(),
+		return operatorapi.Peered{}, federation.KnownHome{}, &operatorapi.ProblemError{
+			Status: http.StatusServiceUnavailable, Code: operatorapi.CodeUnavailable, Detail: "read " + string(relay.ProfilePath) + ": " + err.Error(),
 		}
 	}
 	heard := time.Now()
 	profile, err := relay.ParseProfile(text)
 	if err != nil {
-		return rest.Peered{}, federation.KnownHome{}, &rest.ProblemError{
-			Status: http.StatusBadGateway, Code: rest.CodeFailed, Detail: "read " + string(relay.ProfilePath) + ": " + err.Error(),
+		return operatorapi.Peered{}, federation.KnownHome{}, &operatorapi.ProblemError{
+			Status: http.StatusBadGateway, Code: operatorapi.CodeFailed, Detail: "read " + string(relay.ProfilePath) + ": " + err.Error(),
 		}
 	}
 	path := relay.ByHTTPS
@@ -200,12 +200,12 @@ func (p *program) lookAt(ctx context.Context, ask rest.Peering) (rest.Peered, fe
 		path = relay.ByRelay
 	}
 	known := federation.KnownHome{Home: profile.Home, URL: ask.URL, Path: string(path), Since: heard}
-	looked := rest.Peered{Peer: rest.Peer{
-		Name: string(profile.Home), Network: relay.Network, Mode: string(relay.Allow), Origin: rest.FromRecord, URL: ask.URL,
-		PeerHome: &rest.PeerHome{Path: string(path), Forks: []rest.Fork{}},
+	looked := operatorapi.Peered{Peer: operatorapi.Peer{
+		Name: string(profile.Home), Network: relay.Network, Mode: string(relay.Allow), Origin: operatorapi.FromRecord, URL: ask.URL,
+		PeerHome: &operatorapi.PeerHome{Path: string(path), Forks: []operatorapi.Fork{}},
 	}}
 	check := func(what string, state relay.FindingState, detail string) {
-		looked.Checks = append(looked.Checks, rest.Check{Check: what, State: string(state), Detail: detail})
+		looked.Checks = append(looked.Checks, operatorapi.Check{Check: what, State: string(state), Detail: detail})
 	}
 	looked.Checks = append(looked.Checks, p.checkName(profile, ask.URL), checkTLS(secured, heard))
 	key, err := p.keysOf(ctx, client, profile, ask.URL)
@@ -223,10 +223,10 @@ func (p *program) lookAt(ctx context.Context, ask rest.Peering) (rest.Peered, fe
 }
 
 // checkName looks whether there is room for a home of that name.
-func (p *program) checkName(profile relay.Profile, address string) rest.Check {
-	c := rest.Check{Check: "name", State: string(relay.FindingOK), Detail: string(profile.Home)}
-	fail := func(why string) rest.Check {
-		return rest.Check{Check: c.Check, State: string(relay.FindingFail), Detail: why}
+func (p *program) checkName(profile relay.Profile, address string) operatorapi.Check {
+	c := operatorapi.Check{Check: "name", State: string(relay.FindingOK), Detail: string(profile.Home)}
+	fail := func(why string) operatorapi.Check {
+		return operatorapi.Check{Check: c.Check, State: string(relay.FindingFail), Detail: why}
 	}
 	if profile.Home == p.homeID() {
 		return fail(string(profile.Home) + " is this gateway's own name")
@@ -249,8 +249,8 @@ func (p *program) checkName(profile relay.Profile, address string) rest.Check {
 }
 
 // checkTLS looks at what a connection was secured with.
-func checkTLS(state *tls.ConnectionState, now time.Time) rest.Check {
-	c := rest.Check{Check: "tls", State: string(relay.FindingOK)}
+func checkTLS(state *tls.ConnectionState, now time.Time) operatorapi.Check {
+	c := operatorapi.Check{Check: "tls", State: string(relay.FindingOK)}
 	if state == nil {
 		c.State, c.Detail = string(relay.FindingWarn), "none: what is sent can be read on its way, and is signed all the same"
 		return c
@@ -264,9 +264,9 @@ func checkTLS(state *tls.ConnectionState, now time.Time) rest.Check {
 }
 
 // checkClock compares the clocks, of which one was read on its way here.
-func (p *program) checkClock(profile relay.Profile, asked, heard time.Time) rest.Check {
+func (p *program) checkClock(profile relay.Profile, asked, heard time.Time) operatorapi.Check {
 	slip, most := max(asked.Sub(profile.Sent), profile.Sent.Sub(heard), 0), p.gateway.home.Load().Limits.ClockSkew
-	c := rest.Check{Check: "clock", State: string(relay.FindingOK), Detail: "as here"}
+	c := operatorapi.Check{Check: "clock", State: string(relay.FindingOK), Detail: "as here"}
 	switch {
 	case slip > most:
 		c.State, c.Detail = string(relay.FindingFail), fmt.Sprintf("%s apart, and at most %s is taken", slip.Round(time.Second), most)
@@ -276,18 +276,18 @@ func (p *program) checkClock(profile relay.Profile, asked, heard time.Time) rest
 	return c
 }
 
-func checkVersions(profile relay.Profile) rest.Check {
+func checkVersions(profile relay.Profile) operatorapi.Check {
 	if !profile.Speaks() {
-		return rest.Check{Check: "versions", State: string(relay.FindingFail), Detail: fmt.Sprintf("it speaks %d, and this home %d", profile.Versions, relay.Version)}
+		return operatorapi.Check{Check: "versions", State: string(relay.FindingFail), Detail: fmt.Sprintf("it speaks %d, and this home %d", profile.Versions, relay.Version)}
 	}
-	return rest.Check{Check: "versions", State: string(relay.FindingOK), Detail: fmt.Sprint(relay.Version)}
+	return operatorapi.Check{Check: "versions", State: string(relay.FindingOK), Detail: fmt.Sprint(relay.Version)}
 }
 
-func checkTakes(profile relay.Profile) rest.Check {
+func checkTakes(profile relay.Profile) operatorapi.Check {
 	if why := profile.Takes(); why != "" {
-		return rest.Check{Check: "limits", State: string(relay.FindingFail), Detail: why}
+		return operatorapi.Check{Check: "limits", State: string(relay.FindingFail), Detail: why}
 	}
-	return rest.Check{
+	return operatorapi.Check{
 		Check: "limits", State: string(relay.FindingOK), Detail: fmt.Sprintf("%d steps and %d bytes at once", profile.Limits.Steps, profile.Limits.Bytes),
 	}
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"slices"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/relay"
@@ -29,16 +29,16 @@ func openPeer(t configs.Table, w wiring) (opened, error) {
 }
 
 // shapes returns the other homes as operators see them.
-func (h *homes) shapes() []rest.Peer {
-	var all []rest.Peer
+func (h *homes) shapes() []operatorapi.Peer {
+	var all []operatorapi.Peer
 	for _, peer := range h.peers() {
-		origin := rest.FromConfiguration
+		origin := operatorapi.FromConfiguration
 		if peer.Word() != "" {
-			origin = rest.FromRecord
+			origin = operatorapi.FromRecord
 		}
-		all = append(all, rest.Peer{
+		all = append(all, operatorapi.Peer{
 			Name: peer.Name(), Network: relay.Network, Mode: string(peer.Mode()), Origin: origin, URL: peer.URL(),
-			PeerHome: &rest.PeerHome{Path: string(peer.Path()), SkewSeconds: peer.Skew().Seconds()},
+			PeerHome: &operatorapi.PeerHome{Path: string(peer.Path()), SkewSeconds: peer.Skew().Seconds()},
 		})
 	}
 	return all

@@ -20,8 +20,8 @@ import (
 	"baton/bridge/credential"
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
-	"baton/bridge/rest"
-	"baton/bridge/rest/webhook"
+	"baton/bridge/operatorapi"
+	"baton/bridge/webhook"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/deferral"
@@ -144,7 +144,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	admit := rest.Bearers(p.record)
+	admit := operatorapi.Bearers(p.record)
 	mountAdmin(p.adminMux, p, file.Metrics.Enabled, p.adminGuard(p.mountOperator(p.adminMux, admit), admit))
 	mountIdentity(p.publicMux, p.keyring, p.homeID(), p.publicURL)
 	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)

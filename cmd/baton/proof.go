@@ -6,17 +6,17 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/passport"
 )
 
 // passport returns the passport of a handoff as it stood when the view was read. Of a
 // handoff of another home nobody would believe it.
-func (p *program) passport(ctx context.Context, view federation.View, now time.Time) (rest.Document, error) {
+func (p *program) passport(ctx context.Context, view federation.View, now time.Time) (operatorapi.Document, error) {
 	if view.Guest {
-		return rest.Document{}, &rest.ProblemError{
-			Status: http.StatusConflict, Code: rest.CodeFailed, Detail: "its home is " + string(view.Home) + ", which alone issues its passport",
+		return operatorapi.Document{}, &operatorapi.ProblemError{
+			Status: http.StatusConflict, Code: operatorapi.CodeFailed, Detail: "its home is " + string(view.Home) + ", which alone issues its passport",
 		}
 	}
 	contents := passport.Contents{
@@ -25,27 +25,27 @@ func (p *program) passport(ctx context.Context, view federation.View, now time.T
 	}
 	var err error
 	if contents.Log, err = p.stepsOf(ctx, view); err != nil {
-		return rest.Document{}, err
+		return operatorapi.Document{}, err
 	}
 	if contents.Receipts, err = p.receiptsOf(ctx, view, contents.Log); err != nil {
-		return rest.Document{}, err
+		return operatorapi.Document{}, err
 	}
 	histories, err := p.histories(ctx, contents.Log)
 	if err != nil {
-		return rest.Document{}, err
+		return operatorapi.Document{}, err
 	}
 	contents.Source = func(did federation.DID, keyID string) string { return histories[did].Source(keyID) }
 	text, err := passport.Write(ctx, p.serverKey(), contents, now)
 	if err == nil && len(text) > passport.MaxBytes {
 		err = errLongPassport()
 	}
-	return rest.Document{MediaType: passport.MediaType, Content: text}, err
+	return operatorapi.Document{MediaType: passport.MediaType, Content: text}, err
 }
 
 // errLongPassport is the problem of a handoff whose passport nobody would read.
 func errLongPassport() error {
-	return &rest.ProblemError{
-		Status: http.StatusUnprocessableEntity, Code: rest.CodeFailed,
+	return &operatorapi.ProblemError{
+		Status: http.StatusUnprocessableEntity, Code: operatorapi.CodeFailed,
 		Detail: fmt.Sprintf("its passport has more than %d bytes", passport.MaxBytes),
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"baton/bridge/airc"
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -22,12 +22,12 @@ const purgePage = 500
 
 // purge ends the handoffs that a blocked source has offered here, and drops what waits of
 // it; or dry counts both. A second purge finds nothing.
-func (p *program) purge(ctx context.Context, b federation.Block, dry bool) (rest.Purged, error) {
+func (p *program) purge(ctx context.Context, b federation.Block, dry bool) (operatorapi.Purged, error) {
 	of, err := p.blockedNames(ctx, b)
 	if err != nil {
-		return rest.Purged{}, err
+		return operatorapi.Purged{}, err
 	}
-	var done rest.Purged
+	var done operatorapi.Purged
 	if done.Purged, err = p.record.Purge(ctx, of.DIDs, of.Handles, time.Now(), dry); err != nil {
 		return done, err
 	}

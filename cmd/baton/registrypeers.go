@@ -9,39 +9,39 @@ import (
 	"slices"
 
 	"baton/bridge/airc"
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/relay"
 )
 
 // peers returns the registries and homes that the configuration or an operator names.
-func (p *program) peers() []rest.Peer { return append(p.registries(), p.homes.shapes()...) }
+func (p *program) peers() []operatorapi.Peer { return append(p.registries(), p.homes.shapes()...) }
 
 // registries returns the other registries.
-func (p *program) registries() []rest.Peer {
-	var all []rest.Peer
+func (p *program) registries() []operatorapi.Peer {
+	var all []operatorapi.Peer
 	for _, r := range p.gateway.fleet.current.Load().all {
 		registry, ok := r.link.(*airc.Link)
 		if !ok {
 			continue
 		}
 		for _, cfg := range registry.Peers() {
-			all = append(all, rest.Peer{
-				Name: cfg.Domain, Network: federation.RegistryLink, Mode: cmp.Or(cfg.Mode, airc.ModeAllow), Origin: rest.FromConfiguration,
+			all = append(all, operatorapi.Peer{
+				Name: cfg.Domain, Network: federation.RegistryLink, Mode: cmp.Or(cfg.Mode, airc.ModeAllow), Origin: operatorapi.FromConfiguration,
 				URL: cmp.Or(cfg.URL, federation.BaseURL(cfg.Domain)), Dialect: cfg.Dialect,
 			})
 		}
 	}
 	for domain, mode := range *p.modes.Load() {
-		if p.homes.peer(federation.HomeID(domain)) != nil && !slices.ContainsFunc(all, func(known rest.Peer) bool { return known.Name == domain }) {
+		if p.homes.peer(federation.HomeID(domain)) != nil && !slices.ContainsFunc(all, func(known operatorapi.Peer) bool { return known.Name == domain }) {
 			continue // it is that of a home
 		}
-		i := slices.IndexFunc(all, func(known rest.Peer) bool { return known.Name == domain })
+		i := slices.IndexFunc(all, func(known operatorapi.Peer) bool { return known.Name == domain })
 		if i < 0 {
 			i = len(all)
-			all = append(all, rest.Peer{Name: domain, Network: federation.RegistryLink, URL: federation.BaseURL(domain)})
+			all = append(all, operatorapi.Peer{Name: domain, Network: federation.RegistryLink, URL: federation.BaseURL(domain)})
 		}
-		all[i].Mode, all[i].Origin = mode, rest.FromRecord
+		all[i].Mode, all[i].Origin = mode, operatorapi.FromRecord
 	}
 	return all
 }
@@ -51,7 +51,7 @@ func (p *program) registries() []rest.Peer {
 func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) error {
 	home := p.homes.peer(federation.HomeID(m.Domain))
 	if home == nil && !airc.ValidDomain(m.Domain) {
-		return &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: "want a home, or the domain of a registry such as peer.example, not " + m.Domain}
+		return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: "want a home, or the domain of a registry such as peer.example, not " + m.Domain}
 	}
 	if dry {
 		return nil

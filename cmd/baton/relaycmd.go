@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/relay"
 )
@@ -40,7 +40,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var page rest.Page[rest.Check]
+	var page operatorapi.Page[operatorapi.Check]
 	if err := gateway.get(ctx, "relay", nil, &page); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 		}
 		err = out.Flush()
 	}
-	if failed := slices.IndexFunc(page.Items, func(each rest.Check) bool { return each.State == string(relay.FindingFail) }); err == nil && failed >= 0 {
+	if failed := slices.IndexFunc(page.Items, func(each operatorapi.Check) bool { return each.State == string(relay.FindingFail) }); err == nil && failed >= 0 {
 		return fmt.Errorf("%s: %s", page.Items[failed].Check, page.Items[failed].Detail)
 	}
 	return err
@@ -61,7 +61,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 
 // checkRelay examines what wakes those who wait inside this gateway, and the server that
 // homes meet at.
-func (p *program) checkRelay(ctx context.Context) []rest.Check {
+func (p *program) checkRelay(ctx context.Context) []operatorapi.Check {
 	found := []relay.Finding{{What: "inside", State: relay.FindingOK, Detail: p.relay.Where()}}
 	if err := p.relay.Ready(); err != nil {
 		found[0].State, found[0].Detail = relay.FindingWarn, err.Error()+": who waits looks every second"
@@ -71,9 +71,9 @@ func (p *program) checkRelay(ctx context.Context) []rest.Check {
 	} else {
 		found = append(found, p.hub.Check(ctx, p.homes.peers(), time.Now)...)
 	}
-	checks := []rest.Check{}
+	checks := []operatorapi.Check{}
 	for _, f := range found {
-		checks = append(checks, rest.Check{Check: f.What, State: string(f.State), Detail: f.Detail})
+		checks = append(checks, operatorapi.Check{Check: f.What, State: string(f.State), Detail: f.Detail})
 	}
 	return checks
 }

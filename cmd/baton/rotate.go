@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/identity"
 )
@@ -19,11 +19,11 @@ func (p *program) rotate(ctx context.Context, text string, overlap time.Duration
 	defer p.changing.Unlock()
 	name, err := identity.ParseKeyName(text)
 	if err != nil {
-		return nil, &rest.ProblemError{Status: http.StatusBadRequest, Code: rest.CodeUsage, Detail: oneLine(err)}
+		return nil, &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: oneLine(err)}
 	}
 	made, err := p.keyring.Rotate(name, overlap, now)
 	if word := refusedKey(err); word != "" {
-		return nil, &rest.ProblemError{Status: http.StatusConflict, Code: word, Detail: oneLine(err)}
+		return nil, &operatorapi.ProblemError{Status: http.StatusConflict, Code: word, Detail: oneLine(err)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rotate key %s: %w", name, err)
@@ -61,7 +61,7 @@ func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	var key shownKey
-	body := rest.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason}
+	body := operatorapi.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason}
 	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("keys").Join(cmd.Name, "rotate"), nil, body, &key); err != nil {
 		return err
 	}

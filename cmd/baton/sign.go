@@ -12,7 +12,7 @@ import (
 	"os"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/signing"
@@ -23,7 +23,7 @@ import (
 // signAsk returns what is asked for as a document that was signed here: the key
 // never leaves this process, and what it signs is made here and not told by the
 // gateway, which is asked only where the step belongs.
-func signAsk(ctx context.Context, gateway *client, keyFile string, verb federation.Verb, id string, ask rest.Ask, content stepContext) (rest.Ask, error) {
+func signAsk(ctx context.Context, gateway *client, keyFile string, verb federation.Verb, id string, ask operatorapi.Ask, content stepContext) (operatorapi.Ask, error) {
 	key, err := readSigningKey(keyFile)
 	if err != nil {
 		return ask, err
@@ -59,13 +59,13 @@ func signAsk(ctx context.Context, gateway *client, keyFile string, verb federati
 	if ev, err = signing.Seal(ctx, key, ev); err != nil {
 		return ask, err
 	}
-	proof := rest.Proof{Document: ev.Signature.Document, Signature: ev.Signature.Text}
-	return rest.Ask{Channel: ask.Channel, Proof: &proof, Reason: ask.Reason}, nil
+	proof := operatorapi.Proof{Document: ev.Signature.Document, Signature: ev.Signature.Text}
+	return operatorapi.Ask{Channel: ask.Channel, Proof: &proof, Reason: ask.Reason}, nil
 }
 
 // offerTo completes an offer with where the gateway will write it.
-func offerTo(ctx context.Context, gateway *client, ev federation.Event, ask rest.Ask) (federation.Event, error) {
-	var place rest.Place
+func offerTo(ctx context.Context, gateway *client, ev federation.Event, ask operatorapi.Ask) (federation.Event, error) {
+	var place operatorapi.Place
 	query := url.Values{"from": {string(ev.From)}}
 	set(query, "to", ask.To)
 	set(query, "channel", ask.Channel)
@@ -80,7 +80,7 @@ func offerTo(ctx context.Context, gateway *client, ev federation.Event, ask rest
 
 // answerTo completes a step with the handoff that it is about.
 func answerTo(ctx context.Context, gateway *client, ev federation.Event, id string) (federation.Event, error) {
-	var h rest.Handoff
+	var h operatorapi.Handoff
 	if err := gateway.get(ctx, federation.URLPath("handoffs").Join(id), url.Values{"limit": {"1"}}, &h); err != nil {
 		return ev, err
 	}

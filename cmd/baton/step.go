@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -39,9 +39,9 @@ func (offerCommand) Help() string {
 
 // Run offers, and prints the id.
 func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
-	ask := rest.Ask{To: cmd.To, Channel: cmd.Channel, Title: cmd.Title, Caps: cmd.Caps}
+	ask := operatorapi.Ask{To: cmd.To, Channel: cmd.Channel, Title: cmd.Title, Caps: cmd.Caps}
 	if cmd.Deadline > 0 {
-		ask.Deadline = rest.Moment(time.Now().Add(cmd.Deadline).Truncate(time.Second))
+		ask.Deadline = operatorapi.Moment(time.Now().Add(cmd.Deadline).Truncate(time.Second))
 	}
 	filed, err := cmd.take(ctx, c, streams, federation.Offer, "", ask)
 	if err != nil {
@@ -71,7 +71,7 @@ func (cmd stepCommand) Help() string {
 
 // Run takes the step, and prints where the handoff stands after it.
 func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
-	filed, err := cmd.take(ctx, c, streams, cmd.verb, cmd.ID, rest.Ask{Note: cmd.Note})
+	filed, err := cmd.take(ctx, c, streams, cmd.verb, cmd.ID, operatorapi.Ask{Note: cmd.Note})
 	if err != nil {
 		return err
 	}
@@ -83,8 +83,8 @@ func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // take asks the gateway for one step, signed here where there is a key for it.
-func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federation.Verb, id string, ask rest.Ask) (rest.Filed, error) {
-	var filed rest.Filed
+func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federation.Verb, id string, ask operatorapi.Ask) (operatorapi.Filed, error) {
+	var filed operatorapi.Filed
 	gateway, err := c.client()
 	if err != nil {
 		return filed, err
@@ -113,7 +113,7 @@ func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federatio
 		return filed, err
 	}
 	if filed.Waits != "" {
-		return filed, &rest.ProblemError{Code: string(federation.SignatureUnverifiable), Detail: filed.EventID.String() + ": " + filed.Waits}
+		return filed, &operatorapi.ProblemError{Code: string(federation.SignatureUnverifiable), Detail: filed.EventID.String() + ": " + filed.Waits}
 	}
 	for _, field := range filed.Lost {
 		fmt.Fprintf(streams.err, "baton: handoff %s: the %s did not fit, and was cut\n", verb, field)

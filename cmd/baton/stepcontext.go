@@ -11,7 +11,7 @@ import (
 	"os"
 	"strings"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/translate"
 )
@@ -67,7 +67,7 @@ func (c stepContext) stored(ctx context.Context, gateway *client, owner string) 
 		}
 		content = []byte(c.text)
 	}
-	var kept rest.Stored
+	var kept operatorapi.Stored
 	if err := gateway.ask(ctx, http.MethodPost, "blobs", url.Values{"owner": {owner}}, content, &kept); err != nil {
 		return "", "", fmt.Errorf("store context: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -22,7 +22,7 @@ const (
 // not look like a flood because others write its name.
 const unproved = "(unproved)"
 
-// tally counts what comes from each sender, for [rest.Deps.Top]. In a minute with more
+// tally counts what comes from each sender, for [operatorapi.Deps.Top]. In a minute with more
 // senders than it remembers it forgets those with the fewest steps. The zero tally is
 // empty. It may be used concurrently.
 type tally struct {
@@ -32,8 +32,8 @@ type tally struct {
 
 // tallyMinute is what came in one minute.
 type tallyMinute struct {
-	number  int64                             // since 1970
-	senders map[string]map[string]rest.Sender // by kind and name
+	number  int64                                    // since 1970
+	senders map[string]map[string]operatorapi.Sender // by kind and name
 }
 
 // note counts one step that was judged.
@@ -50,7 +50,7 @@ func (t *tally) note(ev federation.Event, verdict federation.Verdict, err error,
 	if verdict != federation.Valid {
 		did = unproved
 	}
-	change := func(s *rest.Sender) {
+	change := func(s *operatorapi.Sender) {
 		s.Bytes += size
 		s.Steps++
 		if refused != nil && !refused.Waits {
@@ -60,30 +60,30 @@ func (t *tally) note(ev federation.Event, verdict federation.Verdict, err error,
 			s.Limited++
 		}
 	}
-	t.count(now, map[string]string{rest.ByDID: did, rest.ByAddress: ev.Arrival.Address, rest.ByLink: ev.Arrival.Link}, change)
+	t.count(now, map[string]string{operatorapi.ByDID: did, operatorapi.ByAddress: ev.Arrival.Address, operatorapi.ByLink: ev.Arrival.Link}, change)
 }
 
 // noteBlocked counts a step, a login or a connection of a blocked source.
 func (t *tally) noteBlocked(s federation.Source, now time.Time) {
-	names := map[string]string{rest.ByLink: cmp.Or(s.Link, s.Network)}
+	names := map[string]string{operatorapi.ByLink: cmp.Or(s.Link, s.Network)}
 	if s.Address.IsValid() {
-		names[rest.ByAddress] = s.Address.String()
+		names[operatorapi.ByAddress] = s.Address.String()
 	}
 	if len(s.DIDs) > 0 {
-		names[rest.ByDID] = string(s.DIDs[0])
+		names[operatorapi.ByDID] = string(s.DIDs[0])
 	}
-	t.count(now, names, func(s *rest.Sender) { s.Blocked++ })
+	t.count(now, names, func(s *operatorapi.Sender) { s.Blocked++ })
 }
 
 // count changes what is remembered of a sender under its names by kind.
-func (t *tally) count(now time.Time, names map[string]string, change func(*rest.Sender)) {
+func (t *tally) count(now time.Time, names map[string]string, change func(*operatorapi.Sender)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	number := now.Unix() / 60
 	minute := &t.minutes[number%tallyMinutes]
 	if minute.number != number || minute.senders == nil {
-		*minute = tallyMinute{number: number, senders: map[string]map[string]rest.Sender{
-			rest.ByDID: {}, rest.ByAddress: {}, rest.ByLink: {},
+		*minute = tallyMinute{number: number, senders: map[string]map[string]operatorapi.Sender{
+			operatorapi.ByDID: {}, operatorapi.ByAddress: {}, operatorapi.ByLink: {},
 		}}
 	}
 	for by, name := range names {
@@ -102,8 +102,8 @@ func (t *tally) count(now time.Time, names map[string]string, change func(*rest.
 }
 
 // leastOf returns the name of the sender with the fewest steps.
-func leastOf(all map[string]rest.Sender) string {
-	var least rest.Sender
+func leastOf(all map[string]operatorapi.Sender) string {
+	var least operatorapi.Sender
 	for _, s := range all {
 		if least.Name == "" || s.Steps+s.Blocked < least.Steps+least.Blocked {
 			least = s
@@ -113,28 +113,28 @@ func leastOf(all map[string]rest.Sender) string {
 }
 
 // top returns up to limit senders with the most steps in a time before now.
-func (t *tally) top(by string, since time.Duration, limit int, now time.Time) []rest.Sender {
+func (t *tally) top(by string, since time.Duration, limit int, now time.Time) []operatorapi.Sender {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	first, last := now.Add(-since).Unix()/60+1, now.Unix()/60
-	sums := map[string]rest.Sender{}
+	sums := map[string]operatorapi.Sender{}
 	for _, minute := range t.minutes {
 		if minute.number < first || minute.number > last {
 			continue
 		}
 		for name, s := range minute.senders[by] {
 			sum := sums[name]
-			sums[name] = rest.Sender{
+			sums[name] = operatorapi.Sender{
 				Name: name, Steps: sum.Steps + s.Steps, Refused: sum.Refused + s.Refused, Limited: sum.Limited + s.Limited,
 				Blocked: sum.Blocked + s.Blocked, Bytes: sum.Bytes + s.Bytes,
 			}
 		}
 	}
-	all := make([]rest.Sender, 0, len(sums))
+	all := make([]operatorapi.Sender, 0, len(sums))
 	for _, sum := range sums {
 		all = append(all, sum)
 	}
-	slices.SortFunc(all, func(a, b rest.Sender) int {
+	slices.SortFunc(all, func(a, b operatorapi.Sender) int {
 		return cmp.Or(-cmp.Compare(a.Steps, b.Steps), -cmp.Compare(a.Refused+a.Blocked, b.Refused+b.Blocked),
 			-cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Name, b.Name))
 	})

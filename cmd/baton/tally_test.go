@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	main "baton/cmd/baton"
 	"baton/federation"
 )
@@ -34,16 +34,16 @@ func TestTopListsTheSendersWithTheMostSteps(t *testing.T) {
 		by    string
 		since time.Duration
 		limit int
-		want  []rest.Sender
+		want  []operatorapi.Sender
 	}{
-		"by did": {rest.ByDID, 10 * time.Minute, 50, []rest.Sender{
+		"by did": {operatorapi.ByDID, 10 * time.Minute, 50, []operatorapi.Sender{
 			{Name: "did:a", Steps: 2, Refused: 1, Limited: 1, Bytes: 20}, {Name: "(unproved)", Steps: 1, Refused: 1, Limited: 1, Bytes: 1}, {Name: "did:b", Steps: 1, Bytes: 5},
 		}},
-		"in an hour": {rest.ByDID, time.Hour, 2, []rest.Sender{
+		"in an hour": {operatorapi.ByDID, time.Hour, 2, []operatorapi.Sender{
 			{Name: "did:a", Steps: 2, Refused: 1, Limited: 1, Bytes: 20}, {Name: "did:b", Steps: 2, Bytes: 10},
 		}},
-		"by address": {rest.ByAddress, 10 * time.Minute, 50, []rest.Sender{{Name: "192.0.2.1/32", Steps: 3, Refused: 1, Limited: 1, Bytes: 25}}},
-		"by link": {rest.ByLink, 10 * time.Minute, 50, []rest.Sender{
+		"by address": {operatorapi.ByAddress, 10 * time.Minute, 50, []operatorapi.Sender{{Name: "192.0.2.1/32", Steps: 3, Refused: 1, Limited: 1, Bytes: 25}}},
+		"by link": {operatorapi.ByLink, 10 * time.Minute, 50, []operatorapi.Sender{
 			{Name: "client", Steps: 3, Refused: 1, Limited: 1, Bytes: 25}, {Name: "lab", Steps: 1, Refused: 1, Limited: 1, Bytes: 1},
 		}},
 	} {
@@ -63,14 +63,14 @@ func TestTopRemembersTheHeavySendersOfAFlood(t *testing.T) {
 			senders.Note(counted("did:heavy", "192.0.2.2/32", "client", 1), federation.Valid, nil, now)
 		}
 	}
-	all := senders.Top(rest.ByDID, time.Minute, 10_000, now)
+	all := senders.Top(operatorapi.ByDID, time.Minute, 10_000, now)
 	if len(all) > 256 {
 		t.Errorf("%d senders are remembered of one minute, want 256 at most", len(all))
 	}
 	if all[0].Name != "did:heavy" || all[0].Steps < 1900 {
 		t.Errorf("the heaviest sender is %+v, want did:heavy with about 2000 steps", all[0])
 	}
-	if again := senders.Top(rest.ByDID, time.Hour, 10, now.Add(2*time.Hour)); len(again) > 0 {
+	if again := senders.Top(operatorapi.ByDID, time.Hour, 10, now.Add(2*time.Hour)); len(again) > 0 {
 		t.Errorf("after two hours there is %+v", again)
 	}
 }

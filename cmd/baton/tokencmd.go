@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -37,8 +37,8 @@ func (cmd tokenCreate) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var made rest.NewToken
-	ask := rest.TokenAsk{Name: cmd.Name, Scope: federation.Scope(cmd.Scope), TTL: cmd.TTL.String(), Reason: cmd.Reason}
+	var made operatorapi.NewToken
+	ask := operatorapi.TokenAsk{Name: cmd.Name, Scope: federation.Scope(cmd.Scope), TTL: cmd.TTL.String(), Reason: cmd.Reason}
 	if err := gateway.ask(ctx, http.MethodPost, "tokens", nil, ask, &made); err != nil {
 		return err
 	}
@@ -58,9 +58,9 @@ func (tokenList) Help() string { return "Example:\n\n\tbaton token list" }
 
 // Run prints the list.
 func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "tokens", cmd.query(), false, table[rest.Token]{
+	return list(ctx, c, streams, "tokens", cmd.query(), false, table[operatorapi.Token]{
 		header: "NAME | SCOPE | CREATED | EXPIRES | LEFT",
-		row: func(t rest.Token) []string {
+		row: func(t operatorapi.Token) []string {
 			now, left := time.Now(), "over"
 			if time.Time(t.Expires).After(now) {
 				left = until(t.Expires, now)

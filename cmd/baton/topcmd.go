@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 )
 
 // topCommand lists the senders that send the most.
@@ -25,9 +25,9 @@ func (cmd topCommand) Run(ctx context.Context, c *cli, streams std) error {
 	query := listFlags{Limit: cmd.Limit}.query()
 	query.Set("by", cmd.By)
 	query.Set("since", cmd.Since.String())
-	return list(ctx, c, streams, "top", query, cmd.Watch, table[rest.Sender]{
+	return list(ctx, c, streams, "top", query, cmd.Watch, table[operatorapi.Sender]{
 		header: "SENDER | STEPS | REFUSED | LIMITED | BLOCKED | BYTES",
-		row: func(s rest.Sender) []string {
+		row: func(s operatorapi.Sender) []string {
 			return []string{
 				s.Name, strconv.Itoa(s.Steps), strconv.Itoa(s.Refused), strconv.Itoa(s.Limited), strconv.Itoa(s.Blocked), strconv.FormatInt(s.Bytes, 10),
 			}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"baton/bridge/rest"
+	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -34,9 +34,9 @@ func (webhookList) Help() string { return "Example:\n\n\tbaton webhook list" }
 func (cmd webhookList) Run(ctx context.Context, c *cli, streams std) error {
 	query := cmd.query()
 	set(query, "did", cmd.DID)
-	return list(ctx, c, streams, "webhooks", query, false, table[rest.Webhook]{
+	return list(ctx, c, streams, "webhooks", query, false, table[operatorapi.Webhook]{
 		header: "ID | DID | AGENT | WAITING | OLDEST | DEAD | DISABLED | URL",
-		row: func(h rest.Webhook) []string {
+		row: func(h operatorapi.Webhook) []string {
 			return []string{h.ID, h.DID, h.Agent, strconv.Itoa(h.Waiting), h.Oldest.String(), strconv.Itoa(h.Dead), h.Disabled.String(), h.URL}
 		},
 	})
@@ -56,7 +56,7 @@ func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var h rest.Webhook
+	var h operatorapi.Webhook
 	if err := gateway.get(ctx, federation.URLPath("webhooks").Join(cmd.ID), nil, &h); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
 
 // printWebhook writes a webhook for people: a line for each thing to know, then one for
 // each delivery.
-func printWebhook(streams std, h rest.Webhook) error {
+func printWebhook(streams std, h operatorapi.Webhook) error {
 	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
 	say := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, shown(value)) }
 	say("id", h.ID)

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
-	"baton/bridge/rest/webhook"
+	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/identity"
 )

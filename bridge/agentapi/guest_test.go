@@ -1,0 +1,144 @@
+package agentapi_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"baton/bridge/agentapi"
+	"baton/federation"
+)
+
+// lot is where the answer to a request goes on that is parked.
+type lot struct {
+	screen
+
+	status int
+	leave  func() // what the client does who hangs up
+	ended  chan struct{}
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (l *lot) WriteHeader(status int) { l.status = status }
+
+// Park lets the handler return.
+func (l *lot) Park(gone func()) (http.ResponseWriter, func(), error) {
+	l.leave = gone
+	return l, func() { close(l.ended) }, nil
+}
+
+// park asks for what is answered when the handler has returned, which it does at once.
+func (a *agent) park(t *testing.T, path string) *lot {
+	t.Helper()
+	l := &lot{screen: screen{header: http.Header{}}, status: http.StatusOK, ended: make(chan struct{})}
+	ctx, over := context.WithCancel(t.Context())
+	defer over()
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
+	r.Header.Set("Authorization", "Bearer "+a.token)
+	a.w.mux.ServeHTTP(l, r)
+	return l
+}
+
+func TestWhatIsParkedIsAnsweredWhenSomethingComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
+		stream := scholar.park(t, "/api/v1/inbox/stream")
+		poll, short := scholar.park(t, "/api/v1/inbox?wait=50s"), scholar.park(t, "/api/v1/inbox?wait=20s")
+		if got := stream.shows(); got != ": here\n\n" {
+			t.Errorf("at the start %q", got)
+		}
+		time.Sleep(20 * time.Second)
+		if got := stream.shows(); got != ": here\n\n" {
+			t.Errorf("at the first heartbeat %q", got)
+		}
+		<-short.ended
+		if got := short.shows(); !strings.HasPrefix(got, `{"items":[],`) {
+			t.Errorf("who waits no longer is answered %q", got)
+		}
+		for _, title := range []string{"one", "two"} {
+			eliza.offer(t, map[string]any{"to": scholar.did, "title": title})
+			if got := stream.shows(); strings.Count(got, "id: ") != 1 || !strings.Contains(got, title) {
+				t.Errorf("after the offer %s: %q", title, got)
+			}
+		}
+		<-poll.ended
+		if got := poll.shows(); poll.status != http.StatusOK || !strings.Contains(got, "one") || strings.Contains(got, "two") {
+			t.Errorf("answered %d %q", poll.status, got)
+		}
+		stream.leave()
+		<-stream.ended
+	})
+}
+
+func TestWhatIsParkedEndsWithItsClientAndWithTheGateway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		scholar := w.login(t, "scholar")
+		for range 20 { // more than may watch at a time
+			stream, poll := scholar.park(t, "/api/v1/inbox/stream"), scholar.park(t, "/api/v1/inbox?wait=50s")
+			for _, l := range []*lot{stream, poll} {
+				l.leave()
+				<-l.ended
+			}
+			if got := poll.shows(); got != "" {
+				t.Errorf("somebody who left is answered %q", got)
+			}
+		}
+		stream, poll := scholar.park(t, "/api/v1/inbox/stream"), scholar.park(t, "/api/v1/inbox?wait=50s")
+		ctx, end := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- w.link.Run(ctx, func() {}) }()
+		synctest.Wait()
+		end()
+		<-ended
+		<-stream.ended
+		<-poll.ended
+		if got := poll.shows(); !strings.HasPrefix(got, `{"items":[],`) {
+			t.Errorf("at the end a poll is answered %q", got)
+		}
+		if late := scholar.get(t, "/api/v1/inbox?wait=50s"); late.Status != http.StatusOK {
+			t.Errorf("after the end a poll is answered %+v", late)
+		}
+	})
+}
+
+// failing is a record that has its inboxes only up to some moment.
+type failing struct {
+	agentapi.Record
+
+	away *atomic.Bool
+}
+
+func (f failing) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
+	if f.away.Load() {
+		return nil, &federation.UnavailableError{What: "the record"}
+	}
+	return f.Record.Replay(ctx, to, after, limit)
+}
+
+func TestAParkedPollIsToldWhatGoesWrong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var away atomic.Bool
+		w := newWorld(t, func(d *agentapi.Deps) { d.Record = failing{d.Record, &away} })
+		scholar := w.login(t, "scholar")
+		stream, poll := scholar.park(t, "/api/v1/inbox/stream"), scholar.park(t, "/api/v1/inbox?wait=50s")
+		stream.shows()
+		away.Store(true)
+		time.Sleep(15 * time.Second)
+		<-poll.ended
+		if got := poll.shows(); poll.status != http.StatusServiceUnavailable || !strings.Contains(got, `"unavailable"`) {
+			t.Errorf("answered %d %q", poll.status, got)
+		}
+		if got := stream.shows(); got != ": here\n\n" { // which looks again
+			t.Errorf("a stream shows %q", got)
+		}
+		stream.leave()
+		<-stream.ended
+	})
+}

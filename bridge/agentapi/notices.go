@@ -1,0 +1,72 @@
+package agentapi
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"baton/bridge"
+	"baton/bridge/agentapi/contract"
+	"baton/bridge/operatorapi"
+	"baton/federation"
+)
+
+var _ bridge.Notifier = (*Link)(nil)
+
+// Notify implements [bridge.Notifier]: whoever watches looks, and so do webhooks. The
+// notice stays in the record for all who read it later.
+func (l *Link) Notify(_ context.Context, n federation.Notice) error {
+	if reader := n.Reader(); reader != "" {
+		l.deps.Wakes.Wake(bridge.DIDTopic(reader), bridge.HooksTopic)
+	}
+	return nil
+}
+
+// ListNotices implements [contract.StrictServerInterface].
+func (l *Link) ListNotices(ctx context.Context, req contract.ListNoticesRequestObject) (contract.ListNoticesResponseObject, error) {
+	did, err := person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after, limit := federation.Cursor(req.Params.Cursor), cmp.Or(req.Params.Limit, operatorapi.DefaultLimit)
+	found, err := l.deps.Record.NoticesTo(ctx, network, did, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	page := contract.NoticePage{Items: make([]contract.Notice, len(found)), NextCursor: string(after)}
+	for i, n := range found {
+		page.Items[i] = shapeNotice(n)
+		page.NextCursor = string(n.Cursor)
+	}
+	return contract.ListNotices200JSONResponse(page), nil
+}
+
+func shapeNotice(n federation.Notice) contract.Notice {
+	shaped := contract.Notice{Cursor: string(n.Cursor), Notice: string(n.Kind), Time: moment(n.At), Text: n.Sentence(), To: n.To, Code: n.Code, Why: n.Why}
+	if n.Kind == federation.NoticeDisabled {
+		shaped.WebhookID, shaped.URL = n.Hook.ID.String(), n.Hook.URL
+		return shaped
+	}
+	shaped.EventID, shaped.HandoffID, shaped.Verb = n.Event.ID.String(), n.Event.Handoff.String(), string(n.Event.Verb)
+	return shaped
+}
+
+// seen is how far somebody who watches has seen: entries of the inbox, and notices.
+type seen struct{ entries, notices federation.Cursor }
+
+// seenDot is between the two in the id of an event. No cursor has it.
+const seenDot = "."
+
+// parseSeen reads the id of an event, or a cursor of entries alone.
+func parseSeen(text string) seen {
+	entries, notices, _ := strings.Cut(text, seenDot)
+	return seen{federation.Cursor(entries), federation.Cursor(notices)}
+}
+
+// String returns the id of an event after which somebody has seen so much.
+func (s seen) String() string {
+	if s.notices == "" {
+		return string(s.entries)
+	}
+	return string(s.entries) + seenDot + string(s.notices)
+}

@@ -1,0 +1,93 @@
+package agentapi
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"baton/bridge/operatorapi"
+	"baton/federation"
+)
+
+// once takes a step whose request has a key. The id of the step is on disk before the
+// step is, so that the same request is the same step even if the gateway ended in
+// between; and what was answered is on disk before it is told. Keys cost nothing and the
+// record keeps them for a day, so that who has no step left reserves none, and what the
+// home never saw is counted here.
+func (l *Link) once(ctx context.Context, a ask, key string) (filed, error) {
+	now := time.Now()
+	if has := l.deps.Allowance(a.from, now); has.Limit > 0 && has.Left <= 0 {
+		return filed{}, tooMany(has)
+	}
+	text, err := json.Marshal(a.body)
+	if err != nil {
+		return filed{}, err
+	}
+	reserved := federation.Answer{
+		DID: a.from, Key: key, Digest: sha256.Sum256(fmt.Appendf(nil, "%s\x00%s", a.path, text)), Event: a.draft.ID, At: now,
+	}
+	if reserved.Event.IsZero() {
+		if reserved.Event, err = federation.NewEventID(now, rand.Reader); err != nil {
+			return filed{}, err
+		}
+	}
+	kept, err := l.deps.Record.Reserve(ctx, reserved)
+	switch {
+	case err != nil:
+		return filed{}, err
+	case kept.Digest != reserved.Digest:
+		return filed{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: codeOtherRequest, Detail: "this key was used for another request"}
+	case kept.Status != 0:
+		return filed{status: kept.Status, body: kept.Body, location: locationOf(kept.Body), replayed: true}, nil
+	}
+	return l.settle(ctx, a, kept, reserved.Event)
+}
+
+// settle takes a step that has its id reserved and no answer yet. One that was never
+// filed under an id that is too old by now gets a fresh one.
+func (l *Link) settle(ctx context.Context, a ask, kept federation.Answer, fresh federation.EventID) (filed, error) {
+	a.draft.ID = kept.Event
+	answer, err := l.file(ctx, a)
+	if _, unseen := errors.AsType[*unwrittenError](err); unseen {
+		l.deps.Charge(a.from, time.Now())
+	}
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	if isRefusal && refused.Code == federation.EventIDClockSkew && kept.Event != fresh {
+		kept.Event, a.draft.ID = fresh, fresh
+		if err := l.deps.Record.Answered(ctx, kept); err != nil {
+			return filed{}, err
+		}
+		answer, err = l.file(ctx, a)
+	}
+	if p, final := refusedFor(err); final {
+		l.deps.Metrics.Refusals.WithLabelValues(network, refusalCode(err)).Inc()
+		answer.status = p.Status
+		if answer.body, err = json.Marshal(shape(p)); err != nil {
+			return filed{}, err
+		}
+	}
+	if err != nil {
+		return filed{}, err
+	}
+	kept.Status, kept.Body = answer.status, answer.body
+	return answer, l.deps.Record.Answered(ctx, kept)
+}
+
+func refusalCode(err error) string {
+	refused, _ := errors.AsType[*federation.RefusalError](err) // the caller has seen that it is one
+	return refused.Code.Upper()
+}
+
+// locationOf returns where the handoff of an answer is.
+func locationOf(body []byte) string {
+	var named struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(body, &named) // of a refusal there is none, and it is written without
+	return Prefix + "handoffs/" + named.ID
+}

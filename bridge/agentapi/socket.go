@@ -1,0 +1,270 @@
+package agentapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/coder/websocket"
+	"golang.org/x/sync/errgroup"
+
+	"baton/bridge/agentapi/contract"
+	"baton/bridge/operatorapi"
+	"baton/federation"
+)
+
+// socketPath is where inboxes are watched over WebSocket.
+const socketPath = Prefix + "inbox/socket"
+
+// maxAskBytes bounds what is asked in one message: a cursor, and names.
+const maxAskBytes = 4096
+
+// errGatewayEnds is why a WebSocket is closed at the end of the gateway.
+var errGatewayEnds = errors.New("the gateway ends")
+
+// socketed is an answer that becomes a WebSocket.
+type socketed func(w http.ResponseWriter) error
+
+// VisitOpenInboxSocketResponse implements [contract.OpenInboxSocketResponseObject].
+func (s socketed) VisitOpenInboxSocketResponse(w http.ResponseWriter) error { return s(w) }
+
+// OpenInboxSocket implements [contract.StrictServerInterface].
+func (l *Link) OpenInboxSocket(ctx context.Context, req contract.OpenInboxSocketRequestObject) (contract.OpenInboxSocketResponseObject, error) {
+	did, err := person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after, err := l.start(ctx, did, req.Params.Cursor, req.Params.Device)
+	if err != nil {
+		return nil, err
+	}
+	return socketed(func(w http.ResponseWriter) error { return l.socket(ctx, w, did, after) }), nil
+}
+
+// socket serves one watcher over WebSocket. Its error is from before it was one.
+func (l *Link) socket(ctx context.Context, out http.ResponseWriter, did federation.DID, after seen) error {
+	woken := newToken()
+	w, err := l.watch(ctx, did, after, woken.put)
+	if err != nil {
+		return err
+	}
+	defer w.leave()
+	conn, err := callerOf(ctx).upgrade(out)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.CloseNow() }()
+	conn.SetReadLimit(maxAskBytes)
+	s := &socket{watch: w, conn: conn, woken: woken, due: newToken()}
+	l.left(ctx, s.run(ctx))
+	return nil
+}
+
+// upgrade makes a request a WebSocket. Pages of every origin may ask: the token that says
+// who somebody is here is nothing that a browser adds by itself.
+func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
+	held := &upgrading{ResponseWriter: w}
+	conn, err := websocket.Accept(held, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err != nil {
+		return nil, &operatorapi.ProblemError{Status: held.status, Title: http.StatusText(held.status), Code: operatorapi.CodeUsage, Detail: err.Error()}
+	}
+	return conn, nil
+}
+
+// upgrading holds back what the library writes to a request that becomes no WebSocket:
+// it is told as every other problem.
+type upgrading struct {
+	http.ResponseWriter
+
+	status int
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (u *upgrading) WriteHeader(status int) {
+	if u.status = status; status == http.StatusSwitchingProtocols {
+		u.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (*upgrading) Write(text []byte) (int, error) { return len(text), nil }
+
+// Unwrap lets the connection be taken over.
+func (u *upgrading) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// socket is an inbox that is watched over WebSocket. One goroutine writes to it, and
+// answers; one reads, and one sees whether anybody is there.
+type socket struct {
+	*watch
+
+	conn  *websocket.Conn
+	woken token
+	due   token // the time to see whether anybody is there
+}
+
+// run serves the watcher until it or the gateway goes. It returns why it stopped before
+// that.
+func (s *socket) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	asked := make(chan []byte)
+	group.Go(func() error { return s.listen(ctx, asked) })
+	group.Go(func() error { return s.beat(ctx) })
+	group.Go(func() error {
+		err := s.tell(ctx, asked)
+		s.close(err) // while ctx lasts: with it the connection is cut off
+		return err
+	})
+	err := group.Wait()
+	if errors.Is(err, errGatewayEnds) || websocket.CloseStatus(err) != -1 {
+		return nil
+	}
+	return err
+}
+
+// listen passes on what is asked, one message at a time. Text and bytes are read alike.
+func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
+	for {
+		_, text, err := s.conn.Read(ctx)
+		if err != nil {
+			return fmt.Errorf("read from WebSocket: %w", err)
+		}
+		select {
+		case asked <- text:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// beat sees whether anybody is there, whenever that is due. It is not while something is
+// being written: the library gives a ping five seconds, and a slow reader has more.
+func (s *socket) beat(ctx context.Context) error {
+	for {
+		select {
+		case <-s.due:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		inTime, cancel := context.WithTimeout(ctx, slowest)
+		err := s.conn.Ping(inTime)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("ping: %w", err)
+		}
+	}
+}
+
+// tell writes what is there, what arrives, and what is answered. It returns why it
+// stopped.
+func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
+	again := time.NewTicker(heartbeat)
+	defer again.Stop()
+	var err error
+	for err == nil {
+		if err = s.drain(ctx, s.show); err != nil {
+			break
+		}
+		select {
+		case <-s.woken:
+		case text := <-asked:
+			err = s.send(ctx, s.answer(ctx, text))
+		case now := <-again.C: // a wake-up may be lost, so that this looks too
+			err = s.link.still(ctx, now)
+			s.due.put() // unless the last one is not answered yet
+		case <-s.link.ended:
+			err = errGatewayEnds
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return err
+}
+
+// show writes entries and notices, each as a message.
+func (s *socket) show(ctx context.Context, p *page) error {
+	for i, text := range p.entries {
+		if err := s.send(ctx, told{Entry: text}); err != nil {
+			return err
+		}
+		s.seen.entries = p.cursors[i]
+	}
+	for i, text := range p.notices {
+		if err := s.send(ctx, told{Notice: text}); err != nil {
+			return err
+		}
+		s.seen.notices = p.noticed[i]
+	}
+	return nil
+}
+
+// told is a [contract.SocketTell] of an entry or a notice that is written down.
+type told struct {
+	Entry  json.RawMessage `json:"entry,omitempty"`
+	Notice json.RawMessage `json:"notice,omitempty"`
+}
+
+// answer does what is asked.
+func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
+	var answer contract.SocketTell
+	check, err := s.link.checker()
+	if err == nil {
+		var ask contract.SocketAsk
+		var what string
+		if ask, what, err = check.ask(text); err == nil {
+			answer, err = s.do(ctx, ask, what)
+		}
+		answer.ID = ask.ID
+	}
+	if err != nil {
+		p := problemOf(err)
+		s.link.note(ctx, socketPath, p, err)
+		answer.Problem = shape(p)
+	}
+	return answer
+}
+
+// do does what one member of a message asks for, as the path of that name does it.
+func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
+	switch what {
+	case "ack":
+		_, err = s.link.AckInbox(ctx, contract.AckInboxRequestObject{Body: &ask.Ack})
+	case "nack":
+		_, err = s.link.NackInbox(ctx, contract.NackInboxRequestObject{Body: &ask.Nack})
+	case "extend":
+		_, err = s.link.ExtendInbox(ctx, contract.ExtendInboxRequestObject{Body: &ask.Extend})
+	default:
+		answer.Leases, err = s.link.lease(ctx, s.did, ask.Lease, "")
+		return answer, err
+	}
+	answer.Done = err == nil
+	return answer, err
+}
+
+// send writes to the watcher, who is gone or slow when that fails.
+func (s *socket) send(ctx context.Context, m any) error {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("write message: %w", err)
+	}
+	inTime, cancel := context.WithTimeout(ctx, slowest)
+	defer cancel()
+	if err := s.conn.Write(inTime, websocket.MessageText, text); err != nil {
+		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+// close tells the watcher why it is over, where they are to do something about that.
+func (s *socket) close(why error) {
+	switch {
+	case errors.Is(why, errGatewayEnds):
+		_ = s.conn.Close(websocket.StatusGoingAway, why.Error())
+	case problemOf(why).Status == http.StatusUnauthorized:
+		_ = s.conn.Close(websocket.StatusPolicyViolation, problemOf(why).Detail)
+	case problemOf(why).Status == http.StatusServiceUnavailable:
+		_ = s.conn.Close(websocket.StatusTryAgainLater, "come again") // nobody can say who it is now
+	}
+}

@@ -1,0 +1,186 @@
+package irc
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/federation"
+	"baton/federation/signing"
+	"baton/translate"
+	"baton/translate/dialect"
+)
+
+// act is what a line of a scene has a client do.
+type act func(s *stage, ctx context.Context, p *actor, text string) error
+
+// acts returns them by the words of scenes.
+func acts() map[string]act {
+	return map[string]act{
+		">":       (*stage).say,
+		"<":       (*stage).expect,
+		"!":       (*stage).refute,
+		"joins":   (*stage).register,
+		"proves":  (*stage).prove,
+		"offers":  (*stage).makeOffer,
+		"steps":   (*stage).takeStep,
+		"answers": (*stage).answer,
+		"leaves":  (*stage).quit,
+	}
+}
+
+// expect waits for a line.
+func (s *stage) expect(ctx context.Context, p *actor, patterns string) error {
+	_, err := s.hear(ctx, p, patterns)
+	return err
+}
+
+// refute holds that no line is like a pattern of those that a client heard, and has not
+// been asked for.
+func (s *stage) refute(ctx context.Context, p *actor, patterns string) error {
+	for _, other := range s.actors {
+		if err := s.sync(ctx, other); err != nil {
+			return err
+		}
+	}
+	if err := s.sync(ctx, p); err != nil { // what the others said since reached it
+		return err
+	}
+	for _, line := range p.kept {
+		if fits(patterns, line) {
+			return fmt.Errorf("heard %q", line)
+		}
+	}
+	return nil
+}
+
+// register registers a client with capabilities, separated by spaces.
+func (s *stage) register(ctx context.Context, p *actor, caps string) error {
+	if caps != "" {
+		if err := s.say(ctx, p, "CAP REQ :"+caps); err != nil {
+			return err
+		}
+		if line, err := s.hear(ctx, p, "*CAP *"); err != nil || !strings.Contains(line, " ACK ") {
+			return fmt.Errorf("the server has not all of %q: %q: %w", caps, line, cmp.Or(err, errNotAcknowledged))
+		}
+	}
+	for _, line := range []string{"NICK " + p.nick, "USER conform 0 * :a client that checks the server", "CAP END"} {
+		if err := s.say(ctx, p, line); err != nil {
+			return err
+		}
+	}
+	_, err := s.hear(ctx, p, "* 376 *")
+	return err
+}
+
+var errNotAcknowledged = errors.New("not acknowledged")
+
+// prove logs a client in as the DID of its key.
+func (s *stage) prove(ctx context.Context, p *actor, _ string) error {
+	if err := s.say(ctx, p, "AUTHENTICATE ATPROTO-CHALLENGE"); err != nil {
+		return err
+	}
+	line, err := s.hear(ctx, p, "*AUTHENTICATE *")
+	if err != nil {
+		return err
+	}
+	challenge, err := base64.RawURLEncoding.DecodeString(line[strings.LastIndexByte(line, ' ')+1:])
+	if err != nil {
+		return fmt.Errorf("read challenge: %w", err)
+	}
+	signature, err := s.keys[p.name].Sign(ctx, challenge)
+	if err != nil {
+		return fmt.Errorf("sign challenge: %w", err)
+	}
+	answer, err := json.Marshal(map[string]string{"did": string(s.keys[p.name].DID), "signature": base64.RawURLEncoding.EncodeToString(signature)})
+	if err != nil {
+		return err
+	}
+	if err := s.say(ctx, p, "AUTHENTICATE "+base64.RawURLEncoding.EncodeToString(answer)); err != nil {
+		return err
+	}
+	_, err = s.hear(ctx, p, "* 903 *")
+	return err
+}
+
+// makeOffer has a client offer something to another, in a channel: "NAME CHANNEL".
+func (s *stage) makeOffer(ctx context.Context, p *actor, text string) error {
+	name, channel, _ := strings.Cut(text, " ")
+	s.offers++
+	s.offer = federation.Event{Verb: federation.Offer, Kind: federation.Handoff, To: s.keys[name].DID, Title: fmt.Sprintf("Job %d", s.offers)}
+	return s.seal(ctx, p, &s.offer, channel)
+}
+
+// takeStep has a client take a step in what was offered last: "VERB CHANNEL".
+func (s *stage) takeStep(ctx context.Context, p *actor, text string) error {
+	verb, channel, _ := strings.Cut(text, " ")
+	ev := federation.Event{Verb: federation.Verb(verb), Handoff: s.offer.Handoff}
+	return s.seal(ctx, p, &ev, channel)
+}
+
+// seal signs a step in the tags of the RFC, and sends it.
+func (s *stage) seal(ctx context.Context, p *actor, ev *federation.Event, channel string) error {
+	id, err := federation.NewEventID(time.Now(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	ev.ID, ev.From, ev.Venue, ev.Dialect, ev.Provenance = id, s.keys[p.name].DID, channel, federation.HandoffTags, federation.Signed
+	if ev.Verb == federation.Offer {
+		ev.Handoff = id
+	}
+	ev.Fields, _ = dialect.Write(*ev)
+	if *ev, err = signing.Seal(ctx, s.keys[p.name], *ev); err != nil {
+		return err
+	}
+	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: *ev}, View: federation.View{Dialect: ev.Dialect}})
+	if err != nil {
+		return err
+	}
+	out := ircmsg.MakeMessage(m.Tags, "", "TAGMSG", channel)
+	line, err := out.Line()
+	if err != nil {
+		return err
+	}
+	return s.say(ctx, p, strings.TrimRight(line, "\r\n"))
+}
+
+// answer answers the next PING that a client hears. No client of a scene answers one by
+// itself.
+func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
+	line, err := s.hear(ctx, p, "*PING *")
+	if err != nil {
+		return err
+	}
+	_, token, _ := strings.Cut(line, "PING ")
+	return s.say(ctx, p, "PONG "+token)
+}
+
+// quit has a client leave, and waits until the server let it go; with its next line it
+// is there anew, and nobody yet.
+func (s *stage) quit(ctx context.Context, p *actor, _ string) error {
+	if err := s.say(ctx, p, "QUIT"); err != nil {
+		return err
+	}
+	delete(s.actors, p.name)
+	timer := time.NewTimer(s.cfg.Patience)
+	defer timer.Stop()
+	defer p.leave()
+	for {
+		select {
+		case _, open := <-p.heard:
+			if !open {
+				return nil
+			}
+		case <-timer.C:
+			return errors.New("the server does not let it go")
+		}
+	}
+}

@@ -1,0 +1,89 @@
+// Package irc holds a server for IRC clients to what its clients rely on. It knows
+// the server by its address alone: each case connects clients of its own, has them say
+// something and looks at what they hear, in rooms and under nicks that nobody else has.
+//
+// The cases are in cases.txt, each named by the section that it checks. They pass on
+// any server that offers the capabilities which they ask for; those of logins and
+// handoffs want a home server of the handoff RFC.
+//
+//	results, err := irc.Run(ctx, irc.Config{URL: "irc://127.0.0.1:6667"}, nil)
+//
+// spec: rfc1459; rfc2812; ircv3; freeq-handoff-rfc; freeq "SASL ATPROTO-CHALLENGE"
+package irc
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"baton/bridge/conform"
+	"baton/federation"
+)
+
+//go:embed cases.txt
+var casesText string
+
+// DefaultPatience is how long a client waits for a line.
+const DefaultPatience = 10 * time.Second
+
+// Config says what to check.
+type Config struct {
+	// URL is that of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
+	// WebSocket.
+	URL string
+	// Key returns what somebody in a scene can prove to be. It is asked once for each in
+	// each scene.
+	Key func(name string) (federation.SigningKey, error)
+	// Patience is how long a client waits for a line; 0 for [DefaultPatience].
+	Patience time.Duration
+}
+
+// Run plays all cases, one after the other, and returns what became of them, each also
+// given to tell where that is not nil. Its error is [*federation.UnavailableError] where
+// nobody answers at the address, and any other one where the address cannot be meant.
+func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
+	if cfg.Patience == 0 {
+		cfg.Patience = DefaultPatience
+	}
+	dial, err := dialler(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	first, err := dial(ctx)
+	if err != nil {
+		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
+	}
+	_ = first.close() // it was to see whether anybody is there
+	return conform.Run(ctx, casesText, func(ctx context.Context, lines []string) error { return play(ctx, cfg, dial, lines) }, tell)
+}
+
+// play plays one scene. Each line is the name of a client, a word, and what it is about.
+func play(ctx context.Context, cfg Config, dial dial, lines []string) error {
+	s, err := newStage(cfg, dial)
+	if err != nil {
+		return err
+	}
+	defer s.clear()
+	for _, line := range lines {
+		name, rest, _ := strings.Cut(line, " ")
+		word, text, _ := strings.Cut(rest, " ")
+		act, known := acts()[word]
+		if !known {
+			return fmt.Errorf("%q is no line of a scene", line)
+		}
+		p, err := s.actor(ctx, name)
+		if err == nil {
+			err = act(s, ctx, p, s.fill(text))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", line, err)
+		}
+	}
+	return nil
+}
+
+// errUnheard is returned for a line that did not come.
+var errUnheard = errors.New("nothing like it is heard")

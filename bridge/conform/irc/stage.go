@@ -1,0 +1,193 @@
+package irc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// stage is where one scene is played.
+type stage struct {
+	cfg    Config
+	dial   dial
+	suffix string // of nicks and rooms, so that they are nobody else's
+	keys   map[string]federation.SigningKey
+	actors map[string]*actor
+	synced int              // PINGs so far
+	offers int              // so far
+	offer  federation.Event // the last one, whose title is its number
+}
+
+// Offerer is who makes the offers of the scenes.
+const Offerer = "eliza"
+
+// cast returns who may be in a scene.
+func cast() []string { return []string{"alice", "bob", "carol", Offerer, "scholar"} }
+
+// actor is one client of a scene.
+type actor struct {
+	name, nick string
+	wire       *wire
+	heard      chan string // closed at the end of the connection
+	stop       context.CancelFunc
+	kept       []string // heard, and asked for by no line of the scene yet
+}
+
+// heardLines is how many lines may wait for a scene to look at them.
+const heardLines = 1024
+
+func newStage(cfg Config, dial dial) (*stage, error) {
+	var random [4]byte
+	_, _ = rand.Read(random[:]) // never fails
+	s := &stage{cfg: cfg, dial: dial, suffix: fmt.Sprintf("%x", random), keys: map[string]federation.SigningKey{}, actors: map[string]*actor{}}
+	for _, name := range cast() {
+		key, err := cfg.Key(name)
+		if err != nil {
+			return nil, fmt.Errorf("key of %s: %w", name, err)
+		}
+		s.keys[name] = key
+	}
+	return s, nil
+}
+
+// clear ends all connections of a scene.
+func (s *stage) clear() {
+	for _, p := range s.actors {
+		p.leave()
+	}
+}
+
+// leave ends the connection of a client, and waits for its reader.
+func (p *actor) leave() {
+	p.stop()
+	_ = p.wire.close() // its reader ends with it
+	for range p.heard {
+	}
+}
+
+// actor returns a client, and connects it where it is not there.
+func (s *stage) actor(ctx context.Context, name string) (*actor, error) {
+	if p := s.actors[name]; p != nil {
+		return p, nil
+	}
+	if !slices.Contains(cast(), name) {
+		return nil, fmt.Errorf("%q is none of the cast", name)
+	}
+	w, err := s.dial(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	reading, stop := context.WithCancel(ctx)
+	p := &actor{name: name, nick: name + s.suffix, wire: w, heard: make(chan string, heardLines), stop: stop}
+	s.actors[name] = p
+	go p.read(reading)
+	return p, nil
+}
+
+// read takes in lines until the connection ends.
+func (p *actor) read(ctx context.Context) {
+	defer close(p.heard)
+	for {
+		line, err := p.wire.read(ctx)
+		if err != nil && !errors.Is(err, irc.ErrLineTooLong) {
+			return
+		}
+		select {
+		case p.heard <- line:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// fill writes what a scene leaves open: {alice} is the nick of a client, {ALICE} the same
+// in capital letters and {did alice} what she proves to be; {room} is a channel that
+// nobody has; {long} is more text than a line holds, {long tag} more than its tags may
+// have, and {bytes} is no text.
+func (s *stage) fill(text string) string {
+	room := "#" + s.suffix + "room"
+	pairs := []string{
+		"{room}", room, "{ROOM}", strings.ToUpper(room), "{long}", strings.Repeat("x", 600),
+		"{long tag}", strings.Repeat("x", 4092), "{bytes}", "\xff\xfe", "{offer}", s.offer.WireID(),
+	}
+	for _, name := range cast() {
+		nick := name + s.suffix
+		pairs = append(pairs, "{"+name+"}", nick, "{"+strings.ToUpper(name)+"}", strings.ToUpper(nick), "{did "+name+"}", string(s.keys[name].DID))
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+// say sends a line.
+func (s *stage) say(ctx context.Context, p *actor, line string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Patience)
+	defer cancel()
+	return p.wire.write(ctx, line)
+}
+
+// hear waits for a line that is as all of some patterns say, joined by " && ", and
+// passes over others.
+func (s *stage) hear(ctx context.Context, p *actor, patterns string) (string, error) {
+	timer := time.NewTimer(s.cfg.Patience)
+	defer timer.Stop()
+	last := ""
+	for {
+		if len(p.kept) > 0 {
+			last, p.kept = p.kept[0], p.kept[1:]
+			if fits(patterns, last) {
+				return last, nil
+			}
+			continue
+		}
+		select {
+		case line, open := <-p.heard:
+			if !open {
+				return "", fmt.Errorf("the connection ended after %q", last)
+			}
+			p.kept = append(p.kept, line)
+		case <-timer.C:
+			return "", fmt.Errorf("%w; the last was %q", errUnheard, last)
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// fits reports whether a line is as patterns say.
+func fits(patterns, line string) bool {
+	for pattern := range strings.SplitSeq(patterns, " && ") {
+		if !federation.Glob(pattern, line) {
+			return false
+		}
+	}
+	return true
+}
+
+// sync waits until a client has heard all that was to be heard, which stays to be
+// asked for.
+func (s *stage) sync(ctx context.Context, p *actor) error {
+	s.synced++
+	token := fmt.Sprintf("synced%d", s.synced)
+	if err := s.say(ctx, p, "PING "+token); err != nil {
+		return err
+	}
+	before := p.kept
+	p.kept = nil
+	for {
+		line, err := s.hear(ctx, p, "*")
+		switch {
+		case err != nil:
+			return err
+		case federation.Glob("*PONG *"+token, line):
+			p.kept = before
+			return nil
+		}
+		before = append(before, line)
+	}
+}

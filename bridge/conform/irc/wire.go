@@ -1,0 +1,94 @@
+package irc
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"baton/bridge/irc"
+)
+
+// maxLineBytes bounds a line of a server: 8,191 bytes of tags and 512 of message, and
+// room to see that one is too long.
+const maxLineBytes = 16 << 10
+
+// wire carries lines to and from a server.
+type wire struct {
+	read  func(ctx context.Context) (string, error)
+	write func(ctx context.Context, line string) error
+	close func() error // ends both
+}
+
+// dial opens a connection.
+type dial func(ctx context.Context) (*wire, error)
+
+// dialler returns how to reach a server.
+func dialler(address string) (dial, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("%q is no URL of an IRC server", address)
+	}
+	switch u.Scheme {
+	case "irc":
+		return func(ctx context.Context) (*wire, error) {
+			return stream((&net.Dialer{}).DialContext(ctx, "tcp", u.Host))
+		}, nil
+	case "ircs":
+		return func(ctx context.Context) (*wire, error) {
+			return stream((&tls.Dialer{}).DialContext(ctx, "tcp", u.Host))
+		}, nil
+	case "ws", "wss":
+		return func(ctx context.Context) (*wire, error) { return page(ctx, address) }, nil
+	}
+	return nil, errors.New("want irc://HOST:PORT, ircs://, ws:// or wss://, not " + address)
+}
+
+// stream returns a wire of lines as they are.
+func stream(conn net.Conn, err error) (*wire, error) {
+	if err != nil {
+		return nil, err
+	}
+	reader := bufio.NewReader(conn)
+	return &wire{
+		read: func(ctx context.Context) (string, error) {
+			stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+			defer stop()
+			line, err := irc.ReadLine(reader, maxLineBytes)
+			return string(line), err
+		},
+		write: func(_ context.Context, line string) error {
+			_, err := conn.Write([]byte(line + "\r\n"))
+			return err
+		},
+		close: conn.Close,
+	}, nil
+}
+
+// page returns a wire of messages, each of which is a line.
+func page(ctx context.Context, address string) (*wire, error) {
+	conn, response, err := websocket.Dial(ctx, address, &websocket.DialOptions{Subprotocols: []string{"text.ircv3.net"}})
+	if response != nil && response.Body != nil {
+		_ = response.Body.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	conn.SetReadLimit(maxLineBytes)
+	return &wire{
+		read: func(ctx context.Context) (string, error) {
+			_, text, err := conn.Read(ctx)
+			return strings.TrimRight(string(text), "\r\n"), err
+		},
+		write: func(ctx context.Context, line string) error {
+			return conn.Write(ctx, websocket.MessageText, []byte(line))
+		},
+		close: conn.CloseNow,
+	}, nil
+}

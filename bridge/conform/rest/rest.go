@@ -1,0 +1,70 @@
+// Package rest holds a gateway to what callers of its REST API rely on. It knows the
+// gateway by its address alone: people of its own prove DIDs, offer each other work and look
+// at what they are answered.
+//
+// The cases are in cases.txt, each named by the section that it checks. They want a gateway
+// where anybody may prove a DID, and limits of no less than the usual ones.
+//
+//	results, err := rest.Run(ctx, rest.Config{URL: "http://127.0.0.1:8080", Key: key}, nil)
+//
+// spec: freeq-handoff-rfc; RFC 9110; RFC 9457
+package rest
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"net/http"
+	"time"
+
+	"baton/bridge/conform"
+	"baton/federation"
+)
+
+//go:embed cases.txt
+var casesText string
+
+// Offerer is the name of who makes most offers.
+const Offerer = "eliza"
+
+// nobody has neither DID nor token.
+const nobody = "nobody"
+
+// patience is how long an answer may take.
+const patience = 30 * time.Second
+
+// Config says what to check.
+type Config struct {
+	URL string // of the gateway, without a path
+	// Key returns what somebody can prove to be. It is asked once for each name.
+	Key func(name string) (federation.SigningKey, error)
+}
+
+// Run plays all cases, one after the other, and returns what became of them, each also
+// given to tell where that is not nil. Its error is [*federation.UnavailableError] where
+// nobody answers at the address.
+func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
+	cast, err := newCast(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cast.http.CloseIdleConnections()
+	if _, err := cast.send(ctx, nobody, http.MethodGet, "/inbox", nil, ""); err != nil {
+		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
+	}
+	return conform.Run(ctx, casesText, cast.play, tell)
+}
+
+// play plays one case.
+func (c *cast) play(ctx context.Context, lines []string) error {
+	for i := 0; i+1 < len(lines); i += 2 {
+		got, err := c.ask(ctx, lines[i])
+		if err == nil {
+			err = c.expect(got, lines[i+1])
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", lines[i], err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package operatorapi
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+
+	"baton/federation"
+)
+
+// The codes of a problem with whoever asks.
+const (
+	CodeUnauthorized = "unauthorized" // nobody that is known here
+	CodeForbidden    = "forbidden"    // somebody who may not do this
+)
+
+// Admission decides who may ask. It returns a name for the audit log, or a
+// [*ProblemError] for whoever may not, or an error wrapping
+// [*federation.UnavailableError] where that cannot be known now. It may be called
+// concurrently, and more than once for a request that goes on.
+type Admission func(r *http.Request, needs federation.Scope) (actor string, err error)
+
+// Everybody admits whoever can connect, under the name that the listener gave them: for
+// a socket, whose file says who may open it.
+func Everybody(r *http.Request, _ federation.Scope) (string, error) { return r.RemoteAddr, nil }
+
+func errUnauthorized(detail string) error {
+	return &ProblemError{Status: http.StatusUnauthorized, Code: CodeUnauthorized, Detail: detail}
+}
+
+// callerKey is where the context of a request has its [caller].
+type callerKey struct{}
+
+// caller is who asks, once admitted.
+type caller struct {
+	actor string
+	still func() error // nil while they would be admitted again
+}
+
+// callerOf returns who sent a request that was admitted.
+func callerOf(r *http.Request) caller {
+	c, _ := r.Context().Value(callerKey{}).(caller)
+	return c
+}
+
+// Admitted serves the requests that an admission lets in, and answers the others with its
+// refusal.
+func (o *Operator) Admitted(admit Admission, needs federation.Scope, serve http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		actor, err := admit(r, needs)
+		if err != nil {
+			if _, turnedAway := errors.AsType[*ProblemError](err); turnedAway {
+				o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator turned away", slog.String("network", network),
+					slog.String("path", r.URL.Path), slog.String("actor", r.RemoteAddr), slog.Any("err", err))
+			}
+			o.tell(w, r, err)
+			return
+		}
+		still := func() error { _, err := admit(r, needs); return err }
+		serve.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{actor, still})))
+	})
+}

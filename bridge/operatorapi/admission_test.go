@@ -1,0 +1,205 @@
+package operatorapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/operatorapi"
+	"baton/federation"
+)
+
+// needed is who may ask for what.
+func needed() map[string]federation.Scope {
+	const read, operate, admin = federation.ReadScope, federation.OperateScope, federation.AdminScope
+	return map[string]federation.Scope{
+		"GET handoffs":                        read,
+		"GET handoffs/{id}":                   read,
+		"GET handoffs/{id}/passport":          read,
+		"POST handoffs":                       operate,
+		"POST handoffs/{id}/{verb}":           operate,
+		"GET events/{id}/explain":             read,
+		"GET place":                           read,
+		"POST blobs":                          operate,
+		"GET inboxes/{did}":                   read,
+		"POST inboxes/{did}/ack":              operate,
+		"GET links":                           read,
+		"GET links/{name}":                    read,
+		"GET feeds":                           read,
+		"GET feeds/shape":                     read,
+		"POST feeds/{id}/{verb}":              operate,
+		"GET dead":                            read,
+		"GET dead/{id}":                       read,
+		"POST dead/{id}/{verb}":               operate,
+		"GET peers":                           read,
+		"GET peers/{name}":                    read,
+		"POST peers":                          admin,
+		"POST inboxes/{did}/move":             admin,
+		"POST peers/{name}/mode":              admin,
+		"DELETE peers/{name}":                 admin,
+		"GET bindings":                        read,
+		"PUT bindings/{network}/{name...}":    admin,
+		"DELETE bindings/{network}/{name...}": admin,
+		"POST keys/{name}/rotate":             admin,
+		"POST backup":                         admin,
+		"GET tokens":                          read,
+		"GET webhooks":                        read,
+		"GET webhooks/{id}":                   read,
+		"POST webhooks/{id}/{verb}":           operate,
+		"POST tokens":                         admin,
+		"POST tokens/{name}/revoke":           admin,
+		"GET relay":                           read,
+		"GET audit":                           read,
+		"GET blocks":                          read,
+		"POST blocks":                         operate,
+		"DELETE blocks/{what...}":             operate,
+		"GET top":                             read,
+	}
+}
+
+// bearer is a house whose operators show tokens.
+type bearer struct {
+	*house
+
+	tokens map[federation.Scope]string
+}
+
+func newBearer(t *testing.T) bearer {
+	t.Helper()
+	b := bearer{newHouseFor(operatorapi.Bearers), make(map[federation.Scope]string)}
+	for _, scope := range []federation.Scope{federation.ReadScope, federation.OperateScope, federation.AdminScope} {
+		b.tokens[scope] = b.token(t, string(scope), scope, time.Hour)
+	}
+	return b
+}
+
+// token makes a token that is good for some time.
+func (b bearer) token(t *testing.T, name string, scope federation.Scope, life time.Duration) string {
+	t.Helper()
+	text, kept, err := federation.NewOperatorToken(strings.NewReader(strings.Repeat(name, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept.Name, kept.Scope, kept.Created = name, scope, time.Now()
+	kept.Expires = kept.Created.Add(life)
+	if err := b.record.AddToken(t.Context(), kept); err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// admits sends an empty request and returns the code of the problem that it is turned
+// away with, "" where it is not.
+func (b bearer) admits(t *testing.T, pattern, authorization string) string {
+	t.Helper()
+	method, path, _ := strings.Cut(pattern, " ")
+	r := httptest.NewRequestWithContext(t.Context(), method, operatorapi.Prefix+path, http.NoBody)
+	if authorization != "" {
+		r.Header.Set("Authorization", authorization)
+	}
+	w := httptest.NewRecorder()
+	b.mux.ServeHTTP(w, r)
+	var p operatorapi.ProblemError
+	if w.Code < http.StatusBadRequest {
+		return ""
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Fatalf("%s answers %d %s", pattern, w.Code, w.Body)
+	}
+	want := map[string]int{operatorapi.CodeUnauthorized: http.StatusUnauthorized, operatorapi.CodeForbidden: http.StatusForbidden}[p.Code]
+	if want == 0 {
+		return "" // what it says against the request, it says to somebody it knows
+	}
+	if asked := w.Header().Get("WWW-Authenticate"); w.Code != want || (asked == "Bearer") != (want == http.StatusUnauthorized) {
+		t.Errorf("%s answers %s with %d, and asks for %q", pattern, p.Code, w.Code, asked)
+	}
+	return p.Code
+}
+
+func TestEachRouteWantsItsScope(t *testing.T) {
+	if diff := cmp.Diff(needed(), operatorapi.Routes()); diff != "" {
+		t.Fatalf("routes (-want +got):\n%s", diff)
+	}
+	b := newBearer(t)
+	routes := needed()
+	routes["GET nothing"] = federation.ReadScope // what there is, is for operators to know
+	for pattern, needs := range routes {
+		if got := b.admits(t, pattern, ""); got != operatorapi.CodeUnauthorized {
+			t.Errorf("%s without a token: %q", pattern, got)
+		}
+		for scope, token := range b.tokens {
+			want := operatorapi.CodeForbidden
+			if scope.Covers(needs) {
+				want = ""
+			}
+			if got := b.admits(t, pattern, "Bearer "+token); got != want {
+				t.Errorf("%s with scope %s: %q, want %q", pattern, scope, got, want)
+			}
+		}
+	}
+}
+
+func TestATokenThatIsNotGoodAdmitsNobody(t *testing.T) {
+	b := newBearer(t)
+	admin := b.tokens[federation.AdminScope]
+	for name, authorization := range map[string]string{
+		"another scheme":   "Basic " + admin,
+		"no scheme":        admin,
+		"nothing after it": "Bearer ",
+		"its digest":       "Bearer " + string(digest(admin)),
+		"a part of it":     "Bearer " + admin[:len(admin)-1],
+		"one that is over": "Bearer " + b.token(t, "over", federation.AdminScope, -time.Second),
+		"two at once":      "Bearer " + admin + " " + admin,
+	} {
+		if got := b.admits(t, "GET links", authorization); got != operatorapi.CodeUnauthorized {
+			t.Errorf("%s: %q, want %q", name, got, operatorapi.CodeUnauthorized)
+		}
+	}
+	if got := b.admits(t, "GET links", "bearer "+admin); got != "" {
+		t.Errorf("the scheme in lower case: %q", got)
+	}
+}
+
+func digest(token string) []byte { d := federation.DigestToken(token); return d[:] }
+
+func TestWhileTheRecordIsAwayNobodyIsAdmittedOrTurnedAway(t *testing.T) {
+	b := newBearer(t)
+	if err := b.record.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, operatorapi.Prefix+"links", http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+b.tokens[federation.AdminScope])
+	w := httptest.NewRecorder()
+	b.mux.ServeHTTP(w, r)
+	if w.Code != http.StatusServiceUnavailable {
+		t.Errorf("answers %d %s, want 503", w.Code, w.Body)
+	}
+}
+
+func TestAChangeIsNotedUnderTheNameOfTheToken(t *testing.T) {
+	b := newBearer(t)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, operatorapi.Prefix+"tokens", strings.NewReader(`{"scope":"read","name":"ben","reason":"new here"}`))
+	r.Header.Set("Authorization", "Bearer "+b.tokens[federation.AdminScope])
+	w := httptest.NewRecorder()
+	b.mux.ServeHTTP(w, r)
+	var made operatorapi.NewToken
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != http.StatusCreated {
+		t.Fatalf("answers %d %s (%v)", w.Code, w.Body, err)
+	}
+	if got := b.admits(t, "GET links", "Bearer "+made.Text); got != "" {
+		t.Errorf("the new token: %q", got)
+	}
+	changes, err := b.record.Changes(t.Context(), federation.ChangeFilter{}, 0, 10)
+	if err != nil || len(changes) != 1 {
+		t.Fatalf("noted %+v, %v", changes, err)
+	}
+	want := federation.Change{ID: 1, At: changes[0].At, Actor: "token:admin", What: "token create", Subject: "ben read", Reason: "new here"}
+	if diff := cmp.Diff(want, changes[0]); diff != "" {
+		t.Errorf("noted (-want +got):\n%s", diff)
+	}
+}

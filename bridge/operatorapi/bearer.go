@@ -1,0 +1,96 @@
+package operatorapi
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"baton/bridge/credential"
+	"baton/federation"
+)
+
+// CodeRateLimited is the code of a caller that showed too many wrong tokens.
+const CodeRateLimited = "rate-limited"
+
+// An address may show wrongTokens wrong tokens in each wrongPeriod.
+const (
+	wrongTokens = 10
+	wrongPeriod = time.Minute
+)
+
+// maxGood bounds the good tokens that an admission remembers; operators have a few.
+const maxGood = 1 << 10
+
+// Bearers admits a caller that shows a token with the scope that is needed. An address that
+// showed too many wrong tokens is refused until its rate recovers, but for a token that
+// was good here before: a stranger behind the same address does not lock out operators.
+//
+// spec: RFC 6750 §2.1, §3.1
+func Bearers(tokens federation.OperatorTokens) Admission {
+	b := &bearers{
+		tokens: tokens,
+		wrong:  credential.NewAddresses(func() int { return wrongTokens }, wrongPeriod),
+		good:   map[[32]byte]bool{},
+	}
+	return b.admit
+}
+
+// bearers is the state of one admission by tokens.
+type bearers struct {
+	tokens federation.OperatorTokens
+	wrong  credential.Addresses // counts wrong tokens
+
+	mu   sync.Mutex
+	good map[[32]byte]bool // digests of tokens that were good since the start
+}
+
+func (b *bearers) admit(r *http.Request, needs federation.Scope) (string, error) {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if text = strings.TrimSpace(text); !strings.EqualFold(scheme, "Bearer") || text == "" {
+		return "", errUnauthorized("an operator token is needed: Authorization: Bearer …")
+	}
+	now, from, digest := time.Now(), credential.AddressOf(r), federation.DigestToken(text)
+	if !b.wasGood(digest) && b.wrong.Left(from, now).Left == 0 {
+		return "", errThrottled()
+	}
+	token, err := b.tokens.Token(r.Context(), digest, now)
+	switch {
+	case isNotFound(err):
+		_ = b.wrong.Take(from, now) // the next request is refused once none is left
+		return "", errUnauthorized("this operator token is not good: it is unknown, revoked or over")
+	case err != nil:
+		return "", err
+	}
+	b.remember(digest)
+	if !token.Scope.Covers(needs) {
+		return "", &ProblemError{
+			Status: http.StatusForbidden, Code: CodeForbidden,
+			Detail: "token " + token.Name + " has scope " + string(token.Scope) + ", and this needs " + string(needs),
+		}
+	}
+	return "token:" + token.Name, nil
+}
+
+// wasGood reports whether a token was good since the start. It may be revoked by now.
+func (b *bearers) wasGood(digest [32]byte) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.good[digest]
+}
+
+func (b *bearers) remember(digest [32]byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.good) >= maxGood {
+		clear(b.good)
+	}
+	b.good[digest] = true
+}
+
+func errThrottled() error {
+	return &ProblemError{
+		Status: http.StatusTooManyRequests, Code: CodeRateLimited, RetryAfter: seconds(wrongPeriod / wrongTokens),
+		Detail: "too many wrong operator tokens came from this address",
+	}
+}

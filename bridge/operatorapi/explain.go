@@ -1,0 +1,238 @@
+package operatorapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// Explanation is all that is known of one event.
+type Explanation struct {
+	EventID   federation.EventID   `json:"event_id"`
+	HandoffID federation.HandoffID `json:"handoff_id"`
+	Version   federation.Version   `json:"version"` // position in the log; 0 for a receipt of the home
+	Verb      federation.Verb      `json:"verb"`
+	From      federation.DID       `json:"from"` // the signer
+	// Identity is what may be said of whose step it is.
+	Identity   federation.IdentityClaim `json:"identity"`
+	For        federation.DID           `json:"for,omitempty"` // whose step it is, where that is not the signer's
+	Provenance federation.Provenance    `json:"provenance"`
+	Verdict    string                   `json:"verdict"`
+	Why        string                   `json:"why"` // on whose word the verdict rests
+	Document   string                   `json:"document"`
+	Signature  string                   `json:"signature"`
+	Scheme     federation.Dialect       `json:"scheme"`
+	Key        ExplainedKey             `json:"key"`
+	Evidence   *Evidence                `json:"evidence,omitempty"`
+	State      federation.State         `json:"state"`     // of the handoff after it
+	Standing   federation.State         `json:"state_now"` // of the handoff
+	Hops       []Hop                    `json:"hops"`      // its way so far, oldest first
+	Next       []Next                   `json:"next"`      // what happens if nobody does anything
+	Routes     []Route                  `json:"routes,omitempty"`
+}
+
+// Route is where a party of the handoff has its mailbox, where other homes are known.
+type Route struct {
+	DID    federation.DID             `json:"did"`
+	Home   federation.HomeID          `json:"home"`             // "" while no home is known to have it
+	Source federation.ResidenceSource `json:"source,omitempty"` // how that is known
+	Since  Moment                     `json:"since,omitzero"`
+}
+
+// ExplainedKey is the key that verified, and where it was found.
+type ExplainedKey struct {
+	KeyID  string `json:"kid"`
+	Public string `json:"public_key"` // base64url
+	Source string `json:"source"`
+}
+
+// Hop is one station of an event.
+type Hop struct {
+	What string `json:"what"`          // received, filed, or how a delivery ended: delivered, refused, expired, dead
+	Via  string `json:"via"`           // the link, "webhook" or "inbox"; for filed the home
+	Who  string `json:"who"`           // who brought it there, or whom it reached
+	Why  string `json:"why,omitempty"` // a refusal's code, or why it was given up
+	Time Moment `json:"time"`
+}
+
+// Next is one thing to come.
+type Next struct {
+	What string `json:"what"` // "deliver", "judge", or the step by which the home ends the handoff
+	// Of a delivery: to whom, over which link, how often that was tried, and how the
+	// link stands. A time is when it is tried again, or where the link is not up when
+	// that dials again.
+	Via       string `json:"via,omitempty"`
+	Who       string `json:"who,omitempty"`
+	Attempts  int    `json:"attempts"`
+	Tried     string `json:"tried,omitempty"` // why the last attempt failed
+	LinkState string `json:"link_state,omitempty"`
+	LastError string `json:"last_error,omitempty"`
+	// Of a judgement, Attempts counts the vain ones, LastError is why the last one was, and
+	// Time is when it comes.
+
+	// Of a step of the home: the clock that runs out then.
+	Clock federation.Clock `json:"clock,omitempty"`
+	Time  Moment           `json:"time,omitzero"`
+}
+
+// getExplanation answers GET events/{id}/explain.
+func (o *Operator) getExplanation(r *http.Request) (answer, error) {
+	if err := known(r.URL.Query()); err != nil {
+		return answer{}, err
+	}
+	ctx := r.Context()
+	entry, err := o.findEvent(ctx, r.PathValue("id"))
+	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
+		return o.explainDeferred(ctx, r.PathValue("id"), err)
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	view, err := o.deps.Gateway.View(ctx, entry.Event.Handoff)
+	if err != nil {
+		return answer{}, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
+	}
+	history, err := o.deps.Record.History(ctx, entry.Event.From)
+	if err != nil {
+		return answer{}, err
+	}
+	became, err := o.deliveries(ctx, view)
+	if err != nil {
+		return answer{}, err
+	}
+	e := o.explain(entry, history)
+	e.Standing = view.State
+	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
+	routes, err := o.deps.Routes(ctx, view)
+	if err != nil {
+		return answer{}, err
+	}
+	for _, at := range routes {
+		e.Routes = append(e.Routes, Route{DID: at.DID, Home: at.Home, Source: at.Source, Since: Moment(at.Since)})
+	}
+	return answer{body: e}, nil
+}
+
+// findEvent returns the event of an id, or the offer of a handoff that the end of an
+// id names.
+func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry, error) {
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		if id, err = o.findSuffix(ctx, strings.ToUpper(text)); err != nil {
+			return federation.Entry{}, err
+		}
+	}
+	handoff, err := o.deps.Record.Reference(ctx, id.String())
+	if err == nil {
+		var entry federation.Entry
+		if entry, err = o.deps.Record.Step(ctx, handoff, id); isNotFound(err) {
+			entry, err = o.receipt(ctx, handoff, id)
+		}
+		if err == nil {
+			return entry, nil
+		}
+	}
+	if isNotFound(err) {
+		return federation.Entry{}, errNone("event " + text + " on file; the log has what was refused")
+	}
+	return federation.Entry{}, fmt.Errorf("look up event: %w", err)
+}
+
+// receipt returns the home's receipt of an id, which is in no log.
+func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
+	receipts, err := o.deps.Record.Receipts(ctx, handoff)
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	i := slices.IndexFunc(receipts, func(ev federation.Event) bool { return ev.ID == id })
+	if i < 0 {
+		return federation.Entry{}, federation.ErrNotFound
+	}
+	step, err := o.deps.Record.Step(ctx, handoff, receipts[i].Subject)
+	if err != nil {
+		return federation.Entry{}, err
+	}
+	return federation.Entry{Event: receipts[i], State: step.State, Filed: step.Filed}, nil
+}
+
+// explain says what an event is and why it holds.
+func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory) Explanation {
+	ev := entry.Event
+	step := shapeStep(entry, "")
+	e := Explanation{
+		EventID: ev.ID, HandoffID: ev.Handoff, Version: entry.Version, Verb: ev.Verb, From: ev.From, For: step.For,
+		Provenance: ev.Provenance, Verdict: step.Verdict, Document: ev.Signature.Document, Signature: ev.Signature.Text,
+		Scheme: ev.Dialect, Evidence: step.Evidence, State: entry.State, Next: []Next{},
+		Key: ExplainedKey{
+			KeyID: federation.KeyID(ev.Signature.Key), Public: base64.RawURLEncoding.EncodeToString(ev.Signature.Key),
+			Source: o.keySource(ev, history),
+		},
+	}
+	e.Why = fmt.Sprintf("the signature holds under key %s of %s, by %s", e.Key.KeyID, ev.From, e.Key.Source)
+	if ev.Provenance == federation.Vouched {
+		e.Why = fmt.Sprintf("this gateway signed it with the key that it keeps for %s, and vouches that they took the step", ev.Actor())
+		if ev.Evidence != nil {
+			e.Why += "; what it received is the evidence"
+		}
+	}
+	seen := federation.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
+	if ev.Provenance == federation.Vouched { // else the signature says who it is, whoever brought it
+		seen.Origin = string(ev.Arrival.Home)
+	}
+	e.Identity, _ = federation.ClaimOfMessage(seen)
+	e.Hops = []Hop{
+		{What: "received", Via: ev.Arrival.Link, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)},
+		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},
+	}
+	return e
+}
+
+// keySource says who named the key that verified as the signer's.
+func (o *Operator) keySource(ev federation.Event, history federation.KeyHistory) string {
+	switch {
+	case ev.From.Method() == "key":
+		return "did:key" // it is in the DID
+	case ev.From == o.deps.Home.DID():
+		return "home"
+	}
+	return cmp.Or(history.Source(federation.KeyID(ev.Signature.Key)), "record")
+}
+
+// follow adds what became of an event, and what is to come.
+func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Event, view federation.View, became []federation.Delivered) {
+	for _, d := range became {
+		who := o.addressee(ctx, d, view, ev)
+		if d.State == federation.DeliveryWaiting {
+			e.Next = append(e.Next, o.waiting(d, who))
+			continue
+		}
+		e.Hops = append(e.Hops, Hop{What: string(d.State), Via: d.Link, Who: who, Why: d.Reason, Time: Moment(d.Ended)})
+	}
+	slices.SortStableFunc(e.Hops[2:], func(a, b Hop) int { return time.Time(a.Time).Compare(time.Time(b.Time)) })
+	if verb, at := o.deps.Ends(view); verb != "" {
+		e.Next = append(e.Next, Next{What: string(verb), Clock: view.Clock, Time: Moment(at)})
+	}
+}
+
+// waiting says what a delivery waits for.
+func (o *Operator) waiting(d federation.Delivered, who string) Next {
+	next := Next{What: "deliver", Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
+	for _, s := range o.deps.Links() {
+		if s.Link.Name() == d.Link {
+			next.LinkState, next.LastError = string(s.Status.State), s.Status.LastError
+			if s.Status.State != bridge.LinkUp {
+				next.Time = Moment(s.Status.NextDial)
+			}
+		}
+	}
+	return next
+}

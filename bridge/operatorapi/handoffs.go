@@ -1,0 +1,268 @@
+package operatorapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/translate"
+)
+
+// maxLooks bounds how often the record is asked for one page: each time it looks at
+// a bounded number of handoffs, which may all be others than those wanted.
+const maxLooks = 32
+
+// handoffList is GET handoffs.
+type handoffList struct {
+	o      *Operator
+	filter federation.Filter
+}
+
+// handoffs reads the filter of a request.
+func (o *Operator) handoffs(r *http.Request) (listing, error) {
+	query := r.URL.Query()
+	if err := known(query, "did", "state", "kind", "channel", "capability", "since"); err != nil {
+		return listing{}, err
+	}
+	f := federation.Filter{
+		State: federation.State(query.Get("state")), Kind: federation.Kind(query.Get("kind")),
+		Capability: query.Get("capability"),
+	}
+	var err error
+	if text := query.Get("did"); text != "" {
+		if f.DID, err = parseDID("did", text); err != nil {
+			return listing{}, err
+		}
+	}
+	if text := query.Get("channel"); text != "" {
+		if f.Venue, err = parseChannel(text); err != nil {
+			return listing{}, err
+		}
+	}
+	if text := query.Get("since"); text != "" {
+		if f.Since, err = time.Parse(time.RFC3339, text); err != nil {
+			return listing{}, usage("since is a time such as 2026-11-21T12:00:00Z")
+		}
+	}
+	l := handoffList{o, f}
+	return listing{l.page, l.news}, nil
+}
+
+func parseChannel(text string) (string, error) {
+	venue, ok := translate.Channel(text)
+	if !ok {
+		return "", usage(fmt.Sprintf("channel: %q is none", text))
+	}
+	return venue, nil
+}
+
+func (l handoffList) page(ctx context.Context, cursor string, limit int) (any, error) {
+	views, next, err := l.read(ctx, l.filter, federation.Cursor(cursor), limit)
+	if err != nil {
+		return nil, err
+	}
+	page := Page[Handoff]{Items: make([]Handoff, len(views)), NextCursor: string(next)}
+	for i, v := range views {
+		page.Items[i] = l.o.shapeHandoff(v, time.Now())
+	}
+	return page, nil
+}
+
+// read fills one page, for as long as that is worth it.
+func (l handoffList) read(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
+	var views []federation.View
+	for range maxLooks {
+		more, next, err := l.o.deps.Record.Handoffs(ctx, f, after, limit-len(views))
+		if err != nil {
+			return nil, "", fmt.Errorf("list handoffs: %w", err)
+		}
+		views, after = append(views, more...), next
+		if next == "" || len(views) >= limit {
+			break
+		}
+	}
+	return views, after, nil
+}
+
+// news returns the handoffs that moved since the newest movement that was told, in
+// the order in which they moved.
+func (l handoffList) news(ctx context.Context, cursor string, limit int) func() ([]any, error) {
+	told := map[federation.HandoffID]federation.Version{} // of those that moved at the newest moment told
+	filter, after := l.filter, federation.Cursor(cursor)
+	return func() ([]any, error) {
+		views, next, err := l.read(ctx, filter, after, limit)
+		for err == nil && next != "" && !filter.Since.IsZero() { // more than a page moved
+			var more []federation.View
+			more, next, err = l.read(ctx, filter, next, MaxLimit)
+			views = append(views, more...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		after = "" // what moves is at the front
+		var items []any
+		newest := map[federation.HandoffID]federation.Version{}
+		for _, v := range slices.Backward(views) {
+			if told[v.ID] != v.Version {
+				items = append(items, l.o.shapeHandoff(v, time.Now()))
+			}
+			newest[v.ID] = v.Version
+		}
+		if len(views) > 0 {
+			filter.Since, told = views[0].Moved, newest
+		}
+		return items, nil
+	}
+}
+
+// getHandoff answers GET handoffs/{id} with as many steps as a page holds.
+func (o *Operator) getHandoff(r *http.Request) (answer, error) {
+	query := r.URL.Query()
+	if err := known(query); err != nil {
+		return answer{}, err
+	}
+	limit, err := parseLimit(query.Get("limit"))
+	if err != nil {
+		return answer{}, err
+	}
+	var after uint64
+	if text := query.Get("cursor"); text != "" {
+		if after, err = strconv.ParseUint(text, 10, 63); err != nil {
+			return answer{}, federation.ErrUnknownCursor
+		}
+	}
+	view, err := o.find(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return answer{}, err
+	}
+	shown := o.shapeHandoff(view, time.Now())
+	if err := o.steps(r.Context(), &shown, view, federation.Version(after), limit); err != nil {
+		return answer{}, err
+	}
+	return answer{body: shown}, nil
+}
+
+// orphaned reports whether the home of a handoff is away for long.
+func (o *Operator) orphaned(v federation.View, now time.Time) bool {
+	if !v.Guest {
+		return false
+	}
+	var links bridge.Links
+	up := map[string]bool{}
+	for _, s := range o.deps.Links() {
+		links = append(links, s.Link)
+		up[s.Link.Name()] = s.Status.State == bridge.LinkUp
+	}
+	return bridge.Orphaned(v, links, func(l bridge.Link) bool { return up[l.Name()] }, now)
+}
+
+// steps adds the steps after a version to a handoff, with what became of them.
+func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, after federation.Version, limit int) error {
+	became, err := o.deliveries(ctx, view)
+	if err != nil {
+		return err
+	}
+	for entry, err := range o.deps.Record.Log(ctx, view.ID) {
+		if err != nil {
+			return fmt.Errorf("read log: %w", err)
+		}
+		if entry.Version <= after {
+			continue
+		}
+		if len(h.Steps) == limit {
+			h.NextCursor = strconv.FormatUint(uint64(entry.Version-1), 10)
+			break
+		}
+		step := shapeStep(entry, o.deps.Gateway.Name(ctx, entry.Event.Actor()))
+		for _, d := range became[entry.Event.ID] {
+			step.Delivered = append(step.Delivered, Delivery{
+				To: o.addressee(ctx, d, view, entry.Event), Via: d.Link, State: d.State, Code: endCode(d), Time: Moment(d.Ended),
+			})
+		}
+		h.Steps = append(h.Steps, step)
+	}
+	return nil
+}
+
+// endCode returns why a delivery ended otherwise than well.
+func endCode(d federation.Delivered) string {
+	if d.State == federation.DeliveryWaiting {
+		return ""
+	}
+	return d.Reason
+}
+
+// deliveries returns what became of the steps of a handoff, by their ids.
+func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
+	var names []string
+	for _, l := range o.deps.Links() {
+		names = append(names, l.Link.Name())
+	}
+	all, err := o.deps.Record.Deliveries(ctx, view.ID, names)
+	if err != nil {
+		return nil, err
+	}
+	became := map[federation.EventID][]federation.Delivered{}
+	for _, d := range all {
+		became[d.Event] = append(became[d.Event], d)
+	}
+	return became, nil
+}
+
+// addressee says whom a link brings a step: an agent, its channel, or in private the
+// other parties, by what people call them.
+func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) string {
+	switch {
+	case d.Link == federation.HookLink || d.Link == federation.InboxLink:
+		return o.deps.Gateway.Name(ctx, federation.DID(d.Agent))
+	case d.Agent != "":
+		return d.Agent
+	case !federation.Private(view.Venue):
+		return view.Venue
+	}
+	var names []string
+	for _, did := range view.Others(ev.Actor()) {
+		names = append(names, o.deps.Gateway.Name(ctx, did))
+	}
+	return strings.Join(names, ",")
+}
+
+// find returns the handoff that an id names, or the end of one.
+func (o *Operator) find(ctx context.Context, text string) (federation.View, error) {
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		if id, err = o.findSuffix(ctx, strings.ToUpper(text)); err != nil {
+			return federation.View{}, err
+		}
+	}
+	view, err := o.deps.Gateway.View(ctx, id)
+	if err != nil {
+		return federation.View{}, fmt.Errorf("read handoff %s: %w", id, err)
+	}
+	if !view.Exists() {
+		return federation.View{}, errNone("handoff " + text)
+	}
+	return view, nil
+}
+
+func (o *Operator) findSuffix(ctx context.Context, suffix string) (federation.HandoffID, error) {
+	if len(suffix) < federation.MinSuffix {
+		return federation.HandoffID{}, usage(fmt.Sprintf("an id is a ULID, or its last %d characters or more", federation.MinSuffix))
+	}
+	found, err := o.deps.Record.Find(ctx, suffix)
+	switch {
+	case err != nil:
+		return federation.HandoffID{}, fmt.Errorf("find handoff: %w", err)
+	case len(found) == 0:
+		return federation.HandoffID{}, errNone("handoff …" + suffix)
+	case len(found) > 1:
+		return federation.HandoffID{}, usage(fmt.Sprintf("…%s may be %s or %s", suffix, found[0], found[1]))
+	}
+	return found[0], nil
+}

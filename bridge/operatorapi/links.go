@@ -1,0 +1,118 @@
+package operatorapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"baton/bridge"
+)
+
+// linkList is GET links. There are as many as the configuration names, and no
+// second page.
+type linkList struct{ o *Operator }
+
+func (o *Operator) links(r *http.Request) (listing, error) {
+	l := linkList{o}
+	return listing{l.page, l.news}, known(r.URL.Query())
+}
+
+func (l linkList) page(ctx context.Context, _ string, _ int) (any, error) {
+	links, err := l.read(ctx)
+	return Page[Link]{Items: links}, err
+}
+
+func (l linkList) read(ctx context.Context) ([]Link, error) {
+	links := []Link{}
+	for _, s := range l.o.deps.Links() {
+		shaped, err := l.o.shapeLink(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		links = append(links, shaped)
+	}
+	return links, nil
+}
+
+// news returns the links that changed. That something was heard is no change.
+func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]any, error) {
+	told := map[string]Link{}
+	return func() ([]any, error) {
+		links, err := l.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var items []any
+		for _, link := range links {
+			quiet := link
+			quiet.LastHeard = Moment{}
+			if before, ok := told[link.Name]; !ok || before != quiet {
+				items = append(items, link)
+			}
+			told[link.Name] = quiet
+		}
+		return items, nil
+	}
+}
+
+// shapeLink returns a link as it stands.
+func (o *Operator) shapeLink(ctx context.Context, s LinkStatus) (Link, error) {
+	backlog, err := o.deps.Record.Backlog(ctx, s.Link.Name())
+	if err != nil {
+		return Link{}, fmt.Errorf("count what link %s is owed: %w", s.Link.Name(), err)
+	}
+	shaped := Link{
+		Name: s.Link.Name(), Network: s.Link.Network(), State: string(s.Status.State),
+		Waiting: backlog.Rows, Oldest: Moment(backlog.Oldest), NextDial: Moment(s.Status.NextDial), LastError: s.Status.LastError,
+	}
+	if hearer, ok := s.Link.(bridge.Hearer); ok {
+		shaped.LastHeard = Moment(hearer.Heard())
+	}
+	return shaped, nil
+}
+
+// getLink answers GET links/{name}.
+func (o *Operator) getLink(r *http.Request) (answer, error) {
+	if err := known(r.URL.Query()); err != nil {
+		return answer{}, err
+	}
+	name := r.PathValue("name")
+	for _, s := range o.deps.Links() {
+		if s.Link.Name() != name {
+			continue
+		}
+		shaped, err := o.shapeLink(r.Context(), s)
+		if err != nil {
+			return answer{}, err
+		}
+		shaped.LinkDetail = o.detail(s.Link)
+		return answer{body: shaped}, nil
+	}
+	return answer{}, errNone("link " + name)
+}
+
+func (o *Operator) detail(link bridge.Link) *LinkDetail {
+	detail := &LinkDetail{Negotiated: map[string]string{}, Channels: []string{}, NotCarried: []string{}}
+	limits := o.deps.Limits()
+	detail.Limits = LinkLimits{UserEventsPerMinute: limits.UserEventsPerMinute, LinkEventsPerSecond: limits.LinkEventsPerSecond}
+	if describer, ok := link.(bridge.Describer); ok {
+		d := describer.Describe()
+		detail.SkewSeconds = d.Skew.Seconds()
+		if d.Negotiated != nil {
+			detail.Negotiated = d.Negotiated
+		}
+		detail.Channels = append(detail.Channels, d.Channels...)
+		detail.NotCarried = append(detail.NotCarried, d.NotCarried...)
+	}
+	return detail
+}
+
+// linked reports whether there is a link of a name.
+func (o *Operator) linked(name string) bool {
+	for _, s := range o.deps.Links() {
+		if s.Link.Name() == name {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,405 @@
+package operatorapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"baton/bridge"
+	"baton/bridge/bridgetest"
+	"baton/bridge/operatorapi"
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// The people of the tests.
+const (
+	ann = federation.DID("did:plc:ann000000000000000000000")
+	ben = federation.DID("did:plc:ben000000000000000000000")
+)
+
+// gateway answers each step with one error, or files it unseen.
+type gateway struct {
+	bridge.Gateway
+
+	record *federationtest.Memory
+	err    error
+}
+
+func (*gateway) FetchKey(context.Context, federation.Event) {} // every key of these tests is at hand
+
+func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	if g.err != nil {
+		return federation.Judgement{}, g.err
+	}
+	view, err := g.View(ctx, ev.Handoff)
+	if err != nil {
+		return federation.Judgement{}, err
+	}
+	entry, err := g.record.Append(ctx, federationtest.File(ev, view))
+	return federation.Judgement{Verdict: federation.Valid, Entry: entry}, err
+}
+
+func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	return g.record.View(ctx, id)
+}
+
+func (*gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
+
+func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (federation.Place, federation.Dialect, error) {
+	return federation.Place{}, "", nil
+}
+
+// house is the operator API of a gateway.
+type house struct {
+	*gateway
+
+	mux     *http.ServeMux
+	ended   chan struct{}
+	refused []federation.RefusalCode
+	peers   []operatorapi.Peer
+	routes  []federation.Residence
+}
+
+func newHouse() *house {
+	return newHouseFor(func(federation.OperatorTokens) operatorapi.Admission { return operatorapi.Everybody })
+}
+
+// newHouseFor makes a house for those whom its record admits.
+func newHouseFor(admit func(federation.OperatorTokens) operatorapi.Admission) *house {
+	h := &house{gateway: &gateway{record: federationtest.NewMemory()}, mux: http.NewServeMux(), ended: make(chan struct{})}
+	operatorapi.New(operatorapi.Deps{
+		Top:  func(string, time.Duration, int, time.Time) []operatorapi.Sender { return nil },
+		Home: "gw.example", Gateway: h.gateway, Record: h.record,
+		Links:      func() []operatorapi.LinkStatus { return nil },
+		Configured: func() []federation.BoundName { return nil },
+		BoundTo:    h.record.NamesOf,
+		Limits:     func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
+		Store:      bridgetest.Contexts(h.record, 10, 15).Store, PublicURL: "https://gw.example",
+		MoveInbox: func(context.Context, federation.DID, federation.HomeID, bool) (operatorapi.Moved, error) {
+			return operatorapi.Moved{}, nil
+		},
+		AddPeer: func(context.Context, operatorapi.Peering) (operatorapi.Peered, error) {
+			return operatorapi.Peered{}, nil
+		},
+		RemovePeer: func(context.Context, string, bool) (operatorapi.Peer, error) { return operatorapi.Peer{}, nil },
+		Peers:      func() []operatorapi.Peer { return h.peers },
+		Routes:     func(context.Context, federation.View) ([]federation.Residence, error) { return h.routes, nil },
+		CheckRelay: func(context.Context) []operatorapi.Check {
+			return []operatorapi.Check{{Check: "hub", State: "ok", Detail: "none"}}
+		},
+		Backup:  func(context.Context) (io.ReadCloser, error) { return nil, errors.New("there is none") },
+		Refused: func(code federation.RefusalCode) { h.refused = append(h.refused, code) },
+		Log:     slog.New(slog.DiscardHandler), Ended: h.ended,
+	}).Mount(h.mux, admit(h.record))
+	return h
+}
+
+// ask sends one request and returns the status and the body.
+func (h *house) ask(t *testing.T, method, path, body string) (int, string) {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	h.mux.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), method, "/operator/v1/"+path, strings.NewReader(body)))
+	if told := recorder.Header().Get("Content-Type"); recorder.Code >= 400 && told != "application/problem+json" {
+		t.Errorf("%s %s: an error is told as %s", method, path, told)
+	}
+	return recorder.Code, recorder.Body.String()
+}
+
+// offer files the n-th step, an offer of ann's.
+func (h *house) offer(t *testing.T, n int) federation.Filing {
+	t.Helper()
+	f := federationtest.File(federationtest.Offer(n, ann, ben), federation.View{})
+	if _, err := h.record.Append(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// signedOffer is the body of an offer that somebody signed. Nothing here looks at
+// the signature.
+func signedOffer() string {
+	id := federationtest.ID(1).String()
+	document := fmt.Sprintf(`{"from":%q,"handoff":"offer","handoff-from":%q,"handoff-id":%q,"handoff-task":"x","handoff-to":%q,"id":%q,"target":%q}`,
+		ann, ann, id, ben, id, federation.PrivateVenue(ann, ben))
+	return fmt.Sprintf(`{"proof":{"document":%q,"signature":"ed25519:k:s"}}`, document)
+}
+
+func TestAStepThatWaitsForAKeyIsNoProblem(t *testing.T) {
+	h := newHouse()
+	h.err = &federation.RefusalError{Code: federation.SignatureUnverifiable, Waits: true, Detail: "the step waits for a key"}
+	status, body := h.ask(t, http.MethodPost, "handoffs", signedOffer())
+	var filed operatorapi.Filed
+	if err := json.Unmarshal([]byte(body), &filed); err != nil || status != http.StatusAccepted || !strings.HasSuffix(filed.Waits, "the step waits for a key") {
+		t.Errorf("status %d, %s (%v)", status, body, err)
+	}
+	if len(h.refused) != 0 {
+		t.Errorf("counted as refusals: %v", h.refused)
+	}
+}
+
+func TestWhatIsHandedInForStepsIsStored(t *testing.T) {
+	h := newHouse()
+	for _, tt := range []struct {
+		query, content string
+		status         int
+	}{
+		{"?owner=" + string(ben), "ten bytes.", 201},
+		{"?owner=" + string(ben), "ten bytes.", 429},
+		{"?owner=" + string(ann), "ten bytes and more", 413},
+		{"?owner=nobody", "x", 400},
+		{"", "x", 400},
+		{"?owner=" + string(ann) + "&other=1", "x", 400},
+	} {
+		status, body := h.ask(t, http.MethodPost, "blobs"+tt.query, tt.content)
+		if status != tt.status {
+			t.Errorf("%s %q: %d %s, want %d", tt.query, tt.content, status, body, tt.status)
+		}
+		var stored operatorapi.Stored
+		if err := json.Unmarshal([]byte(body), &stored); status == http.StatusCreated &&
+			(err != nil || !strings.HasPrefix(stored.URL, "https://gw.example/blob/cap/") || !strings.HasPrefix(stored.SHA256, "sha256:") || time.Time(stored.ExpiresAt).IsZero()) {
+			t.Errorf("answered %s, %v", body, err)
+		}
+	}
+}
+
+func TestEachErrorHasItsProblem(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err    error
+		status int
+		code   string
+		retry  int
+		detail string // in part
+	}{
+		"a refusal":     {&federation.RefusalError{Code: federation.IllegalStep, Detail: "it is open"}, 409, "illegal-step", 0, "it is open"},
+		"a rate":        {&federation.RefusalError{Code: federation.RateLimited, RetryAfter: 1500 * time.Millisecond}, 429, "rate-limited", 2, ""},
+		"no verdict":    {&federation.RefusalError{Code: federation.SignatureUnverifiable}, 503, "signature-unverifiable", 0, ""},
+		"a wrong actor": {&federation.RefusalError{Code: federation.ActorMismatch}, 403, "actor-mismatch", 0, ""},
+		"an outage":     {&federation.UnavailableError{What: "record", RetryAfter: time.Second, Err: errors.New("planted")}, 503, "unavailable", 1, "record is unavailable"},
+		"a mistake":     {errors.New("planted"), 500, "failed", 0, "the log has it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse()
+			h.err = tt.err
+			status, body := h.ask(t, http.MethodPost, "handoffs", signedOffer())
+			var p operatorapi.ProblemError
+			if err := json.Unmarshal([]byte(body), &p); err != nil {
+				t.Fatalf("%s: %v", body, err)
+			}
+			want := operatorapi.ProblemError{Status: tt.status, Title: http.StatusText(tt.status), Code: tt.code, RetryAfter: tt.retry, Detail: p.Detail}
+			if diff := cmp.Diff(want, p); diff != "" || status != tt.status {
+				t.Errorf("status %d (-want +got):\n%s", status, diff)
+			}
+			if !strings.Contains(p.Detail, tt.detail) || strings.Contains(body, "planted") {
+				t.Errorf("told %s, want %q", body, tt.detail)
+			}
+			if _, isRefusal := errors.AsType[*federation.RefusalError](tt.err); isRefusal != (len(h.refused) == 1) {
+				t.Errorf("counted as refusals: %v", h.refused)
+			}
+		})
+	}
+}
+
+func TestARequestThatCannotBeMeantIsRefused(t *testing.T) {
+	h := newHouse()
+	id := h.offer(t, 1).Event.ID.String()
+	for request, want := range map[string]int{
+		"GET handoffs?stat=open":                400,
+		"GET handoffs?limit=0":                  400,
+		"GET handoffs?limit=501":                400,
+		"GET handoffs?since=yesterday":          400,
+		"GET handoffs?did=ann":                  400,
+		"GET handoffs?channel=ops":              400,
+		"GET handoffs?cursor=nonsense":          400,
+		"GET handoffs/" + id + "?cursor=x":      400,
+		"GET bindings?watch":                    400,
+		"GET inboxes/nobody":                    400,
+		"GET nothing":                           404,
+		"DELETE handoffs":                       404,
+		"GET links/lab":                         404,
+		"POST handoffs":                         400,
+		"POST handoffs/" + id + "/offer":        400,
+		"POST handoffs/" + id + "/expire":       400,
+		"POST handoffs/" + id + "/juggle":       400,
+		"POST handoffs/ZZZZZZ/accept":           404,
+		"POST inboxes/" + string(ben) + "/ack":  400,
+		"PUT bindings/lab/ann":                  400,
+		"GET handoffs/01ARZ3NDEKTSV4RRFFQ69G5F": 404,
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		if status, body := h.ask(t, method, path, ""); status != want {
+			t.Errorf("%s answers %d, want %d: %s", request, status, want, body)
+		}
+	}
+	for _, body := range []string{`{"fro":"x"}`, `{"from":"x","from":"y"}`, `[]`, `{} {}`, `{"from":"x","proof":{"document":"{}","signature":""}}`, `{"from":` + strings.Repeat(" ", 70_000) + `"x"}`} {
+		if status, _ := h.ask(t, http.MethodPost, "handoffs", body); status != 400 {
+			t.Errorf("%.40s answers %d, want 400", body, status)
+		}
+	}
+}
+
+func TestAnEndOfAnIDThatFitsTwoHandoffsNamesNeither(t *testing.T) {
+	h := newHouse()
+	first, second := h.offer(t, 1).Event.ID, h.offer(t, 10001).Event.ID
+	if first.Short() != second.Short() {
+		t.Fatalf("the ids %s and %s end differently", first, second)
+	}
+	status, body := h.ask(t, http.MethodGet, "handoffs/"+first.Short(), "")
+	if status != 400 || !strings.Contains(body, first.String()) || !strings.Contains(body, second.String()) {
+		t.Errorf("answers %d, %s; want both ids", status, body)
+	}
+	if status, body := h.ask(t, http.MethodGet, "handoffs/"+strings.ToLower(first.String()), ""); status != 200 {
+		t.Errorf("a whole id in lower case answers %d, %s", status, body)
+	}
+}
+
+func TestTheStepsOfAHandoffComeInPages(t *testing.T) {
+	h := newHouse()
+	f := h.offer(t, 1)
+	for n := 2; n < 5; n++ {
+		f = federationtest.File(federationtest.Step(n, federationtest.Offer(1, ann, ben), federation.Progress, ben), f.View)
+		if _, err := h.record.Append(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var ids []federation.EventID
+	for cursor := "0"; cursor != ""; {
+		var page operatorapi.Handoff
+		_, body := h.ask(t, http.MethodGet, "handoffs/"+f.View.ID.String()+"?limit=3&cursor="+cursor, "")
+		if err := json.Unmarshal([]byte(body), &page); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range page.Steps {
+			ids = append(ids, s.EventID)
+		}
+		cursor = page.NextCursor
+	}
+	want := []federation.EventID{federationtest.ID(1), federationtest.ID(2), federationtest.ID(3), federationtest.ID(4)}
+	if diff := cmp.Diff(want, ids); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+// watching is a request that goes on, and what it was answered so far.
+type watching struct {
+	*httptest.ResponseRecorder
+
+	mu   sync.Mutex // the test reads while the answer is written
+	done chan struct{}
+}
+
+// Write implements [http.ResponseWriter].
+func (w *watching) Write(text []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ResponseRecorder.Write(text)
+}
+
+func (h *house) watch(ctx context.Context, path string) *watching {
+	w := &watching{ResponseRecorder: httptest.NewRecorder(), done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		h.mux.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/operator/v1/"+path, nil))
+	}()
+	return w
+}
+
+// ids returns the handoffs of the lines so far, each with its version.
+func (w *watching) ids(t *testing.T) []string {
+	t.Helper()
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ids []string
+	for line := range strings.Lines(w.Body.String()) {
+		var item struct {
+			operatorapi.Handoff
+			HandoffID federation.HandoffID `json:"handoff_id"`
+		}
+		if err := json.Unmarshal([]byte(line), &item); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if item.HandoffID.IsZero() {
+			item.HandoffID = item.ID
+		}
+		ids = append(ids, fmt.Sprintf("%s %d", item.HandoffID.Short(), item.Version))
+	}
+	return ids
+}
+
+func TestAListThatIsWatchedTellsWhatMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		first := h.offer(t, 1)
+		w := h.watch(t.Context(), "handoffs?watch")
+		short := func(n int) string { return federationtest.ID(n).Short() }
+		want := []string{short(1) + " 1"}
+		if diff := cmp.Diff(want, w.ids(t)); diff != "" {
+			t.Errorf("at first (-want +got):\n%s", diff)
+		}
+		time.Sleep(3 * time.Second)
+		if diff := cmp.Diff(want, w.ids(t)); diff != "" {
+			t.Errorf("while nothing moves (-want +got):\n%s", diff)
+		}
+		accept := federationtest.File(federationtest.Step(2, first.Event, federation.Accept, ben), first.View)
+		if _, err := h.record.Append(t.Context(), accept); err != nil {
+			t.Fatal(err)
+		}
+		h.offer(t, 3)
+		time.Sleep(time.Second)
+		want = append(want, short(1)+" 2", short(3)+" 1")
+		if diff := cmp.Diff(want, w.ids(t)); diff != "" {
+			t.Errorf("after two moved (-want +got):\n%s", diff)
+		}
+		close(h.ended)
+		<-w.done
+	})
+}
+
+func TestAnInboxThatIsWatchedGoesOnUntilItsReaderGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse()
+		ctx, gone := context.WithCancel(t.Context())
+		w := h.watch(ctx, "inboxes/"+string(ben)+"?watch")
+		if ids := w.ids(t); len(ids) != 0 {
+			t.Errorf("an empty inbox shows %v", ids)
+		}
+		h.offer(t, 1)
+		time.Sleep(time.Second)
+		h.offer(t, 2)
+		time.Sleep(time.Second)
+		want := []string{federationtest.ID(1).Short() + " 0", federationtest.ID(2).Short() + " 0"}
+		if diff := cmp.Diff(want, w.ids(t)); diff != "" {
+			t.Errorf("what arrived (-want +got):\n%s", diff)
+		}
+		gone()
+		<-w.done
+	})
+}
+
+func TestAStepInAnotherNameThanItsDocumentIsRefused(t *testing.T) {
+	h := newHouse()
+	forged := strings.ReplaceAll(signedOffer(), `\"handoff-from\":\"`+string(ann), `\"handoff-from\":\"`+string(ben))
+	if status, body := h.ask(t, http.MethodPost, "handoffs", forged); status != 401 || !strings.Contains(body, "signature-invalid") {
+		t.Errorf("answers %d, %s", status, body)
+	}
+	accept := strings.ReplaceAll(signedOffer(), `\"handoff\":\"offer\"`, `\"handoff\":\"accept\"`)
+	if status, body := h.ask(t, http.MethodPost, "handoffs", accept); status != 400 || !strings.Contains(body, "another step") {
+		t.Errorf("answers %d, %s", status, body)
+	}
+}

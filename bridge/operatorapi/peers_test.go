@@ -1,0 +1,66 @@
+package operatorapi_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"baton/bridge/operatorapi"
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+// A home and a registry have one name: what each is owed is told apart, and the proofs
+// are those against the home.
+func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
+	const name = "b.example"
+	h := newHouse()
+	h.peers = []operatorapi.Peer{
+		{Name: name, Network: "home", Mode: "allow", PeerHome: &operatorapi.PeerHome{Path: "https", SkewSeconds: 1.5}},
+		{Name: name, Network: federation.RegistryLink, Mode: "limit"},
+	}
+	f := federationtest.File(federationtest.Offer(1, ann, ben), federation.View{})
+	f.Feeds = []string{name}
+	if _, err := h.record.Append(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.record.Failed(t.Context(), name, 1, federation.Failure{Reason: "not reached", At: federationtest.At(2), Next: federationtest.At(3)}); err != nil {
+		t.Fatal(err)
+	}
+	owed := federation.Relay{Peer: name, Sender: "scout", Message: "m1", Lane: "scout amy", Document: []byte("{}"), Queued: federationtest.At(4)}
+	if err := h.record.Enqueue(t.Context(), owed); err != nil {
+		t.Fatal(err)
+	}
+	fork := federation.Fork{Home: name, Handoff: federationtest.ID(1), Version: 2, Found: federationtest.At(5)}
+	for _, ruling := range []*federation.Ruling{&fork.First, &fork.Second} {
+		*ruling = federation.Ruling{Home: name, Handoff: fork.Handoff, Event: federationtest.ID(2), Version: 2, Filed: time.Now(), Document: "x", Signature: "s"}
+	}
+	if err := h.record.KeepFork(t.Context(), fork); err != nil {
+		t.Fatal(err)
+	}
+	doubt := federation.Doubt{Home: name, Kind: federation.DoubtfulVoice, Last: federationtest.At(6), Why: "in the name of ann"}
+	if err := h.record.KeepDoubt(t.Context(), doubt); err != nil {
+		t.Fatal(err)
+	}
+	want := []operatorapi.Peer{
+		{
+			Name: name, Network: federation.RegistryLink, Mode: "limit", Waiting: 1, Oldest: operatorapi.Moment(federationtest.At(4)),
+		}, {
+			Name: name, Network: "home", Mode: "allow", Waiting: 1, Oldest: operatorapi.Moment(f.Filed), LastError: "not reached",
+			PeerHome: &operatorapi.PeerHome{Path: "https", SkewSeconds: 1.5, Forks: []operatorapi.Fork{{Handoff: fork.Handoff, Version: 2, Found: operatorapi.Moment(fork.Found)}}, Doubts: []operatorapi.Doubt{
+				{Kind: doubt.Kind, Times: 1, First: operatorapi.Moment(doubt.Last), Last: operatorapi.Moment(doubt.Last), Why: doubt.Why},
+			}},
+		},
+	}
+	status, body := h.ask(t, "GET", "peers", "")
+	var page operatorapi.Page[operatorapi.Peer]
+	if err := json.Unmarshal([]byte(body), &page); err != nil || status != 200 {
+		t.Fatalf("%d: %s (%v)", status, body, err)
+	}
+	sameMoment := cmp.Comparer(func(a, b operatorapi.Moment) bool { return a.String() == b.String() })
+	if d := cmp.Diff(want, page.Items, sameMoment); d != "" {
+		t.Errorf("peers (-want +got):\n%s", d)
+	}
+}

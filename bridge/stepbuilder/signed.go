@@ -1,0 +1,104 @@
+package stepbuilder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"baton/federation"
+	"baton/translate"
+	"baton/translate/dialect"
+)
+
+// Proof is a step as somebody signed it.
+type Proof struct {
+	Document  string
+	Signature string // as on the wire
+}
+
+// Attest returns a step that somebody signed, as it was signed: one with that verb, of
+// that handoff unless it is an offer. Whether the signature holds is for the home to say.
+// The channel is where an offer is shown, "" where the gateway is to choose. Errors are
+// those of [Builder.Vouch].
+func (s Builder) Attest(
+	ctx context.Context, p Proof, verb federation.Verb, view federation.View, channel string, now time.Time,
+) (federation.Event, error) {
+	signed, err := translate.FromDocument(p.Document)
+	if err != nil {
+		return federation.Event{}, errNoStep()
+	}
+	signed.Signature.Text = p.Signature
+	ev, err := dialect.Decode(tagged(signed))
+	switch {
+	case errors.Is(err, translate.ErrNotHandoff):
+		return federation.Event{}, errNoStep()
+	case err != nil:
+		return federation.Event{}, err
+	case ev.From != "" && ev.From != signed.From:
+		return federation.Event{}, federation.Refuse(ev, federation.SignatureInvalid, "it is in the name of another DID")
+	case ev.Verb != verb, verb != federation.Offer && ev.Handoff != view.ID:
+		return federation.Event{}, &RequestError{"the signed document is another step than the request"}
+	}
+	ev.From, ev.Venue = signed.From, signed.Venue
+	if verb == federation.Offer {
+		if ev.Arrival.Place, _, err = s.Place(ctx, ev.From, ev.To, channel); err != nil {
+			return federation.Event{}, err
+		}
+	}
+	ev.Arrival, err = s.arrival(ctx, ev, now)
+	return ev, err
+}
+
+func errNoStep() error { return &RequestError{"the signed document is none of a step"} }
+
+// voucher returns the key with which the gateway signs for a DID, and whom that
+// stands for where it is not the key's own: an agent that registered here, somebody that
+// an operator bound with vouch, or somebody who proved to be that DID.
+func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (federation.SigningKey, federation.DID, error) {
+	agent, err := s.Record.AgentOf(ctx, d.From)
+	switch {
+	case err == nil:
+		return s.Kept("airc:" + agent.Handle), agent.StandsFor(view), nil
+	case !errors.Is(err, federation.ErrNotFound):
+		return federation.SigningKey{}, "", fmt.Errorf("look up agent: %w", err)
+	case d.Proved:
+		return s.Kept("person:" + string(d.From)), d.From, nil
+	}
+	names, err := s.BoundTo(ctx, d.From)
+	if err != nil {
+		return federation.SigningKey{}, "", err
+	}
+	if !slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Vouch }) {
+		return federation.SigningKey{}, "", &federation.RefusalError{
+			Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(d.From),
+		}
+	}
+	return s.Kept("person:" + string(d.From)), d.From, nil
+}
+
+// readable returns a step as everybody else will read its fields, or the refusal
+// that they would meet it with.
+func readable(ev federation.Event) (federation.Event, error) {
+	signed := ev
+	signed.Stamped, signed.Signature.Text = true, "unsigned"
+	read, err := dialect.Decode(tagged(signed))
+	if err != nil {
+		return ev, err
+	}
+	ev.Title, ev.Caps, ev.Deadline = read.Title, read.Caps, read.Deadline
+	return ev, nil
+}
+
+// tagged returns a step as the message that it would be on IRC.
+func tagged(ev federation.Event) translate.Tagged {
+	m := translate.Tagged{
+		Command: "TAGMSG", Target: ev.Venue,
+		Tags: translate.Wire(ev, map[string]string{"from": string(ev.From)}),
+	}
+	if federation.Private(ev.Venue) {
+		m.Target = "anyone" // some user: which one is in the venue
+	}
+	return m
+}

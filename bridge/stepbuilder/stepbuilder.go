@@ -1,0 +1,222 @@
+// Package stepbuilder writes steps down for those who ask over HTTP instead of speaking
+// themselves: as somebody signed them, or as the gateway signs them for somebody. The
+// operator API and the one for agents both do it, by the same rules; whether a step is
+// filed is for the home to judge.
+//
+// A [Builder] has no state and may be used concurrently.
+package stepbuilder
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/signing"
+	"baton/translate"
+	"baton/translate/dialect"
+)
+
+// Record is what is read of the record.
+type Record interface {
+	// AgentOf and Binding are those of [federation.Registry] and
+	// [federation.Bindings].
+	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
+	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
+}
+
+// Builder writes the steps that come in on one network. Each member is needed.
+type Builder struct {
+	Network string // the label of that network, and the link that its steps come from
+	Home    federation.HomeID
+	Gateway bridge.Gateway
+	Record  Record
+	// Kept, Refer, BoundTo and PublicURL are those of [bridge.Ports].
+	Kept      func(name string) federation.SigningKey
+	Refer     func(ctx context.Context, ev federation.Event) (federation.Event, error)
+	BoundTo   func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+	PublicURL string
+	// Placers returns the links of this moment on which offers can be written.
+	Placers func() []bridge.Placer
+}
+
+// RequestError is a request that cannot be meant.
+type RequestError struct{ Why string }
+
+// Error implements error.
+func (e *RequestError) Error() string { return e.Why }
+
+// Draft is a step that nobody signed.
+type Draft struct {
+	ID   federation.EventID // zero for one that is to be minted
+	From federation.DID     // whose step it is
+	Verb federation.Verb
+	// Proved says that whoever asks has proved to be From. Otherwise the gateway vouches
+	// for its own agents alone, and for those whom an operator bound with vouch.
+	Proved bool
+	// Original is what was asked for, and is kept as evidence of the step; "" for none.
+	// The same text from the same DID is the same step.
+	Original string
+
+	To          federation.DID // of an offer; "" for anyone
+	Channel     string         // of an offer; "" where the gateway is to choose
+	Title       string
+	Context     string
+	ContextHash string
+	Caps        []string
+	Deadline    time.Time
+	Priority    string
+	Replaces    federation.HandoffID
+	Note        string
+	ReplyTo     string // "" for the offer
+}
+
+// Vouch returns a step as the gateway signs it for somebody, and what of the draft it
+// cannot carry. The view is that of its handoff, zero for an offer. The error is a
+// [*RequestError], a [*federation.RefusalError] or that of the record.
+func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []translate.Loss, error) {
+	key, standsFor, err := s.voucher(ctx, d, view)
+	if err != nil {
+		return federation.Event{}, nil, err
+	}
+	ev, err := s.begun(d, view, now)
+	if err != nil {
+		return federation.Event{}, nil, err
+	}
+	ev.From, ev.For = key.DID, standsFor
+	if d.Original != "" {
+		evidence, err := signing.Original{Network: s.Network, Received: now, Document: d.Original}.Evidence(s.PublicURL)
+		if err != nil {
+			return federation.Event{}, nil, err
+		}
+		ev.Evidence = &evidence
+	}
+	if d.Verb == federation.Offer {
+		if ev, err = s.opened(ctx, ev, d); err != nil {
+			return federation.Event{}, nil, err
+		}
+	}
+	if ev.Evidence != nil {
+		if *ev.Evidence, err = signing.SealEvidence(ctx, *ev.Evidence, ev.Venue, s.Kept(signing.EvidenceSecret)); err != nil {
+			return federation.Event{}, nil, err
+		}
+	}
+	if ev.Arrival, err = s.arrival(ctx, ev, now); err != nil {
+		return federation.Event{}, nil, err
+	}
+	ev, losses, err := s.written(ctx, ev)
+	if err != nil {
+		return federation.Event{}, nil, err
+	}
+	ev, err = signing.Seal(ctx, key, ev)
+	return ev, losses, err
+}
+
+// begun returns what every step has that the gateway signs.
+func (Builder) begun(d Draft, view federation.View, now time.Time) (federation.Event, error) {
+	id := d.ID
+	if id.IsZero() {
+		var err error
+		if id, err = federation.NewEventID(now, rand.Reader); err != nil {
+			return federation.Event{}, err
+		}
+	}
+	ev := federation.Event{
+		ID: id, Handoff: view.ID, Kind: view.Kind, Verb: d.Verb,
+		Venue: view.Venue, Dialect: view.Dialect, ReplyTo: d.ReplyTo, Note: d.Note, Context: d.Context, ContextHash: d.ContextHash,
+		Provenance: federation.Vouched,
+	}
+	if ev.ReplyTo == "" {
+		ev.ReplyTo = view.ID.String()
+	}
+	return ev, nil
+}
+
+// opened makes a step the offer that opens a new handoff.
+func (s Builder) opened(ctx context.Context, ev federation.Event, d Draft) (federation.Event, error) {
+	ev.Handoff, ev.Kind, ev.ReplyTo = ev.ID, federation.Handoff, ""
+	ev.To, ev.Title, ev.Caps, ev.Deadline = d.To, d.Title, d.Caps, d.Deadline
+	ev.Priority, ev.Replaces = d.Priority, d.Replaces
+	place, tags, err := s.Place(ctx, ev.Actor(), ev.To, d.Channel)
+	if err != nil {
+		return ev, err
+	}
+	ev.Dialect, ev.Arrival.Place, ev.Venue = tags, place, place.Venue
+	if ev.Venue == "" {
+		ev.Venue = s.Pair(ev.From, ev.To)
+	}
+	return ev, nil
+}
+
+// written puts a step into the words of its dialect. A context that is too long for
+// these is stored, and referred to.
+func (s Builder) written(ctx context.Context, ev federation.Event) (federation.Event, []translate.Loss, error) {
+	fields, losses := dialect.Write(ev)
+	if translate.Loses(losses, "context") {
+		var err error
+		if ev, err = s.Refer(ctx, ev); err != nil {
+			return ev, nil, fmt.Errorf("store context: %w", err)
+		}
+		fields, losses = dialect.Write(ev)
+	}
+	ev.Fields = fields
+	for _, loss := range losses {
+		if loss.Field == "context" { // whoever asks can write a shorter one
+			return ev, nil, federation.Refuse(ev, federation.InvalidContext, loss.Why)
+		}
+		ev.Note, _ = translate.CutNote(ev.Note)
+	}
+	ev, err := readable(ev)
+	return ev, losses, err
+}
+
+// Place returns where an offer is written on IRC, and in which dialect. Nowhere is
+// no error: it waits in the inbox of its recipient. A channel that was asked for and
+// is no link's is one.
+func (s Builder) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
+	if channel == "" {
+		place, tags, err := s.Gateway.Place(ctx, from, to, "")
+		if place.Venue == "" {
+			tags = federation.HandoffTags
+		}
+		return place, tags, err
+	}
+	venue, ok := translate.Channel(channel)
+	if !ok {
+		return federation.Place{}, "", &RequestError{fmt.Sprintf("channel: %q is none", channel)}
+	}
+	for _, placer := range s.Placers() {
+		if slices.Contains(placer.Channels(), venue) {
+			return federation.Place{Venue: venue}, placer.Dialect(), nil
+		}
+	}
+	return federation.Place{}, "", &federation.RefusalError{Code: federation.InvalidTarget, Detail: "no link lists " + venue}
+}
+
+// Pair returns the venue of an offer that is written nowhere.
+func (s Builder) Pair(from, to federation.DID) string {
+	if to == "" {
+		to = s.Home.DID()
+	}
+	return federation.PrivateVenue(from, to)
+}
+
+// arrival returns what is noted of where a step came in. Whose it is gets a name
+// here, so that others can write back, unless they have one on a network.
+func (s Builder) arrival(ctx context.Context, ev federation.Event, now time.Time) (federation.Arrival, error) {
+	at := ev.Arrival
+	at.Network, at.Link, at.Received = s.Network, s.Network, now
+	b, err := s.Record.Binding(ctx, ev.Actor())
+	switch {
+	case err == nil && b.Link != s.Network:
+		return at, nil
+	case err != nil && !errors.Is(err, federation.ErrNotFound):
+		return at, fmt.Errorf("look up %s: %w", ev.Actor(), err)
+	}
+	at.Name = s.Gateway.Name(ctx, ev.Actor())
+	return at, nil
+}
