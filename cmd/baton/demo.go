@@ -2,32 +2,19 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
-	"baton/bridge/bridgetest"
+	"baton/cmd/baton/demo"
 	"baton/configs"
 	"baton/federation"
 )
-
-// What the demonstration is made of.
-const (
-	demoHome    = "gw.demo.example"
-	demoLink    = "demo"
-	demoChannel = "#demo"
-	demoPerson  = "alice"
-	demoAgent   = "scout"
-)
-
-// demoTimeout bounds the demonstration: all of it takes a second, and one that
-// hangs should say so while somebody is still looking.
-const demoTimeout = 30 * time.Second
 
 // demoCommand shows the gateway's main job with nothing installed but itself: a
 // gateway on defaults and free loopback ports, an IRC server that links to it, and
@@ -49,22 +36,26 @@ func (cmd demoCommand) Run(ctx context.Context, c *cli, streams std) (err error)
 	if cmd.Keep == "" {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
-	var level slog.LevelVar
-	settings := c.logSettings(configs.Log{Level: "warn", Format: "text"})
-	level.Set(settings.SlogLevel())
-	stage, err := openStage(ctx, dir, newLog(streams.err, settings.Format, &level))
+	var gateway *demoGateway
+	stage, err := demo.Open(ctx, dir, func(ctx context.Context, path string) (demo.Gateway, error) {
+		var err error
+		if gateway, err = openDemoGateway(ctx, c, path, streams.err); err != nil {
+			return nil, err
+		}
+		return gateway, nil
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stage.close()) }()
-	if err := stage.play(ctx, &timeline{out: streams.out}); err != nil {
+	defer func() { err = errors.Join(err, stage.Close()) }()
+	if err := stage.Play(ctx, streams.out); err != nil {
 		return err
 	}
 	if cmd.Smoke {
 		return nil
 	}
 	fmt.Fprintf(streams.out, "\nAIRC at %s, operators at http://%s, server links at %s; ^C ends it.\n",
-		stage.program.publicURL, stage.program.admin.Addr(), stage.ircd.Addr())
+		gateway.URL(), gateway.admin.Addr(), stage.ServerAddr())
 	<-ctx.Done()
 	return nil
 }
@@ -79,108 +70,64 @@ func (cmd demoCommand) folder() (string, error) {
 	return filepath.Abs(cmd.Keep)
 }
 
-// stage is a running gateway with a peer on each side.
-type stage struct {
-	ircd    *bridgetest.IRCd
-	program *program
-	agent   *bridgetest.Agent
-	cursor  string                // of the agent's inbox
-	alice   federation.SigningKey // of the person on IRC
+// demoGateway is the gateway of a demonstration, running.
+type demoGateway struct {
+	*program
 	stop    context.CancelFunc
 	running sync.WaitGroup
-	ended   error // of the gateway; read after running
+	ended   error // read after running
 }
 
-// openStage starts the IRC server and a gateway that links to it.
-func openStage(ctx context.Context, dir string, log *slog.Logger) (*stage, error) {
-	ctx, stop := context.WithCancel(ctx)
-	s := &stage{stop: stop}
-	secret := rand.Text()
-	ircd, err := bridgetest.ListenIRCd(ctx, bridgetest.IRCdConfig{
-		Name: "irc.demo.example", SID: "1DE", LinkName: demoHome, SendPassword: secret, RecvPassword: secret,
-		Users: []string{demoPerson}, Channels: []string{demoChannel},
-	})
+// openDemoGateway starts the gateway of a configuration file.
+func openDemoGateway(ctx context.Context, c *cli, path string, logs io.Writer) (*demoGateway, error) {
+	file, err := configs.Load(path)
 	if err != nil {
-		stop()
 		return nil, err
 	}
-	s.ircd = ircd
-	if err := s.openGateway(ctx, dir, secret, log); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-	return s, nil
-}
-
-func (s *stage) openGateway(ctx context.Context, dir, secret string, log *slog.Logger) error {
-	const secretFile = "demo.secret"
-	if err := os.WriteFile(filepath.Join(dir, secretFile), []byte(secret), 0o600); err != nil {
-		return fmt.Errorf("write secret: %w", err)
-	}
-	file, err := configs.Parse(filepath.Join(dir, "baton.toml"), fmt.Sprintf(`
-[home]
-name = %q
-data_dir = "."
-[http]
-listen = "127.0.0.1:0"
-[admin]
-listen = "127.0.0.1:0"
-[[irc.spanningtree]]
-name = %q
-server_name = "irc.demo.example"
-address = %q
-sid = "9GW"
-send_password_file = %q
-recv_password_file = %q
-channels = [%q]
-`, demoHome, demoLink, s.ircd.Addr(), secretFile, secretFile, demoChannel))
+	var level slog.LevelVar
+	settings := c.logSettings(file.Log)
+	level.Set(settings.SlogLevel())
+	p, err := assemble(ctx, file, newLog(logs, settings.Format, &level))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if s.program, err = assemble(ctx, file, log); err != nil {
-		return err
-	}
-	s.running.Go(func() { s.ended = s.program.run(ctx) })
-	return s.awaitReady(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	g := &demoGateway{program: p, stop: stop}
+	g.running.Go(func() { g.ended = p.run(ctx) })
+	return g, nil
 }
 
-func (s *stage) awaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
-	defer cancel()
-	return poll(ctx, "gateway to be ready", func() (bool, error) {
-		answer := s.program.readiness(ctx)
-		return answer.Ready, nil
-	})
+// Ready implements [demo.Gateway], as do the other methods.
+func (g *demoGateway) Ready(ctx context.Context) bool { return g.readiness(ctx).Ready }
+
+// URL returns the public address.
+func (g *demoGateway) URL() string { return g.publicURL }
+
+// Keys returns the keys of all signers.
+func (g *demoGateway) Keys() federation.KeySource { return g.keys.Load() }
+
+// Log reads the record.
+func (g *demoGateway) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
+	return g.record.Log(ctx, id)
 }
 
-// close ends everything that openStage started, and waits for it.
-func (s *stage) close() error {
-	s.stop()
-	s.running.Wait()
-	s.ircd.Close()
-	err := s.ended
+// Replay reads the record.
+func (g *demoGateway) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
+	return g.record.Replay(ctx, to, after, limit)
+}
+
+// Owed reads the record.
+func (g *demoGateway) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+	return g.record.Owed(ctx, link, after, limit)
+}
+
+// Close ends the gateway.
+func (g *demoGateway) Close() error {
+	g.stop()
+	g.running.Wait()
+	err := g.ended
 	if errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	if s.program != nil {
-		err = errors.Join(err, s.program.close())
-	}
-	return errors.Join(err, s.ircd.Err())
-}
-
-// poll asks until the answer is yes. What the demonstration waits for, it waits
-// for as an outsider: by looking.
-func poll(ctx context.Context, what string, done func() (bool, error)) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		ok, err := done()
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return &federation.UnavailableError{What: what, Err: context.Cause(ctx)}
-		}
-	}
+	return errors.Join(err, g.close())
 }

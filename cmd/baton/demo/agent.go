@@ -1,0 +1,189 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/gowebpki/jcs"
+)
+
+// airc is a client of an AIRC registry as its users write one, from the specification.
+//
+// spec: airc-v0.1.1 §5-§7
+type airc struct {
+	url    string // of the registry
+	key    ed25519.PrivateKey
+	keyID  string
+	cursor string // of its inbox
+
+	// Registration sets these.
+	did, domain, token string
+	registryKey        ed25519.PublicKey
+}
+
+// newAgent returns an agent with a new key, which is not registered yet.
+func newAgent(url string) (*airc, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(public)
+	return &airc{url: url, key: private, keyID: "k_" + hex.EncodeToString(sum[:8])}, nil
+}
+
+// register registers the agent with a proof of its key, and learns the key of the registry.
+func (a *airc) register(ctx context.Context) error {
+	var asked struct{ Challenge string }
+	if err := a.call(ctx, http.MethodPost, "/register/challenge", map[string]any{"handle": agent}, &asked); err != nil {
+		return err
+	}
+	public, _ := a.key.Public().(ed25519.PublicKey)
+	var registered struct {
+		DID, Domain string
+		AccessToken string
+	}
+	err := a.call(ctx, http.MethodPost, "/register", map[string]any{
+		"handle": agent, "publicKey": base64.RawURLEncoding.EncodeToString(public),
+		"challenge": asked.Challenge, "challengeSignature": a.sign([]byte(asked.Challenge)),
+	}, &registered)
+	if err != nil {
+		return err
+	}
+	a.did, a.domain, a.token = registered.DID, registered.Domain, registered.AccessToken
+	var registry struct{ PublicKey string }
+	if err := a.call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil, &registry); err != nil {
+		return err
+	}
+	a.registryKey, err = base64.RawURLEncoding.DecodeString(registry.PublicKey)
+	return err
+}
+
+// send signs and posts one message.
+func (a *airc) send(ctx context.Context, to, body string, payload map[string]any) error {
+	envelope := map[string]any{
+		"v": "0.1", "id": rand.Text(), "kid": a.keyID, "aud": a.domain, "from": agent, "to": to,
+		"timestamp": time.Now().Unix(), "body": body, "payload": payload,
+	}
+	document, err := canonical(envelope)
+	if err != nil {
+		return err
+	}
+	envelope["signature"] = a.sign(document)
+	return a.call(ctx, http.MethodPost, "/messages", envelope, nil)
+}
+
+// consent accepts messages of a handle.
+func (a *airc) consent(ctx context.Context, handle string) error {
+	return a.call(ctx, http.MethodPost, "/consent", map[string]any{"handle": handle, "action": "accept"}, nil)
+}
+
+// message is as much of a message as the agent reads.
+type message struct {
+	ID, From string
+	Payload  struct {
+		Type string
+		Data struct {
+			Requester string
+			Handoff   struct {
+				EventID string `json:"event_id"`
+			}
+		}
+	}
+}
+
+// inbox returns the new messages. Each has a signature of the registry, or is an error.
+func (a *airc) inbox(ctx context.Context) ([]message, error) {
+	var page struct {
+		Messages   []json.RawMessage
+		NextCursor string
+	}
+	if err := a.call(ctx, http.MethodGet, "/messages/inbox?"+url.Values{"cursor": {a.cursor}}.Encode(), nil, &page); err != nil {
+		return nil, err
+	}
+	var messages []message
+	for _, text := range page.Messages {
+		var m message
+		if err := errors.Join(a.verify(text), json.Unmarshal(text, &m)); err != nil {
+			return nil, err
+		}
+		messages = append(messages, m)
+	}
+	a.cursor = page.NextCursor
+	return messages, nil
+}
+
+// verify returns why a message was not signed by the registry.
+func (a *airc) verify(text []byte) error {
+	var members map[string]any
+	if err := json.Unmarshal(text, &members); err != nil {
+		return fmt.Errorf("read message: %w", err)
+	}
+	encoded, _ := members["signature"].(string)
+	signature, err := base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return fmt.Errorf("verify message: %w", err)
+	}
+	delete(members, "signature")
+	delete(members, "seq")
+	document, err := canonical(members)
+	if err != nil {
+		return err
+	}
+	if !ed25519.Verify(a.registryKey, document, signature) {
+		return errors.New("verify message: the signature does not match")
+	}
+	return nil
+}
+
+func (a *airc) sign(document []byte) string {
+	return base64.RawURLEncoding.EncodeToString(ed25519.Sign(a.key, document))
+}
+
+// call sends one request and reads the answer; one that is not 2xx is an error.
+func (a *airc) call(ctx context.Context, method, path string, body, answer any) (err error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("write %s %s: %w", method, path, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, a.url+path, bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("write %s %s: %w", method, path, err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if a.token != "" {
+		request.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	client := &http.Client{}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, response.Body.Close()) }()
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s %s: %s", method, path, response.Status)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(answer)
+}
+
+// canonical returns the bytes that a signature of an envelope covers.
+func canonical(members map[string]any) ([]byte, error) {
+	text, err := json.Marshal(members)
+	if err != nil {
+		return nil, fmt.Errorf("write envelope: %w", err)
+	}
+	return jcs.Transform(text)
+}

@@ -1,0 +1,152 @@
+// Package demo shows the main job of a gateway with nothing installed but the gateway
+// itself: an IRC server links to it and an AIRC agent calls it over HTTP. A person offers
+// work on IRC while the agent is offline; the agent reads the offer later and answers, and
+// its answers reach the IRC channel, signed. Then the agent offers, and the person answers.
+//
+// The server and the agent are written for this package, from the specifications, and
+// share no code with the gateway.
+package demo
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"time"
+
+	"baton/federation"
+)
+
+const (
+	home    = "gw.demo.example"
+	link    = "demo"
+	channel = "#demo"
+	person  = "alice"
+	agent   = "scout"
+)
+
+// patience bounds the start of the gateway, and the whole script after it. Both take less
+// than a second.
+const patience = 30 * time.Second
+
+// Gateway is a running gateway, as the demonstration looks at it. Each method may be
+// called at any time and does not wait.
+type Gateway interface {
+	// Ready reports whether all listeners and links are up.
+	Ready(ctx context.Context) bool
+	// URL is the address of the AIRC registry.
+	URL() string
+	// Keys finds the keys that signed steps.
+	Keys() federation.KeySource
+	// Log yields the filed steps of a handoff, oldest first.
+	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	// Replay returns the first entries of an inbox.
+	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
+	// Owed returns deliveries that are pending on a link.
+	Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error)
+	// Close ends the gateway and waits for it.
+	Close() error
+}
+
+// Stage is a gateway between an IRC server and an agent.
+type Stage struct {
+	ircd    *ircd
+	gateway Gateway
+	agent   *airc
+	alice   federation.SigningKey // of the person on IRC
+}
+
+// Open starts an IRC server, and a gateway that links to it: open starts that from the
+// configuration file at path. Its files are in the folder dir. Close the stage.
+func Open(ctx context.Context, dir string, open func(ctx context.Context, path string) (Gateway, error)) (*Stage, error) {
+	secret := rand.Text()
+	server, err := listenIRCd(ctx, secret)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{ircd: server}
+	path := filepath.Join(dir, "baton.toml")
+	if err := configure(dir, path, secret, server.addr()); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if s.gateway, err = open(ctx, path); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := s.awaitReady(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// configure writes the configuration of the gateway and its secret file.
+func configure(dir, path, secret, address string) error {
+	const secretFile = "demo.secret"
+	return errors.Join(
+		os.WriteFile(filepath.Join(dir, secretFile), []byte(secret), 0o600),
+		os.WriteFile(path, fmt.Appendf(nil, `[home]
+name = %q
+data_dir = "."
+[http]
+listen = "127.0.0.1:0"
+[admin]
+listen = "127.0.0.1:0"
+[log]
+level = "warn"
+[[irc.spanningtree]]
+name = %q
+server_name = %q
+address = %q
+sid = "9GW"
+send_password_file = %[5]q
+recv_password_file = %[5]q
+plaintext_passwords = true # to a server in the same process
+channels = [%[6]q]
+`, home, link, ircdName, address, secretFile, channel), 0o600))
+}
+
+func (s *Stage) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return poll(ctx, "gateway to be ready", func() (bool, error) { return s.gateway.Ready(ctx), nil })
+}
+
+// ServerAddr returns where the IRC server takes links.
+func (s *Stage) ServerAddr() string { return s.ircd.addr() }
+
+// Play shows the script and prints a line for each step to out.
+func (s *Stage) Play(ctx context.Context, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return s.play(ctx, &timeline{out: out})
+}
+
+// Close ends the gateway and the IRC server, and waits for both.
+func (s *Stage) Close() error {
+	var err error
+	if s.gateway != nil {
+		err = s.gateway.Close()
+	}
+	s.ircd.close()
+	return err
+}
+
+// poll asks until the answer is yes.
+func poll(ctx context.Context, what string, done func() (bool, error)) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return &federation.UnavailableError{What: what, Err: context.Cause(ctx)}
+		}
+	}
+}
