@@ -33,13 +33,13 @@ type airc struct {
 }
 
 // newAgent returns an agent with a new key, which is not registered yet.
-func newAgent(url string) (*airc, error) {
+func newAgent(address string) (*airc, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(public)
-	return &airc{url: url, key: private, keyID: "k_" + hex.EncodeToString(sum[:8])}, nil
+	return &airc{url: address, key: private, keyID: "k_" + hex.EncodeToString(sum[:8])}, nil
 }
 
 // register registers the agent with a proof of its key, and learns the key of the registry.

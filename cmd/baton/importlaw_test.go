@@ -1,0 +1,199 @@
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// law is the import law of the repository: for each folder, the packages of ours that it
+// may import. The first row whose pattern fits a folder holds for it. In a pattern, *
+// stands for one folder and a trailing /... for all folders below; "." is the folder
+// itself. A new folder fits a row without an edit here, or the test names it.
+var law = []struct {
+	folder string
+	may    []string
+}{
+	{"federation", nil},
+	{"federation/federationtest/...", kit},
+	{"federation/lifecycle", []string{"federation"}},
+	{"federation/identity", []string{"federation"}},
+	{"federation/peering", []string{"federation", "federation/identity", "federation/signing"}},
+	{"federation/relay", []string{"federation"}},
+	{"federation/store/postgrestest", kit},
+	{"federation/store/...", []string{"federation", "federation/store"}},
+	{"federation/*", []string{"federation", "federation/lifecycle", "federation/signing"}},
+	{"translate/translatetest", kit},
+	{"translate/...", []string{"federation", "translate/..."}},
+	{"bridge", []string{"federation", "federation/signing"}},
+	{"bridge/bridgetest", kit},
+	{"bridge/httpd", nil},
+	{"bridge/gateway", []string{
+		"bridge", "federation", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
+	}},
+	{"bridge/agentapi/...", append([]string{"bridge/operatorapi"}, networks...)},
+	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
+	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
+	{"bridge/*/...", networks},
+	{"configs", nil},
+	{"deploy/...", nil},
+	{"cmd/...", []string{"bridge/...", "cmd/...", "configs", "federation/...", "translate/..."}},
+}
+
+// networks is what each network may import; "./..." is its own folder and those below it.
+var networks = []string{
+	"./...", "bridge", "bridge/credential", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/signing", "translate/...",
+}
+
+// kit marks code for tests, which imports freely and which nothing but tests imports.
+var kit = []string{"bridge/...", "federation/...", "translate/..."}
+
+// foreign is the law of the standard library and of modules: each of these is imported by
+// the folders named, or by any folder but those.
+var foreign = []struct {
+	imported []string
+	only     []string // the folders that may, or
+	never    []string // those that may not
+	because  string
+}{
+	{imported: []string{"github.com/labstack/..."}, only: []string{"bridge/httpd"}, because: "one package imports echo"},
+	{imported: []string{"github.com/nats-io/..."}, only: []string{"federation/relay"}, because: "one package speaks NATS"},
+	{
+		imported: []string{"database/sql/...", "modernc.org/...", "github.com/jackc/..."},
+		only:     []string{"federation/store/..."}, because: "one package speaks SQL",
+	},
+	{
+		imported: []string{"net", "net/http/...", "os/...", "log/..."},
+		never:    []string{"federation", "federation/lifecycle", "translate/..."}, because: "the core and the translators do no I/O",
+	},
+	{
+		imported: []string{"net/http/..."},
+		never:    []string{"federation/home", "federation/inbox", "federation/deferral", "federation/mailbox", "federation/passport", "federation/signing"},
+		because:  "the services take ports",
+	},
+}
+
+// listed is a package as "go list" prints it.
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestImportLaw(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		folder := strings.TrimPrefix(p.ImportPath, "baton/")
+		may, ok := allowed(folder)
+		if !ok {
+			t.Errorf("%s fits no row of the import law", folder)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if ours, isOurs := strings.CutPrefix(imported, "baton/"); isOurs {
+				if !fitsAny(may, folder, ours) {
+					t.Errorf("%s imports %s", folder, ours)
+				}
+				if imports, _ := allowed(ours); slices.Equal(imports, kit) && !slices.Equal(may, kit) {
+					t.Errorf("%s imports %s, which is code for tests", folder, ours)
+				}
+				continue
+			}
+			if !slices.Equal(may, kit) {
+				checkForeign(t, folder, imported)
+			}
+		}
+	}
+}
+
+func checkForeign(t *testing.T, folder, imported string) {
+	t.Helper()
+	for _, rule := range foreign {
+		if !fitsAny(rule.imported, "", imported) {
+			continue
+		}
+		if fitsAny(rule.never, "", folder) || rule.only != nil && !fitsAny(rule.only, "", folder) {
+			t.Errorf("%s imports %s: %s", folder, imported, rule.because)
+		}
+	}
+}
+
+func TestImportLawRefuses(t *testing.T) {
+	t.Parallel()
+	for folder, imported := range map[string]string{
+		"federation":           "federation/signing",
+		"federation/home":      "federation/store",
+		"federation/relay":     "bridge",
+		"bridge/irc/freeq":     "bridge/irc/spanningtree",
+		"bridge/mcp":           "bridge/airc", // a folder that is not there yet
+		"bridge/airc":          "federation/home",
+		"translate/acttag":     "bridge",
+		"federation/mailbox":   "federation/identity",
+		"bridge/gateway":       "bridge/irc",
+		"bridge/macp/runtime":  "bridge/mcp",
+		"federation/newcomers": "federation/store",
+	} {
+		may, ok := allowed(folder)
+		if !ok || fitsAny(may, folder, imported) {
+			t.Errorf("%s may import %s", folder, imported)
+		}
+	}
+}
+
+// allowed returns what a folder may import.
+func allowed(folder string) (may []string, ok bool) {
+	for _, row := range law {
+		if fits(row.folder, folder) {
+			return row.may, true
+		}
+	}
+	return nil, false
+}
+
+// fitsAny reports whether one of the patterns fits a folder, as seen from another.
+func fitsAny(patterns []string, from, folder string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		if below, own := strings.CutPrefix(pattern, "./"); own {
+			pattern = from + "/" + below
+		}
+		return fits(pattern, folder)
+	})
+}
+
+func fits(pattern, folder string) bool {
+	top, below := strings.CutSuffix(pattern, "/...")
+	depth := strings.Count(top, "/") + 1
+	parts := strings.Split(folder, "/")
+	if len(parts) < depth || len(parts) > depth && !below {
+		return false
+	}
+	ok, err := path.Match(top, strings.Join(parts[:depth], "/"))
+	return ok && err == nil
+}
+
+// packages lists all packages of the repository, without their tests.
+func packages(t *testing.T) []listed {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "baton/...")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []listed
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p listed
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
