@@ -18,10 +18,10 @@ lint: ## Find what the linters object to
 fmt: ## Format the code
 	go tool -modfile=.tools/go.mod golangci-lint fmt
 
-interop: ## Run the tests against a real InspIRCd, and install it where it is absent
-	bash .ci/run install interop
+interop: ## Run the tests of real peers too, and install those where they are absent
+	bash .ci/run install tests
 
-fuzz: ## Run each fuzz target for some seconds
+fuzz: ## Run each fuzz target some thousand times
 	bash .ci/run fuzz
 
 bench: ## Measure; wants an otherwise idle machine

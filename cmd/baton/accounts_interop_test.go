@@ -34,6 +34,7 @@ func bindingTable(vouch string) string {
 }
 
 func TestWhoeverIsLoggedInToABoundAccountNeedsNoSignature(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.reread(t, bindingTable("true"), w.net.table)
 	w.net.logIn(t, "alice", "ElizaAcct")
@@ -95,6 +96,7 @@ func unsignedOffer(to string) map[string]string {
 }
 
 func TestABoundAccountIsReachedByItsDID(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.reread(t, bindingTable("true"), w.net.table)
 	w.net.logIn(t, "alice", "ElizaAcct")

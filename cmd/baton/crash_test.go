@@ -23,6 +23,7 @@ func (w *world) crash(t *testing.T) {
 }
 
 func TestAGatewayThatIsKilledBetweenStepsGoesOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)
 	w.crash(t)
@@ -91,6 +92,7 @@ func checkNothingTwice(t *testing.T, w *world, s session, seen map[string]bridge
 }
 
 func TestWhatWaitedForANetworkIsDeliveredWhenItStarts(t *testing.T) {
+	t.Parallel()
 	w, cable := newWiredWorld(t)
 	s := w.offer(t)
 	_, cursor := w.greet(t)
@@ -122,6 +124,7 @@ func TestWhatWaitedForANetworkIsDeliveredWhenItStarts(t *testing.T) {
 }
 
 func TestAStepThatWasNotProvedIsWrittenAgainAsTheSameMessage(t *testing.T) {
+	t.Parallel()
 	w, cable := newWiredWorld(t)
 	s := w.offer(t)
 	_, cursor := w.greet(t)
@@ -155,6 +158,7 @@ func TestAStepThatWasNotProvedIsWrittenAgainAsTheSameMessage(t *testing.T) {
 // that the end falls before, between and after what is written to disk. The agent
 // repeats its message until it has an answer, as agents do.
 func TestAGatewayThatIsKilledWhileItAnswersLosesNothing(t *testing.T) {
+	t.Parallel()
 	const rounds, later = 10, 5 * time.Millisecond
 	w := newWorld(t)
 	s := w.offer(t)

@@ -1,4 +1,4 @@
-//go:build interop
+//go:build interop && long
 
 package main_test
 
@@ -14,6 +14,7 @@ const cuts = 50
 // TestNothingIsLostWhileALinkToFreeqBreaksFiftyTimes breaks the link while handoffs of
 // both homes are worked on, each step as soon as the last one is known.
 func TestNothingIsLostWhileALinkToFreeqBreaksFiftyTimes(t *testing.T) {
+	t.Parallel()
 	w := newFreeqWorld(t)
 	over, links := make(chan struct{}), 0
 	go func() {

@@ -86,6 +86,7 @@ func eachWay(t *testing.T, run func(t *testing.T, d dialect, b *bridged)) {
 }
 
 func TestAnOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, d dialect, b *bridged) {
 		t.Helper()
 		offer := d.offer(b.key, channel, extras{"to": string(b.alice.DID), "title": title})
@@ -109,6 +110,7 @@ func TestAnOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
 }
 
 func TestAnOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, d dialect, b *bridged) {
 		t.Helper()
 		id, err := b.alice.Offer(b.there, "", title)
@@ -127,6 +129,7 @@ func TestAnOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
 }
 
 func TestAnOfferThatExpiresHereExpiresOnFreeq(t *testing.T) {
+	t.Parallel()
 	eachWay(t, func(t *testing.T, d dialect, b *bridged) {
 		t.Helper()
 		offer := d.offer(b.key, channel, extras{"to": string(b.alice.DID), "title": title, "deadline": due(past(2 * time.Second))})
@@ -179,6 +182,7 @@ func TestAPrivateOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
 }
 
 func TestAPrivateOfferOnInspIRCdIsDoneOnFreeq(t *testing.T) {
+	t.Parallel()
 	for _, d := range dialects() {
 		t.Run(string(d)+" tags", func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ import (
 )
 
 func TestAHandoffCrossesFromIRCToAnAgentAndBack(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)
 	knock, cursor := w.greet(t)
@@ -59,6 +60,7 @@ func TestAHandoffCrossesFromIRCToAnAgentAndBack(t *testing.T) {
 }
 
 func TestAnAgentIsReachedByTheDIDOfItsOwnKeyToo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	kept, own := w.scout.DID, didKey(w.scout.Key[ed25519.SeedSize:])
 	w.scout.DID = own

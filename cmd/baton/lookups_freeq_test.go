@@ -13,6 +13,7 @@ import (
 )
 
 func TestFreeqUsersWhoseKeysAreAtASilentHostDelayNoOther(t *testing.T) {
+	t.Parallel()
 	w := newFreeqWorld(t, fmt.Sprintf("[identity]\nplc_url = \"http://%s\"\n", newSilent(t).addr))
 	for i := range irc.LinkSlots + 4 {
 		name := string(rune('a' + i))

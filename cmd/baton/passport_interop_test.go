@@ -8,6 +8,7 @@ import (
 )
 
 func TestAPassportOfACrossingConvincesAStranger(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)
 	_, cursor := w.greet(t)

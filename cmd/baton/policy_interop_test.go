@@ -37,6 +37,7 @@ func (w *world) refusedOnIRC(t *testing.T, tags map[string]string) string {
 }
 
 func TestWhatThePolicyRefusesIsToldOnBothNetworks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)
 	_, cursor := w.greet(t)

@@ -1,4 +1,4 @@
-//go:build interop
+//go:build interop && long
 
 package main_test
 
@@ -30,6 +30,7 @@ const postgresKills = 39
 // The gateway is killed at each point of a step's way, and so is the server that has its
 // record: by whoever carries the words between the two.
 func TestAGatewayOnPostgresLosesNothingWhoeverIsKilled(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	line := &line{server: server}
 	g := newGauntlet(t, 0, "[store]\ndriver = \"postgres\"\ndsn_file = \"dsn\"")

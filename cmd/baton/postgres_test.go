@@ -12,6 +12,7 @@ import (
 )
 
 func TestScriptsOnPostgres(t *testing.T) {
+	t.Parallel()
 	server := postgrestest.Start(t)
 	dsn := server.Schema(t)
 	testscript.Run(t, testscript.Params{

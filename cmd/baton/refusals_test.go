@@ -51,6 +51,7 @@ func changed(tags map[string]string, names ...string) map[string]string {
 }
 
 func TestAStepThatIsRefusedOnIRCLeavesItsCodeALineAndACount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	mallory := newPerson(t)
 	open := w.offer(t)
@@ -106,6 +107,7 @@ func TestAStepThatIsRefusedOnIRCLeavesItsCodeALineAndACount(t *testing.T) {
 }
 
 func TestAMessageThatIsRefusedOnAIRCLeavesItsCodeALineAndACount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)
 	_, cursor := w.greet(t)

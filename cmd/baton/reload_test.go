@@ -17,6 +17,7 @@ import (
 )
 
 func TestReadingTheConfigurationAgainAddsALinkAndALimit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	dev := newNetwork(t, w.house, "dev", "2DE")
 	carol := dev.join(t, "carol", "message-tags")
@@ -49,6 +50,7 @@ func TestReadingTheConfigurationAgainAddsALinkAndALimit(t *testing.T) {
 }
 
 func TestNoSecretIsToldToAnybody(t *testing.T) {
+	t.Parallel()
 	w, cable := newWiredWorld(t)
 	w.keep(t, "odd.send", "planted-wrong-send")
 	w.keep(t, "odd.recv", "planted-wrong-recv")

@@ -219,6 +219,7 @@ func (f *fellowship) count() int {
 // link is killed, and a NATS server with it: another one takes the link, and never two have
 // it; what any of them said is filed gets to the channel.
 func TestOfThreeGatewaysOneHasTheLinkWhoeverIsKilled(t *testing.T) {
+	t.Parallel()
 	nodes, urls := newCluster(t)
 	f, lab, head := newFellowship(t, postgrestest.Start(t).Schema(t), urls)
 	alice := lab.join(t, "alice", "message-tags")
@@ -261,6 +262,7 @@ func TestOfThreeGatewaysOneHasTheLinkWhoeverIsKilled(t *testing.T) {
 
 // The files of deploy/cluster run as their smoke script runs them.
 func TestTheClusterOfTheFilesHandsWorkOver(t *testing.T) {
+	t.Parallel()
 	_, urls := newCluster(t)
 	cmd := exec.CommandContext(t.Context(), filepath.Join("..", "..", "deploy", "cluster", "smoke"))
 	cmd.Env = append(os.Environ(), quickExit, "DSN="+postgrestest.Start(t).Schema(t), "NATS="+strings.Join(urls, ","), "PORT="+portOf(federationtest.FreeAddr(t)))

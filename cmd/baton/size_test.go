@@ -18,6 +18,7 @@ import (
 // many of them, and the step would arrive without its signature. The search ends
 // at the very byte.
 func TestAResultArrivesWholeOrByReference(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.offer(t)
 	_, cursor := w.greet(t)
@@ -74,6 +75,7 @@ func (w *world) results(t *testing.T, s session, size int) (inTags bool) {
 }
 
 func TestABurstOfOffersArrivesWhole(t *testing.T) {
+	t.Parallel()
 	const burst = 55 // more than a page of the inbox
 	w := newWorld(t)
 	s := w.offer(t)

@@ -158,6 +158,7 @@ func (tr *triple) stands(t *testing.T, id federation.HandoffID, state federation
 }
 
 func TestThreeHomesOfThreeNetworks(t *testing.T) {
+	t.Parallel()
 	tr := newTriple(t)
 	tr.handOff(t)
 	tr.claim(t, tr.irc, rfcTags)

@@ -1,4 +1,4 @@
-//go:build interop
+//go:build interop && long
 
 package freeq_test
 
