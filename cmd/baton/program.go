@@ -225,15 +225,16 @@ func (p *program) openKeys() {
 	p.atHand.Store(source.AtHand(timedDirectory{directory.Offline(), p.resolving}, p.lookups))
 }
 
-// openRelay starts what wakes those who wait. Without it they look by themselves.
+// openRelay begins to connect to the servers that wake waiters in all replicas; a home of
+// one gateway needs none. Without it waiters look by themselves.
 func (p *program) openRelay(ctx context.Context) {
-	var err error
-	if own := readMeeting(p.file).own; own.Named() {
-		p.relay, err = relay.Join(own, p.homeID(), p.log)
-	} else {
-		p.relay, err = relay.Open(ctx, p.log)
+	own := readMeeting(p.file).own
+	if !own.Named() {
+		p.relay = relay.Local()
+		return
 	}
-	if err != nil {
+	var err error
+	if p.relay, err = relay.Join(own, p.homeID(), p.log); err != nil {
 		p.log.LogAttrs(ctx, slog.LevelError, "relay not opened", slog.Any("err", err))
 	}
 }

@@ -1,7 +1,6 @@
 package relay_test
 
 import (
-	"log/slog"
 	"slices"
 	"strconv"
 	"testing"
@@ -15,11 +14,7 @@ import (
 func BenchmarkWake(b *testing.B) {
 	for _, others := range []int{0, 10_000} {
 		b.Run("others="+strconv.Itoa(others), func(b *testing.B) {
-			r, err := relay.Open(b.Context(), slog.New(slog.DiscardHandler))
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer r.Close()
+			r := relay.Local()
 			for i := range others {
 				_, stop := r.Subscribe("other." + strconv.Itoa(i))
 				defer stop()

@@ -8,9 +8,13 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
+
+// startTimeout bounds the start of a server that reads its streams from a local disk.
+const startTimeout = 5 * time.Second
 
 // HostConfig says where homes of others link to a NATS server of this home.
 type HostConfig struct {

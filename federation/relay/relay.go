@@ -87,10 +87,10 @@
 //
 // # Inside one home
 //
-// A [Relay] wakes, with an embedded NATS server or those that the gateways of one home
-// share, a poll that waits for a message and a link whose feed ran dry. It is not the
-// record. A wake-up carries nothing but its topic and may be lost, so whoever waits looks
-// again by itself after a while; with a wake-up it just looks within a millisecond. To miss
+// A [Relay] wakes a poll that waits for a message, and a link whose feed ran dry: inside
+// one process, or by NATS servers that the replicas of one home share. It is not the
+// record. A wake-up carries nothing but its topic and may be lost, so each waiter looks
+// again by itself after a while; with a wake-up it looks within a millisecond. To miss
 // nothing in between, subscribe first and look afterwards:
 //
 //	wake, stop := r.Subscribe(topic)
@@ -104,9 +104,8 @@
 //		}
 //	}
 //
-// The embedded server listens on no port and writes no file. What goes through it are core
-// NATS messages without a body, on subjects "live.<hash of the topic>"; through one that
-// homes share, "live.<home>.<hash of the topic>".
+// Between replicas go core NATS messages without a body, on subjects
+// "live.<home>.<hash of the topic>".
 //
 // A nil *Relay is one that never came up: waking does nothing, nobody is woken, and
 // [Relay.Ready] says so. A gateway runs on with it. All methods may be called
@@ -114,74 +113,37 @@
 package relay
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"baton/federation"
 )
 
-// startTimeout bounds the start of a server that does no I/O.
-const startTimeout = 5 * time.Second
-
-// reconnectWait is the pause before a connection that broke is made again, to a
-// server in the same process.
-const reconnectWait = 100 * time.Millisecond
-
-// never is an interval that no process lives to see the end of. Neither side pings
-// the other: over a pipe inside one process that would tell nothing, and the answer
-// would have to wait for a lock that is held while the pipe is full.
-const never = 100 * 365 * 24 * time.Hour
-
-// Relay is the one connection to a server, which is embedded or another one. One
-// connection keeps the order: what is subscribed before something is woken is woken with
-// it.
+// Relay wakes waiters. With servers it has one connection, which keeps the order: a
+// subscription that was made before a wake-up receives it.
 type Relay struct {
-	server *server.Server // nil where it is not in this process
-	prefix string         // of subjects
-	conn   *nats.Conn
-	closed chan struct{} // when the connection has ended
+	prefix string     // of subjects
+	conn   *nats.Conn // nil inside one process
+	closed chan struct{}
 
 	mu     sync.Mutex
-	topics map[string]*waiters // by subject, of those that somebody waits for
+	topics map[string]*waiters // by topic, those with a waiter
 }
 
-// Open starts the server and connects to it. It blocks until the first message came
-// back, or ctx ends. What the server has to say goes to the log at debug.
-func Open(ctx context.Context, log *slog.Logger) (*Relay, error) {
-	s, err := server.NewServer(&server.Options{
-		ServerName:            "baton",
-		DontListen:            true,
-		NoSigs:                true, // signals are the program's
-		NoSystemAccount:       true, // whose events nobody would read
-		PingInterval:          never,
-		DisableShortFirstPing: true,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make relay: %w", err)
-	}
-	s.SetLoggerV2(serverLog{log}, false, false, false)
-	s.Start()
-	r := &Relay{server: s, prefix: liveSubject, closed: make(chan struct{}), topics: map[string]*waiters{}}
-	if err := r.connect(ctx, log); err != nil {
-		r.Close()
-		return nil, fmt.Errorf("open relay: %w", err)
-	}
-	return r, nil
-}
+// Local returns a relay for a home that has one gateway.
+func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
-// Join begins to connect to servers that the gateways of one home share, and goes on
-// until [Relay.Close]: servers that are away now are no error, a file that cannot be read
-// is. Homes that share them wake their own people alone.
+// Join begins to connect to servers that the replicas of one home share, and goes on
+// until [Relay.Close]. Servers that are away now are no error; a file that cannot be read
+// is. Homes that share the servers wake their own waiters alone.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
-	r := &Relay{prefix: liveSubject + token(home) + ".", closed: make(chan struct{}), topics: map[string]*waiters{}}
+	r := Local()
+	r.prefix = liveSubject + token(home) + "."
 	conn, err := cfg.connect(home, log,
 		nats.ReconnectBufSize(-1), // a wake-up that comes late says nothing
 		nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }),
@@ -193,28 +155,13 @@ func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, e
 	return r, nil
 }
 
-func (r *Relay) connect(ctx context.Context, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	conn, err := nats.Connect("",
-		nats.InProcessServer(r.server),
-		nats.PingInterval(-1),
-		nats.MaxReconnects(-1), // without end
-		nats.ReconnectWait(reconnectWait),
-		nats.ErrorHandler(failed(log)),
-		nats.ClosedHandler(func(*nats.Conn) { close(r.closed) }),
-	)
-	if err != nil {
-		return err
-	}
-	r.conn = conn
-	return conn.FlushWithContext(ctx)
-}
-
-// Ready returns nil while who subscribes can be woken.
+// Ready returns nil while waiters can be woken.
 func (r *Relay) Ready() error {
-	if r == nil {
+	switch {
+	case r == nil:
 		return errors.New("relay: not started")
+	case r.conn == nil:
+		return nil
 	}
 	if status := r.conn.Status(); status != nats.CONNECTED {
 		return fmt.Errorf("relay: %s", strings.ToLower(status.String()))
@@ -227,23 +174,16 @@ func (r *Relay) Where() string {
 	switch {
 	case r == nil:
 		return "none"
-	case r.server != nil:
-		return "embedded"
+	case r.conn == nil:
+		return "in this process"
 	}
 	return r.conn.ConnectedUrlRedacted()
 }
 
-// Close ends the relay and waits until it has ended. Closing again does nothing.
+// Close ends the connection and waits until it has ended. Closing again does nothing.
 func (r *Relay) Close() {
-	if r == nil {
-		return
-	}
-	if r.conn != nil {
+	if r != nil && r.conn != nil {
 		r.conn.Close()
 		<-r.closed
-	}
-	if r.server != nil {
-		r.server.Shutdown()
-		r.server.WaitForShutdown()
 	}
 }

@@ -8,18 +8,22 @@ import (
 )
 
 // maxPending bounds the messages that wait for a topic. One is being turned into tokens,
-// and one more makes others after it; a third would say nothing new.
+// and one more makes tokens after it; a third would say nothing new.
 const maxPending = 2
 
 // liveSubject begins the subjects of wake-ups.
 const liveSubject = "live."
 
-// Wake wakes all who wait for one of the topics. It does not wait for them.
+// Wake wakes all waiters of the topics. It does not block.
 func (r *Relay) Wake(topics ...string) {
 	if r == nil {
 		return
 	}
 	for _, topic := range topics {
+		if r.conn == nil {
+			r.notify(topic)
+			continue
+		}
 		_ = r.conn.Publish(r.subject(topic), nil) // a wake-up may be lost
 	}
 }
@@ -32,44 +36,47 @@ func (r *Relay) Subscribe(topic string) (wake <-chan struct{}, stop func()) {
 	if r == nil {
 		return token, func() {}
 	}
-	subject := r.subject(topic)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := r.topics[subject]
+	w := r.topics[topic]
 	if w == nil {
-		var err error
-		if w, err = r.await(subject); err != nil {
+		w = &waiters{tokens: map[chan struct{}]struct{}{}}
+		if err := r.listen(w, topic); err != nil {
 			return token, func() {} // the relay is closed
 		}
-		r.topics[subject] = w
+		r.topics[topic] = w
 	}
 	w.tokens[token] = struct{}{}
-	return token, func() { r.leave(subject, token) }
+	return token, func() { r.leave(topic, token) }
 }
 
-// waiters are those who wait for one topic. They share a subscription: each costs a
-// goroutine, here and in the server, and a message whenever the topic is woken.
+// waiters are the waiters of one topic. They share one subscription at the servers.
 type waiters struct {
-	subscription *nats.Subscription
+	subscription *nats.Subscription // nil inside one process
 	tokens       map[chan struct{}]struct{}
 }
 
-// await subscribes to a subject, for nobody yet.
-func (r *Relay) await(subject string) (*waiters, error) {
-	w := &waiters{tokens: map[chan struct{}]struct{}{}}
+// listen subscribes to a topic at the servers.
+func (r *Relay) listen(w *waiters, topic string) error {
+	if r.conn == nil {
+		return nil
+	}
 	var err error
-	w.subscription, err = r.conn.Subscribe(subject, func(*nats.Msg) { r.woken(w) })
-	if err != nil {
-		return nil, err
+	if w.subscription, err = r.conn.Subscribe(r.subject(topic), func(*nats.Msg) { r.notify(topic) }); err != nil {
+		return err
 	}
 	_ = w.subscription.SetPendingLimits(maxPending, -1) // fails for one that has ended
-	return w, nil
+	return nil
 }
 
-// woken gives a token to each who waits for a topic.
-func (r *Relay) woken(w *waiters) {
+// notify gives a token to each waiter of a topic.
+func (r *Relay) notify(topic string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	w := r.topics[topic]
+	if w == nil {
+		return
+	}
 	for token := range w.tokens {
 		select {
 		case token <- struct{}{}:
@@ -78,17 +85,20 @@ func (r *Relay) woken(w *waiters) {
 	}
 }
 
-// leave takes back what Subscribe did for one who waits.
-func (r *Relay) leave(subject string, token chan struct{}) {
+// leave takes back a subscription of one waiter.
+func (r *Relay) leave(topic string, token chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := r.topics[subject]
+	w := r.topics[topic]
 	if w == nil {
-		return // who left before was the last one
+		return // the last waiter has left
 	}
 	delete(w.tokens, token)
-	if len(w.tokens) == 0 {
-		delete(r.topics, subject)
+	if len(w.tokens) > 0 {
+		return
+	}
+	delete(r.topics, topic)
+	if w.subscription != nil {
 		_ = w.subscription.Unsubscribe() // fails for one that has ended
 	}
 }
