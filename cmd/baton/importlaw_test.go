@@ -36,7 +36,6 @@ var law = []struct {
 	{"bridge/gateway", []string{
 		"bridge", "federation", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
 	}},
-	{"bridge/agentapi/...", append([]string{"bridge/operatorapi"}, networks...)},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
 	{"bridge/*/...", networks},
