@@ -66,7 +66,7 @@ type Deps struct {
 
 	Inboxes  federation.Inboxes
 	Devices  federation.Devices
-	Handoffs federation.Handoffs
+	Handoffs irc.Handoffs
 	Spoken   federation.Spoken
 	// Tokens are those of operators, one of which may stand for a DID.
 	Tokens federation.OperatorTokens
@@ -98,7 +98,7 @@ type Link struct {
 	log      *slog.Logger
 	tls      *tls.Config // nil = none
 	channels []string    // as venues
-	desk     irc.Desk
+	chatops  irc.ChatOps
 
 	// live is the server that takes rows, nil while none runs. It is all that Deliver
 	// and Online see of the state.
@@ -119,7 +119,7 @@ func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
-	l.desk = irc.Desk{Ports: deps.Ports, Handoffs: deps.Handoffs, Agent: deps.Agent}
+	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Handoffs: deps.Handoffs, Agent: deps.Agent}
 	if cert != nil {
 		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{protocol}}
 	}

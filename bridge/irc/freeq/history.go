@@ -55,12 +55,12 @@ func (s *session) answerNext() {
 			})
 			return
 		}
-		s.reply(&catchupEvents{Events: []replayed{}}) // it asks whether somebody is there
+		s.answerOldest(&catchupEvents{Events: []replayed{}}) // it asks whether somebody is there
 	}
 }
 
-// reply says the answer to the oldest question.
-func (s *session) reply(m *catchupEvents) {
+// answerOldest sends the answer to the oldest question.
+func (s *session) answerOldest(m *catchupEvents) {
 	m.Type, m.Origin = typeCatchupEvents, s.link.id
 	s.put(control, m)
 	s.answers = s.answers[1:]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"baton/bridge/irc"
 	"baton/federation"
@@ -14,9 +15,10 @@ import (
 // each. What comes above it is fetched again.
 const maxSteps = 4096
 
-// inbound is one step of theirs on its way to the gateway, or a visit of one of theirs.
+// inbound is one step of theirs on its way to the gateway, or a command of one of theirs.
 type inbound struct {
-	visit  *visit // nil for a step
+	command *irc.Command // nil for a step
+
 	ev     federation.Event
 	to     federation.DID // of a private step: the user of ours it was sent to
 	routed bool           // it came as act_route
@@ -27,7 +29,7 @@ type inbound struct {
 // judged is what became of a step.
 type judged struct {
 	step   *inbound
-	lines  []string // what a visitor is told
+	lines  []string // the reply to a command
 	answer federation.Judgement
 	err    error
 }
@@ -53,7 +55,7 @@ func (s *session) replaying() bool {
 func (s *session) judgeAll() {
 	for in, ok := s.lanes.Next(); ok; in, ok = s.lanes.Next() {
 		s.running.Go(func() {
-			if in.visit != nil {
+			if in.command != nil {
 				s.judged <- s.receive(in)
 				return
 			}
@@ -63,11 +65,11 @@ func (s *session) judgeAll() {
 	}
 }
 
-// receive answers a visit.
+// receive runs a command.
 func (s *session) receive(in *inbound) judged {
 	j := judged{step: in}
-	_, j.err = s.slots.Do(s.submitting, func(context.Context) (federation.Judgement, error) {
-		j.lines = s.answer(in.visit)
+	_, j.err = s.slots.Do(s.submitting, func(ctx context.Context) (federation.Judgement, error) {
+		j.lines = s.link.chatops.Run(ctx, *in.command, time.Now())
 		return federation.Judgement{}, nil
 	})
 	return j
@@ -92,8 +94,8 @@ func (s *session) note(ctx context.Context, j judged) {
 	s.lanes.Finish(j.step)
 	refused, _ := errors.AsType[*federation.RefusalError](j.err)
 	switch {
-	case j.step.visit != nil:
-		s.tellVisitor(j.step.visit, j.lines)
+	case j.step.command != nil:
+		s.reply(j.step.command.Nick, j.lines)
 	case early(ctx, j.step, refused):
 		s.park(j.step)
 	case refused != nil && refused.Waits: // the gateway has it, and judges it again by itself

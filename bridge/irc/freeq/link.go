@@ -14,9 +14,9 @@
 // as delivered when a question that was asked after it is answered, which the peer
 // does in order.
 //
-// What a user who is logged in says in words to the gateway's own user is an order,
-// which the gateway signs for whom the operator bound and vouches for. All other chat is
-// passed over.
+// A text from a user that is logged in to the gateway's own user is a command. The
+// gateway signs its step where the operator's binding of the user vouches for it. All
+// other chat is ignored.
 //
 // # Two homes
 //
@@ -74,7 +74,7 @@ const network = "freeq"
 type Deps struct {
 	bridge.Ports
 
-	Handoffs federation.Handoffs
+	Handoffs irc.Handoffs
 	// Agent returns the DID of an agent of the registry by its handle, or
 	// [federation.ErrNotFound].
 	Agent func(ctx context.Context, handle string) (federation.DID, error)
@@ -120,7 +120,7 @@ type Link struct {
 	id       string            // our endpoint id
 	peer     ed25519.PublicKey // theirs
 	reach    *reach            // owned by the goroutine in Run
-	desk     irc.Desk
+	chatops  irc.ChatOps
 	channels irc.Channels
 	roster   *roster   // owned by the goroutine in Run
 	heard    time.Time // up to when all of theirs was read; owned by the goroutine in Run
@@ -159,7 +159,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		cfg:    cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
-		desk:     irc.Desk{Ports: d.Ports, Handoffs: d.Handoffs, Agent: d.Agent},
+		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Handoffs, Agent: d.Agent},
 		channels: channels,
 		roster:   newRoster(cfg.NickSuffix, channels.There()),
 	}, nil

@@ -67,7 +67,7 @@ func (s *session) dispatch(ctx context.Context, m any) error {
 		case m.Type == typePrivmsg && !s.toSelf(m): // chat is nothing for this gateway
 		case !s.ours(ctx, m.Origin) || !s.fresh(ctx, m.EventID, m.Origin):
 		case m.Type == typePrivmsg:
-			s.onVisit(m)
+			s.onCommand(m)
 		default:
 			s.onStep(ctx, arriving{target: m.Target, nick: m.From, tags: m.Tags})
 		}

@@ -199,7 +199,7 @@ func (s *session) serve(ctx context.Context) error {
 		case p := <-s.inquired:
 			p.asking = false
 		case m := <-s.remembered:
-			s.reply(m)
+			s.answerOldest(m)
 			s.answerNext()
 		case rows := <-s.recollected:
 			s.onRecollected(ctx, rows)

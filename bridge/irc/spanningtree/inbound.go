@@ -21,12 +21,12 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	if len(m.ClientOnlyTags()) == 0 {
-		s.visit(ctx, m, from)
+		s.onText(ctx, m, from)
 		return nil
 	}
 	in, err := s.decode(m)
 	if errors.Is(err, translate.ErrNotHandoff) {
-		s.visit(ctx, m, from)
+		s.onText(ctx, m, from)
 		return nil
 	}
 	if !s.allow(ctx, m.Source, in.ev) {

@@ -2,6 +2,7 @@ package spanningtree
 
 import (
 	"context"
+	"time"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -12,12 +13,10 @@ import (
 // each: several users' worth of a minute. Above it nothing is read.
 const maxSteps = 1024
 
-// inbound is one step of a user, or what it says to the gateway's own user.
+// inbound is one step of a user, or a command that it writes to the gateway's own user.
 type inbound struct {
-	user string // UUID
-	nick string // of a visitor
-	name string // user name of a visitor
-	said string // by a visitor; "" for a step
+	user    string       // UUID
+	command *irc.Command // nil for a step
 	// account is the one that the user was logged in to when it said the line.
 	account, line string
 	to            federation.DID // of a private step: whose user of ours it was sent to
@@ -31,7 +30,7 @@ type inbound struct {
 // judged is what became of a step.
 type judged struct {
 	step   *inbound
-	lines  []string       // what a visitor is told
+	lines  []string       // the reply to a command
 	signer federation.DID // of a step that was filed just now
 	err    error
 }
@@ -85,9 +84,9 @@ func (s *session) settle() {
 // judge submits one step, once what it needs is there. It takes a slot only then.
 func (s *session) judge(in *inbound) judged {
 	j := judged{step: in}
-	if in.said != "" {
+	if in.command != nil {
 		_, j.err = s.slots.Do(s.submitting, func(ctx context.Context) (federation.Judgement, error) {
-			j.lines = s.answer(ctx, in)
+			j.lines = s.link.chatops.Run(ctx, *in.command, time.Now())
 			return federation.Judgement{}, nil
 		})
 		return j
@@ -123,8 +122,8 @@ func (s *session) awaitOffer(in *inbound) {
 func (s *session) note(ctx context.Context, j judged) {
 	s.exit(j.step)
 	switch {
-	case j.step.said != "":
-		s.answerVisit(ctx, j)
+	case j.step.command != nil:
+		s.reply(ctx, j)
 	case j.err == nil && j.signer == "": // said again: nobody is anybody by that
 	case j.err == nil:
 		if u := s.net.users[j.step.user]; u != nil && u.account == j.step.account { // else it is another by now

@@ -22,8 +22,8 @@
 //
 // # Accounts
 //
-// What a user says to the gateway's user in words is an order, which the gateway signs
-// for whoever is logged in to an account that the operator vouches for.
+// A text from a user to the gateway's user is a command. The gateway signs its step where
+// the operator's binding of the user's account vouches for it.
 //
 // The peer says which of its users is logged in to which account. Where an account is
 // bound to a DID, its user acts as that DID and no other, needs no signature where the
@@ -75,7 +75,7 @@ const dialTimeout = 10 * time.Second
 type Deps struct {
 	bridge.Ports
 
-	Handoffs federation.Handoffs
+	Handoffs irc.Handoffs
 	// Agent returns the DID of an agent of the registry by its handle, or
 	// [federation.ErrNotFound].
 	Agent func(ctx context.Context, handle string) (federation.DID, error)
@@ -93,7 +93,7 @@ type Link struct {
 	tls       *tls.Config // nil = plain
 	dial      func(ctx context.Context) (net.Conn, error)
 	listener  *net.TCPListener // nil while there is none; owned by the goroutine in Run
-	desk      irc.Desk
+	chatops   irc.ChatOps
 	channels  irc.Channels
 	roster    *roster // owned by the goroutine in Run
 
@@ -128,12 +128,13 @@ func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
 		return nil, err
 	}
 	dialer := net.Dialer{Timeout: dialTimeout}
+	log := p.Log.With(slog.String("network", network), slog.String("link", cfg.Name))
 	return &Link{
 		Losing:    bridge.NewLosing(),
 		cfg:       cfg,
 		ports:     p,
-		desk:      irc.Desk{Ports: p, Handoffs: deps.Handoffs, Agent: deps.Agent},
-		log:       p.Log.With(slog.String("network", network), slog.String("link", cfg.Name)),
+		chatops:   irc.ChatOps{Ports: p, Log: log, Handoffs: deps.Handoffs, Agent: deps.Agent},
+		log:       log,
 		passwords: secrets,
 		tls:       secure,
 		dial: func(ctx context.Context) (net.Conn, error) {

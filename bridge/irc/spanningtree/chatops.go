@@ -3,7 +3,6 @@ package spanningtree
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -19,34 +18,21 @@ import (
 // there.
 const maxRooms = 64
 
-// visit takes what a user says in words to the gateway's own user. It is answered in the
-// user's turn, as its steps are judged.
-func (s *session) visit(ctx context.Context, m ircmsg.Message, from *user) {
+// onText queues a command that a user writes to the gateway's own user. It runs in the
+// order of the user's steps.
+func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	if m.Command != "PRIVMSG" || len(m.Params) < 2 || m.Params[1] == "" || s.private(m.Params[0]) != s.link.roster.self.did {
 		return
 	}
-	if s.allow(ctx, m.Source, federation.Event{}) {
-		s.enter(&inbound{user: m.Source, nick: from.nick, name: from.ident, account: from.account, line: s.reading, said: m.Params[1]})
+	if !s.allow(ctx, m.Source, federation.Event{}) {
+		return
 	}
-}
-
-// answer does what a visitor said, and returns what it is told. It is called by a judge.
-func (s *session) answer(ctx context.Context, in *inbound) []string {
-	v := irc.Visitor{
-		Nick: in.nick, User: in.name, Line: in.line, Network: network, Link: s.link.cfg.Name,
-		Who:  func(name string) federation.DID { return s.whose(ctx, name) },
-		Room: func(view federation.View) (string, error) { return s.room(ctx, in.user, view) },
-	}
-	b, err := s.bound(ctx, in.account)
-	if err != nil {
-		s.log.LogAttrs(ctx, slog.LevelError, "account not looked up", slog.Any("err", err))
-	}
-	v.DID, v.Vouch = b.DID, b.Vouch
-	lines, err := s.link.desk.Answer(ctx, v, in.said, time.Now())
-	if err != nil {
-		s.log.LogAttrs(ctx, slog.LevelError, "visitor not served", slog.Any("err", err))
-	}
-	return lines
+	s.enter(&inbound{user: m.Source, command: &irc.Command{
+		Text: m.Params[1], Line: s.reading, Network: network, Link: s.link.cfg.Name,
+		Nick: from.nick, User: from.ident, Account: from.account,
+		Lookup: func(nick string) federation.DID { return s.lookup(s.submitting, nick) },
+		Room:   func(view federation.View) (string, error) { return s.room(s.submitting, m.Source, view) },
+	}})
 }
 
 // bound returns the binding of an account of this network, the zero one where it has
@@ -69,9 +55,9 @@ func (s *session) owner(do func()) {
 	<-done
 }
 
-// whose returns the DID of somebody on this network by nick, "" for nobody: of a user of
-// ours, of the account that one of theirs is logged in to, or that it signed last as.
-func (s *session) whose(ctx context.Context, nick string) federation.DID {
+// lookup returns the DID of a user on this network by its nick, or "": that of a user of
+// ours, else that of the account of one of theirs, else the one that it signed last as.
+func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	var did federation.DID
 	var account string
 	s.owner(func() {
@@ -89,8 +75,8 @@ func (s *session) whose(ctx context.Context, nick string) federation.DID {
 }
 
 // room opens a channel on this network for a handoff, in which the gateway's user is,
-// and invites the visitor and whoever else takes part and is here.
-func (s *session) room(ctx context.Context, visitor string, view federation.View) (string, error) {
+// and invites the user with that UUID and all other parties that are here.
+func (s *session) room(ctx context.Context, uuid string, view federation.View) (string, error) {
 	var parties []party
 	for _, did := range view.Others("") {
 		p, err := s.link.party(ctx, did, "")
@@ -101,11 +87,11 @@ func (s *session) room(ctx context.Context, visitor string, view federation.View
 	}
 	name := "#room-" + strings.ToLower(view.ID.Short())
 	var err error
-	s.owner(func() { err = s.openRoom(name, visitor, parties) })
+	s.owner(func() { err = s.openRoom(name, uuid, parties) })
 	return name, err
 }
 
-func (s *session) openRoom(name, visitor string, parties []party) error {
+func (s *session) openRoom(name, uuid string, parties []party) error {
 	if s.link.live.Load() != s {
 		return irc.Disconnected(s.link.cfg.Name)
 	}
@@ -123,7 +109,7 @@ func (s *session) openRoom(name, visitor string, parties []party) error {
 		s.memberships++
 	}
 	invited := map[string]bool{"": true}
-	for _, uuid := range append([]string{visitor}, s.here(parties)...) {
+	for _, uuid := range append([]string{uuid}, s.here(parties)...) {
 		if !invited[uuid] {
 			invited[uuid] = true
 			s.put(":%s INVITE %s %s %d", self.uuid, uuid, name, s.rooms[at].ts)
@@ -147,8 +133,8 @@ type room struct {
 	ts   int64 // when, unix seconds
 }
 
-// answerVisit tells a visitor, if it is still there.
-func (s *session) answerVisit(ctx context.Context, j judged) {
+// reply sends the reply to a command to its user, if it is still there.
+func (s *session) reply(ctx context.Context, j judged) {
 	for _, line := range j.lines {
 		if s.net.users[j.step.user] != nil {
 			s.notice(ctx, j.step.user, line, "")

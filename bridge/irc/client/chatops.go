@@ -2,9 +2,7 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -12,22 +10,26 @@ import (
 	"baton/federation"
 )
 
-// toSelf has the gateway answer what is said to it, in the client's turn.
+// toSelf has the client's reader run a command to the gateway's own user.
 func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	if m.command != "PRIVMSG" || u.work != nil {
 		return
 	}
 	u.spoke = m.at
-	v := irc.Visitor{
-		DID: u.account, Nick: u.nick, User: u.ident, Network: network, Link: s.link.Name(),
-		Line: strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
-		Who:  func(name string) federation.DID { return s.whose(name) },
-		Room: func(view federation.View) (string, error) { return s.room(u, view) },
+	c := irc.Command{
+		Text: m.params[1], Line: strings.TrimRight(string(m.line(capTags|capTime, "", m.at)), "\r\n"),
+		Network: network, Link: s.link.Name(), Nick: u.nick, User: u.ident, DID: u.account,
+		Lookup: s.lookup, Room: func(view federation.View) (string, error) { return s.room(u, view) },
 	}
-	bound, answer := u.bound, u.answer
+	if u.account != "" {
+		c.Account = u.bound
+	}
+	answer := u.answer
 	u.answer = nil
 	u.work = func() {
-		lines := s.visit(ctx, v, bound, m.params[1])
+		submitting, cancel := irc.Outlive(ctx)
+		lines := s.link.chatops.Run(submitting, c, time.Now())
+		cancel()
 		s.post(func() {
 			u.work, u.answer = nil, answer
 			for _, line := range lines {
@@ -38,27 +40,8 @@ func (s *server) toSelf(ctx context.Context, u *user, m message) {
 	}
 }
 
-// visit answers what a client said to the gateway. It is called by its reader.
-func (s *server) visit(ctx context.Context, v irc.Visitor, bound, text string) []string {
-	if v.DID != "" {
-		b, err := s.link.ports.Bound(ctx, s.link.Name(), bound)
-		if err != nil && !errors.Is(err, federation.ErrNotFound) {
-			s.log.LogAttrs(ctx, slog.LevelError, "account not looked up", slog.Any("err", err))
-		}
-		v.Vouch = err == nil && b.Vouch && b.DID == v.DID
-	}
-	submitting, cancel := irc.Outlive(ctx)
-	defer cancel()
-	lines, err := s.link.desk.Answer(submitting, v, text, time.Now())
-	if err != nil {
-		s.log.LogAttrs(ctx, slog.LevelError, "visitor not served", slog.Any("err", err))
-	}
-	return lines
-}
-
-// whose returns the DID of somebody by nick, "" for nobody. It may not be called by the
-// owner.
-func (s *server) whose(nick string) federation.DID {
+// lookup returns the DID of a user by its nick, or "". It may not be called by the owner.
+func (s *server) lookup(nick string) federation.DID {
 	found := make(chan federation.DID, 1)
 	if !s.post(func() { found <- s.addressee(nick) }) {
 		return ""

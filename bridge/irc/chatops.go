@@ -1,0 +1,391 @@
+package irc
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// ChatOps runs the commands that users write to the gateway's own user, for users whose
+// client has no tags. The gateway signs their steps where a binding vouches for them, and
+// judges these as any other. It may be used concurrently.
+//
+// spec: handofftag "Humans"
+type ChatOps struct {
+	Ports    bridge.Ports
+	Log      *slog.Logger
+	Handoffs Handoffs
+	// Agent returns the DID of an agent of the gateway's registry by its handle, or
+	// [federation.ErrNotFound].
+	Agent func(ctx context.Context, handle string) (federation.DID, error)
+}
+
+// Handoffs is the port through which commands list and find handoffs. Both methods block
+// on the record, whose failures are their other errors.
+type Handoffs interface {
+	// Handoffs returns up to limit handoffs that a filter admits, the newest movement
+	// first, from after a cursor on, and the cursor to go on from: "" after the last
+	// page. It returns [federation.ErrUnknownCursor] for a cursor that was never given
+	// out.
+	Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error)
+	// Find returns the handoffs whose canonical id ends in a suffix, at most
+	// [federation.MaxFound].
+	Find(ctx context.Context, suffix string) ([]federation.HandoffID, error)
+}
+
+// Command is one line that a user wrote to the gateway's own user.
+type Command struct {
+	Text    string
+	Line    string // the message as it came, with its id: the evidence behind a step
+	Network string // as in [federation.Arrival]
+	Link    string
+	Nick    string
+	User    string // user name; "" where the network does not say
+	// Account is the name under which the operator binds the user to a DID; "" for none.
+	Account string
+	// DID is the one that the user has proved on a network where it can. Where it is
+	// empty, the DID is that of the account's binding.
+	DID federation.DID
+	// Lookup returns the DID of a user by its nick, or "".
+	Lookup func(nick string) federation.DID
+	// Room opens a channel for a handoff, invites its parties and returns its name. Nil
+	// on a network where the gateway makes no channels.
+	Room func(view federation.View) (string, error)
+
+	vouch bool // the gateway may sign for the DID
+}
+
+// source returns where a command comes from.
+func (c Command) source() federation.Source {
+	s := federation.Source{Network: c.Network, Link: c.Link, Nick: c.Nick, User: c.User}
+	if c.DID != "" {
+		s.DIDs = []federation.DID{c.DID}
+	}
+	return s
+}
+
+// verb is the first word of a command: a step, or something to run.
+type verb struct {
+	usage string
+	step  federation.Verb // "" for a verb that takes none
+	run   func(o ChatOps, ctx context.Context, c Command, args string, now time.Time) ([]string, error)
+}
+
+// verbs returns all verbs by name.
+func verbs() map[string]verb {
+	return map[string]verb{
+		"help":     {"help", "", ChatOps.help},
+		"inbox":    {"inbox", "", ChatOps.inbox},
+		"show":     {"show ID", "", ChatOps.show},
+		"offer":    {"offer WHO title", "", ChatOps.offer},
+		"accept":   {"accept ID", federation.Accept, nil},
+		"claim":    {"claim ID", federation.Claim, nil},
+		"decline":  {"decline ID reason", federation.Decline, nil},
+		"progress": {"progress ID note", federation.Progress, nil},
+		"done":     {"done ID", federation.Complete, nil},
+		"fail":     {"fail ID reason", federation.Fail, nil},
+		"cancel":   {"cancel ID", federation.Cancel, nil},
+		"room":     {"room ID", "", ChatOps.room},
+	}
+}
+
+// maxListed bounds what inbox lists: users ask for the rest by id.
+const maxListed = 10
+
+// userError is a mistake of the user, in words for it.
+type userError string
+
+// Error implements error.
+func (e userError) Error() string { return string(e) }
+
+// errNotNow is the reply to a command that failed here.
+const errNotNow = userError("That could not be done now. Try again later.")
+
+// Run runs a command and returns the reply, in lines that fit a message. It blocks on the
+// record and logs its failures, which the reply does not describe.
+func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
+	if strings.HasPrefix(c.Text, "\x01") {
+		return nil // CTCP: a program asks a program
+	}
+	lines, err := o.run(ctx, o.bind(ctx, c), now)
+	wrong, isUsers := errors.AsType[userError](err)
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	switch {
+	case isUsers:
+		return []string{string(wrong)}
+	case isRefusal:
+		return []string{Text(refused.Code.Upper() + " " + refused.Subject() + " " + refused.Sentence())}
+	case err != nil:
+		o.Log.LogAttrs(ctx, slog.LevelError, "command not run", slog.Any("err", err))
+		return []string{string(errNotNow)}
+	}
+	for i := range lines {
+		lines[i] = Text(lines[i])
+	}
+	return lines
+}
+
+// bind looks up the DID behind the account of a user, and whether the gateway may sign
+// for it. Where the record fails, the user has no binding.
+func (o ChatOps) bind(ctx context.Context, c Command) Command {
+	if c.Account == "" {
+		return c
+	}
+	b, err := o.Ports.Bound(ctx, c.Link, c.Account)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		o.Log.LogAttrs(ctx, slog.LevelError, "account not looked up", slog.Any("err", err))
+	}
+	if err != nil {
+		return c
+	}
+	if c.DID == "" {
+		c.DID = b.DID
+	}
+	c.vouch = b.Vouch && b.DID == c.DID
+	return c
+}
+
+func (o ChatOps) run(ctx context.Context, c Command, now time.Time) ([]string, error) {
+	if err := o.Ports.CheckBlocked(ctx, c.source()); err != nil {
+		return nil, err
+	}
+	word, args, _ := strings.Cut(strings.TrimSpace(Plain(c.Text)), " ")
+	v, known := verbs()[strings.ToLower(word)]
+	args = strings.TrimSpace(args)
+	switch {
+	case !known:
+		return nil, userError("I do not know that. Say: help")
+	case v.step != "":
+		return o.step(ctx, c, v.step, args, now)
+	}
+	return v.run(o, ctx, c, args, now)
+}
+
+func (ChatOps) help(_ context.Context, c Command, _ string, _ time.Time) ([]string, error) {
+	var usages []string
+	for _, v := range verbs() {
+		if c.Room != nil || v.usage != "room ID" {
+			usages = append(usages, v.usage)
+		}
+	}
+	slices.Sort(usages)
+	lines := []string{"I carry handoffs between networks. Say: " + strings.Join(usages, " | ")}
+	switch {
+	case c.DID == "":
+		lines = append(lines, "Steps need an account that is bound to a DID. Ask the operator of this gateway.")
+	case !c.vouch:
+		lines = append(lines, "You are "+string(c.DID)+", and sign your steps yourself: I may not sign for you.")
+	default:
+		lines = append(lines, "You are "+string(c.DID)+". The last six characters of an id are enough.")
+	}
+	return lines, nil
+}
+
+// inbox lists the open handoffs of which the user is a party.
+func (o ChatOps) inbox(ctx context.Context, c Command, _ string, _ time.Time) ([]string, error) {
+	if c.DID == "" {
+		return nil, userError("You have no inbox: your account is bound to no DID.")
+	}
+	var lines []string
+	var after federation.Cursor
+	for {
+		views, next, err := o.Handoffs.Handoffs(ctx, federation.Filter{DID: c.DID}, after, maxListed)
+		if err != nil {
+			return nil, fmt.Errorf("list handoffs of %s: %w", c.DID, err)
+		}
+		for _, view := range views {
+			if !view.Over && len(lines) < maxListed {
+				lines = append(lines, o.line(ctx, view))
+			}
+		}
+		if after = next; after == "" || len(lines) == maxListed {
+			break
+		}
+	}
+	if len(lines) == 0 {
+		lines = []string{"Nothing is waiting."}
+	}
+	return lines, nil
+}
+
+// line describes a handoff and its state.
+func (o ChatOps) line(ctx context.Context, view federation.View) string {
+	name := func(did federation.DID) string {
+		if did == "" {
+			return "anyone"
+		}
+		return o.Ports.Gateway.Name(ctx, did)
+	}
+	to := view.Offeree
+	if view.Assignee != "" {
+		to = view.Assignee
+	}
+	return fmt.Sprintf("[%s …%s] %s, from %s to %s: %s", view.Kind, view.ID.Short(), view.State, name(view.Offerer), name(to), view.Title)
+}
+
+func (o ChatOps) show(ctx context.Context, c Command, args string, _ time.Time) ([]string, error) {
+	view, _, err := o.find(ctx, c, args)
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{o.line(ctx, view), "its id is " + view.ID.String()}
+	if !view.Deadline.IsZero() {
+		lines = append(lines, "due "+view.Deadline.UTC().Format("2006-01-02 15:04 MST"))
+	}
+	return lines, nil
+}
+
+// find returns the handoff that the first word names, and the rest of the text. A private
+// handoff of which the user is no party is not found.
+func (o ChatOps) find(ctx context.Context, c Command, args string) (federation.View, string, error) {
+	text, rest, _ := strings.Cut(args, " ")
+	text = strings.ToUpper(strings.TrimLeft(text, "…."))
+	if text == "" {
+		return federation.View{}, "", userError("Which one? Say its id, or the last six characters of it.")
+	}
+	id, err := federation.ParseEventID(text)
+	if err != nil {
+		ids, err := o.Handoffs.Find(ctx, text)
+		if err != nil {
+			return federation.View{}, "", fmt.Errorf("find handoff: %w", err)
+		}
+		if len(ids) != 1 {
+			return federation.View{}, "", userError(fmt.Sprintf("%d handoffs have an id that ends in %s.", len(ids), text))
+		}
+		id = ids[0]
+	}
+	view, err := o.Ports.Gateway.View(ctx, id)
+	if err != nil {
+		return federation.View{}, "", fmt.Errorf("read handoff %s: %w", id, err)
+	}
+	own := c.DID != "" && slices.Contains(view.Others(""), c.DID)
+	if !view.Exists() || federation.Private(view.Venue) && !own {
+		return federation.View{}, "", userError("No such handoff is known here.")
+	}
+	return view, strings.TrimSpace(rest), nil
+}
+
+// authorized returns why the gateway signs no step for the user, or nil.
+func (c Command) authorized() error {
+	switch {
+	case c.DID == "":
+		return userError("Steps need an account that is bound to a DID.")
+	case !c.vouch:
+		return &federation.RefusalError{Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(c.DID)}
+	}
+	return nil
+}
+
+// step takes a step in a handoff.
+func (o ChatOps) step(ctx context.Context, c Command, verb federation.Verb, args string, now time.Time) ([]string, error) {
+	if err := c.authorized(); err != nil {
+		return nil, err
+	}
+	view, note, err := o.find(ctx, c, args)
+	if err != nil {
+		return nil, err
+	}
+	ev := federation.Event{
+		Handoff: view.ID, Kind: view.Kind, Verb: verb, Venue: view.Venue, Dialect: view.Dialect,
+		ReplyTo: view.ID.String(), Note: note,
+	}
+	return o.submit(ctx, c, ev, now)
+}
+
+// offer opens a handoff to one DID or, by "anyone", to all.
+func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Time) ([]string, error) {
+	if err := c.authorized(); err != nil {
+		return nil, err
+	}
+	name, title, _ := strings.Cut(args, " ")
+	if title = strings.TrimSpace(title); title == "" {
+		return nil, userError("Say: offer WHO title")
+	}
+	to := federation.DID("")
+	if !strings.EqualFold(name, "anyone") {
+		var err error
+		if to, err = o.named(ctx, c, name); err != nil {
+			return nil, err
+		}
+		if to == "" {
+			return nil, userError("I know nobody called " + name + ". A DID is always right.")
+		}
+	}
+	place, tags, err := o.Ports.Gateway.Place(ctx, c.DID, to, "")
+	if err != nil {
+		return nil, fmt.Errorf("place offer: %w", err)
+	}
+	ev := federation.Event{Kind: federation.Handoff, Verb: federation.Offer, To: to, Title: title, Dialect: tags, Venue: place.Venue}
+	ev.Arrival.Place = place
+	if ev.Venue == "" { // no link reaches the recipient: the offer waits in its inbox
+		ev.Dialect, ev.Venue = federation.HandoffTags, federation.PrivateVenue(c.DID, to)
+	}
+	return o.submit(ctx, c, ev, now)
+}
+
+// named returns the DID that a user means: a DID itself, or that of a user of its
+// network or of an agent by name. It is "" for a name that nothing has.
+func (o ChatOps) named(ctx context.Context, c Command, name string) (federation.DID, error) {
+	if did, err := federation.ParseDID(name); err == nil {
+		return did, nil
+	}
+	if did := c.Lookup(name); did != "" {
+		return did, nil
+	}
+	did, err := o.Agent(ctx, name)
+	if errors.Is(err, federation.ErrNotFound) {
+		return "", nil
+	}
+	return did, err
+}
+
+// submit signs a step for the user and submits it.
+func (o ChatOps) submit(ctx context.Context, c Command, ev federation.Event, now time.Time) ([]string, error) {
+	ev.From = c.DID
+	ev.Arrival.Network, ev.Arrival.Link, ev.Arrival.Name, ev.Arrival.Received = c.Network, c.Link, c.Nick, now
+	ev.Arrival.User = c.User
+	if ev.Verb == federation.Offer {
+		id, err := federation.NewEventID(now, rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		ev.Handoff = id
+	}
+	ev, err := VouchFor(ctx, o.Ports, ev, c.Line)
+	if err != nil {
+		return nil, fmt.Errorf("vouch for %s: %w", c.DID, err)
+	}
+	judged, err := o.Ports.Gateway.Submit(ctx, ev)
+	if err != nil {
+		return nil, err
+	}
+	filed := judged.Entry.Event
+	return []string{fmt.Sprintf("[%s …%s] %s: it is %s now.", filed.Kind, filed.Handoff.Short(), filed.Verb, judged.Entry.State)}, nil
+}
+
+// room opens a channel for the parties of a handoff.
+func (o ChatOps) room(ctx context.Context, c Command, args string, _ time.Time) ([]string, error) {
+	if c.Room == nil {
+		return nil, userError("I make no channels on this network.")
+	}
+	view, _, err := o.find(ctx, c, args)
+	if err != nil {
+		return nil, err
+	}
+	if c.DID == "" || !slices.Contains(view.Others(""), c.DID) {
+		return nil, userError("That is for those who take part in it.")
+	}
+	name, err := c.Room(view)
+	if err != nil {
+		return nil, err
+	}
+	return []string{"Both are invited to " + name + "."}, nil
+}
