@@ -64,11 +64,11 @@ func comeLater(ev federation.Event, stranger *federation.StrangerError) *federat
 	return refused
 }
 
-// Insist asks the gateway about a step until it has an answer. A not-now has no words on
-// IRC: the step is kept here, and with it all that came after. A refusal is an answer,
-// also where a key that cannot be had now is the reason, and so is any error that asking
-// again does not help. It blocks until then or until ctx ends.
-func Insist(
+// SubmitWithRetry submits a step until the gateway has answered. IRC has no words for a
+// not-now, so the step is kept here, with all that came after it. A refusal is an answer,
+// also one for want of a key, and so is an error that a retry does not help. It blocks
+// until then or until ctx ends.
+func SubmitWithRetry(
 	ctx context.Context, log *slog.Logger, slots Slots, ev federation.Event, ask func(ctx context.Context) (federation.Judgement, error),
 ) (federation.Judgement, error) {
 	waits := backoff.NewExponentialBackOff()

@@ -49,7 +49,7 @@ func TestAStepThatIsSubmittedAgainLaterTakesNoSlotMeanwhile(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
-			_, err := irc.Insist(ctx, log, slots, federation.Event{}, func(context.Context) (federation.Judgement, error) {
+			_, err := irc.SubmitWithRetry(ctx, log, slots, federation.Event{}, func(context.Context) (federation.Judgement, error) {
 				return federation.Judgement{}, &federation.UnavailableError{What: "record"}
 			})
 			ended <- err
@@ -60,7 +60,7 @@ func TestAStepThatIsSubmittedAgainLaterTakesNoSlotMeanwhile(t *testing.T) {
 		}
 		stop()
 		if err := <-ended; err == nil {
-			t.Error("Insist returned nil for a step that was never judged")
+			t.Error("SubmitWithRetry returned nil for a step that was never judged")
 		}
 	})
 }

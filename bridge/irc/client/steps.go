@@ -115,7 +115,7 @@ func (s *server) judge(ctx context.Context, in *inbound) (federation.Judgement, 
 	submitting, cancel := irc.Outlive(ctx)
 	defer cancel()
 	s.link.ports.Gateway.FetchKey(ctx, in.ev)
-	return irc.Insist(submitting, s.log, s.judges, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
+	return irc.SubmitWithRetry(submitting, s.log, s.judges, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
 
 // submitOnce asks the gateway once. What needs the record is looked up here, because

@@ -71,7 +71,7 @@ func (s *session) askPage() {
 // recover asks for what a flood drowned, once that is over, and for what could not be
 // judged for want of a key.
 func (s *session) recover(now time.Time) {
-	flood := !s.behind.IsZero() && now.Sub(s.behind) >= recoverAfter && s.lanes.Empty()
+	flood := !s.behind.IsZero() && now.Sub(s.behind) >= recoverAfter && s.Steps.Empty()
 	keys := !s.keyless.IsZero() && !now.Before(s.keysDue)
 	if s.catchup != nil || !flood && !keys {
 		return
@@ -122,11 +122,14 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	s.turn(ctx)
 }
 
-// turn goes on with a replay, as far as there is room.
+// turn goes on with a replay that is under way, as far as there is room.
 func (s *session) turn(ctx context.Context) {
 	c := s.catchup
+	if c == nil {
+		return
+	}
 	for len(c.rows) > 0 {
-		if s.lanes.Full() {
+		if s.Steps.Full() {
 			return
 		}
 		row := c.rows[0]

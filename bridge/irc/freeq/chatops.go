@@ -19,7 +19,7 @@ func (s *session) toSelf(m *said) bool {
 // other for ever.
 func (s *session) onCommand(m *said) {
 	from := s.theirs.named(m.From)
-	if from == nil || from.did == "" || m.Text == "" || s.lanes.Full() {
+	if from == nil || from.did == "" || m.Text == "" || s.Steps.Full() {
 		return
 	}
 	if ok, _ := from.meter.Take(s.link.deps.Limits().UserEventsPerMinute, time.Now()); !ok {
@@ -30,7 +30,7 @@ func (s *session) onCommand(m *said) {
 	if err != nil {
 		return // it came as JSON
 	}
-	s.lanes.Add(&inbound{command: &irc.Command{
+	s.Steps.Add(&inbound{command: &irc.Command{
 		Text: m.Text, Line: string(line), Network: network, Link: s.link.cfg.Name,
 		Nick: from.nick, Account: string(from.did), Lookup: s.lookup,
 	}})
@@ -38,18 +38,15 @@ func (s *session) onCommand(m *said) {
 
 // lookup returns the DID of a user on this network by its nick, or "". It is called by a
 // judge.
-func (s *session) lookup(nick string) federation.DID {
-	found := make(chan federation.DID, 1)
-	s.todo <- func() { // the owner is there until all judges are done
-		var did federation.DID
+func (s *session) lookup(nick string) (did federation.DID) {
+	s.Do(func() {
 		if p := s.theirs.named(nick); p != nil {
 			did = p.did
 		} else if a := s.link.roster.named(nick); a != nil {
 			did = a.did
 		}
-		found <- did
-	}
-	return <-found
+	})
+	return did
 }
 
 // reply sends the reply to a command to its user, if it is still there. The network

@@ -45,7 +45,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
 	}
-	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.over)
+	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
 // ShowsOnce implements [bridge.OnceShower]: the line for people.
@@ -242,12 +242,12 @@ func (s *session) deliver(r *row) {
 }
 
 // repeat answers a step that its sender routed again: it has not had the receipt.
-func (s *session) repeat(ctx context.Context, j judged) {
-	entry, v := j.answer.Entry, j.answer.View
-	if !j.step.routed || j.answer.Awaits || !s.link.introduces(v) || entry.Event.ID != j.step.ev.ID || !s.link.deps.Moves(v, entry.Event.Verb) {
+func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Judgement) {
+	entry, v := answer.Entry, answer.View
+	if !in.routed || answer.Awaits || !s.link.introduces(v) || entry.Event.ID != in.ev.ID || !s.link.deps.Moves(v, entry.Event.Verb) {
 		return
 	}
-	if j.step.ev.Arrival.Received.Sub(entry.Filed) < repeatAfter {
+	if in.ev.Arrival.Received.Sub(entry.Filed) < repeatAfter {
 		return // it is on its way
 	}
 	v.Dialect, v.Venue = federation.ActTags, s.link.place(ctx, v)

@@ -76,12 +76,8 @@ func (s *session) petitions(ctx context.Context) {
 		waiting, behind, err := s.readPetitions(ctx, made)
 		if err != nil {
 			s.log.LogAttrs(ctx, slog.LevelWarn, "waiting steps not read", slog.Any("err", err))
-		} else {
-			select {
-			case s.waiting <- waiting:
-			case <-s.over:
-				return
-			}
+		} else if !s.Post(ctx, func() { s.weigh(waiting, time.Now()) }) {
+			return
 		}
 		if behind {
 			next = lookAgain
@@ -92,11 +88,11 @@ func (s *session) petitions(ctx context.Context) {
 		case <-wake:
 		case <-look.C:
 			byItself = !behind
-		case <-s.over:
+		case <-s.Over:
 		}
 		look.Stop()
 		select {
-		case <-s.over:
+		case <-s.Over:
 			return
 		default:
 		}
@@ -245,7 +241,7 @@ func (s *session) press(ctx context.Context, now time.Time) {
 		p.next = now.Add(p.wait)
 		if p.routes >= inquireAfter && !p.asking {
 			p.asking = true
-			s.running.Go(func() { s.inquire(ctx, p, now) })
+			s.Running.Go(func() { s.inquire(ctx, p, now) })
 		}
 	}
 }

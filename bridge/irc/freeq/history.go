@@ -47,11 +47,12 @@ func (s *session) onCatchupRequest(ctx context.Context, m *catchupRequest) {
 func (s *session) answerNext() {
 	for len(s.answers) > 0 {
 		if a := s.answers[0]; a.since.Before(time.Now()) {
-			s.running.Go(func() {
-				select {
-				case s.remembered <- s.link.history(s.asking, a):
-				case <-s.over:
-				}
+			s.Running.Go(func() {
+				m := s.link.history(s.Asking, a)
+				s.Post(s.Asking, func() {
+					s.answerOldest(m)
+					s.answerNext()
+				})
 			})
 			return
 		}

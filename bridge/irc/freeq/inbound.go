@@ -40,7 +40,7 @@ func (s *session) onStep(ctx context.Context, a arriving) {
 		Network: network, Link: s.link.cfg.Name, Home: s.link.Home(), Name: s.nameOf(in.ev.From, a.nick), Received: time.Now(),
 		Place: s.link.channels.Place(in.ev.Venue),
 	}
-	s.lanes.Add(in)
+	s.Steps.Add(in)
 }
 
 // nameOf returns what the signer of a step is called there: "" for a server, and for
@@ -107,7 +107,7 @@ func (s *session) allow(ctx context.Context, in *inbound) bool {
 			return false
 		}
 	}
-	if s.lanes.Full() {
+	if s.Steps.Full() {
 		s.fallBehind(ctx, now)
 		return false
 	}

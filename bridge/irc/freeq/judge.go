@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"baton/bridge/irc"
 	"baton/federation"
@@ -26,24 +25,9 @@ type inbound struct {
 	replay bool           // it came from the log of their server
 }
 
-// judged is what became of a step.
-type judged struct {
-	step   *inbound
-	lines  []string // the reply to a command
-	answer federation.Judgement
-	err    error
-}
-
-// lanes are one for each handoff.
-type lanes = irc.Lanes[*inbound, federation.HandoffID]
-
-func newLanes() *lanes {
-	return irc.NewLanes(maxSteps, func(in *inbound) federation.HandoffID { return in.ev.Handoff })
-}
-
 // replaying reports whether steps of a log are judged, or wait for it.
 func (s *session) replaying() bool {
-	for in := range s.lanes.All() {
+	for in := range s.Steps.All() {
 		if in.replay {
 			return true
 		}
@@ -51,74 +35,34 @@ func (s *session) replaying() bool {
 	return false
 }
 
-// judgeAll starts to judge all steps that can be.
-func (s *session) judgeAll() {
-	for in, ok := s.lanes.Next(); ok; in, ok = s.lanes.Next() {
-		s.running.Go(func() {
-			if in.command != nil {
-				s.judged <- s.receive(in)
-				return
-			}
-			answer, err := s.submit(in)
-			s.judged <- judged{step: in, answer: answer, err: err}
-		})
+// judge submits a step or runs a command, and returns what the owner does with the result.
+func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
+	if in.command != nil {
+		text := s.Execute(s.link.chatops, *in.command)
+		return func() { s.reply(in.command.Nick, text); s.turn(ctx) }
 	}
+	s.link.deps.Gateway.FetchKey(s.Asking, in.ev)
+	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
+	return func() { s.note(ctx, in, answer, err); s.turn(ctx) }
 }
 
-// receive runs a command.
-func (s *session) receive(in *inbound) judged {
-	j := judged{step: in}
-	_, j.err = s.slots.Do(s.submitting, func(ctx context.Context) (federation.Judgement, error) {
-		j.lines = s.link.chatops.Run(ctx, *in.command, time.Now())
-		return federation.Judgement{}, nil
-	})
-	return j
-}
-
-// settle judges the steps that are left after the connection has ended; no user is told. It
-// looks up no key: a step whose key is not at hand waits in the record.
-func (s *session) settle() {
-	for !s.lanes.Empty() {
-		s.judgeAll()
-		select {
-		case j := <-s.judged:
-			s.lanes.Finish(j.step)
-		case do := <-s.todo:
-			do()
-		}
-	}
-}
-
-// note takes in what became of a step.
-func (s *session) note(ctx context.Context, j judged) {
-	s.lanes.Finish(j.step)
-	refused, _ := errors.AsType[*federation.RefusalError](j.err)
+// note takes in the answer to a step.
+func (s *session) note(ctx context.Context, in *inbound, answer federation.Judgement, err error) {
+	refused, _ := errors.AsType[*federation.RefusalError](err)
 	switch {
-	case j.step.command != nil:
-		s.reply(j.step.command.Nick, j.lines)
-	case early(ctx, j.step, refused):
-		s.park(j.step)
+	case early(ctx, in, refused):
+		s.park(in)
 	case refused != nil && refused.Waits: // the gateway has it, and judges it again by itself
-	case j.err != nil:
+	case err != nil:
 		if refused != nil && refused.Code == federation.SignatureUnverifiable {
-			s.lackKey(j.step)
+			s.lackKey(in)
 		}
-		s.refuse(ctx, j.step, j.err)
-	case j.answer.Duplicate:
-		s.repeat(ctx, j)
+		s.refuse(ctx, in, err)
+	case answer.Duplicate:
+		s.repeat(ctx, in, answer)
 	default:
-		s.unpark(j.step.ev.ID)
+		s.unpark(in.ev.ID)
 	}
-	if s.catchup != nil {
-		s.turn(ctx)
-	}
-}
-
-// submit asks the gateway until it has an answer, once the key of the step is there. It
-// takes a slot only then.
-func (s *session) submit(in *inbound) (federation.Judgement, error) {
-	s.link.deps.Gateway.FetchKey(s.asking, in.ev)
-	return irc.Insist(s.submitting, s.log, s.slots, in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 }
 
 // submitOnce asks the gateway once. What needs the record is read here, because the

@@ -232,24 +232,10 @@ func (l *Link) Back() <-chan struct{} { return l.reach.back }
 // connect. Call it after the last Run, which has done so where it ended with its context.
 func (l *Link) Close() error { return l.reach.Close() }
 
-// ask is the question whether somebody is there.
-type ask struct {
-	did    federation.DID
-	answer chan<- bool // has room for the one answer
-}
-
-// Online implements [bridge.Placer]: somebody is there who is logged in as the DID.
-func (l *Link) Online(ctx context.Context, b federation.Binding) bool {
-	s := l.live.Load()
-	if s == nil {
-		return false
+// Online implements [bridge.Placer]: a user is there that is logged in as the DID.
+func (l *Link) Online(ctx context.Context, b federation.Binding) (online bool) {
+	if s := l.live.Load(); s != nil {
+		s.Post(ctx, func() { online = s.theirs.online(b.DID) })
 	}
-	answer := make(chan bool, 1)
-	select {
-	case s.asks <- ask{did: b.DID, answer: answer}:
-		return <-answer // at once
-	case <-s.over:
-	case <-ctx.Done():
-	}
-	return false
+	return online
 }

@@ -201,7 +201,7 @@ func (s *session) yield() {
 func (s *session) open() {
 	s.linked, s.agreed = true, s.agree()
 	s.link.live.Store(s)
-	s.running.Go(func() { s.petitions(s.asking) })
+	s.Running.Go(func() { s.petitions(s.Asking) })
 	s.up()
 }
 

@@ -24,7 +24,7 @@ func (s *session) unpark(step federation.EventID) {
 	s.parked = slices.DeleteFunc(s.parked, func(in *inbound) bool {
 		fits := in.ev.Subject == step
 		if fits {
-			s.lanes.Add(in)
+			s.Steps.Add(in)
 		}
 		return fits
 	})

@@ -84,9 +84,9 @@ func (s *session) watch(now time.Time) error {
 	if s.linked && len(s.asked) == 0 && now.Sub(s.probed) >= probeEvery {
 		s.probed = now
 		s.probe(nil)
-		s.link.reach.try(s.asking, &s.link.reach.listen) // where the last attempt failed
+		s.link.reach.try(s.Asking, &s.link.reach.listen) // where the last attempt failed
 	}
 	s.recover(now)
-	s.press(s.asking, now)
+	s.press(s.Asking, now)
 	return nil
 }

@@ -31,15 +31,12 @@ const maxTasks = 500
 func (s *session) recollect(ctx context.Context, second int64) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds: the rest is read from the web API", slog.Int64("second", second))
 	s.catchup.recollecting = true
-	s.running.Go(func() {
-		rows, err := s.link.rowsOf(s.asking, second)
+	s.Running.Go(func() {
+		rows, err := s.link.rowsOf(s.Asking, second)
 		if err != nil {
-			s.log.LogAttrs(s.asking, slog.LevelWarn, "second not read whole", slog.Int64("second", second), slog.Any("err", err))
+			s.log.LogAttrs(s.Asking, slog.LevelWarn, "second not read whole", slog.Int64("second", second), slog.Any("err", err))
 		}
-		select {
-		case s.recollected <- rows:
-		case <-s.over:
-		}
+		s.Post(s.Asking, func() { s.onRecollected(ctx, rows) })
 	})
 }
 

@@ -38,7 +38,7 @@ func (s *session) rival(ctx context.Context, a arrival) error {
 // turnAway closes another connection.
 func (s *session) turnAway(ctx context.Context, a arrival) {
 	s.log.LogAttrs(ctx, slog.LevelInfo, "second connection of the peer closed", slog.Bool("dialled", a.way.dialled))
-	s.running.Go(func() { _ = a.conn.Close() })
+	s.Running.Go(func() { _ = a.conn.Close() })
 	s.link.reach.try(ctx, &s.link.reach.listen)
 }
 

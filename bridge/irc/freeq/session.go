@@ -1,19 +1,18 @@
 package freeq
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"baton/bridge/irc"
+	"baton/federation"
 )
 
 // meetTimeout bounds greetings and states together. A server greets at once, and
@@ -38,22 +37,22 @@ const busyTimeout = time.Minute
 // taken: some fifteen seconds' worth.
 const maxWaiting = 1024
 
-// inboundLines is how many lines that were read wait for the owner, who never takes
-// long.
+// inboundLines is how many lines are read ahead of the owner.
 const inboundLines = 256
+
+// judging is what [irc.Session] is for this dialect: the steps of one handoff are judged in
+// the order in which they came.
+type judging = irc.Session[inboundLine, *inbound, federation.HandoffID]
 
 // session is one connection to the peer.
 type session struct {
+	*judging
+
 	link *Link
 	conn stream
 	log  *slog.Logger
 	up   func() // called once rows may be taken
-
-	// submitting outlives the connection by a little, so that what was read is judged.
-	submitting context.Context
-	// asking ends with the connection, and with it the waits for keys.
-	asking context.Context
-	slots  irc.Slots // of what is judged
+	rows chan *row
 	// agreed is for operators, and never changes once the session takes rows.
 	agreed map[string]string
 
@@ -62,8 +61,6 @@ type session struct {
 	modes    map[string]*channelState // of our channels, as the peer told them
 	seen     *seen
 	queue    *queue
-	writing  bool // the writer has a line
-	writeErr error
 	probed   time.Time // when an idle link was asked last
 	heard    time.Time // when the last line was read
 	greeted  bool      // their hello came
@@ -72,9 +69,8 @@ type session struct {
 	linked   bool      // rows are taken
 	spare    *arrival  // another connection, until somebody has greeted on this one; or nil
 	unproven []*row
-	asked    []question // that the peer has not answered yet, in the order of the wire
-	answers  []answer   // that we owe the peer, in the order of its questions
-	lanes    *lanes
+	asked    []question    // that the peer has not answered yet, in the order of the wire
+	answers  []answer      // that we owe the peer, in the order of its questions
 	catchup  *catchup      // running, or nil
 	guests   []*petition   // under way
 	parked   []*inbound    // receipts of steps that have not come yet
@@ -84,24 +80,6 @@ type session struct {
 	behind   time.Time     // since when steps were let go for want of room; zero for none
 	events   *rate.Limiter // steps of the whole link; nil without a limit
 
-	// Between the goroutines.
-	running sync.WaitGroup
-	inbound chan inboundLine
-	broken  chan error // the reader's end
-	pieces  chan []byte
-	wrote   chan error
-	rows    chan *row
-	judged  chan judged
-	todo    chan func() // what judges have the owner do
-	asks    chan ask
-	words   chan word
-	// What waits for the server's ruling, and whose fate was asked for.
-	waiting    chan []*petition
-	inquired   chan *petition
-	remembered chan *catchupEvents // the answer to the oldest question, from the record
-	// The rest of a second of which the log shows no more.
-	recollected chan []replayed
-	over        chan struct{} // closed at the end
 }
 
 // inboundLine is what the reader made of one line.
@@ -112,37 +90,38 @@ type inboundLine struct {
 }
 
 func newSession(l *Link, conn stream) *session {
-	return &session{
-		link: l, conn: conn, log: l.log, slots: irc.NewSlots(irc.LinkSlots),
+	s := &session{
+		link: l, conn: conn, log: l.log, rows: make(chan *row),
 		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: newSeen(), queue: newQueue(l.id, time.Now()),
-		inbound: make(chan inboundLine, inboundLines), broken: make(chan error, 1),
-		pieces: make(chan []byte, 1), wrote: make(chan error, 1),
-		rows: make(chan *row), lanes: newLanes(), judged: make(chan judged), todo: make(chan func()), asks: make(chan ask), words: make(chan word),
-		waiting: make(chan []*petition), inquired: make(chan *petition), remembered: make(chan *catchupEvents),
-		recollected: make(chan []replayed), over: make(chan struct{}),
 	}
+	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
+		_, err := conn.Write(piece)
+		return err
+	}}
+	s.judging = irc.NewSession(l.deps.Ports, l.log, wire, inboundLines, irc.NewLanes(maxSteps, func(in *inbound) federation.HandoffID { return in.ev.Handoff }))
+	return s
 }
 
-// run serves a connection, and returns why it ended, after all that it started has
-// ended too.
+// decodeLine opens the envelope of a line in the reader: that is most of the work.
+func (l *Link) decodeLine(text []byte, err error) inboundLine {
+	if err != nil {
+		return inboundLine{wrong: tooLong}
+	}
+	read := inboundLine{bytes: len(text)}
+	read.message, read.wrong = open(text, l.peer)
+	return read
+}
+
+// run serves a connection until it ends, and returns why.
 func (s *session) run(ctx context.Context, up func()) error {
 	s.up = up
-	asking, cancelAsking := context.WithCancel(ctx)
-	defer cancelAsking()
-	submitting, cancel := irc.Outlive(asking)
-	defer cancel()
-	s.asking, s.submitting = asking, submitting
-	s.running.Go(s.read)
-	s.running.Go(s.write)
+	s.Judge = func(in *inbound) func() { return s.judge(ctx, in) }
+	s.Start()
 	s.greet()
-	err := s.serve(ctx)
-	s.link.live.Store(nil)
-	close(s.over)
-	cancelAsking()
-	_ = s.conn.Close() // the peer forgets us at once, and takes the next connection
-	s.link.Lose()
-	s.settle()
-	s.running.Wait()
+	err := s.Run(ctx, s.serve, func() {
+		s.link.live.Store(nil)
+		s.link.Lose()
+	})
 	s.link.roster.leave()
 	s.settleSpare(ctx)
 	if s.linked {
@@ -165,44 +144,29 @@ func (s *session) serve(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.judgeAll()
+		s.JudgeAll()
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case l := <-s.inbound:
+		case l := <-s.Lines:
 			s.heard = time.Now()
 			s.link.Hear(s.heard)
 			if err := s.take(ctx, l); err != nil {
 				return err
 			}
-		case err := <-s.broken:
+		case err := <-s.Broken:
 			return s.lost(err)
 		case a := <-s.link.reach.arrivals:
 			if err := s.rival(ctx, a); err != nil {
 				return err
 			}
-		case err := <-s.wrote:
-			s.writing, s.writeErr = false, err
+		case err := <-s.Wrote:
+			s.Written(err)
 		case <-wait:
 		case r := <-s.takeRows():
 			s.deliver(r)
-		case j := <-s.judged:
-			s.note(ctx, j)
-		case do := <-s.todo:
+		case do := <-s.Calls:
 			do()
-		case a := <-s.asks:
-			a.answer <- s.theirs.online(a.did)
-		case w := <-s.words:
-			s.tell(w)
-		case waiting := <-s.waiting:
-			s.weigh(waiting, time.Now())
-		case p := <-s.inquired:
-			p.asking = false
-		case m := <-s.remembered:
-			s.answerOldest(m)
-			s.answerNext()
-		case rows := <-s.recollected:
-			s.onRecollected(ctx, rows)
 		case <-meet.C:
 			if !s.stated {
 				return errors.New("no greeting and state within " + meetTimeout.String())
@@ -227,7 +191,7 @@ func (s *session) takeRows() <-chan *row {
 // flush gives the writer the next message, unless it is busy. The channel says when
 // the next one may be written, nil where something else will tell.
 func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
-	if s.writing {
+	if s.Writing() {
 		return nil, nil
 	}
 	s.prove()
@@ -248,8 +212,7 @@ func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if o.row != nil {
 		s.unproven = append(s.unproven, o.row)
 	}
-	s.pieces <- append(line, '\n') // has room for one, and the writer has taken the last
-	s.writing = true
+	s.Send(append(line, '\n'))
 	return nil, nil
 }
 
@@ -265,44 +228,6 @@ func (s *session) pack(ctx context.Context, m any) ([]byte, error) {
 // put adds a message to what is to be written.
 func (s *session) put(p priority, m any) { s.queue.add(p, outgoing{message: m}) }
 
-// read carries lines from the connection to the owner until either is over. It opens
-// the envelopes, which is most of the work.
-func (s *session) read() {
-	r := bufio.NewReaderSize(s.conn, readBufferBytes)
-	for {
-		text, err := irc.ReadLine(r, maxLineBytes)
-		if err != nil && !errors.Is(err, irc.ErrLineTooLong) {
-			s.broken <- err
-			return
-		}
-		l := inboundLine{bytes: len(text), wrong: tooLong}
-		if err == nil {
-			l.message, l.wrong = open(text, s.link.peer)
-		}
-		select {
-		case s.inbound <- l:
-		case <-s.over:
-			return
-		}
-	}
-}
-
-// write carries lines from the owner to the connection until either is over.
-func (s *session) write() {
-	for {
-		select {
-		case piece := <-s.pieces:
-			_, err := s.conn.Write(piece)
-			s.wrote <- err
-			if err != nil {
-				return
-			}
-		case <-s.over:
-			return
-		}
-	}
-}
-
 // lost describes the end of a connection. A transport may know more of it than that
 // nothing more came.
 func (s *session) lost(err error) error {
@@ -316,5 +241,5 @@ func (s *session) lost(err error) error {
 		}
 		err = errors.New(why)
 	}
-	return fmt.Errorf("connection lost: %w", errors.Join(err, s.writeErr))
+	return fmt.Errorf("connection lost: %w", errors.Join(err, s.WriteErr()))
 }

@@ -12,59 +12,37 @@ import (
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// errAbsent is why somebody is told later.
+// errAbsent is why a notice waits.
 var errAbsent = errors.New("nobody is logged in as the signer")
 
-// word is what a user of theirs is told.
-type word struct {
-	to   federation.DID
-	text string
-	ref  federation.HandoffID
-	said chan<- bool // has room for whether the user was there
-}
-
-// Notify implements [bridge.Notifier]: a private line from the gateway's own user. The
-// network has nothing for a refusal and relays no NOTICE; a line is what its users see. Of
-// what was delivered the user is not told: it shows.
+// Notify implements [bridge.Notifier] with a private line from the gateway's own user: the
+// network relays no NOTICE. A delivery shows by itself and needs none.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
+	s := l.live.Load()
 	if n.Kind == federation.NoticeDelivered {
 		return nil
 	}
-	text := strings.ToUpper(string(n.Kind)) + " " + n.Event.ID.String() + " " + n.Sentence()
-	if !l.pass(ctx, word{to: n.Event.Actor(), text: text, ref: n.Event.Handoff}) {
+	told := false
+	if s != nil {
+		s.Post(ctx, func() { told = s.tell(n) })
+	}
+	if !told {
 		return irc.Unavailable(l.cfg.Name, errAbsent)
 	}
 	return nil
 }
 
-// pass hands a word to the session, and reports whether its user was there.
-func (l *Link) pass(ctx context.Context, w word) bool {
-	s := l.live.Load()
-	if s == nil {
+// tell writes a notice to the signer of its step, and reports whether the signer is there.
+// The target is a nick, by which the user's client knows it.
+func (s *session) tell(n federation.Notice) bool {
+	user := s.theirs.dids[n.Event.Actor()]
+	if user == nil || s.queue.size() > maxWaiting {
 		return false
 	}
-	said := make(chan bool, 1)
-	w.said = said
-	select {
-	case s.words <- w:
-		return <-said // at once
-	case <-s.over:
-	case <-ctx.Done():
-	}
-	return false
-}
-
-// tell says a word to a user, if it is there: to its nick, which its own client knows it
-// by. A server shows it to nobody else.
-func (s *session) tell(w word) {
-	user := s.theirs.dids[w.to]
-	if user == nil || s.queue.size() > maxWaiting {
-		w.said <- false
-		return
-	}
+	text := strings.ToUpper(string(n.Kind)) + " " + n.Event.ID.String() + " " + n.Sentence()
 	s.put(lines, &said{
-		Type: typePrivmsg, From: s.speaker("", "", "").nick, Target: user.nick, Text: irc.Text(w.text),
-		Tags: map[string]string{refTag: w.ref.String()},
+		Type: typePrivmsg, From: s.speaker("", "", "").nick, Target: user.nick, Text: irc.Text(text),
+		Tags: map[string]string{refTag: n.Event.Handoff.String()},
 	})
-	w.said <- true
+	return true
 }

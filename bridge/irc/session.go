@@ -1,0 +1,221 @@
+package irc
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// readBufferBytes holds the longest line that is usual between servers.
+const readBufferBytes = 64 << 10
+
+// Wire is how a dialect reads and writes one connection.
+type Wire[Line any] struct {
+	Conn         io.ReadWriteCloser
+	MaxLineBytes int // of one line that is read
+	// Decode turns a line into what the owner acts on. Its error is nil or
+	// [ErrLineTooLong]. It runs in the reader.
+	Decode func(text []byte, err error) Line
+	// Write writes one piece to Conn. It runs in the writer.
+	Write func(piece []byte) error
+}
+
+// Session is one connection to another server. It has an owner, the goroutine in
+// [Session.Run], and the goroutines that work for it: a reader, a writer, and one for each
+// step that is judged. A dialect embeds it, and receives from Lines, Broken, Wrote and
+// Calls in its loop.
+//
+// [Session.Post] may be called by any goroutine, [Session.Do], [Session.Submit] and
+// [Session.Execute] by Judge; all else belongs to the owner.
+type Session[Line any, Step, Lane comparable] struct {
+	Lines  chan Line
+	Broken chan error  // gets the error that ended the reader
+	Wrote  chan error  // gets the result of each write; the owner passes it to Written
+	Calls  chan func() // the owner calls each
+	// Over is closed when the connection is.
+	Over chan struct{}
+	// Steps of the other side that are judged or wait for it.
+	Steps *Lanes[Step, Lane]
+	// Judge judges a step in a goroutine of its own, and returns what the owner does with
+	// the result. The dialect sets it before Run.
+	Judge func(step Step) (note func())
+	// Running counts the goroutines of the session. The end of Run waits for them.
+	Running sync.WaitGroup
+	// Asking ends with the connection, and key lookups with it. Submitting ends a little
+	// later, so that steps that were read are judged.
+	Asking, Submitting context.Context
+
+	wire     Wire[Line]
+	log      *slog.Logger
+	gateway  bridge.Gateway
+	slots    Slots
+	pieces   chan []byte
+	writing  bool
+	writeErr error
+	leaving  bool
+}
+
+// NewSession returns a session on a connection, in which at most lines are read ahead. It
+// starts nothing.
+func NewSession[Line any, Step, Lane comparable](p bridge.Ports, log *slog.Logger, wire Wire[Line], ahead int, steps *Lanes[Step, Lane]) *Session[Line, Step, Lane] {
+	return &Session[Line, Step, Lane]{
+		Lines: make(chan Line, ahead), Broken: make(chan error, 1), Wrote: make(chan error, 1), Calls: make(chan func()), Over: make(chan struct{}),
+		Steps: steps, wire: wire, log: log, gateway: p.Gateway, slots: NewSlots(LinkSlots), pieces: make(chan []byte, 1),
+	}
+}
+
+// Start starts the reader and the writer.
+func (s *Session[Line, Step, Lane]) Start() {
+	s.Running.Go(s.read)
+	s.Running.Go(s.write)
+}
+
+// Run calls serve, the loop of the owner, and closes the connection when that returns. It
+// then calls lost, judges the steps that were read, without notes, and returns the error
+// of serve when all goroutines of the session have ended. The wait for a key ends with the
+// connection: a step without its key waits in the record.
+func (s *Session[Line, Step, Lane]) Run(ctx context.Context, serve func(ctx context.Context) error, lost func()) error {
+	asking, stopAsking := context.WithCancel(ctx)
+	defer stopAsking()
+	submitting, stopSubmitting := Outlive(asking)
+	defer stopSubmitting()
+	s.Asking, s.Submitting = asking, submitting
+	err := serve(ctx)
+	s.Leave()
+	s.hangUp()
+	stopAsking()
+	lost()
+	for !s.Steps.Empty() {
+		s.JudgeAll()
+		(<-s.Calls)()
+	}
+	s.Running.Wait()
+	return err
+}
+
+// End closes a connection for which Run was not called, and waits for the goroutines of
+// the session.
+func (s *Session[Line, Step, Lane]) End() {
+	s.hangUp()
+	s.Running.Wait()
+}
+
+// hangUp closes the connection: the peer takes the next one.
+func (s *Session[Line, Step, Lane]) hangUp() {
+	close(s.Over)
+	_ = s.wire.Conn.Close()
+}
+
+// Leave ends notes and posts: what is said to the peer from now on is the last.
+func (s *Session[Line, Step, Lane]) Leave() { s.leaving = true }
+
+// JudgeAll starts to judge each step whose turn it is.
+func (s *Session[Line, Step, Lane]) JudgeAll() {
+	for step, ok := s.Steps.Next(); ok; step, ok = s.Steps.Next() {
+		s.Running.Go(func() {
+			note := s.Judge(step)
+			s.Calls <- func() {
+				s.Steps.Finish(step)
+				if !s.leaving {
+					note()
+				}
+			}
+		})
+	}
+}
+
+// Submit submits a step until the gateway has answered, as [SubmitWithRetry] does.
+func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {
+	return SubmitWithRetry(s.Submitting, s.log, s.slots, ev, once)
+}
+
+// Execute runs a command in a slot and returns the reply; nil where the session ended
+// first.
+func (s *Session[Line, Step, Lane]) Execute(o ChatOps, c Command) (reply []string) {
+	_, _ = s.slots.Do(s.Submitting, func(ctx context.Context) (federation.Judgement, error) { // fails with its context alone
+		reply = o.Run(ctx, c, time.Now())
+		return federation.Judgement{}, nil
+	})
+	return reply
+}
+
+// Do has the owner call a function, and returns after that.
+func (s *Session[Line, Step, Lane]) Do(do func()) {
+	done := make(chan struct{})
+	s.Calls <- func() { do(); close(done) } // the owner receives until the last step is judged
+	<-done
+}
+
+// Post has the owner call a function, and reports after that whether it did: not once the
+// session leaves or ctx has ended.
+func (s *Session[Line, Step, Lane]) Post(ctx context.Context, do func()) bool {
+	done := make(chan bool, 1)
+	call := func() {
+		if !s.leaving {
+			do()
+		}
+		done <- !s.leaving
+	}
+	select {
+	case s.Calls <- call:
+		return <-done
+	case <-s.Over:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// Writing reports whether the writer is busy.
+func (s *Session[Line, Step, Lane]) Writing() bool { return s.writing }
+
+// Send gives the writer a piece. It may be called only while the writer is not busy.
+func (s *Session[Line, Step, Lane]) Send(piece []byte) {
+	s.pieces <- piece // has room for one, and the writer has taken the last
+	s.writing = true
+}
+
+// Written takes in the result of a write.
+func (s *Session[Line, Step, Lane]) Written(err error) { s.writing, s.writeErr = false, err }
+
+// WriteErr returns the error of the last write.
+func (s *Session[Line, Step, Lane]) WriteErr() error { return s.writeErr }
+
+// read carries lines from the connection to the owner until either has ended.
+func (s *Session[Line, Step, Lane]) read() {
+	r := bufio.NewReaderSize(s.wire.Conn, readBufferBytes)
+	for {
+		text, err := ReadLine(r, s.wire.MaxLineBytes)
+		if err != nil && !errors.Is(err, ErrLineTooLong) {
+			s.Broken <- err
+			return
+		}
+		select {
+		case s.Lines <- s.wire.Decode(text, err):
+		case <-s.Over:
+			return
+		}
+	}
+}
+
+// write carries pieces from the owner to the connection until either has ended.
+func (s *Session[Line, Step, Lane]) write() {
+	for {
+		select {
+		case piece := <-s.pieces:
+			err := s.wire.Write(piece)
+			s.Wrote <- err
+			if err != nil {
+				return
+			}
+		case <-s.Over:
+			return
+		}
+	}
+}
