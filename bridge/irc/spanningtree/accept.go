@@ -135,5 +135,5 @@ func (d *door) admit(ctx context.Context, conn net.Conn) {
 		s.lastWord(fmt.Sprintf("ERROR :Server %s already exists", d.link.cfg.ServerName))
 	case <-ctx.Done():
 	}
-	s.end()
+	s.End()
 }

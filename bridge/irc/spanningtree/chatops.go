@@ -30,8 +30,8 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	s.enter(&inbound{user: m.Source, command: &irc.Command{
 		Text: m.Params[1], Line: s.reading, Network: network, Link: s.link.cfg.Name,
 		Nick: from.nick, User: from.ident, Account: from.account,
-		Lookup: func(nick string) federation.DID { return s.lookup(s.submitting, nick) },
-		Room:   func(view federation.View) (string, error) { return s.room(s.submitting, m.Source, view) },
+		Lookup: func(nick string) federation.DID { return s.lookup(s.Submitting, nick) },
+		Room:   func(view federation.View) (string, error) { return s.room(s.Submitting, m.Source, view) },
 	}})
 }
 
@@ -48,19 +48,12 @@ func (s *session) bound(ctx context.Context, account string) (federation.BoundNa
 	return b, err
 }
 
-// owner has the goroutine that owns the state do something, and waits for it.
-func (s *session) owner(do func()) {
-	done := make(chan struct{})
-	s.todo <- func() { do(); close(done) } // it is there until all judges are done
-	<-done
-}
-
 // lookup returns the DID of a user on this network by its nick, or "": that of a user of
 // ours, else that of the account of one of theirs, else the one that it signed last as.
 func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	var did federation.DID
 	var account string
-	s.owner(func() {
+	s.Do(func() {
 		if did = s.private(nick); did != "" {
 			return
 		}
@@ -87,7 +80,7 @@ func (s *session) room(ctx context.Context, uuid string, view federation.View) (
 	}
 	name := "#room-" + strings.ToLower(view.ID.Short())
 	var err error
-	s.owner(func() { err = s.openRoom(name, uuid, parties) })
+	s.Do(func() { err = s.openRoom(name, uuid, parties) })
 	return name, err
 }
 
@@ -134,10 +127,10 @@ type room struct {
 }
 
 // reply sends the reply to a command to its user, if it is still there.
-func (s *session) reply(ctx context.Context, j judged) {
-	for _, line := range j.lines {
-		if s.net.users[j.step.user] != nil {
-			s.notice(ctx, j.step.user, line, "")
+func (s *session) reply(ctx context.Context, uuid string, text []string) {
+	for _, line := range text {
+		if s.net.users[uuid] != nil {
+			s.notice(ctx, uuid, line, "")
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
 	}
-	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.over)
+	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
 // ShowsOnce implements [bridge.OnceShower]: the line for people.

@@ -40,7 +40,7 @@ const hashedPassword = "AUTH:"
 var errAuthentication = errors.New("the other server's name or password is wrong: see server_name and recv_password_file")
 
 // meet takes a connection up to the point where the peer has proved who it is. The
-// session that it returns reads and writes; [session.run] or [session.end] is next.
+// session that it returns reads and writes; [session.run] or [irc.Session.End] is next.
 //
 // spec: InspIRCd spanning tree 1205, "CAPAB", "SERVER"
 func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
@@ -52,7 +52,7 @@ func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
 		return nil, fmt.Errorf("link to %s: %w", l.cfg.ServerName, err)
 	}
 	s := newSession(l, secured)
-	s.begin()
+	s.Start()
 	if err = s.negotiate(ctx); err == nil {
 		err = s.authenticate(ctx)
 	}
@@ -60,7 +60,7 @@ func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
 		s.lastWord("ERROR :Mismatched server name or password")
 	}
 	if err != nil {
-		s.end()
+		s.End()
 		return nil, fmt.Errorf("link to %s: %w", l.cfg.ServerName, err)
 	}
 	return s, nil
@@ -172,11 +172,11 @@ func (s *session) await(ctx context.Context, command string) (ircmsg.Message, er
 		select {
 		case <-ctx.Done():
 			return ircmsg.Message{}, context.Cause(ctx)
-		case err := <-s.broken:
+		case err := <-s.Broken:
 			return ircmsg.Message{}, s.lost(err)
-		case err := <-s.wrote:
-			s.writing, s.writeErr = false, err
-		case l := <-s.lines:
+		case err := <-s.Wrote:
+			s.Written(err)
+		case l := <-s.Lines:
 			m, wrong := parse(l)
 			switch {
 			case wrong != "":

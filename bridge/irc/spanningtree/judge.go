@@ -2,7 +2,6 @@ package spanningtree
 
 import (
 	"context"
-	"time"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -27,79 +26,29 @@ type inbound struct {
 	done  chan struct{} // closed once it was judged
 }
 
-// judged is what became of a step.
-type judged struct {
-	step   *inbound
-	lines  []string       // the reply to a command
-	signer federation.DID // of a step that was filed just now
-	err    error
-}
-
-// lanes are one for each user.
-type lanes = irc.Lanes[*inbound, string]
-
-func newLanes() *lanes {
-	return irc.NewLanes(maxSteps, func(in *inbound) string { return in.user })
-}
-
 // enter has a step wait for its turn.
 func (s *session) enter(in *inbound) {
 	in.done = make(chan struct{})
-	for earlier := range s.lanes.All() {
+	for earlier := range s.Steps.All() {
 		opens := earlier.ev.Verb == federation.Offer && earlier.ev.Handoff == in.ev.Handoff
 		if opens && in.ev.Verb != federation.Offer && earlier.user != in.user {
 			in.after = earlier
 		}
 	}
-	s.lanes.Add(in)
+	s.Steps.Add(in)
 }
 
-// exit takes out a step that was judged.
-func (s *session) exit(in *inbound) {
-	s.lanes.Finish(in)
-	close(in.done)
-}
-
-// judgeAll starts to judge all steps that can be.
-func (s *session) judgeAll() {
-	for in, ok := s.lanes.Next(); ok; in, ok = s.lanes.Next() {
-		s.running.Go(func() { s.judged <- s.judge(in) })
-	}
-}
-
-// settle judges the steps that are left after the connection has ended; no user is told. It
-// looks up no key: a step whose key is not at hand waits in the record.
-func (s *session) settle() {
-	for !s.lanes.Empty() {
-		s.judgeAll()
-		select {
-		case j := <-s.judged:
-			s.exit(j.step)
-		case do := <-s.todo:
-			do()
-		}
-	}
-}
-
-// judge submits one step, once what it needs is there. It takes a slot only then.
-func (s *session) judge(in *inbound) judged {
-	j := judged{step: in}
+// judge submits a step or runs a command, and returns what the owner does with the result.
+func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
+	defer close(in.done)
 	if in.command != nil {
-		_, j.err = s.slots.Do(s.submitting, func(ctx context.Context) (federation.Judgement, error) {
-			j.lines = s.link.chatops.Run(ctx, *in.command, time.Now())
-			return federation.Judgement{}, nil
-		})
-		return j
+		text := s.Execute(s.link.chatops, *in.command)
+		return func() { s.reply(ctx, in.user, text) }
 	}
-	s.link.ports.Gateway.FetchKey(s.asking, in.ev)
+	s.link.ports.Gateway.FetchKey(s.Asking, in.ev)
 	s.awaitOffer(in)
-	answer, err := irc.Insist(s.submitting, s.log, s.slots, in.ev, func(ctx context.Context) (federation.Judgement, error) {
-		return s.submitOnce(ctx, in)
-	})
-	if j.err = err; err == nil && !answer.Duplicate {
-		j.signer = in.ev.Actor()
-	}
-	return j
+	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
+	return func() { s.note(ctx, in, answer.Duplicate, err) }
 }
 
 // awaitOffer waits for the offer that came just before a step, unless the handoff of the
@@ -108,32 +57,28 @@ func (s *session) awaitOffer(in *inbound) {
 	if in.after == nil {
 		return
 	}
-	view, err := s.link.ports.Gateway.View(s.submitting, in.ev.Handoff)
+	view, err := s.link.ports.Gateway.View(s.Submitting, in.ev.Handoff)
 	if err == nil && view.Exists() {
 		return
 	}
 	select {
 	case <-in.after.done:
-	case <-s.submitting.Done():
+	case <-s.Submitting.Done():
 	}
 }
 
-// note takes in what became of a step.
-func (s *session) note(ctx context.Context, j judged) {
-	s.exit(j.step)
+// note takes in the answer to a step.
+func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err error) {
 	switch {
-	case j.step.command != nil:
-		s.reply(ctx, j)
-	case j.err == nil && j.signer == "": // said again: nobody is anybody by that
-	case j.err == nil:
-		if u := s.net.users[j.step.user]; u != nil && u.account == j.step.account { // else it is another by now
-			s.net.signed(j.step.user, j.signer)
+	case err != nil && !in.whose: // the gateway, which logs what it judges, never saw it
+		s.refuse(ctx, in.user, err)
+	case err != nil:
+		s.tell(ctx, in.user, err)
+	case !duplicate:
+		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else it is another by now
+			s.net.signed(in.user, in.ev.Actor())
 		}
-		s.link.ports.Wakes.Wake(bridge.FeedTopic(s.link.cfg.Name)) // something private may have waited for them
-	case !j.step.whose: // the gateway, which logs what it judges, never saw it
-		s.refuse(ctx, j.step.user, j.err)
-	default:
-		s.tell(ctx, j.step.user, j.err)
+		s.link.ports.Wakes.Wake(bridge.FeedTopic(s.link.cfg.Name)) // a private step may wait for the user
 	}
 }
 

@@ -198,13 +198,6 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return s.run(ctx, up)
 }
 
-// ask is the question whether a user is there.
-type ask struct {
-	party
-
-	answer chan<- bool // has room for the one answer
-}
-
 // Online implements [bridge.Placer].
 func (l *Link) Online(ctx context.Context, b federation.Binding) bool {
 	s := l.live.Load()
@@ -216,12 +209,7 @@ func (l *Link) Online(ctx context.Context, b federation.Binding) bool {
 		l.log.LogAttrs(ctx, slog.LevelError, "accounts not looked up", slog.String("did", string(b.DID)), slog.Any("err", err))
 		return false
 	}
-	answer := make(chan bool, 1)
-	select {
-	case s.asks <- ask{party: who, answer: answer}:
-		return <-answer // at once
-	case <-s.over:
-	case <-ctx.Done():
-	}
-	return false
+	online := false
+	s.Post(ctx, func() { online = s.net.find(who.did, who.accounts, who.nick) != "" })
+	return online
 }

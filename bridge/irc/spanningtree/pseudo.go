@@ -240,10 +240,7 @@ func (s *session) thrownOut(p *pseudo) {
 	wait := min(firstReturn<<min(p.losses, 16), lastReturn)
 	p.losses++
 	time.AfterFunc(wait, func() {
-		select {
-		case s.returning <- p:
-		case <-s.over:
-		}
+		s.Post(s.Submitting, func() { s.comeBack(p) })
 	})
 }
 

@@ -1,7 +1,6 @@
 package spanningtree
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +8,6 @@ import (
 	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
-
-	"baton/bridge/irc"
 )
 
 // Sizes of the protocol.
@@ -22,9 +19,6 @@ const (
 // maxLineBytes bounds one line from the peer. Servers set no limit among each
 // other; a whole tag section is 8 KiB, and a megabyte is more than any sends.
 const maxLineBytes = 1 << 20
-
-// readBufferBytes holds the longest line that is usual.
-const readBufferBytes = 64 << 10
 
 // writeTimeout bounds one write: a peer that takes nothing for so long is as
 // good as gone.
@@ -62,42 +56,14 @@ func parse(l line) (ircmsg.Message, reason) {
 	return ircmsg.Message{}, malformed
 }
 
-// read carries lines from the connection to the owner until either is over.
-func (s *session) read() {
-	r := bufio.NewReaderSize(s.conn, readBufferBytes)
-	for {
-		text, err := irc.ReadLine(r, maxLineBytes)
-		if err != nil && !errors.Is(err, irc.ErrLineTooLong) {
-			s.broken <- err
-			return
-		}
-		select {
-		case s.lines <- line{text: string(text), err: err}:
-		case <-s.over:
-			return
-		}
+// writePiece writes one piece. Where that fails the reader ends soon after.
+func (s *session) writePiece(piece []byte) error {
+	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := s.conn.Write(piece)
+	if err != nil {
+		_ = s.conn.SetReadDeadline(time.Now().Add(lastWords))
 	}
-}
-
-// write carries bytes from the owner to the connection until either is over.
-// Each piece is one write.
-func (s *session) write() {
-	for {
-		select {
-		case piece := <-s.pieces:
-			_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-			_, err := s.conn.Write(piece)
-			if err != nil {
-				_ = s.conn.SetReadDeadline(time.Now().Add(lastWords)) // ends the reader, which reports
-			}
-			s.wrote <- err
-			if err != nil {
-				return
-			}
-		case <-s.over:
-			return
-		}
-	}
+	return err
 }
 
 // put adds a line to what is to be written. Its arguments are sanitised: none
@@ -120,15 +86,15 @@ func (s *session) putMessage(m ircmsg.Message) error {
 // flush gives the writer all that was put, as one piece, unless it is still busy
 // with the last. Rows among it are followed by the PING that proves them.
 func (s *session) flush() {
-	if s.writing || len(s.buffer) == 0 {
+	if s.Writing() || len(s.buffer) == 0 {
 		return
 	}
 	if len(s.unproven) > 0 {
 		s.ping(s.unproven)
 		s.unproven = nil
 	}
-	s.pieces <- s.buffer // has room for one, and the writer has taken the last
-	s.buffer, s.writing = nil, true
+	s.Send(s.buffer)
+	s.buffer = nil
 }
 
 // ping sends a PING that proves rows, or none and only that the peer lives. The
@@ -143,7 +109,7 @@ func (s *session) lost(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = errors.New("closed by the other server")
 	}
-	return fmt.Errorf("connection to %s lost: %w", s.link.cfg.ServerName, errors.Join(err, s.writeErr))
+	return fmt.Errorf("connection to %s lost: %w", s.link.cfg.ServerName, errors.Join(err, s.WriteErr()))
 }
 
 // lastWord writes a line before the connection is closed, as far as the peer takes
@@ -152,13 +118,13 @@ func (s *session) lastWord(text string) {
 	s.put("%s", text)
 	timeout := time.NewTimer(leaveTimeout)
 	defer timeout.Stop()
-	for s.flush(); s.writing; s.flush() {
+	for s.flush(); s.Writing(); s.flush() {
 		select {
-		case err := <-s.wrote:
+		case err := <-s.Wrote:
 			if err != nil {
 				return
 			}
-			s.writing = false
+			s.Written(nil)
 		case <-timeout.C:
 			return
 		}
