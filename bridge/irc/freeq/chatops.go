@@ -10,7 +10,7 @@ import (
 
 // toSelf reports whether a message is addressed to the gateway's own user.
 func (s *session) toSelf(m *said) bool {
-	self := s.link.roster.self.nick
+	self := s.link.roster.Self.Nick
 	return self != "" && fold(m.Target) == fold(self)
 }
 
@@ -42,8 +42,8 @@ func (s *session) lookup(nick string) (did federation.DID) {
 	s.Do(func() {
 		if p := s.theirs.named(nick); p != nil {
 			did = p.did
-		} else if a := s.link.roster.named(nick); a != nil {
-			did = a.did
+		} else if p := s.link.named(nick); p != nil {
+			did = p.DID
 		}
 	})
 	return did
@@ -57,6 +57,6 @@ func (s *session) reply(to string, text []string) {
 		return
 	}
 	for _, text := range text {
-		s.put(lines, &said{Type: typePrivmsg, From: s.speaker("", "", "").nick, Target: user.nick, Text: text, Tags: map[string]string{}})
+		s.put(lines, &said{Type: typePrivmsg, From: s.speaker("", "", "").Nick, Target: user.nick, Text: text, Tags: map[string]string{}})
 	}
 }

@@ -220,7 +220,7 @@ func (s *session) deliver(r *row) {
 	from := s.speaker(r.did, r.name, r.venue)
 	for i, m := range r.said {
 		if m.From == "" {
-			m.From = from.nick
+			m.From = from.Nick
 		}
 		o := outgoing{message: &m}
 		if i == len(r.said)-1 {
@@ -232,7 +232,7 @@ func (s *session) deliver(r *row) {
 		return
 	}
 	line := outgoing{about: r.about, message: &said{
-		Type: typePrivmsg, From: from.nick, Target: r.venue, Text: r.line, Account: string(r.did),
+		Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: r.line, Account: string(r.did),
 		Tags: map[string]string{refTag: r.ref.String()},
 	}}
 	if len(r.said) == 0 {

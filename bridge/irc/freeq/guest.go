@@ -219,7 +219,7 @@ func (s *session) weigh(waiting []*petition, now time.Time) {
 // submitTo says a step to the server, as to everybody else.
 func (s *session) submitTo(p *petition, now time.Time) {
 	m := p.said
-	m.From = s.speaker(p.did, p.name, p.view.Venue).nick
+	m.From = s.speaker(p.did, p.name, p.view.Venue).Nick
 	s.put(steps, &m)
 	p.sent, p.next = true, now.Add(p.wait)
 }
@@ -231,7 +231,7 @@ func (s *session) press(ctx context.Context, now time.Time) {
 		if now.Before(p.next) || s.queue.size() > maxWaiting {
 			continue
 		}
-		from := s.speaker(p.did, p.name, p.view.Venue).nick
+		from := s.speaker(p.did, p.name, p.view.Venue).Nick
 		s.put(steps, &route{
 			Type: typeActRoute, Act: p.view.ID.String(), Step: p.held.Event.ID.String(), Tags: p.said.Tags,
 			Target: p.said.Target, From: from, Account: p.said.Account,

@@ -122,8 +122,8 @@ type Link struct {
 	reach    *reach            // owned by the goroutine in Run
 	chatops  irc.ChatOps
 	channels irc.Channels
-	roster   *roster   // owned by the goroutine in Run
-	heard    time.Time // up to when all of theirs was read; owned by the goroutine in Run
+	roster   *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
+	heard    time.Time                      // up to when all of theirs was read; owned by the goroutine in Run
 
 	// live is the session that takes rows: nil unless the greetings and the state of
 	// both are over. It is all that Deliver and Online see of the state, and leads them
@@ -161,7 +161,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		reach:    newReach(cfg, d),
 		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Handoffs, Agent: d.Agent},
 		channels: channels,
-		roster:   newRoster(cfg.NickSuffix, channels.There()),
+		roster:   newRoster(channels.There()),
 	}, nil
 }
 

@@ -183,16 +183,16 @@ func (s *session) onState(ctx context.Context, m *syncResponse) {
 // begin asks what was missed, after which the link is up, and brings our users in.
 func (s *session) begin() {
 	s.catchUp()
-	for _, a := range s.link.roster.all() {
-		s.present(a)
+	for _, p := range s.link.roster.All() {
+		s.present(p)
 	}
 }
 
 // yield gives those of ours another nick who have that of one of theirs.
 func (s *session) yield() {
-	for _, a := range s.link.roster.all() {
-		if s.theirs.named(a.nick) != nil {
-			s.present(a)
+	for _, p := range s.link.roster.All() {
+		if s.theirs.named(p.Nick) != nil {
+			s.present(p)
 		}
 	}
 }
@@ -227,8 +227,8 @@ func (s *session) onMember(m *member) {
 // something to say.
 func (s *session) onKick(m *member) {
 	venue, _ := translate.Channel(m.Channel)
-	if a := s.link.roster.named(m.Nick); a != nil && a.in[venue] {
-		a.in[venue] = false
+	if p := s.link.named(m.Nick); p != nil && p.In[venue] {
+		p.In[venue] = false
 		return
 	}
 	s.theirs.part(m.Nick, m.Channel)

@@ -79,7 +79,6 @@ type session struct {
 	keysDue  time.Time     // when they are
 	behind   time.Time     // since when steps were let go for want of room; zero for none
 	events   *rate.Limiter // steps of the whole link; nil without a limit
-
 }
 
 // inboundLine is what the reader made of one line.
@@ -122,7 +121,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 		s.link.live.Store(nil)
 		s.link.Lose()
 	})
-	s.link.roster.leave()
+	s.link.roster.LeaveChannels()
 	s.settleSpare(ctx)
 	if s.linked {
 		s.link.heard = time.Now().Add(-clockMargin)

@@ -41,7 +41,7 @@ func (s *session) tell(n federation.Notice) bool {
 	}
 	text := strings.ToUpper(string(n.Kind)) + " " + n.Event.ID.String() + " " + n.Sentence()
 	s.put(lines, &said{
-		Type: typePrivmsg, From: s.speaker("", "", "").nick, Target: user.nick, Text: irc.Text(text),
+		Type: typePrivmsg, From: s.speaker("", "", "").Nick, Target: user.nick, Text: irc.Text(text),
 		Tags: map[string]string{refTag: n.Event.Handoff.String()},
 	})
 	return true

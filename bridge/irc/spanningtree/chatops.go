@@ -21,7 +21,7 @@ const maxRooms = 64
 // onText queues a command that a user writes to the gateway's own user. It runs in the
 // order of the user's steps.
 func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
-	if m.Command != "PRIVMSG" || len(m.Params) < 2 || m.Params[1] == "" || s.private(m.Params[0]) != s.link.roster.self.did {
+	if m.Command != "PRIVMSG" || len(m.Params) < 2 || m.Params[1] == "" || s.private(m.Params[0]) != s.link.roster.Self.DID {
 		return
 	}
 	if !s.allow(ctx, m.Source, federation.Event{}) {
@@ -88,7 +88,7 @@ func (s *session) openRoom(name, uuid string, parties []party) error {
 	if s.link.live.Load() != s {
 		return irc.Disconnected(s.link.cfg.Name)
 	}
-	self := s.link.roster.self
+	self := s.link.roster.Self
 	s.present(self)
 	at := slices.IndexFunc(s.rooms, func(r room) bool { return r.name == name })
 	if at < 0 {

@@ -170,9 +170,9 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	s.doubt(errKilled, func(r *row) bool { return r.uuid == p.uuid })
-	s.net.forget(p.uuid, p.nick)
-	p.here, p.nick = false, ""
-	p.leaveChannels()
+	s.net.forget(p.uuid, p.Nick)
+	p.here, p.Nick = false, ""
+	p.LeaveChannels()
 	s.link.roster.mint(p)
 	s.thrownOut(p)
 	return nil
@@ -218,10 +218,10 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	p := s.link.roster.byUUID[m.Params[1]]
-	if p == nil || !p.channels[venue] {
+	if p == nil || !p.In[venue] {
 		return nil
 	}
-	p.channels[venue] = false
+	p.In[venue] = false
 	s.thrownOut(p)
 	return nil
 }
@@ -229,8 +229,8 @@ func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 // onResync says again who of ours is in a channel.
 func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
-	for _, p := range s.link.roster.all() {
-		if p.channels[venue] {
+	for _, p := range s.link.roster.All() {
+		if p.In[venue] {
 			s.join(p, venue)
 		}
 	}
@@ -261,8 +261,8 @@ func (s *session) onIdle(_ context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	last := time.Unix(p.signon, 0)
-	if p.spoke.After(last) {
-		last = p.spoke
+	if p.Spoke.After(last) {
+		last = p.Spoke
 	}
 	s.put(":%s IDLE %s %d %d", p.uuid, m.Source, p.signon, int64(time.Since(last).Seconds()))
 	return nil

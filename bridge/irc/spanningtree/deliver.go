@@ -195,7 +195,7 @@ func (s *session) targets(r *row) []string {
 	}
 	var uuids []string
 	for _, p := range r.to {
-		if r.heard || s.link.roster.agents[p.did] != nil {
+		if r.heard || s.link.roster.Has(p.did) {
 			p.nick = ""
 		}
 		if uuid := s.net.find(p.did, p.accounts, p.nick); uuid != "" {

@@ -88,7 +88,7 @@ func (s *session) say(ctx context.Context, user string, a answer) {
 // notice writes a NOTICE to a user, from the gateway's own. The reference is to the
 // handoff that it is about; it may be empty.
 func (s *session) notice(ctx context.Context, user, text, ref string) {
-	self := s.link.roster.self
+	self := s.link.roster.Self
 	s.present(self)
 	notice := ircmsg.MakeMessage(nil, self.uuid, "NOTICE", user, text)
 	if ref != "" {

@@ -3,6 +3,8 @@ package spanningtree
 import (
 	"context"
 	"net"
+
+	"baton/bridge/irc"
 )
 
 // SetDial gives a link another way to its peer.
@@ -12,7 +14,7 @@ func (l *Link) SetDial(dial func(ctx context.Context) (net.Conn, error)) { l.dia
 const (
 	MaxLineBytes = maxLineBytes
 	MaxSilence   = maxSilence
-	MaxPseudos   = maxPseudos
+	MaxPseudos   = irc.MaxPseudoClients
 	MaxSteps     = maxSteps
 	FirstReturn  = firstReturn
 )

@@ -217,7 +217,7 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	if s.linked || m.Source != "" && m.Source != s.net.peer {
 		return nil // a server further away ended its own
 	}
-	for _, p := range s.link.roster.all() {
+	for _, p := range s.link.roster.All() {
 		s.present(p)
 	}
 	s.put(":%s ENDBURST", s.sid())

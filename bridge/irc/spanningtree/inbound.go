@@ -106,10 +106,10 @@ func fromTag(d federation.Dialect) string {
 func (s *session) private(target string) federation.DID {
 	byUUID := s.link.roster.byUUID
 	if p := byUUID[target]; p != nil {
-		return p.did
+		return p.DID
 	}
 	if p := byUUID[s.net.owner(target)]; p != nil {
-		return p.did
+		return p.DID
 	}
 	return ""
 }

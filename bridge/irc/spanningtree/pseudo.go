@@ -2,18 +2,11 @@ package spanningtree
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"baton/bridge/irc"
 	"baton/federation"
 )
-
-// maxPseudos bounds the pseudo-clients of one link: each is a user on their
-// network, and some hundred bytes here. Beyond it the one that has been silent
-// longest leaves.
-const maxPseudos = 1024
 
 // firstReturn and lastReturn bound the wait before a user that was thrown out
 // comes back. It doubles with each time, so that no operator has to fight us.
@@ -25,47 +18,38 @@ const lastReturn = 5 * time.Minute
 // one that it cannot parse.
 const pseudoIP = "0.0.0.0"
 
-// pseudo is one user that this gateway has on their network: itself, or somebody
-// from elsewhere who speaks there. It outlives the connection, so that it comes
-// back with the same id and the same age of its nick.
+// pseudo is a pseudo-client, which comes back to the network with the same id and the same
+// age of its nick.
 type pseudo struct {
-	did    federation.DID
-	name   string // what its nick is made of
-	suffix string
+	irc.PseudoClient
+
+	suffix string // of its nick
 	ident  string // unlike any other of ours: two users with one are taken for ghosts of each other
 	real   string
 
 	uuid   string
-	nick   string
 	nickTS int64 // unix seconds
 	signon int64 // unix seconds
 
-	here     bool            // introduced in this session
-	channels map[string]bool // by venue: where it belongs, and whether it is there
-	losses   int             // how often it was thrown out in this session
-	spoke    time.Time
+	here   bool // introduced in this session
+	losses int  // how often it was thrown out in this session
 }
 
 // roster is all pseudo-clients of one link.
 type roster struct {
+	*irc.Roster[*pseudo]
+
 	cfg    Config
 	home   federation.HomeID
-	self   *pseudo // the gateway's own user
-	agents map[federation.DID]*pseudo
 	byUUID map[string]*pseudo
 	minted int // UUIDs given out; none is used twice
 }
 
 func newRoster(cfg Config, home federation.HomeID, venues []string) *roster {
-	r := &roster{cfg: cfg, home: home, agents: map[federation.DID]*pseudo{}, byUUID: map[string]*pseudo{}}
-	r.self = &pseudo{
-		did: home.DID(), name: cfg.Nick, ident: "baton",
-		real: fmt.Sprintf("Baton, the federation gateway %s", home), channels: map[string]bool{},
-	}
-	for _, venue := range venues {
-		r.self.channels[venue] = false
-	}
-	r.mint(r.self)
+	self := &pseudo{ident: "baton", real: fmt.Sprintf("Baton, the federation gateway %s", home)}
+	self.DID, self.Name = home.DID(), cfg.Nick
+	r := &roster{Roster: irc.NewRoster(self, venues), cfg: cfg, home: home, byUUID: map[string]*pseudo{}}
+	r.mint(self)
 	return r
 }
 
@@ -81,82 +65,35 @@ func (r *roster) mint(p *pseudo) {
 	r.byUUID[p.uuid] = p
 }
 
-// all returns the users in the order of their UUIDs, the gateway's own first.
-func (r *roster) all() []*pseudo {
-	users := []*pseudo{r.self}
-	for _, uuid := range slices.Sorted(maps.Keys(r.byUUID)) {
-		if p := r.byUUID[uuid]; p != r.self {
-			users = append(users, p)
-		}
-	}
-	return users
-}
-
-// add makes the pseudo-client of a DID.
-func (r *roster) add(did federation.DID, name string) *pseudo {
-	p := &pseudo{
-		did: did, name: name, suffix: r.cfg.NickSuffix, ident: did.Hash(),
-		real: fmt.Sprintf("%s via Baton %s", irc.Plain(name), r.home), channels: map[string]bool{},
-	}
-	r.agents[did] = p
-	r.mint(p)
-	return p
-}
-
-// quietest returns the pseudo-client that has been silent longest.
-func (r *roster) quietest() *pseudo {
-	return slices.MinFunc(slices.Collect(maps.Values(r.agents)), func(a, b *pseudo) int { return a.spoke.Compare(b.spoke) })
-}
-
-// remove ends a pseudo-client for good.
-func (r *roster) remove(p *pseudo) {
-	delete(r.agents, p.did)
-	delete(r.byUUID, p.uuid)
-}
-
-// leave notes that nobody is on the network any more.
+// leave notes that no user of ours is on the network any more.
 func (r *roster) leave() {
+	r.LeaveChannels()
 	for _, p := range r.byUUID {
 		p.here, p.losses = false, 0
-		p.leaveChannels()
-	}
-}
-
-func (p *pseudo) leaveChannels() {
-	for venue := range p.channels {
-		p.channels[venue] = false
 	}
 }
 
 // speaker returns the user from which a DID's step comes, on the network and, where
 // the venue is a channel, there.
 func (s *session) speaker(did federation.DID, name, venue string) *pseudo {
-	roster := s.link.roster
-	p := roster.agents[did]
-	if did == roster.self.did {
-		p = roster.self
-	}
-	if p == nil {
-		if len(roster.agents) >= maxPseudos {
-			s.retire(roster.quietest())
-		}
-		p = roster.add(did, name)
-	}
-	p.spoke = time.Now()
-	if s.net.channels[venue] != nil && !p.channels[venue] {
-		p.channels[venue] = false
-	}
+	r := s.link.roster
+	p := r.Speaker(did, venue, func() *pseudo {
+		added := &pseudo{suffix: r.cfg.NickSuffix, ident: did.Hash(), real: fmt.Sprintf("%s via Baton %s", irc.Plain(name), r.home)}
+		added.Name = name
+		r.mint(added)
+		return added
+	}, s.retire)
 	s.present(p)
 	return p
 }
 
-// retire takes a pseudo-client off the network for good.
+// retire takes a pseudo-client off the network.
 func (s *session) retire(p *pseudo) {
 	if p.here {
 		s.put(":%s QUIT :silent for long", p.uuid)
-		s.net.forget(p.uuid, p.nick)
+		s.net.forget(p.uuid, p.Nick)
 	}
-	s.link.roster.remove(p)
+	delete(s.link.roster.byUUID, p.uuid)
 }
 
 // present brings a user onto the network and into its channels, where it is not.
@@ -164,10 +101,8 @@ func (s *session) present(p *pseudo) {
 	if !p.here {
 		s.introduce(p)
 	}
-	for _, venue := range slices.Sorted(maps.Keys(p.channels)) {
-		if !p.channels[venue] {
-			s.join(p, venue)
-		}
+	for _, venue := range p.Missing() {
+		s.join(p, venue)
 	}
 }
 
@@ -178,12 +113,12 @@ func (s *session) introduce(p *pseudo) {
 	if p.signon == 0 {
 		p.signon = now
 	}
-	if p.nick == "" || len(p.nick) > s.net.nickBytes || s.net.owner(p.nick) != "" {
-		p.nick, p.nickTS = s.freeNick(p), now
+	if p.Nick == "" || len(p.Nick) > s.net.nickBytes || s.net.owner(p.Nick) != "" {
+		p.Nick, p.nickTS = s.freeNick(p), now
 	}
-	s.net.name(p.uuid, "", p.nick)
+	s.net.name(p.uuid, "", p.Nick)
 	host := clip(string(s.link.ports.Home), s.net.hostBytes)
-	s.put(":%s UID %s %d %s %s %s %s %s %d +i :%s", s.sid(), p.uuid, p.nickTS, p.nick, host, host,
+	s.put(":%s UID %s %d %s %s %s %s %s %d +i :%s", s.sid(), p.uuid, p.nickTS, p.Nick, host, host,
 		clip(p.ident, s.net.identBytes), pseudoIP, p.signon, irc.Cut(p.real, s.net.realBytes))
 	p.here = true
 }
@@ -194,7 +129,7 @@ func clip(s string, maxBytes int) string { return s[:min(len(s), maxBytes)] }
 // freeNick returns the first nick of a user that nobody has. Its UUID always is
 // one.
 func (s *session) freeNick(p *pseudo) string {
-	for nick := range irc.Nicks(p.name, p.suffix, p.did, s.net.nickBytes) {
+	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, s.net.nickBytes) {
 		if s.net.owner(nick) == "" {
 			return nick
 		}
@@ -204,10 +139,10 @@ func (s *session) freeNick(p *pseudo) string {
 
 // yield gives a user of ours another nick, because somebody of theirs has it.
 func (s *session) yield(p *pseudo) {
-	old := p.nick
-	p.nick, p.nickTS = s.freeNick(p), time.Now().Unix()
-	s.net.name(p.uuid, old, p.nick)
-	s.put(":%s NICK %s %d", p.uuid, p.nick, p.nickTS)
+	old := p.Nick
+	p.Nick, p.nickTS = s.freeNick(p), time.Now().Unix()
+	s.net.name(p.uuid, old, p.Nick)
+	s.put(":%s NICK %s %d", p.uuid, p.Nick, p.nickTS)
 }
 
 // join brings a user into a channel. Its age is the one that the peer told, or now
@@ -221,13 +156,13 @@ func (s *session) join(p *pseudo, venue string) {
 	}
 	s.put(":%s FJOIN %s %d + :,%s:%d", s.sid(), ch.name, ch.ts, p.uuid, s.memberships)
 	s.memberships++
-	p.channels[venue] = true
+	p.In[venue] = true
 }
 
 // occupied reports whether a user of ours is in a channel.
 func (s *session) occupied(venue string) bool {
 	for _, p := range s.link.roster.byUUID {
-		if p.channels[venue] {
+		if p.In[venue] {
 			return true
 		}
 	}
