@@ -3,6 +3,7 @@ package irc
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"baton/bridge"
 	"baton/federation"
@@ -67,4 +68,29 @@ func rewrite(ctx context.Context, p bridge.Ports, key federation.SigningKey, ev 
 	ev.Fields = fields
 	ev, err = signing.Seal(ctx, key, ev)
 	return ev, losses, err
+}
+
+// Tags returns the tags of a step that was rendered for the view of its handoff, with a
+// message id where that is not empty. It refuses a step whose tags a server would not
+// carry whole.
+func Tags(ev federation.Event, v federation.View, msgid string) (map[string]string, error) {
+	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: ev}, View: v})
+	if err != nil {
+		return nil, err
+	}
+	if msgid != "" {
+		m.Tags["msgid"] = msgid
+	}
+	if err := CheckTags(m.Tags); err != nil {
+		return nil, federation.Refuse(ev, federation.InvalidTag, err.Error())
+	}
+	return m.Tags, nil
+}
+
+// LogLosses logs what a rendered step does not carry.
+func LogLosses(ctx context.Context, log *slog.Logger, ev federation.Event, losses []translate.Loss) {
+	for _, loss := range losses {
+		log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", ev.ID.String()),
+			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
+	}
 }

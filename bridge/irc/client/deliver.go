@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
-	"baton/translate/dialect"
 )
 
 var errNotListening = errors.New("not listening")
@@ -85,18 +83,8 @@ func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", d.Entry.Event.ID, err)
 	}
-	for _, loss := range losses {
-		l.log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", rendered.ID.String()),
-			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
-	}
-	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: rendered}, View: d.View})
-	if err != nil {
-		return nil, err
-	}
-	if err := irc.CheckTags(m.Tags); err != nil {
-		return nil, federation.Refuse(rendered, federation.InvalidTag, err.Error())
-	}
-	return m.Tags, nil
+	irc.LogLosses(ctx, l.log, rendered, losses)
+	return irc.Tags(rendered, d.View, "")
 }
 
 // wanted returns the dialects in which the members of a channel take a step. A receipt
@@ -150,7 +138,7 @@ func (s *server) deliver(r row) {
 		m.tags = tags
 		s.spread(m, func(yield func(*user) bool) {
 			for u := range c.members {
-				if s.hears(u, r.d) && u.caps.reads(ev.Dialect) == in && u.seen.add(m.msgid) && !yield(u) {
+				if s.hears(u, r.d) && u.caps.reads(ev.Dialect) == in && u.seen.Add(m.msgid) && !yield(u) {
 					return
 				}
 			}
@@ -173,7 +161,7 @@ func (s *server) stepMessage(ev federation.Event, target, name string) message {
 func (m message) inWords(handoff federation.HandoffID, text string) message {
 	line := says(m.source, "NOTICE", m.params[0], text)
 	line.account, line.at, line.msgid = m.account, m.at, m.msgid+lineSuffix
-	line.tags = map[string]string{refTag: handoff.String()}
+	line.tags = map[string]string{irc.RefTag: handoff.String()}
 	return line
 }
 

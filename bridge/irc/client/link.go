@@ -99,6 +99,7 @@ type Link struct {
 	tls      *tls.Config // nil = none
 	channels []string    // as venues
 	chatops  irc.ChatOps
+	replies  irc.Replies
 
 	// live is the server that takes rows, nil while none runs. It is all that Deliver
 	// and Online see of the state.
@@ -119,6 +120,7 @@ func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
+	l.replies = irc.Replies{Metrics: deps.Metrics, Log: l.log, Network: network}
 	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Handoffs: deps.Handoffs, Agent: deps.Agent}
 	if cert != nil {
 		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{protocol}}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"baton/bridge"
+	"baton/bridge/irc"
 )
 
 // How fast lines of one client are read: a burst that holds what clients send when
@@ -155,7 +156,7 @@ func (s *server) leave(u *user, why string) {
 // count it.
 func newUser(addr string, from netip.Prefix) *user {
 	return &user{
-		addr: addr, from: from, turn: make(chan func(), 1),
+		addr: addr, from: from, turn: make(chan func(), 1), seen: irc.Recent{Most: maxSeen},
 		channels: map[string]*channel{}, invited: map[string]bool{}, watching: map[string]bool{},
 	}
 }

@@ -258,7 +258,7 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 		}
 		m := s.stepMessage(e.entry.Event, target, e.name)
 		m.tags, m.batch = e.tags, ref
-		if u.seen.add(m.msgid) {
+		if u.seen.Add(m.msgid) {
 			s.put(u, m, "")
 		}
 	}

@@ -50,7 +50,7 @@ func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev feder
 	default:
 		in.ev.Arrival.MessageID = newMessageID(in.ev.Arrival.Received)
 	}
-	u.seen.add(in.ev.WireID()) // it is told of it in answer, and not with the others
+	u.seen.Add(in.ev.WireID()) // it is told of it in answer, and not with the others
 	u.spoke = in.ev.Arrival.Received
 	in.answer, u.answer = u.answer, nil
 	u.work = func() {
@@ -193,33 +193,9 @@ func clientTags(tags map[string]string) map[string]string {
 	return own
 }
 
-// seen is what a client has been told of lately, by message id: what comes to it on two
-// ways is told once. The zero value is empty.
-type seen struct {
-	ids   map[string]bool
-	order []string
-}
-
-// maxSeen bounds what is remembered of one client: more steps than two ways are ever
-// apart.
+// maxSeen bounds the message ids that a client was told of and that are remembered, so
+// that what comes to it on two ways is told once: more steps than two ways are apart.
 const maxSeen = 256
-
-// add notes an id, and reports whether it is new.
-func (s *seen) add(id string) bool {
-	if s.ids[id] {
-		return false
-	}
-	if s.ids == nil {
-		s.ids = map[string]bool{}
-	}
-	if len(s.order) == maxSeen {
-		delete(s.ids, s.order[0])
-		s.order = s.order[1:]
-	}
-	s.ids[id] = true
-	s.order = append(s.order, id)
-	return true
-}
 
 // guests are the nicks under which others appear here who have none: those whose steps
 // come from elsewhere.

@@ -2,10 +2,9 @@ package client
 
 import (
 	"context"
-	"errors"
-	"strings"
 
 	"baton/bridge"
+	"baton/bridge/irc"
 	"baton/federation"
 )
 
@@ -14,31 +13,20 @@ var (
 	_ bridge.Notifier = (*Link)(nil)
 )
 
-var errAbsent = errors.New("nobody is logged in as the signer")
-
 // Tell implements [bridge.Teller]: the refusal as it would have been told at once, to
-// all who are logged in as the signer.
+// all clients that are logged in as the signer.
 func (l *Link) Tell(_ context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	a, _ := answerTo(refused)
-	l.tellAll(ev.Actor(), a)
+	l.tellAll(ev.Actor(), irc.Refusal(refused))
 	return nil
 }
 
-// Notify implements [bridge.Notifier], in the words of a refusal. Of what was delivered
-// nobody is told: it shows.
+// Notify implements [bridge.Notifier], in the words of a refusal.
 func (l *Link) Notify(_ context.Context, n federation.Notice) error {
-	if n.Kind == federation.NoticeDelivered {
-		return nil
-	}
-	a := answer{code: strings.ToUpper(string(n.Kind)), subject: n.Event.ID.String(), sentence: n.Sentence()}
-	if !l.tellAll(n.Event.Actor(), a) {
-		return l.unavailable(errAbsent)
-	}
-	return nil
+	return irc.Notify(l.Name(), n, func(reply irc.Reply) (bool, error) { return l.tellAll(n.Event.Actor(), reply), nil })
 }
 
-// tellAll tells all who are logged in as a DID, and reports whether anybody is.
-func (l *Link) tellAll(did federation.DID, a answer) bool {
+// tellAll tells all clients that are logged in as a DID, and reports whether there is one.
+func (l *Link) tellAll(did federation.DID, reply irc.Reply) bool {
 	s := l.live.Load()
 	if s == nil {
 		return false
@@ -46,7 +34,7 @@ func (l *Link) tellAll(did federation.DID, a answer) bool {
 	there := make(chan bool, 1)
 	return s.post(func() {
 		for u := range s.accounts[did] {
-			s.fail(u, "TAGMSG", a.code, a.subject, a.sentence)
+			s.fail(u, "TAGMSG", reply.Code, reply.Subject, reply.Sentence)
 		}
 		there <- len(s.accounts[did]) > 0
 	}) && <-there

@@ -40,7 +40,7 @@ type user struct {
 	meter  irc.Meter
 	work   func()   // what the line that is acted on leaves to the reader; nil for nothing
 	answer *answers // to the labelled command that is acted on; nil without one
-	seen   seen
+	seen   irc.Recent
 	replay *replay // of its inbox; nil for none
 
 	login    *login // under way; nil for none

@@ -10,7 +10,6 @@ import (
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
-	"baton/translate/dialect"
 )
 
 // repeatAfter is how old a step must be for its receipt to be sent again: servers say
@@ -125,10 +124,7 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 	if err != nil {
 		return fmt.Errorf("render %s: %w", d.Entry.Event.ID, err)
 	}
-	for _, loss := range losses {
-		l.log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", rendered.ID.String()),
-			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
-	}
+	irc.LogLosses(ctx, l.log, rendered, losses)
 	r.did, r.name = rendered.From, step.Name(d.Entry.Event.Actor())
 	if rendered.From == l.deps.Home.DID() {
 		r.did = ""
@@ -179,18 +175,16 @@ func (l *Link) render(ctx context.Context, d federation.Delivery) (federation.Ev
 // say returns a step as a message, without the nick that says it unless that is the
 // gateway as a server.
 func (l *Link) say(ctx context.Context, ev federation.Event, v federation.View) (said, error) {
-	m, err := dialect.Encode(translate.Step{Entry: federation.Entry{Event: ev}, View: v})
-	if err != nil {
-		return said{}, err
+	ours, msgid := ev.From == l.deps.Home.DID(), ""
+	if ours {
+		msgid = ev.ID.String()
 	}
-	if err := irc.CheckTags(m.Tags); err != nil {
-		return said{}, federation.Refuse(ev, federation.InvalidTag, err.Error())
+	tags, err := irc.Tags(ev, v, msgid)
+	message := said{Type: typeTagmsg, Target: l.target(ctx, ev, v), Tags: tags, Account: string(ev.From)}
+	if ours {
+		message.From = string(l.deps.Home)
 	}
-	message := said{Type: typeTagmsg, Target: l.target(ctx, ev, v), Tags: m.Tags, Account: string(ev.From)}
-	if ev.From == l.deps.Home.DID() {
-		message.From, m.Tags["msgid"] = string(l.deps.Home), ev.ID.String()
-	}
-	return message, nil
+	return message, err
 }
 
 // receipt returns the receipt of a step as a message from the gateway's server.
@@ -233,7 +227,7 @@ func (s *session) deliver(r *row) {
 	}
 	line := outgoing{about: r.about, message: &said{
 		Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: r.line, Account: string(r.did),
-		Tags: map[string]string{refTag: r.ref.String()},
+		Tags: map[string]string{irc.RefTag: r.ref.String()},
 	}}
 	if len(r.said) == 0 {
 		line.row = r

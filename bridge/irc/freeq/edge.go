@@ -8,9 +8,6 @@ import (
 	"baton/federation"
 )
 
-// refTag says which handoff a line is about.
-const refTag = vendorPrefix + "ref"
-
 // vendorPrefix begins the name of each tag that servers know.
 const vendorPrefix = "+freeq.at/"
 

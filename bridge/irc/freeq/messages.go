@@ -98,7 +98,7 @@ func (s *session) fresh(ctx context.Context, id, origin string) bool {
 	case origin == s.link.id:
 		s.badInput(ctx, foreign, "an echo of ours")
 		return false
-	case !s.seen.add(id):
+	case id != "" && !s.seen.Add(id):
 		s.badInput(ctx, repeated, id)
 		return false
 	}

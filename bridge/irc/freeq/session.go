@@ -59,7 +59,7 @@ type session struct {
 	// Owned by the goroutine in run.
 	theirs   *members
 	modes    map[string]*channelState // of our channels, as the peer told them
-	seen     *seen
+	seen     irc.Recent
 	queue    *queue
 	probed   time.Time // when an idle link was asked last
 	heard    time.Time // when the last line was read
@@ -81,6 +81,14 @@ type session struct {
 	events   *rate.Limiter // steps of the whole link; nil without a limit
 }
 
+// maxSeen is how many ids of messages are remembered, to drop repeats: a peer repeats
+// itself within seconds, and sends at most a hundred messages in one. The set is exact
+// and no high-water mark, because the ids of a server step back now and then: it hands
+// them out before it queues.
+//
+// spec: freeq-s2s "event_id and dedup"
+const maxSeen = 10_000
+
 // inboundLine is what the reader made of one line.
 type inboundLine struct {
 	message any // nil for one that nothing here is for
@@ -91,7 +99,7 @@ type inboundLine struct {
 func newSession(l *Link, conn stream) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
-		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: newSeen(), queue: newQueue(l.id, time.Now()),
+		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
 	}
 	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
 		_, err := conn.Write(piece)

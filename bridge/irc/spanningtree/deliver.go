@@ -12,7 +12,6 @@ import (
 	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
-	"baton/translate/dialect"
 )
 
 var (
@@ -112,7 +111,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	if !r.heard {
 		r.from, r.name = ev.Actor(), step.Name(ev.Actor())
 	}
-	r.tags, err = l.tags(ctx, step, d)
+	r.tags, err = l.tags(ctx, d)
 	return r, err
 }
 
@@ -140,25 +139,13 @@ func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error)
 }
 
 // tags returns the tags of a step as this link may write them.
-func (l *Link) tags(ctx context.Context, step translate.Step, d federation.Delivery) (map[string]string, error) {
+func (l *Link) tags(ctx context.Context, d federation.Delivery) (map[string]string, error) {
 	rendered, losses, err := irc.Render(ctx, l.ports, d)
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", rendered.ID, err)
 	}
-	for _, loss := range losses {
-		l.log.LogAttrs(ctx, slog.LevelInfo, "field not carried", slog.String("event_id", rendered.ID.String()),
-			slog.String("field", loss.Field), slog.String("fate", string(loss.Fate)), slog.String("reason", loss.Why))
-	}
-	step.Event = rendered
-	m, err := dialect.Encode(step)
-	if err != nil {
-		return nil, err
-	}
-	m.Tags["msgid"] = rendered.WireID()
-	if err := irc.CheckTags(m.Tags); err != nil {
-		return nil, federation.Refuse(rendered, federation.InvalidTag, err.Error())
-	}
-	return m.Tags, nil
+	irc.LogLosses(ctx, l.log, rendered, losses)
+	return irc.Tags(rendered, d.View, rendered.WireID())
 }
 
 // deliver writes a row. It is answered once the peer has proved that it read it.
@@ -219,7 +206,7 @@ func (s *session) putRow(r *row, targets []string) error {
 		if r.line == "" {
 			continue
 		}
-		tags := map[string]string{"msgid": r.msgid + lineSuffix, refTag: r.ref.String()}
+		tags := map[string]string{"msgid": r.msgid + lineSuffix, irc.RefTag: r.ref.String()}
 		line := ircmsg.MakeMessage(tags, from.uuid, "NOTICE", target, r.line)
 		line.ForceTrailing()
 		if err := s.putMessage(line); err != nil {

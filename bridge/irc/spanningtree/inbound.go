@@ -8,6 +8,7 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 	"golang.org/x/time/rate"
 
+	"baton/bridge/irc"
 	"baton/federation"
 	"baton/translate"
 	"baton/translate/dialect"
@@ -128,7 +129,9 @@ func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	ours := s.net.channels[venue] != nil || s.private(m.Params[0]) != ""
 	if ours && s.allow(ctx, m.Source, federation.Event{}) {
-		s.tell(ctx, m.Source, errUnreadableTags)
+		reply := irc.Reply{Code: federation.InvalidTag.Upper(), Subject: "*", Sentence: "the tags could not be read"}
+		s.link.replies.Count(reply)
+		s.notice(ctx, m.Source, reply.Text(), "")
 	}
 	return nil
 }

@@ -94,6 +94,7 @@ type Link struct {
 	dial      func(ctx context.Context) (net.Conn, error)
 	listener  *net.TCPListener // nil while there is none; owned by the goroutine in Run
 	chatops   irc.ChatOps
+	replies   irc.Replies
 	channels  irc.Channels
 	roster    *roster // owned by the goroutine in Run
 
@@ -134,6 +135,7 @@ func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
 		cfg:       cfg,
 		ports:     p,
 		chatops:   irc.ChatOps{Ports: p, Log: log, Handoffs: deps.Handoffs, Agent: deps.Agent},
+		replies:   irc.Replies{Metrics: p.Metrics, Log: log, Network: network},
 		log:       log,
 		passwords: secrets,
 		tls:       secure,

@@ -2,9 +2,9 @@ package spanningtree
 
 import (
 	"context"
-	"strings"
 
 	"baton/bridge"
+	"baton/bridge/irc"
 	"baton/federation"
 )
 
@@ -20,21 +20,11 @@ func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federatio
 	return err
 }
 
-// Notify implements [bridge.Notifier], in the words of a refusal. A delivery shows by
-// itself and needs no notice.
+// Notify implements [bridge.Notifier], in the words of a refusal.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
-	if n.Kind == federation.NoticeDelivered {
-		return nil
-	}
-	there, err := l.tellLater(ctx, n.Event, func(s *session, user string) {
-		s.say(ctx, user, answer{
-			code: strings.ToUpper(string(n.Kind)), subject: n.Event.ID.String(), sentence: n.Sentence(), ref: n.Event.Handoff.String(),
-		})
+	return irc.Notify(l.cfg.Name, n, func(reply irc.Reply) (bool, error) {
+		return l.tellLater(ctx, n.Event, func(s *session, user string) { s.notice(ctx, user, reply.Text(), reply.Ref) })
 	})
-	if err == nil && !there {
-		err = l.unavailable(errAbsent)
-	}
-	return err
 }
 
 // tellLater has the session tell the signer of a step, and reports whether that is there.

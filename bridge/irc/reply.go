@@ -1,0 +1,95 @@
+package irc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// RefTag tells clients that read tags which handoff a line is about.
+//
+// spec: handofftag "Humans"
+const RefTag = "+freeq.at/ref"
+
+// internalError is the code of a failure of this gateway, which is no refusal.
+const internalError = "INTERNAL_ERROR"
+
+// errAbsent is why a notice waits.
+var errAbsent = errors.New("nobody is logged in as the signer")
+
+// Reply is what a user is told about its step.
+type Reply struct {
+	Code     string // first word, and label of the counter of refusals
+	Subject  string // id of the step, or "*"
+	Sentence string
+	Ref      string // handoff id; may be empty
+}
+
+// Text returns the reply as one line.
+func (r Reply) Text() string { return Text(r.Code + " " + r.Subject + " " + r.Sentence) }
+
+// Replies turns errors about steps into replies, and counts and logs them. It may be used
+// concurrently.
+//
+// spec: handofftag "The client's side"
+type Replies struct {
+	Metrics *bridge.Metrics
+	Log     *slog.Logger
+	Network string
+}
+
+// To returns the reply to an error about a step, and counts it. The second result is false
+// for an error without a reply: a not-now, or the end of the program.
+func (r Replies) To(ctx context.Context, err error) (Reply, bool) {
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		reply := Refusal(refused)
+		r.Count(reply)
+		return reply, true
+	}
+	if _, ok := errors.AsType[*federation.UnavailableError](err); ok || errors.Is(err, context.Canceled) {
+		return Reply{}, false
+	}
+	r.Log.LogAttrs(ctx, slog.LevelError, "step not judged", slog.Any("err", err))
+	return Reply{Code: internalError, Subject: "*", Sentence: "the gateway could not judge the step"}, true
+}
+
+// Refusal returns the reply to a refused step.
+func Refusal(r *federation.RefusalError) Reply {
+	return Reply{Code: r.Code.Upper(), Subject: r.Subject(), Sentence: r.Sentence(), Ref: r.Handoff.String()}
+}
+
+// Count counts a refusal by its reply.
+func (r Replies) Count(reply Reply) {
+	r.Metrics.Refusals.WithLabelValues(r.Network, reply.Code).Inc()
+	if reply.Code == federation.RateLimited.Upper() {
+		r.Metrics.Limited.WithLabelValues(r.Network).Inc()
+	}
+}
+
+// LogRefusal logs a refusal by the link. The gateway logs the steps that it judges itself.
+func (r Replies) LogRefusal(ctx context.Context, err error) {
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		r.Log.LogAttrs(ctx, slog.LevelInfo, "step refused", slog.String("event_id", refused.Event.String()),
+			slog.String("handoff_id", refused.Handoff.String()), slog.String("reason", refused.Error()))
+	}
+}
+
+// Notify has tell write a notice to the signer of its step. A delivery shows by itself and
+// needs no notice. The error is that of tell, or a not-now where tell reports that the
+// signer is not there.
+func Notify(link string, n federation.Notice, tell func(r Reply) (there bool, err error)) error {
+	if n.Kind == federation.NoticeDelivered {
+		return nil
+	}
+	there, err := tell(Reply{
+		Code: strings.ToUpper(string(n.Kind)), Subject: n.Event.ID.String(), Sentence: n.Sentence(), Ref: n.Event.Handoff.String(),
+	})
+	if err == nil && !there {
+		err = Unavailable(link, errAbsent)
+	}
+	return err
+}
