@@ -19,7 +19,7 @@ const freeqTable = "irc.freeq"
 func openFreeq(t configs.Table, w wiring) (opened, error) {
 	cfg := freeq.DefaultConfig()
 	t.Decode(&cfg)
-	deps := freeq.Deps{Ports: w.Ports, Handoffs: w.record, Agent: w.agent}
+	deps := freeq.Deps{Ports: w.Ports, Record: w.record, Rulings: rulings{w, cfg.Name}, Agent: w.agent}
 	if w.keys != "" { // a configuration can be checked without
 		key, seed, err := identity.OpenEndpoint(w.keys)
 		if err != nil {
@@ -28,17 +28,40 @@ func openFreeq(t configs.Table, w wiring) (opened, error) {
 		deps.Endpoint, deps.Seed = key, seed
 	}
 	if w.gateway != nil {
-		deps.Guests, deps.Owed, deps.Fetch, deps.GiveUp = w.record, w.record.OwedIn, w.fetch.Get, w.gateway.giveUp
-		deps.Filed, deps.Given = w.record.Step, w.record.Given
-		deps.Settle = func(ctx context.Context, id federation.HandoffID) error { return w.gateway.settle(ctx, id, time.Now()) }
-		deps.Ours = func(ctx context.Context, did federation.DID) bool { return w.isOurs(ctx, did, cfg.Name) }
-		deps.Moves = func(v federation.View, verb federation.Verb) bool { return w.home().Moves(v, verb) }
-		deps.Confirm = func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
-			return w.home().Receipt(ctx, entry, v)
-		}
+		deps.Fetch = w.fetch.Get
 	}
 	link, err := freeq.Open(cfg, deps)
 	return opened{link: link, table: t}, err
+}
+
+// rulings is what a link to a freeq server asks of the home of this gateway.
+type rulings struct {
+	wiring
+
+	link string
+}
+
+// Moves implements [freeq.Rulings].
+func (r rulings) Moves(v federation.View, verb federation.Verb) bool { return r.home().Moves(v, verb) }
+
+// Receipt implements [freeq.Rulings].
+func (r rulings) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
+	return r.home().Receipt(ctx, entry, v)
+}
+
+// Settle implements [freeq.Rulings].
+func (r rulings) Settle(ctx context.Context, id federation.HandoffID) error {
+	return r.gateway.settle(ctx, id, time.Now())
+}
+
+// GiveUp implements [freeq.Rulings].
+func (r rulings) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
+	return r.gateway.giveUp(ctx, p, code, detail)
+}
+
+// Ours implements [freeq.Rulings].
+func (r rulings) Ours(ctx context.Context, did federation.DID) bool {
+	return r.isOurs(ctx, did, r.link)
 }
 
 // home returns the home as it is configured now.

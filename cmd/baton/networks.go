@@ -104,8 +104,7 @@ func openClient(t configs.Table, w wiring) (opened, error) {
 	}
 	link, err := ircclient.Open(cfg, ircclient.Deps{
 		Origins: w.http.CORSOrigins, Proxies: w.http.TrustedProxies, Logins: w.logins,
-		Ports: w.Ports, Inboxes: w.record, Devices: w.record, Handoffs: w.record, Spoken: w.record, Tokens: w.record, Proved: w.proved, Learn: w.learn,
-		Agent: w.agent,
+		Ports: w.Ports, Record: w.record, Agent: w.agent, Proved: w.proved, Learn: w.learn,
 	}, w.certificate)
 	return opened{link: link, table: t}, err
 }

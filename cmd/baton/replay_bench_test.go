@@ -103,7 +103,7 @@ func serveIRC(b *testing.B, record *store.Record) (addr string) {
 			Home: "gw.test", Gateway: strangers{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 			Limits: func() bridge.Limits { return bridge.Limits{} }, Wakes: noWakes{},
 		},
-		Inboxes: record, Devices: record, Handoffs: record, Spoken: record, Tokens: record,
+		Record: record,
 		Proved: func(context.Context, federation.DID, []byte, []byte) (federation.Verdict, error) {
 			return federation.Valid, nil
 		},

@@ -58,7 +58,7 @@ func (s *server) byToken(ctx context.Context, answer string) (federation.DID, st
 		return "", "", loginError("the answer is no name and token in base64")
 	}
 	as, name, text := parts[0], parts[1], parts[2]
-	token, err := s.link.deps.Tokens.Token(ctx, federation.DigestToken(text), time.Now())
+	token, err := s.link.deps.Record.Token(ctx, federation.DigestToken(text), time.Now())
 	switch {
 	case errors.Is(err, federation.ErrNotFound) || err == nil && token.Name != name:
 		return "", "", loginError("the token is unknown, revoked or over, or has another name")

@@ -10,19 +10,16 @@ import (
 	"baton/federation/federationtest"
 )
 
-// places has a name that is not that of one of its methods, so that it can be embedded.
-type places = federation.Devices
-
 // heard tells when a device has read on.
 type heard struct {
-	places
+	client.Record
 
 	advanced chan struct{}
 }
 
-// Advance implements [federation.Devices].
+// Advance implements [client.Record].
 func (h heard) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
-	err := h.places.Advance(ctx, of, device, upTo, now)
+	err := h.Record.Advance(ctx, of, device, upTo, now)
 	h.advanced <- struct{}{}
 	return err
 }
@@ -39,8 +36,8 @@ func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
 			t.Parallel()
 			var devices heard
 			h := start(t, testConfig(), func(d *client.Deps) {
-				devices = heard{places: d.Devices, advanced: make(chan struct{}, 1)}
-				d.Devices = devices
+				devices = heard{Record: d.Record, advanced: make(chan struct{}, 1)}
+				d.Record = devices
 			})
 			offer := federationtest.File(federationtest.Offer(1, bob, ada), federation.View{})
 			if _, err := h.record.Append(t.Context(), offer); err != nil {

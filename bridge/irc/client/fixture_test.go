@@ -106,7 +106,7 @@ func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house 
 				return federation.BoundName{}, federation.ErrNotFound
 			},
 		},
-		Inboxes: h.record, Devices: h.record, Handoffs: h.record, Spoken: h.record, Tokens: h.record,
+		Record: h.record,
 		Proved: func(_ context.Context, did federation.DID, _, signature []byte) (federation.Verdict, error) {
 			switch string(signature) {
 			case "signed by " + string(did):

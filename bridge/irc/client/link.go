@@ -41,12 +41,10 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net/netip"
 	"slices"
 	"sync/atomic"
 
 	"baton/bridge"
-	"baton/bridge/credential"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -59,34 +57,6 @@ const network = "client"
 //
 // spec: RFC 7301; its registry
 const protocol = "irc"
-
-// Deps is what a listener needs of the rest of the program.
-type Deps struct {
-	bridge.Ports
-
-	Inboxes  federation.Inboxes
-	Devices  federation.Devices
-	Handoffs irc.Handoffs
-	Spoken   federation.Spoken
-	// Tokens are those of operators, one of which may stand for a DID.
-	Tokens federation.OperatorTokens
-	// Agent returns the DID of an agent of the registry by its handle, or
-	// [federation.ErrNotFound].
-	Agent func(ctx context.Context, handle string) (federation.DID, error)
-	// Origins are those of which pages may speak WebSocket, as in [http] cors_origins.
-	Origins []string
-	// Proxies are trusted to name the address of a client in a PROXY header, as in [http]
-	// trusted_proxies.
-	Proxies []netip.Prefix
-	// Logins counts the attempts of each address to log in, at all listeners.
-	Logins credential.Addresses
-	// Proved judges whether a DID signed a message with a key that it has now. Its error
-	// says why that cannot be told.
-	Proved func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
-	// Learn puts on record with which key somebody signs. Its errors are those of
-	// [federation.Keys.Learn].
-	Learn func(ctx context.Context, report federation.KeyReport) error
-}
 
 // Link is the listener with all who are connected to it. Make one with [Open].
 type Link struct {
@@ -121,7 +91,7 @@ func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
 	}
 	l := &Link{cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
 	l.replies = irc.Replies{Metrics: deps.Metrics, Log: l.log, Network: network}
-	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Handoffs: deps.Handoffs, Agent: deps.Agent}
+	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Handoffs: deps.Record, Agent: deps.Agent}
 	if cert != nil {
 		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{protocol}}
 	}

@@ -128,7 +128,7 @@ func (s *server) stretch(ctx context.Context, q inquiry, part federation.Stretch
 	if begin := (federation.Mark{At: q.buffer.since}); part.After.Compare(begin) < 0 {
 		part.After = begin
 	}
-	return s.link.deps.Spoken.Spoken(ctx, part, limit)
+	return s.link.deps.Record.Spoken(ctx, part, limit)
 }
 
 // around reads what was said before a point, and from there on.
@@ -158,7 +158,7 @@ func (s *server) locate(ctx context.Context, place federation.Place, r reference
 		return point{federation.Mark{At: r.at}, federation.Mark{At: r.at.Add(timePrecision)}}, nil
 	}
 	id := strings.TrimSuffix(r.message, lineSuffix)
-	mark, err := s.link.deps.Spoken.Mark(ctx, place, id)
+	mark, err := s.link.deps.Record.Mark(ctx, place, id)
 	if err == nil {
 		return point{mark, mark}, nil
 	}
@@ -259,7 +259,7 @@ func (s *server) exchanges(ctx context.Context, did federation.DID, since time.T
 	var found []exchange
 	var after federation.Cursor
 	for page := 0; did != "" && page < maxExchangePages; page++ {
-		views, next, err := s.link.deps.Handoffs.Handoffs(ctx, federation.Filter{DID: did, Since: since}, after, exchangePage)
+		views, next, err := s.link.deps.Record.Handoffs(ctx, federation.Filter{DID: did, Since: since}, after, exchangePage)
 		if err != nil {
 			return nil, fmt.Errorf("list handoffs of %s: %w", did, err)
 		}

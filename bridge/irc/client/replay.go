@@ -129,12 +129,12 @@ func (s *server) page(ctx context.Context, r *replay, at *reading) ([]federation
 	if len(entries) > 0 {
 		return entries, nil
 	}
-	return s.link.deps.Inboxes.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
+	return s.link.deps.Record.Replay(ctx, r.of, at.cursor, s.link.atOnce(pageSteps))
 }
 
 // readAhead reads what comes after a full page. Where that fails, page has the error.
 func (s *server) readAhead(ctx context.Context, r *replay, at *reading, end federation.Cursor) {
-	at.ahead, _ = s.link.deps.Inboxes.Replay(ctx, r.of, end, s.link.atOnce(pageSteps))
+	at.ahead, _ = s.link.deps.Record.Replay(ctx, r.of, end, s.link.atOnce(pageSteps))
 }
 
 // next sends one page and waits until the client has it, or returns how long to wait
@@ -182,7 +182,7 @@ func (s *server) next(ctx context.Context, r *replay, at *reading) (time.Duratio
 
 // begin finds out how far the device has read.
 func (s *server) begin(ctx context.Context, r *replay, at *reading) error {
-	devices, err := s.link.deps.Devices.Devices(ctx, r.of)
+	devices, err := s.link.deps.Record.Devices(ctx, r.of)
 	if err != nil {
 		return fmt.Errorf("look up devices: %w", err)
 	}
@@ -314,11 +314,11 @@ func (s *server) keep(ctx context.Context, r *replay, at *reading) {
 // advance notes how far the device has read. One too many has no place of its own: what
 // it reads waits no more, for any.
 func (s *server) advance(ctx context.Context, r *replay, to federation.Cursor) error {
-	err := s.link.deps.Devices.Advance(ctx, r.of, r.device, to, time.Now())
+	err := s.link.deps.Record.Advance(ctx, r.of, r.device, to, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) && r.device != "" {
 		s.log.LogAttrs(ctx, slog.LevelInfo, "device has no place of its own", slog.String("did", string(r.of)), slog.Any("err", err))
 		r.device = ""
-		err = s.link.deps.Devices.Advance(ctx, r.of, "", to, time.Now())
+		err = s.link.deps.Record.Advance(ctx, r.of, "", to, time.Now())
 	}
 	return err
 }

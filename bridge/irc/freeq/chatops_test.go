@@ -7,12 +7,11 @@ import (
 
 	"baton/bridge/irc/freeq"
 	"baton/federation"
-	"baton/federation/federationtest"
 )
 
-// withDesk makes a house whose operator bound alice to a DID of her own, and vouches for
+// withChatOps makes a house whose operator bound alice to a DID of her own, and vouches for
 // her where that is said.
-func withDesk(t *testing.T, vouch bool) *house {
+func withChatOps(t *testing.T, vouch bool) *house {
 	t.Helper()
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
 		did, _ := person("alice")
@@ -22,7 +21,7 @@ func withDesk(t *testing.T, vouch bool) *house {
 			}
 			return federation.BoundName{Network: network, Name: name, DID: did, Vouch: vouch}, nil
 		}
-		d.Handoffs, d.Agent = federationtest.NewMemory(), func(context.Context, string) (federation.DID, error) { return "", federation.ErrNotFound }
+		d.Agent = func(context.Context, string) (federation.DID, error) { return "", federation.ErrNotFound }
 	})
 	h.run(t)
 	return h
@@ -43,7 +42,7 @@ func (h *house) hears(t *testing.T, nick, words string) string {
 }
 
 func TestBatonAnswersUsersWhoAreLoggedIn(t *testing.T) {
-	h := withDesk(t, true)
+	h := withChatOps(t, true)
 	alice, other := h.alice(), h.offered(t, channel).View
 	h.server.TellAs("nobody", "Baton-gw", "help")
 	alice.Tell("scout", "help") // to somebody else
@@ -67,7 +66,7 @@ func TestBatonAnswersUsersWhoAreLoggedIn(t *testing.T) {
 }
 
 func TestBatonSignsForNobodyUnlessTheOperatorSaysSo(t *testing.T) {
-	h := withDesk(t, false)
+	h := withChatOps(t, false)
 	alice, other := h.alice(), h.offered(t, channel).View
 	alice.Tell("Baton-gw", "accept "+other.ID.String())
 	h.hears(t, "alice", "NEED_SIGNATURE")

@@ -66,7 +66,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	heard := ev.Arrival.Link == l.cfg.Name
 	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(ctx, d.View)
 	r.venue = d.View.Venue
-	moves := l.deps.Moves(d.View, ev.Verb)
+	moves := l.deps.Rulings.Moves(d.View, ev.Verb)
 	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) }}
 	if !heard {
 		if err := l.write(ctx, r, d, step, l.introduces(d.View) || !moves); err != nil {
@@ -103,7 +103,7 @@ func (l *Link) place(ctx context.Context, v federation.View) string {
 // signer returns as whom the steps of somebody of this gateway are written again, and
 // everybody else as they are.
 func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
-	if did == l.deps.Home.DID() || !l.deps.Ours(ctx, did) {
+	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did) {
 		return did
 	}
 	return l.deps.Kept("person:" + string(did)).DID
@@ -112,7 +112,7 @@ func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
 // ours reports whether one of the pair of a private handoff is of this gateway, or signs
 // for somebody who is.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) bool {
-	return l.deps.Ours(ctx, did) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
+	return l.deps.Rulings.Ours(ctx, did) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
 		return party != did && l.signer(ctx, party) == did
 	})
 }
@@ -189,7 +189,7 @@ func (l *Link) say(ctx context.Context, ev federation.Event, v federation.View) 
 
 // receipt returns the receipt of a step as a message from the gateway's server.
 func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error) {
-	receipt, err := l.deps.Confirm(ctx, d.Entry, d.View)
+	receipt, err := l.deps.Rulings.Receipt(ctx, d.Entry, d.View)
 	if err != nil {
 		return said{}, fmt.Errorf("confirm %s: %w", d.Entry.Event.ID, err)
 	}
@@ -238,7 +238,7 @@ func (s *session) deliver(r *row) {
 // repeat answers a step that its sender routed again: it has not had the receipt.
 func (s *session) repeat(ctx context.Context, in *inbound, answer federation.Judgement) {
 	entry, v := answer.Entry, answer.View
-	if !in.routed || answer.Awaits || !s.link.introduces(v) || entry.Event.ID != in.ev.ID || !s.link.deps.Moves(v, entry.Event.Verb) {
+	if !in.routed || answer.Awaits || !s.link.introduces(v) || entry.Event.ID != in.ev.ID || !s.link.deps.Rulings.Moves(v, entry.Event.Verb) {
 		return
 	}
 	if in.ev.Arrival.Received.Sub(entry.Filed) < repeatAfter {

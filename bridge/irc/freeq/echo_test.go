@@ -1,7 +1,6 @@
 package freeq_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -44,12 +43,12 @@ func TestWhatTheGatewaySaidItselfIsNoStepOfTheirs(t *testing.T) {
 func TestAStepOfOursThatIsRoutedBackHasItsReceiptAgain(t *testing.T) {
 	filed := map[federation.EventID]federation.Entry{}
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
-		d.Filed = func(_ context.Context, _ federation.HandoffID, step federation.EventID) (federation.Entry, error) {
+		d.Record = &record{Record: d.Record, step: func(step federation.EventID) (federation.Entry, error) {
 			if entry, there := filed[step]; there {
 				return entry, nil
 			}
 			return federation.Entry{}, federation.ErrNotFound
-		}
+		}}
 	})
 	opened := h.offered(t, channel)
 	accepted := rendition(t, h, h.step(t, opened, "scout", federation.Accept, federation.Assigned))

@@ -14,7 +14,7 @@ import (
 func (s *session) inquire(ctx context.Context, p *petition, now time.Time) {
 	code, detail := s.link.fate(ctx, p, now)
 	if code != "" {
-		if err := s.link.deps.GiveUp(s.Submitting, p.held, code, detail); err != nil { //nolint:contextcheck // it outlives the connection
+		if err := s.link.deps.Rulings.GiveUp(s.Submitting, p.held, code, detail); err != nil { //nolint:contextcheck // it outlives the connection
 			s.log.LogAttrs(ctx, slog.LevelError, "refused step not given up", slog.Any("err", err))
 		}
 	}

@@ -241,29 +241,76 @@ func (h *house) deps() freeq.Deps {
 			Seen: h.record.Binding, Kept: h.kept, Keep: func(context.Context, federation.HandoffID, federation.Evidence) error { return nil },
 		},
 		Endpoint: signer("", seeded("our endpoint")),
-		Ours: func(_ context.Context, did federation.DID) bool {
-			ours, _ := person("scout")
-			return did == ours
-		},
-		Moves: func(_ federation.View, verb federation.Verb) bool {
-			return verb != federation.Offer && verb != federation.Progress && verb != federation.Expire
-		},
-		Confirm: confirm(seeded("gateway server")),
-		Guests:  h.record, Owed: h.record.OwedIn, Filed: h.record.Step, Given: h.record.Given,
-		Settle: func(_ context.Context, id federation.HandoffID) error {
-			select {
-			case h.settled <- id:
-			default: // nobody looks
-			}
-			return nil
-		},
-		GiveUp: func(ctx context.Context, p federation.Pending, code federation.RefusalCode, _ string) error {
-			h.gaveUp <- code
-			return h.record.Ruled(ctx, p.Event.Handoff, p.Event.From, p.Event.ID)
+		Record:   h.record,
+		Rulings: &rulings{
+			receipt: confirm(seeded("gateway server")),
+			ours: func(_ context.Context, did federation.DID) bool {
+				ours, _ := person("scout")
+				return did == ours
+			},
+			settle: func(_ context.Context, id federation.HandoffID) error {
+				select {
+				case h.settled <- id:
+				default: // nobody looks
+				}
+				return nil
+			},
+			giveUp: func(ctx context.Context, p federation.Pending, code federation.RefusalCode, _ string) error {
+				h.gaveUp <- code
+				return h.record.Ruled(ctx, p.Event.Handoff, p.Event.From, p.Event.ID)
+			},
 		},
 		Fetch: fetch,
 	}
 }
+
+// record is a freeq.Record with functions in place of some methods, where they are not nil.
+type record struct {
+	freeq.Record
+
+	step  func(step federation.EventID) (federation.Entry, error)
+	given func(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
+}
+
+func (r *record) Step(ctx context.Context, id federation.HandoffID, step federation.EventID) (federation.Entry, error) {
+	if r.step == nil {
+		return r.Record.Step(ctx, id, step)
+	}
+	return r.step(step)
+}
+
+func (r *record) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
+	if r.given == nil {
+		return r.Record.Given(ctx, link, since, limit)
+	}
+	return r.given(ctx, link, since, limit)
+}
+
+// rulings is a freeq.Rulings made of functions.
+type rulings struct {
+	receipt func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
+	settle  func(ctx context.Context, id federation.HandoffID) error
+	giveUp  func(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
+	ours    func(ctx context.Context, did federation.DID) bool
+}
+
+func (*rulings) Moves(_ federation.View, verb federation.Verb) bool {
+	return verb != federation.Offer && verb != federation.Progress && verb != federation.Expire
+}
+
+func (r *rulings) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
+	return r.receipt(ctx, entry, v)
+}
+
+func (r *rulings) Settle(ctx context.Context, id federation.HandoffID) error {
+	return r.settle(ctx, id)
+}
+
+func (r *rulings) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
+	return r.giveUp(ctx, p, code, detail)
+}
+
+func (r *rulings) Ours(ctx context.Context, did federation.DID) bool { return r.ours(ctx, did) }
 
 // confirm returns how a home with that key writes receipts.
 func confirm(key ed25519.PrivateKey) func(context.Context, federation.Entry, federation.View) (federation.Event, error) {

@@ -102,12 +102,12 @@ func (s *session) petitions(ctx context.Context) {
 // settleAgain finishes what a ruling brought about and something cut short: a crash
 // after it was filed, or a sender who could not be told.
 func (s *session) settleAgain(ctx context.Context) {
-	held, err := s.link.deps.Guests.Awaiting(ctx, s.link.Home(), maxGuests)
+	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxGuests)
 	done := map[federation.HandoffID]bool{}
 	for _, h := range held {
 		if id := h.Event.Handoff; !done[id] {
 			done[id] = true
-			err = errors.Join(err, s.link.deps.Settle(ctx, id))
+			err = errors.Join(err, s.link.deps.Rulings.Settle(ctx, id))
 		}
 	}
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *session) settleAgain(ctx context.Context) {
 // once. Steps of handoffs of which something is still to be delivered are left out:
 // they must not overtake what was filed before them.
 func (s *session) readPetitions(ctx context.Context, made map[federation.EventID]*petition) (waiting []*petition, behind bool, err error) {
-	held, err := s.link.deps.Guests.Awaiting(ctx, s.link.Home(), maxGuests)
+	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxGuests)
 	if err != nil {
 		return nil, false, err
 	}
@@ -138,7 +138,7 @@ func (s *session) readPetitions(ctx context.Context, made map[federation.EventID
 		still[h.Event.ID] = true
 		first, asked := after[h.Event.Handoff]
 		if !asked { // once for all of a handoff: what follows must not come first
-			owed, err := s.link.deps.Owed(ctx, s.link.cfg.Name, h.Event.Handoff)
+			owed, err := s.link.deps.Record.OwedIn(ctx, s.link.cfg.Name, h.Event.Handoff)
 			if err != nil {
 				return nil, false, err
 			}
@@ -165,7 +165,7 @@ func (l *Link) makePetition(ctx context.Context, h federation.Pending, made map[
 	}
 	p, err := l.petition(ctx, h)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
-		return nil, l.deps.GiveUp(ctx, h, refused.Code, refused.Detail)
+		return nil, l.deps.Rulings.GiveUp(ctx, h, refused.Code, refused.Detail)
 	}
 	if err != nil {
 		return nil, err

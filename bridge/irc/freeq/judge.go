@@ -100,7 +100,7 @@ func (l *Link) rendered(ev federation.Event) bool {
 
 // echo answers a step of our own users with what is on file of it.
 func (s *session) echo(ctx context.Context, ev federation.Event, v federation.View) (federation.Judgement, error) {
-	entry, err := s.link.deps.Filed(ctx, ev.Handoff, ev.ID)
+	entry, err := s.link.deps.Record.Step(ctx, ev.Handoff, ev.ID)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return federation.Judgement{}, errEcho // it waits for its home, or is none of ours at all
@@ -129,7 +129,7 @@ func (s *session) privateVenue(ctx context.Context, in *inbound, v federation.Vi
 	if other == in.ev.From {
 		other = in.ev.To // from a log, which names both
 	}
-	if !s.link.deps.Ours(ctx, other) {
+	if !s.link.deps.Rulings.Ours(ctx, other) {
 		return "", errNotOurs
 	}
 	return federation.PrivateVenue(in.ev.From, other), nil

@@ -70,45 +70,6 @@ import (
 // network is the label of this network in metrics.
 const network = "freeq"
 
-// Deps is what a link to a freeq server is given.
-type Deps struct {
-	bridge.Ports
-
-	Handoffs irc.Handoffs
-	// Agent returns the DID of an agent of the registry by its handle, or
-	// [federation.ErrNotFound].
-	Agent func(ctx context.Context, handle string) (federation.DID, error)
-	// Endpoint is the key that this gateway is known by among freeq servers.
-	Endpoint federation.SigningKey
-	// Seed is the seed of that key in hexadecimal, for the program of the transport.
-	Seed string
-	// Ours reports whether a DID is that of somebody on this gateway's other networks.
-	Ours func(ctx context.Context, did federation.DID) bool
-	// Moves reports whether a step by that verb moves a handoff, so that its home
-	// confirms it.
-	Moves func(v federation.View, verb federation.Verb) bool
-	// Confirm returns the receipt of a filed step, the same one each time. The view
-	// says in which dialect and for which venue.
-	Confirm func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
-	// Guests has the steps that wait for the server's ruling.
-	Guests federation.Guests
-	// Owed returns how much of a handoff the link has still to deliver.
-	Owed func(ctx context.Context, link string, id federation.HandoffID) (int, error)
-	// Settle goes over what waits in a handoff once more: a ruling may have been filed,
-	// and what follows from it not.
-	Settle func(ctx context.Context, id federation.HandoffID) error
-	// Filed returns a step as it is on file, or [federation.ErrNotFound].
-	Filed func(ctx context.Context, id federation.HandoffID, step federation.EventID) (federation.Entry, error)
-	// Given returns what a link was given from a time on, as it stands in its record.
-	Given func(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
-	// GiveUp ends the wait of a step, and tells its sender.
-	GiveUp func(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error
-	// Fetch returns the body at an address of the server's web API. Its error wraps
-	// [federation.ErrNotFound] where there is nothing, and
-	// [*federation.UnavailableError] when asking again may help.
-	Fetch func(ctx context.Context, address string) ([]byte, error)
-}
-
 // Link is one configured freeq server. Make one with [Open].
 type Link struct {
 	bridge.Hearing
@@ -159,7 +120,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		cfg:    cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
-		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Handoffs, Agent: d.Agent},
+		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Record, Agent: d.Agent},
 		channels: channels,
 		roster:   newRoster(channels.There()),
 	}, nil

@@ -177,7 +177,8 @@ func replay(t *testing.T, lines []recorded) (said []map[string]any) {
 	h := newHouse(t, func(cfg *freeq.Config, deps *freeq.Deps) {
 		cfg.ServerName, cfg.EndpointID, cfg.Address = "fq-a.test", freeq.EndpointID(public(recordedKey(0x22))), listener.Addr().String()
 		deps.Endpoint = signer("", recordedKey(0x11))
-		deps.Ours = func(context.Context, federation.DID) bool { return true }
+		home, _ := deps.Rulings.(*rulings)
+		home.ours = func(context.Context, federation.DID) bool { return true }
 	})
 	known := recordedKeys()
 	for _, m := range ours(lines) {

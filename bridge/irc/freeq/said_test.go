@@ -180,7 +180,8 @@ func asRecorded(at net.Listener) func(*freeq.Config, *freeq.Deps) {
 	return func(cfg *freeq.Config, deps *freeq.Deps) {
 		cfg.ServerName, cfg.EndpointID, cfg.Address = "fq-a.test", freeq.EndpointID(public(recordedKey(0x22))), at.Addr().String()
 		deps.Endpoint = signer("", recordedKey(0x11))
-		deps.Confirm = confirm(recordedKey(0x33))
+		home, _ := deps.Rulings.(*rulings)
+		home.receipt = confirm(recordedKey(0x33))
 	}
 }
 

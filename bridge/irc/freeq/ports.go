@@ -1,0 +1,62 @@
+package freeq
+
+import (
+	"context"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// Deps is what a link to a freeq server is given.
+type Deps struct {
+	bridge.Ports
+
+	Record  Record
+	Rulings Rulings
+	// Agent returns the DID of an agent of the registry by its handle, or
+	// [federation.ErrNotFound].
+	Agent func(ctx context.Context, handle string) (federation.DID, error)
+	// Fetch returns the body at an address of the server's web API. Its error wraps
+	// [federation.ErrNotFound] where there is nothing, and
+	// [*federation.UnavailableError] when asking again may help.
+	Fetch func(ctx context.Context, address string) ([]byte, error)
+	// Endpoint is the key that this gateway is known by among freeq servers.
+	Endpoint federation.SigningKey
+	// Seed is the seed of that key in hexadecimal, for the program of the transport.
+	Seed string
+}
+
+// Record is the port to the record. All methods block on it, and return its failures as
+// errors that wrap [*federation.UnavailableError].
+type Record interface {
+	irc.Handoffs
+
+	// Awaiting returns up to limit steps that wait for the ruling of a home, oldest first.
+	Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error)
+	// OwedIn returns how many deliveries of a handoff are pending on a link.
+	OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error)
+	// Step returns a filed step of a handoff by its event ID, or [federation.ErrNotFound].
+	Step(ctx context.Context, id federation.HandoffID, step federation.EventID) (federation.Entry, error)
+	// Given returns up to limit deliveries that a link made at or after a time, in order.
+	Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error)
+}
+
+// Rulings is the port to the home of this gateway: which steps it confirms, and the steps
+// that wait for the ruling of another home. Methods with a context block on the record.
+type Rulings interface {
+	// Moves reports whether a step by a verb moves a handoff, so that its home confirms it.
+	Moves(v federation.View, verb federation.Verb) bool
+	// Receipt returns the receipt of a filed step, the same one each time. The view says in
+	// which dialect and for which venue.
+	Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
+	// Settle finishes what the rulings on file bring about in a handoff: a crash may have
+	// come after a ruling was filed.
+	Settle(ctx context.Context, id federation.HandoffID) error
+	// GiveUp ends the wait of a step as refused, and tells its signer.
+	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
+	// Ours reports whether a DID belongs to a participant of this gateway that is not on
+	// the link. It is false where the record cannot tell.
+	Ours(ctx context.Context, did federation.DID) bool
+}
