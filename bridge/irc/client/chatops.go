@@ -84,9 +84,9 @@ func (s *server) makeRoom(u *user, view federation.View) (string, error) {
 		if len(c.operators) < maxOperators {
 			c.operators[did] = true // and may come in, whenever it is here
 		}
-		for guest := range s.accounts[did] {
-			if guest != u {
-				s.invite(tells(s.self(), "INVITE", guest.nick, name), guest, name, c)
+		for party := range s.accounts[did] {
+			if party != u {
+				s.invite(tells(s.self(), "INVITE", party.nick, name), party, name, c)
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func (s *server) rename(u *user, nick string) {
 	if old := fold(u.nick); s.nicks[old] == u {
 		delete(s.nicks, old)
 	}
-	s.guests.yield(nick)
+	s.remotes.yield(nick)
 	u.nick = nick
 	s.nicks[fold(nick)] = u
 }

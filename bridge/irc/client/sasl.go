@@ -230,7 +230,7 @@ func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name
 		s.accounts[did] = map[*user]bool{}
 	}
 	s.accounts[did][u] = true
-	s.guests.forget(did) // it has a nick now
+	s.remotes.forget(did) // it has a nick now
 	s.reply(u, rplLoggedIn, u.whole(), string(did), "You are now logged in as "+string(did))
 	s.reply(u, rplSASLSuccess, "SASL authentication successful")
 	if u.welcome {

@@ -44,7 +44,7 @@ type server struct {
 	most      int                       // registered at a time
 	unwritten []*user
 	flights   int // writers that run
-	guests    guests
+	remotes   remotes
 	listed    []string // capabilities, as clients were told them
 	batches   uint64   // given out
 
@@ -62,8 +62,8 @@ func newServer(l *Link, ports []port) *server {
 		link: l, ports: ports, log: l.log, name: string(l.ports.Home), started: time.Now(), table: commands(), salt: make([]byte, sha256.Size),
 		connected: map[*user]bool{}, admission: newAdmission(), nicks: map[string]*user{},
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
-		guests: guests{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}},
-		judges: irc.NewSlots(maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
+		remotes: remotes{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}},
+		judges:  irc.NewSlots(maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails
 	s.listed = l.listed(versionWithValues, nil)

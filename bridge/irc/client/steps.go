@@ -106,7 +106,7 @@ func (s *server) addressee(target string) federation.DID {
 	if to := s.nicks[fold(target)]; to != nil {
 		return to.account
 	}
-	return s.guests.dids[fold(target)]
+	return s.remotes.dids[fold(target)]
 }
 
 // judge submits a step, once its key is there. It takes a slot only then. It is called by
@@ -197,16 +197,16 @@ func clientTags(tags map[string]string) map[string]string {
 // that what comes to it on two ways is told once: more steps than two ways are apart.
 const maxSeen = 256
 
-// guests are the nicks under which others appear here who have none: those whose steps
-// come from elsewhere.
-type guests struct {
+// remotes are the nicks of DIDs that take steps on other networks and are not connected
+// here.
+type remotes struct {
 	nicks map[federation.DID]string
 	dids  map[string]federation.DID // by folded nick
 	order []federation.DID
 }
 
-// maxGuests bounds them: beyond it the one that came first is forgotten.
-const maxGuests = 4096
+// maxRemotes bounds them: beyond it the oldest is forgotten.
+const maxRemotes = 4096
 
 // speaker returns the source of what a DID says.
 func (s *server) speaker(did federation.DID, name string) string {
@@ -218,41 +218,41 @@ func (s *server) speaker(did federation.DID, name string) string {
 			return u.mask()
 		}
 	}
-	nick := s.guests.nicks[did]
+	nick := s.remotes.nicks[did]
 	if nick == "" {
-		nick = s.guest(did, name)
+		nick = s.remoteNick(did, name)
 	}
 	return nick + "!" + did.Hash()[:maxIdentBytes] + "@" + s.name
 }
 
-// guest gives a DID a nick that nobody has.
-func (s *server) guest(did federation.DID, name string) string {
+// remoteNick gives a DID a nick that is free.
+func (s *server) remoteNick(did federation.DID, name string) string {
 	nick := ""
 	for nick = range irc.Nicks(name, "", did, maxNickBytes) {
-		if s.nicks[fold(nick)] == nil && s.guests.dids[fold(nick)] == "" && fold(nick) != fold(selfNick) {
+		if s.nicks[fold(nick)] == nil && s.remotes.dids[fold(nick)] == "" && fold(nick) != fold(selfNick) {
 			break
 		}
 	}
-	if len(s.guests.order) == maxGuests {
-		s.guests.forget(s.guests.order[0])
-		s.guests.order = s.guests.order[1:]
+	if len(s.remotes.order) == maxRemotes {
+		s.remotes.forget(s.remotes.order[0])
+		s.remotes.order = s.remotes.order[1:]
 	}
-	s.guests.nicks[did], s.guests.dids[fold(nick)] = nick, did
-	s.guests.order = append(s.guests.order, did)
+	s.remotes.nicks[did], s.remotes.dids[fold(nick)] = nick, did
+	s.remotes.order = append(s.remotes.order, did)
 	return nick
 }
 
 // forget ends the nick of a DID.
-func (g *guests) forget(did federation.DID) {
-	delete(g.dids, fold(g.nicks[did]))
-	delete(g.nicks, did)
+func (r *remotes) forget(did federation.DID) {
+	delete(r.dids, fold(r.nicks[did]))
+	delete(r.nicks, did)
 }
 
-// yield gives a nick up to somebody who is here.
-func (g *guests) yield(nick string) {
-	if did := g.dids[fold(nick)]; did != "" {
-		delete(g.dids, fold(nick))
-		delete(g.nicks, did)
+// yield frees a nick for a client.
+func (r *remotes) yield(nick string) {
+	if did := r.dids[fold(nick)]; did != "" {
+		delete(r.dids, fold(nick))
+		delete(r.nicks, did)
 	}
 }
 

@@ -51,7 +51,7 @@ func (s *session) note(ctx context.Context, in *inbound, answer federation.Judge
 	refused, _ := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case early(ctx, in, refused):
-		s.park(in)
+		s.holdReceipt(in)
 	case refused != nil && refused.Waits: // the gateway has it, and judges it again by itself
 	case err != nil:
 		if refused != nil && refused.Code == federation.SignatureUnverifiable {
@@ -61,7 +61,7 @@ func (s *session) note(ctx context.Context, in *inbound, answer federation.Judge
 	case answer.Duplicate:
 		s.repeat(ctx, in, answer)
 	default:
-		s.unpark(in.ev.ID)
+		s.judgeReceipts(in.ev.ID)
 	}
 }
 

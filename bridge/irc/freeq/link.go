@@ -23,16 +23,16 @@
 // A server is the home of what its users offer, and this gateway of what it
 // introduces there. That is also what other gateways are the homes of: no server believes
 // them here, so that this gateway has their word on disk first, and then gives its own.
-// As the home the link follows each step that moved a handoff with
-// the receipt of the gateway. As a guest it takes the steps that wait for the home's
-// receipt from the record, sends each as TAGMSG and then again as act_route, ever more
-// rarely, until the receipt is there or the home is known to have refused: it says no
-// by silence alone.
+// As the home the link follows each step that moved a handoff with the receipt of the
+// gateway. For remote handoffs it takes the steps that wait for the home's receipt from
+// the record, sends each as TAGMSG and then again as act_route, at growing intervals,
+// until the receipt is there or the home is known to have refused: a home does not
+// report refusals.
 //
-// The signer of a step that came from there is told by a private line of the gateway's own
-// user what became of it later: that it is delayed, that it is undeliverable, or that it
-// was refused after all. Servers relay no NOTICE and have no word for any of these. Whoever
-// is not logged in is told when it is; a refusal at once shows nowhere, as among servers.
+// The gateway's own user tells the signer of a step that came from there in a private line
+// when that is delayed, undeliverable, or refused later: servers relay no NOTICE and have
+// no word for any of these. The line waits until the signer is logged in. An immediate
+// refusal shows nowhere, as among servers.
 //
 // # Two connections
 //

@@ -201,7 +201,7 @@ func (s *session) yield() {
 func (s *session) open() {
 	s.linked, s.agreed = true, s.agree()
 	s.link.live.Store(s)
-	s.Running.Go(func() { s.petitions(s.Asking) })
+	s.Running.Go(func() { s.awaitRulings(s.Asking) })
 	s.up()
 }
 

@@ -57,28 +57,28 @@ type session struct {
 	agreed map[string]string
 
 	// Owned by the goroutine in run.
-	theirs   *members
-	modes    map[string]*channelState // of our channels, as the peer told them
-	seen     irc.Recent
-	queue    *queue
-	probed   time.Time // when an idle link was asked last
-	heard    time.Time // when the last line was read
-	greeted  bool      // their hello came
-	greeting *hello    // which that is
-	stated   bool      // their sync_response came
-	linked   bool      // rows are taken
-	spare    *arrival  // another connection, until somebody has greeted on this one; or nil
-	unproven []*row
-	asked    []question    // that the peer has not answered yet, in the order of the wire
-	answers  []answer      // that we owe the peer, in the order of its questions
-	catchup  *catchup      // running, or nil
-	guests   []*petition   // under way
-	parked   []*inbound    // receipts of steps that have not come yet
-	keyless  time.Time     // since when steps could not be judged for want of a key; zero for none
-	keyWait  time.Duration // before those are asked for again
-	keysDue  time.Time     // when they are
-	behind   time.Time     // since when steps were let go for want of room; zero for none
-	events   *rate.Limiter // steps of the whole link; nil without a limit
+	theirs        *members
+	modes         map[string]*channelState // of our channels, as the peer told them
+	seen          irc.Recent
+	queue         *queue
+	probed        time.Time // when an idle link was asked last
+	heard         time.Time // when the last line was read
+	greeted       bool      // their hello came
+	greeting      *hello    // which that is
+	stated        bool      // their sync_response came
+	linked        bool      // rows are taken
+	spare         *arrival  // another connection, until somebody has greeted on this one; or nil
+	unproven      []*row
+	asked         []question       // that the peer has not answered yet, in the order of the wire
+	answers       []answer         // that we owe the peer, in the order of its questions
+	catchup       *catchup         // running, or nil
+	rulings       []*pendingRuling // under way
+	earlyReceipts []*inbound       // of steps that have not come yet
+	keyless       time.Time        // since when steps could not be judged for want of a key; zero for none
+	keyWait       time.Duration    // before those are asked for again
+	keysDue       time.Time        // when they are
+	behind        time.Time        // since when steps were let go for want of room; zero for none
+	events        *rate.Limiter    // steps of the whole link; nil without a limit
 }
 
 // maxSeen is how many ids of messages are remembered, to drop repeats: a peer repeats

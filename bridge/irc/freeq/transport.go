@@ -42,7 +42,7 @@ func newListening(cfg Config, d Deps) transport { //nolint:ireturn // likewise
 	if cfg.Transport == Exec {
 		return newListeningChild(cfg, d)
 	}
-	return &door{network: string(cfg.Transport), address: cfg.Listen, peer: cfg.EndpointID, log: linkLog(cfg, d)}
+	return &listening{network: string(cfg.Transport), address: cfg.Listen, peer: cfg.EndpointID, log: linkLog(cfg, d)}
 }
 
 // dialer reaches a peer through a socket. Nothing proves who is there but the
@@ -63,16 +63,16 @@ func (d *dialer) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 // Close implements transport.
 func (d *dialer) Close() error { return nil }
 
-// door lets a peer in through a socket. Whoever connects there counts once it has
-// greeted as the peer: a look at the port is no link, and ends none.
-type door struct {
+// listening accepts the peer on a socket. A connection counts once it has greeted as the
+// peer: a port scan is no link, and ends none.
+type listening struct {
 	network, address string
 	peer             string // endpoint id
 	log              *slog.Logger
 	listener         net.Listener // nil while there is none
 }
 
-func (d *door) connect(ctx context.Context) (io.ReadWriteCloser, error) {
+func (d *listening) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	if d.listener == nil {
 		var lc net.ListenConfig
 		listener, err := lc.Listen(ctx, d.network, d.address)
@@ -102,8 +102,8 @@ func (d *door) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 }
 
-// admit waits for the greeting of somebody who has connected.
-func (d *door) admit(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, error) {
+// admit waits for the greeting on a connection.
+func (d *listening) admit(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, error) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	r := bufio.NewReaderSize(conn, readBufferBytes)
 	_ = conn.SetReadDeadline(time.Now().Add(meetTimeout)) // without one the reading ends with ctx
@@ -118,8 +118,8 @@ func (d *door) admit(ctx context.Context, conn net.Conn) (io.ReadWriteCloser, er
 	return &admitted{Conn: conn, in: io.MultiReader(bytes.NewReader(append(line, '\n')), r)}, nil
 }
 
-// know reports whether a line is the greeting of the peer.
-func (d *door) know(line []byte) error {
+// know returns why a line is not the greeting of the peer.
+func (d *listening) know(line []byte) error {
 	m, _ := read(line)
 	switch greeting, ok := m.(*hello); {
 	case !ok:
@@ -131,7 +131,7 @@ func (d *door) know(line []byte) error {
 }
 
 // Close implements transport.
-func (d *door) Close() error {
+func (d *listening) Close() error {
 	if d.listener == nil {
 		return nil
 	}

@@ -10,9 +10,9 @@ import (
 	"baton/federation"
 )
 
-// inquire finds out whether a home has refused a step, and gives it up if so.
-func (s *session) inquire(ctx context.Context, p *petition, now time.Time) {
-	code, detail := s.link.fate(ctx, p, now)
+// inquire asks whether a home has refused a step, and gives the step up where it has.
+func (s *session) inquire(ctx context.Context, p *pendingRuling, now time.Time) {
+	code, detail := s.link.outcome(ctx, p, now)
 	if code != "" {
 		if err := s.link.deps.Rulings.GiveUp(s.Submitting, p.held, code, detail); err != nil { //nolint:contextcheck // it outlives the connection
 			s.log.LogAttrs(ctx, slog.LevelError, "refused step not given up", slog.Any("err", err))
@@ -21,7 +21,7 @@ func (s *session) inquire(ctx context.Context, p *petition, now time.Time) {
 	s.Post(ctx, func() { p.asking = false })
 }
 
-// action is what a server tells of one handoff.
+// action is what the web API of a server returns for one handoff.
 //
 // spec: freeq-rest "Actions"
 type action struct {
@@ -38,9 +38,9 @@ type actionEvent struct {
 	Timestamp int64   `json:"timestamp"` // unix seconds of receipt
 }
 
-// fate returns why a step is as good as refused, "" while its home may still confirm
-// it. A home says nothing about what it refuses: it merely has no such event.
-func (l *Link) fate(ctx context.Context, p *petition, now time.Time) (code federation.RefusalCode, detail string) {
+// outcome returns why a step counts as refused, "" while its home may still confirm it. A
+// home does not report refusals: it merely has no such event.
+func (l *Link) outcome(ctx context.Context, p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	ev := p.held.Event
 	if now.Sub(p.held.Since) > maxWait {
 		return federation.IllegalStep, "its home said nothing for " + maxWait.String()
@@ -62,12 +62,12 @@ func (l *Link) fate(ctx context.Context, p *petition, now time.Time) (code feder
 	case told.Events[i].State != nil && *told.Events[i].State == "superseded":
 		return federation.IllegalStep, "its home took another step first"
 	}
-	return "", "" // confirmed, and the receipt comes with the next route; or not yet
+	return "", "" // confirmed, and the receipt comes with the next route; or not judged yet
 }
 
-// overdue tells by the clock alone, where a server shows nobody what became of a
-// step: an answer that is late is one that it did not take.
-func (l *Link) overdue(p *petition, now time.Time) (code federation.RefusalCode, detail string) {
+// overdue decides by the clock alone, where a server does not show its events: an answer
+// after the deadline counts as refused.
+func (l *Link) overdue(p *pendingRuling, now time.Time) (code federation.RefusalCode, detail string) {
 	due, verb := p.view.Deadline, p.held.Event.Verb
 	if !due.IsZero() && (verb == federation.Accept || verb == federation.Claim) && now.After(due.Add(lastRoute)) {
 		return federation.DeadlinePassed, "its home did not confirm it in time"

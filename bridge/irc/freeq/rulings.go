@@ -20,27 +20,26 @@ const (
 	lastRoute  = 10 * time.Minute
 )
 
-// lookEvery is how often the record is asked by itself what waits: a wake-up may
-// have been lost.
+// lookEvery is how often the record is read without a wake-up, which may get lost.
 const lookEvery = 10 * time.Second
 
-// lookAgain is how soon that is done while a step has to let others be delivered
-// first, which nobody tells.
+// lookAgain is how soon that is done while a step waits for earlier deliveries of its
+// handoff, whose end wakes nothing.
 const lookAgain = 100 * time.Millisecond
 
-// maxGuests is how many steps are under way at a time. More wait in the record.
-const maxGuests = 1024
+// maxRulings is how many steps are under way at a time. More wait in the record.
+const maxRulings = 1024
 
-// inquireAfter is how often a step is routed before its home is asked what became of
-// it: it has then had all the time it needs.
+// inquireAfter is how often a step is routed before its home is asked for the outcome:
+// by then it has had the time it needs.
 const inquireAfter = 2
 
-// maxWait is how long a step waits for a home that says nothing at all. A home ends
-// itself what nobody moves for so long.
+// maxWait is how long a step waits for a home that does not answer at all. A home ends
+// handoffs that do not move for so long.
 const maxWait = 7 * 24 * time.Hour
 
-// petition is a step that waits for the server's ruling, as it is written there.
-type petition struct {
+// pendingRuling is a step that waits for the server's ruling, as it is written there.
+type pendingRuling struct {
 	held federation.Pending
 	view federation.View
 	said said           // without the nick that says it
@@ -55,25 +54,26 @@ type petition struct {
 	asking bool // the home's API is being asked
 }
 
-// lane is what petitions follow each other in: the steps of one actor in one handoff.
+// lane is the delivery lane of a pending ruling: the steps of one actor in one handoff go
+// out one after the other.
 type lane struct {
 	handoff federation.HandoffID
 	actor   federation.DID
 }
 
-// petitions reads what waits for the server, each time that somebody says that
-// something does, until the session is over.
-func (s *session) petitions(ctx context.Context) {
+// awaitRulings reads the steps that wait for the server's ruling, at each wake-up, until
+// the session ends.
+func (s *session) awaitRulings(ctx context.Context) {
 	wake, stop := s.link.deps.Wakes.Subscribe(bridge.RulingTopic(s.link.Home()))
 	defer stop()
-	made := map[federation.EventID]*petition{}
+	made := map[federation.EventID]*pendingRuling{}
 	byItself := true
 	for {
 		if byItself {
 			s.settleAgain(ctx)
 		}
 		next := lookEvery
-		waiting, behind, err := s.readPetitions(ctx, made)
+		waiting, behind, err := s.readPending(ctx, made)
 		if err != nil {
 			s.log.LogAttrs(ctx, slog.LevelWarn, "waiting steps not read", slog.Any("err", err))
 		} else if !s.Post(ctx, func() { s.weigh(waiting, time.Now()) }) {
@@ -99,10 +99,10 @@ func (s *session) petitions(ctx context.Context) {
 	}
 }
 
-// settleAgain finishes what a ruling brought about and something cut short: a crash
-// after it was filed, or a sender who could not be told.
+// settleAgain finishes what a filed ruling brings about, where a crash or a failed notice
+// has cut that short.
 func (s *session) settleAgain(ctx context.Context) {
-	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxGuests)
+	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxRulings)
 	done := map[federation.HandoffID]bool{}
 	for _, h := range held {
 		if id := h.Event.Handoff; !done[id] {
@@ -115,20 +115,20 @@ func (s *session) settleAgain(ctx context.Context) {
 	}
 }
 
-// readPetitions returns what waits, in order, making of each step what is written
-// once. Steps of handoffs of which something is still to be delivered are left out:
-// they must not overtake what was filed before them.
-func (s *session) readPetitions(ctx context.Context, made map[federation.EventID]*petition) (waiting []*petition, behind bool, err error) {
-	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxGuests)
+// readPending returns the pending rulings in order, and renders each step once. It leaves
+// out, and reports as behind, handoffs with pending deliveries: a step must not overtake
+// those that were filed before it.
+func (s *session) readPending(ctx context.Context, made map[federation.EventID]*pendingRuling) (waiting []*pendingRuling, behind bool, err error) {
+	held, err := s.link.deps.Record.Awaiting(ctx, s.link.Home(), maxRulings)
 	if err != nil {
 		return nil, false, err
 	}
 	still, after := map[federation.EventID]bool{}, map[federation.HandoffID]bool{}
 	for _, h := range held {
 		if h.Event.Arrival.Home != "" {
-			continue // its own server asks for the ruling
+			continue // the server where it came from asks for the ruling
 		}
-		p, err := s.link.makePetition(ctx, h, made)
+		p, err := s.link.makePending(ctx, h, made)
 		if err != nil {
 			return nil, false, err
 		}
@@ -157,13 +157,13 @@ func (s *session) readPetitions(ctx context.Context, made map[federation.EventID
 	return waiting, behind, nil
 }
 
-// makePetition returns a step as the server takes it, made once. One that can never be
-// written there is given up, and nil returned.
-func (l *Link) makePetition(ctx context.Context, h federation.Pending, made map[federation.EventID]*petition) (*petition, error) {
+// makePending returns the pending ruling of a step, rendered once. It gives up a step that
+// can never be written there, and returns nil.
+func (l *Link) makePending(ctx context.Context, h federation.Pending, made map[federation.EventID]*pendingRuling) (*pendingRuling, error) {
 	if p := made[h.Event.ID]; p != nil {
 		return p, nil
 	}
-	p, err := l.petition(ctx, h)
+	p, err := l.pending(ctx, h)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return nil, l.deps.Rulings.GiveUp(ctx, h, refused.Code, refused.Detail)
 	}
@@ -174,8 +174,8 @@ func (l *Link) makePetition(ctx context.Context, h federation.Pending, made map[
 	return p, nil
 }
 
-// petition writes a step as the server takes it.
-func (l *Link) petition(ctx context.Context, h federation.Pending) (*petition, error) {
+// pending renders a step as the server takes it.
+func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRuling, error) {
 	view, err := l.deps.Gateway.View(ctx, h.Event.Handoff)
 	if err != nil {
 		return nil, fmt.Errorf("read handoff %s: %w", h.Event.Handoff, err)
@@ -193,15 +193,15 @@ func (l *Link) petition(ctx context.Context, h federation.Pending) (*petition, e
 	if err != nil {
 		return nil, err
 	}
-	return &petition{
+	return &pendingRuling{
 		held: h, view: view, said: m, did: rendered.From, name: l.deps.Gateway.Name(ctx, h.Event.Actor()), wait: firstRoute,
 	}, nil
 }
 
-// weigh takes over what waits now. Of one actor only the first step in a handoff is
-// under way: what follows makes sense when that is ruled on.
-func (s *session) weigh(waiting []*petition, now time.Time) {
-	s.guests = s.guests[:0]
+// weigh takes over the pending rulings. Of each lane only the first step goes out: the
+// next one depends on its ruling.
+func (s *session) weigh(waiting []*pendingRuling, now time.Time) {
+	s.rulings = s.rulings[:0]
 	seen := map[lane]bool{}
 	for _, p := range waiting {
 		of := lane{p.held.Event.Handoff, p.held.Event.Actor()}
@@ -209,25 +209,25 @@ func (s *session) weigh(waiting []*petition, now time.Time) {
 			continue
 		}
 		seen[of] = true
-		s.guests = append(s.guests, p)
+		s.rulings = append(s.rulings, p)
 		if !p.sent {
 			s.submitTo(p, now)
 		}
 	}
 }
 
-// submitTo says a step to the server, as to everybody else.
-func (s *session) submitTo(p *petition, now time.Time) {
+// submitTo sends a step to the server, as TAGMSG.
+func (s *session) submitTo(p *pendingRuling, now time.Time) {
 	m := p.said
 	m.From = s.speaker(p.did, p.name, p.view.Venue).Nick
 	s.put(steps, &m)
 	p.sent, p.next = true, now.Add(p.wait)
 }
 
-// press routes the steps that have no ruling yet, ever more rarely, and asks what
-// became of those that were routed in vain.
+// press routes the steps without a ruling again, at growing intervals, and asks for the
+// outcome of a step that was routed several times.
 func (s *session) press(ctx context.Context, now time.Time) {
-	for _, p := range s.guests {
+	for _, p := range s.rulings {
 		if now.Before(p.next) || s.queue.size() > maxWaiting {
 			continue
 		}
