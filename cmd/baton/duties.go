@@ -74,7 +74,7 @@ func (p *program) tidy(ctx context.Context) {
 
 // meet reads what other homes send through the hub, while that is this gateway's.
 func (p *program) meet(ctx context.Context) {
-	_ = p.record.Alone(ctx, homesDuty, func(ctx context.Context) { p.hub.Run(ctx, p.homes.door(), p.homes.peers) }) // likewise
+	_ = p.record.Alone(ctx, homesDuty, func(ctx context.Context) { p.hub.Run(ctx, p.homes.handler(), p.homes.peers) }) // likewise
 }
 
 // post calls the addresses that agents named, while that is this gateway's.

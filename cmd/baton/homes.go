@@ -56,9 +56,9 @@ func (h *homes) deps() relay.Deps {
 	}
 }
 
-// door returns what takes the steps of other homes.
-func (h *homes) door() *relay.Door {
-	return &relay.Door{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: func() time.Duration { return h.gateway.home.Load().Limits.ClockSkew }}
+// handler returns the handler of requests of other homes.
+func (h *homes) handler() *relay.PeerHandler {
+	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: func() time.Duration { return h.gateway.home.Load().Limits.ClockSkew }}
 }
 
 // peers returns the other homes that are configured now.
@@ -244,13 +244,13 @@ func (s homeSigner) Verify(ctx context.Context, home federation.HomeID, at time.
 type homePoster struct{ client *identity.PeerClient }
 
 // Post implements [relay.Poster].
-func (p homePoster) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
-	answer, header, err := p.client.Do(ctx, http.MethodPost, address, l.Body, l.Header())
-	return relay.NewLetter(answer, header), err
+func (p homePoster) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
+	answer, header, err := p.client.Do(ctx, http.MethodPost, address, e.Body, e.Header())
+	return relay.NewEnvelope(answer, header), err
 }
 
 // Get implements [relay.Poster].
-func (p homePoster) Get(ctx context.Context, address string) (relay.Letter, error) {
+func (p homePoster) Get(ctx context.Context, address string) (relay.Envelope, error) {
 	answer, header, err := p.client.Do(ctx, http.MethodGet, address, nil, nil)
-	return relay.NewLetter(answer, header), err
+	return relay.NewEnvelope(answer, header), err
 }

@@ -103,7 +103,7 @@ func newBenchHome(b *testing.B, id federation.HomeID) *benchHome {
 		Place:     func(context.Context, federation.Event) (federation.Place, error) { return federation.Place{}, nil },
 	}
 	mux := http.NewServeMux()
-	(&relay.Door{Deps: h.deps, Peer: func(home federation.HomeID) *relay.Peer { return h.peers[home] }}).Mount(mux)
+	(&relay.PeerHandler{Deps: h.deps, Peer: func(home federation.HomeID) *relay.Peer { return h.peers[home] }}).Mount(mux)
 	h.server = httptest.NewServer(mux)
 	b.Cleanup(h.server.Close)
 	return h
@@ -171,23 +171,23 @@ func (*benchHome) Verify(ctx context.Context, by federation.HomeID, at time.Time
 }
 
 // Post implements [relay.Poster].
-func (*benchHome) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(l.Body))
+func (*benchHome) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(e.Body))
 	if err != nil {
-		return relay.Letter{}, err
+		return relay.Envelope{}, err
 	}
-	request.Header = l.Header()
+	request.Header = e.Header()
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return relay.Letter{}, err
+		return relay.Envelope{}, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	return relay.NewLetter(text, response.Header), err
+	return relay.NewEnvelope(text, response.Header), err
 }
 
 // Get implements [relay.Poster].
-func (*benchHome) Get(context.Context, string) (relay.Letter, error) { return relay.Letter{}, nil }
+func (*benchHome) Get(context.Context, string) (relay.Envelope, error) { return relay.Envelope{}, nil }
 
 // queue files offers while the other home is away, and returns what it is owed.
 func (h *benchHome) queue(b *testing.B, offers int) []federation.Delivery {

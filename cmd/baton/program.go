@@ -138,7 +138,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.homes = newHomes(p)
 	fleet.owes = p.homes.owed
 	p.hooks = p.newHooks()
-	p.homes.door().Mount(p.publicMux)
+	p.homes.handler().Mount(p.publicMux)
 	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record), newDeadGauge(p.record), newHookGauges(p.record))
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {

@@ -201,7 +201,7 @@ func TestAHomeThatWasNeverThereHoldsUpNobody(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
 	meet(t, hub, all[0])
 	start := time.Now()
-	if _, err := all[0].deps.Hub.Carry(t.Context(), "b.test", relay.Letter{Body: []byte("{}")}); err == nil || time.Since(start) > patience/2 {
+	if _, err := all[0].deps.Hub.Carry(t.Context(), "b.test", relay.Envelope{Body: []byte("{}")}); err == nil || time.Since(start) > patience/2 {
 		t.Errorf("after %s: %v", time.Since(start), err)
 	}
 }

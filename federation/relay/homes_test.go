@@ -150,7 +150,7 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 			Place: func(context.Context, federation.Event) (federation.Place, error) { return federation.Place{}, nil },
 		}
 		mux := http.NewServeMux()
-		(&relay.Door{Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] }}).Mount(mux)
+		(&relay.PeerHandler{Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] }}).Mount(mux)
 		g.server = httptest.NewServer(mux)
 		t.Cleanup(g.server.Close)
 		all = append(all, g)
@@ -245,42 +245,42 @@ func (g *gate) GiveUp(ctx context.Context, p federation.Pending, code federation
 }
 
 // Post implements relay.Poster.
-func (g *gate) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
-	answer, err := exchange(ctx, http.MethodPost, address, l)
+func (g *gate) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
+	answer, err := exchange(ctx, http.MethodPost, address, e)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	steps := bytes.Contains(l.Body, []byte(`"items":[{`))
+	steps := bytes.Contains(e.Body, []byte(`"items":[{`))
 	if steps {
 		g.sent++
 	}
 	if g.lose > 0 && steps {
 		g.lose--
-		return relay.Letter{}, &federation.UnavailableError{What: "answer", Err: io.ErrUnexpectedEOF}
+		return relay.Envelope{}, &federation.UnavailableError{What: "answer", Err: io.ErrUnexpectedEOF}
 	}
 	return answer, err
 }
 
 // Get implements relay.Poster.
-func (*gate) Get(ctx context.Context, address string) (relay.Letter, error) {
-	return exchange(ctx, http.MethodGet, address, relay.Letter{})
+func (*gate) Get(ctx context.Context, address string) (relay.Envelope, error) {
+	return exchange(ctx, http.MethodGet, address, relay.Envelope{})
 }
 
-func exchange(ctx context.Context, method, address string, l relay.Letter) (relay.Letter, error) {
-	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(l.Body))
+func exchange(ctx context.Context, method, address string, e relay.Envelope) (relay.Envelope, error) {
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(e.Body))
 	if err != nil {
-		return relay.Letter{}, err
+		return relay.Envelope{}, err
 	}
-	request.Header = l.Header()
+	request.Header = e.Header()
 	response, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
-		return relay.Letter{}, &federation.UnavailableError{What: "home", Err: err}
+		return relay.Envelope{}, &federation.UnavailableError{What: "home", Err: err}
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || response.StatusCode != http.StatusOK {
-		return relay.Letter{}, &federation.UnavailableError{What: "home", Err: fmt.Errorf("status %d %s: %w", response.StatusCode, text, err)}
+		return relay.Envelope{}, &federation.UnavailableError{What: "home", Err: fmt.Errorf("status %d %s: %w", response.StatusCode, text, err)}
 	}
-	return relay.NewLetter(text, response.Header), nil
+	return relay.NewEnvelope(text, response.Header), nil
 }
 
 // take lets somebody here take a step, which has to be taken.
@@ -537,7 +537,7 @@ func post(t *testing.T, by, at *gate, batch map[string]any, path ...federation.H
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, err := exchange(t.Context(), http.MethodPost, at.server.URL+string(relay.StepsPath), relay.Letter{Body: body, Signature: signature, Path: path})
+	said, err := exchange(t.Context(), http.MethodPost, at.server.URL+string(relay.StepsPath), relay.Envelope{Body: body, Signature: signature, Path: path})
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ type Hub struct {
 	log     *slog.Logger
 
 	mu      sync.Mutex
-	waiting map[string]chan Letter     // by the SHA-256 of the batch
+	waiting map[string]chan Envelope   // by the SHA-256 of the batch
 	heard   map[federation.HomeID]bool // whose stream is read, which brings answers too
 	cut     chan struct{}              // closed when the connection breaks, and then another one
 }
@@ -90,7 +90,7 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	}
 	h := &Hub{
 		home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, log: log,
-		waiting: map[string]chan Letter{}, heard: map[federation.HomeID]bool{}, cut: make(chan struct{}),
+		waiting: map[string]chan Envelope{}, heard: map[federation.HomeID]bool{}, cut: make(chan struct{}),
 	}
 	conn.SetDisconnectErrHandler(func(*nats.Conn, error) { h.broken() })
 	return h, nil
@@ -127,16 +127,16 @@ func hubSubject(to, from federation.HomeID) string {
 	return "fed." + token(to) + "." + token(from) + ".>"
 }
 
-// Carry sends a letter to another home and waits for the answer, for ten seconds at most.
+// Carry sends an envelope to another home and waits for the answer, for ten seconds at most.
 // The error wraps [*federation.UnavailableError] where there was none: then nobody knows
 // whether the batch arrived.
-func (h *Hub) Carry(ctx context.Context, to federation.HomeID, l Letter) (Letter, error) {
+func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
 	if err := h.open(to); err != nil {
-		return Letter{}, &federation.UnavailableError{What: "hub", Err: err}
+		return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, hubAnswer)
 	defer cancel()
-	of, answered := digestOf(string(l.Body)), make(chan Letter, 1)
+	of, answered := digestOf(string(e.Body)), make(chan Envelope, 1)
 	h.mu.Lock()
 	h.waiting[of] = answered
 	cut := h.cut
@@ -153,14 +153,14 @@ func (h *Hub) Carry(ctx context.Context, to federation.HomeID, l Letter) (Letter
 		defer h.mu.Unlock()
 		delete(h.waiting, of)
 	}()
-	if err := h.publish(ctx, to, typeSteps, l); err != nil {
-		return Letter{}, &federation.UnavailableError{What: "hub", Err: err}
+	if err := h.publish(ctx, to, typeSteps, e); err != nil {
+		return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
 	}
 	select {
 	case answer := <-answered:
 		return answer, nil
 	case <-ctx.Done():
-		return Letter{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
+		return Envelope{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
 	}
 }
 
@@ -179,9 +179,9 @@ func (h *Hub) open(to federation.HomeID) error {
 
 // publish puts a message into the stream to another home. Until that has been there and
 // made the stream, nobody takes it.
-func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, l Letter) error {
+func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	_, err := h.js.PublishMsg(ctx, &nats.Msg{
-		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: l.Body, Header: nats.Header(l.Header()),
+		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: e.Body, Header: nats.Header(e.Header()),
 	}, jetstream.WithRetryAttempts(0))
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		return errNoStream
@@ -217,7 +217,7 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 
 // Run takes what other homes send through the hub until ctx ends. A home is listened to
 // as soon as it is a peer and its stream can be had.
-func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
+func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
 	takes := &sync.WaitGroup{}
 	defer takes.Wait() // for what was handed out before the streams were left
 	listening := map[federation.HomeID]jetstream.ConsumeContext{}
@@ -247,7 +247,7 @@ func (h *Hub) Run(ctx context.Context, door *Door, peers func() []*Peer) {
 			if listening[peer.Home()] != nil || peer.cfg.Path != ByRelay || h.Ready() != nil {
 				continue
 			}
-			consume, err := h.listen(ctx, peer.Home(), door, takes)
+			consume, err := h.listen(ctx, peer.Home(), handler, takes)
 			if h.tell(ctx, told, peer.Home(), err); err != nil {
 				continue
 			}
@@ -289,7 +289,7 @@ func (h *Hub) warn(ctx context.Context) {
 }
 
 // listen reads the stream from another home.
-func (h *Hub) listen(ctx context.Context, from federation.HomeID, door *Door, takes *sync.WaitGroup) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
+func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *sync.WaitGroup) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
 	stream, err := h.stream(ctx, from)
 	if err != nil {
 		return nil, err
@@ -305,7 +305,7 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, door *Door, ta
 		room <- struct{}{}
 		takes.Go(func() {
 			defer func() { <-room }()
-			h.receive(context.WithoutCancel(ctx), from, m, door)
+			h.receive(context.WithoutCancel(ctx), from, m, handler)
 		})
 	}, jetstream.PullExpiry(hubPull), jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
 		h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
@@ -315,14 +315,14 @@ func (h *Hub) listen(ctx context.Context, from federation.HomeID, door *Door, ta
 
 // receive takes one message. What cannot be acknowledged is handed out again, and is
 // known then.
-func (h *Hub) receive(ctx context.Context, from federation.HomeID, m jetstream.Msg, door *Door) {
-	l := NewLetter(m.Data(), http.Header(m.Headers()))
+func (h *Hub) receive(ctx context.Context, from federation.HomeID, m jetstream.Msg, handler *PeerHandler) {
+	e := NewEnvelope(m.Data(), http.Header(m.Headers()))
 	if strings.HasSuffix(m.Subject(), "."+typeResults) {
-		h.answered(l)
+		h.answered(e)
 		_ = m.Ack()
 		return
 	}
-	answer, p := door.take(ctx, from, l)
+	answer, p := handler.take(ctx, from, e)
 	switch {
 	case p != nil && p.status == http.StatusServiceUnavailable:
 		_ = m.NakWithDelay(p.after)
@@ -340,18 +340,18 @@ func (h *Hub) receive(ctx context.Context, from federation.HomeID, m jetstream.M
 }
 
 // answered hands an answer to whoever waits for it. It is verified there.
-func (h *Hub) answered(l Letter) {
+func (h *Hub) answered(e Envelope) {
 	var a struct {
 		Of string `json:"of"`
 	}
-	if err := json.Unmarshal(l.Body, &a); err != nil {
+	if err := json.Unmarshal(e.Body, &a); err != nil {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if waiting := h.waiting[a.Of]; waiting != nil {
 		select {
-		case waiting <- l:
+		case waiting <- e:
 		default: // it has one
 		}
 	}

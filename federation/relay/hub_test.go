@@ -69,10 +69,10 @@ func meet(t *testing.T, at place, all ...*gate) {
 				g.peers[other.id], peers = peer, append(peers, peer)
 			}
 		}
-		door := &relay.Door{Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] }}
+		handler := &relay.PeerHandler{Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] }}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { hub.Run(ctx, door, func() []*relay.Peer { return peers }) })
+		running.Go(func() { hub.Run(ctx, handler, func() []*relay.Peer { return peers }) })
 		t.Cleanup(func() { cancel(); running.Wait(); hub.Close() })
 	}
 }
@@ -80,12 +80,12 @@ func meet(t *testing.T, at place, all ...*gate) {
 // unreachable is HTTPS to homes behind walls.
 type unreachable struct{}
 
-func (unreachable) Post(context.Context, string, relay.Letter) (relay.Letter, error) {
-	return relay.Letter{}, &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
+func (unreachable) Post(context.Context, string, relay.Envelope) (relay.Envelope, error) {
+	return relay.Envelope{}, &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
 }
 
-func (unreachable) Get(context.Context, string) (relay.Letter, error) {
-	return relay.Letter{}, &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
+func (unreachable) Get(context.Context, string) (relay.Envelope, error) {
+	return relay.Envelope{}, &federation.UnavailableError{What: "home", Err: io.ErrClosedPipe}
 }
 
 func TestHomesMeetAtAHub(t *testing.T) {

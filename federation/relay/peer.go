@@ -93,7 +93,7 @@ type exchange struct {
 // ask is one step on its way to the other home.
 type ask struct {
 	item  item
-	path  []federation.HomeID // that it goes on; see [Letter]
+	path  []federation.HomeID // that it goes on; see [Envelope]
 	bytes int
 	done  chan reply // has room for the one reply
 }
@@ -282,7 +282,7 @@ func (p *Peer) say(ctx context.Context, path []federation.HomeID, body []byte) (
 	if err != nil {
 		return nil, fmt.Errorf("sign for %s: %w", p.cfg.Home, err)
 	}
-	answer, err := p.carry(ctx, Letter{body, signature, path})
+	answer, err := p.carry(ctx, Envelope{body, signature, path})
 	if err != nil {
 		return nil, p.unavailable(err)
 	}
@@ -293,12 +293,12 @@ func (p *Peer) say(ctx context.Context, path []federation.HomeID, body []byte) (
 	return answer.Body, nil
 }
 
-// carry sends a letter on the path of the home, and on the other one where that brings no
-// answer: to send twice does no harm.
-func (p *Peer) carry(ctx context.Context, l Letter) (Letter, error) {
+// carry sends an envelope on the path of the home, and over HTTPS where that path brings no
+// answer. A message that arrives twice does no harm.
+func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 	now := p.deps.Now().UnixNano()
 	if p.cfg.Path == ByRelay && p.deps.Hub != nil && now >= p.rest.Load() {
-		answer, err := p.deps.Hub.Carry(ctx, p.cfg.Home, l)
+		answer, err := p.deps.Hub.Carry(ctx, p.cfg.Home, e)
 		if err == nil || ctx.Err() != nil {
 			return answer, err
 		}
@@ -309,9 +309,9 @@ func (p *Peer) carry(ctx context.Context, l Letter) (Letter, error) {
 	}
 	address, err := federation.JoinURL(p.cfg.URL, StepsPath, nil)
 	if err != nil {
-		return Letter{}, p.unavailable(err)
+		return Envelope{}, p.unavailable(err)
 	}
-	answer, err := p.deps.Poster.Post(ctx, address, l)
+	answer, err := p.deps.Poster.Post(ctx, address, e)
 	if err != nil {
 		p.rest.Store(0) // this is no way either
 	}

@@ -40,12 +40,12 @@ type Signer interface {
 
 // Poster is the HTTPS client for homes that the operator named.
 type Poster interface {
-	// Post sends a letter and returns the one that answers it. The error wraps
+	// Post sends an envelope and returns the answer. The error wraps
 	// [*federation.UnavailableError] where nobody knows whether it arrived, and a
 	// status other than 200 is an error.
-	Post(ctx context.Context, address string, l Letter) (Letter, error)
-	// Get reads a letter, with the errors of Post.
-	Get(ctx context.Context, address string) (Letter, error)
+	Post(ctx context.Context, address string, l Envelope) (Envelope, error)
+	// Get fetches an envelope, with the errors of Post.
+	Get(ctx context.Context, address string) (Envelope, error)
 }
 
 // Wakes wakes those who wait inside this gateway; see [Relay].

@@ -63,11 +63,11 @@ func (p Profile) Takes() string {
 }
 
 // serveProfile answers who this home is.
-func (d *Door) serveProfile(w http.ResponseWriter, r *http.Request) {
+func (h *PeerHandler) serveProfile(w http.ResponseWriter, r *http.Request) {
 	said := Profile{
-		Type: typeHome, V: Version, Home: d.Deps.Home, DID: d.Deps.Home.DID(), URL: d.PublicURL, Versions: []int{Version},
-		Limits: ProfileLimits{Steps: maxItems, Bytes: maxBatchBytes, Hops: d.Deps.MaxHops(), ClockSkew: int64(d.ClockSkew().Seconds())},
-		Sent:   d.Deps.Now().UTC(),
+		Type: typeHome, V: Version, Home: h.Deps.Home, DID: h.Deps.Home.DID(), URL: h.PublicURL, Versions: []int{Version},
+		Limits: ProfileLimits{Steps: maxItems, Bytes: maxBatchBytes, Hops: h.Deps.MaxHops(), ClockSkew: int64(h.ClockSkew().Seconds())},
+		Sent:   h.Deps.Now().UTC(),
 	}
-	d.tell(w, r, said)
+	h.tell(w, r, said)
 }

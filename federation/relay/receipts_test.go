@@ -17,8 +17,8 @@ type impostor struct {
 }
 
 // Post implements relay.Poster.
-func (i impostor) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
-	answer, err := i.gate.Post(ctx, address, l)
+func (i impostor) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
+	answer, err := i.gate.Post(ctx, address, e)
 	if err == nil {
 		answer.Signature, err = signing.SignHome(ctx, i.as, answer.Body)
 	}

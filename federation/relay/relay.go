@@ -4,7 +4,7 @@
 //
 // The home of a handoff orders its steps, and owes each to the homes that have the
 // mailboxes of its parties. A [Peer] is one other home: it sends what is owed, asks for
-// rulings on the steps of its own people, and a [Door] takes what others send. What is
+// rulings on the steps of its own people, and a [PeerHandler] takes what others send. What is
 // owed is a row of the record, and dies by the other home's signed word alone.
 //
 // Homes post batches of at most 256 steps to [StepsPath], or send the same bytes through

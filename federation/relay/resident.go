@@ -25,25 +25,25 @@ type resident struct {
 }
 
 // serveResident answers whether a DID has its mailbox here.
-func (d *Door) serveResident(w http.ResponseWriter, r *http.Request) {
+func (h *PeerHandler) serveResident(w http.ResponseWriter, r *http.Request) {
 	did, err := federation.ParseDID(r.PathValue("did"))
 	if err != nil {
-		d.refuse(w, r, problem{status: http.StatusBadRequest, code: "malformed", err: err})
+		h.refuse(w, r, problem{status: http.StatusBadRequest, code: "malformed", err: err})
 		return
 	}
-	here, err := d.Deps.Here(r.Context(), did)
+	here, err := h.Deps.Here(r.Context(), did)
 	if err != nil {
-		d.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err})
+		h.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err})
 		return
 	}
-	d.tell(w, r, resident{Type: typeResident, V: Version, Home: d.Deps.Home, DID: did, Here: here})
+	h.tell(w, r, resident{Type: typeResident, V: Version, Home: h.Deps.Home, DID: did, Here: here})
 }
 
 // tell answers with what this home says, signed.
-func (d *Door) tell(w http.ResponseWriter, r *http.Request, said any) {
-	answer, p := d.sign(r.Context(), said)
+func (h *PeerHandler) tell(w http.ResponseWriter, r *http.Request, said any) {
+	answer, p := h.sign(r.Context(), said)
 	if p != nil {
-		d.refuse(w, r, *p)
+		h.refuse(w, r, *p)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -42,7 +42,7 @@ type weather struct {
 }
 
 // Post implements relay.Poster.
-func (w *weather) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
+func (w *weather) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
 	w.mu.Lock()
 	happens := faults // none of them
 	if len(w.next) > 0 {
@@ -51,14 +51,14 @@ func (w *weather) Post(ctx context.Context, address string, l relay.Letter) (rel
 	w.mu.Unlock()
 	lost := &federation.UnavailableError{What: "home", Err: http.ErrServerClosed}
 	if happens == cut {
-		return relay.Letter{}, lost
+		return relay.Envelope{}, lost
 	}
-	answer, err := exchange(ctx, http.MethodPost, address, l)
+	answer, err := exchange(ctx, http.MethodPost, address, e)
 	if happens == replayed {
-		answer, err = exchange(ctx, http.MethodPost, address, l)
+		answer, err = exchange(ctx, http.MethodPost, address, e)
 	}
 	if happens == blackhole {
-		return relay.Letter{}, lost
+		return relay.Envelope{}, lost
 	}
 	return answer, err
 }

@@ -38,14 +38,14 @@ type recorder struct {
 	exchanges []vector
 }
 
-func (r *recorder) Post(ctx context.Context, address string, l relay.Letter) (relay.Letter, error) {
-	answer, err := exchange(ctx, http.MethodPost, address, l)
-	r.exchanges = append(r.exchanges, vector{Body: string(l.Body), Signature: l.Signature, Answer: string(answer.Body), AnswerSignature: answer.Signature})
+func (r *recorder) Post(ctx context.Context, address string, e relay.Envelope) (relay.Envelope, error) {
+	answer, err := exchange(ctx, http.MethodPost, address, e)
+	r.exchanges = append(r.exchanges, vector{Body: string(e.Body), Signature: e.Signature, Answer: string(answer.Body), AnswerSignature: answer.Signature})
 	return answer, err
 }
 
-func (r *recorder) Get(ctx context.Context, address string) (relay.Letter, error) {
-	answer, err := exchange(ctx, http.MethodGet, address, relay.Letter{})
+func (r *recorder) Get(ctx context.Context, address string) (relay.Envelope, error) {
+	answer, err := exchange(ctx, http.MethodGet, address, relay.Envelope{})
 	r.exchanges = append(r.exchanges, vector{Answer: string(answer.Body), AnswerSignature: answer.Signature})
 	return answer, err
 }

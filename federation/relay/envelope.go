@@ -16,8 +16,8 @@ const (
 	PathHeader      = "Baton-Path"      // the homes that steps came through, the sender last; nobody signs it
 )
 
-// Letter is what one home sends another.
-type Letter struct {
+// Envelope is a message of one home to another: a body and what stands beside it.
+type Envelope struct {
 	Body      []byte
 	Signature string
 	// Path is the homes that the steps in it came through, from that of the handoff to
@@ -26,23 +26,23 @@ type Letter struct {
 	Path []federation.HomeID
 }
 
-// NewLetter returns what came with a header.
-func NewLetter(body []byte, header http.Header) Letter {
-	l := Letter{Body: body, Signature: header.Get(SignatureHeader)}
+// NewEnvelope returns the envelope of a body and the HTTP or NATS header that came with it.
+func NewEnvelope(body []byte, header http.Header) Envelope {
+	e := Envelope{Body: body, Signature: header.Get(SignatureHeader)}
 	if path := header.Get(PathHeader); path != "" {
 		for name := range strings.SplitSeq(path, ",") {
-			l.Path = append(l.Path, federation.HomeID(strings.TrimSpace(name)))
+			e.Path = append(e.Path, federation.HomeID(strings.TrimSpace(name)))
 		}
 	}
-	return l
+	return e
 }
 
-// Header returns what stands beside the body.
-func (l Letter) Header() http.Header {
-	header := http.Header{SignatureHeader: {l.Signature}}
-	if len(l.Path) > 0 {
-		names := make([]string, len(l.Path))
-		for i, home := range l.Path {
+// Header returns the header that carries the signature and the path.
+func (e Envelope) Header() http.Header {
+	header := http.Header{SignatureHeader: {e.Signature}}
+	if len(e.Path) > 0 {
+		names := make([]string, len(e.Path))
+		for i, home := range e.Path {
 			names[i] = string(home)
 		}
 		header.Set(PathHeader, strings.Join(names, ", "))
@@ -50,16 +50,16 @@ func (l Letter) Header() http.Header {
 	return header
 }
 
-// through returns the path of a letter that is from a home: that alone, where the letter
-// says nothing.
-func (l Letter) through(from federation.HomeID) ([]federation.HomeID, error) {
-	if len(l.Path) == 0 {
+// through returns the path of an envelope that is from a home. An envelope without a path
+// came from that home alone.
+func (e Envelope) through(from federation.HomeID) ([]federation.HomeID, error) {
+	if len(e.Path) == 0 {
 		return []federation.HomeID{from}, nil
 	}
-	if l.Path[len(l.Path)-1] != from {
+	if e.Path[len(e.Path)-1] != from {
 		return nil, fmt.Errorf("its path does not end at %q", from)
 	}
-	return l.Path, nil
+	return e.Path, nil
 }
 
 // hops returns the path on which a step in a handoff of a home goes on from here. It

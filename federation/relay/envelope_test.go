@@ -107,11 +107,11 @@ func TestAHomeForwardsForThoseWhoMovedAlone(t *testing.T) {
 }
 
 func TestALetterSaysItsPathAsItCame(t *testing.T) {
-	want := relay.Letter{Signature: "s", Path: []federation.HomeID{"a.test", "b.test"}}
-	if got := relay.NewLetter(nil, want.Header()); !slices.Equal(got.Path, want.Path) || got.Signature != want.Signature {
+	want := relay.Envelope{Signature: "s", Path: []federation.HomeID{"a.test", "b.test"}}
+	if got := relay.NewEnvelope(nil, want.Header()); !slices.Equal(got.Path, want.Path) || got.Signature != want.Signature {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := relay.NewLetter(nil, relay.Letter{}.Header()); got.Path != nil {
+	if got := relay.NewEnvelope(nil, relay.Envelope{}.Header()); got.Path != nil {
 		t.Errorf("no path is %q", got.Path)
 	}
 }

@@ -26,8 +26,9 @@ const judges = 64
 // laterAfter is when a home is asked to come again that is on hold, or asks too much.
 const laterAfter = time.Minute
 
-// Door takes what other homes send. It is safe for concurrent use.
-type Door struct {
+// PeerHandler answers the requests of other homes: steps, digests, moves, questions about
+// mailboxes. It is safe for concurrent use.
+type PeerHandler struct {
 	Deps Deps
 	// Peer returns a home that this one knows, or nil.
 	Peer func(home federation.HomeID) *Peer
@@ -46,22 +47,22 @@ type problem struct {
 }
 
 // Mount registers the routes.
-func (d *Door) Mount(mux *http.ServeMux) {
-	mux.HandleFunc("POST "+string(StepsPath), d.serveSteps)
-	mux.HandleFunc("GET "+string(ResidentPath)+"/{did}", d.serveResident)
-	mux.HandleFunc("GET "+string(ProfilePath), d.serveProfile)
+func (h *PeerHandler) Mount(mux *http.ServeMux) {
+	mux.HandleFunc("POST "+string(StepsPath), h.serveSteps)
+	mux.HandleFunc("GET "+string(ResidentPath)+"/{did}", h.serveResident)
+	mux.HandleFunc("GET "+string(ProfilePath), h.serveProfile)
 }
 
 // serveSteps answers a batch that came over HTTPS.
-func (d *Door) serveSteps(w http.ResponseWriter, r *http.Request) {
+func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBatchBytes))
 	if err != nil {
-		d.refuse(w, r, problem{status: http.StatusRequestEntityTooLarge, code: "too-large", err: err})
+		h.refuse(w, r, problem{status: http.StatusRequestEntityTooLarge, code: "too-large", err: err})
 		return
 	}
-	answer, p := d.take(context.WithoutCancel(r.Context()), "", NewLetter(body, r.Header))
+	answer, p := h.take(context.WithoutCancel(r.Context()), "", NewEnvelope(body, r.Header))
 	if p != nil {
-		d.refuse(w, r, *p)
+		h.refuse(w, r, *p)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -70,8 +71,8 @@ func (d *Door) serveSteps(w http.ResponseWriter, r *http.Request) {
 }
 
 // refuse answers a batch that is not taken. Why is for the log.
-func (d *Door) refuse(w http.ResponseWriter, r *http.Request, p problem) {
-	d.Deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "steps of another home not taken",
+func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) {
+	h.Deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "steps of another home not taken",
 		slog.String("network", Network), slog.String("code", p.code), slog.Any("err", p.err))
 	w.Header().Set("Content-Type", "application/json")
 	if p.after > 0 {
@@ -90,25 +91,25 @@ type question struct {
 }
 
 // read reads a question, and judges nothing yet.
-func (d *Door) read(body []byte) (question, error) {
+func (h *PeerHandler) read(body []byte) (question, error) {
 	var said struct{ Type string }
 	if err := json.Unmarshal(body, &said); err != nil {
 		return question{}, err
 	}
 	if said.Type == typeDigest {
-		asked, err := parseDigest(body, d.Deps.Home)
+		asked, err := parseDigest(body, h.Deps.Home)
 		return question{from: asked.From, sent: asked.Sent, answer: func(ctx context.Context, peer *Peer, _ []federation.HomeID) (any, error) {
 			lacks, err := peer.lacks(ctx, asked)
 			return comparison{foot: asked.answers(typeComparison, body), Lacks: lacks}, err
 		}}, err
 	}
 	if said.Type == typeMove {
-		asked, err := parseMove(body, d.Deps.Home)
+		asked, err := parseMove(body, h.Deps.Home)
 		return question{from: asked.From, sent: asked.Sent, answer: func(ctx context.Context, peer *Peer, _ []federation.HomeID) (any, error) {
 			return peer.takeOver(ctx, asked, body)
 		}}, err
 	}
-	b, err := parseBatch(body, d.Deps.Home)
+	b, err := parseBatch(body, h.Deps.Home)
 	return question{from: b.From, sent: b.Sent, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer, path []federation.HomeID) (any, error) {
 		return answer{foot: b.answers(typeResults, body), Results: peer.judge(ctx, path, b.Items)}, nil
 	}}, err
@@ -116,50 +117,50 @@ func (d *Door) read(body []byte) (question, error) {
 
 // take judges what another home sends and returns the signed answer. It has to be from
 // that home, where the way that it came on is one home's.
-func (d *Door) take(ctx context.Context, from federation.HomeID, l Letter) (Letter, *problem) {
-	asked, err := d.read(l.Body)
+func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelope) (Envelope, *problem) {
+	asked, err := h.read(e.Body)
 	if err != nil {
-		return Letter{}, &problem{status: http.StatusBadRequest, code: "malformed", err: err}
+		return Envelope{}, &problem{status: http.StatusBadRequest, code: "malformed", err: err}
 	}
-	path, err := l.through(asked.from)
+	path, err := e.through(asked.from)
 	if err != nil {
-		return Letter{}, &problem{status: http.StatusBadRequest, code: "malformed", err: err}
+		return Envelope{}, &problem{status: http.StatusBadRequest, code: "malformed", err: err}
 	}
 	if from != "" && asked.from != from {
-		return Letter{}, &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("it is from %q", asked.from)}
+		return Envelope{}, &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("it is from %q", asked.from)}
 	}
-	peer := d.Peer(asked.from)
+	peer := h.Peer(asked.from)
 	if peer == nil || peer.Mode() == Block {
-		return Letter{}, &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("%q is no peer", asked.from)}
+		return Envelope{}, &problem{status: http.StatusForbidden, code: "unknown-home", err: fmt.Errorf("%q is no peer", asked.from)}
 	}
-	verdict, err := d.Deps.Signer.Verify(ctx, asked.from, d.Deps.Now(), l.Body, l.Signature)
+	verdict, err := h.Deps.Signer.Verify(ctx, asked.from, h.Deps.Now(), e.Body, e.Signature)
 	switch {
 	case verdict == federation.Invalid:
-		return Letter{}, &problem{status: http.StatusUnauthorized, code: "signature-invalid", err: err}
+		return Envelope{}, &problem{status: http.StatusUnauthorized, code: "signature-invalid", err: err}
 	case err != nil:
-		return Letter{}, &problem{status: http.StatusServiceUnavailable, code: "signature-unverifiable", after: laterAfter, err: err}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: "signature-unverifiable", after: laterAfter, err: err}
 	}
 	peer.hear()
 	if from == "" { // it did not lie with anybody on its way
-		peer.skew.Store(int64(d.Deps.Now().Sub(asked.sent)))
+		peer.skew.Store(int64(h.Deps.Now().Sub(asked.sent)))
 	}
-	if wait := peer.tap.wait(peer.Mode(), asked.steps, d.Deps.Now()); wait > 0 {
-		return Letter{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: wait, err: errHeld}
+	if wait := peer.tap.wait(peer.Mode(), asked.steps, h.Deps.Now()); wait > 0 {
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: wait, err: errHeld}
 	}
 	said, err := asked.answer(ctx, peer, path)
 	if err != nil {
-		return Letter{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
 	}
-	return d.sign(ctx, said)
+	return h.sign(ctx, said)
 }
 
-func (d *Door) sign(ctx context.Context, said any) (answer Letter, p *problem) {
+func (h *PeerHandler) sign(ctx context.Context, said any) (answer Envelope, p *problem) {
 	var err error
 	if answer.Body, err = json.Marshal(said); err == nil {
-		answer.Signature, err = d.Deps.Signer.Sign(ctx, answer.Body)
+		answer.Signature, err = h.Deps.Signer.Sign(ctx, answer.Body)
 	}
 	if err != nil {
-		return Letter{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
 	}
 	return answer, nil
 }
