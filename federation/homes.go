@@ -78,6 +78,12 @@ const (
 	ResidesByBinding ResidenceSource = "binding" // the operator bound it under the name of the home
 )
 
+// MovedMailbox says that an operator moved the mailbox of a DID to another home.
+type MovedMailbox struct {
+	DID  DID    `json:"did"`
+	Home HomeID `json:"home"` // where it is now
+}
+
 // GapError is returned for a ruling on a step whose predecessors are not here yet. The
 // home sends them when it is told how far the log goes.
 type GapError struct {

@@ -51,8 +51,7 @@ func (h *homes) deps() relay.Deps {
 	return relay.Deps{
 		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway, h.keys}, Poster: homePoster{h.client}, Hub: h.hub,
 		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
-		Resides: h.resides, Here: h.here, Place: h.place, Now: time.Now,
-		MovedFrom: h.movedFrom, TakeOver: h.takeOver, Moved: h.moved, Learn: h.learn, MaxHops: h.maxHops,
+		Mailboxes: h, Now: time.Now, MaxHops: h.maxHops,
 	}
 }
 
@@ -118,8 +117,8 @@ func (h *homes) hosted(ctx context.Context, did federation.DID) (federation.Home
 	return profile.Home, nil
 }
 
-// here reports whether a DID has its mailbox at this gateway.
-func (h *homes) here(ctx context.Context, did federation.DID) (bool, error) {
+// Here implements [relay.Mailboxes]: it reports whether a DID has its mailbox at this gateway.
+func (h *homes) Here(ctx context.Context, did federation.DID) (bool, error) {
 	home, err := h.residence(ctx, did)
 	return home == h.self, err
 }
@@ -164,8 +163,8 @@ func (h *homes) owed(ctx context.Context, ev federation.Event, after federation.
 	return names, nil
 }
 
-// place returns where an offer of another home is written on IRC here.
-func (h *homes) place(ctx context.Context, ev federation.Event) (federation.Place, error) {
+// Place implements [relay.Gateway].
+func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.Place, error) {
 	channel := ev.Venue
 	if federation.Private(channel) {
 		channel = ""

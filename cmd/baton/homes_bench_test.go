@@ -68,7 +68,7 @@ func BenchmarkDrain(b *testing.B) {
 }
 
 // benchHome is a home with a record on disk. It implements [relay.Gateway],
-// [relay.Signer], [relay.Poster] and [federation.KeySource].
+// [relay.Mailboxes], [relay.Signer], [relay.Poster] and [federation.KeySource].
 type benchHome struct {
 	*home.Home
 
@@ -94,13 +94,8 @@ func newBenchHome(b *testing.B, id federation.HomeID) *benchHome {
 		Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30},
 	}
 	h.deps = relay.Deps{
-		Home: id, Record: record, Gateway: h, Signer: h, Poster: h, Wakes: (*relay.Relay)(nil), Log: slog.New(slog.DiscardHandler),
+		Home: id, Record: record, Gateway: h, Mailboxes: h, Signer: h, Poster: h, Wakes: (*relay.Relay)(nil), Log: slog.New(slog.DiscardHandler),
 		Read: documents.FromDocument, Now: time.Now, Topic: func(federation.HomeID) string { return "" }, MaxHops: func() int { return 8 },
-		Resides:   func(context.Context, federation.DID, federation.HomeID) bool { return true },
-		Here:      func(context.Context, federation.DID) (bool, error) { return false, nil },
-		MovedFrom: func(context.Context, federation.DID, federation.HomeID) bool { return false },
-		Moved:     func(context.Context, federation.View) []relay.Removal { return nil },
-		Place:     func(context.Context, federation.Event) (federation.Place, error) { return federation.Place{}, nil },
 	}
 	mux := http.NewServeMux()
 	(&relay.PeerHandler{Deps: h.deps, Peer: func(home federation.HomeID) *relay.Peer { return h.peers[home] }}).Mount(mux)
@@ -157,6 +152,35 @@ func (h *benchHome) Ruled(ctx context.Context, ev federation.Event, r federation
 
 // GiveUp implements [relay.Gateway].
 func (*benchHome) GiveUp(context.Context, federation.Pending, federation.RefusalCode, string) error {
+	return nil
+}
+
+// Place implements [relay.Gateway].
+func (*benchHome) Place(context.Context, federation.Event) (federation.Place, error) {
+	return federation.Place{}, nil
+}
+
+// MaySpeakFor implements [relay.Mailboxes].
+func (*benchHome) MaySpeakFor(context.Context, federation.DID, federation.HomeID) bool { return true }
+
+// Here implements [relay.Mailboxes].
+func (*benchHome) Here(context.Context, federation.DID) (bool, error) { return false, nil }
+
+// MovedHere implements [relay.Mailboxes].
+func (*benchHome) MovedHere(context.Context, federation.DID, federation.HomeID) bool { return false }
+
+// TakeOver implements [relay.Mailboxes].
+func (*benchHome) TakeOver(context.Context, federation.DID, federation.HomeID, time.Time) (string, error) {
+	return "", nil
+}
+
+// MovedAway implements [relay.Mailboxes].
+func (*benchHome) MovedAway(context.Context, federation.View, time.Time) []federation.MovedMailbox {
+	return nil
+}
+
+// LearnMove implements [relay.Mailboxes].
+func (*benchHome) LearnMove(context.Context, federation.MovedMailbox, federation.HomeID, time.Time) error {
 	return nil
 }
 

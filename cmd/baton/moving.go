@@ -25,8 +25,8 @@ const (
 	movingBatch  = 64
 )
 
-// movedFrom reports whether the mailbox of a DID was at a home until it was moved here.
-func (h *homes) movedFrom(ctx context.Context, did federation.DID, home federation.HomeID) bool {
+// MovedHere implements [relay.Mailboxes]: it reports whether the mailbox of a DID was at a home until it was moved here.
+func (h *homes) MovedHere(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	r, err := h.record.Residence(ctx, did)
 	return err == nil && r.Source == federation.ResidesByMove && r.Home == h.self && r.From == home
 }
@@ -48,7 +48,7 @@ func (h *homes) forwarded(ctx context.Context, ev federation.Event, after federa
 		return nil
 	}
 	var names []string
-	for _, gone := range h.moved(ctx, after) {
+	for _, gone := range h.MovedAway(ctx, after, time.Now()) {
 		name := string(gone.Home)
 		if h.peer(gone.Home) != nil && gone.Home != after.Home && !slices.Contains(ev.Arrival.Path, gone.Home) && !slices.Contains(names, name) {
 			names = append(names, name)
@@ -57,20 +57,20 @@ func (h *homes) forwarded(ctx context.Context, ev federation.Event, after federa
 	return names
 }
 
-// moved returns the parties of a handoff who moved away from here.
-func (h *homes) moved(ctx context.Context, v federation.View) []relay.Removal {
-	var gone []relay.Removal
+// MovedAway implements [relay.Mailboxes]: it returns the parties of a handoff who moved away from here.
+func (h *homes) MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox {
+	var gone []federation.MovedMailbox
 	for _, did := range v.Others("") {
-		if home := h.movedTo(ctx, did, time.Now()); home != "" {
-			gone = append(gone, relay.Removal{DID: did, Home: home})
+		if home := h.movedTo(ctx, did, now); home != "" {
+			gone = append(gone, federation.MovedMailbox{DID: did, Home: home})
 		}
 	}
 	return gone
 }
 
-// takeOver makes this the home of a mailbox that another home gives away, unless it is
+// TakeOver implements [relay.Mailboxes]: it makes this the home of a mailbox that another home gives away, unless it is
 // known to be somewhere else.
-func (h *homes) takeOver(ctx context.Context, did federation.DID, from federation.HomeID) (why string, err error) {
+func (h *homes) TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (why string, err error) {
 	at, err := h.residence(ctx, did)
 	switch {
 	case err != nil:
@@ -78,17 +78,17 @@ func (h *homes) takeOver(ctx context.Context, did federation.DID, from federatio
 	case at != "" && at != from && at != h.self:
 		return "its mailbox is known to be at " + string(at), nil
 	}
-	return "", h.record.Reside(ctx, federation.Residence{DID: did, Home: h.self, Source: federation.ResidesByMove, Since: time.Now(), From: from})
+	return "", h.record.Reside(ctx, federation.Residence{DID: did, Home: h.self, Source: federation.ResidesByMove, Since: now, From: from})
 }
 
-// learn notes that a home moved the mailbox of somebody who was there, where the next home
+// LearnMove implements [relay.Mailboxes]: it notes that a home moved the mailbox of somebody who was there, where the next home
 // is a peer of this one.
-func (h *homes) learn(ctx context.Context, gone relay.Removal, from federation.HomeID) error {
+func (h *homes) LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error {
 	at, err := h.residence(ctx, gone.DID)
 	if err != nil || at != from || gone.Home == h.self || h.peer(gone.Home) == nil {
 		return err
 	}
-	return h.record.Reside(ctx, federation.Residence{DID: gone.DID, Home: gone.Home, Source: federation.ResidesByMove, Since: time.Now(), From: from})
+	return h.record.Reside(ctx, federation.Residence{DID: gone.DID, Home: gone.Home, Source: federation.ResidesByMove, Since: now, From: from})
 }
 
 // move gives the mailbox of a DID to another home, with what waits in it. Moving again

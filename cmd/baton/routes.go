@@ -36,10 +36,10 @@ func (h *homes) route(ctx context.Context, did federation.DID) (federation.Resid
 	return kept, nil
 }
 
-// resides reports whether a home may speak for a DID: its mailbox is there, or nobody
+// MaySpeakFor implements [relay.Mailboxes]: it reports whether a home may speak for a DID: its mailbox is there, or nobody
 // knows of another one, but for one that merely said so. A record that cannot be read now
 // says no.
-func (h *homes) resides(ctx context.Context, did federation.DID, home federation.HomeID) bool {
+func (h *homes) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	at, err := h.route(ctx, did)
 	return err == nil && (at.Home == home || at.Home == "" || at.Source == federation.ResidesByAnswer)
 }

@@ -98,7 +98,7 @@ func (d Deps) forwards(ctx context.Context, from federation.HomeID, ev federatio
 		parties = []federation.DID{ev.To}
 	}
 	for _, did := range parties {
-		if did != "" && d.MovedFrom(ctx, did, from) {
+		if did != "" && d.Mailboxes.MovedHere(ctx, did, from) {
 			return nil
 		}
 	}

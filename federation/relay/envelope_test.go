@@ -130,7 +130,7 @@ func TestAHomeTakesTheMailboxOfADIDFromWhereItWas(t *testing.T) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Detail != "it is not there" {
 		t.Errorf("somebody who is elsewhere: %v", err)
 	}
-	a.people[bob], b.gone = "b.test", []relay.Removal{{DID: bob, Home: "c.test"}}
+	a.people[bob], b.gone = "b.test", []federation.MovedMailbox{{DID: bob, Home: "c.test"}}
 	a.run(b)
 	a.take("alice", federation.Offer, to("bob"))
 	if err := a.deliver(b); err != nil || a.people[bob] != "c.test" {

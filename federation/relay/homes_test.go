@@ -82,7 +82,7 @@ type gate struct {
 	// moved is whose mailbox was at which home until it was moved here.
 	moved map[federation.DID]federation.HomeID
 	// gone is whose mailboxes were here.
-	gone []relay.Removal
+	gone []federation.MovedMailbox
 	// forward is the homes that are owed what other homes ruled on, too.
 	forward []federation.HomeID
 	ahead   atomic.Int64 // nanoseconds, of its clock
@@ -126,28 +126,10 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 			},
 		}
 		g.deps = relay.Deps{
-			Home: name, Record: g.record, Gateway: g, Signer: signer{g, ring}, Poster: g, Wakes: g.wakes,
+			Home: name, Record: g.record, Gateway: g, Mailboxes: g, Signer: signer{g, ring}, Poster: g, Wakes: g.wakes,
 			Log: slog.New(slog.DiscardHandler), Read: dialect.FromDocument, Now: g.now,
-			Topic:     func(home federation.HomeID) string { return "ruling." + string(home) },
-			Resides:   func(_ context.Context, did federation.DID, home federation.HomeID) bool { return people[did] == home },
-			Here:      func(_ context.Context, did federation.DID) (bool, error) { return people[did] == name, nil },
-			MovedFrom: func(_ context.Context, did federation.DID, home federation.HomeID) bool { return g.moved[did] == home },
-			MaxHops:   func() int { return 3 },
-			Moved:     func(context.Context, federation.View) []relay.Removal { return g.gone },
-			TakeOver: func(_ context.Context, did federation.DID, from federation.HomeID) (string, error) {
-				if people[did] != from {
-					return "it is not there", nil
-				}
-				people[did] = name
-				return "", nil
-			},
-			Learn: func(_ context.Context, gone relay.Removal, from federation.HomeID) error {
-				if people[gone.DID] == from {
-					people[gone.DID] = gone.Home
-				}
-				return nil
-			},
-			Place: func(context.Context, federation.Event) (federation.Place, error) { return federation.Place{}, nil },
+			Topic:   func(home federation.HomeID) string { return "ruling." + string(home) },
+			MaxHops: func() int { return 3 },
 		}
 		mux := http.NewServeMux()
 		(&relay.PeerHandler{Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] }}).Mount(mux)
@@ -242,6 +224,48 @@ func (g *gate) GiveUp(ctx context.Context, p federation.Pending, code federation
 	g.refused = append(g.refused, code)
 	g.mu.Unlock()
 	return g.home.Drop(ctx, p.Event)
+}
+
+// Place implements relay.Gateway.
+func (*gate) Place(context.Context, federation.Event) (federation.Place, error) {
+	return federation.Place{}, nil
+}
+
+// MaySpeakFor implements relay.Mailboxes.
+func (g *gate) MaySpeakFor(_ context.Context, did federation.DID, home federation.HomeID) bool {
+	return g.people[did] == home
+}
+
+// Here implements relay.Mailboxes.
+func (g *gate) Here(_ context.Context, did federation.DID) (bool, error) {
+	return g.people[did] == g.id, nil
+}
+
+// MovedHere implements relay.Mailboxes.
+func (g *gate) MovedHere(_ context.Context, did federation.DID, from federation.HomeID) bool {
+	return g.moved[did] == from
+}
+
+// TakeOver implements relay.Mailboxes.
+func (g *gate) TakeOver(_ context.Context, did federation.DID, from federation.HomeID, _ time.Time) (string, error) {
+	if g.people[did] != from {
+		return "it is not there", nil
+	}
+	g.people[did] = g.id
+	return "", nil
+}
+
+// MovedAway implements relay.Mailboxes.
+func (g *gate) MovedAway(context.Context, federation.View, time.Time) []federation.MovedMailbox {
+	return g.gone
+}
+
+// LearnMove implements relay.Mailboxes.
+func (g *gate) LearnMove(_ context.Context, gone federation.MovedMailbox, from federation.HomeID, _ time.Time) error {
+	if g.people[gone.DID] == from {
+		g.people[gone.DID] = gone.Home
+	}
+	return nil
 }
 
 // Post implements relay.Poster.

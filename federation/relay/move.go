@@ -9,12 +9,6 @@ import (
 	"baton/federation"
 )
 
-// Removal is a mailbox that an operator moved to another home.
-type Removal struct {
-	DID  federation.DID    `json:"did"`
-	Home federation.HomeID `json:"home"` // where it is now
-}
-
 // move asks another home to take the mailbox of a DID.
 type move struct {
 	heading
@@ -73,15 +67,15 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 // takeOver answers a move. What cannot be decided now is an error.
 func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, error) {
 	answer := moved{foot: asked.answers(typeMoved, body)}
-	why, err := p.deps.TakeOver(ctx, asked.DID, p.cfg.Home)
+	why, err := p.deps.Mailboxes.TakeOver(ctx, asked.DID, p.cfg.Home, p.deps.Now())
 	answer.Taken, answer.Why = err == nil && why == "", why
 	return answer, err
 }
 
 // learn notes which mailboxes the other home moved. What is not noted is told again.
-func (p *Peer) learn(ctx context.Context, gone []Removal) {
+func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	for _, each := range gone {
-		if err := p.deps.Learn(ctx, each, p.cfg.Home); err != nil {
+		if err := p.deps.Mailboxes.LearnMove(ctx, each, p.cfg.Home, p.deps.Now()); err != nil {
 			p.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not kept", slog.String("did", string(each.DID)), slog.Any("err", err))
 		}
 	}

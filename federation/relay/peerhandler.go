@@ -252,7 +252,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 		return
 	}
 	if ev.Verb == federation.Offer {
-		if ev.Arrival.Place, err = p.deps.Place(ctx, ev); err != nil {
+		if ev.Arrival.Place, err = p.deps.Gateway.Place(ctx, ev); err != nil {
 			r.fail(err)
 			return
 		}
@@ -260,7 +260,7 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	judged, err := p.deps.Gateway.Ruled(ctx, ev, ruled)
 	p.weigh(ctx, ev, judged.Verdict)
 	if r.note(judged, err); r.Outcome == outcomeStored || r.Outcome == outcomeDuplicate {
-		r.Moved = p.deps.Moved(ctx, judged.View)
+		r.Moved = p.deps.Mailboxes.MovedAway(ctx, judged.View, p.deps.Now())
 	}
 }
 
@@ -335,7 +335,7 @@ func (p *Peer) arrive(ev federation.Event, it item) federation.Event {
 // believed returns a party that one of these homes may name: it has its mailbox there.
 func (p *Peer) believed(ctx context.Context, party federation.DID, homes ...federation.HomeID) federation.DID {
 	for _, home := range homes {
-		if party != "" && home != "" && p.deps.Resides(ctx, party, home) {
+		if party != "" && home != "" && p.deps.Mailboxes.MaySpeakFor(ctx, party, home) {
 			return party
 		}
 	}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -11,14 +12,32 @@ import (
 // Network is the label in metrics, logs and arrivals of what comes from other homes.
 const Network = "home"
 
-// Record is the part of the record that goes between homes.
+// Record is the part of the record that the exchange between homes reads and writes. Its
+// promises are those of [federation.Store].
 type Record interface {
-	federation.Store
-	federation.Guests
-	federation.Homes
+	// View returns the view of a handoff, the zero value for one without a log.
+	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
+	// Log returns the steps of a handoff in their order.
+	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	// Evidence returns the original behind a vouched step, or [federation.ErrNotFound].
+	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
+	// Awaiting returns up to limit steps that wait for the ruling of a home, oldest first.
+	Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error)
+	// Chain returns the [federation.Link] after a step, or [federation.ErrNotFound].
+	Chain(ctx context.Context, id federation.HandoffID, version federation.Version) ([32]byte, error)
+	// RulingOn returns the ruling by which a step of another home was filed, or
+	// [federation.ErrNotFound].
+	RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error)
+	// Forked reports whether there is proof that a handoff has two histories.
+	Forked(ctx context.Context, id federation.HandoffID) (bool, error)
+	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
+	// home has receipted a step.
+	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
+	// KeepDoubt counts a doubt about a home.
+	KeepDoubt(ctx context.Context, d federation.Doubt) error
 }
 
-// Gateway is what judges steps.
+// Gateway judges the steps of other homes and says where their offers are written.
 type Gateway interface {
 	// Submit judges a step in a handoff of this home.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
@@ -27,6 +46,27 @@ type Gateway interface {
 	Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
 	// GiveUp ends the wait of a step for a home that refused it, and has its sender told.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
+	// Place returns where a new offer of another home is written on IRC here.
+	Place(ctx context.Context, ev federation.Event) (federation.Place, error)
+}
+
+// Mailboxes knows which home has the mailbox of a DID. Its methods block on the record alone.
+type Mailboxes interface {
+	// MaySpeakFor reports whether this gateway believes a home about who a DID is: the
+	// mailbox is there, or this gateway knows of no other place.
+	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool
+	// Here reports whether a DID has its mailbox here.
+	Here(ctx context.Context, did federation.DID) (bool, error)
+	// MovedHere reports whether the mailbox of a DID was at a home until an operator moved
+	// it here.
+	MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) bool
+	// TakeOver makes this home the one with the mailbox of a DID, which another home gives
+	// away. A reason, for people, says that this home does not take it.
+	TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error)
+	// MovedAway returns the parties of a handoff whose mailboxes were here until they moved.
+	MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox
+	// LearnMove notes that a home gave the mailbox of a DID to another home.
+	LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error
 }
 
 // Signer signs for this home, and judges what others sign.
@@ -58,33 +98,19 @@ type Deps struct {
 	Home    federation.HomeID
 	Record  Record
 	Gateway Gateway
-	Signer  Signer
-	Poster  Poster
-	Hub     *Hub // nil where none is configured
-	Wakes   Wakes
-	Log     *slog.Logger
+	// Mailboxes decides for whom another home may speak.
+	Mailboxes Mailboxes
+	Signer    Signer
+	Poster    Poster
+	Hub       *Hub // nil where none is configured
+	Wakes     Wakes
+	Log       *slog.Logger
 	// Read returns the step that a canonical document says.
 	Read func(document string) (federation.Event, error)
 	// Topic is the topic of steps that wait for the ruling of a home.
 	Topic func(home federation.HomeID) string
-	// Resides reports whether this gateway takes the word of a home on who a DID is: it
-	// has its mailbox there, and not here.
-	Resides func(ctx context.Context, did federation.DID, home federation.HomeID) bool
-	// Here reports whether a DID has its mailbox here.
-	Here func(ctx context.Context, did federation.DID) (bool, error)
-	// MovedFrom reports whether the mailbox of a DID was at a home until it was moved here.
-	MovedFrom func(ctx context.Context, did federation.DID, home federation.HomeID) bool
-	// TakeOver makes this home the one with the mailbox of a DID, which was at another home
-	// until now. Why is why it does not, for people; "" where it does.
-	TakeOver func(ctx context.Context, did federation.DID, from federation.HomeID) (why string, err error)
-	// Moved returns the parties of a handoff whose mailboxes were here until they moved.
-	Moved func(ctx context.Context, v federation.View) []Removal
-	// Learn notes that a home moved the mailbox of a DID.
-	Learn func(ctx context.Context, gone Removal, from federation.HomeID) error
 	// MaxHops returns through how many homes a step may come; 0 for any number.
 	MaxHops func() int
-	// Place returns where a new offer is written on IRC here.
-	Place func(ctx context.Context, ev federation.Event) (federation.Place, error)
 	// Now is asked for the time of what is sent and received.
 	Now func() time.Time
 }

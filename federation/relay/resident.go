@@ -31,7 +31,7 @@ func (h *PeerHandler) serveResident(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, problem{status: http.StatusBadRequest, code: "malformed", err: err})
 		return
 	}
-	here, err := h.Deps.Here(r.Context(), did)
+	here, err := h.Deps.Mailboxes.Here(r.Context(), did)
 	if err != nil {
 		h.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err})
 		return

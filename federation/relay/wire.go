@@ -154,7 +154,7 @@ type result struct {
 	Steps []item `json:"steps,omitempty"`
 	// Moved is the parties whose mailboxes were moved to other homes: what is still to
 	// come for them goes there.
-	Moved []Removal `json:"moved,omitempty"`
+	Moved []federation.MovedMailbox `json:"moved,omitempty"`
 }
 
 // outcome says what became of a step.
