@@ -51,31 +51,32 @@ type Fork struct {
 	Found   time.Time
 }
 
-// Residence is where a DID has its mailbox: the home that owns delivery to it.
-type Residence struct {
+// MailboxLocation says which home has the mailbox of a DID, and from which source this is
+// known. The mailbox home owns delivery to the DID.
+type MailboxLocation struct {
 	DID    DID
 	Home   HomeID
-	Source ResidenceSource
+	Source LocationSource
 	Since  time.Time // when it was learned
 	From   HomeID    // where it was before an operator moved it; empty for every other source
 }
 
-// ResidenceSource is how it was learned where a DID has its mailbox.
-type ResidenceSource string
+// LocationSource is the source from which a mailbox location is known.
+type LocationSource string
 
 // The sources.
 const (
-	ResidesByName     ResidenceSource = "name"     // a did:web below the home's own
-	ResidesByDocument ResidenceSource = "document" // the service entry of its DID document
-	ResidesByAnswer   ResidenceSource = "answer"   // the home said so when it was asked
-	ResidesByStep     ResidenceSource = "step"     // the home brought a step of its own people's
-	ResidesByMove     ResidenceSource = "move"     // an operator moved it
-	ResidesByHost     ResidenceSource = "host"     // the well-known document of a did:web's host names a home
+	LocatedByName     LocationSource = "name"     // a did:web below the home's own
+	LocatedByDocument LocationSource = "document" // the service entry of its DID document
+	LocatedByAnswer   LocationSource = "answer"   // the home said so when it was asked
+	LocatedByStep     LocationSource = "step"     // the home brought a step of the DID
+	LocatedByMove     LocationSource = "move"     // an operator moved it
+	LocatedByHost     LocationSource = "host"     // the well-known document of a did:web's host names a home
 
-	// Of these nothing is kept: they are looked up each time.
+	// The record keeps no location of these sources: they are looked up each time.
 
-	ResidesBySight   ResidenceSource = "sight"   // it is an agent here, or was seen on a network here
-	ResidesByBinding ResidenceSource = "binding" // the operator bound it under the name of the home
+	LocatedHere      LocationSource = "sight"   // the DID is an agent of this gateway, or was seen on a network of it
+	LocatedByBinding LocationSource = "binding" // the operator bound it under the name of the home
 )
 
 // MovedMailbox says that an operator moved the mailbox of a DID to another home.
@@ -128,8 +129,8 @@ type Homes interface {
 	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
 	// home has taken a step that it was owed.
 	Shared(ctx context.Context, home HomeID, after HandoffID, limit int) ([]HandoffID, error)
-	// Residence returns where a DID has its mailbox, or [ErrNotFound].
-	Residence(ctx context.Context, did DID) (Residence, error)
-	// Reside keeps where a DID has its mailbox, in place of what was kept before.
-	Reside(ctx context.Context, r Residence) error
+	// MailboxLocation returns the kept location of the mailbox of a DID, or [ErrNotFound].
+	MailboxLocation(ctx context.Context, did DID) (MailboxLocation, error)
+	// KeepMailboxLocation replaces the kept location of the mailbox of a DID.
+	KeepMailboxLocation(ctx context.Context, l MailboxLocation) error
 }

@@ -42,10 +42,10 @@ type Explanation struct {
 
 // Route is where a party of the handoff has its mailbox, where other homes are known.
 type Route struct {
-	DID    federation.DID             `json:"did"`
-	Home   federation.HomeID          `json:"home"`             // "" while no home is known to have it
-	Source federation.ResidenceSource `json:"source,omitempty"` // how that is known
-	Since  Moment                     `json:"since,omitzero"`
+	DID    federation.DID            `json:"did"`
+	Home   federation.HomeID         `json:"home"`             // "" while no home is known to have it
+	Source federation.LocationSource `json:"source,omitempty"` // how that is known
+	Since  Moment                    `json:"since,omitzero"`
 }
 
 // ExplainedKey is the key that verified, and where it was found.

@@ -166,7 +166,7 @@ type Deps struct {
 	MoveInbox func(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (Moved, error)
 	// Routes returns where the mailboxes of the parties of a handoff are, as far as that is
 	// known; none where no other home is.
-	Routes func(ctx context.Context, v federation.View) ([]federation.Residence, error)
+	Routes func(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error)
 	// Hooks makes webhooks; nil where there are none.
 	Hooks bridge.Hooks
 	// CheckRelay examines the server that homes meet at. It blocks on the network.

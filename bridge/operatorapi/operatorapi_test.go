@@ -73,7 +73,7 @@ type house struct {
 	ended   chan struct{}
 	refused []federation.RefusalCode
 	peers   []operatorapi.Peer
-	routes  []federation.Residence
+	routes  []federation.MailboxLocation
 }
 
 func newHouse() *house {
@@ -99,7 +99,7 @@ func newHouseFor(admit func(federation.OperatorTokens) operatorapi.Admission) *h
 		},
 		RemovePeer: func(context.Context, string, bool) (operatorapi.Peer, error) { return operatorapi.Peer{}, nil },
 		Peers:      func() []operatorapi.Peer { return h.peers },
-		Routes:     func(context.Context, federation.View) ([]federation.Residence, error) { return h.routes, nil },
+		Routes:     func(context.Context, federation.View) ([]federation.MailboxLocation, error) { return h.routes, nil },
 		CheckRelay: func(context.Context) []operatorapi.Check {
 			return []operatorapi.Check{{Check: "hub", State: "ok", Detail: "none"}}
 		},

@@ -27,15 +27,15 @@ const (
 
 // MovedHere implements [relay.Mailboxes]: it reports whether the mailbox of a DID was at a home until it was moved here.
 func (h *homes) MovedHere(ctx context.Context, did federation.DID, home federation.HomeID) bool {
-	r, err := h.record.Residence(ctx, did)
-	return err == nil && r.Source == federation.ResidesByMove && r.Home == h.self && r.From == home
+	r, err := h.record.MailboxLocation(ctx, did)
+	return err == nil && r.Source == federation.LocatedByMove && r.Home == h.self && r.From == home
 }
 
 // movedTo returns where the mailbox of a DID is that an operator moved away from here, ""
 // where none did, or long ago.
 func (h *homes) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
-	r, err := h.record.Residence(ctx, did)
-	if err != nil || r.Source != federation.ResidesByMove || r.From != h.self || r.Home == h.self || now.Sub(r.Since) > forwardFor {
+	r, err := h.record.MailboxLocation(ctx, did)
+	if err != nil || r.Source != federation.LocatedByMove || r.From != h.self || r.Home == h.self || now.Sub(r.Since) > forwardFor {
 		return ""
 	}
 	return r.Home
@@ -78,7 +78,7 @@ func (h *homes) TakeOver(ctx context.Context, did federation.DID, from federatio
 	case at != "" && at != from && at != h.self:
 		return "its mailbox is known to be at " + string(at), nil
 	}
-	return "", h.record.Reside(ctx, federation.Residence{DID: did, Home: h.self, Source: federation.ResidesByMove, Since: now, From: from})
+	return "", h.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: h.self, Source: federation.LocatedByMove, Since: now, From: from})
 }
 
 // LearnMove implements [relay.Mailboxes]: it notes that a home moved the mailbox of somebody who was there, where the next home
@@ -88,7 +88,7 @@ func (h *homes) LearnMove(ctx context.Context, gone federation.MovedMailbox, fro
 	if err != nil || at != from || gone.Home == h.self || h.peer(gone.Home) == nil {
 		return err
 	}
-	return h.record.Reside(ctx, federation.Residence{DID: gone.DID, Home: gone.Home, Source: federation.ResidesByMove, Since: now, From: from})
+	return h.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: gone.DID, Home: gone.Home, Source: federation.LocatedByMove, Since: now, From: from})
 }
 
 // move gives the mailbox of a DID to another home, with what waits in it. Moving again
@@ -118,7 +118,7 @@ func (h *homes) move(ctx context.Context, did federation.DID, to federation.Home
 		return done, fmt.Errorf("move %s: %w", did, err)
 	}
 	if at != to {
-		err := h.record.Reside(ctx, federation.Residence{DID: did, Home: to, Source: federation.ResidesByMove, Since: time.Now(), From: h.self})
+		err := h.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: to, Source: federation.LocatedByMove, Since: time.Now(), From: h.self})
 		if err != nil {
 			return done, err
 		}

@@ -14,12 +14,12 @@ import (
 // route returns where the mailbox of a DID is, and how that is known; no home where nobody
 // here knows. What an operator moved is where it was moved to, whoever was seen where; who
 // was seen somewhere is there; and what was found out by asking counts last.
-func (h *homes) route(ctx context.Context, did federation.DID) (federation.Residence, error) {
-	kept, err := h.record.Residence(ctx, did)
+func (h *homes) route(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	kept, err := h.record.MailboxLocation(ctx, did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return federation.Residence{DID: did}, err
+		return federation.MailboxLocation{DID: did}, err
 	}
-	if kept.Source == federation.ResidesByMove {
+	if kept.Source == federation.LocatedByMove {
 		return kept, nil
 	}
 	seen, err := h.seen(ctx, did)
@@ -29,7 +29,7 @@ func (h *homes) route(ctx context.Context, did federation.DID) (federation.Resid
 	if below, ok := strings.CutPrefix(string(did), "did:web:"); ok {
 		host, _, _ := strings.Cut(below, ":")
 		if peer := h.peer(federation.HomeID(host)); peer != nil {
-			return federation.Residence{DID: did, Home: peer.Home(), Source: federation.ResidesByName}, nil
+			return federation.MailboxLocation{DID: did, Home: peer.Home(), Source: federation.LocatedByName}, nil
 		}
 	}
 	kept.DID = did
@@ -41,7 +41,7 @@ func (h *homes) route(ctx context.Context, did federation.DID) (federation.Resid
 // says no.
 func (h *homes) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {
 	at, err := h.route(ctx, did)
-	return err == nil && (at.Home == home || at.Home == "" || at.Source == federation.ResidesByAnswer)
+	return err == nil && (at.Home == home || at.Home == "" || at.Source == federation.LocatedByAnswer)
 }
 
 // residence returns the home that has the mailbox of a DID, "" where nobody here knows.
@@ -52,11 +52,11 @@ func (h *homes) residence(ctx context.Context, did federation.DID) (federation.H
 
 // routes returns where the mailboxes of the parties of a handoff are; none where this home
 // knows no other.
-func (h *homes) routes(ctx context.Context, v federation.View) ([]federation.Residence, error) {
+func (h *homes) routes(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
 	if len(h.peers()) == 0 {
 		return nil, nil
 	}
-	var all []federation.Residence
+	var all []federation.MailboxLocation
 	for _, did := range v.Others("") {
 		at, err := h.route(ctx, did)
 		if err != nil {
@@ -71,9 +71,9 @@ func (h *homes) routes(ctx context.Context, v federation.View) ([]federation.Res
 // agent's, or that of somebody on a network, or at the home that brought a step of theirs,
 // or under whose name the operator bound it. It names no home for a DID that was seen
 // nowhere.
-func (h *homes) seen(ctx context.Context, did federation.DID) (federation.Residence, error) {
-	at := federation.Residence{DID: did}
-	here := federation.Residence{DID: did, Home: h.self, Source: federation.ResidesBySight}
+func (h *homes) seen(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	at := federation.MailboxLocation{DID: did}
+	here := federation.MailboxLocation{DID: did, Home: h.self, Source: federation.LocatedHere}
 	if did == h.self.DID() {
 		return here, nil
 	}
@@ -97,19 +97,19 @@ func (h *homes) seen(ctx context.Context, did federation.DID) (federation.Reside
 	case peer == nil:
 		return here, nil
 	case b.Seen.IsZero():
-		at.Source = federation.ResidesByBinding
+		at.Source = federation.LocatedByBinding
 	default:
-		at.Source = federation.ResidesByStep
+		at.Source = federation.LocatedByStep
 	}
 	at.Home, at.Since = peer.Home(), b.Seen
 	return at, nil
 }
 
 // settle notes that somebody's mailbox is at a home, where nobody knew of one.
-func (h *homes) settle(ctx context.Context, did federation.DID, home federation.HomeID, source federation.ResidenceSource) {
+func (h *homes) settle(ctx context.Context, did federation.DID, home federation.HomeID, source federation.LocationSource) {
 	at, err := h.residence(ctx, did)
 	if err == nil && at == "" {
-		err = h.record.Reside(ctx, federation.Residence{DID: did, Home: home, Source: source, Since: time.Now()})
+		err = h.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: home, Source: source, Since: time.Now()})
 	}
 	h.noteKept(ctx, did, err)
 }
@@ -125,13 +125,13 @@ func (h *homes) noteKept(ctx context.Context, did federation.DID, err error) {
 // one that answered that it has it is found out, where they signed the step themselves.
 func (h *homes) heardAt(ctx context.Context, ev federation.Event, home federation.HomeID) {
 	did := ev.Actor()
-	kept, err := h.record.Residence(ctx, did)
-	if err != nil || kept.Source != federation.ResidesByAnswer || kept.Home == home || ev.Provenance != federation.Signed {
-		h.settle(ctx, did, home, federation.ResidesByStep)
+	kept, err := h.record.MailboxLocation(ctx, did)
+	if err != nil || kept.Source != federation.LocatedByAnswer || kept.Home == home || ev.Provenance != federation.Signed {
+		h.settle(ctx, did, home, federation.LocatedByStep)
 		return
 	}
 	if peer := h.peer(kept.Home); peer != nil {
 		peer.Doubt(ctx, federation.DoubtfulMailbox, "of "+string(did)+", whose steps come from "+string(home))
 	}
-	h.noteKept(ctx, did, h.record.Reside(ctx, federation.Residence{DID: did, Home: home, Source: federation.ResidesByStep, Since: time.Now()}))
+	h.noteKept(ctx, did, h.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: time.Now()}))
 }

@@ -100,7 +100,7 @@ func (u *unrouted) find(ctx context.Context, did federation.DID) (federation.Hom
 	case err != nil:
 		why = err
 	case home != "":
-		u.homes.settle(ctx, did, home, federation.ResidesByDocument)
+		u.homes.settle(ctx, did, home, federation.LocatedByDocument)
 		return home, nil
 	}
 	home, err = u.homes.hosted(ctx, did)
@@ -108,7 +108,7 @@ func (u *unrouted) find(ctx context.Context, did federation.DID) (federation.Hom
 	case err != nil:
 		why = err
 	case home != "":
-		u.homes.settle(ctx, did, home, federation.ResidesByHost)
+		u.homes.settle(ctx, did, home, federation.LocatedByHost)
 		return home, nil
 	}
 	home, err = u.ask(ctx, did)
@@ -116,7 +116,7 @@ func (u *unrouted) find(ctx context.Context, did federation.DID) (federation.Hom
 	case err != nil:
 		why = err
 	case home != "":
-		u.homes.settle(ctx, did, home, federation.ResidesByAnswer)
+		u.homes.settle(ctx, did, home, federation.LocatedByAnswer)
 		return home, nil
 	}
 	return "", u.unknown(did, why)

@@ -10,10 +10,10 @@ import (
 
 // memoryHomes is what other homes said. The zero value is empty.
 type memoryHomes struct {
-	rulings    []federation.Ruling // as filed, with the version that they were filed under
-	forks      []federation.Fork   // in the order of finding
-	doubts     []federation.Doubt  // in the order of their kinds
-	residences []federation.Residence
+	rulings   []federation.Ruling // as filed, with the version that they were filed under
+	forks     []federation.Fork   // in the order of finding
+	doubts    []federation.Doubt  // in the order of their kinds
+	mailboxes []federation.MailboxLocation
 }
 
 // rule keeps the ruling by which a step was filed.
@@ -117,34 +117,34 @@ func (m *Memory) Shared(ctx context.Context, home federation.HomeID, after feder
 	return told[:min(max(limit, 0), len(told))], nil
 }
 
-// Residence implements [federation.Homes].
-func (m *Memory) Residence(ctx context.Context, did federation.DID) (federation.Residence, error) {
+// MailboxLocation implements [federation.Homes].
+func (m *Memory) MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Residence{}, err
+		return federation.MailboxLocation{}, err
 	}
 	if i := m.homes.resident(did); i >= 0 {
-		return m.homes.residences[i], nil
+		return m.homes.mailboxes[i], nil
 	}
-	return federation.Residence{}, federation.ErrNotFound
+	return federation.MailboxLocation{}, federation.ErrNotFound
 }
 
-// Reside implements [federation.Homes].
-func (m *Memory) Reside(ctx context.Context, r federation.Residence) error {
+// KeepMailboxLocation implements [federation.Homes].
+func (m *Memory) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
 	if i := m.homes.resident(r.DID); i >= 0 {
-		m.homes.residences[i] = r
+		m.homes.mailboxes[i] = r
 		return nil
 	}
-	m.homes.residences = append(m.homes.residences, r)
+	m.homes.mailboxes = append(m.homes.mailboxes, r)
 	return nil
 }
 
 func (h *memoryHomes) resident(did federation.DID) int {
-	return slices.IndexFunc(h.residences, func(r federation.Residence) bool { return r.DID == did })
+	return slices.IndexFunc(h.mailboxes, func(r federation.MailboxLocation) bool { return r.DID == did })
 }

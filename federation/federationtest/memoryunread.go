@@ -73,7 +73,7 @@ func (m *Memory) inboxIsWay(to federation.DID, row inboxRow) bool {
 	case row.outcome == federation.DeliveryDelivered || len(links) == 0 && !abroad:
 		return true
 	default:
-		return m.reads[to] && (home < 0 || !slices.Contains(links, string(m.homes.residences[home].Home)))
+		return m.reads[to] && (home < 0 || !slices.Contains(links, string(m.homes.mailboxes[home].Home)))
 	}
 }
 

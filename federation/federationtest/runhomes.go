@@ -14,7 +14,7 @@ func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
 	runRulings(t, open)
 	runForks(t, open)
 	runShared(t, open)
-	runResidences(t, open)
+	runMailboxLocations(t, open)
 	runKnownHomes(t, open)
 	runDoubts(t, open)
 }
@@ -157,26 +157,26 @@ func runShared(t *testing.T, open func(t *testing.T) federation.Record) {
 	})
 }
 
-// runResidences is about where DIDs have their mailboxes.
-func runResidences(t *testing.T, open func(t *testing.T) federation.Record) {
+// runMailboxLocations is about where DIDs have their mailboxes.
+func runMailboxLocations(t *testing.T, open func(t *testing.T) federation.Record) {
 	t.Helper()
 	t.Run("where a DID has its mailbox is what was said last", func(t *testing.T) {
 		record := open(t)
-		if _, err := record.Residence(t.Context(), bob); !errors.Is(err, federation.ErrNotFound) {
+		if _, err := record.MailboxLocation(t.Context(), bob); !errors.Is(err, federation.ErrNotFound) {
 			t.Errorf("of somebody unknown: %v, want ErrNotFound", err)
 		}
-		var last federation.Residence
+		var last federation.MailboxLocation
 		for n, home := range []federation.HomeID{elsewhere, "other.example", "third.example"} {
-			last = federation.Residence{DID: bob, Home: home, Source: federation.ResidesByAnswer, Since: At(n)}
+			last = federation.MailboxLocation{DID: bob, Home: home, Source: federation.LocatedByAnswer, Since: At(n)}
 			if n == 1 {
-				last.Source, last.From = federation.ResidesByMove, elsewhere
+				last.Source, last.From = federation.LocatedByMove, elsewhere
 			}
-			if err := record.Reside(t.Context(), last); err != nil {
-				t.Fatalf("Reside: %v", err)
+			if err := record.KeepMailboxLocation(t.Context(), last); err != nil {
+				t.Fatalf("KeepMailboxLocation: %v", err)
 			}
-			got, err := record.Residence(t.Context(), bob)
+			got, err := record.MailboxLocation(t.Context(), bob)
 			if d := diff(last, got); err != nil || d != "" {
-				t.Errorf("Residence (%v, -want +got):\n%s", err, d)
+				t.Errorf("MailboxLocation (%v, -want +got):\n%s", err, d)
 			}
 		}
 	})

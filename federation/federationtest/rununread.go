@@ -214,7 +214,7 @@ func (s suite) testOtherWays(t *testing.T) {
 			return record.BindName(t.Context(), federation.BoundName{Network: federation.RegistryLink, Name: "judge", DID: bob})
 		}, delayed: 1},
 		"another home": {reads: true, prepare: func(record federation.Record) error {
-			return record.Reside(t.Context(), federation.Residence{DID: bob, Home: "oftc", Source: federation.ResidesByMove, From: "gw.example"})
+			return record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: bob, Home: "oftc", Source: federation.LocatedByMove, From: "gw.example"})
 		}, feeds: []string{"oftc"}, want: []federation.Delivered{inChannel}, delayed: 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -116,20 +116,20 @@ func (s *Record) Shared(ctx context.Context, home federation.HomeID, after feder
 	return told, nil
 }
 
-// Residence implements [federation.Homes].
-func (s *Record) Residence(ctx context.Context, did federation.DID) (federation.Residence, error) {
-	r := federation.Residence{DID: did}
+// MailboxLocation implements [federation.Homes].
+func (s *Record) MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	r := federation.MailboxLocation{DID: did}
 	var since int64
 	err := s.reads.row(ctx, `SELECT home, source, since, origin FROM residence WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since, &r.From)
 	if err != nil {
-		return federation.Residence{}, fmt.Errorf("read residence of %s: %w", did, err)
+		return federation.MailboxLocation{}, fmt.Errorf("read mailbox location of %s: %w", did, err)
 	}
 	r.Since = moment(since)
 	return r, nil
 }
 
-// Reside implements [federation.Homes].
-func (s *Record) Reside(ctx context.Context, r federation.Residence) error {
+// KeepMailboxLocation implements [federation.Homes].
+func (s *Record) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO residence (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (did) DO UPDATE SET home = excluded.home, source = excluded.source, since = excluded.since, origin = excluded.origin`,
@@ -137,7 +137,7 @@ func (s *Record) Reside(ctx context.Context, r federation.Residence) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("keep residence of %s: %w", r.DID, err)
+		return fmt.Errorf("keep mailbox location of %s: %w", r.DID, err)
 	}
 	return nil
 }
