@@ -2,34 +2,26 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"baton/bridge"
 	"baton/federation"
 	"baton/federation/identity"
+	"baton/federation/mailbox"
 	"baton/federation/relay"
 	"baton/federation/signing"
 	"baton/translate/dialect"
 )
 
-// homes is what this gateway knows of other homes: who they are, and whose mailboxes
-// they have.
+// homes wires the exchange with other homes to the gateway.
 type homes struct {
-	self    federation.HomeID
-	gateway *gateway
-	record  federation.Record
-	client  *identity.PeerClient
-	// strangers is asked at addresses that others chose.
-	strangers *identity.Client
-	// documents resolves DIDs.
-	documents func() *identity.Directory
+	self      federation.HomeID
+	gateway   *gateway
+	record    federation.Record
+	client    *identity.PeerClient
+	locator   *mailbox.Locator
 	hub       *relay.Hub // nil for none
 	wakes     bridge.Wakes
 	log       *slog.Logger
@@ -41,7 +33,11 @@ type homes struct {
 func newHomes(p *program) *homes {
 	return &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log, keys: p.keys.Load,
-		publicURL: p.publicURL, strangers: p.client, documents: p.directory.Load, maxHops: func() int { return int(p.maxHops.Load()) },
+		publicURL: p.publicURL, maxHops: func() int { return int(p.maxHops.Load()) },
+		locator: mailbox.New(mailbox.Config{
+			Home: p.homeID(), Record: mailboxRecord{p.bound()}, Peers: otherHomes{p.gateway.fleet},
+			Documents: didDocuments{p.directory.Load, p.client}, Log: p.log,
+		}),
 		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate, Denied: deniedNetworks(p.file)}),
 	}
 }
@@ -51,7 +47,7 @@ func (h *homes) deps() relay.Deps {
 	return relay.Deps{
 		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway, h.keys}, Poster: homePoster{h.client}, Hub: h.hub,
 		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
-		Mailboxes: h, Now: time.Now, MaxHops: h.maxHops,
+		Mailboxes: h.locator, Now: time.Now, MaxHops: h.maxHops,
 	}
 }
 
@@ -63,104 +59,9 @@ func (h *homes) handler() *relay.PeerHandler {
 // peers returns the other homes that are configured now.
 func (h *homes) peers() []*relay.Peer { return h.gateway.fleet.current.Load().peers }
 
-// peer returns another home, nil for one that nobody configured.
+// peer returns another home, nil for a home that is no peer.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
 	return h.gateway.fleet.current.Load().peer(home)
-}
-
-// documented returns the peer that the document of a DID names as the home of its
-// mailbox, "" where it names none. It blocks on the network.
-func (h *homes) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
-	document, err := h.documents().Resolve(ctx, did, time.Now())
-	if err != nil || document.Mailbox == "" {
-		return "", err
-	}
-	address := strings.TrimSuffix(document.Mailbox, "/")
-	for _, peer := range h.peers() {
-		if peer.URL() == address {
-			return peer.Home(), nil
-		}
-	}
-	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", document.Mailbox)
-}
-
-// hosted returns the peer that the host of a did:web names in its well-known document,
-// "" for other DIDs, and for a host that has none. It blocks on the network.
-func (h *homes) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
-	below, ok := strings.CutPrefix(string(did), "did:web:")
-	if !ok {
-		return "", nil
-	}
-	host, _, _ := strings.Cut(below, ":")
-	host, err := url.PathUnescape(host) // a port stands behind %3A
-	if err != nil {
-		return "", err
-	}
-	address, err := federation.JoinURL(federation.BaseURL(host), relay.ProfilePath, nil)
-	if err != nil {
-		return "", err
-	}
-	text, err := h.strangers.Get(ctx, address)
-	if errors.Is(err, federation.ErrNotFound) {
-		return "", nil
-	}
-	var profile relay.Profile
-	if err == nil {
-		profile, err = relay.ParseProfile(text)
-	}
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("read the well-known document of %s: %w", host, err)
-	case h.peer(profile.Home) == nil:
-		return "", fmt.Errorf("its host names %q, which is no peer of this gateway", profile.Home)
-	}
-	return profile.Home, nil
-}
-
-// Here implements [relay.Mailboxes]: it reports whether a DID has its mailbox at this gateway.
-func (h *homes) Here(ctx context.Context, did federation.DID) (bool, error) {
-	home, err := h.residence(ctx, did)
-	return home == h.self, err
-}
-
-// owed returns the names of the feeds of other homes that a step goes to: those of its
-// parties, and of an offer to anyone all. What is owed to somebody whose home is not
-// known waits in a feed of its own. A handoff of another home is that one's to tell of, but
-// for those who moved away from here.
-func (h *homes) owed(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
-	peers := h.peers()
-	switch {
-	case len(peers) == 0 || ev.Verb == federation.Confirm:
-		return nil, nil
-	case after.Home != h.self:
-		return h.forwarded(ctx, ev, after), nil
-	}
-	var names []string
-	if after.Offeree == "" {
-		for _, p := range peers {
-			if p.Mode() != relay.Block && p.Name() != ev.Arrival.Link {
-				names = append(names, p.Name())
-			}
-		}
-		return names, nil
-	}
-	for _, did := range after.Others("") {
-		if did == ev.Actor() && !ev.Arrival.Abroad {
-			continue // who took it is here
-		}
-		home, err := h.residence(ctx, did)
-		if err != nil {
-			return nil, err
-		}
-		name := string(home)
-		if home != h.self && h.peer(home) == nil {
-			name = unroutedName
-		}
-		if home != h.self && name != ev.Arrival.Link && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names, nil
 }
 
 // Place implements [relay.Gateway].
@@ -176,45 +77,35 @@ func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.Plac
 // homeGateway implements [relay.Gateway].
 type homeGateway struct{ *homes }
 
-// Submit implements [relay.Gateway]. Whose step was taken has its mailbox where it came
-// from, unless it is known to be elsewhere.
+// Submit implements [relay.Gateway]. It learns from a filed step where the mailbox of the
+// signer is.
 func (g homeGateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
-	ev, err := g.named(ctx, ev)
+	ev, err := g.locator.LocalName(ctx, ev)
 	if err != nil {
 		return federation.Judgement{}, err
 	}
 	g.gateway.FetchKey(ctx, ev)
 	judged, err := g.gateway.Submit(ctx, ev)
 	if err == nil && !judged.Duplicate {
-		g.heardAt(ctx, ev, ev.Arrival.Home)
+		g.locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
 	}
 	return judged, err
 }
 
-// Ruled implements [relay.Gateway]. Who offered something has its mailbox at the home of
-// the offer, unless it is known to be elsewhere.
+// Ruled implements [relay.Gateway]. It learns from a filed offer where the mailbox of the
+// offerer is, and answers a canary.
 func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
-	ev, err := g.named(ctx, ev)
+	ev, err := g.locator.LocalName(ctx, ev)
 	if err != nil {
 		return federation.Judgement{}, err
 	}
 	g.gateway.FetchKey(ctx, ev)
 	judged, err := g.gateway.Ruled(ctx, ev, r)
 	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer {
-		g.heardAt(ctx, ev, r.Home)
+		g.locator.LearnFromStep(ctx, ev, r.Home, time.Now())
 		g.sing(ctx, ev, r.Home)
 	}
 	return judged, err
-}
-
-// named returns a step with the name that its signer has at the other home, where that is
-// whose people it is of: who was seen here is called what they are called here.
-func (h *homes) named(ctx context.Context, ev federation.Event) (federation.Event, error) {
-	at, err := h.seen(ctx, ev.Actor())
-	if at.Home == h.self || ev.Arrival.Name == "" {
-		ev.Arrival.Name = ""
-	}
-	return ev, err
 }
 
 // GiveUp implements [relay.Gateway].

@@ -34,8 +34,8 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 
 		AddPeer:    p.addPeer,
 		RemovePeer: p.removePeer,
-		MoveInbox:  p.homes.move,
-		Routes:     p.homes.routes,
+		MoveInbox:  p.homes.moveInbox,
+		Routes:     p.homes.locator.OfParties,
 
 		CheckRelay: p.checkRelay,
 		Hooks:      p.agentHooks(),

@@ -14,6 +14,7 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/identity"
+	"baton/federation/mailbox"
 	"baton/federation/relay"
 	"baton/federation/signing"
 )
@@ -102,7 +103,7 @@ func (p *program) withHome(links []opened, known federation.KnownHome) []opened 
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, p.homes.deps())
 	peer.Say(relay.Mode((*p.modes.Load())[peer.Name()]))
 	links = append(links, opened{link: peer})
-	if !slices.ContainsFunc(links, func(o opened) bool { return o.link.Name() == unroutedName }) {
+	if !slices.ContainsFunc(links, func(o opened) bool { return o.link.Name() == mailbox.Unrouted }) {
 		links = append(links, opened{link: newUnrouted(p.homes)})
 	}
 	return links

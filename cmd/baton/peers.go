@@ -6,6 +6,7 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/mailbox"
 	"baton/federation/relay"
 )
 
@@ -53,8 +54,8 @@ func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
 		t.Mistake("name", "required: its home.name, such as b.example")
 	case home == own:
 		t.Mistake("name", "it is this gateway's own")
-	case table.Name == unroutedName:
-		t.Mistake("name", `"`+unroutedName+`" is the feed of what has no home yet`)
+	case table.Name == mailbox.Unrouted:
+		t.Mistake("name", `"`+mailbox.Unrouted+`" is the feed of what has no home yet`)
 	}
 	switch did, err := federation.ParseDID(table.DID); {
 	case table.DID == "":

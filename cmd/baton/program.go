@@ -136,7 +136,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		return nil, errors.Join(err, p.close())
 	}
 	p.homes = newHomes(p)
-	fleet.owes = p.homes.owed
+	fleet.owes = func(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
+		return p.homes.locator.Recipients(ctx, ev, after, time.Now())
+	}
 	p.hooks = p.newHooks()
 	p.homes.handler().Mount(p.publicMux)
 	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record), newDeadGauge(p.record), newHookGauges(p.record))

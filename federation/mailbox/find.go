@@ -1,0 +1,172 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"baton/federation"
+)
+
+// Bounds of asking for a mailbox.
+const (
+	askedAgain  = time.Minute // between two rounds of questions about one DID
+	askedAtOnce = 32          // peers, about one DID
+	maxAsked    = 4096        // DIDs whose last round is remembered, at some 100 bytes each
+)
+
+var errNoHome = errors.New("no home is known to have its mailbox")
+
+// Deliver sends a step of the outbox [Unrouted] to the mailbox homes of all parties of its
+// handoff. It blocks on the network while it looks for them. The error is a
+// [*federation.UnavailableError] while one is not found. A [*federation.RefusalError] drops the
+// step: its handoff ended before the home was found, so no party needs the step any more.
+func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.Time) error {
+	done := map[federation.HomeID]bool{l.home: true}
+	for _, did := range d.View.Others("") {
+		home, err := l.find(ctx, did, now)
+		if err != nil && d.View.Over {
+			return federation.Refuse(d.Entry.Event, federation.InvalidTarget, err.Error())
+		}
+		if err != nil {
+			return err
+		}
+		if done[home] {
+			continue
+		}
+		if _, ok := l.peers.Peer(home); !ok {
+			return &federation.UnavailableError{What: "home " + string(home), Err: errors.New("it is no peer of this one")}
+		}
+		if err := l.peers.Deliver(ctx, home, d); err != nil {
+			return err
+		}
+		done[home] = true
+	}
+	return nil
+}
+
+// find returns the mailbox home of a DID. Where no location is known it reads the document of
+// the DID, then the well-known document of its host, and then asks the peers; the first that
+// names a home wins, and is kept.
+func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
+	at, err := l.Locate(ctx, did)
+	if err != nil || at.Home != "" {
+		return at.Home, err
+	}
+	if !l.due(did, now) {
+		return "", notFound(did, errNoHome)
+	}
+	why := errNoHome
+	for _, each := range []struct {
+		source federation.LocationSource
+		look   func(context.Context, federation.DID) (federation.HomeID, error)
+	}{
+		{federation.LocatedByDocument, l.documented},
+		{federation.LocatedByHost, l.hosted},
+		{federation.LocatedByAnswer, l.ask},
+	} {
+		home, err := each.look(ctx, did)
+		switch {
+		case err != nil:
+			why = err
+		case home != "":
+			l.learn(ctx, did, home, each.source, now)
+			return home, nil
+		}
+	}
+	return "", notFound(did, why)
+}
+
+func notFound(did federation.DID, why error) error {
+	return &federation.UnavailableError{What: "home of " + string(did), Err: why}
+}
+
+// due reports whether another round of questions about a DID is due, and counts it as begun.
+func (l *Locator) due(did federation.DID, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, ok := l.asked[did]; ok && now.Sub(at) < askedAgain {
+		return false
+	}
+	if len(l.asked) >= maxAsked {
+		clear(l.asked)
+	}
+	l.asked[did] = now
+	return true
+}
+
+// documented returns the peer that the document of a DID names, "" where it names none.
+func (l *Locator) documented(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	named, err := l.documents.MailboxURL(ctx, did)
+	if err != nil || named == "" {
+		return "", err
+	}
+	address := strings.TrimSuffix(named, "/")
+	for peer := range l.peers.All() {
+		if peer.URL == address {
+			return peer.Home, nil
+		}
+	}
+	return "", fmt.Errorf("its document names %q, which is no peer of this gateway", named)
+}
+
+// hosted returns the peer that the host of a did:web names, "" for other DIDs and for a host
+// that names none.
+func (l *Locator) hosted(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	below, ok := strings.CutPrefix(string(did), "did:web:")
+	if !ok {
+		return "", nil
+	}
+	host, _, _ := strings.Cut(below, ":")
+	host, err := url.PathUnescape(host) // a did:web writes the colon before a port as %3A
+	if err != nil {
+		return "", err
+	}
+	home, err := l.documents.HostHome(ctx, host)
+	if err != nil {
+		return "", fmt.Errorf("read the well-known document of %s: %w", host, err)
+	}
+	if _, ok := l.peers.Peer(home); !ok && home != "" {
+		return "", fmt.Errorf("its host names %q, which is no peer of this gateway", home)
+	}
+	return home, nil
+}
+
+// ask asks all peers whether they have the mailbox of a DID, and returns the only one that
+// says yes. Where several say yes it believes none of them. Where none does, the error is
+// that of the peers that did not answer.
+func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeID, error) {
+	var peers []federation.HomeID
+	for peer := range l.peers.All() {
+		peers = append(peers, peer.Home)
+	}
+	says, errs := make([]bool, len(peers)), make([]error, len(peers))
+	var group errgroup.Group
+	group.SetLimit(askedAtOnce)
+	for i, home := range peers {
+		group.Go(func() error { says[i], errs[i] = l.peers.Houses(ctx, home, did); return nil })
+	}
+	_ = group.Wait() // each question has an error of its own
+	var claim []string
+	for i, home := range peers {
+		if says[i] {
+			claim = append(claim, string(home))
+		}
+	}
+	switch len(claim) {
+	case 0:
+		return "", errors.Join(errs...)
+	case 1:
+		return federation.HomeID(claim[0]), nil
+	}
+	all := strings.Join(claim, " and ")
+	for _, home := range claim {
+		l.peers.Doubt(ctx, federation.HomeID(home), federation.DoubtfulMailbox, "of "+string(did)+", which "+all+" say they have")
+	}
+	return "", fmt.Errorf("%s say each that they have its mailbox", all)
+}

@@ -1,0 +1,48 @@
+package mailbox
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"baton/federation"
+)
+
+// LearnFromStep notes that a home brought a step of the signer's: its mailbox is there, where
+// no location is known. A step that the signer signed also overrules the claim of another
+// home to have the mailbox, which then counts as a doubt about that home. A location that
+// cannot be kept goes to the log and is learned again.
+func (l *Locator) LearnFromStep(ctx context.Context, ev federation.Event, home federation.HomeID, now time.Time) {
+	did := ev.Actor()
+	kept, err := l.record.MailboxLocation(ctx, did)
+	if err != nil || kept.Source != federation.LocatedByAnswer || kept.Home == home || ev.Provenance != federation.Signed {
+		l.learn(ctx, did, home, federation.LocatedByStep, now)
+		return
+	}
+	if _, ok := l.peers.Peer(kept.Home); ok {
+		l.peers.Doubt(ctx, kept.Home, federation.DoubtfulMailbox, "of "+string(did)+", whose steps come from "+string(home))
+	}
+	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
+}
+
+// learn keeps a location for a DID without a known one.
+func (l *Locator) learn(ctx context.Context, did federation.DID, home federation.HomeID, source federation.LocationSource, now time.Time) {
+	at, err := l.Locate(ctx, did)
+	if err != nil {
+		l.notKept(ctx, did, err)
+		return
+	}
+	if at.Home == "" {
+		l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: source, Since: now})
+	}
+}
+
+func (l *Locator) keep(ctx context.Context, at federation.MailboxLocation) {
+	if err := l.record.KeepMailboxLocation(ctx, at); err != nil {
+		l.notKept(ctx, at.DID, err)
+	}
+}
+
+func (l *Locator) notKept(ctx context.Context, did federation.DID, err error) {
+	l.log.LogAttrs(ctx, slog.LevelWarn, "home of a DID not kept", slog.String("did", string(did)), slog.Any("err", err))
+}

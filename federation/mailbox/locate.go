@@ -1,0 +1,118 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"baton/federation"
+)
+
+// Locate returns where the mailbox of a DID is and the source of that. The location names no
+// home where none is known. The error is that of the record.
+func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	kept, err := l.record.MailboxLocation(ctx, did)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return federation.MailboxLocation{DID: did}, err
+	}
+	if kept.Source == federation.LocatedByMove {
+		return kept, nil
+	}
+	seen, err := l.seen(ctx, did)
+	if err != nil || seen.Home != "" {
+		return seen, err
+	}
+	if below, ok := strings.CutPrefix(string(did), "did:web:"); ok {
+		host, _, _ := strings.Cut(below, ":")
+		if peer, ok := l.peers.Peer(federation.HomeID(host)); ok {
+			return federation.MailboxLocation{DID: did, Home: peer.Home, Source: federation.LocatedByName}, nil
+		}
+	}
+	kept.DID = did
+	return kept, nil
+}
+
+// seen returns where a DID was seen: here, for the DID of this home, of an agent or of a user
+// of a network here; or at the home that brought its steps or that an operator bound it to.
+// The location names no home for a DID that was not seen.
+func (l *Locator) seen(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
+	unseen := federation.MailboxLocation{DID: did}
+	here := federation.MailboxLocation{DID: did, Home: l.home, Source: federation.LocatedHere}
+	if did == l.home.DID() {
+		return here, nil
+	}
+	agent, err := l.record.IsAgent(ctx, did)
+	if err != nil {
+		return unseen, fmt.Errorf("look up agent %s: %w", did, err)
+	}
+	if agent {
+		return here, nil
+	}
+	b, err := l.record.Binding(ctx, did)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return unseen, nil
+	case err != nil:
+		return unseen, fmt.Errorf("look up %s: %w", did, err)
+	}
+	here.Since = b.Seen
+	peer, ok := l.peers.Peer(federation.HomeID(b.Link))
+	if !ok {
+		return here, nil
+	}
+	there := federation.MailboxLocation{DID: did, Home: peer.Home, Since: b.Seen, Source: federation.LocatedByStep}
+	if b.Seen.IsZero() {
+		there.Source = federation.LocatedByBinding
+	}
+	return there, nil
+}
+
+// Here reports whether the mailbox of a DID is at this home.
+func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
+	at, err := l.Locate(ctx, did)
+	return at.Home == l.home, err
+}
+
+// MaySpeakFor reports whether this gateway believes a home about who a DID is: the mailbox is
+// there, or no other location is known than one that a home merely claimed. The answer is no
+// while the record cannot be read.
+func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {
+	at, err := l.Locate(ctx, did)
+	return err == nil && (at.Home == home || at.Home == "" || at.Source == federation.LocatedByAnswer)
+}
+
+// OfParties returns where the mailboxes of the parties of a handoff are, and nothing at a
+// home without peers.
+func (l *Locator) OfParties(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
+	if l.alone() {
+		return nil, nil
+	}
+	var all []federation.MailboxLocation
+	for _, did := range v.Others("") {
+		at, err := l.Locate(ctx, did)
+		if err != nil {
+			return nil, fmt.Errorf("look up the home of %s: %w", did, err)
+		}
+		all = append(all, at)
+	}
+	return all, nil
+}
+
+// alone reports whether this home has no peers.
+func (l *Locator) alone() bool {
+	for range l.peers.All() {
+		return false
+	}
+	return true
+}
+
+// LocalName returns a step that came from another home with the name under which that home
+// knows the signer. A signer whose mailbox is here keeps the name that it has here.
+func (l *Locator) LocalName(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	at, err := l.seen(ctx, ev.Actor())
+	if at.Home == l.home {
+		ev.Arrival.Name = ""
+	}
+	return ev, err
+}

@@ -1,0 +1,137 @@
+package mailbox_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"baton/federation"
+)
+
+// Each case adds a source that overrules those of the cases before it.
+func TestTheFirstSourceThatNamesAHomeWins(t *testing.T) {
+	t.Parallel()
+	const did = federation.DID("did:web:b.test:bob")
+	w := newWorld()
+	w.peers = w.peers[1:]
+	w.at(t, did, "", "")
+
+	w.locations[did] = federation.MailboxLocation{DID: did, Home: "c.test", Source: federation.LocatedByAnswer}
+	w.at(t, did, "c.test", federation.LocatedByAnswer)
+
+	w.peers = newWorld().peers // b.test among them
+	w.at(t, did, "b.test", federation.LocatedByName)
+
+	w.bindings[did] = federation.Binding{DID: did, Link: "c.test"}
+	w.at(t, did, "c.test", federation.LocatedByBinding)
+
+	w.bindings[did] = federation.Binding{DID: did, Link: "c.test", Seen: now}
+	w.at(t, did, "c.test", federation.LocatedByStep)
+
+	w.bindings[did] = federation.Binding{DID: did, Link: "lab", Seen: now}
+	w.at(t, did, self, federation.LocatedHere)
+
+	w.bindings[did] = federation.Binding{DID: did, Link: "c.test", Seen: now}
+	w.agents[did] = true
+	w.at(t, did, self, federation.LocatedHere)
+
+	w.locations[did] = federation.MailboxLocation{DID: did, Home: "c.test", Source: federation.LocatedByMove, From: self, Since: now}
+	w.at(t, did, "c.test", federation.LocatedByMove)
+}
+
+func TestTheHomeItselfIsHere(t *testing.T) {
+	t.Parallel()
+	newWorld().at(t, self.DID(), self, federation.LocatedHere)
+}
+
+func TestAHomeSpeaksForItsOwnMailboxesAndForUnknownOnes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		kept   federation.MailboxLocation
+		broken error
+		want   bool
+	}{
+		"no location is known":            {want: true},
+		"the mailbox is there":            {kept: federation.MailboxLocation{Home: "b.test", Source: federation.LocatedByStep}, want: true},
+		"the mailbox is elsewhere":        {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByStep}},
+		"another home only claims it":     {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByAnswer}, want: true},
+		"an operator moved it elsewhere":  {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByMove}},
+		"the record cannot be read today": {broken: errors.New("disk")},
+	} {
+		w := newWorld()
+		if test.kept.DID = bob; test.kept.Home != "" {
+			w.locations[bob] = test.kept
+		}
+		w.broken = test.broken
+		if got := w.locator().MaySpeakFor(t.Context(), bob, "b.test"); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+func TestAStepShowsWhereItsSignerIs(t *testing.T) {
+	t.Parallel()
+	step := federation.Event{From: bob, Provenance: federation.Signed}
+	for name, test := range map[string]struct {
+		kept       federation.MailboxLocation
+		provenance federation.Provenance
+		want       federation.HomeID
+		doubted    int
+	}{
+		"no location is known":                      {provenance: federation.Signed, want: "b.test"},
+		"a location is known":                       {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByDocument}, provenance: federation.Signed, want: "c.test"},
+		"another home claims it, and bob signed":    {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByAnswer}, provenance: federation.Signed, want: "b.test", doubted: 1},
+		"another home claims it, and b.test signed": {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByAnswer}, provenance: federation.Vouched, want: "c.test"},
+	} {
+		w := newWorld()
+		if test.kept.DID = bob; test.kept.Home != "" {
+			w.locations[bob] = test.kept
+		}
+		step.Provenance = test.provenance
+		w.locator().LearnFromStep(t.Context(), step, "b.test", now)
+		if got := w.locations[bob].Home; got != test.want || len(w.doubts) != test.doubted {
+			t.Errorf("%s: bob is at %q, and %v are doubted", name, got, w.doubts)
+		}
+	}
+}
+
+func TestASignerWhoIsHereKeepsTheNameOfHere(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	ev := federation.Event{From: bob, Arrival: federation.Arrival{Name: "bobby"}}
+	if got, err := w.locator().LocalName(t.Context(), ev); err != nil || got.Arrival.Name != "bobby" {
+		t.Errorf("a stranger is called %q (%v)", got.Arrival.Name, err)
+	}
+	w.bindings[bob] = federation.Binding{DID: bob, Link: "lab", Seen: now}
+	if got, err := w.locator().LocalName(t.Context(), ev); err != nil || got.Arrival.Name != "" {
+		t.Errorf("a user of this home is called %q (%v)", got.Arrival.Name, err)
+	}
+}
+
+func TestTheMailboxesOfAllPartiesAreLocated(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.agents["did:key:alice"] = true
+	view := federation.View{Offerer: "did:key:alice", Offeree: bob}
+	all, err := w.locator().OfParties(t.Context(), view)
+	if err != nil || len(all) != 2 || all[0].Home != self || all[1].Home != "" || all[1].DID != bob {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	w.peers = nil
+	if all, err := w.locator().OfParties(t.Context(), view); err != nil || all != nil {
+		t.Errorf("without peers: %+v, %v", all, err)
+	}
+}
+
+func TestALocationIsNotReadFromABrokenRecord(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.broken = errors.New("disk")
+	if _, err := w.locator().Here(t.Context(), bob); !errors.Is(err, w.broken) {
+		t.Errorf("Here: %v", err)
+	}
+	view := federation.View{Home: self, Offerer: "did:key:alice", Offeree: bob, Version: 1}
+	if _, err := w.locator().Recipients(t.Context(), federation.Event{From: "did:key:alice"}, view, time.Time{}); !errors.Is(err, w.broken) {
+		t.Errorf("Recipients: %v", err)
+	}
+}

@@ -1,0 +1,179 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"baton/federation"
+)
+
+// forwardFor is how long a home forwards the steps that arrive for a DID that moved away. The
+// homes of its handoffs learn the new location from the first receipt after the move.
+const forwardFor = 30 * 24 * time.Hour
+
+// Bounds of emptying the inbox of a DID that moves.
+const (
+	movingDevice = "inbox move" // the device that leases the entries
+	movingLease  = time.Minute
+	movingBatch  = 64 // entries
+)
+
+// PeerError is returned for a move to a home that is no peer.
+type PeerError struct{ Home federation.HomeID }
+
+// Error implements error.
+func (e *PeerError) Error() string { return "there is no peer " + string(e.Home) }
+
+// ElsewhereError is returned for a move of a mailbox that this home does not have.
+type ElsewhereError struct{ DID federation.DID }
+
+// Error implements error.
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("the mailbox of %s is not one of here to give away", e.DID)
+}
+
+// Moved is the result of a move.
+type Moved struct {
+	DID     federation.DID
+	Home    federation.HomeID // the mailbox home from now on
+	Taken   int               // entries that the new home has
+	Waiting int               // unread entries that are still here
+}
+
+// MovedHere reports whether the mailbox of a DID was at a home until an operator moved it
+// here.
+func (l *Locator) MovedHere(ctx context.Context, did federation.DID, from federation.HomeID) bool {
+	at, err := l.record.MailboxLocation(ctx, did)
+	return err == nil && at.Source == federation.LocatedByMove && at.Home == l.home && at.From == from
+}
+
+// MovedAway returns the parties of a handoff whose mailboxes an operator moved away from here
+// within the last thirty days.
+func (l *Locator) MovedAway(ctx context.Context, v federation.View, now time.Time) []federation.MovedMailbox {
+	var gone []federation.MovedMailbox
+	for _, did := range v.Others("") {
+		if home := l.movedTo(ctx, did, now); home != "" {
+			gone = append(gone, federation.MovedMailbox{DID: did, Home: home})
+		}
+	}
+	return gone
+}
+
+// movedTo returns the home that the mailbox of a DID moved to from here; "" for a mailbox
+// that did not move, or moved more than thirty days ago.
+func (l *Locator) movedTo(ctx context.Context, did federation.DID, now time.Time) federation.HomeID {
+	at, err := l.record.MailboxLocation(ctx, did)
+	if err != nil || at.Source != federation.LocatedByMove || at.From != l.home || at.Home == l.home || now.Sub(at.Since) > forwardFor {
+		return ""
+	}
+	return at.Home
+}
+
+// TakeOver makes this home the mailbox home of a DID that another home gives away. A reason,
+// for people, says that the mailbox is known to be somewhere else.
+func (l *Locator) TakeOver(ctx context.Context, did federation.DID, from federation.HomeID, now time.Time) (reason string, err error) {
+	at, err := l.Locate(ctx, did)
+	switch {
+	case err != nil:
+		return "", err
+	case at.Home != "" && at.Home != from && at.Home != l.home:
+		return "its mailbox is known to be at " + string(at.Home), nil
+	}
+	return "", l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: did, Home: l.home, Source: federation.LocatedByMove, Since: now, From: from})
+}
+
+// LearnMove notes that a home gave the mailbox of a DID to another home. It ignores a home
+// that did not have the mailbox, and a next home that is no peer.
+func (l *Locator) LearnMove(ctx context.Context, gone federation.MovedMailbox, from federation.HomeID, now time.Time) error {
+	at, err := l.Locate(ctx, gone.DID)
+	if err != nil || at.Home != from || gone.Home == l.home {
+		return err
+	}
+	if _, ok := l.peers.Peer(gone.Home); !ok {
+		return nil
+	}
+	return l.record.KeepMailboxLocation(ctx, federation.MailboxLocation{DID: gone.DID, Home: gone.Home, Source: federation.LocatedByMove, Since: now, From: from})
+}
+
+// Move gives the mailbox of a DID to another home, together with its unread entries. It
+// blocks until each entry is receipted or refused, and asks for the time before each batch of
+// them. A second call moves the entries that are left. With dry it only counts them.
+//
+// The error is a [*PeerError], an [*ElsewhereError], a [*federation.RefusalError] of the other
+// home, or that of the record or the network.
+func (l *Locator) Move(ctx context.Context, did federation.DID, to federation.HomeID, dry bool, now func() time.Time) (Moved, error) {
+	done := Moved{DID: did, Home: to}
+	if _, ok := l.peers.Peer(to); !ok {
+		return done, &PeerError{to}
+	}
+	waiting, _, err := l.record.Waiting(ctx, did)
+	if err != nil {
+		return done, err
+	}
+	at, err := l.Locate(ctx, did)
+	switch ours := at.Home == l.home || at.Home == "" && waiting > 0 || l.movedTo(ctx, did, now()) == to; {
+	case err != nil:
+		return done, err
+	case did == l.home.DID() || !ours:
+		return done, &ElsewhereError{did}
+	}
+	if dry {
+		done.Waiting = waiting
+		return done, nil
+	}
+	if err := l.peers.Give(ctx, to, did); err != nil {
+		return done, fmt.Errorf("move %s: %w", did, err)
+	}
+	if at.Home != to {
+		moved := federation.MailboxLocation{DID: did, Home: to, Source: federation.LocatedByMove, Since: now(), From: l.home}
+		if err := l.record.KeepMailboxLocation(ctx, moved); err != nil {
+			return done, err
+		}
+	}
+	l.log.LogAttrs(ctx, slog.LevelInfo, "mailbox moved", slog.String("did", string(did)), slog.String("peer", string(to)))
+	err = l.moveEntries(ctx, &done, now)
+	return done, err
+}
+
+// moveEntries delivers the unread entries of an inbox to the new mailbox home. An entry that
+// the home refuses stays.
+func (l *Locator) moveEntries(ctx context.Context, done *Moved, now func() time.Time) error {
+	for {
+		start := now()
+		leases, err := l.record.Lease(ctx, done.DID, movingDevice, start, start.Add(movingLease), movingBatch)
+		if err != nil || len(leases) == 0 {
+			return err
+		}
+		for i, lease := range leases {
+			err := l.moveEntry(ctx, *done, lease, now)
+			_, refused := errors.AsType[*federation.RefusalError](err)
+			switch {
+			case err == nil:
+				done.Taken++
+			case refused:
+				done.Waiting++ // and its lease outlasts this move
+			default:
+				done.Waiting += len(leases) - i
+				return err
+			}
+		}
+	}
+}
+
+// moveEntry delivers one entry and marks it as read.
+func (l *Locator) moveEntry(ctx context.Context, moved Moved, lease federation.Lease, now func() time.Time) error {
+	view, err := l.record.View(ctx, lease.Entry.Event.Handoff)
+	if err != nil {
+		return err
+	}
+	if view.Home != l.home && !view.Numbered {
+		return federation.Refuse(lease.Entry.Event, federation.PolicyDenied, "its home rules on nothing that could be shown to another")
+	}
+	if err := l.peers.Deliver(ctx, moved.Home, federation.Delivery{Entry: lease.Entry, View: view}); err != nil {
+		return err
+	}
+	return l.record.Ack(ctx, moved.DID, lease.Hold, now())
+}

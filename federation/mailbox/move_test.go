@@ -1,0 +1,139 @@
+package mailbox_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"baton/federation"
+	"baton/federation/mailbox"
+)
+
+// fill puts so many entries into bob's inbox, each of a handoff of its own.
+func (w *world) fill(entries byte) {
+	for n := range entries {
+		id := eventID(n + 1)
+		w.views[id] = federation.View{ID: id, Home: self, Version: 1}
+		w.inbox = append(w.inbox, federation.Lease{
+			Hold: federation.Hold{Cursor: federation.Cursor(id.String())}, Entry: federation.Entry{Event: federation.Event{ID: id, Handoff: id}},
+		})
+	}
+}
+
+func clock() time.Time { return now }
+
+func TestAMailboxMovesWithItsEntries(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.agents[bob] = true
+	w.fill(100) // more than one batch
+	locator := w.locator()
+	moved, err := locator.Move(t.Context(), bob, "b.test", true, clock)
+	if want := (mailbox.Moved{DID: bob, Home: "b.test", Waiting: 100}); err != nil || moved != want || len(w.given)+len(w.sent) > 0 {
+		t.Errorf("a dry run: %+v, %v", moved, err)
+	}
+	w.refusing[eventID(7)] = true
+	guest := w.views[eventID(8)]
+	guest.Home = "old.test" // without numbered rulings
+	w.views[eventID(8)] = guest
+
+	moved, err = locator.Move(t.Context(), bob, "b.test", false, clock)
+	if want := (mailbox.Moved{DID: bob, Home: "b.test", Taken: 98, Waiting: 2}); err != nil || moved != want {
+		t.Errorf("the move: %+v, %v", moved, err)
+	}
+	if len(w.given) != 1 || len(w.sent) != 98 || len(w.inbox) != 2 {
+		t.Errorf("given to %v, %d sent, %d left", w.given, len(w.sent), len(w.inbox))
+	}
+	if at := w.locations[bob]; at.Source != federation.LocatedByMove || at.Home != "b.test" || at.From != self || !at.Since.Equal(now) {
+		t.Errorf("kept: %+v", at)
+	}
+	w.refusing, w.inbox = nil, nil
+	w.fill(1)
+	if moved, err = locator.Move(t.Context(), bob, "b.test", false, clock); err != nil || moved.Taken != 1 {
+		t.Errorf("a second move: %+v, %v", moved, err)
+	}
+}
+
+func TestAMoveEndsWhereTheOtherHomeIsAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.agents[bob] = true
+	w.fill(3)
+	w.away["b.test"] = &federation.UnavailableError{What: "home b.test"}
+	if _, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); !isUnavailable(err) || len(w.locations) > 0 {
+		t.Errorf("before it: %v, kept %v", err, w.locations)
+	}
+	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByMove, From: self, Since: now}
+	if _, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); !isUnavailable(err) || len(w.inbox) != 3 {
+		t.Errorf("after it: %v, %d entries left", err, len(w.inbox))
+	}
+}
+
+func TestOnlyAMailboxOfThisHomeIsGivenAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	if _, err := w.locator().Move(t.Context(), bob, "d.test", false, clock); !isOf[*mailbox.PeerError](err) {
+		t.Errorf("to a home that is no peer: %v", err)
+	}
+	for name, did := range map[string]federation.DID{"a DID without a location": bob, "this home": self.DID()} {
+		if _, err := w.locator().Move(t.Context(), did, "b.test", false, clock); !isOf[*mailbox.ElsewhereError](err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "c.test", Source: federation.LocatedByStep}
+	if _, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); !isOf[*mailbox.ElsewhereError](err) {
+		t.Errorf("a mailbox elsewhere: %v", err)
+	}
+	delete(w.locations, bob)
+	w.fill(1)
+	if moved, err := w.locator().Move(t.Context(), bob, "b.test", false, clock); err != nil || moved.Taken != 1 {
+		t.Errorf("entries without a location: %+v, %v", moved, err)
+	}
+}
+
+func isOf[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+func TestAMailboxIsTakenOverFromTheHomeThatHasIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	locator := w.locator()
+	w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "c.test", Source: federation.LocatedByStep}
+	if why, err := locator.TakeOver(t.Context(), bob, "b.test", now); err != nil || why != "its mailbox is known to be at c.test" {
+		t.Errorf("from a home that does not have it: %q, %v", why, err)
+	}
+	if why, err := locator.TakeOver(t.Context(), bob, "c.test", now); err != nil || why != "" {
+		t.Errorf("from the home that has it: %q, %v", why, err)
+	}
+	w.at(t, bob, self, federation.LocatedByMove)
+	if !locator.MovedHere(t.Context(), bob, "c.test") || locator.MovedHere(t.Context(), bob, "b.test") {
+		t.Error("it moved here from c.test")
+	}
+	if why, err := locator.TakeOver(t.Context(), bob, "c.test", now); err != nil || why != "" {
+		t.Errorf("once more: %q, %v", why, err)
+	}
+}
+
+func TestAMoveIsLearnedFromTheHomeThatHadTheMailbox(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		from, to federation.HomeID
+		want     federation.HomeID
+	}{
+		"from the home that had it":     {"b.test", "c.test", "c.test"},
+		"from another one":              {"c.test", "b.test", "b.test"},
+		"to a home that is no peer":     {"b.test", "d.test", "b.test"},
+		"to this home, which has a say": {"b.test", self, "b.test"},
+	} {
+		w := newWorld()
+		w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByStep}
+		if err := w.locator().LearnMove(t.Context(), federation.MovedMailbox{DID: bob, Home: test.to}, test.from, now); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := w.locations[bob].Home; got != test.want {
+			t.Errorf("%s: bob is at %q", name, got)
+		}
+	}
+}

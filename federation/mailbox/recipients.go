@@ -1,0 +1,71 @@
+package mailbox
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"baton/federation"
+)
+
+// Recipients returns the names of the outboxes of other homes that a filed step goes to, with
+// the handoff as it is after the step: the mailbox homes of the parties, and all homes for an
+// offer to anyone. [Unrouted] stands for a home that is not known. The steps of a handoff
+// whose home is another one are sent by that home; this one forwards them to the parties that
+// moved away from here.
+func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
+	switch {
+	case l.alone() || ev.Verb == federation.Confirm:
+		return nil, nil
+	case after.Home != l.home:
+		return l.forwards(ctx, ev, after, now), nil
+	case after.Offeree == "":
+		return l.everyone(ev), nil
+	}
+	var names []string
+	for _, did := range after.Others("") {
+		if did == ev.Actor() && !ev.Arrival.Abroad {
+			continue // the signer took the step at this home
+		}
+		at, err := l.Locate(ctx, did)
+		if err != nil {
+			return nil, err
+		}
+		name := string(at.Home)
+		if _, ok := l.peers.Peer(at.Home); !ok && at.Home != l.home {
+			name = Unrouted
+		}
+		if at.Home != l.home && name != ev.Arrival.Link && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// everyone returns the names of all homes but the one that a step came from.
+func (l *Locator) everyone(ev federation.Event) []string {
+	var names []string
+	for peer := range l.peers.All() {
+		if name := string(peer.Home); !peer.Blocked && name != ev.Arrival.Link {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// forwards returns the names of the homes that a step of another home is forwarded to. A step
+// does not go to a home that it came through.
+func (l *Locator) forwards(ctx context.Context, ev federation.Event, after federation.View, now time.Time) []string {
+	if !after.Numbered { // its home signs no rulings that a third home could check
+		return nil
+	}
+	var names []string
+	for _, gone := range l.MovedAway(ctx, after, now) {
+		name := string(gone.Home)
+		_, known := l.peers.Peer(gone.Home)
+		if known && gone.Home != after.Home && !slices.Contains(ev.Arrival.Path, gone.Home) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
