@@ -3,6 +3,7 @@ package federation
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -82,3 +83,12 @@ type HomeID string
 
 // DID returns the identity that signs what a home itself says.
 func (h HomeID) DID() DID { return DID("did:web:" + string(h)) }
+
+// Valid reports whether the name can be that of a home: lower-case letters, digits, "-" and
+// dots, at most 253 of them. So no two homes share a NATS subject.
+func (h HomeID) Valid() bool {
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
+	}
+	return h != "" && len(h) <= 253 && !strings.ContainsFunc(string(h), odd)
+}

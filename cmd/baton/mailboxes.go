@@ -114,7 +114,7 @@ func (d didDocuments) MailboxURL(ctx context.Context, did federation.DID) (strin
 
 // HostHome implements [mailbox.Documents].
 func (d didDocuments) HostHome(ctx context.Context, host string) (federation.HomeID, error) {
-	address, err := federation.JoinURL(federation.BaseURL(host), relay.ProfilePath, nil)
+	address, err := federation.JoinURL(federation.BaseURL(host), federation.ProfilePath, nil)
 	if err != nil {
 		return "", err
 	}
@@ -125,7 +125,7 @@ func (d didDocuments) HostHome(ctx context.Context, host string) (federation.Hom
 	if err != nil {
 		return "", err
 	}
-	profile, err := relay.ParseProfile(text)
+	profile, err := federation.ParseHomeProfile(text)
 	return profile.Home, err
 }
 

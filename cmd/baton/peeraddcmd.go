@@ -11,7 +11,6 @@ import (
 
 	"baton/bridge/operatorapi"
 	"baton/federation"
-	"baton/federation/relay"
 )
 
 // peerAdd adds another home.
@@ -53,7 +52,7 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 			return err
 		}
 	}
-	if i := slices.IndexFunc(plan.Checks, func(each operatorapi.Check) bool { return each.State == string(relay.FindingFail) }); i >= 0 {
+	if i := slices.IndexFunc(plan.Checks, func(each operatorapi.Check) bool { return each.State == string(federation.FindingFail) }); i >= 0 {
 		return fmt.Errorf("%s: %s", plan.Checks[i].Check, plan.Checks[i].Detail)
 	}
 	if cmd.DryRun {

@@ -125,7 +125,7 @@ func (p *program) addPeer(ctx context.Context, ask operatorapi.Peering) (operato
 	if err != nil || ask.DryRun {
 		return looked, err
 	}
-	if i := slices.IndexFunc(looked.Checks, func(c operatorapi.Check) bool { return c.State == string(relay.FindingFail) }); i >= 0 {
+	if i := slices.IndexFunc(looked.Checks, func(c operatorapi.Check) bool { return c.State == string(federation.FindingFail) }); i >= 0 {
 		return looked, &operatorapi.ProblemError{Status: http.StatusConflict, Code: operatorapi.CodeFailed, Detail: looked.Checks[i].Check + ": " + looked.Checks[i].Detail}
 	}
 	if err := p.record.KeepHome(ctx, known); err != nil {
@@ -179,21 +179,21 @@ func (p *program) lookAt(ctx context.Context, ask operatorapi.Peering) (operator
 	client := identity.NewPeerClient(identity.FetchConfig{AllowPrivate: ask.AllowPrivate, Denied: deniedNetworks(p.file)})
 	defer client.Close()
 	asked := time.Now()
-	profileAt, err := federation.JoinURL(ask.URL, relay.ProfilePath, nil)
+	profileAt, err := federation.JoinURL(ask.URL, federation.ProfilePath, nil)
 	if err != nil {
 		return operatorapi.Peered{}, federation.KnownHome{}, wrongURL("url: " + err.Error())
 	}
 	text, header, secured, err := client.Look(ctx, profileAt)
 	if err != nil {
 		return operatorapi.Peered{}, federation.KnownHome{}, &operatorapi.ProblemError{
-			Status: http.StatusServiceUnavailable, Code: operatorapi.CodeUnavailable, Detail: "read " + string(relay.ProfilePath) + ": " + err.Error(),
+			Status: http.StatusServiceUnavailable, Code: operatorapi.CodeUnavailable, Detail: "read " + string(federation.ProfilePath) + ": " + err.Error(),
 		}
 	}
 	heard := time.Now()
-	profile, err := relay.ParseProfile(text)
+	profile, err := federation.ParseHomeProfile(text)
 	if err != nil {
 		return operatorapi.Peered{}, federation.KnownHome{}, &operatorapi.ProblemError{
-			Status: http.StatusBadGateway, Code: operatorapi.CodeFailed, Detail: "read " + string(relay.ProfilePath) + ": " + err.Error(),
+			Status: http.StatusBadGateway, Code: operatorapi.CodeFailed, Detail: "read " + string(federation.ProfilePath) + ": " + err.Error(),
 		}
 	}
 	path := relay.ByHTTPS
@@ -205,29 +205,29 @@ func (p *program) lookAt(ctx context.Context, ask operatorapi.Peering) (operator
 		Name: string(profile.Home), Network: relay.Network, Mode: string(relay.Allow), Origin: operatorapi.FromRecord, URL: ask.URL,
 		PeerHome: &operatorapi.PeerHome{Path: string(path), Forks: []operatorapi.Fork{}},
 	}}
-	check := func(what string, state relay.FindingState, detail string) {
+	check := func(what string, state federation.FindingState, detail string) {
 		looked.Checks = append(looked.Checks, operatorapi.Check{Check: what, State: string(state), Detail: detail})
 	}
 	looked.Checks = append(looked.Checks, p.checkName(profile, ask.URL), checkTLS(secured, heard))
 	key, err := p.keysOf(ctx, client, profile, ask.URL)
 	if err == nil {
-		_, err = signing.VerifyHome(ctx, key, profile.Home, text, header.Get(relay.SignatureHeader), heard)
+		_, err = signing.VerifyHome(ctx, key, profile.Home, text, header.Get(federation.SignatureHeader), heard)
 	}
 	if err != nil {
-		check("did", relay.FindingFail, err.Error())
+		check("did", federation.FindingFail, err.Error())
 	} else {
-		check("did", relay.FindingOK, string(profile.DID)+" has signed this with "+federation.KeyID(key[0]))
+		check("did", federation.FindingOK, string(profile.DID)+" has signed this with "+federation.KeyID(key[0]))
 	}
 	looked.Checks = append(looked.Checks, p.checkClock(profile, asked, heard), checkVersions(profile), checkTakes(profile))
-	check("path", relay.FindingOK, string(path))
+	check("path", federation.FindingOK, string(path))
 	return looked, known, nil
 }
 
 // checkName looks whether there is room for a home of that name.
-func (p *program) checkName(profile relay.Profile, address string) operatorapi.Check {
-	c := operatorapi.Check{Check: "name", State: string(relay.FindingOK), Detail: string(profile.Home)}
+func (p *program) checkName(profile federation.HomeProfile, address string) operatorapi.Check {
+	c := operatorapi.Check{Check: "name", State: string(federation.FindingOK), Detail: string(profile.Home)}
 	fail := func(why string) operatorapi.Check {
-		return operatorapi.Check{Check: c.Check, State: string(relay.FindingFail), Detail: why}
+		return operatorapi.Check{Check: c.Check, State: string(federation.FindingFail), Detail: why}
 	}
 	if profile.Home == p.homeID() {
 		return fail(string(profile.Home) + " is this gateway's own name")
@@ -244,52 +244,55 @@ func (p *program) checkName(profile relay.Profile, address string) operatorapi.C
 		}
 	}
 	if u, err := url.Parse(address); err == nil && u.Hostname() != string(profile.Home) {
-		c.State, c.Detail = string(relay.FindingWarn), c.Detail+", and not the host of its address: whose it is is on your word"
+		c.State, c.Detail = string(federation.FindingWarn), c.Detail+", and not the host of its address: whose it is is on your word"
 	}
 	return c
 }
 
 // checkTLS looks at what a connection was secured with.
 func checkTLS(state *tls.ConnectionState, now time.Time) operatorapi.Check {
-	c := operatorapi.Check{Check: "tls", State: string(relay.FindingOK)}
+	c := operatorapi.Check{Check: "tls", State: string(federation.FindingOK)}
 	if state == nil {
-		c.State, c.Detail = string(relay.FindingWarn), "none: what is sent can be read on its way, and is signed all the same"
+		c.State, c.Detail = string(federation.FindingWarn), "none: what is sent can be read on its way, and is signed all the same"
 		return c
 	}
 	ends := state.PeerCertificates[0].NotAfter
 	c.Detail = tls.VersionName(state.Version) + ", certificate good until " + ends.UTC().Format(time.DateOnly)
 	if ends.Sub(now) < certificateEnds {
-		c.State = string(relay.FindingWarn)
+		c.State = string(federation.FindingWarn)
 	}
 	return c
 }
 
 // checkClock compares the clocks, of which one was read on its way here.
-func (p *program) checkClock(profile relay.Profile, asked, heard time.Time) operatorapi.Check {
+func (p *program) checkClock(profile federation.HomeProfile, asked, heard time.Time) operatorapi.Check {
 	slip, most := max(asked.Sub(profile.Sent), profile.Sent.Sub(heard), 0), p.gateway.home.Load().Limits.ClockSkew
-	c := operatorapi.Check{Check: "clock", State: string(relay.FindingOK), Detail: "as here"}
+	c := operatorapi.Check{Check: "clock", State: string(federation.FindingOK), Detail: "as here"}
 	switch {
 	case slip > most:
-		c.State, c.Detail = string(relay.FindingFail), fmt.Sprintf("%s apart, and at most %s is taken", slip.Round(time.Second), most)
+		c.State, c.Detail = string(federation.FindingFail), fmt.Sprintf("%s apart, and at most %s is taken", slip.Round(time.Second), most)
 	case slip > time.Second:
-		c.State, c.Detail = string(relay.FindingWarn), slip.Round(time.Second).String()+" apart"
+		c.State, c.Detail = string(federation.FindingWarn), slip.Round(time.Second).String()+" apart"
 	}
 	return c
 }
 
-func checkVersions(profile relay.Profile) operatorapi.Check {
+func checkVersions(profile federation.HomeProfile) operatorapi.Check {
 	if !profile.Speaks() {
-		return operatorapi.Check{Check: "versions", State: string(relay.FindingFail), Detail: fmt.Sprintf("it speaks %d, and this home %d", profile.Versions, relay.Version)}
+		return operatorapi.Check{Check: "versions", State: string(federation.FindingFail), Detail: fmt.Sprintf("it speaks %d, and this home %d", profile.Versions, relay.Version)}
 	}
-	return operatorapi.Check{Check: "versions", State: string(relay.FindingOK), Detail: fmt.Sprint(relay.Version)}
+	return operatorapi.Check{Check: "versions", State: string(federation.FindingOK), Detail: fmt.Sprint(relay.Version)}
 }
 
-func checkTakes(profile relay.Profile) operatorapi.Check {
-	if why := profile.Takes(); why != "" {
-		return operatorapi.Check{Check: "limits", State: string(relay.FindingFail), Detail: why}
+func checkTakes(profile federation.HomeProfile) operatorapi.Check {
+	if sent := relay.BatchLimits(); profile.Limits.Steps < sent.Steps || profile.Limits.Bytes < sent.Bytes {
+		return operatorapi.Check{
+			Check: "limits", State: string(federation.FindingFail),
+			Detail: fmt.Sprintf("it takes %d steps and %d bytes at once, and is sent up to %d and %d", profile.Limits.Steps, profile.Limits.Bytes, sent.Steps, sent.Bytes),
+		}
 	}
 	return operatorapi.Check{
-		Check: "limits", State: string(relay.FindingOK), Detail: fmt.Sprintf("%d steps and %d bytes at once", profile.Limits.Steps, profile.Limits.Bytes),
+		Check: "limits", State: string(federation.FindingOK), Detail: fmt.Sprintf("%d steps and %d bytes at once", profile.Limits.Steps, profile.Limits.Bytes),
 	}
 }
 
@@ -307,7 +310,7 @@ func (documentKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 }
 
 // keysOf reads the keys of a home from the DID document at its address.
-func (*program) keysOf(ctx context.Context, client *identity.PeerClient, profile relay.Profile, address string) (documentKeys, error) {
+func (*program) keysOf(ctx context.Context, client *identity.PeerClient, profile federation.HomeProfile, address string) (documentKeys, error) {
 	documentAt, err := federation.JoinURL(address, "/.well-known/did.json", nil)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func newPretender(t *testing.T, name federation.HomeID) (table string) {
 		if err != nil {
 			t.Error(err)
 		}
-		w.Header().Set(relay.SignatureHeader, signature)
+		w.Header().Set(federation.SignatureHeader, signature)
 		_, _ = w.Write(said)
 	})
 	return fmt.Sprintf("[[peers]]\nname = %q\ndid = %q\nurl = %q\n", name, name.DID(), server.URL)

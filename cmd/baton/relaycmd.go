@@ -53,7 +53,7 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 		}
 		err = out.Flush()
 	}
-	if failed := slices.IndexFunc(page.Items, func(each operatorapi.Check) bool { return each.State == string(relay.FindingFail) }); err == nil && failed >= 0 {
+	if failed := slices.IndexFunc(page.Items, func(each operatorapi.Check) bool { return each.State == string(federation.FindingFail) }); err == nil && failed >= 0 {
 		return fmt.Errorf("%s: %s", page.Items[failed].Check, page.Items[failed].Detail)
 	}
 	return err
@@ -62,12 +62,12 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 // checkRelay examines what wakes those who wait inside this gateway, and the server that
 // homes meet at.
 func (p *program) checkRelay(ctx context.Context) []operatorapi.Check {
-	found := []relay.Finding{{What: "inside", State: relay.FindingOK, Detail: p.relay.Where()}}
+	found := []federation.Finding{{What: "inside", State: federation.FindingOK, Detail: p.relay.Where()}}
 	if err := p.relay.Ready(); err != nil {
-		found[0].State, found[0].Detail = relay.FindingWarn, err.Error()+": who waits looks every second"
+		found[0].State, found[0].Detail = federation.FindingWarn, err.Error()+": who waits looks every second"
 	}
 	if p.hub == nil {
-		found = append(found, relay.Finding{What: "hub", State: relay.FindingOK, Detail: "none: homes are reached by HTTPS"})
+		found = append(found, federation.Finding{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"})
 	} else {
 		found = append(found, p.hub.Check(ctx, p.homes.peers(), time.Now)...)
 	}

@@ -65,7 +65,7 @@ func WriteAccounts(accounts []Account) (string, error) {
 	seen := map[string]bool{}
 	for _, a := range accounts {
 		account := hubAccount{Name: token(a.Home), Home: a.Home, Public: a.Public, MostBytes: (len(accounts) - 1) * hubBytes}
-		if !hostName(a.Home) || seen[account.Name] {
+		if !a.Home.Valid() || seen[account.Name] {
 			return "", fmt.Errorf("want the names of homes, each once, such as a.example, not %q", a.Home)
 		}
 		seen[account.Name] = true
@@ -110,13 +110,4 @@ type hubOther struct {
 	In   string // the stream with what comes from it
 	From string // the subjects of that
 	To   string // the subjects of what goes to it
-}
-
-// hostName reports whether a home can be told from others by its [token]: lower-case
-// letters, digits, "-" and dots.
-func hostName(home federation.HomeID) bool {
-	odd := func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
-	}
-	return home != "" && len(home) <= 253 && !strings.ContainsFunc(string(home), odd)
 }

@@ -13,23 +13,6 @@ import (
 	"baton/federation"
 )
 
-// Finding is what a check found out about one thing.
-type Finding struct {
-	What   string
-	State  FindingState
-	Detail string
-}
-
-// FindingState says how bad a finding is.
-type FindingState string
-
-// The states, each with whose move is next.
-const (
-	FindingOK   FindingState = "ok"   // nobody's
-	FindingWarn FindingState = "warn" // the operators', some day
-	FindingFail FindingState = "FAIL" // the operators', now: steps wait or could be lost
-)
-
 // Bounds of a check.
 const (
 	checkWait = 5 * time.Second // for one answer
@@ -49,11 +32,11 @@ const globalAccount = "$G"
 // Check examines the server that homes meet at, as this home sees it: connection, clock,
 // account, limits, sync, and the stream from each peer with its reader. It blocks for up
 // to five seconds for each answer that does not come.
-func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []Finding {
+func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []federation.Finding {
 	if err := h.Ready(); err != nil {
-		return []Finding{{"hub", FindingFail, err.Error()}}
+		return []federation.Finding{{What: "hub", State: federation.FindingFail, Detail: err.Error()}}
 	}
-	found := []Finding{h.checkConnection(), h.checkPayload()}
+	found := []federation.Finding{h.checkConnection(), h.checkPayload()}
 	found = append(found, h.checkAccount(ctx, now)...)
 	found = append(found, h.checkSync(ctx), h.checkRoom(ctx))
 	for _, p := range peers {
@@ -64,21 +47,21 @@ func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []
 	return found
 }
 
-func (h *Hub) checkConnection() Finding {
-	f := Finding{"hub", FindingOK, ""}
+func (h *Hub) checkConnection() federation.Finding {
+	f := federation.Finding{What: "hub", State: federation.FindingOK}
 	trip, err := h.conn.RTT()
 	if err != nil {
-		return Finding{f.What, FindingFail, err.Error()}
+		return federation.Finding{What: f.What, State: federation.FindingFail, Detail: err.Error()}
 	}
 	f.Detail = fmt.Sprintf("%s, NATS %s, %s away", h.conn.ConnectedUrlRedacted(), h.conn.ConnectedServerVersion(), trip.Round(time.Microsecond))
 	return f
 }
 
-func (h *Hub) checkPayload() Finding {
+func (h *Hub) checkPayload() federation.Finding {
 	if most := h.conn.MaxPayload(); most < hubPayloadBytes {
-		return Finding{"max_payload", FindingWarn, fmt.Sprintf("%d bytes: large steps go by HTTPS or wait; want %d", most, hubPayloadBytes)}
+		return federation.Finding{What: "max_payload", State: federation.FindingWarn, Detail: fmt.Sprintf("%d bytes: large steps go by HTTPS or wait; want %d", most, hubPayloadBytes)}
 	}
-	return Finding{"max_payload", FindingOK, fmt.Sprintf("%d bytes", h.conn.MaxPayload())}
+	return federation.Finding{What: "max_payload", State: federation.FindingOK, Detail: fmt.Sprintf("%d bytes", h.conn.MaxPayload())}
 }
 
 // said is what a server answers about itself.
@@ -112,29 +95,29 @@ func (h *Hub) whoami(ctx context.Context) (said[user], error) {
 }
 
 // checkAccount tells who this home is to the server, and how far the clocks are apart.
-func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []Finding {
+func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federation.Finding {
 	asked := now()
 	answer, err := h.whoami(ctx)
 	if err != nil {
-		return []Finding{{"account", FindingWarn, "the server does not say who this home is to it: " + err.Error()}}
+		return []federation.Finding{{What: "account", State: federation.FindingWarn, Detail: "the server does not say who this home is to it: " + err.Error()}}
 	}
-	account, clock := Finding{"account", FindingOK, answer.Data.Account}, Finding{"clock", FindingOK, ""}
+	account, clock := federation.Finding{What: "account", State: federation.FindingOK, Detail: answer.Data.Account}, federation.Finding{What: "clock", State: federation.FindingOK}
 	switch {
 	case answer.Data.Account == globalAccount:
-		account.State, account.Detail = FindingWarn, "one for all: whoever connects can send as another home, in vain, and delete what waits; see baton relay accounts"
+		account.State, account.Detail = federation.FindingWarn, "one for all: whoever connects can send as another home, in vain, and delete what waits; see baton relay accounts"
 	case len(answer.Data.Permissions) == 0:
-		account.State, account.Detail = FindingWarn, answer.Data.Account+", without permissions: see baton relay accounts"
+		account.State, account.Detail = federation.FindingWarn, answer.Data.Account+", without permissions: see baton relay accounts"
 	}
 	back := now()
 	slip := max(asked.Sub(answer.Server.Time), answer.Server.Time.Sub(back), 0)
 	if clock.Detail = "as here"; slip > clockSlip {
-		clock.State, clock.Detail = FindingWarn, fmt.Sprintf("%s apart; deadlines and signatures go by the clock", slip.Round(time.Second))
+		clock.State, clock.Detail = federation.FindingWarn, fmt.Sprintf("%s apart; deadlines and signatures go by the clock", slip.Round(time.Second))
 	}
-	return []Finding{account, clock}
+	return []federation.Finding{account, clock}
 }
 
 // checkSync tells whether what the server acknowledges is on its disk.
-func (h *Hub) checkSync(ctx context.Context) Finding {
+func (h *Hub) checkSync(ctx context.Context) federation.Finding {
 	answer, err := inquire[struct {
 		JetStream struct {
 			Config *struct {
@@ -146,41 +129,41 @@ func (h *Hub) checkSync(ctx context.Context) Finding {
 	config := answer.Data.JetStream.Config
 	switch {
 	case err != nil:
-		return Finding{"sync_interval", FindingWarn, "the server does not tell this home; want always"}
+		return federation.Finding{What: "sync_interval", State: federation.FindingWarn, Detail: "the server does not tell this home; want always"}
 	case config == nil:
-		return Finding{"sync_interval", FindingFail, "the server has no JetStream: turn it on"}
+		return federation.Finding{What: "sync_interval", State: federation.FindingFail, Detail: "the server has no JetStream: turn it on"}
 	case !config.SyncAlways:
-		return Finding{"sync_interval", FindingWarn, config.SyncInterval.String() + ": a power cut there loses what it acknowledged, which is sent again later; want always"}
+		return federation.Finding{What: "sync_interval", State: federation.FindingWarn, Detail: config.SyncInterval.String() + ": a power cut there loses what it acknowledged, which is sent again later; want always"}
 	}
-	return Finding{"sync_interval", FindingOK, "always"}
+	return federation.Finding{What: "sync_interval", State: federation.FindingOK, Detail: "always"}
 }
 
 // checkRoom tells how full the account is.
-func (h *Hub) checkRoom(ctx context.Context) Finding {
+func (h *Hub) checkRoom(ctx context.Context) federation.Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
 	info, err := h.js.AccountInfo(ctx)
 	switch {
 	case err != nil:
-		return Finding{"streams", FindingFail, "JetStream does not answer: " + err.Error()}
+		return federation.Finding{What: "streams", State: federation.FindingFail, Detail: "JetStream does not answer: " + err.Error()}
 	case info.Limits.MaxStore > 0 && info.Store > uint64(info.Limits.MaxStore)*9/10:
-		return Finding{"streams", FindingWarn, fmt.Sprintf("%d of %d bytes: when they are full, rows wait", info.Store, info.Limits.MaxStore)}
+		return federation.Finding{What: "streams", State: federation.FindingWarn, Detail: fmt.Sprintf("%d of %d bytes: when they are full, rows wait", info.Store, info.Limits.MaxStore)}
 	}
-	return Finding{"streams", FindingOK, fmt.Sprintf("%d, with %d bytes", info.Streams, info.Store)}
+	return federation.Finding{What: "streams", State: federation.FindingOK, Detail: fmt.Sprintf("%d, with %d bytes", info.Streams, info.Store)}
 }
 
 // checkStream examines the stream from another home and its reader.
-func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) Finding {
+func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federation.Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
-	f := Finding{"from " + string(from), FindingOK, ""}
+	f := federation.Finding{What: "from " + string(from), State: federation.FindingOK}
 	stream, err := h.js.Stream(ctx, streamName(h.home, from))
 	if err != nil {
-		return Finding{f.What, FindingFail, "no stream: " + reason(err)}
+		return federation.Finding{What: f.What, State: federation.FindingFail, Detail: "no stream: " + reason(err)}
 	}
 	consumer, err := stream.Consumer(ctx, hubConsumer)
 	if err != nil {
-		return Finding{f.What, FindingFail, "nobody reads it: " + reason(err)}
+		return federation.Finding{What: f.What, State: federation.FindingFail, Detail: "nobody reads it: " + reason(err)}
 	}
 	read, state := consumer.CachedInfo(), stream.CachedInfo()
 	var wrong []string
@@ -198,7 +181,7 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) Finding {
 	}
 	f.Detail = fmt.Sprintf("%d batches so far, %d waiting", state.State.LastSeq, read.NumPending+uint64(max(read.NumAckPending, 0)))
 	if len(wrong) > 0 {
-		f.State, f.Detail = FindingWarn, strings.Join(wrong, "; ")
+		f.State, f.Detail = federation.FindingWarn, strings.Join(wrong, "; ")
 	}
 	return f
 }

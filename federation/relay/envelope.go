@@ -10,11 +10,9 @@ import (
 	"baton/federation"
 )
 
-// The headers of what homes send each other, over HTTPS and through a hub alike.
-const (
-	SignatureHeader = "Baton-Signature" // of the home that it is from, over the body
-	PathHeader      = "Baton-Path"      // the homes that steps came through, the sender last; nobody signs it
-)
+// PathHeader is the header with the homes that steps came through, the sender last. No
+// signature covers it. It stands beside the signature over HTTPS and through a hub alike.
+const PathHeader = "Baton-Path"
 
 // Envelope is a message of one home to another: a body and what stands beside it.
 type Envelope struct {
@@ -28,7 +26,7 @@ type Envelope struct {
 
 // NewEnvelope returns the envelope of a body and the HTTP or NATS header that came with it.
 func NewEnvelope(body []byte, header http.Header) Envelope {
-	e := Envelope{Body: body, Signature: header.Get(SignatureHeader)}
+	e := Envelope{Body: body, Signature: header.Get(federation.SignatureHeader)}
 	if path := header.Get(PathHeader); path != "" {
 		for name := range strings.SplitSeq(path, ",") {
 			e.Path = append(e.Path, federation.HomeID(strings.TrimSpace(name)))
@@ -39,7 +37,7 @@ func NewEnvelope(body []byte, header http.Header) Envelope {
 
 // Header returns the header that carries the signature and the path.
 func (e Envelope) Header() http.Header {
-	header := http.Header{SignatureHeader: {e.Signature}}
+	header := http.Header{federation.SignatureHeader: {e.Signature}}
 	if len(e.Path) > 0 {
 		names := make([]string, len(e.Path))
 		for i, home := range e.Path {

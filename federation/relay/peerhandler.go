@@ -50,7 +50,7 @@ type problem struct {
 func (h *PeerHandler) Mount(mux *http.ServeMux) {
 	mux.HandleFunc("POST "+string(StepsPath), h.serveSteps)
 	mux.HandleFunc("GET "+string(ResidentPath)+"/{did}", h.serveResident)
-	mux.HandleFunc("GET "+string(ProfilePath), h.serveProfile)
+	mux.HandleFunc("GET "+string(federation.ProfilePath), h.serveProfile)
 }
 
 // serveSteps answers a batch that came over HTTPS.
@@ -66,7 +66,7 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set(SignatureHeader, answer.Signature)
+	w.Header().Set(federation.SignatureHeader, answer.Signature)
 	_, _ = w.Write(answer.Body) // whoever asked is gone
 }
 

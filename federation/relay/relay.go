@@ -9,7 +9,7 @@
 //
 // Homes post batches of at most 256 steps to [StepsPath], or send the same bytes through
 // a NATS server that they meet at (see [Hub]). A body is UTF-8 JSON without
-// members that are not named here, and beside it, in [SignatureHeader], stands the
+// members that are not named here, and beside it, in [federation.SignatureHeader], stands the
 // signature of the home that it is from, "ed25519:<key id>:<base64url>", over
 // "baton-home/1", a line feed and the bytes of the body:
 //

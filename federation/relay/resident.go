@@ -47,7 +47,7 @@ func (h *PeerHandler) tell(w http.ResponseWriter, r *http.Request, said any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set(SignatureHeader, answer.Signature)
+	w.Header().Set(federation.SignatureHeader, answer.Signature)
 	_, _ = w.Write(answer.Body) // whoever asked is gone
 }
 

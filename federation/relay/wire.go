@@ -13,7 +13,7 @@ import (
 )
 
 // Version is the "v" of everything that homes send each other, and all that is read.
-const Version = 1
+const Version = federation.HomeProtocol
 
 // Bounds of one exchange.
 const (
@@ -23,7 +23,8 @@ const (
 	maxSteps      = 64        // steps that go with one result; the asker asks for more
 )
 
-// The types of what homes sign for each other. No signature is good for another type.
+// The types of what homes sign for each other, beside [federation.HomeProfileType]. No
+// signature is good for another type.
 const (
 	typeSteps      = "steps"
 	typeResults    = "results"
@@ -32,7 +33,6 @@ const (
 	typeResident   = "resident"
 	typeDigest     = "digest"
 	typeComparison = "comparison"
-	typeHome       = "home"
 	typeMove       = "move"
 	typeMoved      = "moved"
 )
