@@ -10,6 +10,7 @@ import (
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/credential"
+	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
@@ -28,7 +29,7 @@ type agentsAPI struct {
 
 func (p *program) agentsAPI() agentsAPI {
 	return agentsAPI{
-		passport: p.passport, placers: p.gateway.fleet.placers, member: p.gateway.fleet.present, agent: p.gateway.fleet.bearer, operator: p.isOperator,
+		passport: p.passport, placers: p.gateway.fleet.Placers, member: p.gateway.fleet.Present, agent: p.bearer, operator: p.isOperator,
 		rates: didRates{p.rates, p.gateway}, hooks: p.agentHooks(),
 	}
 }
@@ -41,9 +42,9 @@ func (p *program) agentHooks() bridge.Hooks { //nolint:ireturn // a nil pointer 
 	return p.hooks
 }
 
-func openREST(t configs.Table, w wiring) (opened, error) {
+func openREST(t configs.Table, w wiring) (gateway.Entry, error) {
 	if !w.rest.Enabled {
-		return opened{}, errOff
+		return gateway.Entry{}, errOff
 	}
 	link := agentapi.Open(agentapi.Config{MaxWait: w.rest.MaxWait, MaxStreams: w.rest.MaxStreams}, agentapi.Deps{
 		Ports: w.Ports, Record: w.record, TokenKey: w.token, Proved: w.proved, MaxBodyBytes: w.maxBody,
@@ -55,7 +56,7 @@ func openREST(t configs.Table, w wiring) (opened, error) {
 			return skills{w.record}.Declared(ctx, did)
 		},
 	})
-	return opened{link: link, table: t}, nil
+	return opened(link, t), nil
 }
 
 // isOperator reports whether a request carries the token of an operator who may look.
@@ -67,20 +68,10 @@ func (p *program) isOperator(r *http.Request) (bool, error) {
 	return err == nil, err
 }
 
-// isMirror reports whether a link is the REST API of agents.
-func (f *fleet) isMirror(name string) bool {
-	r := f.current.Load().named[name]
-	if r == nil {
-		return false
-	}
-	_, api := r.link.(*agentapi.Link)
-	return api
-}
-
 // bearer returns the agent whose access token a request carries.
-func (f *fleet) bearer(r *http.Request) (federation.Agent, error) {
-	for _, running := range f.current.Load().all {
-		if registry, ok := running.link.(*airc.Link); ok {
+func (p *program) bearer(r *http.Request) (federation.Agent, error) {
+	for _, entry := range p.gateway.fleet.Entries() {
+		if registry, ok := entry.Link.(*airc.Link); ok {
 			return registry.Bearer(r)
 		}
 	}

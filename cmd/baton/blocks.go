@@ -22,7 +22,7 @@ const blockedDetail = "the operator of this gateway has blocked this source"
 // Blocked returns a [*federation.RefusalError] for a source that an operator blocked, and
 // counts it. It returns another error where the record cannot tell now which agent a source
 // is. It asks the record only where a block names a DID, a handle or a host.
-func (g *gateway) Blocked(ctx context.Context, s federation.Source) error {
+func (g *submitter) Blocked(ctx context.Context, s federation.Source) error {
 	now := time.Now()
 	blocked, err := g.isBlocked(ctx, s, now)
 	if err != nil || !blocked {
@@ -34,7 +34,7 @@ func (g *gateway) Blocked(ctx context.Context, s federation.Source) error {
 }
 
 // isBlocked is Blocked for a source that is not counted.
-func (g *gateway) isBlocked(ctx context.Context, s federation.Source, now time.Time) (bool, error) {
+func (g *submitter) isBlocked(ctx context.Context, s federation.Source, now time.Time) (bool, error) {
 	blocks := g.blocks.Load()
 	if _, blocked := blocks.Match(s, now); blocked || !blocks.Named() {
 		return blocked, nil
@@ -48,7 +48,7 @@ func (g *gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 }
 
 // identify adds to a source the other DIDs and the handles of the agents that it names.
-func (g *gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
+func (g *submitter) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
 	var agents []federation.Agent
 	for _, did := range s.DIDs {
 		agent, err := g.record.AgentOf(ctx, did)
@@ -95,7 +95,7 @@ func stepSource(ev federation.Event) federation.Source {
 
 // refuseBlocked returns the refusal of a step whose source is blocked. No block holds for
 // the steps of operators.
-func (g *gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
+func (g *submitter) refuseBlocked(ctx context.Context, ev federation.Event) error {
 	if ev.Arrival.Link == operatorLink {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (g *gateway) refuseBlocked(ctx context.Context, ev federation.Event) error 
 
 // judge is the home for steps that waited for a key: their source may have been blocked
 // since. It implements [deferral.Judge].
-type judge struct{ *gateway }
+type judge struct{ *submitter }
 
 // Submit implements [deferral.Judge].
 func (j judge) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
@@ -146,8 +146,8 @@ func (p *program) readBlocks(ctx context.Context) error {
 	p.blocked = all
 	blocks := federation.NewBlocks(all)
 	p.gateway.blocks.Store(blocks)
-	for _, r := range p.gateway.fleet.current.Load().all {
-		if crowd, ok := r.link.(bridge.Dismisser); ok {
+	for _, o := range p.gateway.fleet.Entries() {
+		if crowd, ok := o.Link.(bridge.Dismisser); ok {
 			crowd.Dismiss(func(s federation.Source) bool { _, blocked := blocks.Match(s, time.Now()); return blocked })
 		}
 	}
@@ -234,5 +234,5 @@ func (p *program) checkBlock(b federation.Block, purge bool) error {
 }
 
 func (p *program) hasLink(name string) bool {
-	return slices.ContainsFunc(p.gateway.fleet.current.Load().all, func(r *running) bool { return r.link.Name() == name })
+	return p.gateway.fleet.Has(name)
 }

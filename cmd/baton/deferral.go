@@ -49,7 +49,7 @@ func (p *program) judgeAgain(ctx context.Context) {
 
 // ruled does for a step that waited for a key what is done for any that is judged, and
 // tells its sender where it was refused.
-func (g *gateway) ruled(ctx context.Context, r deferral.Ruling, now time.Time) error {
+func (g *submitter) ruled(ctx context.Context, r deferral.Ruling, now time.Time) error {
 	var err error // stays nil where the refusal is
 	if r.Refused != nil {
 		err = r.Refused

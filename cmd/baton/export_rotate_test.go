@@ -28,7 +28,7 @@ func NewRotating(ctx context.Context, file *configs.File) (*Rotating, error) {
 		return nil, err
 	}
 	for _, o := range links {
-		if mounted, ok := o.link.(interface{ Mount(mux *http.ServeMux) }); ok {
+		if mounted, ok := o.Link.(interface{ Mount(mux *http.ServeMux) }); ok {
 			mounted.Mount(p.publicMux)
 		}
 	}

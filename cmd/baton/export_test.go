@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"baton/bridge"
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
@@ -52,11 +51,9 @@ func Assemble(ctx context.Context, path string) (Still, error) {
 	if err != nil {
 		return Still{}, errors.Join(err, p.close())
 	}
-	var all []*running
-	for _, o := range links {
-		all = append(all, &running{opened: o, supervisor: bridge.NewSupervisor(o.link, p.record, p.relay, p.counters, p.log)})
-	}
-	p.gateway.fleet.current.Store(newRoll(all))
+	ended, end := context.WithCancel(ctx)
+	end()
+	p.apply(ended, links)
 	return Still{p}, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"baton/bridge/gateway"
 	"baton/bridge/irc/freeq"
 	"baton/configs"
 	"baton/federation"
@@ -16,14 +17,14 @@ import (
 // freeqTable is the name of the tables of links to freeq servers.
 const freeqTable = "irc.freeq"
 
-func openFreeq(t configs.Table, w wiring) (opened, error) {
+func openFreeq(t configs.Table, w wiring) (gateway.Entry, error) {
 	cfg := freeq.DefaultConfig()
 	t.Decode(&cfg)
 	deps := freeq.Deps{Ports: w.Ports, Handoffs: w.record, Agent: w.agent}
 	if w.keys != "" { // a configuration can be checked without
 		key, seed, err := identity.OpenEndpoint(w.keys)
 		if err != nil {
-			return opened{}, err
+			return gateway.Entry{}, err
 		}
 		deps.Endpoint, deps.Seed = key, seed
 	}
@@ -38,7 +39,7 @@ func openFreeq(t configs.Table, w wiring) (opened, error) {
 		}
 	}
 	link, err := freeq.Open(cfg, deps)
-	return opened{link: link, table: t}, err
+	return opened(link, t), err
 }
 
 // home returns the home as it is configured now.

@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/credential"
+	"baton/bridge/gateway"
 	"baton/federation"
 	"baton/federation/deferral"
 	"baton/federation/home"
@@ -17,15 +18,15 @@ import (
 	"baton/federation/signing"
 )
 
-// gateway is what links see of the program: it lets the home judge, writes one
+// submitter is what links see of the program: it lets the home judge, writes one
 // line for each step judged, and wakes the feeds that are owed it.
-type gateway struct {
+type submitter struct {
 	home    atomic.Pointer[home.Home] // replaced when its limits change
 	record  federation.Record
 	kept    func(name string) federation.SigningKey
 	metrics *bridge.Metrics
 	log     *slog.Logger
-	fleet   *fleet
+	fleet   *gateway.LinkSet
 	wakes   bridge.Wakes
 	// blocks is what operators blocked; nil for nothing.
 	blocks  atomic.Pointer[federation.Blocks]
@@ -42,11 +43,11 @@ type gateway struct {
 	settling sync.Mutex
 }
 
-var _ bridge.Gateway = (*gateway)(nil)
+var _ bridge.Gateway = (*submitter)(nil)
 
 // Submit implements [bridge.Gateway]. A step counts in the rate of its address before its
 // signature is verified, so that garbage costs the sender's rate and little else.
-func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+func (g *submitter) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	now := time.Now()
 	if err := g.refuseBlocked(ctx, ev); err != nil { // before its key is looked for
 		g.note(ctx, ev, federation.Judgement{}, err)
@@ -59,7 +60,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 		g.note(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
-	g.fleet.heard(ev)
+	g.fleet.Heard(ev)
 	judged, err := g.deferral.Submit(ctx, ev, now)
 	g.senders.note(ev, judged.Verdict, err, now)
 	g.note(ctx, ev, judged, err)
@@ -69,7 +70,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 }
 
 // arrive notes the address of a step, and returns how long that has to wait for its rate.
-func (g *gateway) arrive(ctx context.Context, ev *federation.Event, now time.Time) time.Duration {
+func (g *submitter) arrive(ctx context.Context, ev *federation.Event, now time.Time) time.Duration {
 	from := bridge.NetworkFrom(ctx)
 	ev.Arrival.Address = addressFrom(ctx)
 	return g.writes.Wait(from, now)
@@ -77,7 +78,7 @@ func (g *gateway) arrive(ctx context.Context, ev *federation.Event, now time.Tim
 
 // FetchKey implements [bridge.Gateway]. For a blocked source, and for an address that has no
 // steps left, it fetches nothing: Submit will refuse the step.
-func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+func (g *submitter) FetchKey(ctx context.Context, ev federation.Event) {
 	from := stepSource(ev)
 	from.Address = bridge.NetworkFrom(ctx)
 	if blocked, err := g.isBlocked(ctx, from, time.Now()); err != nil || blocked && ev.Arrival.Link != operatorLink {
@@ -92,14 +93,14 @@ func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
 }
 
 // seekKey is FetchKey for a caller that does not wait.
-func (g *gateway) seekKey(ctx context.Context, ev federation.Event) {
+func (g *submitter) seekKey(ctx context.Context, ev federation.Event) {
 	if q, ok := signing.Query(ev); ok {
 		g.keys().Seek(ctx, q)
 	}
 }
 
 // Sweep lets the home end what nobody moved in time.
-func (g *gateway) Sweep(ctx context.Context, now time.Time) error {
+func (g *submitter) Sweep(ctx context.Context, now time.Time) error {
 	filed, err := g.home.Load().Sweep(ctx, now)
 	for _, judged := range filed {
 		g.note(ctx, judged.Entry.Event, judged, nil)
@@ -110,7 +111,7 @@ func (g *gateway) Sweep(ctx context.Context, now time.Time) error {
 
 // GiveUp lets the home end the waiting of all that was filed at or before a time
 // and still waits in an inbox.
-func (g *gateway) GiveUp(ctx context.Context, before, now time.Time) error {
+func (g *submitter) GiveUp(ctx context.Context, before, now time.Time) error {
 	for more := true; more && ctx.Err() == nil; {
 		var filed []federation.Judgement
 		var err error
@@ -128,7 +129,7 @@ func (g *gateway) GiveUp(ctx context.Context, before, now time.Time) error {
 
 // wake tells the feeds, agents and registries that are owed a step which was filed
 // just now.
-func (g *gateway) wake(judged federation.Judgement, err error) {
+func (g *submitter) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
@@ -148,7 +149,7 @@ func (g *gateway) wake(judged federation.Judgement, err error) {
 }
 
 // note counts and logs one judged step.
-func (g *gateway) note(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
+func (g *submitter) note(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	outcome, level, reason := "filed", slog.LevelInfo, ""
 	switch {
@@ -207,13 +208,13 @@ func stepAttrs(ev federation.Event) []slog.Attr {
 }
 
 // View implements [bridge.Gateway].
-func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+func (g *submitter) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
 	return g.record.View(ctx, id)
 }
 
 // Name implements [bridge.Gateway]. A record that cannot be read now costs a
 // readable name, never a step.
-func (g *gateway) Name(ctx context.Context, did federation.DID) string {
+func (g *submitter) Name(ctx context.Context, did federation.DID) string {
 	if agent, err := g.record.AgentOf(ctx, did); err == nil {
 		return agent.Handle
 	}
@@ -225,7 +226,7 @@ func (g *gateway) Name(ctx context.Context, did federation.DID) string {
 
 // Ruled files a step that another home has ruled on, as Submit does. A gap is no
 // judgement: the home sends what is missing.
-func (g *gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+func (g *submitter) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	if ev.Verb == federation.Offer { // a later step is in the log of its home, and would be missing in ours
 		if err := g.refuseBlocked(ctx, ev); err != nil {
 			g.note(ctx, ev, federation.Judgement{}, err)

@@ -15,7 +15,7 @@ import (
 
 // follow does what a step in a handoff of another home brings with it: that home is
 // asked for its ruling, or what waited for it is settled.
-func (g *gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
+func (g *submitter) follow(ctx context.Context, judged federation.Judgement, err error) {
 	switch {
 	case err != nil || !judged.View.Guest:
 	case judged.Awaits:
@@ -31,7 +31,7 @@ func (g *gateway) follow(ctx context.Context, judged federation.Judgement, err e
 // settle files what waited in a handoff and can be filed now, and tells the senders
 // of what was ruled out. It may be called again at any time, and finishes what was cut
 // short.
-func (g *gateway) settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
+func (g *submitter) settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
 	rulings, err := g.home.Load().Settle(ctx, id, now)
@@ -49,7 +49,7 @@ func (g *gateway) settle(ctx context.Context, id federation.HandoffID, now time.
 
 // ruledOut tells the sender of a step that it was refused after all, and ends its
 // wait.
-func (g *gateway) ruledOut(ctx context.Context, r home.Ruling) error {
+func (g *submitter) ruledOut(ctx context.Context, r home.Ruling) error {
 	g.note(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
 	if err := g.tellRefused(ctx, r.Event, r.Refused); err != nil {
 		return fmt.Errorf("tell that %s is refused: %w", r.Event.ID, err)
@@ -63,15 +63,12 @@ func (g *gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 // tellRefused lets the link through which a step came tell its sender that it was refused.
 // Where the link has only notices to tell, one is filed: one for each step, however often
 // that comes and is refused.
-func (g *gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	r := g.fleet.current.Load().named[ev.Arrival.Link]
-	if r == nil {
-		return nil
-	}
-	if teller, ok := r.link.(bridge.Teller); ok {
+func (g *submitter) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
+	link := g.fleet.Named(ev.Arrival.Link)
+	if teller, ok := link.(bridge.Teller); ok {
 		return teller.Tell(ctx, ev, refused)
 	}
-	if _, ok := r.link.(bridge.Notifier); !ok {
+	if _, ok := link.(bridge.Notifier); !ok {
 		return nil
 	}
 	return g.record.Notify(ctx, noticeOf(ev, refused, time.Now()))
@@ -79,7 +76,7 @@ func (g *gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 
 // giveUp ends the wait of a step for a home that is known to have refused it, or
 // that said nothing for too long. One that was settled meanwhile waits no more.
-func (g *gateway) giveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
+func (g *submitter) giveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()
 	held, err := g.record.AwaitingIn(ctx, h.Event.Handoff)

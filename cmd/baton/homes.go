@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"baton/bridge"
@@ -22,8 +23,9 @@ import (
 // homes is what this gateway knows of other homes: who they are, and whose mailboxes
 // they have.
 type homes struct {
+	linked  atomic.Pointer[peerSet]
 	self    federation.HomeID
-	gateway *gateway
+	gateway *submitter
 	record  federation.Record
 	client  *identity.PeerClient
 	// strangers is asked at addresses that others chose.
@@ -39,11 +41,13 @@ type homes struct {
 }
 
 func newHomes(p *program) *homes {
-	return &homes{
+	h := &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log, keys: p.keys.Load,
 		publicURL: p.publicURL, strangers: p.client, documents: p.directory.Load, maxHops: func() int { return int(p.maxHops.Load()) },
 		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate, Denied: deniedNetworks(p.file)}),
 	}
+	h.linked.Store(newPeerSet(nil))
+	return h
 }
 
 // deps returns what the exchange with other homes is wired to.
@@ -62,11 +66,11 @@ func (h *homes) door() *relay.Door {
 }
 
 // peers returns the other homes that are configured now.
-func (h *homes) peers() []*relay.Peer { return h.gateway.fleet.current.Load().peers }
+func (h *homes) peers() []*relay.Peer { return h.linked.Load().all }
 
 // peer returns another home, nil for one that nobody configured.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
-	return h.gateway.fleet.current.Load().peer(home)
+	return h.linked.Load().named[home]
 }
 
 // documented returns the peer that the document of a DID names as the home of its
@@ -225,7 +229,7 @@ func (g homeGateway) GiveUp(ctx context.Context, p federation.Pending, code fede
 
 // homeSigner implements [relay.Signer] with the key that is good now.
 type homeSigner struct {
-	gateway *gateway
+	gateway *submitter
 	// keys may ask the host of the other home, which an operator named.
 	keys func() *identity.KeySource
 }

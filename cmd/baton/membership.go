@@ -17,7 +17,7 @@ import (
 // their own users, and other homes theirs. Agents of the registry may offer to anyone
 // (spec: airc-shapes "Who is who"). An offer to one DID that names no channel is written
 // where its recipient is found.
-func (g *gateway) member(ctx context.Context, ev federation.Event) (bool, error) {
+func (g *submitter) member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
 	if ev.Arrival.Link != federation.RESTLink || federation.Private(venue) {
 		return true, nil
@@ -32,7 +32,7 @@ func (g *gateway) member(ctx context.Context, ev federation.Event) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	for _, placer := range g.fleet.placers() {
+	for _, placer := range g.fleet.Placers() {
 		if !slices.Contains(placer.Channels(), venue) {
 			continue
 		}
@@ -46,7 +46,7 @@ func (g *gateway) member(ctx context.Context, ev federation.Event) (bool, error)
 }
 
 // knownOn reports whether a DID belongs to a channel of a link.
-func (g *gateway) knownOn(ctx context.Context, link bridge.Placer, venue string, did federation.DID) (bool, error) {
+func (g *submitter) knownOn(ctx context.Context, link bridge.Placer, venue string, did federation.DID) (bool, error) {
 	if gatherer, ok := link.(bridge.Gatherer); ok && gatherer.Present(ctx, venue, did) {
 		return true, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/federation"
 	"baton/federation/identity"
 )
@@ -19,14 +20,14 @@ const scrapeTimeout = 2 * time.Second
 // linkGauges tells how links and their feeds stand at the moment of a scrape. It
 // implements [prometheus.Collector].
 type linkGauges struct {
-	fleet  *fleet
+	fleet  *gateway.LinkSet
 	record federation.Deliveries
 
 	heard, rows, oldest               *prometheus.Desc
 	relayRows, relayOldest, relayDead *prometheus.Desc
 }
 
-func newLinkGauges(f *fleet, record federation.Deliveries) *linkGauges {
+func newLinkGauges(f *gateway.LinkSet, record federation.Deliveries) *linkGauges {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("baton_"+name, help, []string{"network", "link"}, nil)
 	}
@@ -58,7 +59,7 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	now := time.Now()
-	for _, s := range g.fleet.statuses() {
+	for _, s := range g.fleet.Statuses() {
 		tell := func(d *prometheus.Desc, value float64) {
 			metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, s.Link.Network(), s.Link.Name())
 		}

@@ -38,13 +38,9 @@ func (p *program) tellSigners(ctx context.Context) {
 
 // TellSigners has each link that is up tell what is due. Who is not there is looked for
 // again later; the error is that of the record.
-func (g *gateway) TellSigners(ctx context.Context, now time.Time) error {
-	for _, r := range g.fleet.current.Load().all {
-		notifier, ok := r.link.(bridge.Notifier)
-		if !ok || !r.supervisor.Up() || !r.duty.ours.Load() {
-			continue
-		}
-		due, err := g.record.Untold(ctx, r.link.Name(), now, noticePage)
+func (g *submitter) TellSigners(ctx context.Context, now time.Time) error {
+	for _, notifier := range g.fleet.Notifiers() {
+		due, err := g.record.Untold(ctx, notifier.Name(), now, noticePage)
 		if err != nil {
 			return err
 		}
@@ -65,7 +61,7 @@ func noticeAttrs(n federation.Notice) []slog.Attr {
 	return stepAttrs(n.Event)
 }
 
-func (g *gateway) tellSigner(ctx context.Context, link bridge.Notifier, n federation.Notice, now time.Time) error {
+func (g *submitter) tellSigner(ctx context.Context, link bridge.Notifier, n federation.Notice, now time.Time) error {
 	if err := link.Notify(ctx, n); err != nil {
 		return g.record.TellLater(ctx, n, now.Add(absentWait))
 	}

@@ -17,7 +17,7 @@ import (
 func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
 	operator := operatorapi.New(operatorapi.Deps{
 		Home: p.homeID(), Gateway: p.gateway, Record: p.bound(), Kept: p.keyring.Kept,
-		Links:      p.gateway.fleet.statuses,
+		Links:      p.statuses,
 		Rotate:     p.rotate,
 		Passport:   p.passport,
 		Ends:       func(v federation.View) (federation.Verb, time.Time) { return p.gateway.home.Load().Ends(v) },
@@ -65,15 +65,11 @@ func (p *program) openOperator(ctx context.Context) error {
 	return nil
 }
 
-// statuses returns the links of this moment with how they stand.
-func (f *fleet) statuses() []operatorapi.LinkStatus {
+// statuses returns the links of this moment with their status.
+func (p *program) statuses() []operatorapi.LinkStatus {
 	var all []operatorapi.LinkStatus
-	for _, r := range f.current.Load().all {
-		status := r.supervisor.Status()
-		if status.State != bridge.LinkUp && r.duty.elsewhere() {
-			status = bridge.Status{State: bridge.LinkStandby}
-		}
-		all = append(all, operatorapi.LinkStatus{Link: r.link, Status: status})
+	for _, s := range p.gateway.fleet.Statuses() {
+		all = append(all, operatorapi.LinkStatus(s))
 	}
 	return all
 }

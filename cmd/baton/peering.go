@@ -11,7 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
+	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/relay"
@@ -45,18 +47,13 @@ func (p *program) relink(ctx context.Context) {
 func (p *program) linkKnown(ctx context.Context) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	var links []opened
-	for _, r := range p.gateway.fleet.current.Load().all {
-		if !r.added() {
-			links = append(links, r.opened)
-		}
-	}
+	links := slices.DeleteFunc(p.gateway.fleet.Entries(), func(o gateway.Entry) bool { return o.Added })
 	known, err := p.record.KnownHomes(ctx)
 	if err != nil {
 		return err
 	}
 	links, err = p.withHomes(links, known)
-	p.gateway.fleet.apply(ctx, links)
+	p.apply(ctx, links)
 	return err
 }
 
@@ -75,7 +72,7 @@ func (p *program) linked(ctx context.Context) error {
 
 // withKnown adds the homes that operators added to the links of a configuration. One that
 // is in both is an error.
-func (p *program) withKnown(ctx context.Context, links []opened) ([]opened, error) {
+func (p *program) withKnown(ctx context.Context, links []gateway.Entry) ([]gateway.Entry, error) {
 	known, err := p.record.KnownHomes(ctx)
 	if err != nil {
 		return nil, err
@@ -85,10 +82,10 @@ func (p *program) withKnown(ctx context.Context, links []opened) ([]opened, erro
 
 // withHomes adds other homes to links. One that the configuration names is left out, and an
 // error.
-func (p *program) withHomes(links []opened, known []federation.KnownHome) ([]opened, error) {
+func (p *program) withHomes(links []gateway.Entry, known []federation.KnownHome) ([]gateway.Entry, error) {
 	var errs []error
 	for _, each := range known {
-		if slices.ContainsFunc(links, func(o opened) bool { return o.link.Name() == string(each.Home) }) {
+		if slices.ContainsFunc(links, func(o gateway.Entry) bool { return o.Link.Name() == string(each.Home) }) {
 			errs = append(errs, fmt.Errorf("%s is in the configuration, and was added with baton peer add: take it out of the one, or remove it first", each.Home))
 			continue
 		}
@@ -98,12 +95,12 @@ func (p *program) withHomes(links []opened, known []federation.KnownHome) ([]ope
 }
 
 // withHome adds another home to links.
-func (p *program) withHome(links []opened, known federation.KnownHome) []opened {
+func (p *program) withHome(links []gateway.Entry, known federation.KnownHome) []gateway.Entry {
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, p.homes.deps())
 	peer.Say(relay.Mode((*p.modes.Load())[peer.Name()]))
-	links = append(links, opened{link: peer})
-	if !slices.ContainsFunc(links, func(o opened) bool { return o.link.Name() == unroutedName }) {
-		links = append(links, opened{link: newUnrouted(p.homes)})
+	links = append(links, openedPeer(peer, configs.Table{}, true))
+	if !slices.ContainsFunc(links, func(o gateway.Entry) bool { return o.Link.Name() == unroutedName }) {
+		links = append(links, gateway.Entry{Link: newUnrouted(p.homes)})
 	}
 	return links
 }
@@ -231,10 +228,10 @@ func (p *program) checkName(profile relay.Profile, address string) operatorapi.C
 	if profile.Home == p.homeID() {
 		return fail(string(profile.Home) + " is this gateway's own name")
 	}
-	for _, r := range p.gateway.fleet.current.Load().all {
-		switch peer, ok := r.link.(*relay.Peer); {
-		case r.link.Name() != string(profile.Home):
-		case ok && peer.URL() == address && r.added():
+	for _, o := range p.gateway.fleet.Entries() {
+		switch peer, ok := o.Link.(*relay.Peer); {
+		case o.Link.Name() != string(profile.Home):
+		case ok && peer.URL() == address && o.Added:
 			c.Detail += ", which is known already: a canary is sent again"
 		case ok:
 			return fail(string(profile.Home) + " is a peer already, at " + peer.URL())

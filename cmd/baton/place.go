@@ -11,7 +11,7 @@ import (
 )
 
 // Same implements [bridge.Gateway].
-func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
+func (g *submitter) Same(ctx context.Context, a, b federation.DID) bool {
 	if a == b || g.stands(a, b) || g.stands(b, a) {
 		return true
 	}
@@ -21,15 +21,15 @@ func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
 
 // stands reports whether a DID is the one that the gateway keeps for another, to
 // write that one's steps for networks where they cannot stand as they were signed.
-func (g *gateway) stands(kept, of federation.DID) bool {
+func (g *submitter) stands(kept, of federation.DID) bool {
 	return kept.Method() == "key" && g.kept("person:"+string(of)).DID == kept
 }
 
 // Place implements [bridge.Gateway].
 //
 // spec: handofftag "Rule of dialects"
-func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
-	placers := g.fleet.placers()
+func (g *submitter) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
+	placers := g.fleet.Placers()
 	if to == "" {
 		place, dialect := openPlace(placers, channel)
 		return place, dialect, nil
@@ -44,7 +44,7 @@ func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel st
 	i := slices.IndexFunc(placers, func(p bridge.Placer) bool { return p.Name() == binding.Link })
 	// Where it is written at another home is that home's to say, and whoever asks over HTTP
 	// has their inbox.
-	if i < 0 && (g.fleet.isHome(binding.Link) || g.fleet.isMirror(binding.Link)) {
+	if i < 0 && (g.fleet.IsHome(binding.Link) || binding.Link == federation.RESTLink && g.fleet.Has(binding.Link)) {
 		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, federation.HandoffTags, nil
 	}
 	if i < 0 {

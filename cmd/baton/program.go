@@ -18,6 +18,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/credential"
+	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/operatorapi"
@@ -60,7 +61,7 @@ type program struct {
 	strangers *home.Strangers
 	client    *identity.Client // for what must be fetched from strangers
 	peering   *identity.Client // for what is asked of other registries
-	gateway   *gateway
+	gateway   *submitter
 	homes     *homes
 	hub       *relay.Hub     // nil where none is configured
 	host      *relay.Host    // nil where homes of others link to nothing here
@@ -125,10 +126,11 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		return nil, errors.Join(err, p.close())
 	}
 	p.openRelay(ctx)
-	fleet := newFleet(p.record, p.relay, p.counters, log)
-	fleet.lost = p.lookups.Cancel
+	fleet := gateway.NewLinkSet(gateway.LinkDeps{
+		Outbox: p.record, Leases: p.record, Wakes: p.relay, Metrics: p.counters, Log: log, Homes: recipients{p}, Lost: p.lookups.Cancel,
+	})
 	p.configured.Store(&[]federation.BoundName{})
-	p.gateway = &gateway{record: p.bound(), boundTo: p.names().Of, kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral, writes: p.writes, keys: p.atHand.Load}
+	p.gateway = &submitter{record: p.bound(), boundTo: p.names().Of, kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral, writes: p.writes, keys: p.atHand.Load}
 	if err := p.readBlocks(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
@@ -136,7 +138,6 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 		return nil, errors.Join(err, p.close())
 	}
 	p.homes = newHomes(p)
-	fleet.owes = p.homes.owed
 	p.hooks = p.newHooks()
 	p.homes.door().Mount(p.publicMux)
 	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record), newDeadGauge(p.record), newHookGauges(p.record))

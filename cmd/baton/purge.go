@@ -102,7 +102,7 @@ func (p *program) sendersOf(ctx context.Context, b federation.Block) ([]federati
 
 // endOffersOf ends the handoffs of this home that a DID offered and that are not over, or
 // dry counts them.
-func (g *gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry bool, now time.Time) (int, error) {
+func (g *submitter) endOffersOf(ctx context.Context, offerer federation.DID, dry bool, now time.Time) (int, error) {
 	home := g.home.Load()
 	var open []federation.View
 	var after federation.Cursor
@@ -132,8 +132,8 @@ func (g *gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry b
 // registryDomains returns the domains of this registry.
 func (p *program) registryDomains() []string {
 	domains := []string{p.file.Home.Name}
-	for _, r := range p.gateway.fleet.current.Load().all {
-		if registry, ok := r.link.(*airc.Link); ok {
+	for _, o := range p.gateway.fleet.Entries() {
+		if registry, ok := o.Link.(*airc.Link); ok {
 			domains = append(domains, registry.Domain())
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // didRates lets a network count in the same buckets as the home.
 type didRates struct {
 	rates   *home.Rates
-	gateway *gateway
+	gateway *submitter
 }
 
 func (r didRates) perMinute() int { return r.gateway.home.Load().Limits.EventsPerMinute }

@@ -38,7 +38,7 @@ func (p *program) run(ctx context.Context) error {
 	growth := newWatch(p)
 	growth.once(ctx, time.Now()) // before the first client is served
 	for _, o := range links {
-		if mounted, ok := o.link.(bridge.Mounted); ok {
+		if mounted, ok := o.Link.(bridge.Mounted); ok {
 			mounted.Mount(p.publicMux)
 		}
 	}
@@ -48,7 +48,7 @@ func (p *program) run(ctx context.Context) error {
 	for name, server := range servers {
 		p.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))
 	}
-	p.gateway.fleet.apply(ctx, links) // before anybody is answered: /readyz asks the links
+	p.apply(ctx, links) // before anybody is answered: /readyz asks the links
 	for _, server := range servers {
 		group.Go(func() error { return server.Serve(ctx) })
 	}
@@ -78,7 +78,7 @@ func (p *program) run(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
 		err := group.Wait()
-		p.gateway.fleet.end()
+		p.gateway.fleet.Stop()
 		ended <- err
 	}()
 	return p.drain(ctx, ended)

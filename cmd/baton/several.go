@@ -83,8 +83,8 @@ func (p *program) takeUpHomes(ctx context.Context) error {
 // linksAll reports whether those are the homes that are linked because somebody added them.
 func (p *program) linksAll(known []federation.KnownHome) bool {
 	added := 0
-	for _, r := range p.gateway.fleet.current.Load().all {
-		if r.added() {
+	for _, o := range p.gateway.fleet.Entries() {
+		if o.Added {
 			added++
 		}
 	}

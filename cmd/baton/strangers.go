@@ -46,7 +46,7 @@ func (a acquaintances) Acquainted(ctx context.Context, did federation.DID) (met 
 }
 
 // strangers lets networks ask the home about DIDs that come without a step.
-type strangers struct{ gateway *gateway }
+type strangers struct{ gateway *submitter }
 
 // Admit implements [airc.Strangers].
 func (s strangers) Admit(ctx context.Context, did federation.DID, now time.Time) error {
@@ -70,7 +70,7 @@ func addressFrom(ctx context.Context) string {
 
 // countStranger counts an error that told a stranger to come later, and reports whether it
 // is one.
-func (g *gateway) countStranger(err error) bool {
+func (g *submitter) countStranger(err error) bool {
 	stranger, ok := errors.AsType[*federation.StrangerError](err)
 	if ok {
 		g.metrics.Strangers.WithLabelValues(string(stranger.Reason)).Inc()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/bridge"
 	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/identity"
@@ -23,7 +22,7 @@ func (p *program) newHooks() *webhook.Hooks {
 	return webhook.New(webhook.Config{
 		MaxPerDID: p.file.Webhooks.MaxPerDID, MaxAttempts: p.file.Webhooks.MaxAttempts, Timeout: p.file.Fetch.Timeout,
 	}, webhook.Deps{
-		Record: p.record, Outside: outside{p.client}, Key: p.keyring.Token(), Pusher: p.gateway.fleet.pusher,
+		Record: p.record, Outside: outside{p.client}, Key: p.keyring.Token(), Pusher: p.gateway.fleet.Pusher,
 		Wakes: p.relay, Metrics: p.counters, Log: p.log,
 	})
 }
@@ -53,17 +52,6 @@ func inWebhook(err error) error {
 		return errors.Join(webhook.ErrTurn, err)
 	}
 	return err
-}
-
-// pusher returns the link that writes what a hook is posted, nil while there is none.
-func (f *fleet) pusher(h federation.Hook) bridge.Pusher { //nolint:ireturn // links are of many types
-	for _, running := range f.current.Load().all {
-		pusher, ok := running.link.(bridge.Pusher)
-		if ok && (running.link.Name() == federation.RegistryLink) == (h.Agent != "") {
-			return pusher
-		}
-	}
-	return nil
 }
 
 // hookGauges tells what waits for the addresses of agents at the moment of a scrape, over

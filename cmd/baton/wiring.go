@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -44,7 +45,7 @@ func inboxLimits(file *configs.File) federation.InboxLimits {
 }
 
 // configure makes the bindings of a configuration those that hold.
-func (p *program) configure(file *configs.File, links []opened) {
+func (p *program) configure(file *configs.File, links []gateway.Entry) {
 	bound := boundNames(file, namesOf(links))
 	p.configured.Store(&bound)
 }
