@@ -29,7 +29,7 @@ func (g *submitter) Blocked(ctx context.Context, s federation.Source) error {
 		return err
 	}
 	g.metrics.Blocked.WithLabelValues(s.Network).Inc()
-	g.senders.noteBlocked(s, now)
+	g.senders.NoteBlocked(s, now)
 	return &federation.RefusalError{Code: federation.PolicyDenied, Detail: blockedDetail}
 }
 

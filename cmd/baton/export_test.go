@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 )
@@ -76,16 +75,3 @@ func (s Still) Untold(ctx context.Context, link string, now time.Time) ([]federa
 
 // Close ends the gateway.
 func (s Still) Close() error { return s.p.close() }
-
-// Tally counts senders.
-type Tally struct{ tally }
-
-// Note counts one step that was judged.
-func (t *Tally) Note(ev federation.Event, verdict federation.Verdict, err error, now time.Time) {
-	t.note(ev, verdict, err, now)
-}
-
-// Top returns the senders with the most steps.
-func (t *Tally) Top(by string, since time.Duration, limit int, now time.Time) []operatorapi.Sender {
-	return t.top(by, since, limit, now)
-}

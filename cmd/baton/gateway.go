@@ -30,7 +30,7 @@ type submitter struct {
 	wakes   bridge.Wakes
 	// blocks is what operators blocked; nil for nothing.
 	blocks  atomic.Pointer[federation.Blocks]
-	senders tally
+	senders gateway.Senders
 	// boundTo is that of [bridge.Ports].
 	boundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 	// deferral stands before the home, and keeps what that cannot judge yet.
@@ -56,13 +56,13 @@ func (g *submitter) Submit(ctx context.Context, ev federation.Event) (federation
 	if wait := g.arrive(ctx, &ev, now); wait > 0 {
 		refused := federation.Refuse(ev, federation.RateLimited, "")
 		refused.RetryAfter = wait
-		g.senders.note(ev, federation.Unverifiable, refused, now)
+		g.senders.Note(ev, federation.Unverifiable, refused, now)
 		g.note(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
 	g.fleet.Heard(ev)
 	judged, err := g.deferral.Submit(ctx, ev, now)
-	g.senders.note(ev, judged.Verdict, err, now)
+	g.senders.Note(ev, judged.Verdict, err, now)
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)
@@ -243,7 +243,7 @@ func (g *submitter) Ruled(ctx context.Context, ev federation.Event, r federation
 		g.log.LogAttrs(ctx, slog.LevelError, "home tells two histories", append(stepAttrs(ev), slog.String("home", string(fork.Fork.Home)), slog.Any("err", err))...)
 		return judged, err
 	}
-	g.senders.note(ev, judged.Verdict, err, time.Now())
+	g.senders.Note(ev, judged.Verdict, err, time.Now())
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)

@@ -28,7 +28,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Refer:      p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL,
 		Peers:   p.peers,
 		SetMode: p.setMode,
-		Top:     p.gateway.senders.top,
+		Top:     p.top,
 		Block:   p.block,
 		Unblock: p.unblock,
 
@@ -70,6 +70,16 @@ func (p *program) statuses() []operatorapi.LinkStatus {
 	var all []operatorapi.LinkStatus
 	for _, s := range p.gateway.fleet.Statuses() {
 		all = append(all, operatorapi.LinkStatus(s))
+	}
+	return all
+}
+
+// top returns up to limit senders with the most steps in a time before now.
+func (p *program) top(by string, since time.Duration, limit int, now time.Time) []operatorapi.Sender {
+	senders := p.gateway.senders.Top(by, since, limit, now)
+	all := make([]operatorapi.Sender, len(senders))
+	for i, s := range senders {
+		all[i] = operatorapi.Sender(s)
 	}
 	return all
 }
