@@ -213,9 +213,9 @@ func (l *LinkSet) Owed(ctx context.Context, ev federation.Event, after federatio
 	return l.first(owed, ev.ID), err
 }
 
-// Heard tells the outbox of a link that a step came by it: deliveries that failed are tried
+// heard tells the outbox of a link that a step came by it: deliveries that failed are tried
 // again.
-func (l *LinkSet) Heard(ev federation.Event) {
+func (l *LinkSet) heard(ev federation.Event) {
 	if r := l.current.Load().named[ev.Arrival.Link]; r != nil {
 		r.supervisor.Heard(ev.Actor())
 	}
@@ -252,12 +252,12 @@ func (l *LinkSet) Down() []string {
 	return names
 }
 
-// IsHome reports whether a name is that of a link to another home.
-func (l *LinkSet) IsHome(name string) bool { return l.current.Load().isHome(name) }
+// isHome reports whether a name is that of a link to another home.
+func (l *LinkSet) isHome(name string) bool { return l.current.Load().isHome(name) }
 
-// Notifiers returns the links that are up here and can tell signers what became of their
+// notifiers returns the links that are up here and can tell signers what became of their
 // steps.
-func (l *LinkSet) Notifiers() []bridge.Notifier {
+func (l *LinkSet) notifiers() []bridge.Notifier {
 	var all []bridge.Notifier
 	for _, r := range l.current.Load().all {
 		notifier, ok := r.Link.(bridge.Notifier)

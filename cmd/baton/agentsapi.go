@@ -23,14 +23,14 @@ type agentsAPI struct {
 	member   func(ctx context.Context, venue string, did federation.DID) bool
 	agent    func(r *http.Request) (federation.Agent, error)
 	operator func(r *http.Request) (bool, error)
-	rates    didRates
+	rates    gateway.Rates
 	hooks    bridge.Hooks // nil where the configuration has none
 }
 
 func (p *program) agentsAPI() agentsAPI {
 	return agentsAPI{
-		passport: p.passport, placers: p.gateway.fleet.Placers, member: p.gateway.fleet.Present, agent: p.bearer, operator: p.isOperator,
-		rates: didRates{p.rates, p.gateway}, hooks: p.agentHooks(),
+		passport: p.passport, placers: p.gateway.Links().Placers, member: p.gateway.Links().Present, agent: p.bearer, operator: p.isOperator,
+		rates: p.gateway.Rates(), hooks: p.agentHooks(),
 	}
 }
 
@@ -50,7 +50,7 @@ func openREST(t configs.Table, w wiring) (gateway.Entry, error) {
 		Ports: w.Ports, Record: w.record, TokenKey: w.token, Proved: w.proved, MaxBodyBytes: w.maxBody,
 		Agent: w.agents.agent, Operator: w.agents.operator,
 		Passport: w.agents.passport, Placers: w.agents.placers, Member: w.agents.member,
-		Allowance: w.agents.rates.Left, Charge: w.agents.rates.charge, Logins: w.logins,
+		Allowance: w.agents.rates.Left, Charge: w.agents.rates.Charge, Logins: w.logins,
 		Hooks: w.agents.hooks,
 		Skills: func(ctx context.Context, did federation.DID) ([]string, error) {
 			return skills{w.record}.Declared(ctx, did)
@@ -70,7 +70,7 @@ func (p *program) isOperator(r *http.Request) (bool, error) {
 
 // bearer returns the agent whose access token a request carries.
 func (p *program) bearer(r *http.Request) (federation.Agent, error) {
-	for _, entry := range p.gateway.fleet.Entries() {
+	for _, entry := range p.gateway.Links().Entries() {
 		if registry, ok := entry.Link.(*airc.Link); ok {
 			return registry.Bearer(r)
 		}

@@ -34,7 +34,7 @@ func NewRotating(ctx context.Context, file *configs.File) (*Rotating, error) {
 	}
 	r := &Rotating{
 		Public: p.publicMux, Operator: http.NewServeMux(), Close: p.close,
-		Signs: func() ed25519.PublicKey { return p.gateway.home.Load().Key.Public },
+		Signs: func() ed25519.PublicKey { return p.gateway.Home().Key.Public },
 	}
 	p.mountOperator(r.Operator, operatorapi.Everybody)
 	return r, nil

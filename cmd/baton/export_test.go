@@ -22,17 +22,6 @@ func Run(errs io.Writer) {
 	os.Exit(run(ctx, os.Args[1:], std{out: os.Stdout, err: errs}))
 }
 
-// Drain waits for the work of a gateway to end, after it was told to.
-func Drain(ctx context.Context, ended <-chan error) error {
-	return (&program{log: slog.New(slog.DiscardHandler)}).drain(ctx, ended)
-}
-
-// Prune takes from a record what is older than a configuration keeps it.
-func Prune(ctx context.Context, record federation.Record, keep configs.Retention, now time.Time) (handoffs, messages, ids int, err error) {
-	gone, err := prune(ctx, record, keep, now)
-	return gone.handoffs, gone.messages, gone.ids, err
-}
-
 // Still is a gateway of which nothing runs: it does what it is told to.
 type Still struct{ p *program }
 
@@ -66,11 +55,13 @@ func (s Still) Submit(ctx context.Context, ev federation.Event) error {
 func (s Still) FetchKey(ctx context.Context, ev federation.Event) { s.p.gateway.FetchKey(ctx, ev) }
 
 // Watch looks which deliveries take long.
-func (s Still) Watch(ctx context.Context, now time.Time) error { return s.p.watchOnce(ctx, now) }
+func (s Still) Watch(ctx context.Context, now time.Time) error {
+	return s.p.gateway.CheckDeliveries(ctx, now)
+}
 
 // Untold returns whom the people of a link are to be told of.
 func (s Still) Untold(ctx context.Context, link string, now time.Time) ([]federation.Notice, error) {
-	return s.p.record.Untold(ctx, link, now, noticePage)
+	return s.p.record.Untold(ctx, link, now, 64)
 }
 
 // Close ends the gateway.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	"baton/bridge/gateway"
@@ -29,10 +27,10 @@ func openFreeq(t configs.Table, w wiring) (gateway.Entry, error) {
 		deps.Endpoint, deps.Seed = key, seed
 	}
 	if w.gateway != nil {
-		deps.Guests, deps.Owed, deps.Fetch, deps.GiveUp = w.record, w.record.OwedIn, w.fetch.Get, w.gateway.giveUp
+		deps.Guests, deps.Owed, deps.Fetch, deps.GiveUp = w.record, w.record.OwedIn, w.fetch.Get, w.gateway.GiveUp
 		deps.Filed, deps.Given = w.record.Step, w.record.Given
-		deps.Settle = func(ctx context.Context, id federation.HandoffID) error { return w.gateway.settle(ctx, id, time.Now()) }
-		deps.Ours = func(ctx context.Context, did federation.DID) bool { return w.isOurs(ctx, did, cfg.Name) }
+		deps.Settle = func(ctx context.Context, id federation.HandoffID) error { return w.gateway.Settle(ctx, id, time.Now()) }
+		deps.Ours = func(ctx context.Context, did federation.DID) bool { return w.gateway.Ours(ctx, did, cfg.Name) }
 		deps.Moves = func(v federation.View, verb federation.Verb) bool { return w.home().Moves(v, verb) }
 		deps.Confirm = func(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
 			return w.home().Receipt(ctx, entry, v)
@@ -43,25 +41,7 @@ func openFreeq(t configs.Table, w wiring) (gateway.Entry, error) {
 }
 
 // home returns the home as it is configured now.
-func (w wiring) home() *home.Home { return w.gateway.home.Load() }
-
-// isOurs reports whether a DID is that of somebody of this gateway who is not on a link:
-// an agent, somebody whose account on another network an operator bound to it, or who
-// signed last elsewhere. A record that cannot be read now knows nobody.
-func (w wiring) isOurs(ctx context.Context, did federation.DID, link string) bool {
-	if did == w.Home.DID() {
-		return true
-	}
-	if _, err := w.gateway.record.AgentOf(ctx, did); !errors.Is(err, federation.ErrNotFound) {
-		return err == nil
-	}
-	names, err := w.BoundTo(ctx, did)
-	if err == nil && slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Network != link }) {
-		return true
-	}
-	binding, err := w.Seen(ctx, did)
-	return err == nil && binding.Link != link
-}
+func (w wiring) home() *home.Home { return w.gateway.Home() }
 
 // keyServers returns where the keys are read that the servers behind links serve.
 func keyServers(file *configs.File) *map[string]string {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/relay"
@@ -25,7 +26,7 @@ import (
 type homes struct {
 	linked  atomic.Pointer[peerSet]
 	self    federation.HomeID
-	gateway *submitter
+	gateway *gateway.Gateway
 	record  federation.Record
 	client  *identity.PeerClient
 	// strangers is asked at addresses that others chose.
@@ -62,7 +63,7 @@ func (h *homes) deps() relay.Deps {
 
 // door returns what takes the steps of other homes.
 func (h *homes) door() *relay.Door {
-	return &relay.Door{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: func() time.Duration { return h.gateway.home.Load().Limits.ClockSkew }}
+	return &relay.Door{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: func() time.Duration { return h.gateway.Home().Limits.ClockSkew }}
 }
 
 // peers returns the other homes that are configured now.
@@ -224,19 +225,19 @@ func (h *homes) named(ctx context.Context, ev federation.Event) (federation.Even
 
 // GiveUp implements [relay.Gateway].
 func (g homeGateway) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
-	return g.gateway.giveUp(ctx, p, code, detail)
+	return g.gateway.GiveUp(ctx, p, code, detail)
 }
 
 // homeSigner implements [relay.Signer] with the key that is good now.
 type homeSigner struct {
-	gateway *submitter
+	gateway *gateway.Gateway
 	// keys may ask the host of the other home, which an operator named.
 	keys func() *identity.KeySource
 }
 
 // Sign implements [relay.Signer].
 func (s homeSigner) Sign(ctx context.Context, message []byte) (string, error) {
-	return signing.SignHome(ctx, s.gateway.home.Load().Key, message)
+	return signing.SignHome(ctx, s.gateway.Home().Key, message)
 }
 
 // Verify implements [relay.Signer].

@@ -54,7 +54,7 @@ func newPeerSet(links []gateway.Entry) *peerSet {
 // apply makes these links the ones that run.
 func (p *program) apply(ctx context.Context, links []gateway.Entry) {
 	p.homes.linked.Store(newPeerSet(links))
-	p.gateway.fleet.Apply(ctx, links)
+	p.gateway.Links().Apply(ctx, links)
 }
 
 // recipients implements [gateway.Recipients].

@@ -53,7 +53,7 @@ type wiring struct {
 	proved      func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
 	revoked     func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 	learn       func(ctx context.Context, report federation.KeyReport) error
-	gateway     *submitter
+	gateway     *gateway.Gateway
 	keys        string       // the folder of keys; empty where only a configuration is checked
 	fetch       airc.Fetcher // asks other registries
 	issuer      airc.Getter  // reads what the issuer of accounts says
@@ -72,7 +72,7 @@ type wiring struct {
 	registrationsPerHour func() int
 	// mode returns an operator's word on another registry, "" for none.
 	mode                func(domain string) string
-	strangers           strangers
+	strangers           airc.Strangers                // nil where only a configuration is checked
 	room, firstContacts func() federation.InboxLimits // likewise
 }
 

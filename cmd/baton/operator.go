@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
 	"baton/federation"
@@ -20,7 +22,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Links:      p.statuses,
 		Rotate:     p.rotate,
 		Passport:   p.passport,
-		Ends:       func(v federation.View) (federation.Verb, time.Time) { return p.gateway.home.Load().Ends(v) },
+		Ends:       func(v federation.View) (federation.Verb, time.Time) { return p.gateway.Home().Ends(v) },
 		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
 		CheckDID:   identity.CheckDID,
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
@@ -30,7 +32,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		SetMode: p.setMode,
 		Top:     p.top,
 		Block:   p.block,
-		Unblock: p.unblock,
+		Unblock: p.gateway.Unblock,
 
 		AddPeer:    p.addPeer,
 		RemovePeer: p.removePeer,
@@ -68,7 +70,7 @@ func (p *program) openOperator(ctx context.Context) error {
 // statuses returns the links of this moment with their status.
 func (p *program) statuses() []operatorapi.LinkStatus {
 	var all []operatorapi.LinkStatus
-	for _, s := range p.gateway.fleet.Statuses() {
+	for _, s := range p.gateway.Links().Statuses() {
 		all = append(all, operatorapi.LinkStatus(s))
 	}
 	return all
@@ -76,10 +78,20 @@ func (p *program) statuses() []operatorapi.LinkStatus {
 
 // top returns up to limit senders with the most steps in a time before now.
 func (p *program) top(by string, since time.Duration, limit int, now time.Time) []operatorapi.Sender {
-	senders := p.gateway.senders.Top(by, since, limit, now)
+	senders := p.gateway.TopSenders(by, since, limit, now)
 	all := make([]operatorapi.Sender, len(senders))
 	for i, s := range senders {
 		all[i] = operatorapi.Sender(s)
 	}
 	return all
+}
+
+// block keeps a block, and with purge ends what its source has offered and what waits of it;
+// or dry reports what that would be.
+func (p *program) block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, operatorapi.Purged, error) {
+	b, purged, err := p.gateway.Block(ctx, b, purge, dry)
+	if wrong, ok := errors.AsType[*gateway.BlockError](err); ok {
+		err = &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: wrong.Why}
+	}
+	return b, operatorapi.Purged(purged), err
 }

@@ -31,13 +31,13 @@ const certificateEnds = 14 * 24 * time.Hour
 type linking chan<- error
 
 // relink has links to the homes that operators added, whenever it is asked, until ctx ends.
-func (p *program) relink(ctx context.Context) {
+func (p *program) relink(ctx context.Context) error {
 	for {
 		select {
 		case done := <-p.linking:
 			done <- p.linkKnown(ctx)
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }
@@ -47,7 +47,7 @@ func (p *program) relink(ctx context.Context) {
 func (p *program) linkKnown(ctx context.Context) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	links := slices.DeleteFunc(p.gateway.fleet.Entries(), func(o gateway.Entry) bool { return o.Added })
+	links := slices.DeleteFunc(p.gateway.Links().Entries(), func(o gateway.Entry) bool { return o.Added })
 	known, err := p.record.KnownHomes(ctx)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (p *program) addPeer(ctx context.Context, ask operatorapi.Peering) (operato
 	}
 	p.forgetKeys(known.Home.DID()) // where they were looked for in vain before
 	err = p.linked(ctx)
-	p.tellOthers()
+	p.gateway.TellReplicas()
 	if err != nil {
 		return looked, err
 	}
@@ -163,7 +163,7 @@ func (p *program) removePeer(ctx context.Context, name string, dry bool) (operat
 	if err := p.record.ForgetHome(ctx, known[i].Home); err != nil {
 		return gone, err
 	}
-	defer p.tellOthers()
+	defer p.gateway.TellReplicas()
 	return gone, p.linked(ctx)
 }
 
@@ -228,7 +228,7 @@ func (p *program) checkName(profile relay.Profile, address string) operatorapi.C
 	if profile.Home == p.homeID() {
 		return fail(string(profile.Home) + " is this gateway's own name")
 	}
-	for _, o := range p.gateway.fleet.Entries() {
+	for _, o := range p.gateway.Links().Entries() {
 		switch peer, ok := o.Link.(*relay.Peer); {
 		case o.Link.Name() != string(profile.Home):
 		case ok && peer.URL() == address && o.Added:
@@ -262,7 +262,7 @@ func checkTLS(state *tls.ConnectionState, now time.Time) operatorapi.Check {
 
 // checkClock compares the clocks, of which one was read on its way here.
 func (p *program) checkClock(profile relay.Profile, asked, heard time.Time) operatorapi.Check {
-	slip, most := max(asked.Sub(profile.Sent), profile.Sent.Sub(heard), 0), p.gateway.home.Load().Limits.ClockSkew
+	slip, most := max(asked.Sub(profile.Sent), profile.Sent.Sub(heard), 0), p.gateway.Home().Limits.ClockSkew
 	c := operatorapi.Check{Check: "clock", State: string(relay.FindingOK), Detail: "as here"}
 	switch {
 	case slip > most:

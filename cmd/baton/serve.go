@@ -67,12 +67,12 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // reloads reads the configuration again at each SIGHUP, until ctx ends.
-func (p *program) reloads(ctx context.Context) {
+func (p *program) reloads(ctx context.Context) error {
 	for {
 		select {
 		case <-p.hups:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		file, err := p.reread()
 		if err == nil {
@@ -106,8 +106,8 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 	})
 	p.relevel(file.Log)
 	p.limit(file)
-	p.configure(file, append(links, p.gateway.fleet.Mounted()...))
-	p.apply(ctx, append(links, p.gateway.fleet.Mounted()...))
+	p.configure(file, append(links, p.gateway.Links().Mounted()...))
+	p.apply(ctx, append(links, p.gateway.Links().Mounted()...))
 	p.log.LogAttrs(ctx, slog.LevelInfo, "configuration read again")
 	return nil
 }
