@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"time"
 
 	"baton/federation"
@@ -14,6 +15,16 @@ const OrphanAfter = 24 * time.Hour
 type Homed interface {
 	Link
 	Home() federation.HomeID
+}
+
+// PeerHome is a [Link] to another gateway of the federation. Which steps it is given follows
+// from where their parties have their mailboxes: its Carries is not asked. People of a
+// PeerHome are written to privately here, and their own home writes it where they are.
+type PeerHome interface {
+	Homed
+	// Houses asks the other home whether the mailbox of a DID is there. It blocks on the
+	// network.
+	Houses(ctx context.Context, did federation.DID) (bool, error)
 }
 
 // Orphaned reports whether a handoff is under way at another home of which nothing was

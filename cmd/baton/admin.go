@@ -103,7 +103,7 @@ func (p *program) readiness(ctx context.Context) readiness {
 	if p.hub != nil && p.hub.Ready() != nil {
 		ready.Reasons = append(ready.Reasons, "hub: "+p.hub.Ready().Error())
 	}
-	for _, name := range p.gateway.fleet.down() {
+	for _, name := range p.gateway.Links().Down() {
 		ready.Reasons = append(ready.Reasons, "link "+name+": down")
 	}
 	ready.Ready = len(ready.Reasons) == 0

@@ -10,6 +10,7 @@ import (
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/credential"
+	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
@@ -21,14 +22,14 @@ type agentsAPI struct {
 	venues    agentapi.Venues
 	agent     func(r *http.Request) (federation.Agent, error)
 	operator  func(r *http.Request) (bool, error)
-	rates     didRates
+	rates     gateway.Rates
 	hooks     bridge.Hooks // nil where the configuration has none
 }
 
 func (p *program) agentsAPI() agentsAPI {
 	return agentsAPI{
-		passports: passports{p}, venues: venues{p.gateway.fleet}, agent: p.gateway.fleet.bearer, operator: p.isOperator,
-		rates: didRates{p.rates, p.gateway}, hooks: p.agentHooks(),
+		passports: passports{p}, venues: venues{p.gateway.Links()}, agent: p.bearer, operator: p.isOperator,
+		rates: p.gateway.Rates(), hooks: p.agentHooks(),
 	}
 }
 
@@ -41,14 +42,11 @@ func (p passports) Passport(ctx context.Context, view federation.View, now time.
 }
 
 // venues implements [agentapi.Venues].
-type venues struct{ *fleet }
-
-// Placers implements [agentapi.Venues].
-func (v venues) Placers() []bridge.Placer { return v.placers() }
+type venues struct{ *gateway.LinkSet }
 
 // Member implements [agentapi.Venues].
 func (v venues) Member(ctx context.Context, venue string, did federation.DID) bool {
-	return v.present(ctx, venue, did)
+	return v.Present(ctx, venue, did)
 }
 
 // callers implements [agentapi.Callers].
@@ -77,9 +75,9 @@ func (p *program) agentHooks() bridge.Hooks { //nolint:ireturn // a nil pointer 
 	return p.hooks
 }
 
-func openREST(t configs.Table, w wiring) (opened, error) {
+func openREST(t configs.Table, w wiring) (gateway.Entry, error) {
 	if !w.rest.Enabled {
-		return opened{}, errOff
+		return gateway.Entry{}, errOff
 	}
 	r := w.record
 	link := agentapi.Open(agentapi.Config{MaxWait: w.rest.MaxWait, MaxStreams: w.rest.MaxStreams}, agentapi.Deps{
@@ -87,7 +85,7 @@ func openREST(t configs.Table, w wiring) (opened, error) {
 		Callers: callers{w.proved, w.agents.agent, w.agents.operator}, Venues: w.agents.venues, Rates: w.agents.rates, Passports: w.agents.passports,
 		Hooks: w.agents.hooks, Logins: w.logins, TokenKey: w.token, MaxBodyBytes: w.maxBody,
 	})
-	return opened{link: link, table: t}, nil
+	return opened(link, t), nil
 }
 
 // isOperator reports whether a request carries the token of an operator who may look.
@@ -99,20 +97,10 @@ func (p *program) isOperator(r *http.Request) (bool, error) {
 	return err == nil, err
 }
 
-// isMirror reports whether a link is the REST API of agents.
-func (f *fleet) isMirror(name string) bool {
-	r := f.current.Load().named[name]
-	if r == nil {
-		return false
-	}
-	_, api := r.link.(*agentapi.Link)
-	return api
-}
-
 // bearer returns the agent whose access token a request carries.
-func (f *fleet) bearer(r *http.Request) (federation.Agent, error) {
-	for _, running := range f.current.Load().all {
-		if registry, ok := running.link.(*airc.Link); ok {
+func (p *program) bearer(r *http.Request) (federation.Agent, error) {
+	for _, entry := range p.gateway.Links().Entries() {
+		if registry, ok := entry.Link.(*airc.Link); ok {
 			return registry.Bearer(r)
 		}
 	}

@@ -4,61 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
+	"baton/bridge/gateway"
 	"baton/federation"
 )
-
-// names are the names that stand for DIDs: those of the configuration, and those of
-// the record where the configuration binds the same name to nobody else. So a name
-// stands for one DID at any time.
-type names struct {
-	record     federation.BoundNames
-	configured func() []federation.BoundName
-}
-
-// Bound returns the binding of a name, or [federation.ErrNotFound].
-func (n names) Bound(ctx context.Context, network, name string) (federation.BoundName, error) {
-	if b, ok := n.configuredAs(network, name); ok {
-		return b, nil
-	}
-	return n.record.BoundName(ctx, network, name)
-}
-
-// Of returns the bindings of a DID, those of the configuration first.
-func (n names) Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
-	var all []federation.BoundName
-	for _, b := range n.configured() {
-		if b.DID == did {
-			all = append(all, b)
-		}
-	}
-	kept, err := n.record.NamesOf(ctx, did)
-	for _, b := range kept {
-		if _, overruled := n.configuredAs(b.Network, b.Name); !overruled {
-			all = append(all, b)
-		}
-	}
-	return all, err
-}
-
-func (n names) configuredAs(network, name string) (federation.BoundName, bool) {
-	all := n.configured()
-	i := slices.IndexFunc(all, func(b federation.BoundName) bool { return b.Network == network && b.Name == name })
-	if i < 0 {
-		return federation.BoundName{}, false
-	}
-	return all[i], true
-}
 
 // boundRecord is the record with the names that stand for DIDs: an agent has the DIDs
 // that its handle is bound to, and who has an account is known before they signed
 // anything.
 type boundRecord struct {
 	federation.Record
-	names names
+	names gateway.BoundNames
 	// forget is called with the DID of each key of an agent whose keys changed.
 	forget func(federation.DID)
 }
@@ -158,7 +115,7 @@ func (r boundRecord) BindingByHash(ctx context.Context, prefix string) (federati
 	if !errors.Is(err, federation.ErrNotFound) {
 		return b, err
 	}
-	did, ofErr := r.names.byHash(ctx, prefix)
+	did, ofErr := r.names.ByHash(ctx, prefix)
 	switch {
 	case ofErr != nil:
 		return b, ofErr
@@ -169,34 +126,4 @@ func (r boundRecord) BindingByHash(ctx context.Context, prefix string) (federati
 		return federation.Binding{DID: did}, nil // it has an agent here
 	}
 	return b, err
-}
-
-// namesPage is how many bindings are read at a time.
-const namesPage = 500
-
-// byHash returns the one DID of all bindings whose hash begins like that, "" where
-// none or several do. Bindings are made by hand, and so never many.
-func (n names) byHash(ctx context.Context, prefix string) (federation.DID, error) {
-	all, last := slices.Clone(n.configured()), federation.BoundName{}
-	for more := true; more; {
-		page, err := n.record.BoundNames(ctx, last.Network, last.Name, namesPage)
-		if err != nil {
-			return "", err
-		}
-		if more = len(page) == namesPage; more {
-			last = page[namesPage-1]
-		}
-		all = append(all, page...)
-	}
-	var found federation.DID
-	for _, b := range all {
-		switch {
-		case !strings.HasPrefix(b.DID.Hash(), prefix) || b.DID == found:
-		case found != "":
-			return "", nil
-		default:
-			found = b.DID
-		}
-	}
-	return found, nil
 }

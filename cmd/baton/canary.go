@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/signing"
@@ -60,9 +61,9 @@ func (h *homes) say(ctx context.Context, ev federation.Event) (federation.Event,
 		ev.Handoff = id
 	}
 	ev.From, ev.Provenance = h.self.DID(), federation.Signed
-	ev.Arrival = federation.Arrival{Network: homeNetwork, Received: now}
+	ev.Arrival = federation.Arrival{Network: gateway.HomeNetwork, Received: now}
 	ev.Fields, _ = dialect.Write(ev) // what the home says of itself is short
-	if ev, err = signing.Seal(ctx, h.gateway.home.Load().Key, ev); err != nil {
+	if ev, err = signing.Seal(ctx, h.gateway.Home().Key, ev); err != nil {
 		return ev, err
 	}
 	_, err = h.gateway.Submit(ctx, ev)
@@ -112,7 +113,7 @@ const completedState = federation.State("completed")
 
 // turnedAway reports whether another home said that it does not know this one.
 func (h *homes) turnedAway(from federation.HomeID) bool {
-	return slices.ContainsFunc(h.gateway.fleet.statuses(), func(s operatorapi.LinkStatus) bool {
+	return slices.ContainsFunc(h.gateway.Links().Statuses(), func(s gateway.LinkStatus) bool {
 		return s.Link.Name() == string(from) && s.Status.State != bridge.LinkUp && strings.Contains(s.Status.LastError, "status 403")
 	})
 }
@@ -122,7 +123,7 @@ func (h *homes) whyNot(to federation.HomeID, view federation.View) string {
 	if view.Over {
 		return "it ended " + string(view.State)
 	}
-	for _, s := range h.gateway.fleet.statuses() {
+	for _, s := range h.gateway.Links().Statuses() {
 		switch {
 		case s.Link.Name() != string(to) || s.Status.State == bridge.LinkUp:
 		case h.turnedAway(to):

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -26,6 +27,15 @@ func orMost(limit int64) int64 {
 		return federation.MaxBlobBytes
 	}
 	return limit
+}
+
+// storeContext keeps a context that an agent uploads, unless the agent is a new DID that has
+// to come later.
+func (p *program) storeContext(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error) {
+	if err := p.gateway.Admit(ctx, owner, time.Now()); err != nil {
+		return federation.Blob{}, err
+	}
+	return p.contexts().Store(ctx, owner, content)
 }
 
 // stored serves what steps refer to here.

@@ -1,17 +1,13 @@
 package main_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"baton/bridge/bridgetest"
-	main "baton/cmd/baton"
 )
 
 // silentParties are hosts that accept and stay silent, one for each kind of peer.
@@ -54,22 +50,6 @@ func (c *caller) watch(t *testing.T) {
 		t.Fatalf("the stream: %s, %v", response.Status, err)
 	}
 }
-
-func TestWorkThatDoesNotEndIsLeftBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Minute, func() { stop(errStopped) })
-		begun := time.Now()
-		if err := main.Drain(ctx, nil); !errors.Is(err, errStopped) {
-			t.Errorf("ended with %v, want why it was stopped", err)
-		}
-		if took := time.Since(begun) - time.Minute; took >= stopWait || took < stopWait/2 {
-			t.Errorf("took %s from the stop, want somewhat less than %s", took, stopWait)
-		}
-	})
-}
-
-var errStopped = errors.New("stopped")
 
 func TestSIGTERMCompletesInTenSecondsAlthoughEveryPeerIsSilent(t *testing.T) {
 	p := silentParties{newSilent(t), newSilent(t), newSilent(t), newSilent(t), newSilent(t)}

@@ -28,13 +28,13 @@ func NewRotating(ctx context.Context, file *configs.File) (*Rotating, error) {
 		return nil, err
 	}
 	for _, o := range links {
-		if mounted, ok := o.link.(interface{ Mount(mux *http.ServeMux) }); ok {
+		if mounted, ok := o.Link.(interface{ Mount(mux *http.ServeMux) }); ok {
 			mounted.Mount(p.publicMux)
 		}
 	}
 	r := &Rotating{
 		Public: p.publicMux, Operator: http.NewServeMux(), Close: p.close,
-		Signs: func() ed25519.PublicKey { return p.gateway.home.Load().Key.Public },
+		Signs: func() ed25519.PublicKey { return p.gateway.Home().Key.Public },
 	}
 	p.mountOperator(r.Operator, operatorapi.Everybody)
 	return r, nil

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
+	"baton/bridge/gateway"
 	"baton/bridge/irc/freeq"
 	"baton/configs"
 	"baton/federation"
@@ -16,14 +15,14 @@ import (
 // freeqTable is the name of the tables of links to freeq servers.
 const freeqTable = "irc.freeq"
 
-func openFreeq(t configs.Table, w wiring) (opened, error) {
+func openFreeq(t configs.Table, w wiring) (gateway.Entry, error) {
 	cfg := freeq.DefaultConfig()
 	t.Decode(&cfg)
 	deps := freeq.Deps{Ports: w.Ports, Record: w.record, Rulings: rulings{w, cfg.Name}, Agent: w.agent}
 	if w.keys != "" { // a configuration can be checked without
 		key, seed, err := identity.OpenEndpoint(w.keys)
 		if err != nil {
-			return opened{}, err
+			return gateway.Entry{}, err
 		}
 		deps.Endpoint, deps.Seed = key, seed
 	}
@@ -31,7 +30,7 @@ func openFreeq(t configs.Table, w wiring) (opened, error) {
 		deps.Fetch = w.fetch.Get
 	}
 	link, err := freeq.Open(cfg, deps)
-	return opened{link: link, table: t}, err
+	return opened(link, t), err
 }
 
 // rulings is what a link to a freeq server asks of the home of this gateway.
@@ -51,39 +50,21 @@ func (r rulings) Receipt(ctx context.Context, entry federation.Entry, v federati
 
 // Settle implements [freeq.Rulings].
 func (r rulings) Settle(ctx context.Context, id federation.HandoffID) error {
-	return r.gateway.settle(ctx, id, time.Now())
+	return r.gateway.Settle(ctx, id, time.Now())
 }
 
 // GiveUp implements [freeq.Rulings].
 func (r rulings) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
-	return r.gateway.giveUp(ctx, p, code, detail)
+	return r.gateway.GiveUp(ctx, p, code, detail)
 }
 
 // Ours implements [freeq.Rulings].
 func (r rulings) Ours(ctx context.Context, did federation.DID) bool {
-	return r.isOurs(ctx, did, r.link)
+	return r.gateway.Ours(ctx, did, r.link)
 }
 
 // home returns the home as it is configured now.
-func (w wiring) home() *home.Home { return w.gateway.home.Load() }
-
-// isOurs reports whether a DID is that of somebody of this gateway who is not on a link:
-// an agent, somebody whose account on another network an operator bound to it, or who
-// signed last elsewhere. A record that cannot be read now knows nobody.
-func (w wiring) isOurs(ctx context.Context, did federation.DID, link string) bool {
-	if did == w.Home.DID() {
-		return true
-	}
-	if _, err := w.gateway.record.AgentOf(ctx, did); !errors.Is(err, federation.ErrNotFound) {
-		return err == nil
-	}
-	names, err := w.BoundTo(ctx, did)
-	if err == nil && slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Network != link }) {
-		return true
-	}
-	binding, err := w.Seen(ctx, did)
-	return err == nil && binding.Link != link
-}
+func (w wiring) home() *home.Home { return w.gateway.Home() }
 
 // keyServers returns where the keys are read that the servers behind links serve.
 func keyServers(file *configs.File) *map[string]string {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/mailbox"
@@ -17,8 +19,9 @@ import (
 
 // homes wires the exchange with other homes to the gateway.
 type homes struct {
+	linked    atomic.Pointer[peerSet]
 	self      federation.HomeID
-	gateway   *gateway
+	gateway   *gateway.Gateway
 	record    federation.Record
 	client    *identity.PeerClient
 	locator   *mailbox.Locator
@@ -31,15 +34,17 @@ type homes struct {
 }
 
 func newHomes(p *program) *homes {
-	return &homes{
+	h := &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log, keys: p.keys.Load,
 		publicURL: p.publicURL, maxHops: func() int { return int(p.maxHops.Load()) },
-		locator: mailbox.New(mailbox.Config{
-			Home: p.homeID(), Record: mailboxRecord{p.bound()}, Peers: otherHomes{p.gateway.fleet},
-			Documents: didDocuments{p.directory.Load, p.client}, Log: p.log,
-		}),
 		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate, Denied: deniedNetworks(p.file)}),
 	}
+	h.linked.Store(newPeerSet(nil))
+	h.locator = mailbox.New(mailbox.Config{
+		Home: p.homeID(), Record: mailboxRecord{p.bound()}, Peers: otherHomes{&h.linked},
+		Documents: didDocuments{p.directory.Load, p.client}, Log: p.log,
+	})
+	return h
 }
 
 // deps returns what the exchange with other homes is wired to.
@@ -53,15 +58,15 @@ func (h *homes) deps() relay.Deps {
 
 // handler returns the handler of requests of other homes.
 func (h *homes) handler() *relay.PeerHandler {
-	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: func() time.Duration { return h.gateway.home.Load().Limits.ClockSkew }}
+	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: func() time.Duration { return h.gateway.Home().Limits.ClockSkew }}
 }
 
 // peers returns the other homes that are configured now.
-func (h *homes) peers() []*relay.Peer { return h.gateway.fleet.current.Load().peers }
+func (h *homes) peers() []*relay.Peer { return h.linked.Load().all }
 
 // peer returns another home, nil for a home that is no peer.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
-	return h.gateway.fleet.current.Load().peer(home)
+	return h.linked.Load().named[home]
 }
 
 // Place implements [relay.Gateway].
@@ -110,19 +115,19 @@ func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federatio
 
 // GiveUp implements [relay.Gateway].
 func (g homeGateway) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
-	return g.gateway.giveUp(ctx, p, code, detail)
+	return g.gateway.GiveUp(ctx, p, code, detail)
 }
 
 // homeSigner implements [relay.Signer] with the key that is good now.
 type homeSigner struct {
-	gateway *gateway
+	gateway *gateway.Gateway
 	// keys may ask the host of the other home, which an operator named.
 	keys func() *identity.KeySource
 }
 
 // Sign implements [relay.Signer].
 func (s homeSigner) Sign(ctx context.Context, message []byte) (string, error) {
-	return signing.SignHome(ctx, s.gateway.home.Load().Key, message)
+	return signing.SignHome(ctx, s.gateway.Home().Key, message)
 }
 
 // Verify implements [relay.Signer].

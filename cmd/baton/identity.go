@@ -84,3 +84,17 @@ func mountIdentity(mux *http.ServeMux, keys *identity.Keyring, home federation.H
 		_, _ = w.Write(document) // the client is gone
 	})
 }
+
+// keyFetcher implements [gateway.KeyFetcher] with the key sources of now.
+type keyFetcher struct{ p *program }
+
+// Await implements [gateway.KeyFetcher].
+func (f keyFetcher) Await(ctx context.Context, q federation.KeyQuery) {
+	f.p.atHand.Load().Await(ctx, q)
+}
+
+// Seek implements [gateway.KeyFetcher].
+func (f keyFetcher) Seek(ctx context.Context, q federation.KeyQuery) { f.p.atHand.Load().Seek(ctx, q) }
+
+// Cancel implements [gateway.KeyFetcher].
+func (f keyFetcher) Cancel(link string) { f.p.lookups.Cancel(link) }

@@ -40,12 +40,12 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 		return err
 	}
 	for _, o := range links {
-		explainer, ok := o.link.(bridge.Explainer)
-		if !ok || o.link.Name() != cmd.Name {
+		explainer, ok := o.Link.(bridge.Explainer)
+		if !ok || o.Link.Name() != cmd.Name {
 			continue
 		}
 		if c.JSON {
-			return json.NewEncoder(streams.out).Encode(map[string]string{"name": cmd.Name, "network": o.link.Network(), "text": explainer.Explain()})
+			return json.NewEncoder(streams.out).Encode(map[string]string{"name": cmd.Name, "network": o.Link.Network(), "text": explainer.Explain()})
 		}
 		_, err := io.WriteString(streams.out, explainer.Explain())
 		return err

@@ -2,185 +2,66 @@ package main
 
 import (
 	"context"
-	"io"
-	"log/slog"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/relay"
 )
 
-// opened is one link with the table that it was made from.
-type opened struct {
-	link  bridge.Link
+// linkSource is what a link was opened from: a table of the configuration, or, for a home that
+// an operator added, how that is reached.
+type linkSource struct {
 	table configs.Table
+	url   string
+	path  relay.Path
 }
 
-// added reports whether a link is to a home that an operator added while a gateway ran.
-func (o opened) added() bool {
-	_, isHome := o.link.(*relay.Peer)
-	return isHome && o.table.Equal(configs.Table{})
+// Same implements [gateway.Source].
+func (s linkSource) Same(other gateway.Source) bool {
+	o, ok := other.(linkSource)
+	return ok && s.table.Equal(o.table) && s.url == o.url && s.path == o.path
 }
 
-// same reports whether a link was made as another one of its name.
-func (o opened) same(other opened) bool {
-	if !o.table.Equal(other.table) {
-		return false
+// opened returns a link of the configuration with the table that it was opened from.
+func opened(link bridge.Link, t configs.Table) gateway.Entry {
+	return gateway.Entry{Link: link, Source: linkSource{table: t}}
+}
+
+// openedPeer returns the link to another home; the table is empty for one that an operator
+// added.
+func openedPeer(peer *relay.Peer, t configs.Table, added bool) gateway.Entry {
+	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path()}, Added: added}
+}
+
+var _ bridge.PeerHome = (*relay.Peer)(nil)
+
+// peerSet is the other homes that are linked at one moment. It does not change.
+type peerSet struct {
+	all   []*relay.Peer
+	named map[federation.HomeID]*relay.Peer
+}
+
+func newPeerSet(links []gateway.Entry) *peerSet {
+	s := &peerSet{all: peersOf(links), named: map[federation.HomeID]*relay.Peer{}}
+	for _, peer := range s.all {
+		s.named[peer.Home()] = peer
 	}
-	peer, isHome := o.link.(*relay.Peer)
-	before, wasHome := other.link.(*relay.Peer)
-	return !isHome && !wasHome || isHome && wasHome && peer.URL() == before.URL() && peer.Path() == before.Path()
+	return s
 }
 
-// running is a link that its supervisor keeps running.
-type running struct {
-	opened
-	supervisor *bridge.Supervisor
-	duty       duty
-	stop       context.CancelFunc
-	done       chan struct{}
+// apply makes these links the ones that run.
+func (p *program) apply(ctx context.Context, links []gateway.Entry) {
+	p.homes.linked.Store(newPeerSet(links))
+	p.gateway.Links().Apply(ctx, links)
 }
 
-// fleet is the links of one gateway. One goroutine applies configurations to it;
-// any may read.
-type fleet struct {
-	feeds   federation.Feeds
-	duties  federation.Duties
-	wakes   bridge.Wakes
-	metrics *bridge.Metrics
-	log     *slog.Logger
-	current atomic.Pointer[roll]
-	// owes returns the names of the homes that are owed a step; nil for none ever.
-	owes func(ctx context.Context, ev federation.Event, after federation.View) ([]string, error)
-	// lost is told of a link whose connection has ended; nil where that ends nothing else.
-	lost func(link string)
-}
+// recipients implements [gateway.Recipients].
+type recipients struct{ p *program }
 
-func newFleet(record federation.Record, wakes bridge.Wakes, m *bridge.Metrics, log *slog.Logger) *fleet {
-	f := &fleet{feeds: record, duties: record, wakes: wakes, metrics: m, log: log}
-	f.current.Store(newRoll(nil))
-	return f
-}
-
-// apply makes these links the ones that run: those that are gone or changed end,
-// those whose table is as it was go on as they are.
-func (f *fleet) apply(ctx context.Context, links []opened) {
-	before := map[string]*running{}
-	for _, r := range f.current.Load().all {
-		before[r.link.Name()] = r
-	}
-	var after, fresh []*running
-	for _, o := range links {
-		if old, ok := before[o.link.Name()]; ok && old.same(o) {
-			delete(before, o.link.Name())
-			after = append(after, old)
-			continue
-		}
-		r := &running{
-			opened: o, supervisor: bridge.NewSupervisor(o.link, f.feeds, f.wakes, f.metrics, f.log),
-			duty: duty{asked: time.Now()}, done: make(chan struct{}),
-		}
-		if f.lost != nil {
-			r.supervisor.OnLoss(func() { f.lost(o.link.Name()) })
-		}
-		after, fresh = append(after, r), append(fresh, r)
-	}
-	for _, old := range before {
-		old.stop()
-		<-old.done
-	}
-	f.current.Store(newRoll(after))
-	for _, r := range fresh {
-		f.start(ctx, r)
-	}
-}
-
-func (f *fleet) start(ctx context.Context, r *running) {
-	ctx, r.stop = context.WithCancel(ctx)
-	go func() {
-		defer close(r.done)
-		f.supervise(ctx, r)
-	}()
-}
-
-// runLink runs a link until ctx ends.
-func (f *fleet) runLink(ctx context.Context, r *running) {
-	f.log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.link.Network()), slog.String("link", r.link.Name()))
-	_ = r.supervisor.Run(ctx) // ends with ctx, and says nothing else
-	if closer, ok := r.link.(io.Closer); ok {
-		_ = closer.Close() // a port that it held between two sessions
-	}
-}
-
-// end stops all links and waits for them.
-func (f *fleet) end() {
-	for _, r := range f.current.Load().all {
-		r.stop()
-	}
-	for _, r := range f.current.Load().all {
-		<-r.done
-	}
-}
-
-// mounted returns the links that are served by the HTTP listener.
-func (f *fleet) mounted() []opened {
-	var links []opened
-	for _, r := range f.current.Load().all {
-		if _, ok := r.link.(bridge.Mounted); ok {
-			links = append(links, r.opened)
-		}
-	}
-	return links
-}
-
-// placers returns the links on which offers from other networks can be written,
-// in the order of the configuration.
-func (f *fleet) placers() []bridge.Placer { return f.current.Load().placers }
-
-// present reports whether somebody who proved a DID is in a channel now, on any link.
-func (f *fleet) present(ctx context.Context, venue string, did federation.DID) bool {
-	return slices.ContainsFunc(f.placers(), func(p bridge.Placer) bool {
-		gatherer, ok := p.(bridge.Gatherer)
-		return ok && gatherer.Present(ctx, venue, did)
-	})
-}
-
-// isHome reports whether a link is the one to another home.
-func (f *fleet) isHome(name string) bool {
-	return f.current.Load().peer(federation.HomeID(name)) != nil
-}
-
-// Owed implements [federation.Routes].
-func (f *fleet) Owed(ctx context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
-	owed, err := f.current.Load().asked.Owed(ctx, ev, after)
-	if err == nil && f.owes != nil {
-		var homes []string
-		homes, err = f.owes(ctx, ev, after)
-		owed.Feeds = append(owed.Feeds, homes...)
-	}
-	return f.first(owed, ev.ID), err
-}
-
-// heard tells the feed of a link that a step came by it: what waits there may get
-// through now.
-func (f *fleet) heard(ev federation.Event) {
-	if r := f.current.Load().named[ev.Arrival.Link]; r != nil {
-		r.supervisor.Heard(ev.Actor())
-	}
-}
-
-// down returns the names of the links that are not up, and not another gateway's, in the
-// order of the configuration.
-func (f *fleet) down() []string {
-	var names []string
-	for _, r := range f.current.Load().all {
-		if !r.supervisor.Up() && !r.duty.elsewhere() {
-			names = append(names, r.link.Name())
-		}
-	}
-	return names
+// Recipients implements [gateway.Recipients].
+func (r recipients) Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
+	return r.p.homes.locator.Recipients(ctx, ev, after, time.Now())
 }

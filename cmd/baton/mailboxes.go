@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"baton/bridge/operatorapi"
@@ -27,12 +28,12 @@ func (r mailboxRecord) IsAgent(ctx context.Context, did federation.DID) (bool, e
 }
 
 // otherHomes implements [mailbox.Peers].
-type otherHomes struct{ fleet *fleet }
+type otherHomes struct{ set *atomic.Pointer[peerSet] }
 
 // All implements [mailbox.Peers].
 func (h otherHomes) All() iter.Seq[mailbox.Peer] {
 	return func(yield func(mailbox.Peer) bool) {
-		for _, peer := range h.fleet.current.Load().peers {
+		for _, peer := range h.set.Load().all {
 			if !yield(mailboxPeer(peer)) {
 				return
 			}
@@ -42,7 +43,7 @@ func (h otherHomes) All() iter.Seq[mailbox.Peer] {
 
 // Peer implements [mailbox.Peers].
 func (h otherHomes) Peer(home federation.HomeID) (mailbox.Peer, bool) {
-	peer := h.fleet.current.Load().peer(home)
+	peer := h.set.Load().named[home]
 	if peer == nil {
 		return mailbox.Peer{}, false
 	}
@@ -55,7 +56,7 @@ func mailboxPeer(peer *relay.Peer) mailbox.Peer {
 
 // linked returns the link to another home.
 func (h otherHomes) linked(home federation.HomeID) (*relay.Peer, error) {
-	peer := h.fleet.current.Load().peer(home)
+	peer := h.set.Load().named[home]
 	if peer == nil {
 		return nil, &federation.UnavailableError{What: "home " + string(home), Err: errors.New("it is no peer of this one")}
 	}

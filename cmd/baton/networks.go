@@ -14,6 +14,7 @@ import (
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/credential"
+	"baton/bridge/gateway"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/spanningtree"
 	"baton/configs"
@@ -27,7 +28,7 @@ import (
 type network struct {
 	table string
 	many  bool // the table may be given any number of times
-	open  func(t configs.Table, w wiring) (opened, error)
+	open  func(t configs.Table, w wiring) (gateway.Entry, error)
 }
 
 // networks returns all that this gateway speaks. A new one is one line here.
@@ -52,7 +53,7 @@ type wiring struct {
 	proved      func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
 	revoked     func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 	learn       func(ctx context.Context, report federation.KeyReport) error
-	gateway     *gateway
+	gateway     *gateway.Gateway
 	keys        string       // the folder of keys; empty where only a configuration is checked
 	fetch       airc.Fetcher // asks other registries
 	issuer      airc.Getter  // reads what the issuer of accounts says
@@ -71,15 +72,15 @@ type wiring struct {
 	registrationsPerHour func() int
 	// mode returns an operator's word on another registry, "" for none.
 	mode                func(domain string) string
-	strangers           strangers
+	strangers           airc.Strangers                // nil where only a configuration is checked
 	room, firstContacts func() federation.InboxLimits // likewise
 }
 
-func openSpanningtree(t configs.Table, w wiring) (opened, error) {
+func openSpanningtree(t configs.Table, w wiring) (gateway.Entry, error) {
 	cfg := spanningtree.DefaultConfig()
 	t.Decode(&cfg)
 	link, err := spanningtree.Open(cfg, spanningtree.Deps{Ports: w.Ports, Handoffs: w.record, Agent: w.agent}, w.certificate)
-	return opened{link: link, table: t}, err
+	return opened(link, t), err
 }
 
 // agent returns the DID of an agent of the registry by its handle.
@@ -88,11 +89,11 @@ func (w wiring) agent(ctx context.Context, handle string) (federation.DID, error
 	return agent.DID, err
 }
 
-func openClient(t configs.Table, w wiring) (opened, error) {
+func openClient(t configs.Table, w wiring) (gateway.Entry, error) {
 	cfg := ircclient.DefaultConfig()
 	t.Decode(&cfg)
 	if !cfg.Enabled() {
-		return opened{}, errOff
+		return gateway.Entry{}, errOff
 	}
 	if cfg.WebSocket && w.http.Listen == "" {
 		t.Mistake("websocket", "needs http.listen")
@@ -106,10 +107,10 @@ func openClient(t configs.Table, w wiring) (opened, error) {
 		Origins: w.http.CORSOrigins, Proxies: w.http.TrustedProxies, Logins: w.logins,
 		Ports: w.Ports, Record: w.record, Agent: w.agent, Proved: w.proved, Learn: w.learn,
 	}, w.certificate)
-	return opened{link: link, table: t}, err
+	return opened(link, t), err
 }
 
-func openAIRC(t configs.Table, w wiring) (opened, error) {
+func openAIRC(t configs.Table, w wiring) (gateway.Entry, error) {
 	cfg := airc.DefaultConfig()
 	rest, peers := t.Split("peers")
 	t.Inner("oidc").Decode(&cfg.OIDC)
@@ -121,11 +122,11 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		cfg.Peers = append(cfg.Peers, peer)
 	}
 	if !cfg.Enabled {
-		return opened{}, errOff
+		return gateway.Entry{}, errOff
 	}
 	link, err := airc.Open(cfg, airc.Deps{
 		Alone: func(ctx context.Context, do func(context.Context)) {
-			_ = w.record.Alone(ctx, linkDuty+federation.RegistryLink, do) // ends with ctx, and says nothing else
+			_ = w.record.Alone(ctx, gateway.LinkLease(federation.RegistryLink), do) // ends with ctx, and says nothing else
 		},
 		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, FirstContacts: w.firstContacts, Strangers: w.strangers, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
@@ -138,7 +139,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		MaxBodyBytes: w.maxBody, MaxWait: w.rest.MaxWait, RegistrationsPerHour: w.registrationsPerHour,
 		Logins: w.logins, Writes: w.writes,
 	})
-	return opened{link: link, table: t}, err
+	return opened(link, t), err
 }
 
 // provedOverREST returns what reads the tokens of the REST API; nil where that is turned
@@ -155,7 +156,7 @@ var errOff = errors.New("turned off")
 
 // openLinks makes all links of a configuration. Mistakes in their tables are
 // added to those of the file, and returned with them.
-func openLinks(file *configs.File, w wiring) ([]opened, error) {
+func openLinks(file *configs.File, w wiring) ([]gateway.Entry, error) {
 	w.Secret = file.Secret
 	if config := file.TLSConfig(); config != nil {
 		w.certificate = &config.Certificates[0]
@@ -164,7 +165,7 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 	if w.Log == nil {
 		w.Log = slog.New(slog.DiscardHandler)
 	}
-	var links []opened
+	var links []gateway.Entry
 	names, whole := map[string]bool{}, true
 	for _, n := range networks() {
 		for _, t := range n.tables(file) {
@@ -174,16 +175,16 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 			case err != nil:
 				tellMistakes(t, err)
 				whole = false
-			case names[made.link.Name()]:
-				t.Mistake("name", fmt.Sprintf("%q is the name of another link", made.link.Name()))
+			case names[made.Link.Name()]:
+				t.Mistake("name", fmt.Sprintf("%q is the name of another link", made.Link.Name()))
 			default:
-				names[made.link.Name()] = true
+				names[made.Link.Name()] = true
 				links = append(links, made)
 			}
 		}
 	}
 	if len(peersOf(links)) > 0 {
-		links = append(links, opened{link: newUnrouted(w.homes)})
+		links = append(links, gateway.Entry{Link: newUnrouted(w.homes)})
 	}
 	if !whole {
 		names = nil // whose names are missing cannot be told
@@ -196,10 +197,10 @@ func openLinks(file *configs.File, w wiring) ([]opened, error) {
 }
 
 // namesOf returns the names of links.
-func namesOf(links []opened) map[string]bool {
+func namesOf(links []gateway.Entry) map[string]bool {
 	names := map[string]bool{}
 	for _, o := range links {
-		names[o.link.Name()] = true
+		names[o.Link.Name()] = true
 	}
 	return names
 }

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
 	"baton/federation"
@@ -17,10 +19,10 @@ import (
 func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
 	operator := operatorapi.New(operatorapi.Deps{
 		Home: p.homeID(), Gateway: p.gateway, Record: p.bound(), Kept: p.keyring.Kept,
-		Links:      p.gateway.fleet.statuses,
+		Links:      p.statuses,
 		Rotate:     p.rotate,
 		Passport:   p.passport,
-		Ends:       func(v federation.View) (federation.Verb, time.Time) { return p.gateway.home.Load().Ends(v) },
+		Ends:       func(v federation.View) (federation.Verb, time.Time) { return p.gateway.Home().Ends(v) },
 		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
 		CheckDID:   identity.CheckDID,
 		Configured: func() []federation.BoundName { return *p.configured.Load() },
@@ -28,9 +30,9 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Refer:      p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL,
 		Peers:   p.peers,
 		SetMode: p.setMode,
-		Top:     p.gateway.senders.top,
+		Top:     p.top,
 		Block:   p.block,
-		Unblock: p.unblock,
+		Unblock: p.gateway.Unblock,
 
 		AddPeer:    p.addPeer,
 		RemovePeer: p.removePeer,
@@ -65,15 +67,31 @@ func (p *program) openOperator(ctx context.Context) error {
 	return nil
 }
 
-// statuses returns the links of this moment with how they stand.
-func (f *fleet) statuses() []operatorapi.LinkStatus {
+// statuses returns the links of this moment with their status.
+func (p *program) statuses() []operatorapi.LinkStatus {
 	var all []operatorapi.LinkStatus
-	for _, r := range f.current.Load().all {
-		status := r.supervisor.Status()
-		if status.State != bridge.LinkUp && r.duty.elsewhere() {
-			status = bridge.Status{State: bridge.LinkStandby}
-		}
-		all = append(all, operatorapi.LinkStatus{Link: r.link, Status: status})
+	for _, s := range p.gateway.Links().Statuses() {
+		all = append(all, operatorapi.LinkStatus(s))
 	}
 	return all
+}
+
+// top returns up to limit senders with the most steps in a time before now.
+func (p *program) top(by string, since time.Duration, limit int, now time.Time) []operatorapi.Sender {
+	senders := p.gateway.TopSenders(by, since, limit, now)
+	all := make([]operatorapi.Sender, len(senders))
+	for i, s := range senders {
+		all[i] = operatorapi.Sender(s)
+	}
+	return all
+}
+
+// block keeps a block, and with purge ends what its source has offered and what waits of it;
+// or dry reports what that would be.
+func (p *program) block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, operatorapi.Purged, error) {
+	b, purged, err := p.gateway.Block(ctx, b, purge, dry)
+	if wrong, ok := errors.AsType[*gateway.BlockError](err); ok {
+		err = &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: wrong.Why}
+	}
+	return b, operatorapi.Purged(purged), err
 }

@@ -11,7 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
+	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/mailbox"
@@ -30,13 +32,13 @@ const certificateEnds = 14 * 24 * time.Hour
 type linking chan<- error
 
 // relink has links to the homes that operators added, whenever it is asked, until ctx ends.
-func (p *program) relink(ctx context.Context) {
+func (p *program) relink(ctx context.Context) error {
 	for {
 		select {
 		case done := <-p.linking:
 			done <- p.linkKnown(ctx)
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }
@@ -46,18 +48,13 @@ func (p *program) relink(ctx context.Context) {
 func (p *program) linkKnown(ctx context.Context) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
-	var links []opened
-	for _, r := range p.gateway.fleet.current.Load().all {
-		if !r.added() {
-			links = append(links, r.opened)
-		}
-	}
+	links := slices.DeleteFunc(p.gateway.Links().Entries(), func(o gateway.Entry) bool { return o.Added })
 	known, err := p.record.KnownHomes(ctx)
 	if err != nil {
 		return err
 	}
 	links, err = p.withHomes(links, known)
-	p.gateway.fleet.apply(ctx, links)
+	p.apply(ctx, links)
 	return err
 }
 
@@ -76,7 +73,7 @@ func (p *program) linked(ctx context.Context) error {
 
 // withKnown adds the homes that operators added to the links of a configuration. One that
 // is in both is an error.
-func (p *program) withKnown(ctx context.Context, links []opened) ([]opened, error) {
+func (p *program) withKnown(ctx context.Context, links []gateway.Entry) ([]gateway.Entry, error) {
 	known, err := p.record.KnownHomes(ctx)
 	if err != nil {
 		return nil, err
@@ -86,10 +83,10 @@ func (p *program) withKnown(ctx context.Context, links []opened) ([]opened, erro
 
 // withHomes adds other homes to links. One that the configuration names is left out, and an
 // error.
-func (p *program) withHomes(links []opened, known []federation.KnownHome) ([]opened, error) {
+func (p *program) withHomes(links []gateway.Entry, known []federation.KnownHome) ([]gateway.Entry, error) {
 	var errs []error
 	for _, each := range known {
-		if slices.ContainsFunc(links, func(o opened) bool { return o.link.Name() == string(each.Home) }) {
+		if slices.ContainsFunc(links, func(o gateway.Entry) bool { return o.Link.Name() == string(each.Home) }) {
 			errs = append(errs, fmt.Errorf("%s is in the configuration, and was added with baton peer add: take it out of the one, or remove it first", each.Home))
 			continue
 		}
@@ -99,12 +96,12 @@ func (p *program) withHomes(links []opened, known []federation.KnownHome) ([]ope
 }
 
 // withHome adds another home to links.
-func (p *program) withHome(links []opened, known federation.KnownHome) []opened {
+func (p *program) withHome(links []gateway.Entry, known federation.KnownHome) []gateway.Entry {
 	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, p.homes.deps())
 	peer.Say(relay.Mode((*p.modes.Load())[peer.Name()]))
-	links = append(links, opened{link: peer})
-	if !slices.ContainsFunc(links, func(o opened) bool { return o.link.Name() == mailbox.Unrouted }) {
-		links = append(links, opened{link: newUnrouted(p.homes)})
+	links = append(links, openedPeer(peer, configs.Table{}, true))
+	if !slices.ContainsFunc(links, func(o gateway.Entry) bool { return o.Link.Name() == mailbox.Unrouted }) {
+		links = append(links, gateway.Entry{Link: newUnrouted(p.homes)})
 	}
 	return links
 }
@@ -133,7 +130,7 @@ func (p *program) addPeer(ctx context.Context, ask operatorapi.Peering) (operato
 	}
 	p.forgetKeys(known.Home.DID()) // where they were looked for in vain before
 	err = p.linked(ctx)
-	p.tellOthers()
+	p.gateway.TellReplicas()
 	if err != nil {
 		return looked, err
 	}
@@ -167,7 +164,7 @@ func (p *program) removePeer(ctx context.Context, name string, dry bool) (operat
 	if err := p.record.ForgetHome(ctx, known[i].Home); err != nil {
 		return gone, err
 	}
-	defer p.tellOthers()
+	defer p.gateway.TellReplicas()
 	return gone, p.linked(ctx)
 }
 
@@ -232,10 +229,10 @@ func (p *program) checkName(profile federation.HomeProfile, address string) oper
 	if profile.Home == p.homeID() {
 		return fail(string(profile.Home) + " is this gateway's own name")
 	}
-	for _, r := range p.gateway.fleet.current.Load().all {
-		switch peer, ok := r.link.(*relay.Peer); {
-		case r.link.Name() != string(profile.Home):
-		case ok && peer.URL() == address && r.added():
+	for _, o := range p.gateway.Links().Entries() {
+		switch peer, ok := o.Link.(*relay.Peer); {
+		case o.Link.Name() != string(profile.Home):
+		case ok && peer.URL() == address && o.Added:
 			c.Detail += ", which is known already: a canary is sent again"
 		case ok:
 			return fail(string(profile.Home) + " is a peer already, at " + peer.URL())
@@ -266,7 +263,7 @@ func checkTLS(state *tls.ConnectionState, now time.Time) operatorapi.Check {
 
 // checkClock compares the clocks, of which one was read on its way here.
 func (p *program) checkClock(profile federation.HomeProfile, asked, heard time.Time) operatorapi.Check {
-	slip, most := max(asked.Sub(profile.Sent), profile.Sent.Sub(heard), 0), p.gateway.home.Load().Limits.ClockSkew
+	slip, most := max(asked.Sub(profile.Sent), profile.Sent.Sub(heard), 0), p.gateway.Home().Limits.ClockSkew
 	c := operatorapi.Check{Check: "clock", State: string(federation.FindingOK), Detail: "as here"}
 	switch {
 	case slip > most:

@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 
+	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
@@ -14,7 +15,7 @@ import (
 const peersTable = "peers"
 
 // openPeer makes the link to another home.
-func openPeer(t configs.Table, w wiring) (opened, error) {
+func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 	table := configs.Peer{Path: string(relay.ByRelay), Mode: string(relay.Allow)}
 	t.Decode(&table)
 	checkPeer(t, table, w.Home)
@@ -26,7 +27,7 @@ func openPeer(t configs.Table, w wiring) (opened, error) {
 	if w.mode != nil {
 		peer.Say(relay.Mode(w.mode(peer.Name())))
 	}
-	return opened{link: peer, table: t}, nil
+	return openedPeer(peer, t, false), nil
 }
 
 // shapes returns the other homes as operators see them.
@@ -75,10 +76,10 @@ func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
 }
 
 // peersOf returns the other homes among links.
-func peersOf(links []opened) []*relay.Peer {
+func peersOf(links []gateway.Entry) []*relay.Peer {
 	var peers []*relay.Peer
 	for _, o := range links {
-		if peer, ok := o.link.(*relay.Peer); ok {
+		if peer, ok := o.Link.(*relay.Peer); ok {
 			peers = append(peers, peer)
 		}
 	}

@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"baton/bridge/gateway"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
 	"baton/federation/lifecycle"
 )
-
-// operatorLink is the name under which the steps of operators come in.
-const operatorLink = "operator"
 
 // homePolicy returns the policy of a configuration. Mistakes in its rules are added
 // to those of the file. The links are those of [boundNames].
@@ -48,8 +46,8 @@ func ruleVerbs(t configs.Table, names []string) []federation.Verb {
 
 func rulePeers(t configs.Table, names []string, links map[string]bool) []string {
 	for _, name := range names {
-		if links != nil && !links[name] && name != operatorLink {
-			known := append(slices.Collect(maps.Keys(links)), operatorLink)
+		if links != nil && !links[name] && name != gateway.OperatorLink {
+			known := append(slices.Collect(maps.Keys(links)), gateway.OperatorLink)
 			t.Mistake("peers", fmt.Sprintf("want names of links: %s; not %q", strings.Join(slices.Sorted(slices.Values(known)), ", "), name))
 		}
 	}

@@ -18,13 +18,13 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/credential"
+	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/operatorapi"
 	"baton/bridge/webhook"
 	"baton/configs"
 	"baton/federation"
-	"baton/federation/deferral"
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/relay"
@@ -49,7 +49,6 @@ type program struct {
 	publicURL string
 	record    *store.Record
 	keyring   *identity.Keyring
-	deferral  *deferral.Deferral
 	directory atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are
 	keys      atomic.Pointer[identity.KeySource]
 	atHand    atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
@@ -60,7 +59,7 @@ type program struct {
 	strangers *home.Strangers
 	client    *identity.Client // for what must be fetched from strangers
 	peering   *identity.Client // for what is asked of other registries
-	gateway   *gateway
+	gateway   *gateway.Gateway
 	homes     *homes
 	hub       *relay.Hub     // nil where none is configured
 	host      *relay.Host    // nil where homes of others link to nothing here
@@ -78,17 +77,14 @@ type program struct {
 	contextsOfDID atomic.Int64 // bytes
 	maxHops       atomic.Int64 // of homes that a step comes through
 	linkLimits    atomic.Pointer[bridge.Limits]
-	retention     atomic.Pointer[configs.Retention]
 	firstContacts atomic.Pointer[federation.InboxLimits]
-	deferrals     atomic.Pointer[federation.DeferralLimits]
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         atomic.Pointer[map[string]string] // of other registries, by the word of operators
 
 	resolving *prometheus.HistogramVec
-	ended     chan struct{}      // closed when the gateway begins to end
-	linking   chan linking       // asks for the homes that operators added to be linked
-	changing  sync.Mutex         // one at a time: a configuration read again, or a key rotated
-	blocked   []federation.Block // as they were read last; held with changing
+	ended     chan struct{} // closed when the gateway begins to end
+	linking   chan linking  // asks for the homes that operators added to be linked
+	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
 	limited   *configs.File
 	hups      <-chan os.Signal
 	reread    func() (*configs.File, error) // at SIGHUP; nil where there is no file
@@ -121,27 +117,21 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := errors.Join(p.readModes(ctx), p.logUnproved(ctx)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	if err := p.seedStrangers(ctx, time.Now()); err != nil {
-		return nil, errors.Join(err, p.close())
-	}
 	p.openRelay(ctx)
-	fleet := newFleet(p.record, p.relay, p.counters, log)
-	fleet.lost = p.lookups.Cancel
 	p.configured.Store(&[]federation.BoundName{})
-	p.gateway = &gateway{record: p.bound(), boundTo: p.names().Of, kept: p.keyring.Kept, metrics: p.counters, log: log, fleet: fleet, wakes: p.relay, deferral: p.deferral, writes: p.writes, keys: p.atHand.Load}
-	if err := p.readBlocks(ctx); err != nil {
+	p.gateway = p.newGateway()
+	p.lookups = identity.NewLookups(p.gateway.Learned)
+	p.openKeys()
+	if err := errors.Join(p.gateway.SeedStrangers(ctx, time.Now()), p.gateway.ReadBlocks(ctx)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	if err := p.openMeeting(log); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.homes = newHomes(p)
-	fleet.owes = func(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
-		return p.homes.locator.Recipients(ctx, ev, after, time.Now())
-	}
 	p.hooks = p.newHooks()
 	p.homes.handler().Mount(p.publicMux)
-	p.metrics.MustRegister(newLinkGauges(fleet, p.record), newDeferredGauge(p.record), newDeadGauge(p.record), newHookGauges(p.record))
+	p.metrics.MustRegister(p.gateway.Collectors()...)
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -151,7 +141,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	mountIdentity(p.publicMux, p.keyring, p.homeID(), p.publicURL)
 	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
 	stored{blobs: p.record, log: p.log}.mount(p.publicMux)
-	p.publicMux.Handle("GET "+ircclient.Path, overWebSocket{fleet})
+	p.publicMux.Handle("GET "+ircclient.Path, overWebSocket{p.gateway.Links()})
 	return p, nil
 }
 
@@ -211,9 +201,6 @@ func (p *program) openRecord(ctx context.Context) error {
 	if err := p.markKeys(ctx, adopts); err != nil {
 		return err
 	}
-	p.deferral = p.newDeferral()
-	p.lookups = identity.NewLookups(p.deferral.Learned)
-	p.openKeys()
 	return nil
 }
 
@@ -222,7 +209,7 @@ func (p *program) openRecord(ctx context.Context) error {
 func (p *program) openKeys() {
 	directory := newDirectory(p.file, p.client, p.homeAddress, p.serverKeys()...)
 	p.directory.Store(directory)
-	source := newKeySource(p.file, p.record, p.client, p.keyServer, p.deferral.Learned, p.resolving, directory)
+	source := newKeySource(p.file, p.record, p.client, p.keyServer, p.gateway.Learned, p.resolving, directory)
 	p.keys.Store(source)
 	p.atHand.Store(source.AtHand(timedDirectory{directory.Offline(), p.resolving}, p.lookups))
 }

@@ -50,3 +50,26 @@ func (r registries) TXT(ctx context.Context, name string) ([]string, error) {
 	}
 	return texts, nil
 }
+
+// registryNames implements [gateway.Registry].
+type registryNames struct{ p *program }
+
+// Domains implements [gateway.Registry].
+func (r registryNames) Domains() []string {
+	domains := []string{r.p.file.Home.Name}
+	for _, o := range r.p.gateway.Links().Entries() {
+		if registry, ok := o.Link.(*airc.Link); ok {
+			domains = append(domains, registry.Domain())
+		}
+	}
+	return domains
+}
+
+// Handle implements [gateway.Registry].
+func (registryNames) Handle(did federation.DID) string { return airc.Handle(did) }
+
+// Alias implements [gateway.Registry].
+func (registryNames) Alias(did federation.DID, first string) string { return airc.Alias(did, first) }
+
+// Unverified implements [gateway.Registry].
+func (registryNames) Unverified(handle string) string { return airc.Unverified(handle) }

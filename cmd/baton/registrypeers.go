@@ -20,8 +20,8 @@ func (p *program) peers() []operatorapi.Peer { return append(p.registries(), p.h
 // registries returns the other registries.
 func (p *program) registries() []operatorapi.Peer {
 	var all []operatorapi.Peer
-	for _, r := range p.gateway.fleet.current.Load().all {
-		registry, ok := r.link.(*airc.Link)
+	for _, o := range p.gateway.Links().Entries() {
+		registry, ok := o.Link.(*airc.Link)
 		if !ok {
 			continue
 		}
@@ -61,7 +61,7 @@ func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) 
 	if err := p.record.SetPeerMode(ctx, m); err != nil {
 		return fmt.Errorf("keep mode: %w", err)
 	}
-	defer p.tellOthers()
+	defer p.gateway.TellReplicas()
 	return p.readModes(ctx)
 }
 

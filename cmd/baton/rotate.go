@@ -32,7 +32,7 @@ func (p *program) rotate(ctx context.Context, text string, overlap time.Duration
 		p.log.LogAttrs(ctx, slog.LevelError, "rotated key not noted in the record", slog.String("key", string(name)), slog.Any("err", err))
 	}
 	p.useKeys()
-	p.tellOthers()
+	p.gateway.TellReplicas()
 	return showKey(made, p.file, now), nil
 }
 

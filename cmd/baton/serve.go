@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/configs"
 )
 
@@ -66,12 +67,12 @@ func (serveCommand) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // reloads reads the configuration again at each SIGHUP, until ctx ends.
-func (p *program) reloads(ctx context.Context) {
+func (p *program) reloads(ctx context.Context) error {
 	for {
 		select {
 		case <-p.hups:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 		file, err := p.reread()
 		if err == nil {
@@ -99,14 +100,14 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 	for _, table := range file.Changed(p.file, "home", "http", "tls", "admin", "fetch", "identity", "keys", "store", "relay", "airc", "rest", "webhooks", "metrics") {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "restart needed", slog.String("table", table))
 	}
-	links = slices.DeleteFunc(links, func(o opened) bool {
-		_, mounted := o.link.(bridge.Mounted) // its routes are there for good
+	links = slices.DeleteFunc(links, func(o gateway.Entry) bool {
+		_, mounted := o.Link.(bridge.Mounted) // its routes are there for good
 		return mounted
 	})
 	p.relevel(file.Log)
 	p.limit(file)
-	p.configure(file, append(links, p.gateway.fleet.mounted()...))
-	p.gateway.fleet.apply(ctx, append(links, p.gateway.fleet.mounted()...))
+	p.configure(file, append(links, p.gateway.Links().Mounted()...))
+	p.apply(ctx, append(links, p.gateway.Links().Mounted()...))
 	p.log.LogAttrs(ctx, slog.LevelInfo, "configuration read again")
 	return nil
 }

@@ -5,54 +5,18 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
-	"time"
 
 	"baton/configs"
 	"baton/federation"
 )
 
-// Of what operators change at one of several gateways of a home, most is read from the
-// record whenever it is asked for: tokens, bindings, what is held, retried or given up. What
-// a gateway has in memory is taken up by the others: the modes of peers and the homes that
-// were added, from the record, and the gateway's own keys, from the folder that they share.
-
-// changedTopic is the topic of gateways of a home at which something was changed.
-const changedTopic = "changed"
-
-// takeUpEvery is how often it is looked what was changed at other gateways, where no wake-up
-// came.
-const takeUpEvery = 5 * time.Second
-
 // shared reports whether a home may have several gateways.
 func shared(file *configs.File) bool { return file.Store.Driver == configs.Postgres }
 
-// tellOthers has the other gateways of the home take up what was changed here.
-func (p *program) tellOthers() { p.relay.Wake(changedTopic) }
-
-// takeUp makes hold what operators change at other gateways of the home, where it may have
-// any, until ctx ends.
-func (p *program) takeUp(ctx context.Context) {
-	if !shared(p.file) {
-		return
-	}
-	wake, stop := p.relay.Subscribe(changedTopic)
-	defer stop()
-	tick := time.NewTicker(takeUpEvery)
-	defer tick.Stop()
-	for ctx.Err() == nil {
-		if err := p.takeUpOnce(ctx); err != nil && ctx.Err() == nil {
-			p.log.LogAttrs(ctx, slog.LevelError, "not taken up what was changed at other gateways", slog.Any("err", err))
-		}
-		select {
-		case <-wake:
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
-func (p *program) takeUpOnce(ctx context.Context) error {
-	return errors.Join(p.takeUpKeys(ctx), p.takeUpHomes(ctx), p.takeUpModes(ctx), p.takeUpBlocks(ctx))
+// takeUp reads what operators changed at other gateways of the home and is kept in memory
+// here: the gateway's own keys, the homes that were added, and the modes of peers.
+func (p *program) takeUp(ctx context.Context) error {
+	return errors.Join(p.takeUpKeys(ctx), p.takeUpHomes(ctx), p.takeUpModes(ctx))
 }
 
 func (p *program) takeUpModes(ctx context.Context) error {
@@ -83,8 +47,8 @@ func (p *program) takeUpHomes(ctx context.Context) error {
 // linksAll reports whether those are the homes that are linked because somebody added them.
 func (p *program) linksAll(known []federation.KnownHome) bool {
 	added := 0
-	for _, r := range p.gateway.fleet.current.Load().all {
-		if r.added() {
+	for _, o := range p.gateway.Links().Entries() {
+		if o.Added {
 			added++
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/gateway"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -19,20 +20,47 @@ func (p *program) limit(file *configs.File) {
 	p.limited = file
 	p.limits.Store(&file.Limits)
 	p.servers.Store(keyServers(file))
-	p.gateway.home.Store(p.newHome(file))
+	p.gateway.Configure(p.gatewayConfig(file))
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
-	p.retention.Store(&file.Retention)
 	p.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
 	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	p.maxHops.Store(int64(file.Limits.MaxHops))
-	p.deferrals.Store(&federation.DeferralLimits{
-		PerUser: (file.Limits.DeferredPerOrigin + 3) / 4, PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal,
-	})
 	p.linkLimits.Store(&bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
 		ConnectionsPerAddress: file.Limits.ConnectionsPerAddress, UnregisteredConnections: file.Limits.UnregisteredConnections,
 	})
+}
+
+// newGateway returns the gateway on the record and the relay of the program.
+func (p *program) newGateway() *gateway.Gateway {
+	return gateway.New(gateway.Deps{
+		Handoffs: p.record, Participants: p.bound(), Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
+		Outbox: p.record, Blocks: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record,
+		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Registry: registryNames{p}, Homes: recipients{p},
+		Kept: p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Log: p.log,
+	})
+}
+
+// gatewayConfig returns what the gateway takes from a configuration.
+func (p *program) gatewayConfig(file *configs.File) gateway.Config {
+	return gateway.Config{
+		Home: p.newHome(file),
+		Retention: gateway.Retention{
+			Undelivered: file.Retention.Undelivered, Finished: file.Retention.Finished, AIRCMessages: file.Retention.AIRCMessages,
+			IDs: file.Retention.IDs, Dead: file.Retention.Dead,
+		},
+		Deferred: federation.DeferralLimits{
+			PerUser: (file.Limits.DeferredPerOrigin + 3) / 4, PerOrigin: file.Limits.DeferredPerOrigin, Total: file.Limits.DeferredTotal,
+		},
+	}
+}
+
+// strangerLimits returns what holds for DIDs that the record has not known for long.
+func strangerLimits(file *configs.File) home.StrangerLimits {
+	return home.StrangerLimits{
+		DIDs: file.Limits.NewDIDsPerHour, PerAddress: file.Limits.NewDIDsPerAddressPerHour, RecordBytes: file.Limits.RecordBytesPerHour,
+	}
 }
 
 // inboxLimits returns what may wait in one inbox.
@@ -44,14 +72,14 @@ func inboxLimits(file *configs.File) federation.InboxLimits {
 }
 
 // configure makes the bindings of a configuration those that hold.
-func (p *program) configure(file *configs.File, links []opened) {
+func (p *program) configure(file *configs.File, links []gateway.Entry) {
 	bound := boundNames(file, namesOf(links))
 	p.configured.Store(&bound)
 }
 
 // names returns who stands behind which name.
-func (p *program) names() names {
-	return names{record: p.record, configured: func() []federation.BoundName { return *p.configured.Load() }}
+func (p *program) names() gateway.BoundNames {
+	return gateway.BoundNames{Record: p.record, Configured: func() []federation.BoundName { return *p.configured.Load() }}
 }
 
 // bound returns the record with the names that stand for DIDs.
@@ -83,8 +111,8 @@ func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Homes: p.record, Entropy: rand.Reader,
 		Keys:   p.atHand.Load(),
-		Routes: p.gateway.fleet, Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.member, Rates: p.rates,
-		Strangers: p.strangers, Acquaintances: acquaintances{p.record, p.names()},
+		Routes: p.gateway.Links(), Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.Member, Rates: p.rates,
+		Strangers: p.strangers, Acquaintances: gateway.Acquaintances{Record: p.record, Names: p.names()},
 		Policy: homePolicy(file, nil),
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
@@ -111,7 +139,7 @@ func (p *program) wiring() wiring {
 			Refer: p.contexts().Refer, Store: p.storeContext,
 			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
 		},
-		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.peering}, issuer: registries{p.client}, rates: didRates{p.rates, p.gateway},
+		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.peering}, issuer: registries{p.client}, rates: p.gateway.Rates(),
 		registry: p.keyring.Registry, token: p.keyring.Token(),
 		proved: func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
 			return p.proofs.Proved(ctx, p.keys.Load(), did, message, signature, time.Now())
@@ -125,8 +153,8 @@ func (p *program) wiring() wiring {
 		mode:   func(domain string) string { return (*p.modes.Load())[domain] },
 		logins: p.logins, writes: p.writes, maxClients: openFiles() / ircShare,
 		registrationsPerHour: func() int { return int(p.registrations.Load()) },
-		strangers:            strangers{p.gateway},
-		room:                 func() federation.InboxLimits { return p.gateway.home.Load().Limits.Inbox },
+		strangers:            p.gateway,
+		room:                 func() federation.InboxLimits { return p.gateway.Home().Limits.Inbox },
 		firstContacts:        func() federation.InboxLimits { return *p.firstContacts.Load() },
 	}
 }

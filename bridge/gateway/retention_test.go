@@ -1,14 +1,20 @@
-package main_test
+package gateway_test
 
 import (
 	"testing"
 	"time"
 
-	main "baton/cmd/baton"
+	"baton/bridge/gateway"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/federationtest"
 )
+
+// defaultRetention returns the retention of the default configuration.
+func defaultRetention() gateway.Retention {
+	keep := configs.Default().Retention
+	return gateway.Retention{Undelivered: keep.Undelivered, Finished: keep.Finished, AIRCMessages: keep.AIRCMessages, IDs: keep.IDs, Dead: keep.Dead}
+}
 
 // finishedRecord returns a record of so many handoffs that are over, each with a
 // message to an agent that was handed it, and of a newer one that is not.
@@ -41,24 +47,24 @@ func TestTheRecordIsPrunedAsConfigured(t *testing.T) {
 	now := federationtest.At(2 * handoffs)
 	for _, tt := range []struct {
 		name                    string
-		keep                    configs.Retention
+		keep                    gateway.Retention
 		later                   time.Duration
 		handoffs, messages, ids int
 	}{
-		{"nothing for ever", configs.Retention{}, 10000 * day, 0, 0, 0},
-		{"nothing before its time", configs.Default().Retention, 29 * day, 0, 0, 0},
-		{"messages first", configs.Default().Retention, 31 * day, 0, handoffs - 1, 0},
-		{"then handoffs", configs.Default().Retention, 91 * day, handoffs, handoffs - 1, 0},
+		{"nothing for ever", gateway.Retention{}, 10000 * day, 0, 0, 0},
+		{"nothing before its time", defaultRetention(), 29 * day, 0, 0, 0},
+		{"messages first", defaultRetention(), 31 * day, 0, handoffs - 1, 0},
+		{"then handoffs", defaultRetention(), 91 * day, handoffs, handoffs - 1, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			record := finishedRecord(t, handoffs)
 			for _, again := range []bool{false, true} {
-				h, m, i, err := main.Prune(t.Context(), record, tt.keep, now.Add(tt.later))
+				gone, err := gateway.Prune(t.Context(), record, tt.keep, now.Add(tt.later))
 				if again {
 					tt.handoffs, tt.messages, tt.ids = 0, 0, 0
 				}
-				if err != nil || h != tt.handoffs || m != tt.messages || i != tt.ids {
-					t.Errorf("gone are %d handoffs, %d messages, %d ids, %v; want %d, %d, %d", h, m, i, err, tt.handoffs, tt.messages, tt.ids)
+				if err != nil || gone != (gateway.Pruned{Handoffs: tt.handoffs, Messages: tt.messages, IDs: tt.ids}) {
+					t.Errorf("gone are %d handoffs, %d messages, %d ids, %v; want %d, %d, %d", gone.Handoffs, gone.Messages, gone.IDs, err, tt.handoffs, tt.messages, tt.ids)
 				}
 			}
 		})
@@ -67,14 +73,14 @@ func TestTheRecordIsPrunedAsConfigured(t *testing.T) {
 
 func TestIdsAreForgottenLongAfterTheirHandoffs(t *testing.T) {
 	const handoffs, day = 50, 24 * time.Hour
-	record, keep := finishedRecord(t, handoffs), configs.Default().Retention
+	record, keep := finishedRecord(t, handoffs), defaultRetention()
 	pruned := federationtest.At(0).Add(91 * day)
 	for _, tt := range []struct {
 		at   time.Duration // after they were pruned
 		want int
 	}{{0, 0}, {29 * day, 0}, {30 * day, 2 * handoffs}, {31 * day, 0}} {
-		if _, _, ids, err := main.Prune(t.Context(), record, keep, pruned.Add(tt.at)); err != nil || ids != tt.want {
-			t.Errorf("after %s are forgotten %d ids, %v, want %d", tt.at, ids, err, tt.want)
+		if gone, err := gateway.Prune(t.Context(), record, keep, pruned.Add(tt.at)); err != nil || gone.IDs != tt.want {
+			t.Errorf("after %s are forgotten %d ids, %v, want %d", tt.at, gone.IDs, err, tt.want)
 		}
 	}
 }

@@ -1,38 +1,34 @@
-package main
+package gateway
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"baton/bridge/airc"
-	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
-// purgeNote is what the parties of a handoff are told that ends because its offerer was
-// blocked.
+// purgeNote is the note in the step that ends a handoff because its offerer was blocked.
 const purgeNote = "the operator of this gateway has blocked the offerer"
 
-// purgePage is how much is read at a time.
+// purgePage is how many rows are read at a time.
 const purgePage = 500
 
 // purge ends the handoffs that a blocked source has offered here, and drops what waits of
 // it; or dry counts both. A second purge finds nothing.
-func (p *program) purge(ctx context.Context, b federation.Block, dry bool) (operatorapi.Purged, error) {
-	of, err := p.blockedNames(ctx, b)
+func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purged, error) {
+	of, err := g.blockedNames(ctx, b)
 	if err != nil {
-		return operatorapi.Purged{}, err
+		return Purged{}, err
 	}
-	var done operatorapi.Purged
-	if done.Purged, err = p.record.Purge(ctx, of.DIDs, of.Handles, time.Now(), dry); err != nil {
+	var done Purged
+	if done.Purged, err = g.deps.Blocks.Purge(ctx, of.DIDs, of.Handles, time.Now(), dry); err != nil {
 		return done, err
 	}
 	for _, did := range of.DIDs {
-		n, err := p.gateway.endOffersOf(ctx, did, dry, time.Now())
+		n, err := g.endOffersOf(ctx, did, dry, time.Now())
 		if done.Handoffs += n; err != nil {
 			return done, err
 		}
@@ -42,7 +38,7 @@ func (p *program) purge(ctx context.Context, b federation.Block, dry bool) (oper
 
 // blockedNames returns the DIDs and handles of a blocked source, as far as the record has
 // anything of them.
-func (p *program) blockedNames(ctx context.Context, b federation.Block) (federation.Source, error) {
+func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federation.Source, error) {
 	var s federation.Source
 	switch b.Kind {
 	case federation.BlockDID:
@@ -51,28 +47,28 @@ func (p *program) blockedNames(ctx context.Context, b federation.Block) (federat
 		s.Handles = []string{b.What}
 	case federation.BlockHost:
 		var err error
-		if s.DIDs, err = p.sendersOf(ctx, b); err != nil {
+		if s.DIDs, err = g.sendersOf(ctx, b); err != nil {
 			return s, err
 		}
 	case federation.BlockNetwork, federation.BlockMask:
 	}
-	s, err := p.gateway.identify(ctx, s)
+	s, err := g.identify(ctx, s)
 	if err != nil {
 		return s, err
 	}
 	for _, did := range slices.Clone(s.DIDs) {
-		s.DIDs = append(s.DIDs, p.keyring.Kept("person:"+string(did)).DID)
-		s.Handles = append(s.Handles, airc.Handle(did))
-		binding, err := p.record.Binding(ctx, did)
+		s.DIDs = append(s.DIDs, g.deps.Kept("person:"+string(did)).DID)
+		s.Handles = append(s.Handles, g.deps.Registry.Handle(did))
+		binding, err := g.deps.Participants.Binding(ctx, did)
 		switch {
 		case err == nil:
-			s.Handles = append(s.Handles, airc.Alias(did, binding.First))
+			s.Handles = append(s.Handles, g.deps.Registry.Alias(did, binding.First))
 		case !errors.Is(err, federation.ErrNotFound):
 			return s, fmt.Errorf("look up %s: %w", did, err)
 		}
 	}
 	for _, handle := range slices.Clone(s.Handles) {
-		s.Handles = append(s.Handles, airc.Unverified(handle))
+		s.Handles = append(s.Handles, g.deps.Registry.Unverified(handle))
 	}
 	slices.Sort(s.DIDs)
 	s.DIDs = slices.Compact(s.DIDs)
@@ -80,12 +76,12 @@ func (p *program) blockedNames(ctx context.Context, b federation.Block) (federat
 }
 
 // sendersOf returns the senders on record that a block fits.
-func (p *program) sendersOf(ctx context.Context, b federation.Block) ([]federation.DID, error) {
+func (g *Gateway) sendersOf(ctx context.Context, b federation.Block) ([]federation.DID, error) {
 	blocks := federation.NewBlocks([]federation.Block{b})
 	var fit []federation.DID
 	var last federation.DID
 	for more := true; more; {
-		page, err := p.record.Senders(ctx, last, purgePage)
+		page, err := g.deps.Blocks.Senders(ctx, last, purgePage)
 		if err != nil {
 			return nil, err
 		}
@@ -102,12 +98,12 @@ func (p *program) sendersOf(ctx context.Context, b federation.Block) ([]federati
 
 // endOffersOf ends the handoffs of this home that a DID offered and that are not over, or
 // dry counts them.
-func (g *gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry bool, now time.Time) (int, error) {
+func (g *Gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry bool, now time.Time) (int, error) {
 	home := g.home.Load()
 	var open []federation.View
 	var after federation.Cursor
 	for more := true; more; {
-		page, next, err := g.record.Handoffs(ctx, federation.Filter{DID: offerer}, after, purgePage)
+		page, next, err := g.deps.Handoffs.Handoffs(ctx, federation.Filter{DID: offerer}, after, purgePage)
 		if err != nil {
 			return 0, err
 		}
@@ -122,23 +118,6 @@ func (g *gateway) endOffersOf(ctx context.Context, offerer federation.DID, dry b
 		return len(open), nil
 	}
 	filed, err := home.End(ctx, open, purgeNote, now)
-	for _, judged := range filed {
-		g.note(ctx, judged.Entry.Event, judged, nil)
-		g.wake(judged, nil)
-	}
+	g.filed(ctx, filed)
 	return len(filed), err
 }
-
-// registryDomains returns the domains of this registry.
-func (p *program) registryDomains() []string {
-	domains := []string{p.file.Home.Name}
-	for _, r := range p.gateway.fleet.current.Load().all {
-		if registry, ok := r.link.(*airc.Link); ok {
-			domains = append(domains, registry.Domain())
-		}
-	}
-	return domains
-}
-
-// cutDomain drops a domain from the end of a handle.
-func cutDomain(handle, domain string) (string, bool) { return strings.CutSuffix(handle, "@"+domain) }

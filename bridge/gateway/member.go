@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"cmp"
@@ -11,13 +11,13 @@ import (
 	"baton/federation"
 )
 
-// member reports whether an offer may be written in the channel that it is for. A DID that
+// Member reports whether an offer may be written in the channel that it is for. A DID that
 // offers over REST must belong to that channel: it is present there, or has an account that
 // the operator bound, or a step on file, on a link that lists the channel. IRC links check
 // their own users, and other homes theirs. Agents of the registry may offer to anyone
 // (spec: airc-shapes "Who is who"). An offer to one DID that names no channel is written
 // where its recipient is found.
-func (g *gateway) member(ctx context.Context, ev federation.Event) (bool, error) {
+func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
 	if ev.Arrival.Link != federation.RESTLink || federation.Private(venue) {
 		return true, nil
@@ -32,7 +32,7 @@ func (g *gateway) member(ctx context.Context, ev federation.Event) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	for _, placer := range g.fleet.placers() {
+	for _, placer := range g.links.Placers() {
 		if !slices.Contains(placer.Channels(), venue) {
 			continue
 		}
@@ -46,18 +46,18 @@ func (g *gateway) member(ctx context.Context, ev federation.Event) (bool, error)
 }
 
 // knownOn reports whether a DID belongs to a channel of a link.
-func (g *gateway) knownOn(ctx context.Context, link bridge.Placer, venue string, did federation.DID) (bool, error) {
+func (g *Gateway) knownOn(ctx context.Context, link bridge.Placer, venue string, did federation.DID) (bool, error) {
 	if gatherer, ok := link.(bridge.Gatherer); ok && gatherer.Present(ctx, venue, did) {
 		return true, nil
 	}
-	bound, err := g.boundTo(ctx, did)
+	bound, err := g.deps.Names.Of(ctx, did)
 	if err != nil {
 		return false, fmt.Errorf("look up names of %s: %w", did, err)
 	}
 	if slices.ContainsFunc(bound, func(b federation.BoundName) bool { return b.Network == link.Name() }) {
 		return true, nil
 	}
-	seen, err := g.record.Binding(ctx, did)
+	seen, err := g.deps.Participants.Binding(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return false, nil
 	}

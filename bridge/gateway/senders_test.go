@@ -1,4 +1,4 @@
-package main_test
+package gateway_test
 
 import (
 	"fmt"
@@ -7,8 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"baton/bridge/operatorapi"
-	main "baton/cmd/baton"
+	"baton/bridge/gateway"
 	"baton/federation"
 )
 
@@ -21,7 +20,7 @@ func counted(did, address, link string, size int) federation.Event {
 
 func TestTopListsTheSendersWithTheMostSteps(t *testing.T) {
 	t.Parallel()
-	var senders main.Tally
+	var senders gateway.Senders
 	now := time.Unix(60*1000, 0)
 	full := &federation.RefusalError{Code: federation.RateLimited}
 	senders.Note(counted("did:a", "192.0.2.1/32", "client", 10), federation.Valid, nil, now)
@@ -34,16 +33,16 @@ func TestTopListsTheSendersWithTheMostSteps(t *testing.T) {
 		by    string
 		since time.Duration
 		limit int
-		want  []operatorapi.Sender
+		want  []gateway.Sender
 	}{
-		"by did": {operatorapi.ByDID, 10 * time.Minute, 50, []operatorapi.Sender{
+		"by did": {gateway.ByDID, 10 * time.Minute, 50, []gateway.Sender{
 			{Name: "did:a", Steps: 2, Refused: 1, Limited: 1, Bytes: 20}, {Name: "(unproved)", Steps: 1, Refused: 1, Limited: 1, Bytes: 1}, {Name: "did:b", Steps: 1, Bytes: 5},
 		}},
-		"in an hour": {operatorapi.ByDID, time.Hour, 2, []operatorapi.Sender{
+		"in an hour": {gateway.ByDID, time.Hour, 2, []gateway.Sender{
 			{Name: "did:a", Steps: 2, Refused: 1, Limited: 1, Bytes: 20}, {Name: "did:b", Steps: 2, Bytes: 10},
 		}},
-		"by address": {operatorapi.ByAddress, 10 * time.Minute, 50, []operatorapi.Sender{{Name: "192.0.2.1/32", Steps: 3, Refused: 1, Limited: 1, Bytes: 25}}},
-		"by link": {operatorapi.ByLink, 10 * time.Minute, 50, []operatorapi.Sender{
+		"by address": {gateway.ByAddress, 10 * time.Minute, 50, []gateway.Sender{{Name: "192.0.2.1/32", Steps: 3, Refused: 1, Limited: 1, Bytes: 25}}},
+		"by link": {gateway.ByLink, 10 * time.Minute, 50, []gateway.Sender{
 			{Name: "client", Steps: 3, Refused: 1, Limited: 1, Bytes: 25}, {Name: "lab", Steps: 1, Refused: 1, Limited: 1, Bytes: 1},
 		}},
 	} {
@@ -55,7 +54,7 @@ func TestTopListsTheSendersWithTheMostSteps(t *testing.T) {
 
 func TestTopRemembersTheHeavySendersOfAFlood(t *testing.T) {
 	t.Parallel()
-	var senders main.Tally
+	var senders gateway.Senders
 	now := time.Unix(60*1000, 0)
 	for n := range 20_000 {
 		senders.Note(counted(fmt.Sprintf("did:sybil:%d", n), "192.0.2.1/32", "client", 1), federation.Valid, nil, now)
@@ -63,14 +62,14 @@ func TestTopRemembersTheHeavySendersOfAFlood(t *testing.T) {
 			senders.Note(counted("did:heavy", "192.0.2.2/32", "client", 1), federation.Valid, nil, now)
 		}
 	}
-	all := senders.Top(operatorapi.ByDID, time.Minute, 10_000, now)
+	all := senders.Top(gateway.ByDID, time.Minute, 10_000, now)
 	if len(all) > 256 {
 		t.Errorf("%d senders are remembered of one minute, want 256 at most", len(all))
 	}
 	if all[0].Name != "did:heavy" || all[0].Steps < 1900 {
 		t.Errorf("the heaviest sender is %+v, want did:heavy with about 2000 steps", all[0])
 	}
-	if again := senders.Top(operatorapi.ByDID, time.Hour, 10, now.Add(2*time.Hour)); len(again) > 0 {
+	if again := senders.Top(gateway.ByDID, time.Hour, 10, now.Add(2*time.Hour)); len(again) > 0 {
 		t.Errorf("after two hours there is %+v", again)
 	}
 }

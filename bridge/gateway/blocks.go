@@ -1,15 +1,14 @@
-package main
+package gateway
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -22,19 +21,19 @@ const blockedDetail = "the operator of this gateway has blocked this source"
 // Blocked returns a [*federation.RefusalError] for a source that an operator blocked, and
 // counts it. It returns another error where the record cannot tell now which agent a source
 // is. It asks the record only where a block names a DID, a handle or a host.
-func (g *gateway) Blocked(ctx context.Context, s federation.Source) error {
+func (g *Gateway) Blocked(ctx context.Context, s federation.Source) error {
 	now := time.Now()
 	blocked, err := g.isBlocked(ctx, s, now)
 	if err != nil || !blocked {
 		return err
 	}
-	g.metrics.Blocked.WithLabelValues(s.Network).Inc()
-	g.senders.noteBlocked(s, now)
+	g.deps.Metrics.Blocked.WithLabelValues(s.Network).Inc()
+	g.senders.NoteBlocked(s, now)
 	return &federation.RefusalError{Code: federation.PolicyDenied, Detail: blockedDetail}
 }
 
 // isBlocked is Blocked for a source that is not counted.
-func (g *gateway) isBlocked(ctx context.Context, s federation.Source, now time.Time) (bool, error) {
+func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.Time) (bool, error) {
 	blocks := g.blocks.Load()
 	if _, blocked := blocks.Match(s, now); blocked || !blocks.Named() {
 		return blocked, nil
@@ -48,17 +47,17 @@ func (g *gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 }
 
 // identify adds to a source the other DIDs and the handles of the agents that it names.
-func (g *gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
+func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
 	var agents []federation.Agent
 	for _, did := range s.DIDs {
-		agent, err := g.record.AgentOf(ctx, did)
+		agent, err := g.deps.Participants.AgentOf(ctx, did)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent of %s: %w", did, err)
 		}
 		agents = append(agents, agent)
 	}
 	for _, handle := range s.Handles {
-		agent, err := g.record.Agent(ctx, handle)
+		agent, err := g.deps.Participants.Agent(ctx, handle)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent %s: %w", handle, err)
 		}
@@ -95,8 +94,8 @@ func stepSource(ev federation.Event) federation.Source {
 
 // refuseBlocked returns the refusal of a step whose source is blocked. No block holds for
 // the steps of operators.
-func (g *gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
-	if ev.Arrival.Link == operatorLink {
+func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error {
+	if ev.Arrival.Link == OperatorLink {
 		return nil
 	}
 	from := stepSource(ev)
@@ -108,9 +107,9 @@ func (g *gateway) refuseBlocked(ctx context.Context, ev federation.Event) error 
 	return err
 }
 
-// judge is the home for steps that waited for a key: their source may have been blocked
-// since. It implements [deferral.Judge].
-type judge struct{ *gateway }
+// judge is the home as deferral sees it: the source of a deferred step may have been blocked
+// since the step came. It implements [deferral.Judge].
+type judge struct{ *Gateway }
 
 // Submit implements [deferral.Judge].
 func (j judge) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
@@ -125,89 +124,104 @@ func (j judge) Resume(ctx context.Context, ev federation.Event, since, now time.
 	return j.home.Load().Resume(ctx, ev, since, now)
 }
 
-// readBlocks reads the blocks of the record, makes them hold, and ends the connections of
+// ReadBlocks reads the blocks of the record, makes them hold, and ends the connections of
 // blocked clients.
-func (p *program) readBlocks(ctx context.Context) error {
+func (g *Gateway) ReadBlocks(ctx context.Context) error {
+	g.blocking.Lock()
+	defer g.blocking.Unlock()
+	return g.readBlocks(ctx)
+}
+
+func (g *Gateway) readBlocks(ctx context.Context) error {
 	var all []federation.Block
 	for more := true; more; {
 		last := ""
 		if len(all) > 0 {
 			last = all[len(all)-1].What
 		}
-		page, err := p.record.BlocksAfter(ctx, last, blockPage)
+		page, err := g.deps.Blocks.BlocksAfter(ctx, last, blockPage)
 		if err != nil {
 			return err
 		}
 		all, more = append(all, page...), len(page) == blockPage
 	}
-	if slices.Equal(all, p.blocked) {
+	if slices.Equal(all, g.blocked) {
 		return nil
 	}
-	p.blocked = all
+	g.blocked = all
 	blocks := federation.NewBlocks(all)
-	p.gateway.blocks.Store(blocks)
-	for _, r := range p.gateway.fleet.current.Load().all {
-		if crowd, ok := r.link.(bridge.Dismisser); ok {
+	g.blocks.Store(blocks)
+	for _, entry := range g.links.Entries() {
+		if crowd, ok := entry.Link.(bridge.Dismisser); ok {
 			crowd.Dismiss(func(s federation.Source) bool { _, blocked := blocks.Match(s, time.Now()); return blocked })
 		}
 	}
 	return nil
 }
 
-func (p *program) takeUpBlocks(ctx context.Context) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	return p.readBlocks(ctx)
+// Purged counts what the purge of a source ended.
+type Purged struct {
+	federation.Purged
+
+	Handoffs int // that the source had offered here
 }
 
-// block keeps a block, and where it is to be purged ends what its source has offered and
-// drops what waits of it; or dry says what that would be.
-func (p *program) block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, operatorapi.Purged, error) {
-	b = p.ownHandle(b)
-	if err := p.checkBlock(b, purge); err != nil {
-		return b, operatorapi.Purged{}, err
+// BlockError is a block that cannot be made, or a purge.
+type BlockError struct{ Why string }
+
+// Error implements error.
+func (e *BlockError) Error() string { return e.Why }
+
+// Block keeps a block and, with purge, ends what its source has offered here and drops what
+// waits of it; or dry reports what that would be. It returns the block as it is kept, a
+// [*BlockError] for one that cannot be, and otherwise the error of the record.
+func (g *Gateway) Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error) {
+	b = g.ownHandle(b)
+	if err := g.checkBlock(b, purge); err != nil {
+		return b, Purged{}, err
 	}
 	if !dry {
-		if err := p.keepBlock(ctx, func() error { return p.record.AddBlock(ctx, b) }); err != nil {
-			return b, operatorapi.Purged{}, err
+		if err := g.keepBlock(ctx, func() error { return g.deps.Blocks.AddBlock(ctx, b) }); err != nil {
+			return b, Purged{}, err
 		}
 	}
 	if !purge {
-		return b, operatorapi.Purged{}, nil
+		return b, Purged{}, nil
 	}
-	done, err := p.purge(ctx, b, dry)
+	done, err := g.purge(ctx, b, dry)
 	return b, done, err
 }
 
-// unblock ends a block, or dry looks whether there is one.
-func (p *program) unblock(ctx context.Context, b federation.Block, dry bool) error {
-	b = p.ownHandle(b)
+// Unblock ends a block; or dry reports whether there is one. It returns
+// [federation.ErrNotFound] where there is none.
+func (g *Gateway) Unblock(ctx context.Context, b federation.Block, dry bool) error {
+	b = g.ownHandle(b)
 	if !dry {
-		return p.keepBlock(ctx, func() error { return p.record.RemoveBlock(ctx, b.What) })
+		return g.keepBlock(ctx, func() error { return g.deps.Blocks.RemoveBlock(ctx, b.What) })
 	}
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	if !slices.ContainsFunc(p.blocked, func(on federation.Block) bool { return on.What == b.What }) {
+	g.blocking.Lock()
+	defer g.blocking.Unlock()
+	if !slices.ContainsFunc(g.blocked, func(on federation.Block) bool { return on.What == b.What }) {
 		return federation.ErrNotFound
 	}
 	return nil
 }
 
-// keepBlock changes the blocks on record, and has every gateway of the home take that up.
-func (p *program) keepBlock(ctx context.Context, change func() error) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
+// keepBlock changes the blocks on record, and has every replica read them.
+func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
+	g.blocking.Lock()
+	defer g.blocking.Unlock()
 	if err := change(); err != nil {
 		return err
 	}
-	defer p.tellOthers()
-	return p.readBlocks(ctx)
+	defer g.TellReplicas()
+	return g.readBlocks(ctx)
 }
 
 // ownHandle drops the domain of this registry from a handle.
-func (p *program) ownHandle(b federation.Block) federation.Block {
-	for _, domain := range p.registryDomains() {
-		if handle, own := cutDomain(b.What, domain); own && b.Kind == federation.BlockHandle {
+func (g *Gateway) ownHandle(b federation.Block) federation.Block {
+	for _, domain := range g.deps.Registry.Domains() {
+		if handle, own := strings.CutSuffix(b.What, "@"+domain); own && b.Kind == federation.BlockHandle {
 			b.What = handle
 		}
 	}
@@ -216,23 +230,16 @@ func (p *program) ownHandle(b federation.Block) federation.Block {
 
 // checkBlock refuses a block of the gateway itself or of a link that does not exist, and a
 // purge by an address or a mask, which the record does not keep.
-func (p *program) checkBlock(b federation.Block, purge bool) error {
-	wrong := func(why string) error {
-		return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: why}
-	}
+func (g *Gateway) checkBlock(b federation.Block, purge bool) error {
 	blocks := federation.NewBlocks([]federation.Block{b})
-	if _, own := blocks.Match(federation.Source{DIDs: []federation.DID{p.homeID().DID()}}, b.Since); own {
-		return wrong(b.What + " is this gateway")
+	if _, own := blocks.Match(federation.Source{DIDs: []federation.DID{g.home.Load().ID.DID()}}, b.Since); own {
+		return &BlockError{b.What + " is this gateway"}
 	}
-	if link := federation.BlockedLink(b); link != "" && !p.hasLink(link) {
-		return wrong("there is no link " + link)
+	if link := federation.BlockedLink(b); link != "" && !g.links.Has(link) {
+		return &BlockError{"there is no link " + link}
 	}
 	if purge && (b.Kind == federation.BlockNetwork || b.Kind == federation.BlockMask) {
-		return wrong("the record does not keep addresses and user names: find the DIDs with baton top, and purge those")
+		return &BlockError{"the record does not keep addresses and user names: find the DIDs with baton top, and purge those"}
 	}
 	return nil
-}
-
-func (p *program) hasLink(name string) bool {
-	return slices.ContainsFunc(p.gateway.fleet.current.Load().all, func(r *running) bool { return r.link.Name() == name })
 }

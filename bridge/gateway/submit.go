@@ -1,52 +1,19 @@
-package main
+package gateway
 
 import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"baton/bridge"
-	"baton/bridge/credential"
 	"baton/federation"
-	"baton/federation/deferral"
-	"baton/federation/home"
-	"baton/federation/identity"
 	"baton/federation/signing"
 )
 
-// gateway is what links see of the program: it lets the home judge, writes one
-// line for each step judged, and wakes the feeds that are owed it.
-type gateway struct {
-	home    atomic.Pointer[home.Home] // replaced when its limits change
-	record  federation.Record
-	kept    func(name string) federation.SigningKey
-	metrics *bridge.Metrics
-	log     *slog.Logger
-	fleet   *fleet
-	wakes   bridge.Wakes
-	// blocks is what operators blocked; nil for nothing.
-	blocks  atomic.Pointer[federation.Blocks]
-	senders tally
-	// boundTo is that of [bridge.Ports].
-	boundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	// deferral stands before the home, and keeps what that cannot judge yet.
-	deferral *deferral.Deferral
-	writes   credential.Addresses // what each address files
-	// keys are the keys that the home judges by.
-	keys func() *identity.AtHand
-
-	// settling is held while what waits for other homes is settled: nobody is told twice.
-	settling sync.Mutex
-}
-
-var _ bridge.Gateway = (*gateway)(nil)
-
 // Submit implements [bridge.Gateway]. A step counts in the rate of its address before its
 // signature is verified, so that garbage costs the sender's rate and little else.
-func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
 	now := time.Now()
 	if err := g.refuseBlocked(ctx, ev); err != nil { // before its key is looked for
 		g.note(ctx, ev, federation.Judgement{}, err)
@@ -55,70 +22,73 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 	if wait := g.arrive(ctx, &ev, now); wait > 0 {
 		refused := federation.Refuse(ev, federation.RateLimited, "")
 		refused.RetryAfter = wait
-		g.senders.note(ev, federation.Unverifiable, refused, now)
+		g.senders.Note(ev, federation.Unverifiable, refused, now)
 		g.note(ctx, ev, federation.Judgement{}, refused)
 		return federation.Judgement{}, refused
 	}
-	g.fleet.heard(ev)
+	g.links.heard(ev)
 	judged, err := g.deferral.Submit(ctx, ev, now)
-	g.senders.note(ev, judged.Verdict, err, now)
+	g.senders.Note(ev, judged.Verdict, err, now)
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)
 	return judged, err
 }
 
-// arrive notes the address of a step, and returns how long that has to wait for its rate.
-func (g *gateway) arrive(ctx context.Context, ev *federation.Event, now time.Time) time.Duration {
+// arrive notes the address of a step, and returns how long the address has to wait for its
+// rate.
+func (g *Gateway) arrive(ctx context.Context, ev *federation.Event, now time.Time) time.Duration {
 	from := bridge.NetworkFrom(ctx)
 	ev.Arrival.Address = addressFrom(ctx)
-	return g.writes.Wait(from, now)
+	return g.deps.Addresses.Wait(from, now)
 }
 
 // FetchKey implements [bridge.Gateway]. For a blocked source, and for an address that has no
 // steps left, it fetches nothing: Submit will refuse the step.
-func (g *gateway) FetchKey(ctx context.Context, ev federation.Event) {
+func (g *Gateway) FetchKey(ctx context.Context, ev federation.Event) {
 	from := stepSource(ev)
 	from.Address = bridge.NetworkFrom(ctx)
-	if blocked, err := g.isBlocked(ctx, from, time.Now()); err != nil || blocked && ev.Arrival.Link != operatorLink {
+	if blocked, err := g.isBlocked(ctx, from, time.Now()); err != nil || blocked && ev.Arrival.Link != OperatorLink {
 		return
 	}
-	if has := g.writes.Left(bridge.NetworkFrom(ctx), time.Now()); has.Limit > 0 && has.Left == 0 {
+	if has := g.deps.Addresses.Left(bridge.NetworkFrom(ctx), time.Now()); has.Limit > 0 && has.Left == 0 {
 		return
 	}
 	if q, ok := signing.Query(ev); ok {
-		g.keys().Await(ctx, q)
+		g.deps.Keys.Await(ctx, q)
 	}
 }
 
 // seekKey is FetchKey for a caller that does not wait.
-func (g *gateway) seekKey(ctx context.Context, ev federation.Event) {
+func (g *Gateway) seekKey(ctx context.Context, ev federation.Event) {
 	if q, ok := signing.Query(ev); ok {
-		g.keys().Seek(ctx, q)
+		g.deps.Keys.Seek(ctx, q)
 	}
 }
 
-// Sweep lets the home end what nobody moved in time.
-func (g *gateway) Sweep(ctx context.Context, now time.Time) error {
+// sweepOnce has the home end the handoffs whose deadline has passed.
+func (g *Gateway) sweepOnce(ctx context.Context, now time.Time) error {
 	filed, err := g.home.Load().Sweep(ctx, now)
-	for _, judged := range filed {
-		g.note(ctx, judged.Entry.Event, judged, nil)
-		g.wake(judged, nil)
-	}
+	g.filed(ctx, filed)
 	return err
 }
 
-// GiveUp lets the home end the waiting of all that was filed at or before a time
-// and still waits in an inbox.
-func (g *gateway) GiveUp(ctx context.Context, before, now time.Time) error {
+// filed logs steps that the home itself filed, and wakes the outboxes that deliver them.
+func (g *Gateway) filed(ctx context.Context, steps []federation.Judgement) {
+	for _, judged := range steps {
+		g.note(ctx, judged.Entry.Event, judged, nil)
+		g.wake(judged, nil)
+	}
+}
+
+// endUnread has the home end the handoffs of steps that were filed at or before a time and
+// that no participant has read in an inbox.
+func (g *Gateway) endUnread(ctx context.Context, before, now time.Time) error {
 	for more := true; more && ctx.Err() == nil; {
 		var filed []federation.Judgement
 		var err error
 		filed, more, err = g.home.Load().GiveUp(ctx, before, now)
-		for _, judged := range filed {
-			g.note(ctx, judged.Entry.Event, judged, nil)
-			g.wake(judged, nil)
-		}
+		g.filed(ctx, filed)
 		if err != nil {
 			return err
 		}
@@ -126,29 +96,28 @@ func (g *gateway) GiveUp(ctx context.Context, before, now time.Time) error {
 	return nil
 }
 
-// wake tells the feeds, agents and registries that are owed a step which was filed
-// just now.
-func (g *gateway) wake(judged federation.Judgement, err error) {
+// wake wakes the outboxes and inboxes that a step was filed to just now.
+func (g *Gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
 	for _, message := range judged.Owed.Messages {
-		g.wakes.Wake(bridge.InboxTopic(message.Message.To))
+		g.deps.Wakes.Wake(bridge.InboxTopic(message.Message.To))
 		if message.Relay != nil {
-			g.wakes.Wake(bridge.RelayTopic)
+			g.deps.Wakes.Wake(bridge.RelayTopic)
 		}
 	}
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
-		g.wakes.Wake(bridge.DIDTopic(did))
+		g.deps.Wakes.Wake(bridge.DIDTopic(did))
 	}
-	g.wakes.Wake(bridge.HooksTopic)
+	g.deps.Wakes.Wake(bridge.HooksTopic)
 	for _, link := range judged.Owed.Feeds {
-		g.wakes.Wake(bridge.FeedTopic(link))
+		g.deps.Wakes.Wake(bridge.FeedTopic(link))
 	}
 }
 
 // note counts and logs one judged step.
-func (g *gateway) note(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
+func (g *Gateway) note(ctx context.Context, ev federation.Event, judged federation.Judgement, err error) {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	outcome, level, reason := "filed", slog.LevelInfo, ""
 	switch {
@@ -157,12 +126,12 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 	case isRefusal:
 		outcome, reason = "refused", err.Error()
 	case err != nil && ctx.Err() != nil:
-		g.log.LogAttrs(ctx, slog.LevelInfo, "step not judged: its caller left", stepAttrs(ev)...)
+		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "step not judged: its caller left", stepAttrs(ev)...)
 		return
 	case g.countStranger(err):
 		outcome, reason = "refused", err.Error()
 	case err != nil:
-		g.log.LogAttrs(ctx, slog.LevelError, "step could not be judged", append(stepAttrs(ev), slog.Any("err", err))...)
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "step could not be judged", append(stepAttrs(ev), slog.Any("err", err))...)
 		return
 	case judged.Awaits:
 		outcome = "deferred"
@@ -172,7 +141,7 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 	if judged.Verdict == federation.Invalid {
 		level = slog.LevelWarn
 	}
-	g.metrics.Conflicts.Add(float64(judged.Conflicts))
+	g.deps.Metrics.Conflicts.Add(float64(judged.Conflicts))
 	if !judged.Entry.Event.ID.IsZero() {
 		ev.ID = judged.Entry.Event.ID
 	}
@@ -185,12 +154,12 @@ func (g *gateway) note(ctx context.Context, ev federation.Event, judged federati
 	default:
 		attrs = append(attrs, slog.String("state", string(judged.Entry.State)))
 	}
-	g.metrics.Events.WithLabelValues(ev.Arrival.Network, verbLabel(ev, refused), judged.Verdict.String(), outcome).Inc()
-	g.log.LogAttrs(ctx, level, "step judged", attrs...)
+	g.deps.Metrics.Events.WithLabelValues(ev.Arrival.Network, verbLabel(ev, refused), judged.Verdict.String(), outcome).Inc()
+	g.deps.Log.LogAttrs(ctx, level, "step judged", attrs...)
 }
 
-// verbLabel returns the verb of a step, for a metric. One that no kind has is
-// anybody's invention, and must not become a series of its own.
+// verbLabel returns the verb of a step, for a metric. Clients can invent verbs, and must not
+// create series by that.
 func verbLabel(ev federation.Event, refused *federation.RefusalError) string {
 	if refused != nil && (refused.Code == federation.UnknownVerb || refused.Code == federation.UnknownKind) {
 		return "unknown"
@@ -207,25 +176,25 @@ func stepAttrs(ev federation.Event) []slog.Attr {
 }
 
 // View implements [bridge.Gateway].
-func (g *gateway) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
-	return g.record.View(ctx, id)
+func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+	return g.deps.Handoffs.View(ctx, id)
 }
 
 // Name implements [bridge.Gateway]. A record that cannot be read now costs a
 // readable name, never a step.
-func (g *gateway) Name(ctx context.Context, did federation.DID) string {
-	if agent, err := g.record.AgentOf(ctx, did); err == nil {
+func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
+	if agent, err := g.deps.Participants.AgentOf(ctx, did); err == nil {
 		return agent.Handle
 	}
-	if binding, err := g.record.Binding(ctx, did); err == nil && binding.Name != "" {
+	if binding, err := g.deps.Participants.Binding(ctx, did); err == nil && binding.Name != "" {
 		return binding.Name
 	}
 	return did.Short()
 }
 
-// Ruled files a step that another home has ruled on, as Submit does. A gap is no
-// judgement: the home sends what is missing.
-func (g *gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
+// Ruled files a step that another home has ruled on, as Submit does. A gap is not noted as a
+// judgement: the home sends the missing steps.
+func (g *Gateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
 	if ev.Verb == federation.Offer { // a later step is in the log of its home, and would be missing in ours
 		if err := g.refuseBlocked(ctx, ev); err != nil {
 			g.note(ctx, ev, federation.Judgement{}, err)
@@ -239,10 +208,10 @@ func (g *gateway) Ruled(ctx context.Context, ev federation.Event, r federation.R
 	case gap:
 		return judged, err
 	case forked:
-		g.log.LogAttrs(ctx, slog.LevelError, "home tells two histories", append(stepAttrs(ev), slog.String("home", string(fork.Fork.Home)), slog.Any("err", err))...)
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "home tells two histories", append(stepAttrs(ev), slog.String("home", string(fork.Fork.Home)), slog.Any("err", err))...)
 		return judged, err
 	}
-	g.senders.note(ev, judged.Verdict, err, time.Now())
+	g.senders.Note(ev, judged.Verdict, err, time.Now())
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)
 	g.follow(ctx, judged, err)

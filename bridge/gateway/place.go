@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"context"
@@ -11,30 +11,30 @@ import (
 )
 
 // Same implements [bridge.Gateway].
-func (g *gateway) Same(ctx context.Context, a, b federation.DID) bool {
+func (g *Gateway) Same(ctx context.Context, a, b federation.DID) bool {
 	if a == b || g.stands(a, b) || g.stands(b, a) {
 		return true
 	}
-	agent, err := g.record.AgentOf(ctx, a)
+	agent, err := g.deps.Participants.AgentOf(ctx, a)
 	return err == nil && agent.Is(a) && agent.Is(b)
 }
 
-// stands reports whether a DID is the one that the gateway keeps for another, to
-// write that one's steps for networks where they cannot stand as they were signed.
-func (g *gateway) stands(kept, of federation.DID) bool {
-	return kept.Method() == "key" && g.kept("person:"+string(of)).DID == kept
+// stands reports whether a DID is the one that the gateway keeps for another DID: it signs
+// the renditions of that one's steps.
+func (g *Gateway) stands(kept, of federation.DID) bool {
+	return kept.Method() == "key" && g.deps.Kept("person:"+string(of)).DID == kept
 }
 
 // Place implements [bridge.Gateway].
 //
 // spec: handofftag "Rule of dialects"
-func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
-	placers := g.fleet.placers()
+func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error) {
+	placers := g.links.Placers()
 	if to == "" {
 		place, dialect := openPlace(placers, channel)
 		return place, dialect, nil
 	}
-	binding, err := g.record.Binding(ctx, to)
+	binding, err := g.deps.Participants.Binding(ctx, to)
 	if errors.Is(err, federation.ErrNotFound) {
 		return federation.Place{}, federation.HandoffTags, nil
 	}
@@ -42,9 +42,8 @@ func (g *gateway) Place(ctx context.Context, from, to federation.DID, channel st
 		return federation.Place{}, "", fmt.Errorf("look up %s: %w", to, err)
 	}
 	i := slices.IndexFunc(placers, func(p bridge.Placer) bool { return p.Name() == binding.Link })
-	// Where it is written at another home is that home's to say, and whoever asks over HTTP
-	// has their inbox.
-	if i < 0 && (g.fleet.isHome(binding.Link) || g.fleet.isMirror(binding.Link)) {
+	// Another home places the offer itself, and callers of the REST API read their inbox.
+	if i < 0 && (g.links.isHome(binding.Link) || binding.Link == federation.RESTLink && g.links.Has(binding.Link)) {
 		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, federation.HandoffTags, nil
 	}
 	if i < 0 {
@@ -68,4 +67,22 @@ func openPlace(placers []bridge.Placer, channel string) (federation.Place, feder
 		return federation.Place{}, federation.HandoffTags
 	}
 	return federation.Place{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
+}
+
+// Ours reports whether a DID is that of a participant of this gateway who is not on a link:
+// the home itself, an agent, a DID with a name that an operator bound on another link, or one
+// that last signed on another link. A record that cannot be read now knows no DID.
+func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) bool {
+	if did == g.home.Load().ID.DID() {
+		return true
+	}
+	if _, err := g.deps.Participants.AgentOf(ctx, did); !errors.Is(err, federation.ErrNotFound) {
+		return err == nil
+	}
+	names, err := g.deps.Names.Of(ctx, did)
+	if err == nil && slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Network != link }) {
+		return true
+	}
+	binding, err := g.deps.Participants.Binding(ctx, did)
+	return err == nil && binding.Link != link
 }

@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"baton/federation"
+	"baton/federation/deferral"
+)
+
+// judgeEvery is how often deferred steps are looked for that can be judged again. It bounds
+// how late a key is noticed that arrives without a notification.
+const judgeEvery = time.Second
+
+// judgeAgain judges deferred steps again until ctx ends: at once after the start, and then
+// every second.
+func (g *Gateway) judgeAgain(ctx context.Context) {
+	tick := time.NewTicker(judgeEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		more, err := g.deferral.Retry(ctx, time.Now())
+		if err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "steps not judged again", slog.Any("err", err))
+		}
+		if more {
+			continue
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// deferralEnded notes a deferred step that was judged, as Submit does, and files a notice to
+// its sender where it was refused.
+func (g *Gateway) deferralEnded(ctx context.Context, r deferral.Ruling, now time.Time) error {
+	var err error // stays nil where the refusal is
+	if r.Refused != nil {
+		err = r.Refused
+		if err := g.deps.Notices.Notify(ctx, refusalOf(r, now)); err != nil {
+			return err
+		}
+	}
+	if r.Expired {
+		g.deps.Metrics.Outcomes.WithLabelValues(r.Step.Event.Arrival.Network, "expired").Inc()
+	}
+	g.note(ctx, r.Step.Event, r.Judgement, err)
+	g.wake(r.Judgement, err)
+	g.follow(ctx, r.Judgement, err)
+	return nil
+}
+
+// refusalOf returns the notice to the sender of a deferred step that was refused. Where the
+// signature is not valid, the sender is not known: the reader of the notice is the user with
+// the name that the step came under.
+func refusalOf(r deferral.Ruling, now time.Time) federation.Notice {
+	ev := r.Step.Event
+	if r.Judgement.Verdict != federation.Valid {
+		ev.From, ev.For = "", ""
+	}
+	return noticeOf(ev, r.Refused, now)
+}
+
+// noticeOf returns the notice to the sender of a step that was taken and refused later.
+func noticeOf(ev federation.Event, refused *federation.RefusalError, now time.Time) federation.Notice {
+	return federation.Notice{
+		Kind: federation.NoticeRefused, Event: ev, Code: string(refused.Code), Why: refused.Sentence(), At: now,
+	}
+}

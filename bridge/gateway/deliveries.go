@@ -1,0 +1,64 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"baton/federation"
+)
+
+// checkEvery is how often deliveries are looked for that wait for too long.
+const checkEvery = 5 * time.Second
+
+// checkBatch bounds how many deliveries one write ends.
+const checkBatch = 128
+
+// checkDeliveries calls [Gateway.CheckDeliveries] every five seconds, until ctx ends.
+func (g *Gateway) checkDeliveries(ctx context.Context) {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := g.CheckDeliveries(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "deliveries not looked at", slog.Any("err", err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// CheckDeliveries files notices of the deliveries that take long, and gives up those that
+// have waited for as long as the configuration says.
+func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
+	_, err := inBatches(checkBatch, func(limit int) (int, error) {
+		return g.deps.Deliveries.Delay(ctx, now.Add(-federation.DelayNotice), now, limit)
+	})
+	if err != nil {
+		return err
+	}
+	keep := g.retention.Load().Undelivered
+	if keep == 0 {
+		return nil
+	}
+	gone, err := inBatches(checkBatch, func(limit int) (int, error) {
+		return g.deps.Deliveries.Expire(ctx, now.Add(-keep), now, limit)
+	})
+	if gone > 0 {
+		g.deps.Metrics.Outcomes.WithLabelValues(HomeNetwork, string(federation.DeliveryDead)).Add(float64(gone))
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "deliveries given up", slog.Int("rows", gone), slog.String("reason", string(federation.DeadExpired)))
+	}
+	return err
+}
+
+// inBatches calls batch, which does up to limit at once, until there is no more to do.
+func inBatches(limit int, batch func(limit int) (int, error)) (done int, err error) {
+	for {
+		n, err := batch(limit)
+		done += n
+		if err != nil || n < limit {
+			return done, err
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// HomeNetwork is the label of the network of other homes, and of what the home does by
+// itself.
+const HomeNetwork = "home"
+
+// Entry is a link of a [LinkSet].
+type Entry struct {
+	Link bridge.Link
+	// Source is what the link was opened from. A link keeps running where a new set has one
+	// with its name and the same source.
+	Source Source
+	// Added says that an operator added the link while the gateway ran: the configuration
+	// does not name it.
+	Added bool
+}
+
+// Source is what a link was opened from, such as a table of the configuration.
+type Source interface {
+	// Same reports whether a link that is opened from the other source is the same one.
+	Same(other Source) bool
+}
+
+// Recipients tells which homes a step is delivered to.
+type Recipients interface {
+	// Recipients returns the names of the links to homes that a step is delivered to. The
+	// view is that after the step. It blocks on the record, and returns its error.
+	Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error)
+}
+
+// running is a link that its supervisor keeps running.
+type running struct {
+	Entry
+	supervisor *bridge.Supervisor
+	lease      lease
+	stop       context.CancelFunc
+	done       chan struct{}
+}
+
+// LinkSet runs the links of one gateway. One goroutine at a time applies configurations to
+// it; all other methods may be called concurrently.
+type LinkSet struct {
+	deps    LinkDeps
+	current atomic.Pointer[snapshot]
+}
+
+// LinkDeps is what a [LinkSet] works with.
+type LinkDeps struct {
+	Outbox  federation.Feeds
+	Leases  Leases
+	Wakes   bridge.Wakes
+	Metrics *bridge.Metrics
+	Log     *slog.Logger
+	// Homes tells which homes a step is delivered to; nil where there are none.
+	Homes Recipients
+	// Lost is called with the name of a link whose connection has ended; nil for no call. It
+	// must not block.
+	Lost func(link string)
+}
+
+// NewLinkSet returns a set without links.
+func NewLinkSet(deps LinkDeps) *LinkSet {
+	l := &LinkSet{deps: deps}
+	l.current.Store(newSnapshot(nil))
+	return l
+}
+
+// Apply makes these links the ones that run, until ctx ends or [LinkSet.Stop]: it stops
+// those that are gone or have another source, waits for their end, and starts the new ones.
+func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
+	before := map[string]*running{}
+	for _, r := range l.current.Load().all {
+		before[r.Link.Name()] = r
+	}
+	var after, fresh []*running
+	for _, entry := range entries {
+		if old, ok := before[entry.Link.Name()]; ok && old.same(entry) {
+			delete(before, entry.Link.Name())
+			after = append(after, old)
+			continue
+		}
+		r := l.open(entry)
+		after, fresh = append(after, r), append(fresh, r)
+	}
+	for _, old := range before {
+		old.stop()
+		<-old.done
+	}
+	l.current.Store(newSnapshot(after))
+	for _, r := range fresh {
+		l.start(ctx, r)
+	}
+}
+
+// same reports whether a link was opened from the same source as a new entry of its name.
+func (r *running) same(entry Entry) bool {
+	if r.Source == nil || entry.Source == nil {
+		return r.Source == nil && entry.Source == nil
+	}
+	return r.Source.Same(entry.Source)
+}
+
+func (l *LinkSet) open(entry Entry) *running {
+	r := &running{
+		Entry: entry, supervisor: bridge.NewSupervisor(entry.Link, l.deps.Outbox, l.deps.Wakes, l.deps.Metrics, l.deps.Log),
+		lease: lease{asked: time.Now()}, done: make(chan struct{}),
+	}
+	if l.deps.Lost != nil {
+		r.supervisor.OnLoss(func() { l.deps.Lost(entry.Link.Name()) })
+	}
+	return r
+}
+
+func (l *LinkSet) start(ctx context.Context, r *running) {
+	ctx, r.stop = context.WithCancel(ctx)
+	go func() {
+		defer close(r.done)
+		l.supervise(ctx, r)
+	}()
+}
+
+// run runs a link until ctx ends.
+func (l *LinkSet) run(ctx context.Context, r *running) {
+	l.deps.Log.LogAttrs(ctx, slog.LevelInfo, "link starts", slog.String("network", r.Link.Network()), slog.String("link", r.Link.Name()))
+	_ = r.supervisor.Run(ctx) // its error is the end of ctx
+	if closer, ok := r.Link.(io.Closer); ok {
+		_ = closer.Close() // a port that it held between two sessions
+	}
+}
+
+// Stop stops all links and waits for them.
+func (l *LinkSet) Stop() {
+	for _, r := range l.current.Load().all {
+		r.stop()
+	}
+	for _, r := range l.current.Load().all {
+		<-r.done
+	}
+}
+
+// Entries returns the links in the order of the configuration.
+func (l *LinkSet) Entries() []Entry {
+	all := l.current.Load().all
+	entries := make([]Entry, len(all))
+	for i, r := range all {
+		entries[i] = r.Entry
+	}
+	return entries
+}
+
+// Mounted returns the links that the HTTP listener serves.
+func (l *LinkSet) Mounted() []Entry {
+	return slices.DeleteFunc(l.Entries(), func(entry Entry) bool {
+		_, mounted := entry.Link.(bridge.Mounted)
+		return !mounted
+	})
+}
+
+// Has reports whether there is a link of a name.
+func (l *LinkSet) Has(name string) bool { return l.current.Load().named[name] != nil }
+
+// Named returns the link of a name, nil where there is none.
+func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are of many types
+	if r := l.current.Load().named[name]; r != nil {
+		return r.Link
+	}
+	return nil
+}
+
+// Placers returns the links on which offers from other networks can be written, in the
+// order of the configuration.
+func (l *LinkSet) Placers() []bridge.Placer { return l.current.Load().placers }
+
+// Present reports whether a user who proved a DID is in a channel now, on any link.
+func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID) bool {
+	return slices.ContainsFunc(l.Placers(), func(p bridge.Placer) bool {
+		gatherer, ok := p.(bridge.Gatherer)
+		return ok && gatherer.Present(ctx, venue, did)
+	})
+}
+
+// Pusher returns the link that writes what is posted to a webhook, nil while there is none.
+func (l *LinkSet) Pusher(h federation.Hook) bridge.Pusher { //nolint:ireturn // links are of many types
+	for _, r := range l.current.Load().all {
+		pusher, ok := r.Link.(bridge.Pusher)
+		if ok && (r.Link.Name() == federation.RegistryLink) == (h.Agent != "") {
+			return pusher
+		}
+	}
+	return nil
+}
+
+// Owed implements [federation.Routes].
+func (l *LinkSet) Owed(ctx context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
+	owed, err := l.current.Load().asked.Owed(ctx, ev, after)
+	if err == nil && l.deps.Homes != nil {
+		var homes []string
+		homes, err = l.deps.Homes.Recipients(ctx, ev, after)
+		owed.Feeds = append(owed.Feeds, homes...)
+	}
+	return l.first(owed, ev.ID), err
+}
+
+// heard tells the outbox of a link that a step came by it: deliveries that failed are tried
+// again.
+func (l *LinkSet) heard(ev federation.Event) {
+	if r := l.current.Load().named[ev.Arrival.Link]; r != nil {
+		r.supervisor.Heard(ev.Actor())
+	}
+}
+
+// LinkStatus is a link with its status.
+type LinkStatus struct {
+	Link   bridge.Link
+	Status bridge.Status
+}
+
+// Statuses returns the links in the order of the configuration, with their status.
+func (l *LinkSet) Statuses() []LinkStatus {
+	var all []LinkStatus
+	for _, r := range l.current.Load().all {
+		status := r.supervisor.Status()
+		if status.State != bridge.LinkUp && r.lease.elsewhere() {
+			status = bridge.Status{State: bridge.LinkStandby}
+		}
+		all = append(all, LinkStatus{Link: r.Link, Status: status})
+	}
+	return all
+}
+
+// Down returns the names of the links that are not up and that no other replica runs, in
+// the order of the configuration.
+func (l *LinkSet) Down() []string {
+	var names []string
+	for _, r := range l.current.Load().all {
+		if !r.supervisor.Up() && !r.lease.elsewhere() {
+			names = append(names, r.Link.Name())
+		}
+	}
+	return names
+}
+
+// isHome reports whether a name is that of a link to another home.
+func (l *LinkSet) isHome(name string) bool { return l.current.Load().isHome(name) }
+
+// notifiers returns the links that are up here and can tell signers what became of their
+// steps.
+func (l *LinkSet) notifiers() []bridge.Notifier {
+	var all []bridge.Notifier
+	for _, r := range l.current.Load().all {
+		notifier, ok := r.Link.(bridge.Notifier)
+		if ok && r.supervisor.Up() && r.lease.ours.Load() {
+			all = append(all, notifier)
+		}
+	}
+	return all
+}

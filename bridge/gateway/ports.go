@@ -1,0 +1,155 @@
+package gateway
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+)
+
+// The ports onto the record block on the disk. Each method returns an error that wraps
+// [*federation.UnavailableError] when the disk cannot be read or written now.
+
+// Handoffs reads handoffs.
+type Handoffs interface {
+	// View returns the zero View for a handoff that is not on record.
+	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
+	// Handoffs returns up to limit handoffs that a filter admits after a cursor, and the
+	// cursor to go on from: "" at the end.
+	Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error)
+	// AwaitingIn returns the steps of a handoff that wait for the ruling of its home, oldest
+	// first.
+	AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error)
+}
+
+// Participants knows the people and agents behind DIDs. Each method returns an error that
+// wraps [federation.ErrNotFound] for one that the record does not know.
+type Participants interface {
+	// Agent returns the agent of the registry with a handle.
+	Agent(ctx context.Context, handle string) (federation.Agent, error)
+	// AgentOf returns the agent of the registry that has a DID.
+	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
+	// Binding returns where a DID last signed a step.
+	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
+}
+
+// Names knows the names that stand for DIDs.
+type Names interface {
+	// Of returns the names that are bound to a DID; none is no error.
+	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+}
+
+// Notices keeps what signers are to be told.
+type Notices interface {
+	// Notify files a notice, unless one of its kind is on file for the step.
+	Notify(ctx context.Context, n federation.Notice) error
+	// Untold returns up to limit notices of a link that are due, oldest first.
+	Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error)
+	// TellLater puts a notice off until a time.
+	TellLater(ctx context.Context, n federation.Notice, next time.Time) error
+	// Told ends a notice. One that is not on file is no error.
+	Told(ctx context.Context, n federation.Notice) error
+}
+
+// Deliveries ends deliveries that wait for too long.
+type Deliveries interface {
+	// Delay files notices for up to limit deliveries that have waited since a time or
+	// longer and have none, and returns how many.
+	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
+	// Expire gives up to limit deliveries up that have waited since a time or longer, and
+	// returns how many.
+	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
+}
+
+// Blocks keeps the blocks of operators, and drops what waits of blocked sources.
+type Blocks interface {
+	// AddBlock keeps a block, in the place of one that names the same source.
+	AddBlock(ctx context.Context, b federation.Block) error
+	// RemoveBlock ends a block. It returns [federation.ErrNotFound] where there is none.
+	RemoveBlock(ctx context.Context, what string) error
+	// BlocksAfter returns up to limit blocks after the one with a text, in the order of
+	// their texts.
+	BlocksAfter(ctx context.Context, what string, limit int) ([]federation.Block, error)
+	// Senders returns up to limit DIDs after one, in order, of which something waits or that
+	// offered a handoff which is not over.
+	Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error)
+	// Purge drops what waits of DIDs and handles, or where dry counts it.
+	Purge(ctx context.Context, dids []federation.DID, handles []string, now time.Time, dry bool) (federation.Purged, error)
+}
+
+// Pruner deletes from the record what is old. Each call is one short write, of up to limit
+// rows.
+type Pruner interface {
+	// Prune deletes handoffs that are over and have not moved since a time, and returns the
+	// cursor to go on from: "" at the end.
+	Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
+	// PruneMessages deletes AIRC messages, likewise.
+	PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
+	// PruneIDs forgets the ids of deleted steps.
+	PruneIDs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
+	// PruneDead deletes dead letters.
+	PruneDead(ctx context.Context, before time.Time, limit int) (pruned int, err error)
+	// PruneNotices deletes notices, told or not.
+	PruneNotices(ctx context.Context, before time.Time, limit int) (pruned int, err error)
+	// PruneAnswers deletes the answers to requests with a key of their own.
+	PruneAnswers(ctx context.Context, before time.Time, limit int) (pruned int, err error)
+	// PruneBlobs deletes stored contexts that expired.
+	PruneBlobs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
+}
+
+// Growth measures the record.
+type Growth interface {
+	// Growth returns by how many bytes the record grew within the last
+	// [federation.AcquaintanceAge].
+	Growth(ctx context.Context, now time.Time) (int64, error)
+	// MetSince returns up to limit DIDs that the record met after a time, oldest first.
+	MetSince(ctx context.Context, since time.Time, limit int) ([]federation.Newcomer, error)
+}
+
+// Counts counts what waits in the record, for metrics.
+type Counts interface {
+	// Backlog counts the deliveries of a link.
+	Backlog(ctx context.Context, link string) (federation.Backlog, error)
+	// HooksBacklog counts the deliveries to webhooks.
+	HooksBacklog(ctx context.Context) (federation.Backlog, error)
+	// CountDeferred counts the steps that wait for a key, by network.
+	CountDeferred(ctx context.Context) (map[string]int, error)
+	// CountDead counts the dead letters, by reason.
+	CountDead(ctx context.Context) (map[federation.DeadReason]int, error)
+}
+
+// KeyFetcher looks up the keys of steps.
+type KeyFetcher interface {
+	// Await looks up a key that is not at hand, and waits for it: for a second at most, and
+	// until ctx ends.
+	Await(ctx context.Context, q federation.KeyQuery)
+	// Seek starts to look up a key that is not at hand. It does not block.
+	Seek(ctx context.Context, q federation.KeyQuery)
+	// Cancel ends the look-ups for the steps of a link. It does not block.
+	Cancel(link string)
+}
+
+// AddressRates limits the steps of each client address.
+type AddressRates interface {
+	// Wait counts a step of an address, and returns how long the address has to wait before
+	// it may send one; 0 where it may now.
+	Wait(from netip.Prefix, now time.Time) time.Duration
+	// Left returns what an address has left, without counting anything.
+	Left(from netip.Prefix, now time.Time) bridge.Allowance
+}
+
+// Registry knows how the AIRC registry of this gateway names DIDs.
+type Registry interface {
+	// Domains returns the domains of the registry.
+	Domains() []string
+	// Handle returns the handle that stands for a DID there.
+	Handle(did federation.DID) string
+	// Alias returns the readable handle of a DID; first is the name under which the DID was
+	// seen first.
+	Alias(did federation.DID, first string) string
+	// Unverified returns the handle under which the registry keeps messages in the name of a
+	// handle whose sender it could not verify.
+	Unverified(handle string) string
+}

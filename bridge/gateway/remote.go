@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/home"
+)
+
+// follow acts on a judged step of a remote handoff: its home is asked for a ruling, or the
+// steps that waited for this one are settled.
+func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
+	switch {
+	case err != nil || !judged.View.Guest:
+	case judged.Awaits:
+		g.deps.Wakes.Wake(bridge.RulingTopic(judged.View.Home))
+	case !judged.Duplicate:
+		if err := g.Settle(context.WithoutCancel(ctx), judged.View.ID, time.Now()); err != nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "waiting steps not settled", slog.String("handoff_id", judged.View.ID.String()), slog.Any("err", err))
+		}
+		g.deps.Wakes.Wake(bridge.RulingTopic(judged.View.Home))
+	}
+}
+
+// Settle files the steps of a remote handoff that waited and can be filed now, and tells the
+// senders of those that its home ruled out. It may be called again at any time, and finishes
+// what was cut short.
+func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
+	g.settling.Lock()
+	defer g.settling.Unlock()
+	rulings, err := g.home.Load().Settle(ctx, id, now)
+	var errs []error
+	for _, r := range rulings {
+		if r.Refused != nil {
+			errs = append(errs, g.ruledOut(ctx, r))
+			continue
+		}
+		g.note(ctx, r.Event, r.Judgement, nil)
+		g.wake(r.Judgement, nil)
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// ruledOut tells the sender of a step that its home refused it, and ends the wait of the
+// step.
+func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
+	g.note(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
+	if err := g.tellRefused(ctx, r.Event, r.Refused); err != nil {
+		return fmt.Errorf("tell that %s is refused: %w", r.Event.ID, err)
+	}
+	if err := g.home.Load().Drop(ctx, r.Event); err != nil {
+		return fmt.Errorf("drop %s: %w", r.Event.ID, err)
+	}
+	return nil
+}
+
+// tellRefused lets the link through which a step came tell its sender that it was refused.
+// A link that tells notices gets one for each step, however often the step comes and is
+// refused.
+func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
+	link := g.links.Named(ev.Arrival.Link)
+	if teller, ok := link.(bridge.Teller); ok {
+		return teller.Tell(ctx, ev, refused)
+	}
+	if _, ok := link.(bridge.Notifier); !ok {
+		return nil
+	}
+	return g.deps.Notices.Notify(ctx, noticeOf(ev, refused, time.Now()))
+}
+
+// GiveUp ends the wait of a step for a home that is known to have refused it, or
+// that said nothing for too long. One that was settled meanwhile waits no more.
+func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
+	g.settling.Lock()
+	defer g.settling.Unlock()
+	held, err := g.deps.Handoffs.AwaitingIn(ctx, h.Event.Handoff)
+	if err != nil {
+		return fmt.Errorf("read what waits in %s: %w", h.Event.Handoff, err)
+	}
+	if !slices.ContainsFunc(held, func(each federation.Pending) bool {
+		return each.Event.ID == h.Event.ID && each.Event.From == h.Event.From
+	}) {
+		return nil
+	}
+	return g.ruledOut(ctx, home.Ruling{Event: h.Event, Refused: federation.Refuse(h.Event, code, detail)})
+}

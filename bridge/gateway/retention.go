@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"baton/federation"
+)
+
+// Retention is for how long the record keeps what it has. Zero keeps it for ever.
+type Retention struct {
+	Undelivered  time.Duration // deliveries, and steps that no participant has read
+	Finished     time.Duration // handoffs that are over
+	AIRCMessages time.Duration
+	IDs          time.Duration // of deleted steps
+	Dead         time.Duration // dead letters and notices
+}
+
+// pruneEvery is how often the record is pruned: nothing is due to the minute.
+const pruneEvery = time.Minute
+
+// pruneBatch bounds what one write deletes. A step that is filed meanwhile waits for some
+// milliseconds.
+const pruneBatch = 32
+
+// answersKept is how long the answer to a request with a key of its own is repeated: longer
+// than any client retries.
+const answersKept = 24 * time.Hour
+
+// retain ends what waits for too long and prunes the record: at once after the start, and
+// then every minute.
+func (g *Gateway) retain(ctx context.Context) {
+	tick := time.NewTicker(pruneEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		g.retainOnce(ctx, *g.retention.Load(), time.Now())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (g *Gateway) retainOnce(ctx context.Context, keep Retention, now time.Time) {
+	if keep.Undelivered > 0 {
+		if err := g.endUnread(ctx, now.Add(-keep.Undelivered), now); err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "undelivered steps not ended", slog.Any("err", err))
+		}
+	}
+	gone, err := Prune(ctx, g.deps.Pruner, keep, now)
+	if gone != (Pruned{}) {
+		g.deps.Log.LogAttrs(ctx, slog.LevelInfo, "record pruned",
+			slog.Int("handoffs", gone.Handoffs), slog.Int("messages", gone.Messages), slog.Int("ids", gone.IDs), slog.Int("letters", gone.Letters))
+	}
+	if err != nil && ctx.Err() == nil {
+		g.deps.Log.LogAttrs(ctx, slog.LevelError, "record not pruned", slog.Any("err", err))
+	}
+}
+
+// Pruned counts what was deleted.
+type Pruned struct{ Handoffs, Messages, IDs, Letters int }
+
+// Prune deletes from a record what is older than a retention keeps it, batch by batch. What
+// was deleted before an error stays deleted.
+func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (gone Pruned, err error) {
+	if keep.Finished > 0 {
+		gone.Handoffs, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
+			return record.Prune(ctx, now.Add(-keep.Finished), now, after, pruneBatch)
+		})
+		if err != nil {
+			return gone, fmt.Errorf("finished handoffs: %w", err)
+		}
+	}
+	if keep.AIRCMessages > 0 {
+		gone.Messages, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {
+			return record.PruneMessages(ctx, now.Add(-keep.AIRCMessages), after, pruneBatch)
+		})
+		if err != nil {
+			return gone, fmt.Errorf("AIRC messages: %w", err)
+		}
+	}
+	if keep.IDs > 0 {
+		gone.IDs, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneIDs(ctx, now.Add(-keep.IDs), limit) })
+		if err != nil {
+			return gone, fmt.Errorf("spent ids: %w", err)
+		}
+	}
+	if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneAnswers(ctx, now.Add(-answersKept), limit) }); err != nil {
+		return gone, fmt.Errorf("answers: %w", err)
+	}
+	if keep.Dead > 0 {
+		if gone.Letters, err = pruneLetters(ctx, record, now.Add(-keep.Dead)); err != nil {
+			return gone, err
+		}
+	}
+	if _, err := inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneBlobs(ctx, now, limit) }); err != nil {
+		return gone, fmt.Errorf("blobs: %w", err)
+	}
+	return gone, err
+}
+
+// pruneLetters deletes dead letters and notices, and returns how many letters.
+func pruneLetters(ctx context.Context, record Pruner, before time.Time) (letters int, err error) {
+	letters, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneDead(ctx, before, limit) })
+	if err != nil {
+		return letters, fmt.Errorf("dead letters: %w", err)
+	}
+	if _, err = inBatches(pruneBatch, func(limit int) (int, error) { return record.PruneNotices(ctx, before, limit) }); err != nil {
+		return letters, fmt.Errorf("notices: %w", err)
+	}
+	return letters, nil
+}
+
+// byCursor prunes from one cursor to the next until the end.
+func byCursor(batch func(after federation.Cursor) (int, federation.Cursor, error)) (gone int, err error) {
+	var after federation.Cursor
+	for {
+		n, next, err := batch(after)
+		gone += n
+		if err != nil || next == "" {
+			return gone, err
+		}
+		after = next
+	}
+}

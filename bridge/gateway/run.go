@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// sweepEvery is how often the home looks for overdue handoffs: they end at most five seconds
+// late.
+const sweepEvery = time.Second
+
+// drainTime is how long links, requests and deliveries may take to end. With the time that
+// connections and the last commit take it stays within the ten seconds of the contract.
+//
+// spec: cli.md "Serving"
+const drainTime = 9 * time.Second
+
+// Task runs beside a gateway until ctx ends, such as the server of a listener. Its error ends
+// the gateway.
+type Task func(ctx context.Context) error
+
+// Exclusive returns a task that runs while this replica has a lease.
+func (g *Gateway) Exclusive(lease string, do func(ctx context.Context)) Task {
+	return func(ctx context.Context) error {
+		_ = g.deps.Leases.Alone(ctx, lease, do) // its error is the end of ctx
+		return nil
+	}
+}
+
+// Run does the jobs of the gateway, and runs tasks beside them, until ctx ends or a task
+// returns an error. Then it stops the links and waits for all of that, for nine seconds at
+// most: what takes longer is left behind, and finds the record closed. It returns the error
+// of the task, or why ctx ended where something was left behind.
+func (g *Gateway) Run(ctx context.Context, tasks ...Task) error {
+	group, ctx := errgroup.WithContext(ctx)
+	jobs := []func(context.Context){g.measureGrowth, g.tellSigners}
+	for _, job := range jobs {
+		group.Go(func() error { job(ctx); return nil })
+	}
+	tasks = append(tasks, g.Exclusive(ClockLease, g.runClock))
+	for _, task := range tasks {
+		group.Go(func() error { return task(ctx) })
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := group.Wait()
+		g.links.Stop()
+		ended <- err
+	}()
+	return g.drain(ctx, ended)
+}
+
+// runClock does the jobs that are due by the clock, until ctx ends.
+func (g *Gateway) runClock(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, job := range []func(context.Context){g.sweep, g.retain, g.judgeAgain, g.checkDeliveries} {
+		group.Go(func() { job(ctx) })
+	}
+	group.Wait()
+}
+
+// drain returns how the gateway ended, at most [drainTime] after ctx has.
+func (g *Gateway) drain(ctx context.Context, ended <-chan error) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(drainTime)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		g.deps.Log.LogAttrs(ctx, slog.LevelWarn, "not all work has ended in time", slog.Duration("after", drainTime))
+		return context.Cause(ctx)
+	}
+}
+
+// sweep ends handoffs whose deadline has passed: at once after the start, and then every
+// second.
+func (g *Gateway) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if err := g.sweepOnce(ctx, time.Now()); err != nil && ctx.Err() == nil {
+			g.deps.Log.LogAttrs(ctx, slog.LevelError, "overdue handoffs not expired", slog.Any("err", err))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
