@@ -38,7 +38,7 @@ func durable(b *testing.B) (*world, *store.Record) {
 		d.Room = func() federation.InboxLimits {
 			return federation.InboxLimits{Events: 1 << 20, Bytes: 1 << 40, EventsPerSender: 1 << 20, BytesPerSender: 1 << 40}
 		} // limits, though none that a bench reaches
-		d.Registry, d.Bindings, d.Evidence, d.Inboxes = record, record, record, record
+		d.Registry, d.Bindings, d.Evidence, d.Inboxes = registryOf(record), record, record, record
 		d.Kept = func(name string) federation.SigningKey { // another one for each
 			_, digits, _ := strings.Cut(name, "_")
 			n, _ := strconv.Atoi(digits) // 0 for the others

@@ -102,9 +102,9 @@ func (l *Link) decide(ctx context.Context, action string, from contact, to strin
 	var err error
 	switch action {
 	case actionBlock:
-		edge, err = l.deps.Registry.Block(ctx, from.handle, to, now)
+		edge, err = l.deps.Registry.Consents.Block(ctx, from.handle, to, now)
 	case actionUnblock:
-		edge, err = l.deps.Registry.Unblock(ctx, from.handle, to, now)
+		edge, err = l.deps.Registry.Consents.Unblock(ctx, from.handle, to, now)
 	default:
 		edge, err = l.letIn(ctx, from, to, now)
 	}
@@ -120,14 +120,14 @@ func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time
 	if from.agent == nil {
 		return l.accept(ctx, from.handle, to, now)
 	}
-	edge, err := l.deps.Registry.Consent(ctx, from.handle, to)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, from.handle, to)
 	if err != nil {
 		return edge, err
 	}
 	if edge.State == federation.ConsentPending {
 		return l.accept(ctx, from.handle, to, now)
 	}
-	return l.deps.Registry.AcceptOneWay(ctx, from.handle, to, now)
+	return l.deps.Registry.Consents.AcceptOneWay(ctx, from.handle, to, now)
 }
 
 // consent is an edge as it is told.
@@ -162,7 +162,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	edge, err := l.deps.Registry.Consent(c.Context(), agent.Handle, to.handle)
+	edge, err := l.deps.Registry.Consents.Consent(c.Context(), agent.Handle, to.handle)
 	if err != nil {
 		return answer{}, fmt.Errorf("look up consent: %w", err)
 	}
@@ -172,7 +172,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 // accept accepts an edge and its reverse, and wakes both sides: what was held on
 // either is there now.
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
-	edge, err := l.deps.Registry.Accept(ctx, from, to, now)
+	edge, err := l.deps.Registry.Consents.Accept(ctx, from, to, now)
 	if err == nil {
 		l.deps.Wakes.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to), bridge.HooksTopic)
 	}
@@ -187,7 +187,7 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 	if from == to {
 		return true, nil
 	}
-	edge, err := l.deps.Registry.Consent(ctx, from, to)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, from, to)
 	if err != nil {
 		return false, fmt.Errorf("look up consent: %w", err)
 	}
@@ -200,7 +200,7 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 // befriend accepts the one an agent writes to, with what was held of it, unless
 // the agent blocked it.
 func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) error {
-	edge, err := l.deps.Registry.Consent(ctx, from, to)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, from, to)
 	if err != nil {
 		return fmt.Errorf("look up consent: %w", err)
 	}

@@ -73,7 +73,7 @@ func (l *Link) author(ctx context.Context, ev federation.Event) (contact, error)
 
 // somebody returns who a DID is here, an agent or not.
 func (l *Link) somebody(ctx context.Context, did federation.DID, key []byte) (contact, error) {
-	agent, err := l.deps.Registry.AgentOf(ctx, did)
+	agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
 	case err == nil:
 		return contact{handle: agent.Handle, agent: &agent}, nil
@@ -204,7 +204,7 @@ func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to liste
 	if d.View.Offeree == "" && to.is(d.View.Offerer) {
 		handle = anyoneHandle
 	}
-	m, err := l.deps.Registry.OfferMessage(ctx, handle, d.View.ID)
+	m, err := l.deps.Registry.Messages.OfferMessage(ctx, handle, d.View.ID)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return "", fmt.Errorf("look up offer: %w", err)
 	}

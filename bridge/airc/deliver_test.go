@@ -176,8 +176,8 @@ func TestADeliveryThatCannotBeFiledIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	var disk *forgetful
 	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-		disk = &forgetful{Registry: d.Registry, broken: true}
-		d.Registry = disk
+		disk = &forgetful{Messages: d.Registry.Messages, broken: true}
+		d.Registry.Messages = disk
 	})
 	agent := federation.Agent{Handle: "scout_7", DID: kept("scout_7").DID, OwnDID: signingKey(1).DID}
 	if err := w.record.AddAgent(t.Context(), agent); err != nil {

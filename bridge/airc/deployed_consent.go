@@ -77,7 +77,7 @@ func (l *Link) decideDeployed(
 	if action != actionRequest {
 		return l.decide(ctx, action, other, agent.Handle, now)
 	}
-	edge, err := l.deps.Registry.Consent(ctx, agent.Handle, other.handle)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, agent.Handle, other.handle)
 	if err != nil {
 		return federation.Consent{}, fmt.Errorf("look up consent: %w", err)
 	}
@@ -91,7 +91,7 @@ func (l *Link) decideDeployed(
 	if err != nil {
 		return federation.Consent{}, err
 	}
-	return l.deps.Registry.Consent(ctx, agent.Handle, other.handle)
+	return l.deps.Registry.Consents.Consent(ctx, agent.Handle, other.handle)
 }
 
 // getDeployedConsent answers GET /api/consent: how an edge of the caller stands, or who
@@ -109,7 +109,7 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	if from != agent.Handle && to != agent.Handle {
 		return answer{}, refuse(codeNotYourHandle, "neither side is the handle of the token")
 	}
-	edge, err := l.deps.Registry.Consent(c.Context(), from, to)
+	edge, err := l.deps.Registry.Consents.Consent(c.Context(), from, to)
 	if err != nil {
 		return answer{}, fmt.Errorf("look up consent: %w", err)
 	}
@@ -122,7 +122,7 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 const maxRequestsShown = 1000
 
 func (l *Link) answerPending(ctx context.Context, agent federation.Agent) (answer, error) {
-	edges, err := l.deps.Registry.Pending(ctx, agent.Handle, maxRequestsShown)
+	edges, err := l.deps.Registry.Consents.Pending(ctx, agent.Handle, maxRequestsShown)
 	if err != nil {
 		return answer{}, fmt.Errorf("read requests: %w", err)
 	}

@@ -111,7 +111,7 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 		}
 	}
 	key := namedKey(public, p.now)
-	if _, err := l.deps.Registry.RotateKey(c.Context(), p.agent.Handle, by.ID, key, p.now, p.now.Add(keyOverlap)); err != nil {
+	if _, err := l.deps.Registry.Keys.RotateKey(c.Context(), p.agent.Handle, by.ID, key, p.now, p.now.Add(keyOverlap)); err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}
 	return answer{status: http.StatusOK, body: members{
@@ -138,7 +138,7 @@ func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 		}
 	}
 	for _, kid := range append(ends, by.ID) { // the one that signs goes last
-		if _, err := l.deps.Registry.RevokeKey(c.Context(), p.agent.Handle, by.ID, kid, reason, p.now); err != nil {
+		if _, err := l.deps.Registry.Keys.RevokeKey(c.Context(), p.agent.Handle, by.ID, kid, reason, p.now); err != nil {
 			return answer{}, l.keyRefusal(err, "revoke "+kid)
 		}
 	}

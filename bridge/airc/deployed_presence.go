@@ -81,7 +81,7 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	if c.denied == nil && action != "register" {
 		return answer{}, refuse(codeNotYourHandle, "the token is of another handle")
 	}
-	existing, err := l.deps.Registry.Agent(c.Context(), a.handle)
+	existing, err := l.deps.Registry.Agents.Agent(c.Context(), a.handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return l.enrol(c, a)
@@ -147,7 +147,7 @@ func (l *Link) reclaim(c *call, agent federation.Agent, a arrival) (federation.A
 		if !fresh {
 			return agent, nil
 		}
-		after, err := l.deps.Registry.RotateKey(c.Context(), agent.Handle, "", namedKey(a.public, a.now), a.now, a.now)
+		after, err := l.deps.Registry.Keys.RotateKey(c.Context(), agent.Handle, "", namedKey(a.public, a.now), a.now, a.now)
 		if err != nil {
 			return agent, l.keyRefusal(err, "replace the key of "+agent.Handle)
 		}
@@ -308,7 +308,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 	found := []members{}
 	for _, who := range here[1:] {
 		entry := l.describePresent(who, v, now)
-		agent, err := l.deps.Registry.Agent(c.Context(), who.handle)
+		agent, err := l.deps.Registry.Agents.Agent(c.Context(), who.handle)
 		if err != nil {
 			return answer{}, fmt.Errorf("look up agent: %w", err)
 		}
@@ -325,7 +325,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 
 // unread returns how many messages a handle has not read.
 func (l *Link) unread(ctx context.Context, handle string) (int, error) {
-	conversations, err := l.deps.Registry.Conversations(ctx, handle, maxConversations)
+	conversations, err := l.deps.Registry.Threads.Conversations(ctx, handle, maxConversations)
 	if err != nil {
 		return 0, fmt.Errorf("read conversations: %w", err)
 	}

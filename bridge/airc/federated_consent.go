@@ -67,11 +67,11 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 		return l.decideDeployed(ctx, agent, who, action, message, now)
 	case actionAccept:
 		// The way back is for its recipient here alone to open.
-		return l.deps.Registry.AcceptOneWay(ctx, who.handle, agent.Handle, now)
+		return l.deps.Registry.Consents.AcceptOneWay(ctx, who.handle, agent.Handle, now)
 	case actionBlock:
-		return l.deps.Registry.Block(ctx, who.handle, agent.Handle, now)
+		return l.deps.Registry.Consents.Block(ctx, who.handle, agent.Handle, now)
 	case actionUnblock:
-		return l.deps.Registry.Unblock(ctx, who.handle, agent.Handle, now)
+		return l.deps.Registry.Consents.Unblock(ctx, who.handle, agent.Handle, now)
 	}
 	return federation.Consent{}, refuse(codeBadRequest, "type is none of request, accept, block and unblock")
 }
@@ -102,7 +102,7 @@ func (l *Link) shareDecision(ctx context.Context, action string, edge federation
 	if err != nil {
 		return fmt.Errorf("write decision about %s: %w", address, err)
 	}
-	err = l.deps.Registry.Enqueue(ctx, federation.Relay{
+	err = l.deps.Registry.Relays.Enqueue(ctx, federation.Relay{
 		Kind: federation.ConsentRelay, Peer: address.domain, Sender: agent.Handle, Message: fmt.Sprintf("consent %s %d", action, edge.Version),
 		Lane: lane(agent.Handle, address.handle), Document: text, Queued: now,
 	})

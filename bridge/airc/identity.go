@@ -51,7 +51,7 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if !wellFormed(handle) {
 		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
 	}
-	agent, err := l.deps.Registry.Agent(ctx, handle)
+	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
 	switch {
 	case err == nil:
 		return contact{handle: handle, agent: &agent}, nil
@@ -91,7 +91,7 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	if address.domain == l.domain {
 		return l.find(ctx, address.handle)
 	}
-	agent, err := l.deps.Registry.Agent(ctx, address.String())
+	agent, err := l.deps.Registry.Agents.Agent(ctx, address.String())
 	if errors.Is(err, federation.ErrNotFound) {
 		if _, federated := l.peerConfig(address.domain); federated {
 			agent, err = l.stranger(address, time.Time{}), nil
@@ -108,7 +108,7 @@ func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZer
 
 // findDID returns who a DID is here. Its error is that of find.
 func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
-	agent, err := l.deps.Registry.AgentOf(ctx, did)
+	agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
 	case err == nil:
 		return contact{handle: agent.Handle, agent: &agent}, nil

@@ -48,7 +48,7 @@ func (l *Link) getInbox(c *call) (answer, error) {
 	}
 	next := federation.Cursor(query.Get("cursor"))
 	p, err := l.await(c.Context(), agent.Handle, wait, func() (page, error) {
-		messages, more, err := l.deps.Registry.Inbox(c.Context(), agent.Handle, next, limit)
+		messages, more, err := l.deps.Registry.Mail.Inbox(c.Context(), agent.Handle, next, limit)
 		return page{messages, more}, err
 	})
 	if err != nil {
@@ -110,11 +110,11 @@ func (l *Link) shown(agent federation.Agent, p page) func(context.Context) error
 	return func(ctx context.Context) error {
 		now := time.Now()
 		if newest != "" { // a thread is no inbox, and has none
-			if err := l.deps.Registry.Show(ctx, agent.Handle, newest); err != nil {
+			if err := l.deps.Registry.Mail.Show(ctx, agent.Handle, newest); err != nil {
 				return err
 			}
 		}
-		if err := l.deps.Registry.HandOut(ctx, agent.Handle, events, now); err != nil {
+		if err := l.deps.Registry.Messages.HandOut(ctx, agent.Handle, events, now); err != nil {
 			return err
 		}
 		for _, did := range agent.DIDs() {

@@ -133,7 +133,7 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	if key.DID, err = l.provedDID(c.Context(), change, key.Public); err != nil {
 		return answer{}, err
 	}
-	after, err := l.deps.Registry.RotateKey(c.Context(), change.agent.Handle, by.ID, key, change.now, change.now.Add(keyOverlap))
+	after, err := l.deps.Registry.Keys.RotateKey(c.Context(), change.agent.Handle, by.ID, key, change.now, change.now.Add(keyOverlap))
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}
@@ -216,7 +216,7 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	after, err := l.deps.Registry.RevokeKey(c.Context(), change.agent.Handle, by.ID, kid, reason, change.now)
+	after, err := l.deps.Registry.Keys.RevokeKey(c.Context(), change.agent.Handle, by.ID, kid, reason, change.now)
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "revoke "+kid)
 	}

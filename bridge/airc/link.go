@@ -98,8 +98,8 @@ type Deps struct {
 	// ends; nil where there is no other one.
 	Alone func(ctx context.Context, do func(context.Context))
 
-	Registry federation.Registry
-	Bindings federation.Bindings
+	Registry Registry
+	Bindings Bindings
 	Evidence Evidence
 	Inboxes  Inboxes
 	// Room returns what may wait for one agent, and FirstContacts what may be held for one

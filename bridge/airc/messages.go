@@ -170,7 +170,7 @@ func (l *Link) proveSender(ctx context.Context, d *delivery) error {
 // for the same message: to a client that repeats one after a lost answer, that is
 // a yes.
 func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
-	m, err := l.deps.Registry.Sent(ctx, d.from, d.id, d.received.Add(-federation.MessageIDWindow))
+	m, err := l.deps.Registry.Messages.Sent(ctx, d.from, d.id, d.received.Add(-federation.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return nil
@@ -240,7 +240,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	s, stepErr := l.readStep(ctx, d)
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // who offers wants answers
 	if !admitted {
-		if err := l.deps.Registry.MayAsk(ctx, d.from, d.recipient.handle, l.roomFor(s, stepErr), d.received); err != nil {
+		if err := l.deps.Registry.Consents.MayAsk(ctx, d.from, d.recipient.handle, l.roomFor(s, stepErr), d.received); err != nil {
 			return answer{}, withRemedy(err, d.from, d.recipient.handle)
 		}
 	}
@@ -320,7 +320,7 @@ func (l *Link) post(ctx context.Context, p federation.Posting, step *filed) (ans
 // put files a message and wakes its recipient where there is something to read
 // now.
 func (l *Link) put(ctx context.Context, p federation.Posting) (federation.Message, error) {
-	m, err := l.deps.Registry.Post(ctx, p)
+	m, err := l.deps.Registry.Messages.Post(ctx, p)
 	if err != nil {
 		return federation.Message{}, fmt.Errorf("file message: %w", err)
 	}

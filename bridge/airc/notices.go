@@ -21,7 +21,7 @@ var _ bridge.Notifier = (*Link)(nil)
 // that it arrives once however often it is filed.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	ev := n.Event
-	agent, err := l.deps.Registry.AgentOf(ctx, n.Reader())
+	agent, err := l.deps.Registry.Agents.AgentOf(ctx, n.Reader())
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}

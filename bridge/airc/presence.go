@@ -141,7 +141,7 @@ type viewer struct {
 
 // viewer returns who an agent is to others.
 func (l *Link) viewer(ctx context.Context, handle string) (viewer, error) {
-	contacts, err := l.deps.Registry.Contacts(ctx, handle, maxPresent)
+	contacts, err := l.deps.Registry.Consents.Contacts(ctx, handle, maxPresent)
 	if err != nil {
 		return viewer{}, fmt.Errorf("look up contacts: %w", err)
 	}
@@ -261,7 +261,7 @@ func (o *object) visibility(name string, level *federation.Visibility) {
 // beat takes a heartbeat of an agent.
 func (l *Link) beat(ctx context.Context, agent federation.Agent, who present) error {
 	if who.shows != agent.Shows {
-		if err := l.deps.Registry.SetShows(ctx, agent.Handle, who.shows); err != nil {
+		if err := l.deps.Registry.Agents.SetShows(ctx, agent.Handle, who.shows); err != nil {
 			return fmt.Errorf("keep what %s shows: %w", agent.Handle, err)
 		}
 	}

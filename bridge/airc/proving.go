@@ -36,7 +36,7 @@ func (l *Link) readmit(ctx context.Context, agent federation.Agent, key federati
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.deps.Registry.StartSession(ctx, session); err != nil {
+	if err := l.deps.Registry.Sessions.StartSession(ctx, session); err != nil {
 		return answer{}, fmt.Errorf("start session of %s: %w", agent.Handle, err)
 	}
 	return answer{status: http.StatusOK, body: l.registered(agent, key.ID, pair)}, nil
@@ -52,7 +52,7 @@ func (l *Link) prove(ctx context.Context, agent federation.Agent, key federation
 		return agent, nil
 	}
 	did := l.deps.KeyDID(key.Public)
-	_, err := l.deps.Registry.AgentOf(ctx, did)
+	_, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
 	case err == nil: // no write for each message of two agents with one key
 		return agent, nil
@@ -62,7 +62,7 @@ func (l *Link) prove(ctx context.Context, agent federation.Agent, key federation
 	if revoked, err := l.deps.Revoked(ctx, did, federation.KeyID(key.Public), now); err != nil || revoked {
 		return agent, err
 	}
-	after, err := l.deps.Registry.ProveKey(ctx, agent.Handle, key.ID, did, now)
+	after, err := l.deps.Registry.Keys.ProveKey(ctx, agent.Handle, key.ID, did, now)
 	if err != nil {
 		return agent, fmt.Errorf("note that %s proved %s: %w", agent.Handle, key.ID, err)
 	}

@@ -132,7 +132,7 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.deps.Registry.StartSession(ctx, session); err != nil {
+	if err := l.deps.Registry.Sessions.StartSession(ctx, session); err != nil {
 		return answer{}, fmt.Errorf("start session of %s: %w", reg.handle, err)
 	}
 	if err := l.addAgent(ctx, agent, now); err != nil {
@@ -171,7 +171,7 @@ func (l *Link) holding(ctx context.Context, handle string) (*federation.Agent, e
 	if err := checkHandle(handle); err != nil {
 		return nil, err
 	}
-	agent, err := l.deps.Registry.Agent(ctx, handle)
+	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return nil, l.checkFree(ctx, handle)

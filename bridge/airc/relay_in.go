@@ -167,7 +167,7 @@ func (m relayed) sender() string {
 // relayedBefore answers a message that came before: each attempt of the other registry
 // has another id, but the message has one.
 func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (answer, error) {
-	sent, err := l.deps.Registry.Sent(ctx, m.sender(), m.id, now.Add(-federation.MessageIDWindow))
+	sent, err := l.deps.Registry.Messages.Sent(ctx, m.sender(), m.id, now.Add(-federation.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, nil
@@ -272,10 +272,10 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 // ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact, sealed federation.Message, now time.Time) error {
 	limits := l.deps.FirstContacts()
-	if err := l.deps.Registry.MayAsk(ctx, from, to.handle, limits, now); err != nil {
+	if err := l.deps.Registry.Consents.MayAsk(ctx, from, to.handle, limits, now); err != nil {
 		return err
 	}
-	pending, err := l.deps.Registry.Pending(ctx, to.handle, limits.Events)
+	pending, err := l.deps.Registry.Consents.Pending(ctx, to.handle, limits.Events)
 	if err != nil {
 		return fmt.Errorf("read requests: %w", err)
 	}
@@ -285,7 +285,7 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact,
 			waiting++
 		}
 	}
-	edge, err := l.deps.Registry.Consent(ctx, from, to.handle)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, from, to.handle)
 	if err != nil {
 		return fmt.Errorf("look up consent: %w", err)
 	}
@@ -319,14 +319,14 @@ func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answe
 // acquaint returns the agent of another registry as it is known here: with a DID whose
 // key this gateway keeps, as agents of its own have.
 func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (federation.Agent, error) {
-	agent, err := l.deps.Registry.Agent(ctx, r.String())
+	agent, err := l.deps.Registry.Agents.Agent(ctx, r.String())
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {
 		return agent, err
 	}
 	agent = l.stranger(r, now)
 	err = l.addAgent(ctx, agent, now)
 	if errors.Is(err, federation.ErrTaken) { // by another request, just now
-		return l.deps.Registry.Agent(ctx, r.String())
+		return l.deps.Registry.Agents.Agent(ctx, r.String())
 	}
 	if err != nil {
 		return agent, fmt.Errorf("acquaint with %s: %w", r, err)

@@ -26,5 +26,5 @@ func (l *Link) addAgent(ctx context.Context, agent federation.Agent, now time.Ti
 	if err := l.deps.Strangers.Meet(ctx, agent.DID, now); err != nil {
 		return fmt.Errorf("meet %s: %w", agent.Handle, err)
 	}
-	return l.deps.Registry.AddAgent(ctx, agent)
+	return l.deps.Registry.Agents.AddAgent(ctx, agent)
 }

@@ -30,7 +30,7 @@ type noticeData struct {
 // Tell implements [bridge.Teller]: a notice from the registry to the agent. Whoever is
 // no agent any more is not told.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	agent, err := l.deps.Registry.AgentOf(ctx, ev.From)
+	agent, err := l.deps.Registry.Agents.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}

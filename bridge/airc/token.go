@@ -102,7 +102,7 @@ func (l *Link) Bearer(r *http.Request) (federation.Agent, error) {
 
 // holder returns the agent that a token was issued to.
 func (l *Link) holder(r *http.Request, c credential.Claims) (federation.Agent, error) {
-	agent, err := l.deps.Registry.Agent(r.Context(), c.Subject)
+	agent, err := l.deps.Registry.Agents.Agent(r.Context(), c.Subject)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return federation.Agent{}, errNoGoodToken()
@@ -133,7 +133,7 @@ func (l *Link) postRefresh(c *call) (answer, error) {
 	if err := l.checkBlocked(c.Context(), agent.Handle, agent.DID); err != nil {
 		return answer{}, err
 	}
-	session, err := l.deps.Registry.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
+	session, err := l.deps.Registry.Sessions.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, refuse(codeUnauthorized, "the session of this token has ended")

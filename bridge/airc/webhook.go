@@ -92,7 +92,7 @@ func (*Link) Write(_ context.Context, _ federation.Hook, p federation.Push) (kin
 // Taken implements [bridge.Pusher]: the agent was handed the message, as if it had
 // fetched it.
 func (l *Link) Taken(ctx context.Context, h federation.Hook, p federation.Push) error {
-	agent, err := l.deps.Registry.Agent(ctx, h.Agent)
+	agent, err := l.deps.Registry.Agents.Agent(ctx, h.Agent)
 	if err != nil {
 		return fmt.Errorf("look up agent: %w", err)
 	}

@@ -58,9 +58,14 @@ func newKeySource(
 	}, timedDirectory{directory, seconds}, client, record)
 }
 
+// agentOf finds the agent of a DID, or returns [federation.ErrNotFound].
+type agentOf interface {
+	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
+}
+
 // isKept reports whether the gateway signs as a DID for an agent. A record that
 // cannot be read now says yes: nobody else is to gain by that.
-func isKept(ctx context.Context, record federation.Registry, did federation.DID) bool {
+func isKept(ctx context.Context, record agentOf, did federation.DID) bool {
 	agent, err := record.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return false

@@ -128,7 +128,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		Alone: func(ctx context.Context, do func(context.Context)) {
 			_ = w.record.Alone(ctx, linkDuty+federation.RegistryLink, do) // ends with ctx, and says nothing else
 		},
-		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
+		Ports: w.Ports, Registry: registryPorts(w.record), Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, FirstContacts: w.firstContacts, Strangers: w.strangers, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
 		}, Mode: w.mode, Hooks: w.agents.hooks, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, Revoked: w.revoked,
@@ -140,6 +140,11 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 		Logins: w.logins, Writes: w.writes,
 	})
 	return opened{link: link, table: t}, err
+}
+
+// registryPorts returns the ports of the registry on the record.
+func registryPorts(r federation.Record) airc.Registry {
+	return airc.Registry{Agents: r, Keys: r, Sessions: r, Messages: r, Mail: r, Threads: r, Consents: r, Relays: r}
 }
 
 // provedOverREST returns what reads the tokens of the REST API; nil where that is turned
