@@ -91,8 +91,8 @@ func (v View) Others(actor DID) []DID {
 
 // Filing is one step with all that its filing changes, written in one
 // transaction or not at all: the event with its evidence, the view, a row in
-// each inbox and each feed, the messages to agents (as by [Registry.Post]), and
-// what is now known of the signer ([Binding], for an event whose arrival names one).
+// each inbox and each feed, the effects, and what is now known of the signer ([Binding],
+// for an event whose arrival names one).
 type Filing struct {
 	Owed
 

@@ -8,14 +8,27 @@ import (
 	"slices"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/translate"
 	"baton/translate/aircmsg"
 )
 
-// Messages implements [bridge.Messenger]: one message for each agent that the step
-// is owed to and that wants to hear of it. Receipts of the home are not for agents.
-func (l *Link) Messages(ctx context.Context, d federation.Delivery) ([]federation.Posting, error) {
+// Effects implements [bridge.Recorder]: a message for each agent that is told of the step.
+func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error) {
+	messages, err := l.messages(ctx, d)
+	for _, message := range messages {
+		effects, topics = append(effects, message), append(topics, bridge.InboxTopic(message.Message.To))
+		if message.Relay != nil {
+			topics = append(topics, bridge.RelayTopic)
+		}
+	}
+	return effects, topics, err
+}
+
+// messages writes one message for each agent that is a recipient of the step and accepts
+// messages about it. No agent is told of receipts of the home.
+func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]federation.Posting, error) {
 	if d.Entry.Event.Verb == federation.Confirm {
 		return nil, nil
 	}
@@ -42,7 +55,7 @@ func (l *Link) Messages(ctx context.Context, d federation.Delivery) ([]federatio
 	return messages, nil
 }
 
-// Carries implements [bridge.Link]. Nothing waits for the agents: see [Link.Messages].
+// Carries implements [bridge.Link]. Nothing waits for the agents: see [Link.Effects].
 func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
@@ -51,7 +64,7 @@ func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, 
 // kept in the feed of the registry. A message that an agent has already is not
 // filed again.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
-	messages, err := l.Messages(ctx, d)
+	messages, err := l.messages(ctx, d)
 	if err != nil {
 		return err
 	}

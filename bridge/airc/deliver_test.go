@@ -214,7 +214,7 @@ func TestOfWhichStepsAgentsAreTold(t *testing.T) {
 		},
 	} {
 		test.ev.Verb, test.ev.Title = federation.Offer, "Review it"
-		got, err := w.link.Messages(t.Context(), federation.Delivery{Entry: federation.Entry{Event: test.ev}, View: test.view})
+		got, _, err := w.link.Effects(t.Context(), federation.Delivery{Entry: federation.Entry{Event: test.ev}, View: test.view})
 		if err != nil || len(got) > 0 != test.want {
 			t.Errorf("%s: %v %v, want %v", name, got, err, test.want)
 		}

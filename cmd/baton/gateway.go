@@ -126,18 +126,12 @@ func (g *gateway) GiveUp(ctx context.Context, before, now time.Time) error {
 	return nil
 }
 
-// wake tells the feeds, agents and registries that are owed a step which was filed
-// just now.
+// wake tells the links and inboxes that a step is pending for them which was filed just now.
 func (g *gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
-	for _, message := range judged.Owed.Messages {
-		g.wakes.Wake(bridge.InboxTopic(message.Message.To))
-		if message.Relay != nil {
-			g.wakes.Wake(bridge.RelayTopic)
-		}
-	}
+	g.wakes.Wake(judged.Owed.Topics...)
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 		g.wakes.Wake(bridge.DIDTopic(did))
 	}

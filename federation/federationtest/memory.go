@@ -173,7 +173,11 @@ func (m *Memory) Append(ctx context.Context, f federation.Filing) (federation.En
 	case before.Version != f.After:
 		return federation.Entry{}, federation.ErrStale
 	}
-	for _, p := range f.Messages {
+	for _, effect := range f.Effects {
+		p, ok := effect.(federation.Posting)
+		if !ok {
+			return federation.Entry{}, fmt.Errorf("no table takes a %T", effect)
+		}
 		if _, err := m.post(p); err != nil {
 			return federation.Entry{}, err
 		}

@@ -107,7 +107,7 @@ func (s suite) testMessageClaimsBlob(t *testing.T) {
 	f := File(Offer(1, ada, bob), federation.View{})
 	message := Message(1, "ada", "bob")
 	message.Handoff = ID(1)
-	f.Messages = []federation.Posting{{Message: message, Blob: kept.Capability}}
+	f.Effects = []federation.Effect{federation.Posting{Message: message, Blob: kept.Capability}}
 	mustAppend(t, record, f)
 	if !blobIsThere(t, record, kept, kept.Expires.Add(time.Hour)) {
 		t.Error("it went though a message names it")

@@ -224,7 +224,7 @@ func (s suite) testFiledMessages(t *testing.T) {
 			m := Message(n, "ada", handle)
 			m.ID += "-to-" + handle
 			m.Event, m.Handoff = f.Event.ID, f.View.ID
-			f.Messages = append(f.Messages, federation.Posting{Message: m})
+			f.Effects = append(f.Effects, federation.Posting{Message: m})
 		}
 		return f
 	}
@@ -244,7 +244,7 @@ func (s suite) testFiledMessages(t *testing.T) {
 	}
 	used := telling(3, File(Step(3, offer.Event, federation.Accept, bob), offer.View), "ada")
 	post(t, record, federation.Posting{Message: federation.Message{
-		ID: used.Messages[0].Message.ID, From: "ada", To: "eve", Envelope: []byte("{}"), Received: At(3),
+		ID: "message-3-to-ada", From: "ada", To: "eve", Envelope: []byte("{}"), Received: At(3),
 	}})
 	if _, err := record.Append(t.Context(), used); !errors.Is(err, federation.ErrDuplicate) {
 		t.Errorf("Append: %v, want ErrDuplicate", err)

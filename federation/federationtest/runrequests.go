@@ -255,7 +255,7 @@ func (s suite) testUnseen(t *testing.T) {
 		f := File(ev, federation.View{})
 		m := Message(n, "ada", to)
 		m.Event, m.Handoff = f.Event.ID, f.View.ID
-		f.Messages = []federation.Posting{{Message: m, Held: true}}
+		f.Effects = []federation.Effect{federation.Posting{Message: m, Held: true}}
 		mustAppend(t, record, f)
 		return f.View.ID
 	}

@@ -154,15 +154,27 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 	if err := claimBlob(ctx, q, ev.Handoff.String(), federation.CapabilityIn(ev.Context)); err != nil {
 		return federation.Entry{}, fmt.Errorf("claim blob: %w", err)
 	}
-	for _, p := range f.Messages {
-		if _, err := post(ctx, q, p); err != nil {
-			return federation.Entry{}, fmt.Errorf("post message: %w", err)
+	for _, effect := range f.Effects {
+		if err := apply(ctx, q, effect); err != nil {
+			return federation.Entry{}, err
 		}
 	}
 	if err := f.remember(ctx, q); err != nil {
 		return federation.Entry{}, err
 	}
 	return f.entry(), nil
+}
+
+// apply makes the write that an effect is.
+func apply(ctx context.Context, q *statements, effect federation.Effect) error {
+	p, ok := effect.(federation.Posting)
+	if !ok {
+		return fmt.Errorf("no table takes a %T", effect)
+	}
+	if _, err := post(ctx, q, p); err != nil {
+		return fmt.Errorf("post message: %w", err)
+	}
+	return nil
 }
 
 // first answers a step that cannot be written with the entry that it already has,
