@@ -32,6 +32,7 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // network is the label of this network, and the name of its only link.
@@ -61,7 +62,7 @@ type Record interface {
 	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
 	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
-	// StartSession and AdvanceSession are those of [federation.Registry].
+	// StartSession and AdvanceSession are those of the registry of agents.
 	StartSession(ctx context.Context, s federation.Session) error
 	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
 }
@@ -77,7 +78,7 @@ type Deps struct {
 	Proved func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
 	// Agent returns the registered agent whose access token a request carries, or
 	// [credential.ErrToken].
-	Agent func(r *http.Request) (federation.Agent, error)
+	Agent func(r *http.Request) (agents.Agent, error)
 	// Operator reports whether the bearer of a request is an operator.
 	Operator func(r *http.Request) (bool, error)
 	// Passport returns the passport of a handoff.

@@ -30,6 +30,7 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/bridge/webhook"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
@@ -79,7 +80,7 @@ func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 			},
 		},
 		Record: w.record, TokenKey: bytes.Repeat([]byte{7}, 32), Proved: proved,
-		Agent: func(*http.Request) (federation.Agent, error) { return federation.Agent{}, credential.ErrToken },
+		Agent: func(*http.Request) (agents.Agent, error) { return agents.Agent{}, credential.ErrToken },
 		Operator: func(r *http.Request) (bool, error) {
 			text, err := credential.Bearer(r)
 			return text == "operator", err

@@ -19,6 +19,7 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/store"
 )
@@ -150,7 +151,7 @@ func BenchmarkInboxPage(b *testing.B) {
 		all.Go(func() {
 			for n := writer; n < messages; n += writers {
 				m := federationtest.Message(n, "planner", "scout_7")
-				if _, err := record.Post(b.Context(), federation.Posting{Message: m}); err != nil {
+				if _, err := record.Post(b.Context(), agents.Posting{Message: m}); err != nil {
 					b.Error(err)
 				}
 			}

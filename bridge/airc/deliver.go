@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/translate"
 	"baton/translate/aircmsg"
 )
@@ -28,7 +29,7 @@ func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []fe
 
 // messages writes one message for each agent that is a recipient of the step and accepts
 // messages about it. No agent is told of receipts of the home.
-func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]federation.Posting, error) {
+func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
 	if d.Entry.Event.Verb == federation.Confirm {
 		return nil, nil
 	}
@@ -42,7 +43,7 @@ func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]federatio
 	if err != nil {
 		return nil, err
 	}
-	var messages []federation.Posting
+	var messages []agents.Posting
 	for _, to := range listeners {
 		message, err := l.tell(ctx, d, author, to)
 		if err != nil {
@@ -98,7 +99,7 @@ func (l *Link) somebody(ctx context.Context, did federation.DID, key []byte) (co
 
 // tell writes the message about a step for one agent, as far as the agent consents:
 // nil where it does not want any.
-func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*federation.Posting, error) {
+func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	guarded := author.handle // whose consent the message waits for
 	if author.handle == systemHandle && !to.loser {
 		offerer, err := l.somebody(ctx, d.View.Offerer, nil)
@@ -130,10 +131,10 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	}
 	m.Event, m.Handoff = d.Entry.Event.ID, d.Entry.Event.Handoff
 	if _, isRemote := splitAddress(to.handle); isRemote {
-		p := &federation.Posting{Message: m, Blob: federation.CapabilityIn(refersTo)}
+		p := &agents.Posting{Message: m, Blob: federation.CapabilityIn(refersTo)}
 		return p, l.relayStep(p, said.Body, said.Payload)
 	}
-	p := &federation.Posting{Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo)}
+	p := &agents.Posting{Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo)}
 	if !admitted && d.Entry.Event.Verb == federation.Offer {
 		if err := l.checkUnread(ctx, d.Entry.Event); err != nil {
 			return nil, err

@@ -15,6 +15,7 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 func TestAnOfferReachesAnAgentAsFarAsItConsents(t *testing.T) {
@@ -179,7 +180,7 @@ func TestADeliveryThatCannotBeFiledIsAskedForAgain(t *testing.T) {
 		disk = &forgetful{Messages: d.Registry.Messages, broken: true}
 		d.Registry.Messages = disk
 	})
-	agent := federation.Agent{Handle: "scout_7", DID: kept("scout_7").DID, OwnDID: signingKey(1).DID}
+	agent := agents.Agent{Handle: "scout_7", DID: kept("scout_7").DID, OwnDID: signingKey(1).DID}
 	if err := w.record.AddAgent(t.Context(), agent); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // postFederationConsent answers POST /federation/consent: an agent of another registry
@@ -53,14 +54,14 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 
 // takeConsent notes a request for consent to somebody here, or what an agent elsewhere
 // decided about the edge from somebody here to it.
-func (l *Link) takeConsent(ctx context.Context, action string, m relayed, message string, now time.Time) (federation.Consent, error) {
+func (l *Link) takeConsent(ctx context.Context, action string, m relayed, message string, now time.Time) (agents.Consent, error) {
 	who, err := known(l.find(ctx, m.to))
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
 	agent, err := l.acquaint(ctx, remote{m.from, m.origin}, now)
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
 	switch action {
 	case actionRequest:
@@ -73,7 +74,7 @@ func (l *Link) takeConsent(ctx context.Context, action string, m relayed, messag
 	case actionUnblock:
 		return l.deps.Registry.Consents.Unblock(ctx, who.handle, agent.Handle, now)
 	}
-	return federation.Consent{}, refuse(codeBadRequest, "type is none of request, accept, block and unblock")
+	return agents.Consent{}, refuse(codeBadRequest, "type is none of request, accept, block and unblock")
 }
 
 // consentDocument is a decision for another registry, but for what each attempt adds.
@@ -88,7 +89,7 @@ type consentDocument struct {
 // shareDecision queues for the registry of a handle what an agent here decided about it:
 // in one lane with what the agent writes to it, so that both arrive in the order in
 // which they were done. When it returns nil that is on disk.
-func (l *Link) shareDecision(ctx context.Context, action string, edge federation.Consent, agent federation.Agent, now time.Time) error {
+func (l *Link) shareDecision(ctx context.Context, action string, edge agents.Consent, agent agents.Agent, now time.Time) error {
 	address, ok := parseAddress(edge.From)
 	if !ok {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -19,7 +20,7 @@ import (
 // signed a step, or a role, which has no DID.
 type contact struct {
 	handle  string             // the one that threads and consent are kept under
-	agent   *federation.Agent  // nil for a DID of another network
+	agent   *agents.Agent      // nil for a DID of another network
 	foreign federation.Binding // zero for an agent
 }
 
@@ -147,12 +148,12 @@ type identity struct {
 // identityKey is one key as others may check messages with it. A key of a DID of
 // another network is the one that verified last; nobody registered it.
 type identityKey struct {
-	ID        string               `json:"kid"`
-	Public    string               `json:"publicKey"`
-	Status    federation.KeyStatus `json:"status"`
-	CreatedAt *int64               `json:"createdAt"`
-	ExpiresAt *int64               `json:"expiresAt"`
-	RevokedAt *int64               `json:"revokedAt"`
+	ID        string           `json:"kid"`
+	Public    string           `json:"publicKey"`
+	Status    agents.KeyStatus `json:"status"`
+	CreatedAt *int64           `json:"createdAt"`
+	ExpiresAt *int64           `json:"expiresAt"`
+	RevokedAt *int64           `json:"revokedAt"`
 }
 
 // getIdentity answers GET /identity/{handle}, where the handle may be a DID.
@@ -184,7 +185,7 @@ func (l *Link) identify(c contact, now time.Time) identity {
 		id.Aliases = append(id.Aliases, Alias(c.foreign.DID, c.foreign.First))
 		if len(c.foreign.Key) > 0 {
 			key := base64.RawURLEncoding.EncodeToString(c.foreign.Key)
-			id.Keys = append(id.Keys, identityKey{ID: signing.AgentKeyID(c.foreign.Key), Public: key, Status: federation.KeyStatusActive})
+			id.Keys = append(id.Keys, identityKey{ID: signing.AgentKeyID(c.foreign.Key), Public: key, Status: agents.KeyStatusActive})
 			id.PublicKey = &key
 		}
 		return id
@@ -211,7 +212,7 @@ func (l *Link) identify(c contact, now time.Time) identity {
 }
 
 // describeKey returns a key as others see it at a time.
-func describeKey(key federation.AgentKey, now time.Time) identityKey {
+func describeKey(key agents.Key, now time.Time) identityKey {
 	return identityKey{
 		ID: key.ID, Public: base64.RawURLEncoding.EncodeToString(key.Public), Status: key.Status(now),
 		CreatedAt: unixTime(key.Created), ExpiresAt: unixTime(key.Expires), RevokedAt: unixTime(key.Revoked),

@@ -11,6 +11,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // How many messages one answer holds.
@@ -24,7 +25,7 @@ const recheck = time.Second
 
 // page is some messages, and whether there are more.
 type page struct {
-	messages []federation.Message
+	messages []agents.Message
 	more     bool
 }
 
@@ -96,7 +97,7 @@ func (l *Link) await(ctx context.Context, handle string, wait time.Duration, rea
 
 // shown notes that some messages do not wait for their agent any more, and the steps
 // in them under none of its DIDs.
-func (l *Link) shown(agent federation.Agent, p page) func(context.Context) error {
+func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	var events []federation.EventID
 	for _, m := range p.messages {
 		if !m.Event.IsZero() {
@@ -142,7 +143,7 @@ func (p page) text(members []byte) raw {
 
 // delivered returns a message with its seq, which nobody signed, before the bytes
 // that were signed.
-func delivered(m federation.Message) []byte {
+func delivered(m agents.Message) []byte {
 	members := bytes.TrimPrefix(bytes.TrimSpace(m.Envelope), []byte("{"))
 	return append(fmt.Appendf(nil, `{"seq":%d,`, m.Seq), members...)
 }

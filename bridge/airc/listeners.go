@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // listener is an agent that hears of a step.
@@ -93,7 +94,7 @@ func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]
 		if err != nil {
 			return nil, fmt.Errorf("look up consent: %w", err)
 		}
-		if edge.State == federation.ConsentAccepted {
+		if edge.State == agents.ConsentAccepted {
 			shown = append(shown, listener{contact: contact{handle: agent.Handle, agent: &agent}, stranger: true})
 		}
 	}

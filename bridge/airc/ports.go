@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Registry is what the record keeps for a registry of agents, one port a subject. Every
@@ -26,19 +27,19 @@ type Registry struct {
 type Agents interface {
 	// AddAgent returns [federation.ErrTaken] when another agent has the handle. A key whose
 	// DID another agent has is filed without its DID.
-	AddAgent(ctx context.Context, a federation.Agent) error
+	AddAgent(ctx context.Context, a agents.Agent) error
 	// Agent returns [federation.ErrNotFound] for a handle that no agent registered.
-	Agent(ctx context.Context, handle string) (federation.Agent, error)
+	Agent(ctx context.Context, handle string) (agents.Agent, error)
 	// AgentOf finds an agent by any of its DIDs, those of revoked keys among them: a step
 	// that was addressed to one stays the agent's. It returns [federation.ErrNotFound] for a
 	// DID that no agent has.
-	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
+	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	// Capable returns the agents whose registered skills hold all of caps, of which there
 	// must be one at least, in the order in which they registered.
-	Capable(ctx context.Context, caps []string) ([]federation.Agent, error)
+	Capable(ctx context.Context, caps []string) ([]agents.Agent, error)
 	// SetShows notes what an agent lets others see. It returns [federation.ErrNotFound] for a
 	// handle that no agent registered.
-	SetShows(ctx context.Context, handle string, shows federation.Shows) error
+	SetShows(ctx context.Context, handle string, shows agents.Shows) error
 }
 
 // Keys keeps the keys of agents, and which of them were proved. A key that an agent only
@@ -53,19 +54,19 @@ type Keys interface {
 	// word is not active any more, and [federation.ErrTaken] when the agent has a key of that
 	// name or with those bytes. A key whose DID another agent has, signed a filed step or has
 	// a session is filed without its DID: the proof in a rotation names no handle.
-	RotateKey(ctx context.Context, handle, by string, key federation.AgentKey, now, until time.Time) (federation.Agent, error)
+	RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error)
 	// RevokeKey ends a key of an agent at once, on the word of an active one, maybe
 	// itself, for its own DID too. With the last active key of an agent its newest pending
 	// one becomes active again, and its end, which was to come, is taken back; with the last
 	// key of all the agent's sessions end. It returns the agent as it is after,
 	// [federation.ErrStale] as RotateKey does, and [federation.ErrNotFound] for a key that is
 	// not there. Revoking again changes nothing.
-	RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (federation.Agent, error)
+	RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error)
 	// ProveKey gives an agent the did:key of one of its keys, which it proved for its
 	// handle, and returns the agent as it is after. A DID that an agent already has does
 	// not change. ProveKey returns [federation.ErrNotFound] for a key that the agent does not
 	// have.
-	ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (federation.Agent, error)
+	ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error)
 }
 
 // Sessions keeps the families of refresh tokens.
@@ -85,22 +86,22 @@ type Messages interface {
 	// Post files one message and returns it with its Seq (zero when held), in one
 	// transaction with what else the Posting says. A message of an event that its
 	// recipient already has, held or delivered, is not filed again; the one on file
-	// is returned. Otherwise it returns [federation.ErrDuplicate] when From used the ID within
-	// [federation.MessageIDWindow] before Received, and a [*federation.RefusalError] with
+	// is returned. Otherwise it returns [agents.ErrDuplicate] when From used the ID within
+	// [agents.MessageIDWindow] before Received, and a [*federation.RefusalError] with
 	// [federation.RateLimited] when the message would ask for consent and From may not:
-	// because it asked [federation.MaxRequests] others, or is barred. It returns one with
+	// because it asked [agents.MaxRequests] others, or is barred. It returns one with
 	// [federation.InboxFull] when the message would be held and its FirstContacts have no
 	// room. What was held stays held.
-	Post(ctx context.Context, p federation.Posting) (federation.Message, error)
+	Post(ctx context.Context, p agents.Posting) (agents.Message, error)
 	// Sent returns the newest message with this id that the sender sent since then,
 	// held ones too, or [federation.ErrNotFound].
-	Sent(ctx context.Context, from, id string, since time.Time) (federation.Message, error)
+	Sent(ctx context.Context, from, id string, since time.Time) (agents.Message, error)
 	// Named returns a message with this id that the handle sent or was delivered, or
 	// that was sent to its registry under this id, or [federation.ErrNotFound].
-	Named(ctx context.Context, handle, id string) (federation.Message, error)
+	Named(ctx context.Context, handle, id string) (agents.Message, error)
 	// OfferMessage returns the message of the offer that opened a handoff, as a handle
 	// sent it or was delivered it, or [federation.ErrNotFound].
-	OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (federation.Message, error)
+	OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (agents.Message, error)
 	// Shown returns the handles that were sent a message of a handoff, each once.
 	Shown(ctx context.Context, id federation.HandoffID) ([]string, error)
 	// HandOut notes that a handle was handed the messages of some steps, which reach it at
@@ -122,7 +123,7 @@ type Mail interface {
 	// Inbox returns up to limit messages delivered to a handle after the cursor,
 	// oldest first, and whether there are more. Held ones are not there. It returns
 	// [federation.ErrUnknownCursor] for a cursor that this inbox never gave out.
-	Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []federation.Message, more bool, err error)
+	Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []agents.Message, more bool, err error)
 	// Unshown returns the messages that are no steps and wait for a handle, held or not
 	// handed out yet, and those of one sender among them. Steps wait in [Inboxes].
 	Unshown(ctx context.Context, to, from string) (federation.InboxUse, error)
@@ -130,9 +131,9 @@ type Mail interface {
 	Show(ctx context.Context, to string, upTo federation.Cursor) error
 	// Fresh returns up to limit messages delivered to a handle that it was not handed
 	// yet (see Show), oldest first.
-	Fresh(ctx context.Context, to string, limit int) ([]federation.Message, error)
+	Fresh(ctx context.Context, to string, limit int) ([]agents.Message, error)
 	// Since returns up to limit messages told to a handle after a time, oldest first.
-	Since(ctx context.Context, to string, since time.Time, limit int) ([]federation.Message, error)
+	Since(ctx context.Context, to string, since time.Time, limit int) ([]agents.Message, error)
 }
 
 // Threads reads what two handles wrote to each other.
@@ -140,32 +141,32 @@ type Threads interface {
 	// Thread returns up to limit messages between two handles with a Seq above after,
 	// in order, without those that the first of them deleted, and whether there are
 	// more.
-	Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []federation.Message, more bool, err error)
+	Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []agents.Message, more bool, err error)
 	// Recent returns the newest messages between two handles, up to limit, in order,
 	// without those that the first of them deleted.
-	Recent(ctx context.Context, handle, peer string, limit int) ([]federation.Message, error)
+	Recent(ctx context.Context, handle, peer string, limit int) ([]agents.Message, error)
 	// Conversations returns up to limit conversations of a handle, the one with the
 	// newest message first.
-	Conversations(ctx context.Context, handle string, limit int) ([]federation.Conversation, error)
+	Conversations(ctx context.Context, handle string, limit int) ([]agents.Conversation, error)
 	// ReadConversation notes that a handle has read all that another one wrote to it.
 	ReadConversation(ctx context.Context, handle, peer string, now time.Time) error
 }
 
 // Consents keeps which handle may write to which.
 type Consents interface {
-	// Consent returns an edge; one that never changed is [federation.ConsentNone].
-	Consent(ctx context.Context, from, to string) (federation.Consent, error)
+	// Consent returns an edge; one that never changed is [agents.ConsentNone].
+	Consent(ctx context.Context, from, to string) (agents.Consent, error)
 	// Accept sets the edges from → to and to → from to accepted and delivers what
 	// was held on them, in the order it came; an edge that its recipient blocked
 	// stays so. It returns the first edge. Accepting again changes nothing.
-	Accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error)
+	Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error)
 	// AcceptOneWay is Accept without the edge to → from.
-	AcceptOneWay(ctx context.Context, from, to string, now time.Time) (federation.Consent, error)
+	AcceptOneWay(ctx context.Context, from, to string, now time.Time) (agents.Consent, error)
 	// Block sets the edge from → to to blocked and discards what was held on it.
 	// Blocking again changes nothing.
-	Block(ctx context.Context, from, to string, now time.Time) (federation.Consent, error)
+	Block(ctx context.Context, from, to string, now time.Time) (agents.Consent, error)
 	// Unblock sets an edge that is blocked back to none. Another one stays as it is.
-	Unblock(ctx context.Context, from, to string, now time.Time) (federation.Consent, error)
+	Unblock(ctx context.Context, from, to string, now time.Time) (agents.Consent, error)
 	// Contacts returns up to limit handles with which a handle has consent both ways,
 	// in their order.
 	Contacts(ctx context.Context, handle string, limit int) ([]string, error)
@@ -174,7 +175,7 @@ type Consents interface {
 	MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error
 	// Pending returns up to limit edges to a handle that wait for its decision, the
 	// oldest first.
-	Pending(ctx context.Context, to string, limit int) ([]federation.Consent, error)
+	Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error)
 }
 
 // Relays holds the messages and decisions that other registries do not have yet. What

@@ -13,6 +13,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // When another registry is asked again.
@@ -51,7 +52,7 @@ type relayDocument struct {
 }
 
 // relayTo returns what is queued for the registry of a recipient.
-func (l *Link) relayTo(to string, m federation.Message, body string, payload json.RawMessage) (*federation.Relay, error) {
+func (l *Link) relayTo(to string, m agents.Message, body string, payload json.RawMessage) (*federation.Relay, error) {
 	address, ok := parseAddress(to)
 	if !ok {
 		return nil, fmt.Errorf("relay to %q: no address", to)

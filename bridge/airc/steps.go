@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/translate"
 	"baton/translate/aircmsg"
 )
@@ -102,7 +103,7 @@ func (s step) implied() federation.Verb {
 }
 
 // others returns the parties of a handoff besides an agent.
-func others(v federation.View, agent federation.Agent) []federation.DID {
+func others(v federation.View, agent agents.Agent) []federation.DID {
 	var dids []federation.DID
 	for _, did := range v.Others(agent.DID) {
 		if !agent.Is(did) {

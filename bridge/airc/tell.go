@@ -8,6 +8,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/translate/aircmsg"
 )
 
@@ -53,6 +54,6 @@ func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federatio
 		return err
 	}
 	m.Handoff = ev.Handoff
-	_, err = l.put(ctx, federation.Posting{Message: m})
+	_, err = l.put(ctx, agents.Posting{Message: m})
 	return err
 }

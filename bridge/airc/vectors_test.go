@@ -20,6 +20,7 @@ import (
 
 	"baton/bridge/airc"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -153,7 +154,7 @@ type replaying struct {
 // Append implements [federation.Store].
 func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	for i, effect := range f.Effects {
-		p, ok := effect.(federation.Posting)
+		p, ok := effect.(agents.Posting)
 		if !ok {
 			return federation.Entry{}, fmt.Errorf("the effect is a %T", effect)
 		}

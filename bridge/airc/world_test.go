@@ -24,6 +24,7 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
@@ -409,9 +410,9 @@ type forgetful struct {
 	broken bool
 }
 
-func (f *forgetful) Post(ctx context.Context, p federation.Posting) (federation.Message, error) {
+func (f *forgetful) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	if f.broken {
-		return federation.Message{}, &federation.UnavailableError{What: "record", Err: errors.New("killed")}
+		return agents.Message{}, &federation.UnavailableError{What: "record", Err: errors.New("killed")}
 	}
 	return f.Messages.Post(ctx, p)
 }

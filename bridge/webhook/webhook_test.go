@@ -95,7 +95,7 @@ func (noWakes) Subscribe(string) (<-chan struct{}, func()) { return nil, func() 
 
 // world is the hooks of a home on a record.
 type world struct {
-	record  federation.Record
+	record  federationtest.Record
 	outside *outside
 	pusher  *pusher
 	metrics *bridge.Metrics
@@ -103,7 +103,7 @@ type world struct {
 	steps   int
 }
 
-func newWorld(record federation.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
+func newWorld(record federationtest.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: func(federation.Hook) bridge.Pusher { return w.pusher },

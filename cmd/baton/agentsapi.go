@@ -13,6 +13,7 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // agentsAPI is what only a running gateway has for the REST API of agents.
@@ -20,7 +21,7 @@ type agentsAPI struct {
 	passport func(ctx context.Context, view federation.View, now time.Time) (operatorapi.Document, error)
 	placers  func() []bridge.Placer
 	member   func(ctx context.Context, venue string, did federation.DID) bool
-	agent    func(r *http.Request) (federation.Agent, error)
+	agent    func(r *http.Request) (agents.Agent, error)
 	operator func(r *http.Request) (bool, error)
 	rates    didRates
 	hooks    bridge.Hooks // nil where the configuration has none
@@ -78,11 +79,11 @@ func (f *fleet) isMirror(name string) bool {
 }
 
 // bearer returns the agent whose access token a request carries.
-func (f *fleet) bearer(r *http.Request) (federation.Agent, error) {
+func (f *fleet) bearer(r *http.Request) (agents.Agent, error) {
 	for _, running := range f.current.Load().all {
 		if registry, ok := running.link.(*airc.Link); ok {
 			return registry.Bearer(r)
 		}
 	}
-	return federation.Agent{}, credential.ErrToken // there is no registry here
+	return agents.Agent{}, credential.ErrToken // there is no registry here
 }

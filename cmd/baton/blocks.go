@@ -11,6 +11,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/operatorapi"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // blockPage is how many blocks are read at a time.
@@ -49,7 +50,7 @@ func (g *gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 
 // identify adds to a source the other DIDs and the handles of the agents that it names.
 func (g *gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
-	var agents []federation.Agent
+	var agents []agents.Agent
 	for _, did := range s.DIDs {
 		agent, err := g.record.AgentOf(ctx, did)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {

@@ -30,7 +30,7 @@ func Drain(ctx context.Context, ended <-chan error) error {
 }
 
 // Prune takes from a record what is older than a configuration keeps it.
-func Prune(ctx context.Context, record federation.Record, keep configs.Retention, now time.Time) (handoffs, messages, ids int, err error) {
+func Prune(ctx context.Context, record pruner, keep configs.Retention, now time.Time) (handoffs, messages, ids int, err error) {
 	gone, err := prune(ctx, record, keep, now)
 	return gone.handoffs, gone.messages, gone.ids, err
 }

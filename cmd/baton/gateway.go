@@ -21,7 +21,7 @@ import (
 // line for each step judged, and wakes the feeds that are owed it.
 type gateway struct {
 	home    atomic.Pointer[home.Home] // replaced when its limits change
-	record  federation.Record
+	record  boundRecord
 	kept    func(name string) federation.SigningKey
 	metrics *bridge.Metrics
 	log     *slog.Logger

@@ -24,7 +24,7 @@ import (
 type homes struct {
 	self    federation.HomeID
 	gateway *gateway
-	record  federation.Record
+	record  boundRecord
 	client  *identity.PeerClient
 	// strangers is asked at addresses that others chose.
 	strangers *identity.Client

@@ -18,6 +18,7 @@ import (
 	"baton/bridge/irc/spanningtree"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/identity"
 )
 
@@ -48,7 +49,7 @@ type wiring struct {
 	bridge.Ports
 	certificate *tls.Certificate // nil where the configuration names none
 	http        configs.HTTP     // of the public listener
-	record      federation.Record
+	record      boundRecord
 	proved      func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
 	revoked     func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 	learn       func(ctx context.Context, report federation.KeyReport) error
@@ -126,7 +127,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 	}
 	link, err := airc.Open(cfg, airc.Deps{
 		Alone: func(ctx context.Context, do func(context.Context)) {
-			_ = w.record.Alone(ctx, linkDuty+federation.RegistryLink, do) // ends with ctx, and says nothing else
+			_ = w.record.Alone(ctx, linkDuty+agents.Link, do) // ends with ctx, and says nothing else
 		},
 		Ports: w.Ports, Registry: registryPorts(w.record), Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, FirstContacts: w.firstContacts, Strangers: w.strangers, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
@@ -143,7 +144,7 @@ func openAIRC(t configs.Table, w wiring) (opened, error) {
 }
 
 // registryPorts returns the ports of the registry on the record.
-func registryPorts(r federation.Record) airc.Registry {
+func registryPorts(r boundRecord) airc.Registry {
 	return airc.Registry{Agents: r, Keys: r, Sessions: r, Messages: r, Mail: r, Threads: r, Consents: r, Relays: r}
 }
 

@@ -12,7 +12,7 @@ import (
 
 // skills implements home.Capabilities with what agents registered, and what DIDs
 // declared.
-type skills struct{ record federation.Record }
+type skills struct{ record boundRecord }
 
 // Declared returns what a DID can do, each once.
 func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, error) {

@@ -11,6 +11,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/webhook"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/identity"
 )
 
@@ -59,7 +60,7 @@ func inWebhook(err error) error {
 func (f *fleet) pusher(h federation.Hook) bridge.Pusher { //nolint:ireturn // links are of many types
 	for _, running := range f.current.Load().all {
 		pusher, ok := running.link.(bridge.Pusher)
-		if ok && (running.link.Name() == federation.RegistryLink) == (h.Agent != "") {
+		if ok && (running.link.Name() == agents.Link) == (h.Agent != "") {
 			return pusher
 		}
 	}

@@ -8,10 +8,11 @@ import (
 	"fmt"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // AddAgent implements [federation.Registry].
-func (s *Record) AddAgent(ctx context.Context, a federation.Agent) error {
+func (s *Record) AddAgent(ctx context.Context, a agents.Agent) error {
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error { return addAgent(ctx, q, a) })
 	if err != nil {
 		return fmt.Errorf("add agent %s: %w", a.Handle, err)
@@ -19,7 +20,7 @@ func (s *Record) AddAgent(ctx context.Context, a federation.Agent) error {
 	return nil
 }
 
-func addAgent(ctx context.Context, q *statements, a federation.Agent) error {
+func addAgent(ctx context.Context, q *statements, a agents.Agent) error {
 	for _, key := range a.Keys {
 		free, err := unowned(ctx, q, key)
 		if err != nil {
@@ -80,50 +81,50 @@ type agentName struct {
 }
 
 // Agent implements [federation.Registry].
-func (s *Record) Agent(ctx context.Context, handle string) (federation.Agent, error) {
-	return s.agents.find(agentName{handle: handle}, func() (federation.Agent, error) {
+func (s *Record) Agent(ctx context.Context, handle string) (agents.Agent, error) {
+	return s.agents.find(agentName{handle: handle}, func() (agents.Agent, error) {
 		return s.oneAgent(ctx, `handle = ?1`, handle)
 	})
 }
 
 // AgentOf implements [federation.Registry]. Of several handles with one key it
 // returns the oldest.
-func (s *Record) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
+func (s *Record) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
 	if did == "" { // as keys have that were not proved
-		return federation.Agent{}, fmt.Errorf("read agent without a DID: %w", federation.ErrNotFound)
+		return agents.Agent{}, fmt.Errorf("read agent without a DID: %w", federation.ErrNotFound)
 	}
-	return s.agents.find(agentName{did: did}, func() (federation.Agent, error) {
+	return s.agents.find(agentName{did: did}, func() (agents.Agent, error) {
 		return s.oneAgent(ctx, `did = ?1 OR own_did = ?1 OR handle IN (SELECT handle FROM agent_key WHERE did = ?1)`, string(did))
 	})
 }
 
-func (s *Record) oneAgent(ctx context.Context, where, arg string) (federation.Agent, error) {
+func (s *Record) oneAgent(ctx context.Context, where, arg string) (agents.Agent, error) {
 	agent, err := oneAgent(ctx, s.reads, where, arg)
 	if err != nil {
-		return federation.Agent{}, fmt.Errorf("read agent %s: %w", arg, err)
+		return agents.Agent{}, fmt.Errorf("read agent %s: %w", arg, err)
 	}
 	return agent, nil
 }
 
-func oneAgent(ctx context.Context, q *statements, where, arg string) (federation.Agent, error) {
-	found, err := agents(ctx, q, where+` ORDER BY n LIMIT 1`, arg)
+func oneAgent(ctx context.Context, q *statements, where, arg string) (agents.Agent, error) {
+	found, err := agentsWhere(ctx, q, where+` ORDER BY n LIMIT 1`, arg)
 	switch {
 	case err != nil:
-		return federation.Agent{}, err
+		return agents.Agent{}, err
 	case len(found) == 0:
-		return federation.Agent{}, federation.ErrNotFound
+		return agents.Agent{}, federation.ErrNotFound
 	}
 	return found[0], nil
 }
 
 // Capable implements [federation.Registry]. The agents come in the order in which
 // they registered.
-func (s *Record) Capable(ctx context.Context, caps []string) ([]federation.Agent, error) {
+func (s *Record) Capable(ctx context.Context, caps []string) ([]agents.Agent, error) {
 	wanted, err := json.Marshal(caps)
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
 	}
-	able, err := agents(ctx, s.reads, `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) wanted ON skill = value
+	able, err := agentsWhere(ctx, s.reads, `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) wanted ON skill = value
 		GROUP BY agent HAVING count(*) = (SELECT count(DISTINCT value) FROM json_each(?1))) ORDER BY n`, string(wanted))
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
@@ -132,7 +133,7 @@ func (s *Record) Capable(ctx context.Context, caps []string) ([]federation.Agent
 }
 
 // SetShows implements [federation.Registry].
-func (s *Record) SetShows(ctx context.Context, handle string, shows federation.Shows) error {
+func (s *Record) SetShows(ctx context.Context, handle string, shows agents.Shows) error {
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		changed, err := q.exec(ctx, `UPDATE agent SET shows_presence = ?, shows_context = ? WHERE handle = ?`,
 			shows.Presence, shows.Context, handle)
@@ -148,7 +149,7 @@ func (s *Record) SetShows(ctx context.Context, handle string, shows federation.S
 }
 
 // agents reads the agents that the rest of a query finds, with their keys.
-func agents(ctx context.Context, q *statements, where, arg string) ([]federation.Agent, error) {
+func agentsWhere(ctx context.Context, q *statements, where, arg string) ([]agents.Agent, error) {
 	found, err := rows(ctx, q, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key,
 		shows_presence, shows_context, issuer, subject FROM agent WHERE `+where, arg)
 	if err != nil {
@@ -164,8 +165,8 @@ func agents(ctx context.Context, q *statements, where, arg string) ([]federation
 	return found, nil
 }
 
-func scanAgent(row scanner) (federation.Agent, error) {
-	var a federation.Agent
+func scanAgent(row scanner) (agents.Agent, error) {
+	var a agents.Agent
 	var capabilities, metadata, kept []byte
 	var registered int64
 	err := row.Scan(&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept,

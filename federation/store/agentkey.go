@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // addKey files the n-th key of an agent, without its DID where another agent has that.
-func addKey(ctx context.Context, q *statements, handle string, n int, key federation.AgentKey) error {
+func addKey(ctx context.Context, q *statements, handle string, n int, key agents.Key) error {
 	key, err := unowned(ctx, q, key)
 	if err != nil {
 		return err
@@ -26,7 +27,7 @@ func addKey(ctx context.Context, q *statements, handle string, n int, key federa
 }
 
 // unowned returns a key without its DID where an agent has that already.
-func unowned(ctx context.Context, q *statements, key federation.AgentKey) (federation.AgentKey, error) {
+func unowned(ctx context.Context, q *statements, key agents.Key) (agents.Key, error) {
 	var owned bool
 	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM agent_key WHERE did = ?1 AND did <> '')
 		OR EXISTS (SELECT 1 FROM agent WHERE did = ?1)`, []any{key.DID}, &owned)
@@ -38,7 +39,7 @@ func unowned(ctx context.Context, q *statements, key federation.AgentKey) (feder
 
 // ownProved notes what follows from a proved key: that it is of its DID, and when it
 // ends for that DID.
-func ownProved(ctx context.Context, q *statements, key federation.AgentKey) error {
+func ownProved(ctx context.Context, q *statements, key agents.Key) error {
 	if !key.Proved() {
 		return nil
 	}
@@ -55,15 +56,15 @@ func ownProved(ctx context.Context, q *statements, key federation.AgentKey) erro
 
 // endKey notes the end of a key in the history of its DID. A key that was not proved has
 // no DID, and no part in any history.
-func endKey(ctx context.Context, q *statements, key federation.AgentKey, end, seen time.Time) error {
+func endKey(ctx context.Context, q *statements, key agents.Key, end, seen time.Time) error {
 	if !key.Proved() {
 		return nil
 	}
 	return putWindow(ctx, q, key.EndWindow(end, seen))
 }
 
-func scanAgentKey(row scanner) (federation.AgentKey, error) {
-	var key federation.AgentKey
+func scanAgentKey(row scanner) (agents.Key, error) {
+	var key agents.Key
 	var public []byte
 	var created, expires, revoked int64
 	err := row.Scan(&key.ID, &key.DID, &public, &created, &expires, &revoked, &key.Reason)
@@ -73,9 +74,9 @@ func scanAgentKey(row scanner) (federation.AgentKey, error) {
 }
 
 // RotateKey implements [federation.Registry].
-func (s *Record) RotateKey(ctx context.Context, handle, by string, key federation.AgentKey, now, until time.Time) (federation.Agent, error) {
-	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a federation.Agent) error {
-		if slices.ContainsFunc(a.Keys, func(k federation.AgentKey) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
+func (s *Record) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
+	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a agents.Agent) error {
+		if slices.ContainsFunc(a.Keys, func(k agents.Key) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
 			return federation.ErrTaken
 		}
 		if err := forgetKey(ctx, q, a, now); err != nil {
@@ -101,7 +102,7 @@ func (s *Record) RotateKey(ctx context.Context, handle, by string, key federatio
 
 // unproved returns a key without its DID where that is an agent's, signed a filed step or
 // has a session: its owner proved it, and the proof in a rotation names no handle.
-func unproved(ctx context.Context, q *statements, key federation.AgentKey) (federation.AgentKey, error) {
+func unproved(ctx context.Context, q *statements, key agents.Key) (agents.Key, error) {
 	var elsewhere bool
 	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE handle = ?1)`,
 		[]any{key.DID}, &elsewhere)
@@ -113,7 +114,7 @@ func unproved(ctx context.Context, q *statements, key federation.AgentKey) (fede
 }
 
 // endKeys ends the keys of an agent that have no end yet.
-func endKeys(ctx context.Context, q *statements, a federation.Agent, now, until time.Time) error {
+func endKeys(ctx context.Context, q *statements, a agents.Agent, now, until time.Time) error {
 	for _, key := range a.Keys {
 		if !key.Revoked.IsZero() {
 			continue
@@ -131,11 +132,11 @@ func endKeys(ctx context.Context, q *statements, a federation.Agent, now, until 
 // forgetKey makes room for a key of an agent that has as many as it may. There is
 // always one to forget: all but the active one end within the overlap of a rotation,
 // and rotations are rarer than that allows.
-func forgetKey(ctx context.Context, q *statements, a federation.Agent, now time.Time) error {
-	if len(a.Keys) < federation.MaxAgentKeys {
+func forgetKey(ctx context.Context, q *statements, a agents.Agent, now time.Time) error {
+	if len(a.Keys) < agents.MaxKeys {
 		return nil
 	}
-	i := slices.IndexFunc(a.Keys, func(k federation.AgentKey) bool { return !k.Signs(now) })
+	i := slices.IndexFunc(a.Keys, func(k agents.Key) bool { return !k.Signs(now) })
 	if i < 0 {
 		return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the agent has too many keys that are good"}
 	}
@@ -144,19 +145,19 @@ func forgetKey(ctx context.Context, q *statements, a federation.Agent, now time.
 }
 
 // setOwnDID notes the DID of the primary key of an agent.
-func setOwnDID(ctx context.Context, q *statements, a federation.Agent, primary federation.AgentKey) error {
+func setOwnDID(ctx context.Context, q *statements, a agents.Agent, primary agents.Key) error {
 	_, err := q.exec(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
 	return err
 }
 
 // RevokeKey implements [federation.Registry].
-func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (federation.Agent, error) {
-	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a federation.Agent) error {
+func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error) {
+	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a agents.Agent) error {
 		key := a.Key(kid)
 		switch {
 		case key.ID == "":
 			return federation.ErrNotFound
-		case key.Status(now) == federation.KeyStatusRevoked:
+		case key.Status(now) == agents.KeyStatusRevoked:
 			return nil
 		}
 		_, err := q.exec(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
@@ -164,7 +165,7 @@ func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 		if err == nil {
 			err = endKey(ctx, q, key, now, now)
 		}
-		if err != nil || key.Status(now) != federation.KeyStatusActive {
+		if err != nil || key.Status(now) != agents.KeyStatusActive {
 			return err
 		}
 		return succeed(ctx, q, a, kid, now)
@@ -173,7 +174,7 @@ func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 
 // succeed puts the newest key that still signs in the place of a revoked one, and
 // ends the sessions of an agent that has none.
-func succeed(ctx context.Context, q *statements, a federation.Agent, revoked string, now time.Time) error {
+func succeed(ctx context.Context, q *statements, a agents.Agent, revoked string, now time.Time) error {
 	for _, key := range slices.Backward(a.Keys) {
 		if key.ID == revoked || !key.Signs(now) {
 			continue
@@ -195,15 +196,15 @@ func succeed(ctx context.Context, q *statements, a federation.Agent, revoked str
 // changeKeys changes the keys of an agent on the word of one of them, and returns the
 // agent as it is after.
 func (s *Record) changeKeys(
-	ctx context.Context, handle, by string, now time.Time, change func(context.Context, *statements, federation.Agent) error,
-) (federation.Agent, error) {
-	var after federation.Agent
+	ctx context.Context, handle, by string, now time.Time, change func(context.Context, *statements, agents.Agent) error,
+) (agents.Agent, error) {
+	var after agents.Agent
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		before, err := oneAgent(ctx, q, `handle = ?1`, handle)
 		if err != nil {
 			return err
 		}
-		if by != "" && (before.Key(by).ID == "" || before.Key(by).Status(now) != federation.KeyStatusActive) {
+		if by != "" && (before.Key(by).ID == "" || before.Key(by).Status(now) != agents.KeyStatusActive) {
 			return federation.ErrStale
 		}
 		if err := change(ctx, q, before); err != nil {
@@ -213,7 +214,7 @@ func (s *Record) changeKeys(
 		return err
 	})
 	if err != nil {
-		return federation.Agent{}, fmt.Errorf("change keys of %s: %w", handle, err)
+		return agents.Agent{}, fmt.Errorf("change keys of %s: %w", handle, err)
 	}
 	return after, nil
 }

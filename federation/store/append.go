@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // filing is a [federation.Filing] made ready by its caller, so that the one
@@ -167,7 +168,7 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 
 // apply makes the write that an effect is.
 func apply(ctx context.Context, q *statements, effect federation.Effect) error {
-	p, ok := effect.(federation.Posting)
+	p, ok := effect.(agents.Posting)
 	if !ok {
 		return fmt.Errorf("no table takes a %T", effect)
 	}

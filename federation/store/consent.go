@@ -7,31 +7,32 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Consent implements [federation.Registry].
-func (s *Record) Consent(ctx context.Context, from, to string) (federation.Consent, error) {
+func (s *Record) Consent(ctx context.Context, from, to string) (agents.Consent, error) {
 	edge, err := consent(ctx, s.reads, from, to)
 	if err != nil {
-		return federation.Consent{}, fmt.Errorf("read consent %s to %s: %w", from, to, err)
+		return agents.Consent{}, fmt.Errorf("read consent %s to %s: %w", from, to, err)
 	}
 	return edge, nil
 }
 
-func consent(ctx context.Context, q *statements, from, to string) (federation.Consent, error) {
-	edge := federation.Consent{From: from, To: to, State: federation.ConsentNone}
+func consent(ctx context.Context, q *statements, from, to string) (agents.Consent, error) {
+	edge := agents.Consent{From: from, To: to, State: agents.ConsentNone}
 	var updated, barred int64
 	err := q.row(ctx, `SELECT state, updated, version, barred FROM consent WHERE sender = ? AND recipient = ?`,
 		[]any{from, to}, &edge.State, &updated, &edge.Version, &barred)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
 	edge.Updated, edge.Barred = moment(updated), moment(barred)
 	return edge, nil
 }
 
 // setConsent changes an edge. One that is in that state stays as it is.
-func setConsent(ctx context.Context, q *statements, from, to string, state federation.ConsentState, now time.Time) error {
+func setConsent(ctx context.Context, q *statements, from, to string, state agents.ConsentState, now time.Time) error {
 	_, err := q.exec(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
 		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
 		WHERE consent.state <> excluded.state`, from, to, state, stamp(now))
@@ -44,13 +45,13 @@ func setConsent(ctx context.Context, q *statements, from, to string, state feder
 // Accept implements [federation.Registry]. An accepted edge holds nothing, so
 // what was held on the way back is delivered too. A way back that its own
 // recipient blocked stays blocked: that is not for the other one to undo.
-func (s *Record) Accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+func (s *Record) Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error {
 		if err := accept(ctx, q, from, to, now); err != nil {
 			return err
 		}
 		back, err := consent(ctx, q, to, from)
-		if err != nil || back.State == federation.ConsentBlocked {
+		if err != nil || back.State == agents.ConsentBlocked {
 			return err
 		}
 		return accept(ctx, q, to, from, now)
@@ -58,13 +59,13 @@ func (s *Record) Accept(ctx context.Context, from, to string, now time.Time) (fe
 }
 
 // AcceptOneWay implements [federation.Registry].
-func (s *Record) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+func (s *Record) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error { return accept(ctx, q, from, to, now) })
 }
 
 // accept opens one edge and delivers what was held on it, in the order it came.
 func accept(ctx context.Context, q *statements, from, to string, now time.Time) error {
-	if err := setConsent(ctx, q, from, to, federation.ConsentAccepted, now); err != nil {
+	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
 		return err
 	}
 	if _, err := q.exec(ctx, `UPDATE consent SET barred = 0 WHERE sender = ? AND recipient = ?`, from, to); err != nil {
@@ -87,17 +88,17 @@ func accept(ctx context.Context, q *statements, from, to string, now time.Time) 
 }
 
 // Block implements [federation.Registry].
-func (s *Record) Block(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+func (s *Record) Block(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error {
 		before, err := consent(ctx, q, from, to)
-		if err != nil || before.State == federation.ConsentBlocked {
+		if err != nil || before.State == agents.ConsentBlocked {
 			return err
 		}
-		if err := setConsent(ctx, q, from, to, federation.ConsentBlocked, now); err != nil {
+		if err := setConsent(ctx, q, from, to, agents.ConsentBlocked, now); err != nil {
 			return err
 		}
 		_, err = q.exec(ctx, `UPDATE consent SET answered = ? WHERE sender = ? AND recipient = ?`,
-			before.State == federation.ConsentPending, from, to)
+			before.State == agents.ConsentPending, from, to)
 		if err != nil {
 			return err
 		}
@@ -112,11 +113,11 @@ func discard(ctx context.Context, q *statements, from, to string) error {
 }
 
 // Unblock implements [federation.Registry].
-func (s *Record) Unblock(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+func (s *Record) Unblock(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `UPDATE consent SET state = ?, updated = ?, version = version + 1, answered = 0,
 			barred = CASE answered WHEN 0 THEN barred ELSE ? END WHERE sender = ? AND recipient = ? AND state = ?`,
-			federation.ConsentNone, stamp(now), stamp(now.Add(federation.UnblockBar)), from, to, federation.ConsentBlocked)
+			agents.ConsentNone, stamp(now), stamp(now.Add(agents.UnblockBar)), from, to, agents.ConsentBlocked)
 		return err
 	})
 }
@@ -133,9 +134,9 @@ func (s *Record) Contacts(ctx context.Context, handle string, limit int) ([]stri
 }
 
 // Pending implements [federation.Registry].
-func (s *Record) Pending(ctx context.Context, to string, limit int) ([]federation.Consent, error) {
-	scan := func(row scanner) (federation.Consent, error) {
-		edge := federation.Consent{To: to, State: federation.ConsentPending}
+func (s *Record) Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error) {
+	scan := func(row scanner) (agents.Consent, error) {
+		edge := agents.Consent{To: to, State: agents.ConsentPending}
 		var updated int64
 		err := row.Scan(&edge.From, &updated, &edge.Version)
 		edge.Updated = moment(updated)
@@ -150,15 +151,15 @@ func (s *Record) Pending(ctx context.Context, to string, limit int) ([]federatio
 }
 
 // decide applies a decision about an edge and returns the edge after it.
-func (s *Record) decide(ctx context.Context, from, to string, decision func(context.Context, *statements) error) (federation.Consent, error) {
-	edge, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Consent, error) {
+func (s *Record) decide(ctx context.Context, from, to string, decision func(context.Context, *statements) error) (agents.Consent, error) {
+	edge, err := written(ctx, s, func(ctx context.Context, q *statements) (agents.Consent, error) {
 		if err := decision(ctx, q); err != nil {
-			return federation.Consent{}, err
+			return agents.Consent{}, err
 		}
 		return consent(ctx, q, from, to)
 	})
 	if err != nil {
-		return federation.Consent{}, fmt.Errorf("decide consent %s to %s: %w", from, to, err)
+		return agents.Consent{}, fmt.Errorf("decide consent %s to %s: %w", from, to, err)
 	}
 	return edge, nil
 }

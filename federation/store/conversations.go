@@ -6,17 +6,17 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
+	"baton/federation/agents"
 )
 
 // messages reads the messages that a query of the columns of a message and a position
 // finds.
-func (s *Record) messages(ctx context.Context, inbox inboxRef, query string, args ...any) ([]federation.Message, error) {
-	scan := func(row scanner) (federation.Message, error) {
+func (s *Record) messages(ctx context.Context, inbox inboxRef, query string, args ...any) ([]agents.Message, error) {
+	scan := func(row scanner) (agents.Message, error) {
 		var m messageScan
 		var n uint64
 		if err := row.Scan(append(m.dest(), &n)...); err != nil {
-			return federation.Message{}, err
+			return agents.Message{}, err
 		}
 		m.message.Cursor = inbox.cursor(n)
 		return m.read()
@@ -25,7 +25,7 @@ func (s *Record) messages(ctx context.Context, inbox inboxRef, query string, arg
 }
 
 // Fresh implements [federation.Conversations].
-func (s *Record) Fresh(ctx context.Context, to string, limit int) ([]federation.Message, error) {
+func (s *Record) Fresh(ctx context.Context, to string, limit int) ([]agents.Message, error) {
 	fresh, err := s.messages(ctx, handleInbox(to), `agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
 		WHERE a.handle = ? AND m.deleted = 0 ORDER BY m.position`+atMost, to, max(limit, 0))
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Record) Fresh(ctx context.Context, to string, limit int) ([]federation.
 }
 
 // Since implements [federation.Conversations].
-func (s *Record) Since(ctx context.Context, to string, since time.Time, limit int) ([]federation.Message, error) {
+func (s *Record) Since(ctx context.Context, to string, since time.Time, limit int) ([]agents.Message, error) {
 	messages, err := s.messages(ctx, handleInbox(to), `message m WHERE m.recipient = ? AND m.told > ? AND m.deleted = 0
 		ORDER BY m.told, m.position`+atMost, to, stamp(since), max(limit, 0))
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Record) Since(ctx context.Context, to string, since time.Time, limit in
 }
 
 // Recent implements [federation.Conversations].
-func (s *Record) Recent(ctx context.Context, handle, peer string, limit int) ([]federation.Message, error) {
+func (s *Record) Recent(ctx context.Context, handle, peer string, limit int) ([]agents.Message, error) {
 	messages, err := rows(ctx, s.reads, scanMessage, `SELECT `+messageColumns+` FROM message m
 		WHERE m.low = ? AND m.high = ? AND m.seq IS NOT NULL AND NOT (m.deleted = 1 AND m.recipient = ?) ORDER BY m.seq DESC`+atMost,
 		min(handle, peer), max(handle, peer), handle, max(limit, 0))
@@ -57,9 +57,9 @@ func (s *Record) Recent(ctx context.Context, handle, peer string, limit int) ([]
 }
 
 // Conversations implements [federation.Conversations].
-func (s *Record) Conversations(ctx context.Context, handle string, limit int) ([]federation.Conversation, error) {
-	scan := func(row scanner) (federation.Conversation, error) {
-		var c federation.Conversation
+func (s *Record) Conversations(ctx context.Context, handle string, limit int) ([]agents.Conversation, error) {
+	scan := func(row scanner) (agents.Conversation, error) {
+		var c agents.Conversation
 		var m messageScan
 		if err := row.Scan(append(m.dest(), &c.With, &c.Count, &c.Unread)...); err != nil {
 			return c, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Deliveries implements [federation.Deliveries].
@@ -41,7 +42,7 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 			JOIN event e ON e.handoff = h.id JOIN push p ON p.hook = k.id AND p.item = e.seq WHERE h.id = ?1 AND e.version > 0
 		UNION ALL
 		`+inboxDeliveries+`
-		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.RegistryLink, federation.HookLink, federation.InboxLink)
+		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), agents.Link, federation.HookLink, federation.InboxLink)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries of %s: %w", id, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // What is known of the time that a step in a message takes.
@@ -17,8 +18,8 @@ const (
 )
 
 // slowOf returns what is known of a message that is filed now.
-func slowOf(m federation.Message) int {
-	if federation.ReadHere(m.To) {
+func slowOf(m agents.Message) int {
+	if agents.ReadHere(m.To) {
 		return slowNot
 	}
 	return slowNobody

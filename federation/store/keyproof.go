@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // ProveKey implements [federation.KeyProofs].
-func (s *Record) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (federation.Agent, error) {
-	return s.changeKeys(ctx, handle, "", now, func(ctx context.Context, q *statements, a federation.Agent) error {
+func (s *Record) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error) {
+	return s.changeKeys(ctx, handle, "", now, func(ctx context.Context, q *statements, a agents.Agent) error {
 		key := a.Key(kid)
 		switch {
 		case key.ID == "":

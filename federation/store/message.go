@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envelope,
@@ -14,7 +15,7 @@ const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envel
 
 // messageScan collects the columns of one message.
 type messageScan struct {
-	message        federation.Message
+	message        agents.Message
 	event, handoff []byte
 	received, told int64
 }
@@ -24,46 +25,46 @@ func (s *messageScan) dest() []any {
 	return []any{&m.ID, &m.From, &m.To, &m.Seq, &m.Envelope, &s.event, &s.handoff, &s.received, &s.told}
 }
 
-func (s *messageScan) read() (federation.Message, error) {
+func (s *messageScan) read() (agents.Message, error) {
 	s.message.Received, s.message.Told = moment(s.received), moment(s.told)
 	err := errors.Join(s.message.Event.UnmarshalText(s.event), s.message.Handoff.UnmarshalText(s.handoff))
 	if err != nil {
-		return federation.Message{}, fmt.Errorf("decode message: %w", err)
+		return agents.Message{}, fmt.Errorf("decode message: %w", err)
 	}
 	return s.message, nil
 }
 
 // scanMessage reads a row of the columns of one message.
-func scanMessage(row scanner) (federation.Message, error) {
+func scanMessage(row scanner) (agents.Message, error) {
 	var m messageScan
 	if err := row.Scan(m.dest()...); err != nil {
-		return federation.Message{}, err
+		return agents.Message{}, err
 	}
 	return m.read()
 }
 
 // oneMessage reads the message that the rest of a query finds.
-func oneMessage(ctx context.Context, q *statements, where string, args ...any) (federation.Message, error) {
+func oneMessage(ctx context.Context, q *statements, where string, args ...any) (agents.Message, error) {
 	var m messageScan
 	if err := q.row(ctx, `SELECT `+messageColumns+` FROM message m WHERE `+where, args, m.dest()...); err != nil {
-		return federation.Message{}, err
+		return agents.Message{}, err
 	}
 	return m.read()
 }
 
 // Post implements [federation.Registry]. A message that is to be held on an edge
 // that was accepted meanwhile is delivered at once; a block stays a block.
-func (s *Record) Post(ctx context.Context, p federation.Posting) (federation.Message, error) {
-	filed, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Message, error) {
+func (s *Record) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
+	filed, err := written(ctx, s, func(ctx context.Context, q *statements) (agents.Message, error) {
 		return post(ctx, q, p)
 	})
 	if err != nil {
-		return federation.Message{}, fmt.Errorf("post message: %w", err)
+		return agents.Message{}, fmt.Errorf("post message: %w", err)
 	}
 	return filed, nil
 }
 
-func post(ctx context.Context, q *statements, p federation.Posting) (federation.Message, error) {
+func post(ctx context.Context, q *statements, p agents.Posting) (agents.Message, error) {
 	m := p.Message
 	if !m.Event.IsZero() {
 		on, err := oneMessage(ctx, q, `m.recipient = ? AND m.event = ?`, m.To, m.Event.String())
@@ -72,22 +73,22 @@ func post(ctx context.Context, q *statements, p federation.Posting) (federation.
 		}
 	}
 	_, err := oneMessage(ctx, q, `m.id = ? AND m.sender = ? AND m.received > ? LIMIT 1`,
-		m.ID, m.From, stamp(m.Received.Add(-federation.MessageIDWindow)))
+		m.ID, m.From, stamp(m.Received.Add(-agents.MessageIDWindow)))
 	switch {
 	case err == nil:
-		return federation.Message{}, federation.ErrDuplicate
+		return agents.Message{}, agents.ErrDuplicate
 	case !errors.Is(err, federation.ErrNotFound):
-		return federation.Message{}, err
+		return agents.Message{}, err
 	}
 	var w wait
 	if p.Held {
 		if w, err = ask(ctx, q, p); err != nil {
-			return federation.Message{}, err
+			return agents.Message{}, err
 		}
 	}
 	if w.edge != "" || w.lost {
 		if err := noteUnseen(ctx, q, m); err != nil {
-			return federation.Message{}, err
+			return agents.Message{}, err
 		}
 	}
 	if w.lost {
@@ -96,18 +97,18 @@ func post(ctx context.Context, q *statements, p federation.Posting) (federation.
 	}
 	if p.Relay != nil {
 		if err := enqueue(ctx, q, *p.Relay); err != nil {
-			return federation.Message{}, fmt.Errorf("queue for %s: %w", p.Relay.Peer, err)
+			return agents.Message{}, fmt.Errorf("queue for %s: %w", p.Relay.Peer, err)
 		}
 	}
 	if err := claimBlob(ctx, q, m.Handoff.String(), p.Blob); err != nil {
-		return federation.Message{}, fmt.Errorf("claim blob: %w", err)
+		return agents.Message{}, fmt.Errorf("claim blob: %w", err)
 	}
 	return insertMessage(ctx, q, m, w.edge)
 }
 
 // insertMessage files a message that waits for the consent to an edge, or where
 // that is "" is delivered.
-func insertMessage(ctx context.Context, q *statements, m federation.Message, edge string) (federation.Message, error) {
+func insertMessage(ctx context.Context, q *statements, m agents.Message, edge string) (agents.Message, error) {
 	const columns = `INSERT INTO message (low, high, recipient, id, sender, envelope, event, handoff, received, slow`
 	args := []any{
 		min(m.From, m.To), max(m.From, m.To), m.To, m.ID, m.From, notNull(m.Envelope),
@@ -125,7 +126,7 @@ func insertMessage(ctx context.Context, q *statements, m federation.Message, edg
 		m.Told = moment(told)
 	}
 	if err != nil {
-		return federation.Message{}, fmt.Errorf("insert message: %w", err)
+		return agents.Message{}, fmt.Errorf("insert message: %w", err)
 	}
 	return m, nil
 }
@@ -164,18 +165,18 @@ func deliver(ctx context.Context, q *statements, h held, recipient string, now t
 }
 
 // Sent implements [federation.Registry].
-func (s *Record) Sent(ctx context.Context, from, id string, since time.Time) (federation.Message, error) {
+func (s *Record) Sent(ctx context.Context, from, id string, since time.Time) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.reads, `m.id = ? AND m.sender = ? AND m.received >= ?
 		ORDER BY m.n DESC LIMIT 1`, id, from, stamp(since))
 	if err != nil {
-		return federation.Message{}, fmt.Errorf("look up message sent by %s: %w", from, err)
+		return agents.Message{}, fmt.Errorf("look up message sent by %s: %w", from, err)
 	}
 	return m, nil
 }
 
 // Named implements [federation.Registry]. Of several it returns the one that came
 // last.
-func (s *Record) Named(ctx context.Context, handle, id string) (federation.Message, error) {
+func (s *Record) Named(ctx context.Context, handle, id string) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.reads, `m.id = ?1 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -183,17 +184,17 @@ func (s *Record) Named(ctx context.Context, handle, id string) (federation.Messa
 			WHERE r.id = ?1 AND t.recipient = ?2 ORDER BY t.n DESC LIMIT 1)`, id, handle)
 	}
 	if err != nil {
-		return federation.Message{}, fmt.Errorf("look up message of %s: %w", handle, err)
+		return agents.Message{}, fmt.Errorf("look up message of %s: %w", handle, err)
 	}
 	return m, nil
 }
 
 // OfferMessage implements [federation.Registry].
-func (s *Record) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (federation.Message, error) {
+func (s *Record) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (agents.Message, error) {
 	m, err := oneMessage(ctx, s.reads, `m.handoff = ?1 AND m.event = ?1
 		AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL) ORDER BY m.n DESC LIMIT 1`, id.String(), handle)
 	if err != nil {
-		return federation.Message{}, fmt.Errorf("look up offer of %s: %w", id, err)
+		return agents.Message{}, fmt.Errorf("look up offer of %s: %w", id, err)
 	}
 	return m, nil
 }

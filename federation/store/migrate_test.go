@@ -130,7 +130,7 @@ func TestRecordOfVersion1IsTakenOver(t *testing.T) {
 
 // checkSaid holds that what was filed before anybody noted where, or since when, is in the
 // history of its place.
-func checkSaid(t *testing.T, record federation.Record) {
+func checkSaid(t *testing.T, record federationtest.Record) {
 	t.Helper()
 	found, err := record.Spoken(t.Context(), federation.Stretch{Place: federation.Place{Venue: "#ops"}}, 10)
 	var times []time.Time
@@ -148,7 +148,7 @@ func checkSaid(t *testing.T, record federation.Record) {
 
 // checkFound looks for what the old record has by what it did not note, and prunes
 // it.
-func checkFound(t *testing.T, record federation.Record) {
+func checkFound(t *testing.T, record federationtest.Record) {
 	t.Helper()
 	id := federationtest.ID
 	views, _, err := record.Handoffs(t.Context(), federation.Filter{DID: bob}, "", 10)
@@ -191,7 +191,7 @@ func checkFound(t *testing.T, record federation.Record) {
 }
 
 // checkOver looks at a handoff of the old record that was cancelled.
-func checkOver(t *testing.T, record federation.Record, cancelled federation.View) {
+func checkOver(t *testing.T, record federationtest.Record, cancelled federation.View) {
 	t.Helper()
 	cancelled.Answered, cancelled.Over = 2, true
 	view, err := record.View(t.Context(), cancelled.ID)
@@ -202,7 +202,7 @@ func checkOver(t *testing.T, record federation.Record, cancelled federation.View
 
 // checkClocks looks for handoffs of the old record on which a clock runs: one that
 // was accepted, one that is to be answered by a deadline, and one at any time.
-func checkClocks(t *testing.T, record federation.Record, accepted, timed, untimed federation.View) {
+func checkClocks(t *testing.T, record federationtest.Record, accepted, timed, untimed federation.View) {
 	t.Helper()
 	accepted.Answered, accepted.Clock, accepted.Since = 2, federation.AbandonedClock, accepted.Moved
 	timed.Clock, timed.Since = federation.DeadlineClock, timed.Deadline
@@ -219,7 +219,7 @@ func checkClocks(t *testing.T, record federation.Record, accepted, timed, untime
 }
 
 // checkOrder reads what the old record has, and the step after it, in their order.
-func checkOrder(t *testing.T, record federation.Record) {
+func checkOrder(t *testing.T, record federationtest.Record) {
 	t.Helper()
 	var steps, inbox []federation.EventID
 	for entry, err := range record.Log(t.Context(), federationtest.ID(1)) {
@@ -298,7 +298,7 @@ func TestWhatWasReadBeforeAnybodyNotedWhenIsToldToNobody(t *testing.T) {
 }
 
 // checkBecame holds the deliveries of a handoff to those that are wanted.
-func checkBecame(t *testing.T, record federation.Record, id federation.HandoffID, want ...federation.Delivered) {
+func checkBecame(t *testing.T, record federationtest.Record, id federation.HandoffID, want ...federation.Delivered) {
 	t.Helper()
 	became, err := record.Deliveries(t.Context(), id, nil)
 	if d := cmp.Diff(want, became); err != nil || d != "" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Notify implements [federation.Notices].
@@ -63,7 +64,7 @@ func noteDisabled(ctx context.Context, q *statements, id federation.HookID, now 
 	}
 	link := federation.RESTLink
 	if registered {
-		link = federation.RegistryLink
+		link = agents.Link
 	}
 	if _, err := q.exec(ctx, `DELETE FROM notice WHERE signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
 		return err

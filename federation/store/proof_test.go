@@ -62,7 +62,7 @@ func namedBefore() string {
 func bytesOf(text string) string { return "x'" + hex.EncodeToString([]byte(text)) + "'" }
 
 // checkNamed holds a record that was upgraded to what its agents proved.
-func checkNamed(t *testing.T, record federation.Record) {
+func checkNamed(t *testing.T, record federationtest.Record) {
 	t.Helper()
 	owners, own := map[string]string{}, map[string]string{}
 	for _, name := range []string{"bound", "rotated", "bob", "amy", "twin", "signer"} {

@@ -96,12 +96,13 @@ func scanPushedMessage(to string) func(scanner) (federation.Push, error) {
 			return federation.Push{}, err
 		}
 		p := s.read()
-		var unread error // one bad row stops nobody
-		if p.Message, unread = m.read(); unread != nil {
+		message, unread := m.read() // one bad row stops no other
+		if unread != nil {
 			p.Broken = unread.Error()
-		} else {
-			p.Message.Cursor = handleInbox(to).cursor(position)
+			return p, nil
 		}
+		message.Cursor = handleInbox(to).cursor(position)
+		p.Content = message
 		return p, nil
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // wait is what becomes of a message that is to be held.
@@ -18,14 +19,14 @@ type wait struct {
 // ask finds out what a message that is to be held waits for, and makes its edge
 // pending where nothing was decided about it. What only goes with an offer asks for
 // nothing: it is lost where the offer is.
-func ask(ctx context.Context, q *statements, p federation.Posting) (wait, error) {
+func ask(ctx context.Context, q *statements, p agents.Posting) (wait, error) {
 	m := p.Message
 	edge := cmp.Or(p.Edge, m.From)
 	c, err := consent(ctx, q, edge, m.To)
 	if err != nil {
 		return wait{}, err
 	}
-	if c.State == federation.ConsentAccepted {
+	if c.State == agents.ConsentAccepted {
 		return wait{}, nil
 	}
 	if edge == m.From { // also where it is blocked, which the answer must not tell
@@ -34,11 +35,11 @@ func ask(ctx context.Context, q *statements, p federation.Posting) (wait, error)
 		}
 	}
 	switch c.State {
-	case federation.ConsentPending:
+	case agents.ConsentPending:
 		return wait{edge: edge}, nil
-	case federation.ConsentBlocked:
+	case agents.ConsentBlocked:
 		return wait{lost: true}, nil
-	case federation.ConsentNone, federation.ConsentAccepted:
+	case agents.ConsentNone, agents.ConsentAccepted:
 	}
 	if p.Edge != "" && p.Edge != m.From || p.Quiet && m.Received.Before(c.Barred) {
 		return wait{lost: true}, nil
@@ -60,10 +61,10 @@ func ask(ctx context.Context, q *statements, p federation.Posting) (wait, error)
 // MayAsk implements [federation.Registry].
 func (s *Record) MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error {
 	edge, err := consent(ctx, s.reads, from, to)
-	if err == nil && edge.State == federation.ConsentNone {
+	if err == nil && edge.State == agents.ConsentNone {
 		err = checkRequest(ctx, s.reads, edge, now)
 	}
-	if err == nil && (edge.State == federation.ConsentNone || edge.State == federation.ConsentPending) {
+	if err == nil && (edge.State == agents.ConsentNone || edge.State == agents.ConsentPending) {
 		err = checkFirstContact(ctx, s.reads, from, to, firstContacts)
 	}
 	if err != nil {
@@ -76,7 +77,7 @@ func (s *Record) MayAsk(ctx context.Context, from, to string, firstContacts fede
 // now.
 //
 // spec: airc-v0.1.1 §9.6
-func checkRequest(ctx context.Context, q *statements, c federation.Consent, now time.Time) error {
+func checkRequest(ctx context.Context, q *statements, c agents.Consent, now time.Time) error {
 	if now.Before(c.Barred) {
 		return &federation.RefusalError{
 			Code: federation.RateLimited, RetryAfter: c.Barred.Sub(now), Detail: "it was unblocked less than a day ago",
@@ -85,13 +86,13 @@ func checkRequest(ctx context.Context, q *statements, c federation.Consent, now 
 	var asked int
 	var oldest int64
 	err := q.row(ctx, `SELECT count(*), coalesce(min(asked), 0) FROM consent WHERE sender = ? AND asked > ? AND state <> ?`,
-		[]any{c.From, stamp(now.Add(-federation.RequestWindow)), federation.ConsentAccepted}, &asked, &oldest)
+		[]any{c.From, stamp(now.Add(-agents.RequestWindow)), agents.ConsentAccepted}, &asked, &oldest)
 	if err != nil {
 		return fmt.Errorf("count requests: %w", err)
 	}
-	if asked >= federation.MaxRequests {
+	if asked >= agents.MaxRequests {
 		return &federation.RefusalError{
-			Code: federation.RateLimited, RetryAfter: moment(oldest).Add(federation.RequestWindow).Sub(now),
+			Code: federation.RateLimited, RetryAfter: moment(oldest).Add(agents.RequestWindow).Sub(now),
 			Detail: "too many handles were asked for consent within the hour",
 		}
 	}
@@ -116,7 +117,7 @@ func checkFirstContact(ctx context.Context, q *statements, from, to string, limi
 
 // request makes an edge pending.
 func request(ctx context.Context, q *statements, from, to string, now time.Time) error {
-	if err := setConsent(ctx, q, from, to, federation.ConsentPending, now); err != nil {
+	if err := setConsent(ctx, q, from, to, agents.ConsentPending, now); err != nil {
 		return err
 	}
 	_, err := q.exec(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, stamp(now), from, to)
@@ -127,7 +128,7 @@ func request(ctx context.Context, q *statements, from, to string, now time.Time)
 }
 
 // noteUnseen remembers an offer without a deadline that its agent is not shown yet.
-func noteUnseen(ctx context.Context, q *statements, m federation.Message) error {
+func noteUnseen(ctx context.Context, q *statements, m agents.Message) error {
 	if m.Event.IsZero() || m.Event != m.Handoff {
 		return nil
 	}

@@ -63,6 +63,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // errClosed is the cause of every failure after [Record.Close].
@@ -72,7 +73,7 @@ var errClosed = errors.New("the record is closed")
 type Record struct {
 	reads    *statements
 	writes   *committer
-	agents   remembered[agentName, federation.Agent]
+	agents   remembered[agentName, agents.Agent]
 	bound    remembered[boundKey, federation.BoundName]
 	boundTo  remembered[federation.DID, []federation.BoundName]
 	bindings remembered[federation.DID, federation.Binding]

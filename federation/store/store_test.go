@@ -82,7 +82,7 @@ func emptyRecord(t *testing.T) []byte {
 // has to have an index.
 func TestRecord(t *testing.T) {
 	empty, asked := emptyRecord(t), map[string]bool{}
-	federationtest.RunRecord(t, func(t *testing.T) federation.Record {
+	federationtest.RunRecord(t, func(t *testing.T) federationtest.Record {
 		t.Helper()
 		dir := t.TempDir()
 		if err := os.WriteFile(at(dir), empty, 0o600); err != nil {

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Inbox implements [federation.Registry].
-func (s *Record) Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []federation.Message, more bool, err error) {
+func (s *Record) Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []agents.Message, more bool, err error) {
 	inbox, limit := handleInbox(to), max(limit, 0)
 	n, err := s.position(ctx, inbox, after, `SELECT coalesce(max(position), 0) FROM message WHERE recipient = ?`)
 	if err != nil {
@@ -63,12 +64,12 @@ func (s *Record) Show(ctx context.Context, to string, upTo federation.Cursor) er
 }
 
 // page cuts off what was read beyond a limit to see whether there is more.
-func page(messages []federation.Message, limit int) ([]federation.Message, bool) {
+func page(messages []agents.Message, limit int) ([]agents.Message, bool) {
 	return messages[:min(limit, len(messages))], len(messages) > limit
 }
 
 // Thread implements [federation.Registry].
-func (s *Record) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []federation.Message, more bool, err error) {
+func (s *Record) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []agents.Message, more bool, err error) {
 	limit = max(limit, 0)
 	after = min(after, math.MaxInt64) // SQLite has no larger number, and no thread either
 	messages, err = rows(ctx, s.reads, scanMessage, `SELECT `+messageColumns+` FROM message m

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // elsewhere is how the waiting of an entry ended whose step a link has shown: the
@@ -31,7 +32,7 @@ const inboxIsWay = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 			AND NOT EXISTS (SELECT 1 FROM residence r JOIN feed f ON f.link = r.home AND f.event = i.event WHERE r.did = i.did))
 	AND NOT EXISTS (SELECT 1 FROM agent a WHERE a.did = i.did OR a.own_did = i.did)
 	AND NOT EXISTS (SELECT 1 FROM agent_key k WHERE k.did = i.did)
-	AND NOT EXISTS (SELECT 1 FROM event o JOIN bound_name n ON n.did = i.did AND n.network = '` + federation.RegistryLink + `'
+	AND NOT EXISTS (SELECT 1 FROM event o JOIN bound_name n ON n.did = i.did AND n.network = '` + agents.Link + `'
 		JOIN message m ON m.recipient = n.name AND m.event = o.id WHERE o.seq = i.event)`
 
 // inboxDeliveries is what became of the steps of a handoff (?1) in the inboxes that are
