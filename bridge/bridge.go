@@ -134,13 +134,14 @@ func perMinute(link Link) int {
 	return 0
 }
 
-// Messenger is a [Link] to agents whose messages are in the record. What they are
-// told of a step is filed with the step itself, and waits in no feed.
-type Messenger interface {
+// Recorder is a [Link] with tables of its own in the record. What it writes there about a
+// step is filed with the step itself, and waits in no feed.
+type Recorder interface {
 	Link
-	// Messages returns what tells the link's agents of a step that is about to be
-	// filed. Its error keeps the step from being filed now.
-	Messages(ctx context.Context, d federation.Delivery) ([]federation.Posting, error)
+	// Effects returns what is written to the link's tables with a step that is about to be
+	// filed, and the topics to wake once it is. Its error keeps the step from being filed
+	// now.
+	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
 }
 
 // Placer is a [Link] on which offers can be written that do not come from there.
@@ -273,12 +274,12 @@ func (l Links) Owed(ctx context.Context, ev federation.Event, after federation.V
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
 	d := federation.Delivery{Entry: entry, View: after}
 	for _, link := range l {
-		if messenger, ok := link.(Messenger); ok {
-			messages, err := messenger.Messages(ctx, d)
+		if recorder, ok := link.(Recorder); ok {
+			effects, topics, err := recorder.Effects(ctx, d)
 			if err != nil {
 				return federation.Owed{}, fmt.Errorf("write for %s: %w", link.Name(), err)
 			}
-			owed.Messages = append(owed.Messages, messages...)
+			owed.Effects, owed.Topics = append(owed.Effects, effects...), append(owed.Topics, topics...)
 		}
 		carries, err := link.Carries(ctx, ev, after)
 		if err != nil {

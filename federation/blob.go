@@ -107,7 +107,7 @@ func InlineContext(text string) bool {
 // Blobs keeps what steps refer to. Its promises are those of [Store].
 //
 // A filed step whose context is the address of a blob claims it ([Store.Append]), and
-// so does a message that names one ([Posting]): it is kept as long as the handoff.
+// so may an [Effect]: it is kept as long as the handoff.
 type Blobs interface {
 	// KeepBlob keeps a blob. Where the handoff is on record, that claims it at once, and
 	// the same content for one owner and handoff is kept once: the blob that is returned

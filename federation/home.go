@@ -24,8 +24,10 @@ type Owed struct {
 	// Once names those of the Feeds that show something of the step once at most:
 	// their first attempt counts from the start, so that it costs no write of its own.
 	Once []string
-	// Messages tell agents of this gateway's registry of it.
-	Messages []Posting
+	// Effects are written with the step to the tables of the networks that they are of.
+	Effects []Effect
+	// Topics are woken once the step is filed, because of what the Effects changed.
+	Topics []string
 }
 
 // Routes tells who is owed a step, besides the inboxes of its parties.

@@ -32,14 +32,14 @@ type Hook struct {
 	Why      string    `json:"why,omitempty"` // it is disabled
 }
 
-// Push is one thing that a hook is owed, or was: a step, a notice, or a message to an
-// agent. The pushes of one handoff are a lane, as the rows of a feed are: they are made in
+// Push is one thing that a hook is owed, or was: a step, a notice, or what a network's own
+// tables hold for a participant. The pushes of one handoff are a lane, as the rows of a feed are: they are made in
 // their order, notices after steps, and hold up no others.
 type Push struct {
 	Item    int64         // position among those of its hook; notices come last
 	Entry   Entry         // of an inbox, with its cursor and number; zero for all else
 	Notice  Notice        // on the [RESTLink], with its cursor; zero for all else
-	Message Message       // to an agent, with its cursor; zero for all else
+	Content Content       // of a network's own tables, for a participant; nil for all else
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
 	Attempt int       // how often it was made, and failed
@@ -57,10 +57,10 @@ func (p Push) Ref() string {
 		return p.Notice.Ref()
 	case !p.Entry.Event.ID.IsZero():
 		return p.Entry.Event.ID.String()
-	case !p.Message.Event.IsZero():
-		return p.Message.Event.String()
+	case p.Content != nil:
+		return p.Content.Ref()
 	}
-	return p.Message.ID
+	return ""
 }
 
 // Handoff returns the handoff that it is about, none where it is about no step.
@@ -68,10 +68,21 @@ func (p Push) Handoff() HandoffID {
 	if p.Notice.Kind != "" {
 		return p.Notice.Event.Handoff
 	}
-	if !p.Entry.Event.Handoff.IsZero() {
-		return p.Entry.Event.Handoff
+	if p.Content != nil {
+		return p.Content.About()
 	}
-	return p.Message.Handoff
+	return p.Entry.Event.Handoff
+}
+
+// Content is what a network's own tables hold for a participant. The network that filed it
+// knows its type; the record and the webhooks do not look inside.
+type Content interface {
+	// Ref names it among what its participant gets.
+	Ref() string
+	// About returns the handoff that it is about, the zero ID where there is none.
+	About() HandoffID
+	// Place is its position among what its participant gets, from 1.
+	Place() uint64
 }
 
 // HookBacklog is what one hook has still to be told, and what it never was.

@@ -2,8 +2,6 @@ package federation
 
 import (
 	"context"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -14,14 +12,6 @@ type BoundName struct {
 	DID     DID
 	Vouch   bool      // the gateway may sign steps for the DID
 	Since   time.Time // zero for one that the configuration gives
-}
-
-// ReservedName reports whether a name on the registry stands for a DID by itself, so
-// that nobody can register it or have it bound to another.
-func ReservedName(network, name string) bool {
-	return network == RegistryLink && slices.ContainsFunc([]string{"plc_", "web_", "key_"}, func(prefix string) bool {
-		return strings.HasPrefix(name, prefix)
-	})
 }
 
 // BoundNames keeps the names that operators bound. Its promises are those of
@@ -66,10 +56,6 @@ type Delivered struct {
 	Reason  string    // of one that waits, why the last attempt failed; of a refused one its code; of a dead one its reason
 	Ended   time.Time // zero while it waits
 }
-
-// RegistryLink is the name of the link to the agents of the registry. What they are
-// told is filed with the step, and delivered once they have fetched it.
-const RegistryLink = "airc"
 
 // InboxLink is how deliveries to those who read their inbox here are called, where those
 // to links have the name of the link. No link has it. The inbox is the way of a step to

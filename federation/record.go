@@ -16,6 +16,10 @@ var ErrStale = errors.New("federation: the log moved on")
 // kept under.
 var ErrNotFound = errors.New("federation: not found")
 
+// ErrTaken is returned by the ports of the record for a name that has an owner already, or
+// that stands for another DID.
+var ErrTaken = errors.New("federation: name taken")
+
 // ErrUnknownCursor is returned by the ports that read on from a cursor for one
 // that was never given out, or not for this inbox.
 var ErrUnknownCursor = errors.New("federation: unknown cursor")
@@ -91,8 +95,8 @@ func (v View) Others(actor DID) []DID {
 
 // Filing is one step with all that its filing changes, written in one
 // transaction or not at all: the event with its evidence, the view, a row in
-// each inbox and each feed, the messages to agents (as by [Registry.Post]), and
-// what is now known of the signer ([Binding], for an event whose arrival names one).
+// each inbox and each feed, the effects, and what is now known of the signer ([Binding],
+// for an event whose arrival names one).
 type Filing struct {
 	Owed
 
@@ -211,7 +215,48 @@ type Bindings interface {
 	// least ten. It returns [ErrNotFound] when none or more than one fits.
 	BindingByHash(ctx context.Context, prefix string) (Binding, error)
 	// KeyOwner returns the DID whose key has this [KeyID]: of a signer of a filed
-	// step or of a registered [Agent]. It returns [ErrNotFound] when nobody's is
-	// known.
+	// step or of a key that a network's tables noted. It returns [ErrNotFound] when no
+	// owner is known.
 	KeyOwner(ctx context.Context, keyID string) (DID, error)
+}
+
+// Record is all that one durable store keeps.
+type Record interface {
+	Store
+	Handoffs
+	Inboxes
+	Leases
+	Devices
+	Feeds
+	Bindings
+	BoundNames
+	Deliveries
+	Keys
+	Relays
+	Sessions
+	Retention
+	Guests
+	Notices
+	Deferrals
+	Homes
+	Blobs
+	DeadLetters
+	Waits
+	Audit
+	PeerModes
+	KnownHomes
+	OperatorTokens
+	Answers
+	Declarations
+	Duties
+	Spoken
+	Hooks
+	OwnKeys
+	Newcomers
+	BlockList
+	Purges
+	// Ready returns nil while the record can be written.
+	Ready(ctx context.Context) error
+	// Close ends the record after what was begun is on disk.
+	Close() error
 }

@@ -8,6 +8,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Handoffs reads the handoffs of the record.
@@ -89,7 +90,7 @@ type Webhooks interface {
 	// returns how many there are.
 	PushAgain(ctx context.Context, id federation.HookID, ref string, now time.Time) (int, error)
 	// AgentOf returns the agent that registered with a DID, or [federation.ErrNotFound].
-	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
+	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 }
 
 // Skills keeps which capabilities DIDs have.
@@ -107,7 +108,7 @@ type Callers interface {
 	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
 	// Agent returns the registered agent whose access token a request carries, or
 	// [credential.ErrToken].
-	Agent(r *http.Request) (federation.Agent, error)
+	Agent(r *http.Request) (agents.Agent, error)
 	// Operator reports whether a request carries the token of an operator. Its error wraps
 	// [*federation.UnavailableError] where that is unknown now.
 	Operator(r *http.Request) (bool, error)

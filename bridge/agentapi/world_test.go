@@ -29,6 +29,7 @@ import (
 	"baton/bridge/credential"
 	"baton/bridge/webhook"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
@@ -116,8 +117,8 @@ func (callers) Proved(_ context.Context, did federation.DID, message, signature 
 	return federation.Invalid, nil
 }
 
-func (callers) Agent(*http.Request) (federation.Agent, error) {
-	return federation.Agent{}, credential.ErrToken
+func (callers) Agent(*http.Request) (agents.Agent, error) {
+	return agents.Agent{}, credential.ErrToken
 }
 
 func (callers) Operator(r *http.Request) (bool, error) {

@@ -19,17 +19,18 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	registrystore "baton/federation/store/registry"
 )
 
 // callers is how many agents write at once.
 const callers = 64
 
 // durable opens a registry on a record on disk.
-func durable(b *testing.B) (*world, *store.Record) {
+func durable(b *testing.B) (*world, *registrystore.Record) {
 	b.Helper()
-	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
+	record, err := registrystore.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func durable(b *testing.B) (*world, *store.Record) {
 		d.Room = func() federation.InboxLimits {
 			return federation.InboxLimits{Events: 1 << 20, Bytes: 1 << 40, EventsPerSender: 1 << 20, BytesPerSender: 1 << 40}
 		} // limits, though none that a bench reaches
-		d.Registry, d.Bindings, d.Evidence, d.Inboxes = record, record, record, record
+		d.Registry, d.Bindings, d.Evidence, d.Inboxes = registryOf(record), record, record, record
 		d.Kept = func(name string) federation.SigningKey { // another one for each
 			_, digits, _ := strings.Cut(name, "_")
 			n, _ := strconv.Atoi(digits) // 0 for the others
@@ -150,7 +151,7 @@ func BenchmarkInboxPage(b *testing.B) {
 		all.Go(func() {
 			for n := writer; n < messages; n += writers {
 				m := federationtest.Message(n, "planner", "scout_7")
-				if _, err := record.Post(b.Context(), federation.Posting{Message: m}); err != nil {
+				if _, err := record.Post(b.Context(), agents.Posting{Message: m}); err != nil {
 					b.Error(err)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // What may be done about an edge.
@@ -36,7 +37,7 @@ type knock struct {
 
 // handshake returns the message that asks an agent for consent. It is filed with
 // the first held message of its requester, which is why it counts one.
-func (l *Link) handshake(ctx context.Context, requester contact, to, message string, now time.Time) (*federation.Message, error) {
+func (l *Link) handshake(ctx context.Context, requester contact, to, message string, now time.Time) (*agents.Message, error) {
 	did, key := requester.foreign.DID, requester.foreign.Key
 	if requester.agent != nil {
 		did, key = requester.agent.DID, requester.agent.Primary(now).Public
@@ -97,51 +98,51 @@ func checkAction(action string) error {
 }
 
 // decide applies one of the actions to the edge from → to, on the word of to.
-func (l *Link) decide(ctx context.Context, action string, from contact, to string, now time.Time) (federation.Consent, error) {
-	var edge federation.Consent
+func (l *Link) decide(ctx context.Context, action string, from contact, to string, now time.Time) (agents.Consent, error) {
+	var edge agents.Consent
 	var err error
 	switch action {
 	case actionBlock:
-		edge, err = l.deps.Registry.Block(ctx, from.handle, to, now)
+		edge, err = l.deps.Registry.Consents.Block(ctx, from.handle, to, now)
 	case actionUnblock:
-		edge, err = l.deps.Registry.Unblock(ctx, from.handle, to, now)
+		edge, err = l.deps.Registry.Consents.Unblock(ctx, from.handle, to, now)
 	default:
 		edge, err = l.letIn(ctx, from, to, now)
 	}
 	if err != nil {
-		return federation.Consent{}, fmt.Errorf("%s %s: %w", action, from.handle, err)
+		return agents.Consent{}, fmt.Errorf("%s %s: %w", action, from.handle, err)
 	}
 	return edge, nil
 }
 
 // letIn accepts an edge on the word of to. An agent that asked wants an answer, and so
 // the way back opens with it; one that did not has its own say about who writes to it.
-func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time) (federation.Consent, error) {
+func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time) (agents.Consent, error) {
 	if from.agent == nil {
 		return l.accept(ctx, from.handle, to, now)
 	}
-	edge, err := l.deps.Registry.Consent(ctx, from.handle, to)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, from.handle, to)
 	if err != nil {
 		return edge, err
 	}
-	if edge.State == federation.ConsentPending {
+	if edge.State == agents.ConsentPending {
 		return l.accept(ctx, from.handle, to, now)
 	}
-	return l.deps.Registry.AcceptOneWay(ctx, from.handle, to, now)
+	return l.deps.Registry.Consents.AcceptOneWay(ctx, from.handle, to, now)
 }
 
 // consent is an edge as it is told.
 //
 // spec: airc-v0.1.1 §9.5
 type consent struct {
-	From      string                  `json:"from"`
-	To        string                  `json:"to"`
-	State     federation.ConsentState `json:"state"`
-	UpdatedAt *int64                  `json:"updatedAt"` // null for one that never changed
-	Version   uint64                  `json:"version"`
+	From      string              `json:"from"`
+	To        string              `json:"to"`
+	State     agents.ConsentState `json:"state"`
+	UpdatedAt *int64              `json:"updatedAt"` // null for one that never changed
+	Version   uint64              `json:"version"`
 }
 
-func describeEdge(edge federation.Consent) consent {
+func describeEdge(edge agents.Consent) consent {
 	return consent{edge.From, edge.To, edge.State, unixTime(edge.Updated), edge.Version}
 }
 
@@ -162,7 +163,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	edge, err := l.deps.Registry.Consent(c.Context(), agent.Handle, to.handle)
+	edge, err := l.deps.Registry.Consents.Consent(c.Context(), agent.Handle, to.handle)
 	if err != nil {
 		return answer{}, fmt.Errorf("look up consent: %w", err)
 	}
@@ -171,8 +172,8 @@ func (l *Link) getConsent(c *call) (answer, error) {
 
 // accept accepts an edge and its reverse, and wakes both sides: what was held on
 // either is there now.
-func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
-	edge, err := l.deps.Registry.Accept(ctx, from, to, now)
+func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
+	edge, err := l.deps.Registry.Consents.Accept(ctx, from, to, now)
 	if err == nil {
 		l.deps.Wakes.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to), bridge.HooksTopic)
 	}
@@ -187,24 +188,24 @@ func (l *Link) admits(ctx context.Context, from, to string) (bool, error) {
 	if from == to {
 		return true, nil
 	}
-	edge, err := l.deps.Registry.Consent(ctx, from, to)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, from, to)
 	if err != nil {
 		return false, fmt.Errorf("look up consent: %w", err)
 	}
-	if edge.State == federation.ConsentBlocked {
+	if edge.State == agents.ConsentBlocked {
 		return false, refuse(codeConsentBlocked, "this agent takes no messages from you: it sends "+consentCall(consentPath, actionUnblock, from)+" to change that")
 	}
-	return edge.State == federation.ConsentAccepted, nil
+	return edge.State == agents.ConsentAccepted, nil
 }
 
 // befriend accepts the one an agent writes to, with what was held of it, unless
 // the agent blocked it.
 func (l *Link) befriend(ctx context.Context, from, to string, now time.Time) error {
-	edge, err := l.deps.Registry.Consent(ctx, from, to)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, from, to)
 	if err != nil {
 		return fmt.Errorf("look up consent: %w", err)
 	}
-	if edge.State == federation.ConsentBlocked || edge.State == federation.ConsentAccepted {
+	if edge.State == agents.ConsentBlocked || edge.State == agents.ConsentAccepted {
 		return nil
 	}
 	if _, err := l.accept(ctx, from, to, now); err != nil {

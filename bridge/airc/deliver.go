@@ -8,14 +8,28 @@ import (
 	"slices"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/translate"
 	"baton/translate/aircmsg"
 )
 
-// Messages implements [bridge.Messenger]: one message for each agent that the step
-// is owed to and that wants to hear of it. Receipts of the home are not for agents.
-func (l *Link) Messages(ctx context.Context, d federation.Delivery) ([]federation.Posting, error) {
+// Effects implements [bridge.Recorder]: a message for each agent that is told of the step.
+func (l *Link) Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error) {
+	messages, err := l.messages(ctx, d)
+	for _, message := range messages {
+		effects, topics = append(effects, message), append(topics, bridge.InboxTopic(message.Message.To))
+		if message.Relay != nil {
+			topics = append(topics, bridge.RelayTopic)
+		}
+	}
+	return effects, topics, err
+}
+
+// messages writes one message for each agent that is a recipient of the step and accepts
+// messages about it. No agent is told of receipts of the home.
+func (l *Link) messages(ctx context.Context, d federation.Delivery) ([]agents.Posting, error) {
 	if d.Entry.Event.Verb == federation.Confirm {
 		return nil, nil
 	}
@@ -29,7 +43,7 @@ func (l *Link) Messages(ctx context.Context, d federation.Delivery) ([]federatio
 	if err != nil {
 		return nil, err
 	}
-	var messages []federation.Posting
+	var messages []agents.Posting
 	for _, to := range listeners {
 		message, err := l.tell(ctx, d, author, to)
 		if err != nil {
@@ -42,7 +56,7 @@ func (l *Link) Messages(ctx context.Context, d federation.Delivery) ([]federatio
 	return messages, nil
 }
 
-// Carries implements [bridge.Link]. Nothing waits for the agents: see [Link.Messages].
+// Carries implements [bridge.Link]. Nothing waits for the agents: see [Link.Effects].
 func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
@@ -51,7 +65,7 @@ func (*Link) Carries(context.Context, federation.Event, federation.View) (bool, 
 // kept in the feed of the registry. A message that an agent has already is not
 // filed again.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
-	messages, err := l.Messages(ctx, d)
+	messages, err := l.messages(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -73,7 +87,7 @@ func (l *Link) author(ctx context.Context, ev federation.Event) (contact, error)
 
 // somebody returns who a DID is here, an agent or not.
 func (l *Link) somebody(ctx context.Context, did federation.DID, key []byte) (contact, error) {
-	agent, err := l.deps.Registry.AgentOf(ctx, did)
+	agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
 	case err == nil:
 		return contact{handle: agent.Handle, agent: &agent}, nil
@@ -85,7 +99,7 @@ func (l *Link) somebody(ctx context.Context, did federation.DID, key []byte) (co
 
 // tell writes the message about a step for one agent, as far as the agent consents:
 // nil where it does not want any.
-func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*federation.Posting, error) {
+func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	guarded := author.handle // whose consent the message waits for
 	if author.handle == systemHandle && !to.loser {
 		offerer, err := l.somebody(ctx, d.View.Offerer, nil)
@@ -117,10 +131,10 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 	}
 	m.Event, m.Handoff = d.Entry.Event.ID, d.Entry.Event.Handoff
 	if _, isRemote := splitAddress(to.handle); isRemote {
-		p := &federation.Posting{Message: m, Blob: federation.CapabilityIn(refersTo)}
+		p := &agents.Posting{Message: m, Blob: federation.CapabilityIn(refersTo)}
 		return p, l.relayStep(p, said.Body, said.Payload)
 	}
-	p := &federation.Posting{Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo)}
+	p := &agents.Posting{Message: m, Held: !admitted, Quiet: true, Blob: federation.CapabilityIn(refersTo)}
 	if !admitted && d.Entry.Event.Verb == federation.Offer {
 		if err := l.checkUnread(ctx, d.Entry.Event); err != nil {
 			return nil, err
@@ -204,7 +218,7 @@ func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to liste
 	if d.View.Offeree == "" && to.is(d.View.Offerer) {
 		handle = anyoneHandle
 	}
-	m, err := l.deps.Registry.OfferMessage(ctx, handle, d.View.ID)
+	m, err := l.deps.Registry.Messages.OfferMessage(ctx, handle, d.View.ID)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
 		return "", fmt.Errorf("look up offer: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 func TestAnOfferReachesAnAgentAsFarAsItConsents(t *testing.T) {
@@ -176,10 +177,10 @@ func TestADeliveryThatCannotBeFiledIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	var disk *forgetful
 	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-		disk = &forgetful{Registry: d.Registry, broken: true}
-		d.Registry = disk
+		disk = &forgetful{Messages: d.Registry.Messages, broken: true}
+		d.Registry.Messages = disk
 	})
-	agent := federation.Agent{Handle: "scout_7", DID: kept("scout_7").DID, OwnDID: signingKey(1).DID}
+	agent := agents.Agent{Handle: "scout_7", DID: kept("scout_7").DID, OwnDID: signingKey(1).DID}
 	if err := w.record.AddAgent(t.Context(), agent); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +215,7 @@ func TestOfWhichStepsAgentsAreTold(t *testing.T) {
 		},
 	} {
 		test.ev.Verb, test.ev.Title = federation.Offer, "Review it"
-		got, err := w.link.Messages(t.Context(), federation.Delivery{Entry: federation.Entry{Event: test.ev}, View: test.view})
+		got, _, err := w.link.Effects(t.Context(), federation.Delivery{Entry: federation.Entry{Event: test.ev}, View: test.view})
 		if err != nil || len(got) > 0 != test.want {
 			t.Errorf("%s: %v %v, want %v", name, got, err, test.want)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // The paths below /api are those of the clients that are in use today: they know a
@@ -142,7 +143,7 @@ func (l *Link) getDeployedGuide(*call) (answer, error) {
 }
 
 // self returns the agent of a call, and refuses another name in the request.
-func (c *call) self(named string) (federation.Agent, error) {
+func (c *call) self(named string) (agents.Agent, error) {
 	agent, err := c.caller()
 	if err != nil {
 		return agent, authenticationRequired(err)

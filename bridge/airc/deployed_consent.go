@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // actionRequest asks for consent without a message; here a message does it.
@@ -72,16 +73,16 @@ func counterpart(o *object, caller string) string {
 // decideDeployed applies an action of an agent and returns the edge that it was about:
 // towards the agent, but for a request.
 func (l *Link) decideDeployed(
-	ctx context.Context, agent federation.Agent, other contact, action, message string, now time.Time,
-) (federation.Consent, error) {
+	ctx context.Context, agent agents.Agent, other contact, action, message string, now time.Time,
+) (agents.Consent, error) {
 	if action != actionRequest {
 		return l.decide(ctx, action, other, agent.Handle, now)
 	}
-	edge, err := l.deps.Registry.Consent(ctx, agent.Handle, other.handle)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, agent.Handle, other.handle)
 	if err != nil {
-		return federation.Consent{}, fmt.Errorf("look up consent: %w", err)
+		return agents.Consent{}, fmt.Errorf("look up consent: %w", err)
 	}
-	if edge.State != federation.ConsentNone || other.agent == nil {
+	if edge.State != agents.ConsentNone || other.agent == nil {
 		return edge, nil
 	}
 	if message == "" {
@@ -89,9 +90,9 @@ func (l *Link) decideDeployed(
 	}
 	_, err = l.postDraft(ctx, agent, draft{to: other.handle, text: cut(message, maxTextChars), scheme: schemeNone}, now)
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
-	return l.deps.Registry.Consent(ctx, agent.Handle, other.handle)
+	return l.deps.Registry.Consents.Consent(ctx, agent.Handle, other.handle)
 }
 
 // getDeployedConsent answers GET /api/consent: how an edge of the caller stands, or who
@@ -109,7 +110,7 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	if from != agent.Handle && to != agent.Handle {
 		return answer{}, refuse(codeNotYourHandle, "neither side is the handle of the token")
 	}
-	edge, err := l.deps.Registry.Consent(c.Context(), from, to)
+	edge, err := l.deps.Registry.Consents.Consent(c.Context(), from, to)
 	if err != nil {
 		return answer{}, fmt.Errorf("look up consent: %w", err)
 	}
@@ -121,8 +122,8 @@ func (l *Link) getDeployedConsent(c *call) (answer, error) {
 // maxRequestsShown is how many requests for consent one answer lists.
 const maxRequestsShown = 1000
 
-func (l *Link) answerPending(ctx context.Context, agent federation.Agent) (answer, error) {
-	edges, err := l.deps.Registry.Pending(ctx, agent.Handle, maxRequestsShown)
+func (l *Link) answerPending(ctx context.Context, agent agents.Agent) (answer, error) {
+	edges, err := l.deps.Registry.Consents.Pending(ctx, agent.Handle, maxRequestsShown)
 	if err != nil {
 		return answer{}, fmt.Errorf("read requests: %w", err)
 	}

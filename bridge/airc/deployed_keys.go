@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -16,7 +17,7 @@ import (
 type keyProof struct {
 	*object // the whole request
 
-	agent     federation.Agent
+	agent     agents.Agent
 	signed    *object // what the signature covers; nil where nothing is signed
 	signature string
 	now       time.Time
@@ -55,25 +56,25 @@ func (l *Link) readKeyProof(c *call) (keyProof, error) {
 }
 
 // check returns the key of the agent that signed a request not long ago.
-func (p keyProof) check() (federation.AgentKey, error) {
+func (p keyProof) check() (agents.Key, error) {
 	if p.signed == nil {
-		return federation.AgentKey{}, refuse(codeInvalidSignature, "a proof by the active key is needed")
+		return agents.Key{}, refuse(codeInvalidSignature, "a proof by the active key is needed")
 	}
 	if p.now.Sub(p.signed.time("timestamp")).Abs() > clockSkew {
-		return federation.AgentKey{}, refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
+		return agents.Key{}, refuse(codeInvalidTimestamp, "timestamp is more than 300 seconds from the clock here")
 	}
 	rest := maps.Clone(p.signed.members)
 	delete(rest, "proof") // in one form it is the signature itself
 	text, err := json.Marshal(rest)
 	for _, key := range p.agent.Keys {
-		if err != nil || key.Status(p.now) != federation.KeyStatusActive {
+		if err != nil || key.Status(p.now) != agents.KeyStatusActive {
 			continue
 		}
 		if verdict, err := signing.LegacyMessage().Verify(text, p.signature, key.Public); err == nil && verdict == federation.Valid {
 			return key, nil
 		}
 	}
-	return federation.AgentKey{}, refuse(codeInvalidSignature, "no active key of yours signed this")
+	return agents.Key{}, refuse(codeInvalidSignature, "no active key of yours signed this")
 }
 
 // time returns a member that is a time, in unix seconds or as text; the zero time
@@ -104,14 +105,14 @@ func (l *Link) postDeployedRotate(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	var by federation.AgentKey
+	var by agents.Key
 	if len(p.agent.Keys) > 0 {
 		if by, err = p.check(); err != nil {
 			return answer{}, err
 		}
 	}
 	key := namedKey(public, p.now)
-	if _, err := l.deps.Registry.RotateKey(c.Context(), p.agent.Handle, by.ID, key, p.now, p.now.Add(keyOverlap)); err != nil {
+	if _, err := l.deps.Registry.Keys.RotateKey(c.Context(), p.agent.Handle, by.ID, key, p.now, p.now.Add(keyOverlap)); err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}
 	return answer{status: http.StatusOK, body: members{
@@ -138,7 +139,7 @@ func (l *Link) postDeployedRevoke(c *call) (answer, error) {
 		}
 	}
 	for _, kid := range append(ends, by.ID) { // the one that signs goes last
-		if _, err := l.deps.Registry.RevokeKey(c.Context(), p.agent.Handle, by.ID, kid, reason, p.now); err != nil {
+		if _, err := l.deps.Registry.Keys.RevokeKey(c.Context(), p.agent.Handle, by.ID, kid, reason, p.now); err != nil {
 			return answer{}, l.keyRefusal(err, "revoke "+kid)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -38,7 +39,7 @@ type draft struct {
 }
 
 // parseDraft reads a message as any of the clients writes it.
-func parseDraft(o *object, body []byte, header http.Header, agent federation.Agent, now time.Time) (draft, error) {
+func parseDraft(o *object, body []byte, header http.Header, agent agents.Agent, now time.Time) (draft, error) {
 	d := draft{
 		id: o.first("id", "idempotency_key", "idempotencyKey", "client_id"), to: plainHandle(o.first("to", "handle")),
 		text: o.first("body", "text", "content"), replyTo: o.first("reply_to", "replyTo"),
@@ -122,7 +123,7 @@ func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time
 	if m.id == "" {
 		return answer{}, nil
 	}
-	sent, err := l.deps.Registry.Sent(ctx, from, m.id, now.Add(-federation.MessageIDWindow))
+	sent, err := l.deps.Registry.Messages.Sent(ctx, from, m.id, now.Add(-agents.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, nil
@@ -131,7 +132,7 @@ func (l *Link) repeated(ctx context.Context, from string, m draft, now time.Time
 	}
 	before := l.readStored(sent)
 	if sent.To != m.to || before.Body != m.text || !sameJSON(before.Payload, m.payload) {
-		return answer{}, federation.ErrDuplicate
+		return answer{}, agents.ErrDuplicate
 	}
 	said := l.describeSent(sent, nil)
 	said["duplicate"], said["idempotentReplay"] = true, true
@@ -153,7 +154,7 @@ func orJSONNull(text json.RawMessage) json.RawMessage {
 }
 
 // postDraft signs a message, judges it and files it.
-func (l *Link) postDraft(ctx context.Context, agent federation.Agent, m draft, now time.Time) (answer, error) {
+func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now time.Time) (answer, error) {
 	if m.id == "" {
 		m.id = newMessageID("msg_")
 	}
@@ -181,7 +182,7 @@ func (l *Link) postDraft(ctx context.Context, agent federation.Agent, m draft, n
 
 // sealedDelivery returns the delivery of a message that this registry signed for its
 // sender. What is to whom, and its contents, are given as they were read.
-func (l *Link) sealedDelivery(sender federation.Agent, sealed federation.Message, read envelope, now time.Time) *delivery {
+func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read envelope, now time.Time) *delivery {
 	d := &delivery{sender: sender, received: now, key: l.signer(), envelope: read}
 	d.id, d.kid, d.aud, d.from, d.timestamp, d.raw = sealed.ID, d.key.ID, l.domain, sender.Handle, now, sealed.Envelope
 	return d
@@ -199,10 +200,10 @@ func (l *Link) dispatchCharged(ctx context.Context, d *delivery) (status int, do
 }
 
 // describeSent is what the sender of a message is told.
-func (l *Link) describeSent(m federation.Message, step *filed) members {
+func (l *Link) describeSent(m agents.Message, step *filed) members {
 	said := members{
 		"success": true, "message": l.describeMessage(m, m.From, false), "messageId": m.ID, "id": m.ID,
-		"consent": federation.ConsentAccepted, "storage": "record",
+		"consent": agents.ConsentAccepted, "storage": "record",
 	}
 	if step != nil {
 		said["handoff"] = step
@@ -221,7 +222,7 @@ type stored struct {
 }
 
 // readStored reads an envelope that was judged when it was filed.
-func (*Link) readStored(m federation.Message) stored {
+func (*Link) readStored(m agents.Message) stored {
 	var s stored
 	_ = json.Unmarshal(m.Envelope, &s) // it was read before it was filed
 	var payload struct {
@@ -235,7 +236,7 @@ func (*Link) readStored(m federation.Message) stored {
 }
 
 // describeMessage returns a message as one of its two sides reads it.
-func (l *Link) describeMessage(m federation.Message, reader string, read bool) members {
+func (l *Link) describeMessage(m agents.Message, reader string, read bool) members {
 	s := l.readStored(m)
 	direction := "received"
 	if m.From == reader && m.To != reader {
@@ -292,15 +293,15 @@ func (l *Link) getDeployedMessages(c *call) (answer, error) {
 // that lists its conversations looks again. That is noted before the answer: a bot
 // which polls at once again would otherwise answer some messages twice, while one that
 // lost the answer still finds them in the conversation.
-func (l *Link) readNew(ctx context.Context, agent federation.Agent, since string, looks bool, limit int) ([]federation.Message, error) {
+func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, looks bool, limit int) ([]agents.Message, error) {
 	if since != "" && since != "0" {
 		seconds, err := strconv.ParseInt(since, 10, 64)
 		if err != nil || seconds < 0 {
 			return nil, refuse(codeBadRequest, "since is no time in unix seconds")
 		}
-		return l.deps.Registry.Since(ctx, agent.Handle, time.Unix(seconds, 0), limit)
+		return l.deps.Registry.Mail.Since(ctx, agent.Handle, time.Unix(seconds, 0), limit)
 	}
-	messages, err := l.deps.Registry.Fresh(ctx, agent.Handle, limit)
+	messages, err := l.deps.Registry.Mail.Fresh(ctx, agent.Handle, limit)
 	if err != nil || looks || len(messages) == 0 {
 		return messages, err
 	}
@@ -308,8 +309,8 @@ func (l *Link) readNew(ctx context.Context, agent federation.Agent, since string
 }
 
 // answerInbox answers with some messages and all conversations.
-func (l *Link) answerInbox(ctx context.Context, agent federation.Agent, messages []federation.Message) (answer, error) {
-	conversations, err := l.deps.Registry.Conversations(ctx, agent.Handle, maxConversations)
+func (l *Link) answerInbox(ctx context.Context, agent agents.Agent, messages []agents.Message) (answer, error) {
+	conversations, err := l.deps.Registry.Threads.Conversations(ctx, agent.Handle, maxConversations)
 	if err != nil {
 		return answer{}, fmt.Errorf("read conversations: %w", err)
 	}
@@ -331,7 +332,7 @@ func (l *Link) answerInbox(ctx context.Context, agent federation.Agent, messages
 }
 
 // describeConversation returns one conversation as the lists of all clients have it.
-func (l *Link) describeConversation(conversation federation.Conversation, reader string) members {
+func (l *Link) describeConversation(conversation agents.Conversation, reader string) members {
 	last := l.describeMessage(conversation.Last, reader, conversation.Unread == 0)
 	body, _ := last["body"].(string)
 	id, with := threadID(reader, conversation.With), shownHandle(conversation.With)
@@ -344,12 +345,12 @@ func (l *Link) describeConversation(conversation federation.Conversation, reader
 
 // readConversation answers with what the caller and another one wrote to each other,
 // which the caller has read by that.
-func (l *Link) readConversation(ctx context.Context, agent federation.Agent, with string) (answer, error) {
+func (l *Link) readConversation(ctx context.Context, agent agents.Agent, with string) (answer, error) {
 	peer, err := l.correspondent(ctx, l.unmangled(ctx, agent.Handle, with))
 	if err != nil {
 		return answer{}, err
 	}
-	messages, err := l.deps.Registry.Recent(ctx, agent.Handle, peer, conversationPage)
+	messages, err := l.deps.Registry.Threads.Recent(ctx, agent.Handle, peer, conversationPage)
 	if err != nil {
 		return answer{}, fmt.Errorf("read conversation: %w", err)
 	}
@@ -362,7 +363,7 @@ func (l *Link) readConversation(ctx context.Context, agent federation.Agent, wit
 		"success": true, "user": agent.Handle, "with": shownHandle(peer), "thread_id": threadID(agent.Handle, peer),
 		"messages": thread, "thread": thread, "count": len(thread),
 	}, after: func(ctx context.Context) error {
-		if err := l.deps.Registry.ReadConversation(ctx, agent.Handle, peer, time.Now()); err != nil || seen == nil {
+		if err := l.deps.Registry.Threads.ReadConversation(ctx, agent.Handle, peer, time.Now()); err != nil || seen == nil {
 			return err
 		}
 		return seen(ctx)
@@ -375,7 +376,7 @@ func (l *Link) unmangled(ctx context.Context, reader, handle string) string {
 	if !strings.Contains(handle, ".") || strings.Contains(handle, "@") {
 		return handle
 	}
-	conversations, err := l.deps.Registry.Conversations(ctx, reader, maxConversations)
+	conversations, err := l.deps.Registry.Threads.Conversations(ctx, reader, maxConversations)
 	if err != nil {
 		return handle
 	}
@@ -411,7 +412,7 @@ func (l *Link) deleteDeployedMessage(c *call) (answer, error) {
 	if o.err != nil {
 		return answer{}, o.err
 	}
-	err = l.deps.Registry.Delete(c.Context(), agent.Handle, id)
+	err = l.deps.Registry.Messages.Delete(c.Context(), agent.Handle, id)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, refuse(codeNotFound, "you have no message with this id")

@@ -14,6 +14,7 @@ import (
 
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -81,7 +82,7 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	if c.denied == nil && action != "register" {
 		return answer{}, refuse(codeNotYourHandle, "the token is of another handle")
 	}
-	existing, err := l.deps.Registry.Agent(c.Context(), a.handle)
+	existing, err := l.deps.Registry.Agents.Agent(c.Context(), a.handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return l.enrol(c, a)
@@ -107,12 +108,12 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 		return answer{}, tooMany(time.Hour)
 	}
 	kept := l.kept(a.handle)
-	agent := federation.Agent{
+	agent := agents.Agent{
 		Handle: a.handle, DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: a.now,
-		Shows: federation.Shows{Presence: federation.VisiblePublic, Context: federation.VisiblePublic},
+		Shows: agents.Shows{Presence: agents.VisiblePublic, Context: agents.VisiblePublic},
 	}
 	if a.public != nil {
-		agent.Keys = []federation.AgentKey{namedKey(a.public, a.now)}
+		agent.Keys = []agents.Key{namedKey(a.public, a.now)}
 	}
 	if a.has("capabilities") && a.members["capabilities"][0] == '{' && len(a.members["capabilities"]) <= maxProfileBytes {
 		if _, err := parseCapabilities(a.members["capabilities"]); err == nil {
@@ -127,8 +128,8 @@ func (l *Link) enrol(c *call, a arrival) (answer, error) {
 
 // namedKey returns a key that a request named without a proof: it signs for its handle and
 // has no DID.
-func namedKey(public ed25519.PublicKey, now time.Time) federation.AgentKey {
-	return federation.AgentKey{ID: signing.AgentKeyID(public), Public: public, Created: now}
+func namedKey(public ed25519.PublicKey, now time.Time) agents.Key {
+	return agents.Key{ID: signing.AgentKeyID(public), Public: public, Created: now}
 }
 
 // minted reports whether a request carries the operator's credential.
@@ -140,14 +141,14 @@ func (l *Link) minted(r *http.Request) bool {
 // reclaim lets somebody have a handle that is registered: with the key that belongs
 // to it, or the operator's word, or where the operator lets handles without a key be
 // had by anybody.
-func (l *Link) reclaim(c *call, agent federation.Agent, a arrival) (federation.Agent, error) {
+func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, error) {
 	fresh := a.public != nil && !agent.Primary(a.now).Public.Equal(a.public)
 	switch {
 	case l.minted(c.Request):
 		if !fresh {
 			return agent, nil
 		}
-		after, err := l.deps.Registry.RotateKey(c.Context(), agent.Handle, "", namedKey(a.public, a.now), a.now, a.now)
+		after, err := l.deps.Registry.Keys.RotateKey(c.Context(), agent.Handle, "", namedKey(a.public, a.now), a.now, a.now)
 		if err != nil {
 			return agent, l.keyRefusal(err, "replace the key of "+agent.Handle)
 		}
@@ -161,7 +162,7 @@ func (l *Link) reclaim(c *call, agent federation.Agent, a arrival) (federation.A
 }
 
 // goodKeys returns the keys that an agent signs with.
-func goodKeys(agent federation.Agent, now time.Time) []ed25519.PublicKey {
+func goodKeys(agent agents.Agent, now time.Time) []ed25519.PublicKey {
 	var keys []ed25519.PublicKey
 	for _, key := range agent.Keys {
 		if key.Signs(now) {
@@ -172,7 +173,7 @@ func goodKeys(agent federation.Agent, now time.Time) []ed25519.PublicKey {
 }
 
 // welcome takes the heartbeat in a request and answers with a token.
-func (l *Link) welcome(ctx context.Context, agent federation.Agent, a arrival, isNew bool) (answer, error) {
+func (l *Link) welcome(ctx context.Context, agent agents.Agent, a arrival, isNew bool) (answer, error) {
 	who := present{
 		handle: agent.Handle, status: parseStatus(a.first("status")), shows: agent.Shows, beat: a.now,
 		context: cut(a.first("workingOn", "working_on", "building", "context"), maxContextChars), mood: cut(a.first("mood"), maxMoodChars),
@@ -252,7 +253,7 @@ func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	}
 	itself := present{
 		handle: systemHandle, status: statusOnline, context: l.cfg.Name, beat: now, first: now,
-		shows: federation.Shows{Presence: federation.VisiblePublic, Context: federation.VisiblePublic},
+		shows: agents.Shows{Presence: agents.VisiblePublic, Context: agents.VisiblePublic},
 	}
 	return append([]present{itself}, l.presences.list(now, v.seesPresence)...), v, nil
 }
@@ -308,7 +309,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 	found := []members{}
 	for _, who := range here[1:] {
 		entry := l.describePresent(who, v, now)
-		agent, err := l.deps.Registry.Agent(c.Context(), who.handle)
+		agent, err := l.deps.Registry.Agents.Agent(c.Context(), who.handle)
 		if err != nil {
 			return answer{}, fmt.Errorf("look up agent: %w", err)
 		}
@@ -325,7 +326,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 
 // unread returns how many messages a handle has not read.
 func (l *Link) unread(ctx context.Context, handle string) (int, error) {
-	conversations, err := l.deps.Registry.Conversations(ctx, handle, maxConversations)
+	conversations, err := l.deps.Registry.Threads.Conversations(ctx, handle, maxConversations)
 	if err != nil {
 		return 0, fmt.Errorf("read conversations: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -241,8 +242,8 @@ func parseElsewhere(text []byte, of remote) (identityElsewhere, error) {
 	for _, key := range keys {
 		_, err := signing.DecodeBase64URL(key.Public)
 		named := key.ID != "" && len(key.ID) <= maxWordChars && strings.Trim(key.ID, idChars) == ""
-		if err == nil && named && len(key.Public) <= maxWordChars && len(id.Keys) < federation.MaxAgentKeys {
-			key.Status = federation.KeyStatus(cut(string(key.Status), maxWordChars))
+		if err == nil && named && len(key.Public) <= maxWordChars && len(id.Keys) < agents.MaxKeys {
+			key.Status = agents.KeyStatus(cut(string(key.Status), maxWordChars))
 			id.Keys = append(id.Keys, key)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/translate"
 )
 
@@ -166,7 +167,7 @@ func classify(err error) failure {
 		return failure{Code: codeUnsupportedPayload, Message: "this payload is no step of a handoff", status: http.StatusBadRequest}
 	case errors.Is(err, federation.ErrTaken):
 		return failure{Code: codeHandleTaken, Message: "this handle is taken", status: http.StatusConflict}
-	case errors.Is(err, federation.ErrDuplicate):
+	case errors.Is(err, agents.ErrDuplicate):
 		return failure{Code: codeDuplicateMessage, Message: "this id was used in the last 24 hours", status: http.StatusConflict}
 	case errors.Is(err, federation.ErrSpent):
 		return failure{Code: codeUnauthorized, Message: "this refresh token was used before, and its session has ended", status: http.StatusUnauthorized}

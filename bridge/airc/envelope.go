@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -127,7 +127,7 @@ type outgoing struct {
 // compose returns a message signed by the registry key.
 //
 // spec: airc-v0.1.1 §9.3
-func (l *Link) compose(ctx context.Context, from, to, body string, payload any, now time.Time) (federation.Message, error) {
+func (l *Link) compose(ctx context.Context, from, to, body string, payload any, now time.Time) (agents.Message, error) {
 	id := newMessageID("")
 	if from == systemHandle {
 		id = newMessageID("sys_")
@@ -143,18 +143,18 @@ func newMessageID(prefix string) string {
 }
 
 // signer returns the key of the registry that signs now, as messages name it.
-func (l *Link) signer() federation.AgentKey {
+func (l *Link) signer() agents.Key {
 	key := l.deps.RegistryKey()
-	return federation.AgentKey{ID: signing.RegistryKeyID(key.Public), Public: key.Public}
+	return agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}
 }
 
 // seal fills in the members of a message that are the same for all, and signs it.
-func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (federation.Message, error) {
+func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (agents.Message, error) {
 	key := l.deps.RegistryKey()
 	m.V, m.KeyID, m.Audience, m.Timestamp = envelopeVersion, signing.RegistryKeyID(key.Public), l.domain, now.Unix()
 	signed, err := signing.SignEnvelope(ctx, key, m)
 	if err != nil {
-		return federation.Message{}, fmt.Errorf("compose message to %s: %w", m.To, err)
+		return agents.Message{}, fmt.Errorf("compose message to %s: %w", m.To, err)
 	}
-	return federation.Message{ID: m.ID, From: m.From, To: m.To, Envelope: signed, Received: now}, nil
+	return agents.Message{ID: m.ID, From: m.From, To: m.To, Envelope: signed, Received: now}, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // postFederationConsent answers POST /federation/consent: an agent of another registry
@@ -53,27 +54,27 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 
 // takeConsent notes a request for consent to somebody here, or what an agent elsewhere
 // decided about the edge from somebody here to it.
-func (l *Link) takeConsent(ctx context.Context, action string, m relayed, message string, now time.Time) (federation.Consent, error) {
+func (l *Link) takeConsent(ctx context.Context, action string, m relayed, message string, now time.Time) (agents.Consent, error) {
 	who, err := known(l.find(ctx, m.to))
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
 	agent, err := l.acquaint(ctx, remote{m.from, m.origin}, now)
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
 	switch action {
 	case actionRequest:
 		return l.decideDeployed(ctx, agent, who, action, message, now)
 	case actionAccept:
 		// The way back is for its recipient here alone to open.
-		return l.deps.Registry.AcceptOneWay(ctx, who.handle, agent.Handle, now)
+		return l.deps.Registry.Consents.AcceptOneWay(ctx, who.handle, agent.Handle, now)
 	case actionBlock:
-		return l.deps.Registry.Block(ctx, who.handle, agent.Handle, now)
+		return l.deps.Registry.Consents.Block(ctx, who.handle, agent.Handle, now)
 	case actionUnblock:
-		return l.deps.Registry.Unblock(ctx, who.handle, agent.Handle, now)
+		return l.deps.Registry.Consents.Unblock(ctx, who.handle, agent.Handle, now)
 	}
-	return federation.Consent{}, refuse(codeBadRequest, "type is none of request, accept, block and unblock")
+	return agents.Consent{}, refuse(codeBadRequest, "type is none of request, accept, block and unblock")
 }
 
 // consentDocument is a decision for another registry, but for what each attempt adds.
@@ -88,7 +89,7 @@ type consentDocument struct {
 // shareDecision queues for the registry of a handle what an agent here decided about it:
 // in one lane with what the agent writes to it, so that both arrive in the order in
 // which they were done. When it returns nil that is on disk.
-func (l *Link) shareDecision(ctx context.Context, action string, edge federation.Consent, agent federation.Agent, now time.Time) error {
+func (l *Link) shareDecision(ctx context.Context, action string, edge agents.Consent, agent agents.Agent, now time.Time) error {
 	address, ok := parseAddress(edge.From)
 	if !ok {
 		return nil
@@ -102,7 +103,7 @@ func (l *Link) shareDecision(ctx context.Context, action string, edge federation
 	if err != nil {
 		return fmt.Errorf("write decision about %s: %w", address, err)
 	}
-	err = l.deps.Registry.Enqueue(ctx, federation.Relay{
+	err = l.deps.Registry.Relays.Enqueue(ctx, federation.Relay{
 		Kind: federation.ConsentRelay, Peer: address.domain, Sender: agent.Handle, Message: fmt.Sprintf("consent %s %d", action, edge.Version),
 		Lane: lane(agent.Handle, address.handle), Document: text, Queued: now,
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // plcIDChars is the length of the part of a did:plc after the method, which fits
@@ -96,7 +97,7 @@ func checkHandle(handle string) error {
 	if !wellFormed(handle) {
 		return refuse(codeInvalidHandle, "a handle is 3 to 32 lower-case letters, digits and underscores")
 	}
-	if federation.ReservedName(network, handle) {
+	if agents.ReservedName(network, handle) {
 		return refuse(codeInvalidHandle, "handles that start with "+handle[:4]+" stand for DIDs of other networks")
 	}
 	if slices.Contains([]string{

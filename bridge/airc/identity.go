@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -19,7 +20,7 @@ import (
 // signed a step, or a role, which has no DID.
 type contact struct {
 	handle  string             // the one that threads and consent are kept under
-	agent   *federation.Agent  // nil for a DID of another network
+	agent   *agents.Agent      // nil for a DID of another network
 	foreign federation.Binding // zero for an agent
 }
 
@@ -51,7 +52,7 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if !wellFormed(handle) {
 		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
 	}
-	agent, err := l.deps.Registry.Agent(ctx, handle)
+	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
 	switch {
 	case err == nil:
 		return contact{handle: handle, agent: &agent}, nil
@@ -91,7 +92,7 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	if address.domain == l.domain {
 		return l.find(ctx, address.handle)
 	}
-	agent, err := l.deps.Registry.Agent(ctx, address.String())
+	agent, err := l.deps.Registry.Agents.Agent(ctx, address.String())
 	if errors.Is(err, federation.ErrNotFound) {
 		if _, federated := l.peerConfig(address.domain); federated {
 			agent, err = l.stranger(address, time.Time{}), nil
@@ -108,7 +109,7 @@ func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZer
 
 // findDID returns who a DID is here. Its error is that of find.
 func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
-	agent, err := l.deps.Registry.AgentOf(ctx, did)
+	agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
 	case err == nil:
 		return contact{handle: agent.Handle, agent: &agent}, nil
@@ -147,12 +148,12 @@ type identity struct {
 // identityKey is one key as others may check messages with it. A key of a DID of
 // another network is the one that verified last; nobody registered it.
 type identityKey struct {
-	ID        string               `json:"kid"`
-	Public    string               `json:"publicKey"`
-	Status    federation.KeyStatus `json:"status"`
-	CreatedAt *int64               `json:"createdAt"`
-	ExpiresAt *int64               `json:"expiresAt"`
-	RevokedAt *int64               `json:"revokedAt"`
+	ID        string           `json:"kid"`
+	Public    string           `json:"publicKey"`
+	Status    agents.KeyStatus `json:"status"`
+	CreatedAt *int64           `json:"createdAt"`
+	ExpiresAt *int64           `json:"expiresAt"`
+	RevokedAt *int64           `json:"revokedAt"`
 }
 
 // getIdentity answers GET /identity/{handle}, where the handle may be a DID.
@@ -184,7 +185,7 @@ func (l *Link) identify(c contact, now time.Time) identity {
 		id.Aliases = append(id.Aliases, Alias(c.foreign.DID, c.foreign.First))
 		if len(c.foreign.Key) > 0 {
 			key := base64.RawURLEncoding.EncodeToString(c.foreign.Key)
-			id.Keys = append(id.Keys, identityKey{ID: signing.AgentKeyID(c.foreign.Key), Public: key, Status: federation.KeyStatusActive})
+			id.Keys = append(id.Keys, identityKey{ID: signing.AgentKeyID(c.foreign.Key), Public: key, Status: agents.KeyStatusActive})
 			id.PublicKey = &key
 		}
 		return id
@@ -211,7 +212,7 @@ func (l *Link) identify(c contact, now time.Time) identity {
 }
 
 // describeKey returns a key as others see it at a time.
-func describeKey(key federation.AgentKey, now time.Time) identityKey {
+func describeKey(key agents.Key, now time.Time) identityKey {
 	return identityKey{
 		ID: key.ID, Public: base64.RawURLEncoding.EncodeToString(key.Public), Status: key.Status(now),
 		CreatedAt: unixTime(key.Created), ExpiresAt: unixTime(key.Expires), RevokedAt: unixTime(key.Revoked),

@@ -11,6 +11,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // How many messages one answer holds.
@@ -24,7 +25,7 @@ const recheck = time.Second
 
 // page is some messages, and whether there are more.
 type page struct {
-	messages []federation.Message
+	messages []agents.Message
 	more     bool
 }
 
@@ -48,7 +49,7 @@ func (l *Link) getInbox(c *call) (answer, error) {
 	}
 	next := federation.Cursor(query.Get("cursor"))
 	p, err := l.await(c.Context(), agent.Handle, wait, func() (page, error) {
-		messages, more, err := l.deps.Registry.Inbox(c.Context(), agent.Handle, next, limit)
+		messages, more, err := l.deps.Registry.Mail.Inbox(c.Context(), agent.Handle, next, limit)
 		return page{messages, more}, err
 	})
 	if err != nil {
@@ -96,7 +97,7 @@ func (l *Link) await(ctx context.Context, handle string, wait time.Duration, rea
 
 // shown notes that some messages do not wait for their agent any more, and the steps
 // in them under none of its DIDs.
-func (l *Link) shown(agent federation.Agent, p page) func(context.Context) error {
+func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 	var events []federation.EventID
 	for _, m := range p.messages {
 		if !m.Event.IsZero() {
@@ -110,11 +111,11 @@ func (l *Link) shown(agent federation.Agent, p page) func(context.Context) error
 	return func(ctx context.Context) error {
 		now := time.Now()
 		if newest != "" { // a thread is no inbox, and has none
-			if err := l.deps.Registry.Show(ctx, agent.Handle, newest); err != nil {
+			if err := l.deps.Registry.Mail.Show(ctx, agent.Handle, newest); err != nil {
 				return err
 			}
 		}
-		if err := l.deps.Registry.HandOut(ctx, agent.Handle, events, now); err != nil {
+		if err := l.deps.Registry.Messages.HandOut(ctx, agent.Handle, events, now); err != nil {
 			return err
 		}
 		for _, did := range agent.DIDs() {
@@ -142,7 +143,7 @@ func (p page) text(members []byte) raw {
 
 // delivered returns a message with its seq, which nobody signed, before the bytes
 // that were signed.
-func delivered(m federation.Message) []byte {
+func delivered(m agents.Message) []byte {
 	members := bytes.TrimPrefix(bytes.TrimSpace(m.Envelope), []byte("{"))
 	return append(fmt.Appendf(nil, `{"seq":%d,`, m.Seq), members...)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -32,16 +33,16 @@ const maxReasonChars = 280
 // checkKey refuses a key that messages are not signed with when one is received. The
 // time that a message claims does not count: whoever stole a key would claim an
 // early one.
-func checkKey(key federation.AgentKey, received time.Time) error {
+func checkKey(key agents.Key, received time.Time) error {
 	if key.ID == "" {
 		return refuse(codeInvalidSignature, "kid names no key of the sender")
 	}
 	switch key.Status(received) {
-	case federation.KeyStatusRevoked:
+	case agents.KeyStatusRevoked:
 		return refuse(codeKeyRevoked, "this key was revoked")
-	case federation.KeyStatusExpired:
+	case agents.KeyStatusExpired:
 		return refuse(codeKeyExpired, "this key has expired")
-	case federation.KeyStatusActive, federation.KeyStatusPending:
+	case agents.KeyStatusActive, agents.KeyStatusPending:
 	}
 	return nil
 }
@@ -50,24 +51,24 @@ func checkKey(key federation.AgentKey, received time.Time) error {
 // the schemes for that.
 //
 // spec: airc-v0.1.1 §5.4
-func authority(agent federation.Agent, body []byte, signature string, now time.Time, schemes ...signing.Scheme) (federation.AgentKey, error) {
+func authority(agent agents.Agent, body []byte, signature string, now time.Time, schemes ...signing.Scheme) (agents.Key, error) {
 	for _, key := range agent.Keys {
 		if _, verdict := signing.Match(body, signature, key.Public, schemes...); verdict != federation.Valid {
 			continue
 		}
-		if key.Status(now) == federation.KeyStatusPending {
+		if key.Status(now) == agents.KeyStatusPending {
 			return key, refuse(codeInvalidSignature, "the key that signed this was replaced; the active one decides")
 		}
 		return key, checkKey(key, now)
 	}
-	return federation.AgentKey{}, refuse(codeInvalidSignature, "no key of yours signed this")
+	return agents.Key{}, refuse(codeInvalidSignature, "no key of yours signed this")
 }
 
 // keyChange is a request that changes the keys of its caller.
 type keyChange struct {
 	*object
 
-	agent federation.Agent
+	agent agents.Agent
 	body  []byte
 	now   time.Time
 }
@@ -95,9 +96,9 @@ func (l *Link) readKeyChange(c *call) (keyChange, error) {
 
 // replaced tells what became of the key before.
 type replaced struct {
-	ID        string               `json:"kid"`
-	Status    federation.KeyStatus `json:"status"`
-	RevokedAt *int64               `json:"revokedAt"`
+	ID        string           `json:"kid"`
+	Status    agents.KeyStatus `json:"status"`
+	RevokedAt *int64           `json:"revokedAt"`
 }
 
 // postRotate answers POST /identity/rotate: a new key takes the place of the one that
@@ -110,7 +111,7 @@ func (l *Link) postRotate(c *call) (answer, error) {
 		return answer{}, err
 	}
 	text, signature := change.text("newPublicKey"), change.text("signature")
-	key := federation.AgentKey{Created: change.now, Expires: change.expiry(change.now)}
+	key := agents.Key{Created: change.now, Expires: change.expiry(change.now)}
 	if change.has("newKid") {
 		key.ID = change.text("newKid")
 	}
@@ -133,16 +134,16 @@ func (l *Link) postRotate(c *call) (answer, error) {
 	if key.DID, err = l.provedDID(c.Context(), change, key.Public); err != nil {
 		return answer{}, err
 	}
-	after, err := l.deps.Registry.RotateKey(c.Context(), change.agent.Handle, by.ID, key, change.now, change.now.Add(keyOverlap))
+	after, err := l.deps.Registry.Keys.RotateKey(c.Context(), change.agent.Handle, by.ID, key, change.now, change.now.Add(keyOverlap))
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "rotate to "+key.ID)
 	}
 	before := describeKey(after.Key(by.ID), change.now)
 	return answer{status: http.StatusOK, body: struct {
-		ID       string               `json:"kid"`
-		Status   federation.KeyStatus `json:"status"`
-		Previous replaced             `json:"previous"`
-	}{key.ID, federation.KeyStatusActive, replaced{before.ID, before.Status, before.RevokedAt}}}, nil
+		ID       string           `json:"kid"`
+		Status   agents.KeyStatus `json:"status"`
+		Previous replaced         `json:"previous"`
+	}{key.ID, agents.KeyStatusActive, replaced{before.ID, before.Status, before.RevokedAt}}}, nil
 }
 
 // provedDID returns the did:key of a new key that signed the request for it, "" where the
@@ -216,7 +217,7 @@ func (l *Link) postRevoke(c *call) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	after, err := l.deps.Registry.RevokeKey(c.Context(), change.agent.Handle, by.ID, kid, reason, change.now)
+	after, err := l.deps.Registry.Keys.RevokeKey(c.Context(), change.agent.Handle, by.ID, kid, reason, change.now)
 	if err != nil {
 		return answer{}, l.keyRefusal(err, "revoke "+kid)
 	}

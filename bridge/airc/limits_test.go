@@ -211,7 +211,7 @@ func TestASessionOutlivesTheRegistryThatBeganIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	scout := w.agent(t, "scout_7", 0x01)
-	again := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Registry = w.record })
+	again := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.Registry = registryOf(w.record) })
 	scout.Transport = again
 	if status, answer, err := scout.Refresh(t.Context()); err != nil || status != http.StatusOK || answer["expiresAt"] == nil {
 		t.Error(status, answer, err)

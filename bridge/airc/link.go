@@ -98,8 +98,8 @@ type Deps struct {
 	// ends; nil where there is no other one.
 	Alone func(ctx context.Context, do func(context.Context))
 
-	Registry federation.Registry
-	Bindings federation.Bindings
+	Registry Registry
+	Bindings Bindings
 	Evidence Evidence
 	Inboxes  Inboxes
 	// Room returns what may wait for one agent, and FirstContacts what may be held for one
@@ -150,7 +150,7 @@ type Deps struct {
 }
 
 // Link is one registry. It implements [bridge.Mounted] and
-// [bridge.Messenger].
+// [bridge.Recorder].
 type Link struct {
 	bridge.Hearing
 
@@ -174,10 +174,10 @@ type Link struct {
 }
 
 var (
-	_ bridge.Mounted   = (*Link)(nil)
-	_ bridge.Messenger = (*Link)(nil)
-	_ bridge.Hearer    = (*Link)(nil)
-	_ bridge.Debtor    = (*Link)(nil)
+	_ bridge.Mounted  = (*Link)(nil)
+	_ bridge.Recorder = (*Link)(nil)
+	_ bridge.Hearer   = (*Link)(nil)
+	_ bridge.Debtor   = (*Link)(nil)
 )
 
 // Open returns a registry. It does no I/O; its error joins a [*bridge.KeyError]

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // listener is an agent that hears of a step.
@@ -64,7 +65,7 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	}
 	var agents []listener
 	for _, did := range after.Others(ev.Actor()) {
-		agent, err := l.deps.Registry.AgentOf(ctx, did)
+		agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 		switch {
 		case errors.Is(err, federation.ErrNotFound):
 			continue
@@ -83,17 +84,17 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 // strangers returns the agents that an open offer is shown to: those who can do it,
 // and let its author write to them.
 func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]listener, error) {
-	able, err := l.deps.Registry.Capable(ctx, caps)
+	able, err := l.deps.Registry.Agents.Capable(ctx, caps)
 	if err != nil {
 		return nil, fmt.Errorf("look up agents by skill: %w", err)
 	}
 	var shown []listener
 	for _, agent := range able {
-		edge, err := l.deps.Registry.Consent(ctx, author.handle, agent.Handle)
+		edge, err := l.deps.Registry.Consents.Consent(ctx, author.handle, agent.Handle)
 		if err != nil {
 			return nil, fmt.Errorf("look up consent: %w", err)
 		}
-		if edge.State == federation.ConsentAccepted {
+		if edge.State == agents.ConsentAccepted {
 			shown = append(shown, listener{contact: contact{handle: agent.Handle, agent: &agent}, stranger: true})
 		}
 	}
@@ -102,13 +103,13 @@ func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]
 
 // losers returns the agents that were shown an open offer.
 func (l *Link) losers(ctx context.Context, id federation.HandoffID) ([]listener, error) {
-	handles, err := l.deps.Registry.Shown(ctx, id)
+	handles, err := l.deps.Registry.Messages.Shown(ctx, id)
 	if err != nil {
 		return nil, fmt.Errorf("look up who was shown an offer: %w", err)
 	}
 	var losers []listener
 	for _, handle := range handles {
-		agent, err := l.deps.Registry.Agent(ctx, handle)
+		agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
 		switch {
 		case errors.Is(err, federation.ErrNotFound): // a role, or a DID of another network
 			continue

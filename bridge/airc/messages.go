@@ -13,6 +13,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -25,8 +26,8 @@ const clockSkew = 300 * time.Second
 type delivery struct {
 	envelope
 
-	sender    federation.Agent
-	key       federation.AgentKey
+	sender    agents.Agent
+	key       agents.Key
 	recipient contact
 	received  time.Time
 	charged   bool // it counted in its sender's rate
@@ -34,12 +35,12 @@ type delivery struct {
 
 // posted is the answer of POST /messages.
 type posted struct {
-	ID      string                  `json:"id"`
-	Status  string                  `json:"status"`
-	Consent federation.ConsentState `json:"consent,omitempty"` // of a held message
-	Message string                  `json:"message,omitempty"` // of a held one: what delivers it
-	Seq     uint64                  `json:"seq,omitempty"`     // of a delivered one
-	Handoff *filed                  `json:"handoff,omitempty"`
+	ID      string              `json:"id"`
+	Status  string              `json:"status"`
+	Consent agents.ConsentState `json:"consent,omitempty"` // of a held message
+	Message string              `json:"message,omitempty"` // of a held one: what delivers it
+	Seq     uint64              `json:"seq,omitempty"`     // of a delivered one
+	Handoff *filed              `json:"handoff,omitempty"`
 }
 
 // filed is what became of the step in a message.
@@ -170,7 +171,7 @@ func (l *Link) proveSender(ctx context.Context, d *delivery) error {
 // for the same message: to a client that repeats one after a lost answer, that is
 // a yes.
 func (l *Link) checkUnused(ctx context.Context, d *delivery) error {
-	m, err := l.deps.Registry.Sent(ctx, d.from, d.id, d.received.Add(-federation.MessageIDWindow))
+	m, err := l.deps.Registry.Messages.Sent(ctx, d.from, d.id, d.received.Add(-agents.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return nil
@@ -227,7 +228,7 @@ func (l *Link) postStep(ctx context.Context, d *delivery) (answer, error) {
 			return answer{}, err
 		}
 	}
-	return l.post(ctx, federation.Posting{Message: d.message(step)}, step)
+	return l.post(ctx, agents.Posting{Message: d.message(step)}, step)
 }
 
 // postToAgent takes a message of one agent to another, as far as that one
@@ -240,7 +241,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	s, stepErr := l.readStep(ctx, d)
 	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // who offers wants answers
 	if !admitted {
-		if err := l.deps.Registry.MayAsk(ctx, d.from, d.recipient.handle, l.roomFor(s, stepErr), d.received); err != nil {
+		if err := l.deps.Registry.Consents.MayAsk(ctx, d.from, d.recipient.handle, l.roomFor(s, stepErr), d.received); err != nil {
 			return answer{}, withRemedy(err, d.from, d.recipient.handle)
 		}
 	}
@@ -259,7 +260,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	p := federation.Posting{Message: d.message(step)}
+	p := agents.Posting{Message: d.message(step)}
 	if admitted && d.from != d.recipient.handle { // whoever writes wants an answer
 		if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
 			return answer{}, err
@@ -289,8 +290,8 @@ func (l *Link) roomFor(s step, stepErr error) federation.InboxLimits {
 
 // message returns what is filed of a delivery and its step, which is nil for a
 // plain one.
-func (d *delivery) message(step *filed) federation.Message {
-	m := federation.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
+func (d *delivery) message(step *filed) agents.Message {
+	m := agents.Message{ID: d.id, From: d.from, To: d.recipient.handle, Envelope: d.raw, Received: d.received}
 	if step != nil {
 		m.Event, m.Handoff = step.EventID, step.ID
 	}
@@ -298,14 +299,14 @@ func (d *delivery) message(step *filed) federation.Message {
 }
 
 // post files a message and answers for it.
-func (l *Link) post(ctx context.Context, p federation.Posting, step *filed) (answer, error) {
+func (l *Link) post(ctx context.Context, p agents.Posting, step *filed) (answer, error) {
 	m, err := l.put(ctx, p)
 	if err != nil {
 		return answer{}, err
 	}
 	if m.Seq == 0 {
 		return answer{status: http.StatusAccepted, body: posted{
-			ID: p.Message.ID, Status: "held", Consent: federation.ConsentPending, Handoff: step,
+			ID: p.Message.ID, Status: "held", Consent: agents.ConsentPending, Handoff: step,
 			Message: heldNotice(consentPath, p.Message.From, p.Message.To),
 		}}, nil
 	}
@@ -319,10 +320,10 @@ func (l *Link) post(ctx context.Context, p federation.Posting, step *filed) (ans
 
 // put files a message and wakes its recipient where there is something to read
 // now.
-func (l *Link) put(ctx context.Context, p federation.Posting) (federation.Message, error) {
-	m, err := l.deps.Registry.Post(ctx, p)
+func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error) {
+	m, err := l.deps.Registry.Messages.Post(ctx, p)
 	if err != nil {
-		return federation.Message{}, fmt.Errorf("file message: %w", err)
+		return agents.Message{}, fmt.Errorf("file message: %w", err)
 	}
 	if p.Relay != nil {
 		l.deps.Wakes.Wake(bridge.RelayTopic)

@@ -11,6 +11,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/translate/aircmsg"
 )
 
@@ -21,7 +22,7 @@ var _ bridge.Notifier = (*Link)(nil)
 // that it arrives once however often it is filed.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	ev := n.Event
-	agent, err := l.deps.Registry.AgentOf(ctx, n.Reader())
+	agent, err := l.deps.Registry.Agents.AgentOf(ctx, n.Reader())
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}
@@ -54,8 +55,8 @@ func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 }
 
 // putOnce files a message that may have been told before the record knew that.
-func (l *Link) putOnce(ctx context.Context, m federation.Message) error {
-	if _, err := l.put(ctx, federation.Posting{Message: m}); !errors.Is(err, federation.ErrDuplicate) {
+func (l *Link) putOnce(ctx context.Context, m agents.Message) error {
+	if _, err := l.put(ctx, agents.Posting{Message: m}); !errors.Is(err, agents.ErrDuplicate) {
 		return err
 	}
 	return nil

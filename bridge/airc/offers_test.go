@@ -202,8 +202,8 @@ func TestAnOfferRepeatedAfterALostAnswerOpensOneHandoff(t *testing.T) {
 	for _, to := range []string{airc.Handle(alice.DID), "planner", "anyone"} {
 		var disk *forgetful
 		w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-			disk = &forgetful{Registry: d.Registry}
-			d.Registry = disk
+			disk = &forgetful{Messages: d.Registry.Messages}
+			d.Registry.Messages = disk
 		})
 		scout := w.agent(t, "scout_7", 0x01)
 		w.agent(t, "planner", 0x04)

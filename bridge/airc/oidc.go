@@ -13,6 +13,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // OIDCConfig is the table [airc.oidc]: whose accounts agents may register by.
@@ -79,34 +80,34 @@ func (l *Link) bind(ctx context.Context, reg *registration, now time.Time) error
 // nonce in the token is the challenge of the registration, or the token was issued for
 // another one. Its error is a refusal, or a [*federation.UnavailableError] where the
 // issuer cannot be asked for its keys.
-func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (federation.Account, error) {
+func (a accounts) verify(ctx context.Context, text json.RawMessage, challenge string, now time.Time) (agents.Account, error) {
 	var said account
 	if err := json.Unmarshal(text, &said); err != nil || said.IDToken == "" {
-		return federation.Account{}, refuse(codeBadRequest, "oidc has no idToken")
+		return agents.Account{}, refuse(codeBadRequest, "oidc has no idToken")
 	}
 	if said.Issuer != a.cfg.Issuer {
-		return federation.Account{}, refuse(codeUnauthorized, "this registry takes accounts of "+a.cfg.Issuer)
+		return agents.Account{}, refuse(codeUnauthorized, "this registry takes accounts of "+a.cfg.Issuer)
 	}
 	from, err := a.issuer(ctx, now)
 	if err != nil {
-		return federation.Account{}, err
+		return agents.Account{}, err
 	}
 	keys := &fetchedKeys{KeySet: from.keys}
 	token, err := oidc.NewVerifier(a.cfg.Issuer, keys, &oidc.Config{
 		ClientID: a.cfg.Audience, SupportedSigningAlgs: from.algs, Now: func() time.Time { return now },
 	}).Verify(ctx, said.IDToken)
 	if away, ok := errors.AsType[*federation.UnavailableError](keys.err); ok {
-		return federation.Account{}, away
+		return agents.Account{}, away
 	}
 	switch {
 	case err != nil:
-		return federation.Account{}, refuse(codeUnauthorized, "idToken is not good: "+err.Error())
+		return agents.Account{}, refuse(codeUnauthorized, "idToken is not good: "+err.Error())
 	case token.Subject == "" || said.Subject != "" && said.Subject != token.Subject:
-		return federation.Account{}, refuse(codeUnauthorized, "idToken is of another subject")
+		return agents.Account{}, refuse(codeUnauthorized, "idToken is of another subject")
 	case token.Nonce != "" && token.Nonce != challenge:
-		return federation.Account{}, refuse(codeUnauthorized, "the nonce in idToken is not the challenge")
+		return agents.Account{}, refuse(codeUnauthorized, "the nonce in idToken is not the challenge")
 	}
-	return federation.Account{Issuer: token.Issuer, Subject: token.Subject}, nil
+	return agents.Account{Issuer: token.Issuer, Subject: token.Subject}, nil
 }
 
 // issuer returns what the issuer says of itself, which it is asked for once in a while.

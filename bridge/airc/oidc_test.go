@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
-	"baton/federation"
+	"baton/federation/agents"
 )
 
 // issuerName is the issuer of the tests.
@@ -116,7 +116,7 @@ func TestAnAgentRegistersByItsAccount(t *testing.T) {
 		t.Fatal(status, answer)
 	}
 	agent, err := l.record.Agent(t.Context(), body["handle"].(string))
-	if want := (federation.Account{Issuer: issuerName, Subject: "42"}); err != nil || agent.Account != want {
+	if want := (agents.Account{Issuer: issuerName, Subject: "42"}); err != nil || agent.Account != want {
 		t.Errorf("kept %+v, %v", agent.Account, err)
 	}
 	if diff := cmp.Diff(map[string]any{"issuer": issuerName, "subject": "42"}, answer["oidc"]); diff != "" {

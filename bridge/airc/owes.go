@@ -19,7 +19,7 @@ func (l *Link) peerLabel(domain string) string {
 
 // Owes implements [bridge.Debtor].
 func (l *Link) Owes(ctx context.Context) ([]federation.RelayBacklog, error) {
-	kept, err := l.deps.Registry.RelayBacklogs(ctx)
+	kept, err := l.deps.Registry.Relays.RelayBacklogs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read queues of registries: %w", err)
 	}

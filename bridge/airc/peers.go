@@ -14,6 +14,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -393,7 +394,7 @@ func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 }
 
 // agentKeys asks a registry for the keys of one of its agents.
-func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]federation.AgentKey, error) {
+func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]agents.Key, error) {
 	text, err := l.ask(ctx, p, agentPath.Join(handle), nil)
 	if err != nil {
 		return nil, err
@@ -404,12 +405,12 @@ func (l *Link) agentKeys(ctx context.Context, p peer, handle string) ([]federati
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("read identity of %s at %s: %w", handle, p.Domain, err)
 	}
-	var keys []federation.AgentKey
+	var keys []agents.Key
 	for _, key := range doc.Keys {
 		public, err := parseStrictKey("publicKey", key.Public)
-		signs := key.Status == federation.KeyStatusActive || key.Status == federation.KeyStatusPending
-		if err == nil && signs && len(keys) < federation.MaxAgentKeys {
-			keys = append(keys, federation.AgentKey{ID: key.ID, Public: public})
+		signs := key.Status == agents.KeyStatusActive || key.Status == agents.KeyStatusPending
+		if err == nil && signs && len(keys) < agents.MaxKeys {
+			keys = append(keys, agents.Key{ID: key.ID, Public: public})
 		}
 	}
 	return keys, nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"baton/federation"
+	"baton/federation/agents"
 )
 
 // statusQueued is told of a message that its recipient's registry has still to take.
@@ -39,7 +39,7 @@ func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (an
 	if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
 		return answer{}, err
 	}
-	p := federation.Posting{Message: d.message(step)}
+	p := agents.Posting{Message: d.message(step)}
 	if p.Relay, err = l.relayTo(d.recipient.handle, p.Message, d.body, d.payload); err != nil {
 		return answer{}, err
 	}
@@ -62,7 +62,7 @@ func (l *Link) stepOf(ctx context.Context, d *delivery) (*filed, error) {
 }
 
 // relayStep queues what an agent of another registry is told of a step.
-func (l *Link) relayStep(p *federation.Posting, body string, payload any) error {
+func (l *Link) relayStep(p *agents.Posting, body string, payload any) error {
 	if _, isRemote := splitAddress(p.Message.To); !isRemote {
 		return nil
 	}

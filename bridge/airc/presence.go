@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // presenceLife is how long one heartbeat lasts. They come every 30 to 60 seconds.
@@ -63,7 +64,7 @@ type present struct {
 	status  availability
 	context string
 	mood    string
-	shows   federation.Shows
+	shows   agents.Shows
 	beat    time.Time
 	first   time.Time // since when it is here without a break
 }
@@ -141,7 +142,7 @@ type viewer struct {
 
 // viewer returns who an agent is to others.
 func (l *Link) viewer(ctx context.Context, handle string) (viewer, error) {
-	contacts, err := l.deps.Registry.Contacts(ctx, handle, maxPresent)
+	contacts, err := l.deps.Registry.Consents.Contacts(ctx, handle, maxPresent)
 	if err != nil {
 		return viewer{}, fmt.Errorf("look up contacts: %w", err)
 	}
@@ -153,11 +154,11 @@ func (l *Link) viewer(ctx context.Context, handle string) (viewer, error) {
 }
 
 // sees reports whether somebody may see what an agent shows at a level.
-func (v viewer) sees(handle string, level federation.Visibility) bool {
+func (v viewer) sees(handle string, level agents.Visibility) bool {
 	switch {
-	case v.handle == handle && handle != "", level == federation.VisiblePublic:
+	case v.handle == handle && handle != "", level == agents.VisiblePublic:
 		return true
-	case level == federation.VisibleContacts:
+	case level == agents.VisibleContacts:
 		return v.contacts[handle]
 	}
 	return false
@@ -167,22 +168,22 @@ func (v viewer) sees(handle string, level federation.Visibility) bool {
 //
 // spec: airc-v0.1.1 §8.1
 type presence struct {
-	Handle            string                `json:"handle"`
-	Status            availability          `json:"status"`
-	Visibility        federation.Visibility `json:"visibility"`
-	Context           string                `json:"context,omitempty"`
-	ContextVisibility federation.Visibility `json:"contextVisibility"`
-	Mood              string                `json:"mood,omitempty"`
-	LastHeartbeat     int64                 `json:"lastHeartbeat"`
-	ExpiresAt         int64                 `json:"expiresAt"`
+	Handle            string            `json:"handle"`
+	Status            availability      `json:"status"`
+	Visibility        agents.Visibility `json:"visibility"`
+	Context           string            `json:"context,omitempty"`
+	ContextVisibility agents.Visibility `json:"contextVisibility"`
+	Mood              string            `json:"mood,omitempty"`
+	LastHeartbeat     int64             `json:"lastHeartbeat"`
+	ExpiresAt         int64             `json:"expiresAt"`
 }
 
 // levels returns what an agent shows with the defaults filled in.
 //
 // spec: airc-v0.1.1 §8.3
-func levels(s federation.Shows) federation.Shows {
-	return federation.Shows{
-		Presence: cmp.Or(s.Presence, federation.VisibleContacts), Context: cmp.Or(s.Context, federation.VisibleNone),
+func levels(s agents.Shows) agents.Shows {
+	return agents.Shows{
+		Presence: cmp.Or(s.Presence, agents.VisibleContacts), Context: cmp.Or(s.Context, agents.VisibleNone),
 	}
 }
 
@@ -197,7 +198,7 @@ func (p present) describe(v viewer) presence {
 	if v.sees(p.handle, shows.Context) {
 		seen.Context = p.context
 	}
-	if v.sees(p.handle, federation.VisibleContacts) {
+	if v.sees(p.handle, agents.VisibleContacts) {
 		seen.Mood = p.mood
 	}
 	return seen
@@ -226,7 +227,7 @@ func (l *Link) postPresence(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: who.describe(viewer{handle: agent.Handle})}, nil
 }
 
-func parsePresence(o *object, agent federation.Agent, now time.Time) (present, error) {
+func parsePresence(o *object, agent agents.Agent, now time.Time) (present, error) {
 	who := present{handle: agent.Handle, shows: agent.Shows, beat: now, status: parseStatus(o.text("status"))}
 	who.context, who.mood = o.short("context", maxContextChars), o.short("mood", maxMoodChars)
 	o.visibility("visibility", &who.shows.Presence)
@@ -247,21 +248,21 @@ func (o *object) short(name string, maxChars int) string {
 }
 
 // visibility reads a member that is a level where it is there.
-func (o *object) visibility(name string, level *federation.Visibility) {
+func (o *object) visibility(name string, level *agents.Visibility) {
 	if !o.has(name) {
 		return
 	}
-	got := federation.Visibility(o.text(name))
-	if !slices.Contains([]federation.Visibility{federation.VisiblePublic, federation.VisibleContacts, federation.VisibleNone}, got) {
+	got := agents.Visibility(o.text(name))
+	if !slices.Contains([]agents.Visibility{agents.VisiblePublic, agents.VisibleContacts, agents.VisibleNone}, got) {
 		o.fail(name + " is none of public, contacts and none")
 	}
 	*level = got
 }
 
 // beat takes a heartbeat of an agent.
-func (l *Link) beat(ctx context.Context, agent federation.Agent, who present) error {
+func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) error {
 	if who.shows != agent.Shows {
-		if err := l.deps.Registry.SetShows(ctx, agent.Handle, who.shows); err != nil {
+		if err := l.deps.Registry.Agents.SetShows(ctx, agent.Handle, who.shows); err != nil {
 			return fmt.Errorf("keep what %s shows: %w", agent.Handle, err)
 		}
 	}

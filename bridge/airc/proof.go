@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 	"baton/translate/aircmsg"
 	"baton/translate/dialect"
@@ -58,7 +59,7 @@ func readProof(p aircmsg.Proof) (federation.Event, error) {
 // signed for other bytes than the document.
 func (d *delivery) verify(ctx context.Context, ev federation.Event, p aircmsg.Proof) error {
 	invalid := func(detail string) error { return federation.Refuse(ev, federation.SignatureInvalid, detail) }
-	var key federation.AgentKey
+	var key agents.Key
 	for _, own := range d.sender.Keys {
 		if own.Signs(d.received) && own.DID == ev.From {
 			key = own

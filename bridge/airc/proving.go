@@ -10,24 +10,25 @@ import (
 
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // activeKey returns the active key of an agent that has these bytes, the zero one where
 // none has.
-func activeKey(agent federation.Agent, public ed25519.PublicKey, now time.Time) federation.AgentKey {
+func activeKey(agent agents.Agent, public ed25519.PublicKey, now time.Time) agents.Key {
 	for _, key := range agent.Keys {
-		if key.Public.Equal(public) && key.Status(now) == federation.KeyStatusActive {
+		if key.Public.Equal(public) && key.Status(now) == agents.KeyStatusActive {
 			return key
 		}
 	}
-	return federation.AgentKey{}
+	return agents.Key{}
 }
 
 // readmit gives an agent that proved its active key with a challenge new tokens. Nothing
 // else changes, except that the key is proved from now on.
 //
 // spec: airc-shapes "Requests"
-func (l *Link) readmit(ctx context.Context, agent federation.Agent, key federation.AgentKey, now time.Time) (answer, error) {
+func (l *Link) readmit(ctx context.Context, agent agents.Agent, key agents.Key, now time.Time) (answer, error) {
 	if _, err := l.prove(ctx, agent, key, now); err != nil {
 		return answer{}, err
 	}
@@ -36,7 +37,7 @@ func (l *Link) readmit(ctx context.Context, agent federation.Agent, key federati
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.deps.Registry.StartSession(ctx, session); err != nil {
+	if err := l.deps.Registry.Sessions.StartSession(ctx, session); err != nil {
 		return answer{}, fmt.Errorf("start session of %s: %w", agent.Handle, err)
 	}
 	return answer{status: http.StatusOK, body: l.registered(agent, key.ID, pair)}, nil
@@ -47,12 +48,12 @@ func (l *Link) readmit(ctx context.Context, agent federation.Agent, key federati
 // revoked for its DID proves nothing.
 //
 // spec: airc-shapes "Who is who"
-func (l *Link) prove(ctx context.Context, agent federation.Agent, key federation.AgentKey, now time.Time) (federation.Agent, error) {
+func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, now time.Time) (agents.Agent, error) {
 	if key.Proved() {
 		return agent, nil
 	}
 	did := l.deps.KeyDID(key.Public)
-	_, err := l.deps.Registry.AgentOf(ctx, did)
+	_, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
 	case err == nil: // no write for each message of two agents with one key
 		return agent, nil
@@ -62,7 +63,7 @@ func (l *Link) prove(ctx context.Context, agent federation.Agent, key federation
 	if revoked, err := l.deps.Revoked(ctx, did, federation.KeyID(key.Public), now); err != nil || revoked {
 		return agent, err
 	}
-	after, err := l.deps.Registry.ProveKey(ctx, agent.Handle, key.ID, did, now)
+	after, err := l.deps.Registry.Keys.ProveKey(ctx, agent.Handle, key.ID, did, now)
 	if err != nil {
 		return agent, fmt.Errorf("note that %s proved %s: %w", agent.Handle, key.ID, err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -30,7 +31,7 @@ type registration struct {
 	metadata     json.RawMessage
 	expires      time.Time // of the key; zero where it does not end by itself
 	oidc         json.RawMessage
-	account      federation.Account // by oidc, where this registry takes accounts
+	account      agents.Account // by oidc, where this registry takes accounts
 }
 
 func parseRegistration(o *object, now time.Time) (registration, error) {
@@ -121,10 +122,10 @@ func (l *Link) postRegister(c *call) (answer, error) {
 // without the agent it is nobody's, while an agent without one could not come back.
 func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answer, error) {
 	kept := l.kept(reg.handle)
-	key := federation.AgentKey{ID: signing.AgentKeyID(reg.public), DID: l.deps.KeyDID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}
-	agent := federation.Agent{
+	key := agents.Key{ID: signing.AgentKeyID(reg.public), DID: l.deps.KeyDID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}
+	agent := agents.Agent{
 		Handle: reg.handle, DID: kept.DID, OwnDID: key.DID, KeptKey: kept.Public,
-		Keys:         []federation.AgentKey{key},
+		Keys:         []agents.Key{key},
 		Capabilities: reg.capabilities, Metadata: reg.metadata, Registered: now, Account: reg.account,
 	}
 	session := credential.NewSession(reg.handle, now)
@@ -132,7 +133,7 @@ func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answ
 	if err != nil {
 		return answer{}, err
 	}
-	if err := l.deps.Registry.StartSession(ctx, session); err != nil {
+	if err := l.deps.Registry.Sessions.StartSession(ctx, session); err != nil {
 		return answer{}, fmt.Errorf("start session of %s: %w", reg.handle, err)
 	}
 	if err := l.addAgent(ctx, agent, now); err != nil {
@@ -154,9 +155,9 @@ type registered struct {
 	tokenPair
 }
 
-func (l *Link) registered(agent federation.Agent, kid string, pair tokenPair) registered {
+func (l *Link) registered(agent agents.Agent, kid string, pair tokenPair) registered {
 	body := registered{Handle: agent.Handle, Domain: l.domain, DID: agent.DID, KeyID: kid, tokenPair: pair}
-	if agent.Account != (federation.Account{}) {
+	if agent.Account != (agents.Account{}) {
 		body.OIDC = &account{Issuer: agent.Account.Issuer, Subject: agent.Account.Subject}
 	}
 	return body
@@ -167,17 +168,17 @@ func (l *Link) kept(handle string) federation.SigningKey { return l.deps.Kept("a
 
 // holding returns the agent that has a handle, if it can come back with a challenge: it
 // has an active key. The result is nil for a handle that can be registered.
-func (l *Link) holding(ctx context.Context, handle string) (*federation.Agent, error) {
+func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error) {
 	if err := checkHandle(handle); err != nil {
 		return nil, err
 	}
-	agent, err := l.deps.Registry.Agent(ctx, handle)
+	agent, err := l.deps.Registry.Agents.Agent(ctx, handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return nil, l.checkFree(ctx, handle)
 	case err != nil:
 		return nil, fmt.Errorf("look up agent: %w", err)
-	case agent.Primary(time.Now()).Status(time.Now()) != federation.KeyStatusActive || len(agent.Keys) == 0:
+	case agent.Primary(time.Now()).Status(time.Now()) != agents.KeyStatusActive || len(agent.Keys) == 0:
 		return nil, federation.ErrTaken
 	}
 	return &agent, nil

@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -205,7 +206,7 @@ func (l *Link) verifyEnvelope(ctx context.Context, m relayed) error {
 		return err
 	}
 	keys, err := l.agentKeys(ctx, m.peer, m.from)
-	i := slices.IndexFunc(keys, func(key federation.AgentKey) bool { return key.ID == e.kid })
+	i := slices.IndexFunc(keys, func(key agents.Key) bool { return key.ID == e.kid })
 	if err != nil || i < 0 {
 		return nil //nolint:nilerr // not told now; or signed by the registry for the agent, or by a key that has ended
 	}

@@ -13,6 +13,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // How sure it is whom a message from another registry is of. Its wording is that of
@@ -167,7 +168,7 @@ func (m relayed) sender() string {
 // relayedBefore answers a message that came before: each attempt of the other registry
 // has another id, but the message has one.
 func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (answer, error) {
-	sent, err := l.deps.Registry.Sent(ctx, m.sender(), m.id, now.Add(-federation.MessageIDWindow))
+	sent, err := l.deps.Registry.Messages.Sent(ctx, m.sender(), m.id, now.Add(-agents.MessageIDWindow))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, nil
@@ -186,7 +187,7 @@ func (l *Link) relayedBefore(ctx context.Context, m relayed, now time.Time) (ans
 
 // saidBefore reports whether a message on file is the same one. Its attempts differ in
 // their ids and times, which are not part of the message.
-func (m relayed) saidBefore(sent federation.Message) bool {
+func (m relayed) saidBefore(sent agents.Message) bool {
 	var before struct {
 		To      string          `json:"to"`
 		Body    string          `json:"body"`
@@ -210,7 +211,7 @@ func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 		said["handoff"] = done.Handoff
 	}
 	if done.Seq == 0 {
-		said["held"], said["consent_status"] = true, federation.ConsentPending
+		said["held"], said["consent_status"] = true, agents.ConsentPending
 		return answer{status: http.StatusAccepted, body: said}
 	}
 	return answer{status: http.StatusCreated, body: said}
@@ -225,7 +226,7 @@ type origin struct {
 
 // sealRelayed returns a relayed message as its recipient reads it: signed by this
 // registry, with what the agent signed inside.
-func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (federation.Message, error) {
+func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agents.Message, error) {
 	return l.seal(ctx, outgoing{
 		ID: m.id, From: m.sender(), To: m.to, Body: m.body, Payload: m.payload, Assurance: m.assurance,
 		Origin: &origin{m.origin, m.messageID, m.envelope},
@@ -253,7 +254,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if err := l.checkUnverifiedRoom(ctx, m.sender(), to, sealed, now); err != nil {
 		return answer{}, err
 	}
-	p := federation.Posting{Message: sealed, Held: !admitted, FirstContacts: l.deps.FirstContacts()}
+	p := agents.Posting{Message: sealed, Held: !admitted, FirstContacts: l.deps.FirstContacts()}
 	if !admitted {
 		if p.Handshake, err = l.handshake(ctx, contact{handle: m.sender()}, to.handle, m.body, now); err != nil {
 			return answer{}, err
@@ -270,12 +271,12 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 // agent, and what the agent has no room for. An invented sender costs nothing, so that
 // without this bound unverified senders would leave no room for the requests of verified
 // ones.
-func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact, sealed federation.Message, now time.Time) error {
+func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact, sealed agents.Message, now time.Time) error {
 	limits := l.deps.FirstContacts()
-	if err := l.deps.Registry.MayAsk(ctx, from, to.handle, limits, now); err != nil {
+	if err := l.deps.Registry.Consents.MayAsk(ctx, from, to.handle, limits, now); err != nil {
 		return err
 	}
-	pending, err := l.deps.Registry.Pending(ctx, to.handle, limits.Events)
+	pending, err := l.deps.Registry.Consents.Pending(ctx, to.handle, limits.Events)
 	if err != nil {
 		return fmt.Errorf("read requests: %w", err)
 	}
@@ -285,11 +286,11 @@ func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact,
 			waiting++
 		}
 	}
-	edge, err := l.deps.Registry.Consent(ctx, from, to.handle)
+	edge, err := l.deps.Registry.Consents.Consent(ctx, from, to.handle)
 	if err != nil {
 		return fmt.Errorf("look up consent: %w", err)
 	}
-	if edge.State == federation.ConsentNone && limits.Events > 0 && waiting >= max(1, limits.Events/unverifiedPart) {
+	if edge.State == agents.ConsentNone && limits.Events > 0 && waiting >= max(1, limits.Events/unverifiedPart) {
 		return refuse(codeOverCapacity, "too many unverified senders wait for this agent")
 	}
 	return l.checkRoom(ctx, &delivery{envelope: envelope{raw: sealed.Envelope, from: from}, recipient: to, received: now})
@@ -318,15 +319,15 @@ func (l *Link) postRelayed(ctx context.Context, m relayed, now time.Time) (answe
 
 // acquaint returns the agent of another registry as it is known here: with a DID whose
 // key this gateway keeps, as agents of its own have.
-func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (federation.Agent, error) {
-	agent, err := l.deps.Registry.Agent(ctx, r.String())
+func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (agents.Agent, error) {
+	agent, err := l.deps.Registry.Agents.Agent(ctx, r.String())
 	if err == nil || !errors.Is(err, federation.ErrNotFound) {
 		return agent, err
 	}
 	agent = l.stranger(r, now)
 	err = l.addAgent(ctx, agent, now)
 	if errors.Is(err, federation.ErrTaken) { // by another request, just now
-		return l.deps.Registry.Agent(ctx, r.String())
+		return l.deps.Registry.Agents.Agent(ctx, r.String())
 	}
 	if err != nil {
 		return agent, fmt.Errorf("acquaint with %s: %w", r, err)
@@ -335,10 +336,10 @@ func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (federatio
 }
 
 // stranger returns an agent of another registry that nobody here met.
-func (l *Link) stranger(r remote, now time.Time) federation.Agent {
+func (l *Link) stranger(r remote, now time.Time) agents.Agent {
 	kept := l.kept(r.String())
-	return federation.Agent{
+	return agents.Agent{
 		Handle: r.String(), DID: kept.DID, OwnDID: kept.DID, KeptKey: kept.Public, Registered: now,
-		Shows: federation.Shows{Presence: federation.VisibleNone, Context: federation.VisibleNone},
+		Shows: agents.Shows{Presence: agents.VisibleNone, Context: agents.VisibleNone},
 	}
 }

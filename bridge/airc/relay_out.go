@@ -13,6 +13,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // When another registry is asked again.
@@ -51,7 +52,7 @@ type relayDocument struct {
 }
 
 // relayTo returns what is queued for the registry of a recipient.
-func (l *Link) relayTo(to string, m federation.Message, body string, payload json.RawMessage) (*federation.Relay, error) {
+func (l *Link) relayTo(to string, m agents.Message, body string, payload json.RawMessage) (*federation.Relay, error) {
 	address, ok := parseAddress(to)
 	if !ok {
 		return nil, fmt.Errorf("relay to %q: no address", to)
@@ -210,7 +211,7 @@ func (l *Link) couriers(ctx context.Context) {
 // owing returns the registries that something is owed to, and tells the senders of
 // what takes long.
 func (l *Link) owing(ctx context.Context, now time.Time) []federation.RelayPeer {
-	peers, err := l.deps.Registry.RelayPeers(ctx)
+	peers, err := l.deps.Registry.Relays.RelayPeers(ctx)
 	if err == nil {
 		err = l.tellDelays(ctx, now)
 	}
@@ -255,9 +256,9 @@ func (l *Link) visit(ctx context.Context, p federation.RelayPeer) visited {
 			again = pause
 		}
 		p.Next = again
-		l.noteRelay(ctx, l.deps.Registry.Pause(ctx, p))
+		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, p))
 	case p.Failures > 0:
-		l.noteRelay(ctx, l.deps.Registry.Pause(ctx, federation.RelayPeer{Name: p.Name}))
+		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, federation.RelayPeer{Name: p.Name}))
 	}
 	return visited{p.Name, again, away}
 }
@@ -270,7 +271,7 @@ func (l *Link) deliverDue(ctx context.Context, name string) (again time.Time, aw
 	r.peer, r.err = l.peer(ctx, name, now)
 	var after int64
 	for ctx.Err() == nil {
-		rows, err := l.deps.Registry.Relays(ctx, name, after, relayPage)
+		rows, err := l.deps.Registry.Relays.Relays(ctx, name, after, relayPage)
 		if err != nil {
 			l.noteRelay(ctx, err)
 			return now.Add(relayRecheck), false
@@ -382,7 +383,7 @@ func (l *Link) attempt(ctx context.Context, p peer, row federation.Relay, id str
 	if err != nil {
 		return fate{reason: err.Error()}
 	}
-	if err := l.deps.Registry.Attempted(ctx, row.Row, id, now); err != nil {
+	if err := l.deps.Registry.Relays.Attempted(ctx, row.Row, id, now); err != nil {
 		return fate{away: true, reason: err.Error()}
 	}
 	reply, err := l.push(ctx, p, address, body)
@@ -420,18 +421,18 @@ func (l *Link) postpone(ctx context.Context, row federation.Relay, became fate, 
 	if became.away {
 		due = now // the registry waits as a whole
 	}
-	l.noteRelay(ctx, l.deps.Registry.Postpone(ctx, row.Row, became.reason, unsure, now, due))
+	l.noteRelay(ctx, l.deps.Registry.Relays.Postpone(ctx, row.Row, became.reason, unsure, now, due))
 	return next
 }
 
 // arrived takes a message out that its registry has.
 func (l *Link) arrived(ctx context.Context, row federation.Relay, now time.Time) {
-	l.noteRelay(ctx, l.deps.Registry.Relayed(ctx, row.Row, now))
+	l.noteRelay(ctx, l.deps.Registry.Relays.Relayed(ctx, row.Row, now))
 	if row.Kind == federation.ConsentRelay {
 		return
 	}
-	if m, err := l.deps.Registry.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
-		if agent, err := l.deps.Registry.Agent(ctx, m.To); err == nil {
+	if m, err := l.deps.Registry.Messages.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
+		if agent, err := l.deps.Registry.Agents.Agent(ctx, m.To); err == nil {
 			l.noteRelay(ctx, l.deps.Inboxes.Read(ctx, agent.DID, []federation.EventID{m.Event}, now))
 		}
 	}
@@ -442,7 +443,7 @@ func (l *Link) arrived(ctx context.Context, row federation.Relay, now time.Time)
 
 // giveUp keeps a message that will never arrive, and tells its sender.
 func (l *Link) giveUp(ctx context.Context, row federation.Relay, became fate, now time.Time) {
-	l.noteRelay(ctx, l.deps.Registry.Bury(ctx, row.Row, became.ended(), became.reason, now))
+	l.noteRelay(ctx, l.deps.Registry.Relays.Bury(ctx, row.Row, became.ended(), became.reason, now))
 	l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "relay given up", slog.String("network", network), slog.String("link", network),
 		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
 	if row.Kind == federation.MessageRelay { // of a decision nobody is told: messages are held to it here, whatever others know
@@ -459,7 +460,7 @@ func (l *Link) noteRelay(ctx context.Context, err error) {
 
 // tellDelays tells the senders of what is under way for long.
 func (l *Link) tellDelays(ctx context.Context, now time.Time) error {
-	slow, err := l.deps.Registry.Slow(ctx, now.Add(-delayNotice), relayPage)
+	slow, err := l.deps.Registry.Relays.Slow(ctx, now.Add(-delayNotice), relayPage)
 	if err != nil {
 		return err
 	}
@@ -467,7 +468,7 @@ func (l *Link) tellDelays(ctx context.Context, now time.Time) error {
 		if err := l.notify(ctx, row, noticeDelayed, row.Reason, now); err != nil {
 			return err
 		}
-		if err := l.deps.Registry.Delayed(ctx, row.Row, now); err != nil {
+		if err := l.deps.Registry.Relays.Delayed(ctx, row.Row, now); err != nil {
 			return err
 		}
 	}

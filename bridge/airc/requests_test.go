@@ -15,6 +15,7 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // edge reads how the edge from an agent to a handle stands.
@@ -69,19 +70,19 @@ func TestOneRequestTooManyFilesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	planner := w.agent(t, "planner", 0x04)
-	for n := range federation.MaxRequests + 1 {
+	for n := range agents.MaxRequests + 1 {
 		handle := fmt.Sprintf("agent_%d", n)
 		w.agent(t, handle, byte(0x80+n))
 		status, answer, err := planner.Send(t.Context(), handle, "please", request("x"))
-		if n < federation.MaxRequests && (err != nil || status != http.StatusAccepted) {
+		if n < agents.MaxRequests && (err != nil || status != http.StatusAccepted) {
 			t.Fatalf("request %d: %d %v %v", n, status, answer, err)
 		}
-		if n == federation.MaxRequests && (status != http.StatusTooManyRequests || answer["error"] != "rate_limited" || answer["handoff"] != nil) {
+		if n == agents.MaxRequests && (status != http.StatusTooManyRequests || answer["error"] != "rate_limited" || answer["handoff"] != nil) {
 			t.Errorf("one too many: %d %v", status, answer)
 		}
 	}
-	if n, err := w.record.Unfinished(t.Context(), kept("airc:planner").DID); err != nil || n != federation.MaxRequests {
-		t.Errorf("%d handoffs are open, %v, want %d", n, err, federation.MaxRequests)
+	if n, err := w.record.Unfinished(t.Context(), kept("airc:planner").DID); err != nil || n != agents.MaxRequests {
+		t.Errorf("%d handoffs are open, %v, want %d", n, err, agents.MaxRequests)
 	}
 }
 

@@ -78,7 +78,7 @@ func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
 	if limits == (federation.InboxLimits{}) || l.grants.use(to, d.from, length, d.received) {
 		return nil
 	}
-	messages, err := l.deps.Registry.Unshown(ctx, to, d.from)
+	messages, err := l.deps.Registry.Mail.Unshown(ctx, to, d.from)
 	if err != nil {
 		return fmt.Errorf("count messages: %w", err)
 	}

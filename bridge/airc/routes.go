@@ -16,6 +16,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // drainBytes is how much of a body that is too large is read and thrown away, so
@@ -39,12 +40,12 @@ type raw []byte
 type call struct {
 	*http.Request
 
-	agent  federation.Agent // whose access token it carries
-	denied error            // why it carries none that is good; nil where it does
+	agent  agents.Agent // whose access token it carries
+	denied error        // why it carries none that is good; nil where it does
 }
 
 // caller returns the agent that makes a call, for the endpoints that want one.
-func (c *call) caller() (federation.Agent, error) { return c.agent, c.denied }
+func (c *call) caller() (agents.Agent, error) { return c.agent, c.denied }
 
 // endpoint answers one request or says why not. What it returns is rendered,
 // counted and logged in one place.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/translate"
 	"baton/translate/aircmsg"
 )
@@ -102,7 +103,7 @@ func (s step) implied() federation.Verb {
 }
 
 // others returns the parties of a handoff besides an agent.
-func others(v federation.View, agent federation.Agent) []federation.DID {
+func others(v federation.View, agent agents.Agent) []federation.DID {
 	var dids []federation.DID
 	for _, did := range v.Others(agent.DID) {
 		if !agent.Is(did) {
@@ -117,7 +118,7 @@ func others(v federation.View, agent federation.Agent) []federation.DID {
 func (l *Link) locate(ctx context.Context, d *delivery, s *step) error {
 	id := s.Handoff
 	for _, ref := range s.Refs {
-		m, err := l.deps.Registry.Named(ctx, d.from, ref)
+		m, err := l.deps.Registry.Messages.Named(ctx, d.from, ref)
 		switch {
 		case errors.Is(err, federation.ErrNotFound), err == nil && m.Handoff.IsZero():
 			continue

@@ -183,8 +183,8 @@ func TestAMessageRepeatedAfterItsStepWasFiledAndItWasNotIsAnsweredAsNew(t *testi
 			t.Parallel()
 			var disk *forgetful
 			w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
-				disk = &forgetful{Registry: d.Registry}
-				c.Offers, d.Registry = airc.OffersDeliver, disk
+				disk = &forgetful{Messages: d.Registry.Messages}
+				c.Offers, d.Registry.Messages = airc.OffersDeliver, disk
 			})
 			scout := w.agent(t, "scout_7", 0x01)
 			id := w.offer(t, alice, scout.DID)

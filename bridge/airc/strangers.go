@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Strangers limits DIDs that the record has not known for long. A context has the address
@@ -19,12 +20,12 @@ type Strangers interface {
 
 // addAgent files a new agent, unless too many DIDs are new. The agent is met first: one
 // that is not filed after that only counts as new.
-func (l *Link) addAgent(ctx context.Context, agent federation.Agent, now time.Time) error {
+func (l *Link) addAgent(ctx context.Context, agent agents.Agent, now time.Time) error {
 	if err := l.deps.Strangers.Admit(ctx, agent.DID, now); err != nil {
 		return err
 	}
 	if err := l.deps.Strangers.Meet(ctx, agent.DID, now); err != nil {
 		return fmt.Errorf("meet %s: %w", agent.Handle, err)
 	}
-	return l.deps.Registry.AddAgent(ctx, agent)
+	return l.deps.Registry.Agents.AddAgent(ctx, agent)
 }

@@ -8,6 +8,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/translate/aircmsg"
 )
 
@@ -30,7 +31,7 @@ type noticeData struct {
 // Tell implements [bridge.Teller]: a notice from the registry to the agent. Whoever is
 // no agent any more is not told.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
-	agent, err := l.deps.Registry.AgentOf(ctx, ev.From)
+	agent, err := l.deps.Registry.Agents.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
 	}
@@ -53,6 +54,6 @@ func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federatio
 		return err
 	}
 	m.Handoff = ev.Handoff
-	_, err = l.put(ctx, federation.Posting{Message: m})
+	_, err = l.put(ctx, agents.Posting{Message: m})
 	return err
 }

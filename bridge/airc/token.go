@@ -8,6 +8,7 @@ import (
 
 	"baton/bridge/credential"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // useAPI is the use of the tokens of clients that never ask for another one. They are
@@ -60,12 +61,12 @@ func errNoGoodToken() error { return refuse(codeUnauthorized, "this token is not
 // authenticate returns the agent whose access token a request carries. Below /api the
 // long-lived ones are good too, as long as their agent has a key or never had one:
 // nothing else can end them.
-func (l *Link) authenticate(r *http.Request) (federation.Agent, error) {
+func (l *Link) authenticate(r *http.Request) (agents.Agent, error) {
 	now := time.Now()
 	if !deployed(r) {
 		c, err := l.token(r, credential.Access, now)
 		if err != nil {
-			return federation.Agent{}, err
+			return agents.Agent{}, err
 		}
 		return l.holder(r, c)
 	}
@@ -76,11 +77,11 @@ func (l *Link) authenticate(r *http.Request) (federation.Agent, error) {
 		}
 	}
 	if err != nil {
-		return federation.Agent{}, err
+		return agents.Agent{}, err
 	}
 	agent, err := l.holder(r, c)
 	if err == nil && len(agent.Keys) > 0 && !agent.Primary(now).Signs(now) {
-		return federation.Agent{}, errNoGoodToken()
+		return agents.Agent{}, errNoGoodToken()
 	}
 	return agent, err
 }
@@ -88,26 +89,26 @@ func (l *Link) authenticate(r *http.Request) (federation.Agent, error) {
 // Bearer returns the agent whose access token a request carries. The error is
 // [credential.ErrToken] where it carries none that is good, and any other error that of
 // the record.
-func (l *Link) Bearer(r *http.Request) (federation.Agent, error) {
+func (l *Link) Bearer(r *http.Request) (agents.Agent, error) {
 	c, err := l.token(r, credential.Access, time.Now())
 	if err != nil {
-		return federation.Agent{}, credential.ErrToken
+		return agents.Agent{}, credential.ErrToken
 	}
 	agent, err := l.holder(r, c)
 	if _, isProblem := errors.AsType[*problem](err); isProblem {
-		return federation.Agent{}, credential.ErrToken
+		return agents.Agent{}, credential.ErrToken
 	}
 	return agent, err
 }
 
 // holder returns the agent that a token was issued to.
-func (l *Link) holder(r *http.Request, c credential.Claims) (federation.Agent, error) {
-	agent, err := l.deps.Registry.Agent(r.Context(), c.Subject)
+func (l *Link) holder(r *http.Request, c credential.Claims) (agents.Agent, error) {
+	agent, err := l.deps.Registry.Agents.Agent(r.Context(), c.Subject)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
-		return federation.Agent{}, errNoGoodToken()
+		return agents.Agent{}, errNoGoodToken()
 	case err != nil:
-		return federation.Agent{}, fmt.Errorf("look up agent: %w", err)
+		return agents.Agent{}, fmt.Errorf("look up agent: %w", err)
 	}
 	return agent, nil
 }
@@ -133,7 +134,7 @@ func (l *Link) postRefresh(c *call) (answer, error) {
 	if err := l.checkBlocked(c.Context(), agent.Handle, agent.DID); err != nil {
 		return answer{}, err
 	}
-	session, err := l.deps.Registry.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
+	session, err := l.deps.Registry.Sessions.AdvanceSession(c.Context(), token.Session, token.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return answer{}, refuse(codeUnauthorized, "the session of this token has ended")

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -19,6 +20,7 @@ import (
 
 	"baton/bridge/airc"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 )
 
@@ -151,7 +153,11 @@ type replaying struct {
 
 // Append implements [federation.Store].
 func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
-	for i, p := range f.Messages {
+	for i, effect := range f.Effects {
+		p, ok := effect.(agents.Posting)
+		if !ok {
+			return federation.Entry{}, fmt.Errorf("the effect is a %T", effect)
+		}
 		var members map[string]any
 		if err := json.Unmarshal(p.Message.Envelope, &members); err != nil {
 			return federation.Entry{}, err
@@ -162,7 +168,8 @@ func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation
 		if err != nil {
 			return federation.Entry{}, err
 		}
-		f.Messages[i].Message.ID, f.Messages[i].Message.Envelope = r.id, signed
+		p.Message.ID, p.Message.Envelope = r.id, signed
+		f.Effects[i] = p
 	}
 	return r.Store.Append(ctx, f)
 }

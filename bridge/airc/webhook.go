@@ -13,6 +13,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/translate/aircmsg"
 )
 
@@ -71,7 +72,7 @@ type hook struct {
 
 // hook registers the address of an agent that has just registered. An agent without is
 // told of none: it can poll, and ask for one at the API for agents.
-func (l *Link) hook(ctx context.Context, agent federation.Agent, address string, now time.Time) *hook {
+func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, now time.Time) *hook {
 	if address == "" {
 		return nil
 	}
@@ -86,22 +87,36 @@ func (l *Link) hook(ctx context.Context, agent federation.Agent, address string,
 
 // Write implements [bridge.Pusher]: a message as the inbox has it.
 func (*Link) Write(_ context.Context, _ federation.Hook, p federation.Push) (kind string, data []byte, err error) {
-	return "airc.message", bytes.Clone(delivered(p.Message)), nil
+	m, err := messageOf(p)
+	return "airc.message", bytes.Clone(delivered(m)), err
 }
 
 // Taken implements [bridge.Pusher]: the agent was handed the message, as if it had
 // fetched it.
 func (l *Link) Taken(ctx context.Context, h federation.Hook, p federation.Push) error {
-	agent, err := l.deps.Registry.Agent(ctx, h.Agent)
+	m, err := messageOf(p)
+	if err != nil {
+		return err
+	}
+	agent, err := l.deps.Registry.Agents.Agent(ctx, h.Agent)
 	if err != nil {
 		return fmt.Errorf("look up agent: %w", err)
 	}
-	return l.shown(agent, page{messages: []federation.Message{p.Message}})(ctx)
+	return l.shown(agent, page{messages: []agents.Message{m}})(ctx)
+}
+
+// messageOf returns the message of a push to an agent.
+func messageOf(p federation.Push) (agents.Message, error) {
+	m, ok := p.Content.(agents.Message)
+	if !ok {
+		return m, fmt.Errorf("the push %s holds a %T instead of a message", p.Ref(), p.Content)
+	}
+	return m, nil
 }
 
 // tellDisabled tells an agent that a webhook of its is called no more: a message from the
 // registry, which it finds when it polls.
-func (l *Link) tellDisabled(ctx context.Context, agent federation.Agent, n federation.Notice) error {
+func (l *Link) tellDisabled(ctx context.Context, agent agents.Agent, n federation.Notice) error {
 	h := n.Hook
 	m, err := l.seal(ctx, outgoing{
 		ID: sumID(h.ID.String(), "disabled", strconv.FormatInt(h.Disabled.UnixNano(), 10)), From: systemHandle, To: agent.Handle,

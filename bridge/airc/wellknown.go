@@ -114,7 +114,7 @@ func registryKey(key federation.OwnKey) identityKey {
 // spec: did:web "Read"
 func (l *Link) getAgentDocument(c *call) (answer, error) {
 	handle := c.PathValue("handle")
-	agent, err := l.deps.Registry.Agent(c.Context(), handle)
+	agent, err := l.deps.Registry.Agents.Agent(c.Context(), handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound), err == nil && c.PathValue("registry") != l.domain:
 		return answer{}, refuse(codeIdentityNotFound, "nobody here has this handle")

@@ -24,6 +24,7 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/bridgetest"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
@@ -117,7 +118,7 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 				return w.contexts.Refer(ctx, ev)
 			},
 		},
-		Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() federation.InboxLimits { return federation.InboxLimits{Events: w.room, EventsPerSender: w.share} }, FirstContacts: func() federation.InboxLimits { return w.firstContacts }, Rates: w.rates, Strangers: anyMayCome{},
+		Registry: registryOf(w.record), Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() federation.InboxLimits { return federation.InboxLimits{Events: w.room, EventsPerSender: w.share} }, FirstContacts: func() federation.InboxLimits { return w.firstContacts }, Rates: w.rates, Strangers: anyMayCome{},
 		RegistryKey:  func() federation.SigningKey { return registry },
 		RegistryKeys: func(time.Time) []federation.OwnKey { return []federation.OwnKey{{Public: registry.Public}} },
 		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, Revoked: w.revoked, AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
@@ -385,18 +386,35 @@ func (w *wakes) Subscribe(topic string) (<-chan struct{}, func()) {
 	}
 }
 
+// keeper is a record that keeps all of a registry.
+type keeper interface {
+	airc.Agents
+	airc.Keys
+	airc.Sessions
+	airc.Messages
+	airc.Mail
+	airc.Threads
+	airc.Consents
+	airc.Relays
+}
+
+// registryOf returns the ports of a registry on one record.
+func registryOf(k keeper) airc.Registry {
+	return airc.Registry{Agents: k, Keys: k, Sessions: k, Messages: k, Mail: k, Threads: k, Consents: k, Relays: k}
+}
+
 // forgetful is a registry that fails to file messages, as if the gateway had been
 // killed before.
 type forgetful struct {
-	federation.Registry
+	airc.Messages
 	broken bool
 }
 
-func (f *forgetful) Post(ctx context.Context, p federation.Posting) (federation.Message, error) {
+func (f *forgetful) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	if f.broken {
-		return federation.Message{}, &federation.UnavailableError{What: "record", Err: errors.New("killed")}
+		return agents.Message{}, &federation.UnavailableError{What: "record", Err: errors.New("killed")}
 	}
-	return f.Registry.Post(ctx, p)
+	return f.Messages.Post(ctx, p)
 }
 
 // message is what a test reads of a message in an inbox.

@@ -77,10 +77,10 @@ type Pair struct {
 func (t *Tokens) Pair(s federation.Session, now time.Time) (Pair, error) {
 	p := Pair{Ends: now.Add(AccessLife).Truncate(time.Second)}
 	var err error
-	if p.Access, err = t.Issue(s.Handle, Claims{Use: Access}, now, p.Ends); err != nil {
+	if p.Access, err = t.Issue(s.Participant, Claims{Use: Access}, now, p.Ends); err != nil {
 		return Pair{}, err
 	}
-	p.Refresh, err = t.Issue(s.Handle, Claims{Use: Refresh, Session: s.ID, Generation: s.Generation}, now, s.Expires)
+	p.Refresh, err = t.Issue(s.Participant, Claims{Use: Refresh, Session: s.ID, Generation: s.Generation}, now, s.Expires)
 	return p, err
 }
 
@@ -140,6 +140,6 @@ func NewSession(subject string, now time.Time) federation.Session {
 	id := make([]byte, sessionIDBytes)
 	_, _ = rand.Read(id) // never fails
 	return federation.Session{
-		ID: base64.RawURLEncoding.EncodeToString(id), Handle: subject, Generation: 1, Expires: now.Add(RefreshLife).Truncate(time.Second),
+		ID: base64.RawURLEncoding.EncodeToString(id), Participant: subject, Generation: 1, Expires: now.Add(RefreshLife).Truncate(time.Second),
 	}
 }

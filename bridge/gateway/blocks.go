@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // blockPage is how many blocks are read at a time.
@@ -48,22 +49,22 @@ func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 
 // identify adds to a source the other DIDs and the handles of the agents that it names.
 func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
-	var agents []federation.Agent
+	var named []agents.Agent
 	for _, did := range s.DIDs {
 		agent, err := g.deps.Participants.AgentOf(ctx, did)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent of %s: %w", did, err)
 		}
-		agents = append(agents, agent)
+		named = append(named, agent)
 	}
 	for _, handle := range s.Handles {
 		agent, err := g.deps.Participants.Agent(ctx, handle)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent %s: %w", handle, err)
 		}
-		agents = append(agents, agent)
+		named = append(named, agent)
 	}
-	for _, agent := range agents {
+	for _, agent := range named {
 		if agent.Handle == "" {
 			continue
 		}

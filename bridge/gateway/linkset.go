@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // HomeNetwork is the label of the network of other homes, and of what the home does by
@@ -195,7 +196,7 @@ func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID)
 func (l *LinkSet) Pusher(h federation.Hook) bridge.Pusher { //nolint:ireturn // links are of many types
 	for _, r := range l.current.Load().all {
 		pusher, ok := r.Link.(bridge.Pusher)
-		if ok && (r.Link.Name() == federation.RegistryLink) == (h.Agent != "") {
+		if ok && (r.Link.Name() == agents.Link) == (h.Agent != "") {
 			return pusher
 		}
 	}

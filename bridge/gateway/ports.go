@@ -7,6 +7,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // The ports onto the record block on the disk. Each method returns an error that wraps
@@ -28,9 +29,9 @@ type Handoffs interface {
 // wraps [federation.ErrNotFound] for one that the record does not know.
 type Participants interface {
 	// Agent returns the agent of the registry with a handle.
-	Agent(ctx context.Context, handle string) (federation.Agent, error)
+	Agent(ctx context.Context, handle string) (agents.Agent, error)
 	// AgentOf returns the agent of the registry that has a DID.
-	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
+	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	// Binding returns where a DID last signed a step.
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 }

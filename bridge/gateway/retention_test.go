@@ -7,6 +7,7 @@ import (
 	"baton/bridge/gateway"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 )
 
@@ -34,7 +35,7 @@ func finishedRecord(t *testing.T, handoffs int) *federationtest.Memory {
 		offered := file(federationtest.File(offer, federation.View{}))
 		file(federationtest.File(federationtest.Step(2*n+2, offer, federation.Decline, bob), offered))
 		message := federationtest.Message(n+1, "scout", "judge")
-		if _, err := record.Post(t.Context(), federation.Posting{Message: message}); err != nil {
+		if _, err := record.Post(t.Context(), agents.Posting{Message: message}); err != nil {
 			t.Fatalf("Post: %v", err)
 		}
 	}

@@ -101,12 +101,7 @@ func (g *Gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
-	for _, message := range judged.Owed.Messages {
-		g.deps.Wakes.Wake(bridge.InboxTopic(message.Message.To))
-		if message.Relay != nil {
-			g.deps.Wakes.Wake(bridge.RelayTopic)
-		}
-	}
+	g.deps.Wakes.Wake(judged.Owed.Topics...)
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 		g.deps.Wakes.Wake(bridge.DIDTopic(did))
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // maxNameBytes bounds a name on a network.
@@ -84,7 +85,7 @@ func (o *Operator) putBinding(r *http.Request) (answer, error) {
 		return answer{}, err
 	case !o.linked(network):
 		return answer{}, errNone("link " + network)
-	case federation.ReservedName(network, name):
+	case agents.ReservedName(network, name):
 		return answer{}, usage(name + " stands for a DID by itself")
 	case name == "" || len(name) > maxNameBytes || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
 		return answer{}, usage(fmt.Sprintf("a name is 1 to %d bytes without spaces", maxNameBytes))

@@ -67,6 +67,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Prefix is the path under which everything is.
@@ -103,9 +104,9 @@ type Record interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 	// DeferredStep is that of [federation.Deferrals].
 	DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error)
-	// AgentOf and Binding are those of [federation.Registry] and
+	// AgentOf and Binding are those of the registry of agents and
 	// [federation.Bindings].
-	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
+	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// Forks is that of [federation.Homes].
 	Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error)

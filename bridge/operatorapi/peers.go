@@ -10,6 +10,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Peer is another registry, or another home.
@@ -103,7 +104,7 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 			continue // of a link
 		default:
 			i = len(all)
-			all = append(all, Peer{Name: s.Peer, Network: federation.RegistryLink})
+			all = append(all, Peer{Name: s.Peer, Network: agents.Link})
 		}
 		all[i].Waiting, all[i].Oldest = s.Rows, Moment(s.Oldest)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"baton/bridge/operatorapi"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 )
 
@@ -19,7 +20,7 @@ func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
 	h := newHouse()
 	h.peers = []operatorapi.Peer{
 		{Name: name, Network: "home", Mode: "allow", PeerHome: &operatorapi.PeerHome{Path: "https", SkewSeconds: 1.5}},
-		{Name: name, Network: federation.RegistryLink, Mode: "limit"},
+		{Name: name, Network: agents.Link, Mode: "limit"},
 	}
 	f := federationtest.File(federationtest.Offer(1, ann, ben), federation.View{})
 	f.Feeds = []string{name}
@@ -46,7 +47,7 @@ func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
 	}
 	want := []operatorapi.Peer{
 		{
-			Name: name, Network: federation.RegistryLink, Mode: "limit", Waiting: 1, Oldest: operatorapi.Moment(federationtest.At(4)),
+			Name: name, Network: agents.Link, Mode: "limit", Waiting: 1, Oldest: operatorapi.Moment(federationtest.At(4)),
 		}, {
 			Name: name, Network: "home", Mode: "allow", Waiting: 1, Oldest: operatorapi.Moment(f.Filed), LastError: "not reached",
 			PeerHome: &operatorapi.PeerHome{Path: "https", SkewSeconds: 1.5, Forks: []operatorapi.Fork{{Handoff: fork.Handoff, Version: 2, Found: operatorapi.Moment(fork.Found)}}, Doubts: []operatorapi.Doubt{

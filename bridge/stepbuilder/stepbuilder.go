@@ -16,6 +16,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/signing"
 	"baton/translate"
 	"baton/translate/dialect"
@@ -23,9 +24,9 @@ import (
 
 // Record is what is read of the record.
 type Record interface {
-	// AgentOf and Binding are those of [federation.Registry] and
+	// AgentOf and Binding are those of the registry of agents and
 	// [federation.Bindings].
-	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
+	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 }
 

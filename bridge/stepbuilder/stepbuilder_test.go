@@ -16,6 +16,7 @@ import (
 	"baton/bridge/bridgetest"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/identity"
 	"baton/federation/signing"
@@ -65,9 +66,9 @@ func newDesk(t *testing.T) desk {
 	record, now := federationtest.NewMemory(), federationtest.At(0)
 	d := desk{agent: kept("airc:scout_7").DID, bound: "did:web:bound.example"}
 	own := keyOf("scout")
-	err := record.AddAgent(t.Context(), federation.Agent{
+	err := record.AddAgent(t.Context(), agents.Agent{
 		Handle: "scout_7", DID: d.agent, OwnDID: own.DID, Registered: now,
-		Keys: []federation.AgentKey{{ID: "k", DID: own.DID, Public: own.Public, Created: now}},
+		Keys: []agents.Key{{ID: "k", DID: own.DID, Public: own.Public, Created: now}},
 	})
 	if err == nil {
 		err = record.BindName(t.Context(), federation.BoundName{Network: "lab", Name: "bound", DID: d.bound, Vouch: true, Since: now})

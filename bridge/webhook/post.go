@@ -15,6 +15,7 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // When a delivery is tried again.
@@ -50,7 +51,10 @@ func ID(h federation.Hook, p federation.Push) string {
 	owner, place := string(h.DID), p.Entry.Number
 	switch {
 	case h.Agent != "":
-		owner, place = h.Agent, p.Message.Seq
+		owner = h.Agent
+		if p.Content != nil { // nil where the record cannot read it
+			place = p.Content.Place()
+		}
 	case p.Notice.Kind != "": // one hook may be disabled several times
 		place = uint64(p.Item) //nolint:gosec // G115: items are counted from 1
 	}
@@ -156,7 +160,7 @@ func (h *Hooks) ended(ctx context.Context, hook federation.Hook, p federation.Pu
 // networkOf returns the label of the network whose people a hook is for.
 func networkOf(hook federation.Hook) string {
 	if hook.Agent != "" {
-		return federation.RegistryLink
+		return agents.Link
 	}
 	return federation.RESTLink
 }

@@ -27,7 +27,7 @@ import (
 	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -95,7 +95,7 @@ func (noWakes) Subscribe(string) (<-chan struct{}, func()) { return nil, func() 
 
 // world is the hooks of a home on a record.
 type world struct {
-	record  federation.Record
+	record  federationtest.Record
 	outside *outside
 	pusher  *pusher
 	metrics *bridge.Metrics
@@ -103,7 +103,7 @@ type world struct {
 	steps   int
 }
 
-func newWorld(record federation.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
+func newWorld(record federationtest.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12, Timeout: 5 * time.Second}, webhook.Deps{
 		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: func(federation.Hook) bridge.Pusher { return w.pusher },
@@ -215,8 +215,8 @@ func TestADeliveryIsTriedForAsLongAsTheScheduleSays(t *testing.T) {
 func TestTheScheduleGoesOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		open := func() *store.Record {
-			record, err := store.Open(t.Context(), dir+"/baton.db", prometheus.NewRegistry())
+		open := func() *registry.Record {
+			record, err := registry.Open(t.Context(), dir+"/baton.db", prometheus.NewRegistry())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,13 +14,14 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // agentsAPI is what only a running gateway has for the REST API of agents.
 type agentsAPI struct {
 	passports agentapi.Passports
 	venues    agentapi.Venues
-	agent     func(r *http.Request) (federation.Agent, error)
+	agent     func(r *http.Request) (agents.Agent, error)
 	operator  func(r *http.Request) (bool, error)
 	rates     gateway.Rates
 	hooks     bridge.Hooks // nil where the configuration has none
@@ -52,7 +53,7 @@ func (v venues) Member(ctx context.Context, venue string, did federation.DID) bo
 // callers implements [agentapi.Callers].
 type callers struct {
 	proved   func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
-	agent    func(r *http.Request) (federation.Agent, error)
+	agent    func(r *http.Request) (agents.Agent, error)
 	operator func(r *http.Request) (bool, error)
 }
 
@@ -62,7 +63,7 @@ func (c callers) Proved(ctx context.Context, did federation.DID, message, signat
 }
 
 // Agent implements [agentapi.Callers].
-func (c callers) Agent(r *http.Request) (federation.Agent, error) { return c.agent(r) }
+func (c callers) Agent(r *http.Request) (agents.Agent, error) { return c.agent(r) }
 
 // Operator implements [agentapi.Callers].
 func (c callers) Operator(r *http.Request) (bool, error) { return c.operator(r) }
@@ -98,11 +99,11 @@ func (p *program) isOperator(r *http.Request) (bool, error) {
 }
 
 // bearer returns the agent whose access token a request carries.
-func (p *program) bearer(r *http.Request) (federation.Agent, error) {
+func (p *program) bearer(r *http.Request) (agents.Agent, error) {
 	for _, entry := range p.gateway.Links().Entries() {
 		if registry, ok := entry.Link.(*airc.Link); ok {
 			return registry.Bearer(r)
 		}
 	}
-	return federation.Agent{}, credential.ErrToken // there is no registry here
+	return agents.Agent{}, credential.ErrToken // there is no registry here
 }

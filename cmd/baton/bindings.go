@@ -8,6 +8,7 @@ import (
 
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/identity"
 )
 
@@ -29,7 +30,7 @@ func boundNames(file *configs.File, links map[string]bool) []federation.BoundNam
 		if table.Name == "" {
 			t.Mistake("name", "is required")
 		}
-		if federation.ReservedName(table.Network, table.Name) {
+		if agents.ReservedName(table.Network, table.Name) {
 			t.Mistake("name", "names with plc_, web_ or key_ in front stand for DIDs by themselves")
 		}
 		if links != nil && !links[table.Network] {

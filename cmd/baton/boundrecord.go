@@ -8,42 +8,44 @@ import (
 
 	"baton/bridge/gateway"
 	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/store/registry"
 )
 
 // boundRecord is the record with the names that stand for DIDs: an agent has the DIDs
 // that its handle is bound to, and who has an account is known before they signed
 // anything.
 type boundRecord struct {
-	federation.Record
+	*registry.Record
 	names gateway.BoundNames
 	// forget is called with the DID of each key of an agent whose keys changed.
 	forget func(federation.DID)
 }
 
-// RotateKey implements [federation.Registry].
-func (r boundRecord) RotateKey(ctx context.Context, handle, by string, key federation.AgentKey, now, until time.Time) (federation.Agent, error) {
+// RotateKey implements [airc.Keys].
+func (r boundRecord) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
 	agent, err := r.Record.RotateKey(ctx, handle, by, key, now, until)
 	r.changed(agent)
 	return agent, err
 }
 
-// RevokeKey implements [federation.Registry].
-func (r boundRecord) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (federation.Agent, error) {
+// RevokeKey implements [airc.Keys].
+func (r boundRecord) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error) {
 	agent, err := r.Record.RevokeKey(ctx, handle, by, kid, reason, now)
 	r.changed(agent)
 	return agent, err
 }
 
-// ProveKey implements [federation.KeyProofs].
-func (r boundRecord) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (federation.Agent, error) {
+// ProveKey implements [airc.Keys].
+func (r boundRecord) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error) {
 	if _, err := r.Record.ProveKey(ctx, handle, kid, did, now); err != nil {
-		return federation.Agent{}, err
+		return agents.Agent{}, err
 	}
 	r.forget(did)
 	return r.bound(ctx, handle)
 }
 
-func (r boundRecord) changed(agent federation.Agent) {
+func (r boundRecord) changed(agent agents.Agent) {
 	for _, key := range agent.Keys {
 		if key.Proved() {
 			r.forget(key.DID)
@@ -51,13 +53,13 @@ func (r boundRecord) changed(agent federation.Agent) {
 	}
 }
 
-// Agent implements [federation.Registry].
-func (r boundRecord) Agent(ctx context.Context, handle string) (federation.Agent, error) {
+// Agent implements [airc.Agents].
+func (r boundRecord) Agent(ctx context.Context, handle string) (agents.Agent, error) {
 	return r.bound(ctx, handle)
 }
 
-// AgentOf implements [federation.Registry].
-func (r boundRecord) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
+// AgentOf implements [airc.Agents].
+func (r boundRecord) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
 	agent, err := r.Record.AgentOf(ctx, did)
 	if err == nil {
 		return r.bound(ctx, agent.Handle)
@@ -67,23 +69,23 @@ func (r boundRecord) AgentOf(ctx context.Context, did federation.DID) (federatio
 	}
 	bound, err := r.names.Of(ctx, did)
 	if err != nil {
-		return federation.Agent{}, err
+		return agents.Agent{}, err
 	}
 	for _, b := range bound {
-		if b.Network == federation.RegistryLink {
+		if b.Network == agents.Link {
 			return r.bound(ctx, b.Name)
 		}
 	}
-	return federation.Agent{}, fmt.Errorf("look up agent of %s: %w", did, federation.ErrNotFound)
+	return agents.Agent{}, fmt.Errorf("look up agent of %s: %w", did, federation.ErrNotFound)
 }
 
 // bound returns an agent with the DID that its handle stands for.
-func (r boundRecord) bound(ctx context.Context, handle string) (federation.Agent, error) {
+func (r boundRecord) bound(ctx context.Context, handle string) (agents.Agent, error) {
 	agent, err := r.Record.Agent(ctx, handle)
 	if err != nil {
 		return agent, err
 	}
-	b, err := r.names.Bound(ctx, federation.RegistryLink, handle)
+	b, err := r.names.Bound(ctx, agents.Link, handle)
 	if errors.Is(err, federation.ErrNotFound) {
 		return agent, nil
 	}
@@ -102,7 +104,7 @@ func (r boundRecord) Binding(ctx context.Context, did federation.DID) (federatio
 		return b, ofErr
 	}
 	for _, name := range bound {
-		if name.Network != federation.RegistryLink {
+		if name.Network != agents.Link {
 			return federation.Binding{DID: did, Link: name.Network, Name: name.Name, First: name.Name}, nil
 		}
 	}

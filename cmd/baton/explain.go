@@ -11,6 +11,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/operatorapi"
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // explainCommand explains one event.
@@ -121,7 +122,7 @@ func nextLine(n operatorapi.Next, now time.Time) string {
 	}
 	parts := []string{fmt.Sprintf("deliver over %s to %s", n.Via, n.Who)}
 	switch n.Via {
-	case federation.RegistryLink:
+	case agents.Link:
 		return parts[0] + ", once the agent consents to hear from the sender"
 	case federation.InboxLink:
 		return "it is in the inbox of " + n.Who + ", and delivered once they read it there"

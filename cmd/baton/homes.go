@@ -22,7 +22,7 @@ type homes struct {
 	linked    atomic.Pointer[peerSet]
 	self      federation.HomeID
 	gateway   *gateway.Gateway
-	record    federation.Record
+	record    boundRecord
 	client    *identity.PeerClient
 	locator   *mailbox.Locator
 	hub       *relay.Hub // nil for none

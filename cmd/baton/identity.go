@@ -12,7 +12,9 @@ import (
 
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/identity"
+	"baton/federation/store/registry"
 )
 
 // newClient returns the guarded client: what fetches at addresses that strangers chose.
@@ -48,7 +50,7 @@ func newDirectory(file *configs.File, client *identity.Client, web func(name str
 
 // newKeySource returns what finds out whose key a signature is made with.
 func newKeySource(
-	file *configs.File, record federation.Record, client *identity.Client, server func(link string) (string, bool),
+	file *configs.File, record *registry.Record, client *identity.Client, server func(link string) (string, bool),
 	learned func(federation.DID), seconds *prometheus.HistogramVec, directory *identity.Directory,
 ) *identity.KeySource {
 	return identity.NewKeySource(identity.KeySourceConfig{
@@ -58,9 +60,14 @@ func newKeySource(
 	}, timedDirectory{directory, seconds}, client, record)
 }
 
+// agentOf finds the agent of a DID, or returns [federation.ErrNotFound].
+type agentOf interface {
+	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
+}
+
 // isKept reports whether the gateway signs as a DID for an agent. A record that
 // cannot be read now says yes: nobody else is to gain by that.
-func isKept(ctx context.Context, record federation.Registry, did federation.DID) bool {
+func isKept(ctx context.Context, record agentOf, did federation.DID) bool {
 	agent, err := record.AgentOf(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return false

@@ -26,7 +26,8 @@ var law = []struct {
 	{"federation/peering", []string{"federation", "federation/identity", "federation/signing"}},
 	{"federation/relay", []string{"federation"}},
 	{"federation/store/postgrestest", kit},
-	{"federation/store/...", []string{"federation", "federation/store"}},
+	{"federation/agents", []string{"federation"}},
+	{"federation/store/...", []string{"federation", "federation/agents", "federation/store"}},
 	{"federation/*", []string{"federation", "federation/lifecycle", "federation/signing"}},
 	{"translate/translatetest", kit},
 	{"translate/...", []string{"federation", "translate/..."}},
@@ -34,7 +35,7 @@ var law = []struct {
 	{"bridge/bridgetest", kit},
 	{"bridge/httpd", nil},
 	{"bridge/gateway", []string{
-		"bridge", "federation", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
+		"bridge", "federation", "federation/agents", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
 	}},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
@@ -46,7 +47,7 @@ var law = []struct {
 
 // networks is what each network may import; "./..." is its own folder and those below it.
 var networks = []string{
-	"./...", "bridge", "bridge/credential", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/signing", "translate/...",
+	"./...", "bridge", "bridge/credential", "bridge/stepbuilder", "bridge/webhook", "federation", "federation/agents", "federation/signing", "translate/...",
 }
 
 // kit marks code for tests, which imports freely and which nothing but tests imports.

@@ -19,6 +19,7 @@ import (
 	"baton/bridge/irc/spanningtree"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/identity"
 )
 
@@ -49,7 +50,7 @@ type wiring struct {
 	bridge.Ports
 	certificate *tls.Certificate // nil where the configuration names none
 	http        configs.HTTP     // of the public listener
-	record      federation.Record
+	record      boundRecord
 	proved      func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
 	revoked     func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
 	learn       func(ctx context.Context, report federation.KeyReport) error
@@ -126,9 +127,9 @@ func openAIRC(t configs.Table, w wiring) (gateway.Entry, error) {
 	}
 	link, err := airc.Open(cfg, airc.Deps{
 		Alone: func(ctx context.Context, do func(context.Context)) {
-			_ = w.record.Alone(ctx, gateway.LinkLease(federation.RegistryLink), do) // ends with ctx, and says nothing else
+			_ = w.record.Alone(ctx, gateway.LinkLease(agents.Link), do) // ends with ctx, and says nothing else
 		},
-		Ports: w.Ports, Registry: w.record, Bindings: w.record, Evidence: w.record, Inboxes: w.record,
+		Ports: w.Ports, Registry: registryPorts(w.record), Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, FirstContacts: w.firstContacts, Strangers: w.strangers, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {
 			return w.record.Held(ctx, domain)
 		}, Mode: w.mode, Hooks: w.agents.hooks, Fetch: w.fetch, Issuer: w.issuer, RegistryKey: w.registry, RegistryKeys: w.registries, TokenKey: w.token, KeyDID: identity.KeyDID, Revoked: w.revoked,
@@ -140,6 +141,11 @@ func openAIRC(t configs.Table, w wiring) (gateway.Entry, error) {
 		Logins: w.logins, Writes: w.writes,
 	})
 	return opened(link, t), err
+}
+
+// registryPorts returns the ports of the registry on the record.
+func registryPorts(r boundRecord) airc.Registry {
+	return airc.Registry{Agents: r, Keys: r, Sessions: r, Messages: r, Mail: r, Threads: r, Consents: r, Relays: r}
 }
 
 // provedOverREST returns what reads the tokens of the REST API; nil where that is turned

@@ -11,6 +11,7 @@ import (
 	"baton/bridge/airc"
 	"baton/bridge/operatorapi"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/relay"
 )
 
@@ -27,7 +28,7 @@ func (p *program) registries() []operatorapi.Peer {
 		}
 		for _, cfg := range registry.Peers() {
 			all = append(all, operatorapi.Peer{
-				Name: cfg.Domain, Network: federation.RegistryLink, Mode: cmp.Or(cfg.Mode, airc.ModeAllow), Origin: operatorapi.FromConfiguration,
+				Name: cfg.Domain, Network: agents.Link, Mode: cmp.Or(cfg.Mode, airc.ModeAllow), Origin: operatorapi.FromConfiguration,
 				URL: cmp.Or(cfg.URL, federation.BaseURL(cfg.Domain)), Dialect: cfg.Dialect,
 			})
 		}
@@ -39,7 +40,7 @@ func (p *program) registries() []operatorapi.Peer {
 		i := slices.IndexFunc(all, func(known operatorapi.Peer) bool { return known.Name == domain })
 		if i < 0 {
 			i = len(all)
-			all = append(all, operatorapi.Peer{Name: domain, Network: federation.RegistryLink, URL: federation.BaseURL(domain)})
+			all = append(all, operatorapi.Peer{Name: domain, Network: agents.Link, URL: federation.BaseURL(domain)})
 		}
 		all[i].Mode, all[i].Origin = mode, operatorapi.FromRecord
 	}

@@ -13,7 +13,7 @@ import (
 
 // skills implements home.Capabilities with what agents registered, and what DIDs
 // declared.
-type skills struct{ record federation.Record }
+type skills struct{ record boundRecord }
 
 // Declare implements [agentapi.Skills].
 func (s skills) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {

@@ -74,7 +74,7 @@ func (*directory) KeyOwner(context.Context, string) (federation.DID, error) {
 type bench struct {
 	t                 *testing.T
 	home              *home.Home
-	record            federation.Record
+	record            federationtest.Record
 	deferral          *deferral.Deferral
 	directory         *directory
 	limits            federation.DeferralLimits
@@ -85,7 +85,7 @@ type bench struct {
 	deaf  error // why nobody can be told
 }
 
-func newBench(t *testing.T, record federation.Record) *bench {
+func newBench(t *testing.T, record federationtest.Record) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, record: record, limits: federation.DeferralLimits{PerOrigin: 256, Total: 4096},

@@ -12,9 +12,10 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
-// Memory is a [federation.Record] that forgets everything when it is dropped. It
+// Memory is a [Record] that forgets everything when it is dropped. It
 // is plain rather than fast: lists that are searched from the front.
 type Memory struct {
 	mu       sync.Mutex
@@ -49,9 +50,9 @@ type Memory struct {
 	owners   map[string]federation.DID // by key id
 	windows  map[federation.DID]federation.KeyHistory
 	paused   map[string]federation.RelayPeer // by name
-	agents   []federation.Agent              // in the order of registration
+	agents   []agents.Agent                  // in the order of registration
 	messages []*memoryMessage                // in the order of filing
-	consents map[edge]federation.Consent
+	consents map[edge]agents.Consent
 	sessions map[string]federation.Session
 	awaiting []federation.Pending  // in the order of waiting
 	deferred []federation.Deferred // in the order of arrival
@@ -98,7 +99,7 @@ type feedRow struct {
 	tries   []federation.Try
 }
 
-var _ federation.Record = (*Memory)(nil)
+var _ Record = (*Memory)(nil)
 
 // NewMemory returns an empty record.
 func NewMemory() *Memory {
@@ -112,7 +113,7 @@ func NewMemory() *Memory {
 		owners:    map[string]federation.DID{},
 		windows:   map[federation.DID]federation.KeyHistory{},
 		paused:    map[string]federation.RelayPeer{},
-		consents:  map[edge]federation.Consent{},
+		consents:  map[edge]agents.Consent{},
 		newcomers: map[federation.DID]time.Time{},
 		answers:   map[answerKey]federation.Answer{}, declared: map[federation.DID][]string{},
 		sessions: map[string]federation.Session{}, shown: map[string]int{},
@@ -133,14 +134,14 @@ func (m *Memory) begin(ctx context.Context) (unlock func(), err error) {
 	return m.mu.Unlock, nil
 }
 
-// Ready implements [federation.Record].
+// Ready implements [Record].
 func (m *Memory) Ready(ctx context.Context) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	return err
 }
 
-// Close implements [federation.Record].
+// Close implements [Record].
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +174,11 @@ func (m *Memory) Append(ctx context.Context, f federation.Filing) (federation.En
 	case before.Version != f.After:
 		return federation.Entry{}, federation.ErrStale
 	}
-	for _, p := range f.Messages {
+	for _, effect := range f.Effects {
+		p, ok := effect.(agents.Posting)
+		if !ok {
+			return federation.Entry{}, fmt.Errorf("no table takes a %T", effect)
+		}
 		if _, err := m.post(p); err != nil {
 			return federation.Entry{}, err
 		}

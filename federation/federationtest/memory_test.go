@@ -3,10 +3,9 @@ package federationtest_test
 import (
 	"testing"
 
-	"baton/federation"
 	"baton/federation/federationtest"
 )
 
 func TestMemory(t *testing.T) {
-	federationtest.RunRecord(t, func(*testing.T) federation.Record { return federationtest.NewMemory() })
+	federationtest.RunRecord(t, func(*testing.T) federationtest.Record { return federationtest.NewMemory() })
 }

@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
-// RotateKey implements [federation.Registry].
-func (m *Memory) RotateKey(ctx context.Context, handle, by string, key federation.AgentKey, now, until time.Time) (federation.Agent, error) {
-	return m.changeKeys(ctx, handle, by, now, func(a *federation.Agent) error {
-		if slices.ContainsFunc(a.Keys, func(k federation.AgentKey) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
+// RotateKey implements [Registry].
+func (m *Memory) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
+	return m.changeKeys(ctx, handle, by, now, func(a *agents.Agent) error {
+		if slices.ContainsFunc(a.Keys, func(k agents.Key) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
 			return federation.ErrTaken
 		}
-		if len(a.Keys) >= federation.MaxAgentKeys {
-			i := slices.IndexFunc(a.Keys, func(k federation.AgentKey) bool { return !k.Signs(now) })
+		if len(a.Keys) >= agents.MaxKeys {
+			i := slices.IndexFunc(a.Keys, func(k agents.Key) bool { return !k.Signs(now) })
 			if i < 0 {
 				return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the agent has too many keys that are good"}
 			}
@@ -40,20 +41,20 @@ func (m *Memory) RotateKey(ctx context.Context, handle, by string, key federatio
 	})
 }
 
-// RevokeKey implements [federation.Registry].
-func (m *Memory) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (federation.Agent, error) {
-	return m.changeKeys(ctx, handle, by, now, func(a *federation.Agent) error {
-		i := slices.IndexFunc(a.Keys, func(k federation.AgentKey) bool { return k.ID == kid })
+// RevokeKey implements [Registry].
+func (m *Memory) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error) {
+	return m.changeKeys(ctx, handle, by, now, func(a *agents.Agent) error {
+		i := slices.IndexFunc(a.Keys, func(k agents.Key) bool { return k.ID == kid })
 		if i < 0 {
 			return federation.ErrNotFound
 		}
 		before := a.Keys[i].Status(now)
-		if before == federation.KeyStatusRevoked {
+		if before == agents.KeyStatusRevoked {
 			return nil
 		}
 		a.Keys[i].Revoked, a.Keys[i].Reason = now, reason
 		m.endKey(a.Keys[i], now, now)
-		if before != federation.KeyStatusActive {
+		if before != agents.KeyStatusActive {
 			return nil
 		}
 		for j, key := range slices.Backward(a.Keys) {
@@ -63,15 +64,15 @@ func (m *Memory) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 				return nil
 			}
 		}
-		maps.DeleteFunc(m.sessions, func(_ string, s federation.Session) bool { return s.Handle == handle })
+		maps.DeleteFunc(m.sessions, func(_ string, s federation.Session) bool { return s.Participant == handle })
 		return nil
 	})
 }
 
-// ProveKey implements [federation.KeyProofs].
-func (m *Memory) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (federation.Agent, error) {
-	return m.changeKeys(ctx, handle, "", now, func(a *federation.Agent) error {
-		i := slices.IndexFunc(a.Keys, func(k federation.AgentKey) bool { return k.ID == kid })
+// ProveKey implements [Registry].
+func (m *Memory) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error) {
+	return m.changeKeys(ctx, handle, "", now, func(a *agents.Agent) error {
+		i := slices.IndexFunc(a.Keys, func(k agents.Key) bool { return k.ID == kid })
 		if i < 0 {
 			return federation.ErrNotFound
 		}
@@ -89,7 +90,7 @@ func (m *Memory) ProveKey(ctx context.Context, handle, kid string, did federatio
 	})
 }
 
-// Unproved implements [federation.KeyProofs].
+// Unproved implements [Registry].
 func (m *Memory) Unproved(ctx context.Context, now time.Time, limit int) (handles []string, total int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -97,7 +98,7 @@ func (m *Memory) Unproved(ctx context.Context, now time.Time, limit int) (handle
 		return nil, 0, err
 	}
 	for _, a := range m.agents {
-		if slices.ContainsFunc(a.Keys, func(k federation.AgentKey) bool { return !k.Proved() && k.Signs(now) }) {
+		if slices.ContainsFunc(a.Keys, func(k agents.Key) bool { return !k.Proved() && k.Signs(now) }) {
 			handles = append(handles, a.Handle)
 		}
 	}
@@ -106,15 +107,15 @@ func (m *Memory) Unproved(ctx context.Context, now time.Time, limit int) (handle
 }
 
 // unowned returns a key without its DID where an agent has that already.
-func (m *Memory) unowned(key federation.AgentKey) federation.AgentKey {
-	if slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return slices.Contains(a.DIDs(), key.DID) }) {
+func (m *Memory) unowned(key agents.Key) agents.Key {
+	if slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return slices.Contains(a.DIDs(), key.DID) }) {
 		key.DID = ""
 	}
 	return key
 }
 
 // ownProved notes what follows from a proved key.
-func (m *Memory) ownProved(key federation.AgentKey) {
+func (m *Memory) ownProved(key agents.Key) {
 	if !key.Proved() {
 		return
 	}
@@ -127,7 +128,7 @@ func (m *Memory) ownProved(key federation.AgentKey) {
 }
 
 // endKey notes the end of a key in the history of its DID, where it has one.
-func (m *Memory) endKey(key federation.AgentKey, end, seen time.Time) {
+func (m *Memory) endKey(key agents.Key, end, seen time.Time) {
 	if key.Proved() {
 		m.putWindow(key.EndWindow(end, seen))
 	}
@@ -136,7 +137,7 @@ func (m *Memory) endKey(key federation.AgentKey, end, seen time.Time) {
 // hasSession reports whether a DID or a handle has a session.
 func (m *Memory) hasSession(of federation.DID) bool {
 	for _, s := range m.sessions {
-		if s.Handle == string(of) && of != "" {
+		if s.Participant == string(of) && of != "" {
 			return true
 		}
 	}
@@ -152,24 +153,24 @@ func (m *Memory) takeWindow(w federation.KeyWindow) {
 
 // changeKeys changes an agent on the word of one of its keys.
 func (m *Memory) changeKeys(
-	ctx context.Context, handle, by string, now time.Time, change func(*federation.Agent) error,
-) (federation.Agent, error) {
+	ctx context.Context, handle, by string, now time.Time, change func(*agents.Agent) error,
+) (agents.Agent, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Agent{}, err
+		return agents.Agent{}, err
 	}
-	i := slices.IndexFunc(m.agents, func(a federation.Agent) bool { return a.Handle == handle })
+	i := slices.IndexFunc(m.agents, func(a agents.Agent) bool { return a.Handle == handle })
 	if i < 0 {
-		return federation.Agent{}, federation.ErrNotFound
+		return agents.Agent{}, federation.ErrNotFound
 	}
 	a := m.agents[i]
 	a.Keys = slices.Clone(a.Keys) // others hold the old one
-	if key := a.Key(by); by != "" && (key.ID == "" || key.Status(now) != federation.KeyStatusActive) {
-		return federation.Agent{}, federation.ErrStale
+	if key := a.Key(by); by != "" && (key.ID == "" || key.Status(now) != agents.KeyStatusActive) {
+		return agents.Agent{}, federation.ErrStale
 	}
 	if err := change(&a); err != nil {
-		return federation.Agent{}, err
+		return agents.Agent{}, err
 	}
 	m.agents[i] = a
 	return a, nil

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // ask reports whether a message waits for the consent to an edge, or is lost. It makes
 // an edge pending about which nothing was decided.
-func (m *Memory) ask(p federation.Posting, waits edge) (held, lost bool, err error) {
+func (m *Memory) ask(p agents.Posting, waits edge) (held, lost bool, err error) {
 	state := m.consent(waits.from, waits.to).State
-	if !p.Held || state == federation.ConsentAccepted {
+	if !p.Held || state == agents.ConsentAccepted {
 		return false, false, nil
 	}
 	if waits.from == p.Message.From {
@@ -21,9 +22,9 @@ func (m *Memory) ask(p federation.Posting, waits edge) (held, lost bool, err err
 		}
 	}
 	switch {
-	case state == federation.ConsentPending:
+	case state == agents.ConsentPending:
 		return true, false, nil
-	case state == federation.ConsentBlocked, waits.from != p.Message.From:
+	case state == agents.ConsentBlocked, waits.from != p.Message.From:
 		return false, true, nil
 	}
 	now := p.Message.Received
@@ -33,7 +34,7 @@ func (m *Memory) ask(p federation.Posting, waits edge) (held, lost bool, err err
 	if err := m.checkRequest(waits, now); err != nil {
 		return false, false, err
 	}
-	m.setConsent(waits.from, waits.to, federation.ConsentPending, now)
+	m.setConsent(waits.from, waits.to, agents.ConsentPending, now)
 	c := m.consents[waits]
 	c.Barred = time.Time{}
 	m.consents[waits] = c
@@ -44,7 +45,7 @@ func (m *Memory) ask(p federation.Posting, waits edge) (held, lost bool, err err
 	return true, false, nil
 }
 
-// MayAsk implements [federation.Registry].
+// MayAsk implements [Registry].
 func (m *Memory) MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -52,12 +53,12 @@ func (m *Memory) MayAsk(ctx context.Context, from, to string, firstContacts fede
 		return err
 	}
 	state := m.consent(from, to).State
-	if state == federation.ConsentNone {
+	if state == agents.ConsentNone {
 		if err := m.checkRequest(edge{from, to}, now); err != nil {
 			return err
 		}
 	}
-	if state == federation.ConsentNone || state == federation.ConsentPending {
+	if state == agents.ConsentNone || state == agents.ConsentPending {
 		return m.checkFirstContact(edge{from, to}, firstContacts)
 	}
 	return nil
@@ -90,17 +91,17 @@ func (m *Memory) checkRequest(waits edge, now time.Time) error {
 	}
 	asked, oldest := 0, now
 	for e, at := range m.asked {
-		recent := at.After(now.Add(-federation.RequestWindow))
-		if e.from == waits.from && recent && m.consent(e.from, e.to).State != federation.ConsentAccepted {
+		recent := at.After(now.Add(-agents.RequestWindow))
+		if e.from == waits.from && recent && m.consent(e.from, e.to).State != agents.ConsentAccepted {
 			asked++
 			if at.Before(oldest) {
 				oldest = at
 			}
 		}
 	}
-	if asked >= federation.MaxRequests {
+	if asked >= agents.MaxRequests {
 		return &federation.RefusalError{
-			Code: federation.RateLimited, RetryAfter: oldest.Add(federation.RequestWindow).Sub(now),
+			Code: federation.RateLimited, RetryAfter: oldest.Add(agents.RequestWindow).Sub(now),
 			Detail: "too many handles were asked for consent within the hour",
 		}
 	}
@@ -108,14 +109,14 @@ func (m *Memory) checkRequest(waits edge, now time.Time) error {
 }
 
 // pending returns the edges to a handle that wait, the oldest request first.
-func (m *Memory) pending(to string) []federation.Consent {
-	var all []federation.Consent
+func (m *Memory) pending(to string) []agents.Consent {
+	var all []agents.Consent
 	for e, c := range m.consents {
-		if e.to == to && c.State == federation.ConsentPending {
+		if e.to == to && c.State == agents.ConsentPending {
 			all = append(all, c)
 		}
 	}
-	slices.SortFunc(all, func(a, b federation.Consent) int {
+	slices.SortFunc(all, func(a, b agents.Consent) int {
 		return m.asked[edge{a.From, to}].Compare(m.asked[edge{b.From, to}])
 	})
 	return all
@@ -128,19 +129,19 @@ func (m *Memory) discard(from, to string) {
 	})
 }
 
-// Unblock implements [federation.Registry].
-func (m *Memory) Unblock(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+// Unblock implements [Registry].
+func (m *Memory) Unblock(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
 	e := edge{from, to}
-	if m.consent(from, to).State == federation.ConsentBlocked {
-		m.setConsent(from, to, federation.ConsentNone, now)
+	if m.consent(from, to).State == agents.ConsentBlocked {
+		m.setConsent(from, to, agents.ConsentNone, now)
 		if m.answered[e] {
 			c := m.consents[e]
-			c.Barred = now.Add(federation.UnblockBar)
+			c.Barred = now.Add(agents.UnblockBar)
 			m.consents[e] = c
 		}
 		delete(m.answered, e)
@@ -148,7 +149,7 @@ func (m *Memory) Unblock(ctx context.Context, from, to string, now time.Time) (f
 	return m.consent(from, to), nil
 }
 
-// Contacts implements [federation.Registry].
+// Contacts implements [Registry].
 func (m *Memory) Contacts(ctx context.Context, handle string, limit int) ([]string, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -157,7 +158,7 @@ func (m *Memory) Contacts(ctx context.Context, handle string, limit int) ([]stri
 	}
 	var contacts []string
 	for e, c := range m.consents {
-		mutual := c.State == federation.ConsentAccepted && m.consent(e.to, e.from).State == federation.ConsentAccepted
+		mutual := c.State == agents.ConsentAccepted && m.consent(e.to, e.from).State == agents.ConsentAccepted
 		if e.from == handle && mutual {
 			contacts = append(contacts, e.to)
 		}
@@ -166,8 +167,8 @@ func (m *Memory) Contacts(ctx context.Context, handle string, limit int) ([]stri
 	return contacts[:min(max(limit, 0), len(contacts))], nil
 }
 
-// Pending implements [federation.Registry].
-func (m *Memory) Pending(ctx context.Context, to string, limit int) ([]federation.Consent, error) {
+// Pending implements [Registry].
+func (m *Memory) Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -178,13 +179,13 @@ func (m *Memory) Pending(ctx context.Context, to string, limit int) ([]federatio
 }
 
 // noteUnseen remembers an offer that its agent is not shown yet.
-func (m *Memory) noteUnseen(in federation.Message) {
+func (m *Memory) noteUnseen(in agents.Message) {
 	if !in.Event.IsZero() && in.Event == in.Handoff {
 		m.unseen[in.Handoff] = true
 	}
 }
 
-// Unseen implements [federation.Registry].
+// Unseen implements [Registry].
 func (m *Memory) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

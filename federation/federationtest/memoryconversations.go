@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"baton/federation"
+	"baton/federation/agents"
 )
 
 // inboxWhere returns the messages of an inbox that fit, in the order of the inbox.
-func (m *Memory) inboxWhere(ctx context.Context, to string, limit int, fits func(*memoryMessage) bool) ([]federation.Message, error) {
+func (m *Memory) inboxWhere(ctx context.Context, to string, limit int, fits func(*memoryMessage) bool) ([]agents.Message, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -23,7 +23,7 @@ func (m *Memory) inboxWhere(ctx context.Context, to string, limit int, fits func
 		}
 	}
 	slices.SortFunc(all, func(a, b *memoryMessage) int { return a.position - b.position })
-	var messages []federation.Message
+	var messages []agents.Message
 	for _, on := range all[:min(max(limit, 0), len(all))] {
 		message := on.Message
 		message.Cursor = cursor("handle "+to, on.position)
@@ -32,32 +32,32 @@ func (m *Memory) inboxWhere(ctx context.Context, to string, limit int, fits func
 	return messages, nil
 }
 
-// Fresh implements [federation.Conversations].
-func (m *Memory) Fresh(ctx context.Context, to string, limit int) ([]federation.Message, error) {
+// Fresh implements [Registry].
+func (m *Memory) Fresh(ctx context.Context, to string, limit int) ([]agents.Message, error) {
 	return m.inboxWhere(ctx, to, limit, func(on *memoryMessage) bool { return on.position > m.shown[to] })
 }
 
-// Since implements [federation.Conversations].
-func (m *Memory) Since(ctx context.Context, to string, since time.Time, limit int) ([]federation.Message, error) {
+// Since implements [Registry].
+func (m *Memory) Since(ctx context.Context, to string, since time.Time, limit int) ([]agents.Message, error) {
 	all, err := m.inboxWhere(ctx, to, len(m.messages), func(on *memoryMessage) bool { return on.Told.After(since) })
-	slices.SortStableFunc(all, func(a, b federation.Message) int { return a.Told.Compare(b.Told) })
+	slices.SortStableFunc(all, func(a, b agents.Message) int { return a.Told.Compare(b.Told) })
 	return all[:min(max(limit, 0), len(all))], err
 }
 
-// Recent implements [federation.Conversations].
-func (m *Memory) Recent(ctx context.Context, handle, peer string, limit int) ([]federation.Message, error) {
+// Recent implements [Registry].
+func (m *Memory) Recent(ctx context.Context, handle, peer string, limit int) ([]agents.Message, error) {
 	all, _, err := m.Thread(ctx, handle, peer, 0, len(m.messages))
 	return all[max(0, len(all)-max(limit, 0)):], err
 }
 
-// Conversations implements [federation.Conversations].
-func (m *Memory) Conversations(ctx context.Context, handle string, limit int) ([]federation.Conversation, error) {
+// Conversations implements [Registry].
+func (m *Memory) Conversations(ctx context.Context, handle string, limit int) ([]agents.Conversation, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]*federation.Conversation{}
+	found := map[string]*agents.Conversation{}
 	for _, on := range m.messages {
 		peer := on.To
 		if on.To == handle {
@@ -68,7 +68,7 @@ func (m *Memory) Conversations(ctx context.Context, handle string, limit int) ([
 			continue
 		}
 		if found[peer] == nil {
-			found[peer] = &federation.Conversation{With: peer}
+			found[peer] = &agents.Conversation{With: peer}
 		}
 		c := found[peer]
 		c.Count++
@@ -79,17 +79,17 @@ func (m *Memory) Conversations(ctx context.Context, handle string, limit int) ([
 			c.Last = on.Message
 		}
 	}
-	var all []federation.Conversation
+	var all []agents.Conversation
 	for _, c := range found {
 		all = append(all, *c)
 	}
-	slices.SortFunc(all, func(a, b federation.Conversation) int {
+	slices.SortFunc(all, func(a, b agents.Conversation) int {
 		return cmp.Or(b.Last.Told.Compare(a.Last.Told), cmp.Compare(a.With, b.With))
 	})
 	return all[:min(max(limit, 0), len(all))], nil
 }
 
-// ReadConversation implements [federation.Conversations].
+// ReadConversation implements [Registry].
 func (m *Memory) ReadConversation(ctx context.Context, handle, peer string, _ time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()

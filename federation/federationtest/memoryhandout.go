@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
-// HandOut implements [federation.Registry].
+// HandOut implements [Registry].
 func (m *Memory) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -56,7 +57,7 @@ func (m *Memory) noteMessage(on *memoryMessage, n federation.Notice) {
 func (m *Memory) unfetched(before time.Time, limit int, which func(*memoryMessage) bool) []*memoryMessage {
 	var found []*memoryMessage
 	for _, on := range m.messages {
-		waits := !on.Event.IsZero() && on.ended.IsZero() && on.position > 0 && federation.ReadHere(on.To)
+		waits := !on.Event.IsZero() && on.ended.IsZero() && on.position > 0 && agents.ReadHere(on.To)
 		if waits && !on.Told.After(before) && which(on) && len(found) < limit {
 			found = append(found, on)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // memoryHook is a hook with what it is owed and was, in the order in which it came.
@@ -83,7 +84,7 @@ func (m *Memory) oweEntry(h *memoryHook, entry federation.Entry) {
 // owePush gives a hook something more, or again what was refused for it.
 func (m *Memory) owePush(h *memoryHook, p federation.Push, lane string) {
 	for _, on := range h.pushes {
-		if on.Notice.Kind == "" && on.Entry.Number == p.Entry.Number && on.Message.ID == p.Message.ID && on.Message.From == p.Message.From {
+		if on.Notice.Kind == "" && on.Entry.Number == p.Entry.Number && messageIn(on.Push).ID == messageIn(p).ID && messageIn(on.Push).From == messageIn(p).From {
 			if on.State == federation.DeliveryRefused {
 				on.again(time.Time{})
 			}
@@ -95,8 +96,14 @@ func (m *Memory) owePush(h *memoryHook, p federation.Push, lane string) {
 	h.pushes = append(h.pushes, &memoryPush{Push: p, lane: lane})
 }
 
+// messageIn returns the message of a push, the zero one where that is of something else.
+func messageIn(p federation.Push) agents.Message {
+	m, _ := p.Content.(agents.Message)
+	return m
+}
+
 func (m *Memory) oweMessage(h *memoryHook, on *memoryMessage) {
-	m.owePush(h, federation.Push{Message: on.Message, Queued: on.Received}, cmp.Or(on.Handoff.String(), on.From))
+	m.owePush(h, federation.Push{Content: on.Message, Queued: on.Received}, cmp.Or(on.Handoff.String(), on.From))
 }
 
 // oweHooks gives the hooks of an inbox what has just entered it.
@@ -173,10 +180,12 @@ func (m *Memory) read(h *memoryHook, p *memoryPush) federation.Push {
 		return push
 	}
 	if h.Agent != "" {
+		message := messageIn(push)
 		if i := slices.IndexFunc(m.messages, func(on *memoryMessage) bool {
-			return on.To == h.Agent && on.ID == push.Message.ID && on.From == push.Message.From
+			return on.To == h.Agent && on.ID == message.ID && on.From == message.From
 		}); i >= 0 {
-			push.Message.Cursor = cursor("handle "+h.Agent, m.messages[i].position)
+			message.Cursor = cursor("handle "+h.Agent, m.messages[i].position)
+			push.Content = message
 		}
 		return push
 	}
@@ -410,7 +419,7 @@ func (m *Memory) PushAgain(ctx context.Context, id federation.HookID, ref string
 		}
 		h.due = time.Time{}
 		for _, p := range h.pushes {
-			if ref == "" && p.State != federation.DeliveryDelivered || ref != "" && (p.Ref() == ref || p.Message.ID == ref) {
+			if ref == "" && p.State != federation.DeliveryDelivered || ref != "" && (p.Ref() == ref || messageIn(p.Push).ID == ref) {
 				p.again(now)
 				again++
 			}

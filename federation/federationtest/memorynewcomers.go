@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Acquainted implements [federation.Newcomers].
@@ -22,7 +23,7 @@ func (m *Memory) Acquainted(ctx context.Context, did federation.DID) (met time.T
 	}
 	_, known = m.bindings[did]
 	known = known || slices.ContainsFunc(m.entries, func(e federation.Entry) bool { return e.Event.From == did }) ||
-		slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return a.Is(did) }) ||
+		slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return a.Is(did) }) ||
 		slices.ContainsFunc(m.names, func(b federation.BoundName) bool { return b.DID == did })
 	return time.Time{}, known, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // memoryNotice is a notice with whether its signer was told.
@@ -56,8 +57,8 @@ func (m *Memory) notifyDisabled(h federation.Hook, now time.Time) {
 	n := federation.Notice{Kind: federation.NoticeDisabled, Hook: h, Why: h.Why, At: now}
 	m.forgetNotices(func(on memoryNotice) bool { return on.about(n) })
 	link := federation.RESTLink
-	if slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return a.Is(h.DID) }) {
-		link = federation.RegistryLink
+	if slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return a.Is(h.DID) }) {
+		link = agents.Link
 	}
 	m.notifyOn(link, n)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // settledRow is a row of a feed that is over.
@@ -133,11 +134,11 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 		}
 	}
 	for _, message := range m.messages {
-		isAgent := slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return a.Handle == message.To })
+		isAgent := slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return a.Handle == message.To })
 		if message.Event != event || !isAgent {
 			continue
 		}
-		d := federation.Delivered{Event: event, Link: federation.RegistryLink, Agent: message.To, State: federation.DeliveryWaiting}
+		d := federation.Delivered{Event: event, Link: agents.Link, Agent: message.To, State: federation.DeliveryWaiting}
 		switch view := m.views[message.Handoff]; {
 		case !message.ended.IsZero():
 			d.State, d.Ended = message.outcome, message.ended

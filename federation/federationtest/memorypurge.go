@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // Senders implements [federation.Purges].
@@ -95,7 +96,7 @@ func (m *Memory) purge(theirs func(federation.Event) bool, handles []string, now
 }
 
 func (m *Memory) agentNamed(handle string) bool {
-	return slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return a.Handle == handle })
+	return slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return a.Handle == handle })
 }
 
 // drop counts the items that a condition finds, and takes them away unless it is dry.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // edge is one direction between two handles.
@@ -17,7 +18,7 @@ type edge struct{ from, to string }
 // memoryMessage is a message with its place in the inbox of its recipient, zero
 // while it is held, and then the edge that it waits for.
 type memoryMessage struct {
-	federation.Message
+	agents.Message
 	position int
 	waits    edge
 	deleted  bool // by its recipient
@@ -30,14 +31,14 @@ type memoryMessage struct {
 	slow    bool
 }
 
-// AddAgent implements [federation.Registry].
-func (m *Memory) AddAgent(ctx context.Context, a federation.Agent) error {
+// AddAgent implements [Registry].
+func (m *Memory) AddAgent(ctx context.Context, a agents.Agent) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(m.agents, func(b federation.Agent) bool { return b.Handle == a.Handle }) {
+	if slices.ContainsFunc(m.agents, func(b agents.Agent) bool { return b.Handle == a.Handle }) {
 		return federation.ErrTaken
 	}
 	a.Keys = slices.Clone(a.Keys)
@@ -52,37 +53,37 @@ func (m *Memory) AddAgent(ctx context.Context, a federation.Agent) error {
 	return nil
 }
 
-// Agent implements [federation.Registry].
-func (m *Memory) Agent(ctx context.Context, handle string) (federation.Agent, error) {
-	return m.agent(ctx, func(a federation.Agent) bool { return a.Handle == handle })
+// Agent implements [Registry].
+func (m *Memory) Agent(ctx context.Context, handle string) (agents.Agent, error) {
+	return m.agent(ctx, func(a agents.Agent) bool { return a.Handle == handle })
 }
 
-// AgentOf implements [federation.Registry].
-func (m *Memory) AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error) {
-	return m.agent(ctx, func(a federation.Agent) bool { return a.Is(did) })
+// AgentOf implements [Registry].
+func (m *Memory) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
+	return m.agent(ctx, func(a agents.Agent) bool { return a.Is(did) })
 }
 
-func (m *Memory) agent(ctx context.Context, matches func(federation.Agent) bool) (federation.Agent, error) {
+func (m *Memory) agent(ctx context.Context, matches func(agents.Agent) bool) (agents.Agent, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Agent{}, err
+		return agents.Agent{}, err
 	}
 	i := slices.IndexFunc(m.agents, matches)
 	if i < 0 {
-		return federation.Agent{}, federation.ErrNotFound
+		return agents.Agent{}, federation.ErrNotFound
 	}
 	return m.agents[i], nil
 }
 
-// SetShows implements [federation.Registry].
-func (m *Memory) SetShows(ctx context.Context, handle string, shows federation.Shows) error {
+// SetShows implements [Registry].
+func (m *Memory) SetShows(ctx context.Context, handle string, shows agents.Shows) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(m.agents, func(a federation.Agent) bool { return a.Handle == handle })
+	i := slices.IndexFunc(m.agents, func(a agents.Agent) bool { return a.Handle == handle })
 	if i < 0 {
 		return federation.ErrNotFound
 	}
@@ -90,32 +91,32 @@ func (m *Memory) SetShows(ctx context.Context, handle string, shows federation.S
 	return nil
 }
 
-// Post implements [federation.Registry].
-func (m *Memory) Post(ctx context.Context, p federation.Posting) (federation.Message, error) {
+// Post implements [Registry].
+func (m *Memory) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Message{}, err
+		return agents.Message{}, err
 	}
 	return m.post(p)
 }
 
-func (m *Memory) post(p federation.Posting) (federation.Message, error) {
+func (m *Memory) post(p agents.Posting) (agents.Message, error) {
 	in := p.Message
 	used := false
 	for _, on := range m.messages {
 		if !in.Event.IsZero() && on.To == in.To && on.Event == in.Event {
 			return on.Message, nil
 		}
-		used = used || on.From == in.From && on.ID == in.ID && in.Received.Sub(on.Received) < federation.MessageIDWindow
+		used = used || on.From == in.From && on.ID == in.ID && in.Received.Sub(on.Received) < agents.MessageIDWindow
 	}
 	if used {
-		return federation.Message{}, federation.ErrDuplicate
+		return agents.Message{}, agents.ErrDuplicate
 	}
 	waits := edge{cmp.Or(p.Edge, in.From), in.To}
 	held, lost, err := m.ask(p, waits)
 	if err != nil {
-		return federation.Message{}, err
+		return agents.Message{}, err
 	}
 	if held || lost {
 		m.noteUnseen(in)
@@ -126,7 +127,7 @@ func (m *Memory) post(p federation.Posting) (federation.Message, error) {
 	}
 	if p.Relay != nil {
 		if err := m.enqueue(*p.Relay); err != nil {
-			return federation.Message{}, err
+			return agents.Message{}, err
 		}
 	}
 	m.claimBlob(in.Handoff, p.Blob)
@@ -139,7 +140,7 @@ func (m *Memory) post(p federation.Posting) (federation.Message, error) {
 	return filed.Message, nil
 }
 
-func (m *Memory) insert(in federation.Message) *memoryMessage {
+func (m *Memory) insert(in agents.Message) *memoryMessage {
 	in.Seq, in.Cursor, in.Told = 0, "", time.Time{}
 	filed := &memoryMessage{Message: in}
 	m.messages = append(m.messages, filed)
@@ -170,15 +171,15 @@ func (m *Memory) deliver(filed *memoryMessage, now time.Time) {
 	}
 }
 
-// Sent implements [federation.Registry].
-func (m *Memory) Sent(ctx context.Context, from, id string, since time.Time) (federation.Message, error) {
+// Sent implements [Registry].
+func (m *Memory) Sent(ctx context.Context, from, id string, since time.Time) (agents.Message, error) {
 	return m.newest(ctx, func(on *memoryMessage) bool {
 		return on.From == from && on.ID == id && !on.Received.Before(since)
 	})
 }
 
-// Named implements [federation.Registry].
-func (m *Memory) Named(ctx context.Context, handle, id string) (federation.Message, error) {
+// Named implements [Registry].
+func (m *Memory) Named(ctx context.Context, handle, id string) (agents.Message, error) {
 	message, err := m.newest(ctx, func(on *memoryMessage) bool {
 		return on.ID == id && (on.From == handle || on.To == handle && on.Seq > 0)
 	})
@@ -190,29 +191,29 @@ func (m *Memory) Named(ctx context.Context, handle, id string) (federation.Messa
 	})
 }
 
-// OfferMessage implements [federation.Registry].
-func (m *Memory) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (federation.Message, error) {
+// OfferMessage implements [Registry].
+func (m *Memory) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (agents.Message, error) {
 	return m.newest(ctx, func(on *memoryMessage) bool {
 		return on.Handoff == id && on.Event == id && (on.From == handle || on.To == handle && on.Seq > 0)
 	})
 }
 
-func (m *Memory) newest(ctx context.Context, matches func(*memoryMessage) bool) (federation.Message, error) {
+func (m *Memory) newest(ctx context.Context, matches func(*memoryMessage) bool) (agents.Message, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Message{}, err
+		return agents.Message{}, err
 	}
 	for _, on := range slices.Backward(m.messages) {
 		if matches(on) {
 			return on.Message, nil
 		}
 	}
-	return federation.Message{}, federation.ErrNotFound
+	return agents.Message{}, federation.ErrNotFound
 }
 
-// Inbox implements [federation.Registry].
-func (m *Memory) Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []federation.Message, more bool, err error) {
+// Inbox implements [Registry].
+func (m *Memory) Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []agents.Message, more bool, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -248,8 +249,8 @@ func (on *memoryMessage) positionIn(handle string) int {
 	return on.position
 }
 
-// Thread implements [federation.Registry].
-func (m *Memory) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []federation.Message, more bool, err error) {
+// Thread implements [Registry].
+func (m *Memory) Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []agents.Message, more bool, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -262,12 +263,12 @@ func (m *Memory) Thread(ctx context.Context, handle, peer string, after uint64, 
 			messages = append(messages, on.Message)
 		}
 	}
-	slices.SortFunc(messages, func(a, b federation.Message) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(messages, func(a, b agents.Message) int { return cmp.Compare(a.Seq, b.Seq) })
 	end := min(max(limit, 0), len(messages))
 	return messages[:end], end < len(messages), nil
 }
 
-// MarkRead implements [federation.Registry].
+// MarkRead implements [Registry].
 func (m *Memory) MarkRead(ctx context.Context, handle, id string, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -282,7 +283,7 @@ func (m *Memory) MarkRead(ctx context.Context, handle, id string, now time.Time)
 	return err
 }
 
-// Delete implements [federation.Registry].
+// Delete implements [Registry].
 func (m *Memory) Delete(ctx context.Context, handle, id string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -306,7 +307,7 @@ func (m *Memory) delivered(handle, id string) (*memoryMessage, error) {
 	return nil, federation.ErrNotFound
 }
 
-// Shown implements [federation.Registry].
+// Shown implements [Registry].
 func (m *Memory) Shown(ctx context.Context, id federation.HandoffID) ([]string, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -322,14 +323,14 @@ func (m *Memory) Shown(ctx context.Context, id federation.HandoffID) ([]string, 
 	return handles, nil
 }
 
-// Capable implements [federation.Registry].
-func (m *Memory) Capable(ctx context.Context, caps []string) ([]federation.Agent, error) {
+// Capable implements [Registry].
+func (m *Memory) Capable(ctx context.Context, caps []string) ([]agents.Agent, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
 	}
-	var able []federation.Agent
+	var able []agents.Agent
 	for _, a := range m.agents {
 		var declared struct {
 			Skills []string `json:"skills"`
@@ -344,7 +345,7 @@ func (m *Memory) Capable(ctx context.Context, caps []string) ([]federation.Agent
 	return able, nil
 }
 
-// StartSession implements [federation.Registry].
+// StartSession implements [Registry].
 func (m *Memory) StartSession(ctx context.Context, s federation.Session) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -355,7 +356,7 @@ func (m *Memory) StartSession(ctx context.Context, s federation.Session) error {
 	return nil
 }
 
-// AdvanceSession implements [federation.Registry].
+// AdvanceSession implements [Registry].
 func (m *Memory) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -375,24 +376,24 @@ func (m *Memory) AdvanceSession(ctx context.Context, id string, generation uint6
 	return s, nil
 }
 
-// Consent implements [federation.Registry].
-func (m *Memory) Consent(ctx context.Context, from, to string) (federation.Consent, error) {
+// Consent implements [Registry].
+func (m *Memory) Consent(ctx context.Context, from, to string) (agents.Consent, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
 	return m.consent(from, to), nil
 }
 
-func (m *Memory) consent(from, to string) federation.Consent {
+func (m *Memory) consent(from, to string) agents.Consent {
 	if c, ok := m.consents[edge{from, to}]; ok {
 		return c
 	}
-	return federation.Consent{From: from, To: to, State: federation.ConsentNone}
+	return agents.Consent{From: from, To: to, State: agents.ConsentNone}
 }
 
-func (m *Memory) setConsent(from, to string, state federation.ConsentState, now time.Time) {
+func (m *Memory) setConsent(from, to string, state agents.ConsentState, now time.Time) {
 	c := m.consent(from, to)
 	if c.State != state {
 		c.State, c.Updated, c.Version = state, now, c.Version+1
@@ -400,33 +401,33 @@ func (m *Memory) setConsent(from, to string, state federation.ConsentState, now 
 	}
 }
 
-// Accept implements [federation.Registry].
-func (m *Memory) Accept(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+// Accept implements [Registry].
+func (m *Memory) Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
 	m.accept(from, to, now)
-	if m.consent(to, from).State != federation.ConsentBlocked {
+	if m.consent(to, from).State != agents.ConsentBlocked {
 		m.accept(to, from, now)
 	}
 	return m.consent(from, to), nil
 }
 
-// AcceptOneWay implements [federation.Registry].
-func (m *Memory) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+// AcceptOneWay implements [Registry].
+func (m *Memory) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
 	m.accept(from, to, now)
 	return m.consent(from, to), nil
 }
 
 func (m *Memory) accept(from, to string, now time.Time) {
-	m.setConsent(from, to, federation.ConsentAccepted, now)
+	m.setConsent(from, to, agents.ConsentAccepted, now)
 	c := m.consents[edge{from, to}]
 	c.Barred = time.Time{}
 	m.consents[edge{from, to}] = c
@@ -437,22 +438,22 @@ func (m *Memory) accept(from, to string, now time.Time) {
 	}
 }
 
-// Block implements [federation.Registry].
-func (m *Memory) Block(ctx context.Context, from, to string, now time.Time) (federation.Consent, error) {
+// Block implements [Registry].
+func (m *Memory) Block(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Consent{}, err
+		return agents.Consent{}, err
 	}
-	if before := m.consent(from, to).State; before != federation.ConsentBlocked {
-		m.setConsent(from, to, federation.ConsentBlocked, now)
-		m.answered[edge{from, to}] = before == federation.ConsentPending
+	if before := m.consent(from, to).State; before != agents.ConsentBlocked {
+		m.setConsent(from, to, agents.ConsentBlocked, now)
+		m.answered[edge{from, to}] = before == agents.ConsentPending
 		m.discard(from, to)
 	}
 	return m.consent(from, to), nil
 }
 
-// Unshown implements [federation.Registry].
+// Unshown implements [Registry].
 func (m *Memory) Unshown(ctx context.Context, to, from string) (u federation.InboxUse, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -472,7 +473,7 @@ func (m *Memory) Unshown(ctx context.Context, to, from string) (u federation.Inb
 	return u, nil
 }
 
-// Show implements [federation.Registry].
+// Show implements [Registry].
 func (m *Memory) Show(ctx context.Context, to string, upTo federation.Cursor) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()

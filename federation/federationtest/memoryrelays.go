@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // memoryRelay is a row with when it was given up, the zero time while it was not.
@@ -207,7 +208,7 @@ func (m *Memory) Delayed(ctx context.Context, row int64, now time.Time) error {
 // agent here.
 func (m *Memory) noteRelayed(r *memoryRelay, n federation.Notice) {
 	ev, ok := m.stepOf(r)
-	if ok && !slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return a.Handle == r.Sender }) {
+	if ok && !slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return a.Handle == r.Sender }) {
 		n.Event, n.To = ev, r.Peer
 		m.notify(n)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // memoryEvidence is evidence with the handoff that first named it.
@@ -148,7 +149,7 @@ func (m *Memory) PruneMessages(ctx context.Context, before time.Time, after fede
 // done reports whether a message was handed to its recipient, or has none here, and
 // is of no handoff that goes on.
 func (m *Memory) done(on *memoryMessage) bool {
-	registered := slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return a.Handle == on.To })
+	registered := slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return a.Handle == on.To })
 	v := m.views[on.Handoff]
 	return on.position > 0 && (on.deleted || on.read || !registered || on.position <= m.shown[on.To]) && (!v.Exists() || v.Over)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // shownByLink is how the waiting of an entry ended whose step a link has shown.
@@ -63,7 +64,7 @@ func (m *Memory) eachWaiting(ctx context.Context, to federation.DID, events []fe
 
 // inboxIsWay reports whether the inbox is the way of an entry to whoever reads that.
 func (m *Memory) inboxIsWay(to federation.DID, row inboxRow) bool {
-	isAgent := slices.ContainsFunc(m.agents, func(a federation.Agent) bool { return slices.Contains(a.DIDs(), to) })
+	isAgent := slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return slices.Contains(a.DIDs(), to) })
 	_, bound := m.bindings[to]
 	home, view := m.homes.resident(to), m.views[row.entry.Event.Handoff]
 	abroad := view.Guest && (view.Offerer == to || bound || home >= 0) // where the home of the handoff sees to them
@@ -97,7 +98,7 @@ func (m *Memory) gave(event federation.EventID) []string {
 // a step.
 func (m *Memory) boundAgentHas(did federation.DID, event federation.EventID) bool {
 	return slices.ContainsFunc(m.names, func(b federation.BoundName) bool {
-		return b.DID == did && b.Network == federation.RegistryLink &&
+		return b.DID == did && b.Network == agents.Link &&
 			slices.ContainsFunc(m.messages, func(on *memoryMessage) bool { return on.To == b.Name && on.Event == event })
 	})
 }

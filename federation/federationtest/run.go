@@ -20,12 +20,12 @@ const (
 
 // suite has one test of a port as each of its methods.
 type suite struct {
-	open func(t *testing.T) federation.Record
+	open func(t *testing.T) Record
 }
 
-// RunRecord holds a record to everything that [federation.Record] promises. Each
+// RunRecord holds a record to everything that [Record] promises. Each
 // call of open returns an empty record and sees to its end.
-func RunRecord(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunRecord(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("store", func(t *testing.T) { RunStore(t, open) })
 	t.Run("handoffs", func(t *testing.T) { RunHandoffs(t, open) })

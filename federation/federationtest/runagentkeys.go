@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // agentKey is the n-th key of somebody, registered at [At] n.
-func agentKey(n int) federation.AgentKey {
+func agentKey(n int) agents.Key {
 	did := federation.DID(fmt.Sprint("did:key:z", n))
-	return federation.AgentKey{ID: fmt.Sprint("key-", n), DID: did, Public: Key(did), Created: At(n)}
+	return agents.Key{ID: fmt.Sprint("key-", n), DID: did, Public: Key(did), Created: At(n)}
 }
 
 // hire registers scout, whose first key is k_scout.
-func hire(t *testing.T, record federation.Registry) federation.Agent {
+func hire(t *testing.T, record Registry) agents.Agent {
 	t.Helper()
 	scout := NewAgent("scout")
 	if err := record.AddAgent(t.Context(), scout); err != nil {
@@ -30,7 +31,7 @@ func hire(t *testing.T, record federation.Registry) federation.Agent {
 // overlap is how long a replaced key is good here.
 const overlap = time.Minute
 
-func rotate(t *testing.T, record federation.Registry, by string, n int) federation.Agent {
+func rotate(t *testing.T, record Registry, by string, n int) agents.Agent {
 	t.Helper()
 	a, err := record.RotateKey(t.Context(), "scout", by, agentKey(n), At(n), At(n).Add(overlap))
 	if err != nil {
@@ -39,7 +40,7 @@ func rotate(t *testing.T, record federation.Registry, by string, n int) federati
 	return a
 }
 
-func revoke(t *testing.T, record federation.Registry, by, kid string, n int) federation.Agent {
+func revoke(t *testing.T, record Registry, by, kid string, n int) agents.Agent {
 	t.Helper()
 	a, err := record.RevokeKey(t.Context(), "scout", by, kid, "compromised", At(n))
 	if err != nil {
@@ -49,7 +50,7 @@ func revoke(t *testing.T, record federation.Registry, by, kid string, n int) fed
 }
 
 // statuses tells what each key of an agent is good for at a second.
-func statuses(a federation.Agent, second int) []string {
+func statuses(a agents.Agent, second int) []string {
 	var all []string
 	for _, key := range a.Keys {
 		all = append(all, key.ID+" "+string(key.Status(At(second))))
@@ -63,7 +64,7 @@ func (s suite) testShows(t *testing.T) {
 	if _, err := record.AgentOf(t.Context(), scout.DID); err != nil { // it may be remembered
 		t.Fatalf("AgentOf: %v", err)
 	}
-	scout.Shows = federation.Shows{Presence: federation.VisiblePublic, Context: federation.VisibleContacts}
+	scout.Shows = agents.Shows{Presence: agents.VisiblePublic, Context: agents.VisibleContacts}
 	if err := record.SetShows(t.Context(), "scout", scout.Shows); err != nil {
 		t.Fatalf("SetShows: %v", err)
 	}
@@ -76,7 +77,7 @@ func (s suite) testShows(t *testing.T) {
 }
 
 // stands returns how a key stands in the history of its DID at a second.
-func stands(t *testing.T, record federation.Registry, key federation.AgentKey, second int) federation.KeyStanding {
+func stands(t *testing.T, record Registry, key agents.Key, second int) federation.KeyStanding {
 	t.Helper()
 	keys, _ := record.(federation.Keys) // the same record
 	history, err := keys.History(t.Context(), key.DID)
@@ -91,7 +92,7 @@ func stands(t *testing.T, record federation.Registry, key federation.AgentKey, s
 func (s suite) testEndsOfKeys(t *testing.T) {
 	record := s.open(t)
 	first := hire(t, record).Keys[0]
-	look := func(what string, key federation.AgentKey, ends int) {
+	look := func(what string, key agents.Key, ends int) {
 		t.Helper()
 		if ends > 0 && (stands(t, record, key, ends-1) == federation.KeyEnded || stands(t, record, key, ends) != federation.KeyEnded) {
 			t.Errorf("%s: %s does not end at second %d", what, key.ID, ends)
@@ -150,13 +151,13 @@ func (s suite) testRotateKey(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		by   string
-		key  federation.AgentKey
+		key  agents.Key
 		want error
 	}{
 		{"k_scout", agentKey(20), federation.ErrStale},
 		{"key-9", agentKey(20), federation.ErrStale},
 		{"key-10", agentKey(10), federation.ErrTaken},
-		{"key-10", federation.AgentKey{ID: "other", Public: agentKey(10).Public}, federation.ErrTaken},
+		{"key-10", agents.Key{ID: "other", Public: agentKey(10).Public}, federation.ErrTaken},
 	} {
 		if _, err := record.RotateKey(t.Context(), "scout", tt.by, tt.key, At(20), At(80)); !errors.Is(err, tt.want) {
 			t.Errorf("RotateKey to %s by %s: %v, want %v", tt.key.ID, tt.by, err, tt.want)
@@ -223,13 +224,13 @@ func (s suite) testManyKeys(t *testing.T) {
 	hire(t, record)
 	by := "k_scout"
 	const day = 24 * 3600
-	for i := 1; i < federation.MaxAgentKeys; i++ {
+	for i := 1; i < agents.MaxKeys; i++ {
 		rotate(t, record, by, i*day)
 		by = agentKey(i * day).ID
 	}
-	a := rotate(t, record, by, federation.MaxAgentKeys*day)
-	if len(a.Keys) != federation.MaxAgentKeys || a.Keys[0].ID != agentKey(day).ID {
-		t.Errorf("%d keys from %s on, want %d without the first", len(a.Keys), a.Keys[0].ID, federation.MaxAgentKeys)
+	a := rotate(t, record, by, agents.MaxKeys*day)
+	if len(a.Keys) != agents.MaxKeys || a.Keys[0].ID != agentKey(day).ID {
+		t.Errorf("%d keys from %s on, want %d without the first", len(a.Keys), a.Keys[0].ID, agents.MaxKeys)
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 func (s suite) testCapable(t *testing.T) {
 	record := s.open(t)
-	agents := map[string]federation.Agent{}
+	known := map[string]agents.Agent{}
 	for _, agent := range []struct{ handle, capabilities string }{
 		{"judge", `{"skills": ["go", "review", "go"], "payloads": ["rust"]}`},
 		{"scout", `{"skills": ["web-search", "go"]}`},
@@ -26,7 +27,7 @@ func (s suite) testCapable(t *testing.T) {
 		if err := record.AddAgent(t.Context(), a); err != nil {
 			t.Fatalf("AddAgent: %v", err)
 		}
-		agents[a.Handle] = a
+		known[a.Handle] = a
 	}
 	for _, tt := range []struct {
 		name string
@@ -46,9 +47,9 @@ func (s suite) testCapable(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
-		var want []federation.Agent
+		var want []agents.Agent
 		for _, handle := range tt.want {
-			want = append(want, agents[handle])
+			want = append(want, known[handle])
 		}
 		if d := diff(want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, d)
@@ -57,9 +58,9 @@ func (s suite) testCapable(t *testing.T) {
 }
 
 // start begins a family of refresh tokens that ends at [At] 100.
-func start(t *testing.T, record federation.Registry, id string) {
+func start(t *testing.T, record federation.Sessions, id string) {
 	t.Helper()
-	session := federation.Session{ID: id, Handle: "scout", Generation: 1, Expires: At(100)}
+	session := federation.Session{ID: id, Participant: "scout", Generation: 1, Expires: At(100)}
 	if err := record.StartSession(t.Context(), session); err != nil {
 		t.Fatalf("StartSession: %v", err)
 	}
@@ -70,7 +71,7 @@ func (s suite) testSession(t *testing.T) {
 	start(t, record, "one")
 	start(t, record, "two")
 	for generation := range uint64(2) {
-		want := federation.Session{ID: "one", Handle: "scout", Generation: generation + 2, Expires: At(200)}
+		want := federation.Session{ID: "one", Participant: "scout", Generation: generation + 2, Expires: At(200)}
 		got, err := record.AdvanceSession(t.Context(), "one", generation+1, At(50), At(200))
 		if err != nil || diff(want, got) != "" {
 			t.Errorf("AdvanceSession = %+v, %v, want %+v", got, err, want)

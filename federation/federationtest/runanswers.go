@@ -8,7 +8,7 @@ import (
 )
 
 // RunAnswers holds a record to [federation.Answers] and [federation.Declarations].
-func RunAnswers(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunAnswers(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("the first request with a key has it", s.testReserve)

@@ -8,7 +8,7 @@ import (
 )
 
 // RunBindings holds a record to what [federation.Bindings] promises.
-func RunBindings(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunBindings(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("nobody is known in an empty record", s.testStranger)

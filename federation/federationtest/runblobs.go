@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // blob returns the n-th blob, stored at [At] n.
@@ -39,7 +40,7 @@ func blobIsThere(t *testing.T, record federation.Blobs, b federation.Blob, at ti
 }
 
 // RunBlobs holds a record to what [federation.Blobs] promises.
-func RunBlobs(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunBlobs(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open: open}
 	t.Run("a blob comes back as it was until it expires", s.testBlobComesBack)
@@ -107,7 +108,7 @@ func (s suite) testMessageClaimsBlob(t *testing.T) {
 	f := File(Offer(1, ada, bob), federation.View{})
 	message := Message(1, "ada", "bob")
 	message.Handoff = ID(1)
-	f.Messages = []federation.Posting{{Message: message, Blob: kept.Capability}}
+	f.Effects = []federation.Effect{agents.Posting{Message: message, Blob: kept.Capability}}
 	mustAppend(t, record, f)
 	if !blobIsThere(t, record, kept, kept.Expires.Add(time.Hour)) {
 		t.Error("it went though a message names it")

@@ -8,7 +8,7 @@ import (
 )
 
 // RunBlocks holds a record to what [federation.BlockList] promises.
-func RunBlocks(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunBlocks(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("blocks are read in order, a page at a time", s.testBlocks)

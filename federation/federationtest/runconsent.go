@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // edgeOf reads one edge.
-func edgeOf(t *testing.T, record federation.Registry, from, to string) federation.Consent {
+func edgeOf(t *testing.T, record Registry, from, to string) agents.Consent {
 	t.Helper()
 	c, err := record.Consent(t.Context(), from, to)
 	if err != nil {
@@ -19,15 +20,15 @@ func edgeOf(t *testing.T, record federation.Registry, from, to string) federatio
 }
 
 // hold posts a message that is to be held, with a handshake.
-func hold(t *testing.T, record federation.Registry, n int, from, to string) federation.Message {
+func hold(t *testing.T, record Registry, n int, from, to string) agents.Message {
 	t.Helper()
 	handshake := Message(n, "system", to)
 	handshake.ID = fmt.Sprintf("handshake-%d", n)
-	return post(t, record, federation.Posting{Message: Message(n, from, to), Held: true, Handshake: &handshake})
+	return post(t, record, agents.Posting{Message: Message(n, from, to), Held: true, Handshake: &handshake})
 }
 
 // ids reads which messages are in an inbox, each with its place in its thread.
-func ids(t *testing.T, record federation.Registry, to string) []string {
+func ids(t *testing.T, record Registry, to string) []string {
 	t.Helper()
 	var all []string
 	for _, m := range inboxOf(t, record, to) {
@@ -38,7 +39,7 @@ func ids(t *testing.T, record federation.Registry, to string) []string {
 
 func (s suite) testHeld(t *testing.T) {
 	record := s.open(t)
-	if d := diff(federation.Consent{From: "a", To: "b", State: federation.ConsentNone}, edgeOf(t, record, "a", "b")); d != "" {
+	if d := diff(agents.Consent{From: "a", To: "b", State: agents.ConsentNone}, edgeOf(t, record, "a", "b")); d != "" {
 		t.Errorf("an edge that never changed (-want +got):\n%s", d)
 	}
 	for n := 1; n <= 3; n++ {
@@ -47,17 +48,17 @@ func (s suite) testHeld(t *testing.T) {
 		}
 	}
 	hold(t, record, 4, "c", "b")
-	want := federation.Consent{From: "a", To: "b", State: federation.ConsentPending, Updated: At(1), Version: 1}
+	want := agents.Consent{From: "a", To: "b", State: agents.ConsentPending, Updated: At(1), Version: 1}
 	if d := diff(want, edgeOf(t, record, "a", "b")); d != "" {
 		t.Errorf("edge (-want +got):\n%s", d)
 	}
-	if c := edgeOf(t, record, "b", "a"); c.State != federation.ConsentNone {
+	if c := edgeOf(t, record, "b", "a"); c.State != agents.ConsentNone {
 		t.Errorf("the way back is %s, want none", c.State)
 	}
 	if d := diff([]string{"handshake-1 #1", "handshake-4 #2"}, ids(t, record, "b")); d != "" {
 		t.Errorf("inbox (-want +got):\n%s", d)
 	}
-	if _, err := record.Post(t.Context(), federation.Posting{Message: Message(1, "a", "b"), Held: true}); !errors.Is(err, federation.ErrDuplicate) {
+	if _, err := record.Post(t.Context(), agents.Posting{Message: Message(1, "a", "b"), Held: true}); !errors.Is(err, agents.ErrDuplicate) {
 		t.Errorf("Post of the id of a held message: %v, want ErrDuplicate", err)
 	}
 }
@@ -72,11 +73,11 @@ func (s suite) testAccept(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Accept: %v", err)
 	}
-	want := federation.Consent{From: "a", To: "b", State: federation.ConsentAccepted, Updated: At(9), Version: 2}
+	want := agents.Consent{From: "a", To: "b", State: agents.ConsentAccepted, Updated: At(9), Version: 2}
 	if d := diff(want, accepted) + diff(want, edgeOf(t, record, "a", "b")); d != "" {
 		t.Errorf("edge (-want +got):\n%s", d)
 	}
-	if c := edgeOf(t, record, "b", "a"); c.State != federation.ConsentAccepted {
+	if c := edgeOf(t, record, "b", "a"); c.State != agents.ConsentAccepted {
 		t.Errorf("the way back is %s, want accepted", c.State)
 	}
 	inbox := []string{"handshake-1 #1", "handshake-2 #2", "message-1 #1", "message-3 #2"}
@@ -105,7 +106,7 @@ func (s suite) testBlock(t *testing.T) {
 	record := s.open(t)
 	hold(t, record, 1, "a", "b")
 	hold(t, record, 2, "c", "b")
-	want := federation.Consent{From: "a", To: "b", State: federation.ConsentBlocked, Updated: At(9), Version: 2}
+	want := agents.Consent{From: "a", To: "b", State: agents.ConsentBlocked, Updated: At(9), Version: 2}
 	for _, now := range []int{9, 10} {
 		blocked, err := record.Block(t.Context(), "a", "b", At(now))
 		if err != nil {
@@ -118,10 +119,10 @@ func (s suite) testBlock(t *testing.T) {
 	if _, err := record.Named(t.Context(), "a", "message-1"); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Named of a discarded message: %v, want ErrNotFound", err)
 	}
-	if c := edgeOf(t, record, "c", "b"); c.State != federation.ConsentPending {
+	if c := edgeOf(t, record, "c", "b"); c.State != agents.ConsentPending {
 		t.Errorf("another edge is %s, want pending", c.State)
 	}
-	if m := hold(t, record, 11, "a", "b"); m.Seq != 0 || edgeOf(t, record, "a", "b").State != federation.ConsentBlocked {
+	if m := hold(t, record, 11, "a", "b"); m.Seq != 0 || edgeOf(t, record, "a", "b").State != agents.ConsentBlocked {
 		t.Errorf("a message that was to be held when the edge was blocked has seq %d", m.Seq)
 	}
 	if d := diff([]string{"handshake-1 #1", "handshake-2 #2"}, ids(t, record, "b")); d != "" {
@@ -131,7 +132,7 @@ func (s suite) testBlock(t *testing.T) {
 
 func (s suite) testDecisions(t *testing.T) {
 	record := s.open(t)
-	decide := func(decision, from, to string, now int) federation.Consent {
+	decide := func(decision, from, to string, now int) agents.Consent {
 		t.Helper()
 		apply := record.Accept
 		if decision == "block" {
@@ -144,14 +145,14 @@ func (s suite) testDecisions(t *testing.T) {
 		return c
 	}
 	decide("block", "a", "b", 1)
-	if c := decide("accept", "a", "b", 2); c.State != federation.ConsentAccepted || c.Version != 2 {
+	if c := decide("accept", "a", "b", 2); c.State != agents.ConsentAccepted || c.Version != 2 {
 		t.Errorf("accepting after a block leaves %+v", c)
 	}
-	if c := decide("block", "a", "b", 3); c.State != federation.ConsentBlocked || c.Version != 3 {
+	if c := decide("block", "a", "b", 3); c.State != agents.ConsentBlocked || c.Version != 3 {
 		t.Errorf("blocking after an accept leaves %+v", c)
 	}
 	decide("accept", "b", "a", 4)
-	if c := edgeOf(t, record, "a", "b"); c.State != federation.ConsentBlocked {
+	if c := edgeOf(t, record, "a", "b"); c.State != agents.ConsentBlocked {
 		t.Errorf("an accept on the way back leaves a blocked edge %s", c.State)
 	}
 }
@@ -160,10 +161,10 @@ func (s suite) testOneWay(t *testing.T) {
 	record := s.open(t)
 	hold(t, record, 1, "a", "b")
 	hold(t, record, 2, "b", "a")
-	if c, err := record.AcceptOneWay(t.Context(), "a", "b", At(3)); err != nil || c.State != federation.ConsentAccepted {
+	if c, err := record.AcceptOneWay(t.Context(), "a", "b", At(3)); err != nil || c.State != agents.ConsentAccepted {
 		t.Errorf("AcceptOneWay: %+v, %v", c, err)
 	}
-	if c := edgeOf(t, record, "b", "a"); c.State != federation.ConsentPending {
+	if c := edgeOf(t, record, "b", "a"); c.State != agents.ConsentPending {
 		t.Errorf("the way back is %s, want pending", c.State)
 	}
 	if d := diff([]string{"handshake-1 #1", "message-1 #1"}, ids(t, record, "b")); d != "" {
@@ -172,9 +173,9 @@ func (s suite) testOneWay(t *testing.T) {
 }
 
 // attach posts a message of another sender that waits for the consent to an edge.
-func attach(t *testing.T, record federation.Registry, n int, edge, from, to string) federation.Message {
+func attach(t *testing.T, record Registry, n int, edge, from, to string) agents.Message {
 	t.Helper()
-	return post(t, record, federation.Posting{Message: Message(n, from, to), Held: true, Edge: edge})
+	return post(t, record, agents.Posting{Message: Message(n, from, to), Held: true, Edge: edge})
 }
 
 func (s suite) testAttached(t *testing.T) {
@@ -186,8 +187,8 @@ func (s suite) testAttached(t *testing.T) {
 		}
 	}
 	hold(t, record, 4, "a", "b")
-	for handle, want := range map[string]federation.ConsentState{
-		"a": federation.ConsentPending, "c": federation.ConsentNone, "system": federation.ConsentNone,
+	for handle, want := range map[string]agents.ConsentState{
+		"a": agents.ConsentPending, "c": agents.ConsentNone, "system": agents.ConsentNone,
 	} {
 		if c := edgeOf(t, record, handle, "b"); c.State != want {
 			t.Errorf("the edge of %s is %s, want %s", handle, c.State, want)

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"baton/federation"
+	"baton/federation/agents"
 )
 
 // messageIDs returns the ids of messages.
-func messageIDs(messages []federation.Message) []string {
+func messageIDs(messages []agents.Message) []string {
 	var all []string
 	for _, m := range messages {
 		all = append(all, m.ID)
@@ -23,13 +23,13 @@ func (s suite) testConversations(t *testing.T) {
 		t.Fatalf("AddAgent: %v", err)
 	}
 	for n, way := range [][2]string{{"a", "b"}, {"b", "a"}, {"c", "b"}, {"a", "b"}, {"b", "b"}, {"c", "d"}} {
-		post(t, record, federation.Posting{Message: Message(n, way[0], way[1])})
+		post(t, record, agents.Posting{Message: Message(n, way[0], way[1])})
 	}
 	hold(t, record, 8, "e", "b")
 	if err := record.Delete(t.Context(), "b", "message-0"); err != nil {
 		t.Fatalf("Delete: %v", err)
 	}
-	check := func(what string, want []string, got []federation.Message, err error) {
+	check := func(what string, want []string, got []agents.Message, err error) {
 		t.Helper()
 		if err != nil || diff(want, messageIDs(got)) != "" {
 			t.Errorf("%s: %v, %v, want %v", what, messageIDs(got), err, want)
@@ -86,16 +86,16 @@ func (s suite) testConversations(t *testing.T) {
 
 func (s suite) testTold(t *testing.T) {
 	record := s.open(t)
-	at := func(m federation.Message, offset time.Duration) federation.Message {
+	at := func(m agents.Message, offset time.Duration) agents.Message {
 		m.Received = At(1).Add(offset)
 		return m
 	}
 	var told []time.Duration
-	note := func(m federation.Message) { told = append(told, m.Told.Sub(At(1))) }
-	note(post(t, record, federation.Posting{Message: at(Message(1, "a", "b"), 0)}))
-	note(post(t, record, federation.Posting{Message: at(Message(2, "b", "a"), 300*time.Microsecond)}))
-	note(post(t, record, federation.Posting{Message: at(Message(3, "a", "b"), 5700*time.Microsecond)}))
-	note(post(t, record, federation.Posting{Message: at(Message(4, "a", "c"), 0)}))
+	note := func(m agents.Message) { told = append(told, m.Told.Sub(At(1))) }
+	note(post(t, record, agents.Posting{Message: at(Message(1, "a", "b"), 0)}))
+	note(post(t, record, agents.Posting{Message: at(Message(2, "b", "a"), 300*time.Microsecond)}))
+	note(post(t, record, agents.Posting{Message: at(Message(3, "a", "b"), 5700*time.Microsecond)}))
+	note(post(t, record, agents.Posting{Message: at(Message(4, "a", "c"), 0)}))
 	if d := diff([]time.Duration{0, time.Millisecond, 5 * time.Millisecond, 0}, told); d != "" {
 		t.Errorf("told after the first (-want +got):\n%s", d)
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // RunDeadLetters holds a record to what [federation.DeadLetters] promises.
-func RunDeadLetters(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunDeadLetters(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a dead letter has what was signed, and each attempt", s.testDeadLetter)
@@ -19,7 +19,7 @@ func RunDeadLetters(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // RunWaits holds a record to what [federation.Waits] promises.
-func RunWaits(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunWaits(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what waits is listed by destination, handoff and age, page by page", s.testWaitingFor)
@@ -29,7 +29,7 @@ func RunWaits(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // RunAudit holds a record to what [federation.Audit] and [federation.PeerModes] promise.
-func RunAudit(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunAudit(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("changes are read newest first, by time and actor", func(t *testing.T) {
 		record := open(t)
@@ -81,12 +81,12 @@ func RunAudit(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // kill gives up the first row of a lane.
-func kill(t *testing.T, record federation.Record, n int, reason federation.DeadReason) {
+func kill(t *testing.T, record Record, n int, reason federation.DeadReason) {
 	t.Helper()
 	settleLane(t, record, ID(n), federation.Settlement{State: federation.DeliveryDead, Dead: reason, Why: "no use", At: At(n + 50)})
 }
 
-func letterIDs(t *testing.T, record federation.Record, f federation.DeadFilter, before int64, limit int) []int64 {
+func letterIDs(t *testing.T, record Record, f federation.DeadFilter, before int64, limit int) []int64 {
 	t.Helper()
 	letters, err := record.DeadLetters(t.Context(), f, before, limit)
 	if err != nil {
@@ -244,7 +244,7 @@ func (s suite) testDiscard(t *testing.T) {
 
 // waitingIDs returns what a filter admits, by the ids of events and messages, read page
 // by page.
-func waitingIDs(t *testing.T, record federation.Record, f federation.WaitingFilter, limit int) []string {
+func waitingIDs(t *testing.T, record Record, f federation.WaitingFilter, limit int) []string {
 	t.Helper()
 	ids := []string{}
 	for cursor, more := federation.Cursor(""), true; more; more = cursor != "" {
@@ -266,7 +266,7 @@ func waitingIDs(t *testing.T, record federation.Record, f federation.WaitingFilt
 
 // waits files two offers to a link, an answer behind the first, and a message to a
 // registry.
-func waits(t *testing.T, record federation.Record) {
+func waits(t *testing.T, record Record) {
 	t.Helper()
 	views := lanes(t, record, 1, 2)
 	step(t, record, 3, federation.Accept, views[1])

@@ -33,7 +33,7 @@ func deferredIn(t *testing.T, record federation.Deferrals, id federation.Handoff
 }
 
 // RunDeferrals holds a record to what [federation.Deferrals] promises.
-func RunDeferrals(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunDeferrals(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open: open}
 	t.Run("what waits comes back as it was, in the order of arrival", s.testDeferredComeBack)

@@ -7,7 +7,7 @@ import (
 )
 
 // runDoubts is about what homes said and was not believed.
-func runDoubts(t *testing.T, open func(t *testing.T) federation.Record) {
+func runDoubts(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("a doubt counts, and has the last reason", func(t *testing.T) {
 		record, ctx := open(t), t.Context()

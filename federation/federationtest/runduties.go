@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
-
-	"baton/federation"
 )
 
 // RunDuties holds a record to what [federation.Duties] promises to a gateway that is the
 // only one.
-func RunDuties(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunDuties(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("a duty is done by all who share it, until they end", func(t *testing.T) {
 		record := open(t)

@@ -8,7 +8,7 @@ import (
 )
 
 // RunFeeds holds a record to what [federation.Feeds] promises.
-func RunFeeds(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunFeeds(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a link is owed its steps in order, with the view as it stands now", s.testOwed)
@@ -181,7 +181,7 @@ func (s suite) testOwed(t *testing.T) {
 }
 
 // owe files offers that the link "oftc" is owed, and returns the rows.
-func owe(t *testing.T, record federation.Record, offers int) []int64 {
+func owe(t *testing.T, record Record, offers int) []int64 {
 	t.Helper()
 	for n := range offers {
 		f := File(Offer(n+1, ada, bob), federation.View{})

@@ -16,7 +16,7 @@ func pending(n int, by federation.DID, offer federation.Event) federation.Pendin
 }
 
 // guestBook is a record in which steps wait for another home.
-type guestBook struct{ federation.Record }
+type guestBook struct{ Record }
 
 func (b guestBook) hold(t *testing.T, all ...federation.Pending) {
 	t.Helper()
@@ -38,7 +38,7 @@ func (b guestBook) waiting(t *testing.T, limit int) []federation.Pending {
 }
 
 // RunGuests holds a record to what [federation.Guests] promises.
-func RunGuests(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunGuests(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	for name, holds := range map[string]func(t *testing.T, b guestBook){
 		"what waits comes back as it was, oldest first, by home and by handoff": guestsComeBack,

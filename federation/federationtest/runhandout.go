@@ -4,20 +4,21 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // tell files the message of a step for an agent, which is registered where it is new.
-func tell(t *testing.T, record federation.Record, step federation.Event, n int, to string) {
+func tell(t *testing.T, record Record, step federation.Event, n int, to string) {
 	t.Helper()
 	message := Message(n, "system", to)
 	message.Event, message.Handoff = step.ID, step.Handoff
-	if _, err := record.Post(t.Context(), federation.Posting{Message: message}); err != nil {
+	if _, err := record.Post(t.Context(), agents.Posting{Message: message}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // came returns an offer that came by the link "oftc", with its handoff.
-func came(t *testing.T, record federation.Record) federation.Filing {
+func came(t *testing.T, record Record) federation.Filing {
 	t.Helper()
 	event := Offer(1, ada, bob)
 	event.Arrival.Link = "oftc"
@@ -31,7 +32,7 @@ func came(t *testing.T, record federation.Record) federation.Filing {
 }
 
 // states returns where the deliveries of the steps of a handoff to agents stand.
-func states(t *testing.T, record federation.Record, id federation.HandoffID) []federation.DeliveryState {
+func states(t *testing.T, record Record, id federation.HandoffID) []federation.DeliveryState {
 	t.Helper()
 	found, err := record.Deliveries(t.Context(), id, nil)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // RunHomes holds a record to what [federation.Homes] promises.
-func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunHomes(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	runRulings(t, open)
 	runForks(t, open)
@@ -20,7 +20,7 @@ func RunHomes(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // runRulings is about the chain of hashes over a log, and the rulings kept with it.
-func runRulings(t *testing.T, open func(t *testing.T) federation.Record) {
+func runRulings(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	offer := Offer(1, ada, bob)
 	accept := Step(2, offer, federation.Accept, bob)
@@ -80,7 +80,7 @@ func runRulings(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // runForks is about proofs against homes.
-func runForks(t *testing.T, open func(t *testing.T) federation.Record) {
+func runForks(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("the first proof of a fork is kept", func(t *testing.T) {
 		record := open(t)
@@ -115,7 +115,7 @@ func runForks(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // runShared is about what other homes have taken.
-func runShared(t *testing.T, open func(t *testing.T) federation.Record) {
+func runShared(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("what a home was told of is read page by page", func(t *testing.T) {
 		record := open(t)
@@ -158,7 +158,7 @@ func runShared(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // runMailboxLocations is about where DIDs have their mailboxes.
-func runMailboxLocations(t *testing.T, open func(t *testing.T) federation.Record) {
+func runMailboxLocations(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("where a DID has its mailbox is what was said last", func(t *testing.T) {
 		record := open(t)
@@ -183,7 +183,7 @@ func runMailboxLocations(t *testing.T, open func(t *testing.T) federation.Record
 }
 
 // runKnownHomes is about the homes that operators added.
-func runKnownHomes(t *testing.T, open func(t *testing.T) federation.Record) {
+func runKnownHomes(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("a home is known until it is forgotten", func(t *testing.T) {
 		record, ctx := open(t), t.Context()

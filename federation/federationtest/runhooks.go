@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // RunHooks holds a record to what [federation.Hooks] promises.
-func RunHooks(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunHooks(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a hook is there until it is removed", s.testHook)
@@ -29,7 +30,7 @@ func RunHooks(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // addHook adds the n-th hook, of a DID.
-func addHook(t *testing.T, record federation.Record, n int, of federation.DID) federation.Hook {
+func addHook(t *testing.T, record Record, n int, of federation.DID) federation.Hook {
 	t.Helper()
 	h := federation.Hook{ID: ID(9000 + n), DID: of, URL: fmt.Sprintf("https://hooks.example/%d", n), Since: At(n)}
 	if err := record.AddHook(t.Context(), h, 10); err != nil {
@@ -39,7 +40,7 @@ func addHook(t *testing.T, record federation.Record, n int, of federation.DID) f
 }
 
 // taken returns the ids of the hooks that are given to who asks.
-func taken(t *testing.T, record federation.Record, now, limit int) []federation.HookID {
+func taken(t *testing.T, record Record, now, limit int) []federation.HookID {
 	t.Helper()
 	hooks, err := record.TakeHooks(t.Context(), At(now), At(now+60), limit)
 	if err != nil {
@@ -53,7 +54,7 @@ func taken(t *testing.T, record federation.Record, now, limit int) []federation.
 }
 
 // next returns what is due to a hook.
-func next(t *testing.T, record federation.Record, h federation.Hook, now int) federation.Push {
+func next(t *testing.T, record Record, h federation.Hook, now int) federation.Push {
 	t.Helper()
 	p, err := record.NextPush(t.Context(), h.ID, At(now))
 	if err != nil {
@@ -63,7 +64,7 @@ func next(t *testing.T, record federation.Record, h federation.Hook, now int) fe
 }
 
 // nothing wants nothing to be due to a hook.
-func nothing(t *testing.T, record federation.Record, h federation.Hook, now int) {
+func nothing(t *testing.T, record Record, h federation.Hook, now int) {
 	t.Helper()
 	if p, err := record.NextPush(t.Context(), h.ID, At(now)); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("due at %d is %s %v, want nothing", now, p.Ref(), err)
@@ -71,7 +72,7 @@ func nothing(t *testing.T, record federation.Record, h federation.Hook, now int)
 }
 
 // pushed returns what a hook is owed and was, as references and states.
-func pushed(t *testing.T, record federation.Record, h federation.Hook) []string {
+func pushed(t *testing.T, record Record, h federation.Hook) []string {
 	t.Helper()
 	all, err := record.Pushes(t.Context(), h.ID, 0, 100)
 	if err != nil {
@@ -320,7 +321,7 @@ func (s suite) testPushed(t *testing.T) {
 }
 
 // dead gives the next push of a hook up.
-func dead(t *testing.T, record federation.Record, h federation.Hook, now int) {
+func dead(t *testing.T, record Record, h federation.Hook, now int) {
 	t.Helper()
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "status 500", At: At(now)}
 	if err := record.PushEnded(t.Context(), h.ID, next(t, record, h, now).Item, how); err != nil {
@@ -493,10 +494,10 @@ func (s suite) testMessagePushes(t *testing.T) {
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	tell(t, record, offer.Event, 2, agent.Handle)
-	if _, err := record.Post(ctx, federation.Posting{Message: Message(3, "guest", agent.Handle), Held: true}); err != nil {
+	if _, err := record.Post(ctx, agents.Posting{Message: Message(3, "guest", agent.Handle), Held: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := record.Post(ctx, federation.Posting{Message: Message(4, "system", "another")}); err != nil {
+	if _, err := record.Post(ctx, agents.Posting{Message: Message(4, "system", "another")}); err != nil {
 		t.Fatal(err)
 	}
 	if d := diff([]string{line(1, federation.DeliveryWaiting)}, pushed(t, record, h)); d != "" {
@@ -511,7 +512,7 @@ func (s suite) testMessagePushes(t *testing.T) {
 	}
 	for _, want := range messages {
 		p := next(t, record, h, 10)
-		if d := diff(want, p.Message); d != "" {
+		if d := diff(want, messageIn(p)); d != "" {
 			t.Errorf("pushed (-want +got):\n%s", d)
 		}
 		dead(t, record, h, 10)

@@ -8,7 +8,7 @@ import (
 )
 
 // RunInboxes holds a record to what [federation.Inboxes] promises.
-func RunInboxes(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunInboxes(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what reached an inbox waits until it is read", s.testWaiting)

@@ -6,24 +6,25 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // namedAgent returns an agent that named a key without a proof, and the did:key of that key.
-func namedAgent(handle string) (federation.Agent, federation.DID) {
+func namedAgent(handle string) (agents.Agent, federation.DID) {
 	a := NewAgent(handle)
 	did := a.OwnDID
 	a.Keys[0].DID, a.OwnDID = "", a.DID
 	return a, did
 }
 
-func add(t *testing.T, record federation.Registry, a federation.Agent) {
+func add(t *testing.T, record Registry, a agents.Agent) {
 	t.Helper()
 	if err := record.AddAgent(t.Context(), a); err != nil {
 		t.Fatalf("AddAgent: %v", err)
 	}
 }
 
-func prove(t *testing.T, record federation.Registry, handle, kid string, did federation.DID, n int) federation.Agent {
+func prove(t *testing.T, record Registry, handle, kid string, did federation.DID, n int) agents.Agent {
 	t.Helper()
 	a, err := record.ProveKey(t.Context(), handle, kid, did, At(n))
 	if err != nil {
@@ -33,7 +34,7 @@ func prove(t *testing.T, record federation.Registry, handle, kid string, did fed
 }
 
 // ownerOf returns the handle of the agent that has a DID, "" where none has.
-func ownerOf(t *testing.T, record federation.Registry, did federation.DID) string {
+func ownerOf(t *testing.T, record Registry, did federation.DID) string {
 	t.Helper()
 	a, err := record.AgentOf(t.Context(), did)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
@@ -80,7 +81,7 @@ func (s suite) testProveKey(t *testing.T) {
 		t.Fatalf("AgentOf = %s before the proof", handle)
 	}
 	want := a
-	want.Keys = []federation.AgentKey{a.Keys[0]}
+	want.Keys = []agents.Key{a.Keys[0]}
 	want.Keys[0].DID, want.OwnDID = did, did
 	if got := prove(t, record, "scout", "k_scout", did, 10); diff(want, got) != "" {
 		t.Errorf("ProveKey (-want +got):\n%s", diff(want, got))
@@ -137,15 +138,15 @@ func (s suite) testOneOwner(t *testing.T) {
 }
 
 func (s suite) testRotationElsewhere(t *testing.T) {
-	for name, proved := range map[string]func(*testing.T, federation.Record, federation.DID){
-		"by a session": func(t *testing.T, record federation.Record, did federation.DID) {
+	for name, proved := range map[string]func(*testing.T, Record, federation.DID){
+		"by a session": func(t *testing.T, record Record, did federation.DID) {
 			t.Helper()
-			session := federation.Session{ID: "one", Handle: string(did), Generation: 1, Expires: At(500)}
+			session := federation.Session{ID: "one", Participant: string(did), Generation: 1, Expires: At(500)}
 			if err := record.StartSession(t.Context(), session); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"by a signed step": func(t *testing.T, record federation.Record, did federation.DID) {
+		"by a signed step": func(t *testing.T, record Record, did federation.DID) {
 			t.Helper()
 			if _, err := record.Append(t.Context(), File(Offer(1, did, bob), federation.View{})); err != nil {
 				t.Fatal(err)

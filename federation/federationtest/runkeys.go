@@ -11,7 +11,7 @@ import (
 )
 
 // RunKeys holds a record to what [federation.Keys] promises.
-func RunKeys(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunKeys(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("nothing is known of anybody in an empty record", s.testNoKeys)

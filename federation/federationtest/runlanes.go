@@ -8,7 +8,7 @@ import (
 )
 
 // RunLanes holds a record to what [federation.Feeds] promises of lanes, waits and ends.
-func RunLanes(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunLanes(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("of the lanes that are due those of the lowest rank are first, then the oldest", s.testRanks)
@@ -24,7 +24,7 @@ func RunLanes(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // lanes files an offer to "oftc" for each of these handoffs, and returns their views.
-func lanes(t *testing.T, record federation.Record, offers ...int) map[int]federation.View {
+func lanes(t *testing.T, record Record, offers ...int) map[int]federation.View {
 	t.Helper()
 	views := map[int]federation.View{}
 	for _, n := range offers {
@@ -37,7 +37,7 @@ func lanes(t *testing.T, record federation.Record, offers ...int) map[int]federa
 }
 
 // step files one more step of a handoff, by its offeree, to "oftc".
-func step(t *testing.T, record federation.Record, n int, verb federation.Verb, view federation.View) federation.View {
+func step(t *testing.T, record Record, n int, verb federation.Verb, view federation.View) federation.View {
 	t.Helper()
 	f := File(Step(n, federation.Event{ID: view.ID, Handoff: view.ID, Kind: view.Kind, Venue: view.Venue, Dialect: view.Dialect}, verb, bob), view)
 	f.Feeds = []string{"oftc"}
@@ -158,7 +158,7 @@ func (s suite) testStuck(t *testing.T) {
 }
 
 // kinds returns the kinds of the notices that a signer is to be told.
-func kinds(t *testing.T, record federation.Record) []federation.NoticeKind {
+func kinds(t *testing.T, record Record) []federation.NoticeKind {
 	t.Helper()
 	var all []federation.NoticeKind
 	for _, n := range untold(t, record, "oftc", 10) {

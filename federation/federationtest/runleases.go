@@ -11,7 +11,7 @@ import (
 )
 
 // RunLeases holds a record to what [federation.Leases] promises.
-func RunLeases(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what waits is leased once, oldest first, until the lease ends", s.testLease)
@@ -24,7 +24,7 @@ func RunLeases(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // RunDevices holds a record to what [federation.Devices] promises.
-func RunDevices(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunDevices(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("each device has a place of its own, and never moves back", s.testDevices)

@@ -8,7 +8,7 @@ import (
 )
 
 // RunHandoffs holds a record to what [federation.Handoffs] promises.
-func RunHandoffs(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunHandoffs(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("handoffs are listed by every member of a filter, the newest movement first", s.testFilter)

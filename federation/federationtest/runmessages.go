@@ -7,15 +7,16 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // threadOf reads the ids of a whole thread in pages of two.
-func threadOf(t *testing.T, record federation.Registry, handle, peer string) []string {
+func threadOf(t *testing.T, record Registry, handle, peer string) []string {
 	t.Helper()
 	var all []string
 	var after uint64
 	for more := true; more; {
-		var page []federation.Message
+		var page []agents.Message
 		var err error
 		page, more, err = record.Thread(t.Context(), handle, peer, after, 2)
 		if err != nil || more && len(page) != 2 {
@@ -30,9 +31,9 @@ func threadOf(t *testing.T, record federation.Registry, handle, peer string) []s
 
 func (s suite) testThread(t *testing.T) {
 	record := s.open(t)
-	var filed []federation.Message
+	var filed []agents.Message
 	for n, way := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "c"}, {"a", "b"}, {"a", "a"}, {"b", "a"}} {
-		filed = append(filed, post(t, record, federation.Posting{Message: Message(n, way[0], way[1])}))
+		filed = append(filed, post(t, record, agents.Posting{Message: Message(n, way[0], way[1])}))
 	}
 	hold(t, record, 7, "a", "d")
 	for _, tt := range []struct {
@@ -51,7 +52,7 @@ func (s suite) testThread(t *testing.T) {
 		}
 	}
 	last, more, err := record.Thread(t.Context(), "b", "a", 3, 10)
-	if err != nil || more || diff([]federation.Message{filed[5]}, last) != "" {
+	if err != nil || more || diff([]agents.Message{filed[5]}, last) != "" {
 		t.Errorf("Thread after 3 = %+v, %t, %v, want the last message", last, more, err)
 	}
 	if none, more, err := record.Thread(t.Context(), "a", "b", math.MaxUint64, 10); len(none) != 0 || more || err != nil {
@@ -64,7 +65,7 @@ func (s suite) testThread(t *testing.T) {
 
 func (s suite) testMarkRead(t *testing.T) {
 	record := s.open(t)
-	post(t, record, federation.Posting{Message: Message(1, "a", "b")})
+	post(t, record, agents.Posting{Message: Message(1, "a", "b")})
 	hold(t, record, 2, "c", "b")
 	before := inboxOf(t, record, "b")
 	for _, now := range []int{5, 6} {
@@ -89,8 +90,8 @@ func (s suite) testDelete(t *testing.T) {
 	record := s.open(t)
 	step := Message(2, "a", "b")
 	step.Event, step.Handoff = ID(2), ID(2)
-	for _, m := range []federation.Message{Message(1, "a", "b"), step, Message(3, "a", "b")} {
-		post(t, record, federation.Posting{Message: m})
+	for _, m := range []agents.Message{Message(1, "a", "b"), step, Message(3, "a", "b")} {
+		post(t, record, agents.Posting{Message: m})
 	}
 	page, _, err := record.Inbox(t.Context(), "b", "", 2)
 	if err != nil || len(page) != 2 {
@@ -110,12 +111,12 @@ func (s suite) testDelete(t *testing.T) {
 	if err := record.MarkRead(t.Context(), "b", "message-2", At(9)); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("MarkRead of a deleted message: %v, want ErrNotFound", err)
 	}
-	if _, err := record.Post(t.Context(), federation.Posting{Message: Message(2, "a", "c")}); !errors.Is(err, federation.ErrDuplicate) {
+	if _, err := record.Post(t.Context(), agents.Posting{Message: Message(2, "a", "c")}); !errors.Is(err, agents.ErrDuplicate) {
 		t.Errorf("Post of the id of a deleted message: %v, want ErrDuplicate", err)
 	}
 	again := Message(5, "a", "b")
 	again.Event, again.Handoff = step.Event, step.Handoff
-	if m := post(t, record, federation.Posting{Message: again}); m.ID != step.ID {
+	if m := post(t, record, agents.Posting{Message: again}); m.ID != step.ID {
 		t.Errorf("the step of a deleted message is filed again as %s", m.ID)
 	}
 
@@ -142,7 +143,7 @@ func (s suite) testShown(t *testing.T) {
 		if to != "e" {
 			m.Event, m.Handoff = ID(n+1), ID(1)
 		}
-		post(t, record, federation.Posting{Message: m, Held: to == "d"})
+		post(t, record, agents.Posting{Message: m, Held: to == "d"})
 	}
 	got, err := record.Shown(t.Context(), ID(1))
 	slices.Sort(got)
@@ -156,15 +157,15 @@ func (s suite) testShown(t *testing.T) {
 
 func (s suite) testOfferMessage(t *testing.T) {
 	record := s.open(t)
-	message := func(n int, from, to string, event federation.EventID) federation.Message {
+	message := func(n int, from, to string, event federation.EventID) agents.Message {
 		m := Message(n, from, to)
 		m.Event, m.Handoff = event, ID(1)
 		return m
 	}
-	offer := post(t, record, federation.Posting{Message: message(1, "a", "b", ID(1))})
-	post(t, record, federation.Posting{Message: message(2, "b", "a", ID(2))})
-	held := post(t, record, federation.Posting{Message: message(3, "a", "c", ID(1)), Held: true})
-	for handle, want := range map[string]federation.Message{"a": held, "b": offer} {
+	offer := post(t, record, agents.Posting{Message: message(1, "a", "b", ID(1))})
+	post(t, record, agents.Posting{Message: message(2, "b", "a", ID(2))})
+	held := post(t, record, agents.Posting{Message: message(3, "a", "c", ID(1)), Held: true})
+	for handle, want := range map[string]agents.Message{"a": held, "b": offer} {
 		if got, err := record.OfferMessage(t.Context(), handle, ID(1)); err != nil || diff(want, got) != "" {
 			t.Errorf("OfferMessage(%s) = %+v, %v, want %+v", handle, got, err, want)
 		}
@@ -195,11 +196,11 @@ func (s suite) testUnshown(t *testing.T) {
 		}
 	}
 	want("at first", 0, 0)
-	post(t, record, federation.Posting{Message: Message(1, "a", "b")})
+	post(t, record, agents.Posting{Message: Message(1, "a", "b")})
 	hold(t, record, 2, "c", "b")
 	step := Message(3, "a", "b")
 	step.Event, step.Handoff = ID(3), ID(3)
-	post(t, record, federation.Posting{Message: step})
+	post(t, record, agents.Posting{Message: step})
 	want("one delivered and one held, beside a step and a handshake", 3, 1)
 	page, _, err := record.Inbox(t.Context(), "b", "", 10)
 	if err != nil || len(page) == 0 {
@@ -224,7 +225,7 @@ func (s suite) testFiledMessages(t *testing.T) {
 			m := Message(n, "ada", handle)
 			m.ID += "-to-" + handle
 			m.Event, m.Handoff = f.Event.ID, f.View.ID
-			f.Messages = append(f.Messages, federation.Posting{Message: m})
+			f.Effects = append(f.Effects, agents.Posting{Message: m})
 		}
 		return f
 	}
@@ -243,10 +244,10 @@ func (s suite) testFiledMessages(t *testing.T) {
 		t.Errorf("Append: %v, want ErrStale", err)
 	}
 	used := telling(3, File(Step(3, offer.Event, federation.Accept, bob), offer.View), "ada")
-	post(t, record, federation.Posting{Message: federation.Message{
-		ID: used.Messages[0].Message.ID, From: "ada", To: "eve", Envelope: []byte("{}"), Received: At(3),
+	post(t, record, agents.Posting{Message: agents.Message{
+		ID: "message-3-to-ada", From: "ada", To: "eve", Envelope: []byte("{}"), Received: At(3),
 	}})
-	if _, err := record.Append(t.Context(), used); !errors.Is(err, federation.ErrDuplicate) {
+	if _, err := record.Append(t.Context(), used); !errors.Is(err, agents.ErrDuplicate) {
 		t.Errorf("Append: %v, want ErrDuplicate", err)
 	}
 	if steps := log(t, record, offer.View.ID); len(steps) != 1 || len(ids(t, record, "ada")) != 0 {

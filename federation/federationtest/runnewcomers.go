@@ -12,7 +12,7 @@ import (
 )
 
 // RunNewcomers holds a record to what [federation.Newcomers] promises.
-func RunNewcomers(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunNewcomers(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a DID is known once it signed a step, is an agent or is bound", s.testAcquainted)
@@ -22,7 +22,7 @@ func RunNewcomers(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // acquainted checks whether a record knows a DID, and since when.
-func acquainted(t *testing.T, record federation.Record, did federation.DID, since time.Time, known bool) {
+func acquainted(t *testing.T, record Record, did federation.DID, since time.Time, known bool) {
 	t.Helper()
 	met, got, err := record.Acquainted(t.Context(), did)
 	if err != nil || got != known || !met.Equal(since) {
@@ -87,7 +87,7 @@ func (s suite) testMet(t *testing.T) {
 
 // grow files offers of more than a megabyte in all, of which no record makes less by
 // compression.
-func grow(t *testing.T, record federation.Record, from int) {
+func grow(t *testing.T, record Record, from int) {
 	t.Helper()
 	noise, random := make([]byte, 1<<16), rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "%d", from)))
 	for n := range 16 {
@@ -99,7 +99,7 @@ func grow(t *testing.T, record federation.Record, from int) {
 }
 
 // growth returns by how much a record grew.
-func growth(t *testing.T, record federation.Record, now time.Time) int64 {
+func growth(t *testing.T, record Record, now time.Time) int64 {
 	t.Helper()
 	grown, err := record.Growth(t.Context(), now)
 	if err != nil {

@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // RunNotices holds a record to what [federation.Notices] promises.
-func RunNotices(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunNotices(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a notice comes back as it was, oldest first, on the link that its step came by", s.testUntold)
@@ -37,7 +38,7 @@ func notice(n int, ev federation.Event, kind federation.NoticeKind) federation.N
 	return federation.Notice{Kind: kind, Event: ev, To: "oftc", Code: "expired", Why: "nobody took it", At: At(n)}
 }
 
-func untold(t *testing.T, record federation.Record, link string, limit int) []federation.Notice {
+func untold(t *testing.T, record Record, link string, limit int) []federation.Notice {
 	t.Helper()
 	found, err := record.Untold(t.Context(), link, At(100), limit)
 	if err != nil {
@@ -46,7 +47,7 @@ func untold(t *testing.T, record federation.Record, link string, limit int) []fe
 	return found
 }
 
-func notify(t *testing.T, record federation.Record, all ...federation.Notice) {
+func notify(t *testing.T, record Record, all ...federation.Notice) {
 	t.Helper()
 	for _, n := range all {
 		if err := record.Notify(t.Context(), n); err != nil {
@@ -105,7 +106,7 @@ func overREST(n int, from federation.DID) federation.Event {
 	return ev
 }
 
-func noticesTo(t *testing.T, record federation.Record, link string, to federation.DID, after federation.Cursor, limit int) []federation.Notice {
+func noticesTo(t *testing.T, record Record, link string, to federation.DID, after federation.Cursor, limit int) []federation.Notice {
 	t.Helper()
 	found, err := record.NoticesTo(t.Context(), link, to, after, limit)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s suite) testNoticesTo(t *testing.T) {
 }
 
 // disable disables a hook, and enables it again.
-func disable(t *testing.T, record federation.Record, h federation.Hook, now int) {
+func disable(t *testing.T, record Record, h federation.Hook, now int) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
 		if err := record.DisableHook(t.Context(), h.ID, "status 410", At(now)); err != nil {
@@ -176,7 +177,7 @@ func (s suite) testNoticeDisabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, of := range []federation.DID{bob, agent.DID} {
-		h, link := addHook(t, record, i+1, of), []string{federation.RESTLink, federation.RegistryLink}[i]
+		h, link := addHook(t, record, i+1, of), []string{federation.RESTLink, agents.Link}[i]
 		var last federation.Cursor
 		for _, now := range []int{10, 20} {
 			disable(t, record, h, now)

@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // RunBoundNames holds a record to [federation.BoundNames].
-func RunBoundNames(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunBoundNames(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a name stands for one DID until it is unbound", s.testBindName)
@@ -16,7 +17,7 @@ func RunBoundNames(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // RunDeliveries holds a record to [federation.Deliveries].
-func RunDeliveries(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunDeliveries(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what became of each step is known", s.testDeliveries)
@@ -90,7 +91,7 @@ func (s suite) testBoundNames(t *testing.T) {
 }
 
 // oweBoth files an offer and its acceptance, each owed to two links.
-func oweBoth(t *testing.T, record federation.Record) (offer, accept federation.Filing) {
+func oweBoth(t *testing.T, record Record) (offer, accept federation.Filing) {
 	t.Helper()
 	offer = File(Offer(1, ada, bob), federation.View{})
 	accept = File(Step(2, offer.Event, federation.Accept, bob), offer.View)
@@ -102,7 +103,7 @@ func oweBoth(t *testing.T, record federation.Record) (offer, accept federation.F
 }
 
 // settle ends the first row of a feed.
-func settle(t *testing.T, record federation.Record, link string, how federation.Settlement) {
+func settle(t *testing.T, record Record, link string, how federation.Settlement) {
 	t.Helper()
 	rows, err := record.Owed(t.Context(), link, 0, 1)
 	if err != nil || len(rows) != 1 {
@@ -153,7 +154,7 @@ func (s suite) testMessagesDelivered(t *testing.T) {
 	for n, to := range []string{"scout", "judge", "plc_ada000000000000000000000"} {
 		message := Message(n+2, "system", to)
 		message.Event, message.Handoff = offer.Event.ID, offer.Event.Handoff
-		if _, err := record.Post(t.Context(), federation.Posting{Message: message, Held: to == "scout"}); err != nil {
+		if _, err := record.Post(t.Context(), agents.Posting{Message: message, Held: to == "scout"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,10 +162,10 @@ func (s suite) testMessagesDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []federation.Delivered{
-		{Event: offer.Event.ID, Link: federation.RegistryLink, Agent: "judge", State: federation.DeliveryDelivered, Ended: At(5)},
-		{Event: offer.Event.ID, Link: federation.RegistryLink, Agent: "scout", State: federation.DeliveryWaiting},
+		{Event: offer.Event.ID, Link: agents.Link, Agent: "judge", State: federation.DeliveryDelivered, Ended: At(5)},
+		{Event: offer.Event.ID, Link: agents.Link, Agent: "scout", State: federation.DeliveryWaiting},
 	}
-	got, err := record.Deliveries(t.Context(), offer.Event.Handoff, []string{federation.RegistryLink})
+	got, err := record.Deliveries(t.Context(), offer.Event.Handoff, []string{agents.Link})
 	if d := diff(want, got); d != "" || err != nil {
 		t.Errorf("Deliveries: %v (-want +got):\n%s", err, d)
 	}
@@ -172,7 +173,7 @@ func (s suite) testMessagesDelivered(t *testing.T) {
 	expire.Inboxes = nil
 	mustAppend(t, record, expire)
 	want[1].State, want[1].Ended = federation.DeliveryExpired, At(9)
-	got, err = record.Deliveries(t.Context(), offer.Event.Handoff, []string{federation.RegistryLink})
+	got, err = record.Deliveries(t.Context(), offer.Event.Handoff, []string{agents.Link})
 	if d := diff(want, got); d != "" || err != nil {
 		t.Errorf("Deliveries of what nobody was shown (-want +got): %v\n%s", err, d)
 	}

@@ -4,10 +4,11 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // RunOwnKeys holds a record to what [federation.OwnKeys] promises.
-func RunOwnKeys(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunOwnKeys(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("the newest mark of each key is kept", func(t *testing.T) {
 		record, ctx := open(t), t.Context()
@@ -41,7 +42,7 @@ func RunOwnKeys(t *testing.T, open func(t *testing.T) federation.Record) {
 			t.Errorf("Used with a handoff: %t, %v", used, err)
 		}
 		record = open(t)
-		if err := record.AddAgent(ctx, federation.Agent{Handle: "scout_7", DID: ada, Registered: At(1)}); err != nil {
+		if err := record.AddAgent(ctx, agents.Agent{Handle: "scout_7", DID: ada, Registered: At(1)}); err != nil {
 			t.Fatal(err)
 		}
 		if used, err := record.Used(ctx); err != nil || !used {

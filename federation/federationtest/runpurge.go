@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // RunPurges holds a record to what [federation.Purges] promises.
-func RunPurges(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunPurges(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a purge takes all that waits of its senders, and nothing else", s.testPurge)
@@ -17,7 +18,7 @@ func RunPurges(t *testing.T, open func(t *testing.T) federation.Record) {
 
 // await has of each kind one thing wait that is ada's, or of handle a, and one that is
 // cleo's, or of handle c.
-func await(t *testing.T, record federation.Record) {
+func await(t *testing.T, record Record) {
 	t.Helper()
 	if err := record.AddAgent(t.Context(), NewAgent("b")); err != nil {
 		t.Fatal(err)
@@ -48,12 +49,12 @@ func await(t *testing.T, record federation.Record) {
 			t.Fatal(err)
 		}
 		hold(t, record, n+4, who.handle, "b")
-		post(t, record, federation.Posting{Message: Message(n+5, who.handle, "b")})
+		post(t, record, agents.Posting{Message: Message(n+5, who.handle, "b")})
 		end := Message(n+7, who.handle, "b") // of a step that is bob's
 		end.Event, end.Handoff = ID(80), ID(80)
 		if who.handle == "a" {
 			mustAppend(t, record, File(Offer(80, bob, ""), federation.View{}))
-			post(t, record, federation.Posting{Message: end})
+			post(t, record, agents.Posting{Message: end})
 		}
 		r := relay(n+6, "peer.example")
 		r.Sender = who.handle

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
-// RunRegistry holds a record to what [federation.Registry] promises.
-func RunRegistry(t *testing.T, open func(t *testing.T) federation.Record) {
+// RunRegistry holds a record to what [Registry] promises.
+func RunRegistry(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("an agent is found by its handle and both its DIDs", s.testAgent)
@@ -72,17 +73,17 @@ func RunRegistry(t *testing.T, open func(t *testing.T) federation.Record) {
 
 // NewAgent returns an agent with a kept key and one of its own, without
 // capabilities and metadata.
-func NewAgent(handle string) federation.Agent {
+func NewAgent(handle string) agents.Agent {
 	kept, own := federation.DID("did:key:zKept"+handle), federation.DID("did:key:zOwn"+handle)
-	return federation.Agent{
+	return agents.Agent{
 		Handle: handle, DID: kept, OwnDID: own, KeptKey: Key(kept), Registered: At(1),
-		Keys: []federation.AgentKey{{ID: "k_" + handle, DID: own, Public: Key(own), Created: At(1)}},
+		Keys: []agents.Key{{ID: "k_" + handle, DID: own, Public: Key(own), Created: At(1)}},
 	}
 }
 
 // Message returns a message with the n-th id, sent at [At] n.
-func Message(n int, from, to string) federation.Message {
-	return federation.Message{
+func Message(n int, from, to string) agents.Message {
+	return agents.Message{
 		ID: fmt.Sprintf("message-%d", n), From: from, To: to, Received: At(n),
 		Envelope: fmt.Appendf(nil, `{"v":"0.1","body":"number %d <&>"}`, n),
 	}
@@ -92,9 +93,9 @@ func (s suite) testAgent(t *testing.T) {
 	record := s.open(t)
 	plain, full := NewAgent("scout"), NewAgent("judge")
 	full.Capabilities, full.Metadata = json.RawMessage(`{"skills": ["go"]}`), json.RawMessage(`{"b":1,"a":2}`)
-	full.Account = federation.Account{Issuer: "https://login.example", Subject: "42"}
-	full.Keys = append(full.Keys, federation.AgentKey{ID: "a_key", DID: "did:key:zOther", Public: Key("other"), Created: At(2), Expires: At(99)})
-	for _, want := range []federation.Agent{plain, full} {
+	full.Account = agents.Account{Issuer: "https://login.example", Subject: "42"}
+	full.Keys = append(full.Keys, agents.Key{ID: "a_key", DID: "did:key:zOther", Public: Key("other"), Created: At(2), Expires: At(99)})
+	for _, want := range []agents.Agent{plain, full} {
 		if err := record.AddAgent(t.Context(), want); err != nil {
 			t.Fatalf("AddAgent: %v", err)
 		}
@@ -104,7 +105,7 @@ func (s suite) testAgent(t *testing.T) {
 		if err := errors.Join(err, keptErr, ownErr); err != nil {
 			t.Fatalf("look up: %v", err)
 		}
-		for _, got := range []federation.Agent{byHandle, byKept, byOwn} {
+		for _, got := range []agents.Agent{byHandle, byKept, byOwn} {
 			if d := diff(want, got); d != "" {
 				t.Errorf("agent (-want +got):\n%s", d)
 			}
@@ -147,7 +148,7 @@ func (s suite) testTaken(t *testing.T) {
 }
 
 // post files one message, which has to succeed for the test to make sense.
-func post(t *testing.T, record federation.Registry, p federation.Posting) federation.Message {
+func post(t *testing.T, record Registry, p agents.Posting) agents.Message {
 	t.Helper()
 	message, err := record.Post(t.Context(), p)
 	if err != nil {
@@ -157,7 +158,7 @@ func post(t *testing.T, record federation.Registry, p federation.Posting) federa
 }
 
 // inboxOf reads a whole inbox and takes the cursors away.
-func inboxOf(t *testing.T, record federation.Registry, to string) []federation.Message {
+func inboxOf(t *testing.T, record Registry, to string) []agents.Message {
 	t.Helper()
 	messages, more, err := record.Inbox(t.Context(), to, "", 1000)
 	if err != nil || more {
@@ -172,10 +173,10 @@ func inboxOf(t *testing.T, record federation.Registry, to string) []federation.M
 func (s suite) testInbox(t *testing.T) {
 	record := s.open(t)
 	seqs := map[string][]uint64{}
-	want := map[string][]federation.Message{}
+	want := map[string][]agents.Message{}
 	for n, way := range [][2]string{{"a", "b"}, {"b", "a"}, {"c", "b"}, {"a", "b"}, {"b", "c"}, {"a", "a"}} {
 		m := Message(n, way[0], way[1])
-		filed := post(t, record, federation.Posting{Message: m})
+		filed := post(t, record, agents.Posting{Message: m})
 		thread := min(way[0], way[1]) + max(way[0], way[1])
 		seqs[thread] = append(seqs[thread], filed.Seq)
 		m.Seq, m.Told = filed.Seq, filed.Told
@@ -197,12 +198,12 @@ func (s suite) testInbox(t *testing.T) {
 func (s suite) testInboxCursors(t *testing.T) {
 	full, record := s.open(t), s.open(t)
 	for n := range 5 {
-		post(t, full, federation.Posting{Message: Message(n, "a", "b")})
+		post(t, full, agents.Posting{Message: Message(n, "a", "b")})
 	}
 	var after federation.Cursor
 	var read []string
 	for more := true; more; {
-		var page []federation.Message
+		var page []agents.Message
 		var err error
 		page, more, err = full.Inbox(t.Context(), "b", after, 2)
 		if err != nil || len(page) == 0 {
@@ -222,7 +223,7 @@ func (s suite) testInboxCursors(t *testing.T) {
 		t.Errorf("Inbox of none = %d messages, %t, %v", len(page), more, err)
 	}
 
-	post(t, record, federation.Posting{Message: Message(1, "a", "b")})
+	post(t, record, agents.Posting{Message: Message(1, "a", "b")})
 	mustAppend(t, record, File(Offer(1, ada, "b"), federation.View{})) // a DID's inbox of that name
 	for name, cursor := range map[string]federation.Cursor{
 		"of later messages": after,
@@ -241,7 +242,7 @@ func (s suite) testInboxCursors(t *testing.T) {
 func (s suite) testPostRace(t *testing.T) {
 	record := s.open(t)
 	for _, err := range race(t.Context(), func(ctx context.Context, n int) error {
-		_, err := record.Post(ctx, federation.Posting{Message: Message(n, "a", "b")})
+		_, err := record.Post(ctx, agents.Posting{Message: Message(n, "a", "b")})
 		return err
 	}) {
 		if err != nil {
@@ -261,19 +262,19 @@ func (s suite) testPostRace(t *testing.T) {
 
 func (s suite) testMessageID(t *testing.T) {
 	record := s.open(t)
-	first := post(t, record, federation.Posting{Message: Message(1, "a", "b")})
-	later := func(d time.Duration, from, to string) federation.Message {
+	first := post(t, record, agents.Posting{Message: Message(1, "a", "b")})
+	later := func(d time.Duration, from, to string) agents.Message {
 		m := Message(1, from, to)
 		m.Received = m.Received.Add(d)
 		m.Envelope = []byte("later")
 		return m
 	}
-	for _, again := range []federation.Message{
+	for _, again := range []agents.Message{
 		later(0, "a", "b"),
-		later(federation.MessageIDWindow-1, "a", "c"),
+		later(agents.MessageIDWindow-1, "a", "c"),
 		later(-time.Second, "a", "b"), // clocks are read before the record is asked
 	} {
-		if _, err := record.Post(t.Context(), federation.Posting{Message: again}); !errors.Is(err, federation.ErrDuplicate) {
+		if _, err := record.Post(t.Context(), agents.Posting{Message: again}); !errors.Is(err, agents.ErrDuplicate) {
 			t.Errorf("Post of an id used %s before: %v, want ErrDuplicate", again.Received.Sub(first.Received), err)
 		}
 	}
@@ -283,8 +284,8 @@ func (s suite) testMessageID(t *testing.T) {
 	if _, err := record.Sent(t.Context(), "a", first.ID, first.Received.Add(1)); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Sent since a later time: %v, want ErrNotFound", err)
 	}
-	post(t, record, federation.Posting{Message: later(0, "c", "b")})
-	second := post(t, record, federation.Posting{Message: later(federation.MessageIDWindow, "a", "b")})
+	post(t, record, agents.Posting{Message: later(0, "c", "b")})
+	second := post(t, record, agents.Posting{Message: later(agents.MessageIDWindow, "a", "b")})
 	if got, err := record.Sent(t.Context(), "a", first.ID, first.Received); err != nil || diff(second, got) != "" {
 		t.Errorf("Sent = %+v, %v, want the newest", got, err)
 	}
@@ -294,48 +295,48 @@ func (s suite) testMessageEvent(t *testing.T) {
 	record := s.open(t)
 	m := Message(1, "a", "b")
 	m.Event, m.Handoff = ID(2), ID(1)
-	first := post(t, record, federation.Posting{Message: m})
+	first := post(t, record, agents.Posting{Message: m})
 	if d := diff(m.Event, first.Event) + diff(m.Handoff, first.Handoff); d != "" {
 		t.Errorf("the step of the message (-want +got):\n%s", d)
 	}
 	again := m
 	again.ID, again.From, again.Envelope = "another", "c", []byte("written again")
 	handshake := Message(3, "system", "b")
-	got := post(t, record, federation.Posting{Message: again, Held: true, Handshake: &handshake})
+	got := post(t, record, agents.Posting{Message: again, Held: true, Handshake: &handshake})
 	if d := diff(first, got); d != "" {
 		t.Errorf("Post of the same step (-first +again):\n%s", d)
 	}
 	if n := len(inboxOf(t, record, "b")); n != 1 {
 		t.Errorf("the inbox has %d messages, want 1", n)
 	}
-	if c := edgeOf(t, record, "c", "b"); c.State != federation.ConsentNone {
+	if c := edgeOf(t, record, "c", "b"); c.State != agents.ConsentNone {
 		t.Errorf("the edge is %s, want none", c.State)
 	}
 	again.To = "d"
-	if other := post(t, record, federation.Posting{Message: again}); other.To != "d" {
+	if other := post(t, record, agents.Posting{Message: again}); other.To != "d" {
 		t.Errorf("the step reaches %s, want d as well", other.To)
 	}
 
 	held := Message(5, "a", "e")
 	held.Event, held.Handoff = ID(2), ID(1)
-	waiting := post(t, record, federation.Posting{Message: held, Held: true})
+	waiting := post(t, record, agents.Posting{Message: held, Held: true})
 	held.ID = "written again"
-	if got := post(t, record, federation.Posting{Message: held, Held: true}); diff(waiting, got) != "" {
+	if got := post(t, record, agents.Posting{Message: held, Held: true}); diff(waiting, got) != "" {
 		t.Errorf("Post of a held step again = %+v, want %+v", got, waiting)
 	}
 }
 
 func (s suite) testNamed(t *testing.T) {
 	record := s.open(t)
-	open := post(t, record, federation.Posting{Message: Message(1, "a", "b")})
-	held := post(t, record, federation.Posting{Message: Message(2, "a", "c"), Held: true})
+	open := post(t, record, agents.Posting{Message: Message(1, "a", "b")})
+	held := post(t, record, agents.Posting{Message: Message(2, "a", "c"), Held: true})
 	if got, err := record.Sent(t.Context(), "a", held.ID, At(0)); err != nil || diff(held, got) != "" {
 		t.Errorf("Sent = %+v, %v, want the held message", got, err)
 	}
 	for _, tt := range []struct {
 		handle string
 		id     string
-		want   federation.Message
+		want   agents.Message
 		err    error
 	}{
 		{handle: "a", id: open.ID, want: open},

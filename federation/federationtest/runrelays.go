@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // relay is the n-th relay to a peer, queued at [At] n.
@@ -17,7 +18,7 @@ func relay(n int, peer string) federation.Relay {
 
 // owedTo reads what waits for the peer: each message with its attempts, reason and next
 // time.
-func owedTo(t *testing.T, record federation.Registry) []string {
+func owedTo(t *testing.T, record Record) []string {
 	t.Helper()
 	all, err := record.Relays(t.Context(), "peer.example", 0, 10)
 	if err != nil {
@@ -34,13 +35,13 @@ func (s suite) testRelays(t *testing.T) {
 	record := s.open(t)
 	for n := 1; n <= 2; n++ {
 		r := relay(n, "peer.example")
-		post(t, record, federation.Posting{Message: Message(n, "a", "amy@peer.example"), Relay: &r})
+		post(t, record, agents.Posting{Message: Message(n, "a", "amy@peer.example"), Relay: &r})
 	}
 	if err := record.Enqueue(t.Context(), relay(3, "other.example")); err != nil {
 		t.Fatalf("Enqueue: %v", err)
 	}
 	again := relay(1, "peer.example")
-	if _, err := record.Post(t.Context(), federation.Posting{Message: Message(1, "a", "amy@peer.example"), Relay: &again}); !errors.Is(err, federation.ErrDuplicate) {
+	if _, err := record.Post(t.Context(), agents.Posting{Message: Message(1, "a", "amy@peer.example"), Relay: &again}); !errors.Is(err, agents.ErrDuplicate) {
 		t.Errorf("Post again: %v, want ErrDuplicate", err)
 	}
 	peers, err := record.RelayPeers(t.Context())
@@ -193,7 +194,7 @@ func (s suite) testDecisionsInTheQueue(t *testing.T) {
 func (s suite) testRelayIDs(t *testing.T) {
 	record := s.open(t)
 	r := relay(1, "peer.example")
-	m := post(t, record, federation.Posting{Message: Message(1, "a", "amy@peer.example"), Relay: &r})
+	m := post(t, record, agents.Posting{Message: Message(1, "a", "amy@peer.example"), Relay: &r})
 	all, err := record.Relays(t.Context(), "peer.example", 0, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // decide applies a decision about an edge by its name.
-func decide(t *testing.T, record federation.Registry, decision, from, to string, now time.Time) federation.Consent {
+func decide(t *testing.T, record Registry, decision, from, to string, now time.Time) agents.Consent {
 	t.Helper()
-	apply := map[string]func() (federation.Consent, error){
-		"accept":  func() (federation.Consent, error) { return record.Accept(t.Context(), from, to, now) },
-		"block":   func() (federation.Consent, error) { return record.Block(t.Context(), from, to, now) },
-		"unblock": func() (federation.Consent, error) { return record.Unblock(t.Context(), from, to, now) },
+	apply := map[string]func() (agents.Consent, error){
+		"accept":  func() (agents.Consent, error) { return record.Accept(t.Context(), from, to, now) },
+		"block":   func() (agents.Consent, error) { return record.Block(t.Context(), from, to, now) },
+		"unblock": func() (agents.Consent, error) { return record.Unblock(t.Context(), from, to, now) },
 	}[decision]
 	c, err := apply()
 	if err != nil {
@@ -25,11 +26,11 @@ func decide(t *testing.T, record federation.Registry, decision, from, to string,
 }
 
 // request asks for consent with the n-th message.
-func request(t *testing.T, record federation.Registry, n int, from, to string, now time.Time) error {
+func request(t *testing.T, record Registry, n int, from, to string, now time.Time) error {
 	t.Helper()
 	m := Message(n, from, to)
 	m.Received = now
-	_, err := record.Post(t.Context(), federation.Posting{Message: m, Held: true})
+	_, err := record.Post(t.Context(), agents.Posting{Message: m, Held: true})
 	return err
 }
 
@@ -43,11 +44,11 @@ func wantRateLimit(t *testing.T, err error, after time.Duration) {
 }
 
 func (s suite) testTransitions(t *testing.T) {
-	const none, pending, accepted, blocked = federation.ConsentNone, federation.ConsentPending, federation.ConsentAccepted, federation.ConsentBlocked
+	const none, pending, accepted, blocked = agents.ConsentNone, agents.ConsentPending, agents.ConsentAccepted, agents.ConsentBlocked
 	for _, tt := range []struct {
-		before, after federation.ConsentState
+		before, after agents.ConsentState
 		decision      string
-		back          federation.ConsentState // of the way back
+		back          agents.ConsentState // of the way back
 	}{
 		{none, accepted, "accept", accepted},
 		{none, blocked, "block", none},
@@ -90,12 +91,12 @@ func (s suite) testTransitions(t *testing.T) {
 
 func (s suite) testRequestRate(t *testing.T) {
 	record := s.open(t)
-	for n := range federation.MaxRequests + 1 {
-		if err := request(t, record, n, "a", fmt.Sprint("agent-", n), At(n)); err != nil && n < federation.MaxRequests {
+	for n := range agents.MaxRequests + 1 {
+		if err := request(t, record, n, "a", fmt.Sprint("agent-", n), At(n)); err != nil && n < agents.MaxRequests {
 			t.Fatalf("request %d: %v", n, err)
-		} else if n == federation.MaxRequests {
-			wantRateLimit(t, err, federation.RequestWindow-time.Duration(n)*time.Second)
-			wantRateLimit(t, record.MayAsk(t.Context(), "a", fmt.Sprint("agent-", n), federation.InboxLimits{}, At(n)), federation.RequestWindow-time.Duration(n)*time.Second)
+		} else if n == agents.MaxRequests {
+			wantRateLimit(t, err, agents.RequestWindow-time.Duration(n)*time.Second)
+			wantRateLimit(t, record.MayAsk(t.Context(), "a", fmt.Sprint("agent-", n), federation.InboxLimits{}, At(n)), agents.RequestWindow-time.Duration(n)*time.Second)
 		}
 	}
 	if err := record.MayAsk(t.Context(), "a", "agent-3", federation.InboxLimits{}, At(20)); err != nil {
@@ -111,16 +112,16 @@ func (s suite) testRequestRate(t *testing.T) {
 	if err := request(t, record, 23, "a", "agent-23", At(23)); err != nil {
 		t.Errorf("a request after one was accepted: %v", err)
 	}
-	if err := request(t, record, 24, "a", "agent-24", At(0).Add(federation.RequestWindow)); err != nil {
+	if err := request(t, record, 24, "a", "agent-24", At(0).Add(agents.RequestWindow)); err != nil {
 		t.Errorf("a request an hour after the first: %v", err)
 	}
 }
 
 // knock asks for consent with the n-th message, where so much may be held.
-func knock(t *testing.T, record federation.Registry, n int, from, to string, limits federation.InboxLimits) error {
+func knock(t *testing.T, record Registry, n int, from, to string, limits federation.InboxLimits) error {
 	t.Helper()
 	m := Message(n, from, to)
-	_, err := record.Post(t.Context(), federation.Posting{Message: m, Held: true, FirstContacts: limits})
+	_, err := record.Post(t.Context(), agents.Posting{Message: m, Held: true, FirstContacts: limits})
 	return err
 }
 
@@ -140,7 +141,7 @@ func (s suite) testFirstContactOutlivesFlood(t *testing.T) {
 		case n >= limits.Events:
 			wantFull(t, fmt.Sprint("request ", n), err)
 			wantFull(t, fmt.Sprint("MayAsk ", n), record.MayAsk(t.Context(), fmt.Sprint("agent-", n), "b", limits, At(n)))
-			if c := edgeOf(t, record, fmt.Sprint("agent-", n), "b"); c.State != federation.ConsentNone {
+			if c := edgeOf(t, record, fmt.Sprint("agent-", n), "b"); c.State != agents.ConsentNone {
 				t.Errorf("a request that was refused is %s, want none", c.State)
 			}
 		case err != nil:
@@ -180,7 +181,7 @@ func (s suite) testFirstContactShare(t *testing.T) {
 		t.Errorf("a message of another sender: %v", err)
 	}
 	end := Message(7, "system", "b")
-	if _, err := record.Post(t.Context(), federation.Posting{Message: end, Held: true, Edge: "a", FirstContacts: limits}); err != nil {
+	if _, err := record.Post(t.Context(), agents.Posting{Message: end, Held: true, Edge: "a", FirstContacts: limits}); err != nil {
 		t.Errorf("what the registry says of a held offer: %v", err)
 	}
 	if err := knock(t, record, 8, "d", "b", limits); err != nil {
@@ -203,15 +204,15 @@ func (s suite) testBar(t *testing.T) {
 	}
 	decide(t, record, "block", "a", "b", At(4))
 	barred := decide(t, record, "unblock", "a", "b", At(5))
-	if want := At(5).Add(federation.UnblockBar); !barred.Barred.Equal(want) {
+	if want := At(5).Add(agents.UnblockBar); !barred.Barred.Equal(want) {
 		t.Errorf("barred until %v, want %v", barred.Barred, want)
 	}
-	wantRateLimit(t, request(t, record, 6, "a", "b", At(6)), federation.UnblockBar-time.Second)
-	quiet := post(t, record, federation.Posting{Message: Message(6, "a", "b"), Held: true, Quiet: true})
+	wantRateLimit(t, request(t, record, 6, "a", "b", At(6)), agents.UnblockBar-time.Second)
+	quiet := post(t, record, agents.Posting{Message: Message(6, "a", "b"), Held: true, Quiet: true})
 	if _, err := record.Named(t.Context(), "a", quiet.ID); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Named of a quiet request while barred: %v, want ErrNotFound", err)
 	}
-	if err := request(t, record, 7, "a", "b", At(5).Add(federation.UnblockBar)); err != nil {
+	if err := request(t, record, 7, "a", "b", At(5).Add(agents.UnblockBar)); err != nil {
 		t.Errorf("a request after the day: %v", err)
 	}
 	decide(t, record, "block", "c", "b", At(8))
@@ -225,7 +226,7 @@ func (s suite) testBar(t *testing.T) {
 	if err := request(t, record, 13, "c", "b", At(13)); err != nil {
 		t.Errorf("a request after consent came in between: %v", err)
 	}
-	if c := edgeOf(t, record, "a", "b"); c.State != federation.ConsentPending || !c.Barred.IsZero() {
+	if c := edgeOf(t, record, "a", "b"); c.State != agents.ConsentPending || !c.Barred.IsZero() {
 		t.Errorf("the edge is %+v, want pending and no bar", c)
 	}
 }
@@ -255,7 +256,7 @@ func (s suite) testUnseen(t *testing.T) {
 		f := File(ev, federation.View{})
 		m := Message(n, "ada", to)
 		m.Event, m.Handoff = f.Event.ID, f.View.ID
-		f.Messages = []federation.Posting{{Message: m, Held: true}}
+		f.Effects = []federation.Effect{agents.Posting{Message: m, Held: true}}
 		mustAppend(t, record, f)
 		return f.View.ID
 	}

@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // RunRetention holds a record to what [federation.Retention] promises.
-func RunRetention(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunRetention(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what is over goes with all that belongs to it", s.testPrune)
@@ -253,7 +254,7 @@ func (s suite) testSpent(t *testing.T) {
 }
 
 // inboxIDs returns the ids of what an agent finds in its inbox.
-func inboxIDs(t *testing.T, record federation.Registry, handle string) (ids []string) {
+func inboxIDs(t *testing.T, record Registry, handle string) (ids []string) {
 	t.Helper()
 	messages, _, err := record.Inbox(t.Context(), handle, "", 100)
 	if err != nil {
@@ -267,7 +268,7 @@ func inboxIDs(t *testing.T, record federation.Registry, handle string) (ids []st
 
 // prunedMessages prunes messages that came up to a moment, a page of a size at a
 // time, and returns how many went.
-func prunedMessages(t *testing.T, record federation.Retention, before, page int) (gone int) {
+func prunedMessages(t *testing.T, record Registry, before, page int) (gone int) {
 	t.Helper()
 	var after federation.Cursor
 	for range 100 {
@@ -290,11 +291,11 @@ func (s suite) testPruneMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := 1; n <= 4; n++ {
-			post(t, record, federation.Posting{Message: Message(n, "scout", "judge")})
+			post(t, record, agents.Posting{Message: Message(n, "scout", "judge")})
 		}
-		post(t, record, federation.Posting{Message: Message(5, "clerk", "judge")})
-		post(t, record, federation.Posting{Message: Message(6, "scout", "judge")})
-		if _, err := record.Post(t.Context(), federation.Posting{Message: Message(7, "stranger", "judge"), Held: true}); err != nil {
+		post(t, record, agents.Posting{Message: Message(5, "clerk", "judge")})
+		post(t, record, agents.Posting{Message: Message(6, "scout", "judge")})
+		if _, err := record.Post(t.Context(), agents.Posting{Message: Message(7, "stranger", "judge"), Held: true}); err != nil {
 			t.Fatal(err)
 		}
 		if n := prunedMessages(t, record, later, page); n != 0 {
@@ -319,7 +320,7 @@ func (s suite) testPruneMessages(t *testing.T) {
 		if d := diff([]string{"message-5", "message-6"}, inboxIDs(t, record, "judge")); d != "" {
 			t.Errorf("left (-want +got):\n%s", d)
 		}
-		post(t, record, federation.Posting{Message: Message(8, "scout", "judge")})
+		post(t, record, agents.Posting{Message: Message(8, "scout", "judge")})
 		rest, _, err := record.Inbox(t.Context(), "judge", all[5].Cursor, 100)
 		if err != nil || len(rest) != 1 || rest[0].Seq != 6 {
 			t.Errorf("after the last come %+v, %v, want the new one as the sixth of its thread", rest, err)
@@ -333,15 +334,15 @@ func (s suite) testPruneStepMessages(t *testing.T) {
 	mustAppend(t, record, offer)
 	step := Message(1, "scout", "judge") // of whom none is registered
 	step.Event, step.Handoff = ID(1), ID(1)
-	post(t, record, federation.Posting{Message: step})
-	post(t, record, federation.Posting{Message: Message(3, "scout", "judge")})
+	post(t, record, agents.Posting{Message: step})
+	post(t, record, agents.Posting{Message: Message(3, "scout", "judge")})
 	if n := prunedMessages(t, record, later, 10); n != 0 {
 		t.Errorf("%d messages are pruned of a handoff that goes on", n)
 	}
 	mustAppend(t, record, File(Step(2, offer.Event, federation.Decline, bob), offer.View))
 	again := Message(4, "judge", "scout") // the newest in its inbox
 	again.Event, again.Handoff = ID(2), ID(1)
-	post(t, record, federation.Posting{Message: again})
+	post(t, record, agents.Posting{Message: again})
 	newestEvent(t, record)
 	if n := pruned(t, record, later, 10); n != 1 {
 		t.Errorf("%d handoffs are pruned, want 1", n)
@@ -352,7 +353,7 @@ func (s suite) testPruneStepMessages(t *testing.T) {
 	if d := diff([]string{"message-4"}, inboxIDs(t, record, "scout")); d != "" {
 		t.Errorf("left for the scout (-want +got):\n%s", d)
 	}
-	post(t, record, federation.Posting{Message: Message(5, "judge", "scout")})
+	post(t, record, agents.Posting{Message: Message(5, "judge", "scout")})
 	if n := prunedMessages(t, record, later, 10); n != 1 {
 		t.Errorf("%d messages are pruned, want the one that is not the newest any more", n)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // RunSpoken holds a record to what [federation.Spoken] promises.
-func RunSpoken(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunSpoken(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("steps are read as they were said, not as they were filed", s.testSpokenOrder)

@@ -14,7 +14,7 @@ import (
 const racers = 64
 
 // RunStore holds a record to what [federation.Store] promises.
-func RunStore(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunStore(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a handoff without a log has the zero view", func(t *testing.T) {

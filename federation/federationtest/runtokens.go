@@ -8,7 +8,7 @@ import (
 )
 
 // RunTokens holds a record to [federation.OperatorTokens].
-func RunTokens(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunTokens(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a token is good until it is over or revoked", s.testToken)
@@ -23,7 +23,7 @@ func token(name string, made int) federation.OperatorToken {
 	}
 }
 
-func addTokens(t *testing.T, record federation.Record, tokens ...federation.OperatorToken) {
+func addTokens(t *testing.T, record Record, tokens ...federation.OperatorToken) {
 	t.Helper()
 	for _, each := range tokens {
 		if err := record.AddToken(t.Context(), each); err != nil {

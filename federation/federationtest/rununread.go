@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"baton/federation"
+	"baton/federation/agents"
 )
 
 // RunUnread holds a record to what it promises of steps to those who read an inbox (see
 // [federation.InboxLink]).
-func RunUnread(t *testing.T, open func(t *testing.T) federation.Record) {
+func RunUnread(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a step reaches who reads an inbox when they do, and its signer hears of that once", s.testRead)
@@ -28,7 +29,7 @@ func RunUnread(t *testing.T, open func(t *testing.T) federation.Record) {
 }
 
 // unread files an offer of ada's, which came by the link "oftc" and is in the inbox of bob.
-func unread(t *testing.T, record federation.Record, n int, feeds ...string) federation.Filing {
+func unread(t *testing.T, record Record, n int, feeds ...string) federation.Filing {
 	t.Helper()
 	event := Offer(n, ada, bob)
 	event.Arrival.Link = "oftc"
@@ -44,7 +45,7 @@ func inInbox(id federation.EventID, state federation.DeliveryState, ended time.T
 }
 
 // became holds the deliveries of a handoff to those that are wanted.
-func became(t *testing.T, record federation.Record, id federation.HandoffID, want ...federation.Delivered) {
+func became(t *testing.T, record Record, id federation.HandoffID, want ...federation.Delivered) {
 	t.Helper()
 	got, err := record.Deliveries(t.Context(), id, []string{"oftc"})
 	if d := diff(want, got); d != "" || err != nil {
@@ -53,7 +54,7 @@ func became(t *testing.T, record federation.Record, id federation.HandoffID, wan
 }
 
 // delays asks who is to be told that their steps take time, of what was filed until then.
-func delays(t *testing.T, record federation.Record, until, want int) {
+func delays(t *testing.T, record Record, until, want int) {
 	t.Helper()
 	if n, err := record.Delay(t.Context(), At(until), At(until+300), 10); err != nil || n != want {
 		t.Errorf("Delay until %d = %d, %v, want %d", until, n, err, want)
@@ -61,15 +62,15 @@ func delays(t *testing.T, record federation.Record, until, want int) {
 }
 
 // readings are the ways to read an inbox: bob reads the newest entry at a time.
-func readings() map[string]func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error {
-	return map[string]func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error{
-		"shown": func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error {
+func readings() map[string]func(ctx context.Context, record Record, newest federation.Entry, at time.Time) error {
+	return map[string]func(ctx context.Context, record Record, newest federation.Entry, at time.Time) error{
+		"shown": func(ctx context.Context, record Record, newest federation.Entry, at time.Time) error {
 			return record.Read(ctx, bob, []federation.EventID{ID(77), newest.Event.ID}, at)
 		},
-		"read up to": func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error {
+		"read up to": func(ctx context.Context, record Record, newest federation.Entry, at time.Time) error {
 			return record.Advance(ctx, bob, "desk", newest.Cursor, at)
 		},
-		"acknowledged": func(ctx context.Context, record federation.Record, newest federation.Entry, at time.Time) error {
+		"acknowledged": func(ctx context.Context, record Record, newest federation.Entry, at time.Time) error {
 			leases, err := record.Lease(ctx, bob, "desk", at, at.Add(time.Minute), 1)
 			for _, lease := range leases { // none the second time
 				err = errors.Join(record.Ack(ctx, bob, lease.Hold, at), record.Ack(ctx, bob, lease.Hold, at.Add(time.Second)))
@@ -193,27 +194,27 @@ func (s suite) testReadTooLate(t *testing.T) {
 func (s suite) testOtherWays(t *testing.T) {
 	inChannel := federation.Delivered{Event: ID(1), Link: "oftc", State: federation.DeliveryWaiting}
 	for name, tt := range map[string]struct {
-		prepare func(record federation.Record) error
+		prepare func(record Record) error
 		reads   bool // bob was seen reading before
 		feeds   []string
 		want    []federation.Delivered
 		delayed int // of links
 	}{
 		"a channel": {feeds: []string{"oftc"}, want: []federation.Delivered{inChannel}, delayed: 1},
-		"an agent's own key": {reads: true, prepare: func(record federation.Record) error {
+		"an agent's own key": {reads: true, prepare: func(record Record) error {
 			judge := NewAgent("judge")
 			judge.OwnDID, judge.Keys[0].DID = bob, bob
 			return record.AddAgent(t.Context(), judge)
 		}},
-		"a handle that is bound": {reads: true, prepare: func(record federation.Record) error {
+		"a handle that is bound": {reads: true, prepare: func(record Record) error {
 			message := Message(2, "system", "judge")
 			message.Event, message.Handoff = ID(1), ID(1)
-			if _, err := record.Post(t.Context(), federation.Posting{Message: message}); err != nil {
+			if _, err := record.Post(t.Context(), agents.Posting{Message: message}); err != nil {
 				return err
 			}
-			return record.BindName(t.Context(), federation.BoundName{Network: federation.RegistryLink, Name: "judge", DID: bob})
+			return record.BindName(t.Context(), federation.BoundName{Network: agents.Link, Name: "judge", DID: bob})
 		}, delayed: 1},
-		"another home": {reads: true, prepare: func(record federation.Record) error {
+		"another home": {reads: true, prepare: func(record Record) error {
 			return record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: bob, Home: "oftc", Source: federation.LocatedByMove, From: "gw.example"})
 		}, feeds: []string{"oftc"}, want: []federation.Delivered{inChannel}, delayed: 1},
 	} {

@@ -69,7 +69,7 @@ func (d declared) Declared(_ context.Context, did federation.DID) ([]string, err
 type bench struct {
 	t                 *testing.T
 	home              *home.Home
-	record            federation.Record
+	record            federationtest.Record
 	alice, bob, carol person
 	now               time.Time
 }

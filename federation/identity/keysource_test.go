@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/identity"
 )
@@ -452,11 +453,11 @@ func TestAKeyThatAnAgentReplacedEndsWithItsOverlap(t *testing.T) {
 	s := newStand(t)
 	old, next := seededKey('o'), seededKey('n')
 	now := time.Now()
-	key := func(id string, public ed25519.PublicKey) federation.AgentKey {
-		return federation.AgentKey{ID: id, DID: identity.KeyDID(public), Public: public, Created: now}
+	key := func(id string, public ed25519.PublicKey) agents.Key {
+		return agents.Key{ID: id, DID: identity.KeyDID(public), Public: public, Created: now}
 	}
 	agent := federationtest.NewAgent("scout")
-	agent.OwnDID, agent.Keys = identity.KeyDID(old), []federation.AgentKey{key("old", old)}
+	agent.OwnDID, agent.Keys = identity.KeyDID(old), []agents.Key{key("old", old)}
 	if err := s.record.AddAgent(t.Context(), agent); err != nil {
 		t.Fatal(err)
 	}

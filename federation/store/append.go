@@ -20,6 +20,7 @@ type filing struct {
 	receipt prepared
 	view    []byte // as JSON
 	before  *before
+	tables  Tables
 }
 
 // before is how a handoff stood before a step, as one question asks it.
@@ -65,6 +66,7 @@ func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.En
 		return federation.Entry{}, fmt.Errorf("append %s: %w", f.Event.ID, err)
 	}
 	var entry federation.Entry
+	ready.tables = s.tables
 	err = s.writes.do(ctx, &ready.before.question, func(ctx context.Context, q *statements) error {
 		if b, has := ready.binding(); has {
 			q.then(func() { s.bindings.forget(b.DID) })
@@ -154,9 +156,12 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 	if err := claimBlob(ctx, q, ev.Handoff.String(), federation.CapabilityIn(ev.Context)); err != nil {
 		return federation.Entry{}, fmt.Errorf("claim blob: %w", err)
 	}
-	for _, p := range f.Messages {
-		if _, err := post(ctx, q, p); err != nil {
-			return federation.Entry{}, fmt.Errorf("post message: %w", err)
+	for _, effect := range f.Effects {
+		if f.tables == nil {
+			return federation.Entry{}, fmt.Errorf("no table takes a %T", effect)
+		}
+		if err := f.tables.Apply(ctx, Tx{q}, effect); err != nil {
+			return federation.Entry{}, err
 		}
 	}
 	if err := f.remember(ctx, q); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"baton/federation/federationtest"
 	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // laterProgram returns the migrations of a program that knows one version more than this one:
@@ -40,7 +41,7 @@ func TestAMigrationKeepsWhatTheRecordHas(t *testing.T) {
 	if verdict := sound(t, raw(t, dir)); verdict != "ok" {
 		t.Errorf("integrity: %s", verdict)
 	}
-	if _, err := store.Open(t.Context(), at(dir), prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "of version 2 and this program knows versions up to 1") {
+	if _, err := store.Open(t.Context(), at(dir), registry.Tables{}, prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "of version 2 and this program knows versions up to 1") {
 		t.Errorf("Open by the older program: %v", err)
 	}
 }

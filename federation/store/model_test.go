@@ -14,15 +14,15 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // twins are a record and its model, to which the same things happen.
 type twins struct {
 	ctx     context.Context
 	t       *rapid.T
-	record  *store.Record
-	open    func() (*store.Record, error)
+	record  *registry.Record
+	open    func() (*registry.Record, error)
 	memory  *federationtest.Memory
 	clock   int
 	handoff map[int]federation.Filing // the newest filing of each, by number
@@ -64,7 +64,7 @@ func class(err error) string {
 
 // both makes one thing happen to the record and to its model. Which of the two it
 // is tells what it may use of what they gave out.
-func (w *twins) both(what string, do func(record federation.Record, which int) outcome) {
+func (w *twins) both(what string, do func(record federationtest.Record, which int) outcome) {
 	w.t.Helper()
 	got, want := do(w.record, 0), do(w.memory, 1)
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
@@ -89,7 +89,7 @@ func (w *twins) tick() int {
 func (w *twins) file(f federation.Filing) {
 	f.Filed = federationtest.At(w.clock)
 	f.View.Moved = f.Filed
-	w.both("Append", func(record federation.Record, _ int) outcome {
+	w.both("Append", func(record federationtest.Record, _ int) outcome {
 		_, err := record.Append(w.ctx, f)
 		return outcome{Err: class(err)}
 	})
@@ -121,7 +121,7 @@ func (w *twins) Lease(t *rapid.T) {
 	w.t = t
 	now, length, limit := w.tick(), rapid.IntRange(0, 60).Draw(t, "length"), rapid.IntRange(0, 4).Draw(t, "limit")
 	to, device := w.person(), w.device()
-	w.both("Lease", func(record federation.Record, which int) outcome {
+	w.both("Lease", func(record federationtest.Record, which int) outcome {
 		leases, err := record.Lease(w.ctx, to, device, federationtest.At(now), federationtest.At(now+length), limit)
 		out := outcome{Err: class(err)}
 		for _, l := range leases {
@@ -142,7 +142,7 @@ func (w *twins) Settle(t *rapid.T) {
 	i, to := rapid.IntRange(0, len(w.holds[0])-1).Draw(t, "hold"), w.person()
 	until := federationtest.At(w.tick() + rapid.IntRange(0, 60).Draw(t, "until"))
 	verb := rapid.SampledFrom([]string{"Ack", "Nack", "Extend"}).Draw(t, "verb")
-	w.both(verb, func(record federation.Record, which int) outcome {
+	w.both(verb, func(record federationtest.Record, which int) outcome {
 		hold := w.holds[which][i]
 		switch verb {
 		case "Ack":
@@ -159,7 +159,7 @@ func (w *twins) Replay(t *rapid.T) {
 	w.t = t
 	to, limit := w.person(), rapid.IntRange(0, 5).Draw(t, "limit")
 	i := rapid.IntRange(-1, len(w.cursors[0])-1).Draw(t, "cursor")
-	w.both("Replay", func(record federation.Record, which int) outcome {
+	w.both("Replay", func(record federationtest.Record, which int) outcome {
 		entries, err := record.Replay(w.ctx, to, w.cursor(which, i), limit)
 		out := outcome{Err: class(err)}
 		for _, entry := range entries {
@@ -183,7 +183,7 @@ func (w *twins) Advance(t *rapid.T) {
 	w.t = t
 	of, device, now := w.person(), w.device(), federationtest.At(w.tick())
 	i := rapid.IntRange(-1, len(w.cursors[0])-1).Draw(t, "cursor")
-	w.both("Advance", func(record federation.Record, which int) outcome {
+	w.both("Advance", func(record federationtest.Record, which int) outcome {
 		return outcome{Err: class(record.Advance(w.ctx, of, device, w.cursor(which, i), now))}
 	})
 }
@@ -192,7 +192,7 @@ func (w *twins) Advance(t *rapid.T) {
 func (w *twins) Forget(t *rapid.T) {
 	w.t = t
 	of, device := w.person(), w.device()
-	w.both("Forget", func(record federation.Record, _ int) outcome {
+	w.both("Forget", func(record federationtest.Record, _ int) outcome {
 		return outcome{Err: class(record.Forget(w.ctx, of, device))}
 	})
 }
@@ -205,7 +205,7 @@ func (w *twins) Read(t *rapid.T) {
 	}
 	step := []federation.EventID{w.handoff[rapid.IntRange(1, len(w.handoff)).Draw(t, "step")].Event.ID}
 	to, now, lapse := w.person(), federationtest.At(w.tick()), rapid.Bool().Draw(t, "lapse")
-	w.both("Read", func(record federation.Record, _ int) outcome {
+	w.both("Read", func(record federationtest.Record, _ int) outcome {
 		if lapse {
 			return outcome{Err: class(record.Lapse(w.ctx, to, step, now))}
 		}
@@ -218,7 +218,7 @@ func (w *twins) Delay(t *rapid.T) {
 	w.t = t
 	now := w.tick()
 	before, limit := federationtest.At(now-rapid.IntRange(0, 60).Draw(t, "age")), rapid.IntRange(0, 4).Draw(t, "limit")
-	w.both("Delay", func(record federation.Record, _ int) outcome {
+	w.both("Delay", func(record federationtest.Record, _ int) outcome {
 		n, err := record.Delay(w.ctx, before, federationtest.At(now), limit)
 		return outcome{N: n, Err: class(err)}
 	})
@@ -231,11 +231,11 @@ func (w *twins) Told(t *rapid.T) {
 		return // nothing became of anything
 	}
 	id := w.handoff[rapid.IntRange(1, len(w.handoff)).Draw(t, "handoff")].Event.Handoff
-	w.both("Deliveries", func(record federation.Record, _ int) outcome {
+	w.both("Deliveries", func(record federationtest.Record, _ int) outcome {
 		became, err := record.Deliveries(w.ctx, id, nil)
 		return outcome{Delivered: became, Err: class(err)}
 	})
-	w.both("Untold", func(record federation.Record, _ int) outcome {
+	w.both("Untold", func(record federationtest.Record, _ int) outcome {
 		notices, err := record.Untold(w.ctx, "oftc", federationtest.At(w.clock), 1000)
 		out := outcome{Err: class(err)}
 		for _, n := range notices {
@@ -250,7 +250,7 @@ func (w *twins) Prune(t *rapid.T) {
 	w.t = t
 	now := w.tick()
 	before := federationtest.At(now - rapid.IntRange(0, 60).Draw(t, "age"))
-	w.both("Prune", func(record federation.Record, _ int) outcome {
+	w.both("Prune", func(record federationtest.Record, _ int) outcome {
 		var out outcome
 		var after federation.Cursor
 		for range 1000 {
@@ -285,11 +285,11 @@ func (w *twins) begin() {
 func (w *twins) Check(t *rapid.T) {
 	w.t = t
 	for _, did := range []federation.DID{ada, bob} {
-		w.both("Waiting", func(record federation.Record, _ int) outcome {
+		w.both("Waiting", func(record federationtest.Record, _ int) outcome {
 			n, size, err := record.Waiting(w.ctx, did)
 			return outcome{N: n, Size: size, Err: class(err)}
 		})
-		w.both("Devices", func(record federation.Record, which int) outcome {
+		w.both("Devices", func(record federationtest.Record, which int) outcome {
 			devices, err := record.Devices(w.ctx, did)
 			out := outcome{Devices: devices, Err: class(err)}
 			for i, d := range devices {
@@ -298,7 +298,7 @@ func (w *twins) Check(t *rapid.T) {
 			}
 			return out
 		})
-		w.both("Handoffs", func(record federation.Record, _ int) outcome {
+		w.both("Handoffs", func(record federationtest.Record, _ int) outcome {
 			views, _, err := record.Handoffs(w.ctx, federation.Filter{DID: did}, "", 1000)
 			out := outcome{Err: class(err)}
 			for _, v := range views {
@@ -307,7 +307,7 @@ func (w *twins) Check(t *rapid.T) {
 			return out
 		})
 	}
-	w.both("Undelivered", func(record federation.Record, _ int) outcome {
+	w.both("Undelivered", func(record federationtest.Record, _ int) outcome {
 		waiting, err := record.Undelivered(w.ctx, federationtest.At(w.clock), 1000)
 		out := outcome{Err: class(err)}
 		for _, u := range waiting {
@@ -326,12 +326,12 @@ func TestNoOrderOfThingsBringsTheInboxFromItsModel(t *testing.T) {
 		if err := os.WriteFile(at(dir), empty, 0o600); err != nil {
 			r.Fatal(err)
 		}
-		checkModel(t, r, func() (*store.Record, error) { return store.Open(t.Context(), at(dir), prometheus.NewRegistry()) })
+		checkModel(t, r, func() (*registry.Record, error) { return registry.Open(t.Context(), at(dir), prometheus.NewRegistry()) })
 	})
 }
 
 // checkModel makes anything happen to an empty record and its model.
-func checkModel(t *testing.T, r *rapid.T, open func() (*store.Record, error)) {
+func checkModel(t *testing.T, r *rapid.T, open func() (*registry.Record, error)) {
 	t.Helper()
 	w := &twins{ctx: t.Context(), open: open, t: r, memory: federationtest.NewMemory(), handoff: map[int]federation.Filing{}}
 	w.begin()

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
 )
 
@@ -69,7 +70,7 @@ func TestAChangeOfAnAgentIsWaitedForThoughItsCallerLeaves(t *testing.T) {
 	changed := make(chan error, 1)
 	go func() {
 		defer time.AfterFunc(soon, leave).Stop()
-		changed <- record.SetShows(ctx, judge.Handle, federation.Shows{Presence: federation.VisiblePublic})
+		changed <- record.SetShows(ctx, judge.Handle, agents.Shows{Presence: agents.VisiblePublic})
 	}()
 	<-ctx.Done()
 	select {
@@ -83,7 +84,7 @@ func TestAChangeOfAnAgentIsWaitedForThoughItsCallerLeaves(t *testing.T) {
 	if err := <-changed; err != nil {
 		t.Errorf("SetShows: %v", err)
 	}
-	if after, err := record.Agent(t.Context(), judge.Handle); err != nil || after.Shows.Presence != federation.VisiblePublic {
+	if after, err := record.Agent(t.Context(), judge.Handle); err != nil || after.Shows.Presence != agents.VisiblePublic {
 		t.Errorf("agent = %+v, %v, want it changed", after, err)
 	}
 }

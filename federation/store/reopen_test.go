@@ -19,8 +19,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // contents is everything that a record says about the handoff and the two agents
@@ -34,21 +35,21 @@ type contents struct {
 	Feed     []federation.Delivery
 	Binding  federation.Binding
 	Owner    federation.DID
-	Agent    federation.Agent
-	Messages []federation.Message
-	Held     federation.Message
-	Edges    []federation.Consent
+	Agent    agents.Agent
+	Messages []agents.Message
+	Held     agents.Message
+	Edges    []agents.Consent
 	Due      []federation.View
 	Waiting  int
 	Kept     string
 	Devices  []federation.Device
 	Leased   []federation.Lease // that another device is given, while the first one holds what waits
 	Spent    federation.RefusalCode
-	Able     []federation.Agent
+	Able     []agents.Agent
 }
 
 // populate writes at least one row to each table.
-func populate(t *testing.T, record federation.Record) {
+func populate(t *testing.T, record federationtest.Record) {
 	t.Helper()
 	ctx := t.Context()
 	opened := offer(1)
@@ -61,8 +62,8 @@ func populate(t *testing.T, record federation.Record) {
 	_, offered := record.Append(ctx, opened)
 	_, accepted := record.Append(ctx, accept)
 	handshake := federationtest.Message(3, "system", "judge")
-	_, held := record.Post(ctx, federation.Posting{Message: federationtest.Message(4, "scout", "judge"), Held: true, Handshake: &handshake})
-	_, posted := record.Post(ctx, federation.Posting{Message: federationtest.Message(5, "clerk", "judge")})
+	_, held := record.Post(ctx, agents.Posting{Message: federationtest.Message(4, "scout", "judge"), Held: true, Handshake: &handshake})
+	_, posted := record.Post(ctx, agents.Posting{Message: federationtest.Message(5, "clerk", "judge")})
 	_, consented := record.Accept(ctx, "clerk", "judge", federationtest.At(6))
 	_, blocked := record.Block(ctx, "spammer", "judge", federationtest.At(7))
 	ended := offer(20)
@@ -74,7 +75,7 @@ func populate(t *testing.T, record federation.Record) {
 	_, next, pruned := record.Prune(ctx, federationtest.At(21), federationtest.At(22), "", 10)
 	_, _, rest := record.Prune(ctx, federationtest.At(21), federationtest.At(22), next, 10)
 	_, leased := record.Lease(ctx, bob, "phone", federationtest.At(22), federationtest.At(82), 10)
-	session := federation.Session{ID: "one", Handle: "judge", Generation: 2, Expires: federationtest.At(60)}
+	session := federation.Session{ID: "one", Participant: "judge", Generation: 2, Expires: federationtest.At(60)}
 	err := errors.Join(offered, accepted, held, posted, consented, blocked, gone, over, waits, pruned, rest, leased,
 		record.Advance(ctx, bob, "desk", "", federationtest.At(22)),
 		record.AddAgent(ctx, judge), record.Attempt(ctx, "oftc", []int64{1}), record.Ready(ctx),
@@ -85,7 +86,7 @@ func populate(t *testing.T, record federation.Record) {
 	}
 }
 
-func read(t *testing.T, record federation.Record) contents {
+func read(t *testing.T, record federationtest.Record) contents {
 	t.Helper()
 	ctx := t.Context()
 	var c contents
@@ -145,7 +146,7 @@ func TestEverythingIsThereAfterReopening(t *testing.T) {
 	if entries, err := second.Replay(t.Context(), bob, before.Inbox[0].Cursor, 10); err != nil || len(entries) != 1 {
 		t.Errorf("Replay from an old cursor = %d entries, %v, want 1", len(entries), err)
 	}
-	if session, err := second.AdvanceSession(t.Context(), "one", 2, federationtest.At(9), federationtest.At(90)); err != nil || session.Handle != "judge" {
+	if session, err := second.AdvanceSession(t.Context(), "one", 2, federationtest.At(9), federationtest.At(90)); err != nil || session.Participant != "judge" {
 		t.Errorf("AdvanceSession = %+v, %v, want that of the judge", session, err)
 	}
 }
@@ -154,7 +155,7 @@ func TestEverythingIsThereAfterReopening(t *testing.T) {
 func TestACursorOfAnotherHistoryIsUnknown(t *testing.T) {
 	lost, restored := open(t, t.TempDir(), prometheus.NewRegistry()), open(t, t.TempDir(), prometheus.NewRegistry())
 	elsewhere := federationtest.File(federationtest.Offer(1, ada, federationtest.Person("cleo")), federation.View{})
-	for record, filings := range map[federation.Record][]federation.Filing{
+	for record, filings := range map[federationtest.Record][]federation.Filing{
 		lost:     {elsewhere, offer(2), offer(3)},           // bob's are the second and third event
 		restored: {offer(5), offer(2), elsewhere, offer(4)}, // the first, second and fourth
 	} {
@@ -208,11 +209,11 @@ func victim(where string) int {
 }
 
 // openWhere opens the record in a directory, or that of a connection string.
-func openWhere(ctx context.Context, where string) (*store.Record, error) {
+func openWhere(ctx context.Context, where string) (*registry.Record, error) {
 	if strings.HasPrefix(where, "host=") {
-		return store.OpenPostgres(ctx, where, prometheus.NewRegistry())
+		return registry.OpenPostgres(ctx, where, prometheus.NewRegistry())
 	}
-	return store.Open(ctx, at(where), prometheus.NewRegistry())
+	return registry.Open(ctx, at(where), prometheus.NewRegistry())
 }
 
 // fileForever files every victimCallers-th offer from the n-th on.
@@ -249,7 +250,7 @@ func killWriters(t *testing.T, where string) (acknowledged []int) {
 }
 
 // checkAcknowledged looks for all offers that were acknowledged, each whole and once.
-func checkAcknowledged(t *testing.T, record federation.Record, acknowledged []int) {
+func checkAcknowledged(t *testing.T, record federationtest.Record, acknowledged []int) {
 	t.Helper()
 	inbox, err := record.Replay(t.Context(), bob, "", 1_000_000)
 	if err != nil {

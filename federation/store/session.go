@@ -9,20 +9,20 @@ import (
 	"baton/federation"
 )
 
-// StartSession implements [federation.Registry].
+// StartSession implements [federation.Sessions].
 func (s *Record) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO session (id, handle, generation, expires) VALUES (?, ?, ?, ?)`,
-			session.ID, session.Handle, session.Generation, stamp(session.Expires))
+			session.ID, session.Participant, session.Generation, stamp(session.Expires))
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("start session of %s: %w", session.Handle, err)
+		return fmt.Errorf("start session of %s: %w", session.Participant, err)
 	}
 	return nil
 }
 
-// AdvanceSession implements [federation.Registry]. It is also where expired
+// AdvanceSession implements [federation.Sessions]. It is also where expired
 // families are swept out, whosesoever they are.
 func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	session, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Session, error) {
@@ -31,7 +31,7 @@ func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint6
 		}
 		next := federation.Session{ID: id, Generation: generation + 1, Expires: moment(stamp(expires))}
 		err := q.row(ctx, `UPDATE session SET generation = ?, expires = ? WHERE id = ? AND generation = ? RETURNING handle`,
-			[]any{next.Generation, stamp(expires), id, generation}, &next.Handle)
+			[]any{next.Generation, stamp(expires), id, generation}, &next.Participant)
 		if !errors.Is(err, federation.ErrNotFound) {
 			return next, err
 		}
@@ -48,4 +48,10 @@ func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint6
 		return federation.Session{}, fmt.Errorf("advance session: %w", err)
 	}
 	return session, nil
+}
+
+// EndSessions ends the sessions of a participant.
+func EndSessions(ctx context.Context, t Tx, participant string) error {
+	_, err := t.Exec(ctx, `DELETE FROM session WHERE handle = ?`, participant)
+	return err
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/gowebpki/jcs"
+
+	"baton/federation"
 )
 
 // airc is a client of an AIRC registry as its users write one, from the specification.
@@ -45,7 +47,7 @@ func newAgent(address string) (*airc, error) {
 // register registers the agent with a proof of its key, and learns the key of the registry.
 func (a *airc) register(ctx context.Context) error {
 	var asked struct{ Challenge string }
-	if err := a.call(ctx, http.MethodPost, "/register/challenge", map[string]any{"handle": agent}, &asked); err != nil {
+	if err := a.call(ctx, http.MethodPost, "/register/challenge", nil, map[string]any{"handle": agent}, &asked); err != nil {
 		return err
 	}
 	public, _ := a.key.Public().(ed25519.PublicKey)
@@ -53,7 +55,7 @@ func (a *airc) register(ctx context.Context) error {
 		DID, Domain string
 		AccessToken string
 	}
-	err := a.call(ctx, http.MethodPost, "/register", map[string]any{
+	err := a.call(ctx, http.MethodPost, "/register", nil, map[string]any{
 		"handle": agent, "publicKey": base64.RawURLEncoding.EncodeToString(public),
 		"challenge": asked.Challenge, "challengeSignature": a.sign([]byte(asked.Challenge)),
 	}, &registered)
@@ -62,7 +64,7 @@ func (a *airc) register(ctx context.Context) error {
 	}
 	a.did, a.domain, a.token = registered.DID, registered.Domain, registered.AccessToken
 	var registry struct{ PublicKey string }
-	if err := a.call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil, &registry); err != nil {
+	if err := a.call(ctx, http.MethodGet, "/.well-known/airc/registry.json", nil, nil, &registry); err != nil {
 		return err
 	}
 	a.registryKey, err = base64.RawURLEncoding.DecodeString(registry.PublicKey)
@@ -80,12 +82,12 @@ func (a *airc) send(ctx context.Context, to, body string, payload map[string]any
 		return err
 	}
 	envelope["signature"] = a.sign(document)
-	return a.call(ctx, http.MethodPost, "/messages", envelope, nil)
+	return a.call(ctx, http.MethodPost, "/messages", nil, envelope, nil)
 }
 
 // consent accepts messages of a handle.
 func (a *airc) consent(ctx context.Context, handle string) error {
-	return a.call(ctx, http.MethodPost, "/consent", map[string]any{"handle": handle, "action": "accept"}, nil)
+	return a.call(ctx, http.MethodPost, "/consent", nil, map[string]any{"handle": handle, "action": "accept"}, nil)
 }
 
 // message is as much of a message as the agent reads.
@@ -108,7 +110,7 @@ func (a *airc) inbox(ctx context.Context) ([]message, error) {
 		Messages   []json.RawMessage
 		NextCursor string
 	}
-	if err := a.call(ctx, http.MethodGet, "/messages/inbox?"+url.Values{"cursor": {a.cursor}}.Encode(), nil, &page); err != nil {
+	if err := a.call(ctx, http.MethodGet, "/messages/inbox", url.Values{"cursor": {a.cursor}}, nil, &page); err != nil {
 		return nil, err
 	}
 	var messages []message
@@ -151,12 +153,16 @@ func (a *airc) sign(document []byte) string {
 }
 
 // call sends one request and reads the answer; one that is not 2xx is an error.
-func (a *airc) call(ctx context.Context, method, path string, body, answer any) (err error) {
+func (a *airc) call(ctx context.Context, method string, path federation.URLPath, query url.Values, body, answer any) (err error) {
+	address, err := federation.JoinURL(a.url, path, query)
+	if err != nil {
+		return err
+	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("write %s %s: %w", method, path, err)
 	}
-	request, err := http.NewRequestWithContext(ctx, method, a.url+path, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(text))
 	if err != nil {
 		return fmt.Errorf("write %s %s: %w", method, path, err)
 	}

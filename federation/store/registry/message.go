@@ -1,0 +1,201 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/store"
+)
+
+const messageColumns = `m.id, m.sender, m.recipient, coalesce(m.seq, 0), m.envelope,
+	coalesce(m.event, ''), coalesce(m.handoff, ''), m.received, coalesce(m.told, 0)`
+
+// messageScan collects the columns of one message.
+type messageScan struct {
+	message        agents.Message
+	event, handoff []byte
+	received, told int64
+}
+
+func (s *messageScan) dest() []any {
+	m := &s.message
+	return []any{&m.ID, &m.From, &m.To, &m.Seq, &m.Envelope, &s.event, &s.handoff, &s.received, &s.told}
+}
+
+func (s *messageScan) read() (agents.Message, error) {
+	s.message.Received, s.message.Told = store.Moment(s.received), store.Moment(s.told)
+	err := errors.Join(s.message.Event.UnmarshalText(s.event), s.message.Handoff.UnmarshalText(s.handoff))
+	if err != nil {
+		return agents.Message{}, fmt.Errorf("decode message: %w", err)
+	}
+	return s.message, nil
+}
+
+// scanMessage reads a row of the columns of one message.
+func scanMessage(row store.Scanner) (agents.Message, error) {
+	var m messageScan
+	if err := row.Scan(m.dest()...); err != nil {
+		return agents.Message{}, err
+	}
+	return m.read()
+}
+
+// oneMessage reads the message that the rest of a query finds.
+func oneMessage(ctx context.Context, q store.Tx, where string, args ...any) (agents.Message, error) {
+	var m messageScan
+	if err := q.Row(ctx, `SELECT `+messageColumns+` FROM message m WHERE `+where, args, m.dest()...); err != nil {
+		return agents.Message{}, err
+	}
+	return m.read()
+}
+
+// Post implements the port Messages of bridge/airc. A message that is to be held on an edge
+// that was accepted meanwhile is delivered at once; a block stays a block.
+func (s *Registry) Post(ctx context.Context, p agents.Posting) (agents.Message, error) {
+	filed, err := store.Written(ctx, s.record, func(ctx context.Context, q store.Tx) (agents.Message, error) {
+		return post(ctx, q, p)
+	})
+	if err != nil {
+		return agents.Message{}, fmt.Errorf("post message: %w", err)
+	}
+	return filed, nil
+}
+
+func post(ctx context.Context, q store.Tx, p agents.Posting) (agents.Message, error) {
+	m := p.Message
+	if !m.Event.IsZero() {
+		on, err := oneMessage(ctx, q, `m.recipient = ? AND m.event = ?`, m.To, m.Event.String())
+		if !errors.Is(err, federation.ErrNotFound) {
+			return on, err
+		}
+	}
+	_, err := oneMessage(ctx, q, `m.id = ? AND m.sender = ? AND m.received > ? LIMIT 1`,
+		m.ID, m.From, store.Stamp(m.Received.Add(-agents.MessageIDWindow)))
+	switch {
+	case err == nil:
+		return agents.Message{}, agents.ErrDuplicate
+	case !errors.Is(err, federation.ErrNotFound):
+		return agents.Message{}, err
+	}
+	var w wait
+	if p.Held {
+		if w, err = ask(ctx, q, p); err != nil {
+			return agents.Message{}, err
+		}
+	}
+	if w.edge != "" || w.lost {
+		if err := noteUnseen(ctx, q, m); err != nil {
+			return agents.Message{}, err
+		}
+	}
+	if w.lost {
+		m.Seq, m.Cursor, m.Received = 0, "", store.Moment(store.Stamp(m.Received))
+		return m, nil
+	}
+	if p.Relay != nil {
+		if err := store.Enqueue(ctx, q, *p.Relay); err != nil {
+			return agents.Message{}, fmt.Errorf("queue for %s: %w", p.Relay.Peer, err)
+		}
+	}
+	if err := store.ClaimBlob(ctx, q, m.Handoff.String(), p.Blob); err != nil {
+		return agents.Message{}, fmt.Errorf("claim blob: %w", err)
+	}
+	return insertMessage(ctx, q, m, w.edge)
+}
+
+// insertMessage files a message that waits for the consent to an edge, or where
+// that is "" is delivered.
+func insertMessage(ctx context.Context, q store.Tx, m agents.Message, edge string) (agents.Message, error) {
+	const columns = `INSERT INTO message (low, high, recipient, id, sender, envelope, event, handoff, received, slow`
+	args := []any{
+		min(m.From, m.To), max(m.From, m.To), m.To, m.ID, m.From, store.NotNull(m.Envelope),
+		store.OrNull(m.Event.String()), store.OrNull(m.Handoff.String()), store.Stamp(m.Received), slowOf(m),
+	}
+	var err error
+	var told int64
+	now := toTell(m.Received)
+	m.Seq, m.Cursor, m.Received, m.Told = 0, "", store.Moment(store.Stamp(m.Received)), time.Time{}
+	if edge != "" {
+		_, err = q.Exec(ctx, columns+`, edge) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(args, edge)...)
+	} else {
+		err = q.Row(ctx, columns+`, seq, position, told) VALUES (?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, `+next+`) RETURNING seq, told`,
+			append([]any{now}, args...), &m.Seq, &told)
+		m.Told = store.Moment(told)
+	}
+	if err != nil {
+		return agents.Message{}, fmt.Errorf("insert message: %w", err)
+	}
+	return m, nil
+}
+
+// next is the next place of a message in its thread (low ?2, high ?3), the one in the
+// inbox of its recipient (?4), and when it is told: now (?1), and later than the one
+// before it in its thread.
+const next = `(SELECT coalesce(max(seq), 0) + 1 FROM message WHERE low = ?2 AND high = ?3),
+	(SELECT coalesce(max(position), 0) + 1 FROM message WHERE recipient = ?4),
+	max(?1, (SELECT coalesce(max(told), 0) FROM message WHERE low = ?2 AND high = ?3
+		AND seq = (SELECT max(seq) FROM message WHERE low = ?2 AND high = ?3)) + 1000000)`
+
+// toTell returns when a message of now is told, in the milliseconds that are told.
+func toTell(now time.Time) int64 { return store.Stamp(now.Truncate(time.Millisecond)) }
+
+// held is a message that waits for consent: its row and its thread.
+type held struct {
+	n         int64
+	low, high string
+}
+
+func scanHeld(row store.Scanner) (held, error) {
+	var h held
+	err := row.Scan(&h.n, &h.low, &h.high)
+	return h, err
+}
+
+// deliver gives a message that was held for a recipient its place.
+func deliver(ctx context.Context, q store.Tx, h held, recipient string, now time.Time) error {
+	_, err := q.Exec(ctx, `UPDATE message SET edge = NULL, (seq, position, told) = (SELECT `+next+`) WHERE n = ?5`,
+		toTell(now), h.low, h.high, recipient, h.n)
+	if err != nil {
+		return fmt.Errorf("deliver message: %w", err)
+	}
+	return nil
+}
+
+// Sent implements the port Messages of bridge/airc.
+func (s *Registry) Sent(ctx context.Context, from, id string, since time.Time) (agents.Message, error) {
+	m, err := oneMessage(ctx, s.record.Reads(), `m.id = ? AND m.sender = ? AND m.received >= ?
+		ORDER BY m.n DESC LIMIT 1`, id, from, store.Stamp(since))
+	if err != nil {
+		return agents.Message{}, fmt.Errorf("look up message sent by %s: %w", from, err)
+	}
+	return m, nil
+}
+
+// Named implements the port Messages of bridge/airc. Of several it returns the one that came
+// last.
+func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message, error) {
+	m, err := oneMessage(ctx, s.record.Reads(), `m.id = ?1 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
+		ORDER BY m.n DESC LIMIT 1`, id, handle)
+	if errors.Is(err, federation.ErrNotFound) {
+		m, err = oneMessage(ctx, s.record.Reads(), `m.n = (SELECT t.n FROM relay_id r JOIN message t ON t.id = r.message AND t.sender = r.sender
+			WHERE r.id = ?1 AND t.recipient = ?2 ORDER BY t.n DESC LIMIT 1)`, id, handle)
+	}
+	if err != nil {
+		return agents.Message{}, fmt.Errorf("look up message of %s: %w", handle, err)
+	}
+	return m, nil
+}
+
+// OfferMessage implements the port Messages of bridge/airc.
+func (s *Registry) OfferMessage(ctx context.Context, handle string, id federation.HandoffID) (agents.Message, error) {
+	m, err := oneMessage(ctx, s.record.Reads(), `m.handoff = ?1 AND m.event = ?1
+		AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL) ORDER BY m.n DESC LIMIT 1`, id.String(), handle)
+	if err != nil {
+		return agents.Message{}, fmt.Errorf("look up offer of %s: %w", id, err)
+	}
+	return m, nil
+}
