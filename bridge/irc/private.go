@@ -46,11 +46,14 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 	return federation.PrivateVenue(ev.From, other), nil
 }
 
-// WritesPrivate reports whether the steps of a private handoff are written on a link: on
-// the one where it was opened, and on that where another party of it was seen last. Its
-// error is that of the record.
-func WritesPrivate(ctx context.Context, p bridge.Ports, link string, v federation.View) (bool, error) {
-	if v.Link == link {
+// Writes reports whether the steps of a handoff are written on a link: in its channels,
+// and of a private handoff where that was opened and where another party of it was seen
+// last. Its error is that of the record.
+func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v federation.View) (bool, error) {
+	switch {
+	case !federation.Private(v.Venue):
+		return (v.Link == "" || v.Link == link) && slices.Contains(c.here, v.Venue), nil
+	case v.Link == link:
 		return true, nil
 	}
 	for _, did := range v.Others("") {

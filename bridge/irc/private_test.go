@@ -99,7 +99,7 @@ func TestAPrivateHandoffIsWrittenWhereItsPartiesAre(t *testing.T) {
 			p := bridge.Ports{Home: home, Seen: func(_ context.Context, did federation.DID) (federation.Binding, error) {
 				return federation.Binding{DID: did, Link: seen[did]}, test.away
 			}}
-			written, err := irc.WritesPrivate(t.Context(), p, test.link, opened)
+			written, err := irc.Channels{}.Writes(t.Context(), p, test.link, opened)
 			if written != test.written || err != nil && !errors.Is(err, test.away) {
 				t.Errorf("written %v, error %v", written, err)
 			}

@@ -58,7 +58,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -158,10 +157,8 @@ func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
 		return true, nil
 	case !l.introduces(v):
 		return false, nil // another server's: it believes only what comes from that itself
-	case federation.Private(v.Venue):
-		return irc.WritesPrivate(ctx, l.deps.Ports, l.cfg.Name, v)
 	}
-	return (v.Link == "" || v.Link == l.cfg.Name) && slices.Contains(l.Channels(), v.Venue), nil
+	return l.channels.Writes(ctx, l.deps.Ports, l.cfg.Name, v)
 }
 
 // introduces tells whether the server knows a handoff from this gateway, and takes it for

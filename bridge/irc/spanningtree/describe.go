@@ -44,7 +44,8 @@ func (l *Link) Describe() bridge.Description {
 		"a step whose tags are longer than " + strconv.Itoa(translate.MaxTagBytes) + " bytes",
 		"a step to somebody who is not there: it waits",
 	}}
-	if agreed := l.agreed.Load(); agreed != nil {
+	if s := l.live.Load(); s != nil {
+		agreed := s.agreed
 		d.Negotiated, d.Skew = agreed.words, agreed.skew
 		if !agreed.tagmsg {
 			d.NotCarried = append(d.NotCarried, "all steps: the other server has no message tags")

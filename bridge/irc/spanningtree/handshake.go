@@ -222,7 +222,7 @@ func (s *session) onEndBurst(_ context.Context, m ircmsg.Message) error {
 	}
 	s.put(":%s ENDBURST", s.sid())
 	s.linked = true
-	s.link.agreed.Store(s.agree())
+	s.agreed = s.agree()
 	s.link.live.Store(s)
 	s.up()
 	return nil

@@ -55,7 +55,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -102,9 +101,6 @@ type Link struct {
 	// all that Deliver and Online see of the state, and leads them to the session's
 	// channels.
 	live atomic.Pointer[session]
-
-	// What operators are told of the link, for any goroutine.
-	agreed atomic.Pointer[agreement]
 }
 
 var (
@@ -169,10 +165,7 @@ func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation
 
 // writes tells whether the steps of a handoff are written on this link.
 func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
-	if federation.Private(v.Venue) {
-		return irc.WritesPrivate(ctx, l.ports, l.cfg.Name, v)
-	}
-	return (v.Link == "" || v.Link == l.cfg.Name) && slices.Contains(l.Channels(), v.Venue), nil
+	return l.channels.Writes(ctx, l.ports, l.cfg.Name, v)
 }
 
 // dials tells which end this is.

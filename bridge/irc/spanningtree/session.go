@@ -42,6 +42,8 @@ type session struct {
 	log  *slog.Logger
 	up   func() // called once both bursts are over
 	rows chan *row
+	// agreed is for operators, and never changes once the session takes rows.
+	agreed *agreement
 
 	// Owned by the goroutine in run.
 	net         *tree
@@ -84,7 +86,6 @@ func (s *session) run(ctx context.Context, up func()) error {
 	s.burst()
 	err := s.Run(ctx, s.serve, func() {
 		s.link.live.Store(nil)
-		s.link.agreed.Store(nil)
 		s.link.Lose()
 	})
 	s.link.roster.leave()
