@@ -136,20 +136,14 @@ func (o ChatOps) Run(ctx context.Context, c Command, now time.Time) []string {
 // bind looks up the DID behind the account of a user, and whether the gateway may sign
 // for it. Where the record fails, the user has no binding.
 func (o ChatOps) bind(ctx context.Context, c Command) Command {
-	if c.Account == "" {
-		return c
-	}
-	b, err := o.Ports.Bound(ctx, c.Link, c.Account)
-	if err != nil && !errors.Is(err, federation.ErrNotFound) {
-		o.Log.LogAttrs(ctx, slog.LevelError, "account not looked up", slog.Any("err", err))
-	}
+	b, err := Bound(ctx, o.Ports, c.Link, c.Account)
 	if err != nil {
-		return c
+		o.Log.LogAttrs(ctx, slog.LevelError, "account not looked up", slog.Any("err", err))
 	}
 	if c.DID == "" {
 		c.DID = b.DID
 	}
-	c.vouch = b.Vouch && b.DID == c.DID
+	c.vouch = b.Vouch && c.DID == b.DID
 	return c
 }
 

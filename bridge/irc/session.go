@@ -32,8 +32,8 @@ type Wire[Line any] struct {
 // step that is judged. A dialect embeds it, and receives from Lines, Broken, Wrote and
 // Calls in its loop.
 //
-// [Session.Post] may be called by any goroutine, [Session.Do], [Session.Submit] and
-// [Session.Execute] by Judge; all else belongs to the owner.
+// [Session.Post] may be called by any goroutine, [Session.Do], [Session.FetchKey],
+// [Session.Submit] and [Session.Execute] by Judge; all else belongs to the owner.
 type Session[Line any, Step, Lane comparable] struct {
 	Lines  chan Line
 	Broken chan error  // gets the error that ended the reader
@@ -130,6 +130,9 @@ func (s *Session[Line, Step, Lane]) JudgeAll() {
 		})
 	}
 }
+
+// FetchKey waits for the key of a step, until the connection ends.
+func (s *Session[Line, Step, Lane]) FetchKey(ev federation.Event) { s.gateway.FetchKey(s.Asking, ev) }
 
 // Submit submits a step until the gateway has answered, as [SubmitWithRetry] does.
 func (s *Session[Line, Step, Lane]) Submit(ev federation.Event, once func(ctx context.Context) (federation.Judgement, error)) (federation.Judgement, error) {

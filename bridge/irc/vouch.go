@@ -3,6 +3,7 @@ package irc
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"baton/bridge"
@@ -11,6 +12,35 @@ import (
 	"baton/translate"
 	"baton/translate/dialect"
 )
+
+// Bound returns the binding of an account on a link, the zero one where it has none. Its
+// error is that of the record.
+func Bound(ctx context.Context, p bridge.Ports, link, account string) (federation.BoundName, error) {
+	if account == "" {
+		return federation.BoundName{}, nil
+	}
+	b, err := p.Bound(ctx, link, account)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return federation.BoundName{}, nil
+	case err != nil:
+		return federation.BoundName{}, fmt.Errorf("look up account: %w", err)
+	}
+	return b, nil
+}
+
+// VouchBound returns a step as [VouchFor] does where it has no signature and the binding of
+// its sender vouches for it, and else as it is: the home refuses it then.
+func VouchBound(ctx context.Context, p bridge.Ports, ev federation.Event, b federation.BoundName, line string) (federation.Event, error) {
+	if !b.Vouch || ev.Signature.Text != "" {
+		return ev, nil
+	}
+	vouched, err := VouchFor(ctx, p, ev, line)
+	if err != nil {
+		return ev, fmt.Errorf("vouch for %s: %w", b.DID, err)
+	}
+	return vouched, nil
+}
 
 // VouchFor returns a step that nobody signed as the gateway signs it for whoever sent
 // it, whose DID is in From. One without an id of its own gets one. The line as received

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -149,14 +147,11 @@ func (s *server) attribute(ctx context.Context, in *inbound) error {
 	if in.ev.Signature.Text != "" {
 		return nil
 	}
-	bound, err := ports.Bound(ctx, s.link.Name(), in.bound)
-	switch {
-	case errors.Is(err, federation.ErrNotFound) || err == nil && !bound.Vouch:
-		return nil // for the home to refuse
-	case err != nil:
-		return fmt.Errorf("look up account: %w", err)
+	bound, err := irc.Bound(ctx, ports, s.link.Name(), in.bound)
+	if err != nil {
+		return err
 	}
-	in.ev, err = irc.VouchFor(ctx, ports, in.ev, in.line)
+	in.ev, err = irc.VouchBound(ctx, ports, in.ev, bound, in.line)
 	return err
 }
 

@@ -41,7 +41,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		text := s.Execute(s.link.chatops, *in.command)
 		return func() { s.reply(in.command.Nick, text); s.turn(ctx) }
 	}
-	s.link.deps.Gateway.FetchKey(s.Asking, in.ev)
+	s.FetchKey(in.ev)
 	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 	return func() { s.note(ctx, in, answer, err); s.turn(ctx) }
 }

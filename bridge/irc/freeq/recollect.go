@@ -31,13 +31,17 @@ const maxTasks = 500
 func (s *session) recollect(ctx context.Context, second int64) {
 	s.log.LogAttrs(ctx, slog.LevelWarn, "more steps in one second than a page holds: the rest is read from the web API", slog.Int64("second", second))
 	s.catchup.recollecting = true
-	s.Running.Go(func() {
-		rows, err := s.link.rowsOf(s.Asking, second)
-		if err != nil {
-			s.log.LogAttrs(s.Asking, slog.LevelWarn, "second not read whole", slog.Int64("second", second), slog.Any("err", err))
-		}
-		s.Post(s.Asking, func() { s.onRecollected(ctx, rows) })
-	})
+	s.Running.Go(func() { s.readSecond(second) }) //nolint:contextcheck // it ends with the connection
+}
+
+// readSecond reads the rows of one second, and has the owner go on with them.
+func (s *session) readSecond(second int64) {
+	ctx := s.Asking
+	rows, err := s.link.rowsOf(ctx, second)
+	if err != nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "second not read whole", slog.Int64("second", second), slog.Any("err", err))
+	}
+	s.Post(ctx, func() { s.onRecollected(ctx, rows) })
 }
 
 // onRecollected goes on with a replay when the rest of a second is there.

@@ -2,7 +2,6 @@ package spanningtree
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/ergochat/irc-go/ircmsg"
@@ -71,36 +70,17 @@ func (l *Link) party(ctx context.Context, did federation.DID, nick string) (part
 // DID that the account is bound to, and of no other. Of an account that stands for
 // nobody it says nothing.
 func (s *session) attribute(ctx context.Context, in *inbound) (federation.BoundName, error) {
-	var b federation.BoundName
-	err := fmt.Errorf("no account: %w", federation.ErrNotFound)
-	if in.account != "" {
-		b, err = s.link.ports.Bound(ctx, s.link.cfg.Name, in.account)
-	}
+	b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, in.account)
 	switch {
-	case errors.Is(err, federation.ErrNotFound) && in.ev.From == "":
-		return b, federation.Refuse(in.ev, federation.MissingRequirement, fromTag(in.ev.Dialect))
-	case errors.Is(err, federation.ErrNotFound):
-		return federation.BoundName{}, nil
 	case err != nil:
-		return b, fmt.Errorf("look up account: %w", err)
+		return b, err
+	case b.DID == "" && in.ev.From == "":
+		return b, federation.Refuse(in.ev, federation.MissingRequirement, fromTag(in.ev.Dialect))
+	case b.DID == "":
 	case in.ev.From == "":
 		in.ev.From = b.DID
 	case in.ev.From != b.DID && !s.link.ports.Gateway.Same(ctx, in.ev.From, b.DID):
 		return b, federation.Refuse(in.ev, federation.ActorMismatch, "the account stands for "+string(b.DID))
 	}
 	return b, nil
-}
-
-// vouch makes a step that nobody signed one that the gateway signs, where the binding
-// of its account says so. Any other unsigned step is for the home to refuse.
-func (s *session) vouch(ctx context.Context, in *inbound, b federation.BoundName) error {
-	if !b.Vouch || in.ev.Signature.Text != "" {
-		return nil
-	}
-	ev, err := irc.VouchFor(ctx, s.link.ports, in.ev, in.line)
-	if err != nil {
-		return fmt.Errorf("vouch for %s: %w", b.DID, err)
-	}
-	in.ev = ev
-	return nil
 }

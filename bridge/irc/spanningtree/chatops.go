@@ -2,7 +2,6 @@ package spanningtree
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -35,19 +34,6 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 	}})
 }
 
-// bound returns the binding of an account of this network, the zero one where it has
-// none.
-func (s *session) bound(ctx context.Context, account string) (federation.BoundName, error) {
-	if account == "" {
-		return federation.BoundName{}, nil
-	}
-	b, err := s.link.ports.Bound(ctx, s.link.cfg.Name, account)
-	if errors.Is(err, federation.ErrNotFound) {
-		err = nil
-	}
-	return b, err
-}
-
 // lookup returns the DID of a user on this network by its nick, or "": that of a user of
 // ours, else that of the account of one of theirs, else the one that it signed last as.
 func (s *session) lookup(ctx context.Context, nick string) federation.DID {
@@ -61,7 +47,7 @@ func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 			did, account = u.signer, u.account
 		}
 	})
-	if b, err := s.bound(ctx, account); err == nil && b.DID != "" {
+	if b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, account); err == nil && b.DID != "" {
 		return b.DID
 	}
 	return did

@@ -45,7 +45,7 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 		text := s.Execute(s.link.chatops, *in.command)
 		return func() { s.reply(ctx, in.user, text) }
 	}
-	s.link.ports.Gateway.FetchKey(s.Asking, in.ev)
+	s.FetchKey(in.ev)
 	s.awaitOffer(in)
 	answer, err := s.Submit(in.ev, func(ctx context.Context) (federation.Judgement, error) { return s.submitOnce(ctx, in) })
 	return func() { s.note(ctx, in, answer.Duplicate, err) }
@@ -96,7 +96,7 @@ func (s *session) submitOnce(ctx context.Context, in *inbound) (federation.Judge
 				return federation.Judgement{}, err
 			}
 		}
-		if err := s.vouch(ctx, in, bound); err != nil {
+		if in.ev, err = irc.VouchBound(ctx, ports, in.ev, bound, in.line); err != nil {
 			return federation.Judgement{}, err
 		}
 		in.whose = true
