@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ValidAddress reports whether a string is "host:port" of somebody else.
+// ValidAddress reports whether a string is "host:port" of another machine.
 func ValidAddress(s string) bool {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil || host == "" {

@@ -3,13 +3,17 @@
 // puts on text and tags, steps written again for a link that cannot have them as
 // they were signed, and the venue of what is said in private.
 //
-// It speaks no protocol and keeps no state. Each protocol has a folder of its own
-// below this one.
+// Server links share a [Session] (one connection, its owner, and the steps that it
+// judges), a [Roster] of pseudo-clients, and the deliveries' way into a session ([Pass]).
+// All dialects share the commands to the gateway's own user ([ChatOps]) and the replies to
+// users ([Replies]).
+//
+// It speaks no protocol. Each protocol has a folder of its own below this one.
 //
 // It follows the IRCv3 message-tags specification for the limits on tags, RFC
 // 2812 §2.3.1 for nicks, and the handoff tag profile, "Humans", for the line.
 //
-// All functions may be called concurrently.
+// All functions may be called concurrently; each type states what it allows.
 package irc
 
 import (

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// Why nobody answers [Pass].
+// Why [Pass] gets no answer.
 var (
 	errNotConnected = errors.New("not connected")
 	errCut          = errors.New("connection lost before the other server had read the step")

@@ -10,15 +10,14 @@ import (
 	"baton/federation"
 )
 
-// PrivateVenue returns the venue of a step that somebody sent to one user of this
-// gateway: to the gateway itself, or to whoever speaks there for another DID. The
-// signature covers the venue, so that it is the pair that the sender had in mind:
-// that of the handoff where the sender is one of it, else the sender with the other
-// party of the step.
+// PrivateVenue returns the venue of a step that was sent to one user of this gateway: its
+// own user, or the pseudo-client of another DID. The signature covers the venue, so the
+// venue is the pair that the sender has signed: that of the handoff where the sender is a
+// party of it, else the sender with the other party of the step.
 //
-// It returns a [*federation.RefusalError] for a step that was sent to somebody else
-// than that party, and for one of a handoff that nobody knows, whose venue nobody
-// can know either. Other errors are those of [bridge.Gateway].
+// It returns a [*federation.RefusalError] for a step that was sent to a user other than
+// that party, and for a step of an unknown handoff, whose venue is unknown too. Other
+// errors are those of [bridge.Gateway].
 //
 // spec: handofftag "Canonical document"
 func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to federation.DID) (string, error) {
@@ -65,8 +64,7 @@ func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v fed
 	return false, nil
 }
 
-// SeenOn returns the link on which somebody was seen last, "" for nobody that signed
-// here. Its error is that of the record.
+// SeenOn returns the link on which a DID signed last, "" where it never signed here. Its error is that of the record.
 func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link string, err error) {
 	at, err := p.Seen(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -78,8 +76,7 @@ func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link strin
 	return at.Link, nil
 }
 
-// otherParty returns whom a step is for, "" where the offer named nobody and nobody
-// claimed it yet.
+// otherParty returns the recipient of a step, "" for an open offer without a claim.
 func otherParty(ev federation.Event, view federation.View) federation.DID {
 	switch {
 	case ev.Verb == federation.Offer:

@@ -15,7 +15,7 @@ import (
 // Render returns a step as a link may write it: in the dialect of its handoff and
 // for the place where that is written. A step that was signed so, and fits one message,
 // is returned as it is. Any other is written again under the same event ID, signed with
-// the key that the gateway keeps for whoever took it, with the original as evidence,
+// the key that the gateway keeps for its signer, with the original as evidence,
 // which is on disk before this returns. A context for which there is no room then is stored, and
 // referred to. The losses say what only the evidence still has. The same step makes the
 // same bytes each time. What the home of this gateway did itself is signed by the home in

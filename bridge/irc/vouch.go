@@ -42,8 +42,8 @@ func VouchBound(ctx context.Context, p bridge.Ports, ev federation.Event, b fede
 	return vouched, nil
 }
 
-// VouchFor returns a step that nobody signed as the gateway signs it for whoever sent
-// it, whose DID is in From. One without an id of its own gets one. The line as received
+// VouchFor returns an unsigned step as the gateway signs it for its sender, the DID in
+// From. A step without an id gets one. The line as received
 // is its evidence. A context for which there is no room is stored; what the step cannot
 // carry even so is in the line alone.
 func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line string) (federation.Event, error) {

@@ -99,8 +99,8 @@ func (s *session) lackKey(in *inbound) {
 	}
 }
 
-// onCatchupEvents takes in the answer to our oldest question. Rows that nobody asked
-// for are passed over: what a peer has to tell it can say live.
+// onCatchupEvents takes in the answer to our oldest question. Rows without a
+// question are ignored: a peer can send steps live.
 func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	q, asked := s.answered()
 	switch {

@@ -30,11 +30,11 @@ type row struct {
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
 //
-// Of a handoff that this gateway introduces, a step from elsewhere is a TAGMSG from the user of
-// whoever took it, and any step that moved the handoff is followed by the receipt.
-// Of a handoff of the server, only what moves nothing is left to write: the rest
-// the server has confirmed. Beside a step from elsewhere in a channel stands one line
-// for people, on the first attempt only.
+// Of a handoff that this gateway introduces, a step from elsewhere is a TAGMSG from the
+// pseudo-client of its actor, and the receipt follows each step that moved the handoff.
+// Of a handoff of the server, only steps that move nothing are written: the server has
+// confirmed the others. A step from elsewhere in a channel has one line for people, on
+// the first attempt only.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
 	if err != nil || len(r.said) == 0 && r.line == "" {
@@ -86,9 +86,9 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 // place returns the venue where the steps of a handoff are written here, and which they
 // are signed for.
 //
-// A server takes whoever signs a private step for one of its pair. Steps in other tags
-// than its own are written again by the keys that are kept for those who took them, so
-// that the pair is of those.
+// A server takes the signer of a private step for one of its pair. Steps in other tags
+// than its own are rendered with the keys that the gateway keeps for their actors, so the
+// pair is that of these keys.
 func (l *Link) place(ctx context.Context, v federation.View) string {
 	if v.Home == l.Home() && v.Signed != "" {
 		return v.Signed
@@ -100,8 +100,8 @@ func (l *Link) place(ctx context.Context, v federation.View) string {
 	return federation.PrivateVenue(l.signer(ctx, a), l.signer(ctx, b))
 }
 
-// signer returns as whom the steps of somebody of this gateway are written again, and
-// everybody else as they are.
+// signer returns the DID that signs the steps of a DID here: that of its kept key where
+// the DID is of this gateway, else the DID itself.
 func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
 	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did) {
 		return did
@@ -109,8 +109,8 @@ func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
 	return l.deps.Kept("person:" + string(did)).DID
 }
 
-// ours reports whether one of the pair of a private handoff is of this gateway, or signs
-// for somebody who is.
+// ours reports whether one of the pair of a private handoff is of this gateway, or is the
+// kept key of a DID that is.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) bool {
 	return l.deps.Rulings.Ours(ctx, did) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
 		return party != did && l.signer(ctx, party) == did
@@ -196,8 +196,8 @@ func (l *Link) receipt(ctx context.Context, d federation.Delivery) (said, error)
 	return l.say(ctx, receipt, d.View)
 }
 
-// target returns to whom a step is said: to its channel, or to the DID of the party
-// that is theirs. A server finds nobody by anything else.
+// target returns the target of a step: its channel, or the DID of the party that is
+// theirs, by which alone a server finds a user.
 func (l *Link) target(ctx context.Context, ev federation.Event, v federation.View) string {
 	a, b, private := federation.Parties(v.Venue)
 	switch {

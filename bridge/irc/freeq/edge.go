@@ -11,17 +11,17 @@ import (
 // vendorPrefix begins the name of each tag that servers know.
 const vendorPrefix = "+freeq.at/"
 
-// errNotOurs is why a private step is let go: it is for somebody else. A server sends
-// every private message to all its peers.
+// errNotOurs is why a private step is dropped: it is for no participant of this gateway.
+// A server sends every private message to all its peers.
 var errNotOurs = errors.New("freeq: for nobody of this gateway")
 
-// errEcho is why a step is let go that this gateway has said itself: a server repeats
-// all that it has on file to whoever asks what was missed, and routes the steps of our
-// own users back to us.
+// errEcho is why a step is dropped that this gateway has written itself: a server repeats
+// all that it has on file in answer to a catch-up, and routes the steps of our own users
+// back to us.
 var errEcho = errors.New("freeq: said by this gateway itself")
 
-// refuse takes note of a step that was not filed. What that is on this network is
-// silence: a server says nothing about what it refuses, and expects nothing.
+// refuse counts and logs a step that was not filed. It sends nothing: servers do not
+// report refusals to each other.
 //
 // spec: freeq-s2s "Home, unconfirmed moves, receipts"
 func (s *session) refuse(ctx context.Context, in *inbound, err error) {

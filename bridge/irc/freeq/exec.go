@@ -22,7 +22,7 @@ const closeGrace = time.Second
 // maxLogLineBytes bounds a line of a child's stderr.
 const maxLogLineBytes = 4096
 
-// connectedMark precedes the id of whoever has dialled, on the stderr of a child that
+// connectedMark precedes the id of the endpoint that has dialled, on the stderr of a child that
 // listens.
 const connectedMark = "got connection from "
 
@@ -94,8 +94,8 @@ func (c *child) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	return c.admit(ctx, p)
 }
 
-// admit waits until somebody has dialled a child, and turns away anybody but the
-// peer: nothing has been said or read by then.
+// admit waits until an endpoint has dialled a child, and closes a connection of any
+// endpoint but the peer, before a byte is read or written.
 func (c *child) admit(ctx context.Context, p *pipe) (io.ReadWriteCloser, error) {
 	var err error
 	select {

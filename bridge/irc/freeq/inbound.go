@@ -44,7 +44,7 @@ func (s *session) onStep(ctx context.Context, a arriving) {
 }
 
 // nameOf returns what the signer of a step is called there: "" for a server, and for
-// a nick that belongs to somebody else.
+// a nick that belongs to another DID.
 func (s *session) nameOf(from federation.DID, nick string) string {
 	if from.Method() == "web" {
 		return ""
@@ -55,8 +55,8 @@ func (s *session) nameOf(from federation.DID, nick string) string {
 	return nick
 }
 
-// decode reads a step and holds it to what this server can vouch for: nobody's
-// identity, but that a DID of the web is a server's.
+// decode reads a step and checks what the peer can vouch for: no identity of a user, but
+// that a did:web is a server's.
 func (s *session) decode(a arriving) (*inbound, error) {
 	to, _, pair := federation.Parties(a.target) // as a log spells it
 	if !pair {

@@ -2,11 +2,11 @@
 // mesh, in the protocol that freeq calls freeq/s2s/1: JSON lines over any stream of
 // bytes, each in an envelope that the sender's endpoint key signs.
 //
-// The gateway is a leaf with a voice. It keeps no channels, topics, bans or
-// accounts, stores nobody's chat, forwards nothing of others, and passes over every
-// message that handoffs have no use for. Each federated DID that speaks gets a user
-// of its own there, on first use, whose DID the server's users can copy from WHOIS
-// and from the lines beside its steps: they must address it by that.
+// The gateway is a leaf. It keeps no channels, topics, bans or accounts, stores no chat,
+// forwards no message of another server, and ignores every message that handoffs have no
+// use for. Each federated DID that speaks gets a user of its own there, on first use,
+// whose DID the server's users can copy from WHOIS and from the lines beside its steps:
+// they must address it by that.
 //
 // Steps travel both ways as TAGMSG with the tags that were signed. The network knows
 // the act dialect alone, so that any other step is rendered. Beside each in a channel
@@ -20,9 +20,9 @@
 //
 // # Two homes
 //
-// A server is the home of what its users offer, and this gateway of what it
-// introduces there. That is also what other gateways are the homes of: no server believes
-// them here, so that this gateway has their word on disk first, and then gives its own.
+// A server is the home of the offers of its users, and this gateway of the offers that it
+// introduces there. Among these are handoffs of other gateways: no server believes them
+// here, so this gateway first files their ruling and then signs its own.
 // As the home the link follows each step that moved a handoff with the receipt of the
 // gateway. For remote handoffs it takes the steps that wait for the home's receipt from
 // the record, sends each as TAGMSG and then again as act_route, at growing intervals,

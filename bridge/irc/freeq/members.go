@@ -77,7 +77,7 @@ func (m *members) unname(p *person) {
 	}
 }
 
-// part notes that a user left a channel. Who is in none is forgotten.
+// part notes that a user left a channel. A user that is in none is forgotten.
 func (m *members) part(nick, channel string) {
 	p := m.named(nick)
 	venue, ok := translate.Channel(channel)
@@ -111,5 +111,5 @@ func (m *members) rename(old, nick string) {
 	m.nicks[fold(nick)] = p
 }
 
-// online reports whether somebody is logged in as a DID.
+// online reports whether a user is logged in as a DID.
 func (m *members) online(did federation.DID) bool { return m.dids[did] != nil }

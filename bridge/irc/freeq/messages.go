@@ -223,8 +223,7 @@ func (s *session) onMember(m *member) {
 	}
 }
 
-// onKick notes that somebody was thrown out. One of ours comes back when it has
-// something to say.
+// onKick notes that a user was kicked. One of ours comes back with its next step.
 func (s *session) onKick(m *member) {
 	venue, _ := translate.Channel(m.Channel)
 	if p := s.link.named(m.Nick); p != nil && p.In[venue] {

@@ -16,8 +16,8 @@ var errReplaced = errors.New("another connection with the other server stands in
 func (l *Link) preferred(c stream) bool { return c.dialled == (l.id < l.cfg.EndpointID) }
 
 // rival decides between the connection of this session and another one. Its error ends
-// the session for it. One that is to be turned away is kept while nobody has greeted on
-// this one: an attempt may come to nothing, where the peer is reached one way only.
+// the session for it. One that is to be turned away is kept while the peer has not greeted
+// on this one: an attempt may come to nothing, where the peer is reached one way only.
 func (s *session) rival(ctx context.Context, a arrival) error {
 	r := s.link.reach
 	r.taken(a)

@@ -35,8 +35,8 @@ func (s *session) speaker(did federation.DID, name, venue string) *irc.PseudoCli
 	return p
 }
 
-// present brings a user into its channels, where it is not. A nick that somebody of
-// theirs has is no nick for ours: a server keeps the users of others by nick alone.
+// present brings a user into its channels, where it is not. A nick of a user
+// of theirs is no nick for ours: a server keeps the users of its peers by nick alone.
 func (s *session) present(p *irc.PseudoClient) {
 	if p.Nick == "" || s.theirs.named(p.Nick) != nil {
 		s.rename(p)
@@ -47,7 +47,7 @@ func (s *session) present(p *irc.PseudoClient) {
 }
 
 // rename gives a user of ours the first nick that is free. It leaves its channels
-// under the old one and comes back: a nick_change would reach whoever has that nick.
+// under the old one and comes back: a nick_change would reach the user that has that nick.
 func (s *session) rename(p *irc.PseudoClient) {
 	for venue, there := range p.In {
 		if there {

@@ -27,7 +27,7 @@ const (
 	endpointBytes = 32 // of the id
 )
 
-// Bounds of a ticket that somebody else wrote.
+// Bounds of a ticket that another program wrote.
 const (
 	maxTicketAddresses = 64
 	maxRelayBytes      = 2048

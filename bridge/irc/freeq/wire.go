@@ -14,7 +14,7 @@ const maxLineBytes = 16 << 20
 // readBufferBytes holds the longest line that is usual.
 const readBufferBytes = 64 << 10
 
-// The types of messages that are read or written. All others are passed over.
+// The types of messages that are read or written. All others are ignored.
 const (
 	typeHello          = "hello"
 	typeHelloAck       = "hello_ack"

@@ -56,8 +56,8 @@ func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, erro
 	return accounts, nil
 }
 
-// party returns how to find a DID on this network: where it has an account nobody is
-// it by a nick alone, which anybody can take.
+// party returns how to find a DID on this network. The nick counts only where the DID has
+// no account: any user can take a nick.
 func (l *Link) party(ctx context.Context, did federation.DID, nick string) (party, error) {
 	accounts, err := l.accounts(ctx, did)
 	if len(accounts) > 0 {
@@ -66,9 +66,9 @@ func (l *Link) party(ctx context.Context, did federation.DID, nick string) (part
 	return party{did: did, accounts: accounts, nick: nick}, err
 }
 
-// attribute says whose a step is that came from a user with an account: that of the
-// DID that the account is bound to, and of no other. Of an account that stands for
-// nobody it says nothing.
+// attribute sets the DID of a step from a user with a bound account: the step is that of
+// the account's DID and of no other. It returns the binding, the zero one for an account
+// without.
 func (s *session) attribute(ctx context.Context, in *inbound) (federation.BoundName, error) {
 	b, err := irc.Bound(ctx, s.link.ports, s.link.cfg.Name, in.account)
 	switch {

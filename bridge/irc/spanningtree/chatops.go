@@ -13,7 +13,7 @@ import (
 )
 
 // maxRooms bounds the channels that the gateway's user has opened for handoffs and is
-// still in: from one more on it leaves the oldest, which lasts while anybody else is
+// still in: for one more it leaves the oldest, which lasts while another user is
 // there.
 const maxRooms = 64
 

@@ -141,8 +141,8 @@ func (s *session) onNick(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// named notes a nick of theirs. Ours always yield: a nick on that network belongs
-// to whoever is at home there.
+// named notes a nick of theirs. Ours always yield: a nick on that network belongs to its
+// own users.
 func (s *session) named(uuid, nick string) {
 	ours := s.link.roster.byUUID[s.net.owner(nick)]
 	s.net.rename(uuid, nick)
@@ -196,8 +196,8 @@ func (s *session) onSave(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onJoin notes the age of a channel: theirs if it is the older one, or if nobody of
-// ours is there to know better.
+// onJoin notes the age of a channel: theirs if it is the older one, or if no user of
+// ours is there.
 func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	ch := s.net.channels[venue]

@@ -42,7 +42,7 @@ type row struct {
 	whom []string // UUIDs of those to whom it was said in private
 }
 
-// party is somebody whom a private step is for.
+// party is a recipient of a private step.
 type party struct {
 	did      federation.DID
 	accounts []string // that stand for it
@@ -51,14 +51,13 @@ type party struct {
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
 //
-// A step from elsewhere is a TAGMSG from the user of whoever took it; one that came
-// from here is not repeated in its channel. Beside either stands one line for
-// people, on the first attempt only: a TAGMSG seen twice has the same id twice, and a
-// line has nothing that would tell.
+// A step from elsewhere is a TAGMSG from the pseudo-client of its actor; a step that came
+// from here is not repeated in its channel. Either has one line for people, on the first
+// attempt only: a repeated TAGMSG has the same id, but a repeated line shows twice.
 //
-// A private step is a TAGMSG to each other party that is here, without a line; it
-// waits while nobody is. One that came from here is for others of this network who
-// signed steps since the link is up, and for nobody where there are none.
+// A private step is a TAGMSG to each other party that is here, without a line; it waits
+// while no party is. A private step that came from here goes to the other parties on this
+// network that signed steps since the link is up, if there are any.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
 	if err != nil || r.tags == nil && r.line == "" {
@@ -115,9 +114,8 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	return r, err
 }
 
-// others returns to whom a private step is said, if they are here. Who was seen on
-// another link is looked for by account alone: a user here with the same nick is somebody
-// else.
+// others returns the recipients of a private step. A party that signed last on another
+// link is looked for by account alone: a user here with the same nick is a different one.
 func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error) {
 	var to []party
 	for _, did := range step.View.Others(step.Event.Actor()) {
@@ -173,9 +171,9 @@ func (s *session) deliver(ctx context.Context, r *row) {
 	s.unproven = append(s.unproven, r)
 }
 
-// targets returns to whom a row is said: to its channel, or to those of its parties
-// who are here. One with a user of ours is looked for by its steps alone, for a user
-// of theirs with its nick is somebody else.
+// targets returns the targets of a row: its channel, or those of its parties that are
+// here. A party with a user of ours is looked for by its steps alone: a user of theirs
+// with its nick is a different one.
 func (s *session) targets(r *row) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
 		return []string{ch.name}

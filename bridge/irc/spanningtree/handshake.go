@@ -66,8 +66,8 @@ func (l *Link) meet(ctx context.Context, conn net.Conn) (*session, error) {
 	return s, nil
 }
 
-// burst starts ours, which whoever was dialled precedes with its own SERVER. The
-// rest of it waits for theirs, which tells the age of channels and whose nicks are
+// burst starts ours. The end that was dialled sends its own SERVER before it. The
+// rest waits for theirs, which tells the age of channels and whose nicks are
 // taken.
 func (s *session) burst() {
 	if !s.link.dials() {
@@ -106,7 +106,7 @@ func (s *session) negotiate(ctx context.Context) error {
 	}
 }
 
-// authenticate exchanges SERVER with passwords: whoever dialled says it first.
+// authenticate exchanges SERVER with passwords: the end that dialled sends it first.
 // Neither password goes over the wire in clear unless the configuration allows it.
 func (s *session) authenticate(ctx context.Context) error {
 	password, err := s.password()
@@ -158,14 +158,14 @@ func (s *session) passwordGood(given string) int {
 	return subtle.ConstantTimeCompare([]byte(given), []byte(want))
 }
 
-// prove returns the proof that somebody knows a password.
+// prove returns the proof of a password for a challenge.
 func prove(password, challenge string) string {
 	mac := hmac.New(sha256.New, []byte(password))
 	mac.Write([]byte(challenge))
 	return base64.RawStdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// await returns the next message with a command, passing over others.
+// await returns the next message with a command, ignoring others.
 func (s *session) await(ctx context.Context, command string) (ircmsg.Message, error) {
 	for {
 		s.flush()

@@ -74,8 +74,8 @@ func (s *session) slow(perSecond int) {
 	}
 }
 
-// decode reads a step and holds it to what this network can vouch for: the place,
-// and nobody's identity.
+// decode reads a step and checks what this network can vouch for: the place, and no
+// identity.
 func (s *session) decode(m ircmsg.Message) (*inbound, error) {
 	ev, err := dialect.Decode(translate.Tagged{Command: m.Command, Target: m.Params[0], Tags: m.AllTags()})
 	if err != nil {
@@ -115,8 +115,8 @@ func (s *session) private(target string) federation.DID {
 	return ""
 }
 
-// takeTagless acts on a message whose tags could not be read. Without them it is
-// no step; whoever may have meant one is told.
+// takeTagless acts on a message whose tags could not be read. Without them it is no step;
+// its sender gets a reply where it may have meant one.
 func (s *session) takeTagless(ctx context.Context, m ircmsg.Message) error {
 	switch m.Command {
 	case "TAGMSG", "PRIVMSG", "NOTICE":

@@ -126,8 +126,7 @@ func (s *session) introduce(p *pseudo) {
 // clip shortens an ASCII name.
 func clip(s string, maxBytes int) string { return s[:min(len(s), maxBytes)] }
 
-// freeNick returns the first nick of a user that nobody has. Its UUID always is
-// one.
+// freeNick returns the first nick for a user that is free. Its UUID always is.
 func (s *session) freeNick(p *pseudo) string {
 	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, s.net.nickBytes) {
 		if s.net.owner(nick) == "" {
@@ -137,7 +136,7 @@ func (s *session) freeNick(p *pseudo) string {
 	return p.uuid
 }
 
-// yield gives a user of ours another nick, because somebody of theirs has it.
+// yield gives a user of ours another nick, because a user of theirs has it.
 func (s *session) yield(p *pseudo) {
 	old := p.Nick
 	p.Nick, p.nickTS = s.freeNick(p), time.Now().Unix()

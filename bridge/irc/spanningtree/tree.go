@@ -178,7 +178,7 @@ func (t *tree) signed(uuid string, did federation.DID) {
 	t.signers[did] = uuid
 }
 
-// unsign forgets for whom a user stood, unless somebody else does by now.
+// unsign forgets that a user signed last as a DID, unless another user has since.
 func (t *tree) unsign(uuid string) {
 	if did := t.users[uuid].signer; t.signers[did] == uuid {
 		delete(t.signers, did)
