@@ -18,19 +18,23 @@ type inbound struct {
 	command *irc.Command // nil for a step
 	// account is the one that the user was logged in to when it said the line.
 	account, line string
-	to            federation.DID // of a private step: whose user of ours it was sent to
-	ev            federation.Event
+	to            federation.DID   // of a private step: whose user of ours it was sent to
+	ev            federation.Event // its judge's, once that has begun
 
-	whose bool          // it is known whose step it is, and where it was said
-	after *inbound      // an offer of somebody else that may open its handoff; nil for none
-	done  chan struct{} // closed once it was judged
+	opens federation.HandoffID // of an offer: its handoff
+	whose bool                 // it is known whose step it is, and where it was said
+	after *inbound             // an offer of another user that may open its handoff; nil for none
+	done  chan struct{}        // closed once it was judged
 }
 
 // enter has a step wait for its turn.
 func (s *session) enter(in *inbound) {
 	in.done = make(chan struct{})
+	if in.ev.Verb == federation.Offer {
+		in.opens = in.ev.Handoff
+	}
 	for earlier := range s.Steps.All() {
-		opens := earlier.ev.Verb == federation.Offer && earlier.ev.Handoff == in.ev.Handoff
+		opens := !earlier.opens.IsZero() && earlier.opens == in.ev.Handoff
 		if opens && in.ev.Verb != federation.Offer && earlier.user != in.user {
 			in.after = earlier
 		}
