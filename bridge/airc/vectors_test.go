@@ -19,6 +19,7 @@ import (
 
 	"baton/bridge/airc"
 	"baton/federation"
+	"baton/federation/home"
 	"baton/federation/signing"
 )
 
@@ -67,8 +68,8 @@ func checkHandoff(t *testing.T, v handoffVector) {
 	sent := time.Unix(int64(v.OfferMessage["timestamp"].(float64)), 0)
 	time.Sleep(time.Until(sent))
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
-	replay := &replaying{Store: w.record}
-	w.gateway.home.Store = replay
+	replay := &replaying{Log: w.record}
+	w.gateway.home.Log = replay
 	w.gateway.home.Limits.ClockSkew = 0 // the ids of the vectors are years from their clock
 	scout := w.agent(t, "scout_7", 0x01)
 
@@ -145,11 +146,11 @@ func receivedAt(t *testing.T, evidence string) string {
 // replaying is a store that files the messages about a step under an id of the
 // test's, signed again.
 type replaying struct {
-	federation.Store
+	home.Log
 	id string
 }
 
-// Append implements [federation.Store].
+// Append implements [home.Log].
 func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	for i, p := range f.Messages {
 		var members map[string]any
@@ -164,7 +165,7 @@ func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation
 		}
 		f.Messages[i].Message.ID, f.Messages[i].Message.Envelope = r.id, signed
 	}
-	return r.Store.Append(ctx, f)
+	return r.Log.Append(ctx, f)
 }
 
 func TestTheVectorsOfEnvelopesAndChallenges(t *testing.T) {

@@ -228,10 +228,10 @@ func (h *Home) admitStep(ctx context.Context, ev federation.Event, now time.Time
 
 // isParty reports whether a step is of a party of its handoff.
 func (h *Home) isParty(ctx context.Context, ev federation.Event) (bool, error) {
-	view, err := h.Store.View(ctx, ev.Handoff)
+	found, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
 	if err != nil {
 		return false, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 	}
-	ev.Arrival.Party = h.partyOf(ctx, view, ev)
-	return slices.Contains(view.Others(""), ev.Actor()), nil
+	s := Snapshot{Snapshot: found, Same: map[[2]federation.DID]bool{}}
+	return slices.Contains(found.View.Others(""), h.knownAs(ctx, s, Submission{Event: ev}).Actor()), nil
 }
