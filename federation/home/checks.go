@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"baton/federation"
-	"baton/federation/lifecycle"
 )
 
 // check compares a step that the lifecycle allows with what else is known, in this order:
@@ -15,35 +14,20 @@ func (r Rules) check(s Snapshot, ev federation.Event, before, after federation.V
 	if err := r.checkPolicy(s, ev, after); err != nil {
 		return err
 	}
-	rule, _ := r.Kinds.Rule(before, ev.Verb)
-	switch {
-	case ev.ReplyTo != "" && !s.Reference.IsZero() && s.Reference != ev.Handoff:
+	if ev.ReplyTo != "" && !s.Reference.IsZero() && s.Reference != ev.Handoff {
 		return federation.Refuse(ev, federation.WrongReference, "")
-	case r.needsCaps(rule, before):
-		if i := slices.IndexFunc(before.Caps, func(c string) bool { return !slices.Contains(s.Declared, c) }); i >= 0 {
+	}
+	if r.Limits.ClaimCaps && len(before.Caps) > 0 {
+		rule, _ := r.Kinds.Rule(before, ev.Verb)
+		missing := func(c string) bool { return rule.Who == federation.Anyone && !slices.Contains(s.Declared, c) }
+		if i := slices.IndexFunc(before.Caps, missing); i >= 0 {
 			return federation.Refuse(ev, federation.MissingCapability, before.Caps[i])
 		}
-	case ev.Verb == federation.Offer && r.Limits.OpenHandoffs > 0 && s.Open >= r.Limits.OpenHandoffs:
+	}
+	if ev.Verb == federation.Offer && r.Limits.OpenHandoffs > 0 && s.Open >= r.Limits.OpenHandoffs {
 		return federation.Refuse(ev, federation.QuotaExceeded, fmt.Sprintf("the limit is %d", r.Limits.OpenHandoffs))
 	}
 	return r.checkInboxes(s, ev, before, after)
-}
-
-// needsCaps reports whether a step may be taken by anyone who declared what the offer asks
-// for, and only by them: a claim or a bid, where that is the policy.
-func (r Rules) needsCaps(rule lifecycle.Rule, v federation.View) bool {
-	return rule.Who == federation.Anyone && r.Limits.ClaimCaps && len(v.Caps) > 0
-}
-
-// boundsInboxes reports whether an inbox may be too full for a step. It answers for both
-// dialects of the handoff, which is not read yet.
-func (r Rules) boundsInboxes(ev federation.Event) bool {
-	if (r.Limits.Inbox == federation.InboxLimits{}) {
-		return false
-	}
-	moves := r.Moves(federation.View{Kind: ev.Kind, Dialect: federation.HandoffTags}, ev.Verb) &&
-		r.Moves(federation.View{Kind: ev.Kind, Dialect: federation.ActTags}, ev.Verb)
-	return ev.Verb == federation.Offer || ev.Arrival.Home == "" && !moves
 }
 
 // checkInboxes refuses an offer for which an inbox, or its sender's share of that, has no

@@ -76,7 +76,7 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	case s.Used != nil:
 		return Decision{}, s.Used
 	case sub.By == Receipt: // it has had its party and what it accepts since it came in
-		return r.take(s, sub.Event, now)
+		return r.take(s, s.View, sub.Event, now)
 	}
 	if err := r.checkClock(sub.Event, sub.Since); err != nil {
 		return Decision{}, err
@@ -85,25 +85,21 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 	if s.View.Guest && ev.Verb != federation.Offer {
 		return r.visit(s, ev, now)
 	}
-	return r.take(s, ev, now)
+	return r.take(s, s.View, ev, now)
 }
 
-// file returns the decision to file a step.
+// file returns the decision to file a step. A step of a person, in the act dialect, that
+// moved a handoff of this home needs the home's receipt.
+//
+// spec: handofftag "Confirm"
 func (r Rules) file(before federation.View, ev federation.Event, after federation.View) Decision {
 	if after.Guest { // its home ends it if no step follows
 		after.Clock, after.Since = "", time.Time{}
 	}
 	return Decision{
-		Event: ev, Before: before, After: after, Inboxes: after.Others(ev.Actor()), Receipt: r.confirms(before, ev),
+		Event: ev, Before: before, After: after, Inboxes: after.Others(ev.Actor()),
+		Receipt: before.Exists() && before.Home == r.ID && before.Dialect == federation.ActTags && r.Moves(before, ev.Verb),
 	}
-}
-
-// confirms reports whether a filed step needs the home's receipt: a step of a person, in the
-// act dialect, that moved a handoff of this home.
-//
-// spec: handofftag "Confirm"
-func (r Rules) confirms(before federation.View, ev federation.Event) bool {
-	return before.Exists() && before.Home == r.ID && before.Dialect == federation.ActTags && r.Moves(before, ev.Verb)
 }
 
 // checkClock compares a signed id with the clock. An id that another home let in may be old.
@@ -120,44 +116,44 @@ func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 // resolve returns a step with the party that took it, and with the DID whose step it accepts
 // where that is a step which its kind has for that.
 func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
-	ev = s.party(ev)
-	ev.Arrival.Accepted = ""
-	rule, _ := r.Kinds.Rule(s.View, ev.Verb)
-	if rule.Accepts != "" && s.Named != nil && s.Named.Event.Verb == rule.Accepts {
+	ev.Arrival.Party, ev.Arrival.Accepted = s.Party, ""
+	if s.Named == nil {
+		return ev
+	}
+	if rule, _ := r.Kinds.Rule(s.View, ev.Verb); rule.Accepts != "" && s.Named.Event.Verb == rule.Accepts {
 		ev.Arrival.Accepted = s.Named.Event.Actor()
 	}
 	return ev
 }
 
-// take judges a step against the handoff as it stands.
-func (r Rules) take(s Snapshot, ev federation.Event, now time.Time) (Decision, error) {
-	after, err := r.judge(s, s.View, ev, now)
-	if err != nil {
-		return Decision{Event: ev, Before: s.View}, err
-	}
-	return r.file(s.View, ev, after), nil
-}
-
-// judge returns the view after a step, or why it is refused. The first thing wrong names the
-// code.
+// take judges a step against a view of its handoff: as that stands, or as it is assumed to
+// be. The first thing wrong names the code.
 //
 // spec: handofftag "Lifecycle"
-func (r Rules) judge(s Snapshot, before federation.View, ev federation.Event, now time.Time) (federation.View, error) {
+func (r Rules) take(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {
+	d := Decision{Event: ev, Before: s.View}
 	if ev.Verb == federation.Offer {
-		return r.open(s, ev, now)
+		after, err := r.open(s, ev, now)
+		if err != nil {
+			return d, err
+		}
+		return r.file(before, ev, after), nil
 	}
 	if !before.Exists() {
-		return before, federation.Refuse(ev, federation.UnknownHandoff, "")
+		return d, federation.Refuse(ev, federation.UnknownHandoff, "")
 	}
 	at := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
 	if !ev.Arrival.Abroad && at != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
-		return before, federation.Refuse(ev, federation.WrongVenue, "")
+		return d, federation.Refuse(ev, federation.WrongVenue, "")
 	}
 	after, err := r.Kinds.Check(before, ev, now)
 	if err != nil {
-		return before, err
+		return d, err
 	}
-	return after, r.check(s, ev, before, after)
+	if err := r.check(s, ev, before, after); err != nil {
+		return d, err
+	}
+	return r.file(before, ev, after), nil
 }
 
 // open judges an offer.

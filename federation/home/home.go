@@ -97,22 +97,17 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 	if err != nil {
 		return h.judgedBefore(ctx, judged, ev, err, since)
 	}
-	if wait := h.wait(ctx, ev, now); wait > 0 {
-		refused := federation.Refuse(ev, federation.RateLimited, "")
-		refused.RetryAfter = wait
-		return judged, refused
-	}
-	newcomer, err := h.admitStep(ctx, ev, now)
-	if err != nil && !resumed { // a step that was kept was let in when it came
+	if judged.Newcomer, err = h.admit(ctx, ev, resumed, now); err != nil {
 		return judged, err
 	}
-	judged.Newcomer = newcomer
-	if ev, err = h.identified(ev, since); err != nil {
-		return judged, err
+	if ev.ID.IsZero() {
+		if ev, err = h.identified(ev, since); err != nil {
+			return judged, err
+		}
 	}
 	judged, err = h.judge(ctx, judged, Submission{Event: ev, Since: since}, now)
-	if newcomer != "" && err == nil && !judged.Duplicate {
-		h.Strangers.Count(newcomer, ev.Arrival.Address, now)
+	if judged.Newcomer != "" && err == nil && !judged.Duplicate {
+		h.Strangers.Count(judged.Newcomer, ev.Arrival.Address, now)
 	}
 	return judged, err
 }
@@ -133,7 +128,11 @@ func (h *Home) judge(ctx context.Context, judged federation.Judgement, sub Submi
 		if refused != nil {
 			return judged, refused
 		}
-		if judged, err = h.act(ctx, judged, d, now); !errors.Is(err, federation.ErrStale) {
+		act := h.append
+		if d.Action != File {
+			act = h.answer
+		}
+		if judged, err = act(ctx, judged, d, now); !errors.Is(err, federation.ErrStale) {
 			return judged, err
 		}
 		judged.Conflicts++
@@ -141,20 +140,16 @@ func (h *Home) judge(ctx context.Context, judged federation.Judgement, sub Submi
 	return judged, &federation.UnavailableError{What: "handoff " + sub.Event.Handoff.String(), RetryAfter: time.Second, Err: err}
 }
 
-// act carries out a decision. It returns [federation.ErrStale] when the handoff moved since
-// its snapshot. The step was found good: it is written also where ctx ends meanwhile.
-func (h *Home) act(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
+// answer carries out a decision that files nothing itself. It returns [federation.ErrStale]
+// when the handoff moved since its snapshot.
+func (h *Home) answer(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
 	switch d.Action {
-	case Repeat:
-		judged.Entry, judged.Duplicate, judged.Awaits = d.Entry, true, d.Awaits
-		return judged, nil
 	case Await:
 		pending := federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}
 		if err := h.Log.Await(context.WithoutCancel(ctx), pending, d.Before.Version); err != nil {
 			return judged, fmt.Errorf("keep step %s: %w", d.Event.ID, err)
 		}
 		judged.Awaits, judged.Entry = true, federation.Entry{Event: d.Event, State: d.Before.State, Filed: now}
-		return judged, nil
 	case Confirm:
 		confirmed, err := h.judge(ctx, judged, Submission{Event: d.Event, Since: now, By: Receipt}, now)
 		if err != nil {
@@ -164,15 +159,18 @@ func (h *Home) act(ctx context.Context, judged federation.Judgement, d Decision,
 		return confirmed, h.Drop(ctx, d.Event)
 	case Dispute:
 		return judged, h.dispute(ctx, d, now)
-	case File:
+	case Repeat, File:
+		judged.Entry, judged.Duplicate, judged.Awaits = d.Entry, true, d.Awaits
 	}
-	return h.append(context.WithoutCancel(ctx), judged, d, now)
+	return judged, nil
 }
 
 // append files a step with its inboxes, deliveries and receipt, and with the ruling of the
-// home of the handoff where that is another one.
+// home of the handoff where that is another one. It returns [federation.ErrStale] when the
+// handoff moved since its snapshot. The step was found good: it is written also where ctx ends
+// meanwhile.
 func (h *Home) append(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
-	ev := d.Event
+	ctx, ev := context.WithoutCancel(ctx), d.Event
 	owed, err := h.Routes.Owed(ctx, ev, d.After)
 	if err != nil {
 		return judged, fmt.Errorf("route step %s: %w", ev.ID, err)

@@ -120,7 +120,7 @@ func (h *Home) end(ctx context.Context, view federation.View, note string, now t
 	if err != nil {
 		return judged, err
 	}
-	return h.act(ctx, judged, d, now)
+	return h.append(ctx, judged, d, now)
 }
 
 // Receipt returns the receipt of a filed step, in the dialect of a view and for its

@@ -34,11 +34,11 @@ func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, 
 	case ev.From == s.View.Home.DID() && !fromHome:
 		return d, federation.Refuse(ev, federation.WrongSender, "it did not come from the home")
 	case fromHome:
-		return r.take(s, ev, now)
+		return r.take(s, s.View, ev, now)
 	}
 	assumed := r.assume(s, ev.Actor())
 	if !s.View.Numbered && !r.Moves(s.View, ev.Verb) && assumed.Version == s.View.Version {
-		return r.take(s, ev, now)
+		return r.take(s, s.View, ev, now)
 	}
 	return r.await(s, assumed, ev, now)
 }
@@ -55,7 +55,7 @@ func (r Rules) await(s Snapshot, assumed federation.View, ev federation.Event, n
 		}
 	}
 	if ev.Arrival.Home == "" {
-		if _, err := r.judge(s, assumed, ev, now); err != nil {
+		if _, err := r.take(s, assumed, ev, now); err != nil {
 			return d, err
 		}
 	}

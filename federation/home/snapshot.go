@@ -13,8 +13,12 @@ import (
 type Snapshot struct {
 	federation.Snapshot
 
-	// Same lists the pairs of DIDs that are one agent's, as far as this step asks: its
-	// signer with the parties of the handoff, and both with the DIDs in the policy.
+	// Party is the party of the handoff whose step it is, where the signer is another DID of
+	// that party; else "". What this gateway knows comes before what the home of the signer
+	// says.
+	Party federation.DID
+	// Same has the pairs of DIDs that are one agent's, as far as the policy asks: the actor
+	// and the parties with the DIDs that it lists.
 	Same     map[[2]federation.DID]bool
 	Declared []string // what the actor declared that it can do
 	Outsider bool     // the offerer does not belong to the channel of its offer
@@ -22,63 +26,64 @@ type Snapshot struct {
 
 // snapshot reads what [Rules.Decide] needs to know about a submission.
 func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
-	found, err := h.Snapshots.Snapshot(ctx, h.query(sub))
-	s := Snapshot{Snapshot: found, Same: map[[2]federation.DID]bool{}}
-	switch {
-	case err != nil:
-		return s, fmt.Errorf("read snapshot of handoff %s: %w", sub.Event.Handoff, err)
-	case sub.Ruling == nil && (found.Filed != nil || found.Used != nil):
-		return s, nil // what is on file is not judged again
-	}
-	ev := h.knownAs(ctx, s, sub)
-	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
-	if h.needsCaps(rule, s.View) {
-		if s.Declared, err = h.Caps.Declared(ctx, ev.Actor()); err != nil {
-			return s, fmt.Errorf("look up capabilities of %s: %w", ev.Actor(), err)
-		}
-	}
-	if h.Member != nil && ev.Verb == federation.Offer && !s.View.Exists() {
-		member, err := h.Member(ctx, ev)
-		if err != nil {
-			return s, fmt.Errorf("look for %s in %s: %w", ev.Actor(), cmp.Or(ev.Arrival.Place.Venue, ev.Venue), err)
-		}
-		s.Outsider = !member
-	}
-	return s, nil
-}
-
-// query returns what the record is asked about a submission.
-func (r Rules) query(sub Submission) federation.SnapshotQuery {
 	ev := sub.Event
-	q := federation.SnapshotQuery{Step: ev, Inboxes: r.boundsInboxes(ev)}
+	offer := ev.Verb == federation.Offer
+	q := federation.SnapshotQuery{Step: ev, Inboxes: h.Limits.Inbox != federation.InboxLimits{} && (offer || ev.Arrival.Home == "")}
 	if sub.Ruling != nil {
 		q.Version = sub.Ruling.Version
 	}
-	if ev.Verb == federation.Offer && r.Limits.OpenHandoffs > 0 {
-		q.OpenOf = Snapshot{}.party(ev).Actor()
+	if offer && h.Limits.OpenHandoffs > 0 {
+		opener := ev
+		opener.Arrival.Party = h.party(ctx, federation.View{}, ev)
+		q.OpenOf = opener.Actor()
 	}
-	return q
+	found, err := h.Snapshots.Snapshot(ctx, q)
+	s := Snapshot{Snapshot: found}
+	switch {
+	case err != nil:
+		return s, fmt.Errorf("read snapshot of handoff %s: %w", ev.Handoff, err)
+	case sub.Ruling != nil:
+		ev = s.asSent(sub)
+	case found.Filed != nil || found.Used != nil:
+		return s, nil // what is on file is not judged again
+	}
+	if sub.By == Signer {
+		s.Party = h.party(ctx, s.View, ev)
+		ev.Arrival.Party = s.Party
+	}
+	if len(h.Policy.Rules) > 0 {
+		s.Same = h.alike(ctx, s, ev)
+	}
+	if offer || h.Limits.ClaimCaps {
+		err = h.readActor(ctx, &s, ev)
+	}
+	return s, err
 }
 
-// knownAs collects which DIDs are the same agent's, and returns the step with the party
-// that its signer turns out to be.
-func (h *Home) knownAs(ctx context.Context, s Snapshot, sub Submission) federation.Event {
-	note := func(did, other federation.DID) bool {
-		same := did == other || h.Same(ctx, did, other)
-		s.Same[[2]federation.DID{did, other}] = same
-		return same
-	}
-	ev := s.asSent(sub)
-	if sub.By != Receipt {
-		signer := ev
-		signer.Arrival.Party = ""
-		actor, parties := signer.Actor(), s.View.Others("")
-		for _, party := range parties {
-			if slices.Contains(parties, actor) || note(actor, party) {
-				break
-			}
+// party returns the party of a handoff whose step it is, where the signer is another DID of
+// that party; else "".
+func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
+	said, parties := ev.Arrival.Party, v.Others("")
+	ev.Arrival.Party = ""
+	if actor := ev.Actor(); !slices.Contains(parties, actor) {
+		if i := slices.IndexFunc(parties, func(party federation.DID) bool { return h.Same(ctx, actor, party) }); i >= 0 {
+			return parties[i]
 		}
-		ev = s.party(ev)
+	}
+	if ev.Arrival.Abroad {
+		return said
+	}
+	return ""
+}
+
+// alike returns which of the DIDs that the policy lists for a step like this are the actor's
+// or a party's.
+func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[2]federation.DID]bool {
+	found := map[[2]federation.DID]bool{}
+	note := func(did, listed federation.DID) bool {
+		pair := [2]federation.DID{did, listed}
+		found[pair] = did == listed || h.Same(ctx, did, listed)
+		return found[pair]
 	}
 	parties := append(s.View.Others(ev.Actor()), ev.To)
 	if s.Named != nil {
@@ -98,30 +103,31 @@ func (h *Home) knownAs(ctx context.Context, s Snapshot, sub Submission) federati
 			}
 		}
 	}
-	return ev
+	return found
+}
+
+// readActor asks whether the offerer belongs to the channel of its offer, and what the actor
+// of a step that anyone may take has declared.
+func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
+	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
+	if rule.Who == federation.Anyone && h.Limits.ClaimCaps && len(s.View.Caps) > 0 {
+		if s.Declared, err = h.Caps.Declared(ctx, ev.Actor()); err != nil {
+			return fmt.Errorf("look up capabilities of %s: %w", ev.Actor(), err)
+		}
+	}
+	if h.Member != nil && ev.Verb == federation.Offer && !s.View.Exists() {
+		member, err := h.Member(ctx, ev)
+		if err != nil {
+			return fmt.Errorf("look for %s in %s: %w", ev.Actor(), cmp.Or(ev.Arrival.Place.Venue, ev.Venue), err)
+		}
+		s.Outsider = !member
+	}
+	return nil
 }
 
 // same reports whether two DIDs are one agent's.
-func (s Snapshot) same(did, other federation.DID) bool {
-	return did == other || s.Same[[2]federation.DID{did, other}]
-}
-
-// party returns a step with the party of its handoff whose step it is, where the signer is
-// another DID of that party. What this gateway knows comes before what the home of the
-// signer says.
-func (s Snapshot) party(ev federation.Event) federation.Event {
-	said := ev.Arrival.Party
-	ev.Arrival.Party = ""
-	actor, parties := ev.Actor(), s.View.Others("")
-	if !slices.Contains(parties, actor) {
-		if i := slices.IndexFunc(parties, func(party federation.DID) bool { return s.same(actor, party) }); i >= 0 {
-			ev.Arrival.Party = parties[i]
-		}
-	}
-	if ev.Arrival.Party == "" && ev.Arrival.Abroad {
-		ev.Arrival.Party = said
-	}
-	return ev
+func (s Snapshot) same(did, listed federation.DID) bool {
+	return did == listed || s.Same[[2]federation.DID{did, listed}]
 }
 
 // asSent returns a step as it came in here, where it did before its home ruled on it: with
