@@ -9,17 +9,17 @@ import (
 // Requirement is what a step must be at least, to be filed.
 type Requirement string
 
-// The requirements. A step that nobody signed, neither whoever took it nor a gateway
-// for them, meets none of them.
+// The requirements. A step without a signature, of its actor or of a gateway for the actor,
+// meets none of them.
 const (
-	RequireSigned  Requirement = "signed"  // by the key of whoever took it
-	RequireVouched Requirement = "vouched" // or by a gateway for them
+	RequireSigned  Requirement = "signed"  // by the key of the actor
+	RequireVouched Requirement = "vouched" // or by a gateway for the actor
 	RequireNothing Requirement = "nothing" // the same: a rule before others that ask for more
 	Deny           Requirement = "deny"    // whatever it is
 )
 
-// Policy is who may do what. The first rule that fits a step decides, and where none
-// does, Require; the zero Policy takes what is vouched for.
+// Policy says which DID may take which step. The first rule that fits a step decides, and
+// Require where none fits; the zero Policy takes what is vouched for.
 type Policy struct {
 	Require Requirement
 	Rules   []Rule
