@@ -3,6 +3,7 @@ package home_test
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -152,15 +153,18 @@ func TestTheFirstThingWrongNamesTheRefusal(t *testing.T) {
 		at := slices.IndexFunc(all, func(d defect) bool { return d.name == name })
 		return slices.Insert(all, at, more...)
 	}
-	for verb, defects := range map[federation.Verb][]defect{
-		federation.Offer:    offerDefects(),
-		federation.Progress: append(before("denied", wrongSender), hog),
-		federation.Claim:    append(before("denied", late), incapable),
+	for _, test := range []struct {
+		verb    federation.Verb
+		defects []defect
+	}{
+		{federation.Offer, offerDefects()},
+		{federation.Progress, append(before("denied", wrongSender), hog)},
+		{federation.Claim, append(before("denied", late), incapable)},
 	} {
-		t.Run(string(verb), func(t *testing.T) {
+		t.Run(string(test.verb), func(t *testing.T) {
 			b := newBench(t)
-			for set := range 1 << len(defects) {
-				checkDefects(b, verb, defects, set)
+			for set := range 1 << len(test.defects) {
+				checkDefects(b, test.verb, test.defects, set)
 			}
 		})
 	}
@@ -300,10 +304,7 @@ func TestEachStepOfEachPositionIsJudgedAsTheModelDoes(t *testing.T) {
 		for i, ev := range steps {
 			tried++
 			after := p.model
-			after.bids = map[federation.EventID]federation.DID{}
-			for id, who := range p.model.bids {
-				after.bids[id] = who
-			}
+			after.bids = maps.Clone(p.model.bids)
 			legal := after.take(ev, b.now)
 			s := situation{bench: b, step: ev, by: by[i], facts: home.Snapshot{Snapshot: federation.Snapshot{View: p.view, Named: p.named(ev)}}}
 			got := s.decide()

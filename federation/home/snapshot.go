@@ -39,9 +39,10 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	}
 	found, err := h.Snapshots.Snapshot(ctx, q)
 	s := Snapshot{Snapshot: found}
-	switch {
-	case err != nil:
+	if err != nil {
 		return s, fmt.Errorf("read snapshot of handoff %s: %w", ev.Handoff, err)
+	}
+	switch {
 	case sub.Ruling != nil:
 		ev = s.asSent(sub)
 	case found.Filed != nil || found.Used != nil:

@@ -114,8 +114,9 @@ func (s *snapshot) add(row snapshotRow) (err error) {
 	case prunedPart:
 		return s.addPruned(row)
 	case namedPart:
-		if s.Named == nil || row.a < int64(s.Named.Version) {
-			s.Named, err = row.entry()
+		var named *federation.Entry
+		if named, err = row.entry(); s.Named == nil || named.Version < s.Named.Version {
+			s.Named = named
 		}
 	case replacedPart:
 		s.Replaced, err = decodeView(row.body)
@@ -189,5 +190,6 @@ func (s *snapshot) done() federation.Snapshot {
 
 func (r snapshotRow) entry() (*federation.Entry, error) {
 	ev, err := decodeEvent(r.body)
-	return &federation.Entry{Event: ev, Version: federation.Version(r.a), State: federation.State(r.text), Filed: moment(r.b)}, err
+	version := federation.Version(r.a) //nolint:gosec // versions count from 1
+	return &federation.Entry{Event: ev, Version: version, State: federation.State(r.text), Filed: moment(r.b)}, err
 }
