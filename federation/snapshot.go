@@ -28,6 +28,9 @@ type Snapshot struct {
 	Chain   [32]byte // the [Link] after the step at the version of the query, zero where there is none
 }
 
+// Judged reports whether the step was filed before, or can never be filed.
+func (s Snapshot) Judged() bool { return s.Filed != nil || s.Used != nil }
+
 // Answers returns what a step refers to: the event that it confirms, or the event ID or
 // message id that it answers; "" for neither.
 func (e Event) Answers() string {

@@ -76,7 +76,7 @@ func RunSnapshots(t *testing.T, open func(t *testing.T) federation.Record) {
 		if err := record.Close(); err != nil {
 			t.Fatal(err)
 		}
-		_, err := reader(t, record).Snapshot(t.Context(), federation.SnapshotQuery{Step: Offer(1, ada, bob)})
+		_, err := trySnapshot(t, record, federation.SnapshotQuery{Step: Offer(1, ada, bob)})
 		if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
 			t.Errorf("error is %v, want one wrapping *UnavailableError", err)
 		}
@@ -124,20 +124,20 @@ func checkSnapshot(t *testing.T, record federation.Record) {
 	}
 }
 
-// reader returns a record as the port of this suite.
-func reader(t *testing.T, record federation.Record) snapshots {
+// trySnapshot reads a snapshot from a record that has to have them.
+func trySnapshot(t *testing.T, record federation.Record, q federation.SnapshotQuery) (federation.Snapshot, error) {
 	t.Helper()
 	from, ok := record.(snapshots)
 	if !ok {
 		t.Fatalf("a %T has no snapshots", record)
 	}
-	return from
+	return from.Snapshot(t.Context(), q)
 }
 
 // snap reads a snapshot, which has to succeed for the test to make sense.
 func snap(t *testing.T, record federation.Record, q federation.SnapshotQuery) federation.Snapshot {
 	t.Helper()
-	s, err := reader(t, record).Snapshot(t.Context(), q)
+	s, err := trySnapshot(t, record, q)
 	if err != nil {
 		t.Fatalf("Snapshot(%s %s): %v", q.Step.Verb, q.Step.ID, err)
 	}

@@ -45,7 +45,7 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	switch {
 	case sub.Ruling != nil:
 		ev = s.asSent(sub)
-	case found.Filed != nil || found.Used != nil:
+	case found.Judged():
 		return s, nil // what is on file is not judged again
 	}
 	if sub.By == Signer {
