@@ -61,8 +61,9 @@ func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 	tb.Helper()
 	w := &world{record: federationtest.NewMemory(), mux: http.NewServeMux(), wakes: &wakes{}, left: 59, members: map[string][]federation.DID{}}
 	w.gateway = &gateway{record: w.record, wakes: w.wakes, home: &home.Home{
-		ID: "gw.example", Key: kept("server"), Kinds: lifecycle.Shipped(), Store: w.record, Inboxes: w.record, Guests: w.record,
-		Keys: keys{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: bridge.Links{}, Limits: home.Limits{ClockSkew: 120 * time.Second},
+		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
+		Key:   kept("server"), Snapshots: w.record, Log: w.record, Overdue: w.record,
+		Keys: keys{}, Entropy: rand.Reader, Rates: home.NewRates(), Routes: bridge.Links{},
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev)
 			return fields

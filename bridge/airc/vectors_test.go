@@ -21,6 +21,7 @@ import (
 	"baton/bridge/airc"
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/home"
 	"baton/federation/signing"
 )
 
@@ -69,8 +70,8 @@ func checkHandoff(t *testing.T, v handoffVector) {
 	sent := time.Unix(int64(v.OfferMessage["timestamp"].(float64)), 0)
 	time.Sleep(time.Until(sent))
 	w := newWorld(t, func(c *airc.Config, _ *airc.Deps) { c.Offers = airc.OffersDeliver })
-	replay := &replaying{Store: w.record}
-	w.gateway.home.Store = replay
+	replay := &replaying{Log: w.record}
+	w.gateway.home.Log = replay
 	w.gateway.home.Limits.ClockSkew = 0 // the ids of the vectors are years from their clock
 	scout := w.agent(t, "scout_7", 0x01)
 
@@ -147,11 +148,11 @@ func receivedAt(t *testing.T, evidence string) string {
 // replaying is a store that files the messages about a step under an id of the
 // test's, signed again.
 type replaying struct {
-	federation.Store
+	home.Log
 	id string
 }
 
-// Append implements [federation.Store].
+// Append implements [home.Log].
 func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	for i, effect := range f.Effects {
 		p, ok := effect.(agents.Posting)
@@ -171,7 +172,7 @@ func (r *replaying) Append(ctx context.Context, f federation.Filing) (federation
 		p.Message.ID, p.Message.Envelope = r.id, signed
 		f.Effects[i] = p
 	}
-	return r.Store.Append(ctx, f)
+	return r.Log.Append(ctx, f)
 }
 
 func TestTheVectorsOfEnvelopesAndChallenges(t *testing.T) {

@@ -93,9 +93,9 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 	server := signingKey(0x66)
 	server.DID = federation.HomeID("gw.example").DID()
 	w.gateway = &gateway{record: w.record, dialect: federation.HandoffTags, home: &home.Home{
-		Kinds: lifecycle.Shipped(),
-		ID:    "gw.example", Key: server, Store: w.record, Inboxes: w.record, Keys: didKeys{w.record, server}, Entropy: rand.Reader,
-		Rates: w.rates.Rates, Limits: home.Limits{ClockSkew: 120 * time.Second},
+		Rules: home.Rules{ID: "gw.example", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: 120 * time.Second}},
+		Key:   server, Snapshots: w.record, Log: w.record, Overdue: w.record, Keys: didKeys{w.record, server}, Entropy: rand.Reader,
+		Rates: w.rates.Rates,
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev)
 			return fields

@@ -55,7 +55,7 @@ func newGateway(record *federationtest.Memory) *gateway.Gateway {
 		Wakes: noWakes{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
 	})
 	g.Configure(gateway.Config{Retention: defaultRetention(), Home: &home.Home{
-		ID: "gw.test", Kinds: lifecycle.Shipped(), Store: record, Inboxes: record, Guests: record, Homes: record, Entropy: rand.Reader,
+		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped()}, Snapshots: record, Log: record, Overdue: record, Rulings: record, Entropy: rand.Reader,
 		Routes: g.Links(), Offers: record, Same: g.Same, Rates: rates, Strangers: strangers,
 	}})
 	return g

@@ -103,10 +103,10 @@ func newHome(record *store.Record) *home.Home {
 	}}
 	directory := identity.NewDirectory(identity.DirectoryConfig{}, nil, key)
 	return &home.Home{
-		ID: "gw.test", Key: key, Kinds: lifecycle.Shipped(), Store: record, Inboxes: record, Entropy: rand.Reader,
+		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
+		Key:   key, Snapshots: record, Log: record, Entropy: rand.Reader,
 		Keys: identity.NewKeySource(identity.KeySourceConfig{}, directory, nil, record), Routes: oneFeed{}, Rates: home.NewRates(),
-		Same:   func(_ context.Context, a, b federation.DID) bool { return a == b },
-		Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30},
+		Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
 	}
 }
 

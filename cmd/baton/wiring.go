@@ -109,15 +109,21 @@ func (p *program) serverKeys() []federation.SigningKey {
 
 func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
-		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Homes: p.record, Entropy: rand.Reader,
+		Rules: homeRules(p.homeID(), file), Key: p.serverKey(), Snapshots: p.record, Log: p.record, Overdue: p.record, Rulings: p.record, Entropy: rand.Reader,
 		Keys:   p.atHand.Load(),
 		Routes: p.gateway.Links(), Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.Member, Rates: p.rates,
 		Strangers: p.strangers, Acquaintances: gateway.Acquaintances{Record: p.record, Names: p.names()},
-		Policy: homePolicy(file, nil),
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
 			return fields
 		},
+	}
+}
+
+// homeRules returns what the home judges by.
+func homeRules(id federation.HomeID, file *configs.File) home.Rules {
+	return home.Rules{
+		ID: id, Kinds: lifecycle.Shipped(), Policy: homePolicy(file, nil),
 		Limits: home.Limits{
 			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
 			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,

@@ -1,19 +1,19 @@
-// Package deferral parks the steps that cannot be judged yet, until a key arrives.
+// Package deferral keeps the steps that cannot be judged yet, until a key arrives.
 //
-// To check a signature one needs a key, and whoever has that may be away. A
-// [Deferral] stands before the home: what the home can judge it passes on, and what
-// it cannot it keeps on disk and judges again, after waits that double, and at once
-// when a key of the signer is learned. A step that waited for a day is given up, and
-// its sender told: nothing is dropped in silence. How many may wait is bounded, of each
-// origin and in total; what is one too many is refused, and may be sent again.
+// To check a signature a home needs the signer's key, and the host of the key may not
+// answer. A [Deferral] passes on to the home each step that the home can judge. It keeps any
+// other step on disk and judges it again, after waits that double, and at once when a key of
+// the signer is learned. A step that waited for a day is given up, and its sender is told. The
+// number of steps that wait is bounded, of each origin and in total; a step beyond that is
+// refused, and may be sent again.
 //
 // # Order
 //
-// What waits in one handoff is judged in the order in which it came. A step that the
-// home refuses although one before it still waits, and that may only be missing what
-// that one would bring, waits behind it. One that is good as the handoff stands does
-// not: anybody can send a step that cannot be checked, in anybody's name, and must not
-// be able to stop a handoff by that.
+// The steps that wait in one handoff are judged in the order in which they came. A step that
+// the home refuses while an earlier one still waits, and that the earlier one could make good,
+// waits behind it. A step that is good as the handoff stands does not wait: any client can
+// send a step that cannot be checked, in the name of any DID, and must not be able to stop a
+// handoff by that.
 //
 // A step is judged by the keys and by the clock of the time when it first came.
 //
@@ -32,12 +32,12 @@ import (
 	"baton/federation/signing"
 )
 
-// Keep is how long a step waits at most: longer than the outage of a host that
-// somebody looks after, short enough for junk to make room again.
+// Keep is how long a step waits at most: longer than the outage of a host that has an
+// operator, short enough for junk to free its place.
 const Keep = 24 * time.Hour
 
 // The first and the last wait before a step is judged again; between them it doubles.
-// The last is about how late a key is noticed whose arrival nobody tells.
+// The last is about how late the arrival of a key is noticed that is not notified.
 const (
 	firstWait = 30 * time.Second
 	lastWait  = 10 * time.Minute
@@ -49,6 +49,27 @@ const maxInHandoff = 64
 // maxLearned bounds the DIDs whose keys arrived since the last retry. What is beyond
 // it is judged again when it is due.
 const maxLearned = 1024
+
+// Rows keeps the steps that wait. Its methods block on the record. Each returns an error
+// wrapping a [*federation.UnavailableError] while the record cannot be used.
+type Rows interface {
+	// Defer keeps a step with its evidence and gives it a Row. The same step twice waits once,
+	// and is returned as it waits already. It returns [federation.ErrNoRoom] and keeps nothing
+	// where that would be one too many.
+	Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error)
+	// DeferredIn returns all steps that wait in one handoff, in the order of arrival.
+	DeferredIn(ctx context.Context, id federation.HandoffID) ([]federation.Deferred, error)
+	// DeferredDue returns up to limit handoffs with a step that is to be judged again at a
+	// time or before, the longest due first.
+	DeferredDue(ctx context.Context, at time.Time, limit int) ([]federation.HandoffID, error)
+	// DeferAgain notes why a step could still not be judged, and when it is judged again. A
+	// step that does not wait is no error.
+	DeferAgain(ctx context.Context, row int64, next time.Time, reason string) error
+	// HastenDeferred makes the steps of a signer due at a time.
+	HastenDeferred(ctx context.Context, signer federation.DID, at time.Time) error
+	// EndDeferral ends the wait of a step. A step that does not wait is no error.
+	EndDeferral(ctx context.Context, row int64) error
+}
 
 // Judge is the home.
 type Judge interface {
@@ -68,7 +89,7 @@ type Ruling struct {
 
 // Config is what a [Deferral] works with.
 type Config struct {
-	Rows federation.Deferrals
+	Rows Rows
 	// Judge and Limits may return others while the Deferral is used.
 	Judge  func() Judge
 	Limits func() federation.DeferralLimits
@@ -81,13 +102,13 @@ type Config struct {
 	Ended func(ctx context.Context, r Ruling) error
 }
 
-// Deferral parks steps. Make one with [New].
+// Deferral keeps steps that wait. Make one with [New].
 type Deferral struct {
 	cfg Config
 
 	mu      sync.Mutex
-	busy    map[federation.HandoffID]bool // whose steps are being judged again
-	learned map[federation.DID]bool       // whose keys arrived since the last retry
+	busy    map[federation.HandoffID]bool // the handoffs with steps that are judged again now
+	learned map[federation.DID]bool       // the DIDs with keys that arrived since the last retry
 }
 
 // New returns a Deferral.
@@ -95,8 +116,8 @@ func New(cfg Config) *Deferral {
 	return &Deferral{cfg: cfg, busy: map[federation.HandoffID]bool{}, learned: map[federation.DID]bool{}}
 }
 
-// Learned notes that a key of a DID arrived: what it signed is judged again with the
-// next [Deferral.Retry]. It does not block.
+// Learned notes that a key of a DID arrived: its steps are judged again with the next
+// [Deferral.Retry]. It does not block.
 func (d *Deferral) Learned(did federation.DID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,8 +206,8 @@ func alike(a, b federation.Event) bool {
 }
 
 // retryBefore judges again those steps in the handoff of a new one that are signed
-// with the key of that: it is about to be looked for in any case, and who sends two
-// steps means them in that order. It returns what still waits.
+// with the key of that: the key is about to be looked up in any case, and a client that sends
+// two steps means them in that order. It returns the steps that still wait.
 func (d *Deferral) retryBefore(ctx context.Context, ev federation.Event, now time.Time) ([]federation.Deferred, error) {
 	p := pass{Deferral: d, now: now, fits: func(w federation.Deferred) bool { return alike(w.Event, ev) }}
 	if err := p.handoff(ctx, ev.Handoff); err != nil {

@@ -74,7 +74,7 @@ func (*directory) KeyOwner(context.Context, string) (federation.DID, error) {
 type bench struct {
 	t                 *testing.T
 	home              *home.Home
-	record            federationtest.Record
+	record            record
 	deferral          *deferral.Deferral
 	directory         *directory
 	limits            federation.DeferralLimits
@@ -85,7 +85,13 @@ type bench struct {
 	deaf  error // why nobody can be told
 }
 
-func newBench(t *testing.T, record federationtest.Record) *bench {
+// record is what the home and the deferral of a bench keep their steps in.
+type record interface {
+	federationtest.Record
+	home.Snapshots
+}
+
+func newBench(t *testing.T, record record) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, record: record, limits: federation.DeferralLimits{PerOrigin: 256, Total: 4096},
@@ -93,11 +99,13 @@ func newBench(t *testing.T, record federationtest.Record) *bench {
 		alice:     newPerson("alice"), bob: newPerson("bob"), carol: newPerson("carol"),
 	}
 	b.home = &home.Home{
-		ID: "gw.example", Key: newPerson("server").key, Kinds: lifecycle.Shipped(),
-		Store: record, Inboxes: record, Guests: record, Keys: b.directory,
+		Rules: home.Rules{
+			ID: "gw.example", Kinds: lifecycle.Shipped(),
+			Limits: home.Limits{ClockSkew: 2 * time.Minute, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
+		},
+		Key: newPerson("server").key, Snapshots: record, Log: record, Overdue: record, Keys: b.directory,
 		Same: func(context.Context, federation.DID, federation.DID) bool { return false }, Routes: nowhere{},
 		Rates: home.NewRates(), Entropy: rand.Reader,
-		Limits: home.Limits{ClockSkew: 2 * time.Minute, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
 	}
 	b.restart()
 	return b

@@ -20,8 +20,8 @@ const (
 	maxLanes    = 16  // judged side by side: enough for their commits to share an fsync
 )
 
-// Retry judges again what is due, and all that waits in the same handoffs. The result
-// more says that others are due still. It blocks on the record, and on the network only
+// Retry judges the steps again that are due, and all that wait in the same handoffs. The
+// result more says that others are due still. It blocks on the record, and on the network only
 // where the Judge does.
 func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err error) {
 	if err := d.hasten(ctx, now); err != nil {
@@ -46,7 +46,7 @@ func (d *Deferral) Retry(ctx context.Context, now time.Time) (more bool, err err
 	return err == nil && (len(due) == maxHandoffs || d.anyLearned()), err
 }
 
-// hasten makes due what was signed by those whose keys arrived.
+// hasten makes the steps due of the signers with keys that arrived.
 func (d *Deferral) hasten(ctx context.Context, now time.Time) error {
 	d.mu.Lock()
 	learned := slices.Collect(maps.Keys(d.learned))
@@ -77,7 +77,7 @@ type pass struct {
 	fits func(federation.Deferred) bool                 // which steps it looks at
 	seek func(ctx context.Context, ev federation.Event) // starts the lookup of a key; nil for none
 
-	away sync.Map // DIDs whose keys were asked for in vain, so that their host is asked once
+	away sync.Map // DIDs with keys that could not be fetched, so that their host is asked once
 }
 
 // standing is how a step stands after it was judged again.
@@ -89,8 +89,8 @@ const (
 	hurried // it is good, and one too many at this moment: what follows it has to wait too
 )
 
-// handoff judges the steps that wait in one handoff, in order. Where somebody else
-// does so at that moment, there is nothing left to do.
+// handoff judges the steps that wait in one handoff, in order. Where another goroutine does
+// so at that moment, there is nothing left to do.
 func (p *pass) handoff(ctx context.Context, id federation.HandoffID) error {
 	if !p.claim(id) {
 		return nil
@@ -131,8 +131,8 @@ func (d *Deferral) leave(id federation.HandoffID) {
 	delete(d.busy, id)
 }
 
-// judge judges one step again. Its error is that of the record, or of whoever is told
-// how a step ended; the step waits on then.
+// judge judges one step again. Its error is that of the record, or of [Config].Ended; the
+// step waits on then.
 func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (standing, error) {
 	if _, away := p.away.Load(w.Event.From); away {
 		return p.wait(ctx, w, "its keys were asked for just now, in vain")
@@ -144,7 +144,7 @@ func (p *pass) judge(ctx context.Context, w federation.Deferred, behind bool) (s
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case err == nil:
-		p.Learned(w.Event.From) // whoever could be asked about this step can be about others
+		p.Learned(w.Event.From) // the host of this key answers, so ask it about other steps too
 		return p.end(ctx, Ruling{Step: w, Judgement: judged})
 	case !isRefusal:
 		return waits, err

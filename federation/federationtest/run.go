@@ -58,6 +58,7 @@ func RunRecord(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("unread", func(t *testing.T) { RunUnread(t, open) })
 	t.Run("blocks", func(t *testing.T) { RunBlocks(t, open) })
 	t.Run("purges", func(t *testing.T) { RunPurges(t, open) })
+	t.Run("snapshots", func(t *testing.T) { RunSnapshots(t, open) })
 
 	t.Run("a record that can be written is ready", func(t *testing.T) {
 		record := open(t)

@@ -12,6 +12,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/home"
 	"baton/federation/store/registry"
 )
 
@@ -30,7 +31,7 @@ func (b bench) restarted(dir string) bench {
 	}
 	b.t.Cleanup(func() { record.Close() })
 	again := *b.home
-	again.Store, again.Inboxes = record, record
+	again.Snapshots, again.Log, again.Overdue = record, record, record
 	b.home, b.record = &again, record
 	return b
 }
@@ -116,13 +117,13 @@ func TestForEverIsForEver(t *testing.T) {
 // late is a record in which somebody moves each handoff after the sweep has read
 // that it is due, and before the home files its end.
 type late struct {
-	federation.Store
+	home.Overdue
 
 	move func()
 }
 
 func (l late) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
-	views, err := l.Store.Due(ctx, clock, since, limit)
+	views, err := l.Overdue.Due(ctx, clock, since, limit)
 	if len(views) > 0 {
 		l.move()
 	}
@@ -133,7 +134,7 @@ func TestASignOfLifeBeatsTheSweepThatDidNotSeeIt(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer), b.step(2, b.bob, federation.Accept))
 	silent := b.now.Add(b.home.Limits.Abandoned)
-	b.home.Store = late{b.record, func() {
+	b.home.Overdue = late{b.record, func() {
 		b.now, b.home.Limits.ClockSkew = silent, 0
 		b.file(b.step(3, b.bob, federation.Progress))
 	}}

@@ -2,8 +2,8 @@ package home_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,104 +16,31 @@ import (
 	"baton/federation/home"
 )
 
-// situation is what a home finds when it judges a step, in words of this test: the model
-// of a decision reads it, and the driver makes a record say it.
+// situation is what a home finds when it judges a step.
 type situation struct {
 	bench
 
-	facts facts
+	facts home.Snapshot
 	step  federation.Event
 	by    person
-}
-
-// facts is what the record says.
-type facts struct {
-	view, replaced federation.View
-	used           bool                 // the id of the step stands for other bytes
-	filed          *federation.Entry    // the same step
-	named          *federation.Entry    // the step that it accepts
-	reference      federation.HandoffID // of what it answers
-	pending        []federation.Pending
-	open           int
-	use            federation.InboxUse
-	stranger       bool // the actor does not belong to the channel
 }
 
 // outcome is what became of a step.
 type outcome struct {
 	code   federation.RefusalCode
 	detail string // of a refusal
-	state  federation.State
 	filed  bool
 	again  bool // it is a duplicate
 	awaits bool
+	entry  federation.Entry // of a duplicate
 	view   federation.View
 }
 
-// stub is a record that says what it is told to.
-type stub struct {
-	federation.Store
-	federation.Inboxes
-	federation.Guests
-
-	facts facts
-	step  federation.Event
-}
-
-func (s stub) View(_ context.Context, id federation.HandoffID) (federation.View, error) {
-	if id == s.step.Handoff {
-		return s.facts.view, nil
-	}
-	return s.facts.replaced, nil
-}
-
-func (s stub) Known(_ context.Context, _ federation.DID, id federation.EventID, _ [32]byte) (federation.Entry, error) {
-	switch {
-	case s.facts.used:
-		return federation.Entry{}, &federation.RefusalError{Code: federation.EventIDInUse, Event: id}
-	case s.facts.filed != nil:
-		return *s.facts.filed, nil
-	}
-	return federation.Entry{}, federation.ErrNotFound
-}
-
-func (s stub) Step(context.Context, federation.HandoffID, federation.EventID) (federation.Entry, error) {
-	if s.facts.named == nil {
-		return federation.Entry{}, federation.ErrNotFound
-	}
-	return *s.facts.named, nil
-}
-
-func (s stub) Reference(context.Context, string) (federation.HandoffID, error) {
-	if s.facts.reference.IsZero() {
-		return federation.HandoffID{}, federation.ErrNotFound
-	}
-	return s.facts.reference, nil
-}
-
-func (s stub) Unfinished(context.Context, federation.DID) (int, error) { return s.facts.open, nil }
-
-func (s stub) Use(context.Context, federation.DID, federation.DID) (federation.InboxUse, error) {
-	return s.facts.use, nil
-}
-
-func (s stub) AwaitingIn(context.Context, federation.HandoffID) ([]federation.Pending, error) {
-	return s.facts.pending, nil
-}
-
-func (stub) Await(context.Context, federation.Pending, federation.Version) error { return nil }
-
-func (stub) Append(_ context.Context, f federation.Filing) (federation.Entry, error) {
-	return federation.Entry{Event: f.Event, Version: f.View.Version, State: f.View.State, Filed: f.Filed}, nil
-}
-
-// decide has the home judge the step in the situation.
+// decide judges the step in the situation, without any port.
 func (s situation) decide() outcome {
-	h := *s.home
-	record := stub{facts: s.facts, step: s.step}
-	h.Store, h.Inboxes, h.Guests = record, record, record
-	h.Member = func(context.Context, federation.Event) (bool, error) { return !s.facts.stranger, nil }
-	judged, err := h.Submit(s.t.Context(), s.step, s.now)
+	s.step.From, s.step.Stamped = s.by.did, true
+	s.step.Signature.Document = string(s.step.From) + string(s.step.Verb) // tells one step from another
+	d, err := s.home.Decide(s.facts, home.Submission{Event: s.step, Since: s.now}, s.now)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	switch {
 	case isRefusal:
@@ -122,28 +49,8 @@ func (s situation) decide() outcome {
 		s.t.Fatalf("%s: %v", s.step.Verb, err)
 	}
 	return outcome{
-		state: judged.Entry.State, filed: !judged.Duplicate && !judged.Awaits, again: judged.Duplicate, awaits: judged.Awaits, view: judged.View,
+		filed: d.Action == home.File, again: d.Action == home.Repeat, awaits: d.Action == home.Await || d.Awaits, entry: d.Entry, view: d.After,
 	}
-}
-
-// signed returns a situation whose step is complete.
-func (s situation) signed() situation {
-	s.t.Helper()
-	s.step = s.signStep(s.by, s.step)
-	return s
-}
-
-// signStep signs a step that has its id.
-func (b bench) signStep(by person, ev federation.Event) federation.Event {
-	b.t.Helper()
-	return b.step(1, by, ev.Verb, func(blank *federation.Event) {
-		arrival := blank.Arrival
-		*blank = ev
-		blank.From = by.did
-		if blank.Arrival.Network == "" {
-			blank.Arrival = arrival
-		}
-	})
 }
 
 // defect is one thing that is wrong with a step. The defects of a kind of step are listed
@@ -159,38 +66,40 @@ type defect struct {
 // offerDefects are what can be wrong with an offer.
 func offerDefects() []defect {
 	return []defect{
-		{name: "used", code: federation.EventIDInUse, cause: func(s *situation) { s.facts.used = true }},
+		{name: "used", code: federation.EventIDInUse, cause: func(s *situation) { s.facts.Used = &federation.RefusalError{Code: federation.EventIDInUse} }},
 		{name: "old", code: federation.EventIDClockSkew, cause: func(s *situation) { s.now = s.now.Add(time.Hour) }},
-		{name: "exists", code: federation.EventIDInUse, cause: func(s *situation) { s.facts.view = s.offered(federation.Offered) }},
+		{name: "exists", code: federation.EventIDInUse, cause: func(s *situation) { s.facts.View = s.offered(federation.Offered) }},
 		{name: "far", code: federation.InvalidTag, detail: "deadline", cause: func(s *situation) { s.step.Deadline = s.now.Add(48 * time.Hour) }},
 		{name: "names another", code: federation.IllegalStep, cause: func(s *situation) { s.step.ID = federationtest.ID(7) }},
 		{name: "revives", code: federation.ReplacesNotTerminal, cause: func(s *situation) {
 			s.step.Replaces = federationtest.ID(9)
-			s.facts.replaced = federation.View{ID: s.step.Replaces, Version: 1, State: federation.Assigned}
+			s.facts.Replaced = federation.View{ID: s.step.Replaces, Version: 1, State: federation.Assigned}
 		}},
 		{name: "denied", code: federation.PolicyDenied, cause: func(s *situation) { s.home.Policy.Require = home.Deny }},
-		{name: "stranger", code: federation.PolicyDenied, detail: "membership", cause: func(s *situation) { s.facts.stranger = true }},
+		{name: "stranger", code: federation.PolicyDenied, detail: "membership", cause: func(s *situation) { s.facts.Outsider = true }},
 		{name: "answers another", code: federation.WrongReference, cause: func(s *situation) {
-			s.step.ReplyTo, s.facts.reference = "some-message", federationtest.ID(5)
+			s.step.ReplyTo, s.facts.Reference = "some-message", federationtest.ID(5)
 		}},
-		{name: "too many", code: federation.QuotaExceeded, cause: func(s *situation) { s.facts.open = 3 }},
-		{name: "full", code: federation.InboxFull, cause: func(s *situation) { s.facts.use = federation.InboxUse{Entries: 10, SenderEntries: 1} }},
+		{name: "too many", code: federation.QuotaExceeded, cause: func(s *situation) { s.facts.Open = 3 }},
+		{name: "full", code: federation.InboxFull, cause: func(s *situation) {
+			s.facts.Inboxes = map[federation.DID]federation.InboxUse{s.bob.did: {Entries: 10, SenderEntries: 1}}
+		}},
 	}
 }
 
 // stepDefects are what can be wrong with a step of an open handoff or of an assigned one.
 func stepDefects() []defect {
 	return []defect{
-		{name: "used", code: federation.EventIDInUse, cause: func(s *situation) { s.facts.used = true }},
+		{name: "used", code: federation.EventIDInUse, cause: func(s *situation) { s.facts.Used = &federation.RefusalError{Code: federation.EventIDInUse} }},
 		{name: "old", code: federation.EventIDClockSkew, cause: func(s *situation) { s.now = s.now.Add(time.Hour) }},
 		{name: "elsewhere", code: federation.WrongVenue, cause: func(s *situation) { s.step.Venue = "#elsewhere" }},
-		{name: "other kind", code: federation.IllegalStep, detail: "of kind", cause: func(s *situation) { s.facts.view.Kind = bounty }},
-		{name: "over", code: federation.TerminalHandoff, cause: func(s *situation) { s.facts.view.Over, s.facts.view.State = true, federation.Expired }},
-		{name: "too late for it", code: federation.IllegalStep, not: "over", cause: func(s *situation) { s.facts.view.State = federation.Offered }},
+		{name: "other kind", code: federation.IllegalStep, detail: "of kind", cause: func(s *situation) { s.facts.View.Kind = bounty }},
+		{name: "over", code: federation.TerminalHandoff, cause: func(s *situation) { s.facts.View.Over, s.facts.View.State = true, federation.Expired }},
+		{name: "too late for it", code: federation.IllegalStep, not: "over", cause: func(s *situation) { s.facts.View.State = federation.Offered }},
 		{name: "replaces", code: federation.InvalidTag, cause: func(s *situation) { s.step.Replaces = federationtest.ID(9) }},
 		{name: "denied", code: federation.PolicyDenied, cause: func(s *situation) { s.home.Policy.Require = home.Deny }},
 		{name: "answers another", code: federation.WrongReference, cause: func(s *situation) {
-			s.step.ReplyTo, s.facts.reference = "some-message", federationtest.ID(5)
+			s.step.ReplyTo, s.facts.Reference = "some-message", federationtest.ID(5)
 		}},
 	}
 }
@@ -211,9 +120,9 @@ func (b bench) offered(state federation.State) federation.View {
 }
 
 // flawless returns a situation in which a step by bob, or an offer by alice, is good.
-func flawless(t *testing.T, verb federation.Verb) situation {
-	t.Helper()
-	b := newBench(t)
+func flawless(b bench, verb federation.Verb) situation {
+	own := *b.home
+	b.home = &own
 	b.home.Limits.OpenHandoffs, b.home.Limits.Inbox = 3, federation.InboxLimits{Events: 10, EventsPerSender: 5}
 	b.home.Limits.EventsPerMinute, b.home.Limits.ClaimCaps = 0, true
 	s := situation{bench: b, by: b.bob, step: federation.Event{
@@ -224,41 +133,47 @@ func flawless(t *testing.T, verb federation.Verb) situation {
 	case federation.Offer:
 		s.by, s.step.ID, s.step.To = b.alice, s.step.Handoff, b.bob.did
 	case federation.Claim:
-		s.facts.view = b.offered(federation.Open)
-		s.facts.view.Caps = []string{"go"}
+		s.facts.View = b.offered(federation.Open)
+		s.facts.View.Caps, s.facts.Declared = []string{"go"}, []string{"go", "review"}
 	default:
-		s.facts.view = b.offered(federation.Assigned)
+		s.facts.View = b.offered(federation.Assigned)
 	}
 	return s
 }
 
 func TestTheFirstThingWrongNamesTheRefusal(t *testing.T) {
 	wrongSender := defect{name: "not theirs", code: federation.WrongSender, cause: func(s *situation) { s.by = s.carol }}
-	incapable := defect{name: "incapable", code: federation.MissingCapability, cause: func(s *situation) { s.facts.view.Caps = []string{"go", "cook"} }}
-	hog := defect{name: "hog", code: federation.InboxFull, detail: "yours", cause: func(s *situation) { s.facts.use = federation.InboxUse{Entries: 5, SenderEntries: 5} }}
-	late := defect{name: "late", code: federation.DeadlinePassed, cause: func(s *situation) { s.facts.view.Deadline = s.now.Add(-time.Hour) }}
+	incapable := defect{name: "incapable", code: federation.MissingCapability, cause: func(s *situation) { s.facts.View.Caps = []string{"go", "cook"} }}
+	hog := defect{name: "hog", code: federation.InboxFull, detail: "yours", cause: func(s *situation) {
+		s.facts.Inboxes = map[federation.DID]federation.InboxUse{s.alice.did: {Entries: 5, SenderEntries: 5}}
+	}}
+	late := defect{name: "late", code: federation.DeadlinePassed, cause: func(s *situation) { s.facts.View.Deadline = s.now.Add(-time.Hour) }}
 	before := func(name string, more ...defect) []defect {
 		all := stepDefects()
 		at := slices.IndexFunc(all, func(d defect) bool { return d.name == name })
 		return slices.Insert(all, at, more...)
 	}
-	for verb, defects := range map[federation.Verb][]defect{
-		federation.Offer:    offerDefects(),
-		federation.Progress: append(before("denied", wrongSender), hog),
-		federation.Claim:    append(before("denied", late), incapable),
+	for _, test := range []struct {
+		verb    federation.Verb
+		defects []defect
+	}{
+		{federation.Offer, offerDefects()},
+		{federation.Progress, append(before("denied", wrongSender), hog)},
+		{federation.Claim, append(before("denied", late), incapable)},
 	} {
-		t.Run(string(verb), func(t *testing.T) {
-			for set := range 1 << len(defects) {
-				checkDefects(t, verb, defects, set)
+		t.Run(string(test.verb), func(t *testing.T) {
+			b := newBench(t)
+			for set := range 1 << len(test.defects) {
+				checkDefects(b, test.verb, test.defects, set)
 			}
 		})
 	}
 }
 
 // checkDefects judges a step that has some of the defects, those of which the bit is set.
-func checkDefects(t *testing.T, verb federation.Verb, defects []defect, set int) {
-	t.Helper()
-	s := flawless(t, verb)
+func checkDefects(b bench, verb federation.Verb, defects []defect, set int) {
+	b.t.Helper()
+	s := flawless(b, verb)
 	var names []string
 	var first *defect
 	for i, d := range defects {
@@ -274,12 +189,12 @@ func checkDefects(t *testing.T, verb federation.Verb, defects []defect, set int)
 			first = &defects[i]
 		}
 	}
-	got := s.signed().decide()
+	got := s.decide()
 	switch {
 	case first == nil && !got.filed:
-		t.Errorf("a good %s: %+v", verb, got)
+		b.t.Errorf("a good %s: %+v", verb, got)
 	case first != nil && (got.code != first.code || !strings.Contains(got.detail, first.detail)):
-		t.Errorf("%s with %q: %s %q, want %s", verb, names, got.code, got.detail, first.code)
+		b.t.Errorf("%s with %q: %s %q, want %s", verb, names, got.code, got.detail, first.code)
 	}
 }
 
@@ -287,10 +202,10 @@ func TestAStepThatIsFiledIsAnsweredWhateverIsWrongWithIt(t *testing.T) {
 	for _, verb := range []federation.Verb{federation.Offer, federation.Claim, federation.Progress} {
 		for _, defects := range [][]defect{offerDefects(), stepDefects()} {
 			for _, d := range defects {
-				s := flawless(t, verb)
+				s := flawless(newBench(t), verb)
 				d.cause(&s)
-				s.facts.used, s.facts.filed = false, &federation.Entry{State: federation.Declined, Version: 7}
-				if got := s.signed().decide(); !got.again || got.filed || got.state != federation.Declined {
+				s.facts.Used, s.facts.Filed = nil, &federation.Entry{State: federation.Declined, Version: 7}
+				if got := s.decide(); !got.again || got.filed || got.entry.State != federation.Declined {
 					t.Errorf("%s, %s: %+v, want a duplicate", verb, d.name, got)
 				}
 			}
@@ -389,13 +304,10 @@ func TestEachStepOfEachPositionIsJudgedAsTheModelDoes(t *testing.T) {
 		for i, ev := range steps {
 			tried++
 			after := p.model
-			after.bids = map[federation.EventID]federation.DID{}
-			for id, who := range p.model.bids {
-				after.bids[id] = who
-			}
+			after.bids = maps.Clone(p.model.bids)
 			legal := after.take(ev, b.now)
-			s := situation{bench: b, step: ev, by: by[i], facts: facts{view: p.view, named: p.named(ev)}}
-			got := s.signed().decide()
+			s := situation{bench: b, step: ev, by: by[i], facts: home.Snapshot{Snapshot: federation.Snapshot{View: p.view, Named: p.named(ev)}}}
+			got := s.decide()
 			if got.filed != legal || legal && (got.view.State != after.state || got.view.Assignee != after.assignee || got.view.Over != after.over()) {
 				t.Fatalf("%s by %s on %+v: %+v, and the model %t %+v", ev.Verb, ev.From, p.view, got, legal, after)
 			}
@@ -460,16 +372,15 @@ func (b bench) checkRemote(t *testing.T, p position) {
 	for i, ev := range steps {
 		if verb := ev.Verb; verb == "accept" || verb == "claim" || verb == "progress" || verb == "complete" || verb == "cancel" {
 			ev.ID = federationtest.ID(60 + i)
-			movers = append(movers, b.signStep(by[i], ev))
+			ev.Signature.Document = string(ev.From) + string(ev.Verb)
+			movers = append(movers, ev)
 		}
 	}
 	sets := [][]federation.Event{nil}
 	for i, first := range movers {
 		sets = append(sets, []federation.Event{first})
 		for _, second := range movers[i+1:] {
-			if first.From == second.From {
-				sets = append(sets, []federation.Event{first, second})
-			}
+			sets = append(sets, []federation.Event{first, second})
 		}
 	}
 	for i, ev := range steps {
@@ -485,14 +396,11 @@ func (b bench) checkRemote(t *testing.T, p position) {
 // checkHeld judges one step while others wait.
 func (b bench) checkHeld(t *testing.T, p position, waiting []federation.Event, ev federation.Event, by person) {
 	t.Helper()
-	s := situation{bench: b, step: ev, by: by, facts: facts{view: p.view}}
+	s := situation{bench: b, step: ev, by: by, facts: home.Snapshot{Snapshot: federation.Snapshot{View: p.view}}}
 	for _, each := range waiting {
-		s.facts.pending = append(s.facts.pending, federation.Pending{Event: each, Home: elsewhere, Since: b.now})
-		if each.From == ev.From && each.Verb == ev.Verb {
-			s.step.ID = each.ID
-		}
+		s.facts.Pending = append(s.facts.Pending, federation.Pending{Event: each, Home: elsewhere, Since: b.now})
 	}
-	got := s.signed().decide()
+	got := s.decide()
 	filed, awaits, again := p.remote(waiting, ev)
 	if got.filed != filed || got.awaits != awaits || got.again != again {
 		t.Fatalf("%s by %s on %s (numbered %t) with %d waiting (%v): %+v; the model: filed %t, awaits %t, again %t",
@@ -509,6 +417,7 @@ func verbs(events []federation.Event) (all []string) {
 
 // TestADecisionDependsOnNothingElse judges one step twice, with another one in between.
 func TestADecisionDependsOnNothingElse(t *testing.T) {
+	b := newBench(t)
 	rapid.Check(t, func(r *rapid.T) {
 		draw := func(name string) situation {
 			verb := rapid.SampledFrom([]federation.Verb{federation.Offer, federation.Claim, federation.Progress}).Draw(r, name)
@@ -516,13 +425,13 @@ func TestADecisionDependsOnNothingElse(t *testing.T) {
 			if verb != federation.Offer {
 				defects = stepDefects()
 			}
-			s := flawless(t, verb)
+			s := flawless(b, verb)
 			for _, d := range defects {
 				if rapid.IntRange(0, 3).Draw(r, d.name) == 0 {
 					d.cause(&s)
 				}
 			}
-			return s.signed()
+			return s
 		}
 		one, other := draw("one"), draw("other")
 		first := one.decide()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"baton/federation"
+	"baton/federation/home"
 )
 
 // hangingUp routes steps to no link, and ends the context of the caller: it is asked once a
@@ -16,21 +17,21 @@ func (h hangingUp) Owed(context.Context, federation.Event, federation.View) (fed
 	return federation.Owed{}, nil
 }
 
-// punctual is a store that files nothing for a caller that left.
-type punctual struct{ federation.Store }
+// punctual is a log that files nothing for a caller that left.
+type punctual struct{ home.Log }
 
 func (p punctual) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	if ctx.Err() != nil {
 		return federation.Entry{}, context.Cause(ctx)
 	}
-	return p.Store.Append(ctx, f)
+	return p.Log.Append(ctx, f)
 }
 
 func TestAStepThatWasFoundGoodIsFiledAlthoughItsCallerLeaves(t *testing.T) {
 	b := newBench(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	defer hangUp()
-	b.home.Routes, b.home.Store = hangingUp{hangUp}, punctual{b.record}
+	b.home.Routes, b.home.Log = hangingUp{hangUp}, punctual{b.record}
 	offer := b.step(1, b.alice, federation.Offer)
 	if _, err := b.home.Submit(ctx, offer, b.now); err != nil {
 		t.Fatalf("Submit: %v", err)

@@ -2,12 +2,13 @@
 // It alone orders them: the first valid step wins, by compare-and-set on the log.
 //
 // A [Home] does no I/O of its own; it takes the record, the keys and the routes
-// as ports, and the time as an argument.
+// as ports, and the time as an argument. It judges each step in three parts: it reads a
+// [Snapshot], has [Rules.Decide] conclude from that alone, and writes the [Decision]. When
+// another step was filed in between, it begins again with a new snapshot.
 package home
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,13 +16,12 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/lifecycle"
 	"baton/federation/signing"
 )
 
 // maxRaces bounds how often a step is judged again because another one was filed
-// in between. Each round means that somebody else made progress; so many in a row
-// for one handoff are an attack, and its sender may ask again.
+// in between. Each round means that another step was filed; so many in a row
+// for one handoff are an attack, and the sender may submit the step again.
 const maxRaces = 16
 
 // Limits are what a home allows. Zero means no limit.
@@ -33,41 +33,28 @@ type Limits struct {
 	Strangers       StrangerLimits         // of DIDs that the record has not known for long
 	OpenHandoffs    int                    // offered by one DID and not yet over
 	// Unanswered is how long an offer without deadline waits until the home ends it,
-	// and Abandoned how long work that somebody took on may be silent.
+	// and Abandoned how long assigned work may go without a step.
 	Unanswered, Abandoned time.Duration
-	// ClaimCaps says that who claims an open offer, or bids for it, must have declared
-	// all that it asks for.
+	// ClaimCaps says that a DID that claims an open offer, or bids for it, must have declared
+	// all that the offer asks for.
 	ClaimCaps bool
-}
-
-// Capabilities knows what DIDs have declared that they can do.
-type Capabilities interface {
-	// Declared returns what a DID declared, nothing for one that never did.
-	Declared(ctx context.Context, did federation.DID) ([]string, error)
-}
-
-// Offers knows of offers that never reached their recipient.
-type Offers interface {
-	// Unseen returns up to limit offered handoffs without a deadline, opened at or
-	// before a time, whose recipient was not shown the offer.
-	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
 }
 
 // Home orders the handoffs of one gateway. Its methods may be called
 // concurrently.
 type Home struct {
-	ID      federation.HomeID
-	Kinds   lifecycle.Kinds
-	Key     federation.SigningKey // of the home itself: what it expires and confirms
-	Store   federation.Store
-	Inboxes federation.Inboxes
-	Guests  federation.Guests
-	Homes   federation.Homes
-	Keys    federation.KeySource
-	Routes  federation.Routes
-	Caps    Capabilities
-	Offers  Offers                                              // nil where nobody keeps offers back
-	Same    func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
+	Rules
+
+	Key       federation.SigningKey // of the home itself: for the steps that it takes and confirms
+	Snapshots Snapshots
+	Log       Log
+	Overdue   Overdue
+	Rulings   Rulings // nil where no other home rules on steps
+	Keys      federation.KeySource
+	Routes    federation.Routes
+	Caps      Capabilities
+	Offers    Offers                                              // nil where no offer is kept back
+	Same      func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	// Member reports whether an offer may be written in its channel; nil where any may.
 	Member func(ctx context.Context, ev federation.Event) (bool, error)
 	Rates  *Rates
@@ -76,12 +63,10 @@ type Home struct {
 	Strangers     *Strangers
 	Acquaintances Acquaintances
 	Write         FieldWriter
-	Policy        Policy
-	Limits        Limits
 	Entropy       io.Reader // for the ids of steps that came without one; safe for concurrent use
 }
 
-// Submit judges one step and files it with all that it is owed to. A nil error
+// Submit judges one step and files it with its inboxes and deliveries. A nil error
 // means that it is on disk. The same step again is answered with its first entry.
 //
 // It returns a [*federation.RefusalError] for a step that is refused for good,
@@ -92,7 +77,7 @@ func (h *Home) Submit(ctx context.Context, ev federation.Event, now time.Time) (
 }
 
 // Resume is Submit for a step that came in at an earlier time and could not be judged
-// then: its id is held to the clock of that time.
+// then: its id is compared with the clock of that time.
 func (h *Home) Resume(ctx context.Context, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
 	return h.submit(ctx, ev, since, now, true)
 }
@@ -112,147 +97,96 @@ func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.
 	if err != nil {
 		return h.judgedBefore(ctx, judged, ev, err, since)
 	}
-	if wait := h.wait(ctx, ev, now); wait > 0 {
-		refused := federation.Refuse(ev, federation.RateLimited, "")
-		refused.RetryAfter = wait
-		return judged, refused
-	}
-	newcomer, err := h.admitStep(ctx, ev, now)
-	if err != nil && !resumed { // a step that was kept was let in when it came
+	if judged.Newcomer, err = h.admit(ctx, ev, resumed, now); err != nil {
 		return judged, err
 	}
-	judged.Newcomer = newcomer
+	if ev.ID.IsZero() {
+		if ev, err = h.identified(ev, since); err != nil {
+			return judged, err
+		}
+	}
+	judged, err = h.judge(ctx, judged, Submission{Event: ev, Since: since}, now)
+	if judged.Newcomer != "" && err == nil && !judged.Duplicate {
+		h.Strangers.Count(judged.Newcomer, ev.Arrival.Address, now)
+	}
+	return judged, err
+}
+
+// judge reads a snapshot, decides and acts, until no other step is filed in between.
+func (h *Home) judge(ctx context.Context, judged federation.Judgement, sub Submission, now time.Time) (federation.Judgement, error) {
+	var err error
 	for range maxRaces {
-		judged, err = h.file(ctx, judged, ev, since, now)
-		if !errors.Is(err, federation.ErrStale) {
-			if newcomer != "" && err == nil && !judged.Duplicate {
-				h.Strangers.Count(newcomer, ev.Arrival.Address, now)
-			}
+		var s Snapshot
+		if s, err = h.snapshot(ctx, sub); err != nil {
+			return judged, err
+		}
+		d, refused := h.Decide(s, sub, now)
+		judged.View = d.Before
+		if !d.Event.ID.IsZero() {
+			judged.Entry.Event = sub.Event
+		}
+		if refused != nil {
+			return judged, refused
+		}
+		act := h.append
+		if d.Action != File {
+			act = h.answer
+		}
+		if judged, err = act(ctx, judged, d, now); !errors.Is(err, federation.ErrStale) {
 			return judged, err
 		}
 		judged.Conflicts++
 	}
-	return judged, &federation.UnavailableError{What: "handoff " + ev.Handoff.String(), RetryAfter: time.Second, Err: err}
+	return judged, &federation.UnavailableError{What: "handoff " + sub.Event.Handoff.String(), RetryAfter: time.Second, Err: err}
 }
 
-// judgedBefore answers a step that does not verify now. What is on file with the
-// same signature was judged by the keys of the time when it first came, and comes
-// again in good faith: its key was taken back since, or its directory is away. Any
-// other is let in by its id, so that it can be judged later.
-func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {
-	if len(ev.Signature.Bytes) == 0 {
-		return judged, refused
-	}
-	entry, err := h.Store.Known(ctx, ev.From, ev.ID, ev.Digest())
-	if err == nil && bytes.Equal(entry.Event.Signature.Bytes, ev.Signature.Bytes) {
-		judged.Verdict = federation.Valid
-		return h.repeat(ctx, judged, entry)
-	}
-	if judged.Verdict == federation.Unverifiable {
-		if ev, err = h.identify(ev, since); err != nil {
+// answer carries out a decision that files nothing itself. It returns [federation.ErrStale]
+// when the handoff moved since its snapshot.
+func (h *Home) answer(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
+	switch d.Action {
+	case Await:
+		pending := federation.Pending{Event: d.Event, Home: d.Before.Home, Since: now}
+		if err := h.Log.Await(context.WithoutCancel(ctx), pending, d.Before.Version); err != nil {
+			return judged, fmt.Errorf("keep step %s: %w", d.Event.ID, err)
+		}
+		judged.Awaits, judged.Entry = true, federation.Entry{Event: d.Event, State: d.Before.State, Filed: now}
+	case Confirm:
+		confirmed, err := h.judge(ctx, judged, Submission{Event: d.Event, Since: now, By: Receipt}, now)
+		if err != nil {
+			judged.Conflicts = confirmed.Conflicts
 			return judged, err
 		}
-		judged.Entry.Event = ev
+		return confirmed, h.Drop(ctx, d.Event)
+	case Dispute:
+		return judged, h.dispute(ctx, d, now)
+	case Repeat, File:
+		judged.Entry, judged.Duplicate, judged.Awaits = d.Entry, true, d.Awaits
 	}
-	return judged, refused
-}
-
-// repeat answers a step that was filed before.
-func (h *Home) repeat(ctx context.Context, judged federation.Judgement, entry federation.Entry) (federation.Judgement, error) {
-	view, err := h.Store.View(ctx, entry.Event.Handoff)
-	if err != nil {
-		return judged, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
-	}
-	judged.Entry, judged.View, judged.Duplicate = entry, view, true
 	return judged, nil
 }
 
-// identify holds a signed id to the clock and gives a step without one its own.
-func (h *Home) identify(ev federation.Event, now time.Time) (federation.Event, error) {
-	switch {
-	case !ev.Stamped && !ev.ID.IsZero(): // it was given one, and had to wait
-	case ev.Stamped && ev.Arrival.Home != "": // its own server has let it in, maybe long ago
-	case ev.Stamped:
-		if skew := ev.ID.Time().Sub(now).Abs(); h.Limits.ClockSkew > 0 && skew > h.Limits.ClockSkew {
-			return ev, federation.Refuse(ev, federation.EventIDClockSkew, "by "+skew.Round(time.Second).String())
-		}
-	case ev.Verb == federation.Offer:
-		ev.ID = ev.Handoff
-	default:
-		id, err := federation.NewEventID(now, h.Entropy)
-		if err != nil {
-			return ev, err
-		}
-		ev.ID = id
-	}
-	return ev, nil
-}
-
-// file judges a step in its handoff as that stands, unless it is on file. It returns
-// [federation.ErrStale] when the handoff moved in between.
-func (h *Home) file(ctx context.Context, judged federation.Judgement, ev federation.Event, since, now time.Time) (federation.Judgement, error) {
-	before, err := h.Store.View(ctx, ev.Handoff)
-	if err != nil {
-		return judged, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
-	}
-	// The same step may be under way twice. Were it looked up before the view was read,
-	// it could be held to a state that it has brought about itself, and refused.
-	entry, err := h.Store.Known(ctx, ev.From, ev.ID, ev.Digest())
-	switch {
-	case err == nil:
-		return h.repeat(ctx, judged, entry)
-	case !errors.Is(err, federation.ErrNotFound):
-		return judged, fmt.Errorf("look up step: %w", err)
-	}
-	if ev, err = h.identify(ev, since); err != nil {
-		return judged, err
-	}
-	judged.Entry.Event, judged.View = ev, before
-	ev.Arrival.Party = h.partyOf(ctx, before, ev)
-	if ev.Arrival.Accepted, err = h.accepted(ctx, before, ev); err != nil {
-		return judged, err
-	}
-	if before.Guest && ev.Verb != federation.Offer {
-		return h.visit(ctx, judged, before, ev, now)
-	}
-	return h.take(ctx, judged, before, ev, now)
-}
-
-// take judges a step against the handoff as it stands and files it there. It returns
-// [federation.ErrStale] when the handoff moved in between.
-func (h *Home) take(ctx context.Context, judged federation.Judgement, before federation.View, ev federation.Event, now time.Time) (federation.Judgement, error) {
-	judged.View = before
-	after, err := h.judge(ctx, before, ev, now)
-	if err != nil {
-		return judged, err
-	}
-	return h.append(ctx, judged, ev, after, now, nil)
-}
-
-// append files a step with all that it is owed to, and with the ruling of the home of
-// the handoff where that is another one. The judgement has the handoff as the step was
-// judged against it. The step was found good: it is filed also where ctx ends meanwhile.
-func (h *Home) append(ctx context.Context, judged federation.Judgement, ev federation.Event, after federation.View, now time.Time, r *federation.Ruling) (federation.Judgement, error) {
-	ctx, before := context.WithoutCancel(ctx), judged.View
-	if after.Guest { // what ends it if nobody moves it is its home
-		after.Clock, after.Since = "", time.Time{}
-	}
-	owed, err := h.Routes.Owed(ctx, ev, after)
+// append files a step with its inboxes, deliveries and receipt, and with the ruling of the
+// home of the handoff where that is another one. It returns [federation.ErrStale] when the
+// handoff moved since its snapshot. The step was found good: it is written also where ctx ends
+// meanwhile.
+func (h *Home) append(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
+	ctx, ev := context.WithoutCancel(ctx), d.Event
+	owed, err := h.Routes.Owed(ctx, ev, d.After)
 	if err != nil {
 		return judged, fmt.Errorf("route step %s: %w", ev.ID, err)
 	}
 	filing := federation.Filing{
-		Event: ev, After: before.Version, View: after, Filed: now,
-		Inboxes: after.Others(ev.Actor()), Owed: owed, Ruling: r, Newcomer: judged.Newcomer,
+		Event: ev, After: d.Before.Version, View: d.After, Filed: now,
+		Inboxes: d.Inboxes, Owed: owed, Ruling: d.Ruling, Newcomer: judged.Newcomer,
 	}
-	if h.confirmed(before, ev) {
-		receipt, err := h.Receipt(ctx, federation.Entry{Event: ev, Filed: now}, after)
+	if d.Receipt {
+		receipt, err := h.Receipt(ctx, federation.Entry{Event: ev, Filed: now}, d.After)
 		if err != nil {
 			return judged, err
 		}
 		filing.Receipt = &receipt
 	}
-	entry, err := h.Store.Append(ctx, filing)
+	entry, err := h.Log.Append(ctx, filing)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok && refused.Event.IsZero() { // of one of its messages
 		named := *refused
 		named.Event, named.Handoff = ev.ID, ev.Handoff
@@ -261,84 +195,49 @@ func (h *Home) append(ctx context.Context, judged federation.Judgement, ev feder
 	switch {
 	case err != nil:
 		return judged, fmt.Errorf("file step %s: %w", ev.ID, err)
-	case !entry.Filed.Equal(now): // in between, from another side
-		return h.repeat(ctx, judged, entry)
+	case !entry.Filed.Equal(now): // in between, from another side: it is on file now
+		return judged, federation.ErrStale
 	}
-	judged.Entry, judged.View, judged.Owed = entry, after, owed
+	judged.Entry, judged.View, judged.Owed = entry, d.After, owed
 	return judged, nil
 }
 
-// party returns which party of a handoff has taken a step as another of its DIDs,
-// "" where the actor is named in the handoff itself, or in no other way.
-func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
-	actor, others := ev.Actor(), v.Others(ev.Actor())
-	if actor == v.Offerer || actor == v.Offeree || actor == v.Assignee {
-		return ""
+// judgedBefore answers a step that does not verify now. A step on file with the same
+// signature was judged by the keys of the time when it first came, and comes again in good
+// faith: its key was taken back since, or its directory is away. Any other unverifiable step
+// is given its id, so that it can be judged later.
+func (h *Home) judgedBefore(ctx context.Context, judged federation.Judgement, ev federation.Event, refused error, since time.Time) (federation.Judgement, error) {
+	if len(ev.Signature.Bytes) == 0 {
+		return judged, refused
 	}
-	for _, did := range others {
-		if h.Same(ctx, actor, did) {
-			return did
+	s, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
+	if err == nil && s.Filed != nil && bytes.Equal(s.Filed.Event.Signature.Bytes, ev.Signature.Bytes) {
+		judged.Verdict, judged.Entry, judged.View, judged.Duplicate = federation.Valid, *s.Filed, s.View, true
+		return judged, nil
+	}
+	if judged.Verdict == federation.Unverifiable {
+		if ev, err = h.identified(ev, since); err != nil {
+			return judged, err
 		}
+		if err := h.checkClock(ev, since); err != nil {
+			return judged, err
+		}
+		judged.Entry.Event = ev
 	}
-	return ""
+	return judged, refused
 }
 
-// accepted returns who took the step that this one accepts, "" where that is none
-// of the handoff or none of the verb that its kind has for it.
-func (h *Home) accepted(ctx context.Context, v federation.View, ev federation.Event) (federation.DID, error) {
-	rule, _ := h.Kinds.Rule(v, ev.Verb)
-	if rule.Accepts == "" || ev.Accepts.IsZero() {
-		return "", nil
-	}
-	named, err := h.Store.Step(ctx, v.ID, ev.Accepts)
+// identified returns a step with an id: its own, or for a step without one an id of this
+// time.
+func (h *Home) identified(ev federation.Event, now time.Time) (federation.Event, error) {
 	switch {
-	case errors.Is(err, federation.ErrNotFound):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("look up step %s of %s: %w", ev.Accepts, v.ID, err)
-	case named.Event.Verb != rule.Accepts:
-		return "", nil
+	case ev.Stamped || !ev.ID.IsZero():
+		return ev, nil
+	case ev.Verb == federation.Offer:
+		ev.ID = ev.Handoff
+		return ev, nil
 	}
-	return named.Event.Actor(), nil
-}
-
-// judge returns the view after a step, or why it is refused. The first thing
-// wrong names the code.
-//
-// spec: handofftag "Lifecycle"
-func (h *Home) judge(ctx context.Context, before federation.View, ev federation.Event, now time.Time) (federation.View, error) {
-	if ev.Verb == federation.Offer {
-		return h.open(ctx, before, ev, now)
-	}
-	if !before.Exists() {
-		return before, federation.Refuse(ev, federation.UnknownHandoff, "")
-	}
-	at := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
-	if !ev.Arrival.Abroad && at != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
-		return before, federation.Refuse(ev, federation.WrongVenue, "")
-	}
-	after, err := h.Kinds.Check(before, ev, now)
-	if err != nil {
-		return before, err
-	}
-	return after, h.checks(ctx, ev, before, after)
-}
-
-// open judges an offer.
-func (h *Home) open(ctx context.Context, before federation.View, ev federation.Event, now time.Time) (federation.View, error) {
-	if before.Exists() {
-		return before, federation.Refuse(ev, federation.EventIDInUse, "")
-	}
-	if limit := h.Limits.MaxDeadline; limit > 0 && ev.Deadline.After(now.Add(limit)) {
-		return before, federation.Refuse(ev, federation.InvalidTag, "+freeq.at/handoff-deadline, at most "+limit.String()+" from now")
-	}
-	after, err := h.Kinds.Open(ev, h.homeOf(ev), now)
-	if err != nil {
-		return before, err
-	}
-	after.Guest = after.Home != h.ID
-	if err := h.checkReplaced(ctx, ev); err != nil {
-		return before, err
-	}
-	return after, h.checks(ctx, ev, before, after)
+	id, err := federation.NewEventID(now, h.Entropy)
+	ev.ID = id
+	return ev, err
 }

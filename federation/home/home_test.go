@@ -65,11 +65,17 @@ func (d declared) Declared(_ context.Context, did federation.DID) ([]string, err
 	return d[did], nil
 }
 
+// record is what the home of a bench keeps its steps in.
+type record interface {
+	federationtest.Record
+	home.Snapshots
+}
+
 // bench is a home over a record in memory, with three people.
 type bench struct {
 	t                 *testing.T
 	home              *home.Home
-	record            federationtest.Record
+	record            record
 	alice, bob, carol person
 	now               time.Time
 }
@@ -88,14 +94,17 @@ func newBench(t *testing.T) bench {
 	server := newPerson("server")
 	known["did:web:gw.example"] = server.key.Public
 	b.home = &home.Home{
-		ID: "gw.example", Key: server.key, Kinds: lifecycle.Shipped(), Store: b.record, Inboxes: b.record, Guests: b.record, Keys: known,
+		Rules: home.Rules{
+			ID: "gw.example", Kinds: lifecycle.Shipped(),
+			Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
+		},
+		Key: server.key, Snapshots: b.record, Log: b.record, Overdue: b.record, Keys: known,
 		Same:   func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
 		Routes: routes{"lab", "airc"}, Caps: declared{b.bob.did: {"go", "review"}}, Rates: home.NewRates(), Entropy: rand.Reader,
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev)
 			return fields
 		},
-		Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
 	}
 	return b
 }
@@ -361,7 +370,7 @@ func TestOfFiftyClaimsOneWinsAndTheOthersLearnWho(t *testing.T) {
 func TestARecordThatIsAwayIsNoRefusal(t *testing.T) {
 	b := newBench(t)
 	ev := b.step(1, b.alice, federation.Offer)
-	b.home.Store = away{b.record}
+	b.home.Log = away{b.record}
 	_, err := b.home.Submit(t.Context(), ev, b.now)
 	if _, ok := errors.AsType[*federation.UnavailableError](err); !ok {
 		t.Errorf("error %v, want unavailable", err)
@@ -372,7 +381,7 @@ func TestARecordThatIsAwayIsNoRefusal(t *testing.T) {
 }
 
 // away is a record whose disk is full.
-type away struct{ federation.Store }
+type away struct{ home.Log }
 
 func (away) Append(context.Context, federation.Filing) (federation.Entry, error) {
 	return federation.Entry{}, &federation.UnavailableError{What: "record", Err: errors.New("no space left")}

@@ -34,8 +34,8 @@ const ownNetwork = "home"
 // the step.
 type FieldWriter func(ev federation.Event) map[string]string
 
-// Sweep ends what nobody moved in time, each once, by the step that its kind has
-// for that, and returns what it filed. Call it every few seconds, and at the start.
+// Sweep ends the handoffs that no step moved in time, each once, by the step that its kind
+// has for that, and returns what it filed. Call it every few seconds, and at the start.
 //
 // spec: handofftag "Expiry"
 func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement, error) {
@@ -45,7 +45,7 @@ func (h *Home) Sweep(ctx context.Context, now time.Time) ([]federation.Judgement
 		if windows[clock] == 0 {
 			continue
 		}
-		due, err := h.Store.Due(ctx, clock, now.Add(-windows[clock]), sweepBatch)
+		due, err := h.Overdue.Due(ctx, clock, now.Add(-windows[clock]), sweepBatch)
 		if err != nil {
 			return filed, fmt.Errorf("look for overdue handoffs: %w", err)
 		}
@@ -97,7 +97,7 @@ func (h *Home) windows() map[federation.Clock]time.Duration {
 	return windows
 }
 
-// Ends returns the step with which the home ends a handoff that nobody moves, and
+// Ends returns the step with which the home ends a handoff that no step moves, and
 // when; "" and the zero time where it does not.
 func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	window := h.windows()[v.Clock]
@@ -107,27 +107,20 @@ func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	return h.Kinds.Then(v), v.Since.Add(window)
 }
 
-// end files the step of the home's own that ends a handoff. It returns
-// [federation.ErrStale] where somebody moved the handoff since it was looked at.
+// end files the step of the home's own that ends a handoff. What was read of the handoff is
+// all that is needed to judge it, so end reads nothing. It returns [federation.ErrStale] when
+// the handoff moved since.
 func (h *Home) end(ctx context.Context, view federation.View, note string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	ev, err := h.own(ctx, view, federation.Event{Verb: h.Kinds.Then(view), Note: note}, now)
 	if err != nil {
 		return judged, err
 	}
-	after, err := h.Kinds.Check(view, ev, now)
+	d, err := h.Decide(Snapshot{Snapshot: federation.Snapshot{View: view}}, Submission{Event: ev, Since: now, By: Own}, now)
 	if err != nil {
 		return judged, err
 	}
-	return h.append(ctx, judged, ev, after, now, nil)
-}
-
-// confirmed reports whether a filed step needs the home's receipt: one of a person,
-// in the act dialect, that moved a handoff of this home.
-//
-// spec: handofftag "Confirm"
-func (h *Home) confirmed(before federation.View, ev federation.Event) bool {
-	return before.Exists() && before.Home == h.ID && before.Dialect == federation.ActTags && h.Moves(before, ev.Verb)
+	return h.append(ctx, judged, d, now)
 }
 
 // Receipt returns the receipt of a filed step, in the dialect of a view and for its

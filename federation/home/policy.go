@@ -1,8 +1,6 @@
 package home
 
 import (
-	"context"
-	"fmt"
 	"slices"
 
 	"baton/federation"
@@ -11,17 +9,17 @@ import (
 // Requirement is what a step must be at least, to be filed.
 type Requirement string
 
-// The requirements. A step that nobody signed, neither whoever took it nor a gateway
-// for them, meets none of them.
+// The requirements. A step without a signature, of its actor or of a gateway for the actor,
+// meets none of them.
 const (
-	RequireSigned  Requirement = "signed"  // by the key of whoever took it
-	RequireVouched Requirement = "vouched" // or by a gateway for them
+	RequireSigned  Requirement = "signed"  // by the key of the actor
+	RequireVouched Requirement = "vouched" // or by a gateway for the actor
 	RequireNothing Requirement = "nothing" // the same: a rule before others that ask for more
 	Deny           Requirement = "deny"    // whatever it is
 )
 
-// Policy is who may do what. The first rule that fits a step decides, and where none
-// does, Require; the zero Policy takes what is vouched for.
+// Policy says which DID may take which step. The first rule that fits a step decides, and
+// Require where none fits; the zero Policy takes what is vouched for.
 type Policy struct {
 	Require Requirement
 	Rules   []Rule
@@ -37,37 +35,19 @@ type Rule struct {
 	Require    Requirement
 }
 
-// checkPolicy refuses a step that is less than the policy wants. The handoff is that
-// after the step.
-func (h *Home) checkPolicy(ctx context.Context, ev federation.Event, after federation.View) error {
-	require, invited := h.Policy.Require, false
-	for _, rule := range h.Policy.Rules {
-		if h.fits(ctx, rule, ev, after) {
-			require, invited = rule.Require, rule.invites(ev)
-			break
-		}
+// checkPolicy refuses a step that is less than the policy wants. The handoff is that after
+// the step.
+func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.View) error {
+	require, invited := r.Policy.Require, false
+	if i := slices.IndexFunc(r.Policy.Rules, func(rule Rule) bool { return rule.fits(s, ev, after) }); i >= 0 {
+		require, invited = r.Policy.Rules[i].Require, r.Policy.Rules[i].invites(ev)
 	}
 	switch {
 	case require == Deny:
 		return federation.Refuse(ev, federation.PolicyDenied, "")
 	case require == RequireSigned && ev.Provenance != federation.Signed:
 		return federation.Refuse(ev, federation.NeedSignature, "by the key of whoever takes it")
-	case ev.Verb == federation.Offer && !invited:
-		return h.checkMember(ctx, ev, after)
-	}
-	return nil
-}
-
-// checkMember refuses an offer to a channel whose offerer does not belong to it.
-func (h *Home) checkMember(ctx context.Context, ev federation.Event, after federation.View) error {
-	if h.Member == nil {
-		return nil
-	}
-	member, err := h.Member(ctx, ev)
-	if err != nil {
-		return fmt.Errorf("look for %s in %s: %w", ev.Actor(), after.Venue, err)
-	}
-	if !member {
+	case ev.Verb == federation.Offer && !invited && s.Outsider:
 		return federation.Refuse(ev, federation.PolicyDenied, "an offer to "+after.Venue+" takes membership: join the channel, or ask the operator for a policy rule with your DID in senders")
 	}
 	return nil
@@ -79,20 +59,19 @@ func (r Rule) invites(ev federation.Event) bool {
 	return len(r.Senders) > 0 || slices.Contains(r.Peers, ev.Arrival.Link) && slices.Contains(r.Verbs, federation.Offer)
 }
 
-func (h *Home) fits(ctx context.Context, rule Rule, ev federation.Event, after federation.View) bool {
-	if len(rule.Verbs) > 0 && !slices.Contains(rule.Verbs, ev.Verb) || len(rule.Peers) > 0 && !slices.Contains(rule.Peers, ev.Arrival.Link) {
-		return false
-	}
-	if len(rule.Senders) > 0 && !h.names(ctx, rule.Senders, ev.Actor()) {
-		return false
-	}
-	if len(rule.Recipients) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool { return h.names(ctx, rule.Recipients, party) })
+// mayFit reports whether a rule fits the verb and the link of a step.
+func (r Rule) mayFit(ev federation.Event) bool {
+	return (len(r.Verbs) == 0 || slices.Contains(r.Verbs, ev.Verb)) && (len(r.Peers) == 0 || slices.Contains(r.Peers, ev.Arrival.Link))
 }
 
-// names reports whether a DID is in a list of a rule, under any of its names.
-func (h *Home) names(ctx context.Context, dids []federation.DID, did federation.DID) bool {
-	return slices.ContainsFunc(dids, func(listed federation.DID) bool { return listed == did || h.Same(ctx, did, listed) })
+// fits reports whether a rule is for a step. A DID is listed under any of its names.
+func (r Rule) fits(s Snapshot, ev federation.Event, after federation.View) bool {
+	lists := func(dids []federation.DID, did federation.DID) bool {
+		return slices.ContainsFunc(dids, func(listed federation.DID) bool { return s.same(did, listed) })
+	}
+	if !r.mayFit(ev) || len(r.Senders) > 0 && !lists(r.Senders, ev.Actor()) {
+		return false
+	}
+	return len(r.Recipients) == 0 ||
+		slices.ContainsFunc(after.Others(ev.Actor()), func(party federation.DID) bool { return lists(r.Recipients, party) })
 }

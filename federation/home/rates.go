@@ -92,22 +92,33 @@ func (r *Rates) makeRoom(now time.Time) {
 	}
 }
 
-// wait returns how long a step has to wait for its DID's rate. The home's own
-// steps never do, nor those that another home has let in by its own rates: it would
-// not be told of ours.
-func (h *Home) wait(ctx context.Context, ev federation.Event, now time.Time) time.Duration {
+// admit counts a step for its rate, and returns the DID that the record meets with it, if any.
+// It refuses a step beyond the rate of its DID, and a stranger that has to come later unless
+// the step waited: a step that waited was let in when it came. The home's own steps are not
+// counted, nor are the steps that another home has let in by its own limits: it would not be
+// told of ours.
+//
+// A step that the gateway signed with the key that it keeps for a DID counts for that DID, so
+// that the DID has one rate. Any other signer can name any DID in For, and counts itself.
+func (h *Home) admit(ctx context.Context, ev federation.Event, resumed bool, now time.Time) (newcomer federation.DID, err error) {
 	if ev.From == h.ID.DID() || ev.Arrival.Home != "" {
-		return 0
+		return "", nil
 	}
-	return h.Rates.Take(h.rated(ctx, ev), h.Limits.EventsPerMinute, now)
-}
-
-// rated returns in whose bucket a step counts: of whom it is, where the gateway signed
-// for them with the key that it keeps for them, so that they have no bucket more than
-// who signs for themselves. Any other signer can name whom they like.
-func (h *Home) rated(ctx context.Context, ev federation.Event) federation.DID {
+	did := ev.From
 	if ev.For != "" && h.Same(ctx, ev.From, ev.For) {
-		return ev.For
+		did = ev.For
 	}
-	return ev.From
+	if wait := h.Rates.Take(did, h.Limits.EventsPerMinute, now); wait > 0 {
+		refused := federation.Refuse(ev, federation.RateLimited, "")
+		refused.RetryAfter = wait
+		return "", refused
+	}
+	if h.Strangers == nil {
+		return "", nil
+	}
+	newcomer, err = h.admitStep(ctx, ev, did, now)
+	if resumed {
+		err = nil
+	}
+	return newcomer, err
 }

@@ -203,20 +203,16 @@ func (h *Home) Meet(ctx context.Context, did federation.DID, address string, now
 	return nil
 }
 
-// admitStep is Admit for the signer of a step. The home itself is none, nor are those that
-// another home has let in by its own limits, nor is a party of the handoff.
-func (h *Home) admitStep(ctx context.Context, ev federation.Event, now time.Time) (newcomer federation.DID, err error) {
-	if h.Strangers == nil || ev.From == h.ID.DID() || ev.Arrival.Home != "" {
-		return "", nil
-	}
-	did := h.rated(ctx, ev)
+// admitStep is Admit for the DID that a step counts for. Parties of the handoff are let in.
+func (h *Home) admitStep(ctx context.Context, ev federation.Event, did federation.DID, now time.Time) (newcomer federation.DID, err error) {
 	isNew, refused := h.Admit(ctx, did, ev.Arrival.Address, now)
 	if refused != nil {
-		party, err := h.isParty(ctx, ev)
+		s, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
 		}
-		if !party {
+		ev.Arrival.Party = h.party(ctx, s.View, ev)
+		if !slices.Contains(s.View.Others(""), ev.Actor()) {
 			return "", refused
 		}
 	}
@@ -224,14 +220,4 @@ func (h *Home) admitStep(ctx context.Context, ev federation.Event, now time.Time
 		newcomer = did
 	}
 	return newcomer, nil
-}
-
-// isParty reports whether a step is of a party of its handoff.
-func (h *Home) isParty(ctx context.Context, ev federation.Event) (bool, error) {
-	view, err := h.Store.View(ctx, ev.Handoff)
-	if err != nil {
-		return false, fmt.Errorf("read handoff %s: %w", ev.Handoff, err)
-	}
-	ev.Arrival.Party = h.partyOf(ctx, view, ev)
-	return slices.Contains(view.Others(""), ev.Actor()), nil
 }

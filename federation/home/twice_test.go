@@ -11,9 +11,11 @@ import (
 )
 
 // interrupted is a record in which something happens before it is asked so many times for
-// the view of a handoff or for a step, or to file one.
+// a snapshot, or to file a step.
 type interrupted struct {
-	federation.Store
+	home.Snapshots
+	home.Log
+
 	left *int
 	by   func()
 }
@@ -24,19 +26,20 @@ func (i interrupted) asked() {
 	}
 }
 
-func (i interrupted) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
+func (i interrupted) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
 	i.asked()
-	return i.Store.View(ctx, id)
-}
-
-func (i interrupted) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
-	i.asked()
-	return i.Store.Known(ctx, from, id, digest)
+	return i.Snapshots.Snapshot(ctx, q)
 }
 
 func (i interrupted) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	i.asked()
-	return i.Store.Append(ctx, f)
+	return i.Log.Append(ctx, f)
+}
+
+// interrupt has something happen before the home of a bench asks its record the nth time.
+func (b bench) interrupt(n int, by func()) {
+	record := interrupted{b.record, b.record, &n, by}
+	b.home.Snapshots, b.home.Log = record, record
 }
 
 // lookups is more often than the record is asked about one step.
@@ -52,8 +55,7 @@ func TestAStepThatComesTwiceAtOnceIsNotRefusedForItself(t *testing.T) {
 					b.file(steps[0])
 					steps = steps[1:]
 				}
-				other, left := *b.home, n+1
-				filed := 0
+				other, filed := *b.home, 0
 				submit := func(to *home.Home, at time.Time) {
 					judged, err := to.Submit(t.Context(), steps[0], at)
 					if err != nil || judged.Entry.Event.ID != steps[0].ID {
@@ -63,7 +65,7 @@ func TestAStepThatComesTwiceAtOnceIsNotRefusedForItself(t *testing.T) {
 						filed++
 					}
 				}
-				b.home.Store = interrupted{b.record, &left, func() { submit(&other, b.now.Add(time.Millisecond)) }}
+				b.interrupt(n+1, func() { submit(&other, b.now.Add(time.Millisecond)) })
 				submit(b.home, b.now)
 				if filed != 1 {
 					t.Errorf("it is filed %d times", filed)
@@ -79,12 +81,12 @@ func TestAStepThatWaitsIsNotRefusedForBeingFiledMeanwhile(t *testing.T) {
 			b, server, offer := visited(t)
 			accept := b.step(2, b.bob, federation.Accept, in(federation.ActTags))
 			b.file(accept)
-			other, left := *b.home, n+1
-			b.home.Store = interrupted{b.record, &left, func() {
+			other := *b.home
+			b.interrupt(n+1, func() {
 				if _, err := other.Submit(t.Context(), b.receipt(3, server, accept), b.now); err != nil {
 					t.Error(err)
 				}
-			}}
+			})
 			if rulings, err := b.home.Settle(t.Context(), offer.ID, b.now); err != nil || len(rulings) > 0 {
 				t.Errorf("settled %+v, %v", rulings, err)
 			}

@@ -12,14 +12,13 @@ import (
 // undeliveredNote tells the offerer why the home ended a handoff before its time.
 const undeliveredNote = "nobody has picked it up"
 
-// GiveUp ends the waiting of what was filed at or before a time and still waits in
-// an inbox, of the oldest entries first. An offer that its offeree never saw
-// expires, which its offerer is told. A later step waits no more, so that it does
-// not fill the inbox of somebody who is gone; it stays there to be read, and in the
-// log. GiveUp returns what it filed, and whether there is more to end: then call it
-// again.
+// GiveUp ends the waiting of the entries that were filed at or before a time and still wait
+// in an inbox, the oldest first. An offer that its offeree never saw expires, and its offerer
+// is told. A later step waits no more, so that it does not fill an inbox that is not read any
+// more; it stays there to be read, and in the log. GiveUp returns the steps that it filed, and
+// whether there is more to end: then call it again.
 func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []federation.Judgement, more bool, err error) {
-	waiting, err := h.Inboxes.Undelivered(ctx, before, sweepBatch)
+	waiting, err := h.Overdue.Undelivered(ctx, before, sweepBatch)
 	if err != nil {
 		return nil, false, fmt.Errorf("look for what waits too long: %w", err)
 	}
@@ -33,7 +32,7 @@ func (h *Home) GiveUp(ctx context.Context, before, now time.Time) (filed []feder
 				return filed, false, fmt.Errorf("expire %s: %w", u.View.ID, err)
 			}
 		}
-		if err := h.Inboxes.Lapse(ctx, u.To, []federation.EventID{u.Entry.Event.ID}, now); err != nil {
+		if err := h.Overdue.Lapse(ctx, u.To, []federation.EventID{u.Entry.Event.ID}, now); err != nil {
 			return filed, false, fmt.Errorf("end waiting of %s: %w", u.Entry.Event.ID, err)
 		}
 	}

@@ -9,19 +9,19 @@ import (
 	"baton/federation"
 )
 
-// LeaseTime is how long a lease holds that was asked for without a time.
+// LeaseTime is how long a lease holds that names no time.
 const LeaseTime = time.Minute
 
 // MaxLeaseTime bounds a lease: what a dead device has must come to another one
 // within the day.
 const MaxLeaseTime = 12 * time.Hour
 
-// MaxDelay bounds how long an entry may be put off: longer than any deadline would
-// be to lose it.
+// MaxDelay bounds how long an entry may be put off: an entry that is put off for longer than
+// its deadline is lost.
 const MaxDelay = 24 * time.Hour
 
-// MaxLeases bounds how many entries one call leases, and so what it costs those
-// who write to the record at the same time.
+// MaxLeases bounds how many entries one call leases, and so how long other writes to the
+// record wait for it.
 const MaxLeases = 100
 
 // maxDeviceName bounds the name of a device, in bytes.
@@ -47,8 +47,8 @@ func checkDevice(name string) error {
 
 // Lease gives a device up to limit entries that wait, oldest first, at most
 // [MaxLeases]. They are its own for a time, of [LeaseTime] where that is 0 and at
-// most [MaxLeaseTime]; after that somebody else may be given them, with Delivery
-// counted on. The error is [ErrDeviceName] or that of [federation.Leases].
+// most [MaxLeaseTime]; after that another device may be given them, with Delivery
+// counted on. The error is [ErrDeviceName] or that of [Leases].
 func (m Mailbox) Lease(ctx context.Context, to federation.DID, device string, limit int, length time.Duration, now time.Time) ([]federation.Lease, error) {
 	if err := checkDevice(device); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func leaseTime(length time.Duration) time.Duration {
 }
 
 // Ack ends the waiting of an entry, for all devices. The error is
-// [federation.ErrLeaseLost] when somebody else was given the entry meanwhile: then
+// [federation.ErrLeaseLost] when another device was given the entry meanwhile: then
 // theirs is the Ack that counts.
 func (m Mailbox) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
 	if err := m.Leases.Ack(ctx, to, hold, now); err != nil {
@@ -96,7 +96,7 @@ func (m Mailbox) Extend(ctx context.Context, to federation.DID, hold federation.
 }
 
 // Advance notes that a device has read an inbox up to a cursor. The error is
-// [ErrDeviceName] or that of [federation.Devices].
+// [ErrDeviceName] or that of [Devices].
 func (m Mailbox) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
 	if err := checkDevice(device); err != nil {
 		return err

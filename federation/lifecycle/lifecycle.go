@@ -234,21 +234,17 @@ func (r Rule) check(v federation.View, ev federation.Event) error {
 	case !plays(v, ev.Actor(), r.Who):
 		return refuse(v, ev, federation.WrongSender, "only the "+string(r.Who)+" may "+string(ev.Verb))
 	}
-	if term := r.term(v); !term.IsZero() && ev.Time().After(term.Add(Tolerance)) {
+	var term time.Time
+	switch r.By {
+	case ByDeadline:
+		term = v.Deadline
+	case ByBidDeadline:
+		term = v.BidDeadline
+	}
+	if !term.IsZero() && ev.Time().After(term.Add(Tolerance)) {
 		return refuse(v, ev, federation.DeadlinePassed, "it was "+term.UTC().Format(time.RFC3339))
 	}
 	return nil
-}
-
-// term returns when a step by this row has to be taken, zero for any time.
-func (r Rule) term(v federation.View) time.Time {
-	switch r.By {
-	case ByDeadline:
-		return v.Deadline
-	case ByBidDeadline:
-		return v.BidDeadline
-	}
-	return time.Time{}
 }
 
 // Revives refuses an offer that says it replaces a handoff, given by its view,

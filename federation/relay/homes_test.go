@@ -117,8 +117,9 @@ func newGates(t *testing.T, names ...federation.HomeID) []*gate {
 		g.key.DID = name.DID()
 		ring.keys[name.DID()] = g.key.Public
 		g.home = &home.Home{
-			ID: name, Key: g.key, Kinds: lifecycle.Shipped(), Store: g.record, Inboxes: g.record, Guests: g.record, Homes: g.record,
-			Keys: ring, Routes: g, Rates: home.NewRates(), Entropy: rand.Reader, Policy: home.Policy{},
+			Rules: home.Rules{ID: name, Kinds: lifecycle.Shipped()},
+			Key:   g.key, Snapshots: g.record, Log: g.record, Overdue: g.record, Rulings: g.record,
+			Keys: ring, Routes: g, Rates: home.NewRates(), Entropy: rand.Reader,
 			Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
 			Write: func(ev federation.Event) map[string]string {
 				fields, _ := dialect.Write(ev)

@@ -54,7 +54,7 @@ func lookUpSpent(ctx context.Context, q *statements, from federation.DID, id fed
 	return found, nil
 }
 
-func (s spentID) refusal(id federation.EventID) error {
+func (s spentID) refusal(id federation.EventID) *federation.RefusalError {
 	code := federation.TerminalHandoff
 	if !s.sameSigner || !s.sameBytes {
 		code = federation.EventIDInUse

@@ -10,6 +10,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
+	"baton/federation/home"
 )
 
 const elsewhere = federation.HomeID("irc.example")
@@ -167,7 +168,7 @@ func TestWhatFollowsAStepThatWaitsWaitsToo(t *testing.T) {
 
 // overtaken is a record in which something happens before a step is kept, once.
 type overtaken struct {
-	federation.Guests
+	home.Log
 	by *func()
 }
 
@@ -176,7 +177,7 @@ func (o overtaken) Await(ctx context.Context, p federation.Pending, after federa
 		*o.by = nil
 		by()
 	}
-	return o.Guests.Await(ctx, p, after)
+	return o.Log.Await(ctx, p, after)
 }
 
 func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
@@ -190,7 +191,7 @@ func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
 			t.Errorf("settled %+v, %v", rulings, err)
 		}
 	}
-	b.home.Guests = overtaken{b.record, &ruled}
+	b.home.Log = overtaken{b.record, &ruled}
 	judged, err := b.home.Submit(t.Context(), progress, b.now)
 	if err != nil || judged.Awaits || judged.Entry.Version != 3 {
 		t.Errorf("the progress: %+v, %v; want it filed", judged, err)
@@ -200,18 +201,18 @@ func TestAStepIsNotKeptForARulingThatCameMeanwhile(t *testing.T) {
 	}
 }
 
-// passed is a record in which something happens before what waits is read, once.
+// passed is a record in which something happens before a snapshot is read, once.
 type passed struct {
-	federation.Guests
+	home.Snapshots
 	by *func()
 }
 
-func (p passed) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
+func (p passed) Snapshot(ctx context.Context, q federation.SnapshotQuery) (federation.Snapshot, error) {
 	if by := *p.by; by != nil {
 		*p.by = nil
 		by()
 	}
-	return p.Guests.AwaitingIn(ctx, id)
+	return p.Snapshots.Snapshot(ctx, q)
 }
 
 func TestAStepIsNotRefusedForARulingThatCameMeanwhile(t *testing.T) {
@@ -223,7 +224,7 @@ func TestAStepIsNotRefusedForARulingThatCameMeanwhile(t *testing.T) {
 			accept, next := b.step(2, b.bob, federation.Accept, act), b.step(3, b.bob, verb, act)
 			b.file(accept)
 			ruled := func() { b.file(b.receipt(4, server, accept)) }
-			b.home.Guests = passed{b.record, &ruled}
+			b.home.Snapshots = passed{b.record, &ruled}
 			if judged, err := b.home.Submit(t.Context(), next, b.now); err != nil || judged.Awaits != waits {
 				t.Errorf("%+v, %v; want it to wait: %t", judged, err, waits)
 			}

@@ -1,0 +1,176 @@
+package home
+
+import (
+	"cmp"
+	"time"
+
+	"baton/federation"
+	"baton/federation/lifecycle"
+)
+
+// Rules are what a home judges by. Their methods are pure: the same arguments give the same
+// answer.
+type Rules struct {
+	ID     federation.HomeID
+	Kinds  lifecycle.Kinds
+	Policy Policy
+	Limits Limits
+}
+
+// Authority says on whose word a step is submitted.
+type Authority int
+
+// The authorities.
+const (
+	Signer  Authority = iota // the step is good if the rules allow it
+	Receipt                  // the step waited for the home of its handoff, which confirmed it
+	Own                      // this home ends one of its own handoffs
+)
+
+// Submission is a step to be judged. Its signature is verified and it has an id.
+type Submission struct {
+	Event  federation.Event
+	Since  time.Time // when it first came in: a signed id is compared with the clock of then
+	By     Authority
+	Ruling *federation.Ruling // of the home of the handoff, where that is another one; else nil
+}
+
+// Action is what is to be done about a step.
+type Action int
+
+// The actions.
+const (
+	File    Action = iota // append the step to the log
+	Repeat                // answer with Decision.Entry; nothing is written
+	Await                 // keep the step until the home of its handoff has ruled
+	Confirm               // judge Decision.Event, which waited, on the word of this receipt
+	Dispute               // keep the proof that the ruling contradicts an earlier one
+)
+
+// Decision is what a home concluded about a step.
+type Decision struct {
+	Action  Action
+	Event   federation.Event // the step as it is filed; zero where it was not looked at
+	Before  federation.View  // the handoff as it stands
+	After   federation.View  // with the step
+	Inboxes []federation.DID // that receive the step
+	Receipt bool             // the home confirms the step
+	Ruling  *federation.Ruling
+	Entry   federation.Entry   // of a repeated step
+	Awaits  bool               // of a repeated step: it waits already
+	Version federation.Version // at which a disputed ruling and an earlier one part
+}
+
+// Decide judges one step. The error is a [*federation.RefusalError], or a
+// [*federation.GapError] for a ruling whose predecessors are missing. The decision has the
+// handoff as it stands in each case.
+func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, error) {
+	switch {
+	case sub.By == Own:
+		after, err := r.Kinds.Check(s.View, sub.Event, now)
+		return r.file(s.View, sub.Event, after), err
+	case sub.Ruling != nil:
+		return r.follow(s, sub, now)
+	case s.Filed != nil:
+		return Decision{Action: Repeat, Before: s.View, Entry: *s.Filed}, nil
+	case s.Used != nil:
+		return Decision{}, s.Used
+	case sub.By == Receipt: // it has had its party and what it accepts since it came in
+		return r.take(s, s.View, sub.Event, now)
+	}
+	if err := r.checkClock(sub.Event, sub.Since); err != nil {
+		return Decision{}, err
+	}
+	ev := r.resolve(s, sub.Event)
+	if s.View.Guest && ev.Verb != federation.Offer {
+		return r.visit(s, ev, now)
+	}
+	return r.take(s, s.View, ev, now)
+}
+
+// file returns the decision to file a step. A step of a person, in the act dialect, that
+// moved a handoff of this home needs the home's receipt.
+//
+// spec: handofftag "Confirm"
+func (r Rules) file(before federation.View, ev federation.Event, after federation.View) Decision {
+	if after.Guest { // its home ends it if no step follows
+		after.Clock, after.Since = "", time.Time{}
+	}
+	return Decision{
+		Event: ev, Before: before, After: after, Inboxes: after.Others(ev.Actor()),
+		Receipt: before.Exists() && before.Home == r.ID && before.Dialect == federation.ActTags && r.Moves(before, ev.Verb),
+	}
+}
+
+// checkClock compares a signed id with the clock. An id that another home let in may be old.
+func (r Rules) checkClock(ev federation.Event, now time.Time) error {
+	if !ev.Stamped || ev.Arrival.Home != "" || r.Limits.ClockSkew <= 0 {
+		return nil
+	}
+	if skew := ev.ID.Time().Sub(now).Abs(); skew > r.Limits.ClockSkew {
+		return federation.Refuse(ev, federation.EventIDClockSkew, "by "+skew.Round(time.Second).String())
+	}
+	return nil
+}
+
+// resolve returns a step with the party that took it, and with the DID whose step it accepts
+// where that is a step which its kind has for that.
+func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
+	ev.Arrival.Party, ev.Arrival.Accepted = s.Party, ""
+	if s.Named == nil {
+		return ev
+	}
+	if rule, _ := r.Kinds.Rule(s.View, ev.Verb); rule.Accepts != "" && s.Named.Event.Verb == rule.Accepts {
+		ev.Arrival.Accepted = s.Named.Event.Actor()
+	}
+	return ev
+}
+
+// take judges a step against a view of its handoff: as that stands, or as it is assumed to
+// be. The first thing wrong names the code.
+//
+// spec: handofftag "Lifecycle"
+func (r Rules) take(s Snapshot, before federation.View, ev federation.Event, now time.Time) (Decision, error) {
+	d := Decision{Event: ev, Before: s.View}
+	if ev.Verb == federation.Offer {
+		after, err := r.open(s, ev, now)
+		if err != nil {
+			return d, err
+		}
+		return r.file(before, ev, after), nil
+	}
+	if !before.Exists() {
+		return d, federation.Refuse(ev, federation.UnknownHandoff, "")
+	}
+	at := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
+	if !ev.Arrival.Abroad && at != before.Venue && (before.Signed == "" || ev.Venue != before.Signed) {
+		return d, federation.Refuse(ev, federation.WrongVenue, "")
+	}
+	after, err := r.Kinds.Check(before, ev, now)
+	if err != nil {
+		return d, err
+	}
+	if err := r.check(s, ev, before, after); err != nil {
+		return d, err
+	}
+	return r.file(before, ev, after), nil
+}
+
+// open judges an offer.
+func (r Rules) open(s Snapshot, ev federation.Event, now time.Time) (federation.View, error) {
+	if s.View.Exists() {
+		return s.View, federation.Refuse(ev, federation.EventIDInUse, "")
+	}
+	if limit := r.Limits.MaxDeadline; limit > 0 && ev.Deadline.After(now.Add(limit)) {
+		return s.View, federation.Refuse(ev, federation.InvalidTag, "+freeq.at/handoff-deadline, at most "+limit.String()+" from now")
+	}
+	after, err := r.Kinds.Open(ev, cmp.Or(ev.Arrival.Home, r.ID), now)
+	if err != nil {
+		return s.View, err
+	}
+	after.Guest = after.Home != r.ID
+	if err := lifecycle.Revives(ev, s.Replaced); err != nil {
+		return s.View, err
+	}
+	return after, r.check(s, ev, s.View, after)
+}

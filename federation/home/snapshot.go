@@ -1,0 +1,149 @@
+package home
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"baton/federation"
+)
+
+// Snapshot is everything that judging one step needs.
+type Snapshot struct {
+	federation.Snapshot
+
+	// Party is the party of the handoff whose step it is, where the signer is another DID of
+	// that party; else "". What this gateway knows comes before what the home of the signer
+	// says.
+	Party federation.DID
+	// Same has the pairs of DIDs that are one agent's, as far as the policy asks: the actor
+	// and the parties with the DIDs that it lists.
+	Same     map[[2]federation.DID]bool
+	Declared []string // what the actor declared that it can do
+	Outsider bool     // the offerer does not belong to the channel of its offer
+}
+
+// snapshot reads what [Rules.Decide] needs to know about a submission.
+func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
+	ev := sub.Event
+	offer := ev.Verb == federation.Offer
+	q := federation.SnapshotQuery{Step: ev, Inboxes: h.Limits.Inbox != federation.InboxLimits{} && (offer || ev.Arrival.Home == "")}
+	if sub.Ruling != nil {
+		q.Version = sub.Ruling.Version
+	}
+	if offer && h.Limits.OpenHandoffs > 0 {
+		opener := ev
+		opener.Arrival.Party = h.party(ctx, federation.View{}, ev)
+		q.OpenOf = opener.Actor()
+	}
+	found, err := h.Snapshots.Snapshot(ctx, q)
+	s := Snapshot{Snapshot: found}
+	if err != nil {
+		return s, fmt.Errorf("read snapshot of handoff %s: %w", ev.Handoff, err)
+	}
+	switch {
+	case sub.Ruling != nil:
+		ev = s.asSent(sub)
+	case found.Judged():
+		return s, nil // what is on file is not judged again
+	}
+	if sub.By == Signer {
+		s.Party = h.party(ctx, s.View, ev)
+		ev.Arrival.Party = s.Party
+	}
+	if len(h.Policy.Rules) > 0 {
+		s.Same = h.alike(ctx, s, ev)
+	}
+	if offer || h.Limits.ClaimCaps {
+		err = h.readActor(ctx, &s, ev)
+	}
+	return s, err
+}
+
+// party returns the party of a handoff whose step it is, where the signer is another DID of
+// that party; else "".
+func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
+	said, parties := ev.Arrival.Party, v.Others("")
+	ev.Arrival.Party = ""
+	if actor := ev.Actor(); !slices.Contains(parties, actor) {
+		if i := slices.IndexFunc(parties, func(party federation.DID) bool { return h.Same(ctx, actor, party) }); i >= 0 {
+			return parties[i]
+		}
+	}
+	if ev.Arrival.Abroad {
+		return said
+	}
+	return ""
+}
+
+// alike returns which of the DIDs that the policy lists for a step like this are the actor's
+// or a party's.
+func (h *Home) alike(ctx context.Context, s Snapshot, ev federation.Event) map[[2]federation.DID]bool {
+	found := map[[2]federation.DID]bool{}
+	note := func(did, listed federation.DID) bool {
+		pair := [2]federation.DID{did, listed}
+		found[pair] = did == listed || h.Same(ctx, did, listed)
+		return found[pair]
+	}
+	parties := append(s.View.Others(ev.Actor()), ev.To)
+	if s.Named != nil {
+		parties = append(parties, s.Named.Event.Actor())
+	}
+	for _, rule := range h.Policy.Rules {
+		if !rule.mayFit(ev) {
+			continue
+		}
+		fits := len(rule.Senders) == 0
+		for _, listed := range rule.Senders {
+			fits = note(ev.Actor(), listed) || fits
+		}
+		for i := 0; fits && i < len(rule.Recipients); i++ {
+			for _, party := range parties {
+				note(party, rule.Recipients[i])
+			}
+		}
+	}
+	return found
+}
+
+// readActor asks whether the offerer belongs to the channel of its offer, and what the actor
+// of a step that anyone may take has declared.
+func (h *Home) readActor(ctx context.Context, s *Snapshot, ev federation.Event) (err error) {
+	rule, _ := h.Kinds.Rule(s.View, ev.Verb)
+	if rule.Who == federation.Anyone && h.Limits.ClaimCaps && len(s.View.Caps) > 0 {
+		if s.Declared, err = h.Caps.Declared(ctx, ev.Actor()); err != nil {
+			return fmt.Errorf("look up capabilities of %s: %w", ev.Actor(), err)
+		}
+	}
+	if h.Member != nil && ev.Verb == federation.Offer && !s.View.Exists() {
+		member, err := h.Member(ctx, ev)
+		if err != nil {
+			return fmt.Errorf("look for %s in %s: %w", ev.Actor(), cmp.Or(ev.Arrival.Place.Venue, ev.Venue), err)
+		}
+		s.Outsider = !member
+	}
+	return nil
+}
+
+// same reports whether two DIDs are one agent's.
+func (s Snapshot) same(did, listed federation.DID) bool {
+	return did == listed || s.Same[[2]federation.DID{did, listed}]
+}
+
+// asSent returns a step as it came in here, where it did before its home ruled on it: with
+// the link that is not told again, with the evidence, and with what this home signed of it
+// since. An offer is filed where it comes in.
+func (s Snapshot) asSent(sub Submission) federation.Event {
+	ev := sub.Event
+	if sub.Ruling == nil || ev.Verb == federation.Offer {
+		return ev
+	}
+	for _, each := range s.Pending {
+		if each.Event.From == ev.From && each.Event.ID == ev.ID && each.Event.Signature.Document == ev.Signature.Document {
+			each.Event.Arrival.Voucher = ev.Arrival.Voucher
+			return each.Event
+		}
+	}
+	return ev
+}
