@@ -13,20 +13,20 @@ import (
 	"baton/federation"
 )
 
-// Upgrade is what bringing a record forward did, or would do.
-type Upgrade struct {
-	From   int    `json:"from"` // version of the record before; 0 for an empty one
-	To     int    `json:"to"`
-	Backup string `json:"backup,omitempty"` // path of the copy of what was before
+// Migrate migrates the record in a file as [Open] does, without opening it. Its errors are
+// those of Open.
+func Migrate(ctx context.Context, path string, now time.Time) (Upgrade, error) {
+	known, err := sqliteMigrations()
+	if err != nil {
+		return Upgrade{}, err
+	}
+	return migrateFile(ctx, path, known, now)
 }
 
-// Migrate does alone what [Open] does with an older record: it copies it, and
-// brings it forward. Its errors are those of Open.
-func Migrate(ctx context.Context, path string, now time.Time) (Upgrade, error) {
+func migrateFile(ctx context.Context, path string, known []migration, now time.Time) (done Upgrade, err error) {
 	f, conn, opened, err := openWriter(ctx, path)
-	var done Upgrade
 	if err == nil {
-		done, err = migrate(ctx, conn, f, now)
+		done, err = migrate(ctx, conn, f, known, now)
 	}
 	if err := errors.Join(notRecord(err), opened.Close()); err != nil {
 		return done, fmt.Errorf("migrate record %s: %w", path, err)
@@ -34,37 +34,34 @@ func Migrate(ctx context.Context, path string, now time.Time) (Upgrade, error) {
 	return done, nil
 }
 
-// Plan says what [Migrate] would do, and changes nothing.
+// Plan reports what [Migrate] would do, and changes nothing.
 func Plan(ctx context.Context, path string) (Upgrade, error) {
-	planned, err := plan(ctx, path)
+	known, err := sqliteMigrations()
+	if err != nil {
+		return Upgrade{}, err
+	}
+	return planFile(ctx, path, known)
+}
+
+func planFile(ctx context.Context, path string, known []migration) (planned Upgrade, err error) {
+	s, err := openStill(path)
+	if err == nil {
+		planned, err = s.plan(ctx, known)
+		err = errors.Join(err, s.Close())
+	}
 	if err != nil {
 		return planned, fmt.Errorf("read record %s: %w", path, err)
 	}
 	return planned, nil
 }
 
-func plan(ctx context.Context, path string) (Upgrade, error) {
-	still, err := openStill(path)
-	if err != nil {
-		return Upgrade{}, err
-	}
-	defer still.Close()
-	return planStill(ctx, still)
-}
-
-func planStill(ctx context.Context, s *still) (Upgrade, error) {
-	steps, err := schemaSteps()
-	if err != nil {
-		return Upgrade{}, err
-	}
+func (s *still) plan(ctx context.Context, known []migration) (Upgrade, error) {
 	version, err := schemaVersion(ctx, s.db)
 	if err != nil {
 		return Upgrade{}, notRecord(err)
 	}
-	if version > len(steps) {
-		return Upgrade{}, newerError(version, len(steps))
-	}
-	return Upgrade{From: version, To: len(steps)}, nil
+	planned := Upgrade{From: version, To: latest(known)}
+	return planned, planned.checkNewer()
 }
 
 // Copy writes the record at a path, as it is at one moment, into a new file, durably

@@ -83,24 +83,20 @@ func TestACopyIsOfOneMomentWhileWritesGoOn(t *testing.T) {
 	writers.Wait()
 }
 
-func TestAnOlderRecordIsCopiedBeforeItIsBroughtForward(t *testing.T) {
-	dir := t.TempDir()
-	old := newOldRecord(t, dir)
-	old.file(t, 1, offer(1))
-	if err := old.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
+	dir := full(t)
+	later := laterProgram(t)
 	before := files(t, dir)
-	if planned, err := store.Plan(t.Context(), at(dir)); err != nil || planned != (store.Upgrade{From: 1, To: newest(t)}) {
-		t.Errorf("Plan = %+v, %v", planned, err)
+	if planned, err := store.PlanBy(t.Context(), later, at(dir)); err != nil || planned != (store.Upgrade{From: 1, To: 2}) {
+		t.Errorf("PlanBy = %+v, %v", planned, err)
 	}
 	if diff := cmp.Diff(before, files(t, dir)); diff != "" {
-		t.Errorf("Plan changed files (-before +after):\n%s", diff)
+		t.Errorf("PlanBy changed files (-before +after):\n%s", diff)
 	}
-	done, err := store.Migrate(t.Context(), at(dir), federationtest.At(7))
-	want := store.Upgrade{From: 1, To: newest(t), Backup: at(dir) + ".v1-20261121T120007.000Z.bak"}
+	done, err := store.MigrateBy(t.Context(), later, at(dir), federationtest.At(7))
+	want := store.Upgrade{From: 1, To: 2, Backup: at(dir) + ".v1-20261121T120007.000Z.bak"}
 	if err != nil || done != want {
-		t.Fatalf("Migrate = %+v, %v, want %+v", done, err, want)
+		t.Fatalf("MigrateBy = %+v, %v, want %+v", done, err, want)
 	}
 	back := t.TempDir()
 	if err := os.Rename(done.Backup, at(back)); err != nil {
@@ -109,14 +105,12 @@ func TestAnOlderRecordIsCopiedBeforeItIsBroughtForward(t *testing.T) {
 	if info, err := os.Stat(at(back)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the copy: %v, %v", info, err)
 	}
-	if planned, err := store.Plan(t.Context(), at(back)); err != nil || planned.From != 1 {
+	if planned, err := store.PlanBy(t.Context(), later, at(back)); err != nil || planned.From != 1 {
 		t.Errorf("the copy: %+v, %v", planned, err)
 	}
-	for _, dir := range []string{dir, back} {
-		view, err := open(t, dir, prometheus.NewRegistry()).View(t.Context(), federationtest.ID(1))
-		if err != nil || view.Version != 1 {
-			t.Errorf("View = %+v, %v", view, err)
-		}
+	view, err := open(t, back, prometheus.NewRegistry()).View(t.Context(), federationtest.ID(1))
+	if err != nil || view.Version != 2 {
+		t.Errorf("View = %+v, %v", view, err)
 	}
 }
 
@@ -139,19 +133,14 @@ func TestARecordThatIsUpToDateIsNotCopied(t *testing.T) {
 // What a start leaves that was killed while it copied, and one that was killed
 // after: the next one begins again.
 func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
-	dir := t.TempDir()
-	old := newOldRecord(t, dir)
-	old.file(t, 1, offer(1))
-	if err := old.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dir := full(t)
 	for name, text := range map[string]string{".v1.draft": "half a copy", ".v1-20261121T110000.000Z.bak": "a copy"} {
 		if err := os.WriteFile(at(dir)+name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if done, err := store.Migrate(t.Context(), at(dir), federationtest.At(7)); err != nil || done.Backup == "" {
-		t.Fatalf("Migrate = %+v, %v", done, err)
+	if done, err := store.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err != nil || done.Backup == "" {
+		t.Fatalf("MigrateBy = %+v, %v", done, err)
 	}
 	if _, err := os.Stat(at(dir) + ".v1.draft"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the draft is still there: %v", err)
@@ -162,14 +151,7 @@ func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
 }
 
 func TestAnUpgradeThatCannotBeCopiedIsNotBegun(t *testing.T) {
-	dir := t.TempDir()
-	old := newOldRecord(t, dir)
-	for n := 1; n < 40; n++ {
-		old.file(t, n, offer(n))
-	}
-	if err := old.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	dir := full(t)
 	info, err := os.Stat(at(dir))
 	if err != nil {
 		t.Fatal(err)
@@ -183,13 +165,13 @@ func TestAnUpgradeThatCannotBeCopiedIsNotBegun(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := files(t, dir)[filepath.Base(at(dir))]
-	if done, err := store.Migrate(t.Context(), at(dir), federationtest.At(7)); err == nil || done.Backup != "" {
-		t.Errorf("Migrate = %+v, %v", done, err)
+	if done, err := store.MigrateBy(t.Context(), laterProgram(t), at(dir), federationtest.At(7)); err == nil || done.Backup != "" {
+		t.Errorf("MigrateBy = %+v, %v", done, err)
 	}
 	if files(t, dir)[filepath.Base(at(dir))] != before {
 		t.Error("the record was changed")
 	}
-	if planned, err := store.Plan(t.Context(), at(dir)); err != nil || planned.From != 1 {
-		t.Errorf("Plan = %+v, %v", planned, err)
+	if planned, err := store.PlanBy(t.Context(), laterProgram(t), at(dir)); err != nil || planned.From != 1 {
+		t.Errorf("PlanBy = %+v, %v", planned, err)
 	}
 }

@@ -207,7 +207,7 @@ func (e *examination) broken(err error) error {
 
 // checkVersion reports whether the record is one that this program can read.
 func (e *examination) checkVersion(ctx context.Context) (ok bool, err error) {
-	steps, err := schemaSteps()
+	known, err := sqliteMigrations()
 	if err != nil {
 		return false, err
 	}
@@ -216,11 +216,15 @@ func (e *examination) checkVersion(ctx context.Context) (ok bool, err error) {
 		e.found(DamagedFile, e.path, "%v", err)
 		return false, nil
 	}
-	return e.isVersion(e.path, Upgrade{From: version, To: len(steps)}, err)
+	return e.isVersion(e.path, Upgrade{From: version, To: latest(known)}, err)
 }
 
 func (e *examination) checkPostgresVersion(ctx context.Context) (ok bool, err error) {
-	planned, err := planPostgres(ctx, e.conn)
+	known, err := postgresMigrations()
+	if err != nil {
+		return false, err
+	}
+	planned, err := planPostgres(ctx, e.conn, known)
 	if errors.Is(err, errForeignSchema) {
 		e.found(DamagedFile, "schema", "%v", err)
 		return false, nil
@@ -230,13 +234,14 @@ func (e *examination) checkPostgresVersion(ctx context.Context) (ok bool, err er
 
 // isVersion notes the version of a record that has the newest one.
 func (e *examination) isVersion(where string, planned Upgrade, err error) (ok bool, _ error) {
-	switch {
-	case err != nil:
+	if err != nil {
 		return false, err
-	case planned.From > planned.To:
-		e.found(DamagedFile, where, "%v", newerError(planned.From, planned.To))
+	}
+	if err := planned.checkNewer(); err != nil {
+		e.found(DamagedFile, where, "%v", err)
 		return false, nil
-	case planned.From < planned.To:
+	}
+	if planned.From < planned.To {
 		return false, fmt.Errorf("the record is of version %d: bring it to version %d first, with baton migrate", planned.From, planned.To)
 	}
 	e.report.Version = planned.To

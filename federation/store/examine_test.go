@@ -137,12 +137,12 @@ func TestWhatChangedInARecordIsFound(t *testing.T) {
 		{"evidence that is gone", `DELETE FROM evidence`, store.DamagedEvidence, first},
 		{"a handoff without steps", `DELETE FROM event WHERE handoff = '` + ninth + `'`, store.Orphan, ninth},
 		{"steps without a handoff", `DELETE FROM handoff WHERE id = '` + ninth + `'`, store.Orphan, ninth},
-		{"an inbox with what is not there", `INSERT INTO inbox (did, event, waiting) VALUES ('` + string(bob) + `', 999, 1)`, store.Orphan, "inbox of " + string(bob)},
-		{"a feed with what is not there", `INSERT INTO feed (link, event) VALUES ('oftc', 999)`, store.Orphan, "feed of oftc"},
+		{"an inbox with what is not there", `INSERT INTO inbox (did, event, waiting, number) VALUES ('` + string(bob) + `', 999, 1, 9)`, store.Orphan, "inbox of " + string(bob)},
+		{"a feed with what is not there", `INSERT INTO feed (link, event, attempt, handoff, rank, filed) VALUES ('oftc', 999, 0, '', 1, 0)`, store.Orphan, "feed of oftc"},
 		{"a mailbox that is counted wrong", `UPDATE mailbox SET entries = entries + 1 WHERE did = '` + string(bob) + `'`, store.Orphan, "inbox of " + string(bob)},
 		{"a list with a handoff that is not there", `INSERT INTO party (did, state, moved, handoff) VALUES ('', 'open', 1, 'none')`, store.Orphan, "none"},
 		{"a handoff that is in no list", `DELETE FROM party WHERE handoff = '` + ninth + `'`, store.Orphan, ninth},
-		{"a delivery of what is not there", `INSERT INTO settled (event, link, state, ended) VALUES (999, 'oftc', 'delivered', 1)`, store.Orphan, "delivery to oftc"},
+		{"a delivery of what is not there", `INSERT INTO settled (event, link, state, ended, code) VALUES (999, 'oftc', 'delivered', 1, '')`, store.Orphan, "delivery to oftc"},
 		{"keys of nobody", `DELETE FROM agent`, store.Orphan, "keys of agent judge"},
 		{"a record of a newer version", `PRAGMA user_version = 99`, store.DamagedFile, "baton.db"},
 		{"a database of another program", `PRAGMA application_id = 7`, store.DamagedFile, "baton.db"},
@@ -292,8 +292,16 @@ func TestWhatCannotBeExaminedIsNoDamage(t *testing.T) {
 	if _, err := store.Examine(t.Context(), at(dir), rules{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no record: %v", err)
 	}
-	newOldRecord(t, dir)
-	if _, err := store.Examine(t.Context(), at(dir), rules{}); err == nil || !strings.Contains(err.Error(), "baton migrate") {
-		t.Errorf("an older record: %v", err)
+	db := raw(t, dir)
+	for _, tt := range []struct{ change, want string }{
+		{"PRAGMA application_id = 1114926642", "baton migrate"},                                         // of no version yet
+		{"PRAGMA application_id = 1114926641; PRAGMA user_version = 32", "a development version wrote"}, // "Btn1"
+	} {
+		if _, err := db.ExecContext(t.Context(), tt.change); err != nil {
+			t.Fatal(err)
+		}
+		if report, err := store.Examine(t.Context(), at(dir), rules{}); err == nil || !strings.Contains(err.Error(), tt.want) || len(report.Damage) > 0 {
+			t.Errorf("after %s: %+v, %v, want %q", tt.change, report, err, tt.want)
+		}
 	}
 }

@@ -72,7 +72,11 @@ func openPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (_
 	reader.SetMaxOpenConns(maxPostgresReaders)
 	reader.SetMaxIdleConns(maxPostgresReaders)
 	opened = append(opened, reader)
-	if _, err := migratePostgres(ctx, writer); err != nil {
+	known, err := postgresMigrations()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := migratePostgres(ctx, writer, known); err != nil {
 		return nil, err
 	}
 	dial := func(ctx context.Context) (*pen, error) {

@@ -5,47 +5,30 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"strconv"
 )
 
-// errForeignSchema is a schema that some other program keeps.
+// errForeignSchema reports a schema with tables of another program.
 var errForeignSchema = errors.New("there are tables of another program: name an empty schema in search_path, or another database")
 
-// postgresStep brings a record on PostgreSQL to a version.
-type postgresStep struct {
-	version int
-	name    string
-}
-
-// postgresSteps returns the migrations in order. The first makes a whole record: there
-// were none before that version. From then on, each version has one for each database.
-func postgresSteps() ([]postgresStep, error) {
-	names, err := fs.Glob(schema, "schema/postgres/*.sql") // sorted
-	if err != nil {
-		return nil, err
-	}
-	steps := make([]postgresStep, len(names))
-	for i, name := range names {
-		version, err := strconv.Atoi(path.Base(name)[:4])
-		if err != nil {
-			return nil, err
-		}
-		steps[i] = postgresStep{version, name}
-	}
-	return steps, nil
-}
-
-// MigratePostgres does alone what [OpenPostgres] does with an older record.
+// MigratePostgres migrates a record as [OpenPostgres] does, without opening it.
 func MigratePostgres(ctx context.Context, dsn string) (Upgrade, error) {
-	return onPostgres(dsn, "migrate", func(db *sql.DB) (Upgrade, error) { return migratePostgres(ctx, db) })
+	return onPostgres(dsn, "migrate", func(db *sql.DB) (Upgrade, error) {
+		known, err := postgresMigrations()
+		if err != nil {
+			return Upgrade{}, err
+		}
+		return migratePostgres(ctx, db, known)
+	})
 }
 
-// PlanPostgres says what [MigratePostgres] would do, and changes nothing.
+// PlanPostgres reports what [MigratePostgres] would do, and changes nothing.
 func PlanPostgres(ctx context.Context, dsn string) (Upgrade, error) {
 	return onPostgres(dsn, "read", func(db *sql.DB) (Upgrade, error) {
-		planned, err := planPostgres(ctx, db)
+		known, err := postgresMigrations()
+		if err != nil {
+			return Upgrade{}, err
+		}
+		planned, err := planPostgres(ctx, db, known)
 		if err == nil {
 			err = planned.checkNewer()
 		}
@@ -67,12 +50,12 @@ func onPostgres(dsn, what string, do func(*sql.DB) (Upgrade, error)) (Upgrade, e
 
 // migratePostgres brings a schema to the newest version that this program knows, in one
 // transaction.
-func migratePostgres(ctx context.Context, db *sql.DB) (Upgrade, error) {
+func migratePostgres(ctx context.Context, db *sql.DB, known []migration) (Upgrade, error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return Upgrade{}, failure(err)
 	}
-	done, err := applyPostgres(ctx, tx)
+	done, err := applyPostgres(ctx, tx, known)
 	if err != nil {
 		return done, failure(errors.Join(err, tx.Rollback()))
 	}
@@ -81,67 +64,46 @@ func migratePostgres(ctx context.Context, db *sql.DB) (Upgrade, error) {
 
 // applyPostgres makes the changes of a migration. Gateways that start at the same time
 // wait for each other.
-func applyPostgres(ctx context.Context, tx *sql.Tx) (Upgrade, error) {
+func applyPostgres(ctx context.Context, tx *sql.Tx, known []migration) (Upgrade, error) {
 	if _, err := tx.ExecContext(ctx, lockWriters); err != nil {
 		return Upgrade{}, err
 	}
-	done, err := planPostgres(ctx, tx)
+	done, err := planPostgres(ctx, tx, known)
 	if err == nil {
 		err = done.checkNewer()
 	}
 	if err != nil || done.From == done.To {
 		return done, err
 	}
-	steps, err := postgresSteps()
-	if err != nil {
-		return done, err
-	}
-	for _, step := range steps {
-		if step.version <= done.From {
-			continue
-		}
-		text, err := schema.ReadFile(step.name)
-		if err != nil {
-			return done, err
-		}
-		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
-			return done, fmt.Errorf("apply %s: %w", step.name, err)
+	for _, m := range after(done.From, known) {
+		if _, err := tx.ExecContext(ctx, m.statements); err != nil {
+			return done, fmt.Errorf("apply %s: %w", m.name, err)
 		}
 	}
 	return done, setPostgresVersion(ctx, tx, done.To)
 }
 
 func setPostgresVersion(ctx context.Context, tx *sql.Tx, version int) error {
-	_, err := tx.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS record (version bigint NOT NULL);
-		DELETE FROM record; INSERT INTO record (version) VALUES (%d)`, version))
+	_, err := tx.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL);
+		DELETE FROM schema_version; INSERT INTO schema_version (version) VALUES (%d)`, version))
 	return err
 }
 
-// planPostgres says what a migration would do.
-func planPostgres(ctx context.Context, on asker) (Upgrade, error) {
-	steps, err := postgresSteps()
-	if err != nil {
-		return Upgrade{}, err
-	}
+// planPostgres reports what a migration would do.
+func planPostgres(ctx context.Context, on asker, known []migration) (Upgrade, error) {
 	version, err := postgresVersion(ctx, on)
-	return Upgrade{From: version, To: steps[len(steps)-1].version}, err
+	return Upgrade{From: version, To: latest(known)}, err
 }
 
-// checkNewer refuses a record of a newer version than this program knows.
-func (u Upgrade) checkNewer() error {
-	if u.From > u.To {
-		return newerError(u.From, u.To)
-	}
-	return nil
-}
-
-// postgresVersion returns 0 for an empty schema, and an error for one that some other
-// program keeps.
+// postgresVersion returns 0 for an empty schema. It returns an error wrapping
+// errForeignSchema for a schema with tables of another program, and one wrapping
+// errDevelopment for a record older than version 1, which kept its version in a table record.
 func postgresVersion(ctx context.Context, on asker) (version int, err error) {
 	var schema sql.NullString
-	var tables, ours int
-	err = on.QueryRowContext(ctx, `SELECT current_schema(), count(*), count(*) FILTER (WHERE relname IN ('record', 'heartbeat'))
-		FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = to_regnamespace(quote_ident(current_schema()))`).Scan(&schema, &tables, &ours)
+	var tables, ours, development int
+	err = on.QueryRowContext(ctx, `SELECT current_schema(), count(*), count(*) FILTER (WHERE relname IN ('schema_version', 'heartbeat')),
+			count(*) FILTER (WHERE relname IN ('record', 'heartbeat'))
+		FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = to_regnamespace(quote_ident(current_schema()))`).Scan(&schema, &tables, &ours, &development)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("read schema: %w", err)
@@ -149,10 +111,12 @@ func postgresVersion(ctx context.Context, on asker) (version int, err error) {
 		return 0, errors.New("the schema in search_path is not there: CREATE SCHEMA makes it")
 	case tables == 0:
 		return 0, nil
+	case ours != 2 && development == 2:
+		return 0, fmt.Errorf("schema %s: %w", schema.String, errDevelopment)
 	case ours != 2:
 		return 0, fmt.Errorf("schema %s: %w", schema.String, errForeignSchema)
 	}
-	if err = on.QueryRowContext(ctx, `SELECT version FROM record`).Scan(&version); err != nil {
+	if err = on.QueryRowContext(ctx, `SELECT version FROM schema_version`).Scan(&version); err != nil {
 		return 0, fmt.Errorf("read schema version: %w", err)
 	}
 	return version, nil

@@ -3,42 +3,40 @@ package store
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 )
-
-//go:embed schema/*.sql schema/postgres/*.sql
-var schema embed.FS
 
 // pageBytes of 8 KiB hold a few events each, and gave the best sustained rate at a
 // million of them.
 const pageBytes = 8192
 
-// applicationID is in the header of every record; the first migration writes it.
-const applicationID = 0x42746e31
+// These are the application ids in the header of an SQLite file. The first migration writes
+// applicationID; records of programs older than version 1 have developmentID.
+const (
+	applicationID = 0x42746e32 // "Btn2"
+	developmentID = 0x42746e31 // "Btn1"
+)
 
-// errForeign is a database that some other program keeps.
+// errForeign reports a database of another program.
 var errForeign = errors.New("the file is an SQLite database of another program; move it away or name another")
 
-// migrate brings the schema to the newest version that this program knows, each
-// step in a transaction of its own with the number that says it was taken: when the
-// process ends in between, the next start goes on from there. A record that holds
-// something is copied first.
-func migrate(ctx context.Context, conn *sql.Conn, f file, now time.Time) (Upgrade, error) {
-	steps, err := schemaSteps()
-	if err != nil {
-		return Upgrade{}, err
-	}
+// errDevelopment reports a record of a program older than version 1 of the schema.
+var errDevelopment = errors.New("a development version wrote this record, before the first version of its schema: this program cannot read it; " +
+	"keep it with the program that wrote it, and name an empty record")
+
+// migrate brings the schema of a file to the newest version that this program knows. Each
+// migration commits in a transaction of its own with its number, so that the next start
+// continues after an interruption. A record that is not empty is copied first.
+func migrate(ctx context.Context, conn *sql.Conn, f file, known []migration, now time.Time) (Upgrade, error) {
 	version, err := schemaVersion(ctx, conn)
 	if err != nil {
 		return Upgrade{}, err
 	}
-	done := Upgrade{From: version, To: len(steps)}
-	if version > done.To {
-		return done, newerError(version, done.To)
+	done := Upgrade{From: version, To: latest(known)}
+	if err := done.checkNewer(); err != nil {
+		return done, err
 	}
 	if err := setWAL(ctx, conn); err != nil {
 		return done, err
@@ -48,30 +46,17 @@ func migrate(ctx context.Context, conn *sql.Conn, f file, now time.Time) (Upgrad
 			return done, fmt.Errorf("copy the record before its upgrade: %w", err)
 		}
 	}
-	for i, name := range steps[version:] {
-		text, err := schema.ReadFile(name)
-		if err != nil {
-			return done, err
-		}
-		step := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version = %d;\nCOMMIT;", text, version+i+1)
+	for _, m := range after(version, known) {
+		step := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA user_version = %d;\nCOMMIT;", m.statements, m.version)
 		if _, err := conn.ExecContext(ctx, step); err != nil {
-			return done, fmt.Errorf("apply %s: %w", name, err)
+			return done, fmt.Errorf("apply %s: %w", m.name, err)
 		}
 	}
 	return done, nil
 }
 
-// schemaSteps returns the names of the migrations, that of version 1 first.
-func schemaSteps() ([]string, error) {
-	return fs.Glob(schema, "schema/*.sql") // sorted, and numbered from 0001
-}
-
-func newerError(version, known int) error {
-	return fmt.Errorf("the record is of version %d and this program knows versions up to %d: run a newer one", version, known)
-}
-
-// setWAL writes to the file, so it comes after the checks. The size of a page is
-// settled with the first one.
+// setWAL writes to the file, so it runs after the checks. The first page of a file sets the
+// size of all.
 func setWAL(ctx context.Context, conn *sql.Conn) error {
 	var mode string
 	query := fmt.Sprintf("PRAGMA page_size = %d; PRAGMA journal_mode = WAL", pageBytes)
@@ -84,19 +69,22 @@ func setWAL(ctx context.Context, conn *sql.Conn) error {
 	return nil
 }
 
-// asker is what reads one row: a database or a connection.
+// asker reads one row: a database or a connection.
 type asker interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// schemaVersion returns 0 for an empty file, and an error for a file that some
-// other program keeps.
+// schemaVersion returns 0 for an empty file. It returns errForeign for a database of another
+// program, and errDevelopment for a record older than version 1.
 func schemaVersion(ctx context.Context, conn asker) (int, error) {
 	var version, application, tables int
 	err := conn.QueryRowContext(ctx, `SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_schema)
 		FROM pragma_user_version v, pragma_application_id a`).Scan(&version, &application, &tables)
 	if err != nil {
 		return 0, fmt.Errorf("read schema version: %w", err)
+	}
+	if application == developmentID {
+		return 0, errDevelopment
 	}
 	if application != applicationID && (application != 0 || version != 0 || tables != 0) {
 		return 0, errForeign

@@ -40,14 +40,14 @@
 //
 // There is one set of queries, in words that both databases understand; [dialect] has
 // the rest. What the steps of a batch add to a table on a server is sent as one statement,
-// which is made of the one for a row. The schema is in schema/, one numbered file for each
-// version, applied in order and never edited after a release, and in schema/postgres since
-// PostgreSQL came. The suites of federationtest hold both to the same promises.
+// which is made of the one for a row. The schema is in schema/ for SQLite and in
+// schema/postgres for PostgreSQL: one numbered file for each version, applied in order and
+// never edited after a release. The suites of federationtest hold both to the same promises.
 //
-// Before an older record in a file is brought forward it is copied beside it, to
+// Before an older record in a file is migrated it is copied beside it, to
 // "NAME.vVERSION-TIME.bak"; a server has backups of its own. A record of a newer version
-// is refused, and so are a file that may not be written and one whose write-ahead log
-// was cut short.
+// is refused, and so are a record of a development version older than version 1, a file that
+// may not be written and one whose write-ahead log was cut short.
 package store
 
 import (
@@ -107,7 +107,11 @@ func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *Recor
 	if err != nil {
 		return nil, err
 	}
-	if _, err := migrate(ctx, conn, file, time.Now()); err != nil {
+	known, err := sqliteMigrations()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := migrate(ctx, conn, file, known, time.Now()); err != nil {
 		return nil, notRecord(err)
 	}
 	reader, err := sql.Open("sqlite", file.reader())

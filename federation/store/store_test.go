@@ -132,6 +132,13 @@ func TestOpenRefuses(t *testing.T) {
 			t.Helper()
 			exec(t, dir, "CREATE TABLE diary (day TEXT)")
 		}, "database of another program"},
+		{"a record of a development version", func(t *testing.T, dir string) {
+			t.Helper()
+			if err := open(t, dir, prometheus.NewRegistry()).Close(); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, dir, "PRAGMA application_id = 1114926641; PRAGMA user_version = 32")
+		}, "a development version wrote this record"},
 		{"a record of a newer version", func(t *testing.T, dir string) {
 			t.Helper()
 			if err := open(t, dir, prometheus.NewRegistry()).Close(); err != nil {
@@ -187,7 +194,7 @@ func TestLayoutOfTheFile(t *testing.T) {
 		t.Fatalf("migrations %v, %v", steps, err)
 	}
 	for pragma, want := range map[string]string{
-		"page_size": "8192", "journal_mode": "wal", "user_version": strconv.Itoa(len(steps)), "application_id": "1114926641", // "Btn1"
+		"page_size": "8192", "journal_mode": "wal", "user_version": strconv.Itoa(len(steps)), "application_id": "1114926642", // "Btn2"
 	} {
 		var got string
 		if err := raw(t, dir).QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {

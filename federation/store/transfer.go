@@ -63,7 +63,11 @@ func (t *transfer) run(ctx context.Context, path, dsn string, rules Rules) (err 
 		return errors.New("a process has the record open: stop the gateway first")
 	}
 	t.from = s.db
-	planned, err := planStill(ctx, s)
+	known, err := sqliteMigrations()
+	if err != nil {
+		return err
+	}
+	planned, err := s.plan(ctx, known)
 	switch {
 	case err != nil:
 		return err
@@ -90,7 +94,11 @@ func (t *transfer) run(ctx context.Context, path, dsn string, rules Rules) (err 
 }
 
 func (t *transfer) copy(ctx context.Context, tx *sql.Tx, version int, rules Rules) error {
-	made, err := applyPostgres(ctx, tx)
+	known, err := postgresMigrations()
+	if err != nil {
+		return err
+	}
+	made, err := applyPostgres(ctx, tx, known)
 	if err != nil {
 		return err
 	}
@@ -136,7 +144,7 @@ func tables(ctx context.Context, tx *sql.Tx) ([]table, error) {
 			(SELECT string_agg(a.attname, ',' ORDER BY k.n) FROM pg_index i, unnest(i.indkey) WITH ORDINALITY AS k (column_number, n), pg_attribute a
 				WHERE i.indrelid = c.oid AND i.indisprimary AND a.attrelid = c.oid AND a.attnum = k.column_number),
 			coalesce((SELECT a.attname FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attidentity <> ''), '')
-		FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relname <> 'record'
+		FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = to_regnamespace(quote_ident(current_schema())) AND c.relname <> 'schema_version'
 		ORDER BY c.relname`)
 	return found, errors.Join(err, q.Close())
 }

@@ -260,7 +260,7 @@ func (s *Server) Clear(tb testing.TB, dsn string) {
 
 // emptied empties each table but the one with the version, and has numbers begin anew.
 const emptied = `SET session_replication_role = replica; DO $$ DECLARE name text; BEGIN
-	FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'record' LOOP
+	FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() AND tablename <> 'schema_version' LOOP
 		EXECUTE 'DELETE FROM ' || name;
 	END LOOP;
 	FOR name IN SELECT sequencename FROM pg_sequences WHERE schemaname = current_schema() LOOP

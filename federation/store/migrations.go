@@ -1,0 +1,67 @@
+package store
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+)
+
+//go:embed schema/*.sql schema/postgres/*.sql
+var schema embed.FS
+
+// migration brings a record from the version before it to its own.
+type migration struct {
+	version    int
+	name       string
+	statements string
+}
+
+// sqliteMigrations and postgresMigrations return the migrations of each database.
+func sqliteMigrations() ([]migration, error)   { return readMigrations(schema, "schema") }
+func postgresMigrations() ([]migration, error) { return readMigrations(schema, "schema/postgres") }
+
+// readMigrations returns the migrations in a folder in the order of their versions. The name
+// of a file begins with its version, in four digits; versions count from 1 without a gap.
+func readMigrations(files fs.FS, folder string) ([]migration, error) {
+	names, err := fs.Glob(files, folder+"/*.sql") // sorted
+	if err != nil {
+		return nil, err
+	}
+	known := make([]migration, len(names))
+	for i, name := range names {
+		digits, _, _ := strings.Cut(path.Base(name), "_")
+		if version, err := strconv.Atoi(digits); err != nil || version != i+1 {
+			return nil, fmt.Errorf("migration %s: its name has to begin with %04d", name, i+1)
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		known[i] = migration{version: i + 1, name: name, statements: string(text)}
+	}
+	return known, nil
+}
+
+// latest returns the version that the migrations lead to.
+func latest(known []migration) int { return len(known) }
+
+// after returns the migrations that a record of a version needs.
+func after(version int, known []migration) []migration { return known[version:] }
+
+// Upgrade reports what the migration of a record did, or would do.
+type Upgrade struct {
+	From   int    `json:"from"` // version of the record before; 0 for an empty one
+	To     int    `json:"to"`
+	Backup string `json:"backup,omitempty"` // path of the copy that was made before
+}
+
+// checkNewer refuses a record of a newer version than this program knows.
+func (u Upgrade) checkNewer() error {
+	if u.From > u.To {
+		return fmt.Errorf("the record is of version %d and this program knows versions up to %d: run a newer one", u.From, u.To)
+	}
+	return nil
+}

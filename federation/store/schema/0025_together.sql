@@ -1,1 +1,0 @@
--- Nothing changes in a file: on PostgreSQL, triggers run once for many rows.
