@@ -16,6 +16,8 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/identity"
+	"baton/federation/store"
+	"baton/federation/store/storetest"
 )
 
 const (
@@ -41,13 +43,13 @@ type stand struct {
 	*testing.T
 
 	web    *web
-	record *federationtest.Memory
+	record *store.Record
 	source *identity.KeySource
 }
 
 func newStand(t *testing.T) *stand {
 	t.Helper()
-	s := &stand{T: t, web: &web{pages: map[string]string{}}, record: federationtest.NewMemory()}
+	s := &stand{T: t, web: &web{pages: map[string]string{}}, record: storetest.Open(t)}
 	s.restart()
 	return s
 }
