@@ -20,6 +20,7 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/identity"
 	"baton/federation/signing"
+	"baton/federation/store/storetest"
 	"baton/translate"
 )
 
@@ -53,8 +54,8 @@ type placer struct{ bridge.Placer }
 func (placer) Channels() []string          { return []string{"#act"} }
 func (placer) Dialect() federation.Dialect { return federation.ActTags }
 
-// desk is a builder on a record in memory, with an agent and somebody whom an operator
-// bound with vouch.
+// desk is a builder on an empty record with an agent, and with a name that an operator bound
+// with vouch.
 type desk struct {
 	stepbuilder.Builder
 
@@ -63,7 +64,7 @@ type desk struct {
 
 func newDesk(t *testing.T) desk {
 	t.Helper()
-	record, now := federationtest.NewMemory(), federationtest.At(0)
+	record, now := storetest.Open(t), federationtest.At(0)
 	d := desk{agent: kept("airc:scout_7").DID, bound: "did:web:bound.example"}
 	own := keyOf("scout")
 	err := record.AddAgent(t.Context(), agents.Agent{

@@ -26,6 +26,7 @@ var law = []struct {
 	{"federation/peering", []string{"federation", "federation/identity", "federation/signing"}},
 	{"federation/relay", []string{"federation"}},
 	{"federation/store/postgrestest", kit},
+	{"federation/store/storetest", kit},
 	{"federation/agents", []string{"federation"}},
 	{"federation/store/...", []string{"federation", "federation/agents", "federation/store"}},
 	{"federation/*", []string{"federation", "federation/lifecycle", "federation/signing"}},

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"baton/federation"
-	"baton/federation/federationtest"
 	"baton/federation/identity"
+	"baton/federation/store/storetest"
 )
 
 // BenchmarkKeys measures what each step costs before its signature is looked at:
@@ -15,7 +15,7 @@ func BenchmarkKeys(b *testing.B) {
 	const known = 1000
 	w := &web{pages: map[string]string{}}
 	directory := newDirectory(w, federation.SigningKey{DID: "did:web:gw.example", Public: seededKey('s')})
-	record := federationtest.NewMemory()
+	record := storetest.Open(b)
 	source := newKeySource(directory, w, record)
 	for i := range known {
 		host := "h" + strconv.Itoa(i) + ".example"

@@ -16,6 +16,7 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/identity"
 	"baton/federation/signing"
+	"baton/federation/store/storetest"
 )
 
 // maxHeld is far more than a host can make this program read of one document, with
@@ -63,7 +64,8 @@ func (h *hosts) did() federation.DID {
 }
 
 // source is a fresh one that reaches the hosts and nobody else inside.
-func (h *hosts) source() *identity.KeySource {
+func (h *hosts) source(t *testing.T) *identity.KeySource {
+	t.Helper()
 	client := identity.NewClient(identity.FetchConfig{AllowPrivate: true, Timeout: 300 * time.Millisecond, MaxBytes: 64 << 10, PerHost: 100})
 	pool := x509.NewCertPool()
 	pool.AddCert(h.web.Certificate())
@@ -71,7 +73,7 @@ func (h *hosts) source() *identity.KeySource {
 	directory := identity.NewDirectory(identity.DirectoryConfig{
 		PLC: h.plc.URL, Fresh: time.Hour, Negative: time.Minute, Stale: time.Hour,
 	}, client)
-	return newKeySource(directory, client, federationtest.NewMemory())
+	return newKeySource(directory, client, storetest.Open(t))
 }
 
 // judge returns the verdict on a step of a DID, signed by the private key of a seed.
@@ -175,7 +177,7 @@ func TestWhateverAHostDoesTheVerdictIsRight(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%s", name, did.Method()), func(t *testing.T) {
 				h.handler.Store(handler)
-				if got := judge(t, h.source(), did, test.seed, test.spoil); got != test.want {
+				if got := judge(t, h.source(t), did, test.seed, test.spoil); got != test.want {
 					t.Errorf("verdict %s, want %s", got, test.want)
 				}
 			})
@@ -188,7 +190,7 @@ func TestWhateverAHostDoesTheVerdictIsRight(t *testing.T) {
 		h.web.Close()
 		h.plc.Close()
 		for _, did := range []federation.DID{h.did(), l.did} {
-			if got := judge(t, h.source(), did, 'b', false); got != unverifiable {
+			if got := judge(t, h.source(t), did, 'b', false); got != unverifiable {
 				t.Errorf("%s: verdict %s, want unverifiable", did.Method(), got)
 			}
 		}

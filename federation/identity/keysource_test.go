@@ -17,6 +17,8 @@ import (
 	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/identity"
+	"baton/federation/store/registry"
+	"baton/federation/store/storetest"
 )
 
 const (
@@ -42,13 +44,13 @@ type stand struct {
 	*testing.T
 
 	web    *web
-	record *federationtest.Memory
+	record *registry.Record
 	source *identity.KeySource
 }
 
 func newStand(t *testing.T) *stand {
 	t.Helper()
-	s := &stand{T: t, web: &web{pages: map[string]string{}}, record: federationtest.NewMemory()}
+	s := &stand{T: t, web: &web{pages: map[string]string{}}, record: storetest.Open(t)}
 	s.restart()
 	return s
 }

@@ -11,8 +11,8 @@ import (
 	secp256k1ecdsa "github.com/decred/dcrd/dcrec/secp256k1/v4/ecdsa"
 
 	"baton/federation"
-	"baton/federation/federationtest"
 	"baton/federation/identity"
+	"baton/federation/store/storetest"
 )
 
 func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
@@ -34,7 +34,7 @@ func TestWhoSignedWithAKeyOfADIDHasProvedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended := identity.KeyDID(revoked)
-	record := federationtest.NewMemory()
+	record := storetest.Open(t)
 	source := identity.NewKeySource(identity.KeySourceConfig{}, identity.NewDirectory(identity.DirectoryConfig{}, nil), nil, record)
 	if err := source.Revoke(t.Context(), ended, federation.KeyID(revoked), time.Now()); err != nil {
 		t.Fatal(err)

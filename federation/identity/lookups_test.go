@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/federation"
-	"baton/federation/federationtest"
 	"baton/federation/identity"
+	"baton/federation/store/storetest"
 )
 
 // slowWeb is a web whose hosts answer when they are released.
@@ -86,7 +86,7 @@ func atHand(t *testing.T, test func(s *handStand)) {
 		})
 		defer s.lookups.Close()
 		directory := newDirectory(s.web)
-		s.keys = newKeySource(directory, s.web, federationtest.NewMemory()).AtHand(directory.Offline(), s.lookups)
+		s.keys = newKeySource(directory, s.web, storetest.Open(t)).AtHand(directory.Offline(), s.lookups)
 		test(s)
 	})
 }
@@ -309,7 +309,7 @@ func TestOnlyALookupThatWasAnsweredIsToldOf(t *testing.T) {
 func TestLoginsAtOneHostAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &slowWeb{release: make(chan struct{})}
-		logins, source := &identity.Logins{}, newKeySource(newDirectory(w), w, federationtest.NewMemory())
+		logins, source := &identity.Logins{}, newKeySource(newDirectory(w), w, storetest.Open(t))
 		prove := func(did federation.DID) (federation.Verdict, error) {
 			return logins.Proved(t.Context(), source, did, nil, nil, time.Now())
 		}

@@ -36,13 +36,15 @@ type before struct {
 	spent bool // its id, or what was signed
 }
 
-// askBefore asks how the handoff of a step stands.
+// askBefore asks how the handoff of a step stands. The signer of an id is an expression that
+// no index has, so that the database searches by the id: PostgreSQL, while it has no
+// statistics of the table, may search by the signer, and read all events of it.
 func askBefore(ev federation.Event, digest [32]byte) *before {
 	b := &before{}
 	b.question = question{
 		query: `SELECT coalesce((SELECT version FROM handoff WHERE id = ?1), 0), coalesce((SELECT head FROM handoff WHERE id = ?1), ?5),
-			EXISTS (SELECT 1 FROM event WHERE signer = ?2 AND (id = ?3 OR digest = ?4)),
-			EXISTS (SELECT 1 FROM spent WHERE id = ?3 OR signer = ?2 AND digest = ?4)`,
+			EXISTS (SELECT 1 FROM event WHERE id = ?3 AND signer || '' = ?2) OR EXISTS (SELECT 1 FROM event WHERE signer = ?2 AND digest = ?4),
+			EXISTS (SELECT 1 FROM spent WHERE id = ?3) OR EXISTS (SELECT 1 FROM spent WHERE signer = ?2 AND digest = ?4)`,
 		args: []any{ev.Handoff.String(), ev.From, ev.ID.String(), digest[:], make([]byte, sha256.Size)},
 		dest: []any{&b.version, &b.head, &b.known, &b.spent},
 		about: []string{
@@ -190,7 +192,7 @@ type place struct {
 
 // insert writes one event, which its signer does not have yet.
 func (f filing) insert(ctx context.Context, q *statements, ev federation.Event, p prepared, at place) error {
-	return q.add(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, place, said)
+	return q.put(ctx, `INSERT INTO event (handoff, version, signer, id, digest, prev, message, state, filed, body, place, said)
 		VALUES (?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		ev.Handoff.String(), at.version, ev.From, ev.ID.String(), p.digest[:], at.prev,
 		orNull(ev.Arrival.MessageID), f.View.State, stamp(f.Filed), string(p.body),
@@ -213,7 +215,7 @@ func (f filing) entry() federation.Entry {
 func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 	view := f.View
 	link := sha256.Sum256(slices.Concat(prev, f.step.document[:]))
-	return q.add(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, over, clock, since, moved)
+	return q.put(ctx, `INSERT INTO handoff (id, version, view, head, state, offerer, over, clock, since, moved)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET version = excluded.version, view = excluded.view, head = excluded.head,
 			state = excluded.state, offerer = excluded.offerer, over = excluded.over, clock = excluded.clock,
@@ -222,11 +224,12 @@ func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 		view.State, view.Offerer, view.Over, view.Clock, stamp(view.Since), stamp(view.Moved))
 }
 
-// owe puts the step into the inboxes, and with its receipt into the feeds.
+// owe puts the step into the inboxes, and with its receipt into the feeds. For the comparison
+// of signers see askBefore.
 func (f filing) owe(ctx context.Context, q *statements) error {
 	for _, did := range f.Inboxes {
-		err := q.add(ctx, `INSERT INTO inbox (did, event, waiting, number)
-			SELECT ?1, seq, ?2, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0) FROM event WHERE signer = ?3 AND id = ?4`,
+		err := q.put(ctx, `INSERT INTO inbox (did, event, waiting, number)
+			SELECT ?1, seq, ?2, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0) FROM event WHERE id = ?4 AND signer || '' = ?3`,
 			did, len(f.Event.Signature.Document), f.Event.From, f.Event.ID.String())
 		if err != nil {
 			return fmt.Errorf("write inbox: %w", err)

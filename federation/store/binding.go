@@ -63,7 +63,7 @@ func (s *Record) KeyOwner(ctx context.Context, keyID string) (federation.DID, er
 // bind keeps the newest of everything but the first name. A step without a key
 // leaves the one that verified last.
 func bind(ctx context.Context, q *statements, b federation.Binding) error {
-	err := q.add(ctx, `INSERT INTO binding (did, hash, network, link, name, first, key, seen)
+	err := q.put(ctx, `INSERT INTO binding (did, hash, network, link, name, first, key, seen)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (did) DO UPDATE SET network = excluded.network, link = excluded.link, name = excluded.name,
 			key = CASE length(excluded.key) WHEN 0 THEN binding.key ELSE excluded.key END, seen = excluded.seen`,
@@ -80,7 +80,7 @@ func ownKey(ctx context.Context, q *statements, key ed25519.PublicKey, owner fed
 	if len(key) == 0 {
 		return nil
 	}
-	err := q.add(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+	err := q.put(ctx, `INSERT INTO key_owner (key_id, did) VALUES (?, ?) ON CONFLICT DO NOTHING`,
 		federation.KeyID(key), owner)
 	if err != nil {
 		return fmt.Errorf("write key owner: %w", err)

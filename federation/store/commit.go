@@ -16,8 +16,8 @@ const maxBatch = 128
 
 // committer applies all writes, on the one connection that may.
 type committer struct {
-	dial     func(context.Context) (*pen, error)
-	pen      *pen          // nil while there is none
+	dial     func(context.Context) (*writer, error)
+	writer   *writer       // nil while there is none
 	patience time.Duration // with one batch; 0 for as long as it takes
 	metrics  *metrics
 	waiting  chan *item    // not buffered: what is in it was taken up
@@ -35,11 +35,11 @@ type item struct {
 
 // newCommitter returns a committer that writes with what dial returns: at once and,
 // after that failed, again.
-func newCommitter(ctx context.Context, dial func(context.Context) (*pen, error), patience time.Duration, m *metrics) (*committer, error) {
-	pen, err := dial(ctx)
+func newCommitter(ctx context.Context, dial func(context.Context) (*writer, error), patience time.Duration, m *metrics) (*committer, error) {
+	writer, err := dial(ctx)
 	return &committer{
 		dial:     dial,
-		pen:      pen,
+		writer:   writer,
 		patience: patience,
 		metrics:  m,
 		waiting:  make(chan *item),
@@ -129,8 +129,9 @@ func (c *committer) transact(ctx context.Context, batch []*item) error {
 	return err
 }
 
-// attempt makes the writes of a batch. One of which a write failed half done is undone as a
-// whole, and made again with something to undo each write by.
+// attempt makes the writes of a batch. When a write failed after it had changed something,
+// the whole transaction is rolled back, and the batch is repeated with a savepoint for each
+// write.
 func (c *committer) attempt(ctx context.Context, batch []*item) error {
 	err := c.inTransaction(ctx, batch, c.applyAll)
 	if errors.Is(err, errHalfDone) {
@@ -141,13 +142,13 @@ func (c *committer) attempt(ctx context.Context, batch []*item) error {
 
 // inTransaction commits what apply makes of a batch.
 func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func(context.Context, []*item) error) (err error) {
-	if c.pen == nil {
-		if c.pen, err = c.dial(ctx); err != nil {
+	if c.writer == nil {
+		if c.writer, err = c.dial(ctx); err != nil {
 			return err
 		}
 	}
-	defer c.pen.over()
-	tx, err := c.pen.begin(ctx)
+	defer c.writer.over()
+	tx, err := c.writer.begin(ctx)
 	if err != nil {
 		c.drop()
 		return fmt.Errorf("begin: %w", err)
@@ -167,63 +168,67 @@ func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func
 // drop ends a connection that may be beyond use: the next batch makes another. What
 // it says of its end is of no interest to anybody.
 func (c *committer) drop() {
-	if c.pen.lasts {
+	if c.writer.lasts {
 		return
 	}
-	_ = c.pen.Close()
-	c.pen = nil
-}
-
-// applyAll makes the writes of a batch. One that is alone has the transaction to leave
-// nothing where it fails. Over a network those go first, and together, that can be decided
-// by what they ask. Its error is that of a transaction that is beyond use.
-func (c *committer) applyAll(ctx context.Context, batch []*item) error {
-	switch {
-	case len(batch) == 1:
-		if err := batch[0].apply(ctx, c.pen.statements); err != nil {
-			return err
-		}
-		return c.pen.flush(ctx)
-	case c.pen.later == nil:
-		return c.applyBare(ctx, batch)
-	}
-	rest, err := c.applyAhead(ctx, batch)
-	if err != nil || len(rest) == 0 {
-		return err
-	}
-	return c.applyEach(ctx, rest)
+	_ = c.writer.Close()
+	c.writer = nil
 }
 
 // errHalfDone is the error of a batch in which a write failed after it had changed
 // something.
 var errHalfDone = errors.New("a write failed half done")
 
-// applyBare makes the writes of a batch one after the other, with nothing to undo one by: in
-// a file a savepoint is a copy of every page that the write touches. What can be in the way
-// of a write it finds before it changes anything, all but always; where it does not, the
-// error is errHalfDone.
-func (c *committer) applyBare(ctx context.Context, batch []*item) error {
+// applyAll makes the writes of a batch one after the other, without savepoints: in a file a
+// savepoint copies each page that the write touches, and on a server it is a round trip. A
+// write almost always finds its obstacle before it changes anything; where it does not, the
+// error is errHalfDone. A batch of one write needs no savepoint. An error of applyAll means
+// that the transaction has to be rolled back.
+func (c *committer) applyAll(ctx context.Context, batch []*item) (err error) {
+	if len(batch) == 1 {
+		if err := batch[0].apply(ctx, c.writer.statements); err != nil {
+			return err
+		}
+		return c.writer.flush(ctx)
+	}
+	if c.writer.pipeline != nil {
+		if batch, err = prefetch(ctx, c.writer.pipeline, batch); err != nil {
+			return orHalfDone(err)
+		}
+	}
 	for _, it := range batch {
-		before := c.pen.changes
-		it.err = it.apply(ctx, c.pen.statements)
+		before := c.writer.changes
+		it.err = it.apply(ctx, c.writer.statements)
 		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
 			return it.err // a failing disk undoes the whole transaction
 		}
-		if it.err != nil && c.pen.changes != before {
+		if it.err != nil && (c.writer.changes != before || c.writer.failed()) {
 			return errHalfDone
 		}
 	}
-	return nil
+	return orHalfDone(c.writer.flush(ctx))
 }
 
-// applyEach gives each write a savepoint, so that one that fails leaves nothing: it is
-// there before the write begins, and what the write put is sent before the next one. Its
-// error is that of a transaction that is beyond use.
+// orHalfDone returns errHalfDone for an error that one write of a batch caused, and other
+// errors as they are.
+func orHalfDone(err error) error {
+	if _, away := errors.AsType[*federation.UnavailableError](err); err == nil || away || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return errHalfDone
+}
+
+// applyEach gives each write a savepoint, so that a write that fails leaves nothing. It sends
+// the queued statements of a write before the next one. Its error means that the transaction
+// has to be rolled back.
 func (c *committer) applyEach(ctx context.Context, batch []*item) error {
-	if _, err := c.pen.exec(ctx, "SAVEPOINT item"); err != nil {
+	if _, err := c.writer.exec(ctx, "SAVEPOINT item"); err != nil {
 		return fmt.Errorf("set savepoint: %w", err)
 	}
 	for _, it := range batch {
+		if it.asks != nil {
+			it.asks.answered = false // the writes before may have changed the row
+		}
 		it.err = c.applyOne(ctx, it)
 		if _, ok := errors.AsType[*federation.UnavailableError](it.err); ok {
 			return it.err // a failing disk undoes the whole transaction
@@ -231,34 +236,34 @@ func (c *committer) applyEach(ctx context.Context, batch []*item) error {
 		if it.err == nil {
 			continue
 		}
-		c.pen.forget()
-		if _, err := c.pen.exec(ctx, "ROLLBACK TO item"); err != nil { // it stays, for the next write
+		c.writer.forget()
+		if _, err := c.writer.exec(ctx, "ROLLBACK TO item"); err != nil { // it stays, for the next write
 			return fmt.Errorf("undo write: %w", err)
 		}
 	}
 	return nil
 }
 
-// applyOne makes one write, and has its savepoint give way to that of the next. What it
-// put is sent by then: its errors are its own.
+// applyOne makes one write, and replaces its savepoint with that of the next. It sends the
+// queued statements of the write, so that their errors are errors of this write.
 func (c *committer) applyOne(ctx context.Context, it *item) error {
-	if err := it.apply(ctx, c.pen.statements); err != nil {
+	if err := it.apply(ctx, c.writer.statements); err != nil {
 		return err
 	}
 	for _, next := range []string{"RELEASE item", "SAVEPOINT item"} {
-		if err := c.pen.put(ctx, next); err != nil {
+		if err := c.writer.put(ctx, next); err != nil {
 			return fmt.Errorf("move savepoint: %w", err)
 		}
 	}
-	return c.pen.flush(ctx)
+	return c.writer.flush(ctx)
 }
 
 // Close waits for the batch that was taken up.
 func (c *committer) Close() error {
 	close(c.closing)
 	<-c.closed
-	if c.pen == nil {
+	if c.writer == nil {
 		return nil
 	}
-	return c.pen.Close()
+	return c.writer.Close()
 }

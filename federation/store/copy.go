@@ -44,7 +44,7 @@ func Plan(ctx context.Context, path string) (Upgrade, error) {
 }
 
 func planFile(ctx context.Context, path string, known []migration) (planned Upgrade, err error) {
-	s, err := openStill(path)
+	s, err := openReadSnapshot(path)
 	if err == nil {
 		planned, err = s.plan(ctx, known)
 		err = errors.Join(err, s.Close())
@@ -55,7 +55,7 @@ func planFile(ctx context.Context, path string, known []migration) (planned Upgr
 	return planned, nil
 }
 
-func (s *still) plan(ctx context.Context, known []migration) (Upgrade, error) {
+func (s *readSnapshot) plan(ctx context.Context, known []migration) (Upgrade, error) {
 	version, err := schemaVersion(ctx, s.db)
 	if err != nil {
 		return Upgrade{}, notRecord(err)
@@ -71,7 +71,7 @@ func (s *still) plan(ctx context.Context, known []migration) (Upgrade, error) {
 // [*federation.UnavailableError] when the disk of either cannot be used now; nothing
 // is left at the other path then.
 func Copy(ctx context.Context, from, to string) error {
-	s, err := openStill(from)
+	s, err := openReadSnapshot(from)
 	if err == nil {
 		err = errors.Join(s.copy(ctx, to), s.Close())
 	}
@@ -81,7 +81,7 @@ func Copy(ctx context.Context, from, to string) error {
 	return nil
 }
 
-func (s *still) copy(ctx context.Context, to string) error {
+func (s *readSnapshot) copy(ctx context.Context, to string) error {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return failure(err)

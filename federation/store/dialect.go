@@ -23,11 +23,6 @@ func (d dialect) say(query string) string {
 	if d == inSQLite {
 		return query
 	}
-	return named(query, func(n int) string { return "$" + strconv.Itoa(n) })
-}
-
-// named returns a query with other names for its parameters.
-func named(query string, name func(n int) string) string {
 	var said strings.Builder
 	last := 0
 	for before, after, found := strings.Cut(query, "?"); ; before, after, found = strings.Cut(after, "?") {
@@ -41,7 +36,7 @@ func named(query string, name func(n int) string) string {
 			n = last + 1
 		}
 		last, after = max(last, n), after[digits:]
-		said.WriteString(name(n))
+		said.WriteString("$" + strconv.Itoa(n))
 	}
 }
 

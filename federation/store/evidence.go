@@ -44,7 +44,7 @@ func (s *Record) Keep(ctx context.Context, id federation.HandoffID, evidence fed
 // keep files evidence with the handoff that it will leave the record with: the
 // first that names it.
 func keep(ctx context.Context, q *statements, id federation.HandoffID, evidence federation.Evidence) error {
-	err := q.add(ctx, `INSERT INTO evidence (digest, bytes, handoff) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
+	err := q.put(ctx, `INSERT INTO evidence (digest, bytes, handoff) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
 		evidence.Digest[:], evidence.Bytes, id.String())
 	if err != nil {
 		return fmt.Errorf("write evidence: %w", err)

@@ -113,7 +113,7 @@ func (e *examination) found(kind DamageKind, where, detail string, args ...any) 
 
 func (e *examination) open(ctx context.Context, path string) (err error) {
 	e.path = path
-	s, err := openStill(path)
+	s, err := openReadSnapshot(path)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func meet(ctx context.Context, q *statements, did federation.DID, now time.Time)
 	if did == "" {
 		return nil
 	}
-	if err := q.add(ctx, `INSERT INTO newcomer (did, met) VALUES (?, ?) ON CONFLICT (did) DO NOTHING`, did, stamp(now)); err != nil {
+	if err := q.put(ctx, `INSERT INTO newcomer (did, met) VALUES (?, ?) ON CONFLICT (did) DO NOTHING`, did, stamp(now)); err != nil {
 		return fmt.Errorf("note newcomer: %w", err)
 	}
 	return nil

@@ -28,9 +28,11 @@ const maxPostgresReaders = 8
 // that does not answer by then is away.
 const patience = 30 * time.Second
 
-// abandon has the server end the transaction of a gateway that is gone without a word,
-// so that others do not wait for it: no gateway is silent for so long.
-const abandon = `SET idle_in_transaction_session_timeout = '10s'`
+// writerSettings are the settings of the connection that writes. The server ends the
+// transaction of a gateway that is silent for so long, because others wait for it. Plans of
+// prepared statements use indexes alone: most are made while the tables are empty, and the
+// server keeps them until it has statistics.
+const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET enable_seqscan = off`
 
 // OpenPostgres opens the record in a PostgreSQL database, and brings its schema up to
 // date; there is no copy of what was before. The connection string is a URL or
@@ -60,11 +62,11 @@ func openPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (_
 			err = errors.Join(err, opened.Close())
 		}
 	}()
-	writer, err := connectPostgres(dsn)
+	writing, err := connectPostgres(dsn)
 	if err != nil {
 		return nil, err
 	}
-	opened = append(opened, writer)
+	opened = append(opened, writing)
 	reader, err := connectPostgres(dsn)
 	if err != nil {
 		return nil, err
@@ -76,16 +78,16 @@ func openPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (_
 	if err != nil {
 		return nil, err
 	}
-	if _, err := migratePostgres(ctx, writer, known); err != nil {
+	if _, err := migratePostgres(ctx, writing, known); err != nil {
 		return nil, err
 	}
-	dial := func(ctx context.Context) (*pen, error) {
-		conn, err := writer.Conn(ctx)
+	dial := func(ctx context.Context) (*writer, error) {
+		conn, err := writing.Conn(ctx)
 		if err != nil {
 			return nil, failure(err)
 		}
-		_, err = conn.ExecContext(ctx, abandon)
-		return newPen(inPostgres, conn), failure(err)
+		_, err = conn.ExecContext(ctx, writerSettings)
+		return newWriter(inPostgres, conn), failure(err)
 	}
 	s, err := begin(ctx, opened, newStatements(inPostgres, reader), dial, patience, reg)
 	if err != nil {

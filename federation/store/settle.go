@@ -21,13 +21,13 @@ type feedRow struct {
 	filed   int64
 }
 
-// putFeed writes a row, which waits behind those of its lane that are older. A lane is
-// found by its handoff: a bound on the event itself would have PostgreSQL, while it knows
-// nothing of the table, look through all that a link is owed.
+// putFeed writes a row, which waits behind the older rows of its lane. The sum and the
+// concatenation are expressions that no index has: PostgreSQL, while it has no statistics of
+// the tables, would search by the link or by the signer, and read all of their rows.
 func putFeed(ctx context.Context, q *statements, r feedRow) error {
-	return q.add(ctx, `INSERT INTO feed (link, event, attempt, handoff, rank, filed, next)
+	return q.put(ctx, `INSERT INTO feed (link, event, attempt, handoff, rank, filed, next)
 		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM feed WHERE handoff = ?1 AND link = ?2 AND event - e.seq < 0) THEN NULL ELSE 0 END
-		FROM event e WHERE e.signer = ?6 AND e.id = ?7
+		FROM event e WHERE e.id = ?7 AND e.signer || '' = ?6
 		ON CONFLICT DO NOTHING`, r.handoff, r.link, r.attempt, int(r.rank), r.filed, r.signer, r.id)
 }
 

@@ -31,69 +31,60 @@ type preparer interface {
 // Its errors are those of the record: [federation.ErrNotFound] for a row that is
 // not there, [*federation.UnavailableError] for a disk that cannot be used now.
 type statements struct {
-	dialect dialect
-	on      preparer
-	later   *later   // nil where statements are not kept back
-	changes int      // statements that may have changed something; those of a pen alone do
-	after   []func() // to be done when the transaction is over; of a pen
-	mu      sync.Mutex
-	kept    map[string]*sql.Stmt
-	closed  bool
+	dialect  dialect
+	on       preparer
+	pipeline *pipeline // of a writer on a server, else nil
+	changes  int       // statements of a writer that may have changed something
+	after    []func()  // of a writer: to be done when the transaction is over
+	mu       sync.Mutex
+	kept     map[string]*sql.Stmt
+	closed   bool
 }
 
 func newStatements(d dialect, on preparer) *statements {
 	return &statements{dialect: d, on: on, kept: map[string]*sql.Stmt{}}
 }
 
-// put is exec for who does not ask what it did. Over a network it may be sent with what
-// comes next, and so may its error come from there.
+// put is exec for a write that does not read the result. On a server the statement is
+// queued, and the error of a later statement may be its error.
 func (s *statements) put(ctx context.Context, query string, args ...any) error {
-	return s.keep(ctx, query, args, false)
-}
-
-// add is put for an INSERT of at most one row. Its first argument says what that is about:
-// writes of one batch that add rows about different things to a table do not look at each
-// other's, and so such rows may be added in any order, and by one statement.
-func (s *statements) add(ctx context.Context, query string, args ...any) error {
-	return s.keep(ctx, query, args, true)
-}
-
-func (s *statements) keep(ctx context.Context, query string, args []any, row bool) error {
-	if s.later == nil {
+	if s.pipeline == nil {
 		_, err := s.exec(ctx, query, args...)
 		return err
 	}
 	values, err := s.dialect.values(args)
 	if err == nil {
-		s.later.keep(query, values, row)
+		s.changes++
+		s.pipeline.queue(query, values)
 	}
 	return err
 }
 
-// then has something done when the transaction is over, however that ends, and before those
-// who wrote in it go on.
+// then has something done when the transaction is over, however it ends, and before the
+// callers of its writes continue.
 func (s *statements) then(do func()) { s.after = append(s.after, do) }
 
-// flush sends what was put.
+// flush sends the queued statements.
 func (s *statements) flush(ctx context.Context) error {
-	if s.later == nil {
+	if s.pipeline == nil {
 		return nil
 	}
-	return failure(s.later.send(ctx))
+	return failure(s.pipeline.send(ctx))
 }
 
-// forget drops what was put and not sent.
+// forget drops the queued statements.
 func (s *statements) forget() {
-	if s.later != nil {
-		s.later.forget()
+	if s.pipeline != nil {
+		s.pipeline.forget()
 	}
 }
+
+// failed reports whether the transaction takes no more statements. In a file each statement
+// fails by itself.
+func (s *statements) failed() bool { return s.pipeline != nil && s.pipeline.failed() }
 
 // exec returns how many rows changed.
 func (s *statements) exec(ctx context.Context, query string, args ...any) (int64, error) {
-	if s.later != nil {
-		s.later.done++
-	}
 	stmt, args, err := s.prepare(ctx, query, args)
 	if err != nil {
 		return 0, err
@@ -175,8 +166,8 @@ func (s *statements) ask(ctx context.Context, query string, args []any) (*sql.St
 	return s.prepare(ctx, query, args)
 }
 
-// prepare returns a query parsed, and its arguments as the database keeps them. What was
-// put before has happened by then.
+// prepare returns a query parsed, and its arguments as the database keeps them. It sends the
+// queued statements first.
 func (s *statements) prepare(ctx context.Context, query string, args []any) (*sql.Stmt, []any, error) {
 	if err := s.flush(ctx); err != nil {
 		return nil, nil, err

@@ -38,8 +38,8 @@
 // # Two databases
 //
 // There is one set of queries, in words that both databases understand; [dialect] has
-// the rest. What the steps of a batch add to a table on a server is sent as one statement,
-// which is made of the one for a row. The schema is in schema/ for SQLite and in
+// the rest. On a server, statements whose results no write reads are sent together. The
+// schema is in schema/ for SQLite and in
 // schema/postgres for PostgreSQL: one numbered file for each version, applied in order and
 // never edited after a release. The suites of federationtest hold both to the same promises.
 //
@@ -122,13 +122,13 @@ func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *Recor
 	reader.SetMaxIdleConns(maxReaders)
 	opened = append(opened, reader)
 
-	dial := func(context.Context) (*pen, error) { return newPen(inSQLite, conn), nil }
+	dial := func(context.Context) (*writer, error) { return newWriter(inSQLite, conn), nil }
 	return begin(ctx, opened, newStatements(inSQLite, reader), dial, 0, reg)
 }
 
 // begin puts a record to work on connections that were opened.
 func begin(
-	ctx context.Context, opened closers, reads *statements, dial func(context.Context) (*pen, error), patience time.Duration, reg prometheus.Registerer,
+	ctx context.Context, opened closers, reads *statements, dial func(context.Context) (*writer, error), patience time.Duration, reg prometheus.Registerer,
 ) (*Record, error) {
 	writes, err := newCommitter(ctx, dial, patience, newMetrics(reg))
 	if err != nil {

@@ -56,7 +56,7 @@ type table struct {
 }
 
 func (t *transfer) run(ctx context.Context, path, dsn string, rules Rules) (err error) {
-	s, err := openStill(path)
+	s, err := openReadSnapshot(path)
 	if err != nil {
 		return err
 	}

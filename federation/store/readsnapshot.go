@@ -13,16 +13,16 @@ import (
 	"baton/federation"
 )
 
-// still is a record that is looked at and not changed. A process that has it open
-// may go on writing.
-type still struct {
+// readSnapshot is a record that is read and not changed. Another process that has it open may
+// go on writing.
+type readSnapshot struct {
 	db     *sql.DB
-	ours   bool              // nobody else has the record open
+	ours   bool              // no other process has the record open
 	lock   *os.File          // nil where there is no file to lock
 	beside map[string][]byte // what SQLite may change beside the file, as it was; nil for no file
 }
 
-func openStill(path string) (*still, error) {
+func openReadSnapshot(path string) (*readSnapshot, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func openStill(path string) (*still, error) {
 	} else if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a file", path)
 	}
-	s := &still{}
+	s := &readSnapshot{}
 	if s.lock, s.ours, err = lockIfThere(abs + ".lock"); err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func whatIsBeside(path string) (map[string][]byte, error) {
 	return beside, nil
 }
 
-// lockIfThere reports whether nobody else has the record open, and keeps it so until
-// the lock is closed. Whoever opens a record makes the file first.
+// lockIfThere reports whether no other process has the record open, and keeps others out
+// until the lock is closed. A process that opens a record makes the lock file first.
 func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the path
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,9 +84,9 @@ func lockIfThere(path string) (lock *os.File, ours bool, err error) {
 	return f, true, nil
 }
 
-// Close ends the look, and puts back what lies beside the file: while somebody else
-// has the record open, that is theirs and was not changed.
-func (s *still) Close() error {
+// Close closes the record, and restores the files beside it. While another process has the
+// record open, these belong to that process, and are as they were.
+func (s *readSnapshot) Close() error {
 	var errs []error
 	if s.db != nil {
 		errs = append(errs, s.db.Close())
