@@ -321,7 +321,7 @@ type Record interface {
 	OperatorTokens
 	Answers
 	Declarations
-	Duties
+	ReplicaLeases
 	Spoken
 	Hooks
 	OwnKeys
