@@ -29,6 +29,7 @@ import (
 	"baton/federation/identity"
 	"baton/federation/relay"
 	"baton/federation/store"
+	"baton/federation/store/backup"
 )
 
 // keysFolder is where the keys are, below data_dir.
@@ -179,7 +180,7 @@ func (p *program) openRecord(ctx context.Context) error {
 	if err := os.MkdirAll(p.file.Path("."), 0o700); err != nil {
 		return fmt.Errorf("open data_dir: %w", err)
 	}
-	if err := checkRestored(p.file); err != nil {
+	if err := backup.CheckRestored(p.file.Path(".")); err != nil {
 		return err
 	}
 	var err error
