@@ -15,7 +15,7 @@ import (
 // blockPage is how many blocks are read at a time.
 const blockPage = 500
 
-// blockedDetail is all that a blocked source is told.
+// blockedDetail is the detail of each refusal to a blocked source.
 const blockedDetail = "the operator of this gateway has blocked this source"
 
 // Blocked returns a [*federation.RefusalError] for a source that an operator blocked, and
