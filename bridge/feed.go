@@ -53,12 +53,39 @@ var errEnded = errors.New("bridge: the link ended")
 // knows, the same rows are due at once.
 var errUnnoted = errors.New("bridge: not noted")
 
+// Outbox holds the deliveries that are pending on each link. The deliveries of one handoff to
+// one link are a lane. Its methods may be called concurrently and block on the disk. Each
+// returns an error that wraps [*federation.UnavailableError] when that cannot be read or
+// written now.
+type Outbox interface {
+	// Held returns whether, and since when, an operator holds the deliveries of a link.
+	Held(ctx context.Context, link string) (federation.Withheld, bool, error)
+	// Heads returns up to limit lanes of a link whose first delivery is due now: those of the
+	// lowest [federation.Rank] first, of one rank the oldest.
+	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
+	// Lane returns up to limit deliveries of one lane in order, with those that cannot be
+	// read.
+	Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
+	// Stuck returns the first lane whose first delivery is due after now: of the handoffs of a
+	// DID, where it has any, else of all. It returns [federation.ErrNotFound] where there is
+	// none.
+	Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error)
+	// Attempt counts one more attempt on each row, before anything is written to the peer.
+	Attempt(ctx context.Context, link string, rows []int64) error
+	// Failed notes that an attempt on a row failed, and when the next one is.
+	Failed(ctx context.Context, link string, row int64, f federation.Failure) error
+	// Hurry makes every lane of a link due at once.
+	Hurry(ctx context.Context, link string) error
+	// Settle ends rows: delivered, refused, or given up.
+	Settle(ctx context.Context, link string, rows []int64, s federation.Settlement) error
+}
+
 // feed hands a link what the record owes to it, while the link is up. Each handoff is a
 // lane of its own, in order, so that a stuck one stalls no other; of the lanes that are
 // due those of the lowest rank go first. When a row is tried again is in the record.
 type feed struct {
 	link    Link
-	rows    federation.Feeds
+	rows    Outbox
 	wakes   Wakes
 	metrics *Metrics
 	log     *slog.Logger

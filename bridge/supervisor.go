@@ -33,9 +33,9 @@ type Supervisor struct {
 }
 
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
-func NewSupervisor(link Link, feeds federation.Feeds, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
+func NewSupervisor(link Link, outbox Outbox, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
-	feed := &feed{link: link, rows: feeds, wakes: wakes, metrics: m, log: log, pace: NewPace(perMinute(link)), heard: make(chan federation.DID, 1)}
+	feed := &feed{link: link, rows: outbox, wakes: wakes, metrics: m, log: log, pace: NewPace(perMinute(link)), heard: make(chan federation.DID, 1)}
 	return &Supervisor{link: link, feed: feed, metrics: m, log: log, status: newStatus(), onLoss: func() {}}
 }
 

@@ -248,7 +248,7 @@ type Record interface {
 	OperatorTokens
 	Answers
 	Declarations
-	Duties
+	ReplicaLeases
 	Spoken
 	Hooks
 	OwnKeys

@@ -10,13 +10,12 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // blockPage is how many blocks are read at a time.
 const blockPage = 500
 
-// blockedDetail is all that a blocked source is told.
+// blockedDetail is the detail of each refusal to a blocked source.
 const blockedDetail = "the operator of this gateway has blocked this source"
 
 // Blocked returns a [*federation.RefusalError] for a source that an operator blocked, and
@@ -47,36 +46,31 @@ func (g *Gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 	return blocked, nil
 }
 
-// identify adds to a source the other DIDs and the handles of the agents that it names.
+// identify adds to a source the other DIDs and the handles of the participants that it names.
 func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
-	var named []agents.Agent
+	var all []Participant
 	for _, did := range s.DIDs {
-		agent, err := g.deps.Participants.AgentOf(ctx, did)
+		each, err := g.deps.Participants.WithDID(ctx, did)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent of %s: %w", did, err)
 		}
-		named = append(named, agent)
+		all = append(all, each)
 	}
 	for _, handle := range s.Handles {
-		agent, err := g.deps.Participants.Agent(ctx, handle)
+		each, err := g.deps.Participants.WithHandle(ctx, handle)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent %s: %w", handle, err)
 		}
-		named = append(named, agent)
+		all = append(all, each)
 	}
-	for _, agent := range named {
-		if agent.Handle == "" {
+	for _, each := range all {
+		if each.Handle == "" {
 			continue
 		}
-		s.Handles = append(slices.Clip(s.Handles), agent.Handle)
-		s.DIDs = append(slices.Clip(s.DIDs), agent.DID, agent.OwnDID)
-		if agent.Bound.DID != "" {
-			s.DIDs = append(s.DIDs, agent.Bound.DID)
-		}
-		for _, key := range agent.Keys {
-			if key.Proved() {
-				s.DIDs = append(s.DIDs, key.DID)
-			}
+		s.Handles = append(slices.Clip(s.Handles), each.Handle)
+		s.DIDs = append(slices.Clip(s.DIDs), each.DIDs...)
+		if each.Bound != "" {
+			s.DIDs = append(s.DIDs, each.Bound)
 		}
 	}
 	return s, nil

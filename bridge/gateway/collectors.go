@@ -12,13 +12,16 @@ import (
 // scrapeTimeout bounds what one scrape asks the record.
 const scrapeTimeout = 2 * time.Second
 
-// Collectors returns the metrics of the gateway that are measured at each scrape.
-func (g *Gateway) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{newLinkGauges(g.links, g.deps.Counts), newRecordGauges(g.deps.Counts), g.growth.growth}
+// Collectors returns the metrics of the gateway that are measured at each scrape, until ctx
+// ends.
+func (g *Gateway) Collectors(ctx context.Context) []prometheus.Collector {
+	return []prometheus.Collector{newLinkGauges(ctx, g.links, g.deps.Counts), newRecordGauges(ctx, g.deps.Counts), g.growth.growth}
 }
 
-// linkGauges measures links and their outboxes at the moment of a scrape. It implements [prometheus.Collector].
+// linkGauges measures links and their outboxes at the moment of a scrape. It implements
+// [prometheus.Collector].
 type linkGauges struct {
+	ctx    context.Context // a Collector is given none
 	links  *LinkSet
 	counts Counts
 
@@ -26,7 +29,7 @@ type linkGauges struct {
 	relayRows, relayOldest, relayDead *prometheus.Desc
 }
 
-func newLinkGauges(links *LinkSet, counts Counts) *linkGauges {
+func newLinkGauges(ctx context.Context, links *LinkSet, counts Counts) *linkGauges {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("baton_"+name, help, []string{"network", "link"}, nil)
 	}
@@ -34,7 +37,7 @@ func newLinkGauges(links *LinkSet, counts Counts) *linkGauges {
 		return prometheus.NewDesc("baton_"+name, help, []string{"peer"}, nil)
 	}
 	return &linkGauges{
-		links: links, counts: counts,
+		ctx: ctx, links: links, counts: counts,
 		heard:  desc("link_heard_seconds", "Age of the last thing read from a link."),
 		rows:   desc("feed_rows", "Steps that a link has still to deliver."),
 		oldest: desc("feed_oldest_seconds", "Age of the oldest step that a link has still to deliver; 0 when there is none."),
@@ -52,10 +55,10 @@ func (g *linkGauges) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. A gauge that the record cannot
-// read now is missing.
+// Collect implements [prometheus.Collector]. A gauge that the record cannot read now is
+// missing.
 func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
 	defer cancel()
 	now := time.Now()
 	for _, s := range g.links.Statuses() {
@@ -103,12 +106,14 @@ func secondsSince(of, now time.Time) float64 {
 // recordGauges count what waits in the record at the moment of a scrape. It implements
 // [prometheus.Collector].
 type recordGauges struct {
+	ctx                                  context.Context // a Collector is given none
 	counts                               Counts
 	deferred, dead, hookRows, hookOldest *prometheus.Desc
 }
 
-func newRecordGauges(counts Counts) *recordGauges {
+func newRecordGauges(ctx context.Context, counts Counts) *recordGauges {
 	return &recordGauges{
+		ctx:        ctx,
 		counts:     counts,
 		deferred:   prometheus.NewDesc("baton_deferred", "Steps that wait until they can be judged.", []string{"network"}, nil),
 		dead:       prometheus.NewDesc("baton_dead", "Dead letters: deliveries that were given up.", []string{"reason"}, nil),
@@ -127,7 +132,7 @@ func (g *recordGauges) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector]. A gauge that the record cannot read now is
 // missing.
 func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	ctx, cancel := context.WithTimeout(g.ctx, scrapeTimeout)
 	defer cancel()
 	set := func(d *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)

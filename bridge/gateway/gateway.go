@@ -45,7 +45,7 @@ type Deps struct {
 	Notices      Notices
 	Deliveries   Deliveries
 	Deferred     federation.Deferrals
-	Outbox       federation.Feeds
+	Outbox       bridge.Outbox
 	Blocks       Blocks
 	Pruner       Pruner
 	Growth       Growth

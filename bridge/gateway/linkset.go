@@ -59,7 +59,7 @@ type LinkSet struct {
 
 // LinkDeps is what a [LinkSet] works with.
 type LinkDeps struct {
-	Outbox  federation.Feeds
+	Outbox  bridge.Outbox
 	Leases  Leases
 	Wakes   bridge.Wakes
 	Metrics *bridge.Metrics

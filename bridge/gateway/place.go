@@ -15,8 +15,8 @@ func (g *Gateway) Same(ctx context.Context, a, b federation.DID) bool {
 	if a == b || g.stands(a, b) || g.stands(b, a) {
 		return true
 	}
-	agent, err := g.deps.Participants.AgentOf(ctx, a)
-	return err == nil && agent.Is(a) && agent.Is(b)
+	known, err := g.deps.Participants.WithDID(ctx, a)
+	return err == nil && slices.Contains(known.DIDs, a) && slices.Contains(known.DIDs, b)
 }
 
 // stands reports whether a DID is the one that the gateway keeps for another DID: it signs
@@ -76,7 +76,7 @@ func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) boo
 	if did == g.home.Load().ID.DID() {
 		return true
 	}
-	if _, err := g.deps.Participants.AgentOf(ctx, did); !errors.Is(err, federation.ErrNotFound) {
+	if _, err := g.deps.Participants.WithDID(ctx, did); !errors.Is(err, federation.ErrNotFound) {
 		return err == nil
 	}
 	names, err := g.deps.Names.Of(ctx, did)

@@ -7,7 +7,6 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // The ports onto the record block on the disk. Each method returns an error that wraps
@@ -25,13 +24,22 @@ type Handoffs interface {
 	AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error)
 }
 
+// Participant is a person or an agent that has a handle here.
+type Participant struct {
+	Handle string
+	DIDs   []federation.DID // that it may act as
+	// Bound is the DID that an operator bound the handle to, "" for none. The participant may
+	// act as it only where DIDs has it too.
+	Bound federation.DID
+}
+
 // Participants knows the people and agents behind DIDs. Each method returns an error that
 // wraps [federation.ErrNotFound] for one that the record does not know.
 type Participants interface {
-	// Agent returns the agent of the registry with a handle.
-	Agent(ctx context.Context, handle string) (agents.Agent, error)
-	// AgentOf returns the agent of the registry that has a DID.
-	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
+	// WithHandle returns the participant that has a handle.
+	WithHandle(ctx context.Context, handle string) (Participant, error)
+	// WithDID returns the participant that has, or had, a DID.
+	WithDID(ctx context.Context, did federation.DID) (Participant, error)
 	// Binding returns where a DID last signed a step.
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 }

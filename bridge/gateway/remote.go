@@ -74,8 +74,8 @@ func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 	return g.deps.Notices.Notify(ctx, noticeOf(ev, refused, time.Now()))
 }
 
-// GiveUp ends the wait of a step for a home that is known to have refused it, or
-// that said nothing for too long. One that was settled meanwhile waits no more.
+// GiveUp ends the wait of a step for its home, which refused the step or did not answer for
+// too long. A step that was settled meanwhile is left alone.
 func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federation.RefusalCode, detail string) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()

@@ -45,11 +45,26 @@ type noNames struct{}
 
 func (noNames) Of(context.Context, federation.DID) ([]federation.BoundName, error) { return nil, nil }
 
+// noParticipants implements [gateway.Participants] and knows no participant.
+type noParticipants struct{}
+
+func (noParticipants) WithHandle(context.Context, string) (gateway.Participant, error) {
+	return gateway.Participant{}, federation.ErrNotFound
+}
+
+func (noParticipants) WithDID(context.Context, federation.DID) (gateway.Participant, error) {
+	return gateway.Participant{}, federation.ErrNotFound
+}
+
+func (noParticipants) Binding(context.Context, federation.DID) (federation.Binding, error) {
+	return federation.Binding{}, federation.ErrNotFound
+}
+
 // newGateway returns a gateway on a record in memory, without links.
 func newGateway(record *federationtest.Memory) *gateway.Gateway {
 	strangers, rates := home.NewStrangers(), home.NewRates()
 	g := gateway.New(gateway.Deps{
-		Handoffs: record, Participants: record, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record,
+		Handoffs: record, Participants: noParticipants{}, Names: noNames{}, Notices: record, Deliveries: record, Deferred: record, Outbox: record,
 		Blocks: record, Pruner: record, Growth: record, Counts: record, Leases: record,
 		Keys: noKeys{}, Addresses: noRates{}, DIDs: rates, Strangers: strangers,
 		Wakes: noWakes{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),

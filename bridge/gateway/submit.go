@@ -178,8 +178,8 @@ func (g *Gateway) View(ctx context.Context, id federation.HandoffID) (federation
 // Name implements [bridge.Gateway]. A record that cannot be read now costs a
 // readable name, never a step.
 func (g *Gateway) Name(ctx context.Context, did federation.DID) string {
-	if agent, err := g.deps.Participants.AgentOf(ctx, did); err == nil {
-		return agent.Handle
+	if known, err := g.deps.Participants.WithDID(ctx, did); err == nil {
+		return known.Handle
 	}
 	if binding, err := g.deps.Participants.Binding(ctx, did); err == nil && binding.Name != "" {
 		return binding.Name

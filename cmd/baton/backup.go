@@ -10,11 +10,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/store/backup"
 )
 
 // backupCommand writes a backup: of the gateway that serves, or of the files where
@@ -52,65 +52,58 @@ func (cmd backupCommand) Run(ctx context.Context, c *cli, streams std) (err erro
 	if err := os.Link(draft, cmd.File); err != nil { // unlike a rename, never over another file
 		return err
 	}
-	if err := syncFolder(filepath.Dir(cmd.File)); err != nil {
+	if err := backup.SyncFolder(filepath.Dir(cmd.File)); err != nil {
 		return err
 	}
 	if c.JSON {
 		return json.NewEncoder(streams.out).Encode(made)
 	}
-	_, err = fmt.Fprintf(streams.out, "%s: %s and %d keys of %s\n", cmd.File, made.what(), len(made.Files)-1, made.Home)
+	_, err = fmt.Fprintf(streams.out, "%s: %s and %d keys of %s\n", cmd.File, made.Content(), len(made.Files)-1, made.Home)
 	return err
 }
 
 // backUp writes a draft of a backup, by way of the gateway where one serves.
-func (c *cli) backUp(ctx context.Context, draft, folder string) (manifest, error) {
+func (c *cli) backUp(ctx context.Context, draft, folder string) (backup.Manifest, error) {
 	made, err := c.fetchBackup(ctx, draft)
 	if _, away := errors.AsType[*federation.UnavailableError](err); !away || c.Gateway != "" {
 		return made, err
 	}
 	file, err := configs.Load(c.configPath())
 	if err != nil {
-		return manifest{}, err
+		return backup.Manifest{}, err
 	}
-	if err := checkRestored(file); err != nil {
-		return manifest{}, err
+	if err := backup.CheckRestored(file.Path(".")); err != nil {
+		return backup.Manifest{}, err
 	}
-	return writeBackup(ctx, draft, sourceOf(file), filepath.Join(folder, recordMember))
+	return backup.Write(ctx, draft, sourceOf(file), folder)
 }
 
 // fetchBackup asks the gateway for a backup, and reads what came once more: a cut
 // connection must not leave half of one.
-func (c *cli) fetchBackup(ctx context.Context, path string) (made manifest, err error) {
+func (c *cli) fetchBackup(ctx context.Context, path string) (made backup.Manifest, err error) {
 	gateway, err := c.client()
 	if err != nil {
-		return manifest{}, err
+		return backup.Manifest{}, err
 	}
 	response, err := gateway.do(ctx, http.MethodPost, operatorapi.Prefix+"backup", nil, nil)
 	if err != nil {
-		return manifest{}, err
+		return backup.Manifest{}, err
 	}
 	defer response.Body.Close()
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the path
 	if err != nil {
-		return manifest{}, err
+		return backup.Manifest{}, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if _, err := io.Copy(f, response.Body); err != nil {
-		return manifest{}, fmt.Errorf("the gateway went away: %w", err)
+		return backup.Manifest{}, fmt.Errorf("the gateway went away: %w", err)
 	}
 	_, err = f.Seek(0, io.SeekStart)
 	if err := errors.Join(err, f.Sync()); err != nil {
-		return manifest{}, err
+		return backup.Manifest{}, err
 	}
-	return made, readArchive(f, func(m manifest) error { made = m; return nil },
-		func(string) (io.WriteCloser, error) { return nowhere{io.Discard}, nil })
+	return backup.Check(f)
 }
-
-// nowhere is where members go that are read for their checksum alone.
-type nowhere struct{ io.Writer }
-
-// Close does nothing.
-func (nowhere) Close() error { return nil }
 
 // backUp makes a backup of the files of a gateway, in a folder of its own that goes
 // when the backup was read.
@@ -121,37 +114,17 @@ func backUp(ctx context.Context, file *configs.File) (_ io.ReadCloser, err error
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }() // what is open stays
 	path := filepath.Join(folder, "backup.tar")
-	if _, err := writeBackup(ctx, path, sourceOf(file), filepath.Join(folder, recordMember)); err != nil {
+	if _, err := backup.Write(ctx, path, sourceOf(file), folder); err != nil {
 		return nil, err
 	}
 	return os.Open(path) //nolint:gosec // made just now
 }
 
-func sourceOf(file *configs.File) source {
-	s := source{home: file.Home.Name, record: file.Path(file.Store.Path), config: file.Name(), keys: file.Path(keysFolder)}
+// sourceOf returns the files of a configuration that a backup is made of.
+func sourceOf(file *configs.File) backup.Source {
+	s := backup.Source{Home: file.Home.Name, Record: file.Path(file.Store.Path), Config: file.Name(), Keys: file.Path(keysFolder)}
 	if file.Store.Driver == configs.Postgres {
-		s.record = ""
+		s.Record = ""
 	}
 	return s
-}
-
-func writeBackup(ctx context.Context, path string, from source, draft string) (manifest, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator names the path
-	if err != nil {
-		return manifest{}, err
-	}
-	made, err := writeArchive(ctx, f, from, draft, time.Now())
-	if err == nil {
-		err = f.Sync()
-	}
-	return made, errors.Join(err, f.Close())
-}
-
-// syncFolder puts the names in a folder on disk.
-func syncFolder(path string) error {
-	folder, err := os.Open(path) //nolint:gosec // the operator names the path
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

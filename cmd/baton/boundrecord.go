@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"baton/bridge/gateway"
@@ -128,4 +129,33 @@ func (r boundRecord) BindingByHash(ctx context.Context, prefix string) (federati
 		return federation.Binding{DID: did}, nil // it has an agent here
 	}
 	return b, err
+}
+
+// participants implements [gateway.Participants] with the agents of the registry.
+type participants struct{ boundRecord }
+
+// WithHandle implements [gateway.Participants].
+func (r participants) WithHandle(ctx context.Context, handle string) (gateway.Participant, error) {
+	return participant(r.Agent(ctx, handle))
+}
+
+// WithDID implements [gateway.Participants].
+func (r participants) WithDID(ctx context.Context, did federation.DID) (gateway.Participant, error) {
+	return participant(r.AgentOf(ctx, did))
+}
+
+// participant returns an agent as the gateway knows it.
+func participant(agent agents.Agent, err error) (gateway.Participant, error) {
+	if err != nil {
+		return gateway.Participant{}, err
+	}
+	all := []federation.DID{agent.DID, agent.OwnDID}
+	if agent.Bound.Vouch {
+		all = append(all, agent.Bound.DID)
+	}
+	for _, key := range agent.Keys {
+		all = append(all, key.DID)
+	}
+	all = slices.DeleteFunc(all, func(did federation.DID) bool { return did == "" })
+	return gateway.Participant{Handle: agent.Handle, DIDs: all, Bound: agent.Bound.DID}, nil
 }

@@ -127,7 +127,7 @@ func openAIRC(t configs.Table, w wiring) (gateway.Entry, error) {
 	}
 	link, err := airc.Open(cfg, airc.Deps{
 		Alone: func(ctx context.Context, do func(context.Context)) {
-			_ = w.record.Alone(ctx, gateway.LinkLease(agents.Link), do) // ends with ctx, and says nothing else
+			_ = w.record.RunExclusive(ctx, gateway.LinkLease(agents.Link), do) // ends with ctx, and says nothing else
 		},
 		Ports: w.Ports, Registry: registryPorts(w.record), Bindings: w.record, Evidence: w.record, Inboxes: w.record,
 		Rates: w.rates, Room: w.room, FirstContacts: w.firstContacts, Strangers: w.strangers, Held: func(ctx context.Context, domain string) (federation.Withheld, bool, error) {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/identity"
+	"baton/federation/passport"
 )
 
 // mountOperator registers the operator API, for those whom an admission lets in.
@@ -94,4 +96,19 @@ func (p *program) block(ctx context.Context, b federation.Block, purge, dry bool
 		err = &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: wrong.Why}
 	}
 	return b, operatorapi.Purged(purged), err
+}
+
+// passport returns the passport of a handoff as it stood when the view was read.
+func (p *program) passport(ctx context.Context, view federation.View, now time.Time) (operatorapi.Document, error) {
+	text, err := passport.Issue(ctx, p.record, p.serverKey(), view, now)
+	problem := func(status int, detail string) error {
+		return &operatorapi.ProblemError{Status: status, Code: operatorapi.CodeFailed, Detail: detail}
+	}
+	switch {
+	case errors.Is(err, passport.ErrRemote):
+		err = problem(http.StatusConflict, "its home is "+string(view.Home)+", which alone issues its passport")
+	case errors.Is(err, passport.ErrTooLong):
+		err = problem(http.StatusUnprocessableEntity, fmt.Sprintf("its passport has more than %d bytes", passport.MaxBytes))
+	}
+	return operatorapi.Document{MediaType: passport.MediaType, Content: text}, err
 }

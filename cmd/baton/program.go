@@ -28,6 +28,7 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/relay"
+	"baton/federation/store/backup"
 	"baton/federation/store/registry"
 )
 
@@ -131,7 +132,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p.homes = newHomes(p)
 	p.hooks = p.newHooks()
 	p.homes.handler().Mount(p.publicMux)
-	p.metrics.MustRegister(p.gateway.Collectors()...)
+	p.metrics.MustRegister(p.gateway.Collectors(context.WithoutCancel(ctx))...)
 	p.limit(file)
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
@@ -179,7 +180,7 @@ func (p *program) openRecord(ctx context.Context) error {
 	if err := os.MkdirAll(p.file.Path("."), 0o700); err != nil {
 		return fmt.Errorf("open data_dir: %w", err)
 	}
-	if err := checkRestored(p.file); err != nil {
+	if err := backup.CheckRestored(p.file.Path(".")); err != nil {
 		return err
 	}
 	var err error

@@ -35,7 +35,7 @@ func (p *program) limit(file *configs.File) {
 // newGateway returns the gateway on the record and the relay of the program.
 func (p *program) newGateway() *gateway.Gateway {
 	return gateway.New(gateway.Deps{
-		Handoffs: p.record, Participants: p.bound(), Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
+		Handoffs: p.record, Participants: participants{p.bound()}, Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
 		Outbox: p.record, Blocks: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record,
 		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Registry: registryNames{p}, Homes: recipients{p},
 		Kept: p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Log: p.log,

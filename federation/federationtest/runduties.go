@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// RunDuties holds a record to what [federation.Duties] promises to a gateway that is the
+// RunDuties holds a record to what [federation.ReplicaLeases] promises to a gateway that is the
 // only one.
 func RunDuties(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
@@ -16,7 +16,7 @@ func RunDuties(t *testing.T, open func(t *testing.T) Record) {
 		second, endSecond := context.WithCancel(t.Context())
 		begun, ended := make(chan string, 2), make(chan error, 2)
 		share := func(ctx context.Context, name string) {
-			ended <- record.Alone(ctx, "link lab", func(ctx context.Context) {
+			ended <- record.RunExclusive(ctx, "link lab", func(ctx context.Context) {
 				begun <- name
 				<-ctx.Done()
 			})
@@ -39,7 +39,7 @@ func RunDuties(t *testing.T, open func(t *testing.T) Record) {
 		record := open(t)
 		for range 2 {
 			ctx, end := context.WithCancel(t.Context())
-			if err := record.Alone(ctx, "link lab", func(context.Context) { end() }); !errors.Is(err, context.Canceled) {
+			if err := record.RunExclusive(ctx, "link lab", func(context.Context) { end() }); !errors.Is(err, context.Canceled) {
 				t.Errorf("Alone: %v, want that it was cancelled", err)
 			}
 		}

@@ -31,8 +31,8 @@ const (
 	freeDuty = `SELECT pg_advisory_unlock(hashtextextended(current_schema() || ' ' || $1, 0))`
 )
 
-// Alone implements [federation.Duties].
-func (s *Record) Alone(ctx context.Context, name string, do func(context.Context)) error {
+// RunExclusive implements [federation.ReplicaLeases].
+func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	if s.duties == nil { // nobody else has the file open
 		do(ctx)
 		<-ctx.Done()

@@ -41,7 +41,7 @@ func partsDuties(t *testing.T, server *postgrestest.Server) {
 		ctx, end := context.WithCancel(t.Context())
 		ends[i] = end
 		go func() {
-			_ = record.Alone(ctx, "link lab", d.do(i)) // it says that it was cancelled
+			_ = record.RunExclusive(ctx, "link lab", d.do(i)) // it says that it was cancelled
 			over <- struct{}{}
 		}()
 	}

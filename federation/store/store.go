@@ -33,7 +33,7 @@
 // home may have the record on a server open. Their batches take turns, by a lock that
 // ends with the transaction: what a write reads stays so until it is committed, events
 // are seen in the order of their numbers, and no two batches can wait for each other. What
-// one gateway is to do by itself, it does by [Record.Alone].
+// one gateway is to do by itself, it does by [Record.RunExclusive].
 //
 // # Two databases
 //

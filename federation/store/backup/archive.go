@@ -1,4 +1,4 @@
-package main
+package backup
 
 import (
 	"archive/tar"
@@ -19,17 +19,6 @@ import (
 	"baton/federation/store"
 )
 
-// A backup is one tar file, for the owner alone. First comes manifest.json, then
-// what it lists, in that order and nothing else:
-//
-//	manifest.json    who, when, and name, size and SHA-256 of each file
-//	record.db        the record, an SQLite file of its own; or else
-//	baton.toml       the configuration, where the record is in a database
-//	keys/NAME        each file of the keys folder
-//
-// The secrets that the configuration names are not in it, nor is the configuration where
-// the record is: they belong to whoever writes them, and often to a host. A database has
-// tools of its own, and what of it belongs together with the keys is in the configuration.
 const (
 	archiveFormat   = 1
 	manifestMember  = "manifest.json"
@@ -40,55 +29,54 @@ const (
 	maxKeySize      = 1 << 20 // bytes
 )
 
-// manifest is the first member of a backup.
-type manifest struct {
+// Manifest is the first member of a backup.
+type Manifest struct {
 	Format int       `json:"format"`
 	Home   string    `json:"home"` // home.name of the gateway
 	Made   time.Time `json:"made"`
 	Record int       `json:"record"` // version of the record, 0 where it is not here
-	Files  []member  `json:"files"`
+	Files  []Member  `json:"files"`
 }
 
-// what names the member before the keys to people.
-func (m manifest) what() string {
+// Content returns what the backup holds before the keys, for people.
+func (m Manifest) Content() string {
 	if m.Files[0].Name == configMember {
 		return "configuration (the record is in PostgreSQL: back that up with its own tools)"
 	}
 	return fmt.Sprintf("record of version %d", m.Record)
 }
 
-// member is one file of a backup.
-type member struct {
+// Member is one file of a backup.
+type Member struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"` // hexadecimal
 }
 
-// source is what a backup is made of.
-type source struct {
-	home   string
-	record string // path; "" where it is in a database
-	config string // path
-	keys   string // path of the folder
+// Source is the files that a backup is made of.
+type Source struct {
+	Home   string // home.name of the gateway
+	Record string // path; "" where the record is in a database
+	Config string // path
+	Keys   string // path of the folder
 }
 
 // first returns the member that comes before the keys.
-func (s source) first() string {
-	if s.record == "" {
+func (s Source) first() string {
+	if s.Record == "" {
 		return configMember
 	}
 	return recordMember
 }
 
-// writeArchive writes a backup as of now. The record is copied to a draft first, a
-// file that is not there yet; what is left of the draft is the caller's to remove.
-// The keys are read after the record: the other way round, the record could speak
-// of one that the backup has not.
-func writeArchive(ctx context.Context, w io.Writer, from source, draft string, now time.Time) (manifest, error) {
-	made := manifest{Format: archiveFormat, Home: from.home, Made: now.UTC()}
-	paths := map[string]string{recordMember: draft, configMember: from.config}
-	if from.record != "" {
-		if err := store.Copy(ctx, from.record, draft); err != nil {
+// write writes a backup as of now. It copies the record to a draft first, a file that is not
+// there yet; the caller removes what is left of the draft. It reads the keys after the record:
+// the other way round, the record could name a key that the backup does not have.
+func write(ctx context.Context, w io.Writer, from Source, draft string, now time.Time) (Manifest, error) {
+	made := Manifest{Format: archiveFormat, Home: from.Home, Made: now.UTC()}
+	paths := map[string]string{recordMember: draft, configMember: from.Config}
+	if from.Record != "" {
+		if err := store.Copy(ctx, from.Record, draft); err != nil {
 			return made, err
 		}
 		version, err := store.Plan(ctx, draft)
@@ -97,12 +85,12 @@ func writeArchive(ctx context.Context, w io.Writer, from source, draft string, n
 		}
 		made.Record = version.From
 	}
-	names, err := keyFiles(from.keys)
+	names, err := keyFiles(from.Keys)
 	if err != nil {
 		return made, fmt.Errorf("read keys: %w", err)
 	}
 	for _, name := range names {
-		paths[keysMember+name] = filepath.Join(from.keys, name)
+		paths[keysMember+name] = filepath.Join(from.Keys, name)
 	}
 	for _, name := range append([]string{from.first()}, prefixed(names)...) {
 		one, err := describe(name, paths[name])
@@ -137,17 +125,17 @@ func keyFiles(folder string) ([]string, error) {
 	return names, nil
 }
 
-func describe(name, from string) (member, error) {
+func describe(name, from string) (Member, error) {
 	f, err := os.Open(from) //nolint:gosec // the configuration names the path
 	if err != nil {
-		return member{}, err
+		return Member{}, err
 	}
 	sum := sha256.New()
 	n, err := io.Copy(sum, f)
-	return member{Name: name, Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))}, errors.Join(err, f.Close())
+	return Member{Name: name, Bytes: n, SHA256: hex.EncodeToString(sum.Sum(nil))}, errors.Join(err, f.Close())
 }
 
-func writeMembers(w io.Writer, made manifest, paths map[string]string) error {
+func writeMembers(w io.Writer, made Manifest, paths map[string]string) error {
 	out := tar.NewWriter(w)
 	text, err := json.MarshalIndent(made, "", "  ")
 	if err != nil {
@@ -183,10 +171,10 @@ func copyFile(w io.Writer, from string) error {
 	return errors.Join(err, f.Close())
 }
 
-// readArchive reads a backup whole: accept sees the manifest before anything is
-// written, and create opens the file for each member. An archive that is not what
-// its manifest says is an error, and so is one that goes on after it.
-func readArchive(r io.Reader, accept func(manifest) error, create func(name string) (io.WriteCloser, error)) error {
+// read reads a backup whole: accept sees the manifest before anything is written, and create
+// opens the file for each member. An archive that is not what its manifest says is an error,
+// and so is one that goes on after it.
+func read(r io.Reader, accept func(Manifest) error, create func(name string) (io.WriteCloser, error)) error {
 	in := tar.NewReader(r)
 	made, err := readManifest(in)
 	if err != nil {
@@ -222,8 +210,8 @@ func checkEnd(r io.Reader) error {
 	return nil
 }
 
-func readManifest(in *tar.Reader) (manifest, error) {
-	var made manifest
+func readManifest(in *tar.Reader) (Manifest, error) {
+	var made Manifest
 	head, err := in.Next()
 	switch {
 	case err != nil:
@@ -239,7 +227,7 @@ func readManifest(in *tar.Reader) (manifest, error) {
 }
 
 // checkManifest refuses names that would lead out of the places that members have.
-func checkManifest(made manifest) error {
+func checkManifest(made Manifest) error {
 	if made.Format != archiveFormat {
 		return fmt.Errorf("the backup is of format %d and this program knows format %d: run a newer one", made.Format, archiveFormat)
 	}
@@ -258,7 +246,7 @@ func checkManifest(made manifest) error {
 }
 
 // readMember copies one file and puts it on disk.
-func readMember(in *tar.Reader, want member, create func(name string) (io.WriteCloser, error)) error {
+func readMember(in *tar.Reader, want Member, create func(name string) (io.WriteCloser, error)) error {
 	head, err := in.Next()
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

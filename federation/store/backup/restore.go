@@ -1,0 +1,220 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"baton/federation/store"
+)
+
+// restoreMarker is in data_dir while a restore moves files: record and keys may not belong
+// together.
+const restoreMarker = "restore-unfinished"
+
+// CheckRestored refuses a data_dir in which a restore was cut short.
+func CheckRestored(dir string) error {
+	_, err := os.Lstat(filepath.Join(dir, restoreMarker))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return errors.New("a restore was cut short: run baton restore again")
+}
+
+// Target is where a backup is restored to.
+type Target struct {
+	Source
+
+	Dir    string // data_dir
+	Driver string // store.driver, for people
+}
+
+// Restored is what a restore has put in place.
+type Restored struct {
+	Manifest
+
+	Aside string `json:"aside,omitempty"` // folder of the files that were there; "" for none
+}
+
+// Restore checks a backup whole, then puts record and keys in place. With force it moves
+// those that are there aside, and else it returns an error. No gateway may run on the target.
+func Restore(ctx context.Context, name string, to Target, force bool, now time.Time) (done Restored, err error) {
+	r := restoration{to: to}
+	if to.Record != "" {
+		lock, err := store.Lock(to.Record)
+		if err != nil {
+			return done, err
+		}
+		defer func() { err = errors.Join(err, lock.Close()) }()
+	}
+	if err := r.checkRoom(force); err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, r.clear()) }()
+	if err := r.read(ctx, name); err != nil {
+		return done, err
+	}
+	aside, err := r.place(now)
+	return Restored{r.made, aside}, err
+}
+
+// restoration is one restore under way.
+type restoration struct {
+	to   Target
+	made Manifest
+}
+
+// path returns the path of a file in data_dir.
+func (r *restoration) path(name string) string { return filepath.Join(r.to.Dir, name) }
+
+// Drafts are beside the files that they become, on the same file system. Where the record is
+// in a database, the configuration is drafted in its place, and stays in the backup.
+func (r *restoration) recordDraft() string {
+	return cmp.Or(r.to.Record, r.path(configMember)) + ".restoring"
+}
+
+func (r *restoration) keysDraft() string { return r.to.Keys + ".restoring" }
+
+// there returns the files that are in the places of record and keys.
+func (r *restoration) there() []string {
+	var found []string
+	places := []string{r.to.Keys}
+	if r.to.Record != "" {
+		places = []string{r.to.Record, r.to.Record + "-wal", r.to.Record + "-shm", r.to.Keys}
+	}
+	for _, path := range places {
+		if _, err := os.Lstat(path); err == nil {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// checkRoom refuses to touch files that are there, unless force says so, or a restore that was
+// cut short left them.
+func (r *restoration) checkRoom(force bool) error {
+	_, err := os.Lstat(r.path(restoreMarker))
+	found := r.there()
+	if len(found) == 0 || force || err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s is there already: --force moves record and keys aside", found[0])
+}
+
+// clear removes drafts: those of this restore, and before it of one that was killed.
+func (r *restoration) clear() error {
+	return errors.Join(os.RemoveAll(r.recordDraft()), os.RemoveAll(r.keysDraft()))
+}
+
+// read checks the backup and writes all of it to drafts.
+func (r *restoration) read(ctx context.Context, name string) error {
+	if err := r.clear(); err != nil {
+		return err
+	}
+	archive, err := os.Open(name) //nolint:gosec // the operator names the path
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	if err := os.Mkdir(r.keysDraft(), 0o700); err != nil {
+		return err
+	}
+	if err := read(archive, r.accept, r.create); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if r.to.Record != "" {
+		if _, err := store.Plan(ctx, r.recordDraft()); err != nil { // a newer record, above all
+			return err
+		}
+	}
+	return SyncFolder(r.keysDraft())
+}
+
+func (r *restoration) accept(made Manifest) error {
+	if r.made = made; made.Home != r.to.Home {
+		return fmt.Errorf("the backup is of %q, and home.name is %q", made.Home, r.to.Home)
+	}
+	if made.Files[0].Name != r.to.first() {
+		return fmt.Errorf("the backup is of another store.driver than %q: restore it with that, then move the record", r.to.Driver)
+	}
+	return nil
+}
+
+func (r *restoration) create(name string) (io.WriteCloser, error) {
+	path := r.recordDraft() // or that of the configuration, which is deleted later
+	if key, ok := strings.CutPrefix(name, keysMember); ok {
+		path = filepath.Join(r.keysDraft(), key)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // checkManifest saw the name
+	return syncedFile{f}, err
+}
+
+// syncedFile is on disk when it is closed.
+type syncedFile struct{ *os.File }
+
+// Close syncs first.
+func (f syncedFile) Close() error { return errors.Join(f.Sync(), f.File.Close()) }
+
+// place moves the drafts to their places, and returns the folder that has the files that were
+// there. The marker stands from before the first move until after the last, each of them on
+// disk: a restore that is killed in between has lost nothing, and can be seen.
+func (r *restoration) place(now time.Time) (aside string, err error) {
+	marker := r.path(restoreMarker)
+	if err := os.WriteFile(marker, nil, 0o600); err != nil {
+		return "", err
+	}
+	if err := r.sync(); err != nil {
+		return "", err
+	}
+	if aside, err = r.moveAside(now); err != nil {
+		return "", err
+	}
+	if err := os.Rename(r.keysDraft(), r.to.Keys); err != nil {
+		return "", err
+	}
+	if r.to.Record != "" {
+		if err := os.Rename(r.recordDraft(), r.to.Record); err != nil {
+			return "", err
+		}
+	}
+	if err := r.sync(); err != nil {
+		return "", err
+	}
+	if err := os.Remove(marker); err != nil {
+		return "", err
+	}
+	return aside, r.sync()
+}
+
+func (r *restoration) sync() error {
+	return errors.Join(SyncFolder(r.to.Dir), SyncFolder(filepath.Dir(r.recordDraft())))
+}
+
+// moveAside moves the files that are there to a folder beside the record: no file is ever
+// deleted.
+func (r *restoration) moveAside(now time.Time) (string, error) {
+	found := r.there()
+	if len(found) == 0 {
+		return "", nil
+	}
+	aside := filepath.Join(filepath.Dir(r.recordDraft()), "replaced-"+now.UTC().Format("20060102T150405.000Z"))
+	if err := os.Mkdir(aside, 0o700); err != nil {
+		return "", err
+	}
+	for _, path := range found {
+		if err := os.Rename(path, filepath.Join(aside, filepath.Base(path))); err != nil {
+			return "", err
+		}
+	}
+	return aside, SyncFolder(aside)
+}
