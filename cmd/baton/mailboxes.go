@@ -89,10 +89,10 @@ func (h otherHomes) Deliver(ctx context.Context, home federation.HomeID, d feder
 	return peer.Deliver(ctx, d)
 }
 
-// Doubt implements [mailbox.Peers].
-func (h otherHomes) Doubt(ctx context.Context, home federation.HomeID, kind federation.DoubtKind, why string) {
+// ReportOffence implements [mailbox.Peers].
+func (h otherHomes) ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string) {
 	if peer, err := h.linked(home); err == nil {
-		peer.Doubt(ctx, kind, why)
+		peer.ReportOffence(ctx, kind, why)
 	}
 }
 

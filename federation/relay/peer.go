@@ -81,7 +81,7 @@ type Peer struct {
 	// compared is when this home and the other one last compared what they have, in unix
 	// nanoseconds.
 	compared atomic.Int64
-	doubted  doubted
+	reported reported
 }
 
 // exchange is one connection's worth of sending.

@@ -231,14 +231,14 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	if ruled.Home != p.cfg.Home {
 		if err := p.deps.forwards(ctx, p.cfg.Home, ev); err != nil {
 			if _, refused := errors.AsType[*federation.RefusalError](err); refused {
-				p.Doubt(ctx, federation.DoubtfulRuling, "of "+string(ruled.Home)+" on "+ev.ID.String())
+				p.ReportOffence(ctx, federation.OffenceRuling, "of "+string(ruled.Home)+" on "+ev.ID.String())
 			}
 			r.fail(err)
 			return
 		}
 	}
 	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, p.deps.Now(), []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
-		p.Doubt(ctx, federation.DoubtfulRuling, "of "+string(ruled.Home)+" on "+ev.ID.String()+", which that did not sign")
+		p.ReportOffence(ctx, federation.OffenceRuling, "of "+string(ruled.Home)+" on "+ev.ID.String()+", which that did not sign")
 		r.fail(federation.Refuse(ev, federation.SignatureInvalid, "of the ruling"))
 		return
 	} else if err != nil {
