@@ -11,7 +11,7 @@ import (
 
 var errOtherAnswer = errors.New("it answers something else")
 
-// ResidentPath, followed by a DID, asks a home whether the DID has its mailbox there.
+// ResidentPath is the path that, followed by a DID, asks a home whether the DID has its mailbox there.
 const ResidentPath federation.URLPath = "/fed/v1/homes"
 
 // resident says whether a home has the mailbox of a DID.
