@@ -121,11 +121,11 @@ type Homes interface {
 	Forks(ctx context.Context, home HomeID, limit int) ([]Fork, error)
 	// Forked reports whether there is proof that a handoff has two histories.
 	Forked(ctx context.Context, id HandoffID) (bool, error)
-	// KeepDoubt notes that a home was not believed, at d.Last. Of a home there is one doubt
+	// KeepOffence counts an offence of a home, at o.Last. Of a home there is one offence
 	// of each kind, which counts the times, and has the last reason.
-	KeepDoubt(ctx context.Context, d Doubt) error
-	// Doubts returns the doubts about a home, in the order of their kinds.
-	Doubts(ctx context.Context, home HomeID) ([]Doubt, error)
+	KeepOffence(ctx context.Context, o Offence) error
+	// Offences returns the offences of a home, in the order of their kinds.
+	Offences(ctx context.Context, home HomeID) ([]Offence, error)
 	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
 	// home has taken a step that it was owed.
 	Shared(ctx context.Context, home HomeID, after HandoffID, limit int) ([]HandoffID, error)

@@ -110,7 +110,7 @@ type Record interface {
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// Forks is that of [federation.Homes].
 	Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error)
-	Doubts(ctx context.Context, home federation.HomeID) ([]federation.Doubt, error)
+	Offences(ctx context.Context, home federation.HomeID) ([]federation.Offence, error)
 }
 
 // Deps is what the operator API works with.

@@ -42,11 +42,11 @@ type PeerHome struct {
 
 // Doubt is what a home said and was not believed in.
 type Doubt struct {
-	Kind  federation.DoubtKind `json:"kind"` // voice, mailbox, ruling or step
-	Times int                  `json:"times"`
-	First Moment               `json:"first"`
-	Last  Moment               `json:"last"`
-	Why   string               `json:"why"` // the last time
+	Kind  federation.OffenceKind `json:"kind"` // voice, mailbox, ruling or step
+	Times int                    `json:"times"`
+	First Moment                 `json:"first"`
+	Last  Moment                 `json:"last"`
+	Why   string                 `json:"why"` // the last time
 }
 
 // Fork is a handoff of which a home tells two histories. Both are kept.
@@ -174,7 +174,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	if err != nil {
 		return p, err
 	}
-	doubts, err := o.deps.Record.Doubts(ctx, federation.HomeID(p.Name))
+	doubts, err := o.deps.Record.Offences(ctx, federation.HomeID(p.Name))
 	home.Doubts = make([]Doubt, len(doubts))
 	for i, d := range doubts {
 		home.Doubts[i] = Doubt{Kind: d.Kind, Times: d.Times, First: Moment(d.First), Last: Moment(d.Last), Why: d.Why}

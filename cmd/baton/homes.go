@@ -9,9 +9,11 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/gateway"
+	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/mailbox"
+	"baton/federation/peering"
 	"baton/federation/relay"
 	"baton/federation/signing"
 	"baton/translate/dialect"
@@ -25,6 +27,8 @@ type homes struct {
 	record    boundRecord
 	client    *identity.PeerClient
 	locator   *mailbox.Locator
+	peering   *peering.Peering
+	canary    *peering.Canary
 	hub       *relay.Hub // nil for none
 	wakes     bridge.Wakes
 	log       *slog.Logger
@@ -37,15 +41,24 @@ func newHomes(p *program) *homes {
 	h := &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log, keys: p.keys.Load,
 		publicURL: p.publicURL, maxHops: func() int { return int(p.maxHops.Load()) },
-		client: identity.NewPeerClient(identity.FetchConfig{AllowPrivate: p.file.Fetch.AllowPrivate, Denied: deniedNetworks(p.file)}),
+		client: identity.NewPeerClient(peerFetch(p.file)), canary: newCanary(p),
 	}
 	h.linked.Store(newPeerSet(nil))
 	h.locator = mailbox.New(mailbox.Config{
 		Home: p.homeID(), Record: mailboxRecord{p.bound()}, Peers: otherHomes{&h.linked},
 		Documents: didDocuments{p.directory.Load, p.client}, Log: p.log,
 	})
+	h.peering = newPeering(p, h)
 	return h
 }
+
+// peerFetch says which addresses of other homes are reached.
+func peerFetch(file *configs.File) identity.FetchConfig {
+	return identity.FetchConfig{AllowPrivate: file.Fetch.AllowPrivate, Denied: deniedNetworks(file)}
+}
+
+// clockSkew returns by which the clock of another home may differ.
+func (h *homes) clockSkew() time.Duration { return h.gateway.Home().Limits.ClockSkew }
 
 // deps returns what the exchange with other homes is wired to.
 func (h *homes) deps() relay.Deps {
@@ -58,7 +71,7 @@ func (h *homes) deps() relay.Deps {
 
 // handler returns the handler of requests of other homes.
 func (h *homes) handler() *relay.PeerHandler {
-	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: func() time.Duration { return h.gateway.Home().Limits.ClockSkew }}
+	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew}
 }
 
 // peers returns the other homes that are configured now.
@@ -108,7 +121,9 @@ func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federatio
 	judged, err := g.gateway.Ruled(ctx, ev, r)
 	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer {
 		g.locator.LearnFromStep(ctx, ev, r.Home, time.Now())
-		g.sing(ctx, ev, r.Home)
+		if err := g.canary.Answer(ctx, ev, r.Home); err != nil {
+			g.log.LogAttrs(ctx, slog.LevelWarn, "canary not completed", slog.String("peer", string(r.Home)), slog.Any("err", err))
+		}
 	}
 	return judged, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -90,10 +89,10 @@ func (h otherHomes) Deliver(ctx context.Context, home federation.HomeID, d feder
 	return peer.Deliver(ctx, d)
 }
 
-// Doubt implements [mailbox.Peers].
-func (h otherHomes) Doubt(ctx context.Context, home federation.HomeID, kind federation.DoubtKind, why string) {
+// ReportOffence implements [mailbox.Peers].
+func (h otherHomes) ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string) {
 	if peer, err := h.linked(home); err == nil {
-		peer.Doubt(ctx, kind, why)
+		peer.ReportOffence(ctx, kind, why)
 	}
 }
 
@@ -168,15 +167,4 @@ func (u unrouted) Deliver(ctx context.Context, d federation.Delivery) error {
 func (h *homes) moveInbox(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (operatorapi.Moved, error) {
 	moved, err := h.locator.Move(ctx, did, to, dry, time.Now)
 	return operatorapi.Moved{DID: moved.DID, Home: string(moved.Home), Taken: moved.Taken, Waiting: moved.Waiting}, problemOf(err)
-}
-
-// problemOf returns an error of a package of federation as the operator API tells it.
-func problemOf(err error) error {
-	if unknown, ok := errors.AsType[*mailbox.PeerError](err); ok {
-		return &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: unknown.Error()}
-	}
-	if elsewhere, ok := errors.AsType[*mailbox.ElsewhereError](err); ok {
-		return &operatorapi.ProblemError{Status: http.StatusConflict, Code: operatorapi.CodeFailed, Detail: elsewhere.Error()}
-	}
-	return err
 }

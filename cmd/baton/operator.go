@@ -36,8 +36,8 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Block:   p.block,
 		Unblock: p.gateway.Unblock,
 
-		AddPeer:    p.addPeer,
-		RemovePeer: p.removePeer,
+		AddPeer:    p.homes.addPeer,
+		RemovePeer: p.homes.removePeer,
 		MoveInbox:  p.homes.moveInbox,
 		Routes:     p.homes.locator.OfParties,
 

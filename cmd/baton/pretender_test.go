@@ -102,7 +102,7 @@ func TestAHomeThatSaysItHasTheMailboxOfAnotherIsFoundOut(t *testing.T) {
 		return strings.Contains(a.must(t, "peer", "show", "c.test"), "of "+did+", whose steps come from b.test")
 	})
 	if out := a.must(t, "peer", "show", "b.test"); strings.Contains(out, "not believed") {
-		t.Errorf("b is doubted:\n%s", out)
+		t.Errorf("b has offences:\n%s", out)
 	}
 	again := a.must(t, "handoff", "offer", "--key-file", alice, "--to", did, "--title", "Now I know")
 	agree(t, again, "offer", all...)

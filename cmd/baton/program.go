@@ -84,7 +84,6 @@ type program struct {
 
 	resolving *prometheus.HistogramVec
 	ended     chan struct{} // closed when the gateway begins to end
-	linking   chan linking  // asks for the homes that operators added to be linked
 	changing  sync.Mutex    // one at a time: a configuration read again, or a key rotated
 	limited   *configs.File
 	hups      <-chan os.Signal
@@ -99,7 +98,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p := &program{
 		file: file, log: log, metrics: newMetrics(),
 		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), socketMux: http.NewServeMux(),
-		ended: make(chan struct{}), linking: make(chan linking), publicURL: file.HTTP.PublicURL,
+		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL,
 	}
 	p.limits.Store(&file.Limits)
 	p.logins, p.writes = p.newAddresses()

@@ -71,11 +71,7 @@ func (p *program) checkRelay(ctx context.Context) []operatorapi.Check {
 	} else {
 		found = append(found, p.hub.Check(ctx, p.homes.peers(), time.Now)...)
 	}
-	checks := []operatorapi.Check{}
-	for _, f := range found {
-		checks = append(checks, operatorapi.Check{Check: f.What, State: string(f.State), Detail: f.Detail})
-	}
-	return checks
+	return checksOf(found)
 }
 
 // relayAccounts writes accounts.

@@ -35,7 +35,7 @@ func (p *program) run(ctx context.Context) error {
 
 // tasks returns what runs beside the gateway: the listeners, and what the configuration has.
 func (p *program) tasks(ctx context.Context) []gateway.Task {
-	tasks := []gateway.Task{p.announce, p.end, p.relink}
+	tasks := []gateway.Task{p.announce, p.end, func(ctx context.Context) error { p.homes.peering.Run(ctx); return nil }}
 	for name, server := range map[string]*httpd.Server{"public": p.public, "admin": p.admin, "socket": p.socket} {
 		if server != nil {
 			p.log.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("listener", name), slog.String("address", server.Addr().String()))

@@ -10,9 +10,9 @@ import (
 
 // memoryHomes is what other homes said. The zero value is empty.
 type memoryHomes struct {
-	rulings   []federation.Ruling // as filed, with the version that they were filed under
-	forks     []federation.Fork   // in the order of finding
-	doubts    []federation.Doubt  // in the order of their kinds
+	rulings   []federation.Ruling  // as filed, with the version that they were filed under
+	forks     []federation.Fork    // in the order of finding
+	offences  []federation.Offence // in the order of their kinds
 	mailboxes []federation.MailboxLocation
 }
 

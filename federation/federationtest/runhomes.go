@@ -16,7 +16,7 @@ func RunHomes(t *testing.T, open func(t *testing.T) Record) {
 	runShared(t, open)
 	runMailboxLocations(t, open)
 	runKnownHomes(t, open)
-	runDoubts(t, open)
+	runOffences(t, open)
 }
 
 // runRulings is about the chain of hashes over a log, and the rulings kept with it.

@@ -166,7 +166,7 @@ func (l *Locator) ask(ctx context.Context, did federation.DID) (federation.HomeI
 	}
 	all := strings.Join(claim, " and ")
 	for _, home := range claim {
-		l.peers.Doubt(ctx, federation.HomeID(home), federation.DoubtfulMailbox, "of "+string(did)+", which "+all+" say they have")
+		l.peers.ReportOffence(ctx, federation.HomeID(home), federation.OffenceMailbox, "of "+string(did)+", which "+all+" say they have")
 	}
 	return "", fmt.Errorf("%s say each that they have its mailbox", all)
 }

@@ -69,13 +69,13 @@ func TestAnUnroutedOfferWaitsWhileNoHomeIsFound(t *testing.T) {
 	}
 }
 
-func TestTwoHomesThatClaimOneMailboxAreDoubted(t *testing.T) {
+func TestAMailboxThatTwoHomesClaimIsAnOffenceOfBoth(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	w.housed["b.test"], w.housed["c.test"] = true, true
 	_ = w.locator().Deliver(t.Context(), w.unroutedOffer(bob), now)
-	if want := []federation.HomeID{"b.test", "c.test"}; !slices.Equal(w.doubts, want) || len(w.locations) > 0 {
-		t.Errorf("doubted are %v, kept %v", w.doubts, w.locations)
+	if want := []federation.HomeID{"b.test", "c.test"}; !slices.Equal(w.offences, want) || len(w.locations) > 0 {
+		t.Errorf("offences of %v, kept %v", w.offences, w.locations)
 	}
 }
 

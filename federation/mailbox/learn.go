@@ -10,7 +10,7 @@ import (
 
 // LearnFromStep notes that a home brought a step of the signer's: its mailbox is there, where
 // no location is known. A step that the signer signed also overrules the claim of another
-// home to have the mailbox, which then counts as a doubt about that home. A location that
+// home to have the mailbox, which is an offence of that home. A location that
 // cannot be kept goes to the log and is learned again.
 func (l *Locator) LearnFromStep(ctx context.Context, ev federation.Event, home federation.HomeID, now time.Time) {
 	did := ev.Actor()
@@ -20,7 +20,7 @@ func (l *Locator) LearnFromStep(ctx context.Context, ev federation.Event, home f
 		return
 	}
 	if _, ok := l.peers.Peer(kept.Home); ok {
-		l.peers.Doubt(ctx, kept.Home, federation.DoubtfulMailbox, "of "+string(did)+", whose steps come from "+string(home))
+		l.peers.ReportOffence(ctx, kept.Home, federation.OffenceMailbox, "of "+string(did)+", whose steps come from "+string(home))
 	}
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }

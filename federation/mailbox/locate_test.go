@@ -76,11 +76,11 @@ func TestAStepShowsWhereItsSignerIs(t *testing.T) {
 		kept       federation.MailboxLocation
 		provenance federation.Provenance
 		want       federation.HomeID
-		doubted    int
+		offences   int
 	}{
 		"no location is known":                      {provenance: federation.Signed, want: "b.test"},
 		"a location is known":                       {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByDocument}, provenance: federation.Signed, want: "c.test"},
-		"another home claims it, and bob signed":    {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByAnswer}, provenance: federation.Signed, want: "b.test", doubted: 1},
+		"another home claims it, and bob signed":    {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByAnswer}, provenance: federation.Signed, want: "b.test", offences: 1},
 		"another home claims it, and b.test signed": {kept: federation.MailboxLocation{Home: "c.test", Source: federation.LocatedByAnswer}, provenance: federation.Vouched, want: "c.test"},
 	} {
 		w := newWorld()
@@ -89,8 +89,8 @@ func TestAStepShowsWhereItsSignerIs(t *testing.T) {
 		}
 		step.Provenance = test.provenance
 		w.locator().LearnFromStep(t.Context(), step, "b.test", now)
-		if got := w.locations[bob].Home; got != test.want || len(w.doubts) != test.doubted {
-			t.Errorf("%s: bob is at %q, and %v are doubted", name, got, w.doubts)
+		if got := w.locations[bob].Home; got != test.want || len(w.offences) != test.offences {
+			t.Errorf("%s: bob is at %q, offences of %v", name, got, w.offences)
 		}
 	}
 }

@@ -80,8 +80,8 @@ type Peers interface {
 	// Deliver sends a step to a home. It blocks until the home has receipted it. A
 	// [*federation.RefusalError] is final.
 	Deliver(ctx context.Context, home federation.HomeID, d federation.Delivery) error
-	// Doubt notes that a home signed a claim that this gateway does not believe.
-	Doubt(ctx context.Context, home federation.HomeID, kind federation.DoubtKind, why string)
+	// ReportOffence notes that a home signed a claim that this gateway does not believe.
+	ReportOffence(ctx context.Context, home federation.HomeID, kind federation.OffenceKind, why string)
 }
 
 // Documents reads what is published about DIDs. Its methods block on the network.

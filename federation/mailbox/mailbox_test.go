@@ -37,7 +37,7 @@ type world struct {
 	given    []federation.HomeID
 	sent     []federation.HomeID
 	refusing map[federation.EventID]bool
-	doubts   []federation.HomeID
+	offences []federation.HomeID
 
 	named  map[federation.DID]string
 	hosts  map[string]federation.HomeID
@@ -144,9 +144,9 @@ func (w *world) Deliver(_ context.Context, home federation.HomeID, d federation.
 	return nil
 }
 
-func (w *world) Doubt(_ context.Context, home federation.HomeID, kind federation.DoubtKind, _ string) {
-	if kind == federation.DoubtfulMailbox {
-		w.doubts = append(w.doubts, home)
+func (w *world) ReportOffence(_ context.Context, home federation.HomeID, kind federation.OffenceKind, _ string) {
+	if kind == federation.OffenceMailbox {
+		w.offences = append(w.offences, home)
 	}
 }
 

@@ -18,9 +18,9 @@ const PathHeader = "Baton-Path"
 type Envelope struct {
 	Body      []byte
 	Signature string
-	// Path is the homes that the steps in it came through, from that of the handoff to
-	// the sender. It ends what goes in circles sooner than the ids of the steps do, and
-	// is believed for nothing else.
+	// Path is the homes that the steps came through, from the home of the handoff to the
+	// sender. It ends loops sooner than the IDs of the steps do. No signature covers it, so
+	// nothing else is decided by it.
 	Path []federation.HomeID
 }
 

@@ -233,8 +233,8 @@ func (*gate) Place(context.Context, federation.Event) (federation.Place, error) 
 }
 
 // MaySpeakFor implements relay.Mailboxes.
-func (g *gate) MaySpeakFor(_ context.Context, did federation.DID, home federation.HomeID) bool {
-	return g.people[did] == home
+func (g *gate) MaySpeakFor(_ context.Context, did federation.DID, by federation.HomeID) bool {
+	return g.people[did] == by
 }
 
 // Here implements relay.Mailboxes.

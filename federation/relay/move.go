@@ -64,7 +64,7 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 	return nil
 }
 
-// takeOver answers a move. What cannot be decided now is an error.
+// takeOver answers a move. The error says that this home cannot decide now.
 func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, error) {
 	answer := moved{foot: asked.answers(typeMoved, body)}
 	why, err := p.deps.Mailboxes.TakeOver(ctx, asked.DID, p.cfg.Home, p.deps.Now())
@@ -72,7 +72,8 @@ func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, er
 	return answer, err
 }
 
-// learn notes which mailboxes the other home moved. What is not noted is told again.
+// learn notes which mailboxes the other home moved. The other home repeats a move that is
+// not noted with its next result.
 func (p *Peer) learn(ctx context.Context, gone []federation.MovedMailbox) {
 	for _, each := range gone {
 		if err := p.deps.Mailboxes.LearnMove(ctx, each, p.cfg.Home, p.deps.Now()); err != nil {

@@ -60,10 +60,11 @@ var (
 	errTurned = errors.New("an operator said so")
 )
 
-// Peer is one other home. What this home owes to it are rows of a feed, which die by
-// its signed result alone; what waits for its ruling is read from the record.
+// Peer is one other home. Its pending deliveries are rows of an outbox; a row is deleted on the
+// signed result of the other home alone. The steps that wait for a ruling of the other home are
+// read from the record.
 //
-// It has the methods of a link, so that whoever keeps links running keeps it running.
+// A Peer has the methods of a link, so that a supervisor of links runs it.
 type Peer struct {
 	cfg   PeerConfig
 	deps  Deps
@@ -81,7 +82,7 @@ type Peer struct {
 	// compared is when this home and the other one last compared what they have, in unix
 	// nanoseconds.
 	compared atomic.Int64
-	doubted  doubted
+	reported reported
 }
 
 // exchange is one connection's worth of sending.
@@ -126,8 +127,8 @@ func (p *Peer) Path() Path { return p.cfg.Path }
 // Network returns [Network].
 func (*Peer) Network() string { return Network }
 
-// Carries returns false: what a home is owed follows from where the parties of a
-// handoff have their mailboxes, which is found out once for all homes.
+// Carries returns false: the mailbox locations of the parties decide which homes a step goes
+// to, and are looked up once for all homes.
 func (*Peer) Carries(context.Context, federation.Event, federation.View) (bool, error) {
 	return false, nil
 }
@@ -140,14 +141,14 @@ func (p *Peer) Heard() time.Time {
 	return time.Time{}
 }
 
-// Skew returns by which the clock here is ahead of that of the other home, and of what
-// its last question over HTTPS took to get here; zero before the first.
+// Skew returns by how much the clock here is ahead of that of the other home, plus the time
+// that its last question over HTTPS took to arrive; zero before the first one.
 func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
 // Back returns a channel that holds a token once the other home was heard.
 func (p *Peer) Back() <-chan struct{} { return p.back }
 
-// hear notes that something came that the other home signed.
+// hear notes that a message with a signature of the other home arrived.
 func (p *Peer) hear() {
 	p.heard.Store(p.deps.Now().UnixNano())
 	select {
@@ -156,8 +157,8 @@ func (p *Peer) hear() {
 	}
 }
 
-// Run exchanges steps with the other home until ctx ends or the home is not reached any
-// more, and returns why. It calls up once the home has answered.
+// Run exchanges steps with the other home until ctx ends or the home does not answer any
+// more, and returns the reason. It calls up once the home has answered.
 func (p *Peer) Run(ctx context.Context, up func()) error {
 	if p.Mode() == Block {
 		up() // there is nothing to wait for
@@ -176,7 +177,7 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	for range exchanges {
 		group.Go(func() error { return p.send(ctx, e) })
 	}
-	group.Go(func() error { return p.petition(ctx) })
+	group.Go(func() error { return p.askPending(ctx) })
 	group.Go(func() error { return p.agree(ctx) })
 	group.Go(func() error {
 		if err := p.whileBlocked(ctx, false); err != nil {
@@ -190,7 +191,7 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	return err
 }
 
-// send posts what is asked, batch by batch, until ctx ends or a batch fails.
+// send posts the queued steps, batch by batch, until ctx ends or a batch fails.
 func (p *Peer) send(ctx context.Context, e *exchange) error {
 	quiet := time.NewTimer(quietAfter)
 	defer quiet.Stop()
@@ -211,7 +212,7 @@ func (p *Peer) send(ctx context.Context, e *exchange) error {
 	}
 }
 
-// gather takes what is there already, up to a batch.
+// gather takes the steps that are queued already, up to a batch.
 func gather(first *ask, more <-chan *ask) []*ask {
 	asks, size := []*ask{first}, first.bytes
 	for len(asks) < maxItems && size < batchBytes {
@@ -225,8 +226,8 @@ func gather(first *ask, more <-chan *ask) []*ask {
 	return asks
 }
 
-// sendBatch sends what was gathered: in one batch, unless some of it came through other
-// homes, and in its order.
+// sendBatch sends the gathered steps in their order: in one batch, unless some of them came
+// through other homes.
 func (p *Peer) sendBatch(ctx context.Context, asks []*ask) error {
 	for len(asks) > 0 {
 		end := slices.IndexFunc(asks, func(a *ask) bool { return !slices.Equal(a.path, asks[0].path) })
@@ -258,7 +259,7 @@ func (p *Peer) greet(ctx context.Context) error {
 	return err
 }
 
-// post sends a batch and returns what the other home signed about each step.
+// post sends a batch and returns the signed result of each step.
 func (p *Peer) post(ctx context.Context, path []federation.HomeID, items []item) ([]result, error) {
 	b := batch{heading: p.deps.ask(typeSteps, p.cfg.Home), Items: items}
 	body, err := json.Marshal(b)
@@ -276,7 +277,7 @@ func (p *Peer) post(ctx context.Context, path []federation.HomeID, items []item)
 	return results, nil
 }
 
-// say signs a message, sends it, and returns what the other home signed in answer.
+// say signs a message, sends it, and returns the signed answer of the other home.
 func (p *Peer) say(ctx context.Context, path []federation.HomeID, body []byte) ([]byte, error) {
 	signature, err := p.deps.Signer.Sign(ctx, body)
 	if err != nil {
@@ -366,10 +367,9 @@ func (it item) size() int {
 	return n
 }
 
-// Deliver sends a step that this home has filed, with its ruling or with that of the home
-// whose handoff it is, and with it whatever the other home lacks before it. Nil means that
-// the other home has signed that it is on its disk; a [*federation.RefusalError], that it
-// never will be.
+// Deliver sends a filed step with the ruling of the home of its handoff, and before it the
+// steps that the other home lacks. It blocks until the other home answers. Nil means that the
+// other home has signed that the step is on its disk; a [*federation.RefusalError] is final.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
 	switch {
@@ -420,7 +420,7 @@ func (p *Peer) refill(ctx context.Context, of federation.HomeID, upTo federation
 	return last, nil
 }
 
-// over returns nil for a result that ends a row, or why it goes on.
+// over returns nil for a result that ends a delivery, or why the delivery is retried.
 func (p *Peer) over(ev federation.Event, r result) error {
 	switch r.Outcome {
 	case outcomeStored, outcomeDuplicate:
@@ -432,8 +432,8 @@ func (p *Peer) over(ev federation.Event, r result) error {
 	return p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// filed returns a step of a handoff of a home as other homes take it: with the ruling,
-// which is the one that it was filed by where that home is another one.
+// filed returns a step with the ruling of the home of its handoff. For a handoff of another
+// home that is the ruling by which the step was filed here.
 func (d Deps) filed(ctx context.Context, of federation.HomeID, entry federation.Entry) (item, error) {
 	it, err := d.carry(ctx, entry.Event)
 	if err != nil {

@@ -23,7 +23,7 @@ const StepsPath federation.URLPath = "/fed/v1/events"
 // to share an fsync.
 const judges = 64
 
-// laterAfter is when a home is asked to come again that is on hold, or asks too much.
+// laterAfter is the Retry-After for a home that is on hold or sends too much.
 const laterAfter = time.Minute
 
 // PeerHandler answers the requests of other homes: steps, digests, moves, questions about
@@ -38,7 +38,7 @@ type PeerHandler struct {
 	ClockSkew func() time.Duration
 }
 
-// problem is why a batch is not taken as a whole.
+// problem is the reason why a request is refused as a whole.
 type problem struct {
 	status int
 	code   string
@@ -67,10 +67,10 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set(federation.SignatureHeader, answer.Signature)
-	_, _ = w.Write(answer.Body) // whoever asked is gone
+	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
-// refuse answers a batch that is not taken. Why is for the log.
+// refuse answers a request that is refused. The error goes to the log alone.
 func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) {
 	h.Deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "steps of another home not taken",
 		slog.String("network", Network), slog.String("code", p.code), slog.Any("err", p.err))
@@ -82,7 +82,7 @@ func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) 
 	_, _ = fmt.Fprintf(w, `{"error":%q}`, p.code) // the other home is gone
 }
 
-// question is what another home sends: steps, or a digest of what it sent.
+// question is a request of another home: steps, a digest or a move.
 type question struct {
 	from   federation.HomeID
 	sent   time.Time
@@ -90,7 +90,7 @@ type question struct {
 	answer func(ctx context.Context, of *Peer, path []federation.HomeID) (any, error)
 }
 
-// read reads a question, and judges nothing yet.
+// read parses a question without judging it.
 func (h *PeerHandler) read(body []byte) (question, error) {
 	var said struct{ Type string }
 	if err := json.Unmarshal(body, &said); err != nil {
@@ -115,8 +115,8 @@ func (h *PeerHandler) read(body []byte) (question, error) {
 	}}, err
 }
 
-// take judges what another home sends and returns the signed answer. It has to be from
-// that home, where the way that it came on is one home's.
+// take judges a question and returns the signed answer. A question that came through the
+// stream of a home has to be from that home; from is "" over HTTPS.
 func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelope) (Envelope, *problem) {
 	asked, err := h.read(e.Body)
 	if err != nil {
@@ -141,7 +141,7 @@ func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelo
 		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: "signature-unverifiable", after: laterAfter, err: err}
 	}
 	peer.hear()
-	if from == "" { // it did not lie with anybody on its way
+	if from == "" { // it was not stored on its way
 		peer.skew.Store(int64(h.Deps.Now().Sub(asked.sent)))
 	}
 	if wait := peer.tap.wait(peer.Mode(), asked.steps, h.Deps.Now()); wait > 0 {
@@ -165,8 +165,8 @@ func (h *PeerHandler) sign(ctx context.Context, said any) (answer Envelope, p *p
 	return answer, nil
 }
 
-// judge judges the steps of a batch that came on a path, those of one handoff in their
-// order.
+// judge judges the steps of a batch that came on a path. It keeps the order of the steps of
+// one handoff.
 func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item) []result {
 	lanes, order := map[federation.HandoffID][]int{}, []federation.HandoffID{}
 	events, results := make([]federation.Event, len(items)), make([]result, len(items))
@@ -200,7 +200,7 @@ func (p *Peer) judge(ctx context.Context, path []federation.HomeID, items []item
 			return nil
 		})
 	}
-	_ = group.Wait() // each says what became of it in its result
+	_ = group.Wait() // each result has its own error
 	return results
 }
 
@@ -220,8 +220,8 @@ func (p *Peer) takeRuled(ctx context.Context, it item) result {
 	return r
 }
 
-// judgeRuled files a step by its ruling, which has to be the other home's own, or that of
-// a third one which it forwards: it speaks for no other home.
+// judgeRuled files a step by its ruling. The ruling is that of the other home, or of a third
+// home whose steps the other home may forward.
 func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *result) {
 	ruled, err := parseRuling(*it.Ruling)
 	if err != nil {
@@ -231,14 +231,14 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	if ruled.Home != p.cfg.Home {
 		if err := p.deps.forwards(ctx, p.cfg.Home, ev); err != nil {
 			if _, refused := errors.AsType[*federation.RefusalError](err); refused {
-				p.Doubt(ctx, federation.DoubtfulRuling, "of "+string(ruled.Home)+" on "+ev.ID.String())
+				p.ReportOffence(ctx, federation.OffenceRuling, "of "+string(ruled.Home)+" on "+ev.ID.String())
 			}
 			r.fail(err)
 			return
 		}
 	}
 	if verdict, err := p.deps.Signer.Verify(ctx, ruled.Home, p.deps.Now(), []byte(ruled.Document), ruled.Signature); verdict == federation.Invalid {
-		p.Doubt(ctx, federation.DoubtfulRuling, "of "+string(ruled.Home)+" on "+ev.ID.String()+", which that did not sign")
+		p.ReportOffence(ctx, federation.OffenceRuling, "of "+string(ruled.Home)+" on "+ev.ID.String()+", which that did not sign")
 		r.fail(federation.Refuse(ev, federation.SignatureInvalid, "of the ruling"))
 		return
 	} else if err != nil {
@@ -264,8 +264,8 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	}
 }
 
-// judgeAsked judges a step of somebody at the other home in a handoff of this one, and
-// answers with what the other home lacks.
+// judgeAsked judges a step of a user of the other home in a handoff of this home, and answers
+// with the steps that the other home lacks.
 func (p *Peer) judgeAsked(ctx context.Context, ev federation.Event, it item, r *result) {
 	if ev.Verb == federation.Offer || ev.Verb == federation.Confirm {
 		r.fail(federation.Refuse(ev, federation.WrongSender, "an offer is filed where it enters"))
@@ -332,7 +332,7 @@ func (p *Peer) arrive(ev federation.Event, it item) federation.Event {
 	return ev
 }
 
-// believed returns a party that one of these homes may name: it has its mailbox there.
+// believed returns a party if one of these homes may speak for it, else "".
 func (p *Peer) believed(ctx context.Context, party federation.DID, homes ...federation.HomeID) federation.DID {
 	for _, home := range homes {
 		if party != "" && home != "" && p.deps.Mailboxes.MaySpeakFor(ctx, party, home) {
@@ -342,12 +342,12 @@ func (p *Peer) believed(ctx context.Context, party federation.DID, homes ...fede
 	return ""
 }
 
-// note puts a judgement into words.
+// note writes a judgement into the result.
 func (r *result) note(judged federation.Judgement, err error) {
 	switch {
 	case err != nil:
 		r.fail(err)
-	case judged.Awaits: // the home cannot judge it yet: whoever asks keeps it
+	case judged.Awaits: // this home cannot judge it yet: the other home keeps it
 		r.Outcome = outcomeLater
 	case judged.Duplicate:
 		r.Outcome = outcomeDuplicate
@@ -356,8 +356,8 @@ func (r *result) note(judged federation.Judgement, err error) {
 	}
 }
 
-// fail puts an error into words. What is no refusal may be over soon, and is nobody
-// else's business.
+// fail writes an error into the result. An error that is no refusal may end soon and is not
+// shown to other homes: they retry.
 func (r *result) fail(err error) {
 	*r = result{Event: r.Event, Digest: r.Digest, Outcome: outcomeLater}
 	if gap, ok := errors.AsType[*federation.GapError](err); ok {

@@ -33,8 +33,8 @@ type Record interface {
 	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
 	// home has receipted a step.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
-	// KeepDoubt counts a doubt about a home.
-	KeepDoubt(ctx context.Context, d federation.Doubt) error
+	// KeepOffence counts an offence of a home.
+	KeepOffence(ctx context.Context, d federation.Offence) error
 }
 
 // Gateway judges the steps of other homes and says where their offers are written.

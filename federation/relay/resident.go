@@ -11,11 +11,10 @@ import (
 
 var errOtherAnswer = errors.New("it answers something else")
 
-// ResidentPath is where a home says whether a DID, which follows, has its mailbox there.
+// ResidentPath is the path that, followed by a DID, asks a home whether the DID has its mailbox there.
 const ResidentPath federation.URLPath = "/fed/v1/homes"
 
-// resident is what a home signs about one DID: whether it owns delivery to it. It says
-// nothing of other homes.
+// resident says whether a home has the mailbox of a DID.
 type resident struct {
 	Type string            `json:"type"`
 	V    int               `json:"v"`
@@ -39,7 +38,7 @@ func (h *PeerHandler) serveResident(w http.ResponseWriter, r *http.Request) {
 	h.tell(w, r, resident{Type: typeResident, V: Version, Home: h.Deps.Home, DID: did, Here: here})
 }
 
-// tell answers with what this home says, signed.
+// tell answers with a signed document of this home.
 func (h *PeerHandler) tell(w http.ResponseWriter, r *http.Request, said any) {
 	answer, p := h.sign(r.Context(), said)
 	if p != nil {
@@ -48,7 +47,7 @@ func (h *PeerHandler) tell(w http.ResponseWriter, r *http.Request, said any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set(federation.SignatureHeader, answer.Signature)
-	_, _ = w.Write(answer.Body) // whoever asked is gone
+	_, _ = w.Write(answer.Body) // the other home is gone
 }
 
 // Houses asks the other home whether a DID has its mailbox there. It blocks on the

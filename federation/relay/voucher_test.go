@@ -114,23 +114,23 @@ func TestAHomeThatNamesOneWhichSaidNothingIsNotBelieved(t *testing.T) {
 			"type": "ruling", "v": 1, "home": "c.test", "handoff": offer.ID, "event": test.claim.ID, "version": 2, "via": "a.test",
 			"chain": fmt.Sprintf("%x", federation.Link(first, test.claim.Signature.Document)), "filed": time.Now().UTC(),
 		})
-		before := doubts(t, b, "c.test")
+		before := offences(t, b, "c.test")
 		b.later()
 		answer, err := post(t, mallory, b, written("c.test", "b.test", it))
 		want := "outcome:stored"
 		if !test.true {
 			want = "wrong-sender"
-			before[federation.DoubtfulVoice]++
+			before[federation.OffenceVoice]++
 		}
 		if got := fmt.Sprint(answer, err); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", test.name, got, want)
 		}
-		if d := cmp.Diff(before, doubts(t, b, "c.test")); d != "" {
-			t.Errorf("%s: the doubts (-want +got):\n%s", test.name, d)
+		if d := cmp.Diff(before, offences(t, b, "c.test")); d != "" {
+			t.Errorf("%s: the offences (-want +got):\n%s", test.name, d)
 		}
 	}
-	if got := doubts(t, b, "a.test"); len(got) > 0 {
-		t.Errorf("the home that was named is doubted: %v", got)
+	if got := offences(t, b, "a.test"); len(got) > 0 {
+		t.Errorf("the home that was named has offences: %v", got)
 	}
 	if got := b.log(offer.ID); got != "offer claim" {
 		t.Errorf("the handoff has %q", got)
@@ -160,7 +160,7 @@ func TestWhatAHomeVouchesForNeedsItsVoucher(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
-	if got := doubts(t, a, "b.test"); len(got) > 0 {
-		t.Errorf("b is doubted: %v", got)
+	if got := offences(t, a, "b.test"); len(got) > 0 {
+		t.Errorf("b has offences: %v", got)
 	}
 }

@@ -508,7 +508,7 @@ CREATE INDEX fork_home ON fork (home, found);
 
 -- Offences: statements of homes that failed verification, counted by kind, with the reason
 -- of the last one.
-CREATE TABLE doubt (
+CREATE TABLE offence (
     home  TEXT    NOT NULL,
     kind  TEXT    NOT NULL,
     times INTEGER NOT NULL,

@@ -480,7 +480,7 @@ CREATE TABLE fork (
 
 CREATE INDEX fork_home ON fork (home, found);
 
-CREATE TABLE doubt (
+CREATE TABLE offence (
     home  text COLLATE "C" NOT NULL,
     kind  text COLLATE "C" NOT NULL,
     times bigint NOT NULL,

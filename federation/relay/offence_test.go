@@ -76,18 +76,18 @@ func TestAHomeThatSpeaksForOthersIsNotBelieved(t *testing.T) {
 		name string
 		item map[string]any
 		code string
-		kind federation.DoubtKind
+		kind federation.OffenceKind
 	}{
-		{"an offer in the name of somebody at another home", rules(t, mallory, mallory.vouched("alice", federation.Offer, to("bob"))), "wrong-sender", federation.DoubtfulVoice},
-		{"a claim in the name of somebody at another home", mallory.vouched("alice", federation.Claim, in(open.ID)), "wrong-sender", federation.DoubtfulVoice},
-		{"a claim in the name of somebody here", mallory.vouched("bob", federation.Claim, in(open.ID)), "wrong-sender", federation.DoubtfulVoice},
-		{"the ruling of another home", ruled(t, a, "a.test", offer, 1, chain), "wrong-sender", federation.DoubtfulRuling},
-		{"a ruling that it did not sign itself", ruled(t, a, "c.test", offer, 1, chain), "signature-invalid", federation.DoubtfulRuling},
-		{"a step that nobody signed", ruled(t, mallory, "c.test", forged(stolen), 1, federation.Link([32]byte{}, stolen.Signature.Document)), "signature-invalid", federation.DoubtfulStep},
+		{"an offer in the name of somebody at another home", rules(t, mallory, mallory.vouched("alice", federation.Offer, to("bob"))), "wrong-sender", federation.OffenceVoice},
+		{"a claim in the name of somebody at another home", mallory.vouched("alice", federation.Claim, in(open.ID)), "wrong-sender", federation.OffenceVoice},
+		{"a claim in the name of somebody here", mallory.vouched("bob", federation.Claim, in(open.ID)), "wrong-sender", federation.OffenceVoice},
+		{"the ruling of another home", ruled(t, a, "a.test", offer, 1, chain), "wrong-sender", federation.OffenceRuling},
+		{"a ruling that it did not sign itself", ruled(t, a, "c.test", offer, 1, chain), "signature-invalid", federation.OffenceRuling},
+		{"a step that nobody signed", ruled(t, mallory, "c.test", forged(stolen), 1, federation.Link([32]byte{}, stolen.Signature.Document)), "signature-invalid", federation.OffenceStep},
 		{"the truth", rules(t, mallory, mallory.vouched("carol", federation.Offer, to("bob"))), "", ""},
 	} {
-		before := doubts(t, b, "c.test")
-		b.later() // each doubt is noted, however soon it comes
+		before := offences(t, b, "c.test")
+		b.later() // each offence is noted, however soon it comes
 		answer, err := post(t, mallory, b, written("c.test", "b.test", test.item))
 		want := test.code
 		if want == "" {
@@ -99,26 +99,26 @@ func TestAHomeThatSpeaksForOthersIsNotBelieved(t *testing.T) {
 		if test.kind != "" {
 			before[test.kind]++
 		}
-		if d := cmp.Diff(before, doubts(t, b, "c.test")); d != "" {
-			t.Errorf("%s: the doubts (-want +got):\n%s", test.name, d)
+		if d := cmp.Diff(before, offences(t, b, "c.test")); d != "" {
+			t.Errorf("%s: the offences (-want +got):\n%s", test.name, d)
 		}
 	}
-	if got := doubts(t, b, "a.test"); len(got) > 0 {
-		t.Errorf("of whom it spoke is doubted: %v", got)
+	if got := offences(t, b, "a.test"); len(got) > 0 {
+		t.Errorf("the home that it spoke of has offences: %v", got)
 	}
 	if got := b.log(open.ID); got != "offer" {
 		t.Errorf("the handoff that was claimed has %q", got)
 	}
 }
 
-// doubts returns how often a home was not believed at another one, by kind.
-func doubts(t *testing.T, at *gate, home federation.HomeID) map[federation.DoubtKind]int {
+// offences returns how often a home was not believed at another one, by kind.
+func offences(t *testing.T, at *gate, home federation.HomeID) map[federation.OffenceKind]int {
 	t.Helper()
-	all, err := at.record.Doubts(t.Context(), home)
+	all, err := at.record.Offences(t.Context(), home)
 	if err != nil {
 		t.Fatal(err)
 	}
-	times := make(map[federation.DoubtKind]int)
+	times := make(map[federation.OffenceKind]int)
 	for _, d := range all {
 		times[d.Kind] = d.Times
 	}

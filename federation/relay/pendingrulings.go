@@ -19,16 +19,15 @@ const (
 	lastAsk  = 10 * time.Minute
 )
 
-// lookEvery is how often the record is asked by itself what waits: a wake-up may have
-// been lost.
+// lookEvery is how often the record is read without a wake-up, which may have been lost.
 const lookEvery = 10 * time.Second
 
-// maxAwaiting bounds the steps that are asked about at a time. More wait in the record.
+// maxAwaiting bounds the pending rulings that are read at a time. More stay in the record.
 const maxAwaiting = 1024
 
-// petition asks the other home for its ruling on the steps that wait for it, each time
-// that somebody says that one does, until ctx ends.
-func (p *Peer) petition(ctx context.Context) error {
+// askPending asks the other home for its pending rulings, the steps that wait for one, after
+// each wake-up until ctx ends.
+func (p *Peer) askPending(ctx context.Context) error {
 	wake, stop := p.deps.Wakes.Subscribe(p.deps.Topic(p.cfg.Home))
 	defer stop()
 	waits := map[federation.EventID]*wait{}
@@ -50,14 +49,14 @@ func (p *Peer) petition(ctx context.Context) error {
 	}
 }
 
-// wait is how long a step waits until it is asked about again.
+// wait is the time until the ruling on a step is asked for again.
 type wait struct {
 	long time.Duration
 	next time.Time
 }
 
-// askAll asks about all that is due, the steps of one handoff one after the other, and
-// returns how long to wait until something is due again.
+// askAll asks for all rulings that are due, for the steps of one handoff one after the other.
+// It returns the time until the next ruling is due.
 func (p *Peer) askAll(ctx context.Context, waits map[federation.EventID]*wait) (time.Duration, error) {
 	held, err := p.deps.Record.Awaiting(ctx, p.cfg.Home, maxAwaiting)
 	if err != nil {
@@ -98,8 +97,8 @@ func untilDue(waits map[federation.EventID]*wait, now time.Time) time.Duration {
 	return max(until, firstAsk/10)
 }
 
-// askLane asks about the steps of one handoff that are due, up to the first that has to
-// wait: what follows must not come first. Only it touches their waits.
+// askLane asks for the due rulings on the steps of one handoff, up to the first step that has
+// to wait: the steps after it must not be filed before it. No other goroutine uses their waits.
 func (p *Peer) askLane(ctx context.Context, lane []federation.Pending, waits map[federation.EventID]*wait) error {
 	for _, each := range lane {
 		w := waits[each.Event.ID]
@@ -116,8 +115,8 @@ func (p *Peer) askLane(ctx context.Context, lane []federation.Pending, waits map
 	return nil
 }
 
-// askRuling asks about one step, and files what the home answers. It reports whether
-// the wait of the step is over.
+// askRuling asks for the ruling on one step and files the answer. It reports whether the step
+// waits no more.
 func (p *Peer) askRuling(ctx context.Context, held federation.Pending) (over bool, err error) {
 	view, err := p.deps.Record.View(ctx, held.Event.Handoff)
 	if err != nil {
@@ -146,8 +145,8 @@ func (p *Peer) askRuling(ctx context.Context, held federation.Pending) (over boo
 	return false, p.unavailable(fmt.Errorf("it answers %q", r.Outcome))
 }
 
-// fileAll files the steps that the home sent with its ruling on one, and reports whether
-// that one was among them.
+// fileAll files the steps that the home sent with its ruling on a step, and reports whether
+// that step was among them.
 func (p *Peer) fileAll(ctx context.Context, id federation.EventID, steps []item) (found bool, err error) {
 	for _, it := range steps {
 		r := p.takeRuled(ctx, it)

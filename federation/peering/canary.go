@@ -1,0 +1,189 @@
+package peering
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"baton/federation"
+	"baton/federation/signing"
+)
+
+// canaryTitle is the title of the offer of a canary.
+const canaryTitle = "canary"
+
+// completed is the state of a canary that went through.
+const completed = federation.State("completed")
+
+// Bounds of a canary.
+const (
+	canaryLife = 15 * time.Second       // within which the other home has to complete it
+	canaryPoll = 250 * time.Millisecond // between two looks at it: links end without a wake-up
+)
+
+// Steps takes the steps of this home itself, and reads them.
+type Steps interface {
+	// Submit judges and files a step. Its errors are those of the home.
+	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
+	// View returns the view of a handoff.
+	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
+	// Log returns the steps of a handoff in their order.
+	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
+	// Read marks entries of an inbox as read. It blocks until that is on disk.
+	Read(ctx context.Context, to federation.DID, ids []federation.EventID, now time.Time) error
+	// Arrivals subscribes to the arrival of steps for a DID.
+	Arrivals(did federation.DID) (wake <-chan struct{}, stop func())
+}
+
+// Canary is a handoff between two homes without any other party: one home offers it, and the
+// other accepts and completes it by itself. It shows whether steps go both ways.
+type Canary struct {
+	Home      federation.HomeID // this home
+	PublicURL string            // of this home, for the operator of the other one
+	Key       func() federation.SigningKey
+	// Write returns the members of the document of a step.
+	Write func(ev federation.Event) map[string]string
+	Steps Steps
+	// Link returns the link to a home, and whether there is one.
+	Link func(name string) (Link, bool)
+}
+
+// CanaryReport is the result of a canary.
+type CanaryReport struct {
+	Handoff federation.HandoffID
+	Green   bool // the other home completed it
+	Took    time.Duration
+	Reason  string // where it is not green, for operators
+}
+
+// Send offers a canary to a home and waits until the home has completed it, for fifteen
+// seconds at most. Then it cancels the offer. The error is that of this home.
+func (c *Canary) Send(ctx context.Context, to federation.HomeID) (CanaryReport, error) {
+	start := time.Now()
+	wake, stop := c.Steps.Arrivals(c.Home.DID())
+	defer stop()
+	offer, err := c.submit(ctx, federation.Event{
+		Kind: federation.Handoff, Verb: federation.Offer, To: to.DID(), Title: canaryTitle,
+		Venue: federation.PrivateVenue(c.Home.DID(), to.DID()), Dialect: federation.HandoffTags,
+	})
+	if err != nil {
+		return CanaryReport{}, err
+	}
+	view, err := c.await(ctx, offer.Handoff, to, wake)
+	if err != nil {
+		return CanaryReport{}, err
+	}
+	report := CanaryReport{Handoff: offer.Handoff, Took: time.Since(start).Round(time.Millisecond), Green: view.State == completed}
+	if !report.Green {
+		report.Reason = c.reason(to, view)
+	}
+	return report, c.cleanUp(context.WithoutCancel(ctx), offer, view)
+}
+
+// await returns the view of a canary once that is over, its time is, or the other home does
+// not know this one.
+func (c *Canary) await(ctx context.Context, id federation.HandoffID, to federation.HomeID, wake <-chan struct{}) (federation.View, error) {
+	ctx, cancel := context.WithTimeout(ctx, canaryLife)
+	defer cancel()
+	poll := time.NewTicker(canaryPoll)
+	defer poll.Stop()
+	view, err := c.Steps.View(ctx, id)
+	for err == nil && ctx.Err() == nil && !view.Over && !c.unknownAt(to) {
+		select {
+		case <-wake:
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+		view, err = c.Steps.View(context.WithoutCancel(ctx), id)
+	}
+	return view, err
+}
+
+// Answer accepts and completes an offer that is a canary of another home, and ignores every
+// other step. The error is that of this home; the other one sees that its canary failed.
+func (c *Canary) Answer(ctx context.Context, offer federation.Event, from federation.HomeID) error {
+	if offer.Verb != federation.Offer || offer.Title != canaryTitle || offer.From != from.DID() || offer.To != c.Home.DID() {
+		return nil
+	}
+	// No client reads the inbox of the home itself.
+	if err := c.Steps.Read(ctx, c.Home.DID(), []federation.EventID{offer.ID}, time.Now()); err != nil {
+		return err
+	}
+	for _, verb := range []federation.Verb{federation.Accept, federation.Complete} {
+		if _, err := c.submit(ctx, reply(offer, verb)); err != nil {
+			return fmt.Errorf("%s canary: %w", verb, err)
+		}
+	}
+	return nil
+}
+
+// reply returns a step in the handoff of an offer.
+func reply(offer federation.Event, verb federation.Verb) federation.Event {
+	return federation.Event{
+		Handoff: offer.Handoff, Kind: offer.Kind, Verb: verb, ReplyTo: offer.ID.String(), Venue: offer.Venue, Dialect: offer.Dialect,
+	}
+}
+
+// submit signs a step of this home, submits it, and returns it as signed.
+func (c *Canary) submit(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	now := time.Now()
+	id, err := federation.NewEventID(now, rand.Reader)
+	if err != nil {
+		return ev, err
+	}
+	if ev.ID = id; ev.Handoff.IsZero() {
+		ev.Handoff = id
+	}
+	ev.From, ev.Provenance = c.Home.DID(), federation.Signed
+	ev.Arrival = federation.Arrival{Network: network, Received: now}
+	ev.Fields = c.Write(ev)
+	if ev, err = signing.Seal(ctx, c.Key(), ev); err != nil {
+		return ev, err
+	}
+	_, err = c.Steps.Submit(ctx, ev)
+	return ev, err
+}
+
+// network is the label of the steps of a home itself, in logs and metrics.
+const network = "home"
+
+// unknownAt reports whether another home answered that this one is no peer of it.
+func (c *Canary) unknownAt(home federation.HomeID) bool {
+	link, ok := c.Link(string(home))
+	return ok && !link.Up && strings.Contains(link.LastError, "status 403")
+}
+
+// reason returns why a canary is not completed.
+func (c *Canary) reason(to federation.HomeID, view federation.View) string {
+	link, ok := c.Link(string(to))
+	switch {
+	case view.Over:
+		return "it ended " + string(view.State)
+	case c.unknownAt(to):
+		return string(to) + " does not know this home yet; there: baton peer add " + c.PublicURL
+	case ok && !link.Up:
+		return string(to) + " is not reached: " + link.LastError
+	}
+	return "it is " + string(view.State) + " after " + canaryLife.String() + ": " + string(to) + " took it and did not answer in time"
+}
+
+// cleanUp cancels a canary that is not over, and marks its steps as read in the inbox of this
+// home, which no client reads.
+func (c *Canary) cleanUp(ctx context.Context, offer federation.Event, view federation.View) error {
+	if !view.Over {
+		if _, err := c.submit(ctx, reply(offer, federation.Cancel)); err != nil {
+			return err
+		}
+	}
+	var read []federation.EventID
+	for entry, err := range c.Steps.Log(ctx, offer.Handoff) {
+		if err != nil {
+			return err
+		}
+		read = append(read, entry.Event.ID)
+	}
+	return c.Steps.Read(ctx, c.Home.DID(), read, time.Now())
+}

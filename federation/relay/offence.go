@@ -1,0 +1,66 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"baton/federation"
+)
+
+// offenceEvery is the interval at which offences of one kind of a home are noted at most: a
+// home that lies all day costs no more than one that lies now and then.
+const offenceEvery = time.Second
+
+// reported is when offences of a home were noted last. It may be used concurrently.
+type reported struct {
+	mu   sync.Mutex
+	last map[federation.OffenceKind]time.Time
+}
+
+// due reports whether an offence is to be noted, and counts it as noted.
+func (d *reported) due(kind federation.OffenceKind, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now.Sub(d.last[kind]) < offenceEvery {
+		return false
+	}
+	if d.last == nil {
+		d.last = make(map[federation.OffenceKind]time.Time)
+	}
+	d.last[kind] = now
+	return true
+}
+
+// ReportOffence writes an offence of the other home to the log and to the record, once a
+// second for each kind at most. It blocks until the offence is on disk. An offence that cannot
+// be written now is only in the log.
+func (p *Peer) ReportOffence(ctx context.Context, kind federation.OffenceKind, why string) {
+	now := p.deps.Now()
+	if !p.reported.due(kind, now) {
+		return
+	}
+	p.log.LogAttrs(ctx, slog.LevelWarn, "home is not believed", slog.String("what", string(kind)), slog.String("reason", why))
+	if err := p.deps.Record.KeepOffence(ctx, federation.Offence{Home: p.cfg.Home, Kind: kind, Last: now, Why: why}); err != nil {
+		p.log.LogAttrs(ctx, slog.LevelWarn, "offence not kept", slog.Any("err", err))
+	}
+}
+
+// vouched returns a refusal for a vouched step whose person has the mailbox at none of these
+// homes.
+func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federation.HomeID) error {
+	if ev.Provenance != federation.Vouched || ev.For == "" || p.believed(ctx, ev.For, homes...) != "" {
+		return nil
+	}
+	p.ReportOffence(ctx, federation.OffenceVoice, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.For))
+	return federation.Refuse(ev, federation.WrongSender, "it stands for somebody whose mailbox is elsewhere")
+}
+
+// weigh reports the offence of a home that sent a step with an invalid signature: it had to
+// check the signature itself.
+func (p *Peer) weigh(ctx context.Context, ev federation.Event, verdict federation.Verdict) {
+	if verdict == federation.Invalid {
+		p.ReportOffence(ctx, federation.OffenceStep, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.From))
+	}
+}

@@ -1,0 +1,38 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"baton/federation"
+)
+
+// KeepOffence implements [federation.Homes].
+func (s *Record) KeepOffence(ctx context.Context, d federation.Offence) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		_, err := q.exec(ctx, `INSERT INTO offence (home, kind, times, first, last, why) VALUES (?1, ?2, 1, ?3, ?3, ?4)
+			ON CONFLICT (home, kind) DO UPDATE SET times = offence.times + 1, last = excluded.last, why = excluded.why`,
+			string(d.Home), string(d.Kind), stamp(d.Last), d.Why)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("keep offence about %s: %w", d.Home, err)
+	}
+	return nil
+}
+
+// Offences implements [federation.Homes].
+func (s *Record) Offences(ctx context.Context, home federation.HomeID) ([]federation.Offence, error) {
+	scan := func(row scanner) (federation.Offence, error) {
+		d := federation.Offence{Home: home}
+		var first, last int64
+		err := row.Scan(&d.Kind, &d.Times, &first, &last, &d.Why)
+		d.First, d.Last = moment(first), moment(last)
+		return d, err
+	}
+	offences, err := rows(ctx, s.reads, scan, `SELECT kind, times, first, last, why FROM offence WHERE home = ? ORDER BY kind`, string(home))
+	if err != nil {
+		return nil, fmt.Errorf("read offences about %s: %w", home, err)
+	}
+	return offences, nil
+}
