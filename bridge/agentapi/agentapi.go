@@ -21,10 +21,7 @@ import (
 	"iter"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
@@ -109,12 +106,10 @@ type Link struct {
 	deps       Deps
 	challenges credential.Challenges
 	tokens     *credential.Tokens
-	looking    singleflight.Group // at inboxes
-	looks      atomic.Uint64      // how many there were
-	waiting    audiences          // for what comes
+	topics     topics
 	end        sync.Once
-	streams    chan struct{} // one for each inbox that is watched; full once Run is over
-	ended      chan struct{} // closed when Run is over: nobody waits any more
+	streams    chan struct{} // one token for each watched inbox; full once Run has ended
+	ended      chan struct{} // closed when Run ends, which ends all waiting
 	checker    func() (*checker, error)
 }
 
@@ -130,7 +125,7 @@ func Open(cfg Config, d Deps) *Link {
 		cfg: cfg, deps: d,
 		challenges: credential.NewChallenges(d.TokenKey, network),
 		tokens:     newTokens(d.TokenKey, d.Home),
-		waiting:    audiences{of: map[federation.DID]*audience{}},
+		topics:     topics{of: map[federation.DID]*topic{}},
 		streams:    make(chan struct{}, cfg.MaxStreams),
 		ended:      make(chan struct{}),
 		checker:    sync.OnceValues(newChecker), // the contract takes memory, and many gateways are never asked
@@ -160,22 +155,12 @@ func (l *Link) Run(ctx context.Context, up func()) error {
 	return context.Cause(ctx)
 }
 
-// finish tells all who wait or watch that it is over. It returns when nobody watches any
-// more: the HTTP listener waits for its requests, but not for what became a WebSocket.
+// finish ends all requests that wait or watch, and returns when no inbox is watched any more:
+// the HTTP listener waits for its requests, but not for WebSockets.
 func (l *Link) finish() {
 	close(l.ended)
 	for range cap(l.streams) {
 		l.streams <- struct{}{}
-	}
-}
-
-// isOver reports whether Run is.
-func (l *Link) isOver() bool {
-	select {
-	case <-l.ended:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -23,6 +23,7 @@ type caller struct {
 	did      federation.DID
 	operator bool
 	bearer   string // the header that says so
+	control  *http.ResponseController
 	// upgrade makes the request of theirs a WebSocket, where it asks for that.
 	upgrade func(w http.ResponseWriter) (*websocket.Conn, error)
 }
@@ -87,9 +88,8 @@ func (l *Link) bearer(r *http.Request, now time.Time) (caller, error) {
 	return caller{operator: true}, nil
 }
 
-// still returns nil while a caller would be let in again. It needs no more of the request
-// than ctx has, so that nobody who waits keeps all of it.
-func (l *Link) still(ctx context.Context, now time.Time) error {
+// reauthenticate returns nil while the caller of a request would still be admitted.
+func (l *Link) reauthenticate(ctx context.Context, now time.Time) error {
 	r := &http.Request{Header: http.Header{"Authorization": {callerOf(ctx).bearer}}}
 	_, err := l.authenticate(r.WithContext(ctx), now)
 	return err

@@ -15,10 +15,7 @@ import (
 	"baton/federation"
 )
 
-// lookAgain is when an inbox is looked at without being woken: a wake-up may be lost.
-const lookAgain = 15 * time.Second
-
-// leaseSeconds is how long a lease holds that was asked for without a time.
+// leaseSeconds is how long a lease lasts for which the client names no time.
 const leaseSeconds = 60
 
 // ListInbox implements [contract.StrictServerInterface].
@@ -36,15 +33,18 @@ func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObjec
 		return nil, err
 	}
 	at := place{seen: seen{entries: after.entries}, limit: cmp.Or(req.Params.Limit, operatorapi.DefaultLimit)}
-	if length > 0 {
-		return polled(func(w http.ResponseWriter) error { return l.poll(ctx, w, did, at, length) }), nil
+	if length == 0 {
+		found, err := l.read(ctx, did, at)
+		return inboxPage{found, at.entries}, err
 	}
-	found, err := l.look(ctx, did, at)
+	found, err := l.poll(ctx, did, at, length)
+	if ctx.Err() != nil {
+		return unanswered{}, nil
+	}
 	return inboxPage{found, at.entries}, err
 }
 
-// inboxPage is a [contract.InboxPage] of entries that are written down, for somebody who
-// asked for what is after a cursor.
+// inboxPage is the answer to a client that asked for the entries after a cursor.
 type inboxPage struct {
 	*page
 
@@ -67,8 +67,8 @@ func (l *Link) shapeEntry(ctx context.Context, e federation.Entry) contract.Entr
 	return contract.Entry{Cursor: string(e.Cursor), Waits: e.Waits, Step: l.shapeStep(ctx, e)}
 }
 
-// start returns where somebody reads on: from a cursor or the id of an event, else where a
-// device is. One that was never heard of starts at the start.
+// start returns the position from which a client reads: its cursor or the ID of an event,
+// else that of its device. A device that the record does not know starts at the beginning.
 func (l *Link) start(ctx context.Context, did federation.DID, cursor, device string) (seen, error) {
 	from := parseSeen(cursor)
 	if from.entries != "" || device == "" {
@@ -84,51 +84,7 @@ func (l *Link) start(ctx context.Context, did federation.DID, cursor, device str
 	return from, nil
 }
 
-// bench is where a handler waits who looks until there is something: at once, whenever the
-// inbox was woken, and now and then, for as long as somebody wants to.
-type bench struct {
-	*seat
-
-	woken token
-	end   time.Time
-	again *time.Timer
-}
-
-// await has somebody sit down, before they look, so that nothing comes in between. They
-// leave in the end.
-func (l *Link) await(ctx context.Context, did federation.DID, length time.Duration) *bench {
-	woken := newToken()
-	return &bench{l.sit(ctx, did, woken.put), woken, time.Now().Add(length), time.NewTimer(min(length, lookAgain))}
-}
-
-// wait returns true once it is time to look again, and false once nobody wants to.
-func (b *bench) wait(ctx context.Context) bool {
-	select {
-	case <-b.woken:
-		return true
-	case <-b.again.C:
-		return b.goesOn(time.Now())
-	case <-b.link.ended:
-		return false
-	case <-ctx.Done():
-		return false // nobody waits for an answer
-	}
-}
-
-// goesOn reports whether there is time left, and sees that it does not pass unnoticed.
-func (b *bench) goesOn(now time.Time) bool {
-	left := b.end.Sub(now)
-	b.again.Reset(min(left, lookAgain))
-	return left > 0
-}
-
-// leave ends the waiting.
-func (b *bench) leave() {
-	b.again.Stop()
-	b.seat.leave()
-}
-
-// waitOf reads how long somebody wants to wait. Longer than may be is as long as may be.
+// waitOf parses the time that a client wants to wait, and bounds it by the configuration.
 func (l *Link) waitOf(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
@@ -150,30 +106,14 @@ func (l *Link) LeaseInbox(ctx context.Context, req contract.LeaseInboxRequestObj
 	return contract.LeaseInbox200JSONResponse(leases), err
 }
 
-// lease gives a device what waits, or what comes while it wants to wait.
+// lease leases waiting entries to a device. Where there is none, it blocks until one arrives
+// or the time to wait is over.
 func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRequest, wait string) (contract.Leases, error) {
 	length, err := l.waitOf(wait)
 	if err != nil {
 		return contract.Leases{}, err
 	}
-	var leases []federation.Lease
-	take := func() error {
-		now := time.Now()
-		var err error
-		until := now.Add(time.Duration(cmp.Or(b.Seconds, leaseSeconds)) * time.Second)
-		leases, err = l.deps.Record.Lease(ctx, did, b.Device, now, until, cmp.Or(b.Limit, 1))
-		return err
-	}
-	if length == 0 {
-		err = take()
-	} else {
-		s := l.await(ctx, did, length)
-		defer s.leave()
-		for more := true; more; {
-			err = take()
-			more = err == nil && len(leases) == 0 && s.wait(ctx)
-		}
-	}
+	leases, err := l.leaseWithin(ctx, did, b, length)
 	if err != nil {
 		return contract.Leases{}, err
 	}
@@ -185,6 +125,26 @@ func (l *Link) lease(ctx context.Context, did federation.DID, b contract.LeaseRe
 		}
 	}
 	return answer, nil
+}
+
+// leaseWithin is lease with the time to wait.
+func (l *Link) leaseWithin(ctx context.Context, did federation.DID, b contract.LeaseRequest, within time.Duration) ([]federation.Lease, error) {
+	take := func() ([]federation.Lease, error) {
+		now := time.Now()
+		until := now.Add(time.Duration(cmp.Or(b.Seconds, leaseSeconds)) * time.Second)
+		return l.deps.Record.Lease(ctx, did, b.Device, now, until, cmp.Or(b.Limit, 1))
+	}
+	if within == 0 {
+		return take()
+	}
+	w := l.await(ctx, did, within)
+	defer w.leave()
+	for {
+		leases, err := take()
+		if err != nil || len(leases) > 0 || !w.wait(ctx) {
+			return leases, err
+		}
+	}
 }
 
 // AckInbox implements [contract.StrictServerInterface].
@@ -230,8 +190,8 @@ func holdOf(cursor, device string, delivery int) federation.Hold {
 	return federation.Hold{Cursor: federation.Cursor(cursor), Device: device, Delivery: delivery}
 }
 
-// lost returns an error with a cursor that no lease was ever given out with as that of
-// a lease that is lost: neither holds.
+// lost returns the error for a cursor without a lease as that for a lost lease: a client
+// reacts alike.
 func lost(err error) error {
 	if errors.Is(err, federation.ErrNotFound) {
 		return federation.ErrLeaseLost

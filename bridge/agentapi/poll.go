@@ -3,88 +3,75 @@ package agentapi
 import (
 	"context"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"baton/federation"
 )
 
-// polled is an answer that comes once there is something.
-type polled func(w http.ResponseWriter) error
+// lookAgain is how often a waiting request looks into the inbox without a notification, as
+// one may be lost.
+const lookAgain = 15 * time.Second
 
-// VisitListInboxResponse implements [contract.ListInboxResponseObject]. Its error is from
-// before the first byte.
-func (begin polled) VisitListInboxResponse(w http.ResponseWriter) error { return begin(w) }
+// answerTime is how long a client may take to read an answer that it waited for.
+const answerTime = time.Minute
 
-// poll is somebody who waits for what comes to an inbox, and has a turn whenever something
-// may have.
-type poll struct {
-	*seat
-	guest
+// waiter is a request that waits for entries of an inbox, for a time.
+type waiter struct {
+	*subscriber
 
-	ctx   context.Context // of the request; it does not end with it
-	at    place
-	until time.Time   // they want to wait
-	rang  atomic.Bool // it is time to look without being woken, or over
-	again *time.Timer // until that
+	until time.Time
+	again *time.Timer
 }
 
-// poll answers with what is in an inbox at a place, which may come within a time.
-func (l *Link) poll(ctx context.Context, out http.ResponseWriter, did federation.DID, at place, within time.Duration) error {
-	p := &poll{ctx: context.WithoutCancel(ctx), at: at, until: time.Now().Add(within)}
-	p.seat = l.sit(ctx, did, p.call) // before it looks, so that nothing comes in between
-	found, err := p.look(ctx, at)
-	if err == nil && len(found.entries) == 0 && !l.isOver() {
-		p.again = time.AfterFunc(min(within, lookAgain), p.ring)
-		p.receive(ctx, out, p.take)
-		return nil
-	}
-	p.leave()
-	if err != nil {
-		return err
-	}
-	return inboxPage{found, at.entries}.VisitListInboxResponse(out)
+// await subscribes a request to an inbox, and moves the deadlines of its connection: the
+// listener ends other requests sooner. The caller ends the subscription with leave.
+func (l *Link) await(ctx context.Context, did federation.DID, within time.Duration) *waiter {
+	control, until := callerOf(ctx).control, time.Now().Add(within)
+	_ = control.SetReadDeadline(until.Add(answerTime)) // a connection without deadlines needs no other
+	_ = control.SetWriteDeadline(until.Add(answerTime))
+	return &waiter{l.subscribe(did), until, time.NewTimer(min(within, lookAgain))}
 }
 
-// ring has the inbox looked at.
-func (p *poll) ring() {
-	p.rang.Store(true)
-	p.call()
-}
-
-// take is a turn: the answer, unless there is nothing and time left.
-func (p *poll) take() (stays bool) {
-	if p.gone.Load() {
-		p.rise()
+// wait blocks until it is time to look again, and then returns true. It returns false once
+// the time is over, ctx has ended or the gateway stops.
+func (w *waiter) wait(ctx context.Context) bool {
+	select {
+	case <-w.notified:
+		w.listen()
+		return true
+	case <-w.again.C:
+		left := time.Until(w.until)
+		w.again.Reset(min(left, lookAgain))
+		return left > 0
+	case <-w.link.ended:
+		return false
+	case <-ctx.Done():
 		return false
 	}
-	found, err := p.look(p.ctx, p.at)
-	if err == nil && len(found.entries) == 0 && p.waits(time.Now()) {
-		return true
-	}
-	p.rise()
-	if err == nil {
-		_ = inboxPage{found, p.at.entries}.VisitListInboxResponse(p.out) // the client is gone
-	} else {
-		p.link.fail(p.ctx, p.out, inboxPath, err)
-	}
-	return false
 }
 
-// waits reports whether there is time left, and sees that it does not pass unnoticed.
-func (p *poll) waits(now time.Time) bool {
-	left := p.until.Sub(now)
-	if p.rang.Swap(false) {
-		p.again.Reset(min(left, lookAgain))
+// leave ends the subscription.
+func (w *waiter) leave() {
+	w.again.Stop()
+	w.subscriber.leave()
+}
+
+// poll returns the entries of an inbox at a place. It blocks until there is one, the time is
+// over or the gateway stops.
+func (l *Link) poll(ctx context.Context, did federation.DID, at place, within time.Duration) (*page, error) {
+	w := l.await(ctx, did, within)
+	defer w.leave()
+	for waits := true; ; {
+		p, err := w.look(ctx, at)
+		if err != nil || len(p.entries) > 0 || !waits {
+			return p, err
+		}
+		waits = w.wait(ctx)
 	}
-	return left > 0 && !p.link.isOver()
 }
 
-// rise ends the waiting.
-func (p *poll) rise() {
-	p.again.Stop()
-	p.leave()
-}
+// unanswered is the answer to a client that has left.
+type unanswered struct{}
 
-// inboxPath is where inboxes are polled.
-const inboxPath = Prefix + "inbox"
+// VisitListInboxResponse implements [contract.ListInboxResponseObject].
+func (unanswered) VisitListInboxResponse(http.ResponseWriter) error { return nil }

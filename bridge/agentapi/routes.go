@@ -61,6 +61,7 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 		l.tell(w, r, err)
 		return nil
 	}
+	who.control = http.NewResponseController(w)
 	ctx := bridge.WithNetwork(r.Context(), credential.AddressOf(r))
 	return r.WithContext(context.WithValue(ctx, callerKey{}, who))
 }

@@ -25,7 +25,7 @@ const maxAskBytes = 4096
 // errGatewayEnds is why a WebSocket is closed at the end of the gateway.
 var errGatewayEnds = errors.New("the gateway ends")
 
-// socketed is an answer that becomes a WebSocket.
+// socketed is a connection that becomes a WebSocket.
 type socketed func(w http.ResponseWriter) error
 
 // VisitOpenInboxSocketResponse implements [contract.OpenInboxSocketResponseObject].
@@ -44,10 +44,10 @@ func (l *Link) OpenInboxSocket(ctx context.Context, req contract.OpenInboxSocket
 	return socketed(func(w http.ResponseWriter) error { return l.socket(ctx, w, did, after) }), nil
 }
 
-// socket serves one watcher over WebSocket. Its error is from before it was one.
+// socket serves one client over WebSocket. It returns errors that occur before the connection
+// becomes one.
 func (l *Link) socket(ctx context.Context, out http.ResponseWriter, did federation.DID, after seen) error {
-	woken := newToken()
-	w, err := l.watch(ctx, did, after, woken.put)
+	w, err := l.watch(ctx, did, after)
 	if err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (l *Link) socket(ctx context.Context, out http.ResponseWriter, did federati
 	}
 	defer func() { _ = conn.CloseNow() }()
 	conn.SetReadLimit(maxAskBytes)
-	s := &socket{watch: w, conn: conn, woken: woken, due: newToken()}
-	l.left(ctx, s.run(ctx))
+	s := &socket{watch: w, conn: conn, due: make(chan struct{}, 1)}
+	l.logEnd(ctx, s.run(ctx))
 	return nil
 }
 
-// upgrade makes a request a WebSocket. Pages of every origin may ask: the token that says
-// who somebody is here is nothing that a browser adds by itself.
+// upgrade makes a request a WebSocket. Web pages of every origin may ask for one: a browser
+// adds no token by itself.
 func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	held := &upgrading{ResponseWriter: w}
 	conn, err := websocket.Accept(held, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
@@ -74,8 +74,8 @@ func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	return conn, nil
 }
 
-// upgrading holds back what the library writes to a request that becomes no WebSocket:
-// it is told as every other problem.
+// upgrading drops what the library writes to a request that cannot become a WebSocket: the
+// API answers that one as it answers every other problem.
 type upgrading struct {
 	http.ResponseWriter
 
@@ -92,21 +92,20 @@ func (u *upgrading) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (*upgrading) Write(text []byte) (int, error) { return len(text), nil }
 
-// Unwrap lets the connection be taken over.
+// Unwrap lets the library hijack the connection.
 func (u *upgrading) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// socket is an inbox that is watched over WebSocket. One goroutine writes to it, and
-// answers; one reads, and one sees whether anybody is there.
+// socket is an inbox that a client watches over WebSocket. One goroutine writes, one reads,
+// and one sends pings.
 type socket struct {
 	*watch
 
-	conn  *websocket.Conn
-	woken token
-	due   token // the time to see whether anybody is there
+	conn *websocket.Conn
+	due  chan struct{} // holds one token where a ping is due
 }
 
-// run serves the watcher until it or the gateway goes. It returns why it stopped before
-// that.
+// run serves the client until that leaves or the gateway stops, and then returns nil. It
+// returns why it ended earlier.
 func (s *socket) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	asked := make(chan []byte)
@@ -124,7 +123,7 @@ func (s *socket) run(ctx context.Context) error {
 	return err
 }
 
-// listen passes on what is asked, one message at a time. Text and bytes are read alike.
+// listen passes on the messages of the client, text and binary alike.
 func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
 	for {
 		_, text, err := s.conn.Read(ctx)
@@ -139,8 +138,8 @@ func (s *socket) listen(ctx context.Context, asked chan<- []byte) error {
 	}
 }
 
-// beat sees whether anybody is there, whenever that is due. It is not while something is
-// being written: the library gives a ping five seconds, and a slow reader has more.
+// beat sends the pings that are due, one at a time, and returns an error for a client that does
+// not answer one in time.
 func (s *socket) beat(ctx context.Context) error {
 	for {
 		select {
@@ -157,8 +156,7 @@ func (s *socket) beat(ctx context.Context) error {
 	}
 }
 
-// tell writes what is there, what arrives, and what is answered. It returns why it
-// stopped.
+// tell writes entries, notices and answers, and returns why it ended.
 func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 	again := time.NewTicker(heartbeat)
 	defer again.Stop()
@@ -168,12 +166,15 @@ func (s *socket) tell(ctx context.Context, asked <-chan []byte) error {
 			break
 		}
 		select {
-		case <-s.woken:
+		case <-s.notified:
 		case text := <-asked:
 			err = s.send(ctx, s.answer(ctx, text))
-		case now := <-again.C: // a wake-up may be lost, so that this looks too
-			err = s.link.still(ctx, now)
-			s.due.put() // unless the last one is not answered yet
+		case now := <-again.C: // the inbox is read after it, as a notification may be lost
+			err = s.link.reauthenticate(ctx, now)
+			select {
+			case s.due <- struct{}{}:
+			default: // the client has not answered the last ping
+			}
 		case <-s.link.ended:
 			err = errGatewayEnds
 		case <-ctx.Done():
@@ -200,13 +201,13 @@ func (s *socket) show(ctx context.Context, p *page) error {
 	return nil
 }
 
-// told is a [contract.SocketTell] of an entry or a notice that is written down.
+// told is a [contract.SocketTell] of an entry or a notice that is encoded already.
 type told struct {
 	Entry  json.RawMessage `json:"entry,omitempty"`
 	Notice json.RawMessage `json:"notice,omitempty"`
 }
 
-// answer does what is asked.
+// answer returns the answer to a message.
 func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	var answer contract.SocketTell
 	check, err := s.link.checker()
@@ -226,7 +227,7 @@ func (s *socket) answer(ctx context.Context, text []byte) contract.SocketTell {
 	return answer
 }
 
-// do does what one member of a message asks for, as the path of that name does it.
+// do does what a message asks for, as the path of the same name does.
 func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (answer contract.SocketTell, err error) {
 	switch what {
 	case "ack":
@@ -243,7 +244,7 @@ func (s *socket) do(ctx context.Context, ask contract.SocketAsk, what string) (a
 	return answer, err
 }
 
-// send writes to the watcher, who is gone or slow when that fails.
+// send writes to the client. It fails where the client has left or is too slow.
 func (s *socket) send(ctx context.Context, m any) error {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -257,7 +258,7 @@ func (s *socket) send(ctx context.Context, m any) error {
 	return nil
 }
 
-// close tells the watcher why it is over, where they are to do something about that.
+// close tells the client why the gateway ends the connection, where the client can react.
 func (s *socket) close(why error) {
 	switch {
 	case errors.Is(why, errGatewayEnds):
@@ -265,6 +266,6 @@ func (s *socket) close(why error) {
 	case problemOf(why).Status == http.StatusUnauthorized:
 		_ = s.conn.Close(websocket.StatusPolicyViolation, problemOf(why).Detail)
 	case problemOf(why).Status == http.StatusServiceUnavailable:
-		_ = s.conn.Close(websocket.StatusTryAgainLater, "come again") // nobody can say who it is now
+		_ = s.conn.Close(websocket.StatusTryAgainLater, "come again") // the token cannot be checked now
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"baton/bridge/agentapi/contract"
@@ -16,7 +15,7 @@ import (
 // streamPath is where inboxes are watched as server-sent events.
 const streamPath = Prefix + "inbox/stream"
 
-// idle is a comment, which no reader of a stream sees.
+// idle is a comment of server-sent events, which clients ignore.
 const idle = ": here\n\n"
 
 // StreamInbox implements [contract.StrictServerInterface].
@@ -33,80 +32,74 @@ func (l *Link) StreamInbox(ctx context.Context, req contract.StreamInboxRequestO
 	return streamed(func(w http.ResponseWriter) error { return l.stream(ctx, w, did, after) }), nil
 }
 
-// streamed is an answer that goes on for as long as somebody watches.
+// streamed is an answer without an end.
 type streamed func(w http.ResponseWriter) error
 
-// VisitStreamInboxResponse implements [contract.StreamInboxResponseObject]. Its error is
-// from before the first byte.
-func (begin streamed) VisitStreamInboxResponse(w http.ResponseWriter) error { return begin(w) }
+// VisitStreamInboxResponse implements [contract.StreamInboxResponseObject]. It returns errors
+// that occur before the first byte.
+func (serve streamed) VisitStreamInboxResponse(w http.ResponseWriter) error { return serve(w) }
 
-// stream is an inbox that is watched as server-sent events. It has a turn whenever
-// something may have come, and at each heartbeat.
+// stream is an inbox that a client watches as server-sent events.
 type stream struct {
 	*watch
-	guest
 
-	ctx     context.Context // of the request; it does not end with it
+	out     http.ResponseWriter
 	control *http.ResponseController
-	until   time.Time   // what is written is to be taken
-	beats   atomic.Bool // a heartbeat is due
-	again   *time.Timer // until it is
+	until   time.Time // the write deadline
 }
 
-// stream shows what is in an inbox, and the notices, after what was seen, and what arrives,
-// for as long as the watcher is there, may read it, and the gateway runs.
+// stream writes the inbox and the notices after a position, and what arrives. It blocks until
+// the client leaves or may not read any more, or the gateway stops.
 func (l *Link) stream(ctx context.Context, out http.ResponseWriter, did federation.DID, after seen) error {
-	s := &stream{ctx: context.WithoutCancel(ctx)}
-	var err error
-	if s.watch, err = l.watch(ctx, did, after, s.call); err != nil {
+	w, err := l.watch(ctx, did, after)
+	if err != nil {
 		return err
 	}
+	defer w.leave()
 	out.Header().Set("Content-Type", "text/event-stream")
 	out.Header().Set("X-Accel-Buffering", "no") // a proxy would keep events until there are many
-	s.again = time.AfterFunc(heartbeat, s.beat)
-	s.beat() // where nothing waits, the header goes out with it
-	s.receive(ctx, out, s.take)
+	s := &stream{watch: w, out: out, control: http.NewResponseController(out)}
+	_ = s.control.SetReadDeadline(time.Time{}) // what has no deadline needs no other
+	l.logEnd(ctx, s.run(ctx))
 	return nil
 }
 
-// beat has the watcher told that it is there.
-func (s *stream) beat() {
-	s.beats.Store(true)
-	s.call()
-}
-
-// take is a turn.
-func (s *stream) take() (stays bool) {
-	if stays = !s.gone.Load() && !s.link.isOver(); stays {
-		err := s.tell()
-		s.link.left(s.ctx, err)
-		stays = err == nil
+// run returns why the stream ended, nil where the client left or the gateway stops.
+func (s *stream) run(ctx context.Context) error {
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	if err := s.send([]byte(idle)); err != nil { // which sends the header, too
+		return err
 	}
-	if !stays {
-		s.again.Stop()
-		s.leave()
-	}
-	return stays
-}
-
-// tell writes what is there: at a heartbeat at least that, if the watcher may still read. A
-// wake-up may be lost, so that each looks.
-func (s *stream) tell() error {
-	if s.beats.Swap(false) {
-		s.again.Reset(heartbeat)
-		now := time.Now()
-		if err := s.link.still(s.ctx, now); err != nil {
+	for {
+		if err := s.drain(ctx, s.show); err != nil {
 			return err
 		}
-		if err := s.send([]byte(idle)); err != nil {
-			return err
+		select {
+		case <-s.notified:
+		case now := <-beat.C:
+			if err := s.beat(ctx, now); err != nil {
+				return err
+			}
+		case <-s.link.ended:
+			return nil
+		case <-ctx.Done():
+			return nil
 		}
 	}
-	return s.drain(s.ctx, s.show)
 }
 
-// left notes why somebody watches no more, nil where they or the gateway went.
-func (l *Link) left(ctx context.Context, why error) {
+// beat checks the token of the client and writes to it. The inbox is read after each beat, as
+// a notification may be lost.
+func (s *stream) beat(ctx context.Context, now time.Time) error {
+	if err := s.link.reauthenticate(ctx, now); err != nil {
+		return err
+	}
+	return s.send([]byte(idle))
+}
+
+// logEnd logs why the gateway or a client ended a watch, unless that is nil.
+func (l *Link) logEnd(ctx context.Context, why error) {
 	if why != nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelDebug, "a watched inbox is left", slog.String("network", network),
 			slog.String("link", network), slog.Any("err", why))
@@ -118,16 +111,13 @@ func (s *stream) show(_ context.Context, p *page) error {
 	if len(p.entries)+len(p.notices) == 0 {
 		return nil
 	}
-	s.seen = p.next(place{seen: s.seen}).seen
+	s.seen = p.end(s.seen)
 	return s.send(p.events())
 }
 
-// send writes to the watcher, who is gone or slow when that fails.
+// send writes to the client. It fails where the client has left or is too slow.
 func (s *stream) send(text []byte) error {
-	if s.control == nil {
-		s.control = http.NewResponseController(s.out)
-	}
-	if now := time.Now(); s.until.Sub(now) < slowest/2 { // else it has enough, and to change it costs half of a write
+	if now := time.Now(); s.until.Sub(now) < slowest/2 { // a new deadline costs half as much as a write
 		s.until = now.Add(slowest)
 		_ = s.control.SetWriteDeadline(s.until) // what takes no deadline has none
 	}

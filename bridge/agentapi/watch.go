@@ -11,29 +11,30 @@ import (
 	"baton/federation"
 )
 
-// heartbeat is how often somebody who watches an inbox in which nothing comes is told that
-// it is there, and is let in anew. Proxies end what is silent for a minute.
+// heartbeat is how often the gateway writes to a watcher of an inbox in which nothing
+// arrives, and checks its token. Proxies end connections that are silent for a minute.
 const heartbeat = 15 * time.Second
 
-// watchPage is how many entries, and how many notices, are read at a time, and so what one
-// watcher may hold.
+// watchPage is how many entries, and how many notices, are read at a time. It bounds the
+// memory of one watcher.
 const watchPage = 50
 
-// slowest is how long a watcher may take to take what is written, and half of it is how long
-// they may at least. One that takes longer comes again, from where it was.
+// slowest is how long a watcher may take to read what is written. A slower one is
+// disconnected, and goes on later from where it was.
 const slowest = 30 * time.Second
 
-// watch is an inbox that somebody watches. Looking changes nothing in it.
+// watch is a client that watches an inbox. It changes nothing in it.
 type watch struct {
-	*seat
+	*subscriber
 
-	seen  seen  // what was shown last
-	first *page // what was there at the start, until it was shown
+	seen  seen  // what was written last
+	first *page // the page of the start, until it is written
 }
 
-// watch begins to watch what is in an inbox, and the notices, after what was seen, if one
-// more may. Whoever watches is woken as one in an audience, and leaves in the end.
-func (l *Link) watch(ctx context.Context, did federation.DID, after seen, wake func()) (*watch, error) {
+// watch subscribes a client to an inbox and its notices after a position. The error is a
+// [*operatorapi.ProblemError] where the limit of watched inboxes is reached. The caller ends the
+// subscription with leave.
+func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watch, error) {
 	select {
 	case l.streams <- struct{}{}:
 	default:
@@ -42,7 +43,7 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after seen, wake f
 			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
 		}
 	}
-	w := &watch{seat: l.sit(ctx, did, wake), seen: after} // it sits before the first look, so that nothing comes in between
+	w := &watch{subscriber: l.subscribe(did), seen: after}
 	var err error
 	if w.first, err = w.next(ctx); err != nil {
 		w.leave()
@@ -51,20 +52,20 @@ func (l *Link) watch(ctx context.Context, did federation.DID, after seen, wake f
 	return w, nil
 }
 
-// leave ends the watching.
+// leave ends the subscription.
 func (w *watch) leave() {
-	w.seat.leave()
+	w.subscriber.leave()
 	<-w.link.streams
 }
 
-// next reads what comes after what was shown.
+// next reads the page after what was written.
 func (w *watch) next(ctx context.Context) (*page, error) {
 	return w.look(ctx, place{w.seen, watchPage, true})
 }
 
-// drain shows all there is, from what is there at the start. What cannot be read now is
-// read the next time, and what is filed after a page that is not full wakes the watcher
-// again.
+// drain passes all pages after what was written to show, which moves seen. Where the record
+// is unavailable it returns nil: the next heartbeat reads again. Entries that are filed after
+// a page that is not full notify the watcher.
 func (w *watch) drain(ctx context.Context, show func(ctx context.Context, p *page) error) error {
 	for {
 		p := w.first

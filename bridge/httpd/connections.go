@@ -187,33 +187,15 @@ func (g *gate) leave(c *counted) {
 	g.idle.Remove(c)
 }
 
-// note is told by the server what a connection does.
+// note keeps track of which connections have a request. The server calls it.
 func (g *gate) note(conn net.Conn, state http.ConnState) {
-	if g == nil {
-		return
-	}
-	switch state {
-	case http.StateNew, http.StateIdle:
-		g.rest(conn)
-	case http.StateActive, http.StateHijacked, http.StateClosed:
-		g.wake(conn)
-	}
-}
-
-// rest notes that a connection has no request.
-func (g *gate) rest(conn net.Conn) { g.move(conn, true) }
-
-// wake notes that a connection has a request.
-func (g *gate) wake(conn net.Conn) { g.move(conn, false) }
-
-func (g *gate) move(conn net.Conn, idle bool) {
 	c := countedOf(conn)
 	if g == nil || c == nil || !c.from.IsValid() {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if idle && g.all.Has(c) {
+	if idle := state == http.StateNew || state == http.StateIdle; idle && g.all.Has(c) {
 		g.idle.Add(c.from, c)
 	} else {
 		g.idle.Remove(c)
@@ -228,10 +210,6 @@ func countedOf(conn net.Conn) *counted {
 			return c
 		case *tls.Conn:
 			conn = c.NetConn()
-		case *resumed:
-			conn = c.Conn
-		case secure:
-			conn = c.over
 		default:
 			return nil
 		}

@@ -278,23 +278,23 @@ func TestAProxyThatNamesNoClientLeavesTheAddressEmpty(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsParkedIsARequestInProgress(t *testing.T) {
+func TestAHandlerThatBlocksIsARequestInProgress(t *testing.T) {
 	t.Parallel()
-	b, g := newBounded(), &garage{parked: make(chan *held)}
+	b, g := newBounded(), &blocking{requests: make(chan *held)}
 	b.running = serve(t, httpd.Config{Limits: b.limits(2, 0)}, g)
 	waits, second := b.connect(t, "127.0.0.2"), b.connect(t, "127.0.0.2")
-	waits.ask(t, "/parked")
-	first := <-g.parked
+	waits.ask(t, "/wait")
+	first := <-g.requests
 	legit := b.connect(t, "127.0.0.1") // in place of the second
 	if got := second.answered(t); got != 0 {
 		t.Errorf("the connection without a request is answered %d", got)
 	}
 	first.answer("at last")
 	if got := waits.answered(t); got != http.StatusOK {
-		t.Errorf("the parked request is answered %d", got)
+		t.Errorf("the request that waits is answered %d", got)
 	}
-	legit.ask(t, "/parked") // which leaves that of the first without a request
-	last := <-g.parked
+	legit.ask(t, "/wait") // which leaves that of the first without a request
+	last := <-g.requests
 	other := b.connect(t, "127.0.0.3")
 	if got := waits.answered(t); got != 0 {
 		t.Errorf("it is kept with %d", got)

@@ -10,8 +10,9 @@
 //	err := server.Listen(ctx) // a taken port is an error here
 //	err = server.Serve(ctx)   // until ctx ends
 //
-// A handler that waits for something to answer with need not: what it writes to has a
-// method Park, and the answer then is whoever's that has it in the end.
+// A handler may block. One that does for longer than the timeouts of the server moves the
+// deadlines of its connection with [http.ResponseController]; the context of its request ends
+// when the client leaves.
 //
 // A [Server] is used by one goroutine; its handler is called by many.
 package httpd
@@ -59,14 +60,12 @@ type Server struct {
 	tls      *tls.Config
 	http     *http.Server
 	listener net.Listener // nil until Listen
-	lot      *lot         // the connections of answers that are parked
 	gate     *gate        // counts connections; nil where nothing limits them
 }
 
 // New returns a server for a handler, without opening anything.
 func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
-	doorway := newGate(cfg)
-	e, waiting := echo.New(), newLot(log, doorway)
+	e, limits := echo.New(), newGate(cfg)
 	e.IPExtractor = extractor(cfg.trusted())
 	e.HTTPErrorHandler = answerError
 	e.Use(accessLog(log), recovery(log), refuseConnect)
@@ -78,21 +77,17 @@ func New(cfg Config, handler http.Handler, log *slog.Logger) *Server {
 	}
 	// The only route: whatever echo does not know, which is everything.
 	e.RouteNotFound("/*", func(c echo.Context) error {
-		from, ok := doorway.begin(c.RealIP())
+		from, ok := limits.begin(c.RealIP())
 		if !ok {
-			doorway.Refused()
+			limits.Refused()
 			return answerTooMany(c)
 		}
-		defer func() {
-			if c.Get(parkedKey) == nil {
-				doorway.end(from)
-			}
-		}()
-		handler.ServeHTTP(&responder{c.Response(), c, waiting, time.Now(), from}, namePeer(fromClient(c, cfg.TrustedProxies)))
+		defer limits.end(from)
+		handler.ServeHTTP(c.Response(), namePeer(fromClient(c, cfg.TrustedProxies)))
 		return nil
 	})
-	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, lot: waiting, gate: doorway, http: &http.Server{
-		ConnState:         doorway.note,
+	return &Server{listen: cfg.Listen, socket: cfg.Socket, tls: cfg.TLS, gate: limits, http: &http.Server{
+		ConnState:         limits.note,
 		Handler:           e,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
@@ -143,12 +138,10 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 // the rest, and returns nil. Any other end is an error. Call [Server.Listen] before.
 func (s *Server) Serve(ctx context.Context) error {
 	s.http.BaseContext = func(net.Listener) context.Context { return context.WithoutCancel(ctx) }
-	stopped := make(chan error, 2)
+	stopped := make(chan error, 1)
 	go func() { stopped <- s.http.Serve(s.listener) }()
-	go func() { stopped <- s.http.Serve(s.lot) }()
 	select {
 	case err := <-stopped:
-		_ = s.lot.Close()
 		return fmt.Errorf("serve %s: %w", s.where(), err)
 	case <-ctx.Done():
 	}
@@ -161,8 +154,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if err != nil {
 		err = fmt.Errorf("drain %s: %w", s.where(), err)
 	}
-	s.lot.drain(drain)
-	return errors.Join(err, closed(<-stopped), closed(<-stopped))
+	return errors.Join(err, closed(<-stopped))
 }
 
 // closed drops the error with which a server ends that was told to.
@@ -243,9 +235,8 @@ func recovery(log *slog.Logger) echo.MiddlewareFunc {
 	})
 }
 
-// accessLog writes one line a request, without its query, at debug: steps are
-// logged by those who judge them. What it keeps while a handler runs is little: there may
-// be thousands that wait.
+// accessLog logs each request without its query, at debug level: other packages log the steps
+// that they judge.
 func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -253,28 +244,12 @@ func accessLog(log *slog.Logger) echo.MiddlewareFunc {
 			if err := next(c); err != nil {
 				c.Error(err)
 			}
-			if c.Get(parkedKey) == nil {
-				logAccess(c.Request().Context(), log, accessOf(c, begun), c.Response().Status)
-			}
+			log.LogAttrs(c.Request().Context(), slog.LevelDebug, "request answered",
+				slog.String("method", c.Request().Method), slog.String("path", c.Request().URL.Path), slog.Int("status", c.Response().Status),
+				slog.Duration("took", time.Since(begun)), slog.String("client", c.RealIP()))
 			return nil
 		}
 	}
-}
-
-// access is what the log has of a request.
-type access struct {
-	method, path, client string
-	begun                time.Time
-}
-
-func accessOf(c echo.Context, begun time.Time) access {
-	return access{c.Request().Method, c.Request().URL.Path, c.RealIP(), begun}
-}
-
-func logAccess(ctx context.Context, log *slog.Logger, a access, status int) {
-	log.LogAttrs(ctx, slog.LevelDebug, "request answered",
-		slog.String("method", a.method), slog.String("path", a.path), slog.Int("status", status),
-		slog.Duration("took", time.Since(a.begun)), slog.String("client", a.client))
 }
 
 // before returns a middleware that has nothing to do once its handler runs, so that it

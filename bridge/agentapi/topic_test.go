@@ -25,7 +25,7 @@ func (c *counted) Replay(ctx context.Context, to federation.DID, after federatio
 	return c.Record.Replay(ctx, to, after, limit)
 }
 
-func TestThoseWhoWaitForOneInboxAreWokenByOneLook(t *testing.T) {
+func TestClientsThatWaitForOneInboxShareOneRead(t *testing.T) {
 	const polls, leases = 50, 3
 	synctest.Test(t, func(t *testing.T) {
 		var record *counted
@@ -49,9 +49,8 @@ func TestThoseWhoWaitForOneInboxAreWokenByOneLook(t *testing.T) {
 				t.Errorf("answered %d %s", got.Status, got.Text)
 			}
 		}
-		// One wakes the others once it has looked. It may have leased and not read.
 		if n := record.reads.Load() - before; n > 2 {
-			t.Errorf("%d looked, and read the inbox %d times", polls, n)
+			t.Errorf("%d clients read the inbox %d times", polls, n)
 		}
 		given := 0
 		for range leases {
@@ -63,7 +62,7 @@ func TestThoseWhoWaitForOneInboxAreWokenByOneLook(t *testing.T) {
 	})
 }
 
-func TestWhoHasJustAcknowledgedWhatOthersStillShareSeesThat(t *testing.T) {
+func TestAClientSeesItsAckAlthoughOthersShareAnOlderPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
@@ -85,7 +84,7 @@ func TestWhoHasJustAcknowledgedWhatOthersStillShareSeesThat(t *testing.T) {
 			t.Errorf("after the ack %+v", page.Items)
 		}
 		if got := decode[contract.InboxPage](t, <-lasting, http.StatusOK); len(got.Items) != 0 {
-			t.Errorf("who waited for more has %+v", got.Items)
+			t.Errorf("the client that waited for more has %+v", got.Items)
 		}
 	})
 }

@@ -4,27 +4,34 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"baton/federation"
 )
 
-// page is what was read of an inbox at once, as everybody is told it. It is shared, and
-// never changes.
+// page holds what one read of an inbox found, in the form that clients receive. Several
+// requests may share it; it never changes.
 type page struct {
-	began   uint64            // its place among all looks
-	at      time.Time         // when that was
+	read    time.Time         // when the read began
 	entries []json.RawMessage // each a [contract.Entry]
 	cursors []federation.Cursor
 	notices []json.RawMessage // each a [contract.Notice]
 	noticed []federation.Cursor
-	events  func() []byte          // all as a stream shows it, written down for the first that does
-	listed  func() ([]byte, error) // the entries as a poll is answered with them, if there are any
+	events  func() []byte          // the whole page as server-sent events; formatted once
+	listed  func() ([]byte, error) // the entries, if there are any, as the answer to a poll; formatted once
 }
 
-// last returns the cursor after which there is more, or that of whoever asked where the
-// page is empty.
+// size returns the length of the entries and notices in bytes.
+func (p *page) size() (total int) {
+	for _, text := range slices.Concat(p.entries, p.notices) {
+		total += len(text)
+	}
+	return total
+}
+
+// last returns the cursor of the last entry, or after where the page has none.
 func (p *page) last(after federation.Cursor) federation.Cursor {
 	if len(p.cursors) == 0 {
 		return after
@@ -32,40 +39,18 @@ func (p *page) last(after federation.Cursor) federation.Cursor {
 	return p.cursors[len(p.cursors)-1]
 }
 
-// next returns the place after what is on a page that was read at one.
-func (p *page) next(at place) place {
-	at.entries = p.last(at.entries)
+// end returns the position after the page, which was read from a position.
+func (p *page) end(after seen) seen {
+	after.entries = p.last(after.entries)
 	if n := len(p.noticed); n > 0 {
-		at.notices = p.noticed[n-1]
+		after.notices = p.noticed[n-1]
 	}
-	return at
+	return after
 }
 
-// look reads what there is at a place: all that was filed before it was called. Those who
-// look at the same place at the same moment share what one of them reads and writes down.
-func (l *Link) look(ctx context.Context, did federation.DID, at place) (*page, error) {
-	asked := l.looks.Add(1)
-	name := fmt.Sprintf("%s %d %t %s", did, at.limit, at.notified, at.seen)
-	for {
-		// Others may wait for it too, so that it goes on without whoever asked first.
-		shared := l.looking.DoChan(name, func() (any, error) { return l.read(context.WithoutCancel(ctx), did, at) })
-		select {
-		case found := <-shared:
-			if found.Err != nil {
-				return nil, found.Err
-			}
-			if p, _ := found.Val.(*page); p.began > asked { // else it may have begun too early to see what was filed
-				return p, nil
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// read is one look by whoever does it for all.
+// read reads the inbox of a DID at a place.
 func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, error) {
-	p := &page{began: l.looks.Add(1), at: time.Now(), entries: []json.RawMessage{}}
+	p := &page{read: time.Now(), entries: []json.RawMessage{}}
 	p.events = sync.OnceValue(func() []byte { return p.writeEvents(at.seen) })
 	p.listed = sync.OnceValues(func() ([]byte, error) { return p.writeList(p.last("")) })
 	entries, err := l.deps.Record.Replay(ctx, did, at.entries, at.limit)
@@ -79,7 +64,7 @@ func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, e
 		}
 		p.entries, p.cursors = append(p.entries, text), append(p.cursors, e.Cursor)
 	}
-	if at.notified {
+	if at.withNotices {
 		err = l.readNotices(ctx, did, at, p)
 	}
 	return p, err
@@ -100,8 +85,7 @@ func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p 
 	return nil
 }
 
-// writeEvents returns what is on the page as events, to somebody who has seen what is before
-// it.
+// writeEvents returns the page as server-sent events. The IDs go on from a position.
 //
 // spec: HTML Living Standard §9.2
 func (p *page) writeEvents(id seen) (text []byte) {
@@ -120,8 +104,8 @@ func appendEvent(text []byte, id seen, kind string, data []byte) []byte {
 	return fmt.Appendf(text, "id: %s\nevent: %s\ndata: %s\n\n", id, kind, data)
 }
 
-// list returns the page as a [contract.InboxPage] for somebody who asked for what is after
-// a cursor.
+// list returns the page as a [contract.InboxPage] for a client that asked for the entries
+// after a cursor.
 func (p *page) list(after federation.Cursor) ([]byte, error) {
 	if len(p.entries) > 0 {
 		return p.listed()
@@ -129,8 +113,7 @@ func (p *page) list(after federation.Cursor) ([]byte, error) {
 	return p.writeList(after)
 }
 
-// writeList returns the page as a [contract.InboxPage] with the cursor after which there is
-// more.
+// writeList returns the page as a [contract.InboxPage] whose next cursor is last.
 func (p *page) writeList(last federation.Cursor) ([]byte, error) {
 	next, err := json.Marshal(last)
 	if err != nil {

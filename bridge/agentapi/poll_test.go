@@ -14,42 +14,39 @@ import (
 	"baton/federation"
 )
 
-// lot is where the answer to a request goes on that is parked.
-type lot struct {
+// waiting is a request that waits for its answer, or for more of it.
+type waiting struct {
 	screen
 
 	status int
-	leave  func() // what the client does who hangs up
+	leave  func() // what the client does that hangs up
 	ended  chan struct{}
 }
 
 // WriteHeader implements [http.ResponseWriter].
-func (l *lot) WriteHeader(status int) { l.status = status }
+func (w *waiting) WriteHeader(status int) { w.status = status }
 
-// Park lets the handler return.
-func (l *lot) Park(gone func()) (http.ResponseWriter, func(), error) {
-	l.leave = gone
-	return l, func() { close(l.ended) }, nil
-}
-
-// park asks for what is answered when the handler has returned, which it does at once.
-func (a *agent) park(t *testing.T, path string) *lot {
+// wait sends a request, and does not wait for the answer.
+func (a *agent) wait(t *testing.T, path string) *waiting {
 	t.Helper()
-	l := &lot{screen: screen{header: http.Header{}}, status: http.StatusOK, ended: make(chan struct{})}
-	ctx, over := context.WithCancel(t.Context())
-	defer over()
+	ctx, leave := context.WithCancel(t.Context())
+	w := &waiting{screen: screen{header: http.Header{}}, status: http.StatusOK, leave: leave, ended: make(chan struct{})}
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	r.Header.Set("Authorization", "Bearer "+a.token)
-	a.w.mux.ServeHTTP(l, r)
-	return l
+	go func() {
+		defer close(w.ended)
+		a.w.mux.ServeHTTP(w, r)
+	}()
+	synctest.Wait()
+	return w
 }
 
-func TestWhatIsParkedIsAnsweredWhenSomethingComes(t *testing.T) {
+func TestARequestThatWaitsIsAnsweredWhenSomethingComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
-		stream := scholar.park(t, "/api/v1/inbox/stream")
-		poll, short := scholar.park(t, "/api/v1/inbox?wait=50s"), scholar.park(t, "/api/v1/inbox?wait=20s")
+		stream := scholar.wait(t, "/api/v1/inbox/stream")
+		poll, short := scholar.wait(t, "/api/v1/inbox?wait=50s"), scholar.wait(t, "/api/v1/inbox?wait=20s")
 		if got := stream.shows(); got != ": here\n\n" {
 			t.Errorf("at the start %q", got)
 		}
@@ -59,7 +56,7 @@ func TestWhatIsParkedIsAnsweredWhenSomethingComes(t *testing.T) {
 		}
 		<-short.ended
 		if got := short.shows(); !strings.HasPrefix(got, `{"items":[],`) {
-			t.Errorf("who waits no longer is answered %q", got)
+			t.Errorf("a poll whose time is over is answered %q", got)
 		}
 		for _, title := range []string{"one", "two"} {
 			eliza.offer(t, map[string]any{"to": scholar.did, "title": title})
@@ -76,21 +73,21 @@ func TestWhatIsParkedIsAnsweredWhenSomethingComes(t *testing.T) {
 	})
 }
 
-func TestWhatIsParkedEndsWithItsClientAndWithTheGateway(t *testing.T) {
+func TestWaitingEndsWithTheClientAndWithTheGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		scholar := w.login(t, "scholar")
 		for range 20 { // more than may watch at a time
-			stream, poll := scholar.park(t, "/api/v1/inbox/stream"), scholar.park(t, "/api/v1/inbox?wait=50s")
-			for _, l := range []*lot{stream, poll} {
-				l.leave()
-				<-l.ended
+			stream, poll := scholar.wait(t, "/api/v1/inbox/stream"), scholar.wait(t, "/api/v1/inbox?wait=50s")
+			for _, one := range []*waiting{stream, poll} {
+				one.leave()
+				<-one.ended
 			}
 			if got := poll.shows(); got != "" {
-				t.Errorf("somebody who left is answered %q", got)
+				t.Errorf("a client that left is answered %q", got)
 			}
 		}
-		stream, poll := scholar.park(t, "/api/v1/inbox/stream"), scholar.park(t, "/api/v1/inbox?wait=50s")
+		stream, poll := scholar.wait(t, "/api/v1/inbox/stream"), scholar.wait(t, "/api/v1/inbox?wait=50s")
 		ctx, end := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.link.Run(ctx, func() {}) }()
@@ -122,12 +119,12 @@ func (f failing) Replay(ctx context.Context, to federation.DID, after federation
 	return f.Record.Replay(ctx, to, after, limit)
 }
 
-func TestAParkedPollIsToldWhatGoesWrong(t *testing.T) {
+func TestAPollThatWaitsIsToldWhatGoesWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
 		w := newWorld(t, func(d *agentapi.Deps) { d.Record = failing{d.Record, &away} })
 		scholar := w.login(t, "scholar")
-		stream, poll := scholar.park(t, "/api/v1/inbox/stream"), scholar.park(t, "/api/v1/inbox?wait=50s")
+		stream, poll := scholar.wait(t, "/api/v1/inbox/stream"), scholar.wait(t, "/api/v1/inbox?wait=50s")
 		stream.shows()
 		away.Store(true)
 		time.Sleep(15 * time.Second)
