@@ -26,7 +26,6 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/credential"
-	"baton/bridge/operatorapi"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
 )
@@ -78,7 +77,7 @@ type Deps struct {
 	// Operator reports whether the bearer of a request is an operator.
 	Operator func(r *http.Request) (bool, error)
 	// Passport returns the passport of a handoff.
-	Passport func(ctx context.Context, view federation.View, now time.Time) (operatorapi.Document, error)
+	Passport func(ctx context.Context, view federation.View, now time.Time) (bridge.Document, error)
 	// Placers returns the links of this moment on which offers can be written.
 	Placers func() []bridge.Placer
 	// Member reports whether a DID is in a channel now.

@@ -17,8 +17,8 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
+	"baton/bridge"
 	"baton/bridge/agentapi/contract"
-	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -53,7 +53,7 @@ func (c *checker) request(r *http.Request, denied error) error {
 	case errors.Is(err, routers.ErrMethodNotAllowed):
 		return c.otherMethod(r)
 	case err != nil:
-		return &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: "there is no " + r.URL.Path}
+		return &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no " + r.URL.Path}
 	}
 	for name, raw := range params { // the router finds operations by the path as it was escaped
 		if params[name], err = url.PathUnescape(raw); err != nil {

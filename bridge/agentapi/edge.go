@@ -13,30 +13,29 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/credential"
-	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
-// The codes of a problem besides those of the operator API.
+// The codes of a problem besides those of package bridge.
 const (
 	codeConflict     = "conflict"
 	codeOtherRequest = "idempotency-conflict" // the key was used for another request
 )
 
 func usage(detail string) error {
-	return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: detail}
+	return bridge.UsageProblem(detail)
 }
 
 func forbidden(detail string) error {
-	return &operatorapi.ProblemError{Status: http.StatusForbidden, Code: operatorapi.CodeForbidden, Detail: detail}
+	return &bridge.ProblemError{Status: http.StatusForbidden, Code: bridge.CodeForbidden, Detail: detail}
 }
 
 func unauthorized(detail string) error {
-	return &operatorapi.ProblemError{Status: http.StatusUnauthorized, Code: operatorapi.CodeUnauthorized, Detail: detail}
+	return &bridge.ProblemError{Status: http.StatusUnauthorized, Code: bridge.CodeUnauthorized, Detail: detail}
 }
 
 func conflict(detail string) error {
-	return &operatorapi.ProblemError{Status: http.StatusConflict, Code: codeConflict, Detail: detail}
+	return &bridge.ProblemError{Status: http.StatusConflict, Code: codeConflict, Detail: detail}
 }
 
 // tooMany is what is asked once too often of what comes by the minute.
@@ -49,11 +48,11 @@ func tooMany(has bridge.Allowance) error {
 func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
 
 // problemOf returns how an error is told.
-func problemOf(err error) operatorapi.ProblemError {
+func problemOf(err error) bridge.ProblemError {
 	other, isOther := errors.AsType[*methodError](err)
 	switch {
 	case isOther:
-		return operatorapi.ProblemError{Status: http.StatusMethodNotAllowed, Title: http.StatusText(http.StatusMethodNotAllowed), Code: operatorapi.CodeUsage, Detail: other.Error()}
+		return bridge.ProblemError{Status: http.StatusMethodNotAllowed, Title: http.StatusText(http.StatusMethodNotAllowed), Code: bridge.CodeUsage, Detail: other.Error()}
 	case errors.Is(err, federation.ErrLeaseLost):
 		err = conflict("the lease holds no more: the entry was given out again, or does not wait")
 	case errors.Is(err, federation.ErrTooManyDevices):
@@ -69,11 +68,11 @@ func problemOf(err error) operatorapi.ProblemError {
 	case errors.Is(err, credential.ErrChallengeExpired):
 		err = unauthorized("this challenge has expired; ask for another")
 	}
-	return operatorapi.ProblemOf(err)
+	return bridge.ProblemOf(err)
 }
 
 // shape returns a problem as the contract has it.
-func shape(p operatorapi.ProblemError) contract.Problem {
+func shape(p bridge.ProblemError) contract.Problem {
 	return contract.Problem{
 		Type: "about:blank", Title: p.Title, Status: p.Status, Detail: p.Detail, Code: p.Code, RetryAfter: p.RetryAfter,
 		Retryable: p.Status == http.StatusTooManyRequests || p.Status >= http.StatusInternalServerError,
@@ -105,14 +104,14 @@ func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err
 }
 
 // note logs why somebody is not answered whose request is not to blame.
-func (l *Link) note(ctx context.Context, path string, p operatorapi.ProblemError, err error) {
+func (l *Link) note(ctx context.Context, path string, p bridge.ProblemError, err error) {
 	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network),
 			slog.String("link", network), slog.String("path", path), slog.Any("err", err))
 	}
 }
 
-func writeProblem(w http.ResponseWriter, p operatorapi.ProblemError) {
+func writeProblem(w http.ResponseWriter, p bridge.ProblemError) {
 	text, err := json.Marshal(shape(p))
 	if err != nil {
 		p.Status = http.StatusInternalServerError

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/agentapi/contract"
-	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/translate"
 )
@@ -39,7 +39,7 @@ func (l *Link) ListHandoffs(ctx context.Context, req contract.ListHandoffsReques
 	if err != nil {
 		return nil, err
 	}
-	views, next, err := l.list(ctx, want, federation.Cursor(p.Cursor), cmp.Or(p.Limit, operatorapi.DefaultLimit))
+	views, next, err := l.list(ctx, want, federation.Cursor(p.Cursor), cmp.Or(p.Limit, defaultLimit))
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (l *Link) GetHandoff(ctx context.Context, req contract.GetHandoffRequestObj
 		if uint64(entry.Version) <= after {
 			continue
 		}
-		if len(shown.Steps) == cmp.Or(req.Params.Limit, operatorapi.DefaultLimit) {
+		if len(shown.Steps) == cmp.Or(req.Params.Limit, defaultLimit) {
 			shown.NextCursor = strconv.FormatUint(uint64(entry.Version-1), 10)
 			break
 		}
@@ -159,7 +159,7 @@ func (l *Link) GetPassport(ctx context.Context, req contract.GetPassportRequestO
 }
 
 // passport is served as it was signed.
-type passport operatorapi.Document
+type passport bridge.Document
 
 // VisitGetPassportResponse implements [contract.GetPassportResponseObject].
 func (p passport) VisitGetPassportResponse(w http.ResponseWriter) error {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"baton/bridge/agentapi/contract"
-	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -32,7 +31,7 @@ func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	at := place{seen: seen{entries: after.entries}, limit: cmp.Or(req.Params.Limit, operatorapi.DefaultLimit)}
+	at := place{seen: seen{entries: after.entries}, limit: cmp.Or(req.Params.Limit, defaultLimit)}
 	if length == 0 {
 		found, err := l.read(ctx, did, at)
 		return inboxPage{found, at.entries}, err

@@ -7,7 +7,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
-	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -28,7 +27,7 @@ func (l *Link) ListNotices(ctx context.Context, req contract.ListNoticesRequestO
 	if err != nil {
 		return nil, err
 	}
-	after, limit := federation.Cursor(req.Params.Cursor), cmp.Or(req.Params.Limit, operatorapi.DefaultLimit)
+	after, limit := federation.Cursor(req.Params.Cursor), cmp.Or(req.Params.Limit, defaultLimit)
 	found, err := l.deps.Record.NoticesTo(ctx, network, did, after, limit)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/operatorapi"
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -41,7 +41,7 @@ func (l *Link) once(ctx context.Context, a ask, key string) (filed, error) {
 	case err != nil:
 		return filed{}, err
 	case kept.Digest != reserved.Digest:
-		return filed{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: codeOtherRequest, Detail: "this key was used for another request"}
+		return filed{}, &bridge.ProblemError{Status: http.StatusConflict, Code: codeOtherRequest, Detail: "this key was used for another request"}
 	case kept.Status != 0:
 		return filed{status: kept.Status, body: kept.Body, location: locationOf(kept.Body), replayed: true}, nil
 	}

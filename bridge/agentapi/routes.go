@@ -15,8 +15,13 @@ import (
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/credential"
-	"baton/bridge/operatorapi"
 	"baton/federation"
+)
+
+// How many items a list has at most where the request names no limit, and ever.
+const (
+	defaultLimit = 50
+	maxLimit     = 500
 )
 
 // Mount implements [bridge.Mounted].
@@ -119,8 +124,8 @@ func (l *Link) exact(r *http.Request) error {
 	case err != nil:
 		return usage("the body ended too early")
 	case int64(len(body)) > l.deps.MaxBodyBytes:
-		return &operatorapi.ProblemError{
-			Status: http.StatusRequestEntityTooLarge, Code: operatorapi.CodeUsage,
+		return &bridge.ProblemError{
+			Status: http.StatusRequestEntityTooLarge, Code: bridge.CodeUsage,
 			Detail: fmt.Sprintf("a body is at most %d bytes", l.deps.MaxBodyBytes),
 		}
 	case len(body) > 0:

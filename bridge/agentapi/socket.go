@@ -11,8 +11,8 @@ import (
 	"github.com/coder/websocket"
 	"golang.org/x/sync/errgroup"
 
+	"baton/bridge"
 	"baton/bridge/agentapi/contract"
-	"baton/bridge/operatorapi"
 	"baton/federation"
 )
 
@@ -69,7 +69,7 @@ func upgrade(w http.ResponseWriter, r *http.Request) (*websocket.Conn, error) {
 	held := &upgrading{ResponseWriter: w}
 	conn, err := websocket.Accept(held, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
-		return nil, &operatorapi.ProblemError{Status: held.status, Title: http.StatusText(held.status), Code: operatorapi.CodeUsage, Detail: err.Error()}
+		return nil, &bridge.ProblemError{Status: held.status, Title: http.StatusText(held.status), Code: bridge.CodeUsage, Detail: err.Error()}
 	}
 	return conn, nil
 }

@@ -10,8 +10,8 @@ import (
 	"net/http"
 	"time"
 
+	"baton/bridge"
 	"baton/bridge/agentapi/contract"
-	"baton/bridge/operatorapi"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
 	"baton/translate"
@@ -224,7 +224,7 @@ func original(a ask, id federation.EventID) (string, error) {
 
 // refusedFor reports whether a refusal is for good: the same request at another time
 // would be refused too.
-func refusedFor(err error) (operatorapi.ProblemError, bool) {
+func refusedFor(err error) (bridge.ProblemError, bool) {
 	p := problemOf(err)
 	_, isRefusal := errors.AsType[*federation.RefusalError](err)
 	return p, isRefusal && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests

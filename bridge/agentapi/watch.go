@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/operatorapi"
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -32,14 +32,14 @@ type watch struct {
 }
 
 // watch subscribes a client to an inbox and its notices after a position. The error is a
-// [*operatorapi.ProblemError] where the limit of watched inboxes is reached. The caller ends the
+// [*bridge.ProblemError] where the limit of watched inboxes is reached. The caller ends the
 // subscription with leave.
 func (l *Link) watch(ctx context.Context, did federation.DID, after seen) (*watch, error) {
 	select {
 	case l.streams <- struct{}{}:
 	default:
-		return nil, &operatorapi.ProblemError{
-			Status: http.StatusServiceUnavailable, Code: operatorapi.CodeUnavailable, RetryAfter: int(heartbeat.Seconds()),
+		return nil, &bridge.ProblemError{
+			Status: http.StatusServiceUnavailable, Code: bridge.CodeUnavailable, RetryAfter: int(heartbeat.Seconds()),
 			Detail: fmt.Sprintf("%d inboxes are watched, and no more can be: poll with wait, or come again", l.cfg.MaxStreams),
 		}
 	}

@@ -12,7 +12,6 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
-	"baton/bridge/operatorapi"
 	"baton/bridge/webhook"
 	"baton/federation"
 )
@@ -36,7 +35,7 @@ func (*Link) Taken(context.Context, federation.Hook, federation.Push) error { re
 // hooked returns who asks, and refuses where there are no webhooks.
 func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
 	if l.deps.Hooks == nil {
-		return "", &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: "there are no webhooks here"}
+		return "", &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there are no webhooks here"}
 	}
 	return person(ctx)
 }
@@ -53,7 +52,7 @@ func (l *Link) hook(ctx context.Context, text string) (federation.Hook, error) {
 	}
 	h, err := l.deps.Record.Hook(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) || err == nil && h.DID != did {
-		return federation.Hook{}, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: "there is no webhook " + text}
+		return federation.Hook{}, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no webhook " + text}
 	}
 	return h, err
 }
@@ -80,7 +79,7 @@ func (l *Link) ListWebhooks(ctx context.Context, _ contract.ListWebhooksRequestO
 	if err != nil {
 		return nil, err
 	}
-	hooks, err := l.deps.Record.Hooks(ctx, did, federation.HookID{}, operatorapi.MaxLimit)
+	hooks, err := l.deps.Record.Hooks(ctx, did, federation.HookID{}, maxLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +181,7 @@ func (l *Link) ListWebhookDeliveries(ctx context.Context, req contract.ListWebho
 			return nil, federation.ErrUnknownCursor
 		}
 	}
-	limit := cmp.Or(req.Params.Limit, operatorapi.DefaultLimit)
+	limit := cmp.Or(req.Params.Limit, defaultLimit)
 	pushes, err := l.deps.Record.Pushes(ctx, h.ID, before, limit)
 	if err != nil {
 		return nil, err
@@ -214,7 +213,7 @@ func (l *Link) RedeliverWebhook(ctx context.Context, req contract.RedeliverWebho
 		return nil, fmt.Errorf("redeliver: %w", err)
 	}
 	if n == 0 && req.Body.Of != "" {
-		return nil, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: "this webhook was never owed " + req.Body.Of}
+		return nil, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "this webhook was never owed " + req.Body.Of}
 	}
 	l.deps.Wakes.Wake(bridge.HooksTopic)
 	return contract.RedeliverWebhook202JSONResponse{Deliveries: n}, nil

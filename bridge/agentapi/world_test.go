@@ -27,7 +27,6 @@ import (
 	"baton/bridge/agentapi/contract"
 	"baton/bridge/bridgetest"
 	"baton/bridge/credential"
-	"baton/bridge/operatorapi"
 	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/federationtest"
@@ -84,8 +83,8 @@ func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 			text, err := credential.Bearer(r)
 			return text == "operator", err
 		},
-		Passport: func(context.Context, federation.View, time.Time) (operatorapi.Document, error) {
-			return operatorapi.Document{MediaType: "application/vnd.baton.passport+json", Content: []byte(`{"passport":1}`)}, nil
+		Passport: func(context.Context, federation.View, time.Time) (bridge.Document, error) {
+			return bridge.Document{MediaType: "application/vnd.baton.passport+json", Content: []byte(`{"passport":1}`)}, nil
 		},
 		Placers: func() []bridge.Placer { return []bridge.Placer{placer{}} },
 		Member: func(_ context.Context, venue string, did federation.DID) bool {

@@ -9,12 +9,6 @@ import (
 	"baton/federation"
 )
 
-// The codes of a problem with whoever asks.
-const (
-	CodeUnauthorized = "unauthorized" // nobody that is known here
-	CodeForbidden    = "forbidden"    // somebody who may not do this
-)
-
 // Admission decides who may ask. It returns a name for the audit log, or a
 // [*ProblemError] for whoever may not, or an error wrapping
 // [*federation.UnavailableError] where that cannot be known now. It may be called

@@ -90,7 +90,7 @@ func (b *bearers) remember(digest [32]byte) {
 
 func errThrottled() error {
 	return &ProblemError{
-		Status: http.StatusTooManyRequests, Code: CodeRateLimited, RetryAfter: seconds(wrongPeriod / wrongTokens),
+		Status: http.StatusTooManyRequests, Code: CodeRateLimited, RetryAfter: int((wrongPeriod / wrongTokens).Seconds()),
 		Detail: "too many wrong operator tokens came from this address",
 	}
 }

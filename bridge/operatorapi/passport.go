@@ -5,13 +5,6 @@ import (
 	"time"
 )
 
-// Document is an answer that is served as it is: what signed it covers each byte's
-// value, and it has a media type of its own.
-type Document struct {
-	MediaType string
-	Content   []byte
-}
-
 // getPassport answers GET handoffs/{id}/passport.
 func (o *Operator) getPassport(w http.ResponseWriter, r *http.Request) {
 	document, err := o.passport(r)

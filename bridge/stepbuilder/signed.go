@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/translate"
 	"baton/translate/dialect"
@@ -39,7 +40,7 @@ func (s Builder) Attest(
 	case ev.From != "" && ev.From != signed.From:
 		return federation.Event{}, federation.Refuse(ev, federation.SignatureInvalid, "it is in the name of another DID")
 	case ev.Verb != verb, verb != federation.Offer && ev.Handoff != view.ID:
-		return federation.Event{}, &RequestError{"the signed document is another step than the request"}
+		return federation.Event{}, bridge.UsageProblem("the signed document is another step than the request")
 	}
 	ev.From, ev.Venue = signed.From, signed.Venue
 	if verb == federation.Offer {
@@ -51,7 +52,7 @@ func (s Builder) Attest(
 	return ev, err
 }
 
-func errNoStep() error { return &RequestError{"the signed document is none of a step"} }
+func errNoStep() error { return bridge.UsageProblem("the signed document is none of a step") }
 
 // voucher returns the key with which the gateway signs for a DID, and whom that
 // stands for where it is not the key's own: an agent that registered here, somebody that

@@ -44,12 +44,6 @@ type Builder struct {
 	Placers func() []bridge.Placer
 }
 
-// RequestError is a request that cannot be meant.
-type RequestError struct{ Why string }
-
-// Error implements error.
-func (e *RequestError) Error() string { return e.Why }
-
 // Draft is a step that nobody signed.
 type Draft struct {
 	ID   federation.EventID // zero for one that is to be minted
@@ -77,7 +71,7 @@ type Draft struct {
 
 // Vouch returns a step as the gateway signs it for somebody, and what of the draft it
 // cannot carry. The view is that of its handoff, zero for an offer. The error is a
-// [*RequestError], a [*federation.RefusalError] or that of the record.
+// [*bridge.ProblemError], a [*federation.RefusalError] or that of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []translate.Loss, error) {
 	key, standsFor, err := s.voucher(ctx, d, view)
 	if err != nil {
@@ -187,7 +181,7 @@ func (s Builder) Place(ctx context.Context, from, to federation.DID, channel str
 	}
 	venue, ok := translate.Channel(channel)
 	if !ok {
-		return federation.Place{}, "", &RequestError{fmt.Sprintf("channel: %q is none", channel)}
+		return federation.Place{}, "", bridge.UsageProblem(fmt.Sprintf("channel: %q is none", channel))
 	}
 	for _, placer := range s.Placers() {
 		if slices.Contains(placer.Channels(), venue) {

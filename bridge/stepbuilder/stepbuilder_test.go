@@ -98,15 +98,15 @@ func (keys) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// why says what an error is to whoever asked.
+// why returns what a client reads of an error.
 func why(err error) string {
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
-	unmeant, isUnmeant := errors.AsType[*stepbuilder.RequestError](err)
+	problem, isProblem := errors.AsType[*bridge.ProblemError](err)
 	switch {
 	case isRefusal:
 		return string(refused.Code)
-	case isUnmeant:
-		return "usage: " + unmeant.Why
+	case isProblem:
+		return problem.Code + ": " + problem.Detail
 	}
 	return fmt.Sprint(err)
 }

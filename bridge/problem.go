@@ -1,0 +1,95 @@
+package bridge
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"baton/federation"
+)
+
+// The codes of a problem that are no refusals.
+const (
+	CodeUsage        = "usage"        // the request is malformed
+	CodeNotFound     = "not-found"    // what the request names does not exist
+	CodeUnauthorized = "unauthorized" // the caller is unknown
+	CodeForbidden    = "forbidden"    // the caller may not do this
+	CodeUnavailable  = "unavailable"  // not now
+	CodeFailed       = "failed"       // any other error
+)
+
+// ProblemError is an error as the HTTP APIs answer it.
+//
+// spec: RFC 9457 §3
+type ProblemError struct {
+	Status     int    `json:"status"`
+	Title      string `json:"title"`
+	Detail     string `json:"detail"`
+	Code       string `json:"code"`        // of a refusal, or one of the above
+	RetryAfter int    `json:"retry_after"` // seconds; 0 where it is unknown
+}
+
+// Error implements error.
+func (p *ProblemError) Error() string { return p.Detail }
+
+// UsageProblem returns the problem of a malformed request.
+func UsageProblem(detail string) error {
+	return &ProblemError{Status: http.StatusBadRequest, Code: CodeUsage, Detail: detail}
+}
+
+// ProblemOf returns the problem of an error. It does not show the text of an unknown error,
+// which is a bug of the gateway.
+func ProblemOf(err error) ProblemError {
+	p := ProblemError{Status: http.StatusInternalServerError, Code: CodeFailed, Detail: "something went wrong here; the log has it"}
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	away, isAway := errors.AsType[*federation.UnavailableError](err)
+	told, isTold := errors.AsType[*ProblemError](err)
+	switch {
+	case isTold:
+		p = *told
+	case isRefusal:
+		p = ProblemError{Status: statusOf(refused.Code), Code: string(refused.Code), Detail: refused.Sentence(), RetryAfter: retrySeconds(refused.RetryAfter)}
+	case isAway:
+		p = ProblemError{Status: http.StatusServiceUnavailable, Code: CodeUnavailable, Detail: away.What + " is unavailable; try again", RetryAfter: retrySeconds(away.RetryAfter)}
+	case errors.Is(err, federation.ErrUnknownCursor):
+		p = ProblemError{Status: http.StatusBadRequest, Code: CodeUsage, Detail: "this cursor was never given out here: start without one"}
+		if unknown, ok := errors.AsType[*federation.CursorError](err); ok && unknown.Newest != "" {
+			p.Detail += ", or go on from " + string(unknown.Newest)
+		}
+	}
+	p.Title = http.StatusText(p.Status)
+	return p
+}
+
+// retrySeconds rounds up, so that a client that waits so long does not come too early.
+func retrySeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
+
+// statusOf returns the HTTP status of a refusal.
+//
+// spec: handofftag "The client's side"
+func statusOf(code federation.RefusalCode) int {
+	switch code {
+	case federation.NeedSignature, federation.SignatureInvalid, federation.AccountRequired:
+		return http.StatusUnauthorized
+	case federation.SignatureUnverifiable: // it could not be deferred: the client has to send it again
+		return http.StatusServiceUnavailable
+	case federation.ActorMismatch, federation.WrongSender, federation.WrongVenue, federation.PolicyDenied, federation.MissingCapability:
+		return http.StatusForbidden
+	case federation.UnknownHandoff:
+		return http.StatusNotFound
+	case federation.IllegalStep, federation.TerminalHandoff, federation.DeadlinePassed, federation.EventIDInUse, federation.ReplacesNotTerminal:
+		return http.StatusConflict
+	case federation.QuotaExceeded, federation.InboxFull, federation.RateLimited:
+		return http.StatusTooManyRequests
+	case federation.UnknownVerb, federation.InvalidEventID, federation.EventIDClockSkew, federation.InvalidContext,
+		federation.InvalidTarget, federation.InvalidTag, federation.WrongReference, federation.MissingRequirement,
+		federation.DuplicateTag, federation.MixedTags, federation.UnknownKind:
+	}
+	return http.StatusBadRequest
+}
+
+// Document is an answer that is served byte for byte, as a signature covers it.
+type Document struct {
+	MediaType string
+	Content   []byte
+}
