@@ -85,13 +85,13 @@ func (l *Link) GetAction(ctx context.Context, req contract.GetActionRequestObjec
 	if !view.Over {
 		answer.Task = new(l.shapeAction(view))
 	}
-	for entry, err := range l.deps.Record.Log(ctx, view.ID) {
+	for entry, err := range l.deps.Handoffs.Log(ctx, view.ID) {
 		if err != nil {
 			return nil, fmt.Errorf("read log: %w", err)
 		}
 		answer.Events = append(answer.Events, shapeActionEvent(entry.Event, named("confirmed"))) // nothing else is in the log of a home
 	}
-	receipts, err := l.deps.Record.Receipts(ctx, view.ID)
+	receipts, err := l.deps.Handoffs.Receipts(ctx, view.ID)
 	if err != nil {
 		return nil, fmt.Errorf("read receipts: %w", err)
 	}

@@ -27,7 +27,7 @@ func (l *Link) GetAgent(ctx context.Context, req contract.GetAgentRequestObject)
 }
 
 func (l *Link) agent(ctx context.Context, did federation.DID) (contract.Agent, error) {
-	caps, err := l.deps.Skills(ctx, did)
+	caps, err := l.deps.Skills.Declared(ctx, did)
 	if caps == nil {
 		caps = []string{}
 	}
@@ -44,7 +44,7 @@ func (l *Link) PutAgent(ctx context.Context, req contract.PutAgentRequestObject)
 		return nil, forbidden("only " + string(did) + " declares what it can do with this token")
 	}
 	caps := slices.Compact(slices.Sorted(slices.Values(req.Body.Caps)))
-	if err := l.deps.Record.Declare(ctx, did, caps, time.Now()); err != nil {
+	if err := l.deps.Skills.Declare(ctx, did, caps, time.Now()); err != nil {
 		return nil, err
 	}
 	agent, err := l.agent(ctx, did)

@@ -71,14 +71,14 @@ func (l *Link) bearer(r *http.Request, now time.Time) (caller, error) {
 	if errors.Is(err, credential.ErrTokenExpired) {
 		return caller{}, err
 	}
-	agent, err := l.deps.Agent(r)
+	agent, err := l.deps.Callers.Agent(r)
 	if err == nil {
 		return caller{did: agent.DID}, nil
 	}
 	if !errors.Is(err, credential.ErrToken) {
 		return caller{}, fmt.Errorf("look up agent: %w", err)
 	}
-	operator, err := l.deps.Operator(r)
+	operator, err := l.deps.Callers.Operator(r)
 	switch {
 	case err != nil:
 		return caller{}, fmt.Errorf("look up operator: %w", err)
@@ -126,7 +126,7 @@ func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestO
 	if err := l.challenges.Spend(req.Body.Challenge, string(did), now); err != nil {
 		return nil, err
 	}
-	verdict, err := l.deps.Proved(ctx, did, []byte(req.Body.Challenge), signature)
+	verdict, err := l.deps.Callers.Proved(ctx, did, []byte(req.Body.Challenge), signature)
 	if verdict == federation.Unverifiable {
 		l.challenges.Restore(req.Body.Challenge)
 		return nil, &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}
@@ -135,7 +135,7 @@ func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestO
 		return nil, unauthorized("the signature is not that of a key of " + string(did))
 	}
 	session := credential.NewSession(string(did), now)
-	if err := l.deps.Record.StartSession(ctx, session); err != nil {
+	if err := l.deps.Sessions.StartSession(ctx, session); err != nil {
 		return nil, err
 	}
 	tokens, err := l.issue(session, now)
@@ -152,7 +152,7 @@ func (l *Link) RefreshToken(ctx context.Context, req contract.RefreshTokenReques
 	if err := l.checkBlocked(ctx, federation.DID(claims.Subject)); err != nil {
 		return nil, err
 	}
-	session, err := l.deps.Record.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
+	session, err := l.deps.Sessions.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
 	case errors.Is(err, federation.ErrSpent), errors.Is(err, federation.ErrNotFound):
 		return nil, unauthorized("the session of this token has ended")

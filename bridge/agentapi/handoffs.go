@@ -92,7 +92,7 @@ func (l *Link) list(ctx context.Context, want wanted, after federation.Cursor, l
 	who := callerOf(ctx)
 	var views []federation.View
 	for range maxLooks {
-		more, next, err := l.deps.Record.Handoffs(ctx, want.Filter, after, limit-len(views))
+		more, next, err := l.deps.Handoffs.Handoffs(ctx, want.Filter, after, limit-len(views))
 		if err != nil {
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
@@ -128,7 +128,7 @@ func (l *Link) GetHandoff(ctx context.Context, req contract.GetHandoffRequestObj
 	}
 	shown := shapeHandoff(view)
 	shown.Steps = []contract.Step{}
-	for entry, err := range l.deps.Record.Log(ctx, view.ID) {
+	for entry, err := range l.deps.Handoffs.Log(ctx, view.ID) {
 		if err != nil {
 			return nil, fmt.Errorf("read log: %w", err)
 		}
@@ -154,7 +154,7 @@ func (l *Link) GetPassport(ctx context.Context, req contract.GetPassportRequestO
 	if err != nil {
 		return nil, err
 	}
-	document, err := l.deps.Passport(ctx, view, time.Now())
+	document, err := l.deps.Passports.Passport(ctx, view, time.Now())
 	return passport(document), err
 }
 

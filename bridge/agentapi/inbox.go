@@ -73,7 +73,7 @@ func (l *Link) start(ctx context.Context, did federation.DID, cursor, device str
 	if from.entries != "" || device == "" {
 		return from, nil
 	}
-	devices, err := l.deps.Record.Devices(ctx, did)
+	devices, err := l.deps.Inbox.Devices(ctx, did)
 	if err != nil {
 		return seen{}, fmt.Errorf("look up devices: %w", err)
 	}
@@ -131,7 +131,7 @@ func (l *Link) leaseWithin(ctx context.Context, did federation.DID, b contract.L
 	take := func() ([]federation.Lease, error) {
 		now := time.Now()
 		until := now.Add(time.Duration(cmp.Or(b.Seconds, leaseSeconds)) * time.Second)
-		return l.deps.Record.Lease(ctx, did, b.Device, now, until, cmp.Or(b.Limit, 1))
+		return l.deps.Inbox.Lease(ctx, did, b.Device, now, until, cmp.Or(b.Limit, 1))
 	}
 	if within == 0 {
 		return take()
@@ -154,9 +154,9 @@ func (l *Link) AckInbox(ctx context.Context, req contract.AckInboxRequestObject)
 	}
 	b, now := req.Body, time.Now()
 	if b.DeliveryCount == 0 {
-		err = l.deps.Record.Advance(ctx, did, b.Device, parseSeen(b.Cursor).entries, now)
+		err = l.deps.Inbox.Advance(ctx, did, b.Device, parseSeen(b.Cursor).entries, now)
 	} else {
-		err = l.deps.Record.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), now)
+		err = l.deps.Inbox.Ack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), now)
 	}
 	return contract.AckInbox204Response{}, lost(err)
 }
@@ -169,7 +169,7 @@ func (l *Link) NackInbox(ctx context.Context, req contract.NackInboxRequestObjec
 	}
 	b := req.Body
 	again := time.Now().Add(time.Duration(b.DelaySeconds) * time.Second)
-	err = l.deps.Record.Nack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), again)
+	err = l.deps.Inbox.Nack(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), again)
 	return contract.NackInbox204Response{}, lost(err)
 }
 
@@ -181,7 +181,7 @@ func (l *Link) ExtendInbox(ctx context.Context, req contract.ExtendInboxRequestO
 	}
 	b := req.Body
 	until := time.Now().Add(time.Duration(b.Seconds) * time.Second)
-	err = l.deps.Record.Extend(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), until)
+	err = l.deps.Inbox.Extend(ctx, did, holdOf(b.Cursor, b.Device, b.DeliveryCount), until)
 	return contract.ExtendInbox204Response{}, lost(err)
 }
 

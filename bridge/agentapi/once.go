@@ -21,7 +21,7 @@ import (
 // home never saw is counted here.
 func (l *Link) once(ctx context.Context, a ask, key string) (filed, error) {
 	now := time.Now()
-	if has := l.deps.Allowance(a.from, now); has.Limit > 0 && has.Left <= 0 {
+	if has := l.deps.Rates.Left(a.from, now); has.Limit > 0 && has.Left <= 0 {
 		return filed{}, tooMany(has)
 	}
 	text, err := json.Marshal(a.body)
@@ -36,7 +36,7 @@ func (l *Link) once(ctx context.Context, a ask, key string) (filed, error) {
 			return filed{}, err
 		}
 	}
-	kept, err := l.deps.Record.Reserve(ctx, reserved)
+	kept, err := l.deps.Answers.Reserve(ctx, reserved)
 	switch {
 	case err != nil:
 		return filed{}, err
@@ -54,12 +54,12 @@ func (l *Link) settle(ctx context.Context, a ask, kept federation.Answer, fresh 
 	a.draft.ID = kept.Event
 	answer, err := l.file(ctx, a)
 	if _, unseen := errors.AsType[*unwrittenError](err); unseen {
-		l.deps.Charge(a.from, time.Now())
+		l.deps.Rates.Charge(a.from, time.Now())
 	}
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	if isRefusal && refused.Code == federation.EventIDClockSkew && kept.Event != fresh {
 		kept.Event, a.draft.ID = fresh, fresh
-		if err := l.deps.Record.Answered(ctx, kept); err != nil {
+		if err := l.deps.Answers.Answered(ctx, kept); err != nil {
 			return filed{}, err
 		}
 		answer, err = l.file(ctx, a)
@@ -75,7 +75,7 @@ func (l *Link) settle(ctx context.Context, a ask, kept federation.Answer, fresh 
 		return filed{}, err
 	}
 	kept.Status, kept.Body = answer.status, answer.body
-	return answer, l.deps.Record.Answered(ctx, kept)
+	return answer, l.deps.Answers.Answered(ctx, kept)
 }
 
 func refusalCode(err error) string {

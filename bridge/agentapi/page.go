@@ -53,7 +53,7 @@ func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, e
 	p := &page{read: time.Now(), entries: []json.RawMessage{}}
 	p.events = sync.OnceValue(func() []byte { return p.writeEvents(at.seen) })
 	p.listed = sync.OnceValues(func() ([]byte, error) { return p.writeList(p.last("")) })
-	entries, err := l.deps.Record.Replay(ctx, did, at.entries, at.limit)
+	entries, err := l.deps.Inbox.Replay(ctx, did, at.entries, at.limit)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (l *Link) read(ctx context.Context, did federation.DID, at place) (*page, e
 }
 
 func (l *Link) readNotices(ctx context.Context, did federation.DID, at place, p *page) error {
-	notices, err := l.deps.Record.NoticesTo(ctx, network, did, at.notices, at.limit)
+	notices, err := l.deps.Notices.NoticesTo(ctx, network, did, at.notices, at.limit)
 	if err != nil {
 		return err
 	}

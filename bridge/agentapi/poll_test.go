@@ -107,7 +107,7 @@ func TestWaitingEndsWithTheClientAndWithTheGateway(t *testing.T) {
 
 // failing is a record that has its inboxes only up to some moment.
 type failing struct {
-	agentapi.Record
+	agentapi.Inbox
 
 	away *atomic.Bool
 }
@@ -116,13 +116,13 @@ func (f failing) Replay(ctx context.Context, to federation.DID, after federation
 	if f.away.Load() {
 		return nil, &federation.UnavailableError{What: "the record"}
 	}
-	return f.Record.Replay(ctx, to, after, limit)
+	return f.Inbox.Replay(ctx, to, after, limit)
 }
 
 func TestAPollThatWaitsIsToldWhatGoesWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
-		w := newWorld(t, func(d *agentapi.Deps) { d.Record = failing{d.Record, &away} })
+		w := newWorld(t, func(d *agentapi.Deps) { d.Inbox = failing{d.Inbox, &away} })
 		scholar := w.login(t, "scholar")
 		stream, poll := scholar.wait(t, "/api/v1/inbox/stream"), scholar.wait(t, "/api/v1/inbox?wait=50s")
 		stream.shows()

@@ -100,7 +100,7 @@ const authPrefix = Prefix + "auth/"
 func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now time.Time) error {
 	if !strings.HasPrefix(r.URL.Path, authPrefix) {
 		if who.did != "" {
-			l.deps.Allowance(who.did, now).WriteHeader(w.Header())
+			l.deps.Rates.Left(who.did, now).WriteHeader(w.Header())
 		}
 		return nil
 	}

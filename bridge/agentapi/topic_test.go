@@ -13,16 +13,16 @@ import (
 	"baton/federation"
 )
 
-// counted is a record that counts how often inboxes are read.
+// counted counts how often inboxes are read.
 type counted struct {
-	agentapi.Record
+	agentapi.Inbox
 
 	reads atomic.Int64
 }
 
 func (c *counted) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	c.reads.Add(1)
-	return c.Record.Replay(ctx, to, after, limit)
+	return c.Inbox.Replay(ctx, to, after, limit)
 }
 
 func TestClientsThatWaitForOneInboxShareOneRead(t *testing.T) {
@@ -30,8 +30,8 @@ func TestClientsThatWaitForOneInboxShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var record *counted
 		w := newWorld(t, func(d *agentapi.Deps) {
-			record = &counted{Record: d.Record}
-			d.Record = record
+			record = &counted{Inbox: d.Inbox}
+			d.Inbox = record
 		})
 		eliza, scholar := w.login(t, "eliza"), w.login(t, "scholar")
 		answers, leased := make(chan answer, polls), make(chan answer, leases)

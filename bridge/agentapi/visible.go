@@ -17,7 +17,7 @@ func (l *Link) visible(ctx context.Context, who caller, v federation.View) (bool
 		return false, nil
 	case slices.ContainsFunc(v.Others(""), func(party federation.DID) bool { return l.deps.Gateway.Same(ctx, who.did, party) }):
 		return true, nil
-	case !federation.Private(v.Venue) && l.deps.Member(ctx, v.Venue, who.did):
+	case !federation.Private(v.Venue) && l.deps.Venues.Member(ctx, v.Venue, who.did):
 		return true, nil
 	}
 	return l.asksFor(ctx, who.did, v)
@@ -29,7 +29,7 @@ func (l *Link) asksFor(ctx context.Context, did federation.DID, v federation.Vie
 	if v.State != federation.Open || len(v.Caps) == 0 {
 		return false, nil
 	}
-	declared, err := l.deps.Skills(ctx, did)
+	declared, err := l.deps.Skills.Declared(ctx, did)
 	if err != nil {
 		return false, fmt.Errorf("look up skills of %s: %w", did, err)
 	}

@@ -50,7 +50,7 @@ func (l *Link) hook(ctx context.Context, text string) (federation.Hook, error) {
 	if err != nil {
 		return federation.Hook{}, usage("id: " + err.Error())
 	}
-	h, err := l.deps.Record.Hook(ctx, id)
+	h, err := l.deps.Webhooks.Hook(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) || err == nil && h.DID != did {
 		return federation.Hook{}, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no webhook " + text}
 	}
@@ -58,7 +58,7 @@ func (l *Link) hook(ctx context.Context, text string) (federation.Hook, error) {
 }
 
 func (l *Link) shapeHook(ctx context.Context, h federation.Hook) (contract.Webhook, error) {
-	backlog, err := l.deps.Record.HookBacklog(ctx, h.ID)
+	backlog, err := l.deps.Webhooks.HookBacklog(ctx, h.ID)
 	if err != nil {
 		return contract.Webhook{}, err
 	}
@@ -79,7 +79,7 @@ func (l *Link) ListWebhooks(ctx context.Context, _ contract.ListWebhooksRequestO
 	if err != nil {
 		return nil, err
 	}
-	hooks, err := l.deps.Record.Hooks(ctx, did, federation.HookID{}, maxLimit)
+	hooks, err := l.deps.Webhooks.Hooks(ctx, did, federation.HookID{}, maxLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (l *Link) CreateWebhook(ctx context.Context, req contract.CreateWebhookRequ
 	}
 	agent := ""
 	if req.Body.Of == contract.Messages {
-		registered, err := l.deps.Record.AgentOf(ctx, did)
+		registered, err := l.deps.Webhooks.AgentOf(ctx, did)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil, usage("of: only an agent that registered at the AIRC registry here has messages")
 		}
@@ -143,7 +143,7 @@ func (l *Link) DeleteWebhook(ctx context.Context, req contract.DeleteWebhookRequ
 	if err != nil {
 		return nil, err
 	}
-	if err := l.deps.Record.RemoveHook(ctx, h.ID); err != nil && !errors.Is(err, federation.ErrNotFound) { // somebody else was quicker
+	if err := l.deps.Webhooks.RemoveHook(ctx, h.ID); err != nil && !errors.Is(err, federation.ErrNotFound) { // somebody else was quicker
 		return nil, err
 	}
 	return contract.DeleteWebhook204Response{}, nil
@@ -182,7 +182,7 @@ func (l *Link) ListWebhookDeliveries(ctx context.Context, req contract.ListWebho
 		}
 	}
 	limit := cmp.Or(req.Params.Limit, defaultLimit)
-	pushes, err := l.deps.Record.Pushes(ctx, h.ID, before, limit)
+	pushes, err := l.deps.Webhooks.Pushes(ctx, h.ID, before, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (l *Link) RedeliverWebhook(ctx context.Context, req contract.RedeliverWebho
 	if !h.Disabled.IsZero() {
 		return nil, conflict("this webhook is disabled: " + h.Why + "; enable it first, with POST " + Prefix + "webhooks/" + h.ID.String() + "/enable")
 	}
-	n, err := l.deps.Record.PushAgain(ctx, h.ID, req.Body.Of, time.Now())
+	n, err := l.deps.Webhooks.PushAgain(ctx, h.ID, req.Body.Of, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("redeliver: %w", err)
 	}

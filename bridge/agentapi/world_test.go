@@ -77,30 +77,8 @@ func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 				return contexts.Refer(ctx, ev)
 			},
 		},
-		Record: w.record, TokenKey: bytes.Repeat([]byte{7}, 32), Proved: proved,
-		Agent: func(*http.Request) (federation.Agent, error) { return federation.Agent{}, credential.ErrToken },
-		Operator: func(r *http.Request) (bool, error) {
-			text, err := credential.Bearer(r)
-			return text == "operator", err
-		},
-		Passport: func(context.Context, federation.View, time.Time) (bridge.Document, error) {
-			return bridge.Document{MediaType: "application/vnd.baton.passport+json", Content: []byte(`{"passport":1}`)}, nil
-		},
-		Placers: func() []bridge.Placer { return []bridge.Placer{placer{}} },
-		Member: func(_ context.Context, venue string, did federation.DID) bool {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return slices.Contains(w.members[venue], did)
-		},
-		Skills: w.record.Declaration,
-		Allowance: func(_ federation.DID, now time.Time) bridge.Allowance {
-			return bridge.Allowance{Limit: 60, Left: w.left, Full: now}
-		},
-		Charge: func(federation.DID, time.Time) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.charged++
-		},
+		Handoffs: w.record, Inbox: w.record, Answers: w.record, Notices: w.record, Sessions: w.record, Webhooks: w.record, Steps: w.record,
+		Skills: skills{w.record}, Callers: callers{}, Venues: w, Rates: w, Passports: passports{}, TokenKey: bytes.Repeat([]byte{7}, 32),
 		Logins:       credential.NewAddresses(func() int { return w.logins }, time.Minute),
 		MaxBodyBytes: 65536, Hooks: w.hooks(),
 	}
@@ -118,6 +96,62 @@ func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 		tb.Fatal(err)
 	}
 	return w
+}
+
+// skills keeps skills in a record in memory.
+type skills struct{ *federationtest.Memory }
+
+func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, error) {
+	return s.Declaration(ctx, did)
+}
+
+// callers are DIDs that are keys, and one operator.
+type callers struct{}
+
+func (callers) Proved(_ context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
+	key, err := identity.ParseKeyDID(did)
+	if err == nil && ed25519.Verify(key, message, signature) {
+		return federation.Valid, nil
+	}
+	return federation.Invalid, nil
+}
+
+func (callers) Agent(*http.Request) (federation.Agent, error) {
+	return federation.Agent{}, credential.ErrToken
+}
+
+func (callers) Operator(r *http.Request) (bool, error) {
+	text, err := credential.Bearer(r)
+	return text == "operator", err
+}
+
+// passports are all the same.
+type passports struct{}
+
+func (passports) Passport(context.Context, federation.View, time.Time) (bridge.Document, error) {
+	return bridge.Document{MediaType: "application/vnd.baton.passport+json", Content: []byte(`{"passport":1}`)}, nil
+}
+
+// Placers implements [agentapi.Venues].
+func (*world) Placers() []bridge.Placer { return []bridge.Placer{placer{}} }
+
+// Member implements [agentapi.Venues].
+func (w *world) Member(_ context.Context, venue string, did federation.DID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.members[venue], did)
+}
+
+// Left implements [agentapi.Rates].
+func (w *world) Left(_ federation.DID, now time.Time) bridge.Allowance {
+	return bridge.Allowance{Limit: 60, Left: w.left, Full: now}
+}
+
+// Charge implements [agentapi.Rates].
+func (w *world) Charge(federation.DID, time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.charged++
 }
 
 // join puts somebody into a channel.
@@ -274,14 +308,6 @@ func keyOf(name string) federation.SigningKey {
 
 // kept returns the key that the gateway keeps under a name.
 func kept(name string) federation.SigningKey { return keyOf("kept " + federation.DID(name).Hash()) }
-
-func proved(_ context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-	key, err := identity.ParseKeyDID(did)
-	if err == nil && ed25519.Verify(key, message, signature) {
-		return federation.Valid, nil
-	}
-	return federation.Invalid, nil
-}
 
 // keys is the key source of a world where every DID is a did:key.
 type keys struct{}

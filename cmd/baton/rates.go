@@ -21,8 +21,8 @@ func (r didRates) Take(did federation.DID, now time.Time) time.Duration {
 	return r.rates.Take(did, r.perMinute(), now)
 }
 
-// charge counts what may be too much already.
-func (r didRates) charge(did federation.DID, now time.Time) { r.Take(did, now) }
+// Charge implements [agentapi.Rates]. It counts a step although it may be one too many.
+func (r didRates) Charge(did federation.DID, now time.Time) { r.Take(did, now) }
 
 // Left implements [airc.Rates].
 func (r didRates) Left(did federation.DID, now time.Time) bridge.Allowance {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"baton/federation"
 )
@@ -13,6 +14,11 @@ import (
 // skills implements home.Capabilities with what agents registered, and what DIDs
 // declared.
 type skills struct{ record federation.Record }
+
+// Declare implements [agentapi.Skills].
+func (s skills) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {
+	return s.record.Declare(ctx, did, caps, now)
+}
 
 // Declared returns what a DID can do, each once.
 func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, error) {
