@@ -8,7 +8,7 @@ import (
 // postBackup answers POST backup with a tar file of record and keys. Who has it can
 // sign as the gateway: it goes to whoever may open the socket, and to the log.
 func (o *Operator) postBackup(w http.ResponseWriter, r *http.Request) {
-	archive, err := o.deps.Backup(r.Context())
+	archive, err := o.deps.Vault.Backup(r.Context())
 	if err != nil {
 		o.tell(w, r, err)
 		return

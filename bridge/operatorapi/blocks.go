@@ -45,7 +45,7 @@ type Blocked struct {
 // blocks is GET blocks, by what they name. Those that are over are left out.
 func (o *Operator) blocks(r *http.Request) (listing, error) {
 	page := func(ctx context.Context, cursor string, limit int) (any, error) {
-		found, err := o.deps.Record.BlocksAfter(ctx, cursor, limit)
+		found, err := o.deps.Blocks.BlocksAfter(ctx, cursor, limit)
 		p, now := Page[Block]{Items: []Block{}}, time.Now()
 		for _, b := range found {
 			if b.Good(now) {
@@ -74,7 +74,7 @@ func (o *Operator) postBlock(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	b, purged, err := o.deps.Block(r.Context(), b, ask.Purge, ask.DryRun)
+	b, purged, err := o.deps.Blocks.Block(r.Context(), b, ask.Purge, ask.DryRun)
 	if err != nil {
 		return answer{}, err
 	}
@@ -117,7 +117,7 @@ func (o *Operator) deleteBlock(r *http.Request) (answer, error) {
 		return answer{}, usage("what: " + err.Error())
 	}
 	ask := Act{Reason: query.Get("reason"), DryRun: query.Get("dry_run") == "true"}
-	err = o.deps.Unblock(r.Context(), b, ask.DryRun)
+	err = o.deps.Blocks.Unblock(r.Context(), b, ask.DryRun)
 	if isNotFound(err) {
 		return answer{}, errNone("block of " + b.What)
 	}

@@ -15,7 +15,7 @@ type Check struct {
 // relay is GET relay: how the server stands that homes meet at. It has no second page.
 func (o *Operator) relay(r *http.Request) (listing, error) {
 	page := func(ctx context.Context, _ string, _ int) (any, error) {
-		return Page[Check]{Items: o.deps.CheckRelay(ctx)}, nil
+		return Page[Check]{Items: o.deps.Peers.CheckRelay(ctx)}, nil
 	}
 	return listing{page: page}, known(r.URL.Query())
 }

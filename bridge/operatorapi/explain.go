@@ -101,7 +101,7 @@ func (o *Operator) getExplanation(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
 	}
-	history, err := o.deps.Record.History(ctx, entry.Event.From)
+	history, err := o.deps.Handoffs.History(ctx, entry.Event.From)
 	if err != nil {
 		return answer{}, err
 	}
@@ -112,7 +112,7 @@ func (o *Operator) getExplanation(r *http.Request) (answer, error) {
 	e := o.explain(entry, history)
 	e.Standing = view.State
 	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
-	routes, err := o.deps.Routes(ctx, view)
+	routes, err := o.deps.Mailboxes.Routes(ctx, view)
 	if err != nil {
 		return answer{}, err
 	}
@@ -131,10 +131,10 @@ func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry
 			return federation.Entry{}, err
 		}
 	}
-	handoff, err := o.deps.Record.Reference(ctx, id.String())
+	handoff, err := o.deps.Handoffs.Reference(ctx, id.String())
 	if err == nil {
 		var entry federation.Entry
-		if entry, err = o.deps.Record.Step(ctx, handoff, id); isNotFound(err) {
+		if entry, err = o.deps.Handoffs.Step(ctx, handoff, id); isNotFound(err) {
 			entry, err = o.receipt(ctx, handoff, id)
 		}
 		if err == nil {
@@ -149,7 +149,7 @@ func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry
 
 // receipt returns the home's receipt of an id, which is in no log.
 func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
-	receipts, err := o.deps.Record.Receipts(ctx, handoff)
+	receipts, err := o.deps.Handoffs.Receipts(ctx, handoff)
 	if err != nil {
 		return federation.Entry{}, err
 	}
@@ -157,7 +157,7 @@ func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id
 	if i < 0 {
 		return federation.Entry{}, federation.ErrNotFound
 	}
-	step, err := o.deps.Record.Step(ctx, handoff, receipts[i].Subject)
+	step, err := o.deps.Handoffs.Step(ctx, handoff, receipts[i].Subject)
 	if err != nil {
 		return federation.Entry{}, err
 	}
@@ -218,7 +218,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 		e.Hops = append(e.Hops, Hop{What: string(d.State), Via: d.Link, Who: who, Why: d.Reason, Time: Moment(d.Ended)})
 	}
 	slices.SortStableFunc(e.Hops[2:], func(a, b Hop) int { return time.Time(a.Time).Compare(time.Time(b.Time)) })
-	if verb, at := o.deps.Ends(view); verb != "" {
+	if verb, at := o.deps.Deadlines.Ends(view); verb != "" {
 		e.Next = append(e.Next, Next{What: string(verb), Clock: view.Clock, Time: Moment(at)})
 	}
 }
@@ -226,7 +226,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 // waiting says what a delivery waits for.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	next := Next{What: "deliver", Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		if s.Link.Name() == d.Link {
 			next.LinkState, next.LastError = string(s.Status.State), s.Status.LastError
 			if s.Status.State != bridge.LinkUp {

@@ -67,7 +67,7 @@ func (o *Operator) feeds(r *http.Request) (listing, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, next, err := o.deps.Record.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
+		found, next, err := o.deps.Feeds.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
 		items := []Waiting{}
 		for _, w := range found {
 			items = append(items, shapeWaiting(w, held))
@@ -128,7 +128,7 @@ func (o *Operator) towards(query url.Values) federation.WaitingFilter {
 	f := federation.WaitingFilter{Link: query.Get("link"), Peer: query.Get("peer")}
 	isHome := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome != nil }
 	isRegistry := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome == nil }
-	if all := o.deps.Peers(); f.Link == "" && slices.ContainsFunc(all, isHome) && !slices.ContainsFunc(all, isRegistry) {
+	if all := o.deps.Peers.Peers(); f.Link == "" && slices.ContainsFunc(all, isHome) && !slices.ContainsFunc(all, isRegistry) {
 		f.Link, f.Peer = f.Peer, ""
 	}
 	return f
@@ -136,7 +136,7 @@ func (o *Operator) towards(query url.Values) federation.WaitingFilter {
 
 // held returns what operators hold, by name.
 func (o *Operator) held(ctx context.Context) (map[string]federation.Withheld, error) {
-	all, err := o.deps.Record.Holds(ctx)
+	all, err := o.deps.Feeds.Holds(ctx)
 	held := map[string]federation.Withheld{}
 	for _, h := range all {
 		held[h.To] = h
@@ -164,7 +164,7 @@ func (o *Operator) shapes(r *http.Request) (listing, error) {
 		if err != nil {
 			return nil, err
 		}
-		all, err := o.deps.Record.Shapes(ctx, time.Now())
+		all, err := o.deps.Feeds.Shapes(ctx, time.Now())
 		items := []Shape{}
 		for _, s := range all {
 			hold, isHeld := held[s.Link+s.Peer]
@@ -226,7 +226,7 @@ func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
 	if ask.DryRun {
 		return nil
 	}
-	return o.deps.Record.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
+	return o.deps.Feeds.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
 }
 
 // release ends a hold.
@@ -238,7 +238,7 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 		}
 		return err
 	}
-	err := o.deps.Record.Release(ctx, to)
+	err := o.deps.Feeds.Release(ctx, to)
 	if isNotFound(err) {
 		return errNone("hold of " + to)
 	}
@@ -248,7 +248,7 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 
 // settle has what waits tried now, or given up.
 func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
-	waiting, _, err := o.deps.Record.WaitingFor(ctx, f, "", MaxLimit)
+	waiting, _, err := o.deps.Feeds.WaitingFor(ctx, f, "", MaxLimit)
 	if err != nil {
 		return 0, err
 	}
@@ -259,9 +259,9 @@ func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb 
 	case ask.DryRun:
 		return len(waiting), nil
 	case verb == "retry":
-		changed, err = o.deps.Record.Retry(ctx, f, time.Now())
+		changed, err = o.deps.Feeds.Retry(ctx, f, time.Now())
 	default:
-		changed, err = o.deps.Record.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
+		changed, err = o.deps.Feeds.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
 	}
 	for _, w := range waiting {
 		o.wake(w.To())

@@ -78,7 +78,7 @@ func (l handoffList) page(ctx context.Context, cursor string, limit int) (any, e
 func (l handoffList) read(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
 	var views []federation.View
 	for range maxLooks {
-		more, next, err := l.o.deps.Record.Handoffs(ctx, f, after, limit-len(views))
+		more, next, err := l.o.deps.Handoffs.Handoffs(ctx, f, after, limit-len(views))
 		if err != nil {
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
@@ -155,7 +155,7 @@ func (o *Operator) orphaned(v federation.View, now time.Time) bool {
 	}
 	var links bridge.Links
 	up := map[string]bool{}
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		links = append(links, s.Link)
 		up[s.Link.Name()] = s.Status.State == bridge.LinkUp
 	}
@@ -168,7 +168,7 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	if err != nil {
 		return err
 	}
-	for entry, err := range o.deps.Record.Log(ctx, view.ID) {
+	for entry, err := range o.deps.Handoffs.Log(ctx, view.ID) {
 		if err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}
@@ -201,10 +201,10 @@ func endCode(d federation.Delivered) string {
 // deliveries returns what became of the steps of a handoff, by their ids.
 func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
 	var names []string
-	for _, l := range o.deps.Links() {
+	for _, l := range o.deps.Links.Links() {
 		names = append(names, l.Link.Name())
 	}
-	all, err := o.deps.Record.Deliveries(ctx, view.ID, names)
+	all, err := o.deps.Handoffs.Deliveries(ctx, view.ID, names)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (o *Operator) findSuffix(ctx context.Context, suffix string) (federation.Ha
 	if len(suffix) < federation.MinSuffix {
 		return federation.HandoffID{}, usage(fmt.Sprintf("an id is a ULID, or its last %d characters or more", federation.MinSuffix))
 	}
-	found, err := o.deps.Record.Find(ctx, suffix)
+	found, err := o.deps.Handoffs.Find(ctx, suffix)
 	switch {
 	case err != nil:
 		return federation.HandoffID{}, fmt.Errorf("find handoff: %w", err)

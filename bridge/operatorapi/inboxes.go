@@ -30,7 +30,7 @@ func (o *Operator) inbox(r *http.Request) (listing, error) {
 	if name == "" {
 		return listing{l.page, l.news}, nil
 	}
-	devices, err := o.deps.Record.Devices(r.Context(), did)
+	devices, err := o.deps.Inboxes.Devices(r.Context(), did)
 	if err != nil {
 		return listing{}, fmt.Errorf("look up devices: %w", err)
 	}
@@ -59,7 +59,7 @@ func (l inboxList) read(ctx context.Context, after federation.Cursor, limit int)
 	if after == "" {
 		after = l.start
 	}
-	entries, err := l.o.deps.Record.Replay(ctx, l.did, after, limit)
+	entries, err := l.o.deps.Inboxes.Replay(ctx, l.did, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (o *Operator) postAck(r *http.Request) (answer, error) {
 	if ack.Cursor == "" {
 		return answer{}, usage("cursor is missing: it says up to where")
 	}
-	err = o.deps.Record.Advance(r.Context(), did, ack.Device, ack.Cursor, time.Now())
+	err = o.deps.Inboxes.Advance(r.Context(), did, ack.Device, ack.Cursor, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) {
 		return answer{}, conflict(fmt.Sprintf("%s has %d devices, which is as many as one may have", did, federation.MaxDevices))
 	}

@@ -27,7 +27,7 @@ func (o *Operator) postRotate(r *http.Request) (answer, error) {
 		}
 	}
 	name := r.PathValue("name")
-	key, err := o.deps.Rotate(r.Context(), name, overlap, time.Now())
+	key, err := o.deps.Vault.Rotate(r.Context(), name, overlap, time.Now())
 	if err != nil {
 		return answer{}, err
 	}

@@ -24,7 +24,7 @@ func (l linkList) page(ctx context.Context, _ string, _ int) (any, error) {
 
 func (l linkList) read(ctx context.Context) ([]Link, error) {
 	links := []Link{}
-	for _, s := range l.o.deps.Links() {
+	for _, s := range l.o.deps.Links.Links() {
 		shaped, err := l.o.shapeLink(ctx, s)
 		if err != nil {
 			return nil, err
@@ -57,7 +57,7 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]any, erro
 
 // shapeLink returns a link as it stands.
 func (o *Operator) shapeLink(ctx context.Context, s LinkStatus) (Link, error) {
-	backlog, err := o.deps.Record.Backlog(ctx, s.Link.Name())
+	backlog, err := o.deps.Feeds.Backlog(ctx, s.Link.Name())
 	if err != nil {
 		return Link{}, fmt.Errorf("count what link %s is owed: %w", s.Link.Name(), err)
 	}
@@ -77,7 +77,7 @@ func (o *Operator) getLink(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	name := r.PathValue("name")
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		if s.Link.Name() != name {
 			continue
 		}
@@ -109,7 +109,7 @@ func (o *Operator) detail(link bridge.Link) *LinkDetail {
 
 // linked reports whether there is a link of a name.
 func (o *Operator) linked(name string) bool {
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		if s.Link.Name() == name {
 			return true
 		}

@@ -31,7 +31,7 @@ func (o *Operator) postMove(r *http.Request) (answer, error) {
 	if err := readBody(r, &ask); err != nil {
 		return answer{}, err
 	}
-	done, err := o.deps.MoveInbox(r.Context(), did, federation.HomeID(ask.Home), ask.DryRun)
+	done, err := o.deps.Mailboxes.MoveInbox(r.Context(), did, federation.HomeID(ask.Home), ask.DryRun)
 	if err != nil {
 		return answer{}, err
 	}

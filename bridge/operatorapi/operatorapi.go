@@ -60,12 +60,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/stepbuilder"
 	"baton/federation"
 )
 
@@ -80,103 +80,44 @@ const network = "operator"
 // same again, and the rest.
 const maxBodyBytes = 64 << 10
 
-// Record is what is read of the record.
-type Record interface {
-	federation.Handoffs
-	federation.Deliveries
-	federation.BoundNames
-	federation.Devices
-	federation.Waits
-	federation.DeadLetters
-	federation.Audit
-	federation.OperatorTokens
-	federation.BlockList
-	federation.Hooks
-	// Log and Replay are those of [federation.Store] and [federation.Inboxes].
-	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
-	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
-	// Reference, Step and Receipts are those of [federation.Store], and History that
-	// of [federation.Keys].
-	Reference(ctx context.Context, ref string) (federation.HandoffID, error)
-	Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error)
-	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
-	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
-	// DeferredStep is that of [federation.Deferrals].
-	DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error)
-	// AgentOf and Binding are those of [federation.Registry] and
-	// [federation.Bindings].
-	AgentOf(ctx context.Context, did federation.DID) (federation.Agent, error)
-	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// Forks is that of [federation.Homes].
-	Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error)
-	Doubts(ctx context.Context, home federation.HomeID) ([]federation.Doubt, error)
-}
-
 // Deps is what the operator API works with.
 type Deps struct {
 	Home    federation.HomeID
 	Gateway bridge.Gateway
-	Record  Record
-	// Kept is that of [bridge.Ports].
-	Kept func(name string) federation.SigningKey
-	// Passport returns the passport of a handoff. Its errors may be [*ProblemError]s.
-	Passport func(ctx context.Context, view federation.View, now time.Time) (Document, error)
-	// Ends returns the step with which the home ends a handoff that nobody moves, and
-	// when; "" where it does not.
-	Ends func(view federation.View) (federation.Verb, time.Time)
-	// Links returns the links of this moment, in the order of the configuration.
-	Links func() []LinkStatus
-	// Backup returns a tar file of record and keys as they are now. It blocks until
-	// all of that is copied.
-	Backup func(ctx context.Context) (io.ReadCloser, error)
-	// Rotate gives the gateway another key and returns it, as JSON will have it. What the
-	// old one signed is good for the overlap. Its errors may be [*ProblemError]s.
-	Rotate func(ctx context.Context, name string, overlap time.Duration, now time.Time) (key any, err error)
-	// CheckDID returns why a DID can never be proved; nil accepts each.
-	CheckDID func(did federation.DID) error
-	// Configured returns the bindings of the configuration.
-	Configured func() []federation.BoundName
-	// Refer, Store and PublicURL are those of [bridge.Ports].
+
+	Handoffs    Handoffs
+	Deadlines   Deadlines
+	Passports   Passports
+	Inboxes     Inboxes
+	Mailboxes   Mailboxes
+	Feeds       Feeds
+	DeadLetters DeadLetters
+	Webhooks    Webhooks
+	Hooks       bridge.Hooks // creates webhooks; nil where the gateway has none
+	Links       Links
+	Peers       Peers
+	Bindings    Bindings
+	Blocks      Blocks
+	Senders     Senders
+	Tokens      Tokens
+	Audit       Audit
+	Vault       Vault
+	Refusals    Refusals
+	Steps       stepbuilder.Record
+	Wakes       bridge.Wakes
+
+	// Kept, Refer, Store, PublicURL, BoundTo and Limits are those of [bridge.Ports].
+	Kept      func(name string) federation.SigningKey
 	Refer     func(ctx context.Context, ev federation.Event) (federation.Event, error)
 	Store     func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
 	PublicURL string
-	// BoundTo is that of [bridge.Ports].
-	BoundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	// Peers returns the registries and homes that the configuration or an operator names.
-	Peers func() []Peer
-	// SetMode makes an operator's word on what has a name the one that holds, or dry
-	// looks whether it could. Its errors may be [*ProblemError]s.
-	SetMode func(ctx context.Context, m federation.PeerMode, dry bool) error
-	// Block keeps a block, and with purge ends what its source offered and drops what waits
-	// of it, or dry says what that would be. Unblock ends one, or dry looks whether there is
-	// one: it returns [federation.ErrNotFound] for what is not blocked. Their errors may be
-	// [*ProblemError]s.
-	Block   func(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error)
-	Unblock func(ctx context.Context, b federation.Block, dry bool) error
-	// Top returns up to limit senders with the most steps in a time before now, by
-	// [ByDID], [ByAddress] or [ByLink].
-	Top func(by string, since time.Duration, limit int, now time.Time) []Sender
-	// AddPeer looks at another home, keeps it, and offers it a canary, unless it is only to
-	// be looked at. It blocks until the canary is back, or for some seconds. Its errors may
-	// be [*ProblemError]s, as those of RemovePeer, which ends what AddPeer kept.
-	AddPeer    func(ctx context.Context, ask Peering) (Peered, error)
-	RemovePeer func(ctx context.Context, name string, dry bool) (Peer, error)
-	// MoveInbox gives the mailbox of a DID to another home, with what waits in it, or dry
-	// says how much that is. It blocks on the network. Its errors may be [*ProblemError]s.
-	MoveInbox func(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (Moved, error)
-	// Routes returns where the mailboxes of the parties of a handoff are, as far as that is
-	// known; none where no other home is.
-	Routes func(ctx context.Context, v federation.View) ([]federation.Residence, error)
-	// Hooks makes webhooks; nil where there are none.
-	Hooks bridge.Hooks
-	// CheckRelay examines the server that homes meet at. It blocks on the network.
-	CheckRelay func(ctx context.Context) []Check
-	Wakes      bridge.Wakes
-	// Limits is that of [bridge.Ports].
-	Limits  func() bridge.Limits
-	Refused func(code federation.RefusalCode) // counts a refusal
-	Log     *slog.Logger
-	// Ended is closed when the gateway ends: nobody watches any more.
+	BoundTo   func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+	Limits    func() bridge.Limits
+	// CheckDID returns why no party can ever prove a DID; nil accepts each.
+	CheckDID func(did federation.DID) error
+
+	Log *slog.Logger
+	// Ended is closed when the gateway stops, which ends all watching.
 	Ended <-chan struct{}
 }
 
@@ -250,7 +191,7 @@ func readBody(r *http.Request, into any) error {
 // the log has it alone.
 func (o *Operator) act(r *http.Request, what, subject, reason string) {
 	change := federation.Change{At: time.Now(), Actor: callerOf(r).actor, What: what, Subject: subject, Reason: reason}
-	if err := o.deps.Record.Note(context.WithoutCancel(r.Context()), change); err != nil {
+	if err := o.deps.Audit.Note(context.WithoutCancel(r.Context()), change); err != nil {
 		o.deps.Log.LogAttrs(r.Context(), slog.LevelError, "change not in the record", slog.String("network", network),
 			slog.String("what", what), slog.Any("err", err))
 	}

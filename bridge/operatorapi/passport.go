@@ -25,5 +25,5 @@ func (o *Operator) passport(r *http.Request) (Document, error) {
 	if err != nil {
 		return Document{}, err
 	}
-	return o.deps.Passport(r.Context(), view, time.Now())
+	return o.deps.Passports.Passport(r.Context(), view, time.Now())
 }

@@ -38,7 +38,7 @@ func (o *Operator) postPeer(r *http.Request) (answer, error) {
 	if err := readBody(r, &ask); err != nil {
 		return answer{}, err
 	}
-	done, err := o.deps.AddPeer(r.Context(), ask)
+	done, err := o.deps.Peers.AddPeer(r.Context(), ask)
 	if err != nil {
 		return answer{}, err
 	}
@@ -55,7 +55,7 @@ func (o *Operator) deletePeer(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	dry := query.Has("dry_run")
-	gone, err := o.deps.RemovePeer(r.Context(), name, dry)
+	gone, err := o.deps.Peers.RemovePeer(r.Context(), name, dry)
 	if err != nil {
 		return answer{}, err
 	}

@@ -67,7 +67,7 @@ func peerModes() []string { return []string{"allow", "limit", "hold", "block"} }
 
 // peer returns a registry or a home that the configuration or an operator names.
 func (o *Operator) peer(name string) (Peer, bool) {
-	all := o.deps.Peers()
+	all := o.deps.Peers.Peers()
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
 		return Peer{}, false
@@ -86,8 +86,8 @@ func (o *Operator) peers(r *http.Request) (listing, error) {
 
 // shapePeers returns the registries and homes as they stand.
 func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
-	all := slices.Clone(o.deps.Peers())
-	shapes, err := o.deps.Record.Shapes(ctx, time.Now())
+	all := slices.Clone(o.deps.Peers.Peers())
+	shapes, err := o.deps.Feeds.Shapes(ctx, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func (p Peer) owed(s federation.Shape) bool {
 
 // peerTrouble adds what went wrong with a peer.
 func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
-	dead, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
+	dead, err := o.deps.DeadLetters.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
 	if err != nil {
 		return p, err
 	}
@@ -140,7 +140,7 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	if p.PeerHome != nil {
 		which = federation.WaitingFilter{Link: p.Name}
 	}
-	waiting, _, err := o.deps.Record.WaitingFor(ctx, which, "", 1)
+	waiting, _, err := o.deps.Feeds.WaitingFor(ctx, which, "", 1)
 	if err == nil && len(waiting) > 0 {
 		p.LastError = waiting[0].Reason
 	}
@@ -153,7 +153,7 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 // homeTrouble adds how the link to a home stands, the proofs against it, and the doubts.
 func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	home := *p.PeerHome
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		if s.Link.Name() != p.Name {
 			continue
 		}
@@ -165,7 +165,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 			home.LastHeard = Moment(hearer.Heard())
 		}
 	}
-	forks, err := o.deps.Record.Forks(ctx, federation.HomeID(p.Name), MaxLimit)
+	forks, err := o.deps.Peers.Forks(ctx, federation.HomeID(p.Name), MaxLimit)
 	home.Forks = make([]Fork, len(forks))
 	for i, f := range forks {
 		home.Forks[i] = Fork{Handoff: f.Handoff, Version: f.Version, Found: Moment(f.Found)}
@@ -173,7 +173,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	if err != nil {
 		return p, err
 	}
-	doubts, err := o.deps.Record.Doubts(ctx, federation.HomeID(p.Name))
+	doubts, err := o.deps.Peers.Doubts(ctx, federation.HomeID(p.Name))
 	home.Doubts = make([]Doubt, len(doubts))
 	for i, d := range doubts {
 		home.Doubts[i] = Doubt{Kind: d.Kind, Times: d.Times, First: Moment(d.First), Last: Moment(d.Last), Why: d.Why}
@@ -209,7 +209,7 @@ func (o *Operator) postMode(r *http.Request) (answer, error) {
 	if !slices.Contains(peerModes(), ask.Mode) {
 		return answer{}, usage("mode: want one of allow, limit, hold, block, not " + strconv.Quote(ask.Mode))
 	}
-	err := o.deps.SetMode(r.Context(), federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}, ask.DryRun)
+	err := o.deps.Peers.SetMode(r.Context(), federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}, ask.DryRun)
 	if err != nil {
 		return answer{}, err
 	}

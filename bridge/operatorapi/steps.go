@@ -71,14 +71,14 @@ func (o *Operator) take(r *http.Request, verb federation.Verb, view federation.V
 // builder returns who writes down what operators ask for.
 func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Record, Kept: o.deps.Kept,
+		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Steps, Kept: o.deps.Kept,
 		Refer: o.deps.Refer, BoundTo: o.deps.BoundTo, PublicURL: o.deps.PublicURL, Placers: o.placers,
 	}
 }
 
 func (o *Operator) placers() []bridge.Placer {
 	var placers []bridge.Placer
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		if placer, ok := s.Link.(bridge.Placer); ok {
 			placers = append(placers, placer)
 		}

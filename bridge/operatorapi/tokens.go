@@ -46,7 +46,7 @@ type NewToken struct {
 // tokens is GET tokens, by name.
 func (o *Operator) tokens(r *http.Request) (listing, error) {
 	page := func(ctx context.Context, cursor string, limit int) (any, error) {
-		found, err := o.deps.Record.Tokens(ctx, cursor, limit)
+		found, err := o.deps.Tokens.Tokens(ctx, cursor, limit)
 		p := Page[Token]{Items: []Token{}}
 		for _, t := range found {
 			p.Items = append(p.Items, shapeToken(t))
@@ -73,7 +73,7 @@ func (o *Operator) postToken(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	err = o.deps.Record.AddToken(r.Context(), token)
+	err = o.deps.Tokens.AddToken(r.Context(), token)
 	if errors.Is(err, federation.ErrTaken) {
 		return answer{}, conflict("there is a token " + token.Name + ": revoke it first, or choose another name")
 	}
@@ -114,7 +114,7 @@ func (o *Operator) postRevocation(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	name := r.PathValue("name")
-	revoke := o.deps.Record.RevokeToken
+	revoke := o.deps.Tokens.RevokeToken
 	if ask.DryRun {
 		revoke = o.hasToken
 	}
@@ -131,7 +131,7 @@ func (o *Operator) postRevocation(r *http.Request) (answer, error) {
 // hasToken returns [federation.ErrNotFound] for a name that no token has.
 func (o *Operator) hasToken(ctx context.Context, name string) error {
 	for after := ""; ; {
-		page, err := o.deps.Record.Tokens(ctx, after, MaxLimit)
+		page, err := o.deps.Tokens.Tokens(ctx, after, MaxLimit)
 		switch {
 		case err != nil:
 			return err

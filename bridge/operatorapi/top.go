@@ -52,7 +52,7 @@ func (o *Operator) top(r *http.Request) (listing, error) {
 		}
 	}
 	page := func(_ context.Context, _ string, limit int) (any, error) {
-		return Page[Sender]{Items: append([]Sender{}, o.deps.Top(by, since, limit, time.Now())...)}, nil
+		return Page[Sender]{Items: append([]Sender{}, o.deps.Senders.Top(by, since, limit, time.Now())...)}, nil
 	}
 	return listing{page, watchPage(page, func(s Sender) Sender { return s })}, nil
 }

@@ -62,7 +62,7 @@ func (o *Operator) webhooks(r *http.Request) (listing, error) {
 		if err := after.UnmarshalText([]byte(cursor)); err != nil {
 			return nil, federation.ErrUnknownCursor
 		}
-		hooks, err := o.deps.Record.Hooks(ctx, did, after, limit)
+		hooks, err := o.deps.Webhooks.Hooks(ctx, did, after, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func optionalDID(text string) (federation.DID, error) {
 }
 
 func (o *Operator) shapeWebhook(ctx context.Context, h federation.Hook) (Webhook, error) {
-	backlog, err := o.deps.Record.HookBacklog(ctx, h.ID)
+	backlog, err := o.deps.Webhooks.HookBacklog(ctx, h.ID)
 	return Webhook{
 		ID: h.ID.String(), DID: string(h.DID), Agent: h.Agent, URL: h.URL, Since: Moment(h.Since),
 		Waiting: backlog.Rows, Oldest: Moment(backlog.Oldest), Dead: backlog.Dead, Disabled: Moment(h.Disabled), Why: h.Why,
@@ -118,7 +118,7 @@ func (o *Operator) getWebhook(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	pushes, err := o.deps.Record.Pushes(r.Context(), h.ID, before, limit)
+	pushes, err := o.deps.Webhooks.Pushes(r.Context(), h.ID, before, limit)
 	if err != nil {
 		return answer{}, err
 	}
@@ -195,13 +195,13 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Hook, ref string,
 		return 0, conflict("this webhook is disabled: " + h.Why + "; enable it first (baton webhook enable)")
 	}
 	if dry && ref == "" {
-		backlog, err := o.deps.Record.HookBacklog(ctx, h.ID)
+		backlog, err := o.deps.Webhooks.HookBacklog(ctx, h.ID)
 		return backlog.Rows + backlog.Dead, err
 	}
 	if dry {
 		return 1, nil
 	}
-	changed, err := o.deps.Record.PushAgain(ctx, h.ID, ref, time.Now())
+	changed, err := o.deps.Webhooks.PushAgain(ctx, h.ID, ref, time.Now())
 	if err == nil && changed == 0 && ref != "" {
 		err = errNone("delivery of " + ref + " to this webhook")
 	}
@@ -214,7 +214,7 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Hook, ref string,
 func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Hook, error) {
 	none := errNone("webhook " + text)
 	if id, err := federation.ParseEventID(text); err == nil {
-		h, err := o.deps.Record.Hook(ctx, id)
+		h, err := o.deps.Webhooks.Hook(ctx, id)
 		if errors.Is(err, federation.ErrNotFound) || err == nil && of != "" && h.DID != of {
 			return federation.Hook{}, none
 		}
@@ -225,7 +225,7 @@ func (o *Operator) findWebhook(ctx context.Context, text string, of federation.D
 	}
 	var found []federation.Hook
 	for after := (federation.HookID{}); ; {
-		page, err := o.deps.Record.Hooks(ctx, of, after, MaxLimit)
+		page, err := o.deps.Webhooks.Hooks(ctx, of, after, MaxLimit)
 		if err != nil {
 			return federation.Hook{}, err
 		}

@@ -23,10 +23,16 @@ func (p *program) newHooks() *webhook.Hooks {
 	return webhook.New(webhook.Config{
 		MaxPerDID: p.file.Webhooks.MaxPerDID, MaxAttempts: p.file.Webhooks.MaxAttempts, Timeout: p.file.Fetch.Timeout,
 	}, webhook.Deps{
-		Record: p.record, Outside: outside{p.client}, Key: p.keyring.Token(), Pusher: p.gateway.fleet.pusher,
+		Record: p.record, Outside: outside{p.client}, Key: p.keyring.Token(), Pushers: pushers{p.gateway.fleet},
 		Wakes: p.relay, Metrics: p.counters, Log: p.log,
 	})
 }
+
+// pushers implements [webhook.Pushers].
+type pushers struct{ *fleet }
+
+// Pusher implements [webhook.Pushers].
+func (p pushers) Pusher(h federation.Hook) bridge.Pusher { return p.pusher(h) } //nolint:ireturn // links are of many types
 
 // outside calls strangers through the guarded client.
 type outside struct{ client *identity.Client }
