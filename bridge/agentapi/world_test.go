@@ -143,7 +143,7 @@ func (w *world) Member(_ context.Context, venue string, did federation.DID) bool
 }
 
 // Pusher implements [webhook.Pushers].
-func (w *world) Pusher(federation.Hook) bridge.Pusher { return w.link }
+func (w *world) Pusher(federation.Hook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
 
 // Left implements [agentapi.Rates].
 func (w *world) Left(_ federation.DID, now time.Time) bridge.Allowance {

@@ -104,7 +104,7 @@ type world struct {
 }
 
 // Pusher implements [webhook.Pushers].
-func (w *world) Pusher(federation.Hook) bridge.Pusher { return w.pusher }
+func (w *world) Pusher(federation.Hook) bridge.Pusher { return w.pusher } //nolint:ireturn // the port has it
 
 func newWorld(record federation.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
