@@ -11,17 +11,31 @@ import (
 	"time"
 	"unicode"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
 // maxNameBytes bounds a name on a network.
 const maxNameBytes = 256
 
-// bindingList is GET bindings.
+// The origins of a binding.
+const (
+	FromConfiguration = "configuration"
+	FromRecord        = "record"
+)
+
+// bindingList is the list of bindings.
 type bindingList struct{ o *Operator }
 
-func (o *Operator) bindings(r *http.Request) (listing, error) {
-	return listing{page: bindingList{o}.page}, known(r.URL.Query())
+// ListBindings implements [contract.StrictServerInterface].
+func (o *Operator) ListBindings(ctx context.Context, req contract.ListBindingsRequestObject) (contract.ListBindingsResponseObject, error) {
+	l, err := o.bindings(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
+}
+
+func (o *Operator) bindings(ctx context.Context, query contract.ListBindingsParams) (listing, error) {
+	return listing{page: bindingList{o}.page}, nil
 }
 
 // page merges the bindings of the configuration with those of the record. A cursor
@@ -66,13 +80,13 @@ func (o *Operator) configured(network, name string) (federation.BoundName, bool)
 	return federation.BoundName{}, false
 }
 
-// putBinding answers PUT bindings/{network}/{name}. A name stands for one DID.
-func (o *Operator) putBinding(r *http.Request) (answer, error) {
-	network, name := r.PathValue("network"), r.PathValue("name")
-	var bind Bind
-	if err := readBody(r, &bind); err != nil {
-		return answer{}, err
+// BindName implements [contract.StrictServerInterface]. A name stands for one DID.
+func (o *Operator) BindName(ctx context.Context, req contract.BindNameRequestObject) (contract.BindNameResponseObject, error) {
+	network, name := req.Network, req.Name
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
+	bind := *req.Body
 	did, err := parseDID("did", bind.DID)
 	if err == nil && o.deps.CheckDID != nil {
 		if err = o.deps.CheckDID(did); err != nil {
@@ -81,29 +95,29 @@ func (o *Operator) putBinding(r *http.Request) (answer, error) {
 	}
 	switch {
 	case err != nil:
-		return answer{}, err
+		return nil, err
 	case !o.linked(network):
-		return answer{}, errNone("link " + network)
+		return nil, errNone("link " + network)
 	case federation.ReservedName(network, name):
-		return answer{}, usage(name + " stands for a DID by itself")
+		return nil, usage(name + " stands for a DID by itself")
 	case name == "" || len(name) > maxNameBytes || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
-		return answer{}, usage(fmt.Sprintf("a name is 1 to %d bytes without spaces", maxNameBytes))
+		return nil, usage(fmt.Sprintf("a name is 1 to %d bytes without spaces", maxNameBytes))
 	}
 	if b, ok := o.configured(network, name); ok {
-		return answer{}, conflict(fmt.Sprintf("the configuration binds %s on %s to %s", name, network, b.DID))
+		return nil, conflict(fmt.Sprintf("the configuration binds %s on %s to %s", name, network, b.DID))
 	}
 	b := federation.BoundName{Network: network, Name: name, DID: did, Vouch: bind.Vouch, Since: time.Now()}
-	err = o.bind(r.Context(), b, bind.DryRun)
+	err = o.bind(ctx, b, bind.DryRun)
 	if errors.Is(err, federation.ErrTaken) {
-		return answer{}, conflict(fmt.Sprintf("%s on %s stands for another DID: remove that binding first", name, network))
+		return nil, conflict(fmt.Sprintf("%s on %s stands for another DID: remove that binding first", name, network))
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if !bind.DryRun {
-		o.act(r, "bind add", network+" "+name+" "+string(did), bind.Reason)
+		o.act(ctx, "bind add", network+" "+name+" "+string(did), bind.Reason)
 	}
-	return answer{body: shapeBinding(b, FromRecord)}, nil
+	return contract.BindName200JSONResponse(shapeBinding(b, FromRecord)), nil
 }
 
 // bind keeps a binding, or dry looks whether it could.
@@ -130,29 +144,24 @@ func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) e
 	return err
 }
 
-// deleteBinding answers DELETE bindings/{network}/{name}. It has no body: what others
-// have there is in the query.
-func (o *Operator) deleteBinding(r *http.Request) (answer, error) {
-	query := r.URL.Query()
-	if err := known(query, "reason", "dry_run"); err != nil {
-		return answer{}, err
-	}
-	ask := Act{Reason: query.Get("reason"), DryRun: query.Has("dry_run")}
-	network, name := r.PathValue("network"), r.PathValue("name")
+// UnbindName implements [contract.StrictServerInterface].
+func (o *Operator) UnbindName(ctx context.Context, req contract.UnbindNameRequestObject) (contract.UnbindNameResponseObject, error) {
+	ask := Act{Reason: req.Params.Reason, DryRun: req.Params.DryRun != nil}
+	network, name := req.Network, req.Name
 	if _, ok := o.configured(network, name); ok {
-		return answer{}, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
+		return nil, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
 	}
-	err := o.unbind(r.Context(), network, name, ask.DryRun)
+	err := o.unbind(ctx, network, name, ask.DryRun)
 	if isNotFound(err) {
-		return answer{}, errNone("binding of " + name + " on " + network)
+		return nil, errNone("binding of " + name + " on " + network)
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if !ask.DryRun {
-		o.act(r, "bind remove", network+" "+name, ask.Reason)
+		o.act(ctx, "bind remove", network+" "+name, ask.Reason)
 	}
-	return answer{body: struct{}{}}, nil
+	return contract.UnbindName200JSONResponse(struct{}{}), nil
 }
 
 // conflict is the problem of a request that something else stands against.

@@ -6,120 +6,47 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// Explanation is all that is known of one event.
-type Explanation struct {
-	EventID   federation.EventID   `json:"event_id"`
-	HandoffID federation.HandoffID `json:"handoff_id"`
-	Version   federation.Version   `json:"version"` // position in the log; 0 for a receipt of the home
-	Verb      federation.Verb      `json:"verb"`
-	From      federation.DID       `json:"from"` // the signer
-	// Identity is what may be said of whose step it is.
-	Identity   federation.IdentityClaim `json:"identity"`
-	For        federation.DID           `json:"for,omitempty"` // whose step it is, where that is not the signer's
-	Provenance federation.Provenance    `json:"provenance"`
-	Verdict    string                   `json:"verdict"`
-	Why        string                   `json:"why"` // on whose word the verdict rests
-	Document   string                   `json:"document"`
-	Signature  string                   `json:"signature"`
-	Scheme     federation.Dialect       `json:"scheme"`
-	Key        ExplainedKey             `json:"key"`
-	Evidence   *Evidence                `json:"evidence,omitempty"`
-	State      federation.State         `json:"state"`     // of the handoff after it
-	Standing   federation.State         `json:"state_now"` // of the handoff
-	Hops       []Hop                    `json:"hops"`      // its way so far, oldest first
-	Next       []Next                   `json:"next"`      // what happens if nobody does anything
-	Routes     []Route                  `json:"routes,omitempty"`
-}
-
-// Route is where a party of the handoff has its mailbox, where other homes are known.
-type Route struct {
-	DID    federation.DID             `json:"did"`
-	Home   federation.HomeID          `json:"home"`             // "" while no home is known to have it
-	Source federation.ResidenceSource `json:"source,omitempty"` // how that is known
-	Since  Moment                     `json:"since,omitzero"`
-}
-
-// ExplainedKey is the key that verified, and where it was found.
-type ExplainedKey struct {
-	KeyID  string `json:"kid"`
-	Public string `json:"public_key"` // base64url
-	Source string `json:"source"`
-}
-
-// Hop is one station of an event.
-type Hop struct {
-	What string `json:"what"`          // received, filed, or how a delivery ended: delivered, refused, expired, dead
-	Via  string `json:"via"`           // the link, "webhook" or "inbox"; for filed the home
-	Who  string `json:"who"`           // who brought it there, or whom it reached
-	Why  string `json:"why,omitempty"` // a refusal's code, or why it was given up
-	Time Moment `json:"time"`
-}
-
-// Next is one thing to come.
-type Next struct {
-	What string `json:"what"` // "deliver", "judge", or the step by which the home ends the handoff
-	// Of a delivery: to whom, over which link, how often that was tried, and how the
-	// link stands. A time is when it is tried again, or where the link is not up when
-	// that dials again.
-	Via       string `json:"via,omitempty"`
-	Who       string `json:"who,omitempty"`
-	Attempts  int    `json:"attempts"`
-	Tried     string `json:"tried,omitempty"` // why the last attempt failed
-	LinkState string `json:"link_state,omitempty"`
-	LastError string `json:"last_error,omitempty"`
-	// Of a judgement, Attempts counts the vain ones, LastError is why the last one was, and
-	// Time is when it comes.
-
-	// Of a step of the home: the clock that runs out then.
-	Clock federation.Clock `json:"clock,omitempty"`
-	Time  Moment           `json:"time,omitzero"`
-}
-
-// getExplanation answers GET events/{id}/explain.
-func (o *Operator) getExplanation(r *http.Request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
-	ctx := r.Context()
-	entry, err := o.findEvent(ctx, r.PathValue("id"))
+// ExplainEvent implements [contract.StrictServerInterface].
+func (o *Operator) ExplainEvent(ctx context.Context, req contract.ExplainEventRequestObject) (contract.ExplainEventResponseObject, error) {
+	entry, err := o.findEvent(ctx, req.ID)
 	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
-		return o.explainDeferred(ctx, r.PathValue("id"), err)
+		return o.explainDeferred(ctx, req.ID, err)
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	view, err := o.deps.Gateway.View(ctx, entry.Event.Handoff)
 	if err != nil {
-		return answer{}, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
+		return nil, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
 	}
 	history, err := o.deps.Handoffs.History(ctx, entry.Event.From)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	became, err := o.deliveries(ctx, view)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	e := o.explain(entry, history)
 	e.Standing = view.State
 	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
 	routes, err := o.deps.Mailboxes.Routes(ctx, view)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	for _, at := range routes {
 		e.Routes = append(e.Routes, Route{DID: at.DID, Home: at.Home, Source: at.Source, Since: Moment(at.Since)})
 	}
-	return answer{body: e}, nil
+	return contract.ExplainEvent200JSONResponse(e), nil
 }
 
 // findEvent returns the event of an id, or the offer of a handoff that the end of an

@@ -21,6 +21,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/bridgetest"
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/federationtest"
 )
@@ -133,15 +134,17 @@ func (*house) Backup(context.Context) (io.ReadCloser, error) {
 	return nil, errors.New("there is none")
 }
 
-func (*house) Rotate(context.Context, string, time.Duration, time.Time) (any, error) {
-	return nil, errors.New("there is none")
+func (*house) Rotate(context.Context, string, time.Duration, time.Time) (contract.Key, error) {
+	return contract.Key{}, errors.New("there is none")
 }
 
 // ask sends one request and returns the status and the body.
 func (h *house) ask(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	h.mux.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), method, "/operator/v1/"+path, strings.NewReader(body)))
+	r := httptest.NewRequestWithContext(t.Context(), method, "/operator/v1/"+path, strings.NewReader(body))
+	h.mux.ServeHTTP(recorder, r)
+	inContract(t, newContract(t), r, recorder.Code, recorder.Header(), recorder.Body.Bytes())
 	if told := recorder.Header().Get("Content-Type"); recorder.Code >= 400 && told != "application/problem+json" {
 		t.Errorf("%s %s: an error is told as %s", method, path, told)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
@@ -215,9 +216,9 @@ type Vault interface {
 	// Backup returns a tar file of the record and the keys as they are now. It blocks until
 	// all is copied. The caller closes it.
 	Backup(ctx context.Context) (io.ReadCloser, error)
-	// Rotate replaces a key of the gateway and returns the new one, as JSON shows it. The old
+	// Rotate replaces a key of the gateway and returns the new one. The old
 	// key verifies for the overlap. Its error may be a [*bridge.ProblemError].
-	Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (key any, err error)
+	Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error)
 }
 
 // Refusals counts refusals. It does not block.

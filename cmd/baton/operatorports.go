@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
@@ -93,7 +94,7 @@ func (o operatorPorts) Backup(ctx context.Context) (io.ReadCloser, error) {
 }
 
 // Rotate implements [operatorapi.Vault].
-func (o operatorPorts) Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (any, error) {
+func (o operatorPorts) Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error) {
 	return o.program.rotate(ctx, name, overlap, now)
 }
 

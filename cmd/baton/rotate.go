@@ -8,25 +8,26 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/identity"
 )
 
 // rotate gives the gateway another key, and tells those who sign with it or check what
 // it signed. What is being signed meanwhile is signed with the old one, which is good.
-func (p *program) rotate(ctx context.Context, text string, overlap time.Duration, now time.Time) (any, error) {
+func (p *program) rotate(ctx context.Context, text string, overlap time.Duration, now time.Time) (contract.Key, error) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	name, err := identity.ParseKeyName(text)
 	if err != nil {
-		return nil, &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: oneLine(err)}
+		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: oneLine(err)}
 	}
 	made, err := p.keyring.Rotate(name, overlap, now)
 	if word := refusedKey(err); word != "" {
-		return nil, &operatorapi.ProblemError{Status: http.StatusConflict, Code: word, Detail: oneLine(err)}
+		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: word, Detail: oneLine(err)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("rotate key %s: %w", name, err)
+		return contract.Key{}, fmt.Errorf("rotate key %s: %w", name, err)
 	}
 	if err := p.record.MarkOwnKeys(context.WithoutCancel(ctx), p.keyring.Marks(now)); err != nil { // the next start does it
 		p.log.LogAttrs(ctx, slog.LevelError, "rotated key not noted in the record", slog.String("key", string(name)), slog.Any("err", err))
