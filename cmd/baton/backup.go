@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
-	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 )
@@ -85,7 +83,7 @@ func (c *cli) fetchBackup(ctx context.Context, path string) (made manifest, err 
 	if err != nil {
 		return manifest{}, err
 	}
-	response, err := gateway.do(ctx, http.MethodPost, operatorapi.Prefix+"backup", nil, nil)
+	response, err := gateway.endless.Backup(ctx)
 	if err != nil {
 		return manifest{}, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
-	"baton/federation"
 	"baton/federation/identity"
 )
 
@@ -57,13 +56,13 @@ func (keysRotate) Help() string { return "Example:\n\n\tbaton keys rotate server
 
 // Run prints what show prints of the new key.
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.Name)
 	if err != nil {
 		return err
 	}
-	var key shownKey
 	body := operatorapi.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason}
-	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("keys").Join(cmd.Name, "rotate"), nil, body, &key); err != nil {
+	key, err := answered[shownKey](gateway.RotateKey(ctx, cmd.Name, body))
+	if err != nil {
 		return err
 	}
 	return printKey(c, streams, key)
