@@ -37,10 +37,10 @@ func (l *Link) ListInbox(ctx context.Context, req contract.ListInboxRequestObjec
 		return inboxPage{found, at.entries}, err
 	}
 	found, err := l.poll(ctx, did, at, length)
-	if ctx.Err() != nil {
-		return unanswered{}, nil
+	if ctx.Err() == nil {
+		return inboxPage{found, at.entries}, err
 	}
-	return inboxPage{found, at.entries}, err
+	return unanswered{}, nil
 }
 
 // inboxPage is the answer to a client that asked for the entries after a cursor.

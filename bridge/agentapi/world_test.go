@@ -144,6 +144,9 @@ func (w *world) Member(_ context.Context, venue string, did federation.DID) bool
 	return slices.Contains(w.members[venue], did)
 }
 
+// Pusher implements [webhook.Pushers].
+func (w *world) Pusher(federation.Hook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
+
 // Left implements [agentapi.Rates].
 func (w *world) Left(_ federation.DID, now time.Time) bridge.Allowance {
 	return bridge.Allowance{Limit: 60, Left: w.left, Full: now}

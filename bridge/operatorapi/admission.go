@@ -32,9 +32,9 @@ type caller struct {
 	still func() error // nil while they would be admitted again
 }
 
-// callerOf returns who sent a request that was admitted.
-func callerOf(r *http.Request) caller {
-	c, _ := r.Context().Value(callerKey{}).(caller)
+// callerOf returns the caller of an admitted request.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
 	return c
 }
 

@@ -2,30 +2,24 @@ package operatorapi
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 	"time"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// Change is something that an operator did.
-type Change struct {
-	Time    Moment `json:"time"`
-	Actor   string `json:"actor"`
-	What    string `json:"what"`
-	Subject string `json:"subject"`
-	Reason  string `json:"reason"`
+// ListAudit implements [contract.StrictServerInterface].
+func (o *Operator) ListAudit(ctx context.Context, req contract.ListAuditRequestObject) (contract.ListAuditResponseObject, error) {
+	l, err := o.audit(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
 }
 
-// audit is GET audit, the newest first.
-func (o *Operator) audit(r *http.Request) (listing, error) {
-	query := r.URL.Query()
-	if err := known(query, "since", "actor"); err != nil {
-		return listing{}, err
-	}
-	f := federation.ChangeFilter{Actor: query.Get("actor")}
-	if text := query.Get("since"); text != "" {
+// audit returns the list of changes, the newest first.
+func (o *Operator) audit(ctx context.Context, query contract.ListAuditParams) (listing, error) {
+	f := federation.ChangeFilter{Actor: query.Actor}
+	if text := query.Since; text != "" {
 		var err error
 		if f.Since, err = time.Parse(time.RFC3339, text); err != nil {
 			return listing{}, usage("since is a time such as 2026-11-21T12:00:00Z")
@@ -36,7 +30,7 @@ func (o *Operator) audit(r *http.Request) (listing, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := o.deps.Record.Changes(ctx, f, before, limit)
+		found, err := o.deps.Audit.Changes(ctx, f, before, limit)
 		p := Page[Change]{Items: []Change{}}
 		for _, c := range found {
 			p.Items = append(p.Items, Change{Time: Moment(c.At), Actor: c.Actor, What: c.What, Subject: c.Subject, Reason: c.Reason})

@@ -1,21 +1,19 @@
 package operatorapi
 
 import (
-	"io"
-	"net/http"
+	"context"
+
+	"baton/bridge/operatorapi/contract"
 )
 
-// postBackup answers POST backup with a tar file of record and keys. Who has it can
-// sign as the gateway: it goes to whoever may open the socket, and to the log.
-func (o *Operator) postBackup(w http.ResponseWriter, r *http.Request) {
-	archive, err := o.deps.Backup(r.Context())
+// Backup implements [contract.StrictServerInterface]: a tar file of the record and the keys. Its
+// holder can sign as the gateway, so that the audit log has each copy. A client that receives
+// less than all finds the archive cut short.
+func (o *Operator) Backup(ctx context.Context, _ contract.BackupRequestObject) (contract.BackupResponseObject, error) {
+	archive, err := o.deps.Vault.Backup(ctx)
 	if err != nil {
-		o.tell(w, r, err)
-		return
+		return nil, err
 	}
-	defer archive.Close()
-	o.act(r, "backup", "record and keys", "")
-	w.Header().Set("Content-Type", "application/x-tar")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = io.Copy(w, archive) // a client that gets less finds the archive cut short
+	o.act(ctx, "backup", "record and keys", "")
+	return contract.Backup200ApplicationXTarResponse{Body: archive}, nil
 }

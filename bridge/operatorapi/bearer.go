@@ -27,7 +27,7 @@ const maxGood = 1 << 10
 // was good here before: a stranger behind the same address does not lock out operators.
 //
 // spec: RFC 6750 §2.1, §3.1
-func Bearers(tokens federation.OperatorTokens) Admission {
+func Bearers(tokens Tokens) Admission {
 	b := &bearers{
 		tokens: tokens,
 		wrong:  credential.NewAddresses(func() int { return wrongTokens }, wrongPeriod),
@@ -38,7 +38,7 @@ func Bearers(tokens federation.OperatorTokens) Admission {
 
 // bearers is the state of one admission by tokens.
 type bearers struct {
-	tokens federation.OperatorTokens
+	tokens Tokens
 	wrong  credential.Addresses // counts wrong tokens
 
 	mu   sync.Mutex

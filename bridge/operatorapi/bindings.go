@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/agents"
 )
@@ -18,18 +19,31 @@ import (
 // maxNameBytes bounds a name on a network.
 const maxNameBytes = 256
 
-// bindingList is GET bindings.
+// The origins of a binding.
+const (
+	FromConfiguration = "configuration"
+	FromRecord        = "record"
+)
+
+// bindingList is the list of bindings.
 type bindingList struct{ o *Operator }
 
-func (o *Operator) bindings(r *http.Request) (listing, error) {
-	return listing{page: bindingList{o}.page}, known(r.URL.Query())
+// ListBindings implements [contract.StrictServerInterface].
+func (o *Operator) ListBindings(ctx context.Context, req contract.ListBindingsRequestObject) (contract.ListBindingsResponseObject, error) {
+	l, err := o.bindings(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
+}
+
+func (o *Operator) bindings(ctx context.Context, query contract.ListBindingsParams) (listing, error) {
+	return listing{page: bindingList{o}.page}, nil
 }
 
 // page merges the bindings of the configuration with those of the record. A cursor
 // is the last name, after its network and a slash.
 func (l bindingList) page(ctx context.Context, cursor string, limit int) (any, error) {
 	network, name, _ := strings.Cut(cursor, "/")
-	kept, err := l.o.deps.Record.BoundNames(ctx, network, name, limit)
+	kept, err := l.o.deps.Bindings.BoundNames(ctx, network, name, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +52,7 @@ func (l bindingList) page(ctx context.Context, cursor string, limit int) (any, e
 		items = append(items, shapeBinding(b, FromRecord))
 	}
 	after := federation.BoundName{Network: network, Name: name}
-	for _, b := range l.o.deps.Configured() {
+	for _, b := range l.o.deps.Bindings.Configured() {
 		if compareNames(b, after) > 0 {
 			items = append(items, shapeBinding(b, FromConfiguration))
 		}
@@ -59,7 +73,7 @@ func compareNames(a, b federation.BoundName) int {
 
 // configured returns the binding of a name in the configuration.
 func (o *Operator) configured(network, name string) (federation.BoundName, bool) {
-	for _, b := range o.deps.Configured() {
+	for _, b := range o.deps.Bindings.Configured() {
 		if b.Network == network && b.Name == name {
 			return b, true
 		}
@@ -67,13 +81,13 @@ func (o *Operator) configured(network, name string) (federation.BoundName, bool)
 	return federation.BoundName{}, false
 }
 
-// putBinding answers PUT bindings/{network}/{name}. A name stands for one DID.
-func (o *Operator) putBinding(r *http.Request) (answer, error) {
-	network, name := r.PathValue("network"), r.PathValue("name")
-	var bind Bind
-	if err := readBody(r, &bind); err != nil {
-		return answer{}, err
+// BindName implements [contract.StrictServerInterface]. A name stands for one DID.
+func (o *Operator) BindName(ctx context.Context, req contract.BindNameRequestObject) (contract.BindNameResponseObject, error) {
+	network, name := req.Network, req.Name
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
+	bind := *req.Body
 	did, err := parseDID("did", bind.DID)
 	if err == nil && o.deps.CheckDID != nil {
 		if err = o.deps.CheckDID(did); err != nil {
@@ -82,37 +96,37 @@ func (o *Operator) putBinding(r *http.Request) (answer, error) {
 	}
 	switch {
 	case err != nil:
-		return answer{}, err
+		return nil, err
 	case !o.linked(network):
-		return answer{}, errNone("link " + network)
+		return nil, errNone("link " + network)
 	case agents.ReservedName(network, name):
-		return answer{}, usage(name + " stands for a DID by itself")
+		return nil, usage(name + " stands for a DID by itself")
 	case name == "" || len(name) > maxNameBytes || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }):
-		return answer{}, usage(fmt.Sprintf("a name is 1 to %d bytes without spaces", maxNameBytes))
+		return nil, usage(fmt.Sprintf("a name is 1 to %d bytes without spaces", maxNameBytes))
 	}
 	if b, ok := o.configured(network, name); ok {
-		return answer{}, conflict(fmt.Sprintf("the configuration binds %s on %s to %s", name, network, b.DID))
+		return nil, conflict(fmt.Sprintf("the configuration binds %s on %s to %s", name, network, b.DID))
 	}
 	b := federation.BoundName{Network: network, Name: name, DID: did, Vouch: bind.Vouch, Since: time.Now()}
-	err = o.bind(r.Context(), b, bind.DryRun)
+	err = o.bind(ctx, b, bind.DryRun)
 	if errors.Is(err, federation.ErrTaken) {
-		return answer{}, conflict(fmt.Sprintf("%s on %s stands for another DID: remove that binding first", name, network))
+		return nil, conflict(fmt.Sprintf("%s on %s stands for another DID: remove that binding first", name, network))
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if !bind.DryRun {
-		o.act(r, "bind add", network+" "+name+" "+string(did), bind.Reason)
+		o.act(ctx, "bind add", network+" "+name+" "+string(did), bind.Reason)
 	}
-	return answer{body: shapeBinding(b, FromRecord)}, nil
+	return contract.BindName200JSONResponse(shapeBinding(b, FromRecord)), nil
 }
 
 // bind keeps a binding, or dry looks whether it could.
 func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) error {
 	if !dry {
-		return o.deps.Record.BindName(ctx, b)
+		return o.deps.Bindings.BindName(ctx, b)
 	}
-	kept, err := o.deps.Record.BoundName(ctx, b.Network, b.Name)
+	kept, err := o.deps.Bindings.BoundName(ctx, b.Network, b.Name)
 	switch {
 	case isNotFound(err):
 		return nil
@@ -125,35 +139,30 @@ func (o *Operator) bind(ctx context.Context, b federation.BoundName, dry bool) e
 // unbind ends a binding, or dry looks whether there is one.
 func (o *Operator) unbind(ctx context.Context, network, name string, dry bool) error {
 	if !dry {
-		return o.deps.Record.UnbindName(ctx, network, name)
+		return o.deps.Bindings.UnbindName(ctx, network, name)
 	}
-	_, err := o.deps.Record.BoundName(ctx, network, name)
+	_, err := o.deps.Bindings.BoundName(ctx, network, name)
 	return err
 }
 
-// deleteBinding answers DELETE bindings/{network}/{name}. It has no body: what others
-// have there is in the query.
-func (o *Operator) deleteBinding(r *http.Request) (answer, error) {
-	query := r.URL.Query()
-	if err := known(query, "reason", "dry_run"); err != nil {
-		return answer{}, err
-	}
-	ask := Act{Reason: query.Get("reason"), DryRun: query.Has("dry_run")}
-	network, name := r.PathValue("network"), r.PathValue("name")
+// UnbindName implements [contract.StrictServerInterface].
+func (o *Operator) UnbindName(ctx context.Context, req contract.UnbindNameRequestObject) (contract.UnbindNameResponseObject, error) {
+	ask := Act{Reason: req.Params.Reason, DryRun: req.Params.DryRun != nil}
+	network, name := req.Network, req.Name
 	if _, ok := o.configured(network, name); ok {
-		return answer{}, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
+		return nil, conflict(fmt.Sprintf("the configuration binds %s on %s: take it out there", name, network))
 	}
-	err := o.unbind(r.Context(), network, name, ask.DryRun)
+	err := o.unbind(ctx, network, name, ask.DryRun)
 	if isNotFound(err) {
-		return answer{}, errNone("binding of " + name + " on " + network)
+		return nil, errNone("binding of " + name + " on " + network)
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if !ask.DryRun {
-		o.act(r, "bind remove", network+" "+name, ask.Reason)
+		o.act(ctx, "bind remove", network+" "+name, ask.Reason)
 	}
-	return answer{body: struct{}{}}, nil
+	return contract.UnbindName200JSONResponse(struct{}{}), nil
 }
 
 // conflict is the problem of a request that something else stands against.

@@ -3,49 +3,23 @@ package operatorapi
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"time"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// Block is a source that an operator blocked.
-type Block struct {
-	What    string               `json:"what"`
-	Kind    federation.BlockKind `json:"kind"`
-	Reason  string               `json:"reason"`
-	Since   Moment               `json:"since"`
-	Expires Moment               `json:"expires"` // "" where it holds until it is removed
+// ListBlocks implements [contract.StrictServerInterface].
+func (o *Operator) ListBlocks(ctx context.Context, req contract.ListBlocksRequestObject) (contract.ListBlocksResponseObject, error) {
+	l, err := o.blocks(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
 }
 
-// BlockAsk asks for a block.
-type BlockAsk struct {
-	Act
-
-	What  string `json:"what"`          // see [federation.ParseBlock]
-	For   string `json:"for,omitempty"` // a duration; "" until it is removed
-	Purge bool   `json:"purge,omitempty"`
-}
-
-// Purged counts what a purge ended and dropped, or would.
-type Purged struct {
-	federation.Purged
-
-	Handoffs int `json:"handoffs"` // that the source had offered
-}
-
-// Blocked is a block that was made just now, or would be.
-type Blocked struct {
-	Block
-
-	Purged *Purged `json:"purged,omitempty"` // nil where nothing was to be purged
-	DryRun bool    `json:"dry_run,omitempty"`
-}
-
-// blocks is GET blocks, by what they name. Those that are over are left out.
-func (o *Operator) blocks(r *http.Request) (listing, error) {
+// blocks returns the list of blocks that have not expired, by what they name.
+func (o *Operator) blocks(ctx context.Context, query contract.ListBlocksParams) (listing, error) {
 	page := func(ctx context.Context, cursor string, limit int) (any, error) {
-		found, err := o.deps.Record.BlocksAfter(ctx, cursor, limit)
+		found, err := o.deps.Blocks.BlocksAfter(ctx, cursor, limit)
 		p, now := Page[Block]{Items: []Block{}}, time.Now()
 		for _, b := range found {
 			if b.Good(now) {
@@ -57,26 +31,27 @@ func (o *Operator) blocks(r *http.Request) (listing, error) {
 		}
 		return p, err
 	}
-	return listing{page: page}, known(r.URL.Query())
+	return listing{page: page}, nil
 }
 
 func shapeBlock(b federation.Block) Block {
 	return Block{What: b.What, Kind: b.Kind, Reason: b.Reason, Since: Moment(b.Since), Expires: Moment(b.Expires)}
 }
 
-// postBlock answers POST blocks. A block of what is blocked takes the place of that.
-func (o *Operator) postBlock(r *http.Request) (answer, error) {
-	var ask BlockAsk
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
+// Block implements [contract.StrictServerInterface]. It replaces a block of
+// the same source.
+func (o *Operator) Block(ctx context.Context, req contract.BlockRequestObject) (contract.BlockResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
-	b, err := ask.block(time.Now())
+	ask := *req.Body
+	b, err := blockOf(ask, time.Now())
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	b, purged, err := o.deps.Block(r.Context(), b, ask.Purge, ask.DryRun)
+	b, purged, err := o.deps.Blocks.Block(ctx, b, ask.Purge, ask.DryRun)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	done := Blocked{Block: shapeBlock(b), DryRun: ask.DryRun}
 	what := "block add"
@@ -84,13 +59,13 @@ func (o *Operator) postBlock(r *http.Request) (answer, error) {
 		done.Purged, what = &purged, "block add, purge"
 	}
 	if ask.DryRun {
-		return answer{body: done}, nil
+		return contract.Block200JSONResponse(done), nil
 	}
-	o.act(r, what, b.What, ask.Reason)
-	return answer{status: http.StatusCreated, body: done}, nil
+	o.act(ctx, what, b.What, ask.Reason)
+	return contract.Block201JSONResponse(done), nil
 }
 
-func (ask BlockAsk) block(now time.Time) (federation.Block, error) {
+func blockOf(ask BlockAsk, now time.Time) (federation.Block, error) {
 	b, err := federation.ParseBlock(ask.What)
 	if err != nil {
 		return b, usage("what: " + err.Error())
@@ -106,23 +81,19 @@ func (ask BlockAsk) block(now time.Time) (federation.Block, error) {
 	return b, nil
 }
 
-// deleteBlock answers DELETE blocks/{what}, with reason and dry_run as parameters.
-func (o *Operator) deleteBlock(r *http.Request) (answer, error) {
-	query := r.URL.Query()
-	if err := known(query, "reason", "dry_run"); err != nil {
-		return answer{}, err
-	}
-	b, err := federation.ParseBlock(r.PathValue("what"))
+// Unblock implements [contract.StrictServerInterface].
+func (o *Operator) Unblock(ctx context.Context, req contract.UnblockRequestObject) (contract.UnblockResponseObject, error) {
+	b, err := federation.ParseBlock(req.What)
 	if err != nil {
-		return answer{}, usage("what: " + err.Error())
+		return nil, usage("what: " + err.Error())
 	}
-	ask := Act{Reason: query.Get("reason"), DryRun: query.Get("dry_run") == "true"}
-	err = o.deps.Unblock(r.Context(), b, ask.DryRun)
+	ask := Act{Reason: req.Params.Reason, DryRun: req.Params.DryRun != nil && *req.Params.DryRun == "true"}
+	err = o.deps.Blocks.Unblock(ctx, b, ask.DryRun)
 	if isNotFound(err) {
-		return answer{}, errNone("block of " + b.What)
+		return nil, errNone("block of " + b.What)
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return o.acted(r, "block remove", b.What, ask, 1), nil
+	return contract.Unblock200JSONResponse(o.acted(ctx, "block remove", b.What, ask, 1)), nil
 }

@@ -2,20 +2,21 @@ package operatorapi
 
 import (
 	"context"
-	"net/http"
+
+	"baton/bridge/operatorapi/contract"
 )
 
-// Check is what was found out about one thing.
-type Check struct {
-	Check  string `json:"check"`
-	State  string `json:"state"` // ok, warn or FAIL
-	Detail string `json:"detail"`
+// CheckRelay implements [contract.StrictServerInterface].
+func (o *Operator) CheckRelay(ctx context.Context, req contract.CheckRelayRequestObject) (contract.CheckRelayResponseObject, error) {
+	l, err := o.relay(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
 }
 
-// relay is GET relay: how the server stands that homes meet at. It has no second page.
-func (o *Operator) relay(r *http.Request) (listing, error) {
+// relay returns the checks of the server at which homes meet. It has no second page.
+func (o *Operator) relay(ctx context.Context, query contract.CheckRelayParams) (listing, error) {
 	page := func(ctx context.Context, _ string, _ int) (any, error) {
-		return Page[Check]{Items: o.deps.CheckRelay(ctx)}, nil
+		return Page[Check]{Items: o.deps.Peers.CheckRelay(ctx)}, nil
 	}
-	return listing{page: page}, known(r.URL.Query())
+	return listing{page: page}, nil
 }

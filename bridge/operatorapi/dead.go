@@ -6,59 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// DeadLetter is a delivery that was given up. In a list it has no attempts and no raw
-// bytes.
-type DeadLetter struct {
-	ID        int64                 `json:"id"`
-	Link      string                `json:"link,omitempty"`
-	Peer      string                `json:"peer,omitempty"` // another registry
-	Reason    federation.DeadReason `json:"reason"`
-	LastError string                `json:"last_error"`
-	EventID   federation.EventID    `json:"event_id,omitzero"`
-	HandoffID federation.HandoffID  `json:"handoff_id,omitzero"`
-	Verb      federation.Verb       `json:"verb,omitempty"`
-	Message   string                `json:"message,omitempty"` // id of the message that a registry was owed
-	Attempt   int                   `json:"attempt"`
-	Queued    Moment                `json:"queued"`
-	Died      Moment                `json:"died"`
-	Replayed  Moment                `json:"replayed,omitzero"`
-
-	*DeadDetail
+// ListDead implements [contract.StrictServerInterface].
+func (o *Operator) ListDead(ctx context.Context, req contract.ListDeadRequestObject) (contract.ListDeadResponseObject, error) {
+	l, err := o.deadLetters(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
 }
 
-// DeadDetail is what one dead letter says of itself when it is read alone.
-type DeadDetail struct {
-	Verdict   string `json:"verdict"` // on the signature, when it was filed; "" where it cannot be read
-	Raw       string `json:"raw"`     // what was signed, or the document of a message; base64 where it is not UTF-8
-	Signature string `json:"signature,omitempty"`
-	Attempts  []Try  `json:"attempts"` // the last of them
-	Fix       string `json:"fix"`      // what may be done about it
-	Broken    string `json:"broken,omitempty"`
-}
-
-// Try is one attempt that failed.
-type Try struct {
-	Number int    `json:"number"`
-	Time   Moment `json:"time"`
-	Error  string `json:"error"`
-}
-
-// deadLetters is GET dead, the newest first.
-func (o *Operator) deadLetters(r *http.Request) (listing, error) {
-	query := r.URL.Query()
-	if err := known(query, "reason", "peer"); err != nil {
-		return listing{}, err
-	}
-	f := federation.DeadFilter{Reason: federation.DeadReason(query.Get("reason")), To: query.Get("peer")}
+// deadLetters returns the list of dead letters, the newest first.
+func (o *Operator) deadLetters(ctx context.Context, query contract.ListDeadParams) (listing, error) {
+	f := federation.DeadFilter{Reason: federation.DeadReason(query.Reason), To: query.Peer}
 	if f.Reason != "" && !slices.Contains(federation.DeadReasons(), f.Reason) {
 		return listing{}, usage(fmt.Sprintf("reason: want one of %v", federation.DeadReasons()))
 	}
@@ -67,7 +33,7 @@ func (o *Operator) deadLetters(r *http.Request) (listing, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, err := o.deps.Record.DeadLetters(ctx, f, before, limit)
+		found, err := o.deps.DeadLetters.DeadLetters(ctx, f, before, limit)
 		p := Page[DeadLetter]{Items: []DeadLetter{}}
 		for _, d := range found {
 			p.Items = append(p.Items, shapeDead(d))
@@ -103,18 +69,15 @@ func shapeDead(d federation.DeadLetter) DeadLetter {
 	return shaped
 }
 
-// getDead answers GET dead/{id}.
-func (o *Operator) getDead(r *http.Request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
-	id, err := parseNumber("id", r.PathValue("id"))
+// GetDead implements [contract.StrictServerInterface].
+func (o *Operator) GetDead(ctx context.Context, req contract.GetDeadRequestObject) (contract.GetDeadResponseObject, error) {
+	id, err := parseNumber("id", req.ID)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	d, err := o.dead(r.Context(), id)
+	d, err := o.dead(ctx, id)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	shaped := shapeDead(d)
 	shaped.DeadDetail = &DeadDetail{
@@ -127,41 +90,42 @@ func (o *Operator) getDead(r *http.Request) (answer, error) {
 	for _, t := range d.Tries {
 		shaped.Attempts = append(shaped.Attempts, Try{Number: t.Number, Time: Moment(t.At), Error: t.Reason})
 	}
-	return answer{body: shaped}, nil
+	return contract.GetDead200JSONResponse(shaped), nil
 }
 
-// postDead answers POST dead/{id}/{verb}: replay and drop, of one or of "all".
-func (o *Operator) postDead(r *http.Request) (answer, error) {
-	text, verb := r.PathValue("id"), r.PathValue("verb")
+// SettleDead implements [contract.StrictServerInterface]. The ID is that of one
+// dead letter, or "all".
+func (o *Operator) SettleDead(ctx context.Context, req contract.SettleDeadRequestObject) (contract.SettleDeadResponseObject, error) {
+	text, verb := req.ID, req.Verb
 	act := map[string]func(ctx context.Context, id int64, dry bool) (bool, error){"replay": o.replay, "drop": o.dropDead}[verb]
 	if act == nil {
-		return answer{}, errNone("verb " + verb + " of dead letters")
+		return nil, errNone("verb " + verb + " of dead letters")
 	}
-	var ask Act
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
-	ids, err := o.deadIDs(r.Context(), text)
+	ask := *req.Body
+	ids, err := o.deadIDs(ctx, text)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	changed := 0
 	for _, id := range ids {
-		did, err := act(r.Context(), id, ask.DryRun)
+		did, err := act(ctx, id, ask.DryRun)
 		if _, told := errors.AsType[*ProblemError](err); told && text == "all" {
 			continue // gone in between, or nothing that can be replayed: the others can
 		}
 		if err != nil && changed > 0 {
-			_ = o.acted(r, "dead "+verb, text, ask, changed)
+			_ = o.acted(ctx, "dead "+verb, text, ask, changed)
 		}
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		if did {
 			changed++
 		}
 	}
-	return o.acted(r, "dead "+verb, text, ask, changed), nil
+	return contract.SettleDead200JSONResponse(o.acted(ctx, "dead "+verb, text, ask, changed)), nil
 }
 
 // deadIDs returns the dead letters that a request names.
@@ -172,7 +136,7 @@ func (o *Operator) deadIDs(ctx context.Context, text string) ([]int64, error) {
 	}
 	var ids []int64
 	for before := int64(0); ; {
-		page, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{}, before, MaxLimit)
+		page, err := o.deps.DeadLetters.DeadLetters(ctx, federation.DeadFilter{}, before, MaxLimit)
 		if err != nil || len(page) == 0 {
 			return ids, err
 		}
@@ -185,7 +149,7 @@ func (o *Operator) deadIDs(ctx context.Context, text string) ([]int64, error) {
 
 // dead returns a dead letter.
 func (o *Operator) dead(ctx context.Context, id int64) (federation.DeadLetter, error) {
-	d, err := o.deps.Record.DeadLetter(ctx, id)
+	d, err := o.deps.DeadLetters.DeadLetter(ctx, id)
 	if isNotFound(err) {
 		err = errNone("dead letter " + strconv.FormatInt(id, 10))
 	}
@@ -203,7 +167,7 @@ func (o *Operator) replay(ctx context.Context, id int64, dry bool) (bool, error)
 	case dry:
 		return d.Replayed.IsZero(), nil
 	}
-	revived, err := o.deps.Record.Revive(ctx, id, time.Now())
+	revived, err := o.deps.DeadLetters.Revive(ctx, id, time.Now())
 	if revived {
 		o.wake(d.To)
 	}
@@ -215,7 +179,7 @@ func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, erro
 	if _, err := o.dead(ctx, id); err != nil || dry {
 		return err == nil, err
 	}
-	err := o.deps.Record.Discard(ctx, id, time.Now())
+	err := o.deps.DeadLetters.Discard(ctx, id, time.Now())
 	if isNotFound(err) {
 		return false, nil // somebody else did
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
@@ -14,21 +15,21 @@ const Judgement = "judge"
 
 // explainDeferred explains an event that is not on file because it cannot be judged
 // yet. For one that does not wait either it answers with the error that it is given.
-func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (answer, error) {
+func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (contract.ExplainEventResponseObject, error) {
 	id, err := federation.ParseEventID(text)
 	if err != nil {
-		return answer{}, none
+		return nil, none
 	}
-	d, err := o.deps.Record.DeferredStep(ctx, id)
+	d, err := o.deps.Handoffs.DeferredStep(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) {
-		return answer{}, none
+		return nil, none
 	}
 	if err != nil {
-		return answer{}, fmt.Errorf("look up deferred event: %w", err)
+		return nil, fmt.Errorf("look up deferred event: %w", err)
 	}
 	view, err := o.deps.Gateway.View(ctx, d.Event.Handoff)
 	if err != nil {
-		return answer{}, fmt.Errorf("read handoff %s: %w", d.Event.Handoff, err)
+		return nil, fmt.Errorf("read handoff %s: %w", d.Event.Handoff, err)
 	}
 	ev := d.Event
 	e := Explanation{
@@ -39,5 +40,5 @@ func (o *Operator) explainDeferred(ctx context.Context, text string, none error)
 		Hops: []Hop{{What: "received", Via: d.Origin, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)}},
 		Next: []Next{{What: Judgement, Attempts: d.Tried, LastError: d.Reason, Time: Moment(d.Next)}},
 	}
-	return answer{body: e}, nil
+	return contract.ExplainEvent200JSONResponse(e), nil
 }

@@ -6,120 +6,47 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// Explanation is all that is known of one event.
-type Explanation struct {
-	EventID   federation.EventID   `json:"event_id"`
-	HandoffID federation.HandoffID `json:"handoff_id"`
-	Version   federation.Version   `json:"version"` // position in the log; 0 for a receipt of the home
-	Verb      federation.Verb      `json:"verb"`
-	From      federation.DID       `json:"from"` // the signer
-	// Identity is what may be said of whose step it is.
-	Identity   federation.IdentityClaim `json:"identity"`
-	For        federation.DID           `json:"for,omitempty"` // whose step it is, where that is not the signer's
-	Provenance federation.Provenance    `json:"provenance"`
-	Verdict    string                   `json:"verdict"`
-	Why        string                   `json:"why"` // on whose word the verdict rests
-	Document   string                   `json:"document"`
-	Signature  string                   `json:"signature"`
-	Scheme     federation.Dialect       `json:"scheme"`
-	Key        ExplainedKey             `json:"key"`
-	Evidence   *Evidence                `json:"evidence,omitempty"`
-	State      federation.State         `json:"state"`     // of the handoff after it
-	Standing   federation.State         `json:"state_now"` // of the handoff
-	Hops       []Hop                    `json:"hops"`      // its way so far, oldest first
-	Next       []Next                   `json:"next"`      // what happens if nobody does anything
-	Routes     []Route                  `json:"routes,omitempty"`
-}
-
-// Route is where a party of the handoff has its mailbox, where other homes are known.
-type Route struct {
-	DID    federation.DID            `json:"did"`
-	Home   federation.HomeID         `json:"home"`             // "" while no home is known to have it
-	Source federation.LocationSource `json:"source,omitempty"` // how that is known
-	Since  Moment                    `json:"since,omitzero"`
-}
-
-// ExplainedKey is the key that verified, and where it was found.
-type ExplainedKey struct {
-	KeyID  string `json:"kid"`
-	Public string `json:"public_key"` // base64url
-	Source string `json:"source"`
-}
-
-// Hop is one station of an event.
-type Hop struct {
-	What string `json:"what"`          // received, filed, or how a delivery ended: delivered, refused, expired, dead
-	Via  string `json:"via"`           // the link, "webhook" or "inbox"; for filed the home
-	Who  string `json:"who"`           // who brought it there, or whom it reached
-	Why  string `json:"why,omitempty"` // a refusal's code, or why it was given up
-	Time Moment `json:"time"`
-}
-
-// Next is one thing to come.
-type Next struct {
-	What string `json:"what"` // "deliver", "judge", or the step by which the home ends the handoff
-	// Of a delivery: to whom, over which link, how often that was tried, and how the
-	// link stands. A time is when it is tried again, or where the link is not up when
-	// that dials again.
-	Via       string `json:"via,omitempty"`
-	Who       string `json:"who,omitempty"`
-	Attempts  int    `json:"attempts"`
-	Tried     string `json:"tried,omitempty"` // why the last attempt failed
-	LinkState string `json:"link_state,omitempty"`
-	LastError string `json:"last_error,omitempty"`
-	// Of a judgement, Attempts counts the vain ones, LastError is why the last one was, and
-	// Time is when it comes.
-
-	// Of a step of the home: the clock that runs out then.
-	Clock federation.Clock `json:"clock,omitempty"`
-	Time  Moment           `json:"time,omitzero"`
-}
-
-// getExplanation answers GET events/{id}/explain.
-func (o *Operator) getExplanation(r *http.Request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
-	ctx := r.Context()
-	entry, err := o.findEvent(ctx, r.PathValue("id"))
+// ExplainEvent implements [contract.StrictServerInterface].
+func (o *Operator) ExplainEvent(ctx context.Context, req contract.ExplainEventRequestObject) (contract.ExplainEventResponseObject, error) {
+	entry, err := o.findEvent(ctx, req.ID)
 	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
-		return o.explainDeferred(ctx, r.PathValue("id"), err)
+		return o.explainDeferred(ctx, req.ID, err)
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	view, err := o.deps.Gateway.View(ctx, entry.Event.Handoff)
 	if err != nil {
-		return answer{}, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
+		return nil, fmt.Errorf("read handoff %s: %w", entry.Event.Handoff, err)
 	}
-	history, err := o.deps.Record.History(ctx, entry.Event.From)
+	history, err := o.deps.Handoffs.History(ctx, entry.Event.From)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	became, err := o.deliveries(ctx, view)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	e := o.explain(entry, history)
 	e.Standing = view.State
 	o.follow(ctx, &e, entry.Event, view, became[entry.Event.ID])
-	routes, err := o.deps.Routes(ctx, view)
+	routes, err := o.deps.Mailboxes.Routes(ctx, view)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	for _, at := range routes {
 		e.Routes = append(e.Routes, Route{DID: at.DID, Home: at.Home, Source: at.Source, Since: Moment(at.Since)})
 	}
-	return answer{body: e}, nil
+	return contract.ExplainEvent200JSONResponse(e), nil
 }
 
 // findEvent returns the event of an id, or the offer of a handoff that the end of an
@@ -131,10 +58,10 @@ func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry
 			return federation.Entry{}, err
 		}
 	}
-	handoff, err := o.deps.Record.Reference(ctx, id.String())
+	handoff, err := o.deps.Handoffs.Reference(ctx, id.String())
 	if err == nil {
 		var entry federation.Entry
-		if entry, err = o.deps.Record.Step(ctx, handoff, id); isNotFound(err) {
+		if entry, err = o.deps.Handoffs.Step(ctx, handoff, id); isNotFound(err) {
 			entry, err = o.receipt(ctx, handoff, id)
 		}
 		if err == nil {
@@ -149,7 +76,7 @@ func (o *Operator) findEvent(ctx context.Context, text string) (federation.Entry
 
 // receipt returns the home's receipt of an id, which is in no log.
 func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
-	receipts, err := o.deps.Record.Receipts(ctx, handoff)
+	receipts, err := o.deps.Handoffs.Receipts(ctx, handoff)
 	if err != nil {
 		return federation.Entry{}, err
 	}
@@ -157,7 +84,7 @@ func (o *Operator) receipt(ctx context.Context, handoff federation.HandoffID, id
 	if i < 0 {
 		return federation.Entry{}, federation.ErrNotFound
 	}
-	step, err := o.deps.Record.Step(ctx, handoff, receipts[i].Subject)
+	step, err := o.deps.Handoffs.Step(ctx, handoff, receipts[i].Subject)
 	if err != nil {
 		return federation.Entry{}, err
 	}
@@ -218,7 +145,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 		e.Hops = append(e.Hops, Hop{What: string(d.State), Via: d.Link, Who: who, Why: d.Reason, Time: Moment(d.Ended)})
 	}
 	slices.SortStableFunc(e.Hops[2:], func(a, b Hop) int { return time.Time(a.Time).Compare(time.Time(b.Time)) })
-	if verb, at := o.deps.Ends(view); verb != "" {
+	if verb, at := o.deps.Deadlines.Ends(view); verb != "" {
 		e.Next = append(e.Next, Next{What: string(verb), Clock: view.Clock, Time: Moment(at)})
 	}
 }
@@ -226,7 +153,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 // waiting says what a delivery waits for.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	next := Next{What: "deliver", Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		if s.Link.Name() == d.Link {
 			next.LinkState, next.LastError = string(s.Status.State), s.Status.LastError
 			if s.Status.State != bridge.LinkUp {

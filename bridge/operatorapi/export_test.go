@@ -1,12 +1,41 @@
 package operatorapi
 
-import "baton/federation"
+import (
+	"reflect"
+	"strings"
+
+	"baton/federation"
+)
 
 // Routes returns the scope that each route needs, by its pattern.
 func Routes() map[string]federation.Scope {
 	all := map[string]federation.Scope{}
-	for _, each := range New(Deps{}).routes() {
+	for _, each := range routes() {
 		all[each.pattern] = each.needs
 	}
 	return all
+}
+
+// Bodies returns the members of the JSON body that each route reads, by its pattern.
+func Bodies() map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	for _, each := range routes() {
+		if each.document != nil {
+			all[each.pattern] = map[string]bool{}
+			addMembers(all[each.pattern], reflect.TypeOf(each.document()).Elem())
+		}
+	}
+	return all
+}
+
+func addMembers(members map[string]bool, document reflect.Type) {
+	for i := range document.NumField() {
+		field := document.Field(i)
+		if field.Anonymous {
+			addMembers(members, field.Type)
+			continue
+		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		members[name] = true
+	}
 }

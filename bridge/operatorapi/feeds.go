@@ -3,62 +3,25 @@ package operatorapi
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// Waiting is a delivery that is still to be made.
-type Waiting struct {
-	ID        string               `json:"id"` // of the event; of a message that is no step its own
-	Link      string               `json:"link,omitempty"`
-	Peer      string               `json:"peer,omitempty"` // another registry
-	HandoffID federation.HandoffID `json:"handoff_id,omitzero"`
-	Verb      federation.Verb      `json:"verb,omitempty"`
-	Queued    Moment               `json:"queued"`
-	Attempt   int                  `json:"attempt"`
-	Next      Moment               `json:"next,omitzero"` // not there of one that is tried at once, or waits behind another
-	Behind    bool                 `json:"behind"`        // another one of its handoff goes first
-	LastError string               `json:"last_error"`
-	Held      bool                 `json:"held"` // an operator holds its destination
+// ListFeeds implements [contract.StrictServerInterface].
+func (o *Operator) ListFeeds(ctx context.Context, req contract.ListFeedsRequestObject) (contract.ListFeedsResponseObject, error) {
+	l, err := o.feeds(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
 }
 
-// Shape is how much waits for one destination, by age.
-type Shape struct {
-	Link   string `json:"link,omitempty"`
-	Peer   string `json:"peer,omitempty"`
-	Rows   int    `json:"rows"`
-	Ages   []int  `json:"ages"` // younger than 1m, 5m, 1h, 24h, and older
-	Oldest Moment `json:"oldest,omitzero"`
-	Held   bool   `json:"held"`
-	Reason string `json:"reason,omitempty"` // why it is held
-}
-
-// Act is what the body of every change may have, and all that most of them have.
-type Act struct {
-	Reason string `json:"reason,omitempty"`
-	// DryRun asks what would be answered, and changes nothing.
-	DryRun bool `json:"dry_run,omitempty"`
-}
-
-// Acted is how many things a change was made to, or with DryRun would be.
-type Acted struct {
-	Changed int  `json:"changed"`
-	DryRun  bool `json:"dry_run,omitempty"`
-}
-
-// feeds is GET feeds.
-func (o *Operator) feeds(r *http.Request) (listing, error) {
-	query := r.URL.Query()
-	if err := known(query, "link", "peer", "handoff", "older"); err != nil {
-		return listing{}, err
-	}
-	f, err := o.waitingFilter(r.Context(), query)
+// feeds returns the list of pending deliveries.
+func (o *Operator) feeds(ctx context.Context, query contract.ListFeedsParams) (listing, error) {
+	f, err := o.waitingFilter(ctx, query)
 	if err != nil {
 		return listing{}, err
 	}
@@ -67,7 +30,7 @@ func (o *Operator) feeds(r *http.Request) (listing, error) {
 		if err != nil {
 			return nil, err
 		}
-		found, next, err := o.deps.Record.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
+		found, next, err := o.deps.Feeds.WaitingFor(ctx, f, federation.Cursor(cursor), limit)
 		items := []Waiting{}
 		for _, w := range found {
 			items = append(items, shapeWaiting(w, held))
@@ -103,16 +66,16 @@ func watchPage[T any](page func(context.Context, string, int) (any, error), key 
 }
 
 // waitingFilter reads which deliveries a request is about.
-func (o *Operator) waitingFilter(ctx context.Context, query url.Values) (f federation.WaitingFilter, err error) {
-	f = o.towards(query)
-	if text := query.Get("older"); text != "" {
+func (o *Operator) waitingFilter(ctx context.Context, query contract.ListFeedsParams) (f federation.WaitingFilter, err error) {
+	f = o.towards(query.Link, query.Peer)
+	if text := query.Older; text != "" {
 		age, err := time.ParseDuration(text)
 		if err != nil || age < 0 {
 			return f, usage("older: want a duration, such as 1h")
 		}
 		f.Before = time.Now().Add(-age)
 	}
-	if text := query.Get("handoff"); text != "" {
+	if text := query.Handoff; text != "" {
 		view, err := o.find(ctx, text)
 		if err != nil {
 			return f, err
@@ -124,11 +87,11 @@ func (o *Operator) waitingFilter(ctx context.Context, query url.Values) (f feder
 
 // towards reads which destinations a request is about. What another home is owed waits in
 // the feed of a link, so it may be called either; a registry of the same name is a peer.
-func (o *Operator) towards(query url.Values) federation.WaitingFilter {
-	f := federation.WaitingFilter{Link: query.Get("link"), Peer: query.Get("peer")}
+func (o *Operator) towards(link, peer string) federation.WaitingFilter {
+	f := federation.WaitingFilter{Link: link, Peer: peer}
 	isHome := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome != nil }
 	isRegistry := func(p Peer) bool { return p.Name == f.Peer && p.PeerHome == nil }
-	if all := o.deps.Peers(); f.Link == "" && slices.ContainsFunc(all, isHome) && !slices.ContainsFunc(all, isRegistry) {
+	if all := o.deps.Peers.Peers(); f.Link == "" && slices.ContainsFunc(all, isHome) && !slices.ContainsFunc(all, isRegistry) {
 		f.Link, f.Peer = f.Peer, ""
 	}
 	return f
@@ -136,7 +99,7 @@ func (o *Operator) towards(query url.Values) federation.WaitingFilter {
 
 // held returns what operators hold, by name.
 func (o *Operator) held(ctx context.Context) (map[string]federation.Withheld, error) {
-	all, err := o.deps.Record.Holds(ctx)
+	all, err := o.deps.Feeds.Holds(ctx)
 	held := map[string]federation.Withheld{}
 	for _, h := range all {
 		held[h.To] = h
@@ -156,15 +119,22 @@ func shapeWaiting(w federation.Waiting, held map[string]federation.Withheld) Wai
 	}
 }
 
-// shapes is GET feeds/shape: there are as many as there are destinations, and no second
-// page. What is held is among them, with nothing waiting too.
-func (o *Operator) shapes(r *http.Request) (listing, error) {
+// ListFeedShapes implements [contract.StrictServerInterface].
+func (o *Operator) ListFeedShapes(ctx context.Context, req contract.ListFeedShapesRequestObject) (contract.ListFeedShapesResponseObject, error) {
+	l, err := o.shapes(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
+}
+
+// shapes returns a row for each destination with pending deliveries or a hold. It has no second
+// page.
+func (o *Operator) shapes(ctx context.Context, query contract.ListFeedShapesParams) (listing, error) {
 	page := func(ctx context.Context, _ string, _ int) (any, error) {
 		held, err := o.held(ctx)
 		if err != nil {
 			return nil, err
 		}
-		all, err := o.deps.Record.Shapes(ctx, time.Now())
+		all, err := o.deps.Feeds.Shapes(ctx, time.Now())
 		items := []Shape{}
 		for _, s := range all {
 			hold, isHeld := held[s.Link+s.Peer]
@@ -184,38 +154,35 @@ func (o *Operator) shapes(r *http.Request) (listing, error) {
 		}
 		return Page[Shape]{Items: items}, err
 	}
-	return listing{page: page}, known(r.URL.Query())
+	return listing{page: page}, nil
 }
 
-// postFeed answers POST feeds/{id}/{verb}: hold and release of a destination; retry,
-// fail and drop of what waits, by the id of an event or of a message.
-func (o *Operator) postFeed(r *http.Request) (answer, error) {
-	id, verb := r.PathValue("id"), r.PathValue("verb")
-	if err := known(r.URL.Query(), "link", "peer"); err != nil {
-		return answer{}, err
+// ChangeFeed implements [contract.StrictServerInterface]. It holds or releases
+// a destination, or settles the pending deliveries of an event or a message.
+func (o *Operator) ChangeFeed(ctx context.Context, req contract.ChangeFeedRequestObject) (contract.ChangeFeedResponseObject, error) {
+	id, verb := req.ID, req.Verb
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
-	var ask Act
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
-	}
+	ask := *req.Body
 	var changed int
 	var err error
 	switch verb {
 	case "hold":
-		changed, err = 1, o.hold(r.Context(), id, ask)
+		changed, err = 1, o.hold(ctx, id, ask)
 	case "release":
-		changed, err = 1, o.release(r.Context(), id, ask)
+		changed, err = 1, o.release(ctx, id, ask)
 	case "retry", "fail", "drop":
-		f := o.towards(r.URL.Query())
+		f := o.towards(req.Params.Link, req.Params.Peer)
 		f.ID = id
-		changed, err = o.settle(r.Context(), f, verb, ask)
+		changed, err = o.settle(ctx, f, verb, ask)
 	default:
 		err = errNone("verb " + verb + " of feeds")
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return o.acted(r, "feed "+verb, id, ask, changed), nil
+	return contract.ChangeFeed200JSONResponse(o.acted(ctx, "feed "+verb, id, ask, changed)), nil
 }
 
 // hold keeps everything back from a destination.
@@ -226,7 +193,7 @@ func (o *Operator) hold(ctx context.Context, to string, ask Act) error {
 	if ask.DryRun {
 		return nil
 	}
-	return o.deps.Record.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
+	return o.deps.Feeds.Hold(ctx, federation.Withheld{To: to, Since: time.Now(), Reason: ask.Reason})
 }
 
 // release ends a hold.
@@ -238,7 +205,7 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 		}
 		return err
 	}
-	err := o.deps.Record.Release(ctx, to)
+	err := o.deps.Feeds.Release(ctx, to)
 	if isNotFound(err) {
 		return errNone("hold of " + to)
 	}
@@ -248,7 +215,7 @@ func (o *Operator) release(ctx context.Context, to string, ask Act) error {
 
 // settle has what waits tried now, or given up.
 func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb string, ask Act) (changed int, err error) {
-	waiting, _, err := o.deps.Record.WaitingFor(ctx, f, "", MaxLimit)
+	waiting, _, err := o.deps.Feeds.WaitingFor(ctx, f, "", MaxLimit)
 	if err != nil {
 		return 0, err
 	}
@@ -259,9 +226,9 @@ func (o *Operator) settle(ctx context.Context, f federation.WaitingFilter, verb 
 	case ask.DryRun:
 		return len(waiting), nil
 	case verb == "retry":
-		changed, err = o.deps.Record.Retry(ctx, f, time.Now())
+		changed, err = o.deps.Feeds.Retry(ctx, f, time.Now())
 	default:
-		changed, err = o.deps.Record.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
+		changed, err = o.deps.Feeds.GiveUp(ctx, f, verb == "drop", ask.Reason, time.Now())
 	}
 	for _, w := range waiting {
 		o.wake(w.To())

@@ -3,13 +3,13 @@ package operatorapi
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/translate"
 )
@@ -18,34 +18,37 @@ import (
 // a bounded number of handoffs, which may all be others than those wanted.
 const maxLooks = 32
 
-// handoffList is GET handoffs.
+// handoffList is the list of handoffs.
 type handoffList struct {
 	o      *Operator
 	filter federation.Filter
 }
 
+// ListHandoffs implements [contract.StrictServerInterface].
+func (o *Operator) ListHandoffs(ctx context.Context, req contract.ListHandoffsRequestObject) (contract.ListHandoffsResponseObject, error) {
+	l, err := o.handoffs(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
+}
+
 // handoffs reads the filter of a request.
-func (o *Operator) handoffs(r *http.Request) (listing, error) {
-	query := r.URL.Query()
-	if err := known(query, "did", "state", "kind", "channel", "capability", "since"); err != nil {
-		return listing{}, err
-	}
+func (o *Operator) handoffs(ctx context.Context, query contract.ListHandoffsParams) (listing, error) {
 	f := federation.Filter{
-		State: federation.State(query.Get("state")), Kind: federation.Kind(query.Get("kind")),
-		Capability: query.Get("capability"),
+		State: federation.State(query.State), Kind: federation.Kind(query.Kind),
+		Capability: query.Capability,
 	}
 	var err error
-	if text := query.Get("did"); text != "" {
+	if text := query.DID; text != "" {
 		if f.DID, err = parseDID("did", text); err != nil {
 			return listing{}, err
 		}
 	}
-	if text := query.Get("channel"); text != "" {
+	if text := query.Channel; text != "" {
 		if f.Venue, err = parseChannel(text); err != nil {
 			return listing{}, err
 		}
 	}
-	if text := query.Get("since"); text != "" {
+	if text := query.Since; text != "" {
 		if f.Since, err = time.Parse(time.RFC3339, text); err != nil {
 			return listing{}, usage("since is a time such as 2026-11-21T12:00:00Z")
 		}
@@ -78,7 +81,7 @@ func (l handoffList) page(ctx context.Context, cursor string, limit int) (any, e
 func (l handoffList) read(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) ([]federation.View, federation.Cursor, error) {
 	var views []federation.View
 	for range maxLooks {
-		more, next, err := l.o.deps.Record.Handoffs(ctx, f, after, limit-len(views))
+		more, next, err := l.o.deps.Handoffs.Handoffs(ctx, f, after, limit-len(views))
 		if err != nil {
 			return nil, "", fmt.Errorf("list handoffs: %w", err)
 		}
@@ -121,31 +124,28 @@ func (l handoffList) news(ctx context.Context, cursor string, limit int) func() 
 	}
 }
 
-// getHandoff answers GET handoffs/{id} with as many steps as a page holds.
-func (o *Operator) getHandoff(r *http.Request) (answer, error) {
-	query := r.URL.Query()
-	if err := known(query); err != nil {
-		return answer{}, err
-	}
-	limit, err := parseLimit(query.Get("limit"))
+// GetHandoff implements [contract.StrictServerInterface]. It answers with as
+// many steps as a page holds.
+func (o *Operator) GetHandoff(ctx context.Context, req contract.GetHandoffRequestObject) (contract.GetHandoffResponseObject, error) {
+	limit, err := limitOf(req.Params.Limit)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	var after uint64
-	if text := query.Get("cursor"); text != "" {
+	if text := req.Params.Cursor; text != "" {
 		if after, err = strconv.ParseUint(text, 10, 63); err != nil {
-			return answer{}, federation.ErrUnknownCursor
+			return nil, federation.ErrUnknownCursor
 		}
 	}
-	view, err := o.find(r.Context(), r.PathValue("id"))
+	view, err := o.find(ctx, req.ID)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	shown := o.shapeHandoff(view, time.Now())
-	if err := o.steps(r.Context(), &shown, view, federation.Version(after), limit); err != nil {
-		return answer{}, err
+	if err := o.steps(ctx, &shown, view, federation.Version(after), limit); err != nil {
+		return nil, err
 	}
-	return answer{body: shown}, nil
+	return contract.GetHandoff200JSONResponse(shown), nil
 }
 
 // orphaned reports whether the home of a handoff is away for long.
@@ -155,7 +155,7 @@ func (o *Operator) orphaned(v federation.View, now time.Time) bool {
 	}
 	var links bridge.Links
 	up := map[string]bool{}
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		links = append(links, s.Link)
 		up[s.Link.Name()] = s.Status.State == bridge.LinkUp
 	}
@@ -168,7 +168,7 @@ func (o *Operator) steps(ctx context.Context, h *Handoff, view federation.View, 
 	if err != nil {
 		return err
 	}
-	for entry, err := range o.deps.Record.Log(ctx, view.ID) {
+	for entry, err := range o.deps.Handoffs.Log(ctx, view.ID) {
 		if err != nil {
 			return fmt.Errorf("read log: %w", err)
 		}
@@ -201,10 +201,10 @@ func endCode(d federation.Delivered) string {
 // deliveries returns what became of the steps of a handoff, by their ids.
 func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
 	var names []string
-	for _, l := range o.deps.Links() {
+	for _, l := range o.deps.Links.Links() {
 		names = append(names, l.Link.Name())
 	}
-	all, err := o.deps.Record.Deliveries(ctx, view.ID, names)
+	all, err := o.deps.Handoffs.Deliveries(ctx, view.ID, names)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (o *Operator) findSuffix(ctx context.Context, suffix string) (federation.Ha
 	if len(suffix) < federation.MinSuffix {
 		return federation.HandoffID{}, usage(fmt.Sprintf("an id is a ULID, or its last %d characters or more", federation.MinSuffix))
 	}
-	found, err := o.deps.Record.Find(ctx, suffix)
+	found, err := o.deps.Handoffs.Find(ctx, suffix)
 	switch {
 	case err != nil:
 		return federation.HandoffID{}, fmt.Errorf("find handoff: %w", err)

@@ -4,33 +4,37 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// inboxList is GET inboxes/{did}.
+// inboxList is the list of the entries of an inbox.
 type inboxList struct {
 	o     *Operator
 	did   federation.DID
 	start federation.Cursor // where to begin without a cursor
 }
 
-func (o *Operator) inbox(r *http.Request) (listing, error) {
-	if err := known(r.URL.Query(), "device"); err != nil {
-		return listing{}, err
-	}
-	did, err := parseDID("did", r.PathValue("did"))
+// ListInbox implements [contract.StrictServerInterface].
+func (o *Operator) ListInbox(ctx context.Context, req contract.ListInboxRequestObject) (contract.ListInboxResponseObject, error) {
+	l, err := o.inbox(ctx, req)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
+}
+
+func (o *Operator) inbox(ctx context.Context, req contract.ListInboxRequestObject) (listing, error) {
+	did, err := parseDID("did", req.DID)
 	if err != nil {
 		return listing{}, err
 	}
 	l := inboxList{o: o, did: did}
-	name := r.URL.Query().Get("device")
+	name := req.Params.Device
 	if name == "" {
 		return listing{l.page, l.news}, nil
 	}
-	devices, err := o.deps.Record.Devices(r.Context(), did)
+	devices, err := o.deps.Inboxes.Devices(ctx, did)
 	if err != nil {
 		return listing{}, fmt.Errorf("look up devices: %w", err)
 	}
@@ -59,7 +63,7 @@ func (l inboxList) read(ctx context.Context, after federation.Cursor, limit int)
 	if after == "" {
 		after = l.start
 	}
-	entries, err := l.o.deps.Record.Replay(ctx, l.did, after, limit)
+	entries, err := l.o.deps.Inboxes.Replay(ctx, l.did, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -91,27 +95,26 @@ func (l inboxList) news(ctx context.Context, cursor string, limit int) func() ([
 	}
 }
 
-// postAck answers POST inboxes/{did}/ack: a DID has read what reached it up to a
-// cursor.
-func (o *Operator) postAck(r *http.Request) (answer, error) {
-	did, err := parseDID("did", r.PathValue("did"))
+// AckInbox implements [contract.StrictServerInterface].
+func (o *Operator) AckInbox(ctx context.Context, req contract.AckInboxRequestObject) (contract.AckInboxResponseObject, error) {
+	did, err := parseDID("did", req.DID)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	var ack Ack
-	if err := readBody(r, &ack); err != nil {
-		return answer{}, err
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
+	ack := *req.Body
 	if ack.Cursor == "" {
-		return answer{}, usage("cursor is missing: it says up to where")
+		return nil, usage("cursor is missing: it says up to where")
 	}
-	err = o.deps.Record.Advance(r.Context(), did, ack.Device, ack.Cursor, time.Now())
+	err = o.deps.Inboxes.Advance(ctx, did, ack.Device, ack.Cursor, time.Now())
 	if errors.Is(err, federation.ErrTooManyDevices) {
-		return answer{}, conflict(fmt.Sprintf("%s has %d devices, which is as many as one may have", did, federation.MaxDevices))
+		return nil, conflict(fmt.Sprintf("%s has %d devices, which is as many as one may have", did, federation.MaxDevices))
 	}
 	if err != nil {
-		return answer{}, fmt.Errorf("acknowledge: %w", err)
+		return nil, fmt.Errorf("acknowledge: %w", err)
 	}
-	o.act(r, "inbox ack", string(did)+" "+string(ack.Cursor)+" "+ack.Device, ack.Reason)
-	return answer{body: ack}, nil
+	o.act(ctx, "inbox ack", string(did)+" "+string(ack.Cursor)+" "+ack.Device, ack.Reason)
+	return contract.AckInbox200JSONResponse(ack), nil
 }

@@ -1,36 +1,32 @@
 package operatorapi
 
 import (
-	"net/http"
+	"context"
 	"time"
+
+	"baton/bridge/operatorapi/contract"
 )
 
 // defaultOverlap is how long an old key is good where nobody says otherwise.
 const defaultOverlap = 24 * time.Hour
 
-// Rotation asks for another key.
-type Rotation struct {
-	Overlap string `json:"overlap,omitempty"` // a duration; how long what the old key signed is good
-	Reason  string `json:"reason,omitempty"`
-}
-
-// postRotate answers POST keys/{name}/rotate.
-func (o *Operator) postRotate(r *http.Request) (answer, error) {
-	ask, overlap := Rotation{}, defaultOverlap
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
+// RotateKey implements [contract.StrictServerInterface].
+func (o *Operator) RotateKey(ctx context.Context, req contract.RotateKeyRequestObject) (contract.RotateKeyResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
+	ask, overlap := *req.Body, defaultOverlap
 	if ask.Overlap != "" {
 		var err error
 		if overlap, err = time.ParseDuration(ask.Overlap); err != nil {
-			return answer{}, usage("overlap: want a duration, such as 24h")
+			return nil, usage("overlap: want a duration, such as 24h")
 		}
 	}
-	name := r.PathValue("name")
-	key, err := o.deps.Rotate(r.Context(), name, overlap, time.Now())
+	name := req.Name
+	key, err := o.deps.Vault.Rotate(ctx, name, overlap, time.Now())
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	o.act(r, "keys rotate", name, ask.Reason)
-	return answer{body: key}, nil
+	o.act(ctx, "keys rotate", name, ask.Reason)
+	return contract.RotateKey200JSONResponse(key), nil
 }

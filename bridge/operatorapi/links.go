@@ -3,18 +3,24 @@ package operatorapi
 import (
 	"context"
 	"fmt"
-	"net/http"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 )
 
-// linkList is GET links. There are as many as the configuration names, and no
-// second page.
+// linkList is the list of links. It has no second page.
 type linkList struct{ o *Operator }
 
-func (o *Operator) links(r *http.Request) (listing, error) {
+// ListLinks implements [contract.StrictServerInterface].
+func (o *Operator) ListLinks(ctx context.Context, req contract.ListLinksRequestObject) (contract.ListLinksResponseObject, error) {
+	l, err := o.links(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
+}
+
+func (o *Operator) links(ctx context.Context, query contract.ListLinksParams) (listing, error) {
 	l := linkList{o}
-	return listing{l.page, l.news}, known(r.URL.Query())
+	return listing{l.page, l.news}, nil
 }
 
 func (l linkList) page(ctx context.Context, _ string, _ int) (any, error) {
@@ -24,7 +30,7 @@ func (l linkList) page(ctx context.Context, _ string, _ int) (any, error) {
 
 func (l linkList) read(ctx context.Context) ([]Link, error) {
 	links := []Link{}
-	for _, s := range l.o.deps.Links() {
+	for _, s := range l.o.deps.Links.Links() {
 		shaped, err := l.o.shapeLink(ctx, s)
 		if err != nil {
 			return nil, err
@@ -57,7 +63,7 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]any, erro
 
 // shapeLink returns a link as it stands.
 func (o *Operator) shapeLink(ctx context.Context, s LinkStatus) (Link, error) {
-	backlog, err := o.deps.Record.Backlog(ctx, s.Link.Name())
+	backlog, err := o.deps.Feeds.Backlog(ctx, s.Link.Name())
 	if err != nil {
 		return Link{}, fmt.Errorf("count what link %s is owed: %w", s.Link.Name(), err)
 	}
@@ -71,24 +77,21 @@ func (o *Operator) shapeLink(ctx context.Context, s LinkStatus) (Link, error) {
 	return shaped, nil
 }
 
-// getLink answers GET links/{name}.
-func (o *Operator) getLink(r *http.Request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
-	name := r.PathValue("name")
-	for _, s := range o.deps.Links() {
+// GetLink implements [contract.StrictServerInterface].
+func (o *Operator) GetLink(ctx context.Context, req contract.GetLinkRequestObject) (contract.GetLinkResponseObject, error) {
+	name := req.Name
+	for _, s := range o.deps.Links.Links() {
 		if s.Link.Name() != name {
 			continue
 		}
-		shaped, err := o.shapeLink(r.Context(), s)
+		shaped, err := o.shapeLink(ctx, s)
 		if err != nil {
-			return answer{}, err
+			return nil, err
 		}
 		shaped.LinkDetail = o.detail(s.Link)
-		return answer{body: shaped}, nil
+		return contract.GetLink200JSONResponse(shaped), nil
 	}
-	return answer{}, errNone("link " + name)
+	return nil, errNone("link " + name)
 }
 
 func (o *Operator) detail(link bridge.Link) *LinkDetail {
@@ -109,7 +112,7 @@ func (o *Operator) detail(link bridge.Link) *LinkDetail {
 
 // linked reports whether there is a link of a name.
 func (o *Operator) linked(name string) bool {
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		if s.Link.Name() == name {
 			return true
 		}

@@ -1,42 +1,28 @@
 package operatorapi
 
 import (
-	"net/http"
+	"context"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// Move is the body of a request to give a mailbox to another home.
-type Move struct {
-	Act
-
-	Home string `json:"home"`
-}
-
-// Moved is what came of that.
-type Moved struct {
-	DID     federation.DID `json:"did"`
-	Home    string         `json:"home"`    // where its mailbox is now
-	Taken   int            `json:"taken"`   // entries that went along
-	Waiting int            `json:"waiting"` // entries that are still here
-}
-
-// postMove answers POST inboxes/{did}/move.
-func (o *Operator) postMove(r *http.Request) (answer, error) {
-	did, err := parseDID("did", r.PathValue("did"))
+// MoveInbox implements [contract.StrictServerInterface].
+func (o *Operator) MoveInbox(ctx context.Context, req contract.MoveInboxRequestObject) (contract.MoveInboxResponseObject, error) {
+	did, err := parseDID("did", req.DID)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	var ask Move
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
-	done, err := o.deps.MoveInbox(r.Context(), did, federation.HomeID(ask.Home), ask.DryRun)
+	ask := *req.Body
+	done, err := o.deps.Mailboxes.MoveInbox(ctx, did, federation.HomeID(ask.Home), ask.DryRun)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if !ask.DryRun {
-		o.act(r, "inbox move", string(did)+" "+ask.Home, ask.Reason)
+		o.act(ctx, "inbox move", string(did)+" "+ask.Home, ask.Reason)
 	}
-	return answer{body: done}, nil
+	return contract.MoveInbox200JSONResponse(done), nil
 }

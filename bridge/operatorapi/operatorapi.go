@@ -1,73 +1,22 @@
-// Package operatorapi is the operator API, /operator/v1: what operators see of a gateway
-// and what they may do in it, as JSON over HTTP. The commands of the program have no
-// other way in.
+// Package operatorapi is the operator API, /operator/v1: JSON over HTTP with which operators see
+// and change a gateway. The commands of the program use nothing else. Package contract is its
+// contract, from which the server interface and the client are generated.
 //
-//	GET  handoffs                    list; did state kind channel capability since
-//	GET  handoffs/{id}               one, with its steps
-//	GET  handoffs/{id}/passport      the file that proves one to anybody
-//	GET  events/{id}/explain         one step: why it holds, its way, what is next
-//	POST handoffs                    offer
-//	POST handoffs/{id}/{verb}        accept decline claim progress complete fail cancel
-//	GET  place                       where an offer would be written, for whoever signs it
-//	GET  inboxes/{did}               what reached a DID; looking changes nothing
-//	POST inboxes/{did}/ack           what a DID has read
-//	POST inboxes/{did}/move          give a DID and what waits for it to another home
-//	GET  links, links/{name}         links
-//	GET  feeds                       what is still to be delivered; link peer handoff older
-//	GET  feeds/shape                 the same by destination and age
-//	POST feeds/{name}/{verb}         hold or release a link or another registry
-//	POST feeds/{id}/{verb}           retry, fail or drop what waits of an event; link peer
-//	GET  dead, dead/{id}             dead letters; reason peer
-//	POST dead/{id}/{verb}            replay or drop one, or with "all" every one
-//	GET  webhooks, webhooks/{id}     addresses that what reaches agents is posted to; did
-//	POST webhooks/{id}/redeliver     post one thing again, or all that was not delivered; of did
-//	POST webhooks/{id}/enable        have one called again whose address said that it is gone; did
-//	GET  peers, peers/{name}         other registries and homes
-//	POST peers                       look at another home, add it, and offer it a canary
-//	POST peers/{name}/mode           allow, limit, hold or block one
-//	DELETE peers/{name}              forget a home that an operator added
-//	GET  relay                       how the server stands that homes meet at
-//	GET  audit                       what operators changed; since actor
-//	GET  bindings                    names that stand for DIDs
-//	PUT  bindings/{network}/{name}   bind
-//	DELETE bindings/{network}/{name} unbind
-//	GET  top                         senders with the most steps; by since
-//	GET  blocks                      sources that nothing is taken from
-//	POST blocks                      block a source; purge what waits of it
-//	DELETE blocks/{what}             end a block
-//	POST keys/{name}/rotate          give the gateway another key
-//	GET  tokens                      operator tokens, without the tokens themselves
-//	POST tokens                      make one
-//	POST tokens/{name}/revoke        end one
-//	POST blobs                       store what a step is to refer to; owner
-//	POST backup                      record and keys, as a tar file
-//
-// A list takes limit (50, at most 500) and cursor, and answers
-// {"items":[...],"next_cursor":"..."}. With watch it answers JSON lines, one item
-// each, until the client goes: what there is, and then what changes. What changes
-// something takes a reason, for the audit log, and mostly dry_run, with which it answers
-// alike and changes nothing. Errors are
-// problem documents (RFC 9457) with the members code, detail and retry_after.
-//
-// Who may ask is decided by the [Admission] with which the [Operator] is mounted, for
-// the scope that a route needs: read for what only looks, admin for keys, tokens, peers
-// and bindings, operate for the rest. It may be called concurrently.
+// An [Admission], with which the [Operator] is mounted, admits callers to the scope that a route
+// needs: read for routes that change nothing, admin for keys, tokens, peers and bindings, operate
+// for the rest. The routes may be called concurrently.
 package operatorapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"iter"
 	"log/slog"
 	"net/http"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/stepbuilder"
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // Prefix is the path under which everything is.
@@ -81,103 +30,44 @@ const network = "operator"
 // same again, and the rest.
 const maxBodyBytes = 64 << 10
 
-// Record is what is read of the record.
-type Record interface {
-	federation.Handoffs
-	federation.Deliveries
-	federation.BoundNames
-	federation.Devices
-	federation.Waits
-	federation.DeadLetters
-	federation.Audit
-	federation.OperatorTokens
-	federation.BlockList
-	federation.Hooks
-	// Log and Replay are those of [federation.Store] and [federation.Inboxes].
-	Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error]
-	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
-	// Reference, Step and Receipts are those of [federation.Store], and History that
-	// of [federation.Keys].
-	Reference(ctx context.Context, ref string) (federation.HandoffID, error)
-	Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error)
-	Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error)
-	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
-	// DeferredStep is that of [federation.Deferrals].
-	DeferredStep(ctx context.Context, id federation.EventID) (federation.Deferred, error)
-	// AgentOf and Binding are those of the registry of agents and
-	// [federation.Bindings].
-	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
-	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
-	// Forks is that of [federation.Homes].
-	Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error)
-	Offences(ctx context.Context, home federation.HomeID) ([]federation.Offence, error)
-}
-
 // Deps is what the operator API works with.
 type Deps struct {
 	Home    federation.HomeID
 	Gateway bridge.Gateway
-	Record  Record
-	// Kept is that of [bridge.Ports].
-	Kept func(name string) federation.SigningKey
-	// Passport returns the passport of a handoff. Its errors may be [*ProblemError]s.
-	Passport func(ctx context.Context, view federation.View, now time.Time) (Document, error)
-	// Ends returns the step with which the home ends a handoff that nobody moves, and
-	// when; "" where it does not.
-	Ends func(view federation.View) (federation.Verb, time.Time)
-	// Links returns the links of this moment, in the order of the configuration.
-	Links func() []LinkStatus
-	// Backup returns a tar file of record and keys as they are now. It blocks until
-	// all of that is copied.
-	Backup func(ctx context.Context) (io.ReadCloser, error)
-	// Rotate gives the gateway another key and returns it, as JSON will have it. What the
-	// old one signed is good for the overlap. Its errors may be [*ProblemError]s.
-	Rotate func(ctx context.Context, name string, overlap time.Duration, now time.Time) (key any, err error)
-	// CheckDID returns why a DID can never be proved; nil accepts each.
-	CheckDID func(did federation.DID) error
-	// Configured returns the bindings of the configuration.
-	Configured func() []federation.BoundName
-	// Refer, Store and PublicURL are those of [bridge.Ports].
+
+	Handoffs    Handoffs
+	Deadlines   Deadlines
+	Passports   Passports
+	Inboxes     Inboxes
+	Mailboxes   Mailboxes
+	Feeds       Feeds
+	DeadLetters DeadLetters
+	Webhooks    Webhooks
+	Hooks       bridge.Hooks // creates webhooks; nil where the gateway has none
+	Links       Links
+	Peers       Peers
+	Bindings    Bindings
+	Blocks      Blocks
+	Senders     Senders
+	Tokens      Tokens
+	Audit       Audit
+	Vault       Vault
+	Refusals    Refusals
+	Steps       stepbuilder.Record
+	Wakes       bridge.Wakes
+
+	// Kept, Refer, Store, PublicURL, BoundTo and Limits are those of [bridge.Ports].
+	Kept      func(name string) federation.SigningKey
 	Refer     func(ctx context.Context, ev federation.Event) (federation.Event, error)
 	Store     func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
 	PublicURL string
-	// BoundTo is that of [bridge.Ports].
-	BoundTo func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	// Peers returns the registries and homes that the configuration or an operator names.
-	Peers func() []Peer
-	// SetMode makes an operator's word on what has a name the one that holds, or dry
-	// looks whether it could. Its errors may be [*ProblemError]s.
-	SetMode func(ctx context.Context, m federation.PeerMode, dry bool) error
-	// Block keeps a block, and with purge ends what its source offered and drops what waits
-	// of it, or dry says what that would be. Unblock ends one, or dry looks whether there is
-	// one: it returns [federation.ErrNotFound] for what is not blocked. Their errors may be
-	// [*ProblemError]s.
-	Block   func(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error)
-	Unblock func(ctx context.Context, b federation.Block, dry bool) error
-	// Top returns up to limit senders with the most steps in a time before now, by
-	// [ByDID], [ByAddress] or [ByLink].
-	Top func(by string, since time.Duration, limit int, now time.Time) []Sender
-	// AddPeer looks at another home, keeps it, and offers it a canary, unless it is only to
-	// be looked at. It blocks until the canary is back, or for some seconds. Its errors may
-	// be [*ProblemError]s, as those of RemovePeer, which ends what AddPeer kept.
-	AddPeer    func(ctx context.Context, ask Peering) (Peered, error)
-	RemovePeer func(ctx context.Context, name string, dry bool) (Peer, error)
-	// MoveInbox gives the mailbox of a DID to another home, with what waits in it, or dry
-	// says how much that is. It blocks on the network. Its errors may be [*ProblemError]s.
-	MoveInbox func(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (Moved, error)
-	// Routes returns where the mailboxes of the parties of a handoff are, as far as that is
-	// known; none where no other home is.
-	Routes func(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error)
-	// Hooks makes webhooks; nil where there are none.
-	Hooks bridge.Hooks
-	// CheckRelay examines the server that homes meet at. It blocks on the network.
-	CheckRelay func(ctx context.Context) []Check
-	Wakes      bridge.Wakes
-	// Limits is that of [bridge.Ports].
-	Limits  func() bridge.Limits
-	Refused func(code federation.RefusalCode) // counts a refusal
-	Log     *slog.Logger
-	// Ended is closed when the gateway ends: nobody watches any more.
+	BoundTo   func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+	Limits    func() bridge.Limits
+	// CheckDID returns why no party can ever prove a DID; nil accepts each.
+	CheckDID func(did federation.DID) error
+
+	Log *slog.Logger
+	// Ended is closed when the gateway stops, which ends all watching.
 	Ended <-chan struct{}
 }
 
@@ -193,79 +83,24 @@ type Operator struct{ deps Deps }
 // New returns the operator API of a gateway.
 func New(d Deps) *Operator { return &Operator{deps: d} }
 
-// answer is a 2xx: one JSON document.
-type answer struct {
-	status int // 0 is 200
-	body   any
-}
-
-// endpoint answers one request, or says why not.
-type endpoint func(r *http.Request) (answer, error)
-
-// serve writes what an endpoint returned.
-func (o *Operator) serve(e endpoint) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a, err := e(r)
-		if err != nil {
-			o.tell(w, r, err)
-			return
-		}
-		o.write(w, r, a)
-	})
-}
-
-func (o *Operator) write(w http.ResponseWriter, r *http.Request, a answer) {
-	text, err := json.Marshal(a.body)
-	if err != nil {
-		o.tell(w, r, fmt.Errorf("write answer: %w", err))
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	if a.status != 0 {
-		w.WriteHeader(a.status)
-	}
-	_, _ = w.Write(append(text, '\n')) // the client is gone
-}
-
-// readBody reads the one JSON object of a request, strictly.
-func readBody(r *http.Request, into any) error {
-	text, err := io.ReadAll(io.LimitReader(r.Body, maxBodyBytes+1))
-	switch {
-	case err != nil:
-		return usage("the body ended too early")
-	case len(text) > maxBodyBytes:
-		return usage(fmt.Sprintf("a body is at most %d bytes", maxBodyBytes))
-	}
-	if err := federation.ExactJSON(text); err != nil {
-		return usage("the body is not acceptable JSON: " + err.Error())
-	}
-	if err := strict(text, into); err != nil {
-		return usage("the body: " + err.Error())
-	}
-	return nil
-}
-
-// act notes what an operator changed, and who that was, in the record and in the log.
-// It comes after the change, which it cannot undo: where the record does not take it,
-// the log has it alone.
-func (o *Operator) act(r *http.Request, what, subject, reason string) {
-	change := federation.Change{At: time.Now(), Actor: callerOf(r).actor, What: what, Subject: subject, Reason: reason}
-	if err := o.deps.Record.Note(context.WithoutCancel(r.Context()), change); err != nil {
-		o.deps.Log.LogAttrs(r.Context(), slog.LevelError, "change not in the record", slog.String("network", network),
+// act notes a change by an operator in the record and in the log. It follows the change, which
+// it cannot undo: where the record is unavailable, only the log has it.
+func (o *Operator) act(ctx context.Context, what, subject, reason string) {
+	change := federation.Change{At: time.Now(), Actor: callerOf(ctx).actor, What: what, Subject: subject, Reason: reason}
+	if err := o.deps.Audit.Note(context.WithoutCancel(ctx), change); err != nil {
+		o.deps.Log.LogAttrs(ctx, slog.LevelError, "change not in the record", slog.String("network", network),
 			slog.String("what", what), slog.Any("err", err))
 	}
-	o.deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "operator acted", slog.String("network", network),
+	o.deps.Log.LogAttrs(ctx, slog.LevelInfo, "operator acted", slog.String("network", network),
 		slog.String("what", what), slog.String("subject", subject), slog.String("actor", change.Actor), slog.String("reason", reason))
 }
 
-// acted notes a change and answers with how many things it was made to. A dry run is
-// answered alike, and not noted.
-func (o *Operator) acted(r *http.Request, what, subject string, ask Act, changed int) answer {
+// acted notes a change, unless it was a dry run, and returns the answer to it.
+func (o *Operator) acted(ctx context.Context, what, subject string, ask Act, changed int) Acted {
 	if !ask.DryRun {
-		o.act(r, what, subject, ask.Reason)
+		o.act(ctx, what, subject, ask.Reason)
 	}
-	return answer{body: Acted{Changed: changed, DryRun: ask.DryRun}}
+	return Acted{Changed: changed, DryRun: ask.DryRun}
 }
 
 // parseDID reads a DID of a request.

@@ -21,6 +21,7 @@ import (
 	"baton/bridge"
 	"baton/bridge/bridgetest"
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/federationtest"
 )
@@ -65,9 +66,11 @@ func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (
 	return federation.Place{}, "", nil
 }
 
-// house is the operator API of a gateway.
+// house is the operator API of a gateway. It implements the ports that are about more than the
+// record.
 type house struct {
 	*gateway
+	*federationtest.Memory
 
 	mux     *http.ServeMux
 	ended   chan struct{}
@@ -77,44 +80,71 @@ type house struct {
 }
 
 func newHouse() *house {
-	return newHouseFor(func(federation.OperatorTokens) operatorapi.Admission { return operatorapi.Everybody })
+	return newHouseFor(func(operatorapi.Tokens) operatorapi.Admission { return operatorapi.Everybody })
 }
 
 // newHouseFor makes a house for those whom its record admits.
-func newHouseFor(admit func(federation.OperatorTokens) operatorapi.Admission) *house {
-	h := &house{gateway: &gateway{record: federationtest.NewMemory()}, mux: http.NewServeMux(), ended: make(chan struct{})}
+func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
+	record := federationtest.NewMemory()
+	h := &house{gateway: &gateway{record: record}, Memory: record, mux: http.NewServeMux(), ended: make(chan struct{})}
 	operatorapi.New(operatorapi.Deps{
-		Top:  func(string, time.Duration, int, time.Time) []operatorapi.Sender { return nil },
-		Home: "gw.example", Gateway: h.gateway, Record: h.record,
-		Links:      func() []operatorapi.LinkStatus { return nil },
-		Configured: func() []federation.BoundName { return nil },
-		BoundTo:    h.record.NamesOf,
-		Limits:     func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
-		Store:      bridgetest.Contexts(h.record, 10, 15).Store, PublicURL: "https://gw.example",
-		MoveInbox: func(context.Context, federation.DID, federation.HomeID, bool) (operatorapi.Moved, error) {
-			return operatorapi.Moved{}, nil
-		},
-		AddPeer: func(context.Context, operatorapi.Peering) (operatorapi.Peered, error) {
-			return operatorapi.Peered{}, nil
-		},
-		RemovePeer: func(context.Context, string, bool) (operatorapi.Peer, error) { return operatorapi.Peer{}, nil },
-		Peers:      func() []operatorapi.Peer { return h.peers },
-		Routes:     func(context.Context, federation.View) ([]federation.MailboxLocation, error) { return h.routes, nil },
-		CheckRelay: func(context.Context) []operatorapi.Check {
-			return []operatorapi.Check{{Check: "hub", State: "ok", Detail: "none"}}
-		},
-		Backup:  func(context.Context) (io.ReadCloser, error) { return nil, errors.New("there is none") },
-		Refused: func(code federation.RefusalCode) { h.refused = append(h.refused, code) },
-		Log:     slog.New(slog.DiscardHandler), Ended: h.ended,
-	}).Mount(h.mux, admit(h.record))
+		Home: "gw.example", Gateway: h.gateway,
+		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Bindings: h,
+		Blocks: h, Senders: h, Tokens: record, Audit: record, Vault: h, Refusals: h, Steps: record,
+		BoundTo: record.NamesOf, Limits: func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
+		Store: bridgetest.Contexts(record, 10, 15).Store, PublicURL: "https://gw.example",
+		Log: slog.New(slog.DiscardHandler), Ended: h.ended,
+	}).Mount(h.mux, admit(record))
 	return h
+}
+
+func (*house) Top(string, time.Duration, int, time.Time) []operatorapi.Sender { return nil }
+func (*house) Links() []operatorapi.LinkStatus                                { return nil }
+func (*house) Configured() []federation.BoundName                             { return nil }
+func (h *house) Peers() []operatorapi.Peer                                    { return h.peers }
+func (h *house) Refused(code federation.RefusalCode)                          { h.refused = append(h.refused, code) }
+func (*house) SetMode(context.Context, federation.PeerMode, bool) error       { return nil }
+func (*house) Unblock(context.Context, federation.Block, bool) error          { return nil }
+
+func (*house) Block(_ context.Context, b federation.Block, _, _ bool) (federation.Block, operatorapi.Purged, error) {
+	return b, operatorapi.Purged{}, nil
+}
+
+func (*house) MoveInbox(context.Context, federation.DID, federation.HomeID, bool) (operatorapi.Moved, error) {
+	return operatorapi.Moved{}, nil
+}
+
+func (h *house) Routes(context.Context, federation.View) ([]federation.MailboxLocation, error) {
+	return h.routes, nil
+}
+
+func (*house) AddPeer(context.Context, operatorapi.Peering) (operatorapi.Peered, error) {
+	return operatorapi.Peered{}, nil
+}
+
+func (*house) RemovePeer(context.Context, string, bool) (operatorapi.Peer, error) {
+	return operatorapi.Peer{}, nil
+}
+
+func (*house) CheckRelay(context.Context) []operatorapi.Check {
+	return []operatorapi.Check{{Check: "hub", State: "ok", Detail: "none"}}
+}
+
+func (*house) Backup(context.Context) (io.ReadCloser, error) {
+	return nil, errors.New("there is none")
+}
+
+func (*house) Rotate(context.Context, string, time.Duration, time.Time) (contract.Key, error) {
+	return contract.Key{}, errors.New("there is none")
 }
 
 // ask sends one request and returns the status and the body.
 func (h *house) ask(t *testing.T, method, path, body string) (int, string) {
 	t.Helper()
 	recorder := httptest.NewRecorder()
-	h.mux.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), method, "/operator/v1/"+path, strings.NewReader(body)))
+	r := httptest.NewRequestWithContext(t.Context(), method, "/operator/v1/"+path, strings.NewReader(body))
+	h.mux.ServeHTTP(recorder, r)
+	inContract(t, newContract(t), r, recorder.Code, recorder.Header(), recorder.Body.Bytes())
 	if told := recorder.Header().Get("Content-Type"); recorder.Code >= 400 && told != "application/problem+json" {
 		t.Errorf("%s %s: an error is told as %s", method, path, told)
 	}

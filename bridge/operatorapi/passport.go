@@ -1,29 +1,29 @@
 package operatorapi
 
 import (
+	"context"
 	"net/http"
 	"time"
+
+	"baton/bridge/operatorapi/contract"
 )
 
-// getPassport answers GET handoffs/{id}/passport.
-func (o *Operator) getPassport(w http.ResponseWriter, r *http.Request) {
-	document, err := o.passport(r)
-	if err != nil {
-		o.tell(w, r, err)
-		return
-	}
-	w.Header().Set("Content-Type", document.MediaType)
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(document.Content) // the client is gone
+// passport is the answer to a request for a passport: a signature covers each of its bytes.
+type passport Document
+
+// VisitGetPassportResponse implements [contract.GetPassportResponseObject].
+func (p passport) VisitGetPassportResponse(w http.ResponseWriter) error {
+	w.Header().Set("Content-Type", p.MediaType)
+	_, err := w.Write(p.Content)
+	return err
 }
 
-func (o *Operator) passport(r *http.Request) (Document, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return Document{}, err
-	}
-	view, err := o.find(r.Context(), r.PathValue("id"))
+// GetPassport implements [contract.StrictServerInterface].
+func (o *Operator) GetPassport(ctx context.Context, req contract.GetPassportRequestObject) (contract.GetPassportResponseObject, error) {
+	view, err := o.find(ctx, req.ID)
 	if err != nil {
-		return Document{}, err
+		return nil, err
 	}
-	return o.deps.Passport(r.Context(), view, time.Now())
+	document, err := o.deps.Passports.Passport(ctx, view, time.Now())
+	return passport(document), err
 }

@@ -1,66 +1,37 @@
 package operatorapi
 
 import (
-	"net/http"
+	"context"
 
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 )
 
-// Peering is the body of a request to add another home.
-type Peering struct {
-	Act
-
-	URL string `json:"url"` // where it is reached, without a path
-	// AllowPrivate says that the operator knows that the address is a private one, or
-	// without TLS.
-	AllowPrivate bool `json:"allow_private,omitempty"`
-}
-
-// Peered is what was found out about another home, and what came of adding it.
-type Peered struct {
-	Peer   Peer    `json:"peer"`
-	Checks []Check `json:"checks"`
-	// Canary is what became of a handoff that was offered to it; nil where none was.
-	Canary *Canary `json:"canary,omitempty"`
-}
-
-// Canary is a handoff from this home to another one, which that completes by itself.
-type Canary struct {
-	Handoff federation.HandoffID `json:"handoff"`
-	Green   bool                 `json:"green"`
-	Took    string               `json:"took"`             // a duration
-	Reason  string               `json:"reason,omitempty"` // where it is not green
-}
-
-// postPeer answers POST peers: another home is looked at, kept, and offered a canary.
-func (o *Operator) postPeer(r *http.Request) (answer, error) {
-	var ask Peering
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
+// AddPeer implements [contract.StrictServerInterface].
+func (o *Operator) AddPeer(ctx context.Context, req contract.AddPeerRequestObject) (contract.AddPeerResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
-	done, err := o.deps.AddPeer(r.Context(), ask)
+	ask := *req.Body
+	done, err := o.deps.Peers.AddPeer(ctx, ask)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if !ask.DryRun {
-		o.act(r, "peer add", done.Peer.Name+" "+done.Peer.URL, ask.Reason)
+		o.act(ctx, "peer add", done.Peer.Name+" "+done.Peer.URL, ask.Reason)
 	}
-	return answer{body: done}, nil
+	return contract.AddPeer200JSONResponse(done), nil
 }
 
-// deletePeer answers DELETE peers/{name}: a home that an operator added.
-func (o *Operator) deletePeer(r *http.Request) (answer, error) {
-	query, name := r.URL.Query(), r.PathValue("name")
-	if err := known(query, "reason", "dry_run"); err != nil {
-		return answer{}, err
-	}
-	dry := query.Has("dry_run")
-	gone, err := o.deps.RemovePeer(r.Context(), name, dry)
+// RemovePeer implements [contract.StrictServerInterface].
+func (o *Operator) RemovePeer(ctx context.Context, req contract.RemovePeerRequestObject) (contract.RemovePeerResponseObject, error) {
+	name := req.Name
+	dry := req.Params.DryRun != nil
+	gone, err := o.deps.Peers.RemovePeer(ctx, name, dry)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if !dry {
-		o.act(r, "peer remove", name, query.Get("reason"))
+		o.act(ctx, "peer remove", name, req.Params.Reason)
 	}
-	return answer{body: gone}, nil
+	return contract.RemovePeer200JSONResponse(gone), nil
 }

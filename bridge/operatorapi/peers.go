@@ -3,72 +3,22 @@ package operatorapi
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/agents"
 )
-
-// Peer is another registry, or another home.
-type Peer struct {
-	Name      string `json:"name"` // its domain, or its home.name
-	Network   string `json:"network"`
-	Mode      string `json:"mode"`   // allow, limit, hold or block
-	Origin    string `json:"origin"` // of the mode
-	URL       string `json:"url,omitempty"`
-	Dialect   string `json:"dialect,omitempty"` // of a registry
-	Waiting   int    `json:"waiting"`           // messages that it has not taken, or steps that it has not receipted
-	Oldest    Moment `json:"oldest,omitzero"`
-	Dead      int    `json:"dead"`
-	Held      bool   `json:"held"`
-	LastError string `json:"last_error,omitempty"`
-
-	*PeerHome // of a home
-}
-
-// PeerHome is what is known of another home alone.
-type PeerHome struct {
-	State       string  `json:"state"` // of the link to it: up, dialling or down
-	Path        string  `json:"path"`  // relay or https
-	LastHeard   Moment  `json:"last_heard,omitzero"`
-	SkewSeconds float64 `json:"skew_seconds"` // by which our clock is ahead of its clock
-	Forks       []Fork  `json:"forks"`        // newest first
-	Doubts      []Doubt `json:"doubts"`
-}
-
-// Doubt is what a home said and was not believed in.
-type Doubt struct {
-	Kind  federation.OffenceKind `json:"kind"` // voice, mailbox, ruling or step
-	Times int                    `json:"times"`
-	First Moment                 `json:"first"`
-	Last  Moment                 `json:"last"`
-	Why   string                 `json:"why"` // the last time
-}
-
-// Fork is a handoff of which a home tells two histories. Both are kept.
-type Fork struct {
-	Handoff federation.HandoffID `json:"handoff"`
-	Version federation.Version   `json:"version"` // at which they part
-	Found   Moment               `json:"found"`
-}
-
-// Mode is the body of a change of mode.
-type Mode struct {
-	Act
-
-	Mode string `json:"mode"`
-}
 
 // peerModes are the modes in which a peer is treated.
 func peerModes() []string { return []string{"allow", "limit", "hold", "block"} }
 
 // peer returns a registry or a home that the configuration or an operator names.
 func (o *Operator) peer(name string) (Peer, bool) {
-	all := o.deps.Peers()
+	all := o.deps.Peers.Peers()
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
 		return Peer{}, false
@@ -76,19 +26,26 @@ func (o *Operator) peer(name string) (Peer, bool) {
 	return all[i], true
 }
 
-// peers is GET peers. There are as many as anybody named, and no second page.
-func (o *Operator) peers(r *http.Request) (listing, error) {
+// ListPeers implements [contract.StrictServerInterface].
+func (o *Operator) ListPeers(ctx context.Context, req contract.ListPeersRequestObject) (contract.ListPeersResponseObject, error) {
+	l, err := o.peers(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
+}
+
+// peers returns the list of peers. It has no second page.
+func (o *Operator) peers(ctx context.Context, query contract.ListPeersParams) (listing, error) {
 	page := func(ctx context.Context, _ string, _ int) (any, error) {
 		all, err := o.shapePeers(ctx)
 		return Page[Peer]{Items: all}, err
 	}
-	return listing{page: page}, known(r.URL.Query())
+	return listing{page: page}, nil
 }
 
 // shapePeers returns the registries and homes as they stand.
 func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
-	all := slices.Clone(o.deps.Peers())
-	shapes, err := o.deps.Record.Shapes(ctx, time.Now())
+	all := slices.Clone(o.deps.Peers.Peers())
+	shapes, err := o.deps.Feeds.Shapes(ctx, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +54,7 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 		return nil, err
 	}
 	for _, s := range shapes {
-		i := slices.IndexFunc(all, func(p Peer) bool { return p.owed(s) })
+		i := slices.IndexFunc(all, func(p Peer) bool { return owes(p, s) })
 		switch {
 		case i >= 0:
 		case s.Peer == "":
@@ -121,9 +78,9 @@ func (o *Operator) shapePeers(ctx context.Context) ([]Peer, error) {
 	return all, nil
 }
 
-// owed reports whether it is what waits for a peer. A home and a registry may have one
-// name: what a home is owed waits in the feed of a link.
-func (p Peer) owed(s federation.Shape) bool {
+// owes reports whether deliveries of a shape are pending for a peer. A home and a registry may
+// have one name: deliveries to a home are pending in the outbox of a link.
+func owes(p Peer, s federation.Shape) bool {
 	if p.PeerHome != nil {
 		return p.Name == s.Link
 	}
@@ -132,7 +89,7 @@ func (p Peer) owed(s federation.Shape) bool {
 
 // peerTrouble adds what went wrong with a peer.
 func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
-	dead, err := o.deps.Record.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
+	dead, err := o.deps.DeadLetters.DeadLetters(ctx, federation.DeadFilter{To: p.Name}, 0, MaxLimit)
 	if err != nil {
 		return p, err
 	}
@@ -141,7 +98,7 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 	if p.PeerHome != nil {
 		which = federation.WaitingFilter{Link: p.Name}
 	}
-	waiting, _, err := o.deps.Record.WaitingFor(ctx, which, "", 1)
+	waiting, _, err := o.deps.Feeds.WaitingFor(ctx, which, "", 1)
 	if err == nil && len(waiting) > 0 {
 		p.LastError = waiting[0].Reason
 	}
@@ -154,7 +111,7 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 // homeTrouble adds how the link to a home stands, the proofs against it, and the doubts.
 func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	home := *p.PeerHome
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		if s.Link.Name() != p.Name {
 			continue
 		}
@@ -166,7 +123,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 			home.LastHeard = Moment(hearer.Heard())
 		}
 	}
-	forks, err := o.deps.Record.Forks(ctx, federation.HomeID(p.Name), MaxLimit)
+	forks, err := o.deps.Peers.Forks(ctx, federation.HomeID(p.Name), MaxLimit)
 	home.Forks = make([]Fork, len(forks))
 	for i, f := range forks {
 		home.Forks[i] = Fork{Handoff: f.Handoff, Version: f.Version, Found: Moment(f.Found)}
@@ -174,7 +131,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	if err != nil {
 		return p, err
 	}
-	doubts, err := o.deps.Record.Offences(ctx, federation.HomeID(p.Name))
+	doubts, err := o.deps.Peers.Offences(ctx, federation.HomeID(p.Name))
 	home.Doubts = make([]Doubt, len(doubts))
 	for i, d := range doubts {
 		home.Doubts[i] = Doubt{Kind: d.Kind, Times: d.Times, First: Moment(d.First), Last: Moment(d.Last), Why: d.Why}
@@ -183,44 +140,41 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	return p, err
 }
 
-// getPeer answers GET peers/{name}.
-func (o *Operator) getPeer(r *http.Request) (answer, error) {
-	if err := known(r.URL.Query()); err != nil {
-		return answer{}, err
-	}
-	all, err := o.shapePeers(r.Context())
+// GetPeer implements [contract.StrictServerInterface].
+func (o *Operator) GetPeer(ctx context.Context, req contract.GetPeerRequestObject) (contract.GetPeerResponseObject, error) {
+	all, err := o.shapePeers(ctx)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	name := r.PathValue("name")
+	name := req.Name
 	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
 	if i < 0 {
-		return answer{}, errNone("peer " + name)
+		return nil, errNone("peer " + name)
 	}
-	return answer{body: all[i]}, nil
+	return contract.GetPeer200JSONResponse(all[i]), nil
 }
 
-// postMode answers POST peers/{name}/mode.
-func (o *Operator) postMode(r *http.Request) (answer, error) {
-	name := r.PathValue("name")
-	var ask Mode
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
+// SetPeerMode implements [contract.StrictServerInterface].
+func (o *Operator) SetPeerMode(ctx context.Context, req contract.SetPeerModeRequestObject) (contract.SetPeerModeResponseObject, error) {
+	name := req.Name
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
+	ask := *req.Body
 	if !slices.Contains(peerModes(), ask.Mode) {
-		return answer{}, usage("mode: want one of allow, limit, hold, block, not " + strconv.Quote(ask.Mode))
+		return nil, usage("mode: want one of allow, limit, hold, block, not " + strconv.Quote(ask.Mode))
 	}
-	err := o.deps.SetMode(r.Context(), federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}, ask.DryRun)
+	err := o.deps.Peers.SetMode(ctx, federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}, ask.DryRun)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if ask.DryRun {
 		p, _ := o.peer(name)
 		p.Name, p.Mode, p.Origin = name, ask.Mode, FromRecord
-		return answer{body: p}, nil
+		return contract.SetPeerMode200JSONResponse(p), nil
 	}
-	o.act(r, "peer mode", name+" "+ask.Mode, ask.Reason)
+	o.act(ctx, "peer mode", name+" "+ask.Mode, ask.Reason)
 	o.wake(name)
 	p, _ := o.peer(name)
-	return answer{body: p}, nil
+	return contract.SetPeerMode200JSONResponse(p), nil
 }

@@ -1,80 +1,109 @@
 package operatorapi
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// route is one thing that operators may ask for.
+// wrapper parses the parameters of requests and calls the handlers of the API.
+type wrapper = contract.ServerInterfaceWrapper
+
+// route is one operation of the contract.
 type route struct {
-	pattern string // method and path below [Prefix]
-	needs   federation.Scope
-	serve   http.Handler
+	pattern  string // method and path below [Prefix]
+	needs    federation.Scope
+	serve    func(w *wrapper, out http.ResponseWriter, r *http.Request)
+	document func() any // an empty JSON body; nil for an operation without one
 }
 
-// routes returns all there are.
-func (o *Operator) routes() []route {
+// routes returns the operations of the contract with the scopes that they need.
+func routes() []route {
 	const read, operate, admin = federation.ReadScope, federation.OperateScope, federation.AdminScope
+	act := newDocument[Act]()
 	return []route{
-		{"GET handoffs", read, o.list(o.handoffs)},
-		{"GET handoffs/{id}", read, o.serve(o.getHandoff)},
-		{"GET handoffs/{id}/passport", read, http.HandlerFunc(o.getPassport)},
-		{"GET events/{id}/explain", read, o.serve(o.getExplanation)},
-		{"POST handoffs", operate, o.serve(o.postOffer)},
-		{"POST handoffs/{id}/{verb}", operate, o.serve(o.postStep)},
-		{"GET place", read, o.serve(o.getPlace)},
-		{"POST blobs", operate, o.serve(o.postBlob)},
+		{"GET handoffs", read, (*wrapper).ListHandoffs, nil},
+		{"GET handoffs/{id}", read, (*wrapper).GetHandoff, nil},
+		{"GET handoffs/{id}/passport", read, (*wrapper).GetPassport, nil},
+		{"GET events/{id}/explain", read, (*wrapper).ExplainEvent, nil},
+		{"POST handoffs", operate, (*wrapper).OfferHandoff, newDocument[Ask]()},
+		{"POST handoffs/{id}/{verb}", operate, (*wrapper).TakeStep, newDocument[Ask]()},
+		{"GET place", read, (*wrapper).GetPlace, nil},
+		{"POST blobs", operate, (*wrapper).StoreBlob, nil},
 
-		{"GET inboxes/{did}", read, o.list(o.inbox)},
-		{"POST inboxes/{did}/ack", operate, o.serve(o.postAck)},
-		{"POST inboxes/{did}/move", admin, o.serve(o.postMove)},
+		{"GET inboxes/{did}", read, (*wrapper).ListInbox, nil},
+		{"POST inboxes/{did}/ack", operate, (*wrapper).AckInbox, newDocument[Ack]()},
+		{"POST inboxes/{did}/move", admin, (*wrapper).MoveInbox, newDocument[Move]()},
 
-		{"GET links", read, o.list(o.links)},
-		{"GET links/{name}", read, o.serve(o.getLink)},
-		{"GET feeds", read, o.list(o.feeds)},
-		{"GET feeds/shape", read, o.list(o.shapes)},
-		{"POST feeds/{id}/{verb}", operate, o.serve(o.postFeed)},
-		{"GET dead", read, o.list(o.deadLetters)},
-		{"GET dead/{id}", read, o.serve(o.getDead)},
-		{"POST dead/{id}/{verb}", operate, o.serve(o.postDead)},
+		{"GET links", read, (*wrapper).ListLinks, nil},
+		{"GET links/{name}", read, (*wrapper).GetLink, nil},
+		{"GET feeds", read, (*wrapper).ListFeeds, nil},
+		{"GET feeds/shape", read, (*wrapper).ListFeedShapes, nil},
+		{"POST feeds/{id}/{verb}", operate, (*wrapper).ChangeFeed, act},
+		{"GET dead", read, (*wrapper).ListDead, nil},
+		{"GET dead/{id}", read, (*wrapper).GetDead, nil},
+		{"POST dead/{id}/{verb}", operate, (*wrapper).SettleDead, act},
 
-		{"GET webhooks", read, o.list(o.webhooks)},
-		{"GET webhooks/{id}", read, o.serve(o.getWebhook)},
-		{"POST webhooks/{id}/{verb}", operate, o.serve(o.postWebhook)},
+		{"GET webhooks", read, (*wrapper).ListWebhooks, nil},
+		{"GET webhooks/{id}", read, (*wrapper).GetWebhook, nil},
+		{"POST webhooks/{id}/{verb}", operate, (*wrapper).ChangeWebhook, act},
 
-		{"GET peers", read, o.list(o.peers)},
-		{"GET peers/{name}", read, o.serve(o.getPeer)},
-		{"POST peers", admin, o.serve(o.postPeer)},
-		{"POST peers/{name}/mode", admin, o.serve(o.postMode)},
-		{"DELETE peers/{name}", admin, o.serve(o.deletePeer)},
-		{"GET bindings", read, o.list(o.bindings)},
-		{"PUT bindings/{network}/{name...}", admin, o.serve(o.putBinding)},
-		{"DELETE bindings/{network}/{name...}", admin, o.serve(o.deleteBinding)},
+		{"GET peers", read, (*wrapper).ListPeers, nil},
+		{"GET peers/{name}", read, (*wrapper).GetPeer, nil},
+		{"POST peers", admin, (*wrapper).AddPeer, newDocument[Peering]()},
+		{"POST peers/{name}/mode", admin, (*wrapper).SetPeerMode, newDocument[Mode]()},
+		{"DELETE peers/{name}", admin, (*wrapper).RemovePeer, nil},
+		{"GET bindings", read, (*wrapper).ListBindings, nil},
+		{"PUT bindings/{network}/{name...}", admin, (*wrapper).BindName, newDocument[Bind]()},
+		{"DELETE bindings/{network}/{name...}", admin, (*wrapper).UnbindName, nil},
 
-		{"GET blocks", read, o.list(o.blocks)},
-		{"GET top", read, o.list(o.top)},
-		{"POST blocks", operate, o.serve(o.postBlock)},
-		{"DELETE blocks/{what...}", operate, o.serve(o.deleteBlock)},
+		{"GET blocks", read, (*wrapper).ListBlocks, nil},
+		{"GET top", read, (*wrapper).ListTop, nil},
+		{"POST blocks", operate, (*wrapper).Block, newDocument[BlockAsk]()},
+		{"DELETE blocks/{what...}", operate, (*wrapper).Unblock, nil},
 
-		{"POST keys/{name}/rotate", admin, o.serve(o.postRotate)},
-		{"POST backup", admin, http.HandlerFunc(o.postBackup)}, // the keys are in it
-		{"GET tokens", read, o.list(o.tokens)},
-		{"POST tokens", admin, o.serve(o.postToken)},
-		{"POST tokens/{name}/revoke", admin, o.serve(o.postRevocation)},
-		{"GET relay", read, o.list(o.relay)},
-		{"GET audit", read, o.list(o.audit)},
+		{"POST keys/{name}/rotate", admin, (*wrapper).RotateKey, newDocument[Rotation]()},
+		{"POST backup", admin, (*wrapper).Backup, nil}, // the keys are in it
+		{"GET tokens", read, (*wrapper).ListTokens, nil},
+		{"POST tokens", admin, (*wrapper).CreateToken, newDocument[TokenAsk]()},
+		{"POST tokens/{name}/revoke", admin, (*wrapper).RevokeToken, act},
+		{"GET relay", read, (*wrapper).CheckRelay, nil},
+		{"GET audit", read, (*wrapper).ListAudit, nil},
 	}
 }
 
-// Mount registers the routes, for those whom an admission lets in.
+// Mount registers the routes, for the callers that an admission admits.
 func (o *Operator) Mount(mux *http.ServeMux, admit Admission) {
-	for _, each := range o.routes() {
+	told := func(w http.ResponseWriter, r *http.Request, err error) { o.tell(w, r, usage(err.Error())) }
+	strict := contract.NewStrictHandlerWithOptions(o, nil, contract.StrictHTTPServerOptions{
+		RequestErrorHandlerFunc: told, ResponseErrorHandlerFunc: o.tell,
+	})
+	all := &wrapper{Handler: strict, ErrorHandlerFunc: told}
+	known := sync.OnceValues(readParameters)
+	for _, each := range routes() {
 		method, path, _ := strings.Cut(each.pattern, " ")
-		mux.Handle(method+" "+Prefix+path, o.Admitted(admit, each.needs, each.serve))
+		serve := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p, err := known()
+			if err == nil {
+				err = p.check(r, each.pattern)
+			}
+			if err != nil {
+				o.tell(w, r, err)
+				return
+			}
+			if each.document != nil {
+				r = exactBody(r, each.document)
+			}
+			w.Header().Set("Cache-Control", "no-store")
+			each.serve(all, w, r)
+		})
+		mux.Handle(method+" "+Prefix+path, o.Admitted(admit, each.needs, serve))
 	}
-	mux.Handle(Prefix, o.Admitted(admit, federation.ReadScope, o.serve(func(r *http.Request) (answer, error) {
-		return answer{}, &ProblemError{Status: http.StatusNotFound, Code: CodeNotFound, Detail: "there is no " + r.Method + " " + r.URL.Path}
+	mux.Handle(Prefix, o.Admitted(admit, federation.ReadScope, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.tell(w, r, errNone(fmt.Sprintf("%s %s", r.Method, r.URL.Path)))
 	})))
 }

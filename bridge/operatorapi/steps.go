@@ -8,77 +8,94 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
 	"baton/translate"
 )
 
-// postOffer answers POST handoffs.
-func (o *Operator) postOffer(r *http.Request) (answer, error) {
-	return o.take(r, federation.Offer, federation.View{})
+// OfferHandoff implements [contract.StrictServerInterface].
+func (o *Operator) OfferHandoff(ctx context.Context, req contract.OfferHandoffRequestObject) (contract.OfferHandoffResponseObject, error) {
+	return o.take(ctx, req.Body, federation.Offer, federation.View{})
 }
 
-// postStep answers POST handoffs/{id}/{verb}.
-func (o *Operator) postStep(r *http.Request) (answer, error) {
-	verb := federation.Verb(r.PathValue("verb"))
+// TakeStep implements [contract.StrictServerInterface].
+func (o *Operator) TakeStep(ctx context.Context, req contract.TakeStepRequestObject) (contract.TakeStepResponseObject, error) {
+	verb := federation.Verb(req.Verb)
 	if verb == federation.Offer || verb == federation.Expire || !federation.ValidName(string(verb)) {
-		return answer{}, &federation.RefusalError{Code: federation.UnknownVerb}
+		return nil, &federation.RefusalError{Code: federation.UnknownVerb}
 	}
-	view, err := o.find(r.Context(), r.PathValue("id"))
+	view, err := o.find(ctx, req.ID)
 	if none, ok := errors.AsType[*ProblemError](err); ok && none.Code == CodeNotFound {
-		return answer{}, &federation.RefusalError{Code: federation.UnknownHandoff}
+		return nil, &federation.RefusalError{Code: federation.UnknownHandoff}
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return o.take(r, verb, view)
+	return o.take(ctx, req.Body, verb, view)
+}
+
+// filed is the answer to a step.
+type filed Filed
+
+// VisitOfferHandoffResponse implements [contract.OfferHandoffResponseObject].
+func (f filed) VisitOfferHandoffResponse(w http.ResponseWriter) error {
+	if f.Waits != "" {
+		return contract.OfferHandoff202JSONResponse(f).VisitOfferHandoffResponse(w)
+	}
+	return contract.OfferHandoff201JSONResponse(f).VisitOfferHandoffResponse(w)
+}
+
+// VisitTakeStepResponse implements [contract.TakeStepResponseObject].
+func (f filed) VisitTakeStepResponse(w http.ResponseWriter) error {
+	if f.Waits != "" {
+		return contract.TakeStep202JSONResponse(f).VisitTakeStepResponse(w)
+	}
+	return contract.TakeStep201JSONResponse(f).VisitTakeStepResponse(w)
 }
 
 // take submits one step, as it was signed or as the gateway vouches for it.
-func (o *Operator) take(r *http.Request, verb federation.Verb, view federation.View) (answer, error) {
-	var ask Ask
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
+func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, view federation.View) (filed, error) {
+	if err := bodyOf(ctx); err != nil {
+		return filed{}, err
 	}
-	now := time.Now()
-	ev, losses, err := o.step(r.Context(), ask, verb, view, now)
+	ev, losses, err := o.step(ctx, *ask, verb, view, time.Now())
 	if err != nil {
-		return answer{}, err
+		return filed{}, err
 	}
-	o.deps.Gateway.FetchKey(r.Context(), ev)
-	judged, err := o.deps.Gateway.Submit(r.Context(), ev)
+	o.deps.Gateway.FetchKey(ctx, ev)
+	judged, err := o.deps.Gateway.Submit(ctx, ev)
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
 	waits := isRefusal && refused.Waits
 	if err != nil && !waits {
-		return answer{}, fmt.Errorf("submit %s: %w", verb, err)
+		return filed{}, fmt.Errorf("submit %s: %w", verb, err)
 	}
 	entry := judged.Entry
-	o.act(r, "handoff "+string(verb), entry.Event.Handoff.String()+" as "+string(entry.Event.Actor()), ask.Reason)
-	filed := Filed{
+	o.act(ctx, "handoff "+string(verb), entry.Event.Handoff.String()+" as "+string(entry.Event.Actor()), ask.Reason)
+	f := filed{
 		ID: entry.Event.Handoff, EventID: entry.Event.ID, Verb: entry.Event.Verb, State: entry.State,
 		Duplicate: judged.Duplicate, Lost: []string{},
 	}
 	for _, loss := range losses {
-		filed.Lost = append(filed.Lost, loss.Field)
+		f.Lost = append(f.Lost, loss.Field)
 	}
 	if waits {
-		filed.Waits = refused.Sentence()
-		return answer{status: http.StatusAccepted, body: filed}, nil
+		f.Waits = refused.Sentence()
 	}
-	return answer{status: http.StatusCreated, body: filed}, nil
+	return f, nil
 }
 
-// builder returns who writes down what operators ask for.
+// builder returns the builder of the steps of operators.
 func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Record, Kept: o.deps.Kept,
+		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Steps, Kept: o.deps.Kept,
 		Refer: o.deps.Refer, BoundTo: o.deps.BoundTo, PublicURL: o.deps.PublicURL, Placers: o.placers,
 	}
 }
 
 func (o *Operator) placers() []bridge.Placer {
 	var placers []bridge.Placer
-	for _, s := range o.deps.Links() {
+	for _, s := range o.deps.Links.Links() {
 		if placer, ok := s.Link.(bridge.Placer); ok {
 			placers = append(placers, placer)
 		}
@@ -111,28 +128,24 @@ func (o *Operator) step(ctx context.Context, ask Ask, verb federation.Verb, view
 	return o.builder().Vouch(ctx, draft, view, now)
 }
 
-// getPlace answers GET place.
-func (o *Operator) getPlace(r *http.Request) (answer, error) {
-	query := r.URL.Query()
-	if err := known(query, "from", "to", "channel"); err != nil {
-		return answer{}, err
-	}
-	from, err := parseDID("from", query.Get("from"))
+// GetPlace implements [contract.StrictServerInterface].
+func (o *Operator) GetPlace(ctx context.Context, req contract.GetPlaceRequestObject) (contract.GetPlaceResponseObject, error) {
+	from, err := parseDID("from", req.Params.From)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	var to federation.DID
-	if text := query.Get("to"); text != "" {
+	if text := req.Params.To; text != "" {
 		if to, err = parseDID("to", text); err != nil {
-			return answer{}, err
+			return nil, err
 		}
 	}
-	place, tags, err := o.builder().Place(r.Context(), from, to, query.Get("channel"))
+	place, tags, err := o.builder().Place(ctx, from, to, req.Params.Channel)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if place.Venue == "" {
 		place.Venue = o.builder().Pair(from, to)
 	}
-	return answer{body: Place{Venue: place.Venue, Dialect: tags}}, nil
+	return contract.GetPlace200JSONResponse(Place{Venue: place.Venue, Dialect: tags}), nil
 }

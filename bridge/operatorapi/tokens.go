@@ -7,10 +7,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
@@ -20,33 +20,17 @@ const (
 	maxTokenLife     = 8760 * time.Hour
 )
 
-// Token is an operator token, without the token itself.
-type Token struct {
-	Name    string           `json:"name"`
-	Scope   federation.Scope `json:"scope"`
-	Created Moment           `json:"created"`
-	Expires Moment           `json:"expires"`
+// ListTokens implements [contract.StrictServerInterface].
+func (o *Operator) ListTokens(ctx context.Context, req contract.ListTokensRequestObject) (contract.ListTokensResponseObject, error) {
+	l, err := o.tokens(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
 }
 
-// TokenAsk asks for a token.
-type TokenAsk struct {
-	Name   string           `json:"name,omitempty"` // "": the scope and some digits
-	Scope  federation.Scope `json:"scope"`
-	TTL    string           `json:"ttl,omitempty"` // a duration, at most a year; 720h
-	Reason string           `json:"reason,omitempty"`
-}
-
-// NewToken is a token that was made just now.
-type NewToken struct {
-	Token
-
-	Text string `json:"token"` // told this once
-}
-
-// tokens is GET tokens, by name.
-func (o *Operator) tokens(r *http.Request) (listing, error) {
+// tokens returns the list of tokens, by name.
+func (o *Operator) tokens(ctx context.Context, query contract.ListTokensParams) (listing, error) {
 	page := func(ctx context.Context, cursor string, limit int) (any, error) {
-		found, err := o.deps.Record.Tokens(ctx, cursor, limit)
+		found, err := o.deps.Tokens.Tokens(ctx, cursor, limit)
 		p := Page[Token]{Items: []Token{}}
 		for _, t := range found {
 			p.Items = append(p.Items, shapeToken(t))
@@ -56,36 +40,37 @@ func (o *Operator) tokens(r *http.Request) (listing, error) {
 		}
 		return p, err
 	}
-	return listing{page: page}, known(r.URL.Query())
+	return listing{page: page}, nil
 }
 
 func shapeToken(t federation.OperatorToken) Token {
 	return Token{Name: t.Name, Scope: t.Scope, Created: Moment(t.Created), Expires: Moment(t.Expires)}
 }
 
-// postToken answers POST tokens with a token, which nobody can read again.
-func (o *Operator) postToken(r *http.Request) (answer, error) {
-	var ask TokenAsk
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
+// CreateToken implements [contract.StrictServerInterface]. The answer alone has
+// the token.
+func (o *Operator) CreateToken(ctx context.Context, req contract.CreateTokenRequestObject) (contract.CreateTokenResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
-	text, token, err := ask.token(time.Now())
+	ask := *req.Body
+	text, token, err := tokenOf(ask, time.Now())
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	err = o.deps.Record.AddToken(r.Context(), token)
+	err = o.deps.Tokens.AddToken(ctx, token)
 	if errors.Is(err, federation.ErrTaken) {
-		return answer{}, conflict("there is a token " + token.Name + ": revoke it first, or choose another name")
+		return nil, conflict("there is a token " + token.Name + ": revoke it first, or choose another name")
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	o.act(r, "token create", token.Name+" "+string(token.Scope), ask.Reason)
-	return answer{status: http.StatusCreated, body: NewToken{Token: shapeToken(token), Text: text}}, nil
+	o.act(ctx, "token create", token.Name+" "+string(token.Scope), ask.Reason)
+	return contract.CreateToken201JSONResponse(NewToken{Token: shapeToken(token), Text: text}), nil
 }
 
-// token makes what is asked for.
-func (ask TokenAsk) token(now time.Time) (text string, t federation.OperatorToken, err error) {
+// tokenOf makes the token that a request asks for.
+func tokenOf(ask TokenAsk, now time.Time) (text string, t federation.OperatorToken, err error) {
 	scope, err := federation.ParseScope(string(ask.Scope))
 	if err != nil {
 		return "", t, usage("scope: want one of read, operate, admin")
@@ -107,31 +92,32 @@ func (ask TokenAsk) token(now time.Time) (text string, t federation.OperatorToke
 	return text, t, nil
 }
 
-// postRevocation answers POST tokens/{name}/revoke. It holds from the next request on.
-func (o *Operator) postRevocation(r *http.Request) (answer, error) {
-	var ask Act
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
+// RevokeToken implements [contract.StrictServerInterface]. Requests from now on
+// are refused.
+func (o *Operator) RevokeToken(ctx context.Context, req contract.RevokeTokenRequestObject) (contract.RevokeTokenResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
-	name := r.PathValue("name")
-	revoke := o.deps.Record.RevokeToken
+	ask := *req.Body
+	name := req.Name
+	revoke := o.deps.Tokens.RevokeToken
 	if ask.DryRun {
 		revoke = o.hasToken
 	}
-	err := revoke(r.Context(), name)
+	err := revoke(ctx, name)
 	if isNotFound(err) {
-		return answer{}, errNone("token " + name)
+		return nil, errNone("token " + name)
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return o.acted(r, "token revoke", name, ask, 1), nil
+	return contract.RevokeToken200JSONResponse(o.acted(ctx, "token revoke", name, ask, 1)), nil
 }
 
 // hasToken returns [federation.ErrNotFound] for a name that no token has.
 func (o *Operator) hasToken(ctx context.Context, name string) error {
 	for after := ""; ; {
-		page, err := o.deps.Record.Tokens(ctx, after, MaxLimit)
+		page, err := o.deps.Tokens.Tokens(ctx, after, MaxLimit)
 		switch {
 		case err != nil:
 			return err

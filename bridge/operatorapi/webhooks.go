@@ -3,57 +3,25 @@ package operatorapi
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
-// Webhook is an address that what reaches somebody is posted to.
-type Webhook struct {
-	ID       string `json:"id"`
-	DID      string `json:"did"`
-	Agent    string `json:"agent,omitempty"` // handle, of one that gets an agent's messages
-	URL      string `json:"url"`
-	Since    Moment `json:"since"`
-	Waiting  int    `json:"waiting"`
-	Oldest   Moment `json:"oldest,omitzero"` // of what waits
-	Dead     int    `json:"dead"`
-	Disabled Moment `json:"disabled,omitzero"`
-	Why      string `json:"disabled_why,omitempty"`
-
-	*WebhookDetail
+// ListWebhooks implements [contract.StrictServerInterface].
+func (o *Operator) ListWebhooks(ctx context.Context, req contract.ListWebhooksRequestObject) (contract.ListWebhooksResponseObject, error) {
+	l, err := o.webhooks(ctx, req.Params)
+	p := req.Params
+	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
 }
 
-// WebhookDetail is what one webhook says of itself when it is read alone.
-type WebhookDetail struct {
-	Deliveries []WebhookDelivery `json:"deliveries"` // the newest first
-	NextCursor string            `json:"next_cursor"`
-}
-
-// WebhookDelivery is one thing that a webhook is owed, or was.
-type WebhookDelivery struct {
-	Of        string                   `json:"of"` // id of an event, or of a message that is none
-	HandoffID federation.HandoffID     `json:"handoff_id,omitzero"`
-	Verb      federation.Verb          `json:"verb,omitempty"`
-	State     federation.DeliveryState `json:"state"`
-	Attempt   int                      `json:"attempt"`
-	Queued    Moment                   `json:"queued"`
-	Next      Moment                   `json:"next,omitzero"`
-	Ended     Moment                   `json:"ended,omitzero"`
-	LastError string                   `json:"last_error,omitempty"`
-}
-
-// webhooks is GET webhooks, in the order in which they were made.
-func (o *Operator) webhooks(r *http.Request) (listing, error) {
-	query := r.URL.Query()
-	if err := known(query, "did"); err != nil {
-		return listing{}, err
-	}
-	did, err := optionalDID(query.Get("did"))
+// webhooks returns the list of webhooks, the oldest first.
+func (o *Operator) webhooks(ctx context.Context, query contract.ListWebhooksParams) (listing, error) {
+	did, err := optionalDID(query.DID)
 	if err != nil {
 		return listing{}, err
 	}
@@ -62,7 +30,7 @@ func (o *Operator) webhooks(r *http.Request) (listing, error) {
 		if err := after.UnmarshalText([]byte(cursor)); err != nil {
 			return nil, federation.ErrUnknownCursor
 		}
-		hooks, err := o.deps.Record.Hooks(ctx, did, after, limit)
+		hooks, err := o.deps.Webhooks.Hooks(ctx, did, after, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -89,38 +57,35 @@ func optionalDID(text string) (federation.DID, error) {
 }
 
 func (o *Operator) shapeWebhook(ctx context.Context, h federation.Hook) (Webhook, error) {
-	backlog, err := o.deps.Record.HookBacklog(ctx, h.ID)
+	backlog, err := o.deps.Webhooks.HookBacklog(ctx, h.ID)
 	return Webhook{
 		ID: h.ID.String(), DID: string(h.DID), Agent: h.Agent, URL: h.URL, Since: Moment(h.Since),
 		Waiting: backlog.Rows, Oldest: Moment(backlog.Oldest), Dead: backlog.Dead, Disabled: Moment(h.Disabled), Why: h.Why,
 	}, err
 }
 
-// getWebhook answers GET webhooks/{id} with as many deliveries as a page holds.
-func (o *Operator) getWebhook(r *http.Request) (answer, error) {
-	query := r.URL.Query()
-	if err := known(query); err != nil {
-		return answer{}, err
-	}
-	limit, err := parseLimit(query.Get("limit"))
+// GetWebhook implements [contract.StrictServerInterface]. It answers with as
+// many deliveries as a page holds.
+func (o *Operator) GetWebhook(ctx context.Context, req contract.GetWebhookRequestObject) (contract.GetWebhookResponseObject, error) {
+	limit, err := limitOf(req.Params.Limit)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	before, err := parseNumber("cursor", query.Get("cursor"))
+	before, err := parseNumber("cursor", req.Params.Cursor)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	h, err := o.findWebhook(r.Context(), r.PathValue("id"), "")
+	h, err := o.findWebhook(ctx, req.ID, "")
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	shaped, err := o.shapeWebhook(r.Context(), h)
+	shaped, err := o.shapeWebhook(ctx, h)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	pushes, err := o.deps.Record.Pushes(r.Context(), h.ID, before, limit)
+	pushes, err := o.deps.Webhooks.Pushes(ctx, h.ID, before, limit)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	shaped.WebhookDetail = &WebhookDetail{Deliveries: []WebhookDelivery{}}
 	for _, p := range pushes {
@@ -132,41 +97,39 @@ func (o *Operator) getWebhook(r *http.Request) (answer, error) {
 	if len(pushes) == limit {
 		shaped.NextCursor = strconv.FormatInt(pushes[limit-1].Item, 10)
 	}
-	return answer{body: shaped}, nil
+	return contract.GetWebhook200JSONResponse(shaped), nil
 }
 
-// postWebhook answers POST webhooks/{id}/{verb}; where a DID is named, only of a webhook
-// that is its.
-func (o *Operator) postWebhook(r *http.Request) (answer, error) {
-	verb, query := r.PathValue("verb"), r.URL.Query()
-	change, parameters := o.redeliver, []string{"did", "of"}
-	switch verb {
-	case "redeliver":
-	case "enable":
-		change, parameters = o.enable, []string{"did"}
+// ChangeWebhook implements [contract.StrictServerInterface]. Where the request
+// names a DID, it changes a webhook of that DID alone.
+func (o *Operator) ChangeWebhook(ctx context.Context, req contract.ChangeWebhookRequestObject) (contract.ChangeWebhookResponseObject, error) {
+	verb, change := req.Verb, o.redeliver
+	switch {
+	case verb == "redeliver":
+	case verb != "enable":
+		return nil, errNone("verb " + verb + " of webhooks")
+	case req.Params.Of != "":
+		return nil, usage("there is no parameter \"of\" here")
 	default:
-		return answer{}, errNone("verb " + verb + " of webhooks")
+		change = o.enable
 	}
-	if err := known(query, parameters...); err != nil {
-		return answer{}, err
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
 	}
-	var ask Act
-	if err := readBody(r, &ask); err != nil {
-		return answer{}, err
-	}
-	did, err := optionalDID(query.Get("did"))
+	ask := *req.Body
+	did, err := optionalDID(req.Params.DID)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	h, err := o.findWebhook(r.Context(), r.PathValue("id"), did)
+	h, err := o.findWebhook(ctx, req.ID, did)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	changed, err := change(r.Context(), h, query.Get("of"), ask.DryRun)
+	changed, err := change(ctx, h, req.Params.Of, ask.DryRun)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
-	return o.acted(r, "webhook "+verb, h.ID.String(), ask, changed), nil
+	return contract.ChangeWebhook200JSONResponse(o.acted(ctx, "webhook "+verb, h.ID.String(), ask, changed)), nil
 }
 
 // enable has a webhook called again, and returns 1 where it was not.
@@ -195,13 +158,13 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Hook, ref string,
 		return 0, conflict("this webhook is disabled: " + h.Why + "; enable it first (baton webhook enable)")
 	}
 	if dry && ref == "" {
-		backlog, err := o.deps.Record.HookBacklog(ctx, h.ID)
+		backlog, err := o.deps.Webhooks.HookBacklog(ctx, h.ID)
 		return backlog.Rows + backlog.Dead, err
 	}
 	if dry {
 		return 1, nil
 	}
-	changed, err := o.deps.Record.PushAgain(ctx, h.ID, ref, time.Now())
+	changed, err := o.deps.Webhooks.PushAgain(ctx, h.ID, ref, time.Now())
 	if err == nil && changed == 0 && ref != "" {
 		err = errNone("delivery of " + ref + " to this webhook")
 	}
@@ -214,7 +177,7 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Hook, ref string,
 func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Hook, error) {
 	none := errNone("webhook " + text)
 	if id, err := federation.ParseEventID(text); err == nil {
-		h, err := o.deps.Record.Hook(ctx, id)
+		h, err := o.deps.Webhooks.Hook(ctx, id)
 		if errors.Is(err, federation.ErrNotFound) || err == nil && of != "" && h.DID != of {
 			return federation.Hook{}, none
 		}
@@ -225,7 +188,7 @@ func (o *Operator) findWebhook(ctx context.Context, text string, of federation.D
 	}
 	var found []federation.Hook
 	for after := (federation.HookID{}); ; {
-		page, err := o.deps.Record.Hooks(ctx, of, after, MaxLimit)
+		page, err := o.deps.Webhooks.Hooks(ctx, of, after, MaxLimit)
 		if err != nil {
 			return federation.Hook{}, err
 		}

@@ -67,7 +67,7 @@ func (h *Hooks) post(ctx context.Context, hook federation.Hook, p federation.Pus
 	if p.Broken != "" {
 		return h.giveUp(ctx, hook, p, federation.DeadBroken, p.Broken)
 	}
-	pusher := h.deps.Pusher(hook)
+	pusher := h.deps.Pushers.Pusher(hook)
 	if pusher == nil {
 		return h.putOff(ctx, hook, p, linkWait)
 	}

@@ -66,14 +66,43 @@ type Outside interface {
 	Call(ctx context.Context, address string, header http.Header, body []byte) (Answer, error)
 }
 
+// Record keeps webhooks and their pending deliveries.
+type Record interface {
+	// AddHook keeps a webhook. Steps that wait in its inbox are pending for it. It returns
+	// [federation.ErrTooManyHooks] where the DID has most of them, and [federation.ErrTaken]
+	// where it has one with the same address.
+	AddHook(ctx context.Context, h federation.Hook, most int) error
+	// DisableHook disables a webhook, ends its deliveries and files a notice for its owner.
+	DisableHook(ctx context.Context, id federation.HookID, why string, now time.Time) error
+	// EnableHook enables a webhook, or returns [federation.ErrNotFound].
+	EnableHook(ctx context.Context, id federation.HookID) error
+	// TakeHooks returns up to limit webhooks with a due delivery, the longest waiting first.
+	// Until LetGo or a moment no other replica gets them.
+	TakeHooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Hook, error)
+	// LetGo ends that.
+	LetGo(ctx context.Context, id federation.HookID, now time.Time) error
+	// NextDue returns when the next delivery after a time is due; zero for none.
+	NextDue(ctx context.Context, after time.Time) (time.Time, error)
+	// NextPush returns the first due delivery of a webhook, or [federation.ErrNotFound].
+	NextPush(ctx context.Context, id federation.HookID, now time.Time) (federation.Push, error)
+	// PushFailed keeps a failed attempt and when the next one is due.
+	PushFailed(ctx context.Context, id federation.HookID, item int64, f federation.Failure) error
+	// PushEnded ends a delivery: as delivered, or as a dead letter.
+	PushEnded(ctx context.Context, id federation.HookID, item int64, s federation.Settlement) error
+}
+
+// Pushers finds the link that writes what a webhook receives. It does not block.
+type Pushers interface {
+	// Pusher returns the link of this moment for a webhook, or nil: then deliveries wait.
+	Pusher(h federation.Hook) bridge.Pusher
+}
+
 // Deps is what hooks work with.
 type Deps struct {
-	Record  federation.Hooks
+	Record  Record
 	Outside Outside
-	Key     []byte // secret; whoever has it can sign as each hook is signed for
-	// Pusher returns the link of this moment that writes what a hook is posted, or nil:
-	// then it waits.
-	Pusher  func(h federation.Hook) bridge.Pusher
+	Key     []byte // secret; its holder can sign what hooks receive
+	Pushers Pushers
 	Wakes   bridge.Wakes
 	Metrics *bridge.Metrics
 	Log     *slog.Logger

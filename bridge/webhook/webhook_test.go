@@ -103,10 +103,13 @@ type world struct {
 	steps   int
 }
 
+// Pusher implements [webhook.Pushers].
+func (w *world) Pusher(federation.Hook) bridge.Pusher { return w.pusher } //nolint:ireturn // the port has it
+
 func newWorld(record federationtest.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
 	w.hooks = webhook.New(webhook.Config{MaxPerDID: 5, MaxAttempts: 12, Timeout: 5 * time.Second}, webhook.Deps{
-		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pusher: func(federation.Hook) bridge.Pusher { return w.pusher },
+		Record: record, Outside: w.outside, Key: bytes.Repeat([]byte{7}, 32), Pushers: w,
 		Wakes: noWakes{}, Metrics: w.metrics, Log: slog.New(slog.DiscardHandler),
 	})
 	return w

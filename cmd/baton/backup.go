@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 
-	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/store/backup"
@@ -85,7 +83,7 @@ func (c *cli) fetchBackup(ctx context.Context, path string) (made backup.Manifes
 	if err != nil {
 		return backup.Manifest{}, err
 	}
-	response, err := gateway.do(ctx, http.MethodPost, operatorapi.Prefix+"backup", nil, nil)
+	response, err := gateway.endless.Backup(ctx)
 	if err != nil {
 		return backup.Manifest{}, err
 	}

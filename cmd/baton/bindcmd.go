@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 )
 
 // bindCommands keep names that stand for DIDs.
@@ -25,7 +24,9 @@ func (bindList) Help() string { return "Example:\n\n\tbaton bind list --json" }
 
 // Run prints the list.
 func (cmd bindList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "bindings", cmd.query(), false, table[operatorapi.Binding]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListBindings(ctx, &contract.ListBindingsParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
+	}, false, table[operatorapi.Binding]{
 		header: "NETWORK | NAME | DID | VOUCH | ORIGIN | SINCE",
 		row: func(b operatorapi.Binding) []string {
 			vouch := "no"
@@ -54,13 +55,13 @@ func (bindAdd) Help() string {
 
 // Run binds, and prints the binding.
 func (cmd bindAdd) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.Network, cmd.Name)
 	if err != nil {
 		return err
 	}
-	var b operatorapi.Binding
 	bind := operatorapi.Bind{Act: cmd.act(), DID: cmd.DID, Vouch: cmd.Vouch}
-	if err := gateway.ask(ctx, http.MethodPut, bindingPath(cmd.Network, cmd.Name), nil, bind, &b); err != nil {
+	b, err := answered[operatorapi.Binding](gateway.BindName(ctx, cmd.Network, cmd.Name, bind))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -85,17 +86,12 @@ func (bindRemove) Help() string {
 
 // Run ends the binding.
 func (cmd bindRemove) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.Network, cmd.Name)
 	if err != nil {
 		return err
 	}
-	query := url.Values{}
-	set(query, "reason", cmd.Reason)
-	if cmd.DryRun {
-		query.Set("dry_run", "true")
-	}
-	var done struct{}
-	if err := gateway.ask(ctx, http.MethodDelete, bindingPath(cmd.Network, cmd.Name), query, nil, &done); err != nil {
+	done, err := answered[struct{}](gateway.UnbindName(ctx, cmd.Network, cmd.Name, &contract.UnbindNameParams{Reason: cmd.Reason, DryRun: cmd.dry()}))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -103,8 +99,4 @@ func (cmd bindRemove) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	_, err = fmt.Fprintln(streams.out, cmd.said(fmt.Sprintf("%s on %s stands for nobody", cmd.Name, cmd.Network)))
 	return err
-}
-
-func bindingPath(network, name string) federation.URLPath {
-	return federation.URLPath("bindings").Join(network, name)
 }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 )
 
 // blockCommands keep the sources that nothing is taken from.
@@ -48,8 +47,8 @@ func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.For != 0 {
 		ask.For = cmd.For.String()
 	}
-	var done operatorapi.Blocked
-	if err := gateway.ask(ctx, http.MethodPost, "blocks", nil, ask, &done); err != nil {
+	done, err := answered[operatorapi.Blocked](gateway.Block(ctx, ask))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -79,17 +78,12 @@ func (blockRemove) Help() string { return "Example:\n\n\tbaton block remove 192.
 
 // Run ends the block.
 func (cmd blockRemove) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.What)
 	if err != nil {
 		return err
 	}
-	query := url.Values{}
-	set(query, "reason", cmd.Reason)
-	if cmd.DryRun {
-		query.Set("dry_run", "true")
-	}
-	var done operatorapi.Acted
-	if err := gateway.ask(ctx, http.MethodDelete, federation.URLPath("blocks").Join(cmd.What), query, nil, &done); err != nil {
+	done, err := answered[operatorapi.Acted](gateway.Unblock(ctx, cmd.What, &contract.UnblockParams{Reason: cmd.Reason, DryRun: cmd.dry()}))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -107,7 +101,9 @@ func (blockList) Help() string { return "Example:\n\n\tbaton block list --json" 
 
 // Run prints the list.
 func (cmd blockList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "blocks", cmd.query(), false, table[operatorapi.Block]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListBlocks(ctx, &contract.ListBlocksParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
+	}, false, table[operatorapi.Block]{
 		header: "WHAT | KIND | SINCE | UNTIL | REASON",
 		row: func(b operatorapi.Block) []string {
 			return []string{b.What, string(b.Kind), b.Since.String(), b.Expires.String(), b.Reason}

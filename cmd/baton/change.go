@@ -2,16 +2,14 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 )
 
 // reasonFlag is that of every command that changes something.
@@ -24,6 +22,14 @@ type changeFlags struct {
 	reasonFlag
 
 	DryRun bool `help:"Say what would happen, and change nothing." name:"dry-run"`
+}
+
+// dry returns the parameter dry_run of a request, nil for none.
+func (f changeFlags) dry() *string {
+	if f.DryRun {
+		return new("true")
+	}
+	return nil
 }
 
 // act returns the flags as a request has them.
@@ -40,14 +46,18 @@ func (f changeFlags) said(line string) string {
 	return line
 }
 
-// change asks the gateway for a change and says what came of it, or would.
-func change(ctx context.Context, c *cli, streams std, path federation.URLPath, query url.Values, flags changeFlags, say func(changed int) string) error {
-	gateway, err := c.client()
+// request is one request of a command.
+type request func(api *contract.Client) (*http.Response, error)
+
+// change asks the gateway for a change and says what came of it, or would. The names are those in
+// the path of the request.
+func change(c *cli, streams std, ask request, flags changeFlags, say func(changed int) string, names ...string) error {
+	gateway, err := c.client(names...)
 	if err != nil {
 		return err
 	}
-	var done operatorapi.Acted
-	if err := gateway.ask(ctx, http.MethodPost, path, query, flags.act(), &done); err != nil {
+	done, err := answered[operatorapi.Acted](ask(gateway.Client))
+	if err != nil {
 		return err
 	}
 	if c.JSON {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/configs"
 	"baton/federation"
 )
@@ -29,80 +29,36 @@ const maxAnswerBytes = 16 << 20
 
 // client asks a running gateway. It is used by one command and dropped.
 type client struct {
-	base  string // scheme and host
-	token string // "" on a socket
-	http  *http.Client
+	*contract.Client // whose requests end within [askTimeout]
+
+	endless *contract.Client // for answers that take longer
+	base    string           // scheme and host
+	http    *http.Client
 }
 
-// client returns the client that the flags name: --gateway, else the socket of the
-// configuration.
-func (c *cli) client() (*client, error) {
-	if socket, ok := strings.CutPrefix(c.Gateway, "unix:"); ok {
-		return socketClient(socket), nil
-	}
-	if c.Gateway != "" {
-		u, err := url.Parse(c.Gateway)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, &usageError{fmt.Errorf("--gateway: want unix:PATH or http(s)://HOST:PORT, not %q", c.Gateway)}
-		}
-		token, err := c.token()
-		if err != nil {
-			return nil, err
-		}
-		return &client{base: (&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), token: token, http: &http.Client{}}, nil
-	}
-	file, err := configs.Load(c.configPath())
-	if err != nil {
-		return nil, err
-	}
-	if file.Admin.Socket == "" {
-		return nil, errors.New("the configuration has no admin.socket: name the gateway with --gateway")
-	}
-	return socketClient(file.Path(file.Admin.Socket)), nil
-}
-
-func socketClient(path string) *client {
-	var dialer net.Dialer
-	return &client{base: "http://gateway", http: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) },
-	}}}
-}
-
-// token reads the file of --token-file.
-func (c *cli) token() (string, error) {
-	if c.TokenFile == "" {
-		return "", nil
-	}
-	token, err := configs.ReadSecret(c.TokenFile)
-	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
-	}
-	return token, nil
-}
-
-// do sends one request and returns its answer, which the caller closes. A body of bytes
-// goes as it is, any other as JSON. The error is
-// an [*federation.UnavailableError] where nobody answers, and a [*operatorapi.ProblemError] for
-// every other answer than a 2xx.
-func (c *client) do(ctx context.Context, method string, path federation.URLPath, query url.Values, body any) (*http.Response, error) {
-	var text io.Reader
-	if raw, ok := body.([]byte); ok {
-		text = bytes.NewReader(raw)
-	} else if body != nil {
-		encoded, err := json.Marshal(body)
-		if err != nil {
-			return nil, fmt.Errorf("write request: %w", err)
-		}
-		text = bytes.NewReader(encoded)
-	}
-	target, err := federation.JoinURL(c.base, path, query)
-	if err != nil {
-		return nil, &usageError{err}
-	}
-	request, err := http.NewRequestWithContext(ctx, method, target, text)
-	if err != nil {
+// newAPIClient returns a client for the API below a base, with a token unless that is "".
+func newAPIClient(base, token string, transport http.RoundTripper) (*client, error) {
+	c := &client{base: base, http: &http.Client{Transport: transport}}
+	var err error
+	brief := &http.Client{Transport: transport, Timeout: askTimeout}
+	if c.Client, err = contract.NewClient(base, contract.WithHTTPClient(caller{brief, token})); err != nil {
 		return nil, fmt.Errorf("ask gateway: %w", err)
 	}
+	if c.endless, err = contract.NewClient(base, contract.WithHTTPClient(caller{c.http, token})); err != nil {
+		return nil, fmt.Errorf("ask gateway: %w", err)
+	}
+	return c, nil
+}
+
+// caller sends the requests of the generated client.
+type caller struct {
+	http  *http.Client
+	token string // "" on a socket
+}
+
+// Do implements [contract.HttpRequestDoer]. The error is an [*federation.UnavailableError] where
+// the gateway does not answer, and a [*operatorapi.ProblemError] for every answer but a 2xx.
+func (c caller) Do(request *http.Request) (*http.Response, error) {
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -115,6 +71,82 @@ func (c *client) do(ctx context.Context, method string, path federation.URLPath,
 		return nil, problemIn(response)
 	}
 	return response, nil
+}
+
+// answered reads the answer to a request. The response and the error are those of a method of
+// [contract.Client].
+func answered[T any](response *http.Response, err error) (T, error) {
+	var into T
+	if err != nil {
+		return into, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	if err != nil {
+		return into, &federation.UnavailableError{What: "gateway", Err: err}
+	}
+	if err := json.Unmarshal(text, &into); err != nil {
+		return into, fmt.Errorf("read answer: %w", err)
+	}
+	return into, nil
+}
+
+// client returns the client that the flags name: --gateway, else the socket of the
+// configuration. The names are those that a request has in its path: one that no path can have
+// is an error.
+func (c *cli) client(names ...string) (*client, error) {
+	gateway, err := c.anyClient()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := federation.JoinURL(gateway.base, operatorapi.Prefix+federation.URLPath("named").Join(names...), nil); err != nil {
+		return nil, &usageError{err}
+	}
+	return gateway, nil
+}
+
+func (c *cli) anyClient() (*client, error) {
+	if socket, ok := strings.CutPrefix(c.Gateway, "unix:"); ok {
+		return socketClient(socket)
+	}
+	if c.Gateway != "" {
+		u, err := url.Parse(c.Gateway)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, &usageError{fmt.Errorf("--gateway: want unix:PATH or http(s)://HOST:PORT, not %q", c.Gateway)}
+		}
+		token, err := c.token()
+		if err != nil {
+			return nil, err
+		}
+		return newAPIClient((&url.URL{Scheme: u.Scheme, Host: u.Host}).String(), token, nil)
+	}
+	file, err := configs.Load(c.configPath())
+	if err != nil {
+		return nil, err
+	}
+	if file.Admin.Socket == "" {
+		return nil, errors.New("the configuration has no admin.socket: name the gateway with --gateway")
+	}
+	return socketClient(file.Path(file.Admin.Socket))
+}
+
+func socketClient(path string) (*client, error) {
+	var dialer net.Dialer
+	return newAPIClient("http://gateway", "", &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialer.DialContext(ctx, "unix", path) },
+	})
+}
+
+// token reads the file of --token-file.
+func (c *cli) token() (string, error) {
+	if c.TokenFile == "" {
+		return "", nil
+	}
+	token, err := configs.ReadSecret(c.TokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--token-file: %w", err)
+	}
+	return token, nil
 }
 
 // dialled drops from an error what names our request instead of the gateway's
@@ -136,38 +168,8 @@ func problemIn(response *http.Response) error {
 	return &p
 }
 
-// ask sends one request and reads its answer into a value.
-func (c *client) ask(ctx context.Context, method string, path federation.URLPath, query url.Values, body, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	response, err := c.do(ctx, method, operatorapi.Prefix+path, query, body)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-	if err != nil {
-		return &federation.UnavailableError{What: "gateway", Err: err}
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("read answer: %w", err)
-	}
-	return nil
-}
-
-// get is ask for what changes nothing.
-func (c *client) get(ctx context.Context, path federation.URLPath, query url.Values, into any) error {
-	return c.ask(ctx, http.MethodGet, path, query, nil, into)
-}
-
-// watch reads lines until the gateway or ctx ends, and returns nil at the end of
-// either.
-func (c *client) watch(ctx context.Context, path federation.URLPath, query url.Values, line func(text []byte) error) error {
-	query.Set("watch", "")
-	response, err := c.do(ctx, http.MethodGet, operatorapi.Prefix+path, query, nil)
-	if err != nil {
-		return err
-	}
+// readLines passes on the lines of an answer until the gateway or ctx ends, and then returns nil.
+func readLines(ctx context.Context, response *http.Response, line func(text []byte) error) error {
 	defer response.Body.Close()
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxAnswerBytes)

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
+	"net/http"
 	"os"
 	"strconv"
 	"text/tabwriter"
 	"time"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 )
 
 // deadCommands see and settle deliveries that were given up.
@@ -39,10 +39,9 @@ func (deadList) Help() string { return "Example:\n\n\tbaton dead list --reason r
 
 // Run prints the list.
 func (cmd deadList) Run(ctx context.Context, c *cli, streams std) error {
-	query := cmd.query()
-	set(query, "reason", cmd.Reason)
-	set(query, "peer", cmd.Peer)
-	return list(ctx, c, streams, "dead", query, cmd.Watch, table[operatorapi.DeadLetter]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListDead(ctx, &contract.ListDeadParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(), Reason: cmd.Reason, Peer: cmd.Peer})
+	}, cmd.Watch, table[operatorapi.DeadLetter]{
 		header: "ID | DIED | TO | VERB | HANDOFF | ATTEMPTS | REASON | LAST ERROR",
 		row: func(d operatorapi.DeadLetter) []string {
 			return []string{
@@ -63,12 +62,12 @@ func (deadShow) Help() string { return "Example:\n\n\tbaton dead show 17" }
 
 // Run prints it.
 func (cmd deadShow) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.ID)
 	if err != nil {
 		return err
 	}
-	var d operatorapi.DeadLetter
-	if err := gateway.get(ctx, federation.URLPath("dead").Join(cmd.ID), nil, &d); err != nil {
+	d, err := answered[operatorapi.DeadLetter](gateway.GetDead(ctx, cmd.ID))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -130,9 +129,11 @@ func (d deadIDs) run(ctx context.Context, c *cli, streams std, verb, did string)
 		d.IDs = []string{"all"}
 	}
 	for _, id := range d.IDs {
-		err := change(ctx, c, streams, federation.URLPath("dead").Join(id, verb), nil, d.changeFlags, func(n int) string {
+		err := change(c, streams, func(api *contract.Client) (*http.Response, error) {
+			return api.SettleDead(ctx, id, verb, d.act())
+		}, d.changeFlags, func(n int) string {
 			return fmt.Sprintf("%s: %d %s", id, n, did)
-		})
+		}, id)
 		if err != nil {
 			return err
 		}
@@ -197,15 +198,15 @@ func (cmd deadExport) Run(ctx context.Context, c *cli, streams std) (err error) 
 
 func exportDead(ctx context.Context, gateway *client, out io.Writer) error {
 	lines := json.NewEncoder(out)
-	query := url.Values{"limit": {strconv.Itoa(operatorapi.MaxLimit)}}
+	params := contract.ListDeadParams{Limit: new(operatorapi.MaxLimit)}
 	for {
-		var page operatorapi.Page[operatorapi.DeadLetter]
-		if err := gateway.get(ctx, "dead", query, &page); err != nil {
+		page, err := answered[operatorapi.Page[operatorapi.DeadLetter]](gateway.ListDead(ctx, &params))
+		if err != nil {
 			return err
 		}
 		for _, item := range page.Items {
-			var d operatorapi.DeadLetter
-			if err := gateway.get(ctx, federation.URLPath("dead").Join(strconv.FormatInt(item.ID, 10)), nil, &d); err != nil {
+			d, err := answered[operatorapi.DeadLetter](gateway.GetDead(ctx, strconv.FormatInt(item.ID, 10)))
+			if err != nil {
 				return err
 			}
 			if err := lines.Encode(d); err != nil {
@@ -215,7 +216,7 @@ func exportDead(ctx context.Context, gateway *client, out io.Writer) error {
 		if page.NextCursor == "" {
 			return nil
 		}
-		query.Set("cursor", page.NextCursor)
+		params.Cursor = page.NextCursor
 	}
 }
 
@@ -242,10 +243,9 @@ func (cmd auditList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	query := cmd.query()
-	set(query, "since", since)
-	set(query, "actor", cmd.Actor)
-	return list(ctx, c, streams, "audit", query, cmd.Watch, table[operatorapi.Change]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListAudit(ctx, &contract.ListAuditParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(), Since: since, Actor: cmd.Actor})
+	}, cmd.Watch, table[operatorapi.Change]{
 		header: "TIME | ACTOR | WHAT | SUBJECT | REASON",
 		row: func(ch operatorapi.Change) []string {
 			return []string{ch.Time.String(), ch.Actor, ch.What, ch.Subject, ch.Reason}

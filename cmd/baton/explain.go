@@ -31,12 +31,12 @@ Example:
 
 // Run prints the explanation.
 func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.Event)
 	if err != nil {
 		return err
 	}
-	var e operatorapi.Explanation
-	if err := gateway.get(ctx, federation.URLPath("events").Join(cmd.Event, "explain"), nil, &e); err != nil {
+	e, err := answered[operatorapi.Explanation](gateway.ExplainEvent(ctx, cmd.Event))
+	if err != nil {
 		return err
 	}
 	if c.JSON {

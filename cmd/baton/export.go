@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 
-	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/passport"
 )
@@ -29,7 +27,7 @@ Example:
 
 // Run fetches the passport and writes it.
 func (cmd handoffExport) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.ID)
 	if err != nil {
 		return err
 	}
@@ -47,9 +45,7 @@ func (cmd handoffExport) Run(ctx context.Context, c *cli, streams std) error {
 
 // fetchPassport returns the passport of a handoff.
 func (c *client) fetchPassport(ctx context.Context, id string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	response, err := c.do(ctx, http.MethodGet, operatorapi.Prefix+federation.URLPath("handoffs").Join(id, "passport"), nil, nil)
+	response, err := c.GetPassport(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
+	"net/http"
 	"strconv"
 	"time"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 )
 
 // feedCommands see and steer what is still to be delivered.
@@ -38,14 +38,15 @@ func (feedList) Help() string { return "Example:\n\n\tbaton feed list --link lab
 
 // Run prints the list.
 func (cmd feedList) Run(ctx context.Context, c *cli, streams std) error {
-	query := cmd.query()
-	set(query, "link", cmd.Link)
-	set(query, "peer", cmd.Peer)
-	set(query, "handoff", cmd.Handoff)
-	if cmd.Older > 0 {
-		query.Set("older", cmd.Older.String())
+	params := contract.ListFeedsParams{
+		Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(), Link: cmd.Link, Peer: cmd.Peer, Handoff: cmd.Handoff,
 	}
-	return list(ctx, c, streams, "feeds", query, cmd.Watch, table[operatorapi.Waiting]{
+	if cmd.Older > 0 {
+		params.Older = cmd.Older.String()
+	}
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListFeeds(ctx, &params)
+	}, cmd.Watch, table[operatorapi.Waiting]{
 		header: "ID | VERB | TO | AGE | ATTEMPT | NEXT | LAST ERROR",
 		row: func(w operatorapi.Waiting) []string {
 			now := time.Now()
@@ -73,7 +74,9 @@ func (feedShape) Help() string { return "Example:\n\n\tbaton feed shape" }
 
 // Run prints a line for each destination.
 func (feedShape) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "feeds/shape", url.Values{}, false, table[operatorapi.Shape]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListFeedShapes(ctx, &contract.ListFeedShapesParams{})
+	}, false, table[operatorapi.Shape]{
 		header: "TO | ROWS | <1m | <5m | <1h | <24h | OLDER | OLDEST | HELD",
 		row: func(s operatorapi.Shape) []string {
 			row := []string{s.Link + s.Peer, strconv.Itoa(s.Rows)}
@@ -101,9 +104,11 @@ func (feedHold) Help() string { return "Example:\n\n\tbaton feed hold lab --reas
 
 // Run holds it.
 func (cmd feedHold) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, federation.URLPath("feeds").Join(cmd.Name, "hold"), nil, cmd.changeFlags, func(int) string {
+	return change(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ChangeFeed(ctx, cmd.Name, "hold", &contract.ChangeFeedParams{}, cmd.act())
+	}, cmd.changeFlags, func(int) string {
 		return "nothing is delivered to " + cmd.Name + " until it is released"
-	})
+	}, cmd.Name)
 }
 
 // feedRelease ends a hold.
@@ -118,9 +123,11 @@ func (feedRelease) Help() string { return "Example:\n\n\tbaton feed release lab"
 
 // Run ends it.
 func (cmd feedRelease) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, federation.URLPath("feeds").Join(cmd.Name, "release"), nil, cmd.changeFlags, func(int) string {
+	return change(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ChangeFeed(ctx, cmd.Name, "release", &contract.ChangeFeedParams{}, cmd.act())
+	}, cmd.changeFlags, func(int) string {
 		return cmd.Name + " is delivered to again"
-	})
+	}, cmd.Name)
 }
 
 // feedIDs is what the commands share that are about deliveries.
@@ -133,13 +140,13 @@ type feedIDs struct {
 }
 
 func (f feedIDs) run(ctx context.Context, c *cli, streams std, verb, did string) error {
-	query := url.Values{}
-	set(query, "link", f.Link)
-	set(query, "peer", f.Peer)
+	params := contract.ChangeFeedParams{Link: f.Link, Peer: f.Peer}
 	for _, id := range f.IDs {
-		err := change(ctx, c, streams, federation.URLPath("feeds").Join(id, verb), query, f.changeFlags, func(n int) string {
+		err := change(c, streams, func(api *contract.Client) (*http.Response, error) {
+			return api.ChangeFeed(ctx, id, verb, &params, f.act())
+		}, f.changeFlags, func(n int) string {
 			return fmt.Sprintf("%s: %d %s", id, n, did)
-		})
+		}, id)
 		if err != nil {
 			return err
 		}

@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"strconv"
+	"net/http"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
@@ -60,18 +60,17 @@ func (handoffList) Help() string {
 
 // Run prints the list.
 func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
-	query := cmd.query()
-	set(query, "did", cmd.DID)
-	set(query, "state", cmd.State)
-	set(query, "kind", cmd.Kind)
-	set(query, "channel", cmd.Channel)
-	set(query, "capability", cmd.Capability)
 	since, err := parseSince(cmd.Since, time.Now())
 	if err != nil {
 		return err
 	}
-	set(query, "since", since)
-	return list(ctx, c, streams, "handoffs", query, cmd.Watch, table[operatorapi.Handoff]{
+	params := contract.ListHandoffsParams{
+		Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter(),
+		DID: cmd.DID, State: cmd.State, Kind: cmd.Kind, Channel: cmd.Channel, Capability: cmd.Capability, Since: since,
+	}
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListHandoffs(ctx, &params)
+	}, cmd.Watch, table[operatorapi.Handoff]{
 		header: "ID | KIND | STATE | CHANNEL | OFFERER | WITH | MOVED | TITLE",
 		row: func(h operatorapi.Handoff) []string {
 			with := h.Assignee
@@ -125,7 +124,7 @@ func (handoffShow) Help() string { return "Example:\n\n\tbaton handoff show Y6Z0
 
 // Run prints the handoff with all its steps.
 func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.ID)
 	if err != nil {
 		return err
 	}
@@ -142,10 +141,10 @@ func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
 // fetchHandoff returns a handoff with all its steps.
 func fetchHandoff(ctx context.Context, gateway *client, id string) (operatorapi.Handoff, error) {
 	var whole operatorapi.Handoff
-	query := url.Values{"limit": {strconv.Itoa(operatorapi.MaxLimit)}}
+	params := contract.GetHandoffParams{Limit: new(operatorapi.MaxLimit)}
 	for {
-		var part operatorapi.Handoff
-		if err := gateway.get(ctx, federation.URLPath("handoffs").Join(id), query, &part); err != nil {
+		part, err := answered[operatorapi.Handoff](gateway.GetHandoff(ctx, id, &params))
+		if err != nil {
 			return whole, err
 		}
 		part.Steps = append(whole.Steps, part.Steps...)
@@ -153,7 +152,7 @@ func fetchHandoff(ctx context.Context, gateway *client, id string) (operatorapi.
 		if part.NextCursor == "" {
 			return whole, nil
 		}
-		query.Set("cursor", part.NextCursor)
+		params.Cursor = part.NextCursor
 	}
 }
 

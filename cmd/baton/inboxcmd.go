@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
@@ -30,16 +31,16 @@ func (inboxShow) Help() string { return "Example:\n\n\tbaton inbox show did:key:
 
 // Run prints the inbox.
 func (cmd inboxShow) Run(ctx context.Context, c *cli, streams std) error {
-	query := listFlags{Limit: cmd.Limit, Cursor: cmd.After}.query()
-	set(query, "device", cmd.Device)
-	return list(ctx, c, streams, federation.URLPath("inboxes").Join(cmd.DID), query, cmd.Watch, table[operatorapi.Arrived]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListInbox(ctx, cmd.DID, &contract.ListInboxParams{Limit: &cmd.Limit, Cursor: cmd.After, Watch: cmd.parameter(), Device: cmd.Device})
+	}, cmd.Watch, table[operatorapi.Arrived]{
 		header: "FILED | HANDOFF | VERB | FROM | NAME | STATE | CURSOR",
 		row: func(a operatorapi.Arrived) []string {
 			return []string{
 				a.Filed.String(), a.HandoffID.String(), string(a.Verb), a.From.Short(), a.Name, string(a.State), string(a.Cursor),
 			}
 		},
-	})
+	}, cmd.DID)
 }
 
 // inboxAck acknowledges.
@@ -58,13 +59,13 @@ func (inboxAck) Help() string {
 
 // Run acknowledges, and says up to where.
 func (cmd inboxAck) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.DID)
 	if err != nil {
 		return err
 	}
 	ack := operatorapi.Ack{Cursor: federation.Cursor(cmd.Cursor), Device: cmd.Device, Reason: cmd.Reason}
-	var done operatorapi.Ack
-	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("inboxes").Join(cmd.DID, "ack"), nil, ack, &done); err != nil {
+	done, err := answered[operatorapi.Ack](gateway.AckInbox(ctx, cmd.DID, ack))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -94,12 +95,12 @@ Example:
 
 // Run moves it, and says how much went along.
 func (cmd inboxMove) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.DID)
 	if err != nil {
 		return err
 	}
-	var done operatorapi.Moved
-	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("inboxes").Join(cmd.DID, "move"), nil, operatorapi.Move{Act: cmd.act(), Home: cmd.Home}, &done); err != nil {
+	done, err := answered[operatorapi.Moved](gateway.MoveInbox(ctx, cmd.DID, operatorapi.Move{Act: cmd.act(), Home: cmd.Home}))
+	if err != nil {
 		return err
 	}
 	if c.JSON {

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"baton/bridge/operatorapi/contract"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -56,7 +57,7 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 		if key.Since != "" {
 			since = key.Since
 		}
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%s\n", key.Name, key.id(), key.KeyID, since, key.State)
+		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%s\n", key.Name, idOf(key), key.KeyID, since, key.State)
 	}
 	return columns.Flush()
 }
@@ -126,7 +127,7 @@ func (keysCreate) replaceSecret(name identity.KeyName, c *cli, streams std) erro
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(streams.out).Encode(shownKey{Name: name, KeyID: mark.Fingerprint, Since: moment(mark.Since), State: "active"})
+		return json.NewEncoder(streams.out).Encode(shownKey{Name: string(name), KeyID: mark.Fingerprint, Since: moment(mark.Since), State: "active"})
 	}
 	_, err = fmt.Fprintln(streams.out, mark.Fingerprint)
 	return err
@@ -158,21 +159,11 @@ func (cmd keysShow) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // shownKey is the public part of a key as it is printed.
-type shownKey struct {
-	Name       identity.KeyName `json:"name"`
-	PublicKey  string           `json:"public_key,omitempty"` // base64url; none of a secret
-	KeyID      string           `json:"kid"`
-	Since      string           `json:"since,omitempty"` // RFC 3339; empty where a signer keeps the key
-	State      string           `json:"state"`
-	Until      string           `json:"until,omitempty"`       // of a key that was rotated away
-	DID        federation.DID   `json:"did,omitempty"`         // of the server
-	DIDKey     federation.DID   `json:"did_key,omitempty"`     // of the server
-	EndpointID string           `json:"endpoint_id,omitempty"` // of the endpoint
-}
+type shownKey = contract.Key
 
 func showKey(key identity.NamedKey, file *configs.File, now time.Time) shownKey {
 	shown := shownKey{
-		Name: key.Name, PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),
+		Name: string(key.Name), PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),
 		Since: moment(key.Since), State: key.State(now), Until: moment(key.Until),
 	}
 	switch key.Name {
@@ -187,8 +178,8 @@ func showKey(key identity.NamedKey, file *configs.File, now time.Time) shownKey 
 	return shown
 }
 
-// id returns what others know a key by.
-func (k shownKey) id() string {
+// idOf returns the name by which other programs know a key.
+func idOf(k shownKey) string {
 	switch {
 	case k.DID != "":
 		return string(k.DID)
@@ -212,7 +203,7 @@ func printKey(c *cli, streams std, key shownKey) error {
 		return json.NewEncoder(streams.out).Encode(key)
 	}
 	lines := []string{key.PublicKey, key.KeyID}
-	switch key.Name {
+	switch identity.KeyName(key.Name) {
 	case identity.ServerKey:
 		lines = []string{string(key.DID), string(key.DIDKey)}
 	case identity.EndpointKey:

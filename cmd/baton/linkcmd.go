@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,7 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 )
 
 // linkCommands look at links.
@@ -33,7 +34,9 @@ func (linkList) Help() string { return "Example:\n\n\tbaton link list --watch" }
 
 // Run prints the list.
 func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "links", cmd.query(), cmd.Watch, table[operatorapi.Link]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListLinks(ctx, &contract.ListLinksParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter()})
+	}, cmd.Watch, table[operatorapi.Link]{
 		header: "NAME | NETWORK | STATE | HEARD | WAITING | OLDEST | NEXT | LAST ERROR",
 		row: func(l operatorapi.Link) []string {
 			now := time.Now()
@@ -62,12 +65,12 @@ func (linkShow) Help() string { return "Example:\n\n\tbaton link show lab" }
 
 // Run prints the link.
 func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.Name)
 	if err != nil {
 		return err
 	}
-	var l operatorapi.Link
-	if err := gateway.get(ctx, federation.URLPath("links").Join(cmd.Name), nil, &l); err != nil {
+	l, err := answered[operatorapi.Link](gateway.GetLink(ctx, cmd.Name))
+	if err != nil {
 		return err
 	}
 	if c.JSON {

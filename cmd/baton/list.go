@@ -5,14 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
 )
 
 // listFlags are those of every list.
@@ -21,22 +19,17 @@ type listFlags struct {
 	Cursor string `help:"Go on from where another list ended." placeholder:"C"`
 }
 
-func (f listFlags) query() url.Values {
-	query := url.Values{"limit": {strconv.Itoa(f.Limit)}}
-	set(query, "cursor", f.Cursor)
-	return query
-}
-
 // watchFlag is that of the lists that can be watched.
 type watchFlag struct {
 	Watch bool `help:"Go on printing what changes, until stopped."`
 }
 
-// set adds a parameter that is not empty.
-func set(query url.Values, name, value string) {
-	if value != "" {
-		query.Set(name, value)
+// parameter returns the parameter watch of a request, nil for none.
+func (f watchFlag) parameter() *string {
+	if f.Watch {
+		return new("")
 	}
+	return nil
 }
 
 // table is how items of one kind are shown to people: a line each.
@@ -45,17 +38,18 @@ type table[T any] struct {
 	row    func(T) []string
 }
 
-// list prints one page of a list, or with watch what there is and what changes.
-func list[T any](ctx context.Context, c *cli, streams std, path federation.URLPath, query url.Values, watch bool, t table[T]) error {
-	gateway, err := c.client()
+// list prints one page of a list, or with watch what there is and what changes. The names are
+// those in the path of the request.
+func list[T any](ctx context.Context, c *cli, streams std, ask request, watch bool, t table[T], names ...string) error {
+	gateway, err := c.client(names...)
 	if err != nil {
 		return err
 	}
 	if watch {
-		return watchList(ctx, gateway, c.JSON, streams, path, query, t)
+		return watchList(ctx, gateway, c.JSON, streams, ask, t)
 	}
-	var page operatorapi.Page[T]
-	if err := gateway.get(ctx, path, query, &page); err != nil {
+	page, err := answered[operatorapi.Page[T]](ask(gateway.Client))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -71,9 +65,13 @@ func list[T any](ctx context.Context, c *cli, streams std, path federation.URLPa
 }
 
 // watchList prints each line of a list as it comes.
-func watchList[T any](ctx context.Context, gateway *client, asJSON bool, streams std, path federation.URLPath, query url.Values, t table[T]) error {
+func watchList[T any](ctx context.Context, gateway *client, asJSON bool, streams std, ask request, t table[T]) error {
+	response, err := ask(gateway.endless)
+	if err != nil {
+		return err
+	}
 	header := true
-	return gateway.watch(ctx, path, query, func(text []byte) error {
+	return readLines(ctx, response, func(text []byte) error {
 		if asJSON {
 			_, err := fmt.Fprintf(streams.out, "%s\n", text)
 			return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -19,36 +18,16 @@ import (
 
 // mountOperator registers the operator API, for those whom an admission lets in.
 func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
+	o := operatorPorts{p.bound(), p}
 	operator := operatorapi.New(operatorapi.Deps{
-		Home: p.homeID(), Gateway: p.gateway, Record: p.bound(), Kept: p.keyring.Kept,
-		Links:      p.statuses,
-		Rotate:     p.rotate,
-		Passport:   p.passport,
-		Ends:       func(v federation.View) (federation.Verb, time.Time) { return p.gateway.Home().Ends(v) },
-		Backup:     func(ctx context.Context) (io.ReadCloser, error) { return backUp(ctx, p.file) },
-		CheckDID:   identity.CheckDID,
-		Configured: func() []federation.BoundName { return *p.configured.Load() },
-		BoundTo:    p.names().Of,
-		Refer:      p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL,
-		Peers:   p.peers,
-		SetMode: p.setMode,
-		Top:     p.top,
-		Block:   p.block,
-		Unblock: p.gateway.Unblock,
-
-		AddPeer:    p.homes.addPeer,
-		RemovePeer: p.homes.removePeer,
-		MoveInbox:  p.homes.moveInbox,
-		Routes:     p.homes.locator.OfParties,
-
-		CheckRelay: p.checkRelay,
-		Hooks:      p.agentHooks(),
-		Wakes:      p.relay,
-		Limits:     func() bridge.Limits { return *p.linkLimits.Load() },
-		Refused: func(code federation.RefusalCode) {
-			p.counters.Refusals.WithLabelValues("operator", code.Upper()).Inc()
-		},
-		Log: p.log, Ended: p.ended,
+		Home: p.homeID(), Gateway: p.gateway,
+		Handoffs: o, Deadlines: o, Passports: passports{p}, Inboxes: o, Mailboxes: o, Feeds: o, DeadLetters: o,
+		Webhooks: o, Hooks: p.agentHooks(), Links: o, Peers: o, Bindings: o, Blocks: o, Senders: o, Tokens: o, Audit: o, Vault: o,
+		Refusals: o, Steps: o, Wakes: p.relay,
+		Kept: p.keyring.Kept, Refer: p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL, BoundTo: p.names().Of,
+		Limits:   func() bridge.Limits { return *p.linkLimits.Load() },
+		CheckDID: identity.CheckDID,
+		Log:      p.log, Ended: p.ended,
 	})
 	operator.Mount(mux, admit)
 	return operator

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"text/tabwriter"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
@@ -40,8 +39,8 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	ask := operatorapi.Peering{Act: operatorapi.Act{Reason: cmd.Reason, DryRun: true}, URL: cmd.URL, AllowPrivate: cmd.AllowPrivate}
-	var plan operatorapi.Peered
-	if err := gateway.ask(ctx, http.MethodPost, "peers", nil, ask, &plan); err != nil {
+	plan, err := answered[operatorapi.Peered](gateway.AddPeer(ctx, ask))
+	if err != nil {
 		return err
 	}
 	if cmd.DryRun && c.JSON {
@@ -62,8 +61,8 @@ func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
 		return err
 	}
 	ask.DryRun = false
-	var done operatorapi.Peered
-	if err := gateway.ask(ctx, http.MethodPost, "peers", nil, ask, &done); err != nil {
+	done, err := answered[operatorapi.Peered](gateway.AddPeer(ctx, ask))
+	if err != nil {
 		return err
 	}
 	return cmd.tell(c, streams, done)
@@ -109,20 +108,15 @@ func (peerRemove) Help() string { return "Example:\n\n\tbaton peer remove b.exam
 
 // Run removes it.
 func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.Name)
 	if err != nil {
 		return err
 	}
 	if err := cmd.ask(streams, cmd.DryRun, "Remove "+cmd.Name+"? What it is owed waits."); err != nil {
 		return err
 	}
-	query := url.Values{}
-	set(query, "reason", cmd.Reason)
-	if cmd.DryRun {
-		query.Set("dry_run", "true")
-	}
-	var gone operatorapi.Peer
-	if err := gateway.ask(ctx, http.MethodDelete, federation.URLPath("peers").Join(cmd.Name), query, nil, &gone); err != nil {
+	gone, err := answered[operatorapi.Peer](gateway.RemovePeer(ctx, cmd.Name, &contract.RemovePeerParams{Reason: cmd.Reason, DryRun: cmd.dry()}))
+	if err != nil {
 		return err
 	}
 	if c.JSON {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 )
 
 // peerCommands see and steer other registries and homes.
@@ -30,7 +30,9 @@ func (peerList) Help() string { return "Example:\n\n\tbaton peer list" }
 
 // Run prints the list.
 func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "peers", cmd.query(), false, table[operatorapi.Peer]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListPeers(ctx, &contract.ListPeersParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
+	}, false, table[operatorapi.Peer]{
 		header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | DOUBTS | LAST ERROR",
 		row: func(p operatorapi.Peer) []string {
 			now, mode, state, heard, forks, doubts := time.Now(), p.Mode, "", "", "", ""
@@ -55,12 +57,12 @@ func (peerShow) Help() string { return "Example:\n\n\tbaton peer show peer.examp
 
 // Run prints it.
 func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.Name)
 	if err != nil {
 		return err
 	}
-	var p operatorapi.Peer
-	if err := gateway.get(ctx, federation.URLPath("peers").Join(cmd.Name), nil, &p); err != nil {
+	p, err := answered[operatorapi.Peer](gateway.GetPeer(ctx, cmd.Name))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -116,12 +118,11 @@ func (peerMode) Help() string {
 
 // Run sets it.
 func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.Name)
 	if err != nil {
 		return err
 	}
-	var p operatorapi.Peer
-	err = gateway.ask(ctx, http.MethodPost, federation.URLPath("peers").Join(cmd.Name, "mode"), nil, operatorapi.Mode{Act: cmd.act(), Mode: cmd.Mode}, &p)
+	p, err := answered[operatorapi.Peer](gateway.SetPeerMode(ctx, cmd.Name, operatorapi.Mode{Act: cmd.act(), Mode: cmd.Mode}))
 	if err != nil {
 		return err
 	}

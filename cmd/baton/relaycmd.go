@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/relay"
 )
@@ -40,8 +41,8 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var page operatorapi.Page[operatorapi.Check]
-	if err := gateway.get(ctx, "relay", nil, &page); err != nil {
+	page, err := answered[operatorapi.Page[operatorapi.Check]](gateway.CheckRelay(ctx, &contract.CheckRelayParams{}))
+	if err != nil {
 		return err
 	}
 	if c.JSON {

@@ -8,25 +8,25 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation/identity"
 )
 
 // rotate gives the gateway another key, and tells those who sign with it or check what
 // it signed. What is being signed meanwhile is signed with the old one, which is good.
-func (p *program) rotate(ctx context.Context, text string, overlap time.Duration, now time.Time) (any, error) {
+func (p *program) rotate(ctx context.Context, text string, overlap time.Duration, now time.Time) (contract.Key, error) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	name, err := identity.ParseKeyName(text)
 	if err != nil {
-		return nil, &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: oneLine(err)}
+		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: oneLine(err)}
 	}
 	made, err := p.keyring.Rotate(name, overlap, now)
 	if word := refusedKey(err); word != "" {
-		return nil, &operatorapi.ProblemError{Status: http.StatusConflict, Code: word, Detail: oneLine(err)}
+		return contract.Key{}, &operatorapi.ProblemError{Status: http.StatusConflict, Code: word, Detail: oneLine(err)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("rotate key %s: %w", name, err)
+		return contract.Key{}, fmt.Errorf("rotate key %s: %w", name, err)
 	}
 	if err := p.record.MarkOwnKeys(context.WithoutCancel(ctx), p.keyring.Marks(now)); err != nil { // the next start does it
 		p.log.LogAttrs(ctx, slog.LevelError, "rotated key not noted in the record", slog.String("key", string(name)), slog.Any("err", err))
@@ -56,13 +56,13 @@ func (keysRotate) Help() string { return "Example:\n\n\tbaton keys rotate server
 
 // Run prints what show prints of the new key.
 func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.Name)
 	if err != nil {
 		return err
 	}
-	var key shownKey
 	body := operatorapi.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason}
-	if err := gateway.ask(ctx, http.MethodPost, federation.URLPath("keys").Join(cmd.Name, "rotate"), nil, body, &key); err != nil {
+	key, err := answered[shownKey](gateway.RotateKey(ctx, cmd.Name, body))
+	if err != nil {
 		return err
 	}
 	return printKey(c, streams, key)

@@ -8,11 +8,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"time"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/signing"
@@ -65,11 +65,9 @@ func signAsk(ctx context.Context, gateway *client, keyFile string, verb federati
 
 // offerTo completes an offer with where the gateway will write it.
 func offerTo(ctx context.Context, gateway *client, ev federation.Event, ask operatorapi.Ask) (federation.Event, error) {
-	var place operatorapi.Place
-	query := url.Values{"from": {string(ev.From)}}
-	set(query, "to", ask.To)
-	set(query, "channel", ask.Channel)
-	if err := gateway.get(ctx, "place", query, &place); err != nil {
+	params := contract.GetPlaceParams{From: string(ev.From), To: ask.To, Channel: ask.Channel}
+	place, err := answered[operatorapi.Place](gateway.GetPlace(ctx, &params))
+	if err != nil {
 		return ev, err
 	}
 	ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, federation.DID(ask.To)
@@ -80,8 +78,8 @@ func offerTo(ctx context.Context, gateway *client, ev federation.Event, ask oper
 
 // answerTo completes a step with the handoff that it is about.
 func answerTo(ctx context.Context, gateway *client, ev federation.Event, id string) (federation.Event, error) {
-	var h operatorapi.Handoff
-	if err := gateway.get(ctx, federation.URLPath("handoffs").Join(id), url.Values{"limit": {"1"}}, &h); err != nil {
+	h, err := answered[operatorapi.Handoff](gateway.GetHandoff(ctx, id, &contract.GetHandoffParams{Limit: new(1)}))
+	if err != nil {
 		return ev, err
 	}
 	ev.Handoff, ev.Kind, ev.Venue, ev.Dialect, ev.ReplyTo = h.ID, h.Kind, h.Venue, h.Dialect, h.ID.String()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"baton/bridge/operatorapi"
@@ -85,7 +84,11 @@ func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
 // take asks the gateway for one step, signed here where there is a key for it.
 func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federation.Verb, id string, ask operatorapi.Ask) (operatorapi.Filed, error) {
 	var filed operatorapi.Filed
-	gateway, err := c.client()
+	names := []string{id, string(verb)}
+	if verb == federation.Offer {
+		names = nil
+	}
+	gateway, err := c.client(names...)
 	if err != nil {
 		return filed, err
 	}
@@ -105,11 +108,12 @@ func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federatio
 	if err != nil {
 		return filed, err
 	}
-	path := federation.URLPath("handoffs")
-	if verb != federation.Offer {
-		path = path.Join(id, string(verb))
+	if verb == federation.Offer {
+		filed, err = answered[operatorapi.Filed](gateway.OfferHandoff(ctx, ask))
+	} else {
+		filed, err = answered[operatorapi.Filed](gateway.TakeStep(ctx, id, string(verb), ask))
 	}
-	if err := gateway.ask(ctx, http.MethodPost, path, nil, ask, &filed); err != nil {
+	if err != nil {
 		return filed, err
 	}
 	if filed.Waits != "" {

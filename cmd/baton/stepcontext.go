@@ -6,12 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"strings"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/translate"
 )
@@ -67,8 +66,8 @@ func (c stepContext) stored(ctx context.Context, gateway *client, owner string) 
 		}
 		content = []byte(c.text)
 	}
-	var kept operatorapi.Stored
-	if err := gateway.ask(ctx, http.MethodPost, "blobs", url.Values{"owner": {owner}}, content, &kept); err != nil {
+	kept, err := answered[operatorapi.Stored](gateway.StoreBlobWithBody(ctx, &contract.StoreBlobParams{Owner: owner}, "application/octet-stream", bytes.NewReader(content)))
+	if err != nil {
 		return "", "", fmt.Errorf("store context: %w", err)
 	}
 	return kept.URL, kept.SHA256, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
@@ -37,9 +38,9 @@ func (cmd tokenCreate) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	var made operatorapi.NewToken
 	ask := operatorapi.TokenAsk{Name: cmd.Name, Scope: federation.Scope(cmd.Scope), TTL: cmd.TTL.String(), Reason: cmd.Reason}
-	if err := gateway.ask(ctx, http.MethodPost, "tokens", nil, ask, &made); err != nil {
+	made, err := answered[operatorapi.NewToken](gateway.CreateToken(ctx, ask))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -58,7 +59,9 @@ func (tokenList) Help() string { return "Example:\n\n\tbaton token list" }
 
 // Run prints the list.
 func (cmd tokenList) Run(ctx context.Context, c *cli, streams std) error {
-	return list(ctx, c, streams, "tokens", cmd.query(), false, table[operatorapi.Token]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListTokens(ctx, &contract.ListTokensParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
+	}, false, table[operatorapi.Token]{
 		header: "NAME | SCOPE | CREATED | EXPIRES | LEFT",
 		row: func(t operatorapi.Token) []string {
 			now, left := time.Now(), "over"
@@ -84,7 +87,9 @@ func (tokenRevoke) Help() string {
 
 // Run ends it.
 func (cmd tokenRevoke) Run(ctx context.Context, c *cli, streams std) error {
-	return change(ctx, c, streams, federation.URLPath("tokens").Join(cmd.Name, "revoke"), nil, cmd.changeFlags, func(int) string {
+	return change(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.RevokeToken(ctx, cmd.Name, cmd.act())
+	}, cmd.changeFlags, func(int) string {
 		return cmd.Name + " is good for nothing now"
-	})
+	}, cmd.Name)
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 	"time"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 )
 
 // topCommand lists the senders that send the most.
@@ -22,10 +24,9 @@ func (topCommand) Help() string { return "Example:\n\n\tbaton top --by address -
 
 // Run prints the list.
 func (cmd topCommand) Run(ctx context.Context, c *cli, streams std) error {
-	query := listFlags{Limit: cmd.Limit}.query()
-	query.Set("by", cmd.By)
-	query.Set("since", cmd.Since.String())
-	return list(ctx, c, streams, "top", query, cmd.Watch, table[operatorapi.Sender]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListTop(ctx, &contract.ListTopParams{Limit: &cmd.Limit, Watch: cmd.parameter(), By: cmd.By, Since: cmd.Since.String()})
+	}, cmd.Watch, table[operatorapi.Sender]{
 		header: "SENDER | STEPS | REFUSED | LIMITED | BLOCKED | BYTES",
 		row: func(s operatorapi.Sender) []string {
 			return []string{

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/url"
+	"net/http"
 	"strconv"
 	"text/tabwriter"
 
 	"baton/bridge/operatorapi"
-	"baton/federation"
+	"baton/bridge/operatorapi/contract"
 )
 
 // webhookCommands see and repeat what is posted to addresses of agents, and have them
@@ -32,9 +32,9 @@ func (webhookList) Help() string { return "Example:\n\n\tbaton webhook list" }
 
 // Run prints the list.
 func (cmd webhookList) Run(ctx context.Context, c *cli, streams std) error {
-	query := cmd.query()
-	set(query, "did", cmd.DID)
-	return list(ctx, c, streams, "webhooks", query, false, table[operatorapi.Webhook]{
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListWebhooks(ctx, &contract.ListWebhooksParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, DID: cmd.DID})
+	}, false, table[operatorapi.Webhook]{
 		header: "ID | DID | AGENT | WAITING | OLDEST | DEAD | DISABLED | URL",
 		row: func(h operatorapi.Webhook) []string {
 			return []string{h.ID, h.DID, h.Agent, strconv.Itoa(h.Waiting), h.Oldest.String(), strconv.Itoa(h.Dead), h.Disabled.String(), h.URL}
@@ -52,12 +52,12 @@ func (webhookShow) Help() string { return "Example:\n\n\tbaton webhook show Y6Z0
 
 // Run prints it.
 func (cmd webhookShow) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client()
+	gateway, err := c.client(cmd.ID)
 	if err != nil {
 		return err
 	}
-	var h operatorapi.Webhook
-	if err := gateway.get(ctx, federation.URLPath("webhooks").Join(cmd.ID), nil, &h); err != nil {
+	h, err := answered[operatorapi.Webhook](gateway.GetWebhook(ctx, cmd.ID, &contract.GetWebhookParams{}))
+	if err != nil {
 		return err
 	}
 	if c.JSON {
@@ -105,13 +105,6 @@ type webhookChange struct {
 	DID string `help:"Only if the webhook is of this DID." name:"did" placeholder:"DID"`
 }
 
-// path returns where a verb is for the webhook, and with which query.
-func (c webhookChange) path(verb string) (federation.URLPath, url.Values) {
-	query := url.Values{}
-	set(query, "did", c.DID)
-	return federation.URLPath("webhooks").Join(c.ID, verb), query
-}
-
 // webhookRedeliver posts again.
 type webhookRedeliver struct {
 	webhookChange
@@ -126,11 +119,11 @@ func (webhookRedeliver) Help() string {
 
 // Run says how many deliveries are made again.
 func (cmd webhookRedeliver) Run(ctx context.Context, c *cli, streams std) error {
-	path, query := cmd.path("redeliver")
-	set(query, "of", cmd.Of)
-	return change(ctx, c, streams, path, query, cmd.changeFlags, func(n int) string {
+	return change(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ChangeWebhook(ctx, cmd.ID, "redeliver", &contract.ChangeWebhookParams{DID: cmd.DID, Of: cmd.Of}, cmd.act())
+	}, cmd.changeFlags, func(n int) string {
 		return fmt.Sprintf("%s: %d to be posted again", cmd.ID, n)
-	})
+	}, cmd.ID)
 }
 
 // webhookEnable has a webhook called again.
@@ -143,11 +136,12 @@ func (webhookEnable) Help() string {
 
 // Run says whether it was disabled.
 func (cmd webhookEnable) Run(ctx context.Context, c *cli, streams std) error {
-	path, query := cmd.path("enable")
-	return change(ctx, c, streams, path, query, cmd.changeFlags, func(n int) string {
+	return change(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ChangeWebhook(ctx, cmd.ID, "enable", &contract.ChangeWebhookParams{DID: cmd.DID}, cmd.act())
+	}, cmd.changeFlags, func(n int) string {
 		if n == 0 {
 			return cmd.ID + ": was not disabled"
 		}
 		return cmd.ID + ": is called again"
-	})
+	}, cmd.ID)
 }

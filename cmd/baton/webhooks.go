@@ -18,7 +18,7 @@ func (p *program) newHooks() *webhook.Hooks {
 	return webhook.New(webhook.Config{
 		MaxPerDID: p.file.Webhooks.MaxPerDID, MaxAttempts: p.file.Webhooks.MaxAttempts, Timeout: p.file.Fetch.Timeout,
 	}, webhook.Deps{
-		Record: p.record, Outside: outside{p.client}, Key: p.keyring.Token(), Pusher: p.gateway.Links().Pusher,
+		Record: p.record, Outside: outside{p.client}, Key: p.keyring.Token(), Pushers: p.gateway.Links(),
 		Wakes: p.relay, Metrics: p.counters, Log: p.log,
 	})
 }
