@@ -233,6 +233,7 @@ type Record interface {
 	Deliveries
 	Keys
 	Relays
+	Sessions
 	Retention
 	Guests
 	Notices

@@ -9,21 +9,16 @@ import (
 // short write; whoever has more to do calls again. Its promises are those of
 // [Store].
 //
-// A cursor of Prune and PruneMessages is where to go on from; the zero one is the
-// start, and what is returned at the end.
+// A cursor of Prune is where to go on from; the zero one is the start, and what is
+// returned at the end.
 type Retention interface {
 	// Prune looks at up to limit handoffs that did not move since a time, and takes
 	// those that are over from the record with all that belongs to them: log, receipts,
-	// evidence, entries of inboxes, messages. One of which a link is still owed
+	// evidence, entries of inboxes, and what the tables of networks have of them. One of which a link is still owed
 	// anything stays, and so does the one with the newest event, from which those to
 	// come are numbered on. The ids of what is gone remain: the same step again is
 	// refused with [TerminalHandoff], other bytes under its id with [EventIDInUse].
 	Prune(ctx context.Context, before, now time.Time, after Cursor, limit int) (pruned int, next Cursor, err error)
-	// PruneMessages looks at up to limit messages that came at or before a time, and
-	// deletes those that their recipient was handed or has no inbox for. The message
-	// of a handoff that is not over stays, and so does the newest one of each inbox
-	// and thread, which are numbered on from it.
-	PruneMessages(ctx context.Context, before time.Time, after Cursor, limit int) (pruned int, next Cursor, err error)
 	// PruneIDs forgets up to limit ids of what was pruned at or before a time.
 	PruneIDs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 }

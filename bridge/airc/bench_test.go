@@ -21,16 +21,16 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	registrystore "baton/federation/store/registry"
 )
 
 // callers is how many agents write at once.
 const callers = 64
 
 // durable opens a registry on a record on disk.
-func durable(b *testing.B) (*world, *store.Record) {
+func durable(b *testing.B) (*world, *registrystore.Record) {
 	b.Helper()
-	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
+	record, err := registrystore.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}

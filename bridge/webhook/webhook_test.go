@@ -27,7 +27,7 @@ import (
 	"baton/bridge/webhook"
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -215,8 +215,8 @@ func TestADeliveryIsTriedForAsLongAsTheScheduleSays(t *testing.T) {
 func TestTheScheduleGoesOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		open := func() *store.Record {
-			record, err := store.Open(t.Context(), dir+"/baton.db", prometheus.NewRegistry())
+		open := func() *registry.Record {
+			record, err := registry.Open(t.Context(), dir+"/baton.db", prometheus.NewRegistry())
 			if err != nil {
 				t.Fatal(err)
 			}

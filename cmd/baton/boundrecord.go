@@ -10,7 +10,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // names are the names that stand for DIDs: those of the configuration, and those of
@@ -59,7 +59,7 @@ func (n names) configuredAs(network, name string) (federation.BoundName, bool) {
 // that its handle is bound to, and who has an account is known before they signed
 // anything.
 type boundRecord struct {
-	*store.Record
+	*registry.Record
 	names names
 	// forget is called with the DID of each key of an agent whose keys changed.
 	forget func(federation.DID)

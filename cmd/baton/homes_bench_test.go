@@ -80,7 +80,7 @@ type benchHome struct {
 
 func newBenchHome(b *testing.B, id federation.HomeID) *benchHome {
 	b.Helper()
-	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
+	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), nil, prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}

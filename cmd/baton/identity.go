@@ -14,7 +14,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/identity"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // newClient returns the guarded client: what fetches at addresses that strangers chose.
@@ -50,7 +50,7 @@ func newDirectory(file *configs.File, client *identity.Client, web func(name str
 
 // newKeySource returns what finds out whose key a signature is made with.
 func newKeySource(
-	file *configs.File, record *store.Record, client *identity.Client, server func(link string) (string, bool),
+	file *configs.File, record *registry.Record, client *identity.Client, server func(link string) (string, bool),
 	learned func(federation.DID), seconds *prometheus.HistogramVec, directory *identity.Directory,
 ) *identity.KeySource {
 	return identity.NewKeySource(identity.KeySourceConfig{

@@ -34,7 +34,7 @@ func BenchmarkLanes(b *testing.B) {
 // handoff. The timer runs for the latter alone.
 func drainLanes(b *testing.B, lanes, each int) {
 	b.Helper()
-	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
+	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), nil, prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"baton/configs"
 	"baton/federation/lifecycle"
 	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // migrateCommand brings the record forward, as serve does at its start, or copies it.
@@ -81,7 +82,7 @@ func (cmd migrateCommand) transfer(ctx context.Context, file *configs.File, c *c
 	if err != nil {
 		return err
 	}
-	done, err := store.Transfer(ctx, file.Path(file.Store.Path), dsn, replay{lifecycle.Shipped()}, cmd.DryRun)
+	done, err := store.Transfer(ctx, file.Path(file.Store.Path), dsn, registry.Tables{}, replay{lifecycle.Shipped()}, cmd.DryRun)
 	if err != nil {
 		return err
 	}

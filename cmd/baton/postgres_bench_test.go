@@ -27,7 +27,7 @@ func BenchmarkSubmitPostgres(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			verifies, commits := rawVerifies(b), rawCommits(b, server.Schema(b), callers)
-			record, err := store.OpenPostgres(b.Context(), server.Schema(b), prometheus.NewRegistry())
+			record, err := store.OpenPostgres(b.Context(), server.Schema(b), nil, prometheus.NewRegistry())
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -28,7 +28,7 @@ import (
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/relay"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // keysFolder is where the keys are, below data_dir.
@@ -47,7 +47,7 @@ type program struct {
 	adminMux  *http.ServeMux
 	socketMux *http.ServeMux
 	publicURL string
-	record    *store.Record
+	record    *registry.Record
 	keyring   *identity.Keyring
 	deferral  *deferral.Deferral
 	directory atomic.Pointer[identity.Directory] // replaced when a key is rotated, as are

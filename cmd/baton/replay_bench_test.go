@@ -38,7 +38,7 @@ const readers = 25
 // record is SQLite's.
 func BenchmarkReplay(b *testing.B) {
 	defer runtime.KeepAlive(make([]byte, headroom))
-	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), prometheus.NewRegistry())
+	record, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "baton.db"), nil, prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}

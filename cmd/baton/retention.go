@@ -62,6 +62,14 @@ type pruner interface {
 	federation.Blobs
 	federation.DeadLetters
 	federation.Answers
+	messagePruner
+}
+
+// messagePruner forgets messages of the registry.
+type messagePruner interface {
+	// PruneMessages looks at up to limit messages that came at or before a time, and
+	// deletes those that no agent needs any more. It blocks on the disk.
+	PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
 }
 
 // prune takes from a record what is older than a configuration keeps it, batch by

@@ -40,7 +40,7 @@ func BenchmarkSubmit(b *testing.B) {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			dir := b.TempDir()
 			verifies, syncs := rawVerifies(b), rawSyncs(b, dir)
-			record, err := store.Open(b.Context(), filepath.Join(dir, "baton.db"), prometheus.NewRegistry())
+			record, err := store.Open(b.Context(), filepath.Join(dir, "baton.db"), nil, prometheus.NewRegistry())
 			if err != nil {
 				b.Fatal(err)
 			}

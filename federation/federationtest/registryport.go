@@ -35,8 +35,6 @@ type Registry interface {
 	Delete(ctx context.Context, handle, id string) error
 	Shown(ctx context.Context, id federation.HandoffID) ([]string, error)
 	Capable(ctx context.Context, caps []string) ([]agents.Agent, error)
-	StartSession(ctx context.Context, s federation.Session) error
-	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
 	Consent(ctx context.Context, from, to string) (agents.Consent, error)
 	Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error)
 	AcceptOneWay(ctx context.Context, from, to string, now time.Time) (agents.Consent, error)
@@ -46,6 +44,7 @@ type Registry interface {
 	SetShows(ctx context.Context, handle string, shows agents.Shows) error
 	MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error
 	Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error)
+	PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
 	Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error)
 	Fresh(ctx context.Context, to string, limit int) ([]agents.Message, error)
 	Since(ctx context.Context, to string, since time.Time, limit int) ([]agents.Message, error)

@@ -268,7 +268,7 @@ func inboxIDs(t *testing.T, record Registry, handle string) (ids []string) {
 
 // prunedMessages prunes messages that came up to a moment, a page of a size at a
 // time, and returns how many went.
-func prunedMessages(t *testing.T, record federation.Retention, before, page int) (gone int) {
+func prunedMessages(t *testing.T, record Registry, before, page int) (gone int) {
 	t.Helper()
 	var after federation.Cursor
 	for range 100 {

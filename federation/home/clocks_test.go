@@ -12,19 +12,19 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // restarted returns the bench over a record in a file, which is closed first where
 // it is open.
 func (b bench) restarted(dir string) bench {
 	b.t.Helper()
-	if open, ok := b.record.(*store.Record); ok {
+	if open, ok := b.record.(*registry.Record); ok {
 		if err := open.Close(); err != nil {
 			b.t.Fatal(err)
 		}
 	}
-	record, err := store.Open(b.t.Context(), filepath.Join(dir, "baton.db"), prometheus.NewRegistry())
+	record, err := registry.Open(b.t.Context(), filepath.Join(dir, "baton.db"), prometheus.NewRegistry())
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // filing is a [federation.Filing] made ready by its caller, so that the one
@@ -21,6 +20,7 @@ type filing struct {
 	receipt prepared
 	view    []byte // as JSON
 	before  *before
+	tables  Tables
 }
 
 // before is how a handoff stood before a step, as one question asks it.
@@ -66,6 +66,7 @@ func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.En
 		return federation.Entry{}, fmt.Errorf("append %s: %w", f.Event.ID, err)
 	}
 	var entry federation.Entry
+	ready.tables = s.tables
 	err = s.writes.do(ctx, &ready.before.question, func(ctx context.Context, q *statements) error {
 		if b, has := ready.binding(); has {
 			q.then(func() { s.bindings.forget(b.DID) })
@@ -156,7 +157,10 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 		return federation.Entry{}, fmt.Errorf("claim blob: %w", err)
 	}
 	for _, effect := range f.Effects {
-		if err := apply(ctx, q, effect); err != nil {
+		if f.tables == nil {
+			return federation.Entry{}, fmt.Errorf("no table takes a %T", effect)
+		}
+		if err := f.tables.Apply(ctx, Tx{q}, effect); err != nil {
 			return federation.Entry{}, err
 		}
 	}
@@ -164,18 +168,6 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 		return federation.Entry{}, err
 	}
 	return f.entry(), nil
-}
-
-// apply makes the write that an effect is.
-func apply(ctx context.Context, q *statements, effect federation.Effect) error {
-	p, ok := effect.(agents.Posting)
-	if !ok {
-		return fmt.Errorf("no table takes a %T", effect)
-	}
-	if _, err := post(ctx, q, p); err != nil {
-		return fmt.Errorf("post message: %w", err)
-	}
-	return nil
 }
 
 // first answers a step that cannot be written with the entry that it already has,

@@ -16,7 +16,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // occupy keeps the file from being written until release.
@@ -86,7 +86,7 @@ func batches(t *testing.T, reg prometheus.Gatherer) (writes float64, transaction
 
 // appendTogether appends filings in one batch, the second one after that of a heartbeat,
 // and returns what each was answered. Nothing is written from occupy to release.
-func appendTogether(t *testing.T, record *store.Record, occupy func() (release func()), filings ...federation.Filing) []error {
+func appendTogether(t *testing.T, record *registry.Record, occupy func() (release func()), filings ...federation.Filing) []error {
 	t.Helper()
 	release := occupy()
 	ready := make(chan error, 1)
@@ -121,7 +121,7 @@ func TestRefusedWritesDoNotDisturbTheirBatch(t *testing.T) {
 }
 
 // refuseInBatch makes such a batch in an empty record, with more that is refused.
-func refuseInBatch(t *testing.T, record *store.Record, occupy func() (release func()), more ...federation.Filing) {
+func refuseInBatch(t *testing.T, record *registry.Record, occupy func() (release func()), more ...federation.Filing) {
 	t.Helper()
 	opened := offer(1)
 	if _, err := record.Append(t.Context(), opened); err != nil {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -20,8 +19,6 @@ type inboxRef struct {
 }
 
 func didInbox(did federation.DID) inboxRef { return newInboxRef("did", string(did)) }
-
-func handleInbox(handle string) inboxRef { return newInboxRef("handle", handle) }
 
 func newInboxRef(kind, owner string) inboxRef {
 	sum := sha256.Sum256([]byte(kind + " " + owner))
@@ -60,21 +57,4 @@ func (r inboxRef) parse(c federation.Cursor, entry ...*uint64) error {
 		*number = numbers[i]
 	}
 	return nil
-}
-
-// position is parse for an inbox whose newest number a query tells: what lies
-// beyond was never given out.
-func (s *Record) position(ctx context.Context, r inboxRef, c federation.Cursor, newest string) (uint64, error) {
-	var n uint64
-	if err := r.parse(c, &n); err != nil || n == 0 {
-		return 0, err
-	}
-	var last uint64
-	if err := s.reads.row(ctx, newest, []any{r.owner}, &last); err != nil {
-		return 0, err
-	}
-	if n > last {
-		return 0, federation.ErrUnknownCursor
-	}
-	return n, nil
 }

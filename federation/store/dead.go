@@ -10,11 +10,12 @@ import (
 	"baton/federation"
 )
 
-const deadColumns = `d.n, d.link, d.relay IS NOT NULL, d.reason, d.why, d.attempt, d.queued, d.died, d.replayed, coalesce(d.event, d.relay),
-	coalesce(e.id, ''), coalesce(e.handoff, r.handoff, ''), coalesce(r.message, ''), e.body, r.document
-	FROM dead d LEFT JOIN relay r ON r.n = d.relay LEFT JOIN event e ON e.seq = coalesce(d.event,
-		(SELECT s.seq FROM message m JOIN event s ON s.handoff = m.handoff AND s.id = m.event
-			WHERE m.id = r.message AND m.sender = r.sender ORDER BY m.n DESC LIMIT 1))`
+// deadColumns are the columns of dead letters, and where they are read from.
+func (s *Record) deadColumns() string {
+	return `d.n, d.link, d.relay IS NOT NULL, d.reason, d.why, d.attempt, d.queued, d.died, d.replayed, coalesce(d.event, d.relay),
+		coalesce(e.id, ''), coalesce(e.handoff, r.handoff, ''), coalesce(r.message, ''), e.body, r.document
+		FROM dead d LEFT JOIN relay r ON r.n = d.relay LEFT JOIN event e ON e.seq = coalesce(d.event, ` + s.parts.RelayStep + `)`
+}
 
 // deadRow is a dead letter with what its parts are read from.
 type deadRow struct {
@@ -44,7 +45,7 @@ func scanDead(row scanner) (d deadRow, err error) {
 
 // DeadLetters implements [federation.DeadLetters].
 func (s *Record) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
-	found, err := rows(ctx, s.reads, scanDead, `SELECT `+deadColumns+` WHERE (CAST(?1 AS bigint) = 0 OR d.n < ?1) AND d.n > 0 AND d.replayed = 0
+	found, err := rows(ctx, s.reads, scanDead, `SELECT `+s.deadColumns()+` WHERE (CAST(?1 AS bigint) = 0 OR d.n < ?1) AND d.n > 0 AND d.replayed = 0
 		AND (?2 = '' OR d.reason = ?2) AND (?3 = '' OR d.link = ?3) ORDER BY d.n DESC LIMIT 0 + ?4`, before, string(f.Reason), f.To, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read dead letters: %w", err)
@@ -59,7 +60,7 @@ func (s *Record) DeadLetters(ctx context.Context, f federation.DeadFilter, befor
 
 // DeadLetter implements [federation.DeadLetters].
 func (s *Record) DeadLetter(ctx context.Context, id int64) (federation.DeadLetter, error) {
-	found, err := rows(ctx, s.reads, scanDead, `SELECT `+deadColumns+` WHERE d.n = ?`, id)
+	found, err := rows(ctx, s.reads, scanDead, `SELECT `+s.deadColumns()+` WHERE d.n = ?`, id)
 	if err == nil && len(found) == 0 {
 		err = federation.ErrNotFound
 	}
@@ -103,7 +104,7 @@ func (s *Record) Revive(ctx context.Context, id int64, now time.Time) (bool, err
 		if err != nil || d.replayed != 0 {
 			return false, err
 		}
-		if revived, err := d.revive(ctx, q, now); err != nil || !revived {
+		if revived, err := s.revive(ctx, q, d, now); err != nil || !revived {
 			return false, err
 		}
 		_, err = q.exec(ctx, `UPDATE dead SET replayed = ? WHERE n = ?`, stamp(now), id)
@@ -129,14 +130,14 @@ func oneDead(ctx context.Context, q *statements, id int64) (d dead, err error) {
 
 // revive puts what a dead letter is about back to where it was, and reports whether it is
 // wanted there.
-func (d dead) revive(ctx context.Context, q *statements, now time.Time) (bool, error) {
+func (s *Record) revive(ctx context.Context, q *statements, d dead, now time.Time) (bool, error) {
 	hook, ofHook := hookCalled(d.link)
 	switch {
 	case d.relay.Valid:
 		_, err := q.exec(ctx, `UPDATE relay SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.relay.Int64, stamp(now))
 		return true, err
 	case ofHook:
-		return d.pushBack(ctx, q, hook, now)
+		return s.pushBack(ctx, q, d, hook, now)
 	}
 	return true, d.putBack(ctx, q, now)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // Deliveries implements [federation.Deliveries].
@@ -33,20 +32,24 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 		SELECT e.seq, e.id, f.link, '', 'waiting', f.attempt, coalesce(f.next, 0), f.reason, 0
 			FROM event e CROSS JOIN json_each(?2) j JOIN feed f ON f.link = j.value AND f.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
 		UNION ALL
-		SELECT e.seq, e.id, ?3, m.recipient, CASE WHEN m.ended IS NOT NULL THEN m.outcome WHEN h.state = 'expired' THEN 'expired' ELSE 'waiting' END, 0, 0, '', CASE WHEN m.ended IS NOT NULL THEN m.ended WHEN h.state = 'expired' THEN h.moved ELSE 0 END
-			FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event JOIN agent a ON a.handle = m.recipient JOIN handoff h ON h.id = m.handoff
-			WHERE m.handoff = ?1 AND e.version > 0
-		UNION ALL
-		SELECT e.seq, e.id, ?4, k.did, p.state, p.attempt, coalesce(p.next, 0), CASE p.state WHEN 'dead' THEN 'failed' WHEN 'refused' THEN 'gone' ELSE p.reason END, p.ended
+		SELECT e.seq, e.id, ?3, k.did, p.state, p.attempt, coalesce(p.next, 0), CASE p.state WHEN 'dead' THEN 'failed' WHEN 'refused' THEN 'gone' ELSE p.reason END, p.ended
 			FROM handoff h JOIN hook k ON k.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND k.agent = ''
 			JOIN event e ON e.handoff = h.id JOIN push p ON p.hook = k.id AND p.item = e.seq WHERE h.id = ?1 AND e.version > 0
 		UNION ALL
-		`+inboxDeliveries+`
-		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), agents.Link, federation.HookLink, federation.InboxLink)
+		`+s.inboxDeliveries()+s.tableDeliveries()+`
+		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.HookLink, federation.InboxLink)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries of %s: %w", id, err)
 	}
 	return found, nil
+}
+
+// tableDeliveries continues a query with the deliveries of the tables of a network.
+func (s *Record) tableDeliveries() string {
+	if s.parts.Deliveries == "" {
+		return ""
+	}
+	return ` UNION ALL ` + s.parts.Deliveries
 }
 
 // Backlog implements [federation.Deliveries].

@@ -62,13 +62,14 @@ type Report struct {
 }
 
 // Examine reads a whole record and changes nothing. It reads it as it is at one
-// moment, while another process may go on writing.
+// moment, while another process may go on writing. The tables are those of a network; nil
+// is none.
 //
 // What is wrong with the record is in the report. An error means that it could not
 // be examined: it is not there, is of an older version, or cannot be read now, which
 // is a [*federation.UnavailableError].
-func Examine(ctx context.Context, path string, rules Rules) (Report, error) {
-	e := &examination{report: Report{Damage: []Damage{}}, rules: rules}
+func Examine(ctx context.Context, path string, tables Tables, rules Rules) (Report, error) {
+	e := &examination{report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
 	if err := e.open(ctx, path); err != nil {
 		return e.report, fmt.Errorf("examine record %s: %w", path, err)
 	}
@@ -77,8 +78,8 @@ func Examine(ctx context.Context, path string, rules Rules) (Report, error) {
 
 // ExaminePostgres is [Examine] for a record in a PostgreSQL database, which a
 // connection string names. Its pages are the server's to check.
-func ExaminePostgres(ctx context.Context, dsn string, rules Rules) (Report, error) {
-	e := &examination{dialect: inPostgres, report: Report{Damage: []Damage{}}, rules: rules}
+func ExaminePostgres(ctx context.Context, dsn string, tables Tables, rules Rules) (Report, error) {
+	e := &examination{dialect: inPostgres, report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
 	if err := e.connect(ctx, dsn); err != nil {
 		return e.report, fmt.Errorf("examine record on PostgreSQL: %w", err)
 	}
@@ -91,7 +92,16 @@ type examination struct {
 	report  Report
 	rules   Rules
 	conn    *sql.Conn
-	path    string // of a file
+	path    string   // of a file
+	orphans []string // queries for rows of a network's tables that belong to nothing
+}
+
+// orphansOf returns the queries for rows of tables that belong to nothing; nil is no table.
+func orphansOf(tables Tables) []string {
+	if tables == nil {
+		return nil
+	}
+	return tables.Queries().Orphans
 }
 
 // found notes one thing that is wrong.

@@ -16,6 +16,7 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // rules are those by which this package's tests make steps.
@@ -69,7 +70,7 @@ func files(t *testing.T, dir string) map[string][32]byte {
 func examine(t *testing.T, dir string) store.Report {
 	t.Helper()
 	before := files(t, dir)
-	report, err := store.Examine(t.Context(), at(dir), rules{})
+	report, err := store.Examine(t.Context(), at(dir), registry.Tables{}, rules{})
 	if err != nil {
 		t.Fatalf("Examine: %v", err)
 	}
@@ -107,7 +108,7 @@ func TestARecordIsExaminedWhileItIsInUse(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	populate(t, record)
-	if report, err := store.Examine(t.Context(), at(dir), rules{}); err != nil || report.Events != 4 || len(report.Damage) > 0 {
+	if report, err := store.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err != nil || report.Events != 4 || len(report.Damage) > 0 {
 		t.Errorf("Examine = %+v, %v", report, err)
 	}
 	if _, err := record.Append(t.Context(), offer(90)); err != nil {
@@ -256,7 +257,7 @@ func TestAWriteAheadLogThatWasCutShortIsNamedAndNotGoneOnFrom(t *testing.T) {
 		}
 		checkFirst(t, examine(t, cut), store.DamagedWAL, "baton.db-wal")
 		before := files(t, cut)
-		record, err := store.Open(t.Context(), at(cut), prometheus.NewRegistry())
+		record, err := registry.Open(t.Context(), at(cut), prometheus.NewRegistry())
 		if err == nil {
 			record.Close()
 			t.Fatalf("Open goes on from %d bytes of %d", size, info.Size())
@@ -279,7 +280,7 @@ func TestAFileThatMayNotBeWrittenIsNamedAtTheStart(t *testing.T) {
 	if err := os.Chmod(at(dir), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Open(t.Context(), at(dir), prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "read-only: chmod 600 it") {
+	if _, err := registry.Open(t.Context(), at(dir), prometheus.NewRegistry()); err == nil || !strings.Contains(err.Error(), "read-only: chmod 600 it") {
 		t.Errorf("Open: %v", err)
 	}
 	if report := examine(t, dir); len(report.Damage) > 0 {
@@ -289,11 +290,11 @@ func TestAFileThatMayNotBeWrittenIsNamedAtTheStart(t *testing.T) {
 
 func TestWhatCannotBeExaminedIsNoDamage(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := store.Examine(t.Context(), at(dir), rules{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no record: %v", err)
 	}
 	newOldRecord(t, dir)
-	if _, err := store.Examine(t.Context(), at(dir), rules{}); err == nil || !strings.Contains(err.Error(), "baton migrate") {
+	if _, err := store.Examine(t.Context(), at(dir), registry.Tables{}, rules{}); err == nil || !strings.Contains(err.Error(), "baton migrate") {
 		t.Errorf("an older record: %v", err)
 	}
 }

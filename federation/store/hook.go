@@ -38,7 +38,7 @@ func (s *Record) AddHook(ctx context.Context, h federation.Hook, most int) error
 		if err != nil {
 			return err
 		}
-		return oweWaiting(ctx, q, h)
+		return s.oweWaiting(ctx, q, h)
 	})
 	if err != nil {
 		return fmt.Errorf("add hook: %w", err)
@@ -48,12 +48,11 @@ func (s *Record) AddHook(ctx context.Context, h federation.Hook, most int) error
 
 // oweWaiting owes a hook what waits in its inbox, also what was refused for it, and the
 // notices that were.
-func oweWaiting(ctx context.Context, q *statements, h federation.Hook) error {
+func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Hook) error {
 	const row = `INSERT INTO push (hook, item, lane, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
 	if h.Agent != "" {
-		inbox, owner = row+`SELECT ?2, m.n, coalesce(m.handoff, m.sender), m.received FROM agent a JOIN message m ON m.recipient = a.handle
-			AND m.position > a.shown AND m.deleted = 0 WHERE a.handle = ?1`, h.Agent
+		inbox, owner = row+s.parts.Waiting, h.Agent
 	}
 	const refused = ` ON CONFLICT (hook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
 	if _, err := q.exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
@@ -141,7 +140,7 @@ func (s *Record) DisableHook(ctx context.Context, id federation.HookID, why stri
 		if err != nil {
 			return err
 		}
-		return noteDisabled(ctx, q, id, now)
+		return s.noteDisabled(ctx, q, id, now)
 	})
 }
 
@@ -155,7 +154,7 @@ func (s *Record) EnableHook(ctx context.Context, id federation.HookID) error {
 		if _, err := q.exec(ctx, `UPDATE hook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
-		return oweWaiting(ctx, q, h)
+		return s.oweWaiting(ctx, q, h)
 	})
 }
 

@@ -14,15 +14,15 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // twins are a record and its model, to which the same things happen.
 type twins struct {
 	ctx     context.Context
 	t       *rapid.T
-	record  *store.Record
-	open    func() (*store.Record, error)
+	record  *registry.Record
+	open    func() (*registry.Record, error)
 	memory  *federationtest.Memory
 	clock   int
 	handoff map[int]federation.Filing // the newest filing of each, by number
@@ -326,12 +326,12 @@ func TestNoOrderOfThingsBringsTheInboxFromItsModel(t *testing.T) {
 		if err := os.WriteFile(at(dir), empty, 0o600); err != nil {
 			r.Fatal(err)
 		}
-		checkModel(t, r, func() (*store.Record, error) { return store.Open(t.Context(), at(dir), prometheus.NewRegistry()) })
+		checkModel(t, r, func() (*registry.Record, error) { return registry.Open(t.Context(), at(dir), prometheus.NewRegistry()) })
 	})
 }
 
 // checkModel makes anything happen to an empty record and its model.
-func checkModel(t *testing.T, r *rapid.T, open func() (*store.Record, error)) {
+func checkModel(t *testing.T, r *rapid.T, open func() (*registry.Record, error)) {
 	t.Helper()
 	w := &twins{ctx: t.Context(), open: open, t: r, memory: federationtest.NewMemory(), handoff: map[int]federation.Filing{}}
 	w.begin()

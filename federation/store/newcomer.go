@@ -31,10 +31,8 @@ func (s *Record) Acquainted(ctx context.Context, did federation.DID) (met time.T
 		EXISTS (SELECT 1 FROM newcomer WHERE did = ?1)
 			OR EXISTS (SELECT 1 FROM binding WHERE did = ?1)
 			OR EXISTS (SELECT 1 FROM event WHERE signer = ?1)
-			OR EXISTS (SELECT 1 FROM agent WHERE did = ?1)
-			OR EXISTS (SELECT 1 FROM agent WHERE own_did = ?1)
-			OR EXISTS (SELECT 1 FROM agent_key WHERE did = ?1)
-			OR EXISTS (SELECT 1 FROM bound_name WHERE did = ?1)`, []any{did}, &at, &known)
+			OR EXISTS (SELECT 1 FROM bound_name WHERE did = ?1)
+			OR `+s.parts.Known, []any{did}, &at, &known)
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("look up newcomer %s: %w", did, err)
 	}

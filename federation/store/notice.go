@@ -1,13 +1,13 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // Notify implements [federation.Notices].
@@ -48,7 +48,7 @@ func signerOf(n federation.Notice) federation.DID {
 
 // noteDisabled files what the owner of a hook is told, also of one that was disabled
 // before.
-func noteDisabled(ctx context.Context, q *statements, id federation.HookID, now time.Time) error {
+func (s *Record) noteDisabled(ctx context.Context, q *statements, id federation.HookID, now time.Time) error {
 	h, err := oneHook(ctx, q, id)
 	if err != nil {
 		return err
@@ -58,18 +58,16 @@ func noteDisabled(ctx context.Context, q *statements, id federation.HookID, now 
 	if err != nil {
 		return err
 	}
-	var registered bool
-	if err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM agent WHERE did = ?1 OR own_did = ?1)`, []any{h.DID}, &registered); err != nil {
-		return err
-	}
-	link := federation.RESTLink
-	if registered {
-		link = agents.Link
+	link := ""
+	if s.tables != nil {
+		if link, err = s.tables.Notifier(ctx, Tx{q}, h.DID); err != nil {
+			return err
+		}
 	}
 	if _, err := q.exec(ctx, `DELETE FROM notice WHERE signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
 		return err
 	}
-	return putNoticeOn(ctx, q, link, n, body)
+	return putNoticeOn(ctx, q, cmp.Or(link, federation.RESTLink), n, body)
 }
 
 func noticesTo(reader federation.DID) inboxRef { return newInboxRef("notices", string(reader)) }

@@ -28,20 +28,16 @@ func orphans() []string {
 			FROM (SELECT did, entries, size FROM mailbox WHERE entries <> 0 OR size <> 0) m
 			FULL JOIN (SELECT did, count(*) AS entries, sum(waiting) AS size FROM inbox WHERE waiting IS NOT NULL GROUP BY did) w
 			ON w.did = m.did WHERE m.entries IS DISTINCT FROM w.entries OR m.size IS DISTINCT FROM w.size`,
-		`SELECT 'keys of agent ' || k.handle, 'are of nobody' FROM agent_key k
-			WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = k.handle)`,
 		`SELECT 'blob of ' || c.handoff, 'is not there, or not its handoff' FROM blob_claim c
 			WHERE NOT EXISTS (SELECT 1 FROM blob b WHERE b.capability = c.capability) OR NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = c.handoff)`,
 		`SELECT 'webhook ' || p.hook, 'owes ' || p.item || ', and is not there' FROM push p
 			WHERE NOT EXISTS (SELECT 1 FROM hook h WHERE h.id = p.hook)`,
-		`SELECT 'skill ' || s.skill, 'is of nobody' FROM agent_skill s
-			WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.n = s.agent)`,
 	}
 }
 
 // checkOrphans looks for rows that belong to nothing.
 func (e *examination) checkOrphans(ctx context.Context) error {
-	for _, query := range orphans() {
+	for _, query := range append(orphans(), e.orphans...) {
 		if err := e.eachPair(ctx, query, func(where, detail string) { e.found(Orphan, where, "%s", detail) }); err != nil {
 			return err
 		}

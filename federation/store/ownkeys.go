@@ -48,9 +48,9 @@ func (s *Record) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) er
 // Used implements [federation.OwnKeys].
 func (s *Record) Used(ctx context.Context) (bool, error) {
 	var used bool
-	err := s.reads.row(ctx, `SELECT EXISTS (SELECT 1 FROM handoff WHERE id > '') OR EXISTS (SELECT 1 FROM agent WHERE handle > '')`, nil, &used)
+	err := s.reads.row(ctx, `SELECT EXISTS (SELECT 1 FROM handoff WHERE id > '') OR `+s.parts.Used, nil, &used)
 	if err != nil {
-		return false, fmt.Errorf("look for handoffs and agents: %w", err)
+		return false, fmt.Errorf("look for handoffs and participants: %w", err)
 	}
 	return used, nil
 }

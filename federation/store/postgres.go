@@ -45,12 +45,12 @@ const abandon = `SET idle_in_transaction_session_timeout = '10s'`
 // Errors of opening are one line for the operator: the schema has something else in it,
 // is of a newer version, or the server keeps no promise about its disk. They never show
 // the password.
-func OpenPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (*Record, error) {
+func OpenPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer) (*Record, error) {
 	s, err := openPostgres(ctx, dsn, reg)
 	if err != nil {
 		return nil, fmt.Errorf("open record on PostgreSQL: %w", err)
 	}
-	return s, nil
+	return s.attach(tables), nil
 }
 
 func openPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (_ *Record, err error) {
@@ -87,7 +87,7 @@ func openPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (_
 	if err != nil {
 		return nil, err
 	}
-	s.agents.off, s.bound.off, s.boundTo.off, s.bindings.off, s.deferred.off = true, true, true, true, true
+	s.bound.off, s.boundTo.off, s.bindings.off, s.deferred.off = true, true, true, true
 	s.duties = openDuties(ctx, func(ctx context.Context) (*pgx.Conn, error) { return connectForDuties(ctx, dsn) })
 	s.close = sync.OnceValue(closers{closer(s.close), s.duties}.Close)
 	return s, nil

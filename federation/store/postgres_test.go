@@ -24,12 +24,13 @@ import (
 	"baton/federation/federationtest"
 	"baton/federation/store"
 	"baton/federation/store/postgrestest"
+	"baton/federation/store/registry"
 )
 
 // openPostgres opens a record on a server. It is closed at the end of the test.
-func openPostgres(tb testing.TB, dsn string) *store.Record {
+func openPostgres(tb testing.TB, dsn string) *registry.Record {
 	tb.Helper()
-	record, err := store.OpenPostgres(tb.Context(), dsn, prometheus.NewRegistry())
+	record, err := registry.OpenPostgres(tb.Context(), dsn, prometheus.NewRegistry())
 	if err != nil {
 		tb.Fatalf("OpenPostgres: %v", err)
 	}
@@ -99,7 +100,9 @@ func staysWithItsModel(t *testing.T, server *postgrestest.Server) {
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		server.Clear(t, dsn)
-		checkModel(t, r, func() (*store.Record, error) { return store.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry()) })
+		checkModel(t, r, func() (*registry.Record, error) {
+			return registry.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
+		})
 	})
 }
 
@@ -175,7 +178,7 @@ func survivesAKilledServer(t *testing.T, server *postgrestest.Server) {
 
 // insistOn files the n-th offer, however often that takes, and reports whether it was
 // acknowledged before the context ended.
-func insistOn(ctx context.Context, t *testing.T, record *store.Record, n int) bool {
+func insistOn(ctx context.Context, t *testing.T, record *registry.Record, n int) bool {
 	t.Helper()
 	f := offer(n)
 	f.Feeds = []string{"oftc"}
@@ -216,7 +219,7 @@ func raceForOneStep(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	const gateways, callers = 3, 8
 	dsn := server.Record(t)
-	records := make([]*store.Record, gateways)
+	records := make([]*registry.Record, gateways)
 	for i := range records {
 		records[i] = openPostgres(t, dsn)
 	}
@@ -292,7 +295,7 @@ func startAtOnce(t *testing.T, server *postgrestest.Server) {
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
-			record, err := store.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
+			record, err := registry.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
 			if err != nil {
 				t.Errorf("OpenPostgres: %v", err)
 				return
@@ -327,7 +330,7 @@ func commitsToDisk(t *testing.T, server *postgrestest.Server) {
 
 	server.Kill(t)
 	server.Run(t, "fsync=off")
-	_, err := store.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
+	_, err := registry.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
 	if err == nil || !strings.Contains(err.Error(), "set fsync = on") {
 		t.Errorf("OpenPostgres of a server without fsync: %v", err)
 	}
@@ -349,7 +352,7 @@ func refusesWhatIsNone(t *testing.T, server *postgrestest.Server) {
 		"host=/nowhere user=x":   "no such file or directory",
 		"postgres://x:geheim@:a": "invalid port",
 	} {
-		_, err := store.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
+		_, err := registry.OpenPostgres(t.Context(), dsn, prometheus.NewRegistry())
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "geheim") {
 			t.Errorf("OpenPostgres: %v, want %q", err, want)
 		}
@@ -408,7 +411,7 @@ func lockWriters(t *testing.T, dsn string) (release func()) {
 // checkSound examines a record.
 func checkSound(t *testing.T, dsn string) {
 	t.Helper()
-	report, err := store.ExaminePostgres(t.Context(), dsn, rules{})
+	report, err := store.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
 	if err != nil || len(report.Damage) > 0 || report.Events == 0 {
 		t.Errorf("ExaminePostgres = %+v, %v", report, err)
 	}
@@ -430,7 +433,7 @@ func findsDamage(t *testing.T, server *postgrestest.Server) {
 	}
 	for _, tt := range tests {
 		server.Exec(t, dsn, tt.spoil)
-		report, err := store.ExaminePostgres(t.Context(), dsn, rules{})
+		report, err := store.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
 		found := false
 		for _, damage := range report.Damage {
 			found = found || damage.Kind == tt.want
@@ -440,7 +443,7 @@ func findsDamage(t *testing.T, server *postgrestest.Server) {
 		}
 	}
 	server.Exec(t, dsn, "DELETE FROM evidence")
-	report, err := store.ExaminePostgres(t.Context(), dsn, rules{})
+	report, err := store.ExaminePostgres(t.Context(), dsn, registry.Tables{}, rules{})
 	if err != nil || !strings.Contains(cmp.Diff(nil, report.Damage), "its original is missing") {
 		t.Errorf("without originals: %+v, %v", report, err)
 	}
@@ -451,21 +454,21 @@ func copiesARecord(t *testing.T, server *postgrestest.Server) {
 	dir, dsn := t.TempDir(), server.Schema(t)
 	record := open(t, dir, prometheus.NewRegistry())
 	populate(t, record)
-	if _, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, false); err == nil || !strings.Contains(err.Error(), "stop the gateway first") {
+	if _, err := store.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false); err == nil || !strings.Contains(err.Error(), "stop the gateway first") {
 		t.Errorf("Transfer of a record that is open: %v", err)
 	}
 	want := read(t, record)
 	if err := record.Close(); err != nil {
 		t.Fatal(err)
 	}
-	planned, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, true)
+	planned, err := store.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, true)
 	if err != nil {
 		t.Fatalf("Transfer, dry: %v", err)
 	}
 	if plan, err := store.PlanPostgres(t.Context(), dsn); err != nil || plan.From != 0 {
 		t.Errorf("after a dry run the record is %+v, %v, want none", plan, err)
 	}
-	done, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, false)
+	done, err := store.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false)
 	if d := cmp.Diff(planned, done); err != nil || d != "" || done.Rows < 40 {
 		t.Errorf("Transfer: %v; %d rows; (-planned +done):\n%s", err, done.Rows, d)
 	}
@@ -496,17 +499,17 @@ func copiesIntoNothing(t *testing.T, server *postgrestest.Server) {
 	populate(t, openPostgres(t, used))
 	server.Exec(t, diary, "CREATE TABLE diary (day text)")
 	for dsn, want := range map[string]string{used: "not empty", diary: "tables of another program"} {
-		if _, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, false); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := store.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Transfer: %v, want %q", err, want)
 		}
 	}
 	if _, err := store.MigratePostgres(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Transfer(t.Context(), at(dir), made, rules{}, false); err != nil {
+	if _, err := store.Transfer(t.Context(), at(dir), made, registry.Tables{}, rules{}, false); err != nil {
 		t.Errorf("Transfer into a record with nothing in it: %v", err)
 	}
-	if _, err := store.Transfer(t.Context(), filepath.Join(dir, "other.db"), made, rules{}, false); err == nil {
+	if _, err := store.Transfer(t.Context(), filepath.Join(dir, "other.db"), made, registry.Tables{}, rules{}, false); err == nil {
 		t.Error("Transfer of no file succeeds")
 	}
 }
@@ -526,7 +529,7 @@ func copiesNoDamage(t *testing.T, server *postgrestest.Server) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Transfer(t.Context(), at(dir), dsn, rules{}, false); err == nil || !strings.Contains(err.Error(), "the record is damaged: chain: ") {
+	if _, err := store.Transfer(t.Context(), at(dir), dsn, registry.Tables{}, rules{}, false); err == nil || !strings.Contains(err.Error(), "the record is damaged: chain: ") {
 		t.Errorf("Transfer of a damaged record: %v", err)
 	}
 	if plan, err := store.PlanPostgres(t.Context(), dsn); err != nil || plan.From != 0 {

@@ -13,6 +13,7 @@ import (
 	"baton/federation"
 	"baton/federation/federationtest"
 	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // Three lives of a record under several callers, with an orderly end between them,
@@ -85,7 +86,7 @@ func checkCuts(t *testing.T, d *disk, random *rand.Rand, moments []int) {
 		if err := record.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if report, err := store.Examine(t.Context(), at(image), rules{}); err != nil || len(report.Damage) > 0 {
+		if report, err := store.Examine(t.Context(), at(image), registry.Tables{}, rules{}); err != nil || len(report.Damage) > 0 {
 			t.Errorf("after %d deeds: %v, %v", moment, report.Damage, err)
 		}
 		kept += len(acknowledged)
@@ -117,7 +118,7 @@ func TestADiskThatOnlySaysItSyncedIsFoundOut(t *testing.T) {
 	image := t.TempDir()
 	crash(t, lying, rand.New(rand.NewPCG(1, 1)), image)
 	var filed []federation.Entry
-	if after, err := store.Open(t.Context(), at(image), prometheus.NewRegistry()); err == nil {
+	if after, err := registry.Open(t.Context(), at(image), prometheus.NewRegistry()); err == nil {
 		filed, err = after.Replay(t.Context(), bob, "", 100)
 		if err := errors.Join(err, after.Close()); err != nil {
 			t.Fatal(err)

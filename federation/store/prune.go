@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,7 +35,7 @@ func (s *Record) pruneAll(ctx context.Context, page []movement, now time.Time) (
 			return 0, err
 		}
 		for _, m := range page {
-			gone, err := prune(ctx, q, m.id.String(), links, now)
+			gone, err := s.prune(ctx, q, m.id.String(), links, now)
 			if err != nil {
 				return 0, fmt.Errorf("%s: %w", m.id, err)
 			}
@@ -102,7 +100,7 @@ func feedLinks(ctx context.Context, q *statements) ([]byte, error) {
 }
 
 // prune takes one handoff from the record, unless it is still needed.
-func prune(ctx context.Context, q *statements, id string, links []byte, now time.Time) (gone bool, err error) {
+func (s *Record) prune(ctx context.Context, q *statements, id string, links []byte, now time.Time) (gone bool, err error) {
 	view, err := over(ctx, q, id)
 	if errors.Is(err, federation.ErrNotFound) {
 		return false, nil
@@ -116,7 +114,7 @@ func prune(ctx context.Context, q *statements, id string, links []byte, now time
 	if err := spend(ctx, q, id, now); err != nil {
 		return false, err
 	}
-	return true, remove(ctx, q, id, view)
+	return true, s.remove(ctx, q, id, view)
 }
 
 // needed reports whether a link is still owed a step of a handoff, or events are
@@ -131,7 +129,7 @@ func needed(ctx context.Context, q *statements, id string, links []byte) (needed
 
 // remove deletes a handoff with all that belongs to it. Its steps are in the inboxes
 // of its parties and in no other.
-func remove(ctx context.Context, q *statements, id string, view federation.View) error {
+func (s *Record) remove(ctx context.Context, q *statements, id string, view federation.View) error {
 	for _, did := range view.Others("") {
 		_, err := q.exec(ctx, `DELETE FROM inbox WHERE did = ? AND event IN (SELECT seq FROM event WHERE handoff = ?)`, did, id)
 		if err != nil {
@@ -141,8 +139,12 @@ func remove(ctx context.Context, q *statements, id string, view federation.View)
 	if err := unclaimBlobs(ctx, q, id); err != nil {
 		return err
 	}
+	if s.tables != nil {
+		if err := s.tables.Forget(ctx, Tx{q}, id); err != nil {
+			return err
+		}
+	}
 	for _, change := range []string{
-		`DELETE FROM message AS m WHERE handoff = ? AND ` + notNewest,
 		`DELETE FROM evidence WHERE handoff = ?`,
 		`DELETE FROM ruling WHERE handoff = ?`,
 		`DELETE FROM event WHERE handoff = ?`,
@@ -163,65 +165,4 @@ func over(ctx context.Context, q *statements, id string) (federation.View, error
 		return federation.View{}, err
 	}
 	return decodeView(text)
-}
-
-// notNewest says of a message m that others came after it in its inbox and in its
-// thread: both are numbered on from the newest one.
-const notNewest = `(m.position IS NULL OR
-	m.position < (SELECT max(position) FROM message t WHERE t.recipient = m.recipient) AND
-	m.seq < (SELECT max(seq) FROM message t WHERE t.low = m.low AND t.high = m.high))`
-
-// done says of a message m that its recipient was handed it or has no inbox here,
-// and that it is of no handoff that goes on.
-const done = `m.position IS NOT NULL
-	AND (m.deleted = 1 OR m.read IS NOT NULL OR
-		NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.recipient AND a.shown < m.position))
-	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT ` + finished + `)`
-
-// PruneMessages implements [federation.Retention].
-func (s *Record) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
-	var n int64
-	if after != "" {
-		var err error
-		if n, err = strconv.ParseInt(string(after), 10, 64); err != nil {
-			return 0, "", fmt.Errorf("prune messages: %w", federation.ErrUnknownCursor)
-		}
-	}
-	type candidate struct {
-		n, received int64
-		done        bool
-	}
-	scan := func(row scanner) (c candidate, err error) {
-		err = row.Scan(&c.n, &c.received, &c.done)
-		return c, err
-	}
-	page, err := rows(ctx, s.reads, scan, `SELECT m.n, m.received, `+done+` AND `+notNewest+` FROM message m
-		WHERE m.n > ? ORDER BY m.n`+atMost, n, max(limit, 0))
-	if err != nil {
-		return 0, "", fmt.Errorf("prune messages: %w", err)
-	}
-	var next federation.Cursor
-	if young := slices.IndexFunc(page, func(c candidate) bool { return c.received > stamp(before) }); young >= 0 {
-		page = page[:young] // messages are numbered as they come
-	} else if len(page) > 0 {
-		next = federation.Cursor(strconv.FormatInt(page[len(page)-1].n, 10))
-	}
-	page = slices.DeleteFunc(page, func(c candidate) bool { return !c.done })
-	if len(page) == 0 {
-		return 0, next, nil
-	}
-	pruned, err := written(ctx, s, func(ctx context.Context, q *statements) (pruned int, err error) {
-		for _, c := range page {
-			gone, err := q.exec(ctx, `DELETE FROM message AS m WHERE n = ? AND `+done+` AND `+notNewest, c.n)
-			if err != nil {
-				return 0, err
-			}
-			pruned += int(gone)
-		}
-		return pruned, nil
-	})
-	if err != nil {
-		return 0, "", fmt.Errorf("prune messages: %w", err)
-	}
-	return pruned, next, nil
 }

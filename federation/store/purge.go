@@ -10,13 +10,13 @@ import (
 	"baton/federation"
 )
 
-// Conditions on the DIDs of a purge, or on its handles, as JSON. A step is that of its
-// signer and of the DID that it stands for. A message under the handle of a sender that
-// carries a step of another one, such as the end of a handoff, is not that sender's.
+// StepOfThem is a condition on the event e of a purge: it is of one of the DIDs ?1, a JSON
+// array. A step is that of its signer and of the DID that it stands for.
+const StepOfThem = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->> 'for' IN (SELECT value FROM json_each(?1)))`
+
+// What a purge looks through, and the condition that a participant is one of ?1, as JSON.
 const (
-	stepOfThem     = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->> 'for' IN (SELECT value FROM json_each(?1)))`
 	handleOfThem   = `IN (SELECT value FROM json_each(?1))`
-	messageOfThem  = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + stepOfThem + `))`
 	waitingEntries = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
 	owedSteps      = `feed f JOIN event e ON e.seq = f.event WHERE f.link > ''`
 	deferredSteps  = `deferred e WHERE e.n > 0`
@@ -45,7 +45,12 @@ func (s *Record) Purge(ctx context.Context, dids []federation.DID, handles []str
 	}
 	purged, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Purged, error) {
 		q.then(s.deferred.forgetAll)
-		return p.all(ctx, q)
+		done, err := p.all(ctx, q)
+		if err != nil || s.tables == nil {
+			return done, err
+		}
+		done.Messages, err = s.tables.Purge(ctx, Tx{q}, p.dids, p.handles, dry)
+		return done, err
 	})
 	if err != nil {
 		return federation.Purged{}, fmt.Errorf("purge: %w", err)
@@ -73,7 +78,7 @@ func newPurge(dids []federation.DID, handles []string, now time.Time, dry bool) 
 // keys, and how one is dropped.
 type set struct {
 	count *int
-	of    []any // DIDs or handles, as JSON, or both
+	of    []any // DIDs or participants, as JSON
 	query string
 	drop  func(ctx context.Context, q *statements, row int64, name string) error
 }
@@ -91,48 +96,32 @@ func (p purge) all(ctx context.Context, q *statements) (done federation.Purged, 
 
 func (p purge) sets(done *federation.Purged) []set {
 	gone := federation.Settlement{State: federation.DeliveryDead, Code: string(federation.DeadOperator), Why: "an operator blocked the sender", Quiet: true, At: p.now}
-	dids, handles, both := []any{p.dids}, []any{p.handles}, []any{p.dids, p.handles}
+	dids, handles := []any{p.dids}, []any{p.handles}
 	return []set{
-		{&done.Inbox, dids, `SELECT i.event, i.did FROM ` + waitingEntries + ` AND ` + stepOfThem, func(ctx context.Context, q *statements, row int64, did string) error {
+		{&done.Inbox, dids, `SELECT i.event, i.did FROM ` + waitingEntries + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, did string) error {
 			_, err := q.exec(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, did, row)
 			return err
 		}},
-		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + owedSteps + ` AND ` + stepOfThem, func(ctx context.Context, q *statements, row int64, link string) error {
+		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + owedSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, link string) error {
 			return settle(ctx, q, link, row, gone)
 		}},
 		{&done.Outbox, handles, `SELECT r.n, '' FROM relay r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + handleOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
 			return endRelay(ctx, q, row)
 		}},
-		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + stepOfThem, dropDead},
+		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
 		{&done.Dead, handles, `SELECT d.n, '' FROM dead d JOIN relay r ON r.n = d.relay WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + handleOfThem, dropDead},
-		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + stepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
+		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
 			return endDeferral(ctx, q, row)
 		}},
-		{&done.Deferred, dids, `SELECT e.seq, '' FROM ` + pendingSteps + ` AND ` + stepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
+		{&done.Deferred, dids, `SELECT e.seq, '' FROM ` + pendingSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
 			_, err := q.exec(ctx, `DELETE FROM pending WHERE seq = ?`, row)
 			return err
 		}},
-		{&done.Messages, both, `SELECT m.n, '' FROM message m WHERE m.edge IS NOT NULL AND m.edge IN (SELECT value FROM json_each(?2)) AND ` + messageOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
-			_, err := q.exec(ctx, `DELETE FROM message WHERE n = ?`, row)
-			return err
-		}},
-		{&done.Messages, both, `SELECT m.n, m.recipient FROM agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown
-			WHERE a.n > 0 AND m.deleted = 0 AND m.read IS NULL AND m.sender IN (SELECT value FROM json_each(?2)) AND ` + messageOfThem, dropMessage},
 	}
 }
 
 func dropDead(ctx context.Context, q *statements, row int64, _ string) error {
 	return forgetDead(ctx, q, row)
-}
-
-// dropMessage hides a message that its recipient was not shown: its place in the inbox and
-// in the thread stays.
-func dropMessage(ctx context.Context, q *statements, row int64, recipient string) error {
-	if _, err := q.exec(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, row); err != nil {
-		return err
-	}
-	_, err := q.exec(ctx, `DELETE FROM push WHERE item = ? AND state = 'waiting' AND hook IN (SELECT id FROM hook WHERE agent = ? AND agent <> '')`, row, recipient)
-	return err
 }
 
 func (p purge) dropEach(ctx context.Context, q *statements, s set) (int, error) {

@@ -35,11 +35,10 @@ func (s *pushScan) read() federation.Push {
 
 // pushes reads what the rest of a query finds of a hook, of which the query has its id
 // as its first parameter.
-func pushes(ctx context.Context, q *statements, h federation.Hook, where string, args ...any) ([]federation.Push, error) {
+func (s *Record) pushes(ctx context.Context, q *statements, h federation.Hook, where string, args ...any) ([]federation.Push, error) {
 	args = append([]any{h.ID.String()}, args...)
 	if h.Agent != "" {
-		return rows(ctx, q, scanPushedMessage(h.Agent), `SELECT `+pushColumns+`, m.position, `+messageColumns+`
-			FROM push p JOIN message m ON m.n = p.item WHERE p.hook = ?1 AND `+where, args...)
+		return s.contentPushes(ctx, q, h, where, args...)
 	}
 	args = append(args, h.DID)
 	return rows(ctx, q, scanPushedStep(h.DID), fmt.Sprintf(`SELECT `+pushColumns+`, e.id, e.handoff, `+inboxColumns+`
@@ -87,24 +86,26 @@ func scanPushedStep(of federation.DID) func(scanner) (federation.Push, error) {
 	}
 }
 
-func scanPushedMessage(to string) func(scanner) (federation.Push, error) {
-	return func(row scanner) (federation.Push, error) {
+// contentPushes is pushes for a hook of a participant of a network.
+func (s *Record) contentPushes(ctx context.Context, q *statements, h federation.Hook, where string, args ...any) ([]federation.Push, error) {
+	if s.tables == nil {
+		return nil, nil
+	}
+	scan := func(row scanner) (federation.Push, error) {
 		var s pushScan
-		var m messageScan
-		var position uint64
-		if err := row.Scan(append(append(s.dest(), &position), m.dest()...)...); err != nil {
+		if err := row.Scan(s.dest()...); err != nil {
 			return federation.Push{}, err
 		}
-		p := s.read()
-		message, unread := m.read() // one bad row stops no other
-		if unread != nil {
-			p.Broken = unread.Error()
-			return p, nil
-		}
-		message.Cursor = handleInbox(to).cursor(position)
-		p.Content = message
-		return p, nil
+		return s.read(), nil
 	}
+	found, err := rows(ctx, q, scan, `SELECT `+pushColumns+` FROM push p WHERE p.hook = ?1 AND `+where, args...)
+	for i := range found {
+		p := &found[i]
+		if err == nil {
+			p.Content, p.Broken, err = s.tables.Content(ctx, Tx{q}, h.Agent, p.Item)
+		}
+	}
+	return found, err
 }
 
 // NextPush implements [federation.Hooks].
@@ -113,7 +114,7 @@ func (s *Record) NextPush(ctx context.Context, id federation.HookID, now time.Ti
 	var found, notices []federation.Push
 	const due = `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`
 	if err == nil {
-		found, err = pushes(ctx, s.reads, h, due, stamp(now))
+		found, err = s.pushes(ctx, s.reads, h, due, stamp(now))
 	}
 	if err == nil {
 		notices, err = noticePushes(ctx, s.reads, h, due, stamp(now))
@@ -136,7 +137,7 @@ func (s *Record) Pushes(ctx context.Context, id federation.HookID, before int64,
 		found, err = noticePushes(ctx, s.reads, h, page, before, max(limit, 0))
 	}
 	if err == nil && len(found) < limit {
-		rest, err = pushes(ctx, s.reads, h, page, before, limit-len(found))
+		rest, err = s.pushes(ctx, s.reads, h, page, before, limit-len(found))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read what hook %s was owed: %w", id, err)
@@ -160,13 +161,13 @@ func (s *Record) PushFailed(ctx context.Context, id federation.HookID, item int6
 		if err != nil {
 			return err
 		}
-		return notePushTry(ctx, q, id, item, federation.Try{Number: attempt, At: f.At, Reason: f.Reason})
+		return s.notePushTry(ctx, q, id, item, federation.Try{Number: attempt, At: f.At, Reason: f.Reason})
 	})
 }
 
 // notePushTry remembers an attempt on the step of a push.
-func notePushTry(ctx context.Context, q *statements, id federation.HookID, item int64, t federation.Try) error {
-	_, step, err := pushedStep(ctx, q, id, item)
+func (s *Record) notePushTry(ctx context.Context, q *statements, id federation.HookID, item int64, t federation.Try) error {
+	_, step, err := s.pushedStep(ctx, q, id, item)
 	if err != nil || step == 0 {
 		return err
 	}
@@ -174,8 +175,8 @@ func notePushTry(ctx context.Context, q *statements, id federation.HookID, item 
 }
 
 // pushedStep returns the hook of a push, and where its step is in the record: 0 for a
-// message that is none, and for a notice.
-func pushedStep(ctx context.Context, q *statements, id federation.HookID, item int64) (h federation.Hook, step int64, err error) {
+// content that is none, and for a notice.
+func (s *Record) pushedStep(ctx context.Context, q *statements, id federation.HookID, item int64) (h federation.Hook, step int64, err error) {
 	h, err = oneHook(ctx, q, id)
 	switch {
 	case err != nil || item >= firstNotice:
@@ -183,10 +184,7 @@ func pushedStep(ctx context.Context, q *statements, id federation.HookID, item i
 	case h.Agent == "":
 		return h, item, nil
 	}
-	err = q.row(ctx, `SELECT e.seq FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event WHERE m.n = ?`, []any{item}, &step)
-	if errors.Is(err, federation.ErrNotFound) {
-		return h, 0, nil
-	}
+	err = q.row(ctx, `SELECT coalesce(`+s.parts.ItemStep+`, 0)`, []any{item}, &step)
 	return h, step, err
 }
 
@@ -207,13 +205,13 @@ func (s *Record) PushEnded(ctx context.Context, id federation.HookID, item int64
 		if err != nil {
 			return err
 		}
-		return endPush(ctx, q, id, item, letter{link: federation.HookName(id), attempt: attempt, queued: queued}, how)
+		return s.endPush(ctx, q, id, item, letter{link: federation.HookName(id), attempt: attempt, queued: queued}, how)
 	})
 }
 
 // endPush does what the end of a push means for its step.
-func endPush(ctx context.Context, q *statements, id federation.HookID, item int64, l letter, how federation.Settlement) error {
-	h, step, err := pushedStep(ctx, q, id, item)
+func (s *Record) endPush(ctx context.Context, q *statements, id federation.HookID, item int64, l letter, how federation.Settlement) error {
+	h, step, err := s.pushedStep(ctx, q, id, item)
 	if err != nil || step == 0 {
 		return err
 	}
@@ -249,7 +247,7 @@ func (s *Record) PushAgain(ctx context.Context, id federation.HookID, ref string
 			args = append(args, ref, h.DID)
 		}
 		if ref != "" && h.Agent != "" {
-			which, args = `item IN (SELECT n FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3))`, append(args[:3], h.Agent)
+			which, args = `item IN (`+s.parts.ItemsNamed+`)`, append(args[:3], h.Agent)
 		}
 		n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '' WHERE hook = ?1 AND `+which, args...)
 		if err != nil || n == 0 {
@@ -268,9 +266,9 @@ func (s *Record) PushAgain(ctx context.Context, id federation.HookID, ref string
 
 // pushBack puts what a dead letter is about back to its hook, and reports whether that has
 // it still, and is called.
-func (d dead) pushBack(ctx context.Context, q *statements, id federation.HookID, now time.Time) (bool, error) {
+func (s *Record) pushBack(ctx context.Context, q *statements, d dead, id federation.HookID, now time.Time) (bool, error) {
 	n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?3, attempt = 0, ended = 0, reason = '' WHERE hook = ?1 AND item =
-		(SELECT CASE WHEN h.agent = '' THEN ?2 ELSE (SELECT m.n FROM event e JOIN message m ON m.recipient = h.agent AND m.event = e.id WHERE e.seq = ?2) END
+		(SELECT CASE WHEN h.agent = '' THEN ?2 ELSE `+s.parts.StepItem+` END
 			FROM hook h WHERE h.id = ?1 AND h.disabled = 0)`, id.String(), d.event.Int64, stamp(now))
 	if err != nil || n == 0 {
 		return false, err

@@ -163,12 +163,12 @@ func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string,
 // Relayed implements [federation.Relays].
 func (s *Record) Relayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
-		if err := endRemote(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
+		if err := s.relayEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
 			return err
 		}
 		if r.Delayed {
 			n := federation.Notice{Kind: federation.NoticeDelivered, To: r.Peer, At: now}
-			if err := noteRelayed(ctx, q, r, n); err != nil {
+			if err := s.noteRelayed(ctx, q, r, n); err != nil {
 				return err
 			}
 		}
@@ -189,21 +189,21 @@ func endRelay(ctx context.Context, q *statements, row int64) error {
 // Bury implements [federation.Relays].
 func (s *Record) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
-		return buryRelay(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
+		return s.buryRelay(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
 	})
 }
 
-func buryRelay(ctx context.Context, q *statements, r federation.Relay, how federation.Settlement) error {
+func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.Relay, how federation.Settlement) error {
 	if _, err := q.exec(ctx, `UPDATE relay SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, stamp(how.At)); err != nil {
 		return err
 	}
-	if err := endRemote(ctx, q, r, federation.DeliveryDead, how.At); err != nil {
+	if err := s.relayEnded(ctx, q, r, federation.DeliveryDead, how.At); err != nil {
 		return err
 	}
 	if err := bury(ctx, q, letter{link: r.Peer, relay: r.Row, attempt: r.Attempt, queued: stamp(r.Queued)}, how); err != nil || how.Quiet {
 		return err
 	}
-	return noteRelayed(ctx, q, r, federation.Notice{
+	return s.noteRelayed(ctx, q, r, federation.Notice{
 		Kind: federation.NoticeUndeliverable, To: r.Peer, Code: string(how.Dead), Why: how.Why, At: how.At,
 	})
 }
@@ -214,23 +214,31 @@ func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
 		if _, err := q.exec(ctx, `UPDATE relay SET delayed = 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
-		return noteRelayed(ctx, q, r, federation.Notice{Kind: federation.NoticeDelayed, To: r.Peer, Why: r.Reason, At: now})
+		return s.noteRelayed(ctx, q, r, federation.Notice{Kind: federation.NoticeDelayed, To: r.Peer, Why: r.Reason, At: now})
 	})
 }
 
-// noteRelayed files a notice about the step that a relay carries, to a signer who is no
-// agent here: the registry tells its own.
-func noteRelayed(ctx context.Context, q *statements, r federation.Relay, n federation.Notice) error {
-	var seq int64
-	err := q.row(ctx, `SELECT e.seq FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event
-		WHERE m.id = ? AND m.sender = ? AND NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.sender) ORDER BY m.n DESC LIMIT 1`, []any{r.Message, r.Sender}, &seq)
-	if errors.Is(err, federation.ErrNotFound) {
+// relayEnded notes how a relay ended where the network keeps its steps.
+func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.Relay, how federation.DeliveryState, now time.Time) error {
+	if s.tables == nil {
 		return nil
 	}
-	if err != nil {
+	return s.tables.RelayEnded(ctx, Tx{q}, r, how, now)
+}
+
+// noteRelayed files a notice about the step that a relay carries, to a signer that the
+// network does not tell itself.
+func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.Relay, n federation.Notice) error {
+	var step int64
+	var told bool
+	err := q.row(ctx, `SELECT coalesce(`+s.parts.RelayStep+`, 0) FROM relay r WHERE r.n = ?`, []any{r.Row}, &step)
+	if err == nil {
+		err = q.row(ctx, `SELECT `+s.parts.RelayTold+` FROM relay r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row}, &told)
+	}
+	if err != nil || step == 0 || told {
 		return err
 	}
-	return noteStep(ctx, q, seq, n)
+	return noteStep(ctx, q, step, n)
 }
 
 // changeRelay changes one row that was not given up. One that is gone is passed over.

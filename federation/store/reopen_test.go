@@ -21,7 +21,7 @@ import (
 	"baton/federation"
 	"baton/federation/agents"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // contents is everything that a record says about the handoff and the two agents
@@ -209,11 +209,11 @@ func victim(where string) int {
 }
 
 // openWhere opens the record in a directory, or that of a connection string.
-func openWhere(ctx context.Context, where string) (*store.Record, error) {
+func openWhere(ctx context.Context, where string) (*registry.Record, error) {
 	if strings.HasPrefix(where, "host=") {
-		return store.OpenPostgres(ctx, where, prometheus.NewRegistry())
+		return registry.OpenPostgres(ctx, where, prometheus.NewRegistry())
 	}
-	return store.Open(ctx, at(where), prometheus.NewRegistry())
+	return registry.Open(ctx, at(where), prometheus.NewRegistry())
 }
 
 // fileForever files every victimCallers-th offer from the n-th on.

@@ -14,7 +14,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 // scale is how many handoffs the large record of BenchmarkScale has. The default
@@ -59,7 +59,7 @@ func BenchmarkReplay(b *testing.B) {
 // by turns, so that the moods of the machine are those of both. The metric x_small
 // is the median in the large record as a multiple of that in the small one.
 func BenchmarkScale(b *testing.B) {
-	var records [2]*store.Record
+	var records [2]*registry.Record
 	for i, handoffs := range []int{small, max(small, *scale)} {
 		records[i] = open(b, b.TempDir(), prometheus.NewRegistry())
 		loadPopulation(b, records[i], handoffs)
@@ -67,17 +67,17 @@ func BenchmarkScale(b *testing.B) {
 	next := *scale + small
 	for _, measured := range []struct {
 		name string
-		op   func(ctx context.Context, record *store.Record, i int) (int, error)
+		op   func(ctx context.Context, record *registry.Record, i int) (int, error)
 	}{
-		{"inbox", func(ctx context.Context, record *store.Record, i int) (int, error) {
+		{"inbox", func(ctx context.Context, record *registry.Record, i int) (int, error) {
 			entries, err := record.Replay(ctx, watchedDID(i), "", pageLength)
 			return len(entries), err
 		}},
-		{"list", func(ctx context.Context, record *store.Record, i int) (int, error) {
+		{"list", func(ctx context.Context, record *registry.Record, i int) (int, error) {
 			views, _, err := record.Handoffs(ctx, federation.Filter{DID: watchedDID(i), State: federation.Offered}, "", pageLength)
 			return len(views), err
 		}},
-		{"submit", func(ctx context.Context, record *store.Record, i int) (int, error) {
+		{"submit", func(ctx context.Context, record *registry.Record, i int) (int, error) {
 			_, err := record.Append(ctx, scaleOffer(next+i, person(i), person(i*7+1)))
 			return pageLength, err
 		}},

@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// StartSession implements [federation.Registry].
+// StartSession implements [federation.Sessions].
 func (s *Record) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO session (id, handle, generation, expires) VALUES (?, ?, ?, ?)`,
@@ -22,7 +22,7 @@ func (s *Record) StartSession(ctx context.Context, session federation.Session) e
 	return nil
 }
 
-// AdvanceSession implements [federation.Registry]. It is also where expired
+// AdvanceSession implements [federation.Sessions]. It is also where expired
 // families are swept out, whosesoever they are.
 func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	session, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Session, error) {
@@ -48,4 +48,10 @@ func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint6
 		return federation.Session{}, fmt.Errorf("advance session: %w", err)
 	}
 	return session, nil
+}
+
+// EndSessions ends the sessions of a participant.
+func EndSessions(ctx context.Context, t Tx, participant string) error {
+	_, err := t.Exec(ctx, `DELETE FROM session WHERE handle = ?`, participant)
+	return err
 }

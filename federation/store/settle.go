@@ -160,9 +160,11 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	if err != nil || delayed == limit {
 		return delayed, err
 	}
-	handOuts, err := s.delayHandOuts(ctx, before, now, limit-delayed)
-	if delayed += handOuts; err != nil || delayed == limit {
-		return delayed, err
+	if s.tables != nil {
+		unfetched, err := s.tables.Delay(ctx, before, now, limit-delayed)
+		if delayed += unfetched; err != nil || delayed == limit {
+			return delayed, err
+		}
 	}
 	entries, err := s.delayUnread(ctx, before, now, limit-delayed)
 	return delayed + entries, err
@@ -182,11 +184,11 @@ func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit in
 // Expire implements [federation.Feeds].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.expireFeeds(ctx, before, now, limit)
-	if err != nil || expired == limit {
+	if err != nil || expired == limit || s.tables == nil {
 		return expired, err
 	}
-	handOuts, err := s.expireHandOuts(ctx, before, now, limit-expired)
-	return expired + handOuts, err
+	unfetched, err := s.tables.Expire(ctx, before, now, limit-expired)
+	return expired + unfetched, err
 }
 
 func (s *Record) expireFeeds(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {

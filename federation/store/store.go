@@ -1,8 +1,7 @@
 // Package store is the record of a home, in an SQLite file or on PostgreSQL: handoffs and
-// their events, inboxes with their leases and devices, feeds, bindings, and the
-// agents, messages, consent and sessions of its registry. It implements
-// [federation.Record] and nothing else; what a step means is decided before it comes
-// here.
+// their events, inboxes with their leases and devices, feeds, bindings and sessions. It
+// implements [federation.Record], and calls the [Tables] that a network keeps beside its
+// own; what a step means is decided before it comes here.
 //
 // # Durability
 //
@@ -63,7 +62,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // errClosed is the cause of every failure after [Record.Close].
@@ -73,11 +71,12 @@ var errClosed = errors.New("the record is closed")
 type Record struct {
 	reads    *statements
 	writes   *committer
-	agents   remembered[agentName, agents.Agent]
 	bound    remembered[boundKey, federation.BoundName]
 	boundTo  remembered[federation.DID, []federation.BoundName]
 	bindings remembered[federation.DID, federation.Binding]
 	deferred remembered[struct{}, bool] // whether there is any step
+	tables   Tables                     // nil where no network keeps any
+	parts    Queries                    // of the tables
 	duties   *duties                    // nil where nobody else may have the record open
 	close    func() error
 }
@@ -87,13 +86,13 @@ var _ federation.Record = (*Record)(nil)
 // Open opens the record at a path, making the file where there is none, and
 // brings its schema up to date. Its errors are one line for the operator: the
 // file is no record, is of a newer version, or belongs to another process. The
-// context bounds the opening alone.
-func Open(ctx context.Context, path string, reg prometheus.Registerer) (*Record, error) {
+// context bounds the opening alone. The tables are those of a network; nil is none.
+func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer) (*Record, error) {
 	s, err := open(ctx, path, reg)
 	if err != nil {
 		return nil, fmt.Errorf("open record %s: %w", path, err)
 	}
-	return s, nil
+	return s.attach(tables), nil
 }
 
 func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *Record, err error) {
@@ -206,7 +205,7 @@ func written[T any](ctx context.Context, s *Record, apply func(context.Context, 
 	return answer, nil
 }
 
-// writeRemembered is write for agents and bound names, which are remembered. It goes on to
+// writeRemembered is write for bound names, which are remembered. It goes on to
 // its end even where the caller leaves, who may remember them too, and is to forget them
 // after the change and not before.
 func (s *Record) writeRemembered(ctx context.Context, apply func(context.Context, *statements) error) error {
@@ -214,7 +213,6 @@ func (s *Record) writeRemembered(ctx context.Context, apply func(context.Context
 		return err
 	}
 	return s.write(context.WithoutCancel(ctx), func(ctx context.Context, q *statements) error {
-		q.then(s.agents.forgetAll)
 		q.then(s.bound.forgetAll)
 		q.then(s.boundTo.forgetAll)
 		return apply(ctx, q)

@@ -17,7 +17,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 const (
@@ -36,9 +36,9 @@ func TestMain(m *testing.M) {
 func at(dir string) string { return filepath.Join(dir, "baton.db") }
 
 // open opens the record in a directory. It is closed at the end of the test.
-func open(tb testing.TB, dir string, reg prometheus.Registerer) *store.Record {
+func open(tb testing.TB, dir string, reg prometheus.Registerer) *registry.Record {
 	tb.Helper()
-	record, err := store.Open(tb.Context(), at(dir), reg)
+	record, err := registry.Open(tb.Context(), at(dir), reg)
 	if err != nil {
 		tb.Fatalf("Open: %v", err)
 	}
@@ -164,7 +164,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 			tt.spoil(t, dir)
 			before, _ := os.ReadFile(at(dir)) // nothing where there is no file
-			record, err := store.Open(t.Context(), at(dir), prometheus.NewRegistry())
+			record, err := registry.Open(t.Context(), at(dir), prometheus.NewRegistry())
 			if err == nil {
 				record.Close()
 				t.Fatal("Open succeeds")

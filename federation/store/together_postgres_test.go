@@ -9,8 +9,8 @@ import (
 
 	"baton/federation"
 	"baton/federation/federationtest"
-	"baton/federation/store"
 	"baton/federation/store/postgrestest"
+	"baton/federation/store/registry"
 )
 
 // filesTogether has two people's inboxes, two feeds and a hook filled by one batch, and
@@ -63,7 +63,7 @@ func filesTogether(t *testing.T, server *postgrestest.Server) {
 }
 
 // checkInbox looks for so many entries, with a number each, that all wait.
-func checkInbox(t *testing.T, record *store.Record, did federation.DID, want int) {
+func checkInbox(t *testing.T, record *registry.Record, did federation.DID, want int) {
 	t.Helper()
 	entries, err := record.Replay(t.Context(), did, "", 100)
 	if err != nil || len(entries) != want {
@@ -83,7 +83,7 @@ func checkInbox(t *testing.T, record *store.Record, did federation.DID, want int
 
 // checkLanes looks for what a link is owed: of each handoff its steps, each before its
 // receipt, and the first of them now.
-func checkLanes(t *testing.T, record *store.Record, link string, opened, accepted []federation.Filing) {
+func checkLanes(t *testing.T, record *registry.Record, link string, opened, accepted []federation.Filing) {
 	t.Helper()
 	due, err := record.Heads(t.Context(), link, federationtest.At(1000), 100)
 	if err != nil || len(due) != len(opened) {

@@ -29,8 +29,8 @@ type TableCount struct {
 // as by [ExaminePostgres], before it is committed: there is all of it or nothing. The
 // file is not changed, and no other process may have it open. With dry, Transfer does all
 // of this and rolls the copy back.
-func Transfer(ctx context.Context, path, dsn string, rules Rules, dry bool) (Transferred, error) {
-	t := &transfer{dry: dry}
+func Transfer(ctx context.Context, path, dsn string, tables Tables, rules Rules, dry bool) (Transferred, error) {
+	t := &transfer{dry: dry, orphans: orphansOf(tables)}
 	if err := t.run(ctx, path, dsn, rules); err != nil {
 		return Transferred{}, fmt.Errorf("copy record %s to PostgreSQL: %w", path, err)
 	}
@@ -43,6 +43,8 @@ type transfer struct {
 	to   *sql.Conn
 	dry  bool
 	done Transferred
+
+	orphans []string // as of an examination
 }
 
 // table is one table of a record on PostgreSQL.
@@ -112,7 +114,7 @@ func (t *transfer) copy(ctx context.Context, tx *sql.Tx, version int, rules Rule
 			return fmt.Errorf("table %s: %w", one.name, err)
 		}
 	}
-	e := &examination{dialect: inPostgres, rules: rules, conn: t.to}
+	e := &examination{dialect: inPostgres, rules: rules, conn: t.to, orphans: t.orphans}
 	if err := e.examineRows(ctx); err != nil {
 		return err
 	}

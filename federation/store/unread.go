@@ -10,19 +10,18 @@ import (
 	"time"
 
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // elsewhere is how the waiting of an entry ended whose step a link has shown: the
 // delivery to that link tells of it.
 const elsewhere = federation.DeliveryState("elsewhere")
 
-// inboxIsWay says of an entry i that the inbox is its way to whoever reads that (see
-// [federation.InboxLink]): it was read there, or no link was given the step, or somebody
-// was seen reading there whom no link to their home brings it. Agents of registries have
-// messages; and in a handoff of another home that one sees to its offerer, and to all who
-// were seen anywhere else.
-const inboxIsWay = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
+// inboxOnly says of an entry i that the inbox is its way to its reader (see
+// [federation.InboxLink]): it was read there, or no link was given the step, or its reader
+// was seen there and no link to the reader's home brings it. A condition on the tables of a
+// network follows: their participants are reached by these. In a handoff of another home
+// that home sees to the offerer, and to each DID that was seen anywhere else.
+const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR NOT EXISTS (SELECT 1 FROM settled s WHERE s.event = i.event)
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN feed f ON f.handoff = o.handoff AND f.event = o.seq WHERE o.seq = i.event)
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'guest' IS NOT NULL AND (g.offerer = i.did
@@ -30,16 +29,17 @@ const inboxIsWay = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR EXISTS (SELECT 1 FROM mailbox b WHERE b.did = i.did AND b.reads = 1)
 			AND NOT EXISTS (SELECT 1 FROM residence r JOIN settled s ON s.event = i.event AND s.link = r.home WHERE r.did = i.did)
 			AND NOT EXISTS (SELECT 1 FROM residence r JOIN feed f ON f.link = r.home AND f.event = i.event WHERE r.did = i.did))
-	AND NOT EXISTS (SELECT 1 FROM agent a WHERE a.did = i.did OR a.own_did = i.did)
-	AND NOT EXISTS (SELECT 1 FROM agent_key k WHERE k.did = i.did)
-	AND NOT EXISTS (SELECT 1 FROM event o JOIN bound_name n ON n.did = i.did AND n.network = '` + agents.Link + `'
-		JOIN message m ON m.recipient = n.name AND m.event = o.id WHERE o.seq = i.event)`
+	AND NOT `
+
+// inboxIsWay is the condition [inboxOnly] for entries that no table of a network reaches.
+func (s *Record) inboxIsWay() string { return inboxOnly + s.parts.Reached }
 
 // inboxDeliveries is what became of the steps of a handoff (?1) in the inboxes that are
 // their way to somebody, but for those that a hook has taken or is to be given. Who
 // answered an offer has seen it then; what was not read before the handoff expired has
-// expired with it. The link is ?5.
-const inboxDeliveries = `SELECT seq, id, ?5, did,
+// expired with it. The link is ?4.
+func (s *Record) inboxDeliveries() string {
+	return `SELECT seq, id, ?4, did,
 		CASE WHEN seen THEN 'delivered' WHEN missed THEN 'expired' WHEN ended = 0 THEN 'waiting' ELSE outcome END, 0, 0, '',
 		CASE WHEN seen THEN answered WHEN missed THEN moved ELSE ended END
 	FROM (SELECT *, answered IS NOT NULL AND (ended = 0 OR ended > answered) AS seen, lost AND (ended = 0 OR ended > moved) AS missed
@@ -47,9 +47,10 @@ const inboxDeliveries = `SELECT seq, id, ?5, did,
 				CASE WHEN e.id = h.id AND h.view ->> 'assignee' = i.did
 					THEN (SELECT a.filed FROM event a WHERE a.handoff = h.id AND a.version = CAST(h.view ->> 'answered' AS bigint)) END AS answered
 			FROM handoff h JOIN event e ON e.handoff = h.id JOIN inbox i ON i.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND i.event = e.seq
-			WHERE h.id = ?1 AND e.version > 0 AND ` + inboxIsWay + `
+			WHERE h.id = ?1 AND e.version > 0 AND ` + s.inboxIsWay() + `
 				AND NOT EXISTS (SELECT 1 FROM hook k JOIN push p ON p.hook = k.id AND p.item = i.event
 					WHERE k.did = i.did AND k.agent = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
+}
 
 // ended is an entry that waits no more.
 type ended struct {
@@ -114,7 +115,7 @@ func (s *Record) Lapse(ctx context.Context, to federation.DID, events []federati
 			return err
 		}
 		for _, e := range found {
-			if err := noteLapse(ctx, q, e, now); err != nil {
+			if err := s.noteLapse(ctx, q, e, now); err != nil {
 				return err
 			}
 		}
@@ -142,9 +143,9 @@ func (s *Record) endSteps(ctx context.Context, to federation.DID, events []feder
 
 // noteLapse tells the signer of a step that nobody read it, where the inbox was its way to
 // somebody. That an offer has expired the home tells.
-func noteLapse(ctx context.Context, q *statements, e ended, now time.Time) error {
+func (s *Record) noteLapse(ctx context.Context, q *statements, e ended, now time.Time) error {
 	var tell bool
-	err := q.row(ctx, `SELECT e.id <> e.handoff AND `+inboxIsWay+` FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ? AND i.event = ?`,
+	err := q.row(ctx, `SELECT e.id <> e.handoff AND `+s.inboxIsWay()+` FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ? AND i.event = ?`,
 		[]any{e.did, e.event}, &tell)
 	if err != nil || !tell {
 		return err
@@ -174,7 +175,7 @@ func (s *Record) delayUnread(ctx context.Context, before, now time.Time, limit i
 			return delayed, err
 		}
 		n, err := written(ctx, s, func(ctx context.Context, q *statements) (int, error) {
-			return delayEach(ctx, q, found, limit-delayed, now)
+			return s.delayEach(ctx, q, found, limit-delayed, now)
 		})
 		if err != nil {
 			return delayed, fmt.Errorf("note what waits in inboxes: %w", err)
@@ -209,13 +210,13 @@ func (s *Record) unreadSince(ctx context.Context, before time.Time) (found []unr
 // delayEach tells the signers of up to limit entries that are still unread, and whose way
 // the inbox is, and notes how far that went. Whoever answered an offer has seen it, by
 // whatever way.
-func delayEach(ctx context.Context, q *statements, found []unread, limit int, now time.Time) (delayed int, err error) {
+func (s *Record) delayEach(ctx context.Context, q *statements, found []unread, limit int, now time.Time) (delayed int, err error) {
 	var last unread
 	for _, u := range found {
 		if delayed == limit {
 			break
 		}
-		n, err := q.exec(ctx, `UPDATE inbox AS i SET slow = 1 WHERE i.did = ? AND i.event = ? AND i.waiting IS NOT NULL AND i.slow = 0 AND `+inboxIsWay+`
+		n, err := q.exec(ctx, `UPDATE inbox AS i SET slow = 1 WHERE i.did = ? AND i.event = ? AND i.waiting IS NOT NULL AND i.slow = 0 AND `+s.inboxIsWay()+`
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff h ON h.id = o.id WHERE o.seq = i.event AND h.view ->> 'assignee' = i.did)`, u.did, u.event)
 		if err == nil && n > 0 {
 			err = noteStep(ctx, q, u.event, federation.Notice{Kind: federation.NoticeDelayed, To: u.did, Why: "it was not read", At: now})

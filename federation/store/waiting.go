@@ -15,12 +15,11 @@ import (
 )
 
 // waitingFeeds and waitingRelays are the rows that a filter admits, in the order of
-// their keys. The parameters are those of filterArgs.
+// their keys; those of relays without the tables that they are in. The parameters are those of filterArgs.
 const (
 	waitingFeeds = `FROM feed f LEFT JOIN event e ON e.seq = f.event
 		WHERE (?1 = '' OR f.link = ?1) AND ?2 = '' AND (?3 = '' OR f.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR f.filed <= ?4) AND (?5 = '' OR e.id = ?5)`
-	waitingRelays = `FROM relay r LEFT JOIN message m ON m.id = r.message AND m.sender = r.sender LEFT JOIN event e ON e.handoff = m.handoff AND e.id = m.event
-		WHERE r.dead IS NULL AND ?1 = '' AND (?2 = '' OR r.peer = ?2) AND (?3 = '' OR r.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR r.queued <= ?4)
+	waitingRelays = ` WHERE r.dead IS NULL AND ?1 = '' AND (?2 = '' OR r.peer = ?2) AND (?3 = '' OR r.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR r.queued <= ?4)
 			AND (?5 = '' OR e.id = ?5 OR r.message = ?5)`
 )
 
@@ -64,8 +63,8 @@ func verbIn(body []byte) federation.Verb {
 func (s *Record) waiting(ctx context.Context, f federation.WaitingFilter, after waitPlace, limit int) ([]waitingRow, error) {
 	if after.relays {
 		return rows(ctx, s.reads, scanWaiting, `SELECT r.n, '', r.peer, coalesce(e.id, ''), r.message, r.handoff, e.body, r.queued, r.attempt, r.next,
-			EXISTS (SELECT 1 FROM relay b WHERE b.peer = r.peer AND b.lane = r.lane AND b.n < r.n AND b.dead IS NULL), coalesce(r.reason, '') `+
-			waitingRelays+` AND r.n > ?6 ORDER BY r.n LIMIT 0 + ?7`, append(filterArgs(f), after.row, max(limit, 0))...)
+			EXISTS (SELECT 1 FROM relay b WHERE b.peer = r.peer AND b.lane = r.lane AND b.n < r.n AND b.dead IS NULL), coalesce(r.reason, '')
+			FROM relay r LEFT JOIN event e ON e.seq = `+s.parts.RelayStep+waitingRelays+` AND r.n > ?6 ORDER BY r.n LIMIT 0 + ?7`, append(filterArgs(f), after.row, max(limit, 0))...)
 	}
 	return rows(ctx, s.reads, scanWaiting, `SELECT f.event, f.link, '', coalesce(e.id, ''), '', f.handoff, e.body, f.filed, f.attempt,
 		coalesce(f.next, 0), f.next IS NULL, f.reason `+
@@ -228,7 +227,7 @@ func (s *Record) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bo
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		return buryRelay(ctx, q, found[0], how)
+		return s.buryRelay(ctx, q, found[0], how)
 	})
 	if err != nil {
 		return n, fmt.Errorf("give up what waits: %w", err)

@@ -1,4 +1,4 @@
-package store
+package registry
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/store"
 )
 
 // wait is what becomes of a message that is to be held.
@@ -19,7 +20,7 @@ type wait struct {
 // ask finds out what a message that is to be held waits for, and makes its edge
 // pending where nothing was decided about it. What only goes with an offer asks for
 // nothing: it is lost where the offer is.
-func ask(ctx context.Context, q *statements, p agents.Posting) (wait, error) {
+func ask(ctx context.Context, q store.Tx, p agents.Posting) (wait, error) {
 	m := p.Message
 	edge := cmp.Or(p.Edge, m.From)
 	c, err := consent(ctx, q, edge, m.To)
@@ -58,14 +59,14 @@ func ask(ctx context.Context, q *statements, p agents.Posting) (wait, error) {
 	return wait{edge: edge}, nil
 }
 
-// MayAsk implements [federation.Registry].
-func (s *Record) MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error {
-	edge, err := consent(ctx, s.reads, from, to)
+// MayAsk implements the port Consents of bridge/airc.
+func (s *Registry) MayAsk(ctx context.Context, from, to string, firstContacts federation.InboxLimits, now time.Time) error {
+	edge, err := consent(ctx, s.record.Reads(), from, to)
 	if err == nil && edge.State == agents.ConsentNone {
-		err = checkRequest(ctx, s.reads, edge, now)
+		err = checkRequest(ctx, s.record.Reads(), edge, now)
 	}
 	if err == nil && (edge.State == agents.ConsentNone || edge.State == agents.ConsentPending) {
-		err = checkFirstContact(ctx, s.reads, from, to, firstContacts)
+		err = checkFirstContact(ctx, s.record.Reads(), from, to, firstContacts)
 	}
 	if err != nil {
 		return fmt.Errorf("look whether %s may ask %s: %w", from, to, err)
@@ -77,7 +78,7 @@ func (s *Record) MayAsk(ctx context.Context, from, to string, firstContacts fede
 // now.
 //
 // spec: airc-v0.1.1 §9.6
-func checkRequest(ctx context.Context, q *statements, c agents.Consent, now time.Time) error {
+func checkRequest(ctx context.Context, q store.Tx, c agents.Consent, now time.Time) error {
 	if now.Before(c.Barred) {
 		return &federation.RefusalError{
 			Code: federation.RateLimited, RetryAfter: c.Barred.Sub(now), Detail: "it was unblocked less than a day ago",
@@ -85,14 +86,14 @@ func checkRequest(ctx context.Context, q *statements, c agents.Consent, now time
 	}
 	var asked int
 	var oldest int64
-	err := q.row(ctx, `SELECT count(*), coalesce(min(asked), 0) FROM consent WHERE sender = ? AND asked > ? AND state <> ?`,
-		[]any{c.From, stamp(now.Add(-agents.RequestWindow)), agents.ConsentAccepted}, &asked, &oldest)
+	err := q.Row(ctx, `SELECT count(*), coalesce(min(asked), 0) FROM consent WHERE sender = ? AND asked > ? AND state <> ?`,
+		[]any{c.From, store.Stamp(now.Add(-agents.RequestWindow)), agents.ConsentAccepted}, &asked, &oldest)
 	if err != nil {
 		return fmt.Errorf("count requests: %w", err)
 	}
 	if asked >= agents.MaxRequests {
 		return &federation.RefusalError{
-			Code: federation.RateLimited, RetryAfter: moment(oldest).Add(agents.RequestWindow).Sub(now),
+			Code: federation.RateLimited, RetryAfter: store.Moment(oldest).Add(agents.RequestWindow).Sub(now),
 			Detail: "too many handles were asked for consent within the hour",
 		}
 	}
@@ -101,12 +102,12 @@ func checkRequest(ctx context.Context, q *statements, c agents.Consent, now time
 
 // checkFirstContact refuses a message that would be held where too much is held already. A
 // request whose messages are gone counts as one of them.
-func checkFirstContact(ctx context.Context, q *statements, from, to string, limits federation.InboxLimits) error {
+func checkFirstContact(ctx context.Context, q store.Tx, from, to string, limits federation.InboxLimits) error {
 	if limits == (federation.InboxLimits{}) {
 		return nil
 	}
 	var held federation.InboxUse
-	err := q.row(ctx, `SELECT count(*), coalesce(sum(CASE WHEN c.sender = ? AND m.n IS NOT NULL THEN 1 ELSE 0 END), 0)
+	err := q.Row(ctx, `SELECT count(*), coalesce(sum(CASE WHEN c.sender = ? AND m.n IS NOT NULL THEN 1 ELSE 0 END), 0)
 		FROM consent c LEFT JOIN message m ON m.edge = c.sender AND m.recipient = c.recipient AND m.sender = c.sender
 		WHERE c.recipient = ? AND c.state = 'pending'`, []any{from, to}, &held.Entries, &held.SenderEntries)
 	if err != nil {
@@ -116,11 +117,11 @@ func checkFirstContact(ctx context.Context, q *statements, from, to string, limi
 }
 
 // request makes an edge pending.
-func request(ctx context.Context, q *statements, from, to string, now time.Time) error {
+func request(ctx context.Context, q store.Tx, from, to string, now time.Time) error {
 	if err := setConsent(ctx, q, from, to, agents.ConsentPending, now); err != nil {
 		return err
 	}
-	_, err := q.exec(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, stamp(now), from, to)
+	_, err := q.Exec(ctx, `UPDATE consent SET asked = ?, barred = 0 WHERE sender = ? AND recipient = ?`, store.Stamp(now), from, to)
 	if err != nil {
 		return fmt.Errorf("write request: %w", err)
 	}
@@ -128,11 +129,11 @@ func request(ctx context.Context, q *statements, from, to string, now time.Time)
 }
 
 // noteUnseen remembers an offer without a deadline that its agent is not shown yet.
-func noteUnseen(ctx context.Context, q *statements, m agents.Message) error {
+func noteUnseen(ctx context.Context, q store.Tx, m agents.Message) error {
 	if m.Event.IsZero() || m.Event != m.Handoff {
 		return nil
 	}
-	_, err := q.exec(ctx, `INSERT INTO unseen (handoff, opened) SELECT id, since FROM handoff
+	_, err := q.Exec(ctx, `INSERT INTO unseen (handoff, opened) SELECT id, since FROM handoff
 		WHERE id = ? AND clock = 'unanswered' AND state = 'offered' ON CONFLICT DO NOTHING`, m.Handoff.String())
 	if err != nil {
 		return fmt.Errorf("note unseen offer: %w", err)
@@ -141,9 +142,9 @@ func noteUnseen(ctx context.Context, q *statements, m agents.Message) error {
 }
 
 // Unseen implements [federation.Registry].
-func (s *Record) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
-	views, err := rows(ctx, s.reads, scanView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
-		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+atMost, stamp(opened), max(limit, 0))
+func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
+	views, err := store.Rows(ctx, s.record.Reads(), store.DecodeView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
+		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+store.AtMost, store.Stamp(opened), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("look for unseen offers: %w", err)
 	}

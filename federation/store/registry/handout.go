@@ -1,4 +1,4 @@
-package store
+package registry
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/store"
 )
 
 // What is known of the time that a step in a message takes.
@@ -25,9 +26,9 @@ func slowOf(m agents.Message) int {
 	return slowNobody
 }
 
-// HandOut implements [federation.Registry]. Who polls is handed the same page over and
+// HandOut implements the port Messages of bridge/airc. Who polls is handed the same page over and
 // over, which is not worth a write each time.
-func (s *Record) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
+func (s *Registry) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -37,9 +38,9 @@ func (s *Record) HandOut(ctx context.Context, to string, events []federation.Eve
 	}
 	const which = `recipient = ? AND ended IS NULL AND event IN (SELECT j.value FROM json_each(?) j)`
 	var waiting int
-	err = s.reads.row(ctx, `SELECT count(*) FROM message WHERE `+which, []any{to, string(ids)}, &waiting)
+	err = s.record.Reads().Row(ctx, `SELECT count(*) FROM message WHERE `+which, []any{to, string(ids)}, &waiting)
 	if err == nil && waiting > 0 {
-		err = s.write(ctx, func(ctx context.Context, q *statements) error {
+		err = s.record.Write(ctx, func(ctx context.Context, q store.Tx) error {
 			found, err := handOuts(ctx, q, which+` ORDER BY n`, to, string(ids))
 			if err != nil {
 				return err
@@ -62,12 +63,12 @@ type handOut struct {
 }
 
 // handOuts reads the messages that the rest of a query finds.
-func handOuts(ctx context.Context, q *statements, where string, args ...any) ([]handOut, error) {
-	scan := func(row scanner) (h handOut, err error) {
+func handOuts(ctx context.Context, q store.Tx, where string, args ...any) ([]handOut, error) {
+	scan := func(row store.Scanner) (h handOut, err error) {
 		err = row.Scan(&h.n, &h.recipient, &h.slow, &h.offer, &h.step)
 		return h, err
 	}
-	return rows(ctx, q, scan, `SELECT n, recipient, slow, event = handoff,
+	return store.Rows(ctx, q, scan, `SELECT n, recipient, slow, event = handoff,
 		coalesce((SELECT e.seq FROM event e WHERE e.handoff = message.handoff AND e.id = message.event), 0)
 		FROM message WHERE `+where, args...)
 }
@@ -75,9 +76,9 @@ func handOuts(ctx context.Context, q *statements, where string, args ...any) ([]
 // endHandOuts notes how deliveries to agents ended. The signers hear of those that they
 // were told take time, and of those that are given up; of an offer that nobody saw the
 // home tells its offerer.
-func endHandOuts(ctx context.Context, q *statements, found []handOut, how federation.DeliveryState, now time.Time) error {
+func endHandOuts(ctx context.Context, q store.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
-		if _, err := q.exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, stamp(now), string(how), h.n); err != nil {
+		if _, err := q.Exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, store.Stamp(now), string(how), h.n); err != nil {
 			return err
 		}
 		n := federation.Notice{Kind: federation.NoticeDelivered, To: h.recipient, At: now}
@@ -89,7 +90,7 @@ func endHandOuts(ctx context.Context, q *statements, found []handOut, how federa
 		if !tell {
 			continue
 		}
-		if err := noteStep(ctx, q, h.step, n); err != nil {
+		if err := store.NoteStep(ctx, q, h.step, n); err != nil {
 			return err
 		}
 	}
@@ -98,16 +99,16 @@ func endHandOuts(ctx context.Context, q *statements, found []handOut, how federa
 
 // overHandOuts changes up to limit messages that were told to their recipients at or
 // before a time, and of whose step they were handed none.
-func (s *Record) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
-	change func(ctx context.Context, q *statements, found []handOut) error,
+func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
+	change func(ctx context.Context, q store.Tx, found []handOut) error,
 ) (int, error) {
 	const which = `event IS NOT NULL AND ended IS NULL AND slow < 2 AND slow = ? AND told <= ? ORDER BY told, n`
-	found, err := handOuts(ctx, s.reads, which+atMost, slow, stamp(before), max(limit, 0))
+	found, err := handOuts(ctx, s.record.Reads(), which+store.AtMost, slow, store.Stamp(before), max(limit, 0))
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	changed, err := written(ctx, s, func(ctx context.Context, q *statements) (int, error) {
-		still, err := handOuts(ctx, q, which+atMost, slow, stamp(before), len(found)) // some were handed out in between
+	changed, err := store.Written(ctx, s.record, func(ctx context.Context, q store.Tx) (int, error) {
+		still, err := handOuts(ctx, q, which+store.AtMost, slow, store.Stamp(before), len(found)) // some were handed out in between
 		if err != nil {
 			return 0, err
 		}
@@ -120,14 +121,14 @@ func (s *Record) overHandOuts(ctx context.Context, slow int, before time.Time, l
 }
 
 // delayHandOuts tells the signers of steps that agents do not fetch.
-func (s *Record) delayHandOuts(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
-	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q *statements, found []handOut) error {
+func (s *Registry) delayHandOuts(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	return s.overHandOuts(ctx, slowNot, before, limit, func(ctx context.Context, q store.Tx, found []handOut) error {
 		for _, h := range found {
-			if _, err := q.exec(ctx, `UPDATE message SET slow = ? WHERE n = ?`, slowTold, h.n); err != nil {
+			if _, err := q.Exec(ctx, `UPDATE message SET slow = ? WHERE n = ?`, slowTold, h.n); err != nil {
 				return err
 			}
 			n := federation.Notice{Kind: federation.NoticeDelayed, To: h.recipient, Why: "it was not fetched", At: now}
-			if err := noteStep(ctx, q, h.step, n); err != nil {
+			if err := store.NoteStep(ctx, q, h.step, n); err != nil {
 				return err
 			}
 		}
@@ -136,9 +137,9 @@ func (s *Record) delayHandOuts(ctx context.Context, before, now time.Time, limit
 }
 
 // expireHandOuts gives up what agents did not fetch. It stays in their inboxes.
-func (s *Record) expireHandOuts(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
+func (s *Registry) expireHandOuts(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	for _, slow := range []int{slowNot, slowTold} {
-		n, err := s.overHandOuts(ctx, slow, before, limit-expired, func(ctx context.Context, q *statements, found []handOut) error {
+		n, err := s.overHandOuts(ctx, slow, before, limit-expired, func(ctx context.Context, q store.Tx, found []handOut) error {
 			return endHandOuts(ctx, q, found, federation.DeliveryExpired, now)
 		})
 		if expired += n; err != nil {
@@ -146,11 +147,4 @@ func (s *Record) expireHandOuts(ctx context.Context, before, now time.Time, limi
 		}
 	}
 	return expired, nil
-}
-
-// endRemote notes how the delivery of a message to another registry ended.
-func endRemote(ctx context.Context, q *statements, r federation.Relay, how federation.DeliveryState, now time.Time) error {
-	_, err := q.exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE id = ? AND sender = ? AND event IS NOT NULL`,
-		stamp(now), string(how), r.Message, r.Sender)
-	return err
 }

@@ -1,4 +1,4 @@
-package store
+package registry
 
 import (
 	"context"
@@ -9,18 +9,19 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/store"
 )
 
-// AddAgent implements [federation.Registry].
-func (s *Record) AddAgent(ctx context.Context, a agents.Agent) error {
-	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error { return addAgent(ctx, q, a) })
+// AddAgent implements the port Agents of bridge/airc.
+func (s *Registry) AddAgent(ctx context.Context, a agents.Agent) error {
+	err := s.change(ctx, func(ctx context.Context, q store.Tx) error { return addAgent(ctx, q, a) })
 	if err != nil {
 		return fmt.Errorf("add agent %s: %w", a.Handle, err)
 	}
 	return nil
 }
 
-func addAgent(ctx context.Context, q *statements, a agents.Agent) error {
+func addAgent(ctx context.Context, q store.Tx, a agents.Agent) error {
 	for _, key := range a.Keys {
 		free, err := unowned(ctx, q, key)
 		if err != nil {
@@ -31,10 +32,10 @@ func addAgent(ctx context.Context, q *statements, a agents.Agent) error {
 		}
 	}
 	var n int64
-	err := q.row(ctx, `INSERT INTO agent (handle, did, own_did, capabilities, metadata, registered, kept_key,
+	err := q.Row(ctx, `INSERT INTO agent (handle, did, own_did, capabilities, metadata, registered, kept_key,
 		shows_presence, shows_context, issuer, subject) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (handle) DO NOTHING RETURNING n`,
 		[]any{
-			a.Handle, a.DID, a.OwnDID, []byte(a.Capabilities), []byte(a.Metadata), stamp(a.Registered), notNull(a.KeptKey),
+			a.Handle, a.DID, a.OwnDID, []byte(a.Capabilities), []byte(a.Metadata), store.Stamp(a.Registered), store.NotNull(a.KeptKey),
 			a.Shows.Presence, a.Shows.Context, a.Account.Issuer, a.Account.Subject,
 		}, &n)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -44,7 +45,7 @@ func addAgent(ctx context.Context, q *statements, a agents.Agent) error {
 		return err
 	}
 	for _, skill := range skills(a.Capabilities) {
-		_, err := q.exec(ctx, `INSERT INTO agent_skill (skill, agent) VALUES (?, ?) ON CONFLICT DO NOTHING`, skill, n)
+		_, err := q.Exec(ctx, `INSERT INTO agent_skill (skill, agent) VALUES (?, ?) ON CONFLICT DO NOTHING`, skill, n)
 		if err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ func addAgent(ctx context.Context, q *statements, a agents.Agent) error {
 			return err
 		}
 	}
-	return ownKey(ctx, q, a.KeptKey, a.DID)
+	return store.OwnKey(ctx, q, a.KeptKey, a.DID)
 }
 
 // skills returns what an agent says it can do: the strings in "skills" of what it
@@ -80,33 +81,33 @@ type agentName struct {
 	did    federation.DID
 }
 
-// Agent implements [federation.Registry].
-func (s *Record) Agent(ctx context.Context, handle string) (agents.Agent, error) {
-	return s.agents.find(agentName{handle: handle}, func() (agents.Agent, error) {
+// Agent implements the port Agents of bridge/airc.
+func (s *Registry) Agent(ctx context.Context, handle string) (agents.Agent, error) {
+	return s.agents.Find(agentName{handle: handle}, func() (agents.Agent, error) {
 		return s.oneAgent(ctx, `handle = ?1`, handle)
 	})
 }
 
-// AgentOf implements [federation.Registry]. Of several handles with one key it
+// AgentOf implements the port Agents of bridge/airc. Of several handles with one key it
 // returns the oldest.
-func (s *Record) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
+func (s *Registry) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
 	if did == "" { // as keys have that were not proved
 		return agents.Agent{}, fmt.Errorf("read agent without a DID: %w", federation.ErrNotFound)
 	}
-	return s.agents.find(agentName{did: did}, func() (agents.Agent, error) {
+	return s.agents.Find(agentName{did: did}, func() (agents.Agent, error) {
 		return s.oneAgent(ctx, `did = ?1 OR own_did = ?1 OR handle IN (SELECT handle FROM agent_key WHERE did = ?1)`, string(did))
 	})
 }
 
-func (s *Record) oneAgent(ctx context.Context, where, arg string) (agents.Agent, error) {
-	agent, err := oneAgent(ctx, s.reads, where, arg)
+func (s *Registry) oneAgent(ctx context.Context, where, arg string) (agents.Agent, error) {
+	agent, err := oneAgent(ctx, s.record.Reads(), where, arg)
 	if err != nil {
 		return agents.Agent{}, fmt.Errorf("read agent %s: %w", arg, err)
 	}
 	return agent, nil
 }
 
-func oneAgent(ctx context.Context, q *statements, where, arg string) (agents.Agent, error) {
+func oneAgent(ctx context.Context, q store.Tx, where, arg string) (agents.Agent, error) {
 	found, err := agentsWhere(ctx, q, where+` ORDER BY n LIMIT 1`, arg)
 	switch {
 	case err != nil:
@@ -117,14 +118,14 @@ func oneAgent(ctx context.Context, q *statements, where, arg string) (agents.Age
 	return found[0], nil
 }
 
-// Capable implements [federation.Registry]. The agents come in the order in which
+// Capable implements the port Agents of bridge/airc. The agents come in the order in which
 // they registered.
-func (s *Record) Capable(ctx context.Context, caps []string) ([]agents.Agent, error) {
+func (s *Registry) Capable(ctx context.Context, caps []string) ([]agents.Agent, error) {
 	wanted, err := json.Marshal(caps)
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
 	}
-	able, err := agentsWhere(ctx, s.reads, `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) wanted ON skill = value
+	able, err := agentsWhere(ctx, s.record.Reads(), `n IN (SELECT agent FROM agent_skill JOIN (SELECT DISTINCT value FROM json_each(?1)) wanted ON skill = value
 		GROUP BY agent HAVING count(*) = (SELECT count(DISTINCT value) FROM json_each(?1))) ORDER BY n`, string(wanted))
 	if err != nil {
 		return nil, fmt.Errorf("look for agents: %w", err)
@@ -132,10 +133,10 @@ func (s *Record) Capable(ctx context.Context, caps []string) ([]agents.Agent, er
 	return able, nil
 }
 
-// SetShows implements [federation.Registry].
-func (s *Record) SetShows(ctx context.Context, handle string, shows agents.Shows) error {
-	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
-		changed, err := q.exec(ctx, `UPDATE agent SET shows_presence = ?, shows_context = ? WHERE handle = ?`,
+// SetShows implements the port Agents of bridge/airc.
+func (s *Registry) SetShows(ctx context.Context, handle string, shows agents.Shows) error {
+	err := s.change(ctx, func(ctx context.Context, q store.Tx) error {
+		changed, err := q.Exec(ctx, `UPDATE agent SET shows_presence = ?, shows_context = ? WHERE handle = ?`,
 			shows.Presence, shows.Context, handle)
 		if err == nil && changed == 0 {
 			err = federation.ErrNotFound
@@ -149,14 +150,14 @@ func (s *Record) SetShows(ctx context.Context, handle string, shows agents.Shows
 }
 
 // agents reads the agents that the rest of a query finds, with their keys.
-func agentsWhere(ctx context.Context, q *statements, where, arg string) ([]agents.Agent, error) {
-	found, err := rows(ctx, q, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key,
+func agentsWhere(ctx context.Context, q store.Tx, where, arg string) ([]agents.Agent, error) {
+	found, err := store.Rows(ctx, q, scanAgent, `SELECT handle, did, own_did, capabilities, metadata, registered, kept_key,
 		shows_presence, shows_context, issuer, subject FROM agent WHERE `+where, arg)
 	if err != nil {
 		return nil, err
 	}
 	for i, a := range found {
-		found[i].Keys, err = rows(ctx, q, scanAgentKey, `SELECT id, did, public, created, expires, revoked, reason FROM agent_key
+		found[i].Keys, err = store.Rows(ctx, q, scanAgentKey, `SELECT id, did, public, created, expires, revoked, reason FROM agent_key
 			WHERE handle = ? ORDER BY n`, a.Handle)
 		if err != nil {
 			return nil, fmt.Errorf("read keys of agent %s: %w", a.Handle, err)
@@ -165,13 +166,13 @@ func agentsWhere(ctx context.Context, q *statements, where, arg string) ([]agent
 	return found, nil
 }
 
-func scanAgent(row scanner) (agents.Agent, error) {
+func scanAgent(row store.Scanner) (agents.Agent, error) {
 	var a agents.Agent
 	var capabilities, metadata, kept []byte
 	var registered int64
 	err := row.Scan(&a.Handle, &a.DID, &a.OwnDID, &capabilities, &metadata, &registered, &kept,
 		&a.Shows.Presence, &a.Shows.Context, &a.Account.Issuer, &a.Account.Subject)
 	a.Capabilities, a.Metadata = json.RawMessage(capabilities), json.RawMessage(metadata)
-	a.Registered, a.KeptKey = moment(registered), ed25519.PublicKey(kept)
+	a.Registered, a.KeptKey = store.Moment(registered), ed25519.PublicKey(kept)
 	return a, err
 }

@@ -1,4 +1,4 @@
-package store
+package registry
 
 import (
 	"cmp"
@@ -10,16 +10,17 @@ import (
 
 	"baton/federation"
 	"baton/federation/agents"
+	"baton/federation/store"
 )
 
 // addKey files the n-th key of an agent, without its DID where another agent has that.
-func addKey(ctx context.Context, q *statements, handle string, n int, key agents.Key) error {
+func addKey(ctx context.Context, q store.Tx, handle string, n int, key agents.Key) error {
 	key, err := unowned(ctx, q, key)
 	if err != nil {
 		return err
 	}
-	_, err = q.exec(ctx, `INSERT INTO agent_key (handle, n, id, did, public, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		handle, n, key.ID, key.DID, notNull(key.Public), stamp(key.Created), stamp(key.Expires))
+	_, err = q.Exec(ctx, `INSERT INTO agent_key (handle, n, id, did, public, created, expires) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		handle, n, key.ID, key.DID, store.NotNull(key.Public), store.Stamp(key.Created), store.Stamp(key.Expires))
 	if err != nil {
 		return err
 	}
@@ -27,9 +28,9 @@ func addKey(ctx context.Context, q *statements, handle string, n int, key agents
 }
 
 // unowned returns a key without its DID where an agent has that already.
-func unowned(ctx context.Context, q *statements, key agents.Key) (agents.Key, error) {
+func unowned(ctx context.Context, q store.Tx, key agents.Key) (agents.Key, error) {
 	var owned bool
-	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM agent_key WHERE did = ?1 AND did <> '')
+	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent_key WHERE did = ?1 AND did <> '')
 		OR EXISTS (SELECT 1 FROM agent WHERE did = ?1)`, []any{key.DID}, &owned)
 	if owned {
 		key.DID = ""
@@ -39,7 +40,7 @@ func unowned(ctx context.Context, q *statements, key agents.Key) (agents.Key, er
 
 // ownProved notes what follows from a proved key: that it is of its DID, and when it
 // ends for that DID.
-func ownProved(ctx context.Context, q *statements, key agents.Key) error {
+func ownProved(ctx context.Context, q store.Tx, key agents.Key) error {
 	if !key.Proved() {
 		return nil
 	}
@@ -51,31 +52,31 @@ func ownProved(ctx context.Context, q *statements, key agents.Key) error {
 			return err
 		}
 	}
-	return ownKey(ctx, q, key.Public, key.DID)
+	return store.OwnKey(ctx, q, key.Public, key.DID)
 }
 
 // endKey notes the end of a key in the history of its DID. A key that was not proved has
 // no DID, and no part in any history.
-func endKey(ctx context.Context, q *statements, key agents.Key, end, seen time.Time) error {
+func endKey(ctx context.Context, q store.Tx, key agents.Key, end, seen time.Time) error {
 	if !key.Proved() {
 		return nil
 	}
-	return putWindow(ctx, q, key.EndWindow(end, seen))
+	return store.PutWindow(ctx, q, key.EndWindow(end, seen))
 }
 
-func scanAgentKey(row scanner) (agents.Key, error) {
+func scanAgentKey(row store.Scanner) (agents.Key, error) {
 	var key agents.Key
 	var public []byte
 	var created, expires, revoked int64
 	err := row.Scan(&key.ID, &key.DID, &public, &created, &expires, &revoked, &key.Reason)
-	key.Public, key.Created = ed25519.PublicKey(public), moment(created)
-	key.Expires, key.Revoked = moment(expires), moment(revoked)
+	key.Public, key.Created = ed25519.PublicKey(public), store.Moment(created)
+	key.Expires, key.Revoked = store.Moment(expires), store.Moment(revoked)
 	return key, err
 }
 
-// RotateKey implements [federation.Registry].
-func (s *Record) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
-	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a agents.Agent) error {
+// RotateKey implements the port Keys of bridge/airc.
+func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
+	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q store.Tx, a agents.Agent) error {
 		if slices.ContainsFunc(a.Keys, func(k agents.Key) bool { return k.ID == key.ID || k.Public.Equal(key.Public) }) {
 			return federation.ErrTaken
 		}
@@ -90,7 +91,7 @@ func (s *Record) RotateKey(ctx context.Context, handle, by string, key agents.Ke
 			return err
 		}
 		var last int
-		if err := q.row(ctx, `SELECT coalesce(max(n), -1) FROM agent_key WHERE handle = ?`, []any{handle}, &last); err != nil {
+		if err := q.Row(ctx, `SELECT coalesce(max(n), -1) FROM agent_key WHERE handle = ?`, []any{handle}, &last); err != nil {
 			return err
 		}
 		if err := addKey(ctx, q, handle, last+1, key); err != nil {
@@ -102,9 +103,9 @@ func (s *Record) RotateKey(ctx context.Context, handle, by string, key agents.Ke
 
 // unproved returns a key without its DID where that is an agent's, signed a filed step or
 // has a session: its owner proved it, and the proof in a rotation names no handle.
-func unproved(ctx context.Context, q *statements, key agents.Key) (agents.Key, error) {
+func unproved(ctx context.Context, q store.Tx, key agents.Key) (agents.Key, error) {
 	var elsewhere bool
-	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE handle = ?1)`,
+	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE handle = ?1)`,
 		[]any{key.DID}, &elsewhere)
 	if err != nil || elsewhere {
 		key.DID = ""
@@ -114,12 +115,12 @@ func unproved(ctx context.Context, q *statements, key agents.Key) (agents.Key, e
 }
 
 // endKeys ends the keys of an agent that have no end yet.
-func endKeys(ctx context.Context, q *statements, a agents.Agent, now, until time.Time) error {
+func endKeys(ctx context.Context, q store.Tx, a agents.Agent, now, until time.Time) error {
 	for _, key := range a.Keys {
 		if !key.Revoked.IsZero() {
 			continue
 		}
-		if _, err := q.exec(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, stamp(until), a.Handle, key.ID); err != nil {
+		if _, err := q.Exec(ctx, `UPDATE agent_key SET revoked = ? WHERE handle = ? AND id = ?`, store.Stamp(until), a.Handle, key.ID); err != nil {
 			return err
 		}
 		if err := endKey(ctx, q, key, until, now); err != nil {
@@ -132,7 +133,7 @@ func endKeys(ctx context.Context, q *statements, a agents.Agent, now, until time
 // forgetKey makes room for a key of an agent that has as many as it may. There is
 // always one to forget: all but the active one end within the overlap of a rotation,
 // and rotations are rarer than that allows.
-func forgetKey(ctx context.Context, q *statements, a agents.Agent, now time.Time) error {
+func forgetKey(ctx context.Context, q store.Tx, a agents.Agent, now time.Time) error {
 	if len(a.Keys) < agents.MaxKeys {
 		return nil
 	}
@@ -140,19 +141,19 @@ func forgetKey(ctx context.Context, q *statements, a agents.Agent, now time.Time
 	if i < 0 {
 		return &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "the agent has too many keys that are good"}
 	}
-	_, err := q.exec(ctx, `DELETE FROM agent_key WHERE handle = ? AND id = ?`, a.Handle, a.Keys[i].ID)
+	_, err := q.Exec(ctx, `DELETE FROM agent_key WHERE handle = ? AND id = ?`, a.Handle, a.Keys[i].ID)
 	return err
 }
 
 // setOwnDID notes the DID of the primary key of an agent.
-func setOwnDID(ctx context.Context, q *statements, a agents.Agent, primary agents.Key) error {
-	_, err := q.exec(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
+func setOwnDID(ctx context.Context, q store.Tx, a agents.Agent, primary agents.Key) error {
+	_, err := q.Exec(ctx, `UPDATE agent SET own_did = ? WHERE handle = ?`, cmp.Or(primary.DID, a.DID), a.Handle)
 	return err
 }
 
-// RevokeKey implements [federation.Registry].
-func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error) {
-	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q *statements, a agents.Agent) error {
+// RevokeKey implements the port Keys of bridge/airc.
+func (s *Registry) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error) {
+	return s.changeKeys(ctx, handle, by, now, func(ctx context.Context, q store.Tx, a agents.Agent) error {
 		key := a.Key(kid)
 		switch {
 		case key.ID == "":
@@ -160,8 +161,8 @@ func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 		case key.Status(now) == agents.KeyStatusRevoked:
 			return nil
 		}
-		_, err := q.exec(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
-			stamp(now), reason, handle, kid)
+		_, err := q.Exec(ctx, `UPDATE agent_key SET revoked = ?, reason = ? WHERE handle = ? AND id = ?`,
+			store.Stamp(now), reason, handle, kid)
 		if err == nil {
 			err = endKey(ctx, q, key, now, now)
 		}
@@ -174,32 +175,31 @@ func (s *Record) RevokeKey(ctx context.Context, handle, by, kid, reason string, 
 
 // succeed puts the newest key that still signs in the place of a revoked one, and
 // ends the sessions of an agent that has none.
-func succeed(ctx context.Context, q *statements, a agents.Agent, revoked string, now time.Time) error {
+func succeed(ctx context.Context, q store.Tx, a agents.Agent, revoked string, now time.Time) error {
 	for _, key := range slices.Backward(a.Keys) {
 		if key.ID == revoked || !key.Signs(now) {
 			continue
 		}
-		if _, err := q.exec(ctx, `UPDATE agent_key SET revoked = 0 WHERE handle = ? AND id = ?`, a.Handle, key.ID); err != nil {
+		if _, err := q.Exec(ctx, `UPDATE agent_key SET revoked = 0 WHERE handle = ? AND id = ?`, a.Handle, key.ID); err != nil {
 			return err
 		}
-		_, err := q.exec(ctx, `DELETE FROM key_window WHERE did = ? AND key_id = ? AND origin = ? AND since = ?`,
-			key.DID, federation.KeyID(key.Public), federation.RevokedKey, stamp(key.Revoked))
+		_, err := q.Exec(ctx, `DELETE FROM key_window WHERE did = ? AND key_id = ? AND origin = ? AND since = ?`,
+			key.DID, federation.KeyID(key.Public), federation.RevokedKey, store.Stamp(key.Revoked))
 		if err != nil {
 			return err
 		}
 		return setOwnDID(ctx, q, a, key)
 	}
-	_, err := q.exec(ctx, `DELETE FROM session WHERE handle = ?`, a.Handle)
-	return err
+	return store.EndSessions(ctx, q, a.Handle)
 }
 
 // changeKeys changes the keys of an agent on the word of one of them, and returns the
 // agent as it is after.
-func (s *Record) changeKeys(
-	ctx context.Context, handle, by string, now time.Time, change func(context.Context, *statements, agents.Agent) error,
+func (s *Registry) changeKeys(
+	ctx context.Context, handle, by string, now time.Time, change func(context.Context, store.Tx, agents.Agent) error,
 ) (agents.Agent, error) {
 	var after agents.Agent
-	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
+	err := s.change(ctx, func(ctx context.Context, q store.Tx) error {
 		before, err := oneAgent(ctx, q, `handle = ?1`, handle)
 		if err != nil {
 			return err

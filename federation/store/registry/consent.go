@@ -1,0 +1,166 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/store"
+)
+
+// Consent implements the port Consents of bridge/airc.
+func (s *Registry) Consent(ctx context.Context, from, to string) (agents.Consent, error) {
+	edge, err := consent(ctx, s.record.Reads(), from, to)
+	if err != nil {
+		return agents.Consent{}, fmt.Errorf("read consent %s to %s: %w", from, to, err)
+	}
+	return edge, nil
+}
+
+func consent(ctx context.Context, q store.Tx, from, to string) (agents.Consent, error) {
+	edge := agents.Consent{From: from, To: to, State: agents.ConsentNone}
+	var updated, barred int64
+	err := q.Row(ctx, `SELECT state, updated, version, barred FROM consent WHERE sender = ? AND recipient = ?`,
+		[]any{from, to}, &edge.State, &updated, &edge.Version, &barred)
+	if err != nil && !errors.Is(err, federation.ErrNotFound) {
+		return agents.Consent{}, err
+	}
+	edge.Updated, edge.Barred = store.Moment(updated), store.Moment(barred)
+	return edge, nil
+}
+
+// setConsent changes an edge. One that is in that state stays as it is.
+func setConsent(ctx context.Context, q store.Tx, from, to string, state agents.ConsentState, now time.Time) error {
+	_, err := q.Exec(ctx, `INSERT INTO consent (sender, recipient, state, updated, version) VALUES (?, ?, ?, ?, 1)
+		ON CONFLICT (sender, recipient) DO UPDATE SET state = excluded.state, updated = excluded.updated, version = consent.version + 1
+		WHERE consent.state <> excluded.state`, from, to, state, store.Stamp(now))
+	if err != nil {
+		return fmt.Errorf("write consent: %w", err)
+	}
+	return nil
+}
+
+// Accept implements the port Consents of bridge/airc. An accepted edge holds nothing, so
+// what was held on the way back is delivered too. A way back that its own
+// recipient blocked stays blocked: that is not for the other one to undo.
+func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
+	return s.decide(ctx, from, to, func(ctx context.Context, q store.Tx) error {
+		if err := accept(ctx, q, from, to, now); err != nil {
+			return err
+		}
+		back, err := consent(ctx, q, to, from)
+		if err != nil || back.State == agents.ConsentBlocked {
+			return err
+		}
+		return accept(ctx, q, to, from, now)
+	})
+}
+
+// AcceptOneWay implements the port Consents of bridge/airc.
+func (s *Registry) AcceptOneWay(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
+	return s.decide(ctx, from, to, func(ctx context.Context, q store.Tx) error { return accept(ctx, q, from, to, now) })
+}
+
+// accept opens one edge and delivers what was held on it, in the order it came.
+func accept(ctx context.Context, q store.Tx, from, to string, now time.Time) error {
+	if err := setConsent(ctx, q, from, to, agents.ConsentAccepted, now); err != nil {
+		return err
+	}
+	if _, err := q.Exec(ctx, `UPDATE consent SET barred = 0 WHERE sender = ? AND recipient = ?`, from, to); err != nil {
+		return fmt.Errorf("write consent: %w", err)
+	}
+	waiting, err := store.Rows(ctx, q, scanHeld, `SELECT n, low, high FROM message WHERE edge = ? AND recipient = ? ORDER BY n`, from, to)
+	if err != nil {
+		return fmt.Errorf("read held messages: %w", err)
+	}
+	for _, h := range waiting {
+		if err := deliver(ctx, q, h, to, now); err != nil {
+			return err
+		}
+		_, err := q.Exec(ctx, `DELETE FROM unseen WHERE handoff = (SELECT handoff FROM message WHERE n = ? AND event = handoff)`, h.n)
+		if err != nil {
+			return fmt.Errorf("note seen offer: %w", err)
+		}
+	}
+	return nil
+}
+
+// Block implements the port Consents of bridge/airc.
+func (s *Registry) Block(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
+	return s.decide(ctx, from, to, func(ctx context.Context, q store.Tx) error {
+		before, err := consent(ctx, q, from, to)
+		if err != nil || before.State == agents.ConsentBlocked {
+			return err
+		}
+		if err := setConsent(ctx, q, from, to, agents.ConsentBlocked, now); err != nil {
+			return err
+		}
+		_, err = q.Exec(ctx, `UPDATE consent SET answered = ? WHERE sender = ? AND recipient = ?`,
+			before.State == agents.ConsentPending, from, to)
+		if err != nil {
+			return err
+		}
+		return discard(ctx, q, from, to)
+	})
+}
+
+// discard throws away what is held on an edge.
+func discard(ctx context.Context, q store.Tx, from, to string) error {
+	_, err := q.Exec(ctx, `DELETE FROM message WHERE edge = ? AND recipient = ?`, from, to)
+	return err
+}
+
+// Unblock implements the port Consents of bridge/airc.
+func (s *Registry) Unblock(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
+	return s.decide(ctx, from, to, func(ctx context.Context, q store.Tx) error {
+		_, err := q.Exec(ctx, `UPDATE consent SET state = ?, updated = ?, version = version + 1, answered = 0,
+			barred = CASE answered WHEN 0 THEN barred ELSE ? END WHERE sender = ? AND recipient = ? AND state = ?`,
+			agents.ConsentNone, store.Stamp(now), store.Stamp(now.Add(agents.UnblockBar)), from, to, agents.ConsentBlocked)
+		return err
+	})
+}
+
+// Contacts implements the port Consents of bridge/airc.
+func (s *Registry) Contacts(ctx context.Context, handle string, limit int) ([]string, error) {
+	contacts, err := store.Rows(ctx, s.record.Reads(), store.ScanOne[string], `SELECT c.recipient FROM consent c
+		JOIN consent back ON back.sender = c.recipient AND back.recipient = c.sender
+		WHERE c.sender = ? AND c.state = 'accepted' AND back.state = 'accepted' ORDER BY c.recipient`+store.AtMost, handle, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read contacts of %s: %w", handle, err)
+	}
+	return contacts, nil
+}
+
+// Pending implements the port Consents of bridge/airc.
+func (s *Registry) Pending(ctx context.Context, to string, limit int) ([]agents.Consent, error) {
+	scan := func(row store.Scanner) (agents.Consent, error) {
+		edge := agents.Consent{To: to, State: agents.ConsentPending}
+		var updated int64
+		err := row.Scan(&edge.From, &updated, &edge.Version)
+		edge.Updated = store.Moment(updated)
+		return edge, err
+	}
+	pending, err := store.Rows(ctx, s.record.Reads(), scan, `SELECT sender, updated, version FROM consent
+		WHERE recipient = ? AND state = 'pending' ORDER BY asked, sender`+store.AtMost, to, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("read requests to %s: %w", to, err)
+	}
+	return pending, nil
+}
+
+// decide applies a decision about an edge and returns the edge after it.
+func (s *Registry) decide(ctx context.Context, from, to string, decision func(context.Context, store.Tx) error) (agents.Consent, error) {
+	edge, err := store.Written(ctx, s.record, func(ctx context.Context, q store.Tx) (agents.Consent, error) {
+		if err := decision(ctx, q); err != nil {
+			return agents.Consent{}, err
+		}
+		return consent(ctx, q, from, to)
+	})
+	if err != nil {
+		return agents.Consent{}, fmt.Errorf("decide consent %s to %s: %w", from, to, err)
+	}
+	return edge, nil
+}

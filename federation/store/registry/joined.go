@@ -1,0 +1,51 @@
+package registry
+
+import (
+	"context"
+	"time"
+
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/store"
+)
+
+// Content implements [store.Tables]: the message that an agent is to be given.
+func (Tables) Content(ctx context.Context, q store.Tx, handle string, item int64) (content federation.Content, broken string, err error) {
+	var m messageScan
+	var position uint64
+	err = q.Row(ctx, `SELECT m.position, `+messageColumns+` FROM message m WHERE m.n = ?`, []any{item}, append([]any{&position}, m.dest()...)...)
+	if err != nil {
+		return nil, "", err
+	}
+	message, unread := m.read()
+	if unread != nil { // one bad row stops no other
+		return nil, unread.Error(), nil
+	}
+	message.Cursor = positions(handle).At(position)
+	return message, "", nil
+}
+
+// Notifier implements [store.Tables]. An agent is told by its registry.
+func (Tables) Notifier(ctx context.Context, q store.Tx, did federation.DID) (link string, err error) {
+	var registered bool
+	err = q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM agent WHERE did = ?1 OR own_did = ?1)`, []any{did}, &registered)
+	if registered {
+		link = agents.Link
+	}
+	return link, err
+}
+
+// Forget implements [store.Tables]. A message that its inbox or its thread is numbered on
+// from stays.
+func (Tables) Forget(ctx context.Context, q store.Tx, handoff string) error {
+	_, err := q.Exec(ctx, `DELETE FROM message AS m WHERE handoff = ? AND `+notNewest, handoff)
+	return err
+}
+
+// RelayEnded implements [store.Tables]: the step of a message to another registry was
+// delivered there, or given up.
+func (Tables) RelayEnded(ctx context.Context, q store.Tx, r federation.Relay, how federation.DeliveryState, now time.Time) error {
+	_, err := q.Exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE id = ? AND sender = ? AND event IS NOT NULL`,
+		store.Stamp(now), string(how), r.Message, r.Sender)
+	return err
+}

@@ -1,0 +1,105 @@
+// Package registry keeps a registry of agents in the record: agents with their keys, their
+// messages, and consent. It implements the ports that bridge/airc declares, on tables of its
+// own beside those of the core (see [store.Tables]).
+//
+// A message about a step is filed in the transaction of the step, as a [federation.Effect]
+// of the type [agents.Posting]. The queries here may join tables of the core; those of the
+// core never join these.
+//
+// Everything may be called concurrently. The errors are those of the record.
+package registry
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"baton/federation"
+	"baton/federation/agents"
+	"baton/federation/store"
+)
+
+// Registry is what the record keeps of one registry.
+type Registry struct {
+	record *store.Record
+	agents store.Cache[agentName, agents.Agent]
+}
+
+// Tables are the tables of a registry as the core calls them. The zero Tables are those of
+// no record yet.
+type Tables struct{ registry *Registry }
+
+var _ store.Tables = Tables{}
+
+// Record is a record with the tables of a registry.
+type Record struct {
+	*store.Record
+	*Registry
+}
+
+// Open opens the record at a path, as [store.Open] does, with the tables of a registry.
+func Open(ctx context.Context, path string, reg prometheus.Registerer) (*Record, error) {
+	r := &Registry{}
+	record, err := store.Open(ctx, path, Tables{r}, reg)
+	if err != nil {
+		return nil, err
+	}
+	return &Record{record, r}, nil
+}
+
+// OpenPostgres opens the record in a PostgreSQL database, as [store.OpenPostgres] does, with
+// the tables of a registry.
+func OpenPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (*Record, error) {
+	r := &Registry{}
+	record, err := store.OpenPostgres(ctx, dsn, Tables{r}, reg)
+	if err != nil {
+		return nil, err
+	}
+	return &Record{record, r}, nil
+}
+
+// Attach implements [store.Tables].
+func (t Tables) Attach(r *store.Record) {
+	t.registry.record = r
+	t.registry.agents.Attach(r)
+}
+
+// Delay implements [store.Tables].
+func (t Tables) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	return t.registry.delayHandOuts(ctx, before, now, limit)
+}
+
+// Expire implements [store.Tables].
+func (t Tables) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
+	return t.registry.expireHandOuts(ctx, before, now, limit)
+}
+
+// Apply implements [store.Tables].
+func (Tables) Apply(ctx context.Context, q store.Tx, effect federation.Effect) error {
+	p, ok := effect.(agents.Posting)
+	if !ok {
+		return fmt.Errorf("no table takes a %T", effect)
+	}
+	if _, err := post(ctx, q, p); err != nil {
+		return fmt.Errorf("post message: %w", err)
+	}
+	return nil
+}
+
+// change makes a change of agents, which are cached. It goes on to its end even where the
+// caller leaves: a caller that caches agents too forgets them after the change, and not
+// before.
+func (s *Registry) change(ctx context.Context, apply func(context.Context, store.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.record.Write(context.WithoutCancel(ctx), func(ctx context.Context, q store.Tx) error {
+		q.Then(s.agents.ForgetAll)
+		return apply(ctx, q)
+	})
+}
+
+// positions returns the positions in the inbox of a handle.
+func positions(handle string) store.Positions { return store.PositionsOf("handle", handle) }
