@@ -23,21 +23,21 @@ type Explanation struct {
 	Verb      federation.Verb      `json:"verb"`
 	From      federation.DID       `json:"from"` // the signer
 	// Identity is what may be said of whose step it is.
-	Identity   federation.IdentityClaim `json:"identity"`
-	For        federation.DID           `json:"for,omitempty"` // whose step it is, where that is not the signer's
-	Provenance federation.Provenance    `json:"provenance"`
-	Verdict    string                   `json:"verdict"`
-	Why        string                   `json:"why"` // on whose word the verdict rests
-	Document   string                   `json:"document"`
-	Signature  string                   `json:"signature"`
-	Scheme     federation.Dialect       `json:"scheme"`
-	Key        ExplainedKey             `json:"key"`
-	Evidence   *Evidence                `json:"evidence,omitempty"`
-	State      federation.State         `json:"state"`     // of the handoff after it
-	Standing   federation.State         `json:"state_now"` // of the handoff
-	Hops       []Hop                    `json:"hops"`      // its way so far, oldest first
-	Next       []Next                   `json:"next"`      // what happens if nobody does anything
-	Routes     []Route                  `json:"routes,omitempty"`
+	Identity   bridge.IdentityClaim  `json:"identity"`
+	For        federation.DID        `json:"for,omitempty"` // whose step it is, where that is not the signer's
+	Provenance federation.Provenance `json:"provenance"`
+	Verdict    string                `json:"verdict"`
+	Why        string                `json:"why"` // on whose word the verdict rests
+	Document   string                `json:"document"`
+	Signature  string                `json:"signature"`
+	Scheme     federation.Dialect    `json:"scheme"`
+	Key        ExplainedKey          `json:"key"`
+	Evidence   *Evidence             `json:"evidence,omitempty"`
+	State      federation.State      `json:"state"`     // of the handoff after it
+	Standing   federation.State      `json:"state_now"` // of the handoff
+	Hops       []Hop                 `json:"hops"`      // its way so far, oldest first
+	Next       []Next                `json:"next"`      // what happens if nobody does anything
+	Routes     []Route               `json:"routes,omitempty"`
 }
 
 // Route is where a party of the handoff has its mailbox, where other homes are known.
@@ -184,11 +184,11 @@ func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory
 			e.Why += "; what it received is the evidence"
 		}
 	}
-	seen := federation.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
+	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
 	if ev.Provenance == federation.Vouched { // else the signature says who it is, whoever brought it
 		seen.Origin = string(ev.Arrival.Home)
 	}
-	e.Identity, _ = federation.ClaimOfMessage(seen)
+	e.Identity, _ = bridge.ClaimOfMessage(seen)
 	e.Hops = []Hop{
 		{What: "received", Via: ev.Arrival.Link, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)},
 		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},
