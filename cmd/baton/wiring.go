@@ -79,11 +79,14 @@ func (p *program) serverKeys() []federation.SigningKey {
 	return keys
 }
 
+// tagPrefix precedes the names of tags on every network that has them.
+const tagPrefix = "+freeq.at/"
+
 func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		ID: p.homeID(), Key: p.serverKey(), Kinds: lifecycle.Shipped(), Store: p.record, Inboxes: p.record, Guests: p.record, Homes: p.record, Entropy: rand.Reader,
-		Keys:   p.atHand.Load(),
-		Routes: p.gateway.fleet, Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.member, Rates: p.rates,
+		Keys:      p.atHand.Load(),
+		TagPrefix: tagPrefix, Routes: p.gateway.fleet, Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.member, Rates: p.rates,
 		Strangers: p.strangers, Acquaintances: acquaintances{p.record, p.names()},
 		Policy: homePolicy(file, nil),
 		Write: func(ev federation.Event) map[string]string {

@@ -65,9 +65,11 @@ type Home struct {
 	Homes   federation.Homes
 	Keys    federation.KeySource
 	Routes  federation.Routes
-	Caps    Capabilities
-	Offers  Offers                                              // nil where nobody keeps offers back
-	Same    func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
+	// TagPrefix is what precedes the names of tags that a refusal names.
+	TagPrefix string
+	Caps      Capabilities
+	Offers    Offers                                              // nil where nobody keeps offers back
+	Same      func(ctx context.Context, a, b federation.DID) bool // whether two DIDs are one agent's
 	// Member reports whether an offer may be written in its channel; nil where any may.
 	Member func(ctx context.Context, ev federation.Event) (bool, error)
 	Rates  *Rates
@@ -99,9 +101,9 @@ func (h *Home) Resume(ctx context.Context, ev federation.Event, since, now time.
 
 func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.Time, resumed bool) (federation.Judgement, error) {
 	if ev.From == "" {
-		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/handoff-from")
+		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, h.TagPrefix+"handoff-from")
 	}
-	if err := federation.CheckVouching(ev); err != nil {
+	if err := federation.CheckVouching(ev, h.TagPrefix); err != nil {
 		return federation.Judgement{}, err
 	}
 	if err := h.Kinds.Known(ev); err != nil && ev.Verb != federation.Confirm {
@@ -330,7 +332,7 @@ func (h *Home) open(ctx context.Context, before federation.View, ev federation.E
 		return before, federation.Refuse(ev, federation.EventIDInUse, "")
 	}
 	if limit := h.Limits.MaxDeadline; limit > 0 && ev.Deadline.After(now.Add(limit)) {
-		return before, federation.Refuse(ev, federation.InvalidTag, "+freeq.at/handoff-deadline, at most "+limit.String()+" from now")
+		return before, federation.Refuse(ev, federation.InvalidTag, h.TagPrefix+"handoff-deadline, at most "+limit.String()+" from now")
 	}
 	after, err := h.Kinds.Open(ev, h.homeOf(ev), now)
 	if err != nil {
