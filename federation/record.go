@@ -42,7 +42,7 @@ type View struct {
 	Home     HomeID    `json:"home"`
 	Guest    bool      `json:"guest,omitempty"`      // Home is another one: it alone orders the steps, and ends what nobody answers
 	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step, also on those that move nothing, and numbers them
-	Venue    string    `json:"venue"`                // where its steps are written on IRC
+	Venue    string    `json:"venue"`                // where its steps are written on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, where that is another
 	Offerer  DID       `json:"offerer"`
