@@ -89,7 +89,7 @@ func newBench(t *testing.T) bench {
 	known["did:web:gw.example"] = server.key.Public
 	b.home = &home.Home{
 		ID: "gw.example", Key: server.key, Kinds: lifecycle.Shipped(), Store: b.record, Inboxes: b.record, Guests: b.record, Keys: known,
-		Same:   func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
+		Same:      func(_ context.Context, a, b federation.DID) bool { return a == b+":own" || b == a+":own" },
 		TagPrefix: "+freeq.at/", Routes: routes{"lab", "airc"}, Caps: declared{b.bob.did: {"go", "review"}}, Rates: home.NewRates(), Entropy: rand.Reader,
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev)
