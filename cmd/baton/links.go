@@ -12,6 +12,7 @@ import (
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/relay"
+	"baton/federation/store/registry"
 )
 
 // opened is one link with the table that it was made from.
@@ -60,7 +61,7 @@ type fleet struct {
 	lost func(link string)
 }
 
-func newFleet(record federation.Record, wakes bridge.Wakes, m *bridge.Metrics, log *slog.Logger) *fleet {
+func newFleet(record *registry.Record, wakes bridge.Wakes, m *bridge.Metrics, log *slog.Logger) *fleet {
 	f := &fleet{feeds: record, duties: record, wakes: wakes, metrics: m, log: log}
 	f.current.Store(newRoll(nil))
 	return f
