@@ -50,22 +50,22 @@ func (g *gateway) isBlocked(ctx context.Context, s federation.Source, now time.T
 
 // identify adds to a source the other DIDs and the handles of the agents that it names.
 func (g *gateway) identify(ctx context.Context, s federation.Source) (federation.Source, error) {
-	var agents []agents.Agent
+	var known []agents.Agent
 	for _, did := range s.DIDs {
 		agent, err := g.record.AgentOf(ctx, did)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent of %s: %w", did, err)
 		}
-		agents = append(agents, agent)
+		known = append(known, agent)
 	}
 	for _, handle := range s.Handles {
 		agent, err := g.record.Agent(ctx, handle)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent %s: %w", handle, err)
 		}
-		agents = append(agents, agent)
+		known = append(known, agent)
 	}
-	for _, agent := range agents {
+	for _, agent := range known {
 		if agent.Handle == "" {
 			continue
 		}
