@@ -30,7 +30,7 @@ type Audit interface {
 	Changes(ctx context.Context, f ChangeFilter, before int64, limit int) ([]Change, error)
 }
 
-// PeerMode is an operator's word on how another registry is treated, or another home:
+// PeerMode is an operator's word on how a peer is treated, or another home:
 // whoever has the name.
 type PeerMode struct {
 	Domain string // or the name of a home

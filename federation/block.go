@@ -16,8 +16,8 @@ type BlockKind string
 const (
 	BlockDID     BlockKind = "did"     // one DID, and the agent that it belongs to
 	BlockNetwork BlockKind = "network" // an IP address or network
-	BlockHandle  BlockKind = "handle"  // an agent of this registry, or with @domain of another one
-	BlockMask    BlockKind = "mask"    // IRC users: NICK!USER@LINK
+	BlockHandle  BlockKind = "handle"  // a participant of a link here, or with @domain of a peer
+	BlockMask    BlockKind = "mask"    // users of a chat network: NICK!USER@LINK
 	BlockHost    BlockKind = "host"    // every did:web of a host and of the names below it
 )
 
@@ -52,7 +52,7 @@ func (b Block) Good(now time.Time) bool { return b.Expires.IsZero() || now.Befor
 //	did:plc:aaaaaaaaaaaaaaaaaaaaaaaa   a DID
 //	192.0.2.7, 2001:db8::/32           an IP address or network
 //	mallory, mallory@peer.example      a handle
-//	mallory*!*@lab                     IRC users; * and ? in nick and user, * for every link
+//	mallory*!*@lab                     chat users; * and ? in nick and user, * for every link
 //	host:evil.example, evil.example    the did:webs of a host
 //
 // The error says what is wrong with the text.
@@ -113,7 +113,7 @@ func parseMask(text string) (Block, error) {
 		return Block{}, fmt.Errorf("parse block %q: want NICK!USER@LINK, LINK the name of a link", text)
 	}
 	if strings.Trim(m.nick+m.user, "*") == "" && m.link == anyLink {
-		return Block{}, fmt.Errorf("parse block %q: that is every IRC user", text)
+		return Block{}, fmt.Errorf("parse block %q: that is every user of every link", text)
 	}
 	return Block{What: m.nick + "!" + m.user + "@" + m.link, Kind: BlockMask}, nil
 }

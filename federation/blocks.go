@@ -14,13 +14,13 @@ type Source struct {
 	Network string       // label of metrics, as in [Arrival]
 	Address netip.Prefix // as in [Arrival]
 	DIDs    []DID        // each one that the source goes by
-	Handles []string     // of agents of this registry, and with @domain of others
-	Link    string       // by which an IRC user is connected
-	Nick    string       // of an IRC user
-	User    string       // of an IRC user
+	Handles []string     // of participants of links here, and with @domain of peers
+	Link    string       // by which a chat user is connected
+	Nick    string       // of a chat user
+	User    string       // of a chat user
 }
 
-// mask is a block of IRC users.
+// mask is a block of chat users.
 type mask struct{ nick, user, link string }
 
 // cutMask splits NICK!USER@LINK.
@@ -34,7 +34,7 @@ func cutMask(text string) (mask, bool) {
 	return m, m.nick != "" && m.user != "" && m.link != ""
 }
 
-// BlockedLink returns the name of the link that a block of IRC users names, "" for every
+// BlockedLink returns the name of the link that a block of chat users names, "" for every
 // other block.
 func BlockedLink(b Block) string {
 	m, ok := cutMask(b.What)

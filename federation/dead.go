@@ -12,7 +12,7 @@ type DeadReason string
 // The reasons.
 const (
 	DeadExpired  DeadReason = "expired"    // it waited longer than it may
-	DeadRefused  DeadReason = "refused"    // another registry said no, for good
+	DeadRefused  DeadReason = "refused"    // a peer said no, for good
 	DeadFailed   DeadReason = "failed"     // each attempt failed, and not because the other side was away
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
 	DeadOperator DeadReason = "operator"   // an operator gave it up
@@ -29,7 +29,7 @@ func (r DeadReason) Fix() string {
 	case DeadExpired:
 		return "see why the other side was away so long (baton link show), and replay once it is back; drop it if the handoff is over"
 	case DeadRefused:
-		return "read what the other registry said; where it blocks this gateway or asks for consent, settle that with its operator, and replay"
+		return "read what the other side said; where it blocks this gateway or asks for consent, settle that with its operator, and replay"
 	case DeadFailed:
 		return "read the last error; after the cause is mended, here or there, replay"
 	case DeadBroken:
@@ -53,14 +53,14 @@ type Try struct {
 // DeadLetter is a delivery that was given up.
 type DeadLetter struct {
 	ID       int64
-	To       string // link, or the domain of a registry
-	Registry bool   // it is a registry
+	To       string // link, or a peer of one
+	ToPeer   bool   // it is a peer
 	Reason   DeadReason
 	Why      string // the last error
 	Event    EventID
 	Handoff  HandoffID
 	Verb     Verb
-	Message  string // id of the message that another registry was owed
+	Message  string // id of the document for a peer
 	Attempt  int
 	Queued   time.Time
 	Died     time.Time

@@ -13,7 +13,7 @@ import (
 // can be read but is not in the one spelling that this program accepts.
 var ErrNotCanonical = errors.New("federation: not in canonical form")
 
-// MaxDIDBytes bounds a DID: longer ones fit no IRC tag section beside a step.
+// MaxDIDBytes bounds a DID: longer ones fit no line of tags beside a step.
 const MaxDIDBytes = 512
 
 // DID names one identity on every network, as in

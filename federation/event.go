@@ -71,13 +71,13 @@ const (
 	Vouched Provenance = "vouched" // by a gateway for them, with [Evidence]
 )
 
-// Dialect names the set of tags in which a step is signed on IRC.
+// Dialect names the set of tags in which a step is signed.
 type Dialect string
 
 // The dialects.
 const (
-	HandoffTags Dialect = "handoff" // of the handoff RFC, "+freeq.at/handoff-*"
-	ActTags     Dialect = "act"     // of deployed freeq servers, "+freeq.at/act-*"
+	HandoffTags Dialect = "handoff" // of the handoff RFC
+	ActTags     Dialect = "act"     // of deployed servers
 )
 
 // Event is one step: what its signer signed, and what this gateway noted about
@@ -138,7 +138,7 @@ type Arrival struct {
 	// is not linked here: its venue is none that this gateway could compare with.
 	Abroad    bool      `json:"abroad,omitempty"`
 	Name      string    `json:"name,omitempty"`       // what the signer was called there; for people only
-	User      string    `json:"-"`                    // user name of the IRC user that sent it; never stored
+	User      string    `json:"-"`                    // user name of the sender; never stored
 	MessageID string    `json:"message_id,omitempty"` // of the message that carried it
 	Received  time.Time `json:"received"`
 	// Address is the address that the signer's client connected from, in CIDR form: one
@@ -154,13 +154,13 @@ type Arrival struct {
 	// Accepted is who took the step that Accepts names, where that is a step of the
 	// same handoff and one that can be accepted.
 	Accepted DID `json:"accepted,omitempty"`
-	// Place is where a step belongs on IRC, where its venue does not say it: a new offer
+	// Place is where a step belongs on a chat network, where its venue does not say it: a new offer
 	// that did not come from there, and a step of a channel that its link has under
 	// another name. Zero for all other steps.
 	Place Place `json:"place,omitzero"`
 }
 
-// Place is where the steps of a handoff are written on IRC.
+// Place is where the steps of a handoff are written on a chat network.
 type Place struct {
 	Link  string `json:"link"`  // empty for a channel that several links may share
 	Venue string `json:"venue"` // as in [Event]

@@ -86,7 +86,7 @@ type Feeds interface {
 	// link, and returns how many. Of what an agent was told then, and has not fetched, the
 	// delivery is [DeliveryExpired].
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
-	// Held returns whether, and since when, nothing is delivered to a link or a registry by
+	// Held returns whether, and since when, nothing is delivered to a link or a peer by
 	// the word of an operator.
 	Held(ctx context.Context, to string) (Withheld, bool, error)
 }
@@ -97,7 +97,7 @@ type Given struct {
 	At time.Time
 }
 
-// Withheld is an operator's word that nothing is delivered to a link or a registry.
+// Withheld is an operator's word that nothing is delivered to a link or a peer.
 type Withheld struct {
 	To     string
 	Since  time.Time

@@ -23,7 +23,7 @@ func HookName(id HookID) string { return HookLink + "/" + id.String() }
 type Hook struct {
 	ID    HookID    `json:"id"`
 	DID   DID       `json:"did"`             // whose it is, and whose inbox
-	Agent string    `json:"agent,omitempty"` // handle of the registered agent that gets its messages there; "" for one that gets the inbox of DID
+	Agent string    `json:"agent,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
 	URL   string    `json:"url"`
 	Since time.Time `json:"since"`
 	// Disabled is when its address said that there is nobody any more; zero before that.

@@ -25,7 +25,7 @@ const maxExact = 1 << 53
 // Canonical JSON rounds a number to the nearest double; [LosslessJSON] refuses what changes
 // so.
 //
-// spec: airc-v0.1.1 §12.3; RFC 8785 §3.2.2.3
+// spec: RFC 8785 §3.2.2.3
 func ExactJSON(text []byte) error { return exactJSON(text, false) }
 
 // LosslessJSON is [ExactJSON] for a text that is about to be rewritten as canonical JSON:

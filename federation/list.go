@@ -12,7 +12,7 @@ type Filter struct {
 	DID        DID   // offerer, offeree or assignee
 	State      State // as it stands now
 	Kind       Kind
-	Venue      string    // where its steps are written on IRC
+	Venue      string    // where its steps are written on a chat network
 	Capability string    // one that its offer asks for
 	Since      time.Time // moved then or later
 }

@@ -33,9 +33,9 @@ type Notice struct {
 	// Event is the step. Its actor is told, on the link that it came by.
 	Event Event `json:"event,omitzero"`
 	// Hook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
-	// [RegistryLink] as an agent of that, and else on the [RESTLink].
+	// link that it is a participant of, and else on the [RESTLink].
 	Hook Hook `json:"hook,omitzero"`
-	// To is the link or the registry that the delivery was for, or the DID whose inbox;
+	// To is the link or the peer that the delivery was for, or the DID whose inbox;
 	// empty where the notice is about the step as a whole.
 	To   string    `json:"to,omitempty"`
 	Code string    `json:"code,omitempty"` // why, for machines: a refusal's code or a [DeadReason]

@@ -59,7 +59,7 @@ type Delivered struct {
 
 // InboxLink is how deliveries to those who read their inbox here are called, where those
 // to links have the name of the link. No link has it. The inbox is the way of a step to
-// somebody who has no other: no agent of a registry, no link that brought it to them or to
+// somebody who has no other: no participant of a link, no link that brought it to them or to
 // their home, no hook. Who was seen reading here has that way too where the step was
 // written in a channel. In a handoff of another home that one sees to its own people.
 const InboxLink = "inbox"

@@ -42,7 +42,7 @@ type View struct {
 	Home     HomeID    `json:"home"`
 	Guest    bool      `json:"guest,omitempty"`      // Home is another one: it alone orders the steps, and ends what nobody answers
 	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step, also on those that move nothing, and numbers them
-	Venue    string    `json:"venue"`                // where its steps are written on IRC
+	Venue    string    `json:"venue"`                // where its steps are written on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, where that is another
 	Offerer  DID       `json:"offerer"`
@@ -218,45 +218,4 @@ type Bindings interface {
 	// step or of a key that a network's tables noted. It returns [ErrNotFound] when no
 	// owner is known.
 	KeyOwner(ctx context.Context, keyID string) (DID, error)
-}
-
-// Record is all that one durable store keeps.
-type Record interface {
-	Store
-	Handoffs
-	Inboxes
-	Leases
-	Devices
-	Feeds
-	Bindings
-	BoundNames
-	Deliveries
-	Keys
-	Relays
-	Sessions
-	Retention
-	Guests
-	Notices
-	Deferrals
-	Homes
-	Blobs
-	DeadLetters
-	Waits
-	Audit
-	PeerModes
-	KnownHomes
-	OperatorTokens
-	Answers
-	Declarations
-	ReplicaLeases
-	Spoken
-	Hooks
-	OwnKeys
-	Newcomers
-	BlockList
-	Purges
-	// Ready returns nil while the record can be written.
-	Ready(ctx context.Context) error
-	// Close ends the record after what was begun is on disk.
-	Close() error
 }

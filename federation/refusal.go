@@ -7,7 +7,7 @@ import (
 )
 
 // RefusalCode says why a step was refused, in one spelling for all of the
-// program. IRC writes it in upper case with underscores; other networks have
+// program. Networks of lines write it in upper case with underscores; others have
 // other words for a few, which the edge of that network knows.
 type RefusalCode string
 
@@ -46,7 +46,7 @@ const (
 	RateLimited           RefusalCode = "rate-limited"
 )
 
-// Upper returns the code as IRC spells it.
+// Upper returns the code in upper case with underscores.
 func (c RefusalCode) Upper() string {
 	return strings.ToUpper(strings.ReplaceAll(string(c), "-", "_"))
 }

@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// MaxRelays is how many messages wait for one other registry. More than that is not
-// taken while it is away.
+// MaxRelays is how many relays wait for one peer. More than that is not taken while it is
+// away.
 const MaxRelays = 10_000
 
-// RelayKind is what another registry is told by a relay.
+// RelayKind is what a peer is told by a relay.
 type RelayKind string
 
 // The kinds of relays.
 const (
-	MessageRelay RelayKind = "message" // a message to one of its agents
-	ConsentRelay RelayKind = "consent" // what an agent here decided about one of its agents
+	MessageRelay RelayKind = "message" // a message to one of its participants
+	ConsentRelay RelayKind = "consent" // what a participant here decided about one of its own
 )
 
-// Relay is one message or decision that is owed to another registry.
+// Relay is one document that a network is to send to a peer of its own, such as another
+// server of its kind.
 type Relay struct {
 	Row      int64
 	Kind     RelayKind // empty for [MessageRelay]
-	Peer     string    // its domain
-	Sender   string    // handle here
+	Peer     string    // its name
+	Sender   string    // participant here
 	Message  string    // id of the message; of a decision what tells it from others of its Sender
 	Lane     string    // what is in one lane arrives in order
 	Document []byte    // JSON; an attempt adds what is its own
@@ -38,30 +39,30 @@ type Relay struct {
 	Unsure string
 }
 
-// RelayPeer is another registry that something is owed to.
+// RelayPeer is a peer with pending relays.
 type RelayPeer struct {
-	Name     string    // its domain
+	Name     string    // of the peer
 	Failures int       // visits in a row that it did not answer
 	Next     time.Time // when it is asked again; zero where it answered
 }
 
-// RelayBacklog is how the queue of one registry stands.
+// RelayBacklog is how the queue of one peer stands.
 type RelayBacklog struct {
-	Peer   string    // its domain
+	Peer   string    // its name
 	Rows   int       // that wait
 	Oldest time.Time // when the oldest of them was queued; zero where none waits
 	Dead   int       // that were given up, and are kept
 }
 
-// Relays holds what is owed to other registries. Its promises are those of [Store].
-// What Relayed, Bury and Delayed mean to the signer of a step who is no agent here is
-// filed as a [Notice]; agents are told by their registry.
+// Relays holds the pending relays. Its promises are those of [Store]. What Relayed, Bury and
+// Delayed mean to the signer of a step is filed as a [Notice], unless the network tells that
+// signer itself.
 type Relays interface {
 	// Enqueue files a relay that goes with no message of the record, unless the same
 	// Message of the same Sender waits in its Lane already. It returns a
 	// [*UnavailableError] where [MaxRelays] wait for the peer.
 	Enqueue(ctx context.Context, r Relay) error
-	// RelayPeers returns the peers that something is owed to, by their names.
+	// RelayPeers returns the peers with pending relays, by their names.
 	RelayPeers(ctx context.Context) ([]RelayPeer, error)
 	// Pause notes that a peer did not answer, or with no Failures that it did.
 	Pause(ctx context.Context, p RelayPeer) error

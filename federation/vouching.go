@@ -6,17 +6,18 @@ func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
 // CheckVouching refuses a step that carries a tag of vouching and that no home vouches for:
 // a person signs for nobody else, and the address in such a tag would be read as that of
-// evidence. A home vouches by writing the step itself, or by passing it on.
+// evidence. A home vouches by writing the step itself, or by passing it on. The refusal names
+// the tag, after the prefix.
 //
 // spec: handofftag "Tags", handoff-src, -src-h, -for
-func CheckVouching(ev Event) error {
+func CheckVouching(ev Event, prefix string) error {
 	if ev.Provenance == Vouched || ev.Arrival.Home != "" {
 		return nil
 	}
 	for _, tag := range vouchingTags() {
 		name := string(ev.Dialect) + tag
 		if _, there := ev.Fields[name]; there {
-			return Refuse(ev, InvalidTag, "+freeq.at/"+name+": only a home writes it")
+			return Refuse(ev, InvalidTag, prefix+name+": only a home writes it")
 		}
 	}
 	return nil

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Waiting is a delivery that is still to be made, to a link or to another registry.
+// Waiting is a delivery that is still to be made, to a link or to a peer of one.
 type Waiting struct {
 	Link    string // or
-	Peer    string // the domain of a registry
+	Peer    string // the name of a peer
 	Event   EventID
-	Message string // id of the message that a registry is owed
+	Message string // id of the document for a peer
 	Handoff HandoffID
 	Verb    Verb
 	Queued  time.Time
@@ -29,7 +29,7 @@ func (w Waiting) To() string {
 }
 
 // WaitingFilter says which deliveries are asked for. A zero member agrees with all;
-// with a Link there are none to registries, with a Peer none to links.
+// with a Link there are none to peers, with a Peer none to links.
 type WaitingFilter struct {
 	Link    string
 	Peer    string
@@ -69,7 +69,7 @@ type Waits interface {
 	// GiveUp ends deliveries by the word of an operator: as a dead letter, its signer
 	// told; or, to be dropped, without either. It returns how many.
 	GiveUp(ctx context.Context, f WaitingFilter, drop bool, reason string, now time.Time) (int, error)
-	// Hold keeps deliveries to a link or a registry back until Release. Holding it again
+	// Hold keeps deliveries to a link or a peer back until Release. Holding it again
 	// changes the reason alone.
 	Hold(ctx context.Context, h Withheld) error
 	// Release returns [ErrNotFound] for what is not held.

@@ -65,11 +65,11 @@ func inParallel(b *testing.B, run func(caller int)) {
 // team returns registered agents, and a request of each.
 func (w *world) team(b *testing.B) []*bridgetest.Agent {
 	b.Helper()
-	agents := make([]*bridgetest.Agent, callers)
-	for i := range agents {
-		agents[i] = w.agent(b, fmt.Sprintf("agent_%d", i), byte(i))
+	team := make([]*bridgetest.Agent, callers)
+	for i := range team {
+		team[i] = w.agent(b, fmt.Sprintf("agent_%d", i), byte(i))
 	}
-	return agents
+	return team
 }
 
 // BenchmarkMessages posts signed messages, each of which is on disk when it is
@@ -77,9 +77,9 @@ func (w *world) team(b *testing.B) []*bridgetest.Agent {
 // signatures.
 func BenchmarkMessages(b *testing.B) {
 	w, _ := durable(b)
-	agents := w.team(b)
+	team := w.team(b)
 	messages := make([][][]byte, callers)
-	for i, a := range agents {
+	for i, a := range team {
 		for range b.N/callers + callers {
 			text, err := a.Sign(a.Envelope(a.Handle, "hello", nil))
 			if err != nil {
@@ -96,7 +96,7 @@ func BenchmarkMessages(b *testing.B) {
 		if n >= len(queue) {
 			return // another caller's share
 		}
-		if status, answer, err := agents[caller].Post(b.Context(), queue[n]); err != nil || status != http.StatusCreated {
+		if status, answer, err := team[caller].Post(b.Context(), queue[n]); err != nil || status != http.StatusCreated {
 			b.Error(status, answer, err)
 		}
 	})
@@ -127,11 +127,11 @@ func verifications() float64 {
 
 func BenchmarkHeartbeats(b *testing.B) {
 	w, _ := durable(b)
-	agents := w.team(b)
+	team := w.team(b)
 	b.ResetTimer()
 	inParallel(b, func(caller int) {
 		request := httptest.NewRequestWithContext(b.Context(), http.MethodPost, "/presence", strings.NewReader(`{"status":"online","context":"x"}`))
-		request.Header.Set("Authorization", "Bearer "+agents[caller].Token)
+		request.Header.Set("Authorization", "Bearer "+team[caller].Token)
 		recorder := httptest.NewRecorder()
 		w.mux.ServeHTTP(recorder, request)
 		if recorder.Code != http.StatusOK {

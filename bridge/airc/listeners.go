@@ -63,7 +63,7 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	if ev.Verb == federation.Offer {
 		after.Assignee = "" // whoever got it since knows it as more than an offer
 	}
-	var agents []listener
+	var parties []listener
 	for _, did := range after.Others(ev.Actor()) {
 		agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 		switch {
@@ -74,11 +74,11 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 		}
 		c := contact{handle: agent.Handle, agent: &agent}
 		same := func(other listener) bool { return other.handle == c.handle }
-		if !c.is(ev.Actor()) && !slices.ContainsFunc(agents, same) {
-			agents = append(agents, listener{contact: c})
+		if !c.is(ev.Actor()) && !slices.ContainsFunc(parties, same) {
+			parties = append(parties, listener{contact: c})
 		}
 	}
-	return agents, nil
+	return parties, nil
 }
 
 // strangers returns the agents that an open offer is shown to: those who can do it,

@@ -63,7 +63,7 @@ func shapeDead(d federation.DeadLetter) DeadLetter {
 		ID: d.ID, Link: d.To, Reason: d.Reason, LastError: d.Why, EventID: d.Event, HandoffID: d.Handoff, Verb: d.Verb, Message: d.Message,
 		Attempt: d.Attempt, Queued: Moment(d.Queued), Died: Moment(d.Died), Replayed: Moment(d.Replayed),
 	}
-	if d.Registry {
+	if d.ToPeer {
 		shaped.Link, shaped.Peer = "", d.To
 	}
 	return shaped

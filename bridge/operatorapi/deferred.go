@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
@@ -33,7 +34,7 @@ func (o *Operator) explainDeferred(ctx context.Context, text string, none error)
 	}
 	ev := d.Event
 	e := Explanation{
-		EventID: ev.ID, HandoffID: ev.Handoff, Verb: ev.Verb, From: ev.From, For: ev.For, Identity: federation.LookingUp,
+		EventID: ev.ID, HandoffID: ev.Handoff, Verb: ev.Verb, From: ev.From, For: ev.For, Identity: bridge.LookingUp,
 		Provenance: ev.Provenance, Verdict: federation.Unverifiable.String(), Why: d.Reason,
 		Document: ev.Signature.Document, Signature: ev.Signature.Text, Scheme: ev.Dialect,
 		Key: ExplainedKey{KeyID: ev.Signature.KeyID}, Standing: view.State,

@@ -111,11 +111,11 @@ func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory
 			e.Why += "; what it received is the evidence"
 		}
 	}
-	seen := federation.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
+	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
 	if ev.Provenance == federation.Vouched { // else the signature says who it is, whoever brought it
 		seen.Origin = string(ev.Arrival.Home)
 	}
-	e.Identity, _ = federation.ClaimOfMessage(seen)
+	e.Identity, _ = bridge.ClaimOfMessage(seen)
 	e.Hops = []Hop{
 		{What: "received", Via: ev.Arrival.Link, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)},
 		{What: "filed", Via: string(o.deps.Home), Who: string(entry.State), Time: Moment(entry.Filed)},

@@ -99,15 +99,15 @@ func routeLine(r operatorapi.Route) string {
 }
 
 // identityLine says what an identity is worth.
-func identityLine(claim federation.IdentityClaim) string {
+func identityLine(claim bridge.IdentityClaim) string {
 	switch claim {
-	case federation.Anchored:
+	case bridge.Anchored:
 		return "a DID with a document, which names its keys and may change them"
-	case federation.SelfIssued:
+	case bridge.SelfIssued:
 		return "the DID is its key; who holds that is who it is"
-	case federation.Relayed:
+	case bridge.Relayed:
 		return "another server says who it is"
-	case federation.Guest, federation.LookingUp, federation.Unknown:
+	case bridge.Guest, bridge.LookingUp, bridge.Unknown:
 	}
 	return "nobody says who it is"
 }

@@ -38,13 +38,13 @@ func newCanary(p *program) *peering.Canary {
 			fields, _ := dialect.Write(ev) // a step of the home itself fits every dialect
 			return fields
 		},
-		Steps: homeSteps{Record: p.bound(), gateway: p.gateway, wakes: p.relay}, Link: peerLinks{p}.Link,
+		Steps: homeSteps{boundRecord: p.bound(), gateway: p.gateway, wakes: p.relay}, Link: peerLinks{p}.Link,
 	}
 }
 
 // homeSteps implements [peering.Steps].
 type homeSteps struct {
-	federation.Record
+	boundRecord
 	gateway *gateway.Gateway
 	wakes   bridge.Wakes
 }

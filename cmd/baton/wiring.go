@@ -107,6 +107,9 @@ func (p *program) serverKeys() []federation.SigningKey {
 	return keys
 }
 
+// tagPrefix precedes the names of tags on every network that has them.
+const tagPrefix = "+freeq.at/"
+
 func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		Rules: homeRules(p.homeID(), file), Key: p.serverKey(), Snapshots: p.record, Log: p.record, Overdue: p.record, Rulings: p.record, Entropy: rand.Reader,
@@ -123,7 +126,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 // homeRules returns what the home judges by.
 func homeRules(id federation.HomeID, file *configs.File) home.Rules {
 	return home.Rules{
-		ID: id, Kinds: lifecycle.Shipped(), Policy: homePolicy(file, nil),
+		ID: id, Kinds: lifecycle.Shipped(), TagPrefix: tagPrefix, Policy: homePolicy(file, nil),
 		Limits: home.Limits{
 			ClockSkew: file.Limits.ClockSkew, MaxDeadline: file.Limits.MaxDeadline,
 			EventsPerMinute: file.Limits.DIDEventsPerMinute, OpenHandoffs: file.Limits.OpenHandoffsPerDID,

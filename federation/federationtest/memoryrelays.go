@@ -185,7 +185,7 @@ func (m *Memory) buryRelay(r *memoryRelay, how federation.Settlement) {
 	r.Reason, r.dead = how.Why, how.At
 	m.endRemote(r, federation.DeliveryDead, how.At)
 	letter := federation.DeadLetter{
-		To: r.Peer, Registry: true, Handoff: r.Handoff, Message: r.Message, Attempt: r.Attempt, Queued: r.Queued, Raw: r.Document, Tries: r.tries,
+		To: r.Peer, ToPeer: true, Handoff: r.Handoff, Message: r.Message, Attempt: r.Attempt, Queued: r.Queued, Raw: r.Document, Tries: r.tries,
 	}
 	if ev, ok := m.stepOf(r); ok {
 		letter.Event, letter.Handoff, letter.Verb = ev.ID, ev.Handoff, ev.Verb

@@ -10,8 +10,44 @@ import (
 
 // Record is all that the suites hold a record to: its core, and the tables of a registry.
 type Record interface {
-	federation.Record
+	federation.Store
+	federation.Handoffs
+	federation.Inboxes
+	federation.Leases
+	federation.Devices
+	federation.Feeds
+	federation.Bindings
+	federation.BoundNames
+	federation.Deliveries
+	federation.Keys
+	federation.Relays
+	federation.Sessions
+	federation.Retention
+	federation.Guests
+	federation.Notices
+	federation.Deferrals
+	federation.Homes
+	federation.Blobs
+	federation.DeadLetters
+	federation.Waits
+	federation.Audit
+	federation.PeerModes
+	federation.KnownHomes
+	federation.OperatorTokens
+	federation.Answers
+	federation.Declarations
+	federation.ReplicaLeases
+	federation.Spoken
+	federation.Hooks
+	federation.OwnKeys
+	federation.Newcomers
+	federation.BlockList
+	federation.Purges
 	Registry
+	// Ready returns nil while the record can be written.
+	Ready(ctx context.Context) error
+	// Close ends the record after what was begun is on disk.
+	Close() error
 }
 
 // Registry is what the tables of a registry keep. The registry itself declares its ports,

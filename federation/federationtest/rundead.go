@@ -201,7 +201,7 @@ func (s suite) testReviveRelay(t *testing.T) {
 	id := letterIDs(t, record, federation.DeadFilter{}, 0, 1)[0]
 	got, err := record.DeadLetter(t.Context(), id)
 	want := federation.DeadLetter{
-		ID: id, To: "peer.example", Registry: true, Reason: federation.DeadRefused, Why: "400 bad_request", Message: "message-1", Attempt: 1,
+		ID: id, To: "peer.example", ToPeer: true, Reason: federation.DeadRefused, Why: "400 bad_request", Message: "message-1", Attempt: 1,
 		Queued: At(1), Died: At(4), Raw: []byte(`{"n":1}`), Tries: []federation.Try{{Number: 1, At: At(2), Reason: "away"}},
 	}
 	if d := diff(want, got); err != nil || d != "" {

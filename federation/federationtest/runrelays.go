@@ -106,7 +106,7 @@ func (s suite) testDeadRelays(t *testing.T) {
 		t.Errorf("slow %+v, %v, want the third alone", slow, err)
 	}
 	dead, err := record.DeadLetters(t.Context(), federation.DeadFilter{}, 0, 1)
-	if err != nil || len(dead) != 1 || dead[0].Message != "message-2" || dead[0].Why != "nobody there" || !dead[0].Registry || dead[0].To != "peer.example" {
+	if err != nil || len(dead) != 1 || dead[0].Message != "message-2" || dead[0].Why != "nobody there" || !dead[0].ToPeer || dead[0].To != "peer.example" {
 		t.Errorf("dead %+v, %v, want the newest", dead, err)
 	}
 }

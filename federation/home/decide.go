@@ -11,10 +11,12 @@ import (
 // Rules are what a home judges by. Their methods are pure: the same arguments give the same
 // answer.
 type Rules struct {
-	ID     federation.HomeID
-	Kinds  lifecycle.Kinds
-	Policy Policy
-	Limits Limits
+	ID    federation.HomeID
+	Kinds lifecycle.Kinds
+	// TagPrefix precedes the names of tags that a refusal names.
+	TagPrefix string
+	Policy    Policy
+	Limits    Limits
 }
 
 // Authority says on whose word a step is submitted.
@@ -162,7 +164,7 @@ func (r Rules) open(s Snapshot, ev federation.Event, now time.Time) (federation.
 		return s.View, federation.Refuse(ev, federation.EventIDInUse, "")
 	}
 	if limit := r.Limits.MaxDeadline; limit > 0 && ev.Deadline.After(now.Add(limit)) {
-		return s.View, federation.Refuse(ev, federation.InvalidTag, "+freeq.at/handoff-deadline, at most "+limit.String()+" from now")
+		return s.View, federation.Refuse(ev, federation.InvalidTag, r.TagPrefix+"handoff-deadline, at most "+limit.String()+" from now")
 	}
 	after, err := r.Kinds.Open(ev, cmp.Or(ev.Arrival.Home, r.ID), now)
 	if err != nil {

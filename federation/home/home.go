@@ -84,9 +84,9 @@ func (h *Home) Resume(ctx context.Context, ev federation.Event, since, now time.
 
 func (h *Home) submit(ctx context.Context, ev federation.Event, since, now time.Time, resumed bool) (federation.Judgement, error) {
 	if ev.From == "" {
-		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, "+freeq.at/handoff-from")
+		return federation.Judgement{}, federation.Refuse(ev, federation.MissingRequirement, h.TagPrefix+"handoff-from")
 	}
-	if err := federation.CheckVouching(ev); err != nil {
+	if err := federation.CheckVouching(ev, h.TagPrefix); err != nil {
 		return federation.Judgement{}, err
 	}
 	if err := h.Kinds.Known(ev); err != nil && ev.Verb != federation.Confirm {

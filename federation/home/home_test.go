@@ -95,7 +95,7 @@ func newBench(t *testing.T) bench {
 	known["did:web:gw.example"] = server.key.Public
 	b.home = &home.Home{
 		Rules: home.Rules{
-			ID: "gw.example", Kinds: lifecycle.Shipped(),
+			ID: "gw.example", Kinds: lifecycle.Shipped(), TagPrefix: "+freeq.at/",
 			Limits: home.Limits{ClockSkew: 2 * time.Minute, MaxDeadline: 24 * time.Hour, Unanswered: 168 * time.Hour, Abandoned: 72 * time.Hour},
 		},
 		Key: server.key, Snapshots: b.record, Log: b.record, Overdue: b.record, Keys: known,

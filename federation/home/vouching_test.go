@@ -30,11 +30,11 @@ func TestAPersonSignsNoTagOfVouching(t *testing.T) {
 				t.Errorf("%s%s: %v, want %s that names it", dialect, tag, err, federation.InvalidTag)
 			}
 			sealed.Arrival.Home = "b.example"
-			if err := federation.CheckVouching(sealed); err != nil {
+			if err := federation.CheckVouching(sealed, "+freeq.at/"); err != nil {
 				t.Errorf("%s%s from a home: %v", dialect, tag, err)
 			}
 			sealed.Arrival.Home, sealed.Provenance = "", federation.Vouched
-			if err := federation.CheckVouching(sealed); err != nil {
+			if err := federation.CheckVouching(sealed, "+freeq.at/"); err != nil {
 				t.Errorf("%s%s that a gateway vouches for: %v", dialect, tag, err)
 			}
 		}

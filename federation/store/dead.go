@@ -30,7 +30,7 @@ func scanDead(row scanner) (d deadRow, err error) {
 	var event, handoff string
 	var queued, died, replayed int64
 	var document []byte
-	err = row.Scan(&d.ID, &d.To, &d.Registry, &d.Reason, &d.Why, &d.Attempt, &queued, &died, &replayed, &d.row,
+	err = row.Scan(&d.ID, &d.To, &d.ToPeer, &d.Reason, &d.Why, &d.Attempt, &queued, &died, &replayed, &d.row,
 		&event, &handoff, &d.Message, &d.body, &document)
 	if err != nil {
 		return d, err
@@ -68,7 +68,7 @@ func (s *Record) DeadLetter(ctx context.Context, id int64) (federation.DeadLette
 		return federation.DeadLetter{}, fmt.Errorf("read dead letter %d: %w", id, err)
 	}
 	d := found[0]
-	if !d.Registry {
+	if !d.ToPeer {
 		e := entryScan{body: d.body}
 		entry, err := e.read()
 		if err != nil {
@@ -91,7 +91,7 @@ func (s *Record) tries(ctx context.Context, d deadRow) ([]federation.Try, error)
 		return t, err
 	}
 	link := d.To
-	if d.Registry {
+	if d.ToPeer {
 		link = ""
 	}
 	return rows(ctx, s.reads, scan, `SELECT n, at, reason FROM attempt WHERE link = ? AND item = ? ORDER BY n`, link, d.row)

@@ -16,12 +16,12 @@ const StepOfThem = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->>
 
 // What a purge looks through, and the condition that a participant is one of ?1, as JSON.
 const (
-	handleOfThem   = `IN (SELECT value FROM json_each(?1))`
-	waitingEntries = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
-	owedSteps      = `feed f JOIN event e ON e.seq = f.event WHERE f.link > ''`
-	deferredSteps  = `deferred e WHERE e.n > 0`
-	pendingSteps   = `pending e WHERE e.seq > 0`
-	deadSteps      = `dead d JOIN event e ON e.seq = d.event WHERE d.n > 0 AND d.replayed = 0`
+	participantOfThem = `IN (SELECT value FROM json_each(?1))`
+	waitingEntries    = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
+	owedSteps         = `feed f JOIN event e ON e.seq = f.event WHERE f.link > ''`
+	deferredSteps     = `deferred e WHERE e.n > 0`
+	pendingSteps      = `pending e WHERE e.seq > 0`
+	deadSteps         = `dead d JOIN event e ON e.seq = d.event WHERE d.n > 0 AND d.replayed = 0`
 )
 
 // Senders implements [federation.Purges].
@@ -38,8 +38,8 @@ func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) (
 }
 
 // Purge implements [federation.Purges].
-func (s *Record) Purge(ctx context.Context, dids []federation.DID, handles []string, now time.Time, dry bool) (federation.Purged, error) {
-	p, err := newPurge(dids, handles, now, dry)
+func (s *Record) Purge(ctx context.Context, dids []federation.DID, participants []string, now time.Time, dry bool) (federation.Purged, error) {
+	p, err := newPurge(dids, participants, now, dry)
 	if err != nil {
 		return federation.Purged{}, fmt.Errorf("purge: %w", err)
 	}
@@ -49,7 +49,7 @@ func (s *Record) Purge(ctx context.Context, dids []federation.DID, handles []str
 		if err != nil || s.tables == nil {
 			return done, err
 		}
-		done.Messages, err = s.tables.Purge(ctx, Tx{q}, p.dids, p.handles, dry)
+		done.Messages, err = s.tables.Purge(ctx, Tx{q}, p.dids, p.participants, dry)
 		return done, err
 	})
 	if err != nil {
@@ -60,18 +60,18 @@ func (s *Record) Purge(ctx context.Context, dids []federation.DID, handles []str
 
 // purge is one purge under way.
 type purge struct {
-	dids, handles string // as JSON
-	now           time.Time
-	dry           bool
+	dids, participants string // as JSON
+	now                time.Time
+	dry                bool
 }
 
-func newPurge(dids []federation.DID, handles []string, now time.Time, dry bool) (purge, error) {
+func newPurge(dids []federation.DID, participants []string, now time.Time, dry bool) (purge, error) {
 	didText, err := json.Marshal(append([]federation.DID{}, dids...))
 	if err != nil {
 		return purge{}, err
 	}
-	handleText, err := json.Marshal(append([]string{}, handles...))
-	return purge{string(didText), string(handleText), now, dry}, err
+	participantText, err := json.Marshal(append([]string{}, participants...))
+	return purge{string(didText), string(participantText), now, dry}, err
 }
 
 // set is one kind of what waits: whose it is, how its rows are found, each with up to two
@@ -96,7 +96,7 @@ func (p purge) all(ctx context.Context, q *statements) (done federation.Purged, 
 
 func (p purge) sets(done *federation.Purged) []set {
 	gone := federation.Settlement{State: federation.DeliveryDead, Code: string(federation.DeadOperator), Why: "an operator blocked the sender", Quiet: true, At: p.now}
-	dids, handles := []any{p.dids}, []any{p.handles}
+	dids, participants := []any{p.dids}, []any{p.participants}
 	return []set{
 		{&done.Inbox, dids, `SELECT i.event, i.did FROM ` + waitingEntries + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, did string) error {
 			_, err := q.exec(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, did, row)
@@ -105,11 +105,11 @@ func (p purge) sets(done *federation.Purged) []set {
 		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + owedSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, link string) error {
 			return settle(ctx, q, link, row, gone)
 		}},
-		{&done.Outbox, handles, `SELECT r.n, '' FROM relay r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + handleOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
+		{&done.Outbox, participants, `SELECT r.n, '' FROM relay r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + participantOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
 			return endRelay(ctx, q, row)
 		}},
 		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
-		{&done.Dead, handles, `SELECT d.n, '' FROM dead d JOIN relay r ON r.n = d.relay WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + handleOfThem, dropDead},
+		{&done.Dead, participants, `SELECT d.n, '' FROM dead d JOIN relay r ON r.n = d.relay WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + participantOfThem, dropDead},
 		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
 			return endDeferral(ctx, q, row)
 		}},

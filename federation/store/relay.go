@@ -13,7 +13,7 @@ import (
 const relayColumns = `n, peer, sender, message, lane, document, handoff, queued, attempt, next, delayed, coalesce(reason, ''),
 	coalesce(unsure, ''), kind`
 
-// scanRelay reads a message to another registry, which goes as it is: where the handoff
+// scanRelay reads a relay, which goes as it is: where the handoff
 // that it is about cannot be read, it goes as one about none.
 func scanRelay(row scanner) (federation.Relay, error) {
 	var r federation.Relay
@@ -56,7 +56,7 @@ func enqueue(ctx context.Context, q *statements, r federation.Relay) error {
 	case err != nil:
 		return err
 	case full:
-		return &federation.UnavailableError{What: "registry " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
+		return &federation.UnavailableError{What: "peer " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
 	}
 	_, err = q.exec(ctx, `INSERT INTO relay (peer, sender, message, lane, document, handoff, queued, next, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.Peer, r.Sender, r.Message, r.Lane, notNull(r.Document), r.Handoff.String(), stamp(r.Queued), stamp(r.Queued),

@@ -1,6 +1,6 @@
 // Package store is the record of a home, in an SQLite file or on PostgreSQL: handoffs and
 // their events, inboxes with their leases and devices, feeds, bindings and sessions. It
-// implements [federation.Record], and calls the [Tables] that a network keeps beside its
+// implements the ports of package federation, and calls the [Tables] that a network keeps beside its
 // own; what a step means is decided before it comes here.
 //
 // # Durability
@@ -80,8 +80,6 @@ type Record struct {
 	duties   *duties                    // nil where nobody else may have the record open
 	close    func() error
 }
-
-var _ federation.Record = (*Record)(nil)
 
 // Open opens the record at a path, making the file where there is none, and
 // brings its schema up to date. Its errors are one line for the operator: the

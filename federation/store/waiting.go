@@ -59,7 +59,7 @@ func verbIn(body []byte) federation.Verb {
 	return ev.Verb
 }
 
-// waiting returns rows after a place, of links or else of registries.
+// waiting returns rows after a place, of links or else of their peers.
 func (s *Record) waiting(ctx context.Context, f federation.WaitingFilter, after waitPlace, limit int) ([]waitingRow, error) {
 	if after.relays {
 		return rows(ctx, s.reads, scanWaiting, `SELECT r.n, '', r.peer, coalesce(e.id, ''), r.message, r.handoff, e.body, r.queued, r.attempt, r.next,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -147,12 +148,12 @@ func (s *server) onWhois(_ context.Context, u *user, m ircmsg.Message) {
 
 // claimed says what may honestly be said of who somebody is.
 func claimed(account federation.DID) string {
-	switch claim, _ := federation.ClaimOfPerson(account, false, false, federation.NoAccount); claim {
-	case federation.Anchored:
+	switch claim, _ := bridge.ClaimOfPerson(account, false, false, bridge.NoAccount); claim {
+	case bridge.Anchored:
 		return "has proved a DID whose owner can change its keys"
-	case federation.SelfIssued:
+	case bridge.SelfIssued:
 		return "has proved a key that it made itself"
-	case federation.Relayed, federation.Guest, federation.LookingUp, federation.Unknown:
+	case bridge.Relayed, bridge.Guest, bridge.LookingUp, bridge.Unknown:
 	}
 	return "is a guest"
 }

@@ -179,21 +179,21 @@ type Explanation struct {
 	Verb      federation.Verb      `json:"verb"`
 	From      federation.DID       `json:"from"` // the signer
 	// Identity is what may be said of whose step it is.
-	Identity   federation.IdentityClaim `json:"identity"`
-	For        federation.DID           `json:"for,omitempty"` // whose step it is, where that is not the signer's
-	Provenance federation.Provenance    `json:"provenance"`
-	Verdict    string                   `json:"verdict"`
-	Why        string                   `json:"why"` // on whose word the verdict rests
-	Document   string                   `json:"document"`
-	Signature  string                   `json:"signature"`
-	Scheme     federation.Dialect       `json:"scheme"`
-	Key        ExplainedKey             `json:"key"`
-	Evidence   *Evidence                `json:"evidence,omitempty"`
-	State      federation.State         `json:"state"`     // of the handoff after it
-	Standing   federation.State         `json:"state_now"` // of the handoff
-	Hops       []Hop                    `json:"hops"`      // its way so far, oldest first
-	Next       []Next                   `json:"next"`      // what happens if nobody does anything
-	Routes     []Route                  `json:"routes,omitempty"`
+	Identity   bridge.IdentityClaim  `json:"identity"`
+	For        federation.DID        `json:"for,omitempty"` // whose step it is, where that is not the signer's
+	Provenance federation.Provenance `json:"provenance"`
+	Verdict    string                `json:"verdict"`
+	Why        string                `json:"why"` // on whose word the verdict rests
+	Document   string                `json:"document"`
+	Signature  string                `json:"signature"`
+	Scheme     federation.Dialect    `json:"scheme"`
+	Key        ExplainedKey          `json:"key"`
+	Evidence   *Evidence             `json:"evidence,omitempty"`
+	State      federation.State      `json:"state"`     // of the handoff after it
+	Standing   federation.State      `json:"state_now"` // of the handoff
+	Hops       []Hop                 `json:"hops"`      // its way so far, oldest first
+	Next       []Next                `json:"next"`      // what happens if nobody does anything
+	Routes     []Route               `json:"routes,omitempty"`
 }
 
 // Route is where a party of the handoff has its mailbox, where other homes are known.

@@ -10,6 +10,8 @@ import (
 )
 
 // Content implements [store.Tables]: the message that an agent is to be given.
+//
+//nolint:ireturn // the core does not know the type
 func (Tables) Content(ctx context.Context, q store.Tx, handle string, item int64) (content federation.Content, broken string, err error) {
 	var m messageScan
 	var position uint64
@@ -17,9 +19,9 @@ func (Tables) Content(ctx context.Context, q store.Tx, handle string, item int64
 	if err != nil {
 		return nil, "", err
 	}
-	message, unread := m.read()
-	if unread != nil { // one bad row stops no other
-		return nil, unread.Error(), nil
+	message, err := m.read()
+	if err != nil {
+		return nil, err.Error(), nil //nolint:nilerr // one bad row stops no other; broken tells of it
 	}
 	message.Cursor = positions(handle).At(position)
 	return message, "", nil

@@ -37,8 +37,9 @@ func (s *Registry) ProveKey(ctx context.Context, handle, kid string, did federat
 	})
 }
 
-// Unproved implements [federation.KeyProofs]. Agents of other registries have addresses
-// for handles, and no keys here.
+// Unproved returns up to limit handles of agents of this registry with keys that sign now
+// and were not proved, in their order, and how many there are in all. Agents of other
+// registries have addresses for handles, and no keys here.
 func (s *Registry) Unproved(ctx context.Context, now time.Time, limit int) (handles []string, total int, err error) {
 	const which = `FROM agent_key WHERE did = '' AND (revoked = 0 OR revoked > ?1) AND (expires = 0 OR expires > ?1)`
 	if err := s.record.Reads().Row(ctx, `SELECT count(DISTINCT handle) `+which, []any{store.Stamp(now)}, &total); err != nil {

@@ -141,7 +141,9 @@ func noteUnseen(ctx context.Context, q store.Tx, m agents.Message) error {
 	return nil
 }
 
-// Unseen implements [federation.Registry].
+// Unseen returns up to limit handoffs without a deadline that were offered to an agent which
+// never saw the offer: it waits for consent, or was thrown away. They were opened at or
+// before the time, and have no answer; the oldest first.
 func (s *Registry) Unseen(ctx context.Context, opened time.Time, limit int) ([]federation.View, error) {
 	views, err := store.Rows(ctx, s.record.Reads(), store.DecodeView, `SELECT h.view FROM unseen u JOIN handoff h ON h.id = u.handoff
 		WHERE u.opened <= ? ORDER BY u.opened, u.handoff`+store.AtMost, store.Stamp(opened), max(limit, 0))

@@ -1,8 +1,12 @@
-package federation
+package bridge
 
-import "time"
+import (
+	"time"
 
-// IdentityClaim is what may honestly be said of who somebody is, by what is known of them.
+	"baton/federation"
+)
+
+// IdentityClaim is what may honestly be said of who a person is, by what is known of them.
 //
 // spec: freeq identity-claims
 type IdentityClaim string
@@ -36,16 +40,16 @@ const (
 
 // Seen is what came with one message, and what is known of its sender now.
 type Seen struct {
-	Account DID       // that the message is marked with; empty for none
-	Origin  string    // the server that relayed it, empty for our own
-	Present bool      // the sender is here now
-	Live    DID       // under which the sender is here now, or was found
-	At      time.Time // of the message; zero where it does not say
+	Account federation.DID // that the message is marked with; empty for none
+	Origin  string         // the server that relayed it, empty for our own
+	Present bool           // the sender is here now
+	Live    federation.DID // under which the sender is here now, or was found
+	At      time.Time      // of the message; zero where it does not say
 }
 
 // ClaimOfMessage says who a message is from. What it was marked with counts, not who
 // bears the name now; the DID is empty where none can be named.
-func ClaimOfMessage(s Seen) (IdentityClaim, DID) {
+func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	switch {
 	case s.Origin != "":
 		return relayed(s.Account != ""), s.Account
@@ -61,7 +65,7 @@ func ClaimOfMessage(s Seen) (IdentityClaim, DID) {
 
 // ClaimOfSender says who bears the name that a message came under. Who is there now
 // counts before what the message was marked with.
-func ClaimOfSender(s Seen, asked Lookup) (IdentityClaim, DID) {
+func ClaimOfSender(s Seen, asked Lookup) (IdentityClaim, federation.DID) {
 	if s.Origin == "" && s.Live != "" {
 		return claimOf(s.Live), s.Live
 	}
@@ -72,9 +76,9 @@ func ClaimOfSender(s Seen, asked Lookup) (IdentityClaim, DID) {
 	return answered(asked), ""
 }
 
-// ClaimOfPerson says who bears a name without a message to go by: under which DID it
+// ClaimOfPerson says who bears a name without a message to go by: under which federation.DID it
 // is bound here, else what a peer said of it, with an account or without.
-func ClaimOfPerson(bound DID, byPeer, account bool, asked Lookup) (IdentityClaim, DID) {
+func ClaimOfPerson(bound federation.DID, byPeer, account bool, asked Lookup) (IdentityClaim, federation.DID) {
 	switch {
 	case bound != "":
 		return claimOf(bound), bound
@@ -84,7 +88,7 @@ func ClaimOfPerson(bound DID, byPeer, account bool, asked Lookup) (IdentityClaim
 	return answered(asked), ""
 }
 
-func claimOf(did DID) IdentityClaim {
+func claimOf(did federation.DID) IdentityClaim {
 	if did.Method() == "key" {
 		return SelfIssued
 	}
