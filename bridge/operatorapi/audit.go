@@ -11,13 +11,13 @@ import (
 
 // ListAudit implements [contract.StrictServerInterface].
 func (o *Operator) ListAudit(ctx context.Context, req contract.ListAuditRequestObject) (contract.ListAuditResponseObject, error) {
-	l, err := o.audit(ctx, req.Params)
+	l, err := o.audit(req.Params)
 	p := req.Params
 	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
 }
 
 // audit returns the list of changes, the newest first.
-func (o *Operator) audit(ctx context.Context, query contract.ListAuditParams) (listing, error) {
+func (o *Operator) audit(query contract.ListAuditParams) (listing, error) {
 	f := federation.ChangeFilter{Actor: query.Actor}
 	if text := query.Since; text != "" {
 		var err error

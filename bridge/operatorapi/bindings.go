@@ -30,13 +30,12 @@ type bindingList struct{ o *Operator }
 
 // ListBindings implements [contract.StrictServerInterface].
 func (o *Operator) ListBindings(ctx context.Context, req contract.ListBindingsRequestObject) (contract.ListBindingsResponseObject, error) {
-	l, err := o.bindings(ctx, req.Params)
 	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
+	return o.list(ctx, o.bindings(), nil, p.Limit, p.Cursor, nil)
 }
 
-func (o *Operator) bindings(ctx context.Context, query contract.ListBindingsParams) (listing, error) {
-	return listing{page: bindingList{o}.page}, nil
+func (o *Operator) bindings() listing {
+	return listing{page: bindingList{o}.page}
 }
 
 // page merges the bindings of the configuration with those of the record. A cursor

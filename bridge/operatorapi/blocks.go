@@ -11,13 +11,12 @@ import (
 
 // ListBlocks implements [contract.StrictServerInterface].
 func (o *Operator) ListBlocks(ctx context.Context, req contract.ListBlocksRequestObject) (contract.ListBlocksResponseObject, error) {
-	l, err := o.blocks(ctx, req.Params)
 	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
+	return o.list(ctx, o.blocks(), nil, p.Limit, p.Cursor, nil)
 }
 
 // blocks returns the list of blocks that have not expired, by what they name.
-func (o *Operator) blocks(ctx context.Context, query contract.ListBlocksParams) (listing, error) {
+func (o *Operator) blocks() listing {
 	page := func(ctx context.Context, cursor string, limit int) (any, error) {
 		found, err := o.deps.Blocks.BlocksAfter(ctx, cursor, limit)
 		p, now := Page[Block]{Items: []Block{}}, time.Now()
@@ -31,7 +30,7 @@ func (o *Operator) blocks(ctx context.Context, query contract.ListBlocksParams) 
 		}
 		return p, err
 	}
-	return listing{page: page}, nil
+	return listing{page: page}
 }
 
 func shapeBlock(b federation.Block) Block {

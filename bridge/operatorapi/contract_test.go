@@ -55,7 +55,7 @@ func TestTheContractHasTheBodiesThatRoutesTake(t *testing.T) {
 }
 
 // newContract returns a router of the contract, to check answers with it.
-func newContract(t *testing.T) routers.Router {
+func newContract(t *testing.T) routers.Router { //nolint:ireturn // the library has no other type
 	t.Helper()
 	spec, err := contract.GetSpec()
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 
 // ListDead implements [contract.StrictServerInterface].
 func (o *Operator) ListDead(ctx context.Context, req contract.ListDeadRequestObject) (contract.ListDeadResponseObject, error) {
-	l, err := o.deadLetters(ctx, req.Params)
+	l, err := o.deadLetters(req.Params)
 	p := req.Params
 	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
 }
 
 // deadLetters returns the list of dead letters, the newest first.
-func (o *Operator) deadLetters(ctx context.Context, query contract.ListDeadParams) (listing, error) {
+func (o *Operator) deadLetters(query contract.ListDeadParams) (listing, error) {
 	f := federation.DeadFilter{Reason: federation.DeadReason(query.Reason), To: query.Peer}
 	if f.Reason != "" && !slices.Contains(federation.DeadReasons(), f.Reason) {
 		return listing{}, usage(fmt.Sprintf("reason: want one of %v", federation.DeadReasons()))

@@ -29,8 +29,7 @@ func Bodies() map[string]map[string]bool {
 }
 
 func addMembers(members map[string]bool, document reflect.Type) {
-	for i := range document.NumField() {
-		field := document.Field(i)
+	for field := range document.Fields() {
 		if field.Anonymous {
 			addMembers(members, field.Type)
 			continue

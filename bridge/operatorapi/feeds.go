@@ -121,14 +121,13 @@ func shapeWaiting(w federation.Waiting, held map[string]federation.Withheld) Wai
 
 // ListFeedShapes implements [contract.StrictServerInterface].
 func (o *Operator) ListFeedShapes(ctx context.Context, req contract.ListFeedShapesRequestObject) (contract.ListFeedShapesResponseObject, error) {
-	l, err := o.shapes(ctx, req.Params)
 	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
+	return o.list(ctx, o.shapes(), nil, p.Limit, p.Cursor, nil)
 }
 
 // shapes returns a row for each destination with pending deliveries or a hold. It has no second
 // page.
-func (o *Operator) shapes(ctx context.Context, query contract.ListFeedShapesParams) (listing, error) {
+func (o *Operator) shapes() listing {
 	page := func(ctx context.Context, _ string, _ int) (any, error) {
 		held, err := o.held(ctx)
 		if err != nil {
@@ -154,7 +153,7 @@ func (o *Operator) shapes(ctx context.Context, query contract.ListFeedShapesPara
 		}
 		return Page[Shape]{Items: items}, err
 	}
-	return listing{page: page}, nil
+	return listing{page: page}
 }
 
 // ChangeFeed implements [contract.StrictServerInterface]. It holds or releases

@@ -26,13 +26,13 @@ type handoffList struct {
 
 // ListHandoffs implements [contract.StrictServerInterface].
 func (o *Operator) ListHandoffs(ctx context.Context, req contract.ListHandoffsRequestObject) (contract.ListHandoffsResponseObject, error) {
-	l, err := o.handoffs(ctx, req.Params)
+	l, err := o.handoffs(req.Params)
 	p := req.Params
 	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
 }
 
 // handoffs reads the filter of a request.
-func (o *Operator) handoffs(ctx context.Context, query contract.ListHandoffsParams) (listing, error) {
+func (o *Operator) handoffs(query contract.ListHandoffsParams) (listing, error) {
 	f := federation.Filter{
 		State: federation.State(query.State), Kind: federation.Kind(query.Kind),
 		Capability: query.Capability,

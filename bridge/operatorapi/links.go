@@ -13,14 +13,13 @@ type linkList struct{ o *Operator }
 
 // ListLinks implements [contract.StrictServerInterface].
 func (o *Operator) ListLinks(ctx context.Context, req contract.ListLinksRequestObject) (contract.ListLinksResponseObject, error) {
-	l, err := o.links(ctx, req.Params)
 	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
+	return o.list(ctx, o.links(), nil, p.Limit, p.Cursor, p.Watch)
 }
 
-func (o *Operator) links(ctx context.Context, query contract.ListLinksParams) (listing, error) {
+func (o *Operator) links() listing {
 	l := linkList{o}
-	return listing{l.page, l.news}, nil
+	return listing{l.page, l.news}
 }
 
 func (l linkList) page(ctx context.Context, _ string, _ int) (any, error) {

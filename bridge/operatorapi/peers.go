@@ -28,18 +28,17 @@ func (o *Operator) peer(name string) (Peer, bool) {
 
 // ListPeers implements [contract.StrictServerInterface].
 func (o *Operator) ListPeers(ctx context.Context, req contract.ListPeersRequestObject) (contract.ListPeersResponseObject, error) {
-	l, err := o.peers(ctx, req.Params)
 	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
+	return o.list(ctx, o.peers(), nil, p.Limit, p.Cursor, nil)
 }
 
 // peers returns the list of peers. It has no second page.
-func (o *Operator) peers(ctx context.Context, query contract.ListPeersParams) (listing, error) {
+func (o *Operator) peers() listing {
 	page := func(ctx context.Context, _ string, _ int) (any, error) {
 		all, err := o.shapePeers(ctx)
 		return Page[Peer]{Items: all}, err
 	}
-	return listing{page: page}, nil
+	return listing{page: page}
 }
 
 // shapePeers returns the registries and homes as they stand.

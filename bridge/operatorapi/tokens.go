@@ -22,13 +22,12 @@ const (
 
 // ListTokens implements [contract.StrictServerInterface].
 func (o *Operator) ListTokens(ctx context.Context, req contract.ListTokensRequestObject) (contract.ListTokensResponseObject, error) {
-	l, err := o.tokens(ctx, req.Params)
 	p := req.Params
-	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
+	return o.list(ctx, o.tokens(), nil, p.Limit, p.Cursor, nil)
 }
 
 // tokens returns the list of tokens, by name.
-func (o *Operator) tokens(ctx context.Context, query contract.ListTokensParams) (listing, error) {
+func (o *Operator) tokens() listing {
 	page := func(ctx context.Context, cursor string, limit int) (any, error) {
 		found, err := o.deps.Tokens.Tokens(ctx, cursor, limit)
 		p := Page[Token]{Items: []Token{}}
@@ -40,7 +39,7 @@ func (o *Operator) tokens(ctx context.Context, query contract.ListTokensParams) 
 		}
 		return p, err
 	}
-	return listing{page: page}, nil
+	return listing{page: page}
 }
 
 func shapeToken(t federation.OperatorToken) Token {

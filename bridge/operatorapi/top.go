@@ -25,13 +25,13 @@ const (
 
 // ListTop implements [contract.StrictServerInterface].
 func (o *Operator) ListTop(ctx context.Context, req contract.ListTopRequestObject) (contract.ListTopResponseObject, error) {
-	l, err := o.top(ctx, req.Params)
+	l, err := o.top(req.Params)
 	p := req.Params
 	return o.list(ctx, l, err, p.Limit, p.Cursor, p.Watch)
 }
 
 // top returns the list of senders, those with the most steps first. It has no second page.
-func (o *Operator) top(ctx context.Context, query contract.ListTopParams) (listing, error) {
+func (o *Operator) top(query contract.ListTopParams) (listing, error) {
 	by, since := ByDID, topSince
 	if query.By != "" {
 		by = query.By

@@ -3,6 +3,8 @@ package operatorapi
 import "baton/bridge/operatorapi/contract"
 
 // The documents of the API are those of its contract.
+//
+//nolint:revive // the contract says what each of them is
 type (
 	Moment          = contract.Moment
 	Page[T any]     = contract.Page[T]

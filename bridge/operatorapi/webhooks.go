@@ -14,13 +14,13 @@ import (
 
 // ListWebhooks implements [contract.StrictServerInterface].
 func (o *Operator) ListWebhooks(ctx context.Context, req contract.ListWebhooksRequestObject) (contract.ListWebhooksResponseObject, error) {
-	l, err := o.webhooks(ctx, req.Params)
+	l, err := o.webhooks(req.Params)
 	p := req.Params
 	return o.list(ctx, l, err, p.Limit, p.Cursor, nil)
 }
 
 // webhooks returns the list of webhooks, the oldest first.
-func (o *Operator) webhooks(ctx context.Context, query contract.ListWebhooksParams) (listing, error) {
+func (o *Operator) webhooks(query contract.ListWebhooksParams) (listing, error) {
 	did, err := optionalDID(query.DID)
 	if err != nil {
 		return listing{}, err

@@ -208,7 +208,7 @@ func (b *besieged) overFreeq(t *testing.T) string {
 func (b *besieged) overWebSocket(t *testing.T) string {
 	t.Helper()
 	ctx := patient(t)
-	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(b.url(), "http")+"/irc", &websocket.DialOptions{Subprotocols: []string{"text.ircv3.net"}}) //nolint:bodyclose // the connection is the body
+	conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(b.url(), "http")+"/irc", &websocket.DialOptions{Subprotocols: []string{"text.ircv3.net"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,7 +62,7 @@ func (c caller) Do(request *http.Request) (*http.Response, error) {
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	response, err := c.http.Do(request)
+	response, err := c.http.Do(request) //nolint:gosec // the operator names the gateway
 	if err != nil {
 		return nil, &federation.UnavailableError{What: "gateway", Err: dialled(err)}
 	}

@@ -12,9 +12,9 @@ import (
 )
 
 // law is the import law of the repository: for each folder, the packages of ours that it
-// may import. The first row whose pattern fits a folder holds for it. In a pattern, *
-// stands for one folder and a trailing /... for all folders below; "." is the folder
-// itself. A new folder fits a row without an edit here, or the test names it.
+// may import. The first row whose pattern fits a folder holds for it. A pattern has * for one
+// folder, and a trailing "/..." for the folder itself and all below it. A new folder fits a
+// row without an edit here, or the test names it.
 var law = []struct {
 	folder string
 	may    []string

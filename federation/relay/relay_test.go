@@ -26,11 +26,9 @@ func shared(t *testing.T) *relay.Relay {
 	return r
 }
 
-// overEach runs a test inside one process and through a server.
-func overEach(t *testing.T, test func(t *testing.T, open func(t *testing.T) *relay.Relay)) {
-	t.Helper()
-	t.Run("local", func(t *testing.T) { test(t, open) })
-	t.Run("shared", func(t *testing.T) { test(t, shared) })
+// relays are a relay inside one process and one through a server.
+func relays() map[string]func(t *testing.T) *relay.Relay {
+	return map[string]func(t *testing.T) *relay.Relay{"local": open, "shared": shared}
 }
 
 // woken reports whether a token comes.
@@ -56,147 +54,161 @@ func settle(t *testing.T, r *relay.Relay) {
 }
 
 func TestAllWhoWaitForATopicAreWoken(t *testing.T) {
-	overEach(t, func(t *testing.T, open func(t *testing.T) *relay.Relay) {
-		r := open(t)
-		first, stopFirst := r.Subscribe("scout")
-		defer stopFirst()
-		second, stopSecond := r.Subscribe("scout")
-		defer stopSecond()
-		third, stopThird := r.Subscribe("eliza")
-		defer stopThird()
-		other, stopOther := r.Subscribe("scholar")
-		defer stopOther()
-		r.Wake("scout", "eliza", "nobody")
-		for name, wake := range map[string]<-chan struct{}{"first": first, "second": second, "third": third} {
-			if !woken(t, wake) {
-				t.Errorf("the %s was not woken", name)
+	for name, open := range relays() {
+		t.Run(name, func(t *testing.T) {
+			r := open(t)
+			first, stopFirst := r.Subscribe("scout")
+			defer stopFirst()
+			second, stopSecond := r.Subscribe("scout")
+			defer stopSecond()
+			third, stopThird := r.Subscribe("eliza")
+			defer stopThird()
+			other, stopOther := r.Subscribe("scholar")
+			defer stopOther()
+			r.Wake("scout", "eliza", "nobody")
+			for name, wake := range map[string]<-chan struct{}{"first": first, "second": second, "third": third} {
+				if !woken(t, wake) {
+					t.Errorf("the %s was not woken", name)
+				}
 			}
-		}
-		settle(t, r)
-		if len(other) > 0 {
-			t.Error("another topic was woken")
-		}
-	})
+			settle(t, r)
+			if len(other) > 0 {
+				t.Error("another topic was woken")
+			}
+		})
+	}
 }
 
 func TestATopicIsAnyString(t *testing.T) {
-	overEach(t, func(t *testing.T, open func(t *testing.T) *relay.Relay) {
-		r := open(t)
-		topics := []string{
-			"", "scout", "Scout", "feed.lab", "feed", "feed.*", "feed.>", ">", "*", ".", "$SYS.>", "a b", "ü",
-			"x\r\nPUB y 0\r\n", "\x00", strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20) + "y",
-		}
-		wakes := make([]<-chan struct{}, len(topics))
-		for i, topic := range topics {
-			wake, stop := r.Subscribe(topic)
-			defer stop()
-			wakes[i] = wake
-		}
-		for i, topic := range topics {
-			r.Wake(topic)
-			if !woken(t, wakes[i]) {
-				t.Errorf("%.20q was not woken", topic)
+	for name, open := range relays() {
+		t.Run(name, func(t *testing.T) {
+			r := open(t)
+			topics := []string{
+				"", "scout", "Scout", "feed.lab", "feed", "feed.*", "feed.>", ">", "*", ".", "$SYS.>", "a b", "ü",
+				"x\r\nPUB y 0\r\n", "\x00", strings.Repeat("x", 1<<20), strings.Repeat("x", 1<<20) + "y",
 			}
-		}
-		settle(t, r)
-		for i, topic := range topics {
-			if len(wakes[i]) > 0 {
-				t.Errorf("%.20q was woken by another topic", topic)
+			wakes := make([]<-chan struct{}, len(topics))
+			for i, topic := range topics {
+				wake, stop := r.Subscribe(topic)
+				defer stop()
+				wakes[i] = wake
 			}
-		}
-	})
+			for i, topic := range topics {
+				r.Wake(topic)
+				if !woken(t, wakes[i]) {
+					t.Errorf("%.20q was not woken", topic)
+				}
+			}
+			settle(t, r)
+			for i, topic := range topics {
+				if len(wakes[i]) > 0 {
+					t.Errorf("%.20q was woken by another topic", topic)
+				}
+			}
+		})
+	}
 }
 
 func TestWhoDoesNotLookHoldsNobodyUp(t *testing.T) {
-	overEach(t, func(t *testing.T, open func(t *testing.T) *relay.Relay) {
-		r := open(t)
-		lazy, stop := r.Subscribe("scout")
-		defer stop()
-		for range 100_000 {
-			r.Wake("scout")
-		}
-		settle(t, r)
-		if !woken(t, lazy) {
-			t.Error("who looks in the end was not woken")
-		}
-	})
+	for name, open := range relays() {
+		t.Run(name, func(t *testing.T) {
+			r := open(t)
+			lazy, stop := r.Subscribe("scout")
+			defer stop()
+			for range 100_000 {
+				r.Wake("scout")
+			}
+			settle(t, r)
+			if !woken(t, lazy) {
+				t.Error("who looks in the end was not woken")
+			}
+		})
+	}
 }
 
 // Whoever looks after each token sees the last change, however close the changes
 // are: no token is lost between a look and the next one.
 func TestTheLastWakeUpOfABurstIsNotLost(t *testing.T) {
-	overEach(t, func(t *testing.T, open func(t *testing.T) *relay.Relay) {
-		const bursts, changes = 5000, 3
-		r := open(t)
-		wake, stop := r.Subscribe("scout")
-		defer stop()
-		var made atomic.Int64
-		for burst := range int64(bursts) {
-			var waker sync.WaitGroup
-			waker.Go(func() {
-				for range changes {
-					made.Add(1)
-					r.Wake("scout")
+	for name, open := range relays() {
+		t.Run(name, func(t *testing.T) {
+			const bursts, changes = 5000, 3
+			r := open(t)
+			wake, stop := r.Subscribe("scout")
+			defer stop()
+			var made atomic.Int64
+			for burst := range int64(bursts) {
+				var waker sync.WaitGroup
+				waker.Go(func() {
+					for range changes {
+						made.Add(1)
+						r.Wake("scout")
+					}
+				})
+				for seen := made.Load(); seen < (burst+1)*changes; seen = made.Load() {
+					if !woken(t, wake) {
+						t.Fatalf("no token after change %d", made.Load())
+					}
 				}
-			})
-			for seen := made.Load(); seen < (burst+1)*changes; seen = made.Load() {
-				if !woken(t, wake) {
-					t.Fatalf("no token after change %d", made.Load())
-				}
+				waker.Wait()
 			}
-			waker.Wait()
-		}
-	})
+		})
+	}
 }
 
 func TestWhoStoppedIsNotWoken(t *testing.T) {
-	overEach(t, func(t *testing.T, open func(t *testing.T) *relay.Relay) {
-		r := open(t)
-		wake, stop := r.Subscribe("scout")
-		stop()
-		stop() // again, to no effect
-		r.Wake("scout")
-		settle(t, r)
-		if len(wake) > 0 {
-			t.Error("got a token after stop")
-		}
-	})
+	for name, open := range relays() {
+		t.Run(name, func(t *testing.T) {
+			r := open(t)
+			wake, stop := r.Subscribe("scout")
+			stop()
+			stop() // again, to no effect
+			r.Wake("scout")
+			settle(t, r)
+			if len(wake) > 0 {
+				t.Error("got a token after stop")
+			}
+		})
+	}
 }
 
 func TestWhoLeavesATopicLeavesTheOthersThere(t *testing.T) {
-	overEach(t, func(t *testing.T, open func(t *testing.T) *relay.Relay) {
-		r := open(t)
-		_, leave := r.Subscribe("scout")
-		stays, stop := r.Subscribe("scout")
-		leave()
-		leave() // again, to no effect
-		r.Wake("scout")
-		if !woken(t, stays) {
-			t.Error("who stays was not woken")
-		}
-		stop()
-		again, stop := r.Subscribe("scout")
-		defer stop()
-		leave()
-		r.Wake("scout")
-		if !woken(t, again) {
-			t.Error("who came after all had left was not woken")
-		}
-	})
+	for name, open := range relays() {
+		t.Run(name, func(t *testing.T) {
+			r := open(t)
+			_, leave := r.Subscribe("scout")
+			stays, stop := r.Subscribe("scout")
+			leave()
+			leave() // again, to no effect
+			r.Wake("scout")
+			if !woken(t, stays) {
+				t.Error("who stays was not woken")
+			}
+			stop()
+			again, stop := r.Subscribe("scout")
+			defer stop()
+			leave()
+			r.Wake("scout")
+			if !woken(t, again) {
+				t.Error("who came after all had left was not woken")
+			}
+		})
+	}
 }
 
 func TestTwoRelaysAreStrangers(t *testing.T) {
-	overEach(t, func(t *testing.T, open func(t *testing.T) *relay.Relay) {
-		here, there := open(t), open(t)
-		wake, stop := there.Subscribe("scout")
-		defer stop()
-		here.Wake("scout")
-		settle(t, here)
-		settle(t, there)
-		if len(wake) > 0 {
-			t.Error("woken from another gateway")
-		}
-	})
+	for name, open := range relays() {
+		t.Run(name, func(t *testing.T) {
+			here, there := open(t), open(t)
+			wake, stop := there.Subscribe("scout")
+			defer stop()
+			here.Wake("scout")
+			settle(t, here)
+			settle(t, there)
+			if len(wake) > 0 {
+				t.Error("woken from another gateway")
+			}
+		})
+	}
 }
 
 func TestWithoutARelayNobodyIsWoken(t *testing.T) {
@@ -226,9 +238,11 @@ func TestWithoutARelayNobodyIsWoken(t *testing.T) {
 }
 
 func TestARelayThatRunsIsReady(t *testing.T) {
-	overEach(t, func(t *testing.T, open func(t *testing.T) *relay.Relay) {
-		if err := open(t).Ready(); err != nil {
-			t.Error(err)
-		}
-	})
+	for name, open := range relays() {
+		t.Run(name, func(t *testing.T) {
+			if err := open(t).Ready(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

@@ -600,6 +600,8 @@ type Key struct {
 }
 
 // The pages of the lists.
+//
+//nolint:revive // their names say of what they are pages
 type (
 	ArrivedPage    = Page[Arrived]
 	BindingPage    = Page[Binding]
@@ -621,4 +623,4 @@ type (
 type Empty struct{}
 
 // Problem is why a request failed.
-type Problem = bridge.ProblemError
+type Problem = bridge.ProblemError //nolint:errname // the contract has this name
