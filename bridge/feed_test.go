@@ -11,17 +11,18 @@ import (
 
 	"baton/bridge"
 	"baton/federation"
+	"baton/federation/federationtest"
 )
 
 // counted counts how often it was asked what waits.
 type counted struct {
-	federation.Feeds
+	federationtest.Feeds
 
 	mu    sync.Mutex
 	stuck int
 }
 
-// Stuck implements [federation.Feeds].
+// Stuck implements [federationtest.Feeds].
 func (c *counted) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	c.mu.Lock()
 	c.stuck++

@@ -200,7 +200,7 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 
 // full is a record that can note nothing up to a moment.
 type full struct {
-	federation.Feeds
+	federationtest.Feeds
 	until time.Time
 }
 
@@ -373,7 +373,7 @@ type damaged struct {
 	event federation.EventID
 }
 
-// Lane implements [federation.Feeds].
+// Lane implements [federationtest.Feeds].
 func (d damaged) Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	lane, err := d.Memory.Lane(ctx, link, id, limit)
 	for i, each := range lane {

@@ -104,9 +104,9 @@ func InlineContext(text string) bool {
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
-// Blobs keeps what steps refer to. Its promises are those of [Store].
+// Blobs keeps what steps refer to. Its promises are those of [federationtest.Store].
 //
-// A filed step whose context is the address of a blob claims it ([Store.Append]), and
+// A filed step whose context is the address of a blob claims it ([federationtest.Store.Append]), and
 // so may an [Effect]: it is kept as long as the handoff.
 type Blobs interface {
 	// KeepBlob keeps a blob. Where the handoff is on record, that claims it at once, and

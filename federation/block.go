@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -135,16 +134,4 @@ func parseBlockedHandle(text string) (Block, error) {
 		return Block{}, fmt.Errorf("parse block %q: want a DID, an IP network, a handle, NICK!USER@LINK or host:NAME", text)
 	}
 	return Block{What: text, Kind: BlockHandle}, nil
-}
-
-// BlockList keeps the blocks of operators, with the promises of [Store].
-type BlockList interface {
-	// AddBlock keeps a block, in the place of one that names the same. It forgets blocks
-	// that are over at the time that the new one begins.
-	AddBlock(ctx context.Context, b Block) error
-	// RemoveBlock ends a block. It returns [ErrNotFound] for a text that none has.
-	RemoveBlock(ctx context.Context, what string) error
-	// BlocksAfter returns up to limit blocks that come after a text, in the order of what
-	// they name; those that are over may be among them.
-	BlocksAfter(ctx context.Context, what string, limit int) ([]Block, error)
 }

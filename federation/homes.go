@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"time"
@@ -104,33 +103,4 @@ type ForkError struct{ Fork Fork }
 // Error implements error.
 func (e *ForkError) Error() string {
 	return fmt.Sprintf("home %s tells two histories of %s: they part at step %d", e.Fork.Home, e.Fork.Handoff, e.Fork.Version)
-}
-
-// Homes keeps what other homes said, and where DIDs have their mailboxes. Its promises
-// are those of [Store].
-type Homes interface {
-	// Chain returns the [Link] after a step of a log, or [ErrNotFound] for a step that
-	// the log does not have.
-	Chain(ctx context.Context, id HandoffID, version Version) ([32]byte, error)
-	// RulingOn returns the document and the signature of the ruling by which a step was
-	// filed (see [Filing]), or [ErrNotFound].
-	RulingOn(ctx context.Context, id HandoffID, version Version) (document, signature string, err error)
-	// KeepFork keeps a proof. Of one handoff the first is kept.
-	KeepFork(ctx context.Context, f Fork) error
-	// Forks returns up to limit proofs against a home, newest first.
-	Forks(ctx context.Context, home HomeID, limit int) ([]Fork, error)
-	// Forked reports whether there is proof that a handoff has two histories.
-	Forked(ctx context.Context, id HandoffID) (bool, error)
-	// KeepOffence counts an offence of a home, at o.Last. Of a home there is one offence
-	// of each kind, which counts the times, and has the last reason.
-	KeepOffence(ctx context.Context, o Offence) error
-	// Offences returns the offences of a home, in the order of their kinds.
-	Offences(ctx context.Context, home HomeID) ([]Offence, error)
-	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
-	// home has taken a step that it was owed.
-	Shared(ctx context.Context, home HomeID, after HandoffID, limit int) ([]HandoffID, error)
-	// MailboxLocation returns the kept location of the mailbox of a DID, or [ErrNotFound].
-	MailboxLocation(ctx context.Context, did DID) (MailboxLocation, error)
-	// KeepMailboxLocation replaces the kept location of the mailbox of a DID.
-	KeepMailboxLocation(ctx context.Context, l MailboxLocation) error
 }

@@ -1,12 +1,11 @@
 package federation
 
 import (
-	"context"
 	"errors"
 	"time"
 )
 
-// ErrTooManyHooks is returned by [Hooks.AddHook] for one more than a DID may have.
+// ErrTooManyHooks is returned by [federationtest.Hooks.AddHook] for one more than a DID may have.
 var ErrTooManyHooks = errors.New("federation: too many hooks")
 
 // HookID names a hook. It is a ULID, as the id of an event is.
@@ -90,58 +89,4 @@ type HookBacklog struct {
 	Backlog
 
 	Dead int // given up, and not put back
-}
-
-// Hooks keeps hooks, and what each is owed. What enters an inbox, and what its owner is told
-// on the [RESTLink], is owed to the hooks of that inbox in the same transaction. Its
-// promises are those of [Store].
-type Hooks interface {
-	// AddHook keeps a hook. What waits in its inbox is owed to it from then on, as is what
-	// comes. It returns [ErrTooManyHooks] where the DID has that many already, and
-	// [ErrTaken] where it has one with that address.
-	AddHook(ctx context.Context, h Hook, most int) error
-	// Hook returns [ErrNotFound] for an id that no hook has.
-	Hook(ctx context.Context, id HookID) (Hook, error)
-	// Hooks returns up to limit hooks of a DID, or with "" of everybody, by id after one,
-	// or from the start with the zero id.
-	Hooks(ctx context.Context, of DID, after HookID, limit int) ([]Hook, error)
-	// RemoveHook forgets a hook with all that it was owed. It returns [ErrNotFound] as Hook
-	// does.
-	RemoveHook(ctx context.Context, id HookID) error
-	// DisableHook notes that a hook is called no more, and files a [NoticeDisabled]. What it
-	// was owed is refused; it stays in the inbox. Doing it again changes nothing.
-	DisableHook(ctx context.Context, id HookID, why string, now time.Time) error
-	// EnableHook has a hook called again that was disabled. What waits in its inbox is owed
-	// to it from then on, counted anew; what was given up stays so. One that is not
-	// disabled stays as it is. It returns [ErrNotFound] as Hook does.
-	EnableHook(ctx context.Context, id HookID) error
-	// TakeHooks returns up to limit hooks that something is due to, those first that have
-	// waited longest, for the caller alone: nobody else is given one before it is let go,
-	// or until a time.
-	TakeHooks(ctx context.Context, now, until time.Time, limit int) ([]Hook, error)
-	// LetGo ends that. A hook to which something is due by then comes after those that
-	// wait for their turn.
-	LetGo(ctx context.Context, id HookID, now time.Time) error
-	// NextDue returns when something is due to a hook next, after a time; zero for nothing.
-	NextDue(ctx context.Context, after time.Time) (time.Time, error)
-	// NextPush returns what is due first to a hook, or [ErrNotFound] where nothing is.
-	NextPush(ctx context.Context, id HookID, now time.Time) (Push, error)
-	// PushFailed notes that an attempt came to nothing, and when the next one is. One that
-	// is Counted is only put off.
-	PushFailed(ctx context.Context, id HookID, item int64, f Failure) error
-	// PushEnded ends the waiting of a push. What was delivered waits in its inbox no more,
-	// as after [Inboxes.Read]; of a step that was given up there is a dead letter, of which
-	// nobody is told: it waits in the inbox on.
-	PushEnded(ctx context.Context, id HookID, item int64, s Settlement) error
-	// PushAgain puts back what a [Push.Ref] names, or with "" all that was not delivered,
-	// to be made at once and counted anew. It returns how many there are; [ErrNotFound]
-	// for a hook that is not there.
-	PushAgain(ctx context.Context, id HookID, ref string, now time.Time) (int, error)
-	// Pushes returns up to limit of what a hook is owed and was, the newest first, before
-	// a position, or from the start with 0.
-	Pushes(ctx context.Context, id HookID, before int64, limit int) ([]Push, error)
-	// HookBacklog counts what waits for a hook.
-	HookBacklog(ctx context.Context, id HookID) (HookBacklog, error)
-	// HooksBacklog counts what waits for all of them.
-	HooksBacklog(ctx context.Context) (Backlog, error)
 }

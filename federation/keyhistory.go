@@ -198,7 +198,7 @@ func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWi
 
 // Keys remembers which keys signed for whom, when, and who said so, so that a step
 // is judged by the keys of its time for as long as anybody asks. Nothing in it is
-// taken away again, but for ends to come of a network's own keys. Its promises are those of [Store].
+// taken away again, but for ends to come of a network's own keys. Its promises are those of [federationtest.Store].
 type Keys interface {
 	// Learn keeps what a source said (see [KeyReport.Apply]). A report that brings
 	// nothing new changes nothing. It returns [ErrTooManyKeys] and keeps nothing of a

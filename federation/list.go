@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"context"
 	"slices"
 	"time"
 )
@@ -32,17 +31,3 @@ const MinSuffix = 6
 
 // MaxFound bounds how many handoffs one suffix may be said to name.
 const MaxFound = 16
-
-// Handoffs looks for handoffs. Its promises are those of [Store].
-type Handoffs interface {
-	// Handoffs returns up to limit handoffs that a filter admits, the newest
-	// movement first, from after a cursor on, and the cursor to go on from: "" once
-	// all were looked at. A page may be shorter than asked for and even empty before
-	// that, since one call looks at a bounded number of handoffs. A handoff that moves
-	// meanwhile is at the front again, and may so be missing from later pages. The
-	// error is [ErrUnknownCursor] for a cursor that was never given out.
-	Handoffs(ctx context.Context, f Filter, after Cursor, limit int) (views []View, next Cursor, err error)
-	// Find returns up to [MaxFound] handoffs whose canonical id ends in a suffix, in
-	// the order of their ids. One shorter than [MinSuffix] names none.
-	Find(ctx context.Context, suffix string) ([]HandoffID, error)
-}

@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"context"
 	"time"
 )
 
@@ -12,23 +11,6 @@ type BoundName struct {
 	DID     DID
 	Vouch   bool      // the gateway may sign steps for the DID
 	Since   time.Time // zero for one that the configuration gives
-}
-
-// BoundNames keeps the names that operators bound. Its promises are those of
-// [Store].
-type BoundNames interface {
-	// BindName keeps a binding. It returns [ErrTaken] for a name that is bound to
-	// another DID. Binding a name to its DID again changes Vouch alone.
-	BindName(ctx context.Context, b BoundName) error
-	// UnbindName returns [ErrNotFound] for a name that is not bound.
-	UnbindName(ctx context.Context, network, name string) error
-	// BoundName returns [ErrNotFound] for a name that is not bound.
-	BoundName(ctx context.Context, network, name string) (BoundName, error)
-	// BoundNames returns up to limit bindings that come after a name, which may be
-	// none, in the order of networks and names.
-	BoundNames(ctx context.Context, network, name string, limit int) ([]BoundName, error)
-	// NamesOf returns the bindings of a DID, in the same order.
-	NamesOf(ctx context.Context, did DID) ([]BoundName, error)
 }
 
 // DeliveryState is where the delivery of one step to one link stands.
@@ -68,14 +50,4 @@ const InboxLink = "inbox"
 type Backlog struct {
 	Rows   int
 	Oldest time.Time // when the oldest of them was filed; zero when there is none
-}
-
-// Deliveries tells operators how feeds stand. Its promises are those of [Store].
-type Deliveries interface {
-	// Deliveries returns what became of the steps of a handoff, in the order of the
-	// steps, then of the links and of the agents. Those that wait are looked for in the feeds of
-	// these links alone.
-	Deliveries(ctx context.Context, id HandoffID, links []string) ([]Delivered, error)
-	// Backlog counts the feed of a link.
-	Backlog(ctx context.Context, link string) (Backlog, error)
 }

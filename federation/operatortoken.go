@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -87,18 +86,3 @@ func NewOperatorToken(random io.Reader) (text string, kept OperatorToken, err er
 
 // DigestToken returns what the record knows a token by: the SHA-256 of its text.
 func DigestToken(text string) [32]byte { return sha256.Sum256([]byte(text)) }
-
-// OperatorTokens keeps operator tokens. Its promises are those of [Store].
-type OperatorTokens interface {
-	// AddToken keeps a token, and forgets those that were over when it was made. It
-	// returns [ErrTaken] for a name that another one has.
-	AddToken(ctx context.Context, t OperatorToken) error
-	// RevokeToken forgets a token. It returns [ErrNotFound] for a name that none has.
-	RevokeToken(ctx context.Context, name string) error
-	// Token finds a token by its digest. It returns [ErrNotFound] for one that was never
-	// made, was revoked, or is not good at a time.
-	Token(ctx context.Context, digest [32]byte, now time.Time) (OperatorToken, error)
-	// Tokens returns up to limit tokens, those that are over too, by name, after a name
-	// or from the start with "".
-	Tokens(ctx context.Context, after string, limit int) ([]OperatorToken, error)
-}

@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"context"
 	"crypto/ed25519"
 	"time"
 )
@@ -33,16 +32,4 @@ type KeyMark struct {
 	Name        string // of its file
 	Fingerprint string
 	Since       time.Time // when the record was first written with it
-}
-
-// OwnKeys remembers the keys that the record was written with. Its promises are those of
-// [Store].
-type OwnKeys interface {
-	// OwnKeys returns the newest mark of each name, ordered by name.
-	OwnKeys(ctx context.Context) ([]KeyMark, error)
-	// MarkOwnKeys notes the keys that the record is written with from now on. A mark that is
-	// the newest of its name already keeps its time.
-	MarkOwnKeys(ctx context.Context, marks []KeyMark) error
-	// Used reports whether the record holds a handoff or an agent.
-	Used(ctx context.Context) (bool, error)
 }

@@ -2,7 +2,6 @@ package federation
 
 import (
 	"cmp"
-	"context"
 	"time"
 )
 
@@ -33,16 +32,6 @@ type Stretch struct {
 	After  Mark // zero for the start
 	Before Mark // zero for the end
 	Newest bool // of more steps than are asked for, the newest
-}
-
-// Spoken reads what was said where. Its promises are those of [Store].
-type Spoken interface {
-	// Spoken returns up to limit steps of a stretch, oldest first. Receipts are none.
-	Spoken(ctx context.Context, s Stretch, limit int) ([]Said, error)
-	// Mark returns the mark of the step at a place that has an event ID, or else was
-	// carried by the message with that id. It returns [ErrNotFound] for one that was
-	// not said there.
-	Mark(ctx context.Context, p Place, id string) (Mark, error)
 }
 
 // Said returns when a step was said, as all messages tell that carry it: when it first

@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"context"
 	"time"
 )
 
@@ -53,27 +52,4 @@ const shapeAges = 4
 // ShapeAges are the borders of [Shape.Ages].
 func ShapeAges() [shapeAges]time.Duration {
 	return [...]time.Duration{time.Minute, 5 * time.Minute, time.Hour, 24 * time.Hour}
-}
-
-// Waits lets operators see and steer what is still to be delivered. Its promises are
-// those of [Store].
-type Waits interface {
-	// Waiting returns up to limit deliveries that a filter admits after a cursor, those of
-	// links first, and the cursor to go on from: "" at the end. The error is
-	// [ErrUnknownCursor] for a cursor that was never given out.
-	WaitingFor(ctx context.Context, f WaitingFilter, after Cursor, limit int) ([]Waiting, Cursor, error)
-	// Shapes returns a row for each destination that anything waits for, links first.
-	Shapes(ctx context.Context, now time.Time) ([]Shape, error)
-	// Retry lets deliveries be tried at once, and returns how many.
-	Retry(ctx context.Context, f WaitingFilter, now time.Time) (int, error)
-	// GiveUp ends deliveries by the word of an operator: as a dead letter, its signer
-	// told; or, to be dropped, without either. It returns how many.
-	GiveUp(ctx context.Context, f WaitingFilter, drop bool, reason string, now time.Time) (int, error)
-	// Hold keeps deliveries to a link or a peer back until Release. Holding it again
-	// changes the reason alone.
-	Hold(ctx context.Context, h Withheld) error
-	// Release returns [ErrNotFound] for what is not held.
-	Release(ctx context.Context, to string) error
-	// Holds returns what is held, by name.
-	Holds(ctx context.Context) ([]Withheld, error)
 }

@@ -25,7 +25,7 @@ import (
 // Record is what is read of the record.
 type Record interface {
 	// AgentOf and Binding are those of the registry of agents and
-	// [federation.Bindings].
+	// [federationtest.Bindings].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 }

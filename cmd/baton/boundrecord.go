@@ -94,7 +94,7 @@ func (r boundRecord) bound(ctx context.Context, handle string) (agents.Agent, er
 	return agent, err
 }
 
-// Binding implements [federation.Bindings].
+// Binding implements [federationtest.Bindings].
 func (r boundRecord) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	b, err := r.Record.Binding(ctx, did)
 	if !errors.Is(err, federation.ErrNotFound) {
@@ -112,7 +112,7 @@ func (r boundRecord) Binding(ctx context.Context, did federation.DID) (federatio
 	return b, err
 }
 
-// BindingByHash implements [federation.Bindings].
+// BindingByHash implements [federationtest.Bindings].
 func (r boundRecord) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
 	b, err := r.Record.BindingByHash(ctx, prefix)
 	if !errors.Is(err, federation.ErrNotFound) {

@@ -149,7 +149,7 @@ func (m *Memory) Close() error {
 	return nil
 }
 
-// Append implements [federation.Store].
+// Append implements [Store].
 func (m *Memory) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -266,7 +266,7 @@ func (m *Memory) ownKey(key []byte, owner federation.DID) {
 	}
 }
 
-// Known implements [federation.Store].
+// Known implements [Store].
 func (m *Memory) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -290,7 +290,7 @@ func (m *Memory) known(from federation.DID, id federation.EventID, digest [32]by
 	return federation.Entry{}, m.wasSpent(from, id, digest)
 }
 
-// View implements [federation.Store].
+// View implements [Store].
 func (m *Memory) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -300,7 +300,7 @@ func (m *Memory) View(ctx context.Context, id federation.HandoffID) (federation.
 	return m.views[id], nil
 }
 
-// Log implements [federation.Store].
+// Log implements [Store].
 func (m *Memory) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		steps, err := m.steps(ctx, id)
@@ -331,7 +331,7 @@ func (m *Memory) steps(ctx context.Context, id federation.HandoffID) ([]federati
 	return steps, nil
 }
 
-// Receipts implements [federation.Store].
+// Receipts implements [Store].
 func (m *Memory) Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -347,7 +347,7 @@ func (m *Memory) Receipts(ctx context.Context, id federation.HandoffID) ([]feder
 	return receipts, nil
 }
 
-// Reference implements [federation.Store].
+// Reference implements [Store].
 func (m *Memory) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -364,7 +364,7 @@ func (m *Memory) Reference(ctx context.Context, ref string) (federation.HandoffI
 	return federation.HandoffID{}, federation.ErrNotFound
 }
 
-// Evidence implements [federation.Store].
+// Evidence implements [Store].
 func (m *Memory) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -378,7 +378,7 @@ func (m *Memory) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) 
 	return original.bytes, nil
 }
 
-// EvidenceOf implements [federation.Store].
+// EvidenceOf implements [Store].
 func (m *Memory) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -392,7 +392,7 @@ func (m *Memory) EvidenceOf(ctx context.Context, digest [32]byte) (federation.Vi
 	return m.views[original.handoff], nil
 }
 
-// Keep implements [federation.Store].
+// Keep implements [Store].
 func (m *Memory) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -410,7 +410,7 @@ func (m *Memory) keep(id federation.HandoffID, evidence federation.Evidence) {
 	}
 }
 
-// Step implements [federation.Store].
+// Step implements [Store].
 func (m *Memory) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	steps, err := m.steps(ctx, handoff)
 	if err != nil {
@@ -423,7 +423,7 @@ func (m *Memory) Step(ctx context.Context, handoff federation.HandoffID, id fede
 	return steps[i], nil
 }
 
-// Due implements [federation.Store].
+// Due implements [Store].
 func (m *Memory) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -442,7 +442,7 @@ func (m *Memory) Due(ctx context.Context, clock federation.Clock, since time.Tim
 	return due[:min(max(limit, 0), len(due))], nil
 }
 
-// Unfinished implements [federation.Store].
+// Unfinished implements [Store].
 func (m *Memory) Unfinished(ctx context.Context, offerer federation.DID) (int, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

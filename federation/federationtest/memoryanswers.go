@@ -15,7 +15,7 @@ type answerKey struct {
 	key string
 }
 
-// Reserve implements [federation.Answers].
+// Reserve implements [Answers].
 func (m *Memory) Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -29,7 +29,7 @@ func (m *Memory) Reserve(ctx context.Context, a federation.Answer) (federation.A
 	return m.answers[key], nil
 }
 
-// Answered implements [federation.Answers].
+// Answered implements [Answers].
 func (m *Memory) Answered(ctx context.Context, a federation.Answer) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -39,7 +39,7 @@ func (m *Memory) Answered(ctx context.Context, a federation.Answer) error {
 	return err
 }
 
-// PruneAnswers implements [federation.Answers].
+// PruneAnswers implements [Answers].
 func (m *Memory) PruneAnswers(ctx context.Context, before time.Time, limit int) (int, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -60,7 +60,7 @@ func (m *Memory) PruneAnswers(ctx context.Context, before time.Time, limit int) 
 	return len(old), nil
 }
 
-// Declare implements [federation.Declarations].
+// Declare implements [Declarations].
 func (m *Memory) Declare(ctx context.Context, did federation.DID, caps []string, _ time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -70,7 +70,7 @@ func (m *Memory) Declare(ctx context.Context, did federation.DID, caps []string,
 	return err
 }
 
-// Declaration implements [federation.Declarations].
+// Declaration implements [Declarations].
 func (m *Memory) Declaration(ctx context.Context, did federation.DID) ([]string, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

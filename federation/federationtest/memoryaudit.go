@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// Note implements [federation.Audit].
+// Note implements [Audit].
 func (m *Memory) Note(ctx context.Context, c federation.Change) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -20,7 +20,7 @@ func (m *Memory) Note(ctx context.Context, c federation.Change) error {
 	return nil
 }
 
-// Changes implements [federation.Audit].
+// Changes implements [Audit].
 func (m *Memory) Changes(ctx context.Context, f federation.ChangeFilter, before int64, limit int) ([]federation.Change, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -36,7 +36,7 @@ func (m *Memory) Changes(ctx context.Context, f federation.ChangeFilter, before 
 	return found, nil
 }
 
-// SetPeerMode implements [federation.PeerModes].
+// SetPeerMode implements [PeerModes].
 func (m *Memory) SetPeerMode(ctx context.Context, mode federation.PeerMode) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -49,7 +49,7 @@ func (m *Memory) SetPeerMode(ctx context.Context, mode federation.PeerMode) erro
 	return nil
 }
 
-// PeerModes implements [federation.PeerModes].
+// PeerModes implements [PeerModes].
 func (m *Memory) PeerModes(ctx context.Context) ([]federation.PeerMode, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// AddBlock implements [federation.BlockList].
+// AddBlock implements [BlockList].
 func (m *Memory) AddBlock(ctx context.Context, b federation.Block) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -21,7 +21,7 @@ func (m *Memory) AddBlock(ctx context.Context, b federation.Block) error {
 	return nil
 }
 
-// RemoveBlock implements [federation.BlockList].
+// RemoveBlock implements [BlockList].
 func (m *Memory) RemoveBlock(ctx context.Context, what string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -36,7 +36,7 @@ func (m *Memory) RemoveBlock(ctx context.Context, what string) error {
 	return nil
 }
 
-// BlocksAfter implements [federation.BlockList].
+// BlocksAfter implements [BlockList].
 func (m *Memory) BlocksAfter(ctx context.Context, what string, limit int) ([]federation.Block, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -35,7 +35,7 @@ func (m *Memory) bury(d memoryDead, letter federation.DeadLetter, how federation
 	m.dead = append(m.dead, &d)
 }
 
-// DeadLetters implements [federation.DeadLetters].
+// DeadLetters implements [DeadLetters].
 func (m *Memory) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -60,7 +60,7 @@ func (m *Memory) deadLetter(id int64) *memoryDead {
 	return nil
 }
 
-// DeadLetter implements [federation.DeadLetters].
+// DeadLetter implements [DeadLetters].
 func (m *Memory) DeadLetter(ctx context.Context, id int64) (federation.DeadLetter, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -73,7 +73,7 @@ func (m *Memory) DeadLetter(ctx context.Context, id int64) (federation.DeadLette
 	return federation.DeadLetter{}, federation.ErrNotFound
 }
 
-// Revive implements [federation.DeadLetters].
+// Revive implements [DeadLetters].
 func (m *Memory) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -102,7 +102,7 @@ func (m *Memory) Revive(ctx context.Context, id int64, now time.Time) (bool, err
 	return true, nil
 }
 
-// Discard implements [federation.DeadLetters].
+// Discard implements [DeadLetters].
 func (m *Memory) Discard(ctx context.Context, id int64, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -133,7 +133,7 @@ func (m *Memory) forgetDead(wanted func(*memoryDead) bool) {
 	})
 }
 
-// CountDead implements [federation.DeadLetters].
+// CountDead implements [DeadLetters].
 func (m *Memory) CountDead(ctx context.Context) (map[federation.DeadReason]int, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -152,7 +152,7 @@ func (m *Memory) CountDead(ctx context.Context) (map[federation.DeadReason]int, 
 	return counts, nil
 }
 
-// PruneDead implements [federation.DeadLetters].
+// PruneDead implements [DeadLetters].
 func (m *Memory) PruneDead(ctx context.Context, before time.Time, limit int) (pruned int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// Replay implements [federation.Inboxes].
+// Replay implements [Inboxes].
 func (m *Memory) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -50,7 +50,7 @@ func (m *Memory) place(of federation.DID, c federation.Cursor) (uint64, error) {
 	return uint64(n), nil //nolint:gosec // from 0
 }
 
-// Waiting implements [federation.Inboxes].
+// Waiting implements [Inboxes].
 func (m *Memory) Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -66,7 +66,7 @@ func (m *Memory) Waiting(ctx context.Context, to federation.DID) (entries int, s
 	return entries, size, nil
 }
 
-// Use implements [federation.Inboxes].
+// Use implements [Inboxes].
 func (m *Memory) Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -110,7 +110,7 @@ func position(inbox string, c federation.Cursor, newest int) (int, error) {
 	return 0, federation.ErrUnknownCursor
 }
 
-// Binding implements [federation.Bindings].
+// Binding implements [Bindings].
 func (m *Memory) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -124,7 +124,7 @@ func (m *Memory) Binding(ctx context.Context, did federation.DID) (federation.Bi
 	return b, nil
 }
 
-// BindingByHash implements [federation.Bindings].
+// BindingByHash implements [Bindings].
 func (m *Memory) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -143,7 +143,7 @@ func (m *Memory) BindingByHash(ctx context.Context, prefix string) (federation.B
 	return found[0], nil
 }
 
-// KeyOwner implements [federation.Bindings].
+// KeyOwner implements [Bindings].
 func (m *Memory) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -30,7 +30,7 @@ func (h *memoryHomes) forget(id federation.HandoffID) {
 	h.rulings = slices.DeleteFunc(h.rulings, func(r federation.Ruling) bool { return r.Handoff == id })
 }
 
-// Chain implements [federation.Homes].
+// Chain implements [Homes].
 func (m *Memory) Chain(ctx context.Context, id federation.HandoffID, version federation.Version) (link [32]byte, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -48,7 +48,7 @@ func (m *Memory) Chain(ctx context.Context, id federation.HandoffID, version fed
 	return [32]byte{}, federation.ErrNotFound
 }
 
-// RulingOn implements [federation.Homes].
+// RulingOn implements [Homes].
 func (m *Memory) RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -62,7 +62,7 @@ func (m *Memory) RulingOn(ctx context.Context, id federation.HandoffID, version 
 	return m.homes.rulings[i].Document, m.homes.rulings[i].Signature, nil
 }
 
-// KeepFork implements [federation.Homes].
+// KeepFork implements [Homes].
 func (m *Memory) KeepFork(ctx context.Context, f federation.Fork) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -72,7 +72,7 @@ func (m *Memory) KeepFork(ctx context.Context, f federation.Fork) error {
 	return err
 }
 
-// Forks implements [federation.Homes].
+// Forks implements [Homes].
 func (m *Memory) Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -88,7 +88,7 @@ func (m *Memory) Forks(ctx context.Context, home federation.HomeID, limit int) (
 	return found[:max(0, min(limit, len(found)))], nil
 }
 
-// Forked implements [federation.Homes].
+// Forked implements [Homes].
 func (m *Memory) Forked(ctx context.Context, id federation.HandoffID) (bool, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -99,7 +99,7 @@ func (h *memoryHomes) forked(id federation.HandoffID) bool {
 	return slices.ContainsFunc(h.forks, func(f federation.Fork) bool { return f.Handoff == id })
 }
 
-// Shared implements [federation.Homes].
+// Shared implements [Homes].
 func (m *Memory) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -117,7 +117,7 @@ func (m *Memory) Shared(ctx context.Context, home federation.HomeID, after feder
 	return told[:min(max(limit, 0), len(told))], nil
 }
 
-// MailboxLocation implements [federation.Homes].
+// MailboxLocation implements [Homes].
 func (m *Memory) MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -130,7 +130,7 @@ func (m *Memory) MailboxLocation(ctx context.Context, did federation.DID) (feder
 	return federation.MailboxLocation{}, federation.ErrNotFound
 }
 
-// KeepMailboxLocation implements [federation.Homes].
+// KeepMailboxLocation implements [Homes].
 func (m *Memory) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -34,7 +34,7 @@ func (m *Memory) hook(id federation.HookID) *memoryHook {
 	return nil
 }
 
-// AddHook implements [federation.Hooks].
+// AddHook implements [Hooks].
 func (m *Memory) AddHook(ctx context.Context, h federation.Hook, most int) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -197,7 +197,7 @@ func (m *Memory) read(h *memoryHook, p *memoryPush) federation.Push {
 	return push
 }
 
-// Hook implements [federation.Hooks].
+// Hook implements [Hooks].
 func (m *Memory) Hook(ctx context.Context, id federation.HookID) (federation.Hook, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -210,7 +210,7 @@ func (m *Memory) Hook(ctx context.Context, id federation.HookID) (federation.Hoo
 	return federation.Hook{}, federation.ErrNotFound
 }
 
-// Hooks implements [federation.Hooks].
+// Hooks implements [Hooks].
 func (m *Memory) Hooks(ctx context.Context, of federation.DID, after federation.HookID, limit int) ([]federation.Hook, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -238,7 +238,7 @@ func (m *Memory) changeHook(ctx context.Context, id federation.HookID, change fu
 	return nil
 }
 
-// RemoveHook implements [federation.Hooks].
+// RemoveHook implements [Hooks].
 func (m *Memory) RemoveHook(ctx context.Context, id federation.HookID) error {
 	return m.changeHook(ctx, id, func(*memoryHook) {
 		m.hooks = slices.DeleteFunc(m.hooks, func(on *memoryHook) bool { return on.ID == id })
@@ -246,7 +246,7 @@ func (m *Memory) RemoveHook(ctx context.Context, id federation.HookID) error {
 	})
 }
 
-// DisableHook implements [federation.Hooks].
+// DisableHook implements [Hooks].
 func (m *Memory) DisableHook(ctx context.Context, id federation.HookID, why string, now time.Time) error {
 	return m.changeHook(ctx, id, func(h *memoryHook) {
 		if !h.Disabled.IsZero() {
@@ -262,7 +262,7 @@ func (m *Memory) DisableHook(ctx context.Context, id federation.HookID, why stri
 	})
 }
 
-// EnableHook implements [federation.Hooks].
+// EnableHook implements [Hooks].
 func (m *Memory) EnableHook(ctx context.Context, id federation.HookID) error {
 	return m.changeHook(ctx, id, func(h *memoryHook) {
 		if !h.Disabled.IsZero() {
@@ -277,7 +277,7 @@ func (m *Memory) EnableHook(ctx context.Context, id federation.HookID) error {
 	})
 }
 
-// TakeHooks implements [federation.Hooks].
+// TakeHooks implements [Hooks].
 func (m *Memory) TakeHooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Hook, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -299,7 +299,7 @@ func (m *Memory) TakeHooks(ctx context.Context, now, until time.Time, limit int)
 	return taken, nil
 }
 
-// NextDue implements [federation.Hooks].
+// NextDue implements [Hooks].
 func (m *Memory) NextDue(ctx context.Context, after time.Time) (next time.Time, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -315,7 +315,7 @@ func (m *Memory) NextDue(ctx context.Context, after time.Time) (next time.Time, 
 	return next, err
 }
 
-// LetGo implements [federation.Hooks].
+// LetGo implements [Hooks].
 func (m *Memory) LetGo(ctx context.Context, id federation.HookID, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -328,7 +328,7 @@ func (m *Memory) LetGo(ctx context.Context, id federation.HookID, now time.Time)
 	return err
 }
 
-// NextPush implements [federation.Hooks].
+// NextPush implements [Hooks].
 func (m *Memory) NextPush(ctx context.Context, id federation.HookID, now time.Time) (p federation.Push, err error) {
 	none := federation.ErrNotFound
 	err = m.changeHook(ctx, id, func(h *memoryHook) {
@@ -355,7 +355,7 @@ func (m *Memory) changePush(ctx context.Context, id federation.HookID, item int6
 	return nil
 }
 
-// PushFailed implements [federation.Hooks].
+// PushFailed implements [Hooks].
 func (m *Memory) PushFailed(ctx context.Context, id federation.HookID, item int64, f federation.Failure) error {
 	return m.changePush(ctx, id, item, func(_ *memoryHook, p *memoryPush) {
 		p.Next = f.Next
@@ -373,7 +373,7 @@ func (p *memoryPush) fail(reason string, at time.Time) {
 	p.tries = p.tries[max(0, len(p.tries)-federation.MaxTries):]
 }
 
-// PushEnded implements [federation.Hooks].
+// PushEnded implements [Hooks].
 func (m *Memory) PushEnded(ctx context.Context, id federation.HookID, item int64, how federation.Settlement) error {
 	return m.changePush(ctx, id, item, func(h *memoryHook, p *memoryPush) {
 		p.State, p.Next, p.Ended = how.Outcome(), time.Time{}, how.At
@@ -411,7 +411,7 @@ func (p *memoryPush) again(now time.Time) {
 	p.State, p.Next, p.Attempt, p.Ended, p.Reason = federation.DeliveryWaiting, now, 0, time.Time{}, ""
 }
 
-// PushAgain implements [federation.Hooks].
+// PushAgain implements [Hooks].
 func (m *Memory) PushAgain(ctx context.Context, id federation.HookID, ref string, now time.Time) (again int, err error) {
 	err = m.changeHook(ctx, id, func(h *memoryHook) {
 		if !h.Disabled.IsZero() {
@@ -433,7 +433,7 @@ func (m *Memory) PushAgain(ctx context.Context, id federation.HookID, ref string
 	return again, err
 }
 
-// Pushes implements [federation.Hooks].
+// Pushes implements [Hooks].
 func (m *Memory) Pushes(ctx context.Context, id federation.HookID, before int64, limit int) (found []federation.Push, err error) {
 	err = m.changeHook(ctx, id, func(h *memoryHook) {
 		for _, p := range slices.Backward(h.inOrder()) {
@@ -445,7 +445,7 @@ func (m *Memory) Pushes(ctx context.Context, id federation.HookID, before int64,
 	return found, err
 }
 
-// HookBacklog implements [federation.Hooks].
+// HookBacklog implements [Hooks].
 func (m *Memory) HookBacklog(ctx context.Context, id federation.HookID) (b federation.HookBacklog, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -470,7 +470,7 @@ func (h *memoryHook) backlog() (b federation.HookBacklog) {
 	return b
 }
 
-// HooksBacklog implements [federation.Hooks].
+// HooksBacklog implements [Hooks].
 func (m *Memory) HooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

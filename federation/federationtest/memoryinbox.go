@@ -17,7 +17,7 @@ type memoryDevice struct {
 	seen   time.Time
 }
 
-// Lease implements [federation.Leases].
+// Lease implements [Leases].
 func (m *Memory) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -57,7 +57,7 @@ func (m *Memory) held(ctx context.Context, to federation.DID, hold federation.Ho
 	return change(&inbox[i])
 }
 
-// Ack implements [federation.Leases].
+// Ack implements [Leases].
 func (m *Memory) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
 	return m.held(ctx, to, hold, func(row *inboxRow) error {
 		m.end(to, row, federation.DeliveryDelivered, now)
@@ -65,7 +65,7 @@ func (m *Memory) Ack(ctx context.Context, to federation.DID, hold federation.Hol
 	})
 }
 
-// Nack implements [federation.Leases].
+// Nack implements [Leases].
 func (m *Memory) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
 	return m.held(ctx, to, hold, func(row *inboxRow) error {
 		if row.read {
@@ -79,7 +79,7 @@ func (m *Memory) Nack(ctx context.Context, to federation.DID, hold federation.Ho
 // nobody holds what was put back.
 const nobody = "\x00"
 
-// Extend implements [federation.Leases].
+// Extend implements [Leases].
 func (m *Memory) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
 	return m.held(ctx, to, hold, func(row *inboxRow) error {
 		if row.read {
@@ -90,7 +90,7 @@ func (m *Memory) Extend(ctx context.Context, to federation.DID, hold federation.
 	})
 }
 
-// Devices implements [federation.Devices].
+// Devices implements [Devices].
 func (m *Memory) Devices(ctx context.Context, of federation.DID) ([]federation.Device, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -109,7 +109,7 @@ func (m *Memory) Devices(ctx context.Context, of federation.DID) ([]federation.D
 	return devices, nil
 }
 
-// Advance implements [federation.Devices].
+// Advance implements [Devices].
 func (m *Memory) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -153,7 +153,7 @@ func (m *Memory) advance(of federation.DID, device string, n uint64, now time.Ti
 	return nil
 }
 
-// Forget implements [federation.Devices].
+// Forget implements [Devices].
 func (m *Memory) Forget(ctx context.Context, of federation.DID, device string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -167,7 +167,7 @@ func (m *Memory) Forget(ctx context.Context, of federation.DID, device string) e
 	return nil
 }
 
-// Undelivered implements [federation.Inboxes].
+// Undelivered implements [Inboxes].
 func (m *Memory) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

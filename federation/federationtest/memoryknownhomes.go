@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// KeepHome implements [federation.KnownHomes].
+// KeepHome implements [KnownHomes].
 func (m *Memory) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -21,7 +21,7 @@ func (m *Memory) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	return nil
 }
 
-// ForgetHome implements [federation.KnownHomes].
+// ForgetHome implements [KnownHomes].
 func (m *Memory) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -36,7 +36,7 @@ func (m *Memory) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	return nil
 }
 
-// KnownHomes implements [federation.KnownHomes].
+// KnownHomes implements [KnownHomes].
 func (m *Memory) KnownHomes(ctx context.Context) ([]federation.KnownHome, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

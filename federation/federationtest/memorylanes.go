@@ -10,12 +10,12 @@ import (
 	"baton/federation"
 )
 
-// Owed implements [federation.Feeds].
+// Owed implements [Feeds].
 func (m *Memory) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
 	return m.deliveriesOf(ctx, limit, func(f *feedRow) bool { return f.link == link && f.row > after })
 }
 
-// Lane implements [federation.Feeds].
+// Lane implements [Feeds].
 func (m *Memory) Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	return m.deliveriesOf(ctx, limit, func(f *feedRow) bool { return f.link == link && f.entry.Event.Handoff == id })
 }
@@ -37,7 +37,7 @@ func (m *Memory) deliveriesOf(ctx context.Context, limit int, wanted func(*feedR
 	return found, nil
 }
 
-// OwedIn implements [federation.Feeds].
+// OwedIn implements [Feeds].
 func (m *Memory) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	rows, err := m.Lane(ctx, link, id, math.MaxInt)
 	return len(rows), err
@@ -58,7 +58,7 @@ func (m *Memory) heads(link string) []*feedRow {
 	return heads
 }
 
-// Heads implements [federation.Feeds].
+// Heads implements [Feeds].
 func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -74,7 +74,7 @@ func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit in
 	return due, nil
 }
 
-// Stuck implements [federation.Feeds].
+// Stuck implements [Feeds].
 func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -93,12 +93,12 @@ func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now
 	return heads[0].entry.Event.Handoff, nil
 }
 
-// Attempt implements [federation.Feeds].
+// Attempt implements [Feeds].
 func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
 	return m.changeFeed(ctx, link, rows, func(f *feedRow) { f.attempt++ })
 }
 
-// Failed implements [federation.Feeds].
+// Failed implements [Feeds].
 func (m *Memory) Failed(ctx context.Context, link string, row int64, failure federation.Failure) error {
 	return m.changeFeed(ctx, link, []int64{row}, func(f *feedRow) {
 		if !failure.Counted {
@@ -113,7 +113,7 @@ func lastTries(tries []federation.Try) []federation.Try {
 	return tries[max(0, len(tries)-federation.MaxTries):]
 }
 
-// Hurry implements [federation.Feeds].
+// Hurry implements [Feeds].
 func (m *Memory) Hurry(ctx context.Context, link string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -142,7 +142,7 @@ func (m *Memory) changeFeed(ctx context.Context, link string, rows []int64, chan
 	return nil
 }
 
-// Settle implements [federation.Feeds].
+// Settle implements [Feeds].
 func (m *Memory) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -176,7 +176,7 @@ func (m *Memory) settle(wanted func(*feedRow) bool, how federation.Settlement) (
 	return ended
 }
 
-// Given implements [federation.Feeds].
+// Given implements [Feeds].
 func (m *Memory) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -210,7 +210,7 @@ func (m *Memory) noteEnd(f feedRow, how federation.Settlement) {
 	}
 }
 
-// Delay implements [federation.Feeds].
+// Delay implements [Feeds].
 func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -232,7 +232,7 @@ func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + m.delayUnread(before, now, limit-delayed), nil
 }
 
-// Expire implements [federation.Feeds].
+// Expire implements [Feeds].
 func (m *Memory) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// Handoffs implements [federation.Handoffs].
+// Handoffs implements [Handoffs].
 func (m *Memory) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -44,7 +44,7 @@ func movement(v federation.View) string {
 	return "moved " + v.Moved.UTC().Format("2006-01-02T15:04:05.000000000") + " " + v.ID.String()
 }
 
-// Find implements [federation.Handoffs].
+// Find implements [Handoffs].
 func (m *Memory) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

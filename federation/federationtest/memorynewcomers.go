@@ -11,7 +11,7 @@ import (
 	"baton/federation/agents"
 )
 
-// Acquainted implements [federation.Newcomers].
+// Acquainted implements [Newcomers].
 func (m *Memory) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -28,7 +28,7 @@ func (m *Memory) Acquainted(ctx context.Context, did federation.DID) (met time.T
 	return time.Time{}, known, nil
 }
 
-// Meet implements [federation.Newcomers].
+// Meet implements [Newcomers].
 func (m *Memory) Meet(ctx context.Context, did federation.DID, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -45,7 +45,7 @@ func (m *Memory) meet(did federation.DID, now time.Time) {
 	}
 }
 
-// MetSince implements [federation.Newcomers].
+// MetSince implements [Newcomers].
 func (m *Memory) MetSince(ctx context.Context, since time.Time, limit int) ([]federation.Newcomer, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -64,7 +64,7 @@ func (m *Memory) MetSince(ctx context.Context, since time.Time, limit int) ([]fe
 	return met[:min(max(limit, 0), len(met))], nil
 }
 
-// Growth implements [federation.Newcomers].
+// Growth implements [Newcomers].
 func (m *Memory) Growth(ctx context.Context, now time.Time) (int64, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

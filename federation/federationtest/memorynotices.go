@@ -23,7 +23,7 @@ func (n memoryNotice) about(other federation.Notice) bool {
 	return n.Kind == other.Kind && n.Event.From == other.Event.From && n.About() == other.About()
 }
 
-// Notify implements [federation.Notices].
+// Notify implements [Notices].
 func (m *Memory) Notify(ctx context.Context, n federation.Notice) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -73,7 +73,7 @@ func (m *Memory) forgetNotices(which func(memoryNotice) bool) {
 	})
 }
 
-// NoticesTo implements [federation.Notices].
+// NoticesTo implements [Notices].
 func (m *Memory) NoticesTo(ctx context.Context, link string, to federation.DID, after federation.Cursor, limit int) ([]federation.Notice, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -99,7 +99,7 @@ func (n memoryNotice) read() federation.Notice {
 	return n.Notice
 }
 
-// Untold implements [federation.Notices].
+// Untold implements [Notices].
 func (m *Memory) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -115,12 +115,12 @@ func (m *Memory) Untold(ctx context.Context, link string, now time.Time, limit i
 	return found, nil
 }
 
-// Told implements [federation.Notices].
+// Told implements [Notices].
 func (m *Memory) Told(ctx context.Context, n federation.Notice) error {
 	return m.changeNotice(ctx, n, func(on *memoryNotice) { on.told = true })
 }
 
-// TellLater implements [federation.Notices].
+// TellLater implements [Notices].
 func (m *Memory) TellLater(ctx context.Context, n federation.Notice, next time.Time) error {
 	return m.changeNotice(ctx, n, func(on *memoryNotice) { on.next = next })
 }
@@ -137,7 +137,7 @@ func (m *Memory) changeNotice(ctx context.Context, n federation.Notice, change f
 	return nil
 }
 
-// PruneNotices implements [federation.Notices].
+// PruneNotices implements [Notices].
 func (m *Memory) PruneNotices(ctx context.Context, before time.Time, limit int) (pruned int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

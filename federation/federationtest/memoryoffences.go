@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// KeepOffence implements [federation.Homes].
+// KeepOffence implements [Homes].
 func (m *Memory) KeepOffence(ctx context.Context, d federation.Offence) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -28,7 +28,7 @@ func (m *Memory) KeepOffence(ctx context.Context, d federation.Offence) error {
 	return nil
 }
 
-// Offences implements [federation.Homes].
+// Offences implements [Homes].
 func (m *Memory) Offences(ctx context.Context, home federation.HomeID) ([]federation.Offence, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

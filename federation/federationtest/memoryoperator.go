@@ -18,7 +18,7 @@ type settledRow struct {
 	row   feedRow
 }
 
-// BindName implements [federation.BoundNames].
+// BindName implements [BoundNames].
 func (m *Memory) BindName(ctx context.Context, b federation.BoundName) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -38,7 +38,7 @@ func (m *Memory) BindName(ctx context.Context, b federation.BoundName) error {
 	return nil
 }
 
-// UnbindName implements [federation.BoundNames].
+// UnbindName implements [BoundNames].
 func (m *Memory) UnbindName(ctx context.Context, network, name string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -53,7 +53,7 @@ func (m *Memory) UnbindName(ctx context.Context, network, name string) error {
 	return nil
 }
 
-// BoundName implements [federation.BoundNames].
+// BoundName implements [BoundNames].
 func (m *Memory) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -67,13 +67,13 @@ func (m *Memory) BoundName(ctx context.Context, network, name string) (federatio
 	return m.names[i], nil
 }
 
-// BoundNames implements [federation.BoundNames].
+// BoundNames implements [BoundNames].
 func (m *Memory) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
 	after := federation.BoundName{Network: network, Name: name}
 	return m.boundNames(ctx, limit, func(b federation.BoundName) bool { return compareNames(b, after) > 0 })
 }
 
-// NamesOf implements [federation.BoundNames].
+// NamesOf implements [BoundNames].
 func (m *Memory) NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
 	return m.boundNames(ctx, math.MaxInt, func(b federation.BoundName) bool { return b.DID == did })
 }
@@ -101,7 +101,7 @@ func compareNames(a, b federation.BoundName) int {
 	return cmp.Or(cmp.Compare(a.Network, b.Network), cmp.Compare(a.Name, b.Name))
 }
 
-// Deliveries implements [federation.Deliveries].
+// Deliveries implements [Deliveries].
 func (m *Memory) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -155,7 +155,7 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 	return found
 }
 
-// Backlog implements [federation.Deliveries].
+// Backlog implements [Deliveries].
 func (m *Memory) Backlog(ctx context.Context, link string) (federation.Backlog, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

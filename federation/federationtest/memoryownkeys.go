@@ -8,14 +8,14 @@ import (
 	"baton/federation"
 )
 
-// OwnKeys implements [federation.OwnKeys].
+// OwnKeys implements [OwnKeys].
 func (m *Memory) OwnKeys(ctx context.Context) ([]federation.KeyMark, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	return slices.Clone(m.ownKeys), err
 }
 
-// MarkOwnKeys implements [federation.OwnKeys].
+// MarkOwnKeys implements [OwnKeys].
 func (m *Memory) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -35,7 +35,7 @@ func (m *Memory) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) er
 	return nil
 }
 
-// Used implements [federation.OwnKeys].
+// Used implements [OwnKeys].
 func (m *Memory) Used(ctx context.Context) (bool, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -9,7 +9,7 @@ import (
 	"baton/federation/agents"
 )
 
-// Senders implements [federation.Purges].
+// Senders implements [Purges].
 func (m *Memory) Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -38,7 +38,7 @@ func (m *Memory) Senders(ctx context.Context, after federation.DID, limit int) (
 	return found[:max(0, min(limit, len(found)))], nil
 }
 
-// Purge implements [federation.Purges].
+// Purge implements [Purges].
 func (m *Memory) Purge(ctx context.Context, dids []federation.DID, handles []string, now time.Time, dry bool) (federation.Purged, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -19,7 +19,7 @@ type memoryRelay struct {
 	tries []federation.Try
 }
 
-// Enqueue implements [federation.Relays].
+// Enqueue implements [Relays].
 func (m *Memory) Enqueue(ctx context.Context, r federation.Relay) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -60,7 +60,7 @@ func (m *Memory) relaysWhere(limit int, fits func(*memoryRelay) bool) []federati
 	return found
 }
 
-// RelayPeers implements [federation.Relays].
+// RelayPeers implements [Relays].
 func (m *Memory) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -78,7 +78,7 @@ func (m *Memory) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error)
 	return peers, nil
 }
 
-// Pause implements [federation.Relays].
+// Pause implements [Relays].
 func (m *Memory) Pause(ctx context.Context, p federation.RelayPeer) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -92,7 +92,7 @@ func (m *Memory) Pause(ctx context.Context, p federation.RelayPeer) error {
 	return nil
 }
 
-// RelayBacklogs implements [federation.Relays].
+// RelayBacklogs implements [Relays].
 func (m *Memory) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -127,7 +127,7 @@ func (m *Memory) relayBacklogs() []federation.RelayBacklog {
 	return all
 }
 
-// Relays implements [federation.Relays].
+// Relays implements [Relays].
 func (m *Memory) Relays(ctx context.Context, peer string, after int64, limit int) ([]federation.Relay, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -137,7 +137,7 @@ func (m *Memory) Relays(ctx context.Context, peer string, after int64, limit int
 	return m.relaysWhere(limit, func(on *memoryRelay) bool { return on.Peer == peer && on.Row > after && on.dead.IsZero() }), nil
 }
 
-// Attempted implements [federation.Relays].
+// Attempted implements [Relays].
 func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
 		on.Attempt++
@@ -145,7 +145,7 @@ func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Tim
 	})
 }
 
-// Postpone implements [federation.Relays].
+// Postpone implements [Relays].
 func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
 		on.Reason, on.Unsure, on.Next = reason, unsure, next
@@ -156,7 +156,7 @@ func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string,
 	})
 }
 
-// Relayed implements [federation.Relays].
+// Relayed implements [Relays].
 func (m *Memory) Relayed(ctx context.Context, row int64, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
 		m.endRemote(on, federation.DeliveryDelivered, now)
@@ -176,7 +176,7 @@ func (m *Memory) endRelay(r *memoryRelay) {
 // byRow is the order of the rows.
 func byRow(on *memoryRelay, row int64) int { return cmp.Compare(on.Row, row) }
 
-// Bury implements [federation.Relays].
+// Bury implements [Relays].
 func (m *Memory) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) { m.buryRelay(on, federation.Settlement{Dead: reason, Why: why, At: now}) })
 }
@@ -196,7 +196,7 @@ func (m *Memory) buryRelay(r *memoryRelay, how federation.Settlement) {
 	}
 }
 
-// Delayed implements [federation.Relays].
+// Delayed implements [Relays].
 func (m *Memory) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
 		on.Delayed = true
@@ -226,7 +226,7 @@ func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryRelay)
 	return nil
 }
 
-// Slow implements [federation.Relays].
+// Slow implements [Relays].
 func (m *Memory) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -50,7 +50,7 @@ func (m *Memory) opensAgain(ev federation.Event) error {
 	return nil
 }
 
-// Prune implements [federation.Retention].
+// Prune implements [Retention].
 func (m *Memory) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -119,7 +119,7 @@ func (m *Memory) isNewest(on *memoryMessage) bool {
 	return inbox || thread
 }
 
-// PruneMessages implements [federation.Retention].
+// PruneMessages implements [Retention].
 func (m *Memory) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -154,7 +154,7 @@ func (m *Memory) done(on *memoryMessage) bool {
 	return on.position > 0 && (on.deleted || on.read || !registered || on.position <= m.shown[on.To]) && (!v.Exists() || v.Over)
 }
 
-// PruneIDs implements [federation.Retention].
+// PruneIDs implements [Retention].
 func (m *Memory) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

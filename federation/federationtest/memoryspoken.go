@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// Spoken implements [federation.Spoken].
+// Spoken implements [Spoken].
 func (m *Memory) Spoken(ctx context.Context, part federation.Stretch, limit int) ([]federation.Said, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -40,7 +40,7 @@ func (m *Memory) said(p federation.Place) []federation.Said {
 	return all
 }
 
-// Mark implements [federation.Spoken].
+// Mark implements [Spoken].
 func (m *Memory) Mark(ctx context.Context, p federation.Place, id string) (federation.Mark, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

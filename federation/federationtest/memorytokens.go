@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// AddToken implements [federation.OperatorTokens].
+// AddToken implements [OperatorTokens].
 func (m *Memory) AddToken(ctx context.Context, t federation.OperatorToken) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -30,7 +30,7 @@ func (m *Memory) tokenAt(name string) (at int, found bool) {
 	return slices.BinarySearchFunc(m.tokens, name, func(t federation.OperatorToken, name string) int { return cmp.Compare(t.Name, name) })
 }
 
-// RevokeToken implements [federation.OperatorTokens].
+// RevokeToken implements [OperatorTokens].
 func (m *Memory) RevokeToken(ctx context.Context, name string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -45,7 +45,7 @@ func (m *Memory) RevokeToken(ctx context.Context, name string) error {
 	return nil
 }
 
-// Token implements [federation.OperatorTokens].
+// Token implements [OperatorTokens].
 func (m *Memory) Token(ctx context.Context, digest [32]byte, now time.Time) (federation.OperatorToken, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -60,7 +60,7 @@ func (m *Memory) Token(ctx context.Context, digest [32]byte, now time.Time) (fed
 	return federation.OperatorToken{}, federation.ErrNotFound
 }
 
-// Tokens implements [federation.OperatorTokens].
+// Tokens implements [OperatorTokens].
 func (m *Memory) Tokens(ctx context.Context, after string, limit int) ([]federation.OperatorToken, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -29,12 +29,12 @@ func (m *Memory) end(to federation.DID, row *inboxRow, how federation.DeliverySt
 	}
 }
 
-// Read implements [federation.Inboxes].
+// Read implements [Inboxes].
 func (m *Memory) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return m.eachWaiting(ctx, to, events, func(row *inboxRow) { m.end(to, row, federation.DeliveryDelivered, now) })
 }
 
-// Lapse implements [federation.Inboxes].
+// Lapse implements [Inboxes].
 func (m *Memory) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return m.eachWaiting(ctx, to, events, func(row *inboxRow) {
 		m.end(to, row, federation.DeliveryExpired, now)

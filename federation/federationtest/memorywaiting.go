@@ -75,7 +75,7 @@ func (m *Memory) stepOf(r *memoryRelay) (federation.Event, bool) {
 	return federation.Event{}, false
 }
 
-// WaitingFor implements [federation.Waits].
+// WaitingFor implements [Waits].
 func (m *Memory) WaitingFor(ctx context.Context, f federation.WaitingFilter, after federation.Cursor, limit int) ([]federation.Waiting, federation.Cursor, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -99,7 +99,7 @@ func (m *Memory) WaitingFor(ctx context.Context, f federation.WaitingFilter, aft
 	return found, "", nil
 }
 
-// Shapes implements [federation.Waits].
+// Shapes implements [Waits].
 func (m *Memory) Shapes(ctx context.Context, now time.Time) ([]federation.Shape, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -132,7 +132,7 @@ func (m *Memory) Shapes(ctx context.Context, now time.Time) ([]federation.Shape,
 	return shapes, nil
 }
 
-// Retry implements [federation.Waits].
+// Retry implements [Waits].
 func (m *Memory) Retry(ctx context.Context, f federation.WaitingFilter, now time.Time) (int, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -153,7 +153,7 @@ func (m *Memory) Retry(ctx context.Context, f federation.WaitingFilter, now time
 	return len(all), nil
 }
 
-// GiveUp implements [federation.Waits].
+// GiveUp implements [Waits].
 func (m *Memory) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -180,7 +180,7 @@ func (m *Memory) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bo
 	return len(all), nil
 }
 
-// Hold implements [federation.Waits].
+// Hold implements [Waits].
 func (m *Memory) Hold(ctx context.Context, h federation.Withheld) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -196,7 +196,7 @@ func (m *Memory) Hold(ctx context.Context, h federation.Withheld) error {
 	return nil
 }
 
-// Release implements [federation.Waits].
+// Release implements [Waits].
 func (m *Memory) Release(ctx context.Context, to string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -211,14 +211,14 @@ func (m *Memory) Release(ctx context.Context, to string) error {
 	return nil
 }
 
-// Holds implements [federation.Waits].
+// Holds implements [Waits].
 func (m *Memory) Holds(ctx context.Context) ([]federation.Withheld, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	return slices.Clone(m.holds), err
 }
 
-// Held implements [federation.Feeds].
+// Held implements [Feeds].
 func (m *Memory) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

@@ -10,39 +10,39 @@ import (
 
 // Record is all that the suites hold a record to: its core, and the tables of a registry.
 type Record interface {
-	federation.Store
-	federation.Handoffs
-	federation.Inboxes
-	federation.Leases
-	federation.Devices
-	federation.Feeds
-	federation.Bindings
-	federation.BoundNames
-	federation.Deliveries
+	Store
+	Handoffs
+	Inboxes
+	Leases
+	Devices
+	Feeds
+	Bindings
+	BoundNames
+	Deliveries
 	federation.Keys
-	federation.Relays
-	federation.Sessions
-	federation.Retention
-	federation.Guests
-	federation.Notices
+	Relays
+	Sessions
+	Retention
+	Guests
+	Notices
 	federation.Deferrals
-	federation.Homes
+	Homes
 	federation.Blobs
-	federation.DeadLetters
-	federation.Waits
-	federation.Audit
-	federation.PeerModes
-	federation.KnownHomes
-	federation.OperatorTokens
-	federation.Answers
-	federation.Declarations
-	federation.ReplicaLeases
-	federation.Spoken
-	federation.Hooks
-	federation.OwnKeys
-	federation.Newcomers
-	federation.BlockList
-	federation.Purges
+	DeadLetters
+	Waits
+	Audit
+	PeerModes
+	KnownHomes
+	OperatorTokens
+	Answers
+	Declarations
+	ReplicaLeases
+	Spoken
+	Hooks
+	OwnKeys
+	Newcomers
+	BlockList
+	Purges
 	Registry
 	// Ready returns nil while the record can be written.
 	Ready(ctx context.Context) error

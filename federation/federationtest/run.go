@@ -111,7 +111,7 @@ func bare(ev federation.Event) federation.Event {
 }
 
 // mustAppend files one step, which has to succeed for the test to make sense.
-func mustAppend(t *testing.T, record federation.Store, f federation.Filing) federation.Entry {
+func mustAppend(t *testing.T, record Store, f federation.Filing) federation.Entry {
 	t.Helper()
 	entry, err := record.Append(t.Context(), f)
 	if err != nil {
@@ -121,7 +121,7 @@ func mustAppend(t *testing.T, record federation.Store, f federation.Filing) fede
 }
 
 // log reads a whole log.
-func log(t *testing.T, record federation.Store, id federation.HandoffID) []federation.Entry {
+func log(t *testing.T, record Store, id federation.HandoffID) []federation.Entry {
 	t.Helper()
 	var steps []federation.Entry
 	for entry, err := range record.Log(t.Context(), id) {

@@ -145,7 +145,7 @@ func (s suite) testRotateKey(t *testing.T) {
 			t.Errorf("AgentOf(%s) = %+v, %v, want the agent as it is now", did, found, err)
 		}
 	}
-	bindings, _ := record.(federation.Bindings) // the same record
+	bindings, _ := record.(Bindings) // the same record
 	if owner, err := bindings.KeyOwner(t.Context(), federation.KeyID(agentKey(10).Public)); err != nil || owner != agentKey(10).DID {
 		t.Errorf("the new key is of %s, %v", owner, err)
 	}

@@ -58,7 +58,7 @@ func (s suite) testCapable(t *testing.T) {
 }
 
 // start begins a family of refresh tokens that ends at [At] 100.
-func start(t *testing.T, record federation.Sessions, id string) {
+func start(t *testing.T, record Sessions, id string) {
 	t.Helper()
 	session := federation.Session{ID: id, Participant: "scout", Generation: 1, Expires: At(100)}
 	if err := record.StartSession(t.Context(), session); err != nil {

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunAnswers holds a record to [federation.Answers] and [federation.Declarations].
+// RunAnswers holds a record to [Answers] and [Declarations].
 func RunAnswers(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}

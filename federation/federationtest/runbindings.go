@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunBindings holds a record to what [federation.Bindings] promises.
+// RunBindings holds a record to what [Bindings] promises.
 func RunBindings(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunBlocks holds a record to what [federation.BlockList] promises.
+// RunBlocks holds a record to what [BlockList] promises.
 func RunBlocks(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -25,7 +25,7 @@ func block(what string, since, until int) federation.Block {
 	return b
 }
 
-func addBlocks(t *testing.T, record federation.BlockList, blocks ...federation.Block) {
+func addBlocks(t *testing.T, record BlockList, blocks ...federation.Block) {
 	t.Helper()
 	for _, b := range blocks {
 		if err := record.AddBlock(t.Context(), b); err != nil {
@@ -34,7 +34,7 @@ func addBlocks(t *testing.T, record federation.BlockList, blocks ...federation.B
 	}
 }
 
-func checkBlocks(t *testing.T, record federation.BlockList, after string, limit int, want ...federation.Block) {
+func checkBlocks(t *testing.T, record BlockList, after string, limit int, want ...federation.Block) {
 	t.Helper()
 	got, err := record.BlocksAfter(t.Context(), after, limit)
 	if d := diff(want, got); d != "" || err != nil {

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunDeadLetters holds a record to what [federation.DeadLetters] promises.
+// RunDeadLetters holds a record to what [DeadLetters] promises.
 func RunDeadLetters(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -18,7 +18,7 @@ func RunDeadLetters(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("what is dropped is told and forgotten, and so is what is old", s.testDiscard)
 }
 
-// RunWaits holds a record to what [federation.Waits] promises.
+// RunWaits holds a record to what [Waits] promises.
 func RunWaits(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -28,7 +28,7 @@ func RunWaits(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("a hold is there until it is released", s.testHolds)
 }
 
-// RunAudit holds a record to what [federation.Audit] and [federation.PeerModes] promise.
+// RunAudit holds a record to what [Audit] and [PeerModes] promise.
 func RunAudit(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("changes are read newest first, by time and actor", func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// RunDuties holds a record to what [federation.ReplicaLeases] promises to a gateway that is the
+// RunDuties holds a record to what [ReplicaLeases] promises to a gateway that is the
 // only one.
 func RunDuties(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()

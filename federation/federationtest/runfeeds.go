@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunFeeds holds a record to what [federation.Feeds] promises.
+// RunFeeds holds a record to what [Feeds] promises.
 func RunFeeds(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -198,7 +198,7 @@ func owe(t *testing.T, record Record, offers int) []int64 {
 	return rows
 }
 
-func owed(t *testing.T, record federation.Feeds, link string, after int64, limit int) []federation.Delivery {
+func owed(t *testing.T, record Feeds, link string, after int64, limit int) []federation.Delivery {
 	t.Helper()
 	deliveries, err := record.Owed(t.Context(), link, after, limit)
 	if err != nil {

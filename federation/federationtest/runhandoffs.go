@@ -68,7 +68,7 @@ func (s suite) testReceipt(t *testing.T) {
 }
 
 // overdue files an offer on which a clock runs since so many seconds into the test.
-func overdue(t *testing.T, record federation.Store, n int, clock federation.Clock, since int) federation.Filing {
+func overdue(t *testing.T, record Store, n int, clock federation.Clock, since int) federation.Filing {
 	t.Helper()
 	f := File(Offer(n, ada, bob), federation.View{})
 	f.View.Clock, f.View.Since = clock, At(since)

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// RunHomes holds a record to what [federation.Homes] promises.
+// RunHomes holds a record to what [Homes] promises.
 func RunHomes(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	runRulings(t, open)

@@ -9,7 +9,7 @@ import (
 	"baton/federation/agents"
 )
 
-// RunHooks holds a record to what [federation.Hooks] promises.
+// RunHooks holds a record to what [Hooks] promises.
 func RunHooks(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}

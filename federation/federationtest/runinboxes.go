@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunInboxes holds a record to what [federation.Inboxes] promises.
+// RunInboxes holds a record to what [Inboxes] promises.
 func RunInboxes(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -234,7 +234,7 @@ func (s suite) testUndelivered(t *testing.T) {
 }
 
 // fill files offers that reach the inboxes, and returns their entries.
-func fill(t *testing.T, record federation.Store, offers int, inboxes ...federation.DID) []federation.Entry {
+func fill(t *testing.T, record Store, offers int, inboxes ...federation.DID) []federation.Entry {
 	t.Helper()
 	var entries []federation.Entry
 	for n := range offers {
@@ -245,7 +245,7 @@ func fill(t *testing.T, record federation.Store, offers int, inboxes ...federati
 	return entries
 }
 
-func replay(t *testing.T, record federation.Inboxes, to federation.DID, after federation.Cursor, limit int) []federation.Entry {
+func replay(t *testing.T, record Inboxes, to federation.DID, after federation.Cursor, limit int) []federation.Entry {
 	t.Helper()
 	entries, err := record.Replay(t.Context(), to, after, limit)
 	if err != nil {

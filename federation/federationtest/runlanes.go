@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunLanes holds a record to what [federation.Feeds] promises of lanes, waits and ends.
+// RunLanes holds a record to what [Feeds] promises of lanes, waits and ends.
 func RunLanes(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -45,7 +45,7 @@ func step(t *testing.T, record Record, n int, verb federation.Verb, view federat
 	return f.View
 }
 
-func heads(t *testing.T, record federation.Feeds, at, limit int) []federation.HandoffID {
+func heads(t *testing.T, record Feeds, at, limit int) []federation.HandoffID {
 	t.Helper()
 	due, err := record.Heads(t.Context(), "oftc", At(at), limit)
 	if err != nil {
@@ -55,7 +55,7 @@ func heads(t *testing.T, record federation.Feeds, at, limit int) []federation.Ha
 }
 
 // settleLane ends the first row of a lane.
-func settleLane(t *testing.T, record federation.Feeds, id federation.HandoffID, how federation.Settlement) {
+func settleLane(t *testing.T, record Feeds, id federation.HandoffID, how federation.Settlement) {
 	t.Helper()
 	rows, err := record.Lane(t.Context(), "oftc", id, 1)
 	if err != nil || len(rows) != 1 {
@@ -69,7 +69,7 @@ func settleLane(t *testing.T, record federation.Feeds, id federation.HandoffID, 
 }
 
 // failLane notes that the first row of a lane failed.
-func failLane(t *testing.T, record federation.Feeds, id federation.HandoffID, f federation.Failure) {
+func failLane(t *testing.T, record Feeds, id federation.HandoffID, f federation.Failure) {
 	t.Helper()
 	rows, err := record.Lane(t.Context(), "oftc", id, 1)
 	if err != nil || len(rows) != 1 {

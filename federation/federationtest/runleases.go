@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// RunLeases holds a record to what [federation.Leases] promises.
+// RunLeases holds a record to what [Leases] promises.
 func RunLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -23,7 +23,7 @@ func RunLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("each entry is leased to one of many devices at once", s.testLeaseRace)
 }
 
-// RunDevices holds a record to what [federation.Devices] promises.
+// RunDevices holds a record to what [Devices] promises.
 func RunDevices(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -42,7 +42,7 @@ func numbers(leases []federation.Lease) (numbers []uint64, deliveries []int) {
 }
 
 // leased leases entries from the inbox of bob, which have to be these.
-func leased(t *testing.T, record federation.Leases, device string, now, limit int, want ...uint64) []federation.Lease {
+func leased(t *testing.T, record Leases, device string, now, limit int, want ...uint64) []federation.Lease {
 	t.Helper()
 	leases, err := record.Lease(t.Context(), bob, device, At(now), At(now+60), limit)
 	if got, _ := numbers(leases); err != nil || diff(want, got) != "" {
@@ -51,7 +51,7 @@ func leased(t *testing.T, record federation.Leases, device string, now, limit in
 	return leases
 }
 
-func waiting(t *testing.T, record federation.Inboxes, want int) {
+func waiting(t *testing.T, record Inboxes, want int) {
 	t.Helper()
 	if n, _, err := record.Waiting(t.Context(), bob); err != nil || n != want {
 		t.Errorf("%d entries wait, %v, want %d", n, err, want)
@@ -138,7 +138,7 @@ func (s suite) testExtend(t *testing.T) {
 
 // lost checks that a lease holds no more; whether an Ack is too late as well
 // depends on whose the last one was.
-func lost(t *testing.T, name string, record federation.Leases, hold federation.Hold, ack bool) {
+func lost(t *testing.T, name string, record Leases, hold federation.Hold, ack bool) {
 	t.Helper()
 	errs := map[string]error{
 		"Nack": record.Nack(t.Context(), bob, hold, At(0)), "Extend": record.Extend(t.Context(), bob, hold, At(9000)),
@@ -219,7 +219,7 @@ func (s suite) testLeaseRace(t *testing.T) {
 }
 
 // devices returns those of bob.
-func devices(t *testing.T, record federation.Devices) []federation.Device {
+func devices(t *testing.T, record Devices) []federation.Device {
 	t.Helper()
 	all, err := record.Devices(t.Context(), bob)
 	if err != nil {

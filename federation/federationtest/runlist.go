@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunHandoffs holds a record to what [federation.Handoffs] promises.
+// RunHandoffs holds a record to what [Handoffs] promises.
 func RunHandoffs(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -25,7 +25,7 @@ func RunHandoffs(t *testing.T, open func(t *testing.T) Record) {
 }
 
 // listed returns the numbers of the handoffs that a filter admits, read in pages.
-func listed(t *testing.T, record federation.Handoffs, f federation.Filter, limit int) []int {
+func listed(t *testing.T, record Handoffs, f federation.Filter, limit int) []int {
 	t.Helper()
 	var found []int
 	var after federation.Cursor

@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-// RunNewcomers holds a record to what [federation.Newcomers] promises.
+// RunNewcomers holds a record to what [Newcomers] promises.
 func RunNewcomers(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}

@@ -8,7 +8,7 @@ import (
 	"baton/federation/agents"
 )
 
-// RunNotices holds a record to what [federation.Notices] promises.
+// RunNotices holds a record to what [Notices] promises.
 func RunNotices(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}

@@ -8,7 +8,7 @@ import (
 	"baton/federation/agents"
 )
 
-// RunBoundNames holds a record to [federation.BoundNames].
+// RunBoundNames holds a record to [BoundNames].
 func RunBoundNames(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -16,7 +16,7 @@ func RunBoundNames(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("bound names are read in order, a page at a time", s.testBoundNames)
 }
 
-// RunDeliveries holds a record to [federation.Deliveries].
+// RunDeliveries holds a record to [Deliveries].
 func RunDeliveries(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}

@@ -7,7 +7,7 @@ import (
 	"baton/federation/agents"
 )
 
-// RunOwnKeys holds a record to what [federation.OwnKeys] promises.
+// RunOwnKeys holds a record to what [OwnKeys] promises.
 func RunOwnKeys(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("the newest mark of each key is kept", func(t *testing.T) {

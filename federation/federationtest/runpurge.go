@@ -8,7 +8,7 @@ import (
 	"baton/federation/agents"
 )
 
-// RunPurges holds a record to what [federation.Purges] promises.
+// RunPurges holds a record to what [Purges] promises.
 func RunPurges(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}

@@ -8,7 +8,7 @@ import (
 	"baton/federation/agents"
 )
 
-// RunRetention holds a record to what [federation.Retention] promises.
+// RunRetention holds a record to what [Retention] promises.
 func RunRetention(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -35,7 +35,7 @@ const later = 5000
 
 // pruned prunes what moved up to a moment, a page of a size at a time, and returns
 // how many handoffs went.
-func pruned(t *testing.T, record federation.Retention, before, page int) (gone int) {
+func pruned(t *testing.T, record Retention, before, page int) (gone int) {
 	t.Helper()
 	var after federation.Cursor
 	for range 100 {
@@ -52,7 +52,7 @@ func pruned(t *testing.T, record federation.Retention, before, page int) (gone i
 }
 
 // ended files the n-th offer and its end by a decline, one second later.
-func ended(t *testing.T, record federation.Store, n int) (offer, decline federation.Filing) {
+func ended(t *testing.T, record Store, n int) (offer, decline federation.Filing) {
 	t.Helper()
 	offer = File(Offer(n, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
@@ -62,7 +62,7 @@ func ended(t *testing.T, record federation.Store, n int) (offer, decline federat
 }
 
 // newestEvent files something that belongs to no handoff of a test.
-func newestEvent(t *testing.T, record federation.Store) {
+func newestEvent(t *testing.T, record Store) {
 	t.Helper()
 	mustAppend(t, record, File(Offer(later-1, cleo, ""), federation.View{}))
 }

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// RunSpoken holds a record to what [federation.Spoken] promises.
+// RunSpoken holds a record to what [Spoken] promises.
 func RunSpoken(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -22,7 +22,7 @@ func RunSpoken(t *testing.T, open func(t *testing.T) Record) {
 func inOps() federation.Place { return federation.Place{Venue: "#ops"} }
 
 // recall returns the numbers of the steps in a stretch.
-func recall(t *testing.T, record federation.Spoken, part federation.Stretch, limit int) []int {
+func recall(t *testing.T, record Spoken, part federation.Stretch, limit int) []int {
 	t.Helper()
 	found, err := record.Spoken(t.Context(), part, limit)
 	if err != nil || len(found) > max(limit, 0) {

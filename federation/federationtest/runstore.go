@@ -13,7 +13,7 @@ import (
 // racers is how many goroutines race for one handoff.
 const racers = 64
 
-// RunStore holds a record to what [federation.Store] promises.
+// RunStore holds a record to what [Store] promises.
 func RunStore(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunTokens holds a record to [federation.OperatorTokens].
+// RunTokens holds a record to [OperatorTokens].
 func RunTokens(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}

@@ -13,7 +13,7 @@ import (
 const Network = "home"
 
 // Record is the part of the record that the exchange between homes reads and writes. Its
-// promises are those of [federation.Store].
+// promises are those of [federationtest.Store].
 type Record interface {
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)

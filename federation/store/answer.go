@@ -24,7 +24,7 @@ func scanAnswer(row scanner) (a federation.Answer, err error) {
 	return a, a.Event.UnmarshalText([]byte(event))
 }
 
-// Reserve implements [federation.Answers].
+// Reserve implements [federationtest.Answers].
 func (s *Record) Reserve(ctx context.Context, a federation.Answer) (federation.Answer, error) {
 	found, err := written(ctx, s, func(ctx context.Context, q *statements) ([]federation.Answer, error) {
 		_, err := q.exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (did, key) DO NOTHING`,
@@ -43,7 +43,7 @@ func (s *Record) Reserve(ctx context.Context, a federation.Answer) (federation.A
 	return found[0], nil
 }
 
-// Answered implements [federation.Answers].
+// Answered implements [federationtest.Answers].
 func (s *Record) Answered(ctx context.Context, a federation.Answer) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO answer (`+answerColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -57,7 +57,7 @@ func (s *Record) Answered(ctx context.Context, a federation.Answer) error {
 	return nil
 }
 
-// PruneAnswers implements [federation.Answers].
+// PruneAnswers implements [federationtest.Answers].
 func (s *Record) PruneAnswers(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := written(ctx, s, func(ctx context.Context, q *statements) (int64, error) {
 		return q.exec(ctx, `DELETE FROM answer WHERE (did, key) IN (SELECT did, key FROM answer WHERE at <= ? ORDER BY at`+atMost+`)`, stamp(before), max(limit, 0))
@@ -68,7 +68,7 @@ func (s *Record) PruneAnswers(ctx context.Context, before time.Time, limit int) 
 	return int(gone), nil
 }
 
-// Declare implements [federation.Declarations].
+// Declare implements [federationtest.Declarations].
 func (s *Record) Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error {
 	text, err := json.Marshal(caps)
 	if err == nil {
@@ -84,7 +84,7 @@ func (s *Record) Declare(ctx context.Context, did federation.DID, caps []string,
 	return nil
 }
 
-// Declaration implements [federation.Declarations].
+// Declaration implements [federationtest.Declarations].
 func (s *Record) Declaration(ctx context.Context, did federation.DID) ([]string, error) {
 	var text string
 	err := s.reads.row(ctx, `SELECT caps FROM declaration WHERE did = ?`, []any{did}, &text)

@@ -61,7 +61,7 @@ type prepared struct {
 	body     []byte   // as JSON
 }
 
-// Append implements [federation.Store].
+// Append implements [federationtest.Store].
 func (s *Record) Append(ctx context.Context, f federation.Filing) (federation.Entry, error) {
 	ready, err := prepareFiling(f)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// Note implements [federation.Audit].
+// Note implements [federationtest.Audit].
 func (s *Record) Note(ctx context.Context, c federation.Change) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO audit (at, actor, what, subject, reason) VALUES (?, ?, ?, ?, ?)`,
@@ -20,7 +20,7 @@ func (s *Record) Note(ctx context.Context, c federation.Change) error {
 	return nil
 }
 
-// Changes implements [federation.Audit].
+// Changes implements [federationtest.Audit].
 func (s *Record) Changes(ctx context.Context, f federation.ChangeFilter, before int64, limit int) ([]federation.Change, error) {
 	scan := func(row scanner) (c federation.Change, err error) {
 		var at int64
@@ -37,7 +37,7 @@ func (s *Record) Changes(ctx context.Context, f federation.ChangeFilter, before 
 	return found, nil
 }
 
-// SetPeerMode implements [federation.PeerModes].
+// SetPeerMode implements [federationtest.PeerModes].
 func (s *Record) SetPeerMode(ctx context.Context, m federation.PeerMode) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO peer_mode (domain, mode, since) VALUES (?, ?, ?)
@@ -50,7 +50,7 @@ func (s *Record) SetPeerMode(ctx context.Context, m federation.PeerMode) error {
 	return nil
 }
 
-// PeerModes implements [federation.PeerModes].
+// PeerModes implements [federationtest.PeerModes].
 func (s *Record) PeerModes(ctx context.Context) ([]federation.PeerMode, error) {
 	scan := func(row scanner) (m federation.PeerMode, err error) {
 		var since int64

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"baton/federation"
 	"baton/federation/federationtest"
 )
 
@@ -71,7 +70,7 @@ func rawSync(b *testing.B, dir string) func() {
 }
 
 // appendSteps files b.N offers, shared among callers.
-func appendSteps(b *testing.B, record federation.Store, callers int) {
+func appendSteps(b *testing.B, record federationtest.Store, callers int) {
 	b.Helper()
 	template := offer(1)
 	template.Feeds = []string{"oftc"}

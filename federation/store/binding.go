@@ -22,14 +22,14 @@ func scanBinding(row scanner) (federation.Binding, error) {
 	return b, err
 }
 
-// Binding implements [federation.Bindings].
+// Binding implements [federationtest.Bindings].
 func (s *Record) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
 	return s.bindings.find(did, func() (federation.Binding, error) {
 		return s.oneBinding(ctx, `SELECT `+bindingColumns+` FROM binding WHERE did = ?`, string(did))
 	})
 }
 
-// BindingByHash implements [federation.Bindings].
+// BindingByHash implements [federationtest.Bindings].
 func (s *Record) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
 	if len(prefix) < minHashPrefix {
 		return federation.Binding{}, fmt.Errorf("look up hash %q: %w", prefix, federation.ErrNotFound)
@@ -51,7 +51,7 @@ func (s *Record) oneBinding(ctx context.Context, query, arg string) (federation.
 	return found[0], nil
 }
 
-// KeyOwner implements [federation.Bindings].
+// KeyOwner implements [federationtest.Bindings].
 func (s *Record) KeyOwner(ctx context.Context, keyID string) (federation.DID, error) {
 	var did federation.DID
 	if err := s.reads.row(ctx, `SELECT did FROM key_owner WHERE key_id = ?`, []any{keyID}, &did); err != nil {

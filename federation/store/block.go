@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// AddBlock implements [federation.BlockList].
+// AddBlock implements [federationtest.BlockList].
 func (s *Record) AddBlock(ctx context.Context, b federation.Block) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		if _, err := q.exec(ctx, `DELETE FROM block WHERE expires <> 0 AND expires <= ?`, stamp(b.Since)); err != nil {
@@ -24,7 +24,7 @@ func (s *Record) AddBlock(ctx context.Context, b federation.Block) error {
 	return nil
 }
 
-// RemoveBlock implements [federation.BlockList].
+// RemoveBlock implements [federationtest.BlockList].
 func (s *Record) RemoveBlock(ctx context.Context, what string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `DELETE FROM block WHERE what = ?`, what)
@@ -39,7 +39,7 @@ func (s *Record) RemoveBlock(ctx context.Context, what string) error {
 	return nil
 }
 
-// BlocksAfter implements [federation.BlockList].
+// BlocksAfter implements [federationtest.BlockList].
 func (s *Record) BlocksAfter(ctx context.Context, what string, limit int) ([]federation.Block, error) {
 	scan := func(row scanner) (b federation.Block, err error) {
 		var since, expires int64

@@ -18,7 +18,7 @@ func scanBoundName(row scanner) (federation.BoundName, error) {
 	return b, err
 }
 
-// BindName implements [federation.BoundNames].
+// BindName implements [federationtest.BoundNames].
 func (s *Record) BindName(ctx context.Context, b federation.BoundName) error {
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		var kept int
@@ -36,7 +36,7 @@ func (s *Record) BindName(ctx context.Context, b federation.BoundName) error {
 	return nil
 }
 
-// UnbindName implements [federation.BoundNames].
+// UnbindName implements [federationtest.BoundNames].
 func (s *Record) UnbindName(ctx context.Context, network, name string) error {
 	err := s.writeRemembered(ctx, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `DELETE FROM bound_name WHERE network = ? AND name = ?`, network, name)
@@ -54,7 +54,7 @@ func (s *Record) UnbindName(ctx context.Context, network, name string) error {
 // boundKey is the name of a binding.
 type boundKey struct{ network, name string }
 
-// BoundName implements [federation.BoundNames].
+// BoundName implements [federationtest.BoundNames].
 func (s *Record) BoundName(ctx context.Context, network, name string) (federation.BoundName, error) {
 	return s.bound.find(boundKey{network, name}, func() (federation.BoundName, error) {
 		found, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
@@ -69,7 +69,7 @@ func (s *Record) BoundName(ctx context.Context, network, name string) (federatio
 	})
 }
 
-// BoundNames implements [federation.BoundNames].
+// BoundNames implements [federationtest.BoundNames].
 func (s *Record) BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error) {
 	bound, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name
 		WHERE (network, name) > (?, ?) ORDER BY network, name`+atMost, network, name, max(limit, 0))
@@ -79,7 +79,7 @@ func (s *Record) BoundNames(ctx context.Context, network, name string, limit int
 	return bound, nil
 }
 
-// NamesOf implements [federation.BoundNames].
+// NamesOf implements [federationtest.BoundNames].
 func (s *Record) NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
 	return s.boundTo.find(did, func() ([]federation.BoundName, error) {
 		bound, err := rows(ctx, s.reads, scanBoundName, `SELECT `+boundNameColumns+` FROM bound_name

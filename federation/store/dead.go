@@ -43,7 +43,7 @@ func scanDead(row scanner) (d deadRow, err error) {
 	return d, nil
 }
 
-// DeadLetters implements [federation.DeadLetters].
+// DeadLetters implements [federationtest.DeadLetters].
 func (s *Record) DeadLetters(ctx context.Context, f federation.DeadFilter, before int64, limit int) ([]federation.DeadLetter, error) {
 	found, err := rows(ctx, s.reads, scanDead, `SELECT `+s.deadColumns()+` WHERE (CAST(?1 AS bigint) = 0 OR d.n < ?1) AND d.n > 0 AND d.replayed = 0
 		AND (?2 = '' OR d.reason = ?2) AND (?3 = '' OR d.link = ?3) ORDER BY d.n DESC LIMIT 0 + ?4`, before, string(f.Reason), f.To, max(limit, 0))
@@ -58,7 +58,7 @@ func (s *Record) DeadLetters(ctx context.Context, f federation.DeadFilter, befor
 	return letters, nil
 }
 
-// DeadLetter implements [federation.DeadLetters].
+// DeadLetter implements [federationtest.DeadLetters].
 func (s *Record) DeadLetter(ctx context.Context, id int64) (federation.DeadLetter, error) {
 	found, err := rows(ctx, s.reads, scanDead, `SELECT `+s.deadColumns()+` WHERE d.n = ?`, id)
 	if err == nil && len(found) == 0 {
@@ -97,7 +97,7 @@ func (s *Record) tries(ctx context.Context, d deadRow) ([]federation.Try, error)
 	return rows(ctx, s.reads, scan, `SELECT n, at, reason FROM attempt WHERE link = ? AND item = ? ORDER BY n`, link, d.row)
 }
 
-// Revive implements [federation.DeadLetters].
+// Revive implements [federationtest.DeadLetters].
 func (s *Record) Revive(ctx context.Context, id int64, now time.Time) (bool, error) {
 	revived, err := written(ctx, s, func(ctx context.Context, q *statements) (bool, error) {
 		d, err := oneDead(ctx, q, id)
@@ -159,7 +159,7 @@ func (d dead) putBack(ctx context.Context, q *statements, now time.Time) error {
 	return err
 }
 
-// Discard implements [federation.DeadLetters].
+// Discard implements [federationtest.DeadLetters].
 func (s *Record) Discard(ctx context.Context, id int64, now time.Time) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		d, err := oneDead(ctx, q, id)
@@ -194,7 +194,7 @@ func forgetDead(ctx context.Context, q *statements, id int64) error {
 	return nil
 }
 
-// CountDead implements [federation.DeadLetters].
+// CountDead implements [federationtest.DeadLetters].
 func (s *Record) CountDead(ctx context.Context) (map[federation.DeadReason]int, error) {
 	counts := make(map[federation.DeadReason]int, len(federation.DeadReasons()))
 	for _, reason := range federation.DeadReasons() {
@@ -207,7 +207,7 @@ func (s *Record) CountDead(ctx context.Context) (map[federation.DeadReason]int, 
 	return counts, nil
 }
 
-// PruneDead implements [federation.DeadLetters].
+// PruneDead implements [federationtest.DeadLetters].
 func (s *Record) PruneDead(ctx context.Context, before time.Time, limit int) (int, error) {
 	pruned, err := written(ctx, s, func(ctx context.Context, q *statements) (int, error) {
 		old, err := rows(ctx, q, scanOne[int64], `SELECT n FROM dead WHERE died <= ? ORDER BY died, n`+atMost, stamp(before), max(limit, 0))

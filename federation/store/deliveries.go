@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// Deliveries implements [federation.Deliveries].
+// Deliveries implements [federationtest.Deliveries].
 func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error) {
 	names, err := json.Marshal(links)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Record) tableDeliveries() string {
 	return ` UNION ALL ` + s.parts.Deliveries
 }
 
-// Backlog implements [federation.Deliveries].
+// Backlog implements [federationtest.Deliveries].
 func (s *Record) Backlog(ctx context.Context, link string) (federation.Backlog, error) {
 	var b federation.Backlog
 	err := s.reads.row(ctx, `SELECT count(*) FROM feed WHERE link = ?`, []any{link}, &b.Rows)

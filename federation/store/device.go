@@ -12,7 +12,7 @@ import (
 // after months must not hold up the others.
 const clearBatch = 512
 
-// Devices implements [federation.Devices].
+// Devices implements [federationtest.Devices].
 func (s *Record) Devices(ctx context.Context, of federation.DID) ([]federation.Device, error) {
 	scan := func(row scanner) (d federation.Device, err error) {
 		var at inboxPlace
@@ -28,7 +28,7 @@ func (s *Record) Devices(ctx context.Context, of federation.DID) ([]federation.D
 	return devices, nil
 }
 
-// Advance implements [federation.Devices].
+// Advance implements [federationtest.Devices].
 func (s *Record) Advance(ctx context.Context, of federation.DID, device string, upTo federation.Cursor, now time.Time) error {
 	more, err := written(ctx, s, func(ctx context.Context, q *statements) (bool, error) {
 		at, err := inboxPlaceOf(ctx, q, of, upTo)
@@ -82,7 +82,7 @@ func stopWaiting(ctx context.Context, q *statements, of federation.DID, at inbox
 	return changed == clearBatch, err
 }
 
-// Forget implements [federation.Devices].
+// Forget implements [federationtest.Devices].
 func (s *Record) Forget(ctx context.Context, of federation.DID, device string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		forgotten, err := q.exec(ctx, `DELETE FROM device WHERE did = ? AND name = ?`, of, device)

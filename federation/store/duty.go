@@ -31,7 +31,7 @@ const (
 	freeDuty = `SELECT pg_advisory_unlock(hashtextextended(current_schema() || ' ' || $1, 0))`
 )
 
-// RunExclusive implements [federation.ReplicaLeases].
+// RunExclusive implements [federationtest.ReplicaLeases].
 func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	if s.duties == nil { // nobody else has the file open
 		do(ctx)

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// Evidence implements [federation.Store].
+// Evidence implements [federationtest.Store].
 func (s *Record) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) {
 	var bytes []byte
 	if err := s.reads.row(ctx, `SELECT bytes FROM evidence WHERE digest = ?`, []any{digest[:]}, &bytes); err != nil {
@@ -16,7 +16,7 @@ func (s *Record) Evidence(ctx context.Context, digest [32]byte) ([]byte, error) 
 	return bytes, nil
 }
 
-// EvidenceOf implements [federation.Store].
+// EvidenceOf implements [federationtest.Store].
 func (s *Record) EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error) {
 	var text string // "" for evidence from before that was noted
 	if err := s.reads.row(ctx, `SELECT coalesce(handoff, '') FROM evidence WHERE digest = ?`, []any{digest[:]}, &text); err != nil {
@@ -32,7 +32,7 @@ func (s *Record) EvidenceOf(ctx context.Context, digest [32]byte) (federation.Vi
 	return s.View(ctx, id)
 }
 
-// Keep implements [federation.Store].
+// Keep implements [federationtest.Store].
 func (s *Record) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error { return keep(ctx, q, id, evidence) })
 	if err != nil {

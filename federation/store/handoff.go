@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// View implements [federation.Store].
+// View implements [federationtest.Store].
 func (s *Record) View(ctx context.Context, id federation.HandoffID) (federation.View, error) {
 	var text []byte
 	err := s.reads.row(ctx, `SELECT view FROM handoff WHERE id = ?`, []any{id.String()}, &text)
@@ -30,7 +30,7 @@ func scanView(row scanner) (federation.View, error) {
 	return decodeView(text)
 }
 
-// Due implements [federation.Store]. It is read in the order of its index, and no
+// Due implements [federationtest.Store]. It is read in the order of its index, and no
 // further than to the limit.
 func (s *Record) Due(ctx context.Context, clock federation.Clock, since time.Time, limit int) ([]federation.View, error) {
 	due, err := rows(ctx, s.reads, scanView, `SELECT view FROM handoff
@@ -41,7 +41,7 @@ func (s *Record) Due(ctx context.Context, clock federation.Clock, since time.Tim
 	return due, nil
 }
 
-// Unfinished implements [federation.Store].
+// Unfinished implements [federationtest.Store].
 func (s *Record) Unfinished(ctx context.Context, offerer federation.DID) (int, error) {
 	var n int
 	err := s.reads.row(ctx, `SELECT count(*) FROM handoff

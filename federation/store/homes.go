@@ -24,7 +24,7 @@ func (f filing) rule(ctx context.Context, q *statements) error {
 	return nil
 }
 
-// Chain implements [federation.Homes]. What an event has is the link before it.
+// Chain implements [federationtest.Homes]. What an event has is the link before it.
 func (s *Record) Chain(ctx context.Context, id federation.HandoffID, version federation.Version) (link [32]byte, err error) {
 	var found []byte
 	err = s.reads.row(ctx, `SELECT coalesce(
@@ -40,7 +40,7 @@ func (s *Record) Chain(ctx context.Context, id federation.HandoffID, version fed
 	return link, nil
 }
 
-// RulingOn implements [federation.Homes].
+// RulingOn implements [federationtest.Homes].
 func (s *Record) RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error) {
 	err = s.reads.row(ctx, `SELECT document, signature FROM ruling WHERE handoff = ? AND version = ?`,
 		[]any{id.String(), version}, &document, &signature)
@@ -50,7 +50,7 @@ func (s *Record) RulingOn(ctx context.Context, id federation.HandoffID, version 
 	return document, signature, nil
 }
 
-// KeepFork implements [federation.Homes].
+// KeepFork implements [federationtest.Homes].
 func (s *Record) KeepFork(ctx context.Context, f federation.Fork) error {
 	first, err := json.Marshal(f.First)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Record) KeepFork(ctx context.Context, f federation.Fork) error {
 	return nil
 }
 
-// Forks implements [federation.Homes].
+// Forks implements [federationtest.Homes].
 func (s *Record) Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error) {
 	scan := func(row scanner) (f federation.Fork, err error) {
 		var handoff string
@@ -97,7 +97,7 @@ func (s *Record) Forks(ctx context.Context, home federation.HomeID, limit int) (
 	return forks, nil
 }
 
-// Forked implements [federation.Homes].
+// Forked implements [federationtest.Homes].
 func (s *Record) Forked(ctx context.Context, id federation.HandoffID) (forked bool, err error) {
 	if err := s.reads.row(ctx, `SELECT EXISTS (SELECT 1 FROM fork WHERE handoff = ?)`, []any{id.String()}, &forked); err != nil {
 		return false, fmt.Errorf("look for forks of %s: %w", id, err)
@@ -105,7 +105,7 @@ func (s *Record) Forked(ctx context.Context, id federation.HandoffID) (forked bo
 	return forked, nil
 }
 
-// Shared implements [federation.Homes].
+// Shared implements [federationtest.Homes].
 func (s *Record) Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error) {
 	told, err := rows(ctx, s.reads, scanHandoffID, `SELECT h.id FROM handoff h WHERE h.id > ? AND EXISTS
 		(SELECT 1 FROM event e JOIN settled s ON s.event = e.seq WHERE e.handoff = h.id AND s.link = ? AND s.state = ?)
@@ -116,7 +116,7 @@ func (s *Record) Shared(ctx context.Context, home federation.HomeID, after feder
 	return told, nil
 }
 
-// MailboxLocation implements [federation.Homes].
+// MailboxLocation implements [federationtest.Homes].
 func (s *Record) MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	r := federation.MailboxLocation{DID: did}
 	var since int64
@@ -128,7 +128,7 @@ func (s *Record) MailboxLocation(ctx context.Context, did federation.DID) (feder
 	return r, nil
 }
 
-// KeepMailboxLocation implements [federation.Homes].
+// KeepMailboxLocation implements [federationtest.Homes].
 func (s *Record) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO residence (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)

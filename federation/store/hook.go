@@ -20,7 +20,7 @@ func scanHook(row scanner) (h federation.Hook, err error) {
 	return h, h.ID.UnmarshalText([]byte(id))
 }
 
-// AddHook implements [federation.Hooks].
+// AddHook implements [federationtest.Hooks].
 func (s *Record) AddHook(ctx context.Context, h federation.Hook, most int) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var has, same int
@@ -77,7 +77,7 @@ func nextDue(ctx context.Context, q *statements, id federation.HookID, now int64
 	return err
 }
 
-// Hook implements [federation.Hooks].
+// Hook implements [federationtest.Hooks].
 func (s *Record) Hook(ctx context.Context, id federation.HookID) (federation.Hook, error) {
 	return oneHook(ctx, s.reads, id)
 }
@@ -93,7 +93,7 @@ func oneHook(ctx context.Context, q *statements, id federation.HookID) (federati
 	return found[0], nil
 }
 
-// Hooks implements [federation.Hooks].
+// Hooks implements [federationtest.Hooks].
 func (s *Record) Hooks(ctx context.Context, of federation.DID, after federation.HookID, limit int) ([]federation.Hook, error) {
 	query, args := `SELECT `+hookColumns+` FROM hook WHERE id > ? ORDER BY id`+atMost, []any{after.String(), max(limit, 0)}
 	if of != "" {
@@ -106,7 +106,7 @@ func (s *Record) Hooks(ctx context.Context, of federation.DID, after federation.
 	return found, nil
 }
 
-// RemoveHook implements [federation.Hooks].
+// RemoveHook implements [federationtest.Hooks].
 func (s *Record) RemoveHook(ctx context.Context, id federation.HookID) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `DELETE FROM hook WHERE id = ?`, id.String())
@@ -129,7 +129,7 @@ func (s *Record) RemoveHook(ctx context.Context, id federation.HookID) error {
 	return nil
 }
 
-// DisableHook implements [federation.Hooks].
+// DisableHook implements [federationtest.Hooks].
 func (s *Record) DisableHook(ctx context.Context, id federation.HookID, why string, now time.Time) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `UPDATE hook SET disabled = ?, why = ?, due = NULL WHERE id = ? AND disabled = 0`, stamp(now), why, id.String())
@@ -144,7 +144,7 @@ func (s *Record) DisableHook(ctx context.Context, id federation.HookID, why stri
 	})
 }
 
-// EnableHook implements [federation.Hooks].
+// EnableHook implements [federationtest.Hooks].
 func (s *Record) EnableHook(ctx context.Context, id federation.HookID) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		h, err := oneHook(ctx, q, id)
@@ -158,7 +158,7 @@ func (s *Record) EnableHook(ctx context.Context, id federation.HookID) error {
 	})
 }
 
-// TakeHooks implements [federation.Hooks]. Where nothing is due it costs no write.
+// TakeHooks implements [federationtest.Hooks]. Where nothing is due it costs no write.
 func (s *Record) TakeHooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Hook, error) {
 	const due = ` FROM hook WHERE due <= ? AND taken <= ? ORDER BY due, id` + atMost
 	some, err := rows(ctx, s.reads, scanOne[string], `SELECT id`+due, stamp(now), stamp(now), min(max(limit, 0), 1))
@@ -187,7 +187,7 @@ func wrapHooks(what string, err error) error {
 	return nil
 }
 
-// NextDue implements [federation.Hooks].
+// NextDue implements [federationtest.Hooks].
 func (s *Record) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	due, err := rows(ctx, s.reads, scanOne[int64], `SELECT due FROM hook WHERE due > ? ORDER BY due LIMIT 1`, stamp(after))
 	if err != nil || len(due) == 0 {
@@ -196,7 +196,7 @@ func (s *Record) NextDue(ctx context.Context, after time.Time) (time.Time, error
 	return moment(due[0]), nil
 }
 
-// LetGo implements [federation.Hooks].
+// LetGo implements [federationtest.Hooks].
 func (s *Record) LetGo(ctx context.Context, id federation.HookID, now time.Time) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		if _, err := q.exec(ctx, `UPDATE hook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
@@ -213,7 +213,7 @@ func (s *Record) changeHook(ctx context.Context, id federation.HookID, change fu
 	return nil
 }
 
-// HookBacklog implements [federation.Hooks].
+// HookBacklog implements [federationtest.Hooks].
 func (s *Record) HookBacklog(ctx context.Context, id federation.HookID) (b federation.HookBacklog, err error) {
 	var oldest int64
 	err = s.reads.row(ctx, `SELECT count(CASE WHEN state = 'waiting' THEN 1 END), coalesce(min(CASE WHEN state = 'waiting' THEN queued END), 0), count(CASE WHEN state = 'dead' THEN 1 END)
@@ -222,7 +222,7 @@ func (s *Record) HookBacklog(ctx context.Context, id federation.HookID) (b feder
 	return b, wrapHooks("count what waits for hook "+id.String(), err)
 }
 
-// HooksBacklog implements [federation.Hooks].
+// HooksBacklog implements [federationtest.Hooks].
 func (s *Record) HooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
 	var oldest int64
 	err = s.reads.row(ctx, `SELECT count(*), coalesce(min(queued), 0) FROM push WHERE state = 'waiting' AND queued > 0`, nil, &b.Rows, &oldest)

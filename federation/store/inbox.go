@@ -73,7 +73,7 @@ func (s *inboxScan) read(of federation.DID) (federation.Entry, error) {
 	return s.entryScan.read()
 }
 
-// Replay implements [federation.Inboxes].
+// Replay implements [federationtest.Inboxes].
 func (s *Record) Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error) {
 	at, err := inboxPlaceOf(ctx, s.reads, to, after)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *Record) Replay(ctx context.Context, to federation.DID, after federation
 	return entries, nil
 }
 
-// Waiting implements [federation.Inboxes].
+// Waiting implements [federationtest.Inboxes].
 func (s *Record) Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error) {
 	err = s.reads.row(ctx, `SELECT entries, size FROM mailbox WHERE did = ?`, []any{to}, &entries, &size)
 	if err != nil && !errors.Is(err, federation.ErrNotFound) {
@@ -103,7 +103,7 @@ func (s *Record) Waiting(ctx context.Context, to federation.DID) (entries int, s
 	return entries, size, nil
 }
 
-// Use implements [federation.Inboxes].
+// Use implements [federationtest.Inboxes].
 func (s *Record) Use(ctx context.Context, to, from federation.DID) (u federation.InboxUse, err error) {
 	err = s.reads.row(ctx, `SELECT m.entries, m.size, coalesce(s.entries, 0), coalesce(s.size, 0)
 		FROM mailbox m LEFT JOIN share s ON s.did = m.did AND s.sender = ? WHERE m.did = ?`, []any{from, to},
@@ -114,7 +114,7 @@ func (s *Record) Use(ctx context.Context, to, from federation.DID) (u federation
 	return u, nil
 }
 
-// Undelivered implements [federation.Inboxes].
+// Undelivered implements [federationtest.Inboxes].
 func (s *Record) Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error) {
 	scan := func(row scanner) (u federation.Undelivered, err error) {
 		var e inboxScan

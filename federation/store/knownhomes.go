@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// KeepHome implements [federation.KnownHomes].
+// KeepHome implements [federationtest.KnownHomes].
 func (s *Record) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO known_home (home, url, path, since) VALUES (?, ?, ?, ?)
@@ -21,7 +21,7 @@ func (s *Record) KeepHome(ctx context.Context, h federation.KnownHome) error {
 	return nil
 }
 
-// ForgetHome implements [federation.KnownHomes].
+// ForgetHome implements [federationtest.KnownHomes].
 func (s *Record) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var gone string
@@ -33,7 +33,7 @@ func (s *Record) ForgetHome(ctx context.Context, home federation.HomeID) error {
 	return nil
 }
 
-// KnownHomes implements [federation.KnownHomes].
+// KnownHomes implements [federationtest.KnownHomes].
 func (s *Record) KnownHomes(ctx context.Context) ([]federation.KnownHome, error) {
 	scan := func(row scanner) (h federation.KnownHome, err error) {
 		var since int64

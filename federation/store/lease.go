@@ -14,7 +14,7 @@ const leasable = ` FROM inbox i JOIN event e ON e.seq = i.event
 		AND i.waiting IS NOT NULL AND i.until <= ?2
 	ORDER BY i.event`
 
-// Lease implements [federation.Leases]. Who polls an inbox with nothing in it costs
+// Lease implements [federationtest.Leases]. Who polls an inbox with nothing in it costs
 // no write.
 func (s *Record) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	some, err := rows(ctx, s.reads, scanOne[int64], `SELECT i.event`+leasable+` LIMIT 1`, to, stamp(now))
@@ -79,7 +79,7 @@ func skipRead(ctx context.Context, q *statements, of federation.DID) error {
 	return nil
 }
 
-// Ack implements [federation.Leases].
+// Ack implements [federationtest.Leases].
 func (s *Record) Ack(ctx context.Context, to federation.DID, hold federation.Hold, now time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q *statements, holder []any) (int64, error) {
 		const holds = `did = ?1 AND event = ?2 AND device = ?3 AND delivery = ?4`
@@ -92,7 +92,7 @@ func (s *Record) Ack(ctx context.Context, to federation.DID, hold federation.Hol
 	})
 }
 
-// Nack implements [federation.Leases].
+// Nack implements [federationtest.Leases].
 func (s *Record) Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q *statements, holder []any) (int64, error) {
 		return q.exec(ctx, `UPDATE inbox SET device = NULL, until = ?5
@@ -100,7 +100,7 @@ func (s *Record) Nack(ctx context.Context, to federation.DID, hold federation.Ho
 	})
 }
 
-// Extend implements [federation.Leases].
+// Extend implements [federationtest.Leases].
 func (s *Record) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {
 	return s.held(ctx, to, hold, func(ctx context.Context, q *statements, holder []any) (int64, error) {
 		return q.exec(ctx, `UPDATE inbox SET until = ?5

@@ -50,7 +50,7 @@ func parseMovement(c federation.Cursor) (movement, error) {
 	return m, nil
 }
 
-// Handoffs implements [federation.Handoffs]. What the index does not hold is
+// Handoffs implements [federationtest.Handoffs]. What the index does not hold is
 // looked up in the views.
 func (s *Record) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)
@@ -161,7 +161,7 @@ func (s *Record) viewsOf(ctx context.Context, places []movement) ([]movedView, e
 	return views, err
 }
 
-// Find implements [federation.Handoffs].
+// Find implements [federationtest.Handoffs].
 func (s *Record) Find(ctx context.Context, suffix string) ([]federation.HandoffID, error) {
 	if len(suffix) < federation.MinSuffix {
 		return nil, nil

@@ -42,7 +42,7 @@ func scanEntry(row scanner) (federation.Entry, error) {
 	return e.read()
 }
 
-// Known implements [federation.Store].
+// Known implements [federationtest.Store].
 func (s *Record) Known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	entry, err := s.known(ctx, from, id, digest)
 	if err != nil {
@@ -84,7 +84,7 @@ func known(ctx context.Context, q *statements, from federation.DID, id federatio
 	return e.read()
 }
 
-// Log implements [federation.Store].
+// Log implements [federationtest.Store].
 func (s *Record) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[federation.Entry, error] {
 	return func(yield func(federation.Entry, error) bool) {
 		var after federation.Version
@@ -108,7 +108,7 @@ func (s *Record) Log(ctx context.Context, id federation.HandoffID) iter.Seq2[fed
 	}
 }
 
-// Receipts implements [federation.Store].
+// Receipts implements [federationtest.Store].
 func (s *Record) Receipts(ctx context.Context, id federation.HandoffID) ([]federation.Event, error) {
 	found, err := rows(ctx, s.reads, scanEntry, `SELECT `+entryColumns+` FROM event e
 		WHERE e.handoff = ? AND e.version IS NULL ORDER BY e.seq`, id.String())
@@ -122,7 +122,7 @@ func (s *Record) Receipts(ctx context.Context, id federation.HandoffID) ([]feder
 	return receipts, nil
 }
 
-// Step implements [federation.Store].
+// Step implements [federationtest.Store].
 func (s *Record) Step(ctx context.Context, handoff federation.HandoffID, id federation.EventID) (federation.Entry, error) {
 	var e entryScan
 	err := s.reads.row(ctx, `SELECT `+entryColumns+` FROM event e
@@ -134,7 +134,7 @@ func (s *Record) Step(ctx context.Context, handoff federation.HandoffID, id fede
 	return e.read()
 }
 
-// Reference implements [federation.Store]. An event ID goes before a message id,
+// Reference implements [federationtest.Store]. An event ID goes before a message id,
 // and the first use of a message id before later ones: its text is anybody's
 // choice.
 func (s *Record) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {

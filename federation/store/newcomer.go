@@ -19,12 +19,12 @@ func meet(ctx context.Context, q *statements, did federation.DID, now time.Time)
 	return nil
 }
 
-// Meet implements [federation.Newcomers].
+// Meet implements [federationtest.Newcomers].
 func (s *Record) Meet(ctx context.Context, did federation.DID, now time.Time) error {
 	return s.write(ctx, func(ctx context.Context, q *statements) error { return meet(ctx, q, did, now) })
 }
 
-// Acquainted implements [federation.Newcomers].
+// Acquainted implements [federationtest.Newcomers].
 func (s *Record) Acquainted(ctx context.Context, did federation.DID) (met time.Time, known bool, err error) {
 	var at int64
 	err = s.reads.row(ctx, `SELECT coalesce((SELECT met FROM newcomer WHERE did = ?1), 0),
@@ -39,7 +39,7 @@ func (s *Record) Acquainted(ctx context.Context, did federation.DID) (met time.T
 	return moment(at), known, nil
 }
 
-// MetSince implements [federation.Newcomers].
+// MetSince implements [federationtest.Newcomers].
 func (s *Record) MetSince(ctx context.Context, since time.Time, limit int) ([]federation.Newcomer, error) {
 	scan := func(row scanner) (n federation.Newcomer, err error) {
 		var at int64
@@ -54,7 +54,7 @@ func (s *Record) MetSince(ctx context.Context, since time.Time, limit int) ([]fe
 	return met, nil
 }
 
-// Growth implements [federation.Newcomers].
+// Growth implements [federationtest.Newcomers].
 func (s *Record) Growth(ctx context.Context, now time.Time) (int64, error) {
 	since := now.Add(-federation.AcquaintanceAge)
 	samples, err := s.samples(ctx, since, now)

@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// Notify implements [federation.Notices].
+// Notify implements [federationtest.Notices].
 func (s *Record) Notify(ctx context.Context, n federation.Notice) error {
 	body, err := encodeNotice(n)
 	if err == nil {
@@ -85,7 +85,7 @@ func scanNotice(reader federation.DID) func(scanner) (federation.Notice, error) 
 	}
 }
 
-// NoticesTo implements [federation.Notices].
+// NoticesTo implements [federationtest.Notices].
 func (s *Record) NoticesTo(ctx context.Context, link string, to federation.DID, after federation.Cursor, limit int) ([]federation.Notice, error) {
 	var place uint64
 	err := noticesTo(to).parse(after, &place)
@@ -100,7 +100,7 @@ func (s *Record) NoticesTo(ctx context.Context, link string, to federation.DID, 
 	return found, nil
 }
 
-// Untold implements [federation.Notices].
+// Untold implements [federationtest.Notices].
 func (s *Record) Untold(ctx context.Context, link string, now time.Time, limit int) ([]federation.Notice, error) {
 	scan := func(row scanner) (n federation.Notice, err error) {
 		var body []byte
@@ -116,12 +116,12 @@ func (s *Record) Untold(ctx context.Context, link string, now time.Time, limit i
 	return found, nil
 }
 
-// Told implements [federation.Notices].
+// Told implements [federationtest.Notices].
 func (s *Record) Told(ctx context.Context, n federation.Notice) error {
 	return s.changeNotice(ctx, n, `UPDATE notice SET told = ? WHERE signer = ? AND event = ? AND kind = ?`, 1)
 }
 
-// TellLater implements [federation.Notices].
+// TellLater implements [federationtest.Notices].
 func (s *Record) TellLater(ctx context.Context, n federation.Notice, next time.Time) error {
 	return s.changeNotice(ctx, n, `UPDATE notice SET next = ? WHERE signer = ? AND event = ? AND kind = ?`, stamp(next))
 }
@@ -137,7 +137,7 @@ func (s *Record) changeNotice(ctx context.Context, n federation.Notice, change s
 	return nil
 }
 
-// PruneNotices implements [federation.Notices].
+// PruneNotices implements [federationtest.Notices].
 func (s *Record) PruneNotices(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := written(ctx, s, func(ctx context.Context, q *statements) (int64, error) {
 		return q.exec(ctx, `DELETE FROM notice WHERE n IN (SELECT n FROM notice WHERE at <= ? ORDER BY at, n`+atMost+`)`,

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// KeepOffence implements [federation.Homes].
+// KeepOffence implements [federationtest.Homes].
 func (s *Record) KeepOffence(ctx context.Context, d federation.Offence) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO offence (home, kind, times, first, last, why) VALUES (?1, ?2, 1, ?3, ?3, ?4)
@@ -21,7 +21,7 @@ func (s *Record) KeepOffence(ctx context.Context, d federation.Offence) error {
 	return nil
 }
 
-// Offences implements [federation.Homes].
+// Offences implements [federationtest.Homes].
 func (s *Record) Offences(ctx context.Context, home federation.HomeID) ([]federation.Offence, error) {
 	scan := func(row scanner) (federation.Offence, error) {
 		d := federation.Offence{Home: home}

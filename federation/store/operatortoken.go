@@ -23,7 +23,7 @@ func scanToken(row scanner) (federation.OperatorToken, error) {
 	return t, err
 }
 
-// AddToken implements [federation.OperatorTokens].
+// AddToken implements [federationtest.OperatorTokens].
 func (s *Record) AddToken(ctx context.Context, t federation.OperatorToken) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		if _, err := q.exec(ctx, `DELETE FROM operator_token WHERE expires <= ?`, stamp(t.Created)); err != nil {
@@ -42,7 +42,7 @@ func (s *Record) AddToken(ctx context.Context, t federation.OperatorToken) error
 	return nil
 }
 
-// RevokeToken implements [federation.OperatorTokens].
+// RevokeToken implements [federationtest.OperatorTokens].
 func (s *Record) RevokeToken(ctx context.Context, name string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `DELETE FROM operator_token WHERE name = ?`, name)
@@ -57,7 +57,7 @@ func (s *Record) RevokeToken(ctx context.Context, name string) error {
 	return nil
 }
 
-// Token implements [federation.OperatorTokens].
+// Token implements [federationtest.OperatorTokens].
 func (s *Record) Token(ctx context.Context, digest [32]byte, now time.Time) (federation.OperatorToken, error) {
 	found, err := rows(ctx, s.reads, scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE digest = ? AND expires > ?`,
 		digest[:], stamp(now))
@@ -70,7 +70,7 @@ func (s *Record) Token(ctx context.Context, digest [32]byte, now time.Time) (fed
 	return found[0], nil
 }
 
-// Tokens implements [federation.OperatorTokens].
+// Tokens implements [federationtest.OperatorTokens].
 func (s *Record) Tokens(ctx context.Context, after string, limit int) ([]federation.OperatorToken, error) {
 	found, err := rows(ctx, s.reads, scanToken, `SELECT `+admittedColumns+` FROM operator_token WHERE name > ? ORDER BY name`+atMost,
 		after, max(limit, 0))

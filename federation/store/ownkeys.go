@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// OwnKeys implements [federation.OwnKeys].
+// OwnKeys implements [federationtest.OwnKeys].
 func (s *Record) OwnKeys(ctx context.Context) ([]federation.KeyMark, error) {
 	marks, err := ownKeys(ctx, s.reads)
 	if err != nil {
@@ -26,7 +26,7 @@ func ownKeys(ctx context.Context, q *statements) ([]federation.KeyMark, error) {
 	return rows(ctx, q, scan, `SELECT name, fingerprint, since FROM own_key WHERE name > '' ORDER BY name`)
 }
 
-// MarkOwnKeys implements [federation.OwnKeys].
+// MarkOwnKeys implements [federationtest.OwnKeys].
 func (s *Record) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		for _, m := range marks {
@@ -45,7 +45,7 @@ func (s *Record) MarkOwnKeys(ctx context.Context, marks []federation.KeyMark) er
 	return nil
 }
 
-// Used implements [federation.OwnKeys].
+// Used implements [federationtest.OwnKeys].
 func (s *Record) Used(ctx context.Context) (bool, error) {
 	var used bool
 	err := s.reads.row(ctx, `SELECT EXISTS (SELECT 1 FROM handoff WHERE id > '') OR `+s.parts.Used, nil, &used)

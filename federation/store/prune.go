@@ -14,7 +14,7 @@ import (
 // finished says of a handoff h that no step can follow.
 const finished = `h.over = 1`
 
-// Prune implements [federation.Retention]. Handoffs are in order by state and
+// Prune implements [federationtest.Retention]. Handoffs are in order by state and
 // movement, so that it never looks at those that are too young.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	page, next, err := s.idle(ctx, before, after, limit)

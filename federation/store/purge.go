@@ -24,7 +24,7 @@ const (
 	deadSteps         = `dead d JOIN event e ON e.seq = d.event WHERE d.n > 0 AND d.replayed = 0`
 )
 
-// Senders implements [federation.Purges].
+// Senders implements [federationtest.Purges].
 func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	parts := []string{`SELECT offerer AS did FROM handoff WHERE over = 0 AND offerer > ?1`}
 	for _, from := range []string{waitingEntries, owedSteps, deferredSteps, pendingSteps, deadSteps} {
@@ -37,7 +37,7 @@ func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) (
 	return found, nil
 }
 
-// Purge implements [federation.Purges].
+// Purge implements [federationtest.Purges].
 func (s *Record) Purge(ctx context.Context, dids []federation.DID, participants []string, now time.Time, dry bool) (federation.Purged, error) {
 	p, err := newPurge(dids, participants, now, dry)
 	if err != nil {

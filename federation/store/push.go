@@ -108,7 +108,7 @@ func (s *Record) contentPushes(ctx context.Context, q *statements, h federation.
 	return found, err
 }
 
-// NextPush implements [federation.Hooks].
+// NextPush implements [federationtest.Hooks].
 func (s *Record) NextPush(ctx context.Context, id federation.HookID, now time.Time) (federation.Push, error) {
 	h, err := oneHook(ctx, s.reads, id)
 	var found, notices []federation.Push
@@ -128,7 +128,7 @@ func (s *Record) NextPush(ctx context.Context, id federation.HookID, now time.Ti
 	return slices.MinFunc(append(found, notices...), func(a, b federation.Push) int { return a.Next.Compare(b.Next) }), nil // the first of those that are
 }
 
-// Pushes implements [federation.Hooks].
+// Pushes implements [federationtest.Hooks].
 func (s *Record) Pushes(ctx context.Context, id federation.HookID, before int64, limit int) ([]federation.Push, error) {
 	h, err := oneHook(ctx, s.reads, id)
 	var found, rest []federation.Push
@@ -145,7 +145,7 @@ func (s *Record) Pushes(ctx context.Context, id federation.HookID, before int64,
 	return append(found, rest...), nil
 }
 
-// PushFailed implements [federation.Hooks].
+// PushFailed implements [federationtest.Hooks].
 func (s *Record) PushFailed(ctx context.Context, id federation.HookID, item int64, f federation.Failure) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		if f.Counted {
@@ -188,7 +188,7 @@ func (s *Record) pushedStep(ctx context.Context, q *statements, id federation.Ho
 	return h, step, err
 }
 
-// PushEnded implements [federation.Hooks].
+// PushEnded implements [federationtest.Hooks].
 func (s *Record) PushEnded(ctx context.Context, id federation.HookID, item int64, how federation.Settlement) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		reason, counted := how.Why, 1
@@ -231,7 +231,7 @@ func (s *Record) endPush(ctx context.Context, q *statements, id federation.HookI
 	return bury(ctx, q, l, how)
 }
 
-// PushAgain implements [federation.Hooks].
+// PushAgain implements [federationtest.Hooks].
 func (s *Record) PushAgain(ctx context.Context, id federation.HookID, ref string, now time.Time) (again int, err error) {
 	err = s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		h, err := oneHook(ctx, q, id)

@@ -31,7 +31,7 @@ func scanRelay(row scanner) (federation.Relay, error) {
 // relayIDLife is how long the ids of attempts are kept: replies come before that.
 const relayIDLife = 30 * 24 * time.Hour
 
-// Enqueue implements [federation.Relays].
+// Enqueue implements [federationtest.Relays].
 func (s *Record) Enqueue(ctx context.Context, r federation.Relay) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var waits bool
@@ -64,7 +64,7 @@ func enqueue(ctx context.Context, q *statements, r federation.Relay) error {
 	return err
 }
 
-// RelayPeers implements [federation.Relays].
+// RelayPeers implements [federationtest.Relays].
 func (s *Record) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error) {
 	var peers []federation.RelayPeer
 	for { // one look at the index for each peer, instead of one at each row
@@ -86,7 +86,7 @@ func (s *Record) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error)
 	}
 }
 
-// Pause implements [federation.Relays].
+// Pause implements [federationtest.Relays].
 func (s *Record) Pause(ctx context.Context, p federation.RelayPeer) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		if p.Failures == 0 {
@@ -103,7 +103,7 @@ func (s *Record) Pause(ctx context.Context, p federation.RelayPeer) error {
 	return nil
 }
 
-// RelayBacklogs implements [federation.Relays].
+// RelayBacklogs implements [federationtest.Relays].
 func (s *Record) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, error) {
 	var all []federation.RelayBacklog
 	for last := ""; ; last = all[len(all)-1].Peer {
@@ -124,7 +124,7 @@ func (s *Record) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, 
 	}
 }
 
-// Relays implements [federation.Relays].
+// Relays implements [federationtest.Relays].
 func (s *Record) Relays(ctx context.Context, peer string, after int64, limit int) ([]federation.Relay, error) {
 	owed, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
 		WHERE peer = ? AND n > ? AND dead IS NULL ORDER BY n`+atMost, peer, after, max(limit, 0))
@@ -134,7 +134,7 @@ func (s *Record) Relays(ctx context.Context, peer string, after int64, limit int
 	return owed, nil
 }
 
-// Attempted implements [federation.Relays]. It is also where old ids are swept out.
+// Attempted implements [federationtest.Relays]. It is also where old ids are swept out.
 func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
 		if _, err := q.exec(ctx, `UPDATE relay SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
@@ -149,7 +149,7 @@ func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.T
 	})
 }
 
-// Postpone implements [federation.Relays].
+// Postpone implements [federationtest.Relays].
 func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
 		_, err := q.exec(ctx, `UPDATE relay SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, stamp(next), unsure)
@@ -160,7 +160,7 @@ func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string,
 	})
 }
 
-// Relayed implements [federation.Relays].
+// Relayed implements [federationtest.Relays].
 func (s *Record) Relayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
 		if err := s.relayEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
@@ -186,7 +186,7 @@ func endRelay(ctx context.Context, q *statements, row int64) error {
 	return nil
 }
 
-// Bury implements [federation.Relays].
+// Bury implements [federationtest.Relays].
 func (s *Record) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
 		return s.buryRelay(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
@@ -208,7 +208,7 @@ func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.Rela
 	})
 }
 
-// Delayed implements [federation.Relays].
+// Delayed implements [federationtest.Relays].
 func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
 		if _, err := q.exec(ctx, `UPDATE relay SET delayed = 1 WHERE n = ?`, row); err != nil {
@@ -256,7 +256,7 @@ func (s *Record) changeRelay(ctx context.Context, row int64, change func(context
 	return nil
 }
 
-// Slow implements [federation.Relays].
+// Slow implements [federationtest.Relays].
 func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
 	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
 		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued, n`+atMost, stamp(queued), max(limit, 0))

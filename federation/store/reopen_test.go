@@ -217,7 +217,7 @@ func openWhere(ctx context.Context, where string) (*registry.Record, error) {
 }
 
 // fileForever files every victimCallers-th offer from the n-th on.
-func fileForever(ctx context.Context, record federation.Store, n int) error {
+func fileForever(ctx context.Context, record federationtest.Store, n int) error {
 	for ; ; n += victimCallers {
 		f := offer(n)
 		f.Feeds = []string{"oftc"}

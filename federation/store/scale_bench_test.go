@@ -107,7 +107,7 @@ func median(all []time.Duration) time.Duration {
 
 // loadPopulation files offers until a record has so many handoffs, those of the
 // watched spread among the others.
-func loadPopulation(b *testing.B, record federation.Store, handoffs int) {
+func loadPopulation(b *testing.B, record federationtest.Store, handoffs int) {
 	b.Helper()
 	every := handoffs / (watched * perWatched)
 	fileOffers(b, record, handoffs, func(n int) (from, to federation.DID) {
@@ -125,7 +125,7 @@ func watchedDID(n int) federation.DID {
 }
 
 // fileOffers files so many offers, by many callers at once.
-func fileOffers(b *testing.B, record federation.Store, offers int, between func(n int) (from, to federation.DID)) {
+func fileOffers(b *testing.B, record federationtest.Store, offers int, between func(n int) (from, to federation.DID)) {
 	b.Helper()
 	const callers = 64
 	var next atomic.Int64

@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// StartSession implements [federation.Sessions].
+// StartSession implements [federationtest.Sessions].
 func (s *Record) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO session (id, handle, generation, expires) VALUES (?, ?, ?, ?)`,
@@ -22,7 +22,7 @@ func (s *Record) StartSession(ctx context.Context, session federation.Session) e
 	return nil
 }
 
-// AdvanceSession implements [federation.Sessions]. It is also where expired
+// AdvanceSession implements [federationtest.Sessions]. It is also where expired
 // families are swept out, whosesoever they are.
 func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error) {
 	session, err := written(ctx, s, func(ctx context.Context, q *statements) (federation.Session, error) {

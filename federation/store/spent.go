@@ -69,7 +69,7 @@ func spend(ctx context.Context, q *statements, handoff string, now time.Time) er
 	return err
 }
 
-// PruneIDs implements [federation.Retention].
+// PruneIDs implements [federationtest.Retention].
 func (s *Record) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := written(ctx, s, func(ctx context.Context, q *statements) (int64, error) {
 		return q.exec(ctx, `DELETE FROM spent WHERE (id, signer) IN

@@ -18,7 +18,7 @@ func placeKey(p federation.Place) string {
 	return p.Link + " " + p.Venue
 }
 
-// Spoken implements [federation.Spoken].
+// Spoken implements [federationtest.Spoken].
 func (s *Record) Spoken(ctx context.Context, part federation.Stretch, limit int) ([]federation.Said, error) {
 	scan := func(row scanner) (said federation.Said, err error) {
 		var e entryScan
@@ -54,7 +54,7 @@ func (s *Record) Spoken(ctx context.Context, part federation.Stretch, limit int)
 	return found, nil
 }
 
-// Mark implements [federation.Spoken]. The place is compared in a way that no index
+// Mark implements [federationtest.Spoken]. The place is compared in a way that no index
 // helps with: ids are few at a time, and steps at a place are many.
 func (s *Record) Mark(ctx context.Context, p federation.Place, id string) (federation.Mark, error) {
 	var m federation.Mark

@@ -85,7 +85,7 @@ func ignoreMissing(err error) error {
 
 func TestAnEffectThatNoTableTakesKeepsTheStepFromBeingFiled(t *testing.T) {
 	t.Parallel()
-	for name, record := range map[string]federation.Store{
+	for name, record := range map[string]federationtest.Store{
 		"no tables":    bare(t, "sqlite"),
 		"other tables": open(t, t.TempDir(), prometheus.NewRegistry()),
 	} {

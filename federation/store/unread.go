@@ -95,7 +95,7 @@ func noteRead(ctx context.Context, q *statements, found []ended, now time.Time) 
 	return nil
 }
 
-// Read implements [federation.Inboxes].
+// Read implements [federationtest.Inboxes].
 func (s *Record) Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q *statements, ids string) error {
 		_, err := read(ctx, q, now, stepsIn, to, ids)
@@ -107,7 +107,7 @@ func (s *Record) Read(ctx context.Context, to federation.DID, events []federatio
 // after the DID, as JSON.
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
-// Lapse implements [federation.Inboxes].
+// Lapse implements [federationtest.Inboxes].
 func (s *Record) Lapse(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error {
 	return s.endSteps(ctx, to, events, func(ctx context.Context, q *statements, ids string) error {
 		found, err := endWaiting(ctx, q, federation.DeliveryExpired, now, stepsIn, to, ids)

@@ -101,7 +101,7 @@ func parseWaitPlace(c federation.Cursor) (p waitPlace, err error) {
 	return p, nil
 }
 
-// WaitingFor implements [federation.Waits].
+// WaitingFor implements [federationtest.Waits].
 func (s *Record) WaitingFor(ctx context.Context, f federation.WaitingFilter, after federation.Cursor, limit int) ([]federation.Waiting, federation.Cursor, error) {
 	at, err := parseWaitPlace(after)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Record) WaitingFor(ctx context.Context, f federation.WaitingFilter, aft
 	}
 }
 
-// Shapes implements [federation.Waits].
+// Shapes implements [federationtest.Waits].
 func (s *Record) Shapes(ctx context.Context, now time.Time) ([]federation.Shape, error) {
 	ages := federation.ShapeAges()
 	args := make([]any, len(ages))
@@ -191,7 +191,7 @@ func (s *Record) eachWaiting(ctx context.Context, f federation.WaitingFilter, ch
 	return changed, nil
 }
 
-// Retry implements [federation.Waits].
+// Retry implements [federationtest.Waits].
 func (s *Record) Retry(ctx context.Context, f federation.WaitingFilter, now time.Time) (int, error) {
 	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q *statements, w waitingRow) error {
 		change, args := `UPDATE relay SET next = ? WHERE n = ? AND dead IS NULL`, []any{stamp(now), w.row}
@@ -207,7 +207,7 @@ func (s *Record) Retry(ctx context.Context, f federation.WaitingFilter, now time
 	return n, nil
 }
 
-// GiveUp implements [federation.Waits].
+// GiveUp implements [federationtest.Waits].
 func (s *Record) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bool, reason string, now time.Time) (int, error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadOperator, Quiet: drop, At: now,
@@ -235,7 +235,7 @@ func (s *Record) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bo
 	return n, nil
 }
 
-// Hold implements [federation.Waits].
+// Hold implements [federationtest.Waits].
 func (s *Record) Hold(ctx context.Context, h federation.Withheld) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `INSERT INTO held (name, since, reason) VALUES (?, ?, ?)
@@ -248,7 +248,7 @@ func (s *Record) Hold(ctx context.Context, h federation.Withheld) error {
 	return nil
 }
 
-// Release implements [federation.Waits].
+// Release implements [federationtest.Waits].
 func (s *Record) Release(ctx context.Context, to string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		gone, err := q.exec(ctx, `DELETE FROM held WHERE name = ?`, to)
@@ -263,7 +263,7 @@ func (s *Record) Release(ctx context.Context, to string) error {
 	return nil
 }
 
-// Holds implements [federation.Waits].
+// Holds implements [federationtest.Waits].
 func (s *Record) Holds(ctx context.Context) ([]federation.Withheld, error) {
 	held, err := rows(ctx, s.reads, scanWithheld, `SELECT name, since, reason FROM held WHERE name > '' ORDER BY name`)
 	if err != nil {
@@ -279,7 +279,7 @@ func scanWithheld(row scanner) (h federation.Withheld, err error) {
 	return h, err
 }
 
-// Held implements [federation.Feeds].
+// Held implements [federationtest.Feeds].
 func (s *Record) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	found, err := rows(ctx, s.reads, scanWithheld, `SELECT name, since, reason FROM held WHERE name = ?`, to)
 	if err != nil {

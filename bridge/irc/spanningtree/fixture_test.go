@@ -244,12 +244,12 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 // noAgent is the registry of agents: there are none.
 func noAgent(context.Context, string) (federation.DID, error) { return "", federation.ErrNotFound }
 
-// Handoffs implements federation.Handoffs: nothing is listed.
+// Handoffs implements federationtest.Handoffs: nothing is listed.
 func (*gateway) Handoffs(context.Context, federation.Filter, federation.Cursor, int) ([]federation.View, federation.Cursor, error) {
 	return nil, "", nil
 }
 
-// Find implements federation.Handoffs.
+// Find implements federationtest.Handoffs.
 func (g *gateway) Find(_ context.Context, suffix string) ([]federation.HandoffID, error) {
 	var found []federation.HandoffID
 	for id := range g.views {

@@ -1,6 +1,8 @@
-package federation
+package federationtest
 
-import "context"
+import (
+	"context"
+)
 
 // ReplicaLeases gives each job of a home to one of the replicas that have its record open. A
 // lease is named after the job, such as the link that it runs.

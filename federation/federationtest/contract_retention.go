@@ -1,8 +1,10 @@
-package federation
+package federationtest
 
 import (
 	"context"
 	"time"
+
+	"baton/federation"
 )
 
 // Retention takes from the record what nobody needs any more. Each call is one
@@ -17,8 +19,8 @@ type Retention interface {
 	// evidence, entries of inboxes, and what the tables of networks have of them. One of which a link is still owed
 	// anything stays, and so does the one with the newest event, from which those to
 	// come are numbered on. The ids of what is gone remain: the same step again is
-	// refused with [TerminalHandoff], other bytes under its id with [EventIDInUse].
-	Prune(ctx context.Context, before, now time.Time, after Cursor, limit int) (pruned int, next Cursor, err error)
+	// refused with [federation.TerminalHandoff], other bytes under its id with [federation.EventIDInUse].
+	Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error)
 	// PruneIDs forgets up to limit ids of what was pruned at or before a time.
 	PruneIDs(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 }
