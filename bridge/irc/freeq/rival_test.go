@@ -162,6 +162,9 @@ func TestADialThatComesToNothingMakesRoomForThePeers(t *testing.T) {
 	h.supervise(t)
 	dialled := <-taken
 	_ = silent.Close()
+	if greeting, err := bufio.NewReader(dialled).ReadString('\n'); err != nil { // the gateway uses it
+		t.Fatalf("the connection of the gateway: %q (%v)", greeting, err)
+	}
 	connected := connect(t, listen) // which the gateway would rather not have
 	if _, err := dialled.Write([]byte("not JSON\n")); err != nil {
 		t.Fatal(err)
