@@ -49,6 +49,23 @@ func RunSnapshots(t *testing.T, open func(t *testing.T) Record) {
 			t.Errorf("filed %+v, used %v", got.Filed, got.Used)
 		}
 	})
+	t.Run("a step that was pruned", func(t *testing.T) {
+		record := open(t)
+		offer, _ := ended(t, record, 1)
+		newestEvent(t, record)
+		if pruned(t, record, 4, 10) != 1 {
+			t.Fatal("nothing was pruned")
+		}
+		other := offer.Event
+		other.Signature.Document = "other bytes"
+		for _, step := range []federation.Event{offer.Event, other} {
+			_, known := record.Known(t.Context(), step.From, step.ID, step.Digest())
+			want, _ := errors.AsType[*federation.RefusalError](known)
+			if got := snap(t, record, federation.SnapshotQuery{Step: step}); got.Filed != nil || want == nil || diff(want, got.Used) != "" {
+				t.Errorf("filed %+v, used %+v, want %+v", got.Filed, got.Used, want)
+			}
+		}
+	})
 	t.Run("everything about a step", func(t *testing.T) { checkSnapshot(t, open(t)) })
 	t.Run("the chain of a log", func(t *testing.T) {
 		record := open(t)
