@@ -6,7 +6,8 @@ import (
 	"baton/federation"
 )
 
-// IdentityClaim is what may honestly be said of who a person is, by what is known of them.
+// IdentityClaim is what a gateway may state about the identity of a person, given how the
+// person was identified.
 //
 // spec: freeq identity-claims
 type IdentityClaim string
@@ -76,8 +77,9 @@ func ClaimOfSender(s Seen, asked Lookup) (IdentityClaim, federation.DID) {
 	return answered(asked), ""
 }
 
-// ClaimOfPerson says who bears a name without a message to go by: under which federation.DID it
-// is bound here, else what a peer said of it, with an account or without.
+// ClaimOfPerson returns the claim about the person behind a name, where no message proves
+// one: the DID that the name is bound to here, else the word of a peer, which may name an
+// account.
 func ClaimOfPerson(bound federation.DID, byPeer, account bool, asked Lookup) (IdentityClaim, federation.DID) {
 	switch {
 	case bound != "":

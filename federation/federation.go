@@ -1,7 +1,8 @@
-// Package federation is the language of the gateway: what a handoff is, who may
-// move it, and what the rest of the program promises about it.
+// Package federation is the language of the gateway: handoffs, the steps that move them,
+// and the verdicts and refusals on those.
 //
-// It holds types, rules and ports. It opens no socket, reads no clock, writes no
+// It holds types and rules. Each package declares the ports that it uses itself; what a
+// record promises about them is in the suites of federationtest. Package federation opens no socket, reads no clock, writes no
 // log and knows no database: networks live in bridge, wire formats in translate,
 // the record in federation/store. Where time matters it is an argument.
 //

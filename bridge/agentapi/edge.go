@@ -16,7 +16,7 @@ import (
 	"baton/federation"
 )
 
-// The codes of a problem besides those of package bridge.
+// The codes of problems that this API alone has.
 const (
 	codeConflict     = "conflict"
 	codeOtherRequest = "idempotency-conflict" // the key was used for another request

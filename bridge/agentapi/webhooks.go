@@ -143,7 +143,7 @@ func (l *Link) DeleteWebhook(ctx context.Context, req contract.DeleteWebhookRequ
 	if err != nil {
 		return nil, err
 	}
-	if err := l.deps.Webhooks.RemoveHook(ctx, h.ID); err != nil && !errors.Is(err, federation.ErrNotFound) { // somebody else was quicker
+	if err := l.deps.Webhooks.RemoveHook(ctx, h.ID); err != nil && !errors.Is(err, federation.ErrNotFound) { // another request removed it
 		return nil, err
 	}
 	return contract.DeleteWebhook204Response{}, nil

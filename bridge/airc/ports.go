@@ -30,7 +30,7 @@ type Agents interface {
 	AddAgent(ctx context.Context, a agents.Agent) error
 	// Agent returns [federation.ErrNotFound] for a handle that no agent registered.
 	Agent(ctx context.Context, handle string) (agents.Agent, error)
-	// AgentOf finds an agent by any of its DIDs, those of revoked keys among them: a step
+	// AgentOf finds an agent by any of its DIDs, including DIDs of revoked keys: a step
 	// that was addressed to one stays the agent's. It returns [federation.ErrNotFound] for a
 	// DID that no agent has.
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
@@ -124,8 +124,8 @@ type Mail interface {
 	// oldest first, and whether there are more. Held ones are not there. It returns
 	// [federation.ErrUnknownCursor] for a cursor that this inbox never gave out.
 	Inbox(ctx context.Context, to string, after federation.Cursor, limit int) (messages []agents.Message, more bool, err error)
-	// Unshown returns the messages that are no steps and wait for a handle, held or not
-	// handed out yet, and those of one sender among them. Steps wait in [Inboxes].
+	// Unshown counts the messages, held or not handed out yet, that wait for a handle, and
+	// how many of them one sender sent. Steps wait in inboxes, and are not counted.
 	Unshown(ctx context.Context, to, from string) (federation.InboxUse, error)
 	// Show notes that a handle was handed its messages up to a cursor.
 	Show(ctx context.Context, to string, upTo federation.Cursor) error

@@ -22,23 +22,7 @@ func RunSnapshots(t *testing.T, open func(t *testing.T) Record) {
 			t.Errorf("snapshot (-want +got):\n%s", d)
 		}
 	})
-	t.Run("a step that is on file", func(t *testing.T) {
-		record := open(t)
-		first := mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
-		if got := snap(t, record, federation.SnapshotQuery{Step: Offer(1, ada, bob)}); got.Used != nil || got.Filed == nil || diff(first, *got.Filed) != "" {
-			t.Errorf("filed %+v, used %v, want %+v", got.Filed, got.Used, first)
-		}
-		again := Offer(1, ada, bob)
-		again.ID = ID(7)
-		if got := snap(t, record, federation.SnapshotQuery{Step: again}); got.Filed == nil || got.Filed.Event.ID != ID(1) {
-			t.Errorf("the same bytes under another id: filed %+v, used %v", got.Filed, got.Used)
-		}
-		other := Offer(1, ada, bob)
-		other.Signature.Document = "other bytes"
-		if got := snap(t, record, federation.SnapshotQuery{Step: other}); got.Filed != nil || got.Used == nil || got.Used.Code != federation.EventIDInUse {
-			t.Errorf("other bytes under the id: filed %+v, used %v", got.Filed, got.Used)
-		}
-	})
+	t.Run("a step that is on file", func(t *testing.T) { runFiledSnapshot(t, open(t)) })
 	t.Run("bytes of one step under the id of another", func(t *testing.T) {
 		record := open(t)
 		mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
@@ -49,45 +33,9 @@ func RunSnapshots(t *testing.T, open func(t *testing.T) Record) {
 			t.Errorf("filed %+v, used %v", got.Filed, got.Used)
 		}
 	})
-	t.Run("a step that was pruned", func(t *testing.T) {
-		record := open(t)
-		offer, _ := ended(t, record, 1)
-		newestEvent(t, record)
-		if pruned(t, record, 4, 10) != 1 {
-			t.Fatal("nothing was pruned")
-		}
-		other := offer.Event
-		other.Signature.Document = "other bytes"
-		for _, step := range []federation.Event{offer.Event, other} {
-			_, known := record.Known(t.Context(), step.From, step.ID, step.Digest())
-			want, _ := errors.AsType[*federation.RefusalError](known)
-			if got := snap(t, record, federation.SnapshotQuery{Step: step}); got.Filed != nil || want == nil || diff(want, got.Used) != "" {
-				t.Errorf("filed %+v, used %+v, want %+v", got.Filed, got.Used, want)
-			}
-		}
-	})
+	t.Run("a step that was pruned", func(t *testing.T) { runPrunedSnapshot(t, open(t)) })
 	t.Run("everything about a step", func(t *testing.T) { checkSnapshot(t, open(t)) })
-	t.Run("the chain of a log", func(t *testing.T) {
-		record := open(t)
-		offer := File(Offer(1, ada, bob), federation.View{})
-		mustAppend(t, record, offer)
-		accept := Step(2, offer.Event, federation.Accept, bob)
-		mustAppend(t, record, File(accept, offer.View))
-		for version := range federation.Version(4) {
-			got := snap(t, record, federation.SnapshotQuery{Step: accept, Version: version})
-			want, err := record.Chain(t.Context(), offer.View.ID, version)
-			if err != nil && !errors.Is(err, federation.ErrNotFound) {
-				t.Fatal(err)
-			}
-			if version == 0 {
-				want = [32]byte{}
-			}
-			head, err := record.Chain(t.Context(), offer.View.ID, 2)
-			if err != nil || got.Chain != want || got.Head != head {
-				t.Errorf("after %d: %x, want %x; head %x, want %x (%v)", version, got.Chain, want, got.Head, head, err)
-			}
-		}
-	})
+	t.Run("the chain of a log", func(t *testing.T) { runChainSnapshot(t, open(t)) })
 	t.Run("a record that is closed", func(t *testing.T) {
 		record := open(t)
 		if err := record.Close(); err != nil {
@@ -98,6 +46,67 @@ func RunSnapshots(t *testing.T, open func(t *testing.T) Record) {
 			t.Errorf("error is %v, want one wrapping *UnavailableError", err)
 		}
 	})
+}
+
+// runFiledSnapshot is about a step that is on file, under its id and under another.
+func runFiledSnapshot(t *testing.T, record Record) {
+	t.Helper()
+	first := mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
+	if got := snap(t, record, federation.SnapshotQuery{Step: Offer(1, ada, bob)}); got.Used != nil || got.Filed == nil || diff(first, *got.Filed) != "" {
+		t.Errorf("filed %+v, used %v, want %+v", got.Filed, got.Used, first)
+	}
+	again := Offer(1, ada, bob)
+	again.ID = ID(7)
+	if got := snap(t, record, federation.SnapshotQuery{Step: again}); got.Filed == nil || got.Filed.Event.ID != ID(1) {
+		t.Errorf("the same bytes under another id: filed %+v, used %v", got.Filed, got.Used)
+	}
+	other := Offer(1, ada, bob)
+	other.Signature.Document = "other bytes"
+	if got := snap(t, record, federation.SnapshotQuery{Step: other}); got.Filed != nil || got.Used == nil || got.Used.Code != federation.EventIDInUse {
+		t.Errorf("other bytes under the id: filed %+v, used %v", got.Filed, got.Used)
+	}
+}
+
+// runPrunedSnapshot is about a step whose handoff was pruned.
+func runPrunedSnapshot(t *testing.T, record Record) {
+	t.Helper()
+	offer, _ := ended(t, record, 1)
+	newestEvent(t, record)
+	if pruned(t, record, 4, 10) != 1 {
+		t.Fatal("nothing was pruned")
+	}
+	other := offer.Event
+	other.Signature.Document = "other bytes"
+	for _, step := range []federation.Event{offer.Event, other} {
+		_, known := record.Known(t.Context(), step.From, step.ID, step.Digest())
+		want, _ := errors.AsType[*federation.RefusalError](known)
+		if got := snap(t, record, federation.SnapshotQuery{Step: step}); got.Filed != nil || want == nil || diff(want, got.Used) != "" {
+			t.Errorf("filed %+v, used %+v, want %+v", got.Filed, got.Used, want)
+		}
+	}
+}
+
+// runChainSnapshot is about the chain after each step of a log.
+func runChainSnapshot(t *testing.T, record Record) {
+	t.Helper()
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	accept := Step(2, offer.Event, federation.Accept, bob)
+	mustAppend(t, record, File(accept, offer.View))
+	for version := range federation.Version(4) {
+		got := snap(t, record, federation.SnapshotQuery{Step: accept, Version: version})
+		want, err := record.Chain(t.Context(), offer.View.ID, version)
+		if err != nil && !errors.Is(err, federation.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if version == 0 {
+			want = [32]byte{}
+		}
+		head, err := record.Chain(t.Context(), offer.View.ID, 2)
+		if err != nil || got.Chain != want || got.Head != head {
+			t.Errorf("after %d: %x, want %x; head %x, want %x (%v)", version, got.Chain, want, got.Head, head, err)
+		}
+	}
 }
 
 // checkSnapshot asks for all parts at once.

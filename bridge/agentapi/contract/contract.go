@@ -1,6 +1,5 @@
-// Package contract is the REST API for agents as it is promised: openapi.yaml, and what
-// is generated from it. Who serves it is package agentapi; what is not in the contract is
-// not served.
+// Package contract is the contract of the REST API for agents: openapi.yaml, and the code
+// that is generated from it. Package agentapi serves the contract, and no other route.
 package contract
 
 import (
