@@ -48,7 +48,7 @@ func (configExample) Help() string { return "Example:\n\n\tbaton config example 
 
 // Run prints it.
 func (configExample) Run(streams std) error {
-	_, err := fmt.Fprint(streams.out, configs.Reference)
+	_, err := fmt.Fprint(streams.out, reference())
 	return err
 }
 

@@ -15,11 +15,11 @@ import (
 const peersTable = "peers"
 
 // openPeer makes the link to another home.
-func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
+func openPeer(t configs.Table, w wiring) gateway.Entry {
 	table := configs.Peer{Path: string(relay.ByRelay), Mode: string(relay.Allow)}
 	t.Decode(&table)
-	checkPeer(t, table, w.Home)
-	deps := relay.Deps{Log: w.Log}
+	checkPeer(t, table, w.ports.Home)
+	deps := relay.Deps{Log: w.ports.Log}
 	if w.homes != nil {
 		deps = w.homes.deps()
 	}
@@ -27,7 +27,7 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 	if w.mode != nil {
 		peer.Say(relay.Mode(w.mode(peer.Name())))
 	}
-	return openedPeer(peer, t, false), nil
+	return openedPeer(peer, t, false)
 }
 
 // shapes returns the other homes as operators see them.
@@ -79,11 +79,17 @@ func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
 func peersOf(links []gateway.Entry) []*relay.Peer {
 	var peers []*relay.Peer
 	for _, o := range links {
-		if peer, ok := o.Link.(*relay.Peer); ok {
+		if peer := peerOf(o); peer != nil {
 			peers = append(peers, peer)
 		}
 	}
 	return peers
+}
+
+// peerOf returns the other home that a link leads to, nil for any other link.
+func peerOf(o gateway.Entry) *relay.Peer {
+	source, _ := o.Source.(linkSource)
+	return source.peer
 }
 
 // homeAddress returns where another home is reached that this one knows: its DID document

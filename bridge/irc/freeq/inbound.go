@@ -96,7 +96,7 @@ func serverVerb(v federation.Verb) bool {
 // allow counts one step of a user, against its own rate and that of the link. What
 // there is no room for is fetched again later: reading never stops.
 func (s *session) allow(ctx context.Context, in *inbound) bool {
-	limits := s.link.deps.Limits()
+	limits := s.link.deps.Limits.Current()
 	now := time.Now()
 	if perSecond := limits.LinkEventsPerSecond; perSecond > 0 {
 		if s.events == nil || s.events.Burst() != perSecond {
