@@ -31,9 +31,9 @@ type Notice struct {
 	Kind   NoticeKind `json:"kind"`
 	// Event is the step. Its actor is told, on the link that it came by.
 	Event Event `json:"event,omitzero"`
-	// Hook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
+	// Webhook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
 	// link that it is a participant of, and else on the [RESTLink].
-	Hook Hook `json:"hook,omitzero"`
+	Webhook Webhook `json:"webhook,omitzero"`
 	// To is the link or the peer that the delivery was for, or the DID whose inbox;
 	// empty where the notice is about the step as a whole.
 	To   string    `json:"to,omitempty"`
@@ -45,7 +45,7 @@ type Notice struct {
 // Reader returns who is told.
 func (n Notice) Reader() DID {
 	if n.Kind == NoticeDisabled {
-		return n.Hook.DID
+		return n.Webhook.DID
 	}
 	return n.Event.Actor()
 }
@@ -53,7 +53,7 @@ func (n Notice) Reader() DID {
 // About returns the id of the step or of the hook.
 func (n Notice) About() EventID {
 	if n.Kind == NoticeDisabled {
-		return n.Hook.ID
+		return n.Webhook.ID
 	}
 	return n.Event.ID
 }
@@ -64,7 +64,7 @@ func (n Notice) Ref() string { return n.About().String() + "/" + string(n.Kind) 
 // Sentence returns what the signer reads, without the end of a sentence.
 func (n Notice) Sentence() string {
 	if n.Kind == NoticeDisabled {
-		return "your webhook " + n.Hook.URL + " is disabled: " + n.Why
+		return "your webhook " + n.Webhook.URL + " is disabled: " + n.Why
 	}
 	text := fmt.Sprintf("your %s of handoff %s ", n.Event.Verb, n.Event.Handoff.Short())
 	to := n.To

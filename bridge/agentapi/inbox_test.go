@@ -181,7 +181,7 @@ func (w *world) became(t *testing.T, id string, reader *agent, want federation.D
 	if err != nil || len(found) == 0 {
 		t.Fatalf("there are no deliveries, %v", err)
 	}
-	first := federation.Delivered{Event: handoff, Link: federation.InboxLink, Agent: string(reader.did), State: want, Ended: ended}
+	first := federation.Delivered{Event: handoff, Link: federation.InboxLink, Participant: string(reader.did), State: want, Ended: ended}
 	if diff := cmp.Diff(first, found[0]); diff != "" {
 		t.Errorf("the first delivery (-want +got):\n%s", diff)
 	}

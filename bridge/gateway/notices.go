@@ -54,7 +54,7 @@ func (g *Gateway) tellDue(ctx context.Context, now time.Time) error {
 // noticeAttrs returns what a log line says about a notice.
 func noticeAttrs(n federation.Notice) []slog.Attr {
 	if n.Kind == federation.NoticeDisabled {
-		return []slog.Attr{slog.String("link", federation.HookName(n.Hook.ID)), slog.String("did", string(n.Hook.DID))}
+		return []slog.Attr{slog.String("link", federation.WebhookName(n.Webhook.ID)), slog.String("did", string(n.Webhook.DID))}
 	}
 	return stepAttrs(n.Event)
 }

@@ -53,8 +53,8 @@ func (m *Memory) notifyOn(link string, n federation.Notice) {
 
 // notifyDisabled tells the owner of a hook that it is disabled, also of one that was
 // before.
-func (m *Memory) notifyDisabled(h federation.Hook, now time.Time) {
-	n := federation.Notice{Kind: federation.NoticeDisabled, Hook: h, Why: h.Why, At: now}
+func (m *Memory) notifyDisabled(h federation.Webhook, now time.Time) {
+	n := federation.Notice{Kind: federation.NoticeDisabled, Webhook: h, Why: h.Why, At: now}
 	m.forgetNotices(func(on memoryNotice) bool { return on.about(n) })
 	link := federation.RESTLink
 	if slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return a.Is(h.DID) }) {

@@ -158,14 +158,14 @@ func (s suite) testNoticesTo(t *testing.T) {
 }
 
 // disable disables a hook, and enables it again.
-func disable(t *testing.T, record Record, h federation.Hook, now int) {
+func disable(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
-		if err := record.DisableHook(t.Context(), h.ID, "status 410", At(now)); err != nil {
+		if err := record.DisableWebhook(t.Context(), h.ID, "status 410", At(now)); err != nil {
 			t.Fatalf("DisableHook: %v", err)
 		}
 	}
-	if err := record.EnableHook(t.Context(), h.ID); err != nil {
+	if err := record.EnableWebhook(t.Context(), h.ID); err != nil {
 		t.Fatalf("EnableHook: %v", err)
 	}
 }
@@ -183,7 +183,7 @@ func (s suite) testNoticeDisabled(t *testing.T) {
 			disable(t, record, h, now)
 			got := noticesTo(t, record, link, of, last, 10)
 			h.Disabled, h.Why = At(now), "status 410"
-			want := []federation.Notice{{Kind: federation.NoticeDisabled, Hook: h, Why: "status 410", At: At(now)}}
+			want := []federation.Notice{{Kind: federation.NoticeDisabled, Webhook: h, Why: "status 410", At: At(now)}}
 			if len(got) == 1 {
 				last, want[0].Cursor = got[0].Cursor, got[0].Cursor
 			}

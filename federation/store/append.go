@@ -245,7 +245,7 @@ func (f filing) owe(ctx context.Context, q *statements) error {
 }
 
 func (f filing) feed(ctx context.Context, q *statements, ev federation.Event) error {
-	for _, link := range f.Feeds {
+	for _, link := range f.Links {
 		attempts := 0
 		if slices.Contains(f.Once, link) {
 			attempts = 1

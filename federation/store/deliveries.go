@@ -19,7 +19,7 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 		var d federation.Delivered
 		var event string
 		var ended, next int64
-		if err := row.Scan(&event, &d.Link, &d.Agent, &d.State, &d.Attempt, &next, &d.Reason, &ended); err != nil {
+		if err := row.Scan(&event, &d.Link, &d.Participant, &d.State, &d.Attempt, &next, &d.Reason, &ended); err != nil {
 			return d, err
 		}
 		d.Ended, d.Next = moment(ended), moment(next)
@@ -37,7 +37,7 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 			JOIN event e ON e.handoff = h.id JOIN push p ON p.hook = k.id AND p.item = e.seq WHERE h.id = ?1 AND e.version > 0
 		UNION ALL
 		`+s.inboxDeliveries()+s.tableDeliveries()+`
-		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.HookLink, federation.InboxLink)
+		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.WebhookLink, federation.InboxLink)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries of %s: %w", id, err)
 	}

@@ -38,8 +38,8 @@ func scanDelivery(row scanner) (federation.Delivery, error) {
 	return d, nil
 }
 
-// Owed implements [federationtest.Feeds].
-func (s *Record) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+// Owed implements [federationtest.Links].
+func (s *Record) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
 	owed, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.link = ? AND f.event > ? ORDER BY f.event`+atMost, link, after, max(limit, 0))
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Record) Owed(ctx context.Context, link string, after int64, limit int) 
 	return owed, nil
 }
 
-// Given implements [federationtest.Feeds].
+// Given implements [federationtest.Links].
 func (s *Record) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 	scan := func(row scanner) (federation.Given, error) {
 		var d federation.Given
@@ -79,8 +79,8 @@ func (s *Record) Given(ctx context.Context, link string, since time.Time, limit 
 	return slices.DeleteFunc(done, func(d federation.Given) bool { return d.Row == 0 }), nil
 }
 
-// OwedIn implements [federationtest.Feeds].
-func (s *Record) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
+// CountPending implements [federationtest.Links].
+func (s *Record) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	var n int
 	err := s.reads.row(ctx, `SELECT count(*) FROM feed WHERE link = ? AND handoff = ?`, []any{link, id.String()}, &n)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Record) OwedIn(ctx context.Context, link string, id federation.HandoffI
 	return n, nil
 }
 
-// Heads implements [federationtest.Feeds].
+// Heads implements [federationtest.Links].
 func (s *Record) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := rows(ctx, s.reads, scanHandoffID, `SELECT handoff FROM feed WHERE link = ? AND next IS NOT NULL AND next <= ?
 		ORDER BY rank, event`+atMost, link, stamp(now), max(limit, 0))
@@ -99,8 +99,8 @@ func (s *Record) Heads(ctx context.Context, link string, now time.Time, limit in
 	return due, nil
 }
 
-// Lane implements [federationtest.Feeds].
-func (s *Record) Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
+// Lane implements [federationtest.Links].
+func (s *Record) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	lane, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.handoff = ? AND f.link = ? ORDER BY f.event`+atMost, id.String(), link, max(limit, 0))
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Record) Lane(ctx context.Context, link string, id federation.HandoffID,
 	return lane, nil
 }
 
-// Stuck implements [federationtest.Feeds].
+// Stuck implements [federationtest.Links].
 func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
 	for _, look := range []struct {
 		query string
@@ -133,7 +133,7 @@ func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now
 	return id, fmt.Errorf("read what waits for %s: %w", link, err)
 }
 
-// Attempt implements [federationtest.Feeds].
+// Attempt implements [federationtest.Links].
 func (s *Record) Attempt(ctx context.Context, link string, rows []int64) error {
 	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error {
 		_, err := q.exec(ctx, `UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
@@ -141,7 +141,7 @@ func (s *Record) Attempt(ctx context.Context, link string, rows []int64) error {
 	})
 }
 
-// Failed implements [federationtest.Feeds].
+// Failed implements [federationtest.Links].
 func (s *Record) Failed(ctx context.Context, link string, row int64, f federation.Failure) error {
 	return s.changeFeed(ctx, link, []int64{row}, func(ctx context.Context, q *statements, row int64) error {
 		counted := 1
@@ -172,7 +172,7 @@ func noteTry(ctx context.Context, q *statements, link string, row int64, t feder
 	return err
 }
 
-// Hurry implements [federationtest.Feeds].
+// Hurry implements [federationtest.Links].
 func (s *Record) Hurry(ctx context.Context, link string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `UPDATE feed SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
@@ -184,7 +184,7 @@ func (s *Record) Hurry(ctx context.Context, link string) error {
 	return nil
 }
 
-// Settle implements [federationtest.Feeds].
+// Settle implements [federationtest.Links].
 func (s *Record) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error { return settle(ctx, q, link, row, how) })
 }

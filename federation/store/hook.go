@@ -10,18 +10,18 @@ import (
 
 const hookColumns = `id, did, agent, url, since, disabled, why`
 
-func scanHook(row scanner) (h federation.Hook, err error) {
+func scanHook(row scanner) (h federation.Webhook, err error) {
 	var id string
 	var since, disabled int64
-	if err := row.Scan(&id, &h.DID, &h.Agent, &h.URL, &since, &disabled, &h.Why); err != nil {
+	if err := row.Scan(&id, &h.DID, &h.Participant, &h.URL, &since, &disabled, &h.Why); err != nil {
 		return h, err
 	}
 	h.Since, h.Disabled = moment(since), moment(disabled)
 	return h, h.ID.UnmarshalText([]byte(id))
 }
 
-// AddHook implements [federationtest.Hooks].
-func (s *Record) AddHook(ctx context.Context, h federation.Hook, most int) error {
+// AddWebhook implements [federationtest.Webhooks].
+func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var has, same int
 		err := q.row(ctx, `SELECT count(*), count(CASE WHEN url = ? THEN 1 END) FROM hook WHERE did = ?`, []any{h.URL, h.DID}, &has, &same)
@@ -31,10 +31,10 @@ func (s *Record) AddHook(ctx context.Context, h federation.Hook, most int) error
 		case same > 0:
 			return federation.ErrTaken
 		case has >= most:
-			return federation.ErrTooManyHooks
+			return federation.ErrTooManyWebhooks
 		}
 		_, err = q.exec(ctx, `INSERT INTO hook (`+hookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			h.ID.String(), h.DID, h.Agent, h.URL, stamp(h.Since), stamp(h.Disabled), h.Why)
+			h.ID.String(), h.DID, h.Participant, h.URL, stamp(h.Since), stamp(h.Disabled), h.Why)
 		if err != nil {
 			return err
 		}
@@ -48,11 +48,11 @@ func (s *Record) AddHook(ctx context.Context, h federation.Hook, most int) error
 
 // oweWaiting owes a hook what waits in its inbox, also what was refused for it, and the
 // notices that were.
-func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Hook) error {
+func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Webhook) error {
 	const row = `INSERT INTO push (hook, item, lane, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
-	if h.Agent != "" {
-		inbox, owner = row+s.parts.Waiting, h.Agent
+	if h.Participant != "" {
+		inbox, owner = row+s.parts.Waiting, h.Participant
 	}
 	const refused = ` ON CONFLICT (hook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
 	if _, err := q.exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
@@ -71,30 +71,30 @@ func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Hoo
 }
 
 // nextDue notes when something is due to a hook, at a time or later.
-func nextDue(ctx context.Context, q *statements, id federation.HookID, now int64) error {
+func nextDue(ctx context.Context, q *statements, id federation.WebhookID, now int64) error {
 	_, err := q.exec(ctx, `UPDATE hook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
 		FROM push WHERE hook = ?1 AND next IS NOT NULL) WHERE id = ?1 AND disabled = 0`, id.String(), now)
 	return err
 }
 
-// Hook implements [federationtest.Hooks].
-func (s *Record) Hook(ctx context.Context, id federation.HookID) (federation.Hook, error) {
+// Webhook implements [federationtest.Webhooks].
+func (s *Record) Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error) {
 	return oneHook(ctx, s.reads, id)
 }
 
-func oneHook(ctx context.Context, q *statements, id federation.HookID) (federation.Hook, error) {
+func oneHook(ctx context.Context, q *statements, id federation.WebhookID) (federation.Webhook, error) {
 	found, err := rows(ctx, q, scanHook, `SELECT `+hookColumns+` FROM hook WHERE id = ?`, id.String())
 	if err == nil && len(found) == 0 {
 		err = federation.ErrNotFound
 	}
 	if err != nil {
-		return federation.Hook{}, fmt.Errorf("read hook %s: %w", id, err)
+		return federation.Webhook{}, fmt.Errorf("read hook %s: %w", id, err)
 	}
 	return found[0], nil
 }
 
-// Hooks implements [federationtest.Hooks].
-func (s *Record) Hooks(ctx context.Context, of federation.DID, after federation.HookID, limit int) ([]federation.Hook, error) {
+// Webhooks implements [federationtest.Webhooks].
+func (s *Record) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
 	query, args := `SELECT `+hookColumns+` FROM hook WHERE id > ? ORDER BY id`+atMost, []any{after.String(), max(limit, 0)}
 	if of != "" {
 		query, args = `SELECT `+hookColumns+` FROM hook WHERE did = ? AND id > ? ORDER BY id`+atMost, []any{of, after.String(), max(limit, 0)}
@@ -106,8 +106,8 @@ func (s *Record) Hooks(ctx context.Context, of federation.DID, after federation.
 	return found, nil
 }
 
-// RemoveHook implements [federationtest.Hooks].
-func (s *Record) RemoveHook(ctx context.Context, id federation.HookID) error {
+// RemoveWebhook implements [federationtest.Webhooks].
+func (s *Record) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `DELETE FROM hook WHERE id = ?`, id.String())
 		if err == nil && n == 0 {
@@ -118,7 +118,7 @@ func (s *Record) RemoveHook(ctx context.Context, id federation.HookID) error {
 		}
 		for _, table := range []string{"attempt", "dead"} {
 			if err == nil {
-				_, err = q.exec(ctx, `DELETE FROM `+table+` WHERE link = ?`, federation.HookName(id))
+				_, err = q.exec(ctx, `DELETE FROM `+table+` WHERE link = ?`, federation.WebhookName(id))
 			}
 		}
 		return err
@@ -129,8 +129,8 @@ func (s *Record) RemoveHook(ctx context.Context, id federation.HookID) error {
 	return nil
 }
 
-// DisableHook implements [federationtest.Hooks].
-func (s *Record) DisableHook(ctx context.Context, id federation.HookID, why string, now time.Time) error {
+// DisableWebhook implements [federationtest.Webhooks].
+func (s *Record) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `UPDATE hook SET disabled = ?, why = ?, due = NULL WHERE id = ? AND disabled = 0`, stamp(now), why, id.String())
 		if err != nil || n == 0 {
@@ -144,8 +144,8 @@ func (s *Record) DisableHook(ctx context.Context, id federation.HookID, why stri
 	})
 }
 
-// EnableHook implements [federationtest.Hooks].
-func (s *Record) EnableHook(ctx context.Context, id federation.HookID) error {
+// EnableWebhook implements [federationtest.Webhooks].
+func (s *Record) EnableWebhook(ctx context.Context, id federation.WebhookID) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		h, err := oneHook(ctx, q, id)
 		if err != nil || h.Disabled.IsZero() {
@@ -158,14 +158,14 @@ func (s *Record) EnableHook(ctx context.Context, id federation.HookID) error {
 	})
 }
 
-// TakeHooks implements [federationtest.Hooks]. Where nothing is due it costs no write.
-func (s *Record) TakeHooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Hook, error) {
+// TakeWebhooks implements [federationtest.Webhooks]. Where nothing is due it costs no write.
+func (s *Record) TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error) {
 	const due = ` FROM hook WHERE due <= ? AND taken <= ? ORDER BY due, id` + atMost
 	some, err := rows(ctx, s.reads, scanOne[string], `SELECT id`+due, stamp(now), stamp(now), min(max(limit, 0), 1))
 	if err != nil || len(some) == 0 {
 		return nil, wrapHooks("look for hooks that are due", err)
 	}
-	taken, err := written(ctx, s, func(ctx context.Context, q *statements) ([]federation.Hook, error) {
+	taken, err := written(ctx, s, func(ctx context.Context, q *statements) ([]federation.Webhook, error) {
 		taken, err := rows(ctx, q, scanHook, `SELECT `+hookColumns+due, stamp(now), stamp(now), limit)
 		for _, h := range taken {
 			if err == nil {
@@ -187,7 +187,7 @@ func wrapHooks(what string, err error) error {
 	return nil
 }
 
-// NextDue implements [federationtest.Hooks].
+// NextDue implements [federationtest.Webhooks].
 func (s *Record) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	due, err := rows(ctx, s.reads, scanOne[int64], `SELECT due FROM hook WHERE due > ? ORDER BY due LIMIT 1`, stamp(after))
 	if err != nil || len(due) == 0 {
@@ -196,8 +196,8 @@ func (s *Record) NextDue(ctx context.Context, after time.Time) (time.Time, error
 	return moment(due[0]), nil
 }
 
-// LetGo implements [federationtest.Hooks].
-func (s *Record) LetGo(ctx context.Context, id federation.HookID, now time.Time) error {
+// LetGo implements [federationtest.Webhooks].
+func (s *Record) LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		if _, err := q.exec(ctx, `UPDATE hook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
 			return err
@@ -206,15 +206,15 @@ func (s *Record) LetGo(ctx context.Context, id federation.HookID, now time.Time)
 	})
 }
 
-func (s *Record) changeHook(ctx context.Context, id federation.HookID, change func(context.Context, *statements) error) error {
+func (s *Record) changeHook(ctx context.Context, id federation.WebhookID, change func(context.Context, *statements) error) error {
 	if err := s.write(ctx, change); err != nil {
 		return fmt.Errorf("change hook %s: %w", id, err)
 	}
 	return nil
 }
 
-// HookBacklog implements [federationtest.Hooks].
-func (s *Record) HookBacklog(ctx context.Context, id federation.HookID) (b federation.HookBacklog, err error) {
+// WebhookBacklog implements [federationtest.Webhooks].
+func (s *Record) WebhookBacklog(ctx context.Context, id federation.WebhookID) (b federation.WebhookBacklog, err error) {
 	var oldest int64
 	err = s.reads.row(ctx, `SELECT count(CASE WHEN state = 'waiting' THEN 1 END), coalesce(min(CASE WHEN state = 'waiting' THEN queued END), 0), count(CASE WHEN state = 'dead' THEN 1 END)
 		FROM push WHERE hook = ?`, []any{id.String()}, &b.Rows, &oldest, &b.Dead)
@@ -222,8 +222,8 @@ func (s *Record) HookBacklog(ctx context.Context, id federation.HookID) (b feder
 	return b, wrapHooks("count what waits for hook "+id.String(), err)
 }
 
-// HooksBacklog implements [federationtest.Hooks].
-func (s *Record) HooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
+// WebhooksBacklog implements [federationtest.Webhooks].
+func (s *Record) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
 	var oldest int64
 	err = s.reads.row(ctx, `SELECT count(*), coalesce(min(queued), 0) FROM push WHERE state = 'waiting' AND queued > 0`, nil, &b.Rows, &oldest)
 	b.Oldest = moment(oldest)
@@ -231,8 +231,8 @@ func (s *Record) HooksBacklog(ctx context.Context) (b federation.Backlog, err er
 }
 
 // hookCalled returns the hook of a dead letter, false where that is of something else.
-func hookCalled(link string) (id federation.HookID, is bool) {
-	const prefix = federation.HookLink + "/"
+func hookCalled(link string) (id federation.WebhookID, is bool) {
+	const prefix = federation.WebhookLink + "/"
 	if len(link) <= len(prefix) || link[:len(prefix)] != prefix {
 		return id, false
 	}

@@ -178,7 +178,7 @@ func survivesAKilledServer(t *testing.T, server *postgrestest.Server) {
 func insistOn(ctx context.Context, t *testing.T, record *registry.Record, n int) bool {
 	t.Helper()
 	f := offer(n)
-	f.Feeds = []string{"oftc"}
+	f.Links = []string{"oftc"}
 	for ctx.Err() == nil {
 		_, err := record.Append(ctx, f)
 		if err == nil {
@@ -260,7 +260,7 @@ func numberOneInbox(t *testing.T, server *postgrestest.Server) {
 			numbers = append(numbers, n)
 			all.Go(func() {
 				f := offer(n)
-				f.Feeds = []string{"oftc"}
+				f.Links = []string{"oftc"}
 				if _, err := record.Append(t.Context(), f); err != nil {
 					t.Errorf("Append: %v", err)
 				}

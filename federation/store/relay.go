@@ -15,11 +15,11 @@ const relayColumns = `n, peer, sender, message, lane, document, handoff, queued,
 
 // scanRelay reads a relay, which goes as it is: where the handoff
 // that it is about cannot be read, it goes as one about none.
-func scanRelay(row scanner) (federation.Relay, error) {
-	var r federation.Relay
+func scanRelay(row scanner) (federation.PeerDelivery, error) {
+	var r federation.PeerDelivery
 	var handoff []byte
 	var queued, next int64
-	err := row.Scan(&r.Row, &r.Peer, &r.Sender, &r.Message, &r.Lane, &r.Document, &handoff, &queued, &r.Attempt, &next, &r.Delayed, &r.Reason,
+	err := row.Scan(&r.Row, &r.Peer, &r.Sender, &r.Message, &r.OrderKey, &r.Document, &handoff, &queued, &r.Attempt, &next, &r.Delayed, &r.Reason,
 		&r.Unsure, &r.Kind)
 	r.Queued, r.Next = moment(queued), moment(next)
 	if r.Handoff.UnmarshalText(handoff) != nil {
@@ -31,12 +31,12 @@ func scanRelay(row scanner) (federation.Relay, error) {
 // relayIDLife is how long the ids of attempts are kept: replies come before that.
 const relayIDLife = 30 * 24 * time.Hour
 
-// Enqueue implements [federationtest.Relays].
-func (s *Record) Enqueue(ctx context.Context, r federation.Relay) error {
+// Enqueue implements [federationtest.PeerDeliveries].
+func (s *Record) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var waits bool
 		err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM relay WHERE peer = ? AND lane = ? AND sender = ? AND message = ? AND dead IS NULL)`,
-			[]any{r.Peer, r.Lane, r.Sender, r.Message}, &waits)
+			[]any{r.Peer, r.OrderKey, r.Sender, r.Message}, &waits)
 		if err != nil || waits {
 			return err
 		}
@@ -48,10 +48,10 @@ func (s *Record) Enqueue(ctx context.Context, r federation.Relay) error {
 	return nil
 }
 
-func enqueue(ctx context.Context, q *statements, r federation.Relay) error {
+func enqueue(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 	var full bool
 	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM relay WHERE peer = ? AND dead IS NULL LIMIT 1 OFFSET ?)`,
-		[]any{r.Peer, federation.MaxRelays - 1}, &full)
+		[]any{r.Peer, federation.MaxPeerDeliveries - 1}, &full)
 	switch {
 	case err != nil:
 		return err
@@ -59,16 +59,16 @@ func enqueue(ctx context.Context, q *statements, r federation.Relay) error {
 		return &federation.UnavailableError{What: "peer " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
 	}
 	_, err = q.exec(ctx, `INSERT INTO relay (peer, sender, message, lane, document, handoff, queued, next, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.Peer, r.Sender, r.Message, r.Lane, notNull(r.Document), r.Handoff.String(), stamp(r.Queued), stamp(r.Queued),
-		cmp.Or(r.Kind, federation.MessageRelay))
+		r.Peer, r.Sender, r.Message, r.OrderKey, notNull(r.Document), r.Handoff.String(), stamp(r.Queued), stamp(r.Queued),
+		cmp.Or(r.Kind, federation.MessageDelivery))
 	return err
 }
 
-// RelayPeers implements [federationtest.Relays].
-func (s *Record) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error) {
-	var peers []federation.RelayPeer
+// PeerOutboxes implements [federationtest.PeerDeliveries].
+func (s *Record) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error) {
+	var peers []federation.PeerOutbox
 	for { // one look at the index for each peer, instead of one at each row
-		var last, next federation.RelayPeer
+		var last, next federation.PeerOutbox
 		if len(peers) > 0 {
 			last = peers[len(peers)-1]
 		}
@@ -86,8 +86,8 @@ func (s *Record) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error)
 	}
 }
 
-// Pause implements [federationtest.Relays].
-func (s *Record) Pause(ctx context.Context, p federation.RelayPeer) error {
+// Pause implements [federationtest.PeerDeliveries].
+func (s *Record) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		if p.Failures == 0 {
 			_, err := q.exec(ctx, `DELETE FROM relay_pause WHERE peer = ?`, p.Name)
@@ -103,11 +103,11 @@ func (s *Record) Pause(ctx context.Context, p federation.RelayPeer) error {
 	return nil
 }
 
-// RelayBacklogs implements [federationtest.Relays].
-func (s *Record) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, error) {
-	var all []federation.RelayBacklog
+// PeerBacklogs implements [federationtest.PeerDeliveries].
+func (s *Record) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
+	var all []federation.PeerBacklog
 	for last := ""; ; last = all[len(all)-1].Peer {
-		var b federation.RelayBacklog
+		var b federation.PeerBacklog
 		var oldest int64
 		err := s.reads.row(ctx, `SELECT peer, (SELECT count(*) FROM relay w WHERE w.peer = r.peer AND w.dead IS NULL),
 			coalesce((SELECT queued FROM relay w WHERE w.peer = r.peer AND w.dead IS NULL ORDER BY n LIMIT 1), 0),
@@ -124,8 +124,8 @@ func (s *Record) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, 
 	}
 }
 
-// Relays implements [federationtest.Relays].
-func (s *Record) Relays(ctx context.Context, peer string, after int64, limit int) ([]federation.Relay, error) {
+// Relays implements [federationtest.PeerDeliveries].
+func (s *Record) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
 	owed, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
 		WHERE peer = ? AND n > ? AND dead IS NULL ORDER BY n`+atMost, peer, after, max(limit, 0))
 	if err != nil {
@@ -134,9 +134,9 @@ func (s *Record) Relays(ctx context.Context, peer string, after int64, limit int
 	return owed, nil
 }
 
-// Attempted implements [federationtest.Relays]. It is also where old ids are swept out.
+// Attempted implements [federationtest.PeerDeliveries]. It is also where old ids are swept out.
 func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		if _, err := q.exec(ctx, `UPDATE relay SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
@@ -149,9 +149,9 @@ func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.T
 	})
 }
 
-// Postpone implements [federationtest.Relays].
+// Postpone implements [federationtest.PeerDeliveries].
 func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		_, err := q.exec(ctx, `UPDATE relay SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, stamp(next), unsure)
 		if err != nil || r.Attempt == 0 {
 			return err
@@ -160,9 +160,9 @@ func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string,
 	})
 }
 
-// Relayed implements [federationtest.Relays].
-func (s *Record) Relayed(ctx context.Context, row int64, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+// PeerTook implements [federationtest.PeerDeliveries].
+func (s *Record) PeerTook(ctx context.Context, row int64, now time.Time) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		if err := s.relayEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
 			return err
 		}
@@ -186,14 +186,14 @@ func endRelay(ctx context.Context, q *statements, row int64) error {
 	return nil
 }
 
-// Bury implements [federationtest.Relays].
+// Bury implements [federationtest.PeerDeliveries].
 func (s *Record) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		return s.buryRelay(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
 	})
 }
 
-func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.Relay, how federation.Settlement) error {
+func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.PeerDelivery, how federation.Settlement) error {
 	if _, err := q.exec(ctx, `UPDATE relay SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, stamp(how.At)); err != nil {
 		return err
 	}
@@ -208,9 +208,9 @@ func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.Rela
 	})
 }
 
-// Delayed implements [federationtest.Relays].
+// Delayed implements [federationtest.PeerDeliveries].
 func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		if _, err := q.exec(ctx, `UPDATE relay SET delayed = 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
@@ -219,7 +219,7 @@ func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
 }
 
 // relayEnded notes how a relay ended where the network keeps its steps.
-func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.Relay, how federation.DeliveryState, now time.Time) error {
+func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	if s.tables == nil {
 		return nil
 	}
@@ -228,7 +228,7 @@ func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.Rel
 
 // noteRelayed files a notice about the step that a relay carries, to a signer that the
 // network does not tell itself.
-func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.Relay, n federation.Notice) error {
+func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.PeerDelivery, n federation.Notice) error {
 	var step int64
 	var told bool
 	err := q.row(ctx, `SELECT coalesce(`+s.parts.RelayStep+`, 0) FROM relay r WHERE r.n = ?`, []any{r.Row}, &step)
@@ -242,7 +242,7 @@ func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.Re
 }
 
 // changeRelay changes one row that was not given up. One that is gone is passed over.
-func (s *Record) changeRelay(ctx context.Context, row int64, change func(context.Context, *statements, federation.Relay) error) error {
+func (s *Record) changeRelay(ctx context.Context, row int64, change func(context.Context, *statements, federation.PeerDelivery) error) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM relay WHERE n = ? AND dead IS NULL`, row)
 		if err != nil || len(found) == 0 {
@@ -256,8 +256,8 @@ func (s *Record) changeRelay(ctx context.Context, row int64, change func(context
 	return nil
 }
 
-// Slow implements [federationtest.Relays].
-func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
+// Slow implements [federationtest.PeerDeliveries].
+func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
 		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued, n`+atMost, stamp(queued), max(limit, 0))
 	if err != nil {

@@ -42,7 +42,7 @@ func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint6
 		return federation.Session{}, err // no error where it ended one, which would undo the end of the family
 	})
 	if err == nil && session.ID == "" {
-		err = federation.ErrSpent
+		err = federation.ErrTokenUsed
 	}
 	if err != nil {
 		return federation.Session{}, fmt.Errorf("advance session: %w", err)

@@ -154,7 +154,7 @@ func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice
 	return putNotice(ctx, q, n, body)
 }
 
-// Delay implements [federationtest.Feeds].
+// Delay implements [federationtest.Links].
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.delayFeeds(ctx, before, now, limit)
 	if err != nil || delayed == limit {
@@ -181,7 +181,7 @@ func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit in
 	})
 }
 
-// Expire implements [federationtest.Feeds].
+// Expire implements [federationtest.Links].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.expireFeeds(ctx, before, now, limit)
 	if err != nil || expired == limit || s.tables == nil {

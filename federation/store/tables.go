@@ -39,7 +39,7 @@ type Tables interface {
 	// Expire gives up to limit of them up.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
 	// RelayEnded notes that a relay was delivered or given up.
-	RelayEnded(ctx context.Context, q Tx, r federation.Relay, how federation.DeliveryState, now time.Time) error
+	RelayEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
 // Queries are parts of SQL that the core puts into queries of its own. An empty one stands
@@ -156,8 +156,8 @@ func Written[T any](ctx context.Context, s *Record, apply func(context.Context, 
 	return written(ctx, s, func(ctx context.Context, q *statements) (T, error) { return apply(ctx, Tx{q}) })
 }
 
-// SeveralWriters reports whether other processes may write to the record too.
-func (s *Record) SeveralWriters() bool { return s.duties != nil }
+// Replicated reports whether other processes may write to the record too.
+func (s *Record) Replicated() bool { return s.duties != nil }
 
 // ClaimBlob keeps a blob as long as a handoff; "" is none.
 func ClaimBlob(ctx context.Context, t Tx, handoff string, capability federation.Capability) error {
@@ -165,7 +165,7 @@ func ClaimBlob(ctx context.Context, t Tx, handoff string, capability federation.
 }
 
 // Enqueue queues a relay in the transaction of a write.
-func Enqueue(ctx context.Context, t Tx, r federation.Relay) error { return enqueue(ctx, t.q, r) }
+func Enqueue(ctx context.Context, t Tx, r federation.PeerDelivery) error { return enqueue(ctx, t.q, r) }
 
 // OwnKey notes whose key this is. The DID that had it first keeps it.
 func OwnKey(ctx context.Context, t Tx, key []byte, owner federation.DID) error {
@@ -208,7 +208,7 @@ type Cache[K comparable, V any] struct{ kept remembered[K, V] }
 
 // Attach turns the cache off for a record that other processes may write to. It is called
 // before the first use.
-func (c *Cache[K, V]) Attach(r *Record) { c.kept.off = r.SeveralWriters() }
+func (c *Cache[K, V]) Attach(r *Record) { c.kept.off = r.Replicated() }
 
 // Find returns what is kept under a key, or else what look says. Callers share what is
 // returned, and must not change it. [federation.ErrNotFound] is kept, and no other error.

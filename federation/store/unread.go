@@ -24,7 +24,7 @@ const elsewhere = federation.DeliveryState("elsewhere")
 const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR NOT EXISTS (SELECT 1 FROM settled s WHERE s.event = i.event)
 			AND NOT EXISTS (SELECT 1 FROM event o JOIN feed f ON f.handoff = o.handoff AND f.event = o.seq WHERE o.seq = i.event)
-			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'guest' IS NOT NULL AND (g.offerer = i.did
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'remote' IS NOT NULL AND (g.offerer = i.did
 				OR EXISTS (SELECT 1 FROM binding b WHERE b.did = i.did) OR EXISTS (SELECT 1 FROM residence r WHERE r.did = i.did)))
 		OR EXISTS (SELECT 1 FROM mailbox b WHERE b.did = i.did AND b.reads = 1)
 			AND NOT EXISTS (SELECT 1 FROM residence r JOIN settled s ON s.event = i.event AND s.link = r.home WHERE r.did = i.did)

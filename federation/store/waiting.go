@@ -279,7 +279,7 @@ func scanWithheld(row scanner) (h federation.Withheld, err error) {
 	return h, err
 }
 
-// Held implements [federationtest.Feeds].
+// Held implements [federationtest.Links].
 func (s *Record) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	found, err := rows(ctx, s.reads, scanWithheld, `SELECT name, since, reason FROM held WHERE name = ?`, to)
 	if err != nil {
