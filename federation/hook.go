@@ -37,7 +37,7 @@ type Webhook struct {
 type Push struct {
 	Item    int64         // position among those of its hook; notices come last
 	Entry   Entry         // of an inbox, with its cursor and number; zero for all else
-	Notice  Notice        // on the [RESTLink], with its cursor; zero for all else
+	Notice  Notice        // on the [InboxLink], with its cursor; zero for all else
 	Content Content       // of a network's own tables, for a participant; nil for all else
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time

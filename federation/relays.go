@@ -4,17 +4,17 @@ import (
 	"time"
 )
 
-// MaxPeerDeliveries is how many relays wait for one peer. More than that is not taken while it is
+// MaxPeerDeliveries is how many deliveries wait for one peer. The record takes no more while the peer is
 // away.
 const MaxPeerDeliveries = 10_000
 
-// PeerDeliveryKind is what a peer is told by a relay.
+// PeerDeliveryKind says what a peer is told by a delivery.
 type PeerDeliveryKind string
 
-// The kinds of relays.
+// The kinds.
 const (
-	MessageDelivery  PeerDeliveryKind = "message" // a message to one of its participants
-	DecisionDelivery PeerDeliveryKind = "consent" // what a participant here decided about one of its own
+	MessageDelivery  PeerDeliveryKind = "message"  // a message to one of its participants
+	DecisionDelivery PeerDeliveryKind = "decision" // what a participant here decided about one of its own
 )
 
 // PeerDelivery is one document that a network is to send to a peer of its own, such as another

@@ -190,7 +190,7 @@ func (w *world) became(t *testing.T, id string, reader *agent, want federation.D
 // told returns what signers are to be told of their steps.
 func (w *world) told(t *testing.T) []federation.NoticeKind {
 	t.Helper()
-	notices, err := w.record.Untold(t.Context(), "rest", time.Now(), 10)
+	notices, err := w.record.Untold(t.Context(), federation.InboxLink, time.Now(), 10)
 	if err != nil {
 		t.Fatal(err)
 	}

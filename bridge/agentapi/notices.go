@@ -28,7 +28,7 @@ func (l *Link) ListNotices(ctx context.Context, req contract.ListNoticesRequestO
 		return nil, err
 	}
 	after, limit := federation.Cursor(req.Params.Cursor), cmp.Or(req.Params.Limit, defaultLimit)
-	found, err := l.deps.Notices.NoticesTo(ctx, network, did, after, limit)
+	found, err := l.deps.Notices.NoticesTo(ctx, federation.InboxLink, did, after, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -253,6 +253,12 @@ func (l *LinkSet) Down() []string {
 	return names
 }
 
+// readsInbox reports whether the participants of a link read their inbox from the record.
+func (l *LinkSet) readsInbox(name string) bool {
+	_, ok := l.Named(name).(bridge.InboxReader)
+	return ok
+}
+
 // isHome reports whether a name is that of a link to another home.
 func (l *LinkSet) isHome(name string) bool { return l.current.Load().isHome(name) }
 

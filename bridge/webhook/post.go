@@ -157,12 +157,15 @@ func (h *Hooks) ended(ctx context.Context, hook federation.Webhook, p federation
 		slog.String("outcome", string(how.State)), slog.Int("attempt", p.Attempt+1), slog.String("reason", how.Why))...)
 }
 
+// inboxNetwork is the label of the network of DIDs that read their inbox here.
+const inboxNetwork = "rest"
+
 // networkOf returns the label of the network whose people a hook is for.
 func networkOf(hook federation.Webhook) string {
 	if hook.Participant != "" {
 		return agents.Link
 	}
-	return federation.RESTLink
+	return inboxNetwork
 }
 
 // told returns what the owner of a hook may know of an attempt that failed: what the

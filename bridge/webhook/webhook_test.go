@@ -365,7 +365,7 @@ func TestAReceiverThatSaysThatItIsGoneIsCalledNoMore(t *testing.T) {
 		if err != nil || got.Disabled.IsZero() || !strings.Contains(got.Why, "410") {
 			t.Errorf("hook %+v, %v", got, err)
 		}
-		told, err := w.record.NoticesTo(t.Context(), federation.RESTLink, bob, "", 10)
+		told, err := w.record.NoticesTo(t.Context(), federation.InboxLink, bob, "", 10)
 		if err != nil || len(told) != 1 || told[0].Kind != federation.NoticeDisabled || told[0].Webhook.ID != hook.ID {
 			t.Errorf("told %+v, %v", told, err)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // Webhooks keeps hooks, and what each is owed. What enters an inbox, and what its owner is told
-// on the [federation.RESTLink], is owed to the hooks of that inbox in the same transaction. Its
+// on the [federation.InboxLink], is owed to the hooks of that inbox in the same transaction. Its
 // promises are those of [Store].
 type Webhooks interface {
 	// AddWebhook keeps a hook. What waits in its inbox is owed to it from then on, as is what

@@ -29,7 +29,7 @@ func encodeNotice(n federation.Notice) (string, error) {
 
 // putNotice files a notice, unless its signer was to be told that before.
 func putNotice(ctx context.Context, q *statements, n federation.Notice, body string) error {
-	return putNoticeOn(ctx, q, n.Event.Arrival.Link, n, body)
+	return putNoticeOn(ctx, q, n.Link(), n, body)
 }
 
 func putNoticeOn(ctx context.Context, q *statements, link string, n federation.Notice, body string) error {
@@ -67,7 +67,7 @@ func (s *Record) noteDisabled(ctx context.Context, q *statements, id federation.
 	if _, err := q.exec(ctx, `DELETE FROM notice WHERE signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
 		return err
 	}
-	return putNoticeOn(ctx, q, cmp.Or(link, federation.RESTLink), n, body)
+	return putNoticeOn(ctx, q, cmp.Or(link, federation.InboxLink), n, body)
 }
 
 func noticesTo(reader federation.DID) inboxRef { return newInboxRef("notices", string(reader)) }

@@ -136,7 +136,7 @@ CREATE TABLE size (
     bytes INTEGER NOT NULL
 ) STRICT;
 
--- Responses of the REST API to requests that carried an idempotency key.
+-- Responses to requests that carried an idempotency key.
 CREATE TABLE answer (
     did    TEXT    NOT NULL,
     key    TEXT    NOT NULL,
@@ -790,8 +790,8 @@ CREATE TRIGGER message_unowed AFTER DELETE ON message WHEN EXISTS (SELECT 1 FROM
     DELETE FROM push WHERE item = OLD.n AND hook IN (SELECT id FROM hook WHERE agent = OLD.recipient AND agent <> '');
 END;
 
--- Notices of participants of the REST API are posted to the webhooks of their inbox too.
-CREATE TRIGGER notice_owed AFTER INSERT ON notice WHEN NEW.link = 'rest' AND EXISTS (SELECT 1 FROM hook WHERE did = NEW.reader) BEGIN
+-- Notices that a DID reads from the record are posted to the webhooks of its inbox too.
+CREATE TRIGGER notice_owed AFTER INSERT ON notice WHEN NEW.link = 'inbox' AND EXISTS (SELECT 1 FROM hook WHERE did = NEW.reader) BEGIN
     INSERT INTO push (hook, item, lane, queued, next)
     SELECT h.id, NEW.n + 4503599627370496, l.lane, NEW.at,
         CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.hook = h.id AND p.lane = l.lane AND p.state = 'waiting') THEN NULL ELSE 0 END

@@ -750,7 +750,7 @@ CREATE FUNCTION notice_owed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     WHERE h.did = NEW.reader AND h.agent = '' AND h.disabled = 0;
     RETURN NULL;
 END $$;
-CREATE TRIGGER notice_owed AFTER INSERT ON notice FOR EACH ROW WHEN (NEW.link = 'rest') EXECUTE FUNCTION notice_owed();
+CREATE TRIGGER notice_owed AFTER INSERT ON notice FOR EACH ROW WHEN (NEW.link = 'inbox') EXECUTE FUNCTION notice_owed();
 
 CREATE FUNCTION notice_unowed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     DELETE FROM push WHERE item = OLD.n + 4503599627370496 AND hook IN (SELECT id FROM hook WHERE did = OLD.reader AND agent = '');
