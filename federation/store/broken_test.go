@@ -15,7 +15,7 @@ import (
 func breakRows(t *testing.T, dir string) {
 	t.Helper()
 	db := raw(t, dir)
-	for _, damage := range []string{`UPDATE event SET body = '{"verb":' WHERE seq = 2`, `UPDATE relay SET handoff = 'nothing' WHERE n = 1`} {
+	for _, damage := range []string{`UPDATE event SET body = '{"verb":' WHERE seq = 2`, `UPDATE peer_delivery SET handoff = 'nothing' WHERE n = 1`} {
 		if _, err := db.ExecContext(t.Context(), damage); err != nil {
 			t.Fatalf("%s: %v", damage, err)
 		}

@@ -13,7 +13,7 @@ import (
 // deliveryColumns are those that scanDelivery reads, and where they are. What belongs
 // to nothing any more is read as Broken.
 const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), e.body, f.event, f.attempt, coalesce(f.next, 0), f.reason, h.view
-	FROM feed f LEFT JOIN event e ON e.seq = f.event LEFT JOIN handoff h ON h.id = f.handoff`
+	FROM outbox f LEFT JOIN event e ON e.seq = f.event LEFT JOIN handoff h ON h.id = f.handoff`
 
 // scanDelivery reads a row of a feed. What it cannot read of it is no error of the
 // feed: one bad row stops nobody.
@@ -43,7 +43,7 @@ func (s *Record) Outbox(ctx context.Context, link string, after int64, limit int
 	owed, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.link = ? AND f.event > ? ORDER BY f.event`+atMost, link, after, max(limit, 0))
 	if err != nil {
-		return nil, fmt.Errorf("read feed of %s: %w", link, err)
+		return nil, fmt.Errorf("read outbox of %s: %w", link, err)
 	}
 	return owed, nil
 }
@@ -82,16 +82,16 @@ func (s *Record) Given(ctx context.Context, link string, since time.Time, limit 
 // CountPending implements [federationtest.Links].
 func (s *Record) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	var n int
-	err := s.reads.row(ctx, `SELECT count(*) FROM feed WHERE link = ? AND handoff = ?`, []any{link, id.String()}, &n)
+	err := s.reads.row(ctx, `SELECT count(*) FROM outbox WHERE link = ? AND handoff = ?`, []any{link, id.String()}, &n)
 	if err != nil {
-		return 0, fmt.Errorf("count feed of %s: %w", link, err)
+		return 0, fmt.Errorf("count outbox of %s: %w", link, err)
 	}
 	return n, nil
 }
 
 // Heads implements [federationtest.Links].
 func (s *Record) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
-	due, err := rows(ctx, s.reads, scanHandoffID, `SELECT handoff FROM feed WHERE link = ? AND next IS NOT NULL AND next <= ?
+	due, err := rows(ctx, s.reads, scanHandoffID, `SELECT handoff FROM outbox WHERE link = ? AND next IS NOT NULL AND next <= ?
 		ORDER BY rank, event`+atMost, link, stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
@@ -116,10 +116,10 @@ func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now
 		args  []any
 	}{
 		// The DID '' takes part in all. Of each other handoff its lane is looked up, not of each lane its handoff: there may be many that wait.
-		{`SELECT f.handoff FROM party p CROSS JOIN feed f
-			WHERE p.did = ?3 AND ?3 <> '' AND f.link = ?1 AND f.event = (SELECT min(l.event) FROM feed l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
+		{`SELECT f.handoff FROM party p CROSS JOIN outbox f
+			WHERE p.did = ?3 AND ?3 <> '' AND f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
 			ORDER BY f.rank, f.event LIMIT 1`, []any{link, stamp(now), did}},
-		{`SELECT handoff FROM feed WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`, []any{link, stamp(now)}},
+		{`SELECT handoff FROM outbox WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`, []any{link, stamp(now)}},
 	} {
 		var text string
 		err = s.reads.row(ctx, look.query, look.args, &text)
@@ -136,7 +136,7 @@ func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now
 // Attempt implements [federationtest.Links].
 func (s *Record) Attempt(ctx context.Context, link string, rows []int64) error {
 	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error {
-		_, err := q.exec(ctx, `UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
+		_, err := q.exec(ctx, `UPDATE outbox SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
 		return err
 	})
 }
@@ -149,7 +149,7 @@ func (s *Record) Failed(ctx context.Context, link string, row int64, f federatio
 			counted = 0
 		}
 		var attempt int
-		err := q.row(ctx, `UPDATE feed SET attempt = attempt + ?3, reason = ?4, next = CASE WHEN next IS NULL THEN NULL ELSE CAST(?5 AS bigint) END
+		err := q.row(ctx, `UPDATE outbox SET attempt = attempt + ?3, reason = ?4, next = CASE WHEN next IS NULL THEN NULL ELSE CAST(?5 AS bigint) END
 			WHERE event = ?1 AND link = ?2 RETURNING attempt`, []any{row, link, counted, f.Reason, stamp(f.Next)}, &attempt)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
@@ -175,11 +175,11 @@ func noteTry(ctx context.Context, q *statements, link string, row int64, t feder
 // Hurry implements [federationtest.Links].
 func (s *Record) Hurry(ctx context.Context, link string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		_, err := q.exec(ctx, `UPDATE feed SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
+		_, err := q.exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("hurry feed of %s: %w", link, err)
+		return fmt.Errorf("hurry outbox of %s: %w", link, err)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (s *Record) changeFeed(ctx context.Context, link string, rows []int64, chan
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("write feed of %s: %w", link, err)
+		return fmt.Errorf("write outbox of %s: %w", link, err)
 	}
 	return nil
 }

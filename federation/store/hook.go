@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-const hookColumns = `id, did, agent, url, since, disabled, why`
+const hookColumns = `id, did, participant, url, since, disabled, why`
 
 func scanHook(row scanner) (h federation.Webhook, err error) {
 	var id string
@@ -24,7 +24,7 @@ func scanHook(row scanner) (h federation.Webhook, err error) {
 func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var has, same int
-		err := q.row(ctx, `SELECT count(*), count(CASE WHEN url = ? THEN 1 END) FROM hook WHERE did = ?`, []any{h.URL, h.DID}, &has, &same)
+		err := q.row(ctx, `SELECT count(*), count(CASE WHEN url = ? THEN 1 END) FROM webhook WHERE did = ?`, []any{h.URL, h.DID}, &has, &same)
 		switch {
 		case err != nil:
 			return err
@@ -33,7 +33,7 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 		case has >= most:
 			return federation.ErrTooManyWebhooks
 		}
-		_, err = q.exec(ctx, `INSERT INTO hook (`+hookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		_, err = q.exec(ctx, `INSERT INTO webhook (`+hookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 			h.ID.String(), h.DID, h.Participant, h.URL, stamp(h.Since), stamp(h.Disabled), h.Why)
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 		return s.oweWaiting(ctx, q, h)
 	})
 	if err != nil {
-		return fmt.Errorf("add hook: %w", err)
+		return fmt.Errorf("add webhook: %w", err)
 	}
 	return nil
 }
@@ -49,21 +49,21 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 // oweWaiting owes a hook what waits in its inbox, also what was refused for it, and the
 // notices that were.
 func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Webhook) error {
-	const row = `INSERT INTO push (hook, item, lane, queued) `
+	const row = `INSERT INTO push (webhook, item, order_key, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
 	if h.Participant != "" {
 		inbox, owner = row+s.parts.Waiting, h.Participant
 	}
-	const refused = ` ON CONFLICT (hook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
+	const refused = ` ON CONFLICT (webhook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
 	if _, err := q.exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
 		return err
 	}
-	if _, err := q.exec(ctx, `UPDATE push SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE hook = ? AND state = 'refused' AND item >= ?`,
+	if _, err := q.exec(ctx, `UPDATE push SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE webhook = ? AND state = 'refused' AND item >= ?`,
 		h.ID.String(), firstNotice); err != nil {
 		return err
 	}
-	_, err := q.exec(ctx, `UPDATE push SET next = 0 WHERE hook = ?1 AND item =
-		(SELECT min(b.item) FROM push b WHERE b.hook = push.hook AND b.lane = push.lane AND b.state = 'waiting')`, h.ID.String())
+	_, err := q.exec(ctx, `UPDATE push SET next = 0 WHERE webhook = ?1 AND item =
+		(SELECT min(b.item) FROM push b WHERE b.webhook = push.webhook AND b.order_key = push.order_key AND b.state = 'waiting')`, h.ID.String())
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Web
 
 // nextDue notes when something is due to a hook, at a time or later.
 func nextDue(ctx context.Context, q *statements, id federation.WebhookID, now int64) error {
-	_, err := q.exec(ctx, `UPDATE hook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
-		FROM push WHERE hook = ?1 AND next IS NOT NULL) WHERE id = ?1 AND disabled = 0`, id.String(), now)
+	_, err := q.exec(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
+		FROM push WHERE webhook = ?1 AND next IS NOT NULL) WHERE id = ?1 AND disabled = 0`, id.String(), now)
 	return err
 }
 
@@ -83,21 +83,21 @@ func (s *Record) Webhook(ctx context.Context, id federation.WebhookID) (federati
 }
 
 func oneHook(ctx context.Context, q *statements, id federation.WebhookID) (federation.Webhook, error) {
-	found, err := rows(ctx, q, scanHook, `SELECT `+hookColumns+` FROM hook WHERE id = ?`, id.String())
+	found, err := rows(ctx, q, scanHook, `SELECT `+hookColumns+` FROM webhook WHERE id = ?`, id.String())
 	if err == nil && len(found) == 0 {
 		err = federation.ErrNotFound
 	}
 	if err != nil {
-		return federation.Webhook{}, fmt.Errorf("read hook %s: %w", id, err)
+		return federation.Webhook{}, fmt.Errorf("read webhook %s: %w", id, err)
 	}
 	return found[0], nil
 }
 
 // Webhooks implements [federationtest.Webhooks].
 func (s *Record) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
-	query, args := `SELECT `+hookColumns+` FROM hook WHERE id > ? ORDER BY id`+atMost, []any{after.String(), max(limit, 0)}
+	query, args := `SELECT `+hookColumns+` FROM webhook WHERE id > ? ORDER BY id`+atMost, []any{after.String(), max(limit, 0)}
 	if of != "" {
-		query, args = `SELECT `+hookColumns+` FROM hook WHERE did = ? AND id > ? ORDER BY id`+atMost, []any{of, after.String(), max(limit, 0)}
+		query, args = `SELECT `+hookColumns+` FROM webhook WHERE did = ? AND id > ? ORDER BY id`+atMost, []any{of, after.String(), max(limit, 0)}
 	}
 	found, err := rows(ctx, s.reads, scanHook, query, args...)
 	if err != nil {
@@ -109,12 +109,12 @@ func (s *Record) Webhooks(ctx context.Context, of federation.DID, after federati
 // RemoveWebhook implements [federationtest.Webhooks].
 func (s *Record) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		n, err := q.exec(ctx, `DELETE FROM hook WHERE id = ?`, id.String())
+		n, err := q.exec(ctx, `DELETE FROM webhook WHERE id = ?`, id.String())
 		if err == nil && n == 0 {
 			return federation.ErrNotFound
 		}
 		if err == nil {
-			_, err = q.exec(ctx, `DELETE FROM push WHERE hook = ?`, id.String())
+			_, err = q.exec(ctx, `DELETE FROM push WHERE webhook = ?`, id.String())
 		}
 		for _, table := range []string{"attempt", "dead"} {
 			if err == nil {
@@ -124,7 +124,7 @@ func (s *Record) RemoveWebhook(ctx context.Context, id federation.WebhookID) err
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("remove hook %s: %w", id, err)
+		return fmt.Errorf("remove webhook %s: %w", id, err)
 	}
 	return nil
 }
@@ -132,11 +132,11 @@ func (s *Record) RemoveWebhook(ctx context.Context, id federation.WebhookID) err
 // DisableWebhook implements [federationtest.Webhooks].
 func (s *Record) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
-		n, err := q.exec(ctx, `UPDATE hook SET disabled = ?, why = ?, due = NULL WHERE id = ? AND disabled = 0`, stamp(now), why, id.String())
+		n, err := q.exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, due = NULL WHERE id = ? AND disabled = 0`, stamp(now), why, id.String())
 		if err != nil || n == 0 {
 			return err
 		}
-		_, err = q.exec(ctx, `UPDATE push SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE hook = ? AND state = 'waiting'`, why, stamp(now), id.String())
+		_, err = q.exec(ctx, `UPDATE push SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE webhook = ? AND state = 'waiting'`, why, stamp(now), id.String())
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (s *Record) EnableWebhook(ctx context.Context, id federation.WebhookID) err
 		if err != nil || h.Disabled.IsZero() {
 			return err
 		}
-		if _, err := q.exec(ctx, `UPDATE hook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
+		if _, err := q.exec(ctx, `UPDATE webhook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
 		return s.oweWaiting(ctx, q, h)
@@ -160,7 +160,7 @@ func (s *Record) EnableWebhook(ctx context.Context, id federation.WebhookID) err
 
 // TakeWebhooks implements [federationtest.Webhooks]. Where nothing is due it costs no write.
 func (s *Record) TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error) {
-	const due = ` FROM hook WHERE due <= ? AND taken <= ? ORDER BY due, id` + atMost
+	const due = ` FROM webhook WHERE due <= ? AND taken <= ? ORDER BY due, id` + atMost
 	some, err := rows(ctx, s.reads, scanOne[string], `SELECT id`+due, stamp(now), stamp(now), min(max(limit, 0), 1))
 	if err != nil || len(some) == 0 {
 		return nil, wrapHooks("look for hooks that are due", err)
@@ -169,7 +169,7 @@ func (s *Record) TakeWebhooks(ctx context.Context, now, until time.Time, limit i
 		taken, err := rows(ctx, q, scanHook, `SELECT `+hookColumns+due, stamp(now), stamp(now), limit)
 		for _, h := range taken {
 			if err == nil {
-				_, err = q.exec(ctx, `UPDATE hook SET taken = ? WHERE id = ?`, stamp(until), h.ID.String())
+				_, err = q.exec(ctx, `UPDATE webhook SET taken = ? WHERE id = ?`, stamp(until), h.ID.String())
 			}
 		}
 		return taken, err
@@ -189,9 +189,9 @@ func wrapHooks(what string, err error) error {
 
 // NextDue implements [federationtest.Webhooks].
 func (s *Record) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
-	due, err := rows(ctx, s.reads, scanOne[int64], `SELECT due FROM hook WHERE due > ? ORDER BY due LIMIT 1`, stamp(after))
+	due, err := rows(ctx, s.reads, scanOne[int64], `SELECT due FROM webhook WHERE due > ? ORDER BY due LIMIT 1`, stamp(after))
 	if err != nil || len(due) == 0 {
-		return time.Time{}, wrapHooks("look when a hook is due", err)
+		return time.Time{}, wrapHooks("look when a webhook is due", err)
 	}
 	return moment(due[0]), nil
 }
@@ -199,7 +199,7 @@ func (s *Record) NextDue(ctx context.Context, after time.Time) (time.Time, error
 // LetGo implements [federationtest.Webhooks].
 func (s *Record) LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
-		if _, err := q.exec(ctx, `UPDATE hook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
+		if _, err := q.exec(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
 		return nextDue(ctx, q, id, stamp(now))
@@ -208,7 +208,7 @@ func (s *Record) LetGo(ctx context.Context, id federation.WebhookID, now time.Ti
 
 func (s *Record) changeHook(ctx context.Context, id federation.WebhookID, change func(context.Context, *statements) error) error {
 	if err := s.write(ctx, change); err != nil {
-		return fmt.Errorf("change hook %s: %w", id, err)
+		return fmt.Errorf("change webhook %s: %w", id, err)
 	}
 	return nil
 }
@@ -217,9 +217,9 @@ func (s *Record) changeHook(ctx context.Context, id federation.WebhookID, change
 func (s *Record) WebhookBacklog(ctx context.Context, id federation.WebhookID) (b federation.WebhookBacklog, err error) {
 	var oldest int64
 	err = s.reads.row(ctx, `SELECT count(CASE WHEN state = 'waiting' THEN 1 END), coalesce(min(CASE WHEN state = 'waiting' THEN queued END), 0), count(CASE WHEN state = 'dead' THEN 1 END)
-		FROM push WHERE hook = ?`, []any{id.String()}, &b.Rows, &oldest, &b.Dead)
+		FROM push WHERE webhook = ?`, []any{id.String()}, &b.Rows, &oldest, &b.Dead)
 	b.Oldest = moment(oldest)
-	return b, wrapHooks("count what waits for hook "+id.String(), err)
+	return b, wrapHooks("count what waits for webhook "+id.String(), err)
 }
 
 // WebhooksBacklog implements [federationtest.Webhooks].

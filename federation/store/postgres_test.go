@@ -503,7 +503,7 @@ func copiesIntoNothing(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("Transfer: %v, want %q", err, want)
 		}
 	}
-	if _, err := store.MigratePostgres(t.Context(), made); err != nil {
+	if _, err := store.MigratePostgres(t.Context(), made, registry.Tables{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.Transfer(t.Context(), at(dir), made, registry.Tables{}, rules{}, false); err != nil {

@@ -42,7 +42,7 @@ func (s *Record) pushes(ctx context.Context, q *statements, h federation.Webhook
 	}
 	args = append(args, h.DID)
 	return rows(ctx, q, scanPushedStep(h.DID), fmt.Sprintf(`SELECT `+pushColumns+`, e.id, e.handoff, `+inboxColumns+`
-		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.hook = ?1 AND `+where, len(args)), args...)
+		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.webhook = ?1 AND `+where, len(args)), args...)
 }
 
 // noticePushes reads what the rest of a query finds of the notices that a hook is owed or
@@ -63,7 +63,7 @@ func noticePushes(ctx context.Context, q *statements, h federation.Webhook, wher
 		return p, nil
 	}
 	return rows(ctx, q, scan, fmt.Sprintf(`SELECT `+pushColumns+`, n.n, n.body FROM push p JOIN notice n ON n.n = p.item - %d
-		WHERE p.hook = ?1 AND p.item >= %d AND `+where, int64(firstNotice), int64(firstNotice)), append([]any{h.ID.String()}, args...)...)
+		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(firstNotice), int64(firstNotice)), append([]any{h.ID.String()}, args...)...)
 }
 
 // scanPushedStep reads a push of an entry. What it cannot read of it is no error: one bad
@@ -98,7 +98,7 @@ func (s *Record) contentPushes(ctx context.Context, q *statements, h federation.
 		}
 		return s.read(), nil
 	}
-	found, err := rows(ctx, q, scan, `SELECT `+pushColumns+` FROM push p WHERE p.hook = ?1 AND `+where, args...)
+	found, err := rows(ctx, q, scan, `SELECT `+pushColumns+` FROM push p WHERE p.webhook = ?1 AND `+where, args...)
 	for i := range found {
 		p := &found[i]
 		if err == nil {
@@ -123,7 +123,7 @@ func (s *Record) NextPush(ctx context.Context, id federation.WebhookID, now time
 		err = federation.ErrNotFound
 	}
 	if err != nil {
-		return federation.Push{}, fmt.Errorf("read what is due to hook %s: %w", id, err)
+		return federation.Push{}, fmt.Errorf("read what is due to webhook %s: %w", id, err)
 	}
 	return slices.MinFunc(append(found, notices...), func(a, b federation.Push) int { return a.Next.Compare(b.Next) }), nil // the first of those that are
 }
@@ -140,7 +140,7 @@ func (s *Record) Pushes(ctx context.Context, id federation.WebhookID, before int
 		rest, err = s.pushes(ctx, s.reads, h, page, before, limit-len(found))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what hook %s was owed: %w", id, err)
+		return nil, fmt.Errorf("read what webhook %s was owed: %w", id, err)
 	}
 	return append(found, rest...), nil
 }
@@ -149,11 +149,11 @@ func (s *Record) Pushes(ctx context.Context, id federation.WebhookID, before int
 func (s *Record) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		if f.Counted {
-			_, err := q.exec(ctx, `UPDATE push SET next = ? WHERE hook = ? AND item = ? AND state = 'waiting'`, stamp(f.Next), id.String(), item)
+			_, err := q.exec(ctx, `UPDATE push SET next = ? WHERE webhook = ? AND item = ? AND state = 'waiting'`, stamp(f.Next), id.String(), item)
 			return err
 		}
 		var attempt int
-		err := q.row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE hook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
+		err := q.row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
 			[]any{f.Reason, stamp(f.Next), id.String(), item}, &attempt)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil // it is over, or its hook is gone
@@ -197,7 +197,7 @@ func (s *Record) PushEnded(ctx context.Context, id federation.WebhookID, item in
 		}
 		var attempt int
 		var queued int64
-		err := q.row(ctx, `UPDATE push SET state = ?, next = NULL, reason = ?, ended = ?, attempt = attempt + ? WHERE hook = ? AND item = ? AND state = 'waiting' RETURNING attempt, queued`,
+		err := q.row(ctx, `UPDATE push SET state = ?, next = NULL, reason = ?, ended = ?, attempt = attempt + ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt, queued`,
 			[]any{how.Outcome(), reason, stamp(how.At), counted, id.String(), item}, &attempt, &queued)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
@@ -249,7 +249,7 @@ func (s *Record) PushAgain(ctx context.Context, id federation.WebhookID, ref str
 		if ref != "" && h.Participant != "" {
 			which, args = `item IN (`+s.parts.ItemsNamed+`)`, append(args[:3], h.Participant)
 		}
-		n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '' WHERE hook = ?1 AND `+which, args...)
+		n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '' WHERE webhook = ?1 AND `+which, args...)
 		if err != nil || n == 0 {
 			return err
 		}
@@ -267,9 +267,9 @@ func (s *Record) PushAgain(ctx context.Context, id federation.WebhookID, ref str
 // pushBack puts what a dead letter is about back to its hook, and reports whether that has
 // it still, and is called.
 func (s *Record) pushBack(ctx context.Context, q *statements, d dead, id federation.WebhookID, now time.Time) (bool, error) {
-	n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?3, attempt = 0, ended = 0, reason = '' WHERE hook = ?1 AND item =
-		(SELECT CASE WHEN h.agent = '' THEN ?2 ELSE `+s.parts.StepItem+` END
-			FROM hook h WHERE h.id = ?1 AND h.disabled = 0)`, id.String(), d.event.Int64, stamp(now))
+	n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?3, attempt = 0, ended = 0, reason = '' WHERE webhook = ?1 AND item =
+		(SELECT CASE WHEN h.participant = '' THEN ?2 ELSE `+s.parts.StepItem+` END
+			FROM webhook h WHERE h.id = ?1 AND h.disabled = 0)`, id.String(), d.event.Int64, stamp(now))
 	if err != nil || n == 0 {
 		return false, err
 	}

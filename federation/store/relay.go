@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-const relayColumns = `n, peer, sender, message, lane, document, handoff, queued, attempt, next, delayed, coalesce(reason, ''),
+const relayColumns = `n, peer, sender, message, order_key, document, handoff, queued, attempt, next, delayed, coalesce(reason, ''),
 	coalesce(unsure, ''), kind`
 
 // scanRelay reads a relay, which goes as it is: where the handoff
@@ -35,7 +35,7 @@ const relayIDLife = 30 * 24 * time.Hour
 func (s *Record) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var waits bool
-		err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM relay WHERE peer = ? AND lane = ? AND sender = ? AND message = ? AND dead IS NULL)`,
+		err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM peer_delivery WHERE peer = ? AND order_key = ? AND sender = ? AND message = ? AND dead IS NULL)`,
 			[]any{r.Peer, r.OrderKey, r.Sender, r.Message}, &waits)
 		if err != nil || waits {
 			return err
@@ -50,7 +50,7 @@ func (s *Record) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 
 func enqueue(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 	var full bool
-	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM relay WHERE peer = ? AND dead IS NULL LIMIT 1 OFFSET ?)`,
+	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM peer_delivery WHERE peer = ? AND dead IS NULL LIMIT 1 OFFSET ?)`,
 		[]any{r.Peer, federation.MaxPeerDeliveries - 1}, &full)
 	switch {
 	case err != nil:
@@ -58,7 +58,7 @@ func enqueue(ctx context.Context, q *statements, r federation.PeerDelivery) erro
 	case full:
 		return &federation.UnavailableError{What: "peer " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
 	}
-	_, err = q.exec(ctx, `INSERT INTO relay (peer, sender, message, lane, document, handoff, queued, next, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	_, err = q.exec(ctx, `INSERT INTO peer_delivery (peer, sender, message, order_key, document, handoff, queued, next, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		r.Peer, r.Sender, r.Message, r.OrderKey, notNull(r.Document), r.Handoff.String(), stamp(r.Queued), stamp(r.Queued),
 		cmp.Or(r.Kind, federation.MessageDelivery))
 	return err
@@ -73,7 +73,7 @@ func (s *Record) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, err
 			last = peers[len(peers)-1]
 		}
 		var at int64
-		err := s.reads.row(ctx, `SELECT r.peer, coalesce(p.failures, 0), coalesce(p.next, 0) FROM relay r LEFT JOIN relay_pause p ON p.peer = r.peer
+		err := s.reads.row(ctx, `SELECT r.peer, coalesce(p.failures, 0), coalesce(p.next, 0) FROM peer_delivery r LEFT JOIN peer_pause p ON p.peer = r.peer
 			WHERE r.dead IS NULL AND r.peer > ? ORDER BY r.peer LIMIT 1`, []any{last.Name}, &next.Name, &next.Failures, &at)
 		switch {
 		case errors.Is(err, federation.ErrNotFound):
@@ -90,10 +90,10 @@ func (s *Record) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, err
 func (s *Record) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		if p.Failures == 0 {
-			_, err := q.exec(ctx, `DELETE FROM relay_pause WHERE peer = ?`, p.Name)
+			_, err := q.exec(ctx, `DELETE FROM peer_pause WHERE peer = ?`, p.Name)
 			return err
 		}
-		_, err := q.exec(ctx, `INSERT INTO relay_pause (peer, failures, next) VALUES (?, ?, ?)
+		_, err := q.exec(ctx, `INSERT INTO peer_pause (peer, failures, next) VALUES (?, ?, ?)
 			ON CONFLICT (peer) DO UPDATE SET failures = excluded.failures, next = excluded.next`, p.Name, p.Failures, stamp(p.Next))
 		return err
 	})
@@ -109,10 +109,10 @@ func (s *Record) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, er
 	for last := ""; ; last = all[len(all)-1].Peer {
 		var b federation.PeerBacklog
 		var oldest int64
-		err := s.reads.row(ctx, `SELECT peer, (SELECT count(*) FROM relay w WHERE w.peer = r.peer AND w.dead IS NULL),
-			coalesce((SELECT queued FROM relay w WHERE w.peer = r.peer AND w.dead IS NULL ORDER BY n LIMIT 1), 0),
-			(SELECT count(*) FROM relay d WHERE d.peer = r.peer AND d.dead IS NOT NULL)
-			FROM relay r WHERE peer > ? ORDER BY peer LIMIT 1`, []any{last}, &b.Peer, &b.Rows, &oldest, &b.Dead)
+		err := s.reads.row(ctx, `SELECT peer, (SELECT count(*) FROM peer_delivery w WHERE w.peer = r.peer AND w.dead IS NULL),
+			coalesce((SELECT queued FROM peer_delivery w WHERE w.peer = r.peer AND w.dead IS NULL ORDER BY n LIMIT 1), 0),
+			(SELECT count(*) FROM peer_delivery d WHERE d.peer = r.peer AND d.dead IS NOT NULL)
+			FROM peer_delivery r WHERE peer > ? ORDER BY peer LIMIT 1`, []any{last}, &b.Peer, &b.Rows, &oldest, &b.Dead)
 		switch {
 		case errors.Is(err, federation.ErrNotFound):
 			return all, nil
@@ -126,7 +126,7 @@ func (s *Record) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, er
 
 // Relays implements [federationtest.PeerDeliveries].
 func (s *Record) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
-	owed, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
+	owed, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery
 		WHERE peer = ? AND n > ? AND dead IS NULL ORDER BY n`+atMost, peer, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is owed to %s: %w", peer, err)
@@ -137,13 +137,13 @@ func (s *Record) PeerDeliveries(ctx context.Context, peer string, after int64, l
 // Attempted implements [federationtest.PeerDeliveries]. It is also where old ids are swept out.
 func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
-		if _, err := q.exec(ctx, `UPDATE relay SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
+		if _, err := q.exec(ctx, `UPDATE peer_delivery SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
-		if _, err := q.exec(ctx, `DELETE FROM relay_id WHERE sent < ?`, stamp(now.Add(-relayIDLife))); err != nil {
+		if _, err := q.exec(ctx, `DELETE FROM peer_delivery_id WHERE sent < ?`, stamp(now.Add(-relayIDLife))); err != nil {
 			return err
 		}
-		_, err := q.exec(ctx, `INSERT INTO relay_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		_, err := q.exec(ctx, `INSERT INTO peer_delivery_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			id, r.Message, r.Sender, stamp(now))
 		return err
 	})
@@ -152,7 +152,7 @@ func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.T
 // Postpone implements [federationtest.PeerDeliveries].
 func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
-		_, err := q.exec(ctx, `UPDATE relay SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, stamp(next), unsure)
+		_, err := q.exec(ctx, `UPDATE peer_delivery SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, stamp(next), unsure)
 		if err != nil || r.Attempt == 0 {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *Record) PeerTook(ctx context.Context, row int64, now time.Time) error {
 
 // endRelay forgets a relay with its attempts.
 func endRelay(ctx context.Context, q *statements, row int64) error {
-	for _, change := range []string{`DELETE FROM relay WHERE n = ?`, `DELETE FROM attempt WHERE link = '' AND item = ?`} {
+	for _, change := range []string{`DELETE FROM peer_delivery WHERE n = ?`, `DELETE FROM attempt WHERE link = '' AND item = ?`} {
 		if _, err := q.exec(ctx, change, row); err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (s *Record) Bury(ctx context.Context, row int64, reason federation.DeadReas
 }
 
 func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.PeerDelivery, how federation.Settlement) error {
-	if _, err := q.exec(ctx, `UPDATE relay SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, stamp(how.At)); err != nil {
+	if _, err := q.exec(ctx, `UPDATE peer_delivery SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, stamp(how.At)); err != nil {
 		return err
 	}
 	if err := s.relayEnded(ctx, q, r, federation.DeliveryDead, how.At); err != nil {
@@ -211,7 +211,7 @@ func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.Peer
 // Delayed implements [federationtest.PeerDeliveries].
 func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
-		if _, err := q.exec(ctx, `UPDATE relay SET delayed = 1 WHERE n = ?`, row); err != nil {
+		if _, err := q.exec(ctx, `UPDATE peer_delivery SET delayed = 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
 		return s.noteRelayed(ctx, q, r, federation.Notice{Kind: federation.NoticeDelayed, To: r.Peer, Why: r.Reason, At: now})
@@ -231,9 +231,9 @@ func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.Pee
 func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.PeerDelivery, n federation.Notice) error {
 	var step int64
 	var told bool
-	err := q.row(ctx, `SELECT coalesce(`+s.parts.RelayStep+`, 0) FROM relay r WHERE r.n = ?`, []any{r.Row}, &step)
+	err := q.row(ctx, `SELECT coalesce(`+s.parts.RelayStep+`, 0) FROM peer_delivery r WHERE r.n = ?`, []any{r.Row}, &step)
 	if err == nil {
-		err = q.row(ctx, `SELECT `+s.parts.RelayTold+` FROM relay r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row}, &told)
+		err = q.row(ctx, `SELECT `+s.parts.RelayTold+` FROM peer_delivery r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row}, &told)
 	}
 	if err != nil || step == 0 || told {
 		return err
@@ -244,21 +244,21 @@ func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.Pe
 // changeRelay changes one row that was not given up. One that is gone is passed over.
 func (s *Record) changeRelay(ctx context.Context, row int64, change func(context.Context, *statements, federation.PeerDelivery) error) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM relay WHERE n = ? AND dead IS NULL`, row)
+		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery WHERE n = ? AND dead IS NULL`, row)
 		if err != nil || len(found) == 0 {
 			return err
 		}
 		return change(ctx, q, found[0])
 	})
 	if err != nil {
-		return fmt.Errorf("write relay %d: %w", row, err)
+		return fmt.Errorf("write delivery %d: %w", row, err)
 	}
 	return nil
 }
 
 // Slow implements [federationtest.PeerDeliveries].
 func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
-	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
+	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery
 		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued, n`+atMost, stamp(queued), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read slow relays: %w", err)

@@ -261,7 +261,7 @@ func checkAcknowledged(t *testing.T, record federationtest.Record, acknowledged 
 		t.Fatalf("Owed: %v", err)
 	}
 	if len(owed) != len(inbox) {
-		t.Errorf("the feed has %d rows and the inbox %d: a step was filed in part", len(owed), len(inbox))
+		t.Errorf("the outbox has %d rows and the inbox %d: a step was filed in part", len(owed), len(inbox))
 	}
 	reached := map[federation.EventID]int{}
 	for i, entry := range inbox {

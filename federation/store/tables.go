@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"io/fs"
 	"time"
 
 	"baton/federation"
@@ -17,6 +18,10 @@ import (
 type Tables interface {
 	// Attach gives the tables the record that they are in, once, before anything else.
 	Attach(r *Record)
+	// Schema returns the migrations that make the tables, one for each version of the record:
+	// schema/NNNN_name.sql for SQLite, and schema/postgres/NNNN_name.sql. Each runs after the
+	// record's own migration of its version.
+	Schema() fs.FS
 	// Queries returns the parts of queries that the core cannot know.
 	Queries() Queries
 	// Apply makes the write that an effect of a step is. It returns an error for an effect
