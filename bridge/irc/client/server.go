@@ -62,7 +62,7 @@ func newServer(l *Link, ports []port) *server {
 		link: l, ports: ports, log: l.log, name: string(l.ports.Home), started: time.Now(), table: commands(), salt: make([]byte, sha256.Size),
 		connected: map[*user]bool{}, admission: newAdmission(), nicks: map[string]*user{},
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
-		remotes: remotes{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}},
+		remotes: remotes{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}, wants: map[federation.DID]string{}},
 		judges:  irc.NewSlots(maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails
