@@ -17,6 +17,10 @@ func TestAnswersThatClientsExpect(t *testing.T) {
 		"capability-negotiation: LIST without capabilities has an empty answer": `
 			alice > CAP LIST
 			alice < :gw.example CAP * LIST :`,
+		"utf8-only: FAIL needs no capability": `
+			alice > USER alice 0 * :` + "\xff" + `
+			alice < :gw.example FAIL * INVALID_UTF8 :*
+			alice joins`,
 		"rfc2812 3.3.2: a NOTICE gets no error": `
 			alice joins
 			alice > NOTICE #nowhere :hi

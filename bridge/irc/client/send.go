@@ -134,6 +134,11 @@ func (s *server) fail(u *user, command, code, subject, sentence string) {
 		s.send(u, says(s.name, "NOTICE", u.named(), irc.Plain(text+" "+sentence)))
 		return
 	}
+	s.failAlways(u, command, code, subject, sentence)
+}
+
+// failAlways sends FAIL to a client whatever it negotiated.
+func (s *server) failAlways(u *user, command, code, subject, sentence string) {
 	params := append([]string{command, code}, strings.Fields(subject)...)
 	s.send(u, says(s.name, "FAIL", append(params, irc.Plain(sentence))...))
 }

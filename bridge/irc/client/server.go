@@ -203,7 +203,7 @@ func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	case tooLong:
 		s.reply(u, errInputTooLong, "Input line was too long")
 	case notUTF8:
-		s.fail(u, "*", "INVALID_UTF8", "", "Text here is UTF-8; the line was not delivered")
+		s.failAlways(u, "*", "INVALID_UTF8", "", "Text here is UTF-8; the line was not delivered") // UTF8ONLY announces it
 	case unreadable, malformed:
 		s.fail(u, orStar(m.Command), "INVALID_MESSAGE", "", "The line could not be read")
 	}
