@@ -60,6 +60,9 @@ func (s *session) catchUp() {
 
 func (s *session) replayFrom(since time.Time) {
 	s.catchup = &catchup{since: since.Unix()}
+	if !s.linked {
+		s.cursor = since.Unix()
+	}
 	s.askPage()
 }
 
@@ -107,6 +110,9 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	case !asked:
 		s.badInput(ctx, flooded, "an answer without a question")
 		return
+	case q.tail:
+		s.onTail(ctx, q, m)
+		return
 	case !q.page || s.catchup == nil:
 		return
 	}
@@ -114,6 +120,10 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	c.rows, c.more, c.next = m.Events, m.More && c.pages < maxPages, c.since
 	for _, row := range m.Events {
 		c.next = max(c.next, row.Timestamp)
+		s.onFile(row)
+	}
+	if !s.linked { // what is written from then on is filed later
+		s.cursor = max(s.cursor, c.next)
 	}
 	if c.more && c.next == c.since {
 		c.next++ // a whole page of one second
