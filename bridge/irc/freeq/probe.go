@@ -75,6 +75,7 @@ func (s *session) watch(now time.Time) error {
 		s.probe()
 	}
 	s.recover(now)
+	s.turn(s.Asking) // rows may wait for the rate of the link
 	s.press(s.Asking, now)
 	return nil
 }

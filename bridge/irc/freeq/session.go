@@ -75,10 +75,9 @@ type session struct {
 	catchup       *catchup         // running, or nil
 	rulings       []*pendingRuling // under way
 	earlyReceipts []*inbound       // of steps that have not come yet
-	keyless       time.Time        // since when steps could not be judged for want of a key; zero for none
-	keyWait       time.Duration    // before those are asked for again
-	keysDue       time.Time        // when they are
-	behind        time.Time        // since when steps were let go for want of room; zero for none
+	taken         irc.Recent       // steps that were judged, which a replay leaves out
+	keyless       gap              // steps that could not be judged for want of a key
+	limited       gap              // steps that met a limit
 	events        *rate.Limiter    // steps of the whole link; nil without a limit
 }
 
@@ -100,7 +99,7 @@ type inboundLine struct {
 func newSession(l *Link, conn stream) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
-		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
+		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
 	}
 	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
 		_, err := conn.Write(piece)
@@ -133,7 +132,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 	s.link.roster.LeaveChannels()
 	s.settleSpare(ctx)
 	if s.linked {
-		s.link.heard = time.Now().Add(-clockMargin)
+		s.link.heard = s.missedSince(time.Now())
 	}
 	if err == nil || ctx.Err() != nil {
 		return context.Cause(ctx)
