@@ -124,13 +124,21 @@ type Pusher interface {
 	Link
 	// Pushes reports whether the owner of a webhook is a participant of this link. It does not
 	// block.
-	Pushes(h federation.Hook) bool
+	Pushes(h federation.Webhook) bool
 	// Write returns what is posted for a push: its kind, in words with dots between them, and
 	// JSON. It blocks on the record, and its error is that of the record.
-	Write(ctx context.Context, h federation.Hook, p federation.Push) (kind string, data []byte, err error)
+	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
 	// Taken notes that the owner of the webhook has the push. The record is told after that.
 	// It blocks on the record, and its error is that of the record.
-	Taken(ctx context.Context, h federation.Hook, p federation.Push) error
+	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
+}
+
+// InboxReader is a [Link] whose participants have no connection: they read their inbox and
+// their notices from the record.
+type InboxReader interface {
+	Link
+	// ReadsInbox does nothing: it marks the link as an InboxReader.
+	ReadsInbox()
 }
 
 // Authenticator is a [Link] that issues tokens to participants for its HTTP requests. Other
@@ -167,7 +175,7 @@ type Peered interface {
 	// Backlogs returns the queue of each peer that the configuration names, also where the
 	// queue is empty, and of all other peers together as [OtherPeers] where there are any. It
 	// blocks on the record, and its error is that of the record.
-	Backlogs(ctx context.Context) ([]federation.RelayBacklog, error)
+	Backlogs(ctx context.Context) ([]federation.PeerBacklog, error)
 }
 
 // Peer is one peer of a [Peered] link.

@@ -17,7 +17,7 @@ const OrphanAfter = 24 * time.Hour
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links Links, up func(Link) bool, now time.Time) bool {
-	if !v.Guest || v.Over {
+	if !v.Remote || v.Over {
 		return false
 	}
 	heard := v.Moved

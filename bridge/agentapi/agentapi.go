@@ -28,7 +28,7 @@ import (
 )
 
 // network is the label of this network, and the name of its only link.
-const network = federation.RESTLink
+const network = "rest"
 
 // Prefix is the path below which everything is but the contract itself.
 const Prefix = "/api/v1/"
@@ -73,6 +73,7 @@ var (
 	_ bridge.Mounted                 = (*Link)(nil)
 	_ bridge.Hearer                  = (*Link)(nil)
 	_ bridge.Authenticator           = (*Link)(nil)
+	_ bridge.InboxReader             = (*Link)(nil)
 	_ contract.StrictServerInterface = (*Link)(nil)
 )
 
@@ -91,6 +92,9 @@ func Open(cfg Config, d Deps) *Link {
 
 // Name implements [bridge.Link].
 func (*Link) Name() string { return network }
+
+// ReadsInbox implements [bridge.InboxReader].
+func (*Link) ReadsInbox() {}
 
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }

@@ -143,7 +143,7 @@ func (w *world) Present(_ context.Context, venue string, did federation.DID) boo
 }
 
 // Pusher implements [webhook.Pushers].
-func (w *world) Pusher(federation.Hook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
+func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
 
 // Left implements [agentapi.Rates].
 func (w *world) Left(_ federation.DID, now time.Time) bridge.Allowance {
@@ -345,7 +345,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 		for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 			g.wakes.Wake(bridge.DIDTopic(did))
 		}
-		g.wakes.Wake(bridge.HooksTopic)
+		g.wakes.Wake(bridge.WebhooksTopic)
 	}
 	return judged, err
 }

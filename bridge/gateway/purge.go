@@ -25,7 +25,7 @@ func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purg
 		return Purged{}, err
 	}
 	var done Purged
-	if done.Purged, err = g.deps.Blocks.Purge(ctx, of.DIDs, of.Handles, time.Now(), dry); err != nil {
+	if done.Purged, err = g.deps.Blocks.Purge(ctx, of.DIDs, of.Participants, time.Now(), dry); err != nil {
 		return done, err
 	}
 	for _, did := range of.DIDs {
@@ -44,8 +44,8 @@ func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federat
 	switch b.Kind {
 	case federation.BlockDID:
 		s.DIDs = []federation.DID{federation.DID(b.What)}
-	case federation.BlockHandle:
-		s.Handles = []string{b.What}
+	case federation.BlockParticipant:
+		s.Participants = []string{b.What}
 	case federation.BlockHost:
 		var err error
 		if s.DIDs, err = g.sendersOf(ctx, b); err != nil {
@@ -64,12 +64,12 @@ func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federat
 			return s, fmt.Errorf("look up %s: %w", did, err)
 		}
 		for registrar := range able[bridge.Registrar](g.links) {
-			s.Handles = append(s.Handles, registrar.HandlesOf(did, binding.First)...)
+			s.Participants = append(s.Participants, registrar.HandlesOf(did, binding.First)...)
 		}
 	}
-	for _, handle := range slices.Clone(s.Handles) {
+	for _, handle := range slices.Clone(s.Participants) {
 		for registrar := range able[bridge.Registrar](g.links) {
-			s.Handles = append(s.Handles, registrar.Unverified(handle))
+			s.Participants = append(s.Participants, registrar.Unverified(handle))
 		}
 	}
 	slices.Sort(s.DIDs)

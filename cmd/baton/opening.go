@@ -19,11 +19,13 @@ func openLinks(file *configs.File, w wiring) ([]gateway.Entry, error) {
 	links := &linkOpening{names: map[string]bool{}, whole: true}
 	for _, network := range append(networks(w), w.more...) {
 		for _, t := range tablesOf(file, network) {
-			links.add(t, func() (bridge.Link, error) { return network.Open(t, w.ports) })
+			link, err := network.Open(t, w.ports)
+			links.add(t, opened(link, t), err)
 		}
 	}
 	for _, t := range file.Tables(peersTable) {
-		links.addEntry(t, openPeer(t, w))
+		entry, err := openPeer(t, w)
+		links.add(t, entry, err)
 	}
 	if len(peersOf(links.all)) > 0 {
 		links.all = append(links.all, gateway.Entry{Link: newUnrouted(w.homes)})
@@ -72,28 +74,20 @@ type linkOpening struct {
 	whole bool // no link has failed to open
 }
 
-// add opens the link of a table.
-func (l *linkOpening) add(t configs.Table, open func() (bridge.Link, error)) {
-	link, err := open()
+// add adds the link of a table, unless the table turns it off, the link could not be opened, or
+// another link has its name.
+func (l *linkOpening) add(t configs.Table, entry gateway.Entry, err error) {
 	switch {
 	case errors.Is(err, bridge.ErrOff):
 	case err != nil:
 		addMistakes(t, err)
 		l.whole = false
+	case l.names[entry.Link.Name()]:
+		t.Mistake("name", fmt.Sprintf("%q is the name of another link", entry.Link.Name()))
 	default:
-		l.addEntry(t, opened(link, t))
+		l.names[entry.Link.Name()] = true
+		l.all = append(l.all, entry)
 	}
-}
-
-// addEntry adds a link that was opened from a table, unless another link has its name.
-func (l *linkOpening) addEntry(t configs.Table, entry gateway.Entry) {
-	name := entry.Link.Name()
-	if l.names[name] {
-		t.Mistake("name", fmt.Sprintf("%q is the name of another link", name))
-		return
-	}
-	l.names[name] = true
-	l.all = append(l.all, entry)
 }
 
 // namesOf returns the names of links.
