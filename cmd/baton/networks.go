@@ -22,8 +22,8 @@ func networks(w wiring) []bridge.Network {
 	}
 }
 
-// reference returns the reference file: every key with its default.
-func reference() string {
+// referenceFile returns the reference: every key with its default.
+func referenceFile() string {
 	var parts []string
 	for _, network := range networks(wiring{}) {
 		parts = append(parts, network.Reference)
