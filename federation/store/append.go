@@ -235,22 +235,22 @@ func (f filing) owe(ctx context.Context, q *statements) error {
 			return fmt.Errorf("write inbox: %w", err)
 		}
 	}
-	if err := f.feed(ctx, q, f.Event); err != nil || f.Receipt == nil {
+	if err := f.deliver(ctx, q, f.Event); err != nil || f.Receipt == nil {
 		return err
 	}
 	if err := f.insert(ctx, q, *f.Receipt, f.receipt, place{}); err != nil {
 		return fmt.Errorf("insert receipt: %w", err)
 	}
-	return f.feed(ctx, q, *f.Receipt)
+	return f.deliver(ctx, q, *f.Receipt)
 }
 
-func (f filing) feed(ctx context.Context, q *statements, ev federation.Event) error {
+func (f filing) deliver(ctx context.Context, q *statements, ev federation.Event) error {
 	for _, link := range f.Links {
 		attempts := 0
 		if slices.Contains(f.Once, link) {
 			attempts = 1
 		}
-		err := putFeed(ctx, q, feedRow{
+		err := putDelivery(ctx, q, outboxRow{
 			link: link, signer: string(ev.From), id: ev.ID.String(), attempt: attempts, handoff: f.View.ID.String(), rank: federation.RankOf(ev, f.View), filed: stamp(f.Filed),
 		})
 		if err != nil {

@@ -48,7 +48,7 @@ func deferStep(ctx context.Context, q *statements, d federation.Deferred, ready 
 	if len(waiting) > 0 {
 		return waiting[0], nil
 	}
-	if err := roomToDefer(ctx, q, d, limits); err != nil {
+	if err := deferralQuota(ctx, q, d, limits); err != nil {
 		return d, err
 	}
 	if evidence := d.Event.Evidence; evidence != nil && evidence.Bytes != nil {
@@ -72,8 +72,8 @@ func deferStep(ctx context.Context, q *statements, d federation.Deferred, ready 
 	return d, countDeferred(ctx, q, d.Origin, d.Event.Arrival.Network, 1)
 }
 
-// roomToDefer returns [federation.ErrDeferralFull] where no step more may wait.
-func roomToDefer(ctx context.Context, q *statements, d federation.Deferred, limits federation.DeferralLimits) error {
+// deferralQuota returns [federation.ErrDeferralFull] where no step more may wait.
+func deferralQuota(ctx context.Context, q *statements, d federation.Deferred, limits federation.DeferralLimits) error {
 	var ofOrigin, all int
 	err := q.row(ctx, `SELECT coalesce((SELECT steps FROM deferred_count WHERE origin = ?), 0),
 		coalesce((SELECT steps FROM deferred_count WHERE origin = ''), 0)`, []any{d.Origin}, &ofOrigin, &all)

@@ -62,7 +62,7 @@ func (s *Record) known(ctx context.Context, from federation.DID, id federation.E
 	case there:
 		return known(ctx, s.reads, from, id, digest)
 	case gone:
-		err = spent(ctx, s.reads, from, id, digest)
+		err = checkTombstone(ctx, s.reads, from, id, digest)
 	}
 	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
 }

@@ -49,7 +49,7 @@ func signerOf(n federation.Notice) federation.DID {
 // noteDisabled files what the owner of a hook is told, also of one that was disabled
 // before.
 func (s *Record) noteDisabled(ctx context.Context, q *statements, id federation.WebhookID, now time.Time) error {
-	h, err := oneHook(ctx, q, id)
+	h, err := oneWebhook(ctx, q, id)
 	if err != nil {
 		return err
 	}

@@ -94,8 +94,8 @@ func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus
 		return nil, err
 	}
 	s.bound.off, s.boundTo.off, s.bindings.off, s.deferred.off = true, true, true, true
-	s.duties = openDuties(ctx, func(ctx context.Context) (*pgx.Conn, error) { return connectForDuties(ctx, dsn) })
-	s.close = sync.OnceValue(closers{closer(s.close), s.duties}.Close)
+	s.leases = openReplicaLeases(ctx, func(ctx context.Context) (*pgx.Conn, error) { return connectForLeases(ctx, dsn) })
+	s.close = sync.OnceValue(closers{closer(s.close), s.leases}.Close)
 	return s, nil
 }
 
@@ -116,8 +116,8 @@ func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 	return config, err
 }
 
-// connectForDuties makes the connection whose locks are the duties of a gateway.
-func connectForDuties(ctx context.Context, dsn string) (*pgx.Conn, error) {
+// connectForLeases makes the connection whose locks are the duties of a gateway.
+func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func (s *Record) Prune(ctx context.Context, before, now time.Time, after federat
 // pruneAll takes those handoffs from the record that are not needed any more.
 func (s *Record) pruneAll(ctx context.Context, page []movement, now time.Time) (int, error) {
 	return written(ctx, s, func(ctx context.Context, q *statements) (pruned int, err error) {
-		links, err := feedLinks(ctx, q)
+		links, err := outboxLinks(ctx, q)
 		if err != nil {
 			return 0, err
 		}
@@ -84,8 +84,8 @@ func (s *Record) idle(ctx context.Context, before time.Time, after federation.Cu
 	return nil, "", nil
 }
 
-// feedLinks returns the links that are owed anything.
-func feedLinks(ctx context.Context, q *statements) ([]byte, error) {
+// outboxLinks returns the links that are owed anything.
+func outboxLinks(ctx context.Context, q *statements) ([]byte, error) {
 	links := []string{}
 	for last := ""; ; last = links[len(links)-1] {
 		next, err := rows(ctx, q, scanOne[string], `SELECT link FROM outbox WHERE link > ? ORDER BY link LIMIT 1`, last)

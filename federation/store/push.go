@@ -110,7 +110,7 @@ func (s *Record) contentPushes(ctx context.Context, q *statements, h federation.
 
 // NextPush implements [federationtest.Webhooks].
 func (s *Record) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error) {
-	h, err := oneHook(ctx, s.reads, id)
+	h, err := oneWebhook(ctx, s.reads, id)
 	var found, notices []federation.Push
 	const due = `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`
 	if err == nil {
@@ -130,7 +130,7 @@ func (s *Record) NextPush(ctx context.Context, id federation.WebhookID, now time
 
 // Pushes implements [federationtest.Webhooks].
 func (s *Record) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
-	h, err := oneHook(ctx, s.reads, id)
+	h, err := oneWebhook(ctx, s.reads, id)
 	var found, rest []federation.Push
 	const page = `(CAST(?2 AS bigint) = 0 OR p.item < ?2) ORDER BY p.item DESC LIMIT 0 + ?3`
 	if err == nil {
@@ -147,7 +147,7 @@ func (s *Record) Pushes(ctx context.Context, id federation.WebhookID, before int
 
 // PushFailed implements [federationtest.Webhooks].
 func (s *Record) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
-	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
 		if f.Counted {
 			_, err := q.exec(ctx, `UPDATE push SET next = ? WHERE webhook = ? AND item = ? AND state = 'waiting'`, stamp(f.Next), id.String(), item)
 			return err
@@ -177,7 +177,7 @@ func (s *Record) notePushTry(ctx context.Context, q *statements, id federation.W
 // pushedStep returns the hook of a push, and where its step is in the record: 0 for a
 // content that is none, and for a notice.
 func (s *Record) pushedStep(ctx context.Context, q *statements, id federation.WebhookID, item int64) (h federation.Webhook, step int64, err error) {
-	h, err = oneHook(ctx, q, id)
+	h, err = oneWebhook(ctx, q, id)
 	switch {
 	case err != nil || item >= firstNotice:
 		return h, 0, err
@@ -190,7 +190,7 @@ func (s *Record) pushedStep(ctx context.Context, q *statements, id federation.We
 
 // PushEnded implements [federationtest.Webhooks].
 func (s *Record) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
-	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
 		reason, counted := how.Why, 1
 		if how.Outcome() == federation.DeliveryDelivered {
 			reason, counted = "", 0
@@ -205,12 +205,12 @@ func (s *Record) PushEnded(ctx context.Context, id federation.WebhookID, item in
 		if err != nil {
 			return err
 		}
-		return s.endPush(ctx, q, id, item, letter{link: federation.WebhookName(id), attempt: attempt, queued: queued}, how)
+		return s.endPush(ctx, q, id, item, deadLetter{link: federation.WebhookName(id), attempt: attempt, queued: queued}, how)
 	})
 }
 
 // endPush does what the end of a push means for its step.
-func (s *Record) endPush(ctx context.Context, q *statements, id federation.WebhookID, item int64, l letter, how federation.Settlement) error {
+func (s *Record) endPush(ctx context.Context, q *statements, id federation.WebhookID, item int64, l deadLetter, how federation.Settlement) error {
 	h, step, err := s.pushedStep(ctx, q, id, item)
 	if err != nil || step == 0 {
 		return err
@@ -233,8 +233,8 @@ func (s *Record) endPush(ctx context.Context, q *statements, id federation.Webho
 
 // PushAgain implements [federationtest.Webhooks].
 func (s *Record) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
-	err = s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
-		h, err := oneHook(ctx, q, id)
+	err = s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
+		h, err := oneWebhook(ctx, q, id)
 		if err != nil {
 			return err
 		}

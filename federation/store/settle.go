@@ -10,8 +10,8 @@ import (
 	"baton/federation"
 )
 
-// feedRow is a row of a feed as it is written.
-type feedRow struct {
+// outboxRow is a row of a feed as it is written.
+type outboxRow struct {
 	link    string
 	signer  string // of the event, which is there
 	id      string // of the event
@@ -21,10 +21,10 @@ type feedRow struct {
 	filed   int64
 }
 
-// putFeed writes a row, which waits behind the older rows of its lane. The sum and the
+// putDelivery writes a row, which waits behind the older rows of its lane. The sum and the
 // concatenation are expressions that no index has: PostgreSQL, while it has no statistics of
 // the tables, would search by the link or by the signer, and read all of their rows.
-func putFeed(ctx context.Context, q *statements, r feedRow) error {
+func putDelivery(ctx context.Context, q *statements, r outboxRow) error {
 	return q.put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next)
 		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link = ?2 AND event - e.seq < 0) THEN NULL ELSE 0 END
 		FROM event e WHERE e.id = ?7 AND e.signer || '' = ?6
@@ -45,7 +45,7 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 	if err != nil {
 		return err
 	}
-	if err := advanceLane(ctx, q, link, handoff); err != nil {
+	if err := advanceOutbox(ctx, q, link, handoff); err != nil {
 		return err
 	}
 	code := how.Code
@@ -62,7 +62,7 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 		}
 	}
 	if how.Dead != "" {
-		err = bury(ctx, q, letter{link: link, event: row, attempt: attempt, queued: filed}, how)
+		err = bury(ctx, q, deadLetter{link: link, event: row, attempt: attempt, queued: filed}, how)
 	} else {
 		_, err = q.exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, link, row)
 	}
@@ -72,8 +72,8 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 	return noteEnd(ctx, q, link, row, delayed, how)
 }
 
-// advanceLane lets the next row of a lane be tried.
-func advanceLane(ctx context.Context, q *statements, link, handoff string) error {
+// advanceOutbox lets the next row of a lane be tried.
+func advanceOutbox(ctx context.Context, q *statements, link, handoff string) error {
 	_, err := q.exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
 		(SELECT min(event) FROM outbox WHERE handoff = ?1 AND link = ?2)`, handoff, link)
 	return err
@@ -91,24 +91,24 @@ func show(ctx context.Context, q *statements, link string, row int64, now time.T
 	return noteRead(ctx, q, found, now)
 }
 
-// letter is a dead letter as it is written: of a step, or of a message.
-type letter struct {
-	link    string
-	event   int64 // 0 for none
-	relay   int64 // 0 for none
-	attempt int
-	queued  int64
+// deadLetter is a dead letter as it is written: of a step, or of a message.
+type deadLetter struct {
+	link         string
+	event        int64 // 0 for none
+	peerDelivery int64 // 0 for none
+	attempt      int
+	queued       int64
 }
 
 // bury files a dead letter. One that had been put back is dead again.
-func bury(ctx context.Context, q *statements, l letter, how federation.Settlement) error {
+func bury(ctx context.Context, q *statements, l deadLetter, how federation.Settlement) error {
 	conflict := `(event, link) WHERE event IS NOT NULL`
-	if l.relay != 0 {
+	if l.peerDelivery != 0 {
 		conflict = `(peer_delivery) WHERE peer_delivery IS NOT NULL`
 	}
 	_, err := q.exec(ctx, `INSERT INTO dead (link, event, peer_delivery, reason, why, attempt, queued, died) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT `+conflict+` DO UPDATE SET reason = excluded.reason, why = excluded.why, attempt = excluded.attempt,
-			died = excluded.died, replayed = 0`, l.link, numberOrNull(l.event), numberOrNull(l.relay), string(how.Dead), how.Why, l.attempt, l.queued, stamp(how.At))
+			died = excluded.died, replayed = 0`, l.link, numberOrNull(l.event), numberOrNull(l.peerDelivery), string(how.Dead), how.Why, l.attempt, l.queued, stamp(how.At))
 	return err
 }
 
@@ -156,7 +156,7 @@ func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice
 
 // Delay implements [federationtest.Links].
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
-	delayed, err = s.delayFeeds(ctx, before, now, limit)
+	delayed, err = s.delayDeliveries(ctx, before, now, limit)
 	if err != nil || delayed == limit {
 		return delayed, err
 	}
@@ -170,8 +170,8 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + entries, err
 }
 
-func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
-	return s.overFeeds(ctx, `delayed = 0 AND filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
+func (s *Record) delayDeliveries(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	return s.eachDelivery(ctx, `delayed = 0 AND filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
 		var reason string
 		err := q.row(ctx, `UPDATE outbox SET delayed = 1 WHERE event = ? AND link = ? RETURNING reason`, []any{row, link}, &reason)
 		if err != nil {
@@ -183,7 +183,7 @@ func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit in
 
 // Expire implements [federationtest.Links].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
-	expired, err = s.expireFeeds(ctx, before, now, limit)
+	expired, err = s.expireDeliveries(ctx, before, now, limit)
 	if err != nil || expired == limit || s.tables == nil {
 		return expired, err
 	}
@@ -191,17 +191,17 @@ func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (
 	return expired + unfetched, err
 }
 
-func (s *Record) expireFeeds(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
+func (s *Record) expireDeliveries(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
 	}
-	return s.overFeeds(ctx, `filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
+	return s.eachDelivery(ctx, `filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
 		return settle(ctx, q, link, row, how)
 	})
 }
 
-// overFeeds changes up to limit rows that were filed at or before a time, of all feeds.
-func (s *Record) overFeeds(ctx context.Context, which string, before time.Time, limit int,
+// eachDelivery changes up to limit rows that were filed at or before a time, of all feeds.
+func (s *Record) eachDelivery(ctx context.Context, which string, before time.Time, limit int,
 	change func(ctx context.Context, q *statements, link string, row int64) error,
 ) (int, error) {
 	type key struct {

@@ -154,7 +154,7 @@ func (s *snapshot) addPruned(row snapshotRow) error {
 	if s.pruned != nil && !row.sameID {
 		return nil
 	}
-	gone := spentID{sameSigner: true, sameID: row.sameID, sameBytes: row.same}
+	gone := tombstone{sameSigner: true, sameID: row.sameID, sameBytes: row.same}
 	err := gone.handoff.UnmarshalText([]byte(row.text))
 	s.pruned = gone.refusal(s.query.Step.ID)
 	return err

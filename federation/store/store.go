@@ -77,7 +77,7 @@ type Record struct {
 	deferred remembered[struct{}, bool] // whether there is any step
 	tables   Tables                     // nil where no network keeps any
 	parts    Queries                    // of the tables
-	duties   *duties                    // nil where nobody else may have the record open
+	leases   *replicaLeases             // nil where nobody else may have the record open
 	close    func() error
 }
 

@@ -43,8 +43,8 @@ type Tables interface {
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
 	// Expire gives up to limit of them up.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
-	// RelayEnded notes that a relay was delivered or given up.
-	RelayEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
+	// PeerDeliveryEnded notes that a relay was delivered or given up.
+	PeerDeliveryEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
 // Queries are parts of SQL that the core puts into queries of its own. An empty one stands
@@ -62,11 +62,11 @@ type Queries struct {
 	Deliveries string
 	// Orphans are SELECTs of rows that belong to nothing: where, and what.
 	Orphans []string
-	// RelayStep is the seq of the event that the relay r carries, or NULL.
-	RelayStep string
-	// RelayTold is a condition: the network itself tells the sender ?1 what becomes of its
+	// PeerDeliveryStep is the seq of the event that the relay r carries, or NULL.
+	PeerDeliveryStep string
+	// PeerDeliveryTold is a condition: the network itself tells the sender ?1 what becomes of its
 	// relays.
-	RelayTold string
+	PeerDeliveryTold string
 	// Waiting is a SELECT of what waits for the participant ?1, as rows to push to the
 	// hook ?2: hook, item, lane and the time that it was queued.
 	Waiting string
@@ -83,9 +83,9 @@ type Queries struct {
 func (p Queries) filled() Queries {
 	const never = `1 = 0`
 	p.Known, p.Used = cmp.Or(p.Known, never), cmp.Or(p.Used, never)
-	p.Reached, p.RelayTold = cmp.Or(p.Reached, never), cmp.Or(p.RelayTold, never)
+	p.Reached, p.PeerDeliveryTold = cmp.Or(p.Reached, never), cmp.Or(p.PeerDeliveryTold, never)
 	const nothing = `CAST(NULL AS bigint)`
-	p.RelayStep, p.ItemStep, p.StepItem = cmp.Or(p.RelayStep, nothing), cmp.Or(p.ItemStep, nothing), cmp.Or(p.StepItem, nothing)
+	p.PeerDeliveryStep, p.ItemStep, p.StepItem = cmp.Or(p.PeerDeliveryStep, nothing), cmp.Or(p.ItemStep, nothing), cmp.Or(p.StepItem, nothing)
 	p.ItemsNamed = cmp.Or(p.ItemsNamed, `SELECT seq FROM event WHERE id = ?3 AND ?4 = ''`)
 	p.Waiting = cmp.Or(p.Waiting, `SELECT ?2, seq, handoff, filed FROM event WHERE id = ?1 AND seq < 0`)
 	return p
@@ -162,7 +162,7 @@ func Written[T any](ctx context.Context, s *Record, apply func(context.Context, 
 }
 
 // Replicated reports whether other processes may write to the record too.
-func (s *Record) Replicated() bool { return s.duties != nil }
+func (s *Record) Replicated() bool { return s.leases != nil }
 
 // ClaimBlob keeps a blob as long as a handoff; "" is none.
 func ClaimBlob(ctx context.Context, t Tx, handoff string, capability federation.Capability) error {

@@ -135,7 +135,7 @@ func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now
 
 // Attempt implements [federationtest.Links].
 func (s *Record) Attempt(ctx context.Context, link string, rows []int64) error {
-	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error {
+	return s.changeOutbox(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error {
 		_, err := q.exec(ctx, `UPDATE outbox SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
 		return err
 	})
@@ -143,7 +143,7 @@ func (s *Record) Attempt(ctx context.Context, link string, rows []int64) error {
 
 // Failed implements [federationtest.Links].
 func (s *Record) Failed(ctx context.Context, link string, row int64, f federation.Failure) error {
-	return s.changeFeed(ctx, link, []int64{row}, func(ctx context.Context, q *statements, row int64) error {
+	return s.changeOutbox(ctx, link, []int64{row}, func(ctx context.Context, q *statements, row int64) error {
 		counted := 1
 		if f.Counted {
 			counted = 0
@@ -186,11 +186,11 @@ func (s *Record) Hurry(ctx context.Context, link string) error {
 
 // Settle implements [federationtest.Links].
 func (s *Record) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
-	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error { return settle(ctx, q, link, row, how) })
+	return s.changeOutbox(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error { return settle(ctx, q, link, row, how) })
 }
 
-// changeFeed changes rows of one feed, all or none.
-func (s *Record) changeFeed(ctx context.Context, link string, rows []int64, change func(context.Context, *statements, int64) error) error {
+// changeOutbox changes rows of one feed, all or none.
+func (s *Record) changeOutbox(ctx context.Context, link string, rows []int64, change func(context.Context, *statements, int64) error) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		for _, row := range rows {
 			if err := change(ctx, q, row); err != nil {

@@ -14,10 +14,10 @@ import (
 // tcpSilence, and so frees its duties; the gateway has given them up by then, and a
 // dutyGrace is left for that to become true. Together they are less than five seconds.
 const (
-	dutyLook    = 500 * time.Millisecond // between two looks whether a duty is free
-	dutyAnswer  = 2 * time.Second        // within which the server answers; then it is away
-	dutyGrace   = 500 * time.Millisecond // from when a duty is free to when somebody begins
-	dutyConnect = 10 * time.Second       // to connect, with the look at what the server promises
+	leaseLook    = 500 * time.Millisecond // between two looks whether a duty is free
+	leaseAnswer  = 2 * time.Second        // within which the server answers; then it is away
+	leaseGrace   = 500 * time.Millisecond // from when a duty is free to when somebody begins
+	leaseConnect = 10 * time.Second       // to connect, with the look at what the server promises
 )
 
 // tcpSilence has the server end a connection that was silent for two seconds, and does not
@@ -33,28 +33,28 @@ const (
 
 // RunExclusive implements [federationtest.ReplicaLeases].
 func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
-	if s.duties == nil { // nobody else has the file open
+	if s.leases == nil { // nobody else has the file open
 		do(ctx)
 		<-ctx.Done()
 		return context.Cause(ctx)
 	}
-	return s.duties.alone(ctx, name, do)
+	return s.leases.runExclusive(ctx, name, do)
 }
 
 // duties are those that the gateways share which have one record open. One connection has
 // the locks of all that are this gateway's, and one goroutine that connection.
-type duties struct {
+type replicaLeases struct {
 	connect func(ctx context.Context) (*pgx.Conn, error)
 	stop    context.CancelFunc
 	stopped chan struct{}
 	first   chan struct{} // holds a token once anything is wanted
 
 	mu     sync.Mutex
-	wanted map[string]*duty
+	wanted map[string]*replicaLease
 }
 
-// duty is one that somebody here wants to do.
-type duty struct {
+// replicaLease is one that somebody here wants to do.
+type replicaLease struct {
 	callers int       // of alone
 	locked  time.Time // since when it is nobody else's; zero while it is not this gateway's
 	begun   bool      // ours is closed
@@ -62,24 +62,26 @@ type duty struct {
 	ours, lost chan struct{}
 }
 
-func newDuty() *duty { return &duty{ours: make(chan struct{}), lost: make(chan struct{})} }
+func newReplicaLease() *replicaLease {
+	return &replicaLease{ours: make(chan struct{}), lost: make(chan struct{})}
+}
 
-// openDuties begins to look after duties. It connects when somebody wants one.
-func openDuties(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *duties {
+// openReplicaLeases begins to look after duties. It connects when somebody wants one.
+func openReplicaLeases(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *replicaLeases {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	d := &duties{connect: connect, stop: stop, stopped: make(chan struct{}), first: make(chan struct{}, 1), wanted: map[string]*duty{}}
+	d := &replicaLeases{connect: connect, stop: stop, stopped: make(chan struct{}), first: make(chan struct{}, 1), wanted: map[string]*replicaLease{}}
 	go d.run(ctx)
 	return d
 }
 
 // Close gives all duties up.
-func (d *duties) Close() error {
+func (d *replicaLeases) Close() error {
 	d.stop()
 	<-d.stopped
 	return nil
 }
 
-func (d *duties) alone(ctx context.Context, name string, do func(context.Context)) error {
+func (d *replicaLeases) runExclusive(ctx context.Context, name string, do func(context.Context)) error {
 	for ctx.Err() == nil {
 		mine := d.want(name)
 		select {
@@ -94,7 +96,7 @@ func (d *duties) alone(ctx context.Context, name string, do func(context.Context
 }
 
 // during calls do until the duty is lost, or ctx ends.
-func (mine *duty) during(ctx context.Context, do func(context.Context)) {
+func (mine *replicaLease) during(ctx context.Context, do func(context.Context)) {
 	doing, end := context.WithCancel(ctx)
 	defer end()
 	over := make(chan struct{})
@@ -112,11 +114,11 @@ func (mine *duty) during(ctx context.Context, do func(context.Context)) {
 }
 
 // want returns a duty with one caller more.
-func (d *duties) want(name string) *duty {
+func (d *replicaLeases) want(name string) *replicaLease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.wanted[name] == nil {
-		d.wanted[name] = newDuty()
+		d.wanted[name] = newReplicaLease()
 	}
 	d.wanted[name].callers++
 	select {
@@ -127,7 +129,7 @@ func (d *duties) want(name string) *duty {
 }
 
 // leave ends what want began. The lock goes with the next look.
-func (d *duties) leave(name string, mine *duty) {
+func (d *replicaLeases) leave(name string, mine *replicaLease) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if mine.callers--; mine.callers == 0 && mine.locked.IsZero() && d.wanted[name] == mine {
@@ -136,7 +138,7 @@ func (d *duties) leave(name string, mine *duty) {
 }
 
 // run looks after the duties until ctx ends, from when the first is wanted.
-func (d *duties) run(ctx context.Context) {
+func (d *replicaLeases) run(ctx context.Context) {
 	defer close(d.stopped)
 	select {
 	case <-d.first:
@@ -144,12 +146,12 @@ func (d *duties) run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		d.session(ctx)
-		pause(ctx, dutyLook)
+		pause(ctx, leaseLook)
 	}
 }
 
 // session looks after the duties until its connection ends, or ctx does.
-func (d *duties) session(ctx context.Context) {
+func (d *replicaLeases) session(ctx context.Context) {
 	conn, err := d.dial(ctx)
 	for err == nil && ctx.Err() == nil {
 		err = d.look(ctx, conn)
@@ -160,8 +162,8 @@ func (d *duties) session(ctx context.Context) {
 	}
 }
 
-func (d *duties) dial(ctx context.Context) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dutyConnect)
+func (d *replicaLeases) dial(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, leaseConnect)
 	defer cancel()
 	return d.connect(ctx)
 }
@@ -169,8 +171,8 @@ func (d *duties) dial(ctx context.Context) (*pgx.Conn, error) {
 // look takes what is free and wanted, frees what is not wanted any more, and then waits for
 // a while. Its error means that the connection is gone, and with it all duties: that is
 // noticed at once.
-func (d *duties) look(ctx context.Context, conn *pgx.Conn) error {
-	asked, cancel := context.WithTimeout(ctx, dutyAnswer)
+func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
+	asked, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
 	if err := conn.Ping(asked); err != nil {
 		return err
@@ -191,34 +193,34 @@ func (d *duties) look(ctx context.Context, conn *pgx.Conn) error {
 
 // rest returns how long it is until the next look: until a duty may begin, if that is
 // sooner.
-func (d *duties) rest() time.Duration {
+func (d *replicaLeases) rest() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	rest := dutyLook
+	rest := leaseLook
 	for _, mine := range d.wanted {
 		if !mine.locked.IsZero() && !mine.begun {
-			rest = min(rest, max(dutyGrace-time.Since(mine.locked), time.Millisecond))
+			rest = min(rest, max(leaseGrace-time.Since(mine.locked), time.Millisecond))
 		}
 	}
 	return rest
 }
 
 // each returns the duties of this moment.
-func (d *duties) each() map[string]*duty {
+func (d *replicaLeases) each() map[string]*replicaLease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.wanted)
 }
 
 // lookAt does for one duty what is to be done for it now.
-func (d *duties) lookAt(ctx context.Context, conn *pgx.Conn, name string, mine *duty) error {
-	ctx, cancel := context.WithTimeout(ctx, dutyAnswer)
+func (d *replicaLeases) lookAt(ctx context.Context, conn *pgx.Conn, name string, mine *replicaLease) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
 	var free bool
 	switch d.next(name, mine) {
-	case dutyGiven:
+	case leaseGiven:
 		return conn.QueryRow(ctx, freeDuty, name).Scan(&free)
-	case dutyWanted:
+	case leaseWanted:
 		err := conn.QueryRow(ctx, takeDuty, name).Scan(&free)
 		if err == nil && free {
 			d.mu.Lock()
@@ -226,40 +228,40 @@ func (d *duties) lookAt(ctx context.Context, conn *pgx.Conn, name string, mine *
 			mine.locked = time.Now()
 		}
 		return err
-	case dutyOurs:
+	case leaseOurs:
 	}
 	return nil
 }
 
-// dutyState is how a duty stands, each with what is next.
-type dutyState int
+// leaseState is how a duty stands, each with what is next.
+type leaseState int
 
 const (
-	dutyWanted dutyState = iota // it is to be taken
-	dutyOurs                    // nothing
-	dutyGiven                   // nobody here wants it any more: it is to be freed
+	leaseWanted leaseState = iota // it is to be taken
+	leaseOurs                     // nothing
+	leaseGiven                    // nobody here wants it any more: it is to be freed
 )
 
 // next returns how a duty stands. Once its time has come, who wants it begins; who wants one
 // that is given up wants another of its name.
-func (d *duties) next(name string, mine *duty) dutyState {
+func (d *replicaLeases) next(name string, mine *replicaLease) leaseState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case mine.locked.IsZero():
-		return dutyWanted
+		return leaseWanted
 	case mine.callers == 0:
 		delete(d.wanted, name)
-		return dutyGiven
-	case !mine.begun && time.Since(mine.locked) >= dutyGrace:
+		return leaseGiven
+	case !mine.begun && time.Since(mine.locked) >= leaseGrace:
 		mine.begun = true
 		close(mine.ours)
 	}
-	return dutyOurs
+	return leaseOurs
 }
 
 // loseAll ends all duties. Who still wants one wants another of its name.
-func (d *duties) loseAll() {
+func (d *replicaLeases) loseAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for name, mine := range d.wanted {
