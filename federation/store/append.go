@@ -56,7 +56,7 @@ func askBefore(ev federation.Event, digest [32]byte) *before {
 
 // prepared is one event ready to be written.
 type prepared struct {
-	digest   [32]byte // what makes two arrivals one event
+	digest   [32]byte // two arrivals with one digest are one event
 	document [32]byte // SHA-256 of what was signed
 	body     []byte   // as JSON
 }
@@ -224,8 +224,8 @@ func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 		view.State, view.Offerer, view.Over, view.Clock, stamp(view.Since), stamp(view.Moved))
 }
 
-// owe puts the step into the inboxes, and with its receipt into the feeds. For the comparison
-// of signers see askBefore.
+// deliver puts the step into the inboxes, and with its receipt into the outboxes. See
+// askBefore for the comparison of signers.
 func (f filing) owe(ctx context.Context, q *statements) error {
 	for _, did := range f.Inboxes {
 		err := q.put(ctx, `INSERT INTO inbox (did, event, waiting, number)
@@ -295,7 +295,7 @@ func (f filing) binding() (b federation.Binding, has bool) {
 		Key:     ev.Signature.Key,
 		Seen:    ev.Arrival.Received,
 	}
-	if ev.Provenance == federation.Vouched && ev.For != "" { // the name is whose step it is, and the key is not
+	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID that the step stands for, and the key does not
 		b.DID, b.Key = ev.For, nil
 	}
 	return b, true

@@ -20,12 +20,11 @@ func (s *Record) deadColumns() string {
 // deadRow is a dead letter with what its parts are read from.
 type deadRow struct {
 	federation.DeadLetter
-	row  int64  // in the feed, or of the relay
+	row  int64  // row of the outbox, or of peer_delivery
 	body []byte // of the event; empty where there is none
 }
 
-// scanDead reads a dead letter. What cannot be read of it is no error: one bad row
-// stops no list.
+// scanDead reads a dead letter. An unreadable part is no error: one bad row stops no list.
 func scanDead(row scanner) (d deadRow, err error) {
 	var event, handoff string
 	var queued, died, replayed int64
@@ -142,8 +141,8 @@ func (s *Record) revive(ctx context.Context, q *statements, d dead, now time.Tim
 	return true, d.putBack(ctx, q, now)
 }
 
-// putBack puts a step into its feed again, before those of its lane that are younger. It
-// counts as owed from now on.
+// putBack puts a step into its outbox again, before later steps of its handoff. It counts as
+// filed now.
 func (d dead) putBack(ctx context.Context, q *statements, now time.Time) error {
 	if _, err := q.exec(ctx, `DELETE FROM settled WHERE event = ? AND link = ?`, d.event.Int64, d.link); err != nil {
 		return err
@@ -166,7 +165,7 @@ func (s *Record) Discard(ctx context.Context, id int64, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if _, ofHook := webhookCalled(d.link); d.event.Valid && d.replayed == 0 && !ofHook { // what a hook was owed is in the inbox still
+		if _, ofHook := webhookCalled(d.link); d.event.Valid && d.replayed == 0 && !ofHook { // the entry of a webhook's inbox is still there
 			n := federation.Notice{Kind: federation.NoticeUndeliverable, To: d.link, Code: string(federation.DeadOperator), At: now}
 			if err := noteStep(ctx, q, d.event.Int64, n); err != nil {
 				return err

@@ -94,8 +94,7 @@ func deferralQuota(ctx context.Context, q *statements, d federation.Deferred, li
 	return err
 }
 
-// countDeferred counts one step more, or one less, among those of its origin and among
-// all.
+// countDeferred counts one step more, or one less, for its origin and for all origins.
 func countDeferred(ctx context.Context, q *statements, origin, network string, change int) error {
 	_, err := q.exec(ctx, `INSERT INTO deferred_count (origin, network, steps) VALUES (?1, ?2, ?3), ('', '', ?3)
 		ON CONFLICT (origin) DO UPDATE SET steps = deferred_count.steps + excluded.steps`, origin, network, change)
@@ -180,8 +179,8 @@ func (s *Record) deferral(ctx context.Context, what, query string, args ...any) 
 	return nil
 }
 
-// EndDeferral implements [federation.Deferrals]. The evidence of a step whose handoff never
-// came to be goes with the last that waited there.
+// EndDeferral implements [federation.Deferrals]. The evidence of a step whose handoff was
+// never opened is deleted with the last step that waits for that handoff.
 func (s *Record) EndDeferral(ctx context.Context, row int64) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		q.then(s.deferred.forgetAll)

@@ -19,9 +19,9 @@ import (
 	"baton/federation"
 )
 
-// maxPostgresReaders bounds the connections of one gateway that read. Several gateways
-// and the one that writes of each have to fit into the server's max_connections, 100
-// unless somebody said otherwise.
+// maxPostgresReaders bounds the reading connections of one replica. All replicas, with one
+// writing connection each, have to fit into the server's max_connections, which is 100 by
+// default.
 const maxPostgresReaders = 8
 
 // patience is how long one batch may take, with the wait for other gateways. A server
@@ -116,7 +116,7 @@ func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 	return config, err
 }
 
-// connectForLeases makes the connection whose locks are the duties of a gateway.
+// connectForLeases makes the connection whose locks are the leases of a replica.
 func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {

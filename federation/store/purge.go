@@ -14,7 +14,7 @@ import (
 // array. A step is that of its signer and of the DID that it stands for.
 const StepOfThem = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->> 'for' IN (SELECT value FROM json_each(?1)))`
 
-// What a purge looks through, and the condition that a participant is one of ?1, as JSON.
+// The rows that a purge searches, and the condition that a participant is in ?1, as JSON.
 const (
 	participantOfThem = `IN (SELECT value FROM json_each(?1))`
 	waitingEntries    = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
@@ -74,8 +74,8 @@ func newPurge(dids []federation.DID, participants []string, now time.Time, dry b
 	return purge{string(didText), string(participantText), now, dry}, err
 }
 
-// set is one kind of what waits: whose it is, how its rows are found, each with up to two
-// keys, and how one is dropped.
+// set is one kind of waiting rows: whether it is found by DID or by participant, the query
+// for its rows, each with up to two keys, and how one is dropped.
 type set struct {
 	count *int
 	of    []any // DIDs or participants, as JSON

@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The clocks of duties. The server takes a gateway that is cut off for gone after
-// tcpSilence, and so frees its duties; the gateway has given them up by then, and a
-// dutyGrace is left for that to become true. Together they are less than five seconds.
+// The clocks of leases. The server drops a replica that is cut off after tcpSilence, and so
+// frees its leases. The replica has given them up by then: leaseGrace is the margin. Together
+// they are less than five seconds.
 const (
-	leaseLook    = 500 * time.Millisecond // between two looks whether a duty is free
+	leaseLook    = 500 * time.Millisecond // between two looks whether a lease is free
 	leaseAnswer  = 2 * time.Second        // within which the server answers; then it is away
-	leaseGrace   = 500 * time.Millisecond // from when a duty is free to when somebody begins
+	leaseGrace   = 500 * time.Millisecond // from when a lease is free to when its new holder begins
 	leaseConnect = 10 * time.Second       // to connect, with the look at what the server promises
 )
 
@@ -24,8 +24,8 @@ const (
 // answer for one more. It means nothing on a socket of the same machine.
 const tcpSilence = `SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 1; SET tcp_user_timeout = 3000`
 
-// A duty is a lock of a session, in a space of numbers apart from that of lockWriters: the
-// end of the session, however it comes, frees it.
+// A lease is a lock of a session, in a space of numbers apart from lockWriters: the end of
+// the session, for any reason, frees it.
 const (
 	takeDuty = `SELECT pg_try_advisory_lock(hashtextextended(current_schema() || ' ' || $1, 0))`
 	freeDuty = `SELECT pg_advisory_unlock(hashtextextended(current_schema() || ' ' || $1, 0))`
@@ -33,7 +33,7 @@ const (
 
 // RunExclusive implements [federationtest.ReplicaLeases].
 func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.Context)) error {
-	if s.leases == nil { // nobody else has the file open
+	if s.leases == nil { // no other process has the file open
 		do(ctx)
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -41,8 +41,8 @@ func (s *Record) RunExclusive(ctx context.Context, name string, do func(context.
 	return s.leases.runExclusive(ctx, name, do)
 }
 
-// duties are those that the gateways share which have one record open. One connection has
-// the locks of all that are this gateway's, and one goroutine that connection.
+// replicaLeases are the leases between the replicas that have one record open. One connection
+// holds all locks of this replica, and one goroutine owns that connection.
 type replicaLeases struct {
 	connect func(ctx context.Context) (*pgx.Conn, error)
 	stop    context.CancelFunc
@@ -53,12 +53,12 @@ type replicaLeases struct {
 	wanted map[string]*replicaLease
 }
 
-// replicaLease is one that somebody here wants to do.
+// replicaLease is a lease that callers of this replica want.
 type replicaLease struct {
 	callers int       // of alone
-	locked  time.Time // since when it is nobody else's; zero while it is not this gateway's
+	locked  time.Time // since when no other replica holds it; zero while this one does not
 	begun   bool      // ours is closed
-	// ours is closed when the duty may be done, and lost when it must not any more.
+	// ours is closed when the lease begins, and lost when it ends.
 	ours, lost chan struct{}
 }
 
@@ -66,7 +66,7 @@ func newReplicaLease() *replicaLease {
 	return &replicaLease{ours: make(chan struct{}), lost: make(chan struct{})}
 }
 
-// openReplicaLeases begins to look after duties. It connects when somebody wants one.
+// openReplicaLeases begins to look after leases. It connects when the first one is wanted.
 func openReplicaLeases(ctx context.Context, connect func(context.Context) (*pgx.Conn, error)) *replicaLeases {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d := &replicaLeases{connect: connect, stop: stop, stopped: make(chan struct{}), first: make(chan struct{}, 1), wanted: map[string]*replicaLease{}}
@@ -74,7 +74,7 @@ func openReplicaLeases(ctx context.Context, connect func(context.Context) (*pgx.
 	return d
 }
 
-// Close gives all duties up.
+// Close gives all leases up.
 func (d *replicaLeases) Close() error {
 	d.stop()
 	<-d.stopped
@@ -95,7 +95,7 @@ func (d *replicaLeases) runExclusive(ctx context.Context, name string, do func(c
 	return context.Cause(ctx)
 }
 
-// during calls do until the duty is lost, or ctx ends.
+// during calls do until the lease is lost, or ctx ends.
 func (mine *replicaLease) during(ctx context.Context, do func(context.Context)) {
 	doing, end := context.WithCancel(ctx)
 	defer end()
@@ -113,7 +113,7 @@ func (mine *replicaLease) during(ctx context.Context, do func(context.Context)) 
 	<-over
 }
 
-// want returns a duty with one caller more.
+// want returns a lease with one caller more.
 func (d *replicaLeases) want(name string) *replicaLease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,7 +137,7 @@ func (d *replicaLeases) leave(name string, mine *replicaLease) {
 	}
 }
 
-// run looks after the duties until ctx ends, from when the first is wanted.
+// run looks after the leases until ctx ends, from when the first is wanted.
 func (d *replicaLeases) run(ctx context.Context) {
 	defer close(d.stopped)
 	select {
@@ -150,7 +150,7 @@ func (d *replicaLeases) run(ctx context.Context) {
 	}
 }
 
-// session looks after the duties until its connection ends, or ctx does.
+// session looks after the leases until its connection ends, or ctx does.
 func (d *replicaLeases) session(ctx context.Context) {
 	conn, err := d.dial(ctx)
 	for err == nil && ctx.Err() == nil {
@@ -168,9 +168,9 @@ func (d *replicaLeases) dial(ctx context.Context) (*pgx.Conn, error) {
 	return d.connect(ctx)
 }
 
-// look takes what is free and wanted, frees what is not wanted any more, and then waits for
-// a while. Its error means that the connection is gone, and with it all duties: that is
-// noticed at once.
+// look takes the free leases that are wanted, frees those not wanted any more, and then
+// waits. Its error means that the connection is gone, and with it all leases: the wait
+// notices that at once.
 func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	asked, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
@@ -184,15 +184,14 @@ func (d *replicaLeases) look(ctx context.Context, conn *pgx.Conn) error {
 	}
 	waiting, cancel := context.WithTimeout(ctx, d.rest())
 	defer cancel()
-	_, err := conn.WaitForNotification(waiting) // nobody sends one: it reads whether the server is there
+	_, err := conn.WaitForNotification(waiting) // no replica sends one: the wait reads whether the server is there
 	if pgconn.Timeout(err) {
 		return nil
 	}
 	return err
 }
 
-// rest returns how long it is until the next look: until a duty may begin, if that is
-// sooner.
+// rest returns the time until the next look: until a lease may begin, if that is sooner.
 func (d *replicaLeases) rest() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -205,14 +204,14 @@ func (d *replicaLeases) rest() time.Duration {
 	return rest
 }
 
-// each returns the duties of this moment.
+// each returns the leases of this moment.
 func (d *replicaLeases) each() map[string]*replicaLease {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.wanted)
 }
 
-// lookAt does for one duty what is to be done for it now.
+// lookAt takes the next action for one lease.
 func (d *replicaLeases) lookAt(ctx context.Context, conn *pgx.Conn, name string, mine *replicaLease) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseAnswer)
 	defer cancel()
@@ -233,17 +232,17 @@ func (d *replicaLeases) lookAt(ctx context.Context, conn *pgx.Conn, name string,
 	return nil
 }
 
-// leaseState is how a duty stands, each with what is next.
+// leaseState is the state of a lease, each with its next action.
 type leaseState int
 
 const (
 	leaseWanted leaseState = iota // it is to be taken
 	leaseOurs                     // nothing
-	leaseGiven                    // nobody here wants it any more: it is to be freed
+	leaseGiven                    // no caller wants it any more: it is to be freed
 )
 
-// next returns how a duty stands. Once its time has come, who wants it begins; who wants one
-// that is given up wants another of its name.
+// next returns the state of a lease. When its time has come, its callers begin. A caller that
+// wants a lease that is being given up waits for a new lease of the same name.
 func (d *replicaLeases) next(name string, mine *replicaLease) leaseState {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -260,7 +259,7 @@ func (d *replicaLeases) next(name string, mine *replicaLease) leaseState {
 	return leaseOurs
 }
 
-// loseAll ends all duties. Who still wants one wants another of its name.
+// loseAll ends all leases. A caller that still wants one waits for a new lease of its name.
 func (d *replicaLeases) loseAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

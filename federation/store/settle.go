@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// outboxRow is a row of a feed as it is written.
+// outboxRow is a row of an outbox as it is written.
 type outboxRow struct {
 	link    string
 	signer  string // of the event, which is there
@@ -21,9 +21,9 @@ type outboxRow struct {
 	filed   int64
 }
 
-// putDelivery writes a row, which waits behind the older rows of its lane. The sum and the
-// concatenation are expressions that no index has: PostgreSQL, while it has no statistics of
-// the tables, would search by the link or by the signer, and read all of their rows.
+// putDelivery writes a row, which waits behind the older rows of its handoff. The sum and the
+// concatenation are expressions that no index has: while PostgreSQL has no statistics of the
+// tables, it would search by the link or by the signer, and read all of their rows.
 func putDelivery(ctx context.Context, q *statements, r outboxRow) error {
 	return q.put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next)
 		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link = ?2 AND event - e.seq < 0) THEN NULL ELSE 0 END
@@ -31,7 +31,7 @@ func putDelivery(ctx context.Context, q *statements, r outboxRow) error {
 		ON CONFLICT DO NOTHING`, r.handoff, r.link, r.attempt, int(r.rank), r.filed, r.signer, r.id)
 }
 
-// settle ends one row of a feed. One that is over already is passed over.
+// settle ends one row of an outbox. It skips a row that is over.
 func settle(ctx context.Context, q *statements, link string, row int64, how federation.Settlement) error {
 	var handoff string
 	var attempt int
@@ -72,14 +72,15 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 	return noteEnd(ctx, q, link, row, delayed, how)
 }
 
-// advanceOutbox lets the next row of a lane be tried.
+// advanceOutbox makes the next row of a handoff due.
 func advanceOutbox(ctx context.Context, q *statements, link, handoff string) error {
 	_, err := q.exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
 		(SELECT min(event) FROM outbox WHERE handoff = ?1 AND link = ?2)`, handoff, link)
 	return err
 }
 
-// show ends the waiting of a step for those who are bound to a link that has shown it.
+// show ends the waiting of a step in the inboxes of the DIDs that are bound to a link which
+// has shown it.
 func show(ctx context.Context, q *statements, link string, row int64, now time.Time) error {
 	found, err := endWaiting(ctx, q, elsewhere, now, `event = ?1 AND did IN (
 		SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
@@ -131,8 +132,8 @@ func noteEnd(ctx context.Context, q *statements, link string, row int64, delayed
 	return noteStep(ctx, q, row, n)
 }
 
-// noteStep files a notice about a step of the record. Receipts have no signer to tell,
-// and what cannot be read is told to nobody.
+// noteStep files a notice about a step of the record. Receipts have no signer to tell, and an
+// unreadable step has none either.
 func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice) error {
 	var e entryScan
 	err := q.row(ctx, `SELECT `+entryColumns+` FROM event e WHERE e.seq = ? AND e.version IS NOT NULL`, []any{row}, e.dest()...)
@@ -144,7 +145,7 @@ func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice
 	}
 	entry, err := e.read()
 	if err != nil {
-		return nil //nolint:nilerr // a bad row stops nobody; baton verify tells of it
+		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
 	}
 	n.Event = entry.Event
 	body, err := encodeNotice(n)
@@ -154,7 +155,7 @@ func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice
 	return putNotice(ctx, q, n, body)
 }
 
-// Delay implements [federationtest.Links].
+// Delay implements [federationtest.Outbox].
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.delayDeliveries(ctx, before, now, limit)
 	if err != nil || delayed == limit {
@@ -181,7 +182,7 @@ func (s *Record) delayDeliveries(ctx context.Context, before, now time.Time, lim
 	})
 }
 
-// Expire implements [federationtest.Links].
+// Expire implements [federationtest.Outbox].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.expireDeliveries(ctx, before, now, limit)
 	if err != nil || expired == limit || s.tables == nil {
@@ -200,7 +201,7 @@ func (s *Record) expireDeliveries(ctx context.Context, before, now time.Time, li
 	})
 }
 
-// eachDelivery changes up to limit rows that were filed at or before a time, of all feeds.
+// eachDelivery changes up to limit rows of all outboxes that were filed at or before a time.
 func (s *Record) eachDelivery(ctx context.Context, which string, before time.Time, limit int,
 	change func(ctx context.Context, q *statements, link string, row int64) error,
 ) (int, error) {

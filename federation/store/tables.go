@@ -10,11 +10,11 @@ import (
 )
 
 // Tables are the tables of a network that keeps its own participants in the record, beside
-// those of the core and in the same database: what the network files about a step joins the
-// transaction of the step. The core calls them, and does not look inside.
+// the tables of the core and in the same database: a write of the network about a step joins
+// the transaction of the step. The core calls these methods, and does not look inside.
 //
-// The methods that are given a [Tx] run in the transaction of a write, and block on the
-// database. Their errors undo that write.
+// Methods with a [Tx] run in the transaction of a write, and block on the database. Their
+// errors undo that write.
 type Tables interface {
 	// Attach gives the tables the record that they are in, once, before anything else.
 	Attach(r *Record)
@@ -67,14 +67,14 @@ type Queries struct {
 	// PeerDeliveryTold is a condition: the network itself tells the sender ?1 what becomes of its
 	// relays.
 	PeerDeliveryTold string
-	// Waiting is a SELECT of what waits for the participant ?1, as rows to push to the
-	// hook ?2: hook, item, lane and the time that it was queued.
+	// Waiting is a SELECT of the items that wait for the participant ?1, as rows to push to
+	// the webhook ?2: webhook, item, order key and the time that it was queued.
 	Waiting string
 	// ItemStep is the seq of the event that the item ?1 carries, or NULL.
 	ItemStep string
 	// ItemsNamed is a SELECT of the items of the participant ?4 that the reference ?3 names.
 	ItemsNamed string
-	// StepItem is the item that carries the event ?2 to the participant of the hook h, or
+	// StepItem is the item that carries the event ?2 to the participant of the webhook h, or
 	// NULL.
 	StepItem string
 }
@@ -101,10 +101,10 @@ func (s *Record) attach(t Tables) *Record {
 	return s
 }
 
-// Tx runs queries in the transaction of a write, or reads what was committed. Queries are
-// written in what SQLite and PostgreSQL both understand, and are constants, since each is
-// parsed once. Its errors are those of the record: [federation.ErrNotFound] for a row that
-// is not there, [*federation.UnavailableError] for a disk that cannot be used now.
+// Tx runs queries in the transaction of a write, or reads committed rows. Queries are
+// constants in SQL that SQLite and PostgreSQL both understand, since each is parsed once. Its
+// errors are the errors of the record: [federation.ErrNotFound] for a missing row,
+// [*federation.UnavailableError] for a disk that cannot be used now.
 type Tx struct{ q *statements }
 
 // Exec returns how many rows changed.
@@ -150,8 +150,8 @@ func NotNull(b []byte) []byte { return notNull(b) }
 // Reads returns what reads the record, as it was committed.
 func (s *Record) Reads() Tx { return Tx{s.reads} }
 
-// Write makes one change and waits until it is on disk. When it returns an error, apply may
-// still be running: what a change answers comes from [Written].
+// Write makes one change and waits until it is on disk. When Write returns an error, apply
+// may still be running: [Written] returns an answer safely.
 func (s *Record) Write(ctx context.Context, apply func(context.Context, Tx) error) error {
 	return s.write(ctx, func(ctx context.Context, q *statements) error { return apply(ctx, Tx{q}) })
 }
@@ -172,7 +172,7 @@ func ClaimBlob(ctx context.Context, t Tx, handoff string, capability federation.
 // Enqueue queues a relay in the transaction of a write.
 func Enqueue(ctx context.Context, t Tx, r federation.PeerDelivery) error { return enqueue(ctx, t.q, r) }
 
-// OwnKey notes whose key this is. The DID that had it first keeps it.
+// OwnKey notes the owner of a key. The first DID keeps it.
 func OwnKey(ctx context.Context, t Tx, key []byte, owner federation.DID) error {
 	return ownKey(ctx, t.q, key, owner)
 }

@@ -14,8 +14,8 @@ import (
 	"baton/federation"
 )
 
-// waitingFeeds and waitingRelays are the rows that a filter admits, in the order of
-// their keys; those of relays without the tables that they are in. The parameters are those of filterArgs.
+// waitingDeliveries and waitingPeerDeliveries are the rows that match a filter, in the order
+// of their keys. The parameters are those that filterArgs returns.
 const (
 	waitingDeliveries = `FROM outbox f LEFT JOIN event e ON e.seq = f.event
 		WHERE (?1 = '' OR f.link = ?1) AND ?2 = '' AND (?3 = '' OR f.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR f.filed <= ?4) AND (?5 = '' OR e.id = ?5)`
@@ -33,8 +33,8 @@ type waitingRow struct {
 	row int64
 }
 
-// scanWaiting reads a delivery that waits. What cannot be read of it is no error, and
-// told where nothing else went wrong: one bad row stops no list.
+// scanWaiting reads a pending delivery. An unreadable part is no error, and is reported where
+// nothing else went wrong: one bad row stops no list.
 func scanWaiting(row scanner) (w waitingRow, err error) {
 	var event, handoff string
 	var queued, next int64
@@ -279,7 +279,7 @@ func scanWithheld(row scanner) (h federation.Withheld, err error) {
 	return h, err
 }
 
-// Held implements [federationtest.Links].
+// Held implements [federationtest.Outbox].
 func (s *Record) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	found, err := rows(ctx, s.reads, scanWithheld, `SELECT name, since, reason FROM held WHERE name = ?`, to)
 	if err != nil {

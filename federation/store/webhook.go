@@ -46,8 +46,8 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 	return nil
 }
 
-// oweWaiting owes a hook what waits in its inbox, also what was refused for it, and the
-// notices that were.
+// oweWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
+// and its notices.
 func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Webhook) error {
 	const row = `INSERT INTO push (webhook, item, order_key, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
@@ -70,7 +70,7 @@ func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Web
 	return nextDue(ctx, q, h.ID, 0)
 }
 
-// nextDue notes when something is due to a hook, at a time or later.
+// nextDue notes when the next delivery to a webhook is due, at a time or later.
 func nextDue(ctx context.Context, q *statements, id federation.WebhookID, now int64) error {
 	_, err := q.exec(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
 		FROM push WHERE webhook = ?1 AND next IS NOT NULL) WHERE id = ?1 AND disabled = 0`, id.String(), now)
@@ -230,7 +230,7 @@ func (s *Record) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err
 	return b, wrapWebhooks("count what waits for hooks", err)
 }
 
-// webhookCalled returns the hook of a dead letter, false where that is of something else.
+// webhookCalled returns the webhook of a dead letter, false for a dead letter of a link.
 func webhookCalled(link string) (id federation.WebhookID, is bool) {
 	const prefix = federation.WebhookLink + "/"
 	if len(link) <= len(prefix) || link[:len(prefix)] != prefix {
