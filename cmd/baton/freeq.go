@@ -63,6 +63,9 @@ func (r rulings) Ours(ctx context.Context, did federation.DID) bool {
 	return r.gateway.Ours(ctx, did, r.link)
 }
 
+// Endpoint implements [freeq.Rulings].
+func (r rulings) Endpoint(home federation.HomeID) string { return r.gateway.Endpoint(home) }
+
 // home returns the home as it is configured now.
 func (w wiring) home() *home.Home { return w.gateway.Home() }
 

@@ -90,7 +90,7 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 		if !l.introduces(g.View) {
 			continue
 		}
-		r, err := writer.row(ctx, g.Delivery)
+		r, err := writer.row(ctx, g.Delivery, false)
 		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 			continue // it has no place here any more
 		}
@@ -113,7 +113,7 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 func (l *Link) again() *Link {
 	deps := l.deps
 	deps.Keep = func(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
-	return &Link{cfg: l.cfg, deps: deps, log: l.log, id: l.id, channels: l.channels}
+	return &Link{cfg: l.cfg, deps: deps, log: l.log, id: l.id, channels: l.channels, peers: l.peers}
 }
 
 // page reads what answers a question. Whoever asks on does so from the last second of a
