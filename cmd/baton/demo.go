@@ -24,9 +24,6 @@ type demoCommand struct {
 	Keep  string `help:"Keep the gateway's data in this folder." placeholder:"DIR"`
 }
 
-// Help has one example.
-func (demoCommand) Help() string { return "Example:\n\n\tbaton demo --smoke" }
-
 // Run shows one handoff, and without --smoke stays until ctx ends.
 func (cmd demoCommand) Run(ctx context.Context, c *cli, streams std) (err error) {
 	dir, err := cmd.folder()
@@ -119,8 +116,8 @@ func (g *demoGateway) Replay(ctx context.Context, to federation.DID, after feder
 }
 
 // Owed reads the record.
-func (g *demoGateway) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
-	return g.record.Owed(ctx, link, after, limit)
+func (g *demoGateway) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+	return g.record.Outbox(ctx, link, after, limit)
 }
 
 // Close ends the gateway.

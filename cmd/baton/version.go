@@ -21,9 +21,6 @@ type version struct {
 	Protocols []string `json:"protocols"`
 }
 
-// Help has one example.
-func (versionCommand) Help() string { return "Example:\n\n\tbaton version --json" }
-
 // Run prints the version.
 func (versionCommand) Run(c *cli, streams std) error {
 	v := buildVersion()
