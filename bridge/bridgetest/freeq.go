@@ -148,8 +148,8 @@ func (f *Freeq) Lose(n int) {
 	f.lose = n
 }
 
-// Stall makes the server process no line for a while. Those that came meanwhile it processes
-// at once, and counts them in that second.
+// Stall makes the server process no line for a while. Afterwards it processes the lines
+// that arrived meanwhile at once, and counts them in that second.
 func (f *Freeq) Stall(pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +163,7 @@ func (f *Freeq) Close() {
 	f.http.Close()
 }
 
-// note wakes whoever waits for something. The lock is held.
+// note wakes each waiting caller. The lock is held.
 func (f *Freeq) note() {
 	close(f.changed)
 	f.changed = make(chan struct{})
