@@ -148,6 +148,9 @@ type Arrival struct {
 	// Party is the party of the handoff whose step it is, where that has signed as
 	// another of its DIDs.
 	Party DID `json:"party,omitempty"`
+	// Orphaned says that an operator of this home ended a handoff of another home here, which
+	// had lost it.
+	Orphaned bool `json:"orphaned,omitempty"`
 	// Voucher is what Home signed of whose step it is, where that rests on its word and it
 	// is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`

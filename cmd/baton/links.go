@@ -36,7 +36,10 @@ func openedPeer(peer *relay.Peer, t configs.Table, added bool) gateway.Entry {
 	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path()}, Added: added}
 }
 
-var _ bridge.PeerHome = (*relay.Peer)(nil)
+var (
+	_ bridge.PeerHome  = (*relay.Peer)(nil)
+	_ bridge.Forgetful = (*relay.Peer)(nil)
+)
 
 // peerSet is the other homes that are linked at one moment. It does not change.
 type peerSet struct {
