@@ -36,6 +36,7 @@ type Deps struct {
 	Gateway bridge.Gateway
 
 	Handoffs    Handoffs
+	Rulings     Rulings
 	Deadlines   Deadlines
 	Passports   Passports
 	Inboxes     Inboxes

@@ -28,6 +28,8 @@ type handoffCommands struct {
 	Complete stepCommand `cmd:"" help:"End the work well."`
 	Fail     stepCommand `cmd:"" help:"End the work without success."`
 	Cancel   stepCommand `cmd:"" help:"Take an offer back."`
+
+	Orphan orphanCommands `cmd:"" help:"Settle handoffs whose home has lost them."`
 }
 
 // newHandoffCommands returns the commands, each step with its verb.
@@ -168,6 +170,9 @@ func printHandoff(streams std, h operatorapi.Handoff) error {
 		fmt.Fprintf(out, "   caps %s", shown(strings.Join(h.Caps, ",")))
 	}
 	fmt.Fprintln(out)
+	if h.OrphanReason != "" {
+		fmt.Fprintf(out, "  orphaned   %s\n", shown(h.OrphanReason))
+	}
 	for _, s := range h.Steps {
 		who := s.From
 		if s.For != "" {

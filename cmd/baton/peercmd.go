@@ -18,6 +18,8 @@ type peerCommands struct {
 	Show peerShow `cmd:"" help:"Show one."`
 	Mode peerMode `cmd:"" help:"Say how one is treated, over what the configuration says."`
 
+	Compare peerCompare `cmd:"" help:"Compare histories with another home now, and send what it lacks."`
+
 	Add    peerAdd    `cmd:"" help:"Look at another home, add it, and offer it a canary."`
 	Remove peerRemove `cmd:"" help:"Forget a home that was added."`
 }

@@ -60,7 +60,7 @@ func signAsk(ctx context.Context, gateway *client, keyFile string, verb federati
 		return ask, err
 	}
 	proof := operatorapi.Proof{Document: ev.Signature.Document, Signature: ev.Signature.Text}
-	return operatorapi.Ask{Channel: ask.Channel, Proof: &proof, Reason: ask.Reason}, nil
+	return operatorapi.Ask{Channel: ask.Channel, Proof: &proof, Reason: ask.Reason, Wait: ask.Wait}, nil
 }
 
 // offerTo completes an offer with where the gateway will write it.

@@ -60,6 +60,8 @@ type stepCommand struct {
 	ID   string `arg:"" help:"The id of the handoff, or its last six characters or more."`
 	Note string `help:"A word to go with it." placeholder:"TEXT"`
 
+	Wait time.Duration `help:"How long to wait for the ruling of the home of the handoff, where that is another one; 0 for no wait." default:"30s"`
+
 	verb federation.Verb
 }
 
@@ -68,9 +70,10 @@ func (cmd stepCommand) Help() string {
 	return fmt.Sprintf("Example:\n\n\tbaton handoff %s Y6Z0AB --from did:key:z6Mk… --note \"as agreed\"", cmd.verb)
 }
 
-// Run takes the step, and prints where the handoff stands after it.
+// Run takes the step, and prints where the handoff stands after it. Exit code 0 says that the
+// step is filed, 3 that it is refused, and 4 that the home of the handoff has not ruled yet.
 func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
-	filed, err := cmd.take(ctx, c, streams, cmd.verb, cmd.ID, operatorapi.Ask{Note: cmd.Note})
+	filed, err := cmd.take(ctx, c, streams, cmd.verb, cmd.ID, operatorapi.Ask{Note: cmd.Note, Wait: cmd.Wait.String()})
 	if err != nil {
 		return err
 	}
@@ -111,10 +114,13 @@ func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federatio
 	if verb == federation.Offer {
 		filed, err = answered[operatorapi.Filed](gateway.OfferHandoff(ctx, ask))
 	} else {
-		filed, err = answered[operatorapi.Filed](gateway.TakeStep(ctx, id, string(verb), ask))
+		filed, err = answered[operatorapi.Filed](gateway.endless.TakeStep(ctx, id, string(verb), ask)) // it waits for a ruling
 	}
 	if err != nil {
 		return filed, err
+	}
+	if filed.Home != "" {
+		return filed, &operatorapi.ProblemError{Code: operatorapi.CodeUnavailable, Detail: filed.EventID.String() + ": " + filed.Waits}
 	}
 	if filed.Waits != "" {
 		return filed, &operatorapi.ProblemError{Code: string(federation.SignatureUnverifiable), Detail: filed.EventID.String() + ": " + filed.Waits}
