@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"baton/federation"
 )
 
 // healthcheck tells whether the gateway is ready.
-type healthcheck struct{}
+type healthcheck struct {
+	Peers bool `help:"Check the links to other homes too. Leave it out for a container: their operators start and stop them."`
+}
 
 // Help has one example.
 func (healthcheck) Help() string {
@@ -21,14 +24,14 @@ func (healthcheck) Help() string {
 
 // Run ends well when the gateway is ready, and as unavailable with the reasons when
 // it is not.
-func (healthcheck) Run(ctx context.Context, c *cli, streams std) error {
+func (cmd healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	ready, err := gateway.readiness(ctx)
+	ready, err := gateway.readiness(ctx, cmd.Peers)
 	switch {
 	case err != nil:
 		return err
@@ -42,9 +45,13 @@ func (healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // readiness reads /readyz, which answers with a body either way.
-func (c *client) readiness(ctx context.Context) (readiness, error) {
+func (c *client) readiness(ctx context.Context, peers bool) (readiness, error) {
 	var ready readiness
-	address, err := federation.JoinURL(c.base, "/readyz", nil)
+	query := url.Values{}
+	if peers {
+		query.Set(peersParameter, "true")
+	}
+	address, err := federation.JoinURL(c.base, "/readyz", query)
 	if err != nil {
 		return ready, fmt.Errorf("ask gateway: %w", err)
 	}
