@@ -39,7 +39,7 @@ type Forgetful interface {
 // WhyOrphaned returns why no home orders the steps of a handoff any more, "" where its home
 // does: the home has lost steps of it, or nothing was heard of the home, see [Orphaned].
 func WhyOrphaned(v federation.View, links Links, up func(Link) bool, now time.Time) string {
-	if !v.Guest || v.Over {
+	if !v.Remote || v.Over {
 		return ""
 	}
 	for _, link := range links {
@@ -62,7 +62,7 @@ func WhyOrphaned(v federation.View, links Links, up func(Link) bool, now time.Ti
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links Links, up func(Link) bool, now time.Time) bool {
-	if !v.Guest || v.Over {
+	if !v.Remote || v.Over {
 		return false
 	}
 	heard := v.Moved

@@ -14,7 +14,7 @@ import (
 // [*federation.RefusalError] where it cannot end.
 func (h *Home) EndOrphan(ctx context.Context, view federation.View, reason string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
-	if !view.Guest {
+	if !view.Remote {
 		return judged, federation.Refuse(federation.Event{Handoff: view.ID}, federation.IllegalStep, "its home is this one")
 	}
 	verb := federation.Expire

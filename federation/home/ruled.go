@@ -78,7 +78,7 @@ func (r Rules) follow(s Snapshot, sub Submission, now time.Time) (Decision, erro
 		return d, err
 	}
 	d = r.file(s.View, ev, after)
-	if after.Guest { // the log of this home is its ruling
+	if after.Remote { // the log of this home is its ruling
 		d.Ruling = ruling
 	}
 	return d, nil
@@ -98,7 +98,7 @@ func (r Rules) afterRuling(s Snapshot, ev federation.Event, now time.Time) (fede
 		return r.Kinds.Check(s.View, ev, now)
 	}
 	after, err := r.open(s, ev, now)
-	after.Numbered = after.Guest
+	after.Numbered = after.Remote
 	return after, err
 }
 

@@ -97,7 +97,7 @@ func TestAHomeGetsItsOwnStepsBackThatARestoreLost(t *testing.T) {
 			a.run(b)
 			older.comes(offer.ID, "offer accept")
 			view, err := older.record.View(t.Context(), offer.ID)
-			if err != nil || view.Home != "b.test" || view.Guest || view.Numbered || view.State != federation.Assigned {
+			if err != nil || view.Home != "b.test" || view.Remote || view.Numbered || view.State != federation.Assigned {
 				t.Errorf("the handoff is %+v, %v", view, err)
 			}
 			done, err := a.peers["b.test"].CompareNow(t.Context())
