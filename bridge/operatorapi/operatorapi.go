@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
 )
 
 // Prefix is the path under which everything is.
-const Prefix = "/operator/v1/"
+const Prefix = contract.Prefix
 
 // network is the label of operators in metrics and arrivals, and the link that
 // their steps come from.

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"baton/federation"
@@ -17,21 +14,13 @@ type healthcheck struct {
 	Peers bool `help:"Check the links to other homes too. Leave it out for a container: their operators start and stop them."`
 }
 
-// Help has one example.
-func (healthcheck) Help() string {
-	return "Example:\n\n\tbaton healthcheck --gateway http://127.0.0.1:8081"
-}
-
-// Run ends well when the gateway is ready, and as unavailable with the reasons when
-// it is not.
+// Run fails as unavailable, with the reasons, when the gateway is not ready.
 func (cmd healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	ready, err := gateway.readiness(ctx, cmd.Peers)
+	ready, err := gateway.Readiness(ctx, cmd.Peers)
 	switch {
 	case err != nil:
 		return err
@@ -42,30 +31,4 @@ func (cmd healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	_, err = fmt.Fprintln(streams.out, "ready")
 	return err
-}
-
-// readiness reads /readyz, which answers with a body either way.
-func (c *client) readiness(ctx context.Context, peers bool) (readiness, error) {
-	var ready readiness
-	query := url.Values{}
-	if peers {
-		query.Set(peersParameter, "true")
-	}
-	address, err := federation.JoinURL(c.base, "/readyz", query)
-	if err != nil {
-		return ready, fmt.Errorf("ask gateway: %w", err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return ready, fmt.Errorf("ask gateway: %w", err)
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return ready, &federation.UnavailableError{What: "gateway", Err: dialled(err)}
-	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(http.MaxBytesReader(nil, response.Body, maxAnswerBytes)).Decode(&ready); err != nil {
-		return ready, &federation.UnavailableError{What: "gateway", Err: fmt.Errorf("it answers %s", response.Status)}
-	}
-	return ready, nil
 }

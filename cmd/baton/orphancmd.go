@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"net/http"
 
-	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 )
 
 // orphanCommands settle handoffs whose home has lost them.
@@ -37,24 +37,15 @@ func (cmd orphanEnd) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Reason == "" {
 		return &usageError{errors.New("--reason says why, for the parties and the audit log")}
 	}
-	gateway, err := c.client(cmd.ID)
-	if err != nil {
-		return err
-	}
 	if err := cmd.ask(streams, cmd.DryRun, "End "+cmd.ID+" here?"); err != nil {
 		return err
 	}
-	done, err := answered[operatorapi.Handoff](gateway.EndOrphan(ctx, cmd.ID, cmd.act()))
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(streams, done)
-	}
-	line := done.ID.String() + " " + stateName(done)
-	if cmd.DryRun {
-		line = done.ID.String() + " ends: " + done.OrphanReason
-	}
-	_, err = fmt.Fprintln(streams.out, cmd.said(line))
-	return err
+	return report(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.EndOrphan(ctx, cmd.ID, cmd.act())
+	}, func(done contract.Handoff) string {
+		if cmd.DryRun {
+			return cmd.said(done.ID.String() + " ends: " + done.OrphanReason)
+		}
+		return done.ID.String() + " " + string(done.State)
+	}, cmd.ID)
 }

@@ -32,7 +32,7 @@ func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	done, err := answered[operatorapi.Compared](gateway.endless.ComparePeer(ctx, cmd.Name, cmd.act()))
+	done, err := gateway.ComparePeer(ctx, cmd.Name, cmd.act())
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"baton/bridge"
 	"baton/bridge/gateway"
@@ -168,6 +169,21 @@ func (h *homes) addPeer(ctx context.Context, ask operatorapi.Peering) (operatora
 func (h *homes) removePeer(ctx context.Context, name string, dry bool) (operatorapi.Peer, error) {
 	gone, err := h.peering.Remove(ctx, name, dry)
 	return operatorapi.Peer{Name: name, Network: relay.Network, Origin: operatorapi.FromRecord, URL: gone.URL}, problemOf(err)
+}
+
+// checkRelay examines the server that wakes waiters inside this gateway, and the one at which
+// homes meet.
+func (p *program) checkRelay(ctx context.Context) []operatorapi.Check {
+	found := []federation.Finding{{What: "inside", State: federation.FindingOK, Detail: p.relay.Where()}}
+	if err := p.relay.Ready(); err != nil {
+		found[0].State, found[0].Detail = federation.FindingWarn, err.Error()+": who waits looks every second"
+	}
+	if p.hub == nil {
+		found = append(found, federation.Finding{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"})
+	} else {
+		found = append(found, p.hub.Check(ctx, p.homes.peers(), time.Now)...)
+	}
+	return checksOf(found)
 }
 
 // checksOf returns findings as the operator API shows them.

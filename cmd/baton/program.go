@@ -183,7 +183,7 @@ func (p *program) openRecord(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if p.record, err = openStore(ctx, p.file, p.metrics); err != nil {
+	if p.record, err = openRecord(ctx, p.file, p.metrics); err != nil {
 		return err
 	}
 	adopts, err := p.checkKeys(ctx)

@@ -5,13 +5,11 @@ import (
 	"net/http"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 )
 
-// peersParameter is the parameter of /readyz that asks for the links to other homes too.
-const peersParameter = "peers"
-
 // withPeers adds the links to other homes to what the gateway cannot do now.
-func (p *program) withPeers(ready readiness) readiness {
+func (p *program) withPeers(ready contract.Readiness) contract.Readiness {
 	for _, name := range p.gateway.Links().HomesDown() {
 		ready.Reasons = append(ready.Reasons, "peer "+name+": down")
 	}
@@ -21,7 +19,7 @@ func (p *program) withPeers(ready readiness) readiness {
 
 // standing is the answer of /statusz.
 type standing struct {
-	readiness
+	contract.Readiness
 
 	Links []linkStanding `json:"links"` // the gateway's own
 	Peers []linkStanding `json:"peers"` // other homes
@@ -39,7 +37,7 @@ type linkStanding struct {
 
 // serveStatus tells operators and their tools how all links stand, those to other homes too.
 func (p *program) serveStatus(w http.ResponseWriter, r *http.Request) {
-	said := standing{readiness: p.readiness(r.Context()), Links: []linkStanding{}, Peers: []linkStanding{}, Relay: reached(p.relay.Ready())}
+	said := standing{Readiness: p.readiness(r.Context()), Links: []linkStanding{}, Peers: []linkStanding{}, Relay: reached(p.relay.Ready())}
 	if p.hub != nil {
 		said.Hub = reached(p.hub.Ready())
 	}

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 
@@ -17,14 +18,21 @@ func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, er
 		if err != nil {
 			return v, err
 		}
-		if v.Exists() {
-			v, err = k.Check(v, entry.Event, entry.Filed)
-		} else {
-			v, err = k.Open(entry.Event, home, entry.Filed)
-		}
-		if err != nil {
+		if v, err = k.Follow(v, entry, home); err != nil {
 			return v, fmt.Errorf("replay step %s: %w", entry.Event.ID, err)
 		}
 	}
 	return v, nil
+}
+
+// Follow returns the view after a filed step, as the home with the handoff saw it. The error says
+// why the step cannot follow.
+func (k Kinds) Follow(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
+	switch exists := before.Exists(); {
+	case exists && step.Event.Verb == federation.Offer:
+		return before, errors.New("the handoff was open already")
+	case exists:
+		return k.Check(before, step.Event, step.Filed)
+	}
+	return k.Open(step.Event, home, step.Filed)
 }
