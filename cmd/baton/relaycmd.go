@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -75,15 +79,24 @@ func (p *program) checkRelay(ctx context.Context) []operatorapi.Check {
 	return checksOf(found)
 }
 
+// clusterSecretFile is the name of the file with the secret of the servers of a hub.
+const clusterSecretFile = "cluster.secret"
+
 // relayAccounts writes accounts.
 type relayAccounts struct {
-	Names []string `arg:"" name:"name" help:"The homes, each by its home.name."`
-	Out   string   `default:"." help:"Where the files are written; seeds that are there stay as they are." placeholder:"DIR"`
+	Names    []string `arg:"" name:"name" help:"The homes, each by its home.name."`
+	Out      string   `default:"." help:"Where the files are written; seeds that are there stay as they are." placeholder:"DIR"`
+	Replicas int      `default:"1" help:"How many servers keep a copy of each stream." placeholder:"N"`
+	Cluster  []string `help:"A server of a hub of several, and where homes reach it; once for each. The servers reach each other 2000 ports above that." placeholder:"NAME=HOST[:PORT]" sep:"none"`
 }
 
-// Help has one example.
+// Help has one example for each form of a hub.
 func (relayAccounts) Help() string {
-	return "Example:\n\n\tbaton relay accounts a.example b.example c.example --out hub"
+	return `Examples:
+
+	baton relay accounts a.example b.example c.example --out hub
+	baton relay accounts a.example b.example c.example --out hub --replicas 3 \
+	  --cluster hub-1=hub-1.example --cluster hub-2=hub-2.example --cluster hub-3=hub-3.example`
 }
 
 // account is what was written for one home.
@@ -94,17 +107,27 @@ type account struct {
 	Made      bool   `json:"made"` // now; else it was there
 }
 
-// Run writes hub.conf and a seed for each home, which is to be sent to that home alone.
+// Run writes the configuration of each server, and a seed for each home, which is to be sent
+// to that home alone.
 func (cmd relayAccounts) Run(c *cli, streams std) error {
 	if err := os.MkdirAll(cmd.Out, 0o700); err != nil {
 		return err
+	}
+	layout, err := cmd.layout()
+	if err != nil {
+		return &usageError{err}
 	}
 	var accounts []relay.Account
 	for _, name := range cmd.Names {
 		accounts = append(accounts, relay.Account{Home: federation.HomeID(name)})
 	}
-	if _, err := relay.WriteAccounts(accounts); err != nil { // before a file has a name that nobody can mean
+	if _, err := relay.WriteAccounts(accounts, layout); err != nil { // before a file has a name that is no name of a home
 		return &usageError{err}
+	}
+	if len(layout.Servers) > 0 {
+		if layout.Secret, err = clusterSecret(cmd.Out); err != nil {
+			return err
+		}
 	}
 	written := []account{}
 	for i, a := range accounts {
@@ -114,18 +137,50 @@ func (cmd relayAccounts) Run(c *cli, streams std) error {
 		}
 		written, accounts[i].Public = append(written, made), made.PublicKey
 	}
-	text, err := relay.WriteAccounts(accounts)
+	files, err := relay.WriteAccounts(accounts, layout)
 	if err != nil {
 		return err
 	}
-	file := filepath.Join(cmd.Out, hubFile)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
+	for _, file := range files {
+		if err := os.WriteFile(filepath.Join(cmd.Out, file.Name), []byte(file.Text), 0o600); err != nil {
+			return err
+		}
 	}
+	return cmd.tell(c, streams, layout, files, written)
+}
+
+// layout returns the servers of the hub.
+func (cmd relayAccounts) layout() (relay.HubLayout, error) {
+	layout := relay.HubLayout{Replicas: cmd.Replicas, Secret: "none yet"}
+	for _, text := range cmd.Cluster {
+		name, address, ok := strings.Cut(text, "=")
+		s := relay.HubServer{Name: name, Host: address}
+		if host, port, err := net.SplitHostPort(address); err == nil {
+			s.Host = host
+			if s.Port, err = strconv.Atoi(port); err != nil {
+				ok = false
+			}
+		}
+		if !ok {
+			return layout, fmt.Errorf("--cluster %s: want NAME=HOST or NAME=HOST:PORT", text)
+		}
+		layout.Servers = append(layout.Servers, s)
+	}
+	return layout, nil
+}
+
+// tell prints what was written, and what each home has in its configuration.
+func (cmd relayAccounts) tell(c *cli, streams std, layout relay.HubLayout, files []relay.HubFile, written []account) error {
 	if c.JSON {
-		return printJSON(streams, map[string]any{"configuration": file, "accounts": written})
+		paths := []string{}
+		for _, file := range files {
+			paths = append(paths, filepath.Join(cmd.Out, file.Name))
+		}
+		return printJSON(streams, map[string]any{"configuration": paths[0], "configurations": paths, "accounts": written})
 	}
-	fmt.Fprintf(streams.out, "%s: for the server\n", file)
+	for _, file := range files {
+		fmt.Fprintf(streams.out, "%s: for the server\n", filepath.Join(cmd.Out, file.Name))
+	}
 	for _, a := range written {
 		kept := ""
 		if !a.Made {
@@ -133,8 +188,35 @@ func (cmd relayAccounts) Run(c *cli, streams std) error {
 		}
 		fmt.Fprintf(streams.out, "%s: for %s alone%s\n", a.SeedFile, a.Name, kept)
 	}
-	_, err = fmt.Fprint(streams.out, "Each home has in its configuration:\n\n[relay.hub]\nurls = [\"tls://HUB:4222\"]\nnkey_file = \"NAME"+seedSuffix+"\"\n")
+	urls, replicas := []string{`"tls://HUB:4222"`}, ""
+	if len(layout.Servers) > 0 {
+		urls = nil
+		for _, s := range layout.Servers {
+			urls = append(urls, strconv.Quote("tls://"+s.Address()))
+		}
+		replicas = fmt.Sprintf("replicas = %d\n", layout.Replicas)
+	}
+	_, err := fmt.Fprintf(streams.out, "Each home has in its configuration:\n\n[relay.hub]\nurls = [%s]\nnkey_file = \"NAME%s\"\n%s", strings.Join(urls, ", "), seedSuffix, replicas)
 	return err
+}
+
+// clusterSecret returns the secret with which the servers of a hub identify to each other. It
+// makes one where the folder has none.
+func clusterSecret(dir string) (string, error) {
+	path := filepath.Join(dir, clusterSecretFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		text = []byte(rand.Text() + "\n")
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimSpace(string(text))
+	if strings.Trim(secret, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" || len(secret) < 16 {
+		return "", fmt.Errorf("%s: want letters from A to Z and digits from 2 to 7; delete it to have another one", path)
+	}
+	return secret, nil
 }
 
 // seedOf returns the account of a home by the seed in its file, which is made where it is
