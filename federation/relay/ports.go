@@ -88,7 +88,7 @@ type Poster interface {
 	Get(ctx context.Context, address string) (Envelope, error)
 }
 
-// Wakes wakes those who wait inside this gateway; see [Relay].
+// Wakes wakes those who wait inside this gateway; see [PeerDelivery].
 type Wakes interface {
 	Subscribe(topic string) (wake <-chan struct{}, stop func())
 }
