@@ -56,6 +56,21 @@ type HubServer struct {
 	Port int    // for homes; 0 for 4222
 }
 
+// ParseHubServer reads a server as NAME=HOST or NAME=HOST:PORT.
+func ParseHubServer(text string) (HubServer, error) {
+	name, address, ok := strings.Cut(text, "=")
+	s := HubServer{Name: name, Host: address}
+	if host, port, err := net.SplitHostPort(address); err == nil {
+		s.Host = host
+		s.Port, err = strconv.Atoi(port)
+		ok = ok && err == nil
+	}
+	if !ok {
+		return s, fmt.Errorf("server %q: want NAME=HOST or NAME=HOST:PORT", text)
+	}
+	return s, nil
+}
+
 // Address returns where homes reach the server.
 func (s HubServer) Address() string {
 	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)))
@@ -102,8 +117,8 @@ func (l HubLayout) servers() ([]HubServer, error) {
 	return l.Servers, nil
 }
 
-// HubFile is the configuration of one server of a hub.
-type HubFile struct {
+// ServerFile is the configuration of one server of a hub.
+type ServerFile struct {
 	Name string // of the file
 	Text string
 }
@@ -116,7 +131,7 @@ type HubFile struct {
 // which the account of the destination exports to it alone. So no home can publish as another,
 // read the messages for another, or delete them. A home that misuses its own account harms
 // itself alone.
-func WriteAccounts(accounts []Account, layout HubLayout) ([]HubFile, error) {
+func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
 	servers, err := layout.servers()
 	if err != nil {
 		return nil, err
@@ -132,7 +147,7 @@ func WriteAccounts(accounts []Account, layout HubLayout) ([]HubFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write accounts: %w", err)
 	}
-	var files []HubFile
+	var files []ServerFile
 	for _, s := range servers {
 		filled.Server = hubListener{s.Name, anyHost(cmp.Or(s.Port, hubPort)), anyHost(cmp.Or(s.Port, hubPort) + routeOffset)}
 		filled.Routes = nil
@@ -143,7 +158,7 @@ func WriteAccounts(accounts []Account, layout HubLayout) ([]HubFile, error) {
 		if err := text.Execute(&out, filled); err != nil {
 			return nil, fmt.Errorf("write accounts: %w", err)
 		}
-		files = append(files, HubFile{s.Name + ".conf", out.String()})
+		files = append(files, ServerFile{s.Name + confSuffix, out.String()})
 	}
 	return files, nil
 }
@@ -181,6 +196,7 @@ func anyHost(port int) string { return net.JoinHostPort("0.0.0.0", strconv.Itoa(
 // The settings of a server that homes meet at.
 const (
 	hubName         = "hub"
+	confSuffix      = ".conf"
 	hubPort         = 4222
 	hubPayloadBytes = maxBatchBytes + 64<<10 // with headers
 	routeOffset     = 2000                   // from the port for homes to the one for the other servers: 6222
@@ -190,9 +206,10 @@ const (
 	maxPort         = 65535
 )
 
-// The names and hosts of servers. They are written into the configuration as they are.
+// The names and hosts of servers, and the secret of a cluster. They are written into the configuration as they are.
 var (
 	serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
+	clusterSecret = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
 	serverHost = regexp.MustCompile(`^[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}$`)
 )
 
