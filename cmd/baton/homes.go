@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"sync/atomic"
@@ -26,6 +27,8 @@ type homes struct {
 	gateway   *gateway.Gateway
 	record    boundRecord
 	client    *identity.PeerClient
+	documents *peering.Documents
+	routes    http.Handler // the public routes
 	locator   *mailbox.Locator
 	peering   *peering.Peering
 	canary    *peering.Canary
@@ -35,13 +38,15 @@ type homes struct {
 	keys      func() *identity.KeySource
 	maxHops   func() int // through which a step may come
 	publicURL string
+	fetch     identity.FetchConfig
+	badInput  func(home federation.HomeID, reason string)
 }
 
 func newHomes(p *program) *homes {
 	h := &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log, keys: p.keys.Load,
 		publicURL: p.publicURL, maxHops: func() int { return int(p.maxHops.Load()) },
-		client: identity.NewPeerClient(peerFetch(p.file)), canary: newCanary(p),
+		client: identity.NewPeerClient(peerFetch(p.file)), fetch: peerFetch(p.file), canary: newCanary(p),
 	}
 	h.linked.Store(newPeerSet(nil))
 	h.locator = mailbox.New(mailbox.Config{
@@ -49,6 +54,10 @@ func newHomes(p *program) *homes {
 		Documents: didDocuments{p.directory.Load, p.client}, Log: p.log,
 	})
 	h.peering = newPeering(p, h)
+	h.documents, h.routes = newHomeDocuments(p, h), p.publicMux
+	h.badInput = func(home federation.HomeID, reason string) {
+		p.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()
+	}
 	return h
 }
 
@@ -65,13 +74,13 @@ func (h *homes) deps() relay.Deps {
 	return relay.Deps{
 		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway, h.keys}, Poster: homePoster{h.client}, Hub: h.hub,
 		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
-		Mailboxes: h.locator, Now: time.Now, MaxHops: h.maxHops,
+		Mailboxes: h.locator, Now: time.Now, MaxHops: h.maxHops, BadInput: h.badInput,
 	}
 }
 
 // handler returns the handler of requests of other homes.
 func (h *homes) handler() *relay.PeerHandler {
-	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew}
+	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew, Documents: h.routes}
 }
 
 // peers returns the other homes that are configured now.
@@ -148,6 +157,18 @@ func (s homeSigner) Sign(ctx context.Context, message []byte) (string, error) {
 // Verify implements [relay.Signer].
 func (s homeSigner) Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error) {
 	return signing.VerifyHome(ctx, s.keys(), home, message, signature, at)
+}
+
+// posterOf returns the HTTPS client for a home that some authorities, in PEM, certify beside
+// those of the system.
+func (h *homes) posterOf(authorities []byte) (homePoster, error) {
+	roots, err := withAuthorities(authorities)
+	if err != nil {
+		return homePoster{}, err
+	}
+	cfg := h.fetch
+	cfg.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return homePoster{identity.NewPeerClient(cfg)}, nil
 }
 
 // homePoster implements [relay.Poster].

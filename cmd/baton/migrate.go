@@ -67,13 +67,13 @@ func (cmd migrateCommand) migrate(ctx context.Context, file *configs.File) (stor
 		case cmd.DryRun:
 			return store.PlanPostgres(ctx, dsn)
 		}
-		return store.MigratePostgres(ctx, dsn)
+		return store.MigratePostgres(ctx, dsn, registry.Tables{})
 	}
 	path := file.Path(file.Store.Path)
 	if cmd.DryRun {
 		return store.Plan(ctx, path)
 	}
-	return store.Migrate(ctx, path, time.Now())
+	return store.Migrate(ctx, path, registry.Tables{}, time.Now())
 }
 
 // transfer copies the record into a database.

@@ -33,18 +33,32 @@ func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.ListPeers(ctx, &contract.ListPeersParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
 	}, false, table[operatorapi.Peer]{
-		header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | DOUBTS | LAST ERROR",
+		header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | DOUBTS | CLOCK | LAST ERROR",
 		row: func(p operatorapi.Peer) []string {
-			now, mode, state, heard, forks, doubts := time.Now(), p.Mode, "", "", "", ""
+			now, mode, state, heard, forks, doubts, clock := time.Now(), p.Mode, "", "", "", "", ""
 			if p.Held {
 				mode += " (held)"
 			}
 			if p.PeerHome != nil {
 				state, heard, forks, doubts = p.State, age(p.LastHeard, now), strconv.Itoa(len(p.Forks)), strconv.Itoa(len(p.Doubts))
+				clock = clockOf(p)
 			}
-			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), age(p.Oldest, now), strconv.Itoa(p.Dead), forks, doubts, p.LastError}
+			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), age(p.Oldest, now), strconv.Itoa(p.Dead), forks, doubts, clock, p.LastError}
 		},
 	})
+}
+
+// clockOf says how far the clock of a home is from the one here: "ok" up to thirty seconds,
+// from which on the log warns too.
+func clockOf(p operatorapi.Peer) string {
+	skew := time.Duration(p.SkewSeconds * float64(time.Second)).Round(time.Second)
+	switch {
+	case skew > 30*time.Second:
+		return skew.String() + " behind"
+	case skew < -30*time.Second:
+		return (-skew).String() + " ahead"
+	}
+	return "ok"
 }
 
 // peerShow shows one home or registry.

@@ -100,7 +100,7 @@ func (s *server) register(ctx context.Context, u *user) {
 	if u.welcome || u.negotiating || u.nick == "" || u.ident == "" {
 		return
 	}
-	if s.blocked(ctx, federation.Source{Network: network, Link: s.link.Name(), Nick: u.nick, User: u.ident}) {
+	if s.blocked(ctx, federation.Source{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident}) {
 		s.quit(u, blockedByUs.sentence())
 		return
 	}
