@@ -41,7 +41,7 @@ func (s *session) onAccount(m ircmsg.Message) {
 	}
 	s.net.logIn(m.Params[0], account)
 	if s.linked && account != "" {
-		s.link.ports.Wakes.Wake(bridge.FeedTopic(s.link.cfg.Name)) // a private step may wait for the user
+		s.link.ports.Wakes.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
 	}
 }
 

@@ -138,7 +138,7 @@ func TestALoginWakesTheDeliveriesThatWaitForIt(t *testing.T) {
 	peer.Send(":1AA METADATA " + peer.UUID("bob") + " accountname :al")
 	select {
 	case got := <-topics:
-		if want := bridge.FeedTopic(linkName); got != want {
+		if want := bridge.OutboxTopic(linkName); got != want {
 			t.Errorf("woken: %q, want %q", got, want)
 		}
 	case <-waiting(t).Done():
