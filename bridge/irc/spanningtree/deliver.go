@@ -92,7 +92,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
 	d.View.Venue = l.channels.Out(d.View.Venue)
-	step := l.step(ctx, d)
+	step := irc.Named(ctx, l.ports.Gateway, d)
 	r := &row{
 		from: l.ports.Home.DID(), venue: d.View.Venue, heard: ev.Arrival.Link == l.cfg.Name,
 		msgid: ev.WireID(), ref: ev.Handoff, done: make(chan error, 1),
@@ -118,17 +118,6 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	}
 	r.tags, err = l.tags(ctx, d)
 	return r, err
-}
-
-// step returns a delivery as lines tell of it, with all names looked up.
-func (l *Link) step(ctx context.Context, d federation.Delivery) translate.Step {
-	names := map[federation.DID]string{}
-	for _, did := range append(d.View.Others(""), d.Entry.Event.Actor(), d.Entry.Event.To) {
-		if _, known := names[did]; !known && did != "" {
-			names[did] = l.ports.Gateway.Name(ctx, did)
-		}
-	}
-	return translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return names[did] }}
 }
 
 // others returns the recipients of a private step. A party that signed last on another
