@@ -13,10 +13,10 @@ import (
 // hook was owed.
 type memoryDead struct {
 	letter  federation.DeadLetter
-	feed    *feedRow
-	relay   *memoryRelay
+	feed    *outboxRow
+	relay   *memoryPeerDelivery
 	push    *memoryPush
-	webhook *memoryHook
+	webhook *memoryWebhook
 }
 
 // bury files a dead letter. One that had been put back is dead again.
@@ -97,8 +97,8 @@ func (m *Memory) Revive(ctx context.Context, id int64, now time.Time) (bool, err
 		return true, nil
 	}
 	m.settled = slices.DeleteFunc(m.settled, func(s settledRow) bool { return s.event == d.letter.Event && s.link == d.letter.To })
-	m.feeds = append(m.feeds, feedRow{row: d.feed.row, link: d.feed.link, entry: d.feed.entry, rank: federation.RankAnswer, queued: now, tries: d.feed.tries})
-	slices.SortFunc(m.feeds, func(a, b feedRow) int { return cmp.Compare(a.row, b.row) })
+	m.outboxes = append(m.outboxes, outboxRow{row: d.feed.row, link: d.feed.link, entry: d.feed.entry, rank: federation.RankAnswer, queued: now, tries: d.feed.tries})
+	slices.SortFunc(m.outboxes, func(a, b outboxRow) int { return cmp.Compare(a.row, b.row) })
 	return true, nil
 }
 

@@ -47,7 +47,7 @@ func (m *Memory) notifyOn(link string, n federation.Notice) {
 	on := memoryNotice{Notice: n, place: m.lastNotice, link: link}
 	m.notices = append(m.notices, on)
 	if link == federation.InboxLink {
-		m.tellHooksOf(on)
+		m.queueNoticePushes(on)
 	}
 }
 

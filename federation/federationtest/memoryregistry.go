@@ -165,7 +165,7 @@ func (m *Memory) deliver(filed *memoryMessage, now time.Time) {
 		}
 	}
 	filed.Seq, filed.position = seq+1, last+1
-	m.tellHooks(filed)
+	m.queuePushes(filed)
 	if filed.Event == filed.Handoff {
 		delete(m.unseen, filed.Handoff)
 	}

@@ -86,7 +86,7 @@ func (m *Memory) gave(event federation.EventID) []string {
 			links = append(links, s.link)
 		}
 	}
-	for _, f := range m.feeds {
+	for _, f := range m.outboxes {
 		if f.entry.Event.ID == event {
 			links = append(links, f.link)
 		}
@@ -182,7 +182,7 @@ func (m *Memory) answer(did federation.DID, offer federation.EventID) time.Time 
 
 // isPushed reports whether a hook of an inbox took a step, or is still to be given it.
 func (m *Memory) isPushed(did federation.DID, event federation.EventID) bool {
-	return slices.ContainsFunc(m.hooks, func(h *memoryHook) bool {
+	return slices.ContainsFunc(m.webhooks, func(h *memoryWebhook) bool {
 		return h.DID == did && h.Participant == "" && slices.ContainsFunc(h.pushes, func(p *memoryPush) bool {
 			return p.Entry.Event.ID == event && (p.State == federation.DeliveryWaiting || p.State == federation.DeliveryDelivered)
 		})

@@ -96,7 +96,7 @@ func (s suite) testBindingOfVouched(t *testing.T) {
 	if _, err := record.Binding(t.Context(), ada); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Binding of the signer: %v, want ErrNotFound", err)
 	}
-	claim := Offer(2, ada, bob) // whom a signed step claims to stand for is only its signer's word
+	claim := Offer(2, ada, bob) // the DID that a signed step claims to stand for is only its signer's claim
 	claim.For = cleo
 	mustAppend(t, record, File(claim, federation.View{}))
 	if b, err := record.Binding(t.Context(), cleo); err != nil || b.Name != "cleo" {

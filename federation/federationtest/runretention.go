@@ -332,7 +332,7 @@ func (s suite) testPruneStepMessages(t *testing.T) {
 	record := s.open(t)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
-	step := Message(1, "scout", "judge") // of whom none is registered
+	step := Message(1, "scout", "judge") // neither is registered
 	step.Event, step.Handoff = ID(1), ID(1)
 	post(t, record, agents.Posting{Message: step})
 	post(t, record, agents.Posting{Message: Message(3, "scout", "judge")})

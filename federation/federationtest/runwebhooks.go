@@ -9,8 +9,8 @@ import (
 	"baton/federation/agents"
 )
 
-// RunHooks holds a record to what [Webhooks] promises.
-func RunHooks(t *testing.T, open func(t *testing.T) Record) {
+// RunWebhooks holds a record to what [Webhooks] promises.
+func RunWebhooks(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a hook is there until it is removed", s.testHook)
@@ -29,8 +29,8 @@ func RunHooks(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("what is pruned is owed to nobody", s.testPrunedPush)
 }
 
-// addHook adds the n-th hook, of a DID.
-func addHook(t *testing.T, record Record, n int, of federation.DID) federation.Webhook {
+// addWebhook adds the n-th webhook, of a DID.
+func addWebhook(t *testing.T, record Record, n int, of federation.DID) federation.Webhook {
 	t.Helper()
 	h := federation.Webhook{ID: ID(9000 + n), DID: of, URL: fmt.Sprintf("https://hooks.example/%d", n), Since: At(n)}
 	if err := record.AddWebhook(t.Context(), h, 10); err != nil {
@@ -39,7 +39,7 @@ func addHook(t *testing.T, record Record, n int, of federation.DID) federation.W
 	return h
 }
 
-// taken returns the ids of the hooks that are given to who asks.
+// taken returns the ids of the webhooks that the caller takes.
 func taken(t *testing.T, record Record, now, limit int) []federation.WebhookID {
 	t.Helper()
 	hooks, err := record.TakeWebhooks(t.Context(), At(now), At(now+60), limit)
@@ -53,7 +53,7 @@ func taken(t *testing.T, record Record, now, limit int) []federation.WebhookID {
 	return ids
 }
 
-// next returns what is due to a hook.
+// next returns the delivery to a webhook that is due.
 func next(t *testing.T, record Record, h federation.Webhook, now int) federation.Push {
 	t.Helper()
 	p, err := record.NextPush(t.Context(), h.ID, At(now))
@@ -63,7 +63,7 @@ func next(t *testing.T, record Record, h federation.Webhook, now int) federation
 	return p
 }
 
-// nothing wants nothing to be due to a hook.
+// nothing fails where a delivery to a webhook is due.
 func nothing(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
 	if p, err := record.NextPush(t.Context(), h.ID, At(now)); !errors.Is(err, federation.ErrNotFound) {
@@ -71,7 +71,7 @@ func nothing(t *testing.T, record Record, h federation.Webhook, now int) {
 	}
 }
 
-// pushed returns what a hook is owed and was, as references and states.
+// pushed returns the deliveries to a webhook, as references and states.
 func pushed(t *testing.T, record Record, h federation.Webhook) []string {
 	t.Helper()
 	all, err := record.Pushes(t.Context(), h.ID, 0, 100)
@@ -92,7 +92,7 @@ func (s suite) testHook(t *testing.T) {
 	if _, err := record.Webhook(ctx, ID(9001)); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Hook of nobody: %v", err)
 	}
-	first, second := addHook(t, record, 1, ada), addHook(t, record, 2, bob)
+	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, bob)
 	got, err := record.Webhook(ctx, first.ID)
 	if d := diff(first, got); d != "" || err != nil {
 		t.Errorf("Hook: %v (-want +got):\n%s", err, d)
@@ -114,8 +114,8 @@ func (s suite) testHook(t *testing.T) {
 
 func (s suite) testHooksOfDID(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	first, second := addHook(t, record, 1, ada), addHook(t, record, 2, ada)
-	addHook(t, record, 3, bob)
+	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, ada)
+	addWebhook(t, record, 3, bob)
 	same := federation.Webhook{ID: ID(9009), DID: ada, URL: first.URL, Since: At(4)}
 	if err := record.AddWebhook(ctx, same, 10); !errors.Is(err, federation.ErrTaken) {
 		t.Errorf("the same address again: %v", err)
@@ -148,7 +148,7 @@ func (s suite) testOwedToHook(t *testing.T) {
 	if err := record.Read(ctx, bob, []federation.EventID{read.Event.ID}, At(100)); err != nil {
 		t.Fatal(err)
 	}
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	mustAppend(t, record, File(Offer(3, ada, bob), federation.View{}))
 	mustAppend(t, record, File(Offer(4, ada, cleo), federation.View{}))
 	if d := diff([]string{line(3, federation.DeliveryWaiting), line(2, federation.DeliveryWaiting)}, pushed(t, record, h)); d != "" {
@@ -177,7 +177,7 @@ func (s suite) testOwedToHook(t *testing.T) {
 
 func (s suite) testPushLane(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	cancel := File(Step(2, offer.Event, federation.Cancel, ada), offer.View)
@@ -208,7 +208,7 @@ func (s suite) testPushLane(t *testing.T) {
 
 func (s suite) testTakenHook(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	if got := taken(t, record, 1, 10); len(got) != 0 {
 		t.Errorf("a hook to which nothing is due is taken: %v", got)
 	}
@@ -235,7 +235,7 @@ func (s suite) testTakenHook(t *testing.T) {
 
 func (s suite) testTurns(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	first, second := addHook(t, record, 1, ada), addHook(t, record, 2, bob)
+	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, bob)
 	for n := 1; n <= 2; n++ {
 		mustAppend(t, record, File(Offer(n, cleo, ada), federation.View{}))
 		mustAppend(t, record, File(Offer(10+n, cleo, bob), federation.View{}))
@@ -252,7 +252,7 @@ func (s suite) testTurns(t *testing.T) {
 
 func (s suite) testPushFailed(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
 	p := next(t, record, h, 10)
 	for n := 1; n <= 2; n++ {
@@ -294,7 +294,7 @@ func (s suite) testPushFailed(t *testing.T) {
 
 func (s suite) testPushed(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	p := next(t, record, h, 10)
@@ -320,7 +320,7 @@ func (s suite) testPushed(t *testing.T) {
 	}
 }
 
-// dead gives the next push of a hook up.
+// dead gives the next delivery of a webhook up.
 func dead(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "status 500", At: At(now)}
@@ -331,7 +331,7 @@ func dead(t *testing.T, record Record, h federation.Webhook, now int) {
 
 func (s suite) testPushDead(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	if err := record.PushFailed(ctx, h.ID, next(t, record, h, 5).Item, federation.Failure{Reason: "status 502", At: At(5), Next: At(6)}); err != nil {
@@ -375,7 +375,7 @@ func (s suite) testPushDead(t *testing.T) {
 
 func (s suite) testPushAgain(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	for n := 1; n <= 3; n++ {
 		mustAppend(t, record, File(Offer(n, ada, bob), federation.View{}))
 	}
@@ -402,7 +402,7 @@ func (s suite) testPushAgain(t *testing.T) {
 
 func (s suite) testDisabled(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	mustAppend(t, record, File(Step(2, offer.Event, federation.Cancel, ada), offer.View))
@@ -434,7 +434,7 @@ func (s suite) testDisabled(t *testing.T) {
 
 func (s suite) testEnabled(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	dead(t, record, h, 5)
@@ -534,7 +534,7 @@ func (s suite) testMessagePushes(t *testing.T) {
 
 func (s suite) testPrunedPush(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	mustAppend(t, record, File(Step(2, offer.Event, federation.Cancel, ada), offer.View))

@@ -152,7 +152,7 @@ func (s suite) testPausedPeers(t *testing.T) {
 		if err := record.Pause(t.Context(), p); err != nil {
 			t.Fatalf("Pause: %v", err)
 		}
-		if err := record.Pause(t.Context(), federation.PeerOutbox{Name: "z.example", Failures: 1, Next: At(1)}); err != nil { // nothing is owed to it
+		if err := record.Pause(t.Context(), federation.PeerOutbox{Name: "z.example", Failures: 1, Next: At(1)}); err != nil { // no delivery to it waits
 			t.Fatalf("Pause: %v", err)
 		}
 		if peers, err := record.PeerOutboxes(t.Context()); err != nil || diff([]federation.PeerOutbox{p}, peers) != "" {

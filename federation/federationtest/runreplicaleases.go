@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// RunDuties holds a record to what [ReplicaLeases] promises to a gateway that is the
+// RunReplicaLeases holds a record to what [ReplicaLeases] promises to a gateway that is the
 // only one.
-func RunDuties(t *testing.T, open func(t *testing.T) Record) {
+func RunReplicaLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	t.Run("a duty is done by all who share it, until they end", func(t *testing.T) {
 		record := open(t)
