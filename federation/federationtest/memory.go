@@ -26,7 +26,7 @@ type Memory struct {
 	tombstones []memoryTombstone
 	inboxes    map[federation.DID][]inboxRow
 	arrived    map[federation.DID]uint64 // how many entries an inbox ever had
-	reads      map[federation.DID]bool   // who was seen reading an inbox
+	reads      map[federation.DID]bool   // whether the DID was seen reading its inbox
 	devices    map[federation.DID]map[string]memoryDevice
 	outboxes   []outboxRow
 	settled    []settledRow
@@ -243,7 +243,7 @@ func (m *Memory) bind(ev federation.Event) {
 		DID: ev.From, Network: at.Network, Link: at.Link, Name: at.Name, First: at.Name,
 		Key: ev.Signature.Key, Seen: at.Received,
 	}
-	if ev.Provenance == federation.Vouched && ev.For != "" { // the name is whose step it is, and the key is not
+	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID that the step stands for, and the key does not
 		b.DID, b.Key = ev.For, nil
 	}
 	if old, ok := m.bindings[b.DID]; ok {
@@ -255,7 +255,7 @@ func (m *Memory) bind(ev federation.Event) {
 	m.bindings[b.DID] = b
 }
 
-// ownKey notes whose key this is; whoever had it first keeps it.
+// ownKey notes the owner of a key. The first owner keeps it.
 func (m *Memory) ownKey(key []byte, owner federation.DID) {
 	if len(key) == 0 {
 		return

@@ -9,8 +9,8 @@ import (
 	"baton/federation"
 )
 
-// memoryDead is a dead letter with what is put back: a row of a feed, a relay, or what a
-// hook was owed.
+// memoryDead is a dead letter with the delivery that it puts back: to a link, to a peer of a
+// network, or to a webhook.
 type memoryDead struct {
 	letter  federation.DeadLetter
 	feed    *outboxRow

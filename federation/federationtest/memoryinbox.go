@@ -42,7 +42,7 @@ func (m *Memory) Lease(ctx context.Context, to federation.DID, device string, no
 	return leases, nil
 }
 
-// held changes the entry of a lease for whoever holds it.
+// held changes the entry of a lease for the device that holds it.
 func (m *Memory) held(ctx context.Context, to federation.DID, hold federation.Hold, change func(*inboxRow) error) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -76,7 +76,7 @@ func (m *Memory) Nack(ctx context.Context, to federation.DID, hold federation.Ho
 	})
 }
 
-// nobody holds what was put back.
+// nobody is the holder of an entry that was put back.
 const nobody = "\x00"
 
 // Extend implements [Leases].

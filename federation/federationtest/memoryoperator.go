@@ -10,7 +10,7 @@ import (
 	"baton/federation/agents"
 )
 
-// settledRow is a row of a feed that is over.
+// settledRow is a delivery that ended.
 type settledRow struct {
 	event federation.EventID
 	link  string

@@ -10,12 +10,12 @@ import (
 	"baton/federation"
 )
 
-// Owed implements [Links].
+// Outbox implements [Outbox].
 func (m *Memory) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
 	return m.deliveriesOf(ctx, limit, func(f *outboxRow) bool { return f.link == link && f.row > after })
 }
 
-// Lane implements [Links].
+// PendingOf implements [Outbox].
 func (m *Memory) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	return m.deliveriesOf(ctx, limit, func(f *outboxRow) bool { return f.link == link && f.entry.Event.Handoff == id })
 }
@@ -43,7 +43,7 @@ func (m *Memory) CountPending(ctx context.Context, link string, id federation.Ha
 	return len(rows), err
 }
 
-// heads returns the first row of each lane of a link.
+// heads returns the first row of each handoff of a link.
 func (m *Memory) heads(link string) []*outboxRow {
 	var heads []*outboxRow
 	seen := map[federation.HandoffID]bool{}

@@ -206,7 +206,7 @@ func (m *Memory) Delayed(ctx context.Context, row int64, now time.Time) error {
 	})
 }
 
-// noteRelayed files a notice about the step that a relay carries, to a signer who is no
+// noteRelayed files a notice about the step that a delivery carries, to a signer that is no
 // agent here.
 func (m *Memory) noteRelayed(r *memoryPeerDelivery, n federation.Notice) {
 	ev, ok := m.stepOf(r)

@@ -24,8 +24,8 @@ type memoryMessage struct {
 	deleted  bool // by its recipient
 	read     bool // by its recipient
 
-	// What became of the step in it: when its delivery ended, and how, and whether its
-	// signer was told that it takes time.
+	// The delivery of the step in it: when it ended, and how, and whether its signer was told
+	// of a delay.
 	ended   time.Time
 	outcome federation.DeliveryState
 	slow    bool

@@ -133,7 +133,7 @@ func (m *Memory) PruneMessages(ctx context.Context, before time.Time, after fede
 		}
 	}
 	for i, on := range slices.Clone(m.messages) {
-		// Positions shift as messages go, so the cursor counts those that stay.
+		// Positions shift as messages go, so the cursor counts the messages that stay.
 		if i < n || i >= n+limit || on.Received.After(before) {
 			continue
 		}

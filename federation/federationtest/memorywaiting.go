@@ -10,14 +10,14 @@ import (
 	"baton/federation"
 )
 
-// memoryWaiting is a delivery with what it is of: a row of a feed, or a relay.
+// memoryWaiting is a pending delivery: a row of an outbox, or of a peer's.
 type memoryWaiting struct {
 	federation.Waiting
 	row   int64
 	relay *memoryPeerDelivery
 }
 
-// waitingFor returns all that a filter admits, those of links first.
+// waitingFor returns the deliveries that match a filter, those to links first.
 func (m *Memory) waitingFor(f federation.WaitingFilter) []memoryWaiting {
 	var found []memoryWaiting
 	for _, w := range m.allWaiting() {

@@ -10,7 +10,7 @@ import (
 	"baton/federation/agents"
 )
 
-// memoryWebhook is a hook with what it is owed and was, in the order in which it came.
+// memoryWebhook is a webhook with its deliveries, pending and ended, in order.
 type memoryWebhook struct {
 	federation.Webhook
 
@@ -26,7 +26,7 @@ type memoryPush struct {
 	tries []federation.Try
 }
 
-// hook returns nil for an id that no hook has.
+// hook returns nil for an unknown id.
 func (m *Memory) hook(id federation.WebhookID) *memoryWebhook {
 	if i := slices.IndexFunc(m.webhooks, func(h *memoryWebhook) bool { return h.ID == id }); i >= 0 {
 		return m.webhooks[i]
@@ -61,7 +61,7 @@ func (m *Memory) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 	return nil
 }
 
-// pushWaiting gives a hook what waits in its inbox.
+// pushWaiting queues the entries that wait in the inbox of a webhook.
 func (m *Memory) pushWaiting(h *memoryWebhook) {
 	if h.Participant == "" {
 		for _, row := range m.inboxes[h.DID] {
@@ -81,7 +81,7 @@ func (m *Memory) pushEntry(h *memoryWebhook, entry federation.Entry) {
 	m.queuePush(h, federation.Push{Entry: entry, Queued: entry.Filed}, entry.Event.Handoff.String())
 }
 
-// queuePush gives a hook something more, or again what was refused for it.
+// queuePush queues a delivery, or again a refused one.
 func (m *Memory) queuePush(h *memoryWebhook, p federation.Push, lane string) {
 	for _, on := range h.pushes {
 		if on.Notice.Kind == "" && on.Entry.Number == p.Entry.Number && messageIn(on.Push).ID == messageIn(p).ID && messageIn(on.Push).From == messageIn(p).From {
@@ -106,7 +106,7 @@ func (m *Memory) pushMessage(h *memoryWebhook, on *memoryMessage) {
 	m.queuePush(h, federation.Push{Content: on.Message, Queued: on.Received}, cmp.Or(on.Handoff.String(), on.From))
 }
 
-// pushFiled gives the hooks of an inbox what has just entered it.
+// pushFiled queues a filed entry for the webhooks of its inbox.
 func (m *Memory) pushFiled(did federation.DID, entry federation.Entry) {
 	for _, h := range m.webhooks {
 		if h.DID == did && h.Participant == "" && h.Disabled.IsZero() {
@@ -115,7 +115,7 @@ func (m *Memory) pushFiled(did federation.DID, entry federation.Entry) {
 	}
 }
 
-// queuePushes gives the hooks of an agent a message that it has just been given.
+// queuePushes queues a delivered message for the webhooks of its agent.
 func (m *Memory) queuePushes(on *memoryMessage) {
 	for _, h := range m.webhooks {
 		if h.Participant == on.To && h.Disabled.IsZero() {
@@ -127,7 +127,7 @@ func (m *Memory) queuePushes(on *memoryMessage) {
 // firstNotice is where the items of notices begin.
 const firstNotice = 1 << 52
 
-// queueNoticePushes gives the hooks of an inbox what its owner is told.
+// queueNoticePushes queues a notice for the webhooks of its reader's inbox.
 func (m *Memory) queueNoticePushes(on memoryNotice) {
 	for _, h := range m.webhooks {
 		if h.DID == on.Reader() && h.Participant == "" && h.Disabled.IsZero() {
@@ -138,7 +138,7 @@ func (m *Memory) queueNoticePushes(on memoryNotice) {
 	}
 }
 
-// unpushNotice forgets what hooks were owed of a notice.
+// unpushNotice deletes the deliveries of a notice.
 func (m *Memory) unpushNotice(on memoryNotice) {
 	for _, h := range m.webhooks {
 		h.pushes = slices.DeleteFunc(h.pushes, func(p *memoryPush) bool { return p.Item == firstNotice+int64(on.place) })
@@ -150,7 +150,7 @@ func (h *memoryWebhook) inOrder() []*memoryPush {
 	return slices.SortedFunc(slices.Values(h.pushes), func(a, b *memoryPush) int { return cmp.Compare(a.Item, b.Item) })
 }
 
-// heads returns the pushes that wait behind no other of their lane, or were put back.
+// heads returns the pushes that wait behind no other with their order key, or were put back.
 func (h *memoryWebhook) heads() []*memoryPush {
 	var heads []*memoryPush
 	lanes := map[string]bool{}
@@ -167,7 +167,7 @@ func (h *memoryWebhook) heads() []*memoryPush {
 	return heads
 }
 
-// isDue reports whether something is due to a hook at a time.
+// isDue reports whether a delivery to a webhook is due at a time.
 func (h *memoryWebhook) isDue(now time.Time) bool {
 	heads := h.heads()
 	return h.Disabled.IsZero() && len(heads) > 0 && !heads[0].Next.After(now)
@@ -223,7 +223,7 @@ func (m *Memory) Webhooks(ctx context.Context, of federation.DID, after federati
 	return found, err
 }
 
-// changeWebhook changes a hook, or returns [federation.ErrNotFound].
+// changeWebhook changes a webhook, or returns [federation.ErrNotFound].
 func (m *Memory) changeWebhook(ctx context.Context, id federation.WebhookID, change func(*memoryWebhook)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -484,7 +484,7 @@ func (m *Memory) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err
 	return b, err
 }
 
-// pushedTo returns what became of a step on its way to the hooks of inboxes.
+// pushedTo returns the state of a step on its way to the webhooks of inboxes.
 func (m *Memory) pushedTo(event federation.EventID) []federation.Delivered {
 	var found []federation.Delivered
 	for _, h := range m.webhooks {
@@ -507,7 +507,7 @@ func (m *Memory) pushedTo(event federation.EventID) []federation.Delivered {
 	return found
 }
 
-// unpush forgets what hooks were owed of a handoff.
+// unpush deletes the deliveries of a handoff to webhooks.
 func (m *Memory) unpush(id federation.HandoffID) {
 	for _, h := range m.webhooks {
 		h.pushes = slices.DeleteFunc(h.pushes, func(p *memoryPush) bool { return p.Notice.Kind == "" && p.Handoff() == id })

@@ -29,7 +29,7 @@ func (b bench) giveUp(before, now int) (expired []federation.HandoffID) {
 	return expired
 }
 
-// waits returns how many entries wait for somebody.
+// waits returns how many entries wait for a signer.
 func (b bench) waits(who person) int {
 	b.t.Helper()
 	n, _, err := b.record.Waiting(b.t.Context(), who.did)

@@ -189,7 +189,7 @@ func TestADiskThatFailsIsANotNowAndTheRecordRecoversByItself(t *testing.T) {
 	}
 }
 
-// SQLite waits a few seconds for whoever else writes, an operator's shell say.
+// SQLite waits a few seconds for another writer, such as an operator's shell.
 func TestAFileThatSomebodyElseHoldsIsANotNow(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
