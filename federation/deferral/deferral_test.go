@@ -336,7 +336,7 @@ func TestAStrangerCannotStopAHandoff(t *testing.T) {
 	}
 }
 
-func TestAStepThatNobodyCanCheckExpiresAndItsSenderIsToldOnce(t *testing.T) {
+func TestAStepWithoutAKeyExpiresAndItsSenderIsToldOnce(t *testing.T) {
 	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
@@ -452,7 +452,7 @@ func TestABacklogOfOneSignerKeepsItsRate(t *testing.T) {
 	}
 }
 
-func TestAStepWhoseSignatureNobodyCanEverCheckDoesNotWait(t *testing.T) {
+func TestAStepWhoseSignatureCanNeverBeCheckedDoesNotWait(t *testing.T) {
 	b := newBench(t, federationtest.NewMemory())
 	b.directory.set(true, b.alice)
 	for _, text := range []string{"rsa:k:AAAA", "ed25519:k:AAAA"} {

@@ -71,13 +71,13 @@ func (m *Memory) Nack(ctx context.Context, to federation.DID, hold federation.Ho
 		if row.read {
 			return federation.ErrLeaseLost
 		}
-		row.device, row.until = nobody, again
+		row.device, row.until = noHolder, again
 		return nil
 	})
 }
 
-// nobody is the holder of an entry that was put back.
-const nobody = "\x00"
+// noHolder stands for the holder of an entry that was put back.
+const noHolder = "\x00"
 
 // Extend implements [Leases].
 func (m *Memory) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {

@@ -20,7 +20,7 @@ const (
 	lastPort  = 32000
 )
 
-// claims hold what was given out: a socket that nobody refers to any more is closed.
+// claims hold the sockets of the given addresses: the runtime closes an unreferenced one.
 var claims struct { //nolint:gochecknoglobals // the ports belong to the process
 	sync.Mutex
 	held []net.PacketConn

@@ -11,12 +11,12 @@ import (
 func RunBindings(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("nobody is known in an empty record", s.testStranger)
+	t.Run("an empty record knows no DID", s.testStranger)
 	t.Run("the newest of a signer is kept, and the first name", s.testBinding)
-	t.Run("each step is seen at once by who looked before it", s.testBindingLookedAtBefore)
-	t.Run("a vouched step binds whom it stands for, without the key", s.testBindingOfVouched)
+	t.Run("each step is seen at once by a reader that looked before it", s.testBindingLookedAtBefore)
+	t.Run("a vouched step binds the DID that it stands for, without the key", s.testBindingOfVouched)
 	t.Run("a signer without a name has a key and no binding", s.testNameless)
-	t.Run("a key stays with whoever had it first", s.testKeyOwner)
+	t.Run("a key stays with its first owner", s.testKeyOwner)
 	t.Run("a hash names one DID or none", s.testHash)
 }
 

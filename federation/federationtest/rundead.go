@@ -12,7 +12,7 @@ func RunDeadLetters(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a dead letter has what was signed, and each attempt", s.testDeadLetter)
-	t.Run("one that is put back has its place in its lane, and is put back once", s.testRevive)
+	t.Run("a dead letter is put back once, at its place in its handoff", s.testRevive)
 	t.Run("letters are listed by reason and destination, page by page", s.testDeadList)
 	t.Run("one of a message to another registry is sent again", s.testReviveRelay)
 	t.Run("what is dropped is told and forgotten, and so is what is old", s.testDiscard)
@@ -139,10 +139,10 @@ func (s suite) testRevive(t *testing.T) {
 	}
 	rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 10)
 	if err != nil || len(rows) != 2 || rows[0].Entry.Event.ID != ID(1) || rows[0].Attempt != 0 {
-		t.Fatalf("the lane is %+v, %v, want the offer first", rows, err)
+		t.Fatalf("the handoff has %+v, %v, want the offer first", rows, err)
 	}
 	if due := heads(t, record, 71, 10); len(due) != 1 {
-		t.Errorf("due %v, want the lane", due)
+		t.Errorf("due %v, want the handoff", due)
 	}
 	settleFirst(t, record, ID(1), federation.Settlement{At: At(80)})
 	if again, err := record.Revive(t.Context(), id, At(90)); err != nil || again {
@@ -213,7 +213,7 @@ func (s suite) testReviveRelay(t *testing.T) {
 		}
 	}
 	if d := diff([]string{`message-1 {"n":1} 0 "400 bad_request" "" at 9`}, owedTo(t, record)); d != "" {
-		t.Errorf("owed (-want +got):\n%s", d)
+		t.Errorf("pending (-want +got):\n%s", d)
 	}
 }
 
@@ -329,7 +329,7 @@ func (s suite) testSteer(t *testing.T) {
 		t.Errorf("Retry = %d, %v", n, err)
 	}
 	if due := heads(t, record, 9, 10); len(due) != 2 {
-		t.Errorf("due %v, want both lanes", due)
+		t.Errorf("due %v, want both handoffs", due)
 	}
 	if n, err := record.GiveUp(t.Context(), federation.WaitingFilter{ID: ID(1).String(), Link: "oftc"}, false, "", At(10)); err != nil || n != 1 {
 		t.Errorf("GiveUp = %d, %v", n, err)

@@ -18,7 +18,7 @@ func RunLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("an acknowledged entry waits no more, and is replayed all the same", s.testAck)
 	t.Run("an entry that was put back comes again in its time", s.testNack)
 	t.Run("an extended lease holds on", s.testExtend)
-	t.Run("a lease that somebody else was given is lost", s.testLost)
+	t.Run("a lease that another device was given is lost", s.testLost)
 	t.Run("of many devices that acknowledge at once one is heard", s.testAckRace)
 	t.Run("each entry is leased to one of many devices at once", s.testLeaseRace)
 }

@@ -27,9 +27,9 @@ func RunNotices(t *testing.T, open func(t *testing.T) Record) {
 			}
 		}
 	})
-	t.Run("whoever a notice is to reads it from a cursor on, told or not", s.testNoticesTo)
-	t.Run("the owner of a hook is told each time that it is disabled", s.testNoticeDisabled)
-	t.Run("hooks are owed what their owner is told over plain HTTP", s.testNoticePushes)
+	t.Run("the reader of a notice reads it from a cursor on, told or not", s.testNoticesTo)
+	t.Run("the owner of a webhook is told each time that it is disabled", s.testNoticeDisabled)
+	t.Run("notices that a DID reads from the record go to its webhooks", s.testNoticePushes)
 	t.Run("old notices are forgotten, told or not", s.testPruneNotices)
 }
 
@@ -214,7 +214,7 @@ func (s suite) testNoticePushes(t *testing.T) {
 	mustAppend(t, record, File(Offer(5, ada, bob), federation.View{}))
 	want := []string{again.Ref() + " waiting", mine.Ref() + " waiting", line(5, federation.DeliveryWaiting)}
 	if d := diff(want, pushed(t, record, h)); d != "" {
-		t.Fatalf("owed (-want +got):\n%s", d)
+		t.Fatalf("pending (-want +got):\n%s", d)
 	}
 	page, err := record.Pushes(ctx, h.ID, 0, 2)
 	if err != nil || len(page) != 2 {
@@ -247,11 +247,11 @@ func (s suite) testNoticePushes(t *testing.T) {
 	disable(t, record, other, 30)
 	got, err := record.Pushes(ctx, other.ID, 0, 10)
 	if err != nil || len(got) != 3 {
-		t.Errorf("owed after it was enabled again: %d, %v", len(got), err)
+		t.Errorf("pending after it was enabled again: %d, %v", len(got), err)
 	}
 	for _, p := range got {
 		if p.Notice.Kind != "" && p.State != federation.DeliveryWaiting {
-			t.Errorf("%s is %s after its hook was enabled again", p.Ref(), p.State)
+			t.Errorf("%s is %s after its webhook was enabled again", p.Ref(), p.State)
 		}
 	}
 	for _, ref := range []string{other.ID.String() + "/disabled", mine.Ref()} { // at once, and since it was put back
@@ -267,7 +267,7 @@ func (s suite) testNoticePushes(t *testing.T) {
 		t.Fatalf("PruneNotices = %d, %v", n, err)
 	}
 	if d := diff([]string{line(5, federation.DeliveryDelivered)}, pushed(t, record, h)); d != "" {
-		t.Errorf("owed of what is forgotten (-want +got):\n%s", d)
+		t.Errorf("pending after the notice is forgotten (-want +got):\n%s", d)
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 func RunOrder(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("of the lanes that are due those of the lowest rank are first, then the oldest", s.testRanks)
-	t.Run("a lane that failed waits by itself, and its rows in order behind it", s.testFailed)
-	t.Run("what was heard of is tried before its time, and a lane of whom first", s.testStuck)
+	t.Run("of the handoffs that are due the lowest rank is first, then the oldest", s.testRanks)
+	t.Run("a handoff that failed waits by itself, and its rows in order", s.testFailed)
+	t.Run("the steps of a DID that returned are tried before their time", s.testStuck)
 	t.Run("the signer hears once that a step is delayed, and then that it arrived", s.testDelay)
 	t.Run("what is given up is told to its signer and kept", s.testGivenUp)
 	t.Run("what waited too long is given up, of whatever link", s.testExpire)
@@ -116,10 +116,10 @@ func (s suite) testFailed(t *testing.T) {
 	}
 	rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 10)
 	if err != nil || len(rows) != 2 || rows[0].Attempt != 1 || rows[0].Reason != "busier" || !rows[0].Next.Equal(At(40)) || rows[1].Entry.Event.ID != ID(3) {
-		t.Errorf("the lane is %+v, %v", rows, err)
+		t.Errorf("the handoff has %+v, %v", rows, err)
 	}
 	if one, err := record.PendingOf(t.Context(), "oftc", ID(1), 1); err != nil || len(one) != 1 {
-		t.Errorf("a lane of one is %+v, %v", one, err)
+		t.Errorf("one row of the handoff is %+v, %v", one, err)
 	}
 	settleFirst(t, record, ID(1), federation.Settlement{At: At(41)})
 	if d := diff([]federation.HandoffID{ID(1), ID(2)}, heads(t, record, 1, 10)); d != "" {

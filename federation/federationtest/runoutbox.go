@@ -11,12 +11,12 @@ import (
 func RunOutbox(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("a link is owed its steps in order, with the view as it stands now", s.testOwed)
+	t.Run("the outbox of a link has its steps in order, with the present view", s.testOwed)
 	t.Run("rows are counted for each link and handoff", s.testOwedIn)
 	t.Run("attempts are counted, for the link that made them", s.testAttempts)
-	t.Run("a settled row is owed no more, and its number does not come back", s.testSettled)
+	t.Run("a settled row is gone, and its number does not come back", s.testSettled)
 	t.Run("what a link was given can be read again, from a time on", s.testGiven)
-	t.Run("what a link has shown waits no more for whoever is bound to it", s.testShownToPeople)
+	t.Run("a step that a link has shown stops waiting for the DIDs bound to it", s.testShownToPeople)
 }
 
 func (s suite) testOwedIn(t *testing.T) {

@@ -61,7 +61,7 @@ func (s suite) testRelays(t *testing.T) {
 	}
 	want := []string{`message-1 {"n":1} 1 "away" "x1" at 9`, `message-2 {"n":2} 0 "" "" at 2`}
 	if d := diff(want, owedTo(t, record)); d != "" {
-		t.Errorf("owed (-want +got):\n%s", d)
+		t.Errorf("pending (-want +got):\n%s", d)
 	}
 	slow, err := record.Slow(t.Context(), At(1), 10)
 	if err != nil || len(slow) != 1 || slow[0].Row != row {
@@ -79,7 +79,7 @@ func (s suite) testRelays(t *testing.T) {
 		}
 	}
 	if d := diff(want[1:], owedTo(t, record)); d != "" {
-		t.Errorf("owed after one was taken (-want +got):\n%s", d)
+		t.Errorf("pending after one was taken (-want +got):\n%s", d)
 	}
 }
 
@@ -100,7 +100,7 @@ func (s suite) testDeadRelays(t *testing.T) {
 		}
 	}
 	if got := owedTo(t, record); len(got) != 1 {
-		t.Errorf("owed %v, want the third alone", got)
+		t.Errorf("pending %v, want the third alone", got)
 	}
 	if slow, err := record.Slow(t.Context(), At(9), 10); err != nil || len(slow) != 1 {
 		t.Errorf("slow %+v, %v, want the third alone", slow, err)

@@ -10,7 +10,7 @@ import (
 // only one.
 func RunReplicaLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
-	t.Run("a duty is done by all who share it, until they end", func(t *testing.T) {
+	t.Run("a lease of a record without replicas runs at once", func(t *testing.T) {
 		record := open(t)
 		first, endFirst := context.WithCancel(t.Context())
 		second, endSecond := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func RunReplicaLeases(t *testing.T, open func(t *testing.T) Record) {
 			t.Errorf("Alone: %v, want that it was cancelled", err)
 		}
 	})
-	t.Run("a duty that was given up can be taken again", func(t *testing.T) {
+	t.Run("a lease that was given up can be taken again", func(t *testing.T) {
 		record := open(t)
 		for range 2 {
 			ctx, end := context.WithCancel(t.Context())

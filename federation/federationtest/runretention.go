@@ -13,7 +13,7 @@ func RunRetention(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what is over goes with all that belongs to it", s.testPrune)
-	t.Run("what is not over, too young or still owed stays", s.testPruneStays)
+	t.Run("a handoff that is not over, too young or still to be delivered stays", s.testPruneStays)
 	t.Run("a batch is as large as asked for, and the next one goes on from it", s.testPruneBatches)
 	t.Run("numbers go on after what was pruned", s.testPruneNumbers)
 	t.Run("a pruned step is refused until its id is forgotten", s.testSpent)

@@ -15,16 +15,16 @@ import (
 func RunUnread(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("a step reaches who reads an inbox when they do, and its signer hears of that once", s.testRead)
-	t.Run("what is read in time is told to nobody", s.testReadInTime)
-	t.Run("who reads several steps at once is told of in their order", s.testReadInOrder)
-	t.Run("what nobody reads is given up, and stays to be read", s.testLapse)
+	t.Run("a step reaches its DID when the inbox is read, and its signer is told once", s.testRead)
+	t.Run("an entry that is read in time makes no notice", s.testReadInTime)
+	t.Run("steps that are read at once are reported in order", s.testReadInOrder)
+	t.Run("an unread entry is given up, and stays in the inbox", s.testLapse)
 	t.Run("what is read after its handoff expired has expired", s.testReadTooLate)
-	t.Run("who has another way is not told of by the inbox", s.testOtherWays)
+	t.Run("the inbox does not report a step that has another way", s.testOtherWays)
 	t.Run("the home of a handoff sees to its own people", s.testRemoteInbox)
-	t.Run("who was seen reading has the inbox beside a channel", s.testReader)
-	t.Run("who answered an offer has seen it", s.testAnswered)
-	t.Run("what a hook takes is its delivery, and late all the same", s.testTakenLate)
+	t.Run("a DID that was seen reading has the inbox beside a channel", s.testReader)
+	t.Run("a DID that answered an offer has seen it", s.testAnswered)
+	t.Run("an entry that a webhook takes is delivered, and late all the same", s.testTakenLate)
 	t.Run("each entry is looked at once, however many there are", s.testLookedAt)
 }
 

@@ -13,20 +13,20 @@ import (
 func RunWebhooks(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("a hook is there until it is removed", s.testHook)
-	t.Run("a DID has so many hooks, and each address once", s.testHooksOfDID)
-	t.Run("a hook is owed what waits and what comes, and nothing else", s.testOwedToHook)
+	t.Run("a webhook is there until it is removed", s.testHook)
+	t.Run("a DID has so many webhooks, and each address once", s.testHooksOfDID)
+	t.Run("a webhook gets the entries that wait and those that come, and no others", s.testOwedToHook)
 	t.Run("what is behind another step of its handoff waits for that", s.testPushLane)
-	t.Run("a hook that is taken is nobody else's until it is let go, or time is over", s.testTakenHook)
-	t.Run("hooks take turns", s.testTurns)
+	t.Run("a webhook that is taken has one worker until it is let go, or time is over", s.testTakenHook)
+	t.Run("webhooks take turns", s.testTurns)
 	t.Run("a failure is counted and tried again in its time", s.testPushFailed)
-	t.Run("what a hook took waits in the inbox no more", s.testPushed)
+	t.Run("what a webhook took waits in the inbox no more", s.testPushed)
 	t.Run("what is given up is a dead letter, and can be put back from there", s.testPushDead)
 	t.Run("what was over is made again", s.testPushAgain)
-	t.Run("a hook that is disabled is owed nothing any more", s.testDisabled)
-	t.Run("a hook that is enabled again is owed what waits and what comes", s.testEnabled)
-	t.Run("the hook of an agent is owed its messages once they are delivered", s.testMessagePushes)
-	t.Run("what is pruned is owed to nobody", s.testPrunedPush)
+	t.Run("a disabled webhook gets nothing more", s.testDisabled)
+	t.Run("an enabled webhook gets the entries that wait and those that come", s.testEnabled)
+	t.Run("the webhook of an agent gets its messages once they are delivered", s.testMessagePushes)
+	t.Run("a pruned step is not pushed", s.testPrunedPush)
 }
 
 // addWebhook adds the n-th webhook, of a DID.
@@ -90,7 +90,7 @@ func line(n int, state federation.DeliveryState) string { return ID(n).String() 
 func (s suite) testHook(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
 	if _, err := record.Webhook(ctx, ID(9001)); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("Hook of nobody: %v", err)
+		t.Errorf("Webhook of an unknown id: %v", err)
 	}
 	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, bob)
 	got, err := record.Webhook(ctx, first.ID)
@@ -108,7 +108,7 @@ func (s suite) testHook(t *testing.T) {
 		t.Errorf("Hooks: %v (-want +got):\n%s", err, d)
 	}
 	if b, err := record.WebhooksBacklog(ctx); b.Rows != 0 || err != nil {
-		t.Errorf("%d wait for a hook that is gone, %v", b.Rows, err)
+		t.Errorf("%d wait for a webhook that is gone, %v", b.Rows, err)
 	}
 }
 
@@ -152,7 +152,7 @@ func (s suite) testOwedToHook(t *testing.T) {
 	mustAppend(t, record, File(Offer(3, ada, bob), federation.View{}))
 	mustAppend(t, record, File(Offer(4, ada, cleo), federation.View{}))
 	if d := diff([]string{line(3, federation.DeliveryWaiting), line(2, federation.DeliveryWaiting)}, pushed(t, record, h)); d != "" {
-		t.Errorf("owed (-want +got):\n%s", d)
+		t.Errorf("pending (-want +got):\n%s", d)
 	}
 	inbox, err := record.Replay(ctx, bob, "", 10)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s suite) testTakenHook(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
 	h := addWebhook(t, record, 1, bob)
 	if got := taken(t, record, 1, 10); len(got) != 0 {
-		t.Errorf("a hook to which nothing is due is taken: %v", got)
+		t.Errorf("a webhook to which nothing is due is taken: %v", got)
 	}
 	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
 	for _, tt := range []struct {
@@ -282,13 +282,13 @@ func (s suite) testPushFailed(t *testing.T) {
 		t.Errorf("due after that at %v, %v", due, err)
 	}
 	if got := taken(t, record, 80, 1); len(got) != 0 {
-		t.Error("a hook is due before its push is")
+		t.Error("a webhook is due before its push is")
 	}
 	if got := taken(t, record, 81, 1); len(got) != 1 {
-		t.Error("a hook is not due when its push is")
+		t.Error("a webhook is not due when its push is")
 	}
 	if err := record.PushFailed(ctx, ID(8888), p.Item, federation.Failure{At: At(80), Next: At(81)}); err != nil {
-		t.Errorf("a failure of a hook that is gone: %v", err)
+		t.Errorf("a failure of a webhook that is gone: %v", err)
 	}
 }
 
@@ -396,7 +396,7 @@ func (s suite) testPushAgain(t *testing.T) {
 		t.Errorf("%d letters that were not put back, %v", len(letters), err)
 	}
 	if _, err := record.PushAgain(ctx, ID(8888), "", At(20)); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("PushAgain of nobody's hook: %v", err)
+		t.Errorf("PushAgain of an unknown webhook: %v", err)
 	}
 }
 
@@ -417,7 +417,7 @@ func (s suite) testDisabled(t *testing.T) {
 	}
 	nothing(t, record, h, 1000)
 	if got := taken(t, record, 1000, 1); len(got) != 0 {
-		t.Error("a hook that is disabled is due")
+		t.Error("a webhook that is disabled is due")
 	}
 	if n, err := record.PushAgain(ctx, h.ID, "", At(20)); n != 0 || err != nil {
 		t.Errorf("PushAgain = %d, %v", n, err)
@@ -464,7 +464,7 @@ func (s suite) testEnabled(t *testing.T) {
 		t.Errorf("Hook: %+v, %v, want %+v", got, err, h)
 	}
 	if got := taken(t, record, 20, 10); len(got) != 1 {
-		t.Errorf("%d hooks are due after it was enabled", len(got))
+		t.Errorf("%d webhooks are due after it was enabled", len(got))
 	}
 	for _, want := range []int{2, 4} {
 		p := next(t, record, h, 20)
@@ -477,7 +477,7 @@ func (s suite) testEnabled(t *testing.T) {
 	}
 	nothing(t, record, h, 1000)
 	if err := record.EnableWebhook(ctx, ID(8888)); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("EnableHook of nobody's hook: %v", err)
+		t.Errorf("EnableWebhook of an unknown webhook: %v", err)
 	}
 }
 
@@ -501,7 +501,7 @@ func (s suite) testMessagePushes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := diff([]string{line(1, federation.DeliveryWaiting)}, pushed(t, record, h)); d != "" {
-		t.Errorf("owed (-want +got):\n%s", d)
+		t.Errorf("pending (-want +got):\n%s", d)
 	}
 	if _, err := record.Accept(ctx, "guest", agent.Handle, At(9)); err != nil {
 		t.Fatal(err)

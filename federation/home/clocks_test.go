@@ -46,7 +46,7 @@ func (b bench) sweep(now time.Time) int {
 	return len(filed)
 }
 
-func TestWhatSomebodyTookOnAndLeftExpiresOnce(t *testing.T) {
+func TestAbandonedWorkExpiresOnce(t *testing.T) {
 	for _, d := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		dir := t.TempDir()
 		b := newBench(t).restarted(dir)

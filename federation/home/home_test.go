@@ -333,7 +333,7 @@ func TestAnAnswerCountsUpToTwoMinutesAfterTheDeadline(t *testing.T) {
 	}
 }
 
-func TestOfFiftyClaimsOneWinsAndTheOthersLearnWho(t *testing.T) {
+func TestOfFiftyClaimsOneWinsAndTheOthersLearnTheWinner(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer, func(ev *federation.Event) { ev.To = "" }))
 	known, _ := b.home.Keys.(keys)

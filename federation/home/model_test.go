@@ -18,7 +18,7 @@ import (
 	"baton/federation/signing"
 )
 
-// modelled are the rules, written a second time: from, who, verb, to. A cancel of
+// modelled are the rules, written a second time: from, role, verb, to. A cancel of
 // assigned work is for handoffs that were opened in act tags.
 var modelled = map[federation.Kind]string{
 	federation.Handoff: `offered offeree accept assigned; offered offeree decline declined; open anyone claim assigned;

@@ -23,7 +23,7 @@ func due(at time.Time) func(*federation.Event) {
 	return func(ev *federation.Event) { ev.Deadline = at }
 }
 
-func TestWhatNobodyAnsweredExpiresOnce(t *testing.T) {
+func TestAnUnansweredOfferExpiresOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		change []func(*federation.Event)
 		early  time.Time // when it has not yet

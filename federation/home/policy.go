@@ -46,7 +46,7 @@ func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.Vie
 	case require == Deny:
 		return federation.Refuse(ev, federation.PolicyDenied, "")
 	case require == RequireSigned && ev.Provenance != federation.Signed:
-		return federation.Refuse(ev, federation.NeedSignature, "by the key of whoever takes it")
+		return federation.Refuse(ev, federation.NeedSignature, "by the key of its actor")
 	case ev.Verb == federation.Offer && !invited && s.Outsider:
 		return federation.Refuse(ev, federation.PolicyDenied, "an offer to "+after.Venue+" takes membership: join the channel, or ask the operator for a policy rule with your DID in senders")
 	}

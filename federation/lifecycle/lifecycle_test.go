@@ -126,7 +126,7 @@ func expected(rows []transition, verb federation.Verb, state federation.State, b
 	return "", federation.WrongSender
 }
 
-func TestWhoeverAnswersIsTheAssignee(t *testing.T) {
+func TestTheActorOfTheAnswerIsTheAssignee(t *testing.T) {
 	for _, test := range []struct {
 		verb  federation.Verb
 		state federation.State
@@ -139,7 +139,7 @@ func TestWhoeverAnswersIsTheAssignee(t *testing.T) {
 	}
 }
 
-func TestAVouchedStepCountsForWhomItStands(t *testing.T) {
+func TestAVouchedStepCountsForTheDIDThatItStandsFor(t *testing.T) {
 	ev := federation.Event{Verb: federation.Accept, From: stranger, For: offeree, Provenance: federation.Vouched}
 	after, err := check(view(federation.HandoffTags, federation.Offered), ev)
 	if err != nil || after.Assignee != offeree {

@@ -156,7 +156,7 @@ func dialects() []federation.Dialect {
 	return []federation.Dialect{federation.HandoffTags, federation.ActTags}
 }
 
-func TestAPassportSaysWhoDidWhat(t *testing.T) {
+func TestAPassportNamesTheActorOfEachStep(t *testing.T) {
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {
 			report := checker().Verify(t.Context(), newStory(t, d).write())

@@ -190,7 +190,7 @@ func TestADiskThatFailsIsANotNowAndTheRecordRecoversByItself(t *testing.T) {
 }
 
 // SQLite waits a few seconds for another writer, such as an operator's shell.
-func TestAFileThatSomebodyElseHoldsIsANotNow(t *testing.T) {
+func TestAFileThatAnotherProcessHoldsIsANotNow(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	release := occupy(t, dir)
