@@ -37,7 +37,7 @@ func (m *Memory) deliveriesOf(ctx context.Context, limit int, wanted func(*outbo
 	return found, nil
 }
 
-// CountPending implements [Links].
+// CountPending implements [Outbox].
 func (m *Memory) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	rows, err := m.PendingOf(ctx, link, id, math.MaxInt)
 	return len(rows), err
@@ -58,7 +58,7 @@ func (m *Memory) heads(link string) []*outboxRow {
 	return heads
 }
 
-// Heads implements [Links].
+// Heads implements [Outbox].
 func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -74,7 +74,7 @@ func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit in
 	return due, nil
 }
 
-// Stuck implements [Links].
+// Stuck implements [Outbox].
 func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -93,12 +93,12 @@ func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now
 	return heads[0].entry.Event.Handoff, nil
 }
 
-// Attempt implements [Links].
+// Attempt implements [Outbox].
 func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
 	return m.changeOutbox(ctx, link, rows, func(f *outboxRow) { f.attempt++ })
 }
 
-// Failed implements [Links].
+// Failed implements [Outbox].
 func (m *Memory) Failed(ctx context.Context, link string, row int64, failure federation.Failure) error {
 	return m.changeOutbox(ctx, link, []int64{row}, func(f *outboxRow) {
 		if !failure.Counted {
@@ -113,7 +113,7 @@ func lastTries(tries []federation.Try) []federation.Try {
 	return tries[max(0, len(tries)-federation.MaxTries):]
 }
 
-// Hurry implements [Links].
+// Hurry implements [Outbox].
 func (m *Memory) Hurry(ctx context.Context, link string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -142,7 +142,7 @@ func (m *Memory) changeOutbox(ctx context.Context, link string, rows []int64, ch
 	return nil
 }
 
-// Settle implements [Links].
+// Settle implements [Outbox].
 func (m *Memory) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -176,7 +176,7 @@ func (m *Memory) settle(wanted func(*outboxRow) bool, how federation.Settlement)
 	return ended
 }
 
-// Given implements [Links].
+// Given implements [Outbox].
 func (m *Memory) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -210,7 +210,7 @@ func (m *Memory) noteEnd(f outboxRow, how federation.Settlement) {
 	}
 }
 
-// Delay implements [Links].
+// Delay implements [Outbox].
 func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -232,7 +232,7 @@ func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + m.delayUnread(before, now, limit-delayed), nil
 }
 
-// Expire implements [Links].
+// Expire implements [Outbox].
 func (m *Memory) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

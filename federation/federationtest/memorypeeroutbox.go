@@ -19,7 +19,7 @@ type memoryPeerDelivery struct {
 	tries []federation.Try
 }
 
-// Enqueue implements [PeerDeliveries].
+// Enqueue implements [PeerOutboxes].
 func (m *Memory) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -60,7 +60,7 @@ func (m *Memory) relaysWhere(limit int, fits func(*memoryPeerDelivery) bool) []f
 	return found
 }
 
-// PeerOutboxes implements [PeerDeliveries].
+// PeerOutboxes implements [PeerOutboxes].
 func (m *Memory) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -78,7 +78,7 @@ func (m *Memory) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, err
 	return peers, nil
 }
 
-// Pause implements [PeerDeliveries].
+// Pause implements [PeerOutboxes].
 func (m *Memory) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -92,7 +92,7 @@ func (m *Memory) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	return nil
 }
 
-// PeerBacklogs implements [PeerDeliveries].
+// PeerBacklogs implements [PeerOutboxes].
 func (m *Memory) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -127,7 +127,7 @@ func (m *Memory) relayBacklogs() []federation.PeerBacklog {
 	return all
 }
 
-// Relays implements [PeerDeliveries].
+// PeerDeliveries implements [PeerOutboxes].
 func (m *Memory) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -137,7 +137,7 @@ func (m *Memory) PeerDeliveries(ctx context.Context, peer string, after int64, l
 	return m.relaysWhere(limit, func(on *memoryPeerDelivery) bool { return on.Peer == peer && on.Row > after && on.dead.IsZero() }), nil
 }
 
-// Attempted implements [PeerDeliveries].
+// Attempted implements [PeerOutboxes].
 func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Time) error {
 	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
 		on.Attempt++
@@ -145,7 +145,7 @@ func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Tim
 	})
 }
 
-// Postpone implements [PeerDeliveries].
+// Postpone implements [PeerOutboxes].
 func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
 	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
 		on.Reason, on.Unsure, on.Next = reason, unsure, next
@@ -156,7 +156,7 @@ func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string,
 	})
 }
 
-// PeerTook implements [PeerDeliveries].
+// PeerTook implements [PeerOutboxes].
 func (m *Memory) PeerTook(ctx context.Context, row int64, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
 		m.endRemote(on, federation.DeliveryDelivered, now)
@@ -176,7 +176,7 @@ func (m *Memory) endPeerDelivery(r *memoryPeerDelivery) {
 // byRow is the order of the rows.
 func byRow(on *memoryPeerDelivery, row int64) int { return cmp.Compare(on.Row, row) }
 
-// Bury implements [PeerDeliveries].
+// Bury implements [PeerOutboxes].
 func (m *Memory) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
 		m.buryPeerDelivery(on, federation.Settlement{Dead: reason, Why: why, At: now})
@@ -198,7 +198,7 @@ func (m *Memory) buryPeerDelivery(r *memoryPeerDelivery, how federation.Settleme
 	}
 }
 
-// Delayed implements [PeerDeliveries].
+// Delayed implements [PeerOutboxes].
 func (m *Memory) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
 		on.Delayed = true
@@ -228,7 +228,7 @@ func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryPeerDe
 	return nil
 }
 
-// Slow implements [PeerDeliveries].
+// Slow implements [PeerOutboxes].
 func (m *Memory) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

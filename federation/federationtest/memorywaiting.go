@@ -218,7 +218,7 @@ func (m *Memory) Holds(ctx context.Context) ([]federation.Withheld, error) {
 	return slices.Clone(m.holds), err
 }
 
-// Held implements [Links].
+// Held implements [Outbox].
 func (m *Memory) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
