@@ -288,6 +288,9 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 		f.odd("a step of %s that does not verify: %s", tags["+freeq.at/from"], document)
 		return
 	}
+	if !routed && f.row(tags["+freeq.at/eventid"]) == nil {
+		f.show(m)
+	}
 	row := freeqRow{
 		id: tags["+freeq.at/eventid"], task: tags["+freeq.at/act-id"], venue: venue, canonical: document,
 		signature: tags["+freeq.at/sig"], actor: tags["+freeq.at/from"], origin: f.cfg.Peer, at: time.Now().Unix(),

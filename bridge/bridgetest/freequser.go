@@ -90,12 +90,18 @@ func (u *FreeqUser) Say(target string, tags map[string]string) (federation.Event
 	if f.mute[tags["+freeq.at/act-verb"]] {
 		return id, nil
 	}
-	f.say(f.event(map[string]any{"type": "tagmsg", "from": u.Nick, "target": target, "tags": tags, "account": string(u.DID)}))
+	step := map[string]any{"type": "tagmsg", "from": u.Nick, "target": target, "tags": tags, "account": string(u.DID)}
+	f.show(step)
+	f.relay("", step)
+	f.say(f.event(step))
 	if known := f.tasks[task]; known != nil && known.home != f.id && moving(tags["+freeq.at/act-verb"]) {
-		f.say(f.event(map[string]any{
+		routed := map[string]any{
 			"type": "act_route", "act_id": task, "act_event_id": id.String(), "tags": tags, "target": target,
 			"from": u.Nick, "account": string(u.DID),
-		}))
+		}
+		if f.relay(known.home, routed); known.home == f.cfg.Peer {
+			f.say(f.event(routed))
+		}
 	}
 	return id, nil
 }
