@@ -46,6 +46,10 @@ type Delivered struct {
 // written in a channel. In a handoff of another home that one sees to its own people.
 const InboxLink = "inbox"
 
+// UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is not known, or is
+// no peer now.
+const UnroutedLink = "homes"
+
 // Backlog is what a link has still to deliver.
 type Backlog struct {
 	Rows   int

@@ -151,7 +151,11 @@ func (p *program) wiring() wiring {
 		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.peering}, issuer: registries{p.client}, rates: p.gateway.Rates(),
 		registry: p.keyring.Registry, token: p.keyring.Token(),
 		proved: func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-			return p.proofs.Proved(ctx, p.keys.Load(), did, message, signature, time.Now())
+			verdict, err := p.proofs.Proved(ctx, p.keys.Load(), did, message, signature, time.Now())
+			if verdict == federation.Valid && err == nil {
+				p.homes.locator.LearnFromLogin(ctx, did, time.Now())
+			}
+			return verdict, err
 		},
 		revoked: func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
 			return p.keys.Load().Revoked(ctx, did, keyID, at)
