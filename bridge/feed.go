@@ -330,7 +330,10 @@ func (f *feed) row(ctx context.Context, d federation.Delivery, covered []int64) 
 	err := f.link.Deliver(trying, d)
 	cancel()
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	givenUp, isGivenUp := errors.AsType[*federation.GivenUpError](err)
 	switch {
+	case isGivenUp:
+		return f.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: givenUp.Reason, Why: givenUp.Why})
 	case err == nil:
 		f.pace.Took(time.Now())
 		_, live := f.link.(Placer) // its people see what it delivers
