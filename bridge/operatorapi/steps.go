@@ -86,9 +86,10 @@ func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, vie
 	if waits {
 		f.Waits = refused.Sentence()
 	}
-	if judged.Awaits {
-		err = o.awaitRuling(ctx, &f, judged, wait)
+	if !judged.Awaits {
+		return f, nil
 	}
+	err = o.awaitRuling(ctx, &f, judged, wait)
 	return f, err
 }
 
@@ -127,8 +128,8 @@ func (o *Operator) awaitRuling(ctx context.Context, f *filed, judged federation.
 // builder returns the builder of the steps of operators.
 func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Steps, Kept: o.deps.Kept,
-		Refer: o.deps.Refer, BoundTo: o.deps.BoundTo, PublicURL: o.deps.PublicURL, Placers: o.placers,
+		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Steps, Signer: o.deps.Signer,
+		Evidence: o.deps.Evidence, Bindings: o.deps.Names, PublicURL: o.deps.PublicURL, Placers: o.placers,
 	}
 }
 
