@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
-	"net/http"
 	"net/netip"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -57,7 +54,7 @@ func newKeySource(
 		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: server, Learned: learned,
 		Ours:   func(ctx context.Context, did federation.DID) bool { return isKept(ctx, record, did) },
 		Shared: shared(file),
-	}, timedDirectory{directory, seconds}, client, record)
+	}, identity.NewTimed(directory, seconds), client, record)
 }
 
 // agentOf finds the agent of a DID, or returns [federation.ErrNotFound].
@@ -73,23 +70,6 @@ func isKept(ctx context.Context, record agentOf, did federation.DID) bool {
 		return false
 	}
 	return err != nil || agent.DID == did
-}
-
-// mountIdentity serves the gateway's own DID document, so that anybody can check
-// what it expired and confirmed, and learn where it is.
-//
-// spec: did:web "Read"
-func mountIdentity(mux *http.ServeMux, keys *identity.Keyring, home federation.HomeID, publicURL string) {
-	mux.HandleFunc("GET /.well-known/did.json", func(w http.ResponseWriter, _ *http.Request) {
-		good := keys.Good(identity.ServerKey, time.Now())
-		var retiring []ed25519.PublicKey
-		for _, key := range good[1:] {
-			retiring = append(retiring, key.Public)
-		}
-		w.Header().Set("Content-Type", "application/did+json")
-		document := identity.DIDDocument(federation.SigningKey{DID: home.DID(), Public: good[0].Public}, publicURL, retiring...)
-		_, _ = w.Write(document) // the client is gone
-	})
 }
 
 // keyFetcher implements [gateway.KeyFetcher] with the key sources of now.

@@ -35,8 +35,6 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 
 // openOperator opens the socket that the operator API is served on.
 func (p *program) openOperator(ctx context.Context) error {
-	mountAdmin(p.socketMux, p, p.file.Metrics.Enabled, unguarded)
-	p.mountOperator(p.socketMux, operatorapi.Everybody)
 	if p.file.Admin.Socket == "" {
 		return nil
 	}

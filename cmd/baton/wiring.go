@@ -7,6 +7,7 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/gateway"
+	"baton/bridge/httpd"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
@@ -98,15 +99,6 @@ func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.H
 
 func (p *program) serverKey() federation.SigningKey { return p.keyring.Server(p.homeID()) }
 
-// serverKeys returns the keys under which what the home says is good.
-func (p *program) serverKeys() []federation.SigningKey {
-	keys := []federation.SigningKey{p.serverKey()}
-	for _, key := range p.keyring.Good(identity.ServerKey, time.Now())[1:] {
-		keys = append(keys, federation.SigningKey{Public: key.Public, DID: p.homeID().DID()})
-	}
-	return keys
-}
-
 // tagPrefix precedes the names of tags on every network that has them.
 const tagPrefix = "+freeq.at/"
 
@@ -160,7 +152,7 @@ func (p *program) wiring() wiring {
 		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
 		maxBody:    p.file.HTTP.MaxBodyBytes, agents: p.agentsAPI(),
 		mode:   func(domain string) string { return (*p.modes.Load())[domain] },
-		logins: p.logins, writes: p.writes, maxClients: openFiles() / ircShare,
+		logins: p.logins, writes: p.writes, maxClients: httpd.OpenFiles() / ircShare,
 		registrationsPerHour: func() int { return int(p.registrations.Load()) },
 		strangers:            p.gateway,
 		room:                 func() federation.InboxLimits { return p.gateway.Home().Limits.Inbox },
