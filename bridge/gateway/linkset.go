@@ -223,10 +223,7 @@ func (l *LinkSet) heard(ev federation.Event) {
 }
 
 // LinkStatus is a link with its status.
-type LinkStatus struct {
-	Link   bridge.Link
-	Status bridge.Status
-}
+type LinkStatus = bridge.LinkStatus
 
 // Statuses returns the links in the order of the configuration, with their status.
 func (l *LinkSet) Statuses() []LinkStatus {

@@ -153,7 +153,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 // waiting says what a delivery waits for.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	next := Next{What: "deliver", Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() == d.Link {
 			next.LinkState, next.LastError = string(s.Status.State), s.Status.LastError
 			if s.Status.State != bridge.LinkUp {

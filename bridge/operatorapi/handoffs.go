@@ -155,7 +155,7 @@ func (o *Operator) orphaned(v federation.View, now time.Time) bool {
 	}
 	var links bridge.Links
 	up := map[string]bool{}
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		links = append(links, s.Link)
 		up[s.Link.Name()] = s.Status.State == bridge.LinkUp
 	}
@@ -201,7 +201,7 @@ func endCode(d federation.Delivered) string {
 // deliveries returns what became of the steps of a handoff, by their ids.
 func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
 	var names []string
-	for _, l := range o.deps.Links.Links() {
+	for _, l := range o.deps.Links.Statuses() {
 		names = append(names, l.Link.Name())
 	}
 	all, err := o.deps.Handoffs.Deliveries(ctx, view.ID, names)

@@ -190,7 +190,7 @@ func openLinks(file *configs.File, w wiring) ([]gateway.Entry, error) {
 		}
 	}
 	if len(peersOf(links)) > 0 {
-		links = append(links, gateway.Entry{Link: newUnrouted(w.homes)})
+		links = append(links, w.unrouted())
 	}
 	if !whole {
 		names = nil // whose names are missing cannot be told

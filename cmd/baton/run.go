@@ -19,7 +19,7 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if links, err = p.withKnown(ctx, links); err != nil {
+	if links, err = p.homes.added.Join(ctx, links); err != nil {
 		return err
 	}
 	p.configure(p.file, links)
@@ -29,7 +29,7 @@ func (p *program) run(ctx context.Context) error {
 			mounted.Mount(p.publicMux)
 		}
 	}
-	p.apply(ctx, links) // before the first request is answered: /readyz asks the links
+	p.gateway.Links().Apply(ctx, links) // before the first request is answered: /readyz asks the links
 	return p.gateway.Run(ctx, p.tasks(ctx)...)
 }
 

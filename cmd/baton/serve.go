@@ -91,7 +91,7 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 	if err != nil {
 		return err
 	}
-	if links, err = p.withKnown(ctx, links); err != nil {
+	if links, err = p.homes.added.Join(ctx, links); err != nil {
 		return err
 	}
 	for _, table := range file.Changed(p.file, "home", "http", "tls", "admin", "fetch", "identity", "keys", "store", "relay", "airc", "rest", "webhooks", "metrics") {
@@ -104,7 +104,7 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 	p.relevel(file.Log)
 	p.limit(file)
 	p.configure(file, append(links, p.gateway.Links().Mounted()...))
-	p.apply(ctx, append(links, p.gateway.Links().Mounted()...))
+	p.gateway.Links().Apply(ctx, append(links, p.gateway.Links().Mounted()...))
 	p.log.LogAttrs(ctx, slog.LevelInfo, "configuration read again")
 	return nil
 }
