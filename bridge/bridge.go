@@ -58,8 +58,8 @@ type Wakes interface {
 	Subscribe(topic string) (wake <-chan struct{}, stop func())
 }
 
-// FeedTopic is the topic of a link whose feed has something new.
-func FeedTopic(link string) string { return "feed." + link }
+// OutboxTopic is the topic of a link whose feed has something new.
+func OutboxTopic(link string) string { return "feed." + link }
 
 // RelayTopic is the topic of what is owed to other registries.
 const RelayTopic = "relays"
@@ -227,7 +227,7 @@ type Ports struct {
 	// record.
 	Refer func(ctx context.Context, ev federation.Event) (federation.Event, error)
 	// Store keeps what somebody hands in for steps to refer to. Its errors are
-	// [federation.ErrBlobTooLarge], [federation.ErrNoBlobRoom] and that of the record.
+	// [federation.ErrBlobTooLarge], [federation.ErrBlobQuota] and that of the record.
 	Store func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
 }
 
@@ -268,27 +268,27 @@ func (e *KeyError) Error() string { return e.Key + ": " + e.Why }
 // Links is all links of one gateway. It implements [federation.Routes].
 type Links []Link
 
-// Owed implements [federation.Routes].
-func (l Links) Owed(ctx context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
-	var owed federation.Owed
+// Route implements [federation.Routes].
+func (l Links) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
+	var owed federation.Fanout
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
 	d := federation.Delivery{Entry: entry, View: after}
 	for _, link := range l {
 		if recorder, ok := link.(Recorder); ok {
 			effects, topics, err := recorder.Effects(ctx, d)
 			if err != nil {
-				return federation.Owed{}, fmt.Errorf("write for %s: %w", link.Name(), err)
+				return federation.Fanout{}, fmt.Errorf("write for %s: %w", link.Name(), err)
 			}
 			owed.Effects, owed.Topics = append(owed.Effects, effects...), append(owed.Topics, topics...)
 		}
 		carries, err := link.Carries(ctx, ev, after)
 		if err != nil {
-			return federation.Owed{}, err
+			return federation.Fanout{}, err
 		}
 		if !carries {
 			continue
 		}
-		owed.Feeds = append(owed.Feeds, link.Name())
+		owed.Links = append(owed.Links, link.Name())
 		if shower, ok := link.(OnceShower); ok && shower.ShowsOnce(d) {
 			owed.Once = append(owed.Once, link.Name())
 		}

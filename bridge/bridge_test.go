@@ -102,7 +102,7 @@ func (h *house) owe(t *testing.T, n int) []federation.EventID {
 	var ids []federation.EventID
 	for _, ev := range []federation.Event{offer, federationtest.Step(n+1, offer, federation.Accept, bob)} {
 		filing := federationtest.File(ev, before)
-		filing.Feeds = []string{"lab"}
+		filing.Links = []string{"lab"}
 		if _, err := h.record.Append(t.Context(), filing); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestWhatIsOwedIsDeliveredInOrderOnceTheLinkIsUp(t *testing.T) {
 		if diff := cmp.Diff(want, h.link.delivered()); diff != "" {
 			t.Errorf("delivered (-want +got):\n%s", diff)
 		}
-		if owed, err := h.record.Owed(t.Context(), "lab", 0, 10); err != nil || len(owed) != 0 {
+		if owed, err := h.record.Outbox(t.Context(), "lab", 0, 10); err != nil || len(owed) != 0 {
 			t.Errorf("%d rows are still owed (%v)", len(owed), err)
 		}
 		if !h.supervisor.Up() || testutil.ToFloat64(h.metrics.LinkUp.WithLabelValues("spanningtree", "lab")) != 1 {
@@ -232,7 +232,7 @@ func TestAttemptsAreCountedBeforeOrAfter(t *testing.T) {
 				var during []int
 				failures := 2
 				h = newHouse(&link{run: staysUp, once: once, deliver: func(federation.Delivery) error {
-					owed, err := h.record.Owed(context.WithoutCancel(t.Context()), "lab", 0, 1)
+					owed, err := h.record.Outbox(context.WithoutCancel(t.Context()), "lab", 0, 1)
 					if err != nil || len(owed) == 0 {
 						return err
 					}
@@ -264,7 +264,7 @@ func TestAFirstAttemptThatWasCountedWithTheStepIsMadeOnce(t *testing.T) {
 		h := newHouse(&link{run: staysUp, once: true, deliver: func(federation.Delivery) error { return nil }})
 		file := func(n int) federation.EventID {
 			filing := federationtest.File(federationtest.Offer(n, federationtest.Person("alice"), federationtest.Person("bob")), federation.View{})
-			filing.Feeds, filing.Once = []string{"lab"}, []string{"lab"}
+			filing.Links, filing.Once = []string{"lab"}, []string{"lab"}
 			if _, err := h.record.Append(t.Context(), filing); err != nil {
 				t.Fatal(err)
 			}

@@ -45,7 +45,7 @@ func (c Contexts) Refer(ctx context.Context, ev federation.Event) (federation.Ev
 	}
 	blob, err := c.keep(ctx, ev.Actor(), ev.Handoff, []byte(ev.Context))
 	switch {
-	case errors.Is(err, federation.ErrBlobTooLarge), errors.Is(err, federation.ErrNoBlobRoom):
+	case errors.Is(err, federation.ErrBlobTooLarge), errors.Is(err, federation.ErrBlobQuota):
 		c.Log.LogAttrs(ctx, slog.LevelInfo, "context not stored",
 			slog.String("event_id", ev.ID.String()), slog.String("handoff_id", ev.Handoff.String()), slog.Any("err", err))
 		return ev, nil

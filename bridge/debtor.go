@@ -15,5 +15,5 @@ type Debtor interface {
 	Link
 	// Owes returns how the queue of each peer stands that the configuration names, also
 	// of one that nothing waits for, and of [OtherPeers] together where there are any.
-	Owes(ctx context.Context) ([]federation.RelayBacklog, error)
+	Owes(ctx context.Context) ([]federation.PeerBacklog, error)
 }

@@ -65,7 +65,7 @@ type Outbox interface {
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
 	// Lane returns up to limit deliveries of one lane in order, with those that cannot be
 	// read.
-	Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
+	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
 	// Stuck returns the first lane whose first delivery is due after now: of the handoffs of a
 	// DID, where it has any, else of all. It returns [federation.ErrNotFound] where there is
 	// none.
@@ -157,7 +157,7 @@ type passed struct {
 
 // run delivers until ctx ends, and returns when all lanes have.
 func (f *feed) run(ctx context.Context) error {
-	wake, stop := f.wakes.Subscribe(FeedTopic(f.link.Name()))
+	wake, stop := f.wakes.Subscribe(OutboxTopic(f.link.Name()))
 	defer stop()
 	r := &running{busy: map[federation.HandoffID]bool{}, done: make(chan passed), waits: newWaits()}
 	f.stuck.Store(true) // until the record was asked
@@ -266,7 +266,7 @@ func (f *feed) tryStuck(ctx context.Context, r *running, did federation.DID) {
 // lane delivers the rows of one handoff in order, up to the first that has to wait, and
 // returns how many are over, and whether the record could not note what became of one.
 func (f *feed) lane(ctx context.Context, id federation.HandoffID) (over int, unnoted bool) {
-	rows, err := f.rows.Lane(ctx, f.link.Name(), id, lanePage)
+	rows, err := f.rows.PendingOf(ctx, f.link.Name(), id, lanePage)
 	if err != nil {
 		if ctx.Err() == nil {
 			f.log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("handoff_id", id.String()), slog.Any("err", err))

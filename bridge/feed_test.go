@@ -16,18 +16,18 @@ import (
 
 // counted counts how often it was asked what waits.
 type counted struct {
-	federationtest.Feeds
+	federationtest.Outbox
 
 	mu    sync.Mutex
 	stuck int
 }
 
-// Stuck implements [federationtest.Feeds].
+// Stuck implements [federationtest.Links].
 func (c *counted) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	c.mu.Lock()
 	c.stuck++
 	c.mu.Unlock()
-	return c.Feeds.Stuck(ctx, link, did, now)
+	return c.Outbox.Stuck(ctx, link, did, now)
 }
 
 func (c *counted) asked() int {
@@ -46,7 +46,7 @@ func TestWhoIsHeardIsLookedUpWhileSomethingWaitsAlone(t *testing.T) {
 			}
 			return nil
 		}})
-		record := &counted{Feeds: h.record}
+		record := &counted{Outbox: h.record}
 		h.supervisor = bridge.NewSupervisor(h.link, record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()

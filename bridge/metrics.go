@@ -20,6 +20,7 @@ type Metrics struct {
 	Reconnects *prometheus.CounterVec   // network link
 	Deliver    *prometheus.HistogramVec // network
 	Conflicts  prometheus.Counter
+	Resent     *prometheus.CounterVec // network link
 	Relays     *prometheus.CounterVec // peer outcome
 	Strangers  *prometheus.CounterVec // reason
 }
@@ -41,6 +42,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Namespace: "baton", Name: "link_up", Help: "1 after an authenticated burst, else 0.",
 		}, []string{"network", "link"}),
 		Reconnects: counter("link_reconnects_total", "Dials after a loss.", "network", "link"),
+		Resent:     counter("link_resent_total", "Messages written again because the peer had dropped them.", "network", "link"),
 		Deliver: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: "baton", Name: "deliver_seconds", Help: "Time from the filing of a step here until a link had delivered it.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 8, 9), // 1 ms, a link next door, to 4.7 h, a peer that was away
@@ -54,6 +56,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, reason := range federation.StrangerReasons() {
 		m.Strangers.WithLabelValues(string(reason)) // there from the start
 	}
-	reg.MustRegister(m.Strangers, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Deliver, m.Conflicts)
+	reg.MustRegister(m.Strangers, m.Relays, m.Events, m.Refusals, m.BadInput, m.Limited, m.Blocked, m.Closed, m.Outcomes, m.LinkUp, m.Reconnects, m.Resent, m.Deliver, m.Conflicts)
 	return m
 }

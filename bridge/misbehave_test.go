@@ -62,11 +62,11 @@ func withPeer(t *testing.T, does func(ctx context.Context, call int) error) (*ho
 	alice, bob := federationtest.Person("alice"), federationtest.Person("bob")
 	for n := 1; n <= handoffs; n++ {
 		offer := federationtest.File(federationtest.Offer(n, alice, bob), federation.View{})
-		offer.Feeds, offer.Filed = []string{"lab"}, time.Now()
+		offer.Links, offer.Filed = []string{"lab"}, time.Now()
 		filed := []federation.Filing{offer}
 		if n == 1 {
 			accept := federationtest.File(federationtest.Step(handoffs+1, offer.Event, federation.Accept, bob), offer.View)
-			accept.Feeds, accept.Filed = []string{"lab"}, time.Now()
+			accept.Links, accept.Filed = []string{"lab"}, time.Now()
 			filed = append(filed, accept)
 		}
 		for _, f := range filed {
@@ -105,7 +105,7 @@ func (h *house) state(t *testing.T) (federation.Delivered, []federation.NoticeKi
 // left returns how many other handoffs wait.
 func (h *house) left(t *testing.T) int {
 	t.Helper()
-	owed, err := h.record.Owed(t.Context(), "lab", 0, 2*handoffs)
+	owed, err := h.record.Outbox(t.Context(), "lab", 0, 2*handoffs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 				if n := c.called(federationtest.ID(1)); n != tt.calls {
 					t.Errorf("%d calls, want %d", n, tt.calls)
 				}
-				if owed, err := h.record.Owed(t.Context(), "lab", 0, 10); err != nil || len(owed) != 0 {
+				if owed, err := h.record.Outbox(t.Context(), "lab", 0, 10); err != nil || len(owed) != 0 {
 					t.Errorf("still owed are %+v, %v: what stands behind it goes on", owed, err)
 				}
 			})
@@ -200,7 +200,7 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 
 // full is a record that can note nothing up to a moment.
 type full struct {
-	federationtest.Feeds
+	federationtest.Outbox
 	until time.Time
 }
 
@@ -208,13 +208,13 @@ func (f full) Settle(ctx context.Context, link string, rows []int64, s federatio
 	if time.Now().Before(f.until) {
 		return &federation.UnavailableError{What: "record", Err: errors.New("no space left")}
 	}
-	return f.Feeds.Settle(ctx, link, rows, s)
+	return f.Outbox.Settle(ctx, link, rows, s)
 }
 
 func TestAPeerIsNotFloodedWhileTheRecordCanNoteNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, c := withPeer(t, func(context.Context, int) error { return nil })
-		rows := full{Feeds: h.record, until: time.Now().Add(time.Minute)}
+		rows := full{Outbox: h.record, until: time.Now().Add(time.Minute)}
 		h.supervisor = bridge.NewSupervisor(c, rows, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
 		stop := h.start(t)
 		defer stop()
@@ -276,7 +276,7 @@ func TestTheNewestReportOfProgressStandsForOldOnes(t *testing.T) {
 				ev = federationtest.Step(n+1, offer, verb, bob)
 			}
 			f := federationtest.File(ev, view)
-			f.Feeds, f.Filed = []string{"lab"}, old
+			f.Links, f.Filed = []string{"lab"}, old
 			if _, err := h.record.Append(t.Context(), f); err != nil {
 				t.Fatal(err)
 			}
@@ -373,9 +373,9 @@ type damaged struct {
 	event federation.EventID
 }
 
-// Lane implements [federationtest.Feeds].
-func (d damaged) Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
-	lane, err := d.Memory.Lane(ctx, link, id, limit)
+// PendingOf implements [federationtest.Links].
+func (d damaged) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
+	lane, err := d.Memory.PendingOf(ctx, link, id, limit)
 	for i, each := range lane {
 		if each.Entry.Event.ID == d.event {
 			lane[i] = federation.Delivery{Row: each.Row, Broken: "decode event: cut short"}

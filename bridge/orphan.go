@@ -34,7 +34,7 @@ type PeerHome interface {
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links Links, up func(Link) bool, now time.Time) bool {
-	if !v.Guest || v.Over {
+	if !v.Remote || v.Over {
 		return false
 	}
 	heard := v.Moved

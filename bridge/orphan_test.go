@@ -28,7 +28,7 @@ func (homed) Carries(context.Context, federation.Event, federation.View) (bool, 
 func TestAHandoffIsOrphanedWhenItsHomeWasNotHeardForADay(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	long, lately := now.Add(-bridge.OrphanAfter), now.Add(time.Second-bridge.OrphanAfter)
-	waiting := federation.View{Home: "fq.test", Guest: true, Moved: long}
+	waiting := federation.View{Home: "fq.test", Remote: true, Moved: long}
 	with := func(change func(v *federation.View)) federation.View {
 		v := waiting
 		change(&v)
@@ -47,7 +47,7 @@ func TestAHandoffIsOrphanedWhenItsHomeWasNotHeardForADay(t *testing.T) {
 		"it was heard lately":           {waiting, bridge.Links{homed{"fq.test", lately}}, false, false},
 		"the handoff moved lately":      {with(func(v *federation.View) { v.Moved = lately }), nil, false, false},
 		"the handoff is over":           {with(func(v *federation.View) { v.Over = true }), nil, false, false},
-		"this gateway itself is a home": {with(func(v *federation.View) { v.Guest = false }), nil, false, false},
+		"this gateway itself is a home": {with(func(v *federation.View) { v.Remote = false }), nil, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := bridge.Orphaned(test.view, test.links, func(bridge.Link) bool { return test.up }, now); got != test.want {

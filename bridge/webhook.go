@@ -8,10 +8,10 @@ import (
 	"baton/federation"
 )
 
-// HooksTopic is the topic of what is owed to hooks.
-const HooksTopic = "hooks"
+// WebhooksTopic is the topic of what is owed to hooks.
+const WebhooksTopic = "hooks"
 
-// ErrAddress is returned by [Hooks.Register] for an address that nothing is posted to.
+// ErrAddress is returned by [Webhooks.Register] for an address that nothing is posted to.
 var ErrAddress = errors.New("nothing is posted to this address")
 
 // Hooks lets a network's people have what reaches them posted to an address of theirs.
@@ -20,20 +20,20 @@ type Hooks interface {
 	// error.
 	Check(ctx context.Context, address string) error
 	// Register keeps a hook of a DID, or of the agent with a handle. Its error wraps
-	// [ErrAddress], [federation.ErrTooManyHooks], [federation.ErrTaken] where the DID has
+	// [ErrAddress], [federation.ErrTooManyWebhooks], [federation.ErrTaken] where the DID has
 	// one with that address, or a [*federation.UnavailableError] where nobody can say now
 	// whether the address is good.
 	Register(ctx context.Context, of federation.DID, agent, address string, now time.Time) (Registered, error)
 	// Enable has a hook called again that was disabled, once its address is good. Its error
 	// is that of Check, or wraps [federation.ErrNotFound] for a hook that is gone.
-	Enable(ctx context.Context, h federation.Hook) error
+	Enable(ctx context.Context, h federation.Webhook) error
 	// PublicKey returns the public key of a hook, as its owner was told it.
-	PublicKey(id federation.HookID) (string, error)
+	PublicKey(id federation.WebhookID) (string, error)
 }
 
 // Registered is a hook that was just made, with what its owner is told once.
 type Registered struct {
-	federation.Hook
+	federation.Webhook
 
 	Secret    string // "whsec_": what is posted is signed with it
 	PublicKey string // "whpk_": of the other signature, for who would keep no secret
@@ -44,7 +44,7 @@ type Pusher interface {
 	Link
 	// Write returns what is posted of a push: what it is, in words with dots between them,
 	// and JSON. Its error is that of the record.
-	Write(ctx context.Context, h federation.Hook, p federation.Push) (kind string, data []byte, err error)
+	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
 	// Taken notes that whoever it was for has it. The record is told after that.
-	Taken(ctx context.Context, h federation.Hook, p federation.Push) error
+	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
 }

@@ -97,9 +97,12 @@ type Binding struct {
 type Peer struct {
 	Name string `toml:"name"` // required; its home.name
 	DID  string `toml:"did"`  // required; what it sends must be signed by it
-	URL  string `toml:"url"`  // required; where it is reached, without a path
+	URL  string `toml:"url"`  // where it is reached, without a path; empty for a home that the hub alone reaches
 	Path string `toml:"path"` // "relay", through the hub, or "https"
 	Mode string `toml:"mode"` // "allow", "limit", "hold" or "block"
+
+	Key    string `toml:"key"`     // the did:key of its key, which has to sign its documents that come through a hub; empty for any
+	CAFile string `toml:"ca_file"` // authorities that certify its HTTPS beside those of the system; empty for none
 }
 
 // Relay is the table of our own NATS.
@@ -127,6 +130,7 @@ type Hub struct {
 	CredsFile string   `toml:"creds_file"` // a JWT credentials file, or
 	NKeyFile  string   `toml:"nkey_file"`  // an nkey seed; a secret
 	CAFile    string   `toml:"ca_file"`    // empty for the authorities of the system
+	Replicas  int      `toml:"replicas"`   // servers of the hub with a copy of each stream to this home; 0 is 1
 }
 
 // Fetch is the table of the client for documents at addresses that others chose.

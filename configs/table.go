@@ -106,6 +106,9 @@ func (f *File) Changed(old *File, names ...string) []string {
 	})
 }
 
+// Path returns the path of a file that the table names, as [File.Path] does.
+func (t Table) Path(name string) string { return t.file.Path(name) }
+
 // Equal reports whether two tables say the same.
 func (t Table) Equal(other Table) bool {
 	return t.name == other.name && reflect.DeepEqual(t.values, other.values)

@@ -27,9 +27,9 @@ const MaxBlobBytes = 64 << 20
 // ErrBlobTooLarge is returned for content that is too large for one blob.
 var ErrBlobTooLarge = errors.New("federation: too large for one blob")
 
-// ErrNoBlobRoom is returned by [Blobs.KeepBlob] when its owner has as much stored as
+// ErrBlobQuota is returned by [Blobs.KeepBlob] when its owner has as much stored as
 // may be.
-var ErrNoBlobRoom = errors.New("federation: too much is stored for this DID")
+var ErrBlobQuota = errors.New("federation: too much is stored for this DID")
 
 // capabilityBytes of chance are in the name of a blob.
 const capabilityBytes = 16
@@ -111,7 +111,7 @@ func InlineContext(text string) bool {
 type Blobs interface {
 	// KeepBlob keeps a blob. Where the handoff is on record, that claims it at once, and
 	// the same content for one owner and handoff is kept once: the blob that is returned
-	// is that of the first time. It returns [ErrNoBlobRoom] and keeps nothing where all
+	// is that of the first time. It returns [ErrBlobQuota] and keeps nothing where all
 	// that the owner has stored would be more than so many bytes; 0 is no limit.
 	KeepBlob(ctx context.Context, b Blob, of HandoffID, limit int64) (Blob, error)
 	// Blob returns a blob that has not expired, or [ErrNotFound].

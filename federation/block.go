@@ -13,11 +13,11 @@ type BlockKind string
 
 // The kinds of blocks.
 const (
-	BlockDID     BlockKind = "did"     // one DID, and the agent that it belongs to
-	BlockNetwork BlockKind = "network" // an IP address or network
-	BlockHandle  BlockKind = "handle"  // a participant of a link here, or with @domain of a peer
-	BlockMask    BlockKind = "mask"    // users of a chat network: NICK!USER@LINK
-	BlockHost    BlockKind = "host"    // every did:web of a host and of the names below it
+	BlockDID         BlockKind = "did"     // one DID, and the agent that it belongs to
+	BlockNetwork     BlockKind = "network" // an IP address or network
+	BlockParticipant BlockKind = "handle"  // a participant of a link here, or with @domain of a peer
+	BlockMask        BlockKind = "mask"    // users of a chat network: NICK!USER@LINK
+	BlockHost        BlockKind = "host"    // every did:web of a host and of the names below it
 )
 
 // The prefix of a block of a host, and the separators of a mask.
@@ -133,5 +133,5 @@ func parseBlockedHandle(text string) (Block, error) {
 		remote && (domain == "" || strings.Trim(domain, "abcdefghijklmnopqrstuvwxyz0123456789.-:") != "") {
 		return Block{}, fmt.Errorf("parse block %q: want a DID, an IP network, a handle, NICK!USER@LINK or host:NAME", text)
 	}
-	return Block{What: text, Kind: BlockHandle}, nil
+	return Block{What: text, Kind: BlockParticipant}, nil
 }

@@ -18,8 +18,8 @@ func TestABlockHasOneSpelling(t *testing.T) {
 		"::ffff:192.0.2.7":                 {What: "192.0.2.7/32", Kind: federation.BlockNetwork},
 		"2001:db8::7":                      {What: "2001:db8::/64", Kind: federation.BlockNetwork},
 		"2001:db8::/32":                    {What: "2001:db8::/32", Kind: federation.BlockNetwork},
-		"Mallory":                          {What: "mallory", Kind: federation.BlockHandle},
-		"mallory@Peer.example":             {What: "mallory@peer.example", Kind: federation.BlockHandle},
+		"Mallory":                          {What: "mallory", Kind: federation.BlockParticipant},
+		"mallory@Peer.example":             {What: "mallory@peer.example", Kind: federation.BlockParticipant},
 		"Mal*!*@lab":                       {What: "mal*!*@lab", Kind: federation.BlockMask},
 		"[x]!~u@h@lab":                     {What: "[x]!~u@h@lab", Kind: federation.BlockMask},
 		"*!evil@*":                         {What: "*!evil@*", Kind: federation.BlockMask},
@@ -54,9 +54,9 @@ func TestABlockFitsItsSourcesAlone(t *testing.T) {
 	from := func(network string) federation.Source {
 		return federation.Source{Address: netip.MustParsePrefix(network)}
 	}
-	handle := func(handle string) federation.Source { return federation.Source{Handles: []string{handle}} }
+	handle := func(handle string) federation.Source { return federation.Source{Participants: []string{handle}} }
 	user := func(nick, user, link string) federation.Source {
-		return federation.Source{Nick: nick, User: user, Link: link}
+		return federation.Source{Name: nick, User: user, Link: link}
 	}
 	for _, test := range []struct {
 		what   string

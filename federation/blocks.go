@@ -11,13 +11,13 @@ import (
 // Source is where a step, a login or a connection comes from, as far as that is known.
 // What is not known is zero, and no block fits it.
 type Source struct {
-	Network string       // label of metrics, as in [Arrival]
-	Address netip.Prefix // as in [Arrival]
-	DIDs    []DID        // each one that the source goes by
-	Handles []string     // of participants of links here, and with @domain of peers
-	Link    string       // by which a chat user is connected
-	Nick    string       // of a chat user
-	User    string       // of a chat user
+	Network      string       // label of metrics, as in [Arrival]
+	Address      netip.Prefix // as in [Arrival]
+	DIDs         []DID        // each one that the source goes by
+	Participants []string     // of participants of links here, and with @domain of peers
+	Link         string       // by which a chat user is connected
+	Name         string       // of a chat user
+	User         string       // of a chat user
 }
 
 // mask is a block of chat users.
@@ -45,8 +45,8 @@ func BlockedLink(b Block) string {
 }
 
 func (m mask) fits(s Source) bool {
-	return s.Nick != "" && (m.link == anyLink || m.link == strings.ToLower(s.Link)) &&
-		Glob(m.nick, strings.ToLower(s.Nick)) && Glob(m.user, strings.ToLower(s.User))
+	return s.Name != "" && (m.link == anyLink || m.link == strings.ToLower(s.Link)) &&
+		Glob(m.nick, strings.ToLower(s.Name)) && Glob(m.user, strings.ToLower(s.User))
 }
 
 // Blocks is a set of blocks that sources are compared with. The zero Blocks blocks
@@ -75,7 +75,7 @@ func NewBlocks(all []Block) *Blocks {
 	b := &Blocks{exact: map[string]Block{}, hosts: map[string]Block{}}
 	for _, each := range all {
 		switch each.Kind {
-		case BlockDID, BlockHandle:
+		case BlockDID, BlockParticipant:
 			b.exact[each.What] = each
 		case BlockHost:
 			b.hosts[strings.TrimPrefix(each.What, hostPrefix)] = each
@@ -112,7 +112,7 @@ func (b *Blocks) Match(s Source, now time.Time) (Block, bool) {
 			return found, true
 		}
 	}
-	for _, handle := range s.Handles {
+	for _, handle := range s.Participants {
 		if found, ok := b.exact[strings.ToLower(handle)]; ok && found.Good(now) {
 			return found, true
 		}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// ErrNoRoom is returned by [Deferrals.Defer] when as many steps wait as may: from one
+// ErrDeferralFull is returned by [Deferrals.Defer] when as many steps wait as may: from one
 // origin, or of all.
-var ErrNoRoom = errors.New("federation: too many steps wait to be judged")
+var ErrDeferralFull = errors.New("federation: too many steps wait to be judged")
 
 // Deferred is a step that waits until it can be judged: no key could be had for its
 // signature, or it stands on a step before it that waits for one. It is in no log and
@@ -35,7 +35,7 @@ type DeferralLimits struct {
 type Deferrals interface {
 	// Defer keeps a step with its evidence and gives it a Row. The same step twice (see
 	// [Event.Digest]) waits once, and is returned as it waits already. It returns
-	// [ErrNoRoom] and keeps nothing where that would be one too many.
+	// [ErrDeferralFull] and keeps nothing where that would be one too many.
 	Defer(ctx context.Context, d Deferred, limits DeferralLimits) (Deferred, error)
 	// DeferredIn returns all steps that wait in one handoff, in the order of arrival.
 	DeferredIn(ctx context.Context, id HandoffID) ([]Deferred, error)

@@ -136,11 +136,14 @@ type Arrival struct {
 	Path []HomeID `json:"path,omitempty"`
 	// Abroad says that the step was written at a place of Home's own, on a network that
 	// is not linked here: its venue is none that this gateway could compare with.
-	Abroad    bool      `json:"abroad,omitempty"`
-	Name      string    `json:"name,omitempty"`       // what the signer was called there; for people only
-	User      string    `json:"-"`                    // user name of the sender; never stored
-	MessageID string    `json:"message_id,omitempty"` // of the message that carried it
-	Received  time.Time `json:"received"`
+	Abroad bool `json:"abroad,omitempty"`
+	// ReadsInbox says that the signer is told nothing on the link: it reads its inbox and its
+	// notices from the record.
+	ReadsInbox bool      `json:"reads_inbox,omitempty"`
+	Name       string    `json:"name,omitempty"`       // what the signer was called there; for people only
+	User       string    `json:"-"`                    // user name of the sender; never stored
+	MessageID  string    `json:"message_id,omitempty"` // of the message that carried it
+	Received   time.Time `json:"received"`
 	// Address is the address that the signer's client connected from, in CIDR form: one
 	// IPv4 address (/32), or one /64 of IPv6. It is empty where this gateway cannot know
 	// it, as behind a server link, and is never stored.

@@ -8,7 +8,7 @@ type Judgement struct {
 	Verdict   Verdict // on the signature
 	Entry     Entry   // as filed; of a step that was not the event alone, with its id
 	View      View    // of the handoff after it; as it stands where the step was refused
-	Owed      Owed    // what the step was filed with
+	Fanout    Fanout  // what the step was filed with
 	Duplicate bool    // the step had been filed before, and Entry is from then
 	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
 	// Newcomer is the DID of the step where the record never met it before; else "".
@@ -19,8 +19,8 @@ type Judgement struct {
 }
 
 // Owed is what goes with a step, besides the inboxes of its parties.
-type Owed struct {
-	Feeds []string // names of links that are to deliver it
+type Fanout struct {
+	Links []string // names of links that are to deliver it
 	// Once names those of the Feeds that show something of the step once at most:
 	// their first attempt counts from the start, so that it costs no write of its own.
 	Once []string
@@ -32,6 +32,6 @@ type Owed struct {
 
 // Routes tells who is owed a step, besides the inboxes of its parties.
 type Routes interface {
-	// Owed is asked before the step is filed. The view is that after it.
-	Owed(ctx context.Context, ev Event, after View) (Owed, error)
+	// Route is asked before the step is filed. The view is that after it.
+	Route(ctx context.Context, ev Event, after View) (Fanout, error)
 }

@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// ErrTooManyHooks is returned by [federationtest.Hooks.AddHook] for one more than a DID may have.
-var ErrTooManyHooks = errors.New("federation: too many hooks")
+// ErrTooManyWebhooks is returned by [federationtest.Webhooks.AddWebhook] for one more than a DID may have.
+var ErrTooManyWebhooks = errors.New("federation: too many hooks")
 
-// HookID names a hook. It is a ULID, as the id of an event is.
-type HookID = EventID
+// WebhookID names a hook. It is a ULID, as the id of an event is.
+type WebhookID = EventID
 
-// HookLink is how deliveries to hooks are called where those to links have the name of
+// WebhookLink is how deliveries to hooks are called where those to links have the name of
 // the link. No link has it.
-const HookLink = "webhook"
+const WebhookLink = "webhook"
 
-// HookName returns how a hook is called among links, in dead letters and in the log.
-func HookName(id HookID) string { return HookLink + "/" + id.String() }
+// WebhookName returns how a hook is called among links, in dead letters and in the log.
+func WebhookName(id WebhookID) string { return WebhookLink + "/" + id.String() }
 
-// Hook is an address of somebody's own to which what reaches an inbox is posted.
-type Hook struct {
-	ID    HookID    `json:"id"`
-	DID   DID       `json:"did"`             // whose it is, and whose inbox
-	Agent string    `json:"agent,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
-	URL   string    `json:"url"`
-	Since time.Time `json:"since"`
+// Webhook is an address of somebody's own to which what reaches an inbox is posted.
+type Webhook struct {
+	ID          WebhookID `json:"id"`
+	DID         DID       `json:"did"`                   // whose it is, and whose inbox
+	Participant string    `json:"participant,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
+	URL         string    `json:"url"`
+	Since       time.Time `json:"since"`
 	// Disabled is when its address said that there is nobody any more; zero before that.
 	// Nothing is posted to it from then on, until it is enabled again.
 	Disabled time.Time `json:"disabled,omitzero"`
@@ -37,7 +37,7 @@ type Hook struct {
 type Push struct {
 	Item    int64         // position among those of its hook; notices come last
 	Entry   Entry         // of an inbox, with its cursor and number; zero for all else
-	Notice  Notice        // on the [RESTLink], with its cursor; zero for all else
+	Notice  Notice        // on the [InboxLink], with its cursor; zero for all else
 	Content Content       // of a network's own tables, for a participant; nil for all else
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
@@ -84,8 +84,8 @@ type Content interface {
 	Place() uint64
 }
 
-// HookBacklog is what one hook has still to be told, and what it never was.
-type HookBacklog struct {
+// WebhookBacklog is what one hook has still to be told, and what it never was.
+type WebhookBacklog struct {
 	Backlog
 
 	Dead int // given up, and not put back

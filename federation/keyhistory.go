@@ -17,7 +17,7 @@ const (
 	DocumentKey KeyOrigin = "document" // the DID's document: its owner
 	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection that was authenticated as the DID
 	PeerKey     KeyOrigin = "peer"     // the key server of a peer: good for what comes from that peer
-	RegistryKey KeyOrigin = "registry" // the registry of agents that the DID's agent belongs to
+	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
 	// RevokedKey is no source: the key does not sign for the DID from then on,
 	// whatever any source says.
 	RevokedKey KeyOrigin = "revoked"

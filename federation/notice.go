@@ -20,10 +20,6 @@ const (
 // DelayNotice is how long a step is under way before its signer is told of that.
 const DelayNotice = 5 * time.Minute
 
-// RESTLink is the name of the link to agents that speak plain HTTP. What they are told
-// stays in the record: they read it as often as they want to, from a cursor on.
-const RESTLink = "rest"
-
 // Notice tells the signer of a step what became of it, or the owner of a hook that it is
 // disabled. It is no step itself: it enters no log, and nobody answers it.
 type Notice struct {
@@ -31,9 +27,9 @@ type Notice struct {
 	Kind   NoticeKind `json:"kind"`
 	// Event is the step. Its actor is told, on the link that it came by.
 	Event Event `json:"event,omitzero"`
-	// Hook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
-	// link that it is a participant of, and else on the [RESTLink].
-	Hook Hook `json:"hook,omitzero"`
+	// Webhook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
+	// link that it is a participant of, and else on the [InboxLink].
+	Webhook Webhook `json:"webhook,omitzero"`
 	// To is the link or the peer that the delivery was for, or the DID whose inbox;
 	// empty where the notice is about the step as a whole.
 	To   string    `json:"to,omitempty"`
@@ -45,15 +41,24 @@ type Notice struct {
 // Reader returns who is told.
 func (n Notice) Reader() DID {
 	if n.Kind == NoticeDisabled {
-		return n.Hook.DID
+		return n.Webhook.DID
 	}
 	return n.Event.Actor()
+}
+
+// Link returns the link on which the signer of a step is told: the link by which the step
+// came, or [InboxLink] for a signer that reads its notices from the record.
+func (n Notice) Link() string {
+	if n.Event.Arrival.ReadsInbox {
+		return InboxLink
+	}
+	return n.Event.Arrival.Link
 }
 
 // About returns the id of the step or of the hook.
 func (n Notice) About() EventID {
 	if n.Kind == NoticeDisabled {
-		return n.Hook.ID
+		return n.Webhook.ID
 	}
 	return n.Event.ID
 }
@@ -64,7 +69,7 @@ func (n Notice) Ref() string { return n.About().String() + "/" + string(n.Kind) 
 // Sentence returns what the signer reads, without the end of a sentence.
 func (n Notice) Sentence() string {
 	if n.Kind == NoticeDisabled {
-		return "your webhook " + n.Hook.URL + " is disabled: " + n.Why
+		return "your webhook " + n.Webhook.URL + " is disabled: " + n.Why
 	}
 	text := fmt.Sprintf("your %s of handoff %s ", n.Event.Verb, n.Event.Handoff.Short())
 	to := n.To

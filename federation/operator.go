@@ -28,10 +28,10 @@ const (
 // Delivered is what became of a step on its way to a link, or to one agent of the
 // registry.
 type Delivered struct {
-	Event EventID
-	Link  string
-	Agent string // handle, or for a [HookLink] and an [InboxLink] the DID; "" for a link that delivers to all it has
-	State DeliveryState
+	Event       EventID
+	Link        string
+	Participant string // handle, or for a [WebhookLink] and an [InboxLink] the DID; "" for a link that delivers to all it has
+	State       DeliveryState
 	// Attempt is how often a step that waits was handed to the link.
 	Attempt int
 	Next    time.Time // of one that waits: when it is tried; zero for at once

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ErrStale is returned by [federationtest.Store.Append] and [federationtest.Guests.Await] when another step was filed
+// ErrStale is returned by [federationtest.Store.Append] and [federationtest.PendingRulings.Await] when another step was filed
 // first. The caller reads the view again and judges again.
 var ErrStale = errors.New("federation: the log moved on")
 
@@ -38,7 +38,7 @@ type View struct {
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
-	Guest    bool      `json:"guest,omitempty"`      // Home is another one: it alone orders the steps, and ends what nobody answers
+	Remote   bool      `json:"remote,omitempty"`     // Home is another one: it alone orders the steps, and ends what nobody answers
 	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step, also on those that move nothing, and numbers them
 	Venue    string    `json:"venue"`                // where its steps are written on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
@@ -96,7 +96,7 @@ func (v View) Others(actor DID) []DID {
 // each inbox and each feed, the effects, and what is now known of the signer ([Binding],
 // for an event whose arrival names one).
 type Filing struct {
-	Owed
+	Fanout
 
 	Event   Event
 	After   Version // of the view that the step was judged against
@@ -109,7 +109,7 @@ type Filing struct {
 	// Newcomer is a DID that the record meets with the step, see [federationtest.Newcomers]; "" for none.
 	Newcomer DID
 	// Ruling is that of the home of the handoff, where that is another one which numbers
-	// its steps; else nil. The step does not wait for it any more, see [federationtest.Guests].
+	// its steps; else nil. The step does not wait for it any more, see [federationtest.PendingRulings].
 	Ruling *Ruling
 }
 

@@ -4,29 +4,29 @@ import (
 	"time"
 )
 
-// MaxRelays is how many relays wait for one peer. More than that is not taken while it is
+// MaxPeerDeliveries is how many deliveries wait for one peer. The record takes no more while the peer is
 // away.
-const MaxRelays = 10_000
+const MaxPeerDeliveries = 10_000
 
-// RelayKind is what a peer is told by a relay.
-type RelayKind string
+// PeerDeliveryKind says what a peer is told by a delivery.
+type PeerDeliveryKind string
 
-// The kinds of relays.
+// The kinds.
 const (
-	MessageRelay RelayKind = "message" // a message to one of its participants
-	ConsentRelay RelayKind = "consent" // what a participant here decided about one of its own
+	MessageDelivery  PeerDeliveryKind = "message"  // a message to one of its participants
+	DecisionDelivery PeerDeliveryKind = "decision" // what a participant here decided about one of its own
 )
 
-// Relay is one document that a network is to send to a peer of its own, such as another
+// PeerDelivery is one document that a network is to send to a peer of its own, such as another
 // server of its kind.
-type Relay struct {
+type PeerDelivery struct {
 	Row      int64
-	Kind     RelayKind // empty for [MessageRelay]
-	Peer     string    // its name
-	Sender   string    // participant here
-	Message  string    // id of the message; of a decision what tells it from others of its Sender
-	Lane     string    // what is in one lane arrives in order
-	Document []byte    // JSON; an attempt adds what is its own
+	Kind     PeerDeliveryKind // empty for [MessageDelivery]
+	Peer     string           // its name
+	Sender   string           // participant here
+	Message  string           // id of the message; of a decision what tells it from others of its Sender
+	OrderKey string           // what is in one lane arrives in order
+	Document []byte           // JSON; an attempt adds what is its own
 	Handoff  HandoffID
 	Queued   time.Time
 	Attempt  int
@@ -38,15 +38,15 @@ type Relay struct {
 	Unsure string
 }
 
-// RelayPeer is a peer with pending relays.
-type RelayPeer struct {
+// PeerOutbox is a peer with pending relays.
+type PeerOutbox struct {
 	Name     string    // of the peer
 	Failures int       // visits in a row that it did not answer
 	Next     time.Time // when it is asked again; zero where it answered
 }
 
-// RelayBacklog is how the queue of one peer stands.
-type RelayBacklog struct {
+// PeerBacklog is how the queue of one peer stands.
+type PeerBacklog struct {
 	Peer   string    // its name
 	Rows   int       // that wait
 	Oldest time.Time // when the oldest of them was queued; zero where none waits

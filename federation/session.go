@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ErrSpent is returned by [federationtest.Sessions.AdvanceSession] for a refresh token that was used before.
-var ErrSpent = errors.New("federation: refresh token used before")
+// ErrTokenUsed is returned by [federationtest.Sessions.AdvanceSession] for a refresh token that was used before.
+var ErrTokenUsed = errors.New("federation: refresh token used before")
 
 // Session is one family of refresh tokens: each is spent by the next.
 type Session struct {

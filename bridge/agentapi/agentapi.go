@@ -29,7 +29,7 @@ import (
 )
 
 // network is the label of this network, and the name of its only link.
-const network = federation.RESTLink
+const network = "rest"
 
 // Prefix is the path below which everything is but the contract itself.
 const Prefix = "/api/v1/"
@@ -81,6 +81,7 @@ type Link struct {
 var (
 	_ bridge.Mounted                 = (*Link)(nil)
 	_ bridge.Hearer                  = (*Link)(nil)
+	_ bridge.InboxReader             = (*Link)(nil)
 	_ contract.StrictServerInterface = (*Link)(nil)
 )
 
@@ -99,6 +100,9 @@ func Open(cfg Config, d Deps) *Link {
 
 // Name implements [bridge.Link].
 func (*Link) Name() string { return network }
+
+// ReadsInbox implements [bridge.InboxReader].
+func (*Link) ReadsInbox() {}
 
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }

@@ -154,7 +154,7 @@ func (l *Link) RefreshToken(ctx context.Context, req contract.RefreshTokenReques
 	}
 	session, err := l.deps.Sessions.AdvanceSession(ctx, claims.Session, claims.Generation, now, now.Add(credential.RefreshLife).Truncate(time.Second))
 	switch {
-	case errors.Is(err, federation.ErrSpent), errors.Is(err, federation.ErrNotFound):
+	case errors.Is(err, federation.ErrTokenUsed), errors.Is(err, federation.ErrNotFound):
 		return nil, unauthorized("the session of this token has ended")
 	case err != nil:
 		return nil, err

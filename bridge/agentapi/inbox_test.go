@@ -181,7 +181,7 @@ func (w *world) became(t *testing.T, id string, reader *agent, want federation.D
 	if err != nil || len(found) == 0 {
 		t.Fatalf("there are no deliveries, %v", err)
 	}
-	first := federation.Delivered{Event: handoff, Link: federation.InboxLink, Agent: string(reader.did), State: want, Ended: ended}
+	first := federation.Delivered{Event: handoff, Link: federation.InboxLink, Participant: string(reader.did), State: want, Ended: ended}
 	if diff := cmp.Diff(first, found[0]); diff != "" {
 		t.Errorf("the first delivery (-want +got):\n%s", diff)
 	}
@@ -190,7 +190,7 @@ func (w *world) became(t *testing.T, id string, reader *agent, want federation.D
 // told returns what signers are to be told of their steps.
 func (w *world) told(t *testing.T) []federation.NoticeKind {
 	t.Helper()
-	notices, err := w.record.Untold(t.Context(), "rest", time.Now(), 10)
+	notices, err := w.record.Untold(t.Context(), federation.InboxLink, time.Now(), 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ var _ bridge.Notifier = (*Link)(nil)
 // notice stays in the record for all who read it later.
 func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 	if reader := n.Reader(); reader != "" {
-		l.deps.Wakes.Wake(bridge.DIDTopic(reader), bridge.HooksTopic)
+		l.deps.Wakes.Wake(bridge.DIDTopic(reader), bridge.WebhooksTopic)
 	}
 	return nil
 }
@@ -28,7 +28,7 @@ func (l *Link) ListNotices(ctx context.Context, req contract.ListNoticesRequestO
 		return nil, err
 	}
 	after, limit := federation.Cursor(req.Params.Cursor), cmp.Or(req.Params.Limit, defaultLimit)
-	found, err := l.deps.Notices.NoticesTo(ctx, network, did, after, limit)
+	found, err := l.deps.Notices.NoticesTo(ctx, federation.InboxLink, did, after, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (l *Link) ListNotices(ctx context.Context, req contract.ListNoticesRequestO
 func shapeNotice(n federation.Notice) contract.Notice {
 	shaped := contract.Notice{Cursor: string(n.Cursor), Notice: string(n.Kind), Time: moment(n.At), Text: n.Sentence(), To: n.To, Code: n.Code, Why: n.Why}
 	if n.Kind == federation.NoticeDisabled {
-		shaped.WebhookID, shaped.URL = n.Hook.ID.String(), n.Hook.URL
+		shaped.WebhookID, shaped.URL = n.Webhook.ID.String(), n.Webhook.URL
 		return shaped
 	}
 	shaped.EventID, shaped.HandoffID, shaped.Verb = n.Event.ID.String(), n.Event.Handoff.String(), string(n.Event.Verb)

@@ -24,7 +24,7 @@ func (w *world) tell(t *testing.T) {
 	if _, err := w.record.Delay(t.Context(), now.Add(-federation.DelayNotice), now, 100); err != nil {
 		t.Fatal(err)
 	}
-	due, err := w.record.Untold(t.Context(), federation.RESTLink, now, 100)
+	due, err := w.record.Untold(t.Context(), federation.InboxLink, now, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestAnOwnerIsToldThatAWebhookIsDisabled(t *testing.T) {
 func (w *world) note(t *testing.T, of *agent, n int) {
 	t.Helper()
 	ev := federation.Event{ID: federation.EventID{byte(n)}, Handoff: federation.EventID{1}, Verb: federation.Progress, From: of.did}
-	ev.Arrival.Link = federation.RESTLink
+	ev.Arrival.Link, ev.Arrival.ReadsInbox = "rest", true
 	notice := federation.Notice{Kind: federation.NoticeDelayed, Event: ev, Why: fmt.Sprint(n), At: time.Now()}
 	if err := w.record.Notify(t.Context(), notice); err != nil {
 		t.Fatal(err)

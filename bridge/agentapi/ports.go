@@ -68,27 +68,27 @@ type Sessions interface {
 	// StartSession files a session.
 	StartSession(ctx context.Context, s federation.Session) error
 	// AdvanceSession moves a session on from a generation, until a moment. It returns
-	// [federation.ErrSpent] for another generation, which ends the session, and
+	// [federation.ErrTokenUsed] for another generation, which ends the session, and
 	// [federation.ErrNotFound] for a session that has ended.
 	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
 }
 
 // Webhooks reads and changes the webhooks of the record.
 type Webhooks interface {
-	// Hook returns [federation.ErrNotFound] for an unknown ID, as RemoveHook and PushAgain do.
-	Hook(ctx context.Context, id federation.HookID) (federation.Hook, error)
-	// Hooks returns up to limit webhooks of a DID by ID, after one.
-	Hooks(ctx context.Context, of federation.DID, after federation.HookID, limit int) ([]federation.Hook, error)
-	// HookBacklog counts the pending deliveries of a webhook.
-	HookBacklog(ctx context.Context, id federation.HookID) (federation.HookBacklog, error)
-	// RemoveHook deletes a webhook and its deliveries.
-	RemoveHook(ctx context.Context, id federation.HookID) error
+	// Webhook returns [federation.ErrNotFound] for an unknown ID, as RemoveHook and PushAgain do.
+	Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error)
+	// Webhooks returns up to limit webhooks of a DID by ID, after one.
+	Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error)
+	// WebhookBacklog counts the pending deliveries of a webhook.
+	WebhookBacklog(ctx context.Context, id federation.WebhookID) (federation.WebhookBacklog, error)
+	// RemoveWebhook deletes a webhook and its deliveries.
+	RemoveWebhook(ctx context.Context, id federation.WebhookID) error
 	// Pushes returns up to limit deliveries of a webhook, the newest first, before a
 	// position, or from the newest with 0.
-	Pushes(ctx context.Context, id federation.HookID, before int64, limit int) ([]federation.Push, error)
+	Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error)
 	// PushAgain schedules the deliveries of what ref names, or with "" all that failed, and
 	// returns how many there are.
-	PushAgain(ctx context.Context, id federation.HookID, ref string, now time.Time) (int, error)
+	PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (int, error)
 	// AgentOf returns the agent that registered with a DID, or [federation.ErrNotFound].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 }

@@ -19,7 +19,7 @@ import (
 var _ bridge.Pusher = (*Link)(nil)
 
 // Write implements [bridge.Pusher]: an entry as the inbox shows it, or a notice.
-func (l *Link) Write(ctx context.Context, _ federation.Hook, p federation.Push) (kind string, data []byte, err error) {
+func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	if p.Notice.Kind != "" {
 		data, err = json.Marshal(shapeNotice(p.Notice))
 		return "notice." + string(p.Notice.Kind), data, err
@@ -30,7 +30,7 @@ func (l *Link) Write(ctx context.Context, _ federation.Hook, p federation.Push) 
 
 // Taken implements [bridge.Pusher]. That the entry waits no more is for the record to
 // note, with the end of the push.
-func (*Link) Taken(context.Context, federation.Hook, federation.Push) error { return nil }
+func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
 // hooked returns who asks, and refuses where there are no webhooks.
 func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
@@ -41,24 +41,24 @@ func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
 }
 
 // hook returns a webhook of the caller. There is none of anybody else.
-func (l *Link) hook(ctx context.Context, text string) (federation.Hook, error) {
+func (l *Link) hook(ctx context.Context, text string) (federation.Webhook, error) {
 	did, err := l.hooked(ctx)
 	if err != nil {
-		return federation.Hook{}, err
+		return federation.Webhook{}, err
 	}
 	id, err := federation.ParseEventID(text)
 	if err != nil {
-		return federation.Hook{}, usage("id: " + err.Error())
+		return federation.Webhook{}, usage("id: " + err.Error())
 	}
-	h, err := l.deps.Webhooks.Hook(ctx, id)
+	h, err := l.deps.Webhooks.Webhook(ctx, id)
 	if errors.Is(err, federation.ErrNotFound) || err == nil && h.DID != did {
-		return federation.Hook{}, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no webhook " + text}
+		return federation.Webhook{}, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there is no webhook " + text}
 	}
 	return h, err
 }
 
-func (l *Link) shapeHook(ctx context.Context, h federation.Hook) (contract.Webhook, error) {
-	backlog, err := l.deps.Webhooks.HookBacklog(ctx, h.ID)
+func (l *Link) shapeHook(ctx context.Context, h federation.Webhook) (contract.Webhook, error) {
+	backlog, err := l.deps.Webhooks.WebhookBacklog(ctx, h.ID)
 	if err != nil {
 		return contract.Webhook{}, err
 	}
@@ -67,7 +67,7 @@ func (l *Link) shapeHook(ctx context.Context, h federation.Hook) (contract.Webho
 		ID: h.ID.String(), URL: h.URL, Of: "inbox", CreatedAt: moment(h.Since), PublicKey: public, Waiting: backlog.Rows, Dead: backlog.Dead,
 		DisabledAt: moment(h.Disabled), DisabledWhy: h.Why,
 	}
-	if h.Agent != "" {
+	if h.Participant != "" {
 		shaped.Of = "messages"
 	}
 	return shaped, err
@@ -79,7 +79,7 @@ func (l *Link) ListWebhooks(ctx context.Context, _ contract.ListWebhooksRequestO
 	if err != nil {
 		return nil, err
 	}
-	hooks, err := l.deps.Webhooks.Hooks(ctx, did, federation.HookID{}, maxLimit)
+	hooks, err := l.deps.Webhooks.Webhooks(ctx, did, federation.WebhookID{}, maxLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +115,12 @@ func (l *Link) CreateWebhook(ctx context.Context, req contract.CreateWebhookRequ
 		return nil, usage("url: " + err.Error())
 	case errors.Is(err, federation.ErrTaken):
 		return nil, conflict("there is a webhook with this address already; delete it to get another secret")
-	case errors.Is(err, federation.ErrTooManyHooks):
+	case errors.Is(err, federation.ErrTooManyWebhooks):
 		return nil, conflict("there are as many webhooks as may be; delete one")
 	case err != nil:
 		return nil, err
 	}
-	shaped, err := l.shapeHook(ctx, made.Hook)
+	shaped, err := l.shapeHook(ctx, made.Webhook)
 	shaped.Secret = made.Secret
 	return contract.CreateWebhook201JSONResponse{
 		Body: shaped, Headers: contract.CreateWebhook201ResponseHeaders{Location: Prefix + "webhooks/" + shaped.ID},
@@ -143,7 +143,7 @@ func (l *Link) DeleteWebhook(ctx context.Context, req contract.DeleteWebhookRequ
 	if err != nil {
 		return nil, err
 	}
-	if err := l.deps.Webhooks.RemoveHook(ctx, h.ID); err != nil && !errors.Is(err, federation.ErrNotFound) { // another request removed it
+	if err := l.deps.Webhooks.RemoveWebhook(ctx, h.ID); err != nil && !errors.Is(err, federation.ErrNotFound) { // another request removed it
 		return nil, err
 	}
 	return contract.DeleteWebhook204Response{}, nil
@@ -215,6 +215,6 @@ func (l *Link) RedeliverWebhook(ctx context.Context, req contract.RedeliverWebho
 	if n == 0 && req.Body.Of != "" {
 		return nil, &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "this webhook was never owed " + req.Body.Of}
 	}
-	l.deps.Wakes.Wake(bridge.HooksTopic)
+	l.deps.Wakes.Wake(bridge.WebhooksTopic)
 	return contract.RedeliverWebhook202JSONResponse{Deliveries: n}, nil
 }

@@ -145,7 +145,7 @@ func (w *world) Member(_ context.Context, venue string, did federation.DID) bool
 }
 
 // Pusher implements [webhook.Pushers].
-func (w *world) Pusher(federation.Hook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
+func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.link } //nolint:ireturn // the port has it
 
 // Left implements [agentapi.Rates].
 func (w *world) Left(_ federation.DID, now time.Time) bridge.Allowance {
@@ -347,7 +347,7 @@ func (g *gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 		for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 			g.wakes.Wake(bridge.DIDTopic(did))
 		}
-		g.wakes.Wake(bridge.HooksTopic)
+		g.wakes.Wake(bridge.WebhooksTopic)
 	}
 	return judged, err
 }

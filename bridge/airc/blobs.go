@@ -38,7 +38,7 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	case errors.Is(err, federation.ErrBlobTooLarge):
 		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
 		return answer{}, &problem{code: codePayloadTooLarge, unreadable: "size", message: fmt.Sprintf("a context is at most %d bytes", limit)}
-	case errors.Is(err, federation.ErrNoBlobRoom):
+	case errors.Is(err, federation.ErrBlobQuota):
 		return answer{}, &problem{code: codeRateLimited, message: "too much is stored for this agent", retryAfter: fullRetry}
 	case err != nil:
 		return answer{}, err

@@ -175,7 +175,7 @@ func (l *Link) getConsent(c *call) (answer, error) {
 func (l *Link) accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	edge, err := l.deps.Registry.Consents.Accept(ctx, from, to, now)
 	if err == nil {
-		l.deps.Wakes.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to), bridge.HooksTopic)
+		l.deps.Wakes.Wake(bridge.InboxTopic(from), bridge.InboxTopic(to), bridge.WebhooksTopic)
 	}
 	return edge, err
 }

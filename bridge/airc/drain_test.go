@@ -90,8 +90,8 @@ func TestWhatWaitsForAReturningRegistryDrainsAtItsOwnPace(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := range rows {
-			r := federation.Relay{
-				Peer: "busy.test", Sender: "scout_7", Message: fmt.Sprint(n), Lane: fmt.Sprintf("scout_7 amy%d", n%lanes), Document: document, Queued: time.Now(),
+			r := federation.PeerDelivery{
+				Peer: "busy.test", Sender: "scout_7", Message: fmt.Sprint(n), OrderKey: fmt.Sprintf("scout_7 amy%d", n%lanes), Document: document, Queued: time.Now(),
 			}
 			if err := a.record.Enqueue(t.Context(), r); err != nil {
 				t.Fatal(err)

@@ -169,7 +169,7 @@ func classify(err error) failure {
 		return failure{Code: codeHandleTaken, Message: "this handle is taken", status: http.StatusConflict}
 	case errors.Is(err, agents.ErrDuplicate):
 		return failure{Code: codeDuplicateMessage, Message: "this id was used in the last 24 hours", status: http.StatusConflict}
-	case errors.Is(err, federation.ErrSpent):
+	case errors.Is(err, federation.ErrTokenUsed):
 		return failure{Code: codeUnauthorized, Message: "this refresh token was used before, and its session has ended", status: http.StatusUnauthorized}
 	case errors.Is(err, federation.ErrUnknownCursor):
 		return failure{Code: codeBadRequest, Message: "this cursor was not given out for this inbox", status: http.StatusBadRequest}

@@ -103,9 +103,9 @@ func (l *Link) shareDecision(ctx context.Context, action string, edge agents.Con
 	if err != nil {
 		return fmt.Errorf("write decision about %s: %w", address, err)
 	}
-	err = l.deps.Registry.Relays.Enqueue(ctx, federation.Relay{
-		Kind: federation.ConsentRelay, Peer: address.domain, Sender: agent.Handle, Message: fmt.Sprintf("consent %s %d", action, edge.Version),
-		Lane: lane(agent.Handle, address.handle), Document: text, Queued: now,
+	err = l.deps.Registry.Relays.Enqueue(ctx, federation.PeerDelivery{
+		Kind: federation.DecisionDelivery, Peer: address.domain, Sender: agent.Handle, Message: fmt.Sprintf("consent %s %d", action, edge.Version),
+		OrderKey: lane(agent.Handle, address.handle), Document: text, Queued: now,
 	})
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (l *Link) shareDecision(ctx context.Context, action string, edge agents.Con
 }
 
 // dressDecision returns a decision as it is sent now.
-func (l *Link) dressDecision(ctx context.Context, row federation.Relay, now time.Time) ([]byte, error) {
+func (l *Link) dressDecision(ctx context.Context, row federation.PeerDelivery, now time.Time) ([]byte, error) {
 	var doc consentDocument
 	if err := json.Unmarshal(row.Document, &doc); err != nil {
 		return nil, errUnreadableRow

@@ -94,9 +94,9 @@ type Inboxes interface {
 type Deps struct {
 	bridge.Ports
 
-	// Alone calls what one gateway of a home does at a time, while this one is it, until ctx
+	// RunExclusive calls what one gateway of a home does at a time, while this one is it, until ctx
 	// ends; nil where there is no other one.
-	Alone func(ctx context.Context, do func(context.Context))
+	RunExclusive func(ctx context.Context, do func(context.Context))
 
 	Registry Registry
 	Bindings Bindings
@@ -240,8 +240,8 @@ func (*Link) Network() string { return network }
 func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
 	if l.cfg.Federation != FederationOff && l.deps.Fetch != nil {
-		if l.deps.Alone != nil {
-			l.deps.Alone(ctx, l.couriers)
+		if l.deps.RunExclusive != nil {
+			l.deps.RunExclusive(ctx, l.couriers)
 		} else {
 			l.couriers(ctx)
 		}

@@ -329,7 +329,7 @@ func (l *Link) put(ctx context.Context, p agents.Posting) (agents.Message, error
 		l.deps.Wakes.Wake(bridge.RelayTopic)
 	}
 	if m.Seq > 0 || p.Handshake != nil {
-		l.deps.Wakes.Wake(bridge.InboxTopic(p.Message.To), bridge.HooksTopic)
+		l.deps.Wakes.Wake(bridge.InboxTopic(p.Message.To), bridge.WebhooksTopic)
 	}
 	return m, nil
 }

@@ -22,7 +22,7 @@ const (
 
 // notify tells the sender of a message what became of it, where the sender is an agent
 // of this registry. It is told each thing once.
-func (l *Link) notify(ctx context.Context, row federation.Relay, notice, reason string, now time.Time) error {
+func (l *Link) notify(ctx context.Context, row federation.PeerDelivery, notice, reason string, now time.Time) error {
 	_, err := l.deps.Registry.Agents.Agent(ctx, row.Sender)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
@@ -30,7 +30,7 @@ func (l *Link) notify(ctx context.Context, row federation.Relay, notice, reason 
 	case err != nil:
 		return fmt.Errorf("look up sender: %w", err)
 	}
-	_, to, _ := strings.Cut(row.Lane, " ")
+	_, to, _ := strings.Cut(row.OrderKey, " ")
 	data := members{"notice": notice, "messageId": row.Message}
 	if reason != "" {
 		data["code"] = reason

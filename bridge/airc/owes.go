@@ -18,18 +18,18 @@ func (l *Link) peerLabel(domain string) string {
 }
 
 // Owes implements [bridge.Debtor].
-func (l *Link) Owes(ctx context.Context) ([]federation.RelayBacklog, error) {
-	kept, err := l.deps.Registry.Relays.RelayBacklogs(ctx)
+func (l *Link) Owes(ctx context.Context) ([]federation.PeerBacklog, error) {
+	kept, err := l.deps.Registry.Relays.PeerBacklogs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read queues of registries: %w", err)
 	}
-	var all []federation.RelayBacklog
+	var all []federation.PeerBacklog
 	for _, p := range l.cfg.Peers {
-		all = append(all, federation.RelayBacklog{Peer: p.Domain})
+		all = append(all, federation.PeerBacklog{Peer: p.Domain})
 	}
 	for _, b := range kept {
 		b.Peer = l.peerLabel(b.Peer)
-		i := slices.IndexFunc(all, func(sum federation.RelayBacklog) bool { return sum.Peer == b.Peer })
+		i := slices.IndexFunc(all, func(sum federation.PeerBacklog) bool { return sum.Peer == b.Peer })
 		if i < 0 {
 			all = append(all, b)
 			continue

@@ -74,7 +74,7 @@ type Sessions interface {
 	// StartSession begins a family of refresh tokens.
 	StartSession(ctx context.Context, s federation.Session) error
 	// AdvanceSession spends one refresh token: the family goes from that generation
-	// to the next, and its end to expires. It returns [federation.ErrSpent] when the family is
+	// to the next, and its end to expires. It returns [federation.ErrTokenUsed] when the family is
 	// not at that generation any more, and ends it; and [federation.ErrNotFound] for a family
 	// that has ended.
 	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)
@@ -184,30 +184,30 @@ type Consents interface {
 type Relays interface {
 	// Enqueue files a relay that goes with no message of the record, unless the same
 	// Message of the same Sender waits in its Lane already. It returns a
-	// [*federation.UnavailableError] where [federation.MaxRelays] wait for the peer.
-	Enqueue(ctx context.Context, r federation.Relay) error
-	// RelayPeers returns the peers with pending relays, by their names.
-	RelayPeers(ctx context.Context) ([]federation.RelayPeer, error)
+	// [*federation.UnavailableError] where [federation.MaxPeerDeliveries] wait for the peer.
+	Enqueue(ctx context.Context, r federation.PeerDelivery) error
+	// PeerOutboxes returns the peers with pending relays, by their names.
+	PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error)
 	// Pause notes that a peer did not answer, or with no Failures that it did.
-	Pause(ctx context.Context, p federation.RelayPeer) error
-	// RelayBacklogs returns how the queue of each peer stands, by their names.
-	RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, error)
-	// Relays returns up to limit rows of a peer after one, in the order in which they
+	Pause(ctx context.Context, p federation.PeerOutbox) error
+	// PeerBacklogs returns how the queue of each peer stands, by their names.
+	PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error)
+	// PeerDeliveries returns up to limit rows of a peer after one, in the order in which they
 	// were queued; after 0 from the first.
-	Relays(ctx context.Context, peer string, after int64, limit int) ([]federation.Relay, error)
+	PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error)
 	// Attempted notes that a row is about to be sent under an id, by which replies may
 	// name its message.
 	Attempted(ctx context.Context, row int64, id string, now time.Time) error
 	// Postpone notes why an attempt failed, the id under which the peer may have the
 	// message nevertheless, and when the next attempt is.
 	Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error
-	// Relayed takes a row out: the peer has it.
-	Relayed(ctx context.Context, row int64, now time.Time) error
+	// PeerTook takes a row out: the peer has it.
+	PeerTook(ctx context.Context, row int64, now time.Time) error
 	// Bury gives a row up, and keeps it as a [federation.DeadLetter].
 	Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error
 	// Slow returns up to limit messages that were queued at or before a time, and whose
 	// sender was not told of that yet.
-	Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error)
+	Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error)
 	// Delayed notes that the sender of a row was told that it takes time.
 	Delayed(ctx context.Context, row int64, now time.Time) error
 }

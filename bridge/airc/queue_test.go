@@ -83,7 +83,7 @@ func TestADecisionReachesARegistryThatWasAway(t *testing.T) {
 		if said := bodies(t, a, "scout_7"); len(said) != 2 { // delayed, delivered: of the message alone
 			t.Errorf("the sender was told %v", said)
 		}
-		if owed, err := a.link.Owes(t.Context()); err != nil || cmp.Diff([]federation.RelayBacklog{{Peer: "b.test"}}, owed) != "" {
+		if owed, err := a.link.Owes(t.Context()); err != nil || cmp.Diff([]federation.PeerBacklog{{Peer: "b.test"}}, owed) != "" {
 			t.Errorf("owed: %+v, %v", owed, err)
 		}
 		attempts := func(outcome string) float64 {
@@ -146,7 +146,7 @@ func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 	w := newInternet().join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
 	now := time.Now()
 	for n, peer := range []string{"x.test", "b.test", "y.test"} {
-		r := federation.Relay{Peer: peer, Sender: "scout_7", Message: peer, Lane: "x", Queued: now.Add(time.Duration(-n) * time.Hour)}
+		r := federation.PeerDelivery{Peer: peer, Sender: "scout_7", Message: peer, OrderKey: "x", Queued: now.Add(time.Duration(-n) * time.Hour)}
 		if err := w.record.Enqueue(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(owed, func(b federation.RelayBacklog) bool { return b.Peer == "others" })
+	i := slices.IndexFunc(owed, func(b federation.PeerBacklog) bool { return b.Peer == "others" })
 	if len(owed) != 2 || owed[0].Peer != "b.test" || owed[0].Rows != 1 || i != 1 || owed[1].Rows != 2 || !owed[1].Oldest.Equal(now.Add(-2*time.Hour)) {
 		t.Errorf("owed %+v", owed)
 	}

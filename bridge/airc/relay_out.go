@@ -52,7 +52,7 @@ type relayDocument struct {
 }
 
 // relayTo returns what is queued for the registry of a recipient.
-func (l *Link) relayTo(to string, m agents.Message, body string, payload json.RawMessage) (*federation.Relay, error) {
+func (l *Link) relayTo(to string, m agents.Message, body string, payload json.RawMessage) (*federation.PeerDelivery, error) {
 	address, ok := parseAddress(to)
 	if !ok {
 		return nil, fmt.Errorf("relay to %q: no address", to)
@@ -65,8 +65,8 @@ func (l *Link) relayTo(to string, m agents.Message, body string, payload json.Ra
 	if err != nil {
 		return nil, fmt.Errorf("relay to %s: %w", address, err)
 	}
-	return &federation.Relay{
-		Peer: address.domain, Sender: m.From, Message: m.ID, Lane: lane(m.From, address.handle),
+	return &federation.PeerDelivery{
+		Peer: address.domain, Sender: m.From, Message: m.ID, OrderKey: lane(m.From, address.handle),
 		Document: text, Handoff: m.Handoff, Queued: m.Received,
 	}, nil
 }
@@ -210,8 +210,8 @@ func (l *Link) couriers(ctx context.Context) {
 
 // owing returns the registries that something is owed to, and tells the senders of
 // what takes long.
-func (l *Link) owing(ctx context.Context, now time.Time) []federation.RelayPeer {
-	peers, err := l.deps.Registry.Relays.RelayPeers(ctx)
+func (l *Link) owing(ctx context.Context, now time.Time) []federation.PeerOutbox {
+	peers, err := l.deps.Registry.Relays.PeerOutboxes(ctx)
 	if err == nil {
 		err = l.tellDelays(ctx, now)
 	}
@@ -246,7 +246,7 @@ type round struct {
 }
 
 // visit sends what is due to one registry, and notes whether it answered.
-func (l *Link) visit(ctx context.Context, p federation.RelayPeer) visited {
+func (l *Link) visit(ctx context.Context, p federation.PeerOutbox) visited {
 	again, away := l.deliverDue(ctx, p.Name)
 	switch {
 	case ctx.Err() != nil:
@@ -258,7 +258,7 @@ func (l *Link) visit(ctx context.Context, p federation.RelayPeer) visited {
 		p.Next = again
 		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, p))
 	case p.Failures > 0:
-		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, federation.RelayPeer{Name: p.Name}))
+		l.noteRelay(ctx, l.deps.Registry.Relays.Pause(ctx, federation.PeerOutbox{Name: p.Name}))
 	}
 	return visited{p.Name, again, away}
 }
@@ -271,7 +271,7 @@ func (l *Link) deliverDue(ctx context.Context, name string) (again time.Time, aw
 	r.peer, r.err = l.peer(ctx, name, now)
 	var after int64
 	for ctx.Err() == nil {
-		rows, err := l.deps.Registry.Relays.Relays(ctx, name, after, relayPage)
+		rows, err := l.deps.Registry.Relays.PeerDeliveries(ctx, name, after, relayPage)
 		if err != nil {
 			l.noteRelay(ctx, err)
 			return now.Add(relayRecheck), false
@@ -292,7 +292,7 @@ func (l *Link) deliverDue(ctx context.Context, name string) (again time.Time, aw
 
 // pass does what is to be done about one row of a visit, and reports whether the visit
 // is over by that, and because the registry is away.
-func (l *Link) pass(ctx context.Context, r *round, row federation.Relay) (over, away bool) {
+func (l *Link) pass(ctx context.Context, r *round, row federation.PeerDelivery) (over, away bool) {
 	now := time.Now()
 	if now.Sub(row.Queued) > relayLife {
 		l.giveUp(ctx, row, fate{dead: true, expired: true, reason: cmp.Or(row.Reason, "it did not answer for a week")}, now)
@@ -306,8 +306,8 @@ func (l *Link) pass(ctx context.Context, r *round, row federation.Relay) (over, 
 		r.again = l.postpone(ctx, row, fate{away: true, reason: "its well-known document cannot be read"}, row.Unsure, now)
 		return true, true
 	}
-	if r.waits[row.Lane] || row.Next.After(now) {
-		r.waits[row.Lane] = true
+	if r.waits[row.OrderKey] || row.Next.After(now) {
+		r.waits[row.OrderKey] = true
 		return false, false
 	}
 	if wait := l.peers.pace(r.name, r.peer.perMin).Take(now); wait > 0 {
@@ -320,14 +320,14 @@ func (l *Link) pass(ctx context.Context, r *round, row federation.Relay) (over, 
 		return true, true
 	}
 	if !gone {
-		r.waits[row.Lane] = true
+		r.waits[row.OrderKey] = true
 	}
 	return false, false
 }
 
 // deliver sends one message and notes what became of it: gone is one that nothing is
 // owed for any more.
-func (l *Link) deliver(ctx context.Context, p peer, row federation.Relay) (next time.Time, gone, away bool) {
+func (l *Link) deliver(ctx context.Context, p peer, row federation.PeerDelivery) (next time.Time, gone, away bool) {
 	id := cmp.Or(row.Unsure, newMessageID("msg_"))
 	became := l.attempt(ctx, p, row, id)
 	now := time.Now()
@@ -363,10 +363,10 @@ func (l *Link) deliver(ctx context.Context, p peer, row federation.Relay) (next 
 var errUnreadableRow = errors.New("its document cannot be read")
 
 // attempt sends a message or a decision once, under an id.
-func (l *Link) attempt(ctx context.Context, p peer, row federation.Relay, id string) fate {
+func (l *Link) attempt(ctx context.Context, p peer, row federation.PeerDelivery, id string) fate {
 	now := time.Now()
 	path, dress, read := p.paths.relay, l.dressMessage(id), readReply
-	if row.Kind == federation.ConsentRelay {
+	if row.Kind == federation.DecisionDelivery {
 		if p.key == nil {
 			return fate{delivered: true} // one that signs nothing has no place for it
 		}
@@ -394,8 +394,8 @@ func (l *Link) attempt(ctx context.Context, p peer, row federation.Relay, id str
 }
 
 // dressMessage returns what makes of a row the message that is sent now, under an id.
-func (l *Link) dressMessage(id string) func(context.Context, federation.Relay, time.Time) ([]byte, error) {
-	return func(ctx context.Context, row federation.Relay, now time.Time) ([]byte, error) {
+func (l *Link) dressMessage(id string) func(context.Context, federation.PeerDelivery, time.Time) ([]byte, error) {
+	return func(ctx context.Context, row federation.PeerDelivery, now time.Time) ([]byte, error) {
 		var doc relayDocument
 		if err := json.Unmarshal(row.Document, &doc); err != nil {
 			return nil, errUnreadableRow
@@ -406,7 +406,7 @@ func (l *Link) dressMessage(id string) func(context.Context, federation.Relay, t
 }
 
 // postpone notes when a message is tried next.
-func (l *Link) postpone(ctx context.Context, row federation.Relay, became fate, unsure string, now time.Time) time.Time {
+func (l *Link) postpone(ctx context.Context, row federation.PeerDelivery, became fate, unsure string, now time.Time) time.Time {
 	pause := became.pause
 	switch {
 	case became.consent:
@@ -426,9 +426,9 @@ func (l *Link) postpone(ctx context.Context, row federation.Relay, became fate, 
 }
 
 // arrived takes a message out that its registry has.
-func (l *Link) arrived(ctx context.Context, row federation.Relay, now time.Time) {
-	l.noteRelay(ctx, l.deps.Registry.Relays.Relayed(ctx, row.Row, now))
-	if row.Kind == federation.ConsentRelay {
+func (l *Link) arrived(ctx context.Context, row federation.PeerDelivery, now time.Time) {
+	l.noteRelay(ctx, l.deps.Registry.Relays.PeerTook(ctx, row.Row, now))
+	if row.Kind == federation.DecisionDelivery {
 		return
 	}
 	if m, err := l.deps.Registry.Messages.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
@@ -442,11 +442,11 @@ func (l *Link) arrived(ctx context.Context, row federation.Relay, now time.Time)
 }
 
 // giveUp keeps a message that will never arrive, and tells its sender.
-func (l *Link) giveUp(ctx context.Context, row federation.Relay, became fate, now time.Time) {
+func (l *Link) giveUp(ctx context.Context, row federation.PeerDelivery, became fate, now time.Time) {
 	l.noteRelay(ctx, l.deps.Registry.Relays.Bury(ctx, row.Row, became.ended(), became.reason, now))
 	l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "relay given up", slog.String("network", network), slog.String("link", network),
 		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
-	if row.Kind == federation.MessageRelay { // of a decision nobody is told: messages are held to it here, whatever others know
+	if row.Kind == federation.MessageDelivery { // of a decision nobody is told: messages are held to it here, whatever others know
 		l.noteRelay(ctx, l.notify(ctx, row, noticeUndeliverable, became.reason, now))
 	}
 }

@@ -52,7 +52,7 @@ func (l *Link) submit(ctx context.Context, d *delivery, s step) (*filed, error) 
 // already, in a handoff of another home which has not ruled on it yet.
 func taken(v federation.View, err error) bool {
 	refused, ok := errors.AsType[*federation.RefusalError](err)
-	return ok && v.Guest && refused.Code == federation.IllegalStep
+	return ok && v.Remote && refused.Code == federation.IllegalStep
 }
 
 // file submits one step.

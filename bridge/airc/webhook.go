@@ -64,10 +64,10 @@ func (l *Link) checkWebhook(ctx context.Context, address string) error {
 
 // hook is a webhook as an agent is told of it, once.
 type hook struct {
-	ID        federation.HookID `json:"id"`
-	URL       string            `json:"url"`
-	Secret    string            `json:"secret"`
-	PublicKey string            `json:"publicKey"`
+	ID        federation.WebhookID `json:"id"`
+	URL       string               `json:"url"`
+	Secret    string               `json:"secret"`
+	PublicKey string               `json:"publicKey"`
 }
 
 // hook registers the address of an agent that has just registered. An agent without is
@@ -86,19 +86,19 @@ func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, now
 }
 
 // Write implements [bridge.Pusher]: a message as the inbox has it.
-func (*Link) Write(_ context.Context, _ federation.Hook, p federation.Push) (kind string, data []byte, err error) {
+func (*Link) Write(_ context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	m, err := messageOf(p)
 	return "airc.message", bytes.Clone(delivered(m)), err
 }
 
 // Taken implements [bridge.Pusher]: the agent was handed the message, as if it had
 // fetched it.
-func (l *Link) Taken(ctx context.Context, h federation.Hook, p federation.Push) error {
+func (l *Link) Taken(ctx context.Context, h federation.Webhook, p federation.Push) error {
 	m, err := messageOf(p)
 	if err != nil {
 		return err
 	}
-	agent, err := l.deps.Registry.Agents.Agent(ctx, h.Agent)
+	agent, err := l.deps.Registry.Agents.Agent(ctx, h.Participant)
 	if err != nil {
 		return fmt.Errorf("look up agent: %w", err)
 	}
@@ -117,7 +117,7 @@ func messageOf(p federation.Push) (agents.Message, error) {
 // tellDisabled tells an agent that a webhook of its is called no more: a message from the
 // registry, which it finds when it polls.
 func (l *Link) tellDisabled(ctx context.Context, agent agents.Agent, n federation.Notice) error {
-	h := n.Hook
+	h := n.Webhook
 	m, err := l.seal(ctx, outgoing{
 		ID: sumID(h.ID.String(), "disabled", strconv.FormatInt(h.Disabled.UnixNano(), 10)), From: systemHandle, To: agent.Handle,
 		Body:    sentenceOf(n),

@@ -21,7 +21,7 @@ import (
 	"github.com/gowebpki/jcs"
 )
 
-// agentTimeout bounds one request of an [Agent]: registries answer from a disk
+// agentTimeout bounds one request of an [Participant]: registries answer from a disk
 // beside them, or let it wait for a minute.
 const agentTimeout = 70 * time.Second
 

@@ -52,6 +52,10 @@ type Freeq struct {
 	window     int64    // the second of the clock that counts
 	counted    int
 	dropped    int
+	lose       int                          // of the peer's events each that many-th is dropped; 0 for none
+	events     int                          // of the peer, that lose counts
+	stall      time.Duration                // before the next line of the peer is processed
+	early      map[string][]freeqRow        // receipts by the step that they confirm, which is not on file
 	linked     bool                         // the peer has greeted
 	links      int                          // how often it has
 	spoke      bool                         // the peer has said a step on this link
@@ -73,10 +77,10 @@ type freeqTask struct {
 	offerer, offeree, worker string
 }
 
-// freeqRow is one event on file.
+// freeqRow is one event on file. A text for people has no canonical form.
 type freeqRow struct {
-	id, task, venue, canonical, signature, actor, origin, state string
-	at                                                          int64
+	id, task, venue, canonical, signature, actor, origin, state, text string
+	at                                                                int64
 }
 
 // NewFreeq starts a server without a link. Close it.
@@ -84,7 +88,7 @@ func NewFreeq(cfg FreeqConfig) *Freeq {
 	f := &Freeq{
 		cfg: cfg, id: hex.EncodeToString(public(cfg.Endpoint)), next: uint64(time.Now().UnixMicro()),
 		members: map[string]map[string]string{}, users: map[string]*FreeqUser{}, tasks: map[string]*freeqTask{},
-		keys: map[string]ed25519.PublicKey{}, mute: map[string]bool{}, changed: make(chan struct{}),
+		keys: map[string]ed25519.PublicKey{}, mute: map[string]bool{}, changed: make(chan struct{}), early: map[string][]freeqRow{},
 	}
 	for _, channel := range cfg.Channels {
 		f.members[channel] = map[string]string{}
@@ -130,6 +134,21 @@ func (f *Freeq) Mute(verb federation.Verb, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.mute[string(verb)] = on
+}
+
+// Lose makes the server drop each n-th event of the peer without an answer; 0 ends that.
+func (f *Freeq) Lose(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lose = n
+}
+
+// Stall makes the server process no line for a while. Those that came meanwhile it processes
+// at once, and counts them in that second.
+func (f *Freeq) Stall(pause time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stall = pause
 }
 
 // Close ends the server and its link.
@@ -202,8 +221,23 @@ func (f *Freeq) AwaitAnswers(ctx context.Context, n int) error {
 // AwaitFiled blocks until a step is on file here.
 func (f *Freeq) AwaitFiled(ctx context.Context, step string) error {
 	return f.Await(ctx, step+" on file", func() bool {
-		return slices.ContainsFunc(f.log, func(row freeqRow) bool { return row.id == step })
+		return f.row(step) != nil
 	})
+}
+
+// Filed returns whether a step is on file here.
+func (f *Freeq) Filed(step string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.row(step) != nil
+}
+
+// row returns the row of a step, or nil. The lock is held.
+func (f *Freeq) row(step string) *freeqRow {
+	if i := slices.IndexFunc(f.log, func(row freeqRow) bool { return row.id == step }); i >= 0 {
+		return &f.log[i]
+	}
+	return nil
 }
 
 // AwaitMember blocks until the peer has a user with a DID in a channel.
@@ -242,7 +276,7 @@ func (f *Freeq) Links() int {
 	return f.links
 }
 
-// Dropped returns how many messages came in too fast.
+// Dropped returns how many messages came in too fast, or were lost by [Freeq.Lose].
 func (f *Freeq) Dropped() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

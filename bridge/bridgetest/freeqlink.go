@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"time"
 )
 
 // Cut ends the link as a broken cable does that the server has noticed.
@@ -70,6 +71,11 @@ func (f *Freeq) serve(conn net.Conn, dialled bool) {
 	r := bufio.NewReader(conn)
 	for {
 		line, err := r.ReadString('\n')
+		f.mu.Lock()
+		stall := f.stall
+		f.stall = 0
+		f.mu.Unlock()
+		time.Sleep(stall)
 		f.mu.Lock()
 		if f.conn != conn { // it was cut, or replaced
 			f.mu.Unlock()

@@ -47,8 +47,21 @@ func (f *Freeq) hear(line string) {
 		f.odd("no object: %.80s", text)
 		return
 	}
+	if f.loses(m) {
+		f.dropped++
+		return
+	}
 	f.lines = append(f.lines, m)
 	f.act(m)
+}
+
+// loses reports whether a message is one of those that the server is made to drop.
+func (f *Freeq) loses(m map[string]any) bool {
+	if kind := text(m, "type"); f.lose == 0 || kind != "tagmsg" && kind != "privmsg" && kind != "join" && kind != "act_route" {
+		return false
+	}
+	f.events++
+	return f.events%f.lose == 0
 }
 
 // tooFast counts a message in the second of the clock.
@@ -110,7 +123,7 @@ func (f *Freeq) act(m map[string]any) {
 		}
 	case "privmsg":
 		if f.rises(m) {
-			f.spoken(text(m, "from"), text(m, "target"))
+			f.spoken(m)
 		}
 	case "tagmsg", "act_route":
 		if f.rises(m) {
@@ -122,15 +135,20 @@ func (f *Freeq) act(m map[string]any) {
 	}
 }
 
-// spoken holds a line to what a channel lets in, and a private one to its users.
-func (f *Freeq) spoken(from, target string) {
+// spoken holds a line to what a channel lets in, and a private one to its users, and files
+// one in a channel under its message ID, once.
+func (f *Freeq) spoken(m map[string]any) {
+	from, target, id := text(m, "from"), text(m, "target"), text(m, "msgid")
 	members, isChannel := f.members[target]
 	_, there := members[from]
 	switch {
+	case isChannel && !there && f.dropped > 0: // its JOIN may be among the dropped
 	case isChannel && !there:
 		f.odd("%s speaks in %s and is no member", from, target)
 	case !isChannel && f.users[target] == nil:
 		f.odd("%s speaks to %s, who is not there", from, target)
+	case isChannel && id != "" && f.row(id) == nil:
+		f.log = append(f.log, freeqRow{id: id, venue: target, text: text(m, "text"), origin: f.cfg.Peer, at: time.Now().Unix()})
 	}
 }
 
@@ -220,8 +238,12 @@ func (f *Freeq) replay(m map[string]any) {
 		if row.task == row.id {
 			subject = ""
 		}
+		kind := "act"
+		if row.canonical == "" {
+			kind = "message"
+		}
 		events = append(events, map[string]any{
-			"event_id": row.id, "kind": "act", "venue": row.venue, "timestamp": row.at, "canonical": row.canonical,
+			"event_id": row.id, "kind": kind, "venue": row.venue, "timestamp": row.at, "canonical": row.canonical,
 			"signature": row.signature, "actor_did": row.actor, "subject": subject, "origin": row.origin,
 		})
 	}

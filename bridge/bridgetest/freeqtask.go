@@ -104,6 +104,11 @@ func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 	case task.home != f.id && moving(verb):
 		row.state = "unconfirmed"
 		f.log = append(f.log, row)
+		early := f.early[row.id]
+		delete(f.early, row.id)
+		for _, receipt := range early {
+			f.confirmed(task, receipt, row.id)
+		}
 	default:
 		f.move(task, row, verb, ours)
 	}
@@ -137,8 +142,11 @@ func (f *Freeq) confirmed(task *freeqTask, receipt freeqRow, subject string) {
 		return
 	}
 	i := slices.IndexFunc(f.log, func(each freeqRow) bool { return each.id == subject })
-	if i < 0 {
-		f.odd("a receipt of %s, which is not on file", subject)
+	if i < 0 { // it waits, and is not on file either
+		if f.dropped == 0 {
+			f.odd("a receipt of %s, which is not on file", subject)
+		}
+		f.early[subject] = append(f.early[subject], receipt)
 		return
 	}
 	var doc map[string]string

@@ -56,7 +56,7 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 		}
 		all = append(all, each)
 	}
-	for _, handle := range s.Handles {
+	for _, handle := range s.Participants {
 		each, err := g.deps.Participants.WithHandle(ctx, handle)
 		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up agent %s: %w", handle, err)
@@ -67,7 +67,7 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 		if each.Handle == "" {
 			continue
 		}
-		s.Handles = append(slices.Clip(s.Handles), each.Handle)
+		s.Participants = append(slices.Clip(s.Participants), each.Handle)
 		s.DIDs = append(slices.Clip(s.DIDs), each.DIDs...)
 		if each.Bound != "" {
 			s.DIDs = append(s.DIDs, each.Bound)
@@ -79,7 +79,7 @@ func (g *Gateway) identify(ctx context.Context, s federation.Source) (federation
 // stepSource returns where a step comes from, but for its address.
 func stepSource(ev federation.Event) federation.Source {
 	s := federation.Source{
-		Network: ev.Arrival.Network, Link: ev.Arrival.Link, Nick: ev.Arrival.Name, User: ev.Arrival.User, DIDs: []federation.DID{ev.Actor(), ev.From},
+		Network: ev.Arrival.Network, Link: ev.Arrival.Link, Name: ev.Arrival.Name, User: ev.Arrival.User, DIDs: []federation.DID{ev.Actor(), ev.From},
 	}
 	if ev.For != "" {
 		s.DIDs = append(s.DIDs, ev.For)
@@ -215,7 +215,7 @@ func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
 // ownHandle drops the domain of this registry from a handle.
 func (g *Gateway) ownHandle(b federation.Block) federation.Block {
 	for _, domain := range g.deps.Registry.Domains() {
-		if handle, own := strings.CutSuffix(b.What, "@"+domain); own && b.Kind == federation.BlockHandle {
+		if handle, own := strings.CutSuffix(b.What, "@"+domain); own && b.Kind == federation.BlockParticipant {
 			b.What = handle
 		}
 	}

@@ -147,7 +147,7 @@ func (g *recordGauges) Collect(metrics chan<- prometheus.Metric) {
 			set(g.dead, float64(n), string(reason))
 		}
 	}
-	if hooks, err := g.counts.HooksBacklog(ctx); err == nil {
+	if hooks, err := g.counts.WebhooksBacklog(ctx); err == nil {
 		set(g.hookRows, float64(hooks.Rows))
 		set(g.hookOldest, secondsSince(hooks.Oldest, time.Now()))
 	}

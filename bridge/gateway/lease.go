@@ -75,7 +75,7 @@ func (l *LinkSet) supervise(ctx context.Context, r *running) {
 // first keeps of the links that show a step once at most those whose first attempt is
 // counted as the step is filed: the links whose lease this replica has. Another replica
 // counts its first attempt when it makes it.
-func (l *LinkSet) first(owed federation.Owed, id federation.EventID) federation.Owed {
+func (l *LinkSet) first(owed federation.Fanout, id federation.EventID) federation.Fanout {
 	var here []string
 	for _, name := range owed.Once {
 		if r := l.current.Load().named[name]; r != nil && r.lease.ours.Load() {

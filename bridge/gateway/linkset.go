@@ -193,23 +193,23 @@ func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID)
 }
 
 // Pusher returns the link that writes what is posted to a webhook, nil while there is none.
-func (l *LinkSet) Pusher(h federation.Hook) bridge.Pusher { //nolint:ireturn // links are of many types
+func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn // links are of many types
 	for _, r := range l.current.Load().all {
 		pusher, ok := r.Link.(bridge.Pusher)
-		if ok && (r.Link.Name() == agents.Link) == (h.Agent != "") {
+		if ok && (r.Link.Name() == agents.Link) == (h.Participant != "") {
 			return pusher
 		}
 	}
 	return nil
 }
 
-// Owed implements [federation.Routes].
-func (l *LinkSet) Owed(ctx context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
-	owed, err := l.current.Load().asked.Owed(ctx, ev, after)
+// Route implements [federation.Routes].
+func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
+	owed, err := l.current.Load().asked.Route(ctx, ev, after)
 	if err == nil && l.deps.Homes != nil {
 		var homes []string
 		homes, err = l.deps.Homes.Recipients(ctx, ev, after)
-		owed.Feeds = append(owed.Feeds, homes...)
+		owed.Links = append(owed.Links, homes...)
 	}
 	return l.first(owed, ev.ID), err
 }
@@ -248,6 +248,12 @@ func (l *LinkSet) Down() []string {
 		}
 	}
 	return names
+}
+
+// readsInbox reports whether the participants of a link read their inbox from the record.
+func (l *LinkSet) readsInbox(name string) bool {
+	_, ok := l.Named(name).(bridge.InboxReader)
+	return ok
 }
 
 // isHome reports whether a name is that of a link to another home.

@@ -135,9 +135,9 @@ func TestStepsGoToHomesByTheirMailboxesAndToLinksThatCarryThem(t *testing.T) {
 		set := newLinkSet(leases{gateway.HomesLease}, home)
 		set.Apply(t.Context(), []gateway.Entry{{Link: &fakeLink{name: "lab"}}, {Link: home}, {Link: fakeHome{&fakeLink{name: "c.test"}}}})
 		defer set.Stop()
-		owed, err := set.Owed(t.Context(), federation.Event{}, federation.View{})
-		if err != nil || !slices.Equal(owed.Feeds, []string{"lab", "b.test"}) {
-			t.Errorf("delivered to %q, %v; want lab, and the one home that has a mailbox", owed.Feeds, err)
+		owed, err := set.Route(t.Context(), federation.Event{}, federation.View{})
+		if err != nil || !slices.Equal(owed.Links, []string{"lab", "b.test"}) {
+			t.Errorf("delivered to %q, %v; want lab, and the one home that has a mailbox", owed.Links, err)
 		}
 	})
 }

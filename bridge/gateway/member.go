@@ -18,7 +18,7 @@ import (
 // who"). An offer to one DID that names no channel is written where the recipient is.
 func (g *Gateway) Member(ctx context.Context, ev federation.Event) (bool, error) {
 	venue := cmp.Or(ev.Arrival.Place.Venue, ev.Venue)
-	if ev.Arrival.Link != federation.RESTLink || federation.Private(venue) {
+	if !ev.Arrival.ReadsInbox || federation.Private(venue) {
 		return true, nil
 	}
 	if ev.To != "" {

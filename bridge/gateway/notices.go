@@ -38,7 +38,7 @@ func (g *Gateway) tellSigners(ctx context.Context) {
 // not there is put off; the error is that of the record.
 func (g *Gateway) tellDue(ctx context.Context, now time.Time) error {
 	for _, notifier := range g.links.notifiers() {
-		due, err := g.deps.Notices.Untold(ctx, notifier.Name(), now, noticePage)
+		due, err := g.deps.Notices.Untold(ctx, noticeLink(notifier), now, noticePage)
 		if err != nil {
 			return err
 		}
@@ -51,10 +51,19 @@ func (g *Gateway) tellDue(ctx context.Context, now time.Time) error {
 	return nil
 }
 
+// noticeLink returns the link under which the record files the notices that a link tells, see
+// [federation.Notice.Link].
+func noticeLink(n bridge.Notifier) string {
+	if _, ok := n.(bridge.InboxReader); ok {
+		return federation.InboxLink
+	}
+	return n.Name()
+}
+
 // noticeAttrs returns what a log line says about a notice.
 func noticeAttrs(n federation.Notice) []slog.Attr {
 	if n.Kind == federation.NoticeDisabled {
-		return []slog.Attr{slog.String("link", federation.HookName(n.Hook.ID)), slog.String("did", string(n.Hook.DID))}
+		return []slog.Attr{slog.String("link", federation.WebhookName(n.Webhook.ID)), slog.String("did", string(n.Webhook.DID))}
 	}
 	return stepAttrs(n.Event)
 }

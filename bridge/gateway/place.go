@@ -42,8 +42,8 @@ func (g *Gateway) Place(ctx context.Context, from, to federation.DID, channel st
 		return federation.Place{}, "", fmt.Errorf("look up %s: %w", to, err)
 	}
 	i := slices.IndexFunc(placers, func(p bridge.Placer) bool { return p.Name() == binding.Link })
-	// Another home places the offer itself, and callers of the REST API read their inbox.
-	if i < 0 && (g.links.isHome(binding.Link) || binding.Link == federation.RESTLink && g.links.Has(binding.Link)) {
+	// Another home places the offer itself, and agents that read their inbox need no channel.
+	if i < 0 && (g.links.isHome(binding.Link) || g.links.readsInbox(binding.Link)) {
 		return federation.Place{Link: binding.Link, Venue: federation.PrivateVenue(from, to)}, federation.HandoffTags, nil
 	}
 	if i < 0 {

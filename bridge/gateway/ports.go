@@ -121,8 +121,8 @@ type Growth interface {
 type Counts interface {
 	// Backlog counts the deliveries of a link.
 	Backlog(ctx context.Context, link string) (federation.Backlog, error)
-	// HooksBacklog counts the deliveries to webhooks.
-	HooksBacklog(ctx context.Context) (federation.Backlog, error)
+	// WebhooksBacklog counts the deliveries to webhooks.
+	WebhooksBacklog(ctx context.Context) (federation.Backlog, error)
 	// CountDeferred counts the steps that wait for a key, by network.
 	CountDeferred(ctx context.Context) (map[string]int, error)
 	// CountDead counts the dead letters, by reason.

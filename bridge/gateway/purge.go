@@ -24,7 +24,7 @@ func (g *Gateway) purge(ctx context.Context, b federation.Block, dry bool) (Purg
 		return Purged{}, err
 	}
 	var done Purged
-	if done.Purged, err = g.deps.Blocks.Purge(ctx, of.DIDs, of.Handles, time.Now(), dry); err != nil {
+	if done.Purged, err = g.deps.Blocks.Purge(ctx, of.DIDs, of.Participants, time.Now(), dry); err != nil {
 		return done, err
 	}
 	for _, did := range of.DIDs {
@@ -43,8 +43,8 @@ func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federat
 	switch b.Kind {
 	case federation.BlockDID:
 		s.DIDs = []federation.DID{federation.DID(b.What)}
-	case federation.BlockHandle:
-		s.Handles = []string{b.What}
+	case federation.BlockParticipant:
+		s.Participants = []string{b.What}
 	case federation.BlockHost:
 		var err error
 		if s.DIDs, err = g.sendersOf(ctx, b); err != nil {
@@ -58,17 +58,17 @@ func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federat
 	}
 	for _, did := range slices.Clone(s.DIDs) {
 		s.DIDs = append(s.DIDs, g.deps.Kept("person:"+string(did)).DID)
-		s.Handles = append(s.Handles, g.deps.Registry.Handle(did))
+		s.Participants = append(s.Participants, g.deps.Registry.Handle(did))
 		binding, err := g.deps.Participants.Binding(ctx, did)
 		switch {
 		case err == nil:
-			s.Handles = append(s.Handles, g.deps.Registry.Alias(did, binding.First))
+			s.Participants = append(s.Participants, g.deps.Registry.Alias(did, binding.First))
 		case !errors.Is(err, federation.ErrNotFound):
 			return s, fmt.Errorf("look up %s: %w", did, err)
 		}
 	}
-	for _, handle := range slices.Clone(s.Handles) {
-		s.Handles = append(s.Handles, g.deps.Registry.Unverified(handle))
+	for _, handle := range slices.Clone(s.Participants) {
+		s.Participants = append(s.Participants, g.deps.Registry.Unverified(handle))
 	}
 	slices.Sort(s.DIDs)
 	s.DIDs = slices.Compact(s.DIDs)

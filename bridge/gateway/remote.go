@@ -17,7 +17,7 @@ import (
 // steps that waited for this one are settled.
 func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err error) {
 	switch {
-	case err != nil || !judged.View.Guest:
+	case err != nil || !judged.View.Remote:
 	case judged.Awaits:
 		g.deps.Wakes.Wake(bridge.RulingTopic(judged.View.Home))
 	case !judged.Duplicate:

@@ -101,13 +101,13 @@ func (g *Gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
-	g.deps.Wakes.Wake(judged.Owed.Topics...)
+	g.deps.Wakes.Wake(judged.Fanout.Topics...)
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 		g.deps.Wakes.Wake(bridge.DIDTopic(did))
 	}
-	g.deps.Wakes.Wake(bridge.HooksTopic)
-	for _, link := range judged.Owed.Feeds {
-		g.deps.Wakes.Wake(bridge.FeedTopic(link))
+	g.deps.Wakes.Wake(bridge.WebhooksTopic)
+	for _, link := range judged.Fanout.Links {
+		g.deps.Wakes.Wake(bridge.OutboxTopic(link))
 	}
 }
 

@@ -65,7 +65,7 @@ type Command struct {
 
 // source returns where a command comes from.
 func (c Command) source() federation.Source {
-	s := federation.Source{Network: c.Network, Link: c.Link, Nick: c.Nick, User: c.User}
+	s := federation.Source{Network: c.Network, Link: c.Link, Name: c.Nick, User: c.User}
 	if c.DID != "" {
 		s.DIDs = []federation.DID{c.DID}
 	}

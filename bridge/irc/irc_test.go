@@ -105,6 +105,34 @@ func TestSummary(t *testing.T) {
 	})
 }
 
+func TestPrivateSummary(t *testing.T) {
+	for name, tt := range map[string]struct {
+		verb  federation.Verb
+		tweak func(*translate.Step)
+		want  string
+	}{
+		"an offer": {
+			federation.Offer, func(s *translate.Step) { s.Event.To, s.Event.Title = scholar, "Cite" },
+			"eliza offers scholar: Cite — answer: /msg Baton-2 accept Y6Z0AB or /msg Baton-2 decline Y6Z0AB",
+		},
+		"an offer to anyone": {
+			federation.Offer, func(s *translate.Step) { s.Event.Title = "Cite" },
+			"eliza offers anyone: Cite — answer: /msg Baton-2 claim Y6Z0AB",
+		},
+		"an answer": {federation.Accept, nil, "eliza accepts: Cite the 3 best sources on X"},
+	} {
+		if got, want := irc.PrivateSummary(step(t, tt.verb, tt.tweak), "Baton-2"), "[handoff …Y6Z0AB] "+tt.want; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	long := irc.PrivateSummary(step(t, federation.Offer, func(s *translate.Step) {
+		s.Event.To, s.Event.Title = scholar, strings.Repeat("ü", 300)
+	}), "Baton")
+	if len(long) > irc.MaxTextBytes || !strings.HasSuffix(long, "… — answer: /msg Baton accept Y6Z0AB or /msg Baton decline Y6Z0AB") {
+		t.Errorf("%d bytes: %q", len(long), long)
+	}
+}
+
 func TestNicks(t *testing.T) {
 	hash := scholar.Hash()
 	tests := []struct {

@@ -9,6 +9,9 @@ type Recent struct {
 	next int
 }
 
+// Has reports whether an id is in the set.
+func (r *Recent) Has(id string) bool { return r.ids[id] }
+
 // Add adds an id, in place of the oldest where the set is full, and reports whether the
 // id is new.
 func (r *Recent) Add(id string) bool {

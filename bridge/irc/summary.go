@@ -15,7 +15,18 @@ import (
 // It is one line of at most [MaxTextBytes] without control characters.
 //
 // spec: handofftag "Humans"
-func Summary(step translate.Step) string {
+func Summary(step translate.Step) string { return summary(step, due(step.Event)) }
+
+// PrivateSummary returns the line that a recipient of a private step reads: that of [Summary]
+// and, for an offer, the commands that answer it. The nick is that of the gateway's own user.
+//
+// spec: handofftag "Humans"
+func PrivateSummary(step translate.Step, nick string) string {
+	return summary(step, due(step.Event)+answers(step.Event, nick))
+}
+
+// summary returns a line that ends in a tail, which is never cut.
+func summary(step translate.Step, tail string) string {
 	ev := step.Event
 	about := ev.Title
 	if about == "" {
@@ -25,14 +36,30 @@ func Summary(step translate.Step) string {
 		about += " — " + ev.Note
 	}
 	line := fmt.Sprintf("[%s …%s] %s: %s", ev.Kind, ev.Handoff.Short(), clause(step), about)
-	due := ""
-	if ev.Verb == federation.Offer && !ev.Deadline.IsZero() {
-		due = " (due " + dueTime(ev.Deadline, ev.Time()) + ")"
-	}
-	return Cut(Plain(line), MaxTextBytes-len(due)) + due
+	return Cut(Plain(line), MaxTextBytes-len(tail)) + tail
 }
 
-// clause says who did what.
+// due returns the deadline of an offer, "" where it has none.
+func due(ev federation.Event) string {
+	if ev.Verb != federation.Offer || ev.Deadline.IsZero() {
+		return ""
+	}
+	return " (due " + dueTime(ev.Deadline, ev.Time()) + ")"
+}
+
+// answers returns the commands that answer an offer, "" for any other step.
+func answers(ev federation.Event, nick string) string {
+	say := func(verb string) string { return "/msg " + nick + " " + verb + " " + ev.Handoff.Short() }
+	switch {
+	case ev.Verb != federation.Offer:
+		return ""
+	case ev.To == "":
+		return " — answer: " + say("claim")
+	}
+	return " — answer: " + say("accept") + " or " + say("decline")
+}
+
+// clause returns the actor of a step and its verb.
 func clause(step translate.Step) string {
 	who := step.Name(step.Event.Actor())
 	switch step.Event.Verb {

@@ -27,7 +27,7 @@ func (o *Operator) StoreBlob(ctx context.Context, req contract.StoreBlobRequestO
 	switch {
 	case errors.Is(err, federation.ErrBlobTooLarge):
 		return nil, &ProblemError{Status: http.StatusRequestEntityTooLarge, Code: CodeUsage, Detail: fmt.Sprintf("a context is at most %d bytes", limit)}
-	case errors.Is(err, federation.ErrNoBlobRoom):
+	case errors.Is(err, federation.ErrBlobQuota):
 		return nil, &federation.RefusalError{Code: federation.QuotaExceeded, Detail: "too much is stored for " + string(owner)}
 	case err != nil:
 		return nil, err

@@ -246,12 +246,12 @@ func (o *Operator) destination(name string) bool {
 
 // wake wakes whoever delivers to a link or a registry.
 func (o *Operator) wake(to string) {
-	if strings.HasPrefix(to, federation.HookLink+"/") {
-		o.deps.Wakes.Wake(bridge.HooksTopic)
+	if strings.HasPrefix(to, federation.WebhookLink+"/") {
+		o.deps.Wakes.Wake(bridge.WebhooksTopic)
 		return
 	}
 	if o.linked(to) {
-		o.deps.Wakes.Wake(bridge.FeedTopic(to))
+		o.deps.Wakes.Wake(bridge.OutboxTopic(to))
 		return
 	}
 	o.deps.Wakes.Wake(bridge.RelayTopic)

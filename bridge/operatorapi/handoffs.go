@@ -150,7 +150,7 @@ func (o *Operator) GetHandoff(ctx context.Context, req contract.GetHandoffReques
 
 // orphaned reports whether the home of a handoff is away for long.
 func (o *Operator) orphaned(v federation.View, now time.Time) bool {
-	if !v.Guest {
+	if !v.Remote {
 		return false
 	}
 	var links bridge.Links
@@ -219,10 +219,10 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[fe
 // other parties, by what people call them.
 func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) string {
 	switch {
-	case d.Link == federation.HookLink || d.Link == federation.InboxLink:
-		return o.deps.Gateway.Name(ctx, federation.DID(d.Agent))
-	case d.Agent != "":
-		return d.Agent
+	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:
+		return o.deps.Gateway.Name(ctx, federation.DID(d.Participant))
+	case d.Participant != "":
+		return d.Participant
 	case !federation.Private(view.Venue):
 		return view.Venue
 	}

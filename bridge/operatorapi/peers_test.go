@@ -23,14 +23,14 @@ func TestAPeerIsShownWithWhatItIsOwedAndWhatItDid(t *testing.T) {
 		{Name: name, Network: agents.Link, Mode: "limit"},
 	}
 	f := federationtest.File(federationtest.Offer(1, ann, ben), federation.View{})
-	f.Feeds = []string{name}
+	f.Links = []string{name}
 	if _, err := h.record.Append(t.Context(), f); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.record.Failed(t.Context(), name, 1, federation.Failure{Reason: "not reached", At: federationtest.At(2), Next: federationtest.At(3)}); err != nil {
 		t.Fatal(err)
 	}
-	owed := federation.Relay{Peer: name, Sender: "scout", Message: "m1", Lane: "scout amy", Document: []byte("{}"), Queued: federationtest.At(4)}
+	owed := federation.PeerDelivery{Peer: name, Sender: "scout", Message: "m1", OrderKey: "scout amy", Document: []byte("{}"), Queued: federationtest.At(4)}
 	if err := h.record.Enqueue(t.Context(), owed); err != nil {
 		t.Fatal(err)
 	}

@@ -114,18 +114,18 @@ type DeadLetters interface {
 
 // Webhooks reads and changes the webhooks of the record.
 type Webhooks interface {
-	// Hook returns [federation.ErrNotFound] for an unknown ID, as PushAgain does.
-	Hook(ctx context.Context, id federation.HookID) (federation.Hook, error)
-	// Hooks returns up to limit webhooks of a DID, or with "" of all, by ID after one.
-	Hooks(ctx context.Context, of federation.DID, after federation.HookID, limit int) ([]federation.Hook, error)
-	// HookBacklog counts the pending deliveries of a webhook.
-	HookBacklog(ctx context.Context, id federation.HookID) (federation.HookBacklog, error)
+	// Webhook returns [federation.ErrNotFound] for an unknown ID, as PushAgain does.
+	Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error)
+	// Webhooks returns up to limit webhooks of a DID, or with "" of all, by ID after one.
+	Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error)
+	// WebhookBacklog counts the pending deliveries of a webhook.
+	WebhookBacklog(ctx context.Context, id federation.WebhookID) (federation.WebhookBacklog, error)
 	// Pushes returns up to limit deliveries of a webhook, the newest first, before a
 	// position, or from the newest with 0.
-	Pushes(ctx context.Context, id federation.HookID, before int64, limit int) ([]federation.Push, error)
+	Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error)
 	// PushAgain schedules the deliveries of what ref names, or with "" all that failed, and
 	// returns how many there are.
-	PushAgain(ctx context.Context, id federation.HookID, ref string, now time.Time) (int, error)
+	PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (int, error)
 }
 
 // Links lists the links of the gateway. It does not block.

@@ -26,11 +26,11 @@ func (o *Operator) webhooks(query contract.ListWebhooksParams) (listing, error) 
 		return listing{}, err
 	}
 	page := func(ctx context.Context, cursor string, limit int) (any, error) {
-		var after federation.HookID
+		var after federation.WebhookID
 		if err := after.UnmarshalText([]byte(cursor)); err != nil {
 			return nil, federation.ErrUnknownCursor
 		}
-		hooks, err := o.deps.Webhooks.Hooks(ctx, did, after, limit)
+		hooks, err := o.deps.Webhooks.Webhooks(ctx, did, after, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -56,10 +56,10 @@ func optionalDID(text string) (federation.DID, error) {
 	return parseDID("did", text)
 }
 
-func (o *Operator) shapeWebhook(ctx context.Context, h federation.Hook) (Webhook, error) {
-	backlog, err := o.deps.Webhooks.HookBacklog(ctx, h.ID)
+func (o *Operator) shapeWebhook(ctx context.Context, h federation.Webhook) (Webhook, error) {
+	backlog, err := o.deps.Webhooks.WebhookBacklog(ctx, h.ID)
 	return Webhook{
-		ID: h.ID.String(), DID: string(h.DID), Agent: h.Agent, URL: h.URL, Since: Moment(h.Since),
+		ID: h.ID.String(), DID: string(h.DID), Agent: h.Participant, URL: h.URL, Since: Moment(h.Since),
 		Waiting: backlog.Rows, Oldest: Moment(backlog.Oldest), Dead: backlog.Dead, Disabled: Moment(h.Disabled), Why: h.Why,
 	}, err
 }
@@ -133,7 +133,7 @@ func (o *Operator) ChangeWebhook(ctx context.Context, req contract.ChangeWebhook
 }
 
 // enable has a webhook called again, and returns 1 where it was not.
-func (o *Operator) enable(ctx context.Context, h federation.Hook, _ string, dry bool) (int, error) {
+func (o *Operator) enable(ctx context.Context, h federation.Webhook, _ string, dry bool) (int, error) {
 	if o.deps.Hooks == nil {
 		return 0, conflict("this gateway has no webhooks")
 	}
@@ -153,12 +153,12 @@ func (o *Operator) enable(ctx context.Context, h federation.Hook, _ string, dry 
 }
 
 // redeliver puts one delivery back, or all that were not made, and returns how many.
-func (o *Operator) redeliver(ctx context.Context, h federation.Hook, ref string, dry bool) (int, error) {
+func (o *Operator) redeliver(ctx context.Context, h federation.Webhook, ref string, dry bool) (int, error) {
 	if !h.Disabled.IsZero() {
 		return 0, conflict("this webhook is disabled: " + h.Why + "; enable it first (baton webhook enable)")
 	}
 	if dry && ref == "" {
-		backlog, err := o.deps.Webhooks.HookBacklog(ctx, h.ID)
+		backlog, err := o.deps.Webhooks.WebhookBacklog(ctx, h.ID)
 		return backlog.Rows + backlog.Dead, err
 	}
 	if dry {
@@ -168,29 +168,29 @@ func (o *Operator) redeliver(ctx context.Context, h federation.Hook, ref string,
 	if err == nil && changed == 0 && ref != "" {
 		err = errNone("delivery of " + ref + " to this webhook")
 	}
-	o.deps.Wakes.Wake(bridge.HooksTopic)
+	o.deps.Wakes.Wake(bridge.WebhooksTopic)
 	return changed, err
 }
 
 // findWebhook returns the webhook that an id names, or the end of one, of a DID where one
 // is named.
-func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Hook, error) {
+func (o *Operator) findWebhook(ctx context.Context, text string, of federation.DID) (federation.Webhook, error) {
 	none := errNone("webhook " + text)
 	if id, err := federation.ParseEventID(text); err == nil {
-		h, err := o.deps.Webhooks.Hook(ctx, id)
+		h, err := o.deps.Webhooks.Webhook(ctx, id)
 		if errors.Is(err, federation.ErrNotFound) || err == nil && of != "" && h.DID != of {
-			return federation.Hook{}, none
+			return federation.Webhook{}, none
 		}
 		return h, err
 	}
 	if len(text) < federation.MinSuffix {
-		return federation.Hook{}, usage("an id is a ULID, or its last " + strconv.Itoa(federation.MinSuffix) + " characters or more")
+		return federation.Webhook{}, usage("an id is a ULID, or its last " + strconv.Itoa(federation.MinSuffix) + " characters or more")
 	}
-	var found []federation.Hook
-	for after := (federation.HookID{}); ; {
-		page, err := o.deps.Webhooks.Hooks(ctx, of, after, MaxLimit)
+	var found []federation.Webhook
+	for after := (federation.WebhookID{}); ; {
+		page, err := o.deps.Webhooks.Webhooks(ctx, of, after, MaxLimit)
 		if err != nil {
-			return federation.Hook{}, err
+			return federation.Webhook{}, err
 		}
 		for _, h := range page {
 			if strings.HasSuffix(h.ID.String(), strings.ToUpper(text)) {
@@ -204,9 +204,9 @@ func (o *Operator) findWebhook(ctx context.Context, text string, of federation.D
 	}
 	switch len(found) {
 	case 0:
-		return federation.Hook{}, none
+		return federation.Webhook{}, none
 	case 1:
 		return found[0], nil
 	}
-	return federation.Hook{}, conflict("several webhooks end like that: say more of the id")
+	return federation.Webhook{}, conflict("several webhooks end like that: say more of the id")
 }

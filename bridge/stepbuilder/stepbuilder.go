@@ -204,7 +204,7 @@ func (s Builder) Pair(from, to federation.DID) string {
 // here, so that others can write back, unless they have one on a network.
 func (s Builder) arrival(ctx context.Context, ev federation.Event, now time.Time) (federation.Arrival, error) {
 	at := ev.Arrival
-	at.Network, at.Link, at.Received = s.Network, s.Network, now
+	at.Network, at.Link, at.ReadsInbox, at.Received = s.Network, s.Network, true, now
 	b, err := s.Record.Binding(ctx, ev.Actor())
 	switch {
 	case err == nil && b.Link != s.Network:

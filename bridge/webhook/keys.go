@@ -26,7 +26,7 @@ type keys struct {
 	private ed25519.PrivateKey
 }
 
-func newKeys(key []byte, id federation.HookID) (keys, error) {
+func newKeys(key []byte, id federation.WebhookID) (keys, error) {
 	secret, err := hkdf.Key(sha256.New, key, nil, "baton webhook hmac "+id.String(), secretBytes)
 	if err != nil {
 		return keys{}, fmt.Errorf("make secret of hook: %w", err)

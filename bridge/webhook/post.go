@@ -47,11 +47,11 @@ type envelope struct {
 // ID returns the id under which something is posted to hooks of one inbox, the same for
 // each attempt. The number of the place in the inbox is in it, since two signers may use
 // one id.
-func ID(h federation.Hook, p federation.Push) string {
+func ID(h federation.Webhook, p federation.Push) string {
 	owner, place := string(h.DID), p.Entry.Number
 	switch {
-	case h.Agent != "":
-		owner = h.Agent
+	case h.Participant != "":
+		owner = h.Participant
 		if p.Content != nil { // nil where the record cannot read it
 			place = p.Content.Place()
 		}
@@ -63,7 +63,7 @@ func ID(h federation.Hook, p federation.Push) string {
 }
 
 // post makes one attempt. Its error ends the turn: it is that of the record, or [errOver].
-func (h *Hooks) post(ctx context.Context, hook federation.Hook, p federation.Push) error {
+func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.Push) error {
 	if p.Broken != "" {
 		return h.giveUp(ctx, hook, p, federation.DeadBroken, p.Broken)
 	}
@@ -100,13 +100,13 @@ func (h *Hooks) post(ctx context.Context, hook federation.Hook, p federation.Pus
 }
 
 // putOff leaves a push for later, without an attempt.
-func (h *Hooks) putOff(ctx context.Context, hook federation.Hook, p federation.Push, wait time.Duration) error {
+func (h *Hooks) putOff(ctx context.Context, hook federation.Webhook, p federation.Push, wait time.Duration) error {
 	now := time.Now()
 	return errors.Join(h.deps.Record.PushFailed(ctx, hook.ID, p.Item, federation.Failure{At: now, Next: now.Add(wait), Counted: true}), errOver)
 }
 
 // taken notes that a hook has taken a push.
-func (h *Hooks) taken(ctx context.Context, hook federation.Hook, p federation.Push, pusher bridge.Pusher) error {
+func (h *Hooks) taken(ctx context.Context, hook federation.Webhook, p federation.Push, pusher bridge.Pusher) error {
 	ctx, now := context.WithoutCancel(ctx), time.Now() // also at the end of the gateway: it is not to be posted again
 	if err := pusher.Taken(ctx, hook, p); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (h *Hooks) taken(ctx context.Context, hook federation.Hook, p federation.Pu
 
 // failed notes an attempt that came to nothing, and gives up after the last one. A host
 // that says when to come again is not asked before that.
-func (h *Hooks) failed(ctx context.Context, hook federation.Hook, p federation.Push, err error, after time.Duration) error {
+func (h *Hooks) failed(ctx context.Context, hook federation.Webhook, p federation.Push, err error, after time.Duration) error {
 	n, now := p.Attempt+1, time.Now()
 	if n >= h.cfg.MaxAttempts {
 		return h.giveUp(ctx, hook, p, federation.DeadFailed, told(err))
@@ -132,7 +132,7 @@ func (h *Hooks) failed(ctx context.Context, hook federation.Hook, p federation.P
 }
 
 // giveUp ends a push as a dead letter.
-func (h *Hooks) giveUp(ctx context.Context, hook federation.Hook, p federation.Push, reason federation.DeadReason, why string) error {
+func (h *Hooks) giveUp(ctx context.Context, hook federation.Webhook, p federation.Push, reason federation.DeadReason, why string) error {
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: reason, Why: why, At: time.Now()}
 	if err := h.deps.Record.PushEnded(ctx, hook.ID, p.Item, how); err != nil {
 		return err
@@ -142,27 +142,30 @@ func (h *Hooks) giveUp(ctx context.Context, hook federation.Hook, p federation.P
 }
 
 // disable ends a hook whose address says that there is nobody any more.
-func (h *Hooks) disable(ctx context.Context, hook federation.Hook, p federation.Push) error {
+func (h *Hooks) disable(ctx context.Context, hook federation.Webhook, p federation.Push) error {
 	how := federation.Settlement{State: federation.DeliveryRefused, Why: "its address answered 410 Gone", At: time.Now()}
-	if err := h.deps.Record.DisableHook(ctx, hook.ID, how.Why, how.At); err != nil {
+	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, how.Why, how.At); err != nil {
 		return err
 	}
 	h.ended(ctx, hook, p, how)
 	return errOver
 }
 
-func (h *Hooks) ended(ctx context.Context, hook federation.Hook, p federation.Push, how federation.Settlement) {
+func (h *Hooks) ended(ctx context.Context, hook federation.Webhook, p federation.Push, how federation.Settlement) {
 	h.deps.Metrics.Outcomes.WithLabelValues(networkOf(hook), string(how.State)).Inc()
 	h.deps.Log.LogAttrs(ctx, slog.LevelWarn, "webhook delivery ended", append(attrs(hook, p),
 		slog.String("outcome", string(how.State)), slog.Int("attempt", p.Attempt+1), slog.String("reason", how.Why))...)
 }
 
+// inboxNetwork is the label of the network of DIDs that read their inbox here.
+const inboxNetwork = "rest"
+
 // networkOf returns the label of the network whose people a hook is for.
-func networkOf(hook federation.Hook) string {
-	if hook.Agent != "" {
+func networkOf(hook federation.Webhook) string {
+	if hook.Participant != "" {
 		return agents.Link
 	}
-	return federation.RESTLink
+	return inboxNetwork
 }
 
 // told returns what the owner of a hook may know of an attempt that failed: what the
@@ -193,9 +196,9 @@ type statusError struct{ status int }
 // Error implements error.
 func (e *statusError) Error() string { return fmt.Sprintf("status %d", e.status) }
 
-func attrs(hook federation.Hook, p federation.Push) []slog.Attr {
+func attrs(hook federation.Webhook, p federation.Push) []slog.Attr {
 	return []slog.Attr{
-		slog.String("network", networkOf(hook)), slog.String("link", federation.HookName(hook.ID)), slog.String("did", string(hook.DID)),
+		slog.String("network", networkOf(hook)), slog.String("link", federation.WebhookName(hook.ID)), slog.String("did", string(hook.DID)),
 		slog.String("event_id", p.Ref()), slog.String("handoff_id", p.Handoff().String()),
 	}
 }

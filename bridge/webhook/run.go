@@ -41,7 +41,7 @@ type turns struct {
 // Run calls hooks as something is due to them, until ctx ends, and returns when all
 // calls have.
 func (h *Hooks) Run(ctx context.Context) {
-	wake, stop := h.deps.Wakes.Subscribe(bridge.HooksTopic)
+	wake, stop := h.deps.Wakes.Subscribe(bridge.WebhooksTopic)
 	defer stop()
 	t := &turns{free: make(chan struct{}, maxTurns), ended: make(chan struct{}, 1)}
 	for range maxTurns {
@@ -89,7 +89,7 @@ func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
 	if room == 0 {
 		return
 	}
-	due, err := h.deps.Record.TakeHooks(ctx, now, now.Add(turnLength+h.cfg.Timeout+spare), room)
+	due, err := h.deps.Record.TakeWebhooks(ctx, now, now.Add(turnLength+h.cfg.Timeout+spare), room)
 	if err != nil && ctx.Err() == nil {
 		h.deps.Log.LogAttrs(ctx, slog.LevelError, "webhooks not read", slog.Any("err", err))
 	}
@@ -107,7 +107,7 @@ func (h *Hooks) begin(ctx context.Context, t *turns, now time.Time) {
 }
 
 // turn posts what is due to one hook, one after the other.
-func (h *Hooks) turn(ctx context.Context, hook federation.Hook) {
+func (h *Hooks) turn(ctx context.Context, hook federation.Webhook) {
 	end := time.Now().Add(turnLength)
 	err := error(nil)
 	for err == nil && ctx.Err() == nil && time.Now().Before(end) {
@@ -119,7 +119,7 @@ func (h *Hooks) turn(ctx context.Context, hook federation.Hook) {
 	after := context.WithoutCancel(ctx) // the next gateway need not wait until it is free
 	err = errors.Join(unlessOver(err), h.deps.Record.LetGo(after, hook.ID, time.Now()))
 	if err != nil && ctx.Err() == nil {
-		h.deps.Log.LogAttrs(ctx, slog.LevelError, "webhook left", slog.String("link", federation.HookName(hook.ID)), slog.Any("err", err))
+		h.deps.Log.LogAttrs(ctx, slog.LevelError, "webhook left", slog.String("link", federation.WebhookName(hook.ID)), slog.Any("err", err))
 	}
 }
 

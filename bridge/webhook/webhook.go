@@ -68,33 +68,33 @@ type Outside interface {
 
 // Record keeps webhooks and their pending deliveries.
 type Record interface {
-	// AddHook keeps a webhook. Steps that wait in its inbox are pending for it. It returns
-	// [federation.ErrTooManyHooks] where the DID has most of them, and [federation.ErrTaken]
+	// AddWebhook keeps a webhook. Steps that wait in its inbox are pending for it. It returns
+	// [federation.ErrTooManyWebhooks] where the DID has most of them, and [federation.ErrTaken]
 	// where it has one with the same address.
-	AddHook(ctx context.Context, h federation.Hook, most int) error
-	// DisableHook disables a webhook, ends its deliveries and files a notice for its owner.
-	DisableHook(ctx context.Context, id federation.HookID, why string, now time.Time) error
-	// EnableHook enables a webhook, or returns [federation.ErrNotFound].
-	EnableHook(ctx context.Context, id federation.HookID) error
-	// TakeHooks returns up to limit webhooks with a due delivery, the longest waiting first.
+	AddWebhook(ctx context.Context, h federation.Webhook, most int) error
+	// DisableWebhook disables a webhook, ends its deliveries and files a notice for its owner.
+	DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error
+	// EnableWebhook enables a webhook, or returns [federation.ErrNotFound].
+	EnableWebhook(ctx context.Context, id federation.WebhookID) error
+	// TakeWebhooks returns up to limit webhooks with a due delivery, the longest waiting first.
 	// Until LetGo or a moment no other replica gets them.
-	TakeHooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Hook, error)
+	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
 	// LetGo ends that.
-	LetGo(ctx context.Context, id federation.HookID, now time.Time) error
+	LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error
 	// NextDue returns when the next delivery after a time is due; zero for none.
 	NextDue(ctx context.Context, after time.Time) (time.Time, error)
 	// NextPush returns the first due delivery of a webhook, or [federation.ErrNotFound].
-	NextPush(ctx context.Context, id federation.HookID, now time.Time) (federation.Push, error)
+	NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error)
 	// PushFailed keeps a failed attempt and when the next one is due.
-	PushFailed(ctx context.Context, id federation.HookID, item int64, f federation.Failure) error
+	PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error
 	// PushEnded ends a delivery: as delivered, or as a dead letter.
-	PushEnded(ctx context.Context, id federation.HookID, item int64, s federation.Settlement) error
+	PushEnded(ctx context.Context, id federation.WebhookID, item int64, s federation.Settlement) error
 }
 
 // Pushers finds the link that writes what a webhook receives. It does not block.
 type Pushers interface {
 	// Pusher returns the link of this moment for a webhook, or nil: then deliveries wait.
-	Pusher(h federation.Hook) bridge.Pusher
+	Pusher(h federation.Webhook) bridge.Pusher
 }
 
 // Deps is what hooks work with.
@@ -108,7 +108,7 @@ type Deps struct {
 	Log     *slog.Logger
 }
 
-// Hooks is the hooks of one home. It implements [bridge.Hooks], and may be used
+// Hooks is the hooks of one home. It implements [bridge.Webhooks], and may be used
 // concurrently.
 type Hooks struct {
 	cfg  Config
@@ -123,7 +123,7 @@ func New(cfg Config, d Deps) *Hooks { return &Hooks{cfg, d} }
 // maxAddressBytes bounds an address: more than servers take in a request.
 const maxAddressBytes = 2048
 
-// Check implements [bridge.Hooks].
+// Check implements [bridge.Webhooks].
 func (h *Hooks) Check(ctx context.Context, address string) error {
 	if len(address) > maxAddressBytes {
 		return fmt.Errorf("%w: it has more than %d bytes", bridge.ErrAddress, maxAddressBytes)
@@ -135,7 +135,7 @@ func (h *Hooks) Check(ctx context.Context, address string) error {
 	return err
 }
 
-// Register implements [bridge.Hooks].
+// Register implements [bridge.Webhooks].
 func (h *Hooks) Register(ctx context.Context, of federation.DID, agent, address string, now time.Time) (bridge.Registered, error) {
 	if err := h.Check(ctx, address); err != nil {
 		return bridge.Registered{}, err
@@ -144,32 +144,32 @@ func (h *Hooks) Register(ctx context.Context, of federation.DID, agent, address 
 	if err != nil {
 		return bridge.Registered{}, err
 	}
-	made := federation.Hook{ID: id, DID: of, Agent: agent, URL: address, Since: now}
+	made := federation.Webhook{ID: id, DID: of, Participant: agent, URL: address, Since: now}
 	keys, err := newKeys(h.deps.Key, id)
 	if err != nil {
 		return bridge.Registered{}, err
 	}
-	if err := h.deps.Record.AddHook(ctx, made, h.cfg.MaxPerDID); err != nil {
+	if err := h.deps.Record.AddWebhook(ctx, made, h.cfg.MaxPerDID); err != nil {
 		return bridge.Registered{}, err
 	}
-	h.deps.Wakes.Wake(bridge.HooksTopic) // something may have waited for it
-	return bridge.Registered{Hook: made, Secret: keys.Secret(), PublicKey: keys.PublicKey()}, nil
+	h.deps.Wakes.Wake(bridge.WebhooksTopic) // something may have waited for it
+	return bridge.Registered{Webhook: made, Secret: keys.Secret(), PublicKey: keys.PublicKey()}, nil
 }
 
-// Enable implements [bridge.Hooks].
-func (h *Hooks) Enable(ctx context.Context, disabled federation.Hook) error {
+// Enable implements [bridge.Webhooks].
+func (h *Hooks) Enable(ctx context.Context, disabled federation.Webhook) error {
 	if err := h.Check(ctx, disabled.URL); err != nil {
 		return err
 	}
-	if err := h.deps.Record.EnableHook(ctx, disabled.ID); err != nil {
+	if err := h.deps.Record.EnableWebhook(ctx, disabled.ID); err != nil {
 		return err
 	}
-	h.deps.Wakes.Wake(bridge.HooksTopic)
+	h.deps.Wakes.Wake(bridge.WebhooksTopic)
 	return nil
 }
 
-// PublicKey implements [bridge.Hooks].
-func (h *Hooks) PublicKey(id federation.HookID) (string, error) {
+// PublicKey implements [bridge.Webhooks].
+func (h *Hooks) PublicKey(id federation.WebhookID) (string, error) {
 	keys, err := newKeys(h.deps.Key, id)
 	return keys.PublicKey(), err
 }

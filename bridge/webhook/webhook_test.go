@@ -81,12 +81,12 @@ func always(status int) func(context.Context, string) (webhook.Answer, error) {
 // pusher is the link to those who have hooks.
 type pusher struct{ bridge.Link }
 
-func (*pusher) Write(_ context.Context, _ federation.Hook, p federation.Push) (kind string, data []byte, err error) {
+func (*pusher) Write(_ context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	data, err = json.Marshal(map[string]string{"ref": p.Ref()})
 	return "handoff." + string(p.Entry.Event.Verb), data, err
 }
 
-func (*pusher) Taken(context.Context, federation.Hook, federation.Push) error { return nil }
+func (*pusher) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
 type noWakes struct{}
 
@@ -104,7 +104,7 @@ type world struct {
 }
 
 // Pusher implements [webhook.Pushers].
-func (w *world) Pusher(federation.Hook) bridge.Pusher { return w.pusher } //nolint:ireturn // the port has it
+func (w *world) Pusher(federation.Webhook) bridge.Pusher { return w.pusher } //nolint:ireturn // the port has it
 
 func newWorld(record federationtest.Record, answer func(context.Context, string) (webhook.Answer, error)) *world {
 	w := &world{record: record, outside: &outside{answer: answer}, pusher: &pusher{}, metrics: bridge.NewMetrics(prometheus.NewRegistry())}
@@ -169,7 +169,7 @@ func (w *world) waiting(t *testing.T, of federation.DID) int {
 }
 
 // pushes returns what a hook is owed and was, the newest first.
-func (w *world) pushes(t *testing.T, h federation.Hook) []federation.Push {
+func (w *world) pushes(t *testing.T, h federation.Webhook) []federation.Push {
 	t.Helper()
 	all, err := w.record.Pushes(t.Context(), h.ID, 0, 100)
 	if err != nil {
@@ -199,11 +199,11 @@ func TestADeliveryIsTriedForAsLongAsTheScheduleSays(t *testing.T) {
 		if d := cmp.Diff(schedule(), made(w.outside.got())); d != "" {
 			t.Errorf("attempts, in minutes (-want +got):\n%s", d)
 		}
-		if p := w.pushes(t, hook.Hook)[0]; p.State != federation.DeliveryDead || p.Attempt != 12 || p.Reason != "status 500" {
+		if p := w.pushes(t, hook.Webhook)[0]; p.State != federation.DeliveryDead || p.Attempt != 12 || p.Reason != "status 500" {
 			t.Errorf("in the end: %+v", p)
 		}
 		letters, err := w.record.DeadLetters(t.Context(), federation.DeadFilter{}, 0, 10)
-		if err != nil || len(letters) != 1 || letters[0].Event != offer.Event.ID || letters[0].To != federation.HookName(hook.ID) {
+		if err != nil || len(letters) != 1 || letters[0].Event != offer.Event.ID || letters[0].To != federation.WebhookName(hook.ID) {
 			t.Errorf("dead letters %+v, %v", letters, err)
 		}
 		if n := w.waiting(t, bob); n != 1 {
@@ -361,12 +361,12 @@ func TestAReceiverThatSaysThatItIsGoneIsCalledNoMore(t *testing.T) {
 		if n := len(w.outside.got()); n != 1 {
 			t.Errorf("%d calls", n)
 		}
-		got, err := w.record.Hook(t.Context(), hook.ID)
+		got, err := w.record.Webhook(t.Context(), hook.ID)
 		if err != nil || got.Disabled.IsZero() || !strings.Contains(got.Why, "410") {
 			t.Errorf("hook %+v, %v", got, err)
 		}
-		told, err := w.record.NoticesTo(t.Context(), federation.RESTLink, bob, "", 10)
-		if err != nil || len(told) != 1 || told[0].Kind != federation.NoticeDisabled || told[0].Hook.ID != hook.ID {
+		told, err := w.record.NoticesTo(t.Context(), federation.InboxLink, bob, "", 10)
+		if err != nil || len(told) != 1 || told[0].Kind != federation.NoticeDisabled || told[0].Webhook.ID != hook.ID {
 			t.Errorf("told %+v, %v", told, err)
 		}
 		if n := w.waiting(t, bob); n != 3 {
@@ -406,7 +406,7 @@ func TestSlowReceiversHoldUpThemselvesAlone(t *testing.T) {
 			t.Errorf("%d of the quick one wait for the slow ones", n)
 		}
 		time.Sleep(30 * time.Second)
-		if p := w.pushes(t, stuck.Hook)[2]; p.Attempt != 1 || p.Reason != "no answer in time" {
+		if p := w.pushes(t, stuck.Webhook)[2]; p.Attempt != 1 || p.Reason != "no answer in time" {
 			t.Errorf("of a slow one: %+v", p)
 		}
 	})
@@ -466,7 +466,7 @@ func TestWhatIsPutOffIsNotCounted(t *testing.T) {
 		w.offer(t, bob)
 		defer w.run(t)()
 		time.Sleep(2 * time.Minute)
-		if p := w.pushes(t, hook.Hook)[0]; p.Attempt != 0 || p.State != federation.DeliveryWaiting {
+		if p := w.pushes(t, hook.Webhook)[0]; p.Attempt != 0 || p.State != federation.DeliveryWaiting {
 			t.Errorf("%+v", p)
 		}
 		if n := len(w.outside.got()); n < 60 {
@@ -485,7 +485,7 @@ func TestACallThatTheEndOfTheGatewayCutsIsMadeAgain(t *testing.T) {
 		stop := w.run(t)
 		synctest.Wait()
 		stop()
-		if p := w.pushes(t, hook.Hook)[0]; p.Attempt != 0 {
+		if p := w.pushes(t, hook.Webhook)[0]; p.Attempt != 0 {
 			t.Errorf("the attempt is counted: %+v", p)
 		}
 		w.outside.answer = always(http.StatusOK)
@@ -518,7 +518,7 @@ func TestAnAddressIsLookedAtBeforeItIsKept(t *testing.T) {
 	for n := range 4 {
 		w.register(t, bob, fmt.Sprintf("https://bob.example/%d", n))
 	}
-	if _, err := w.hooks.Register(t.Context(), bob, "", "https://bob.example/sixth", time.Now()); !errors.Is(err, federation.ErrTooManyHooks) {
+	if _, err := w.hooks.Register(t.Context(), bob, "", "https://bob.example/sixth", time.Now()); !errors.Is(err, federation.ErrTooManyWebhooks) {
 		t.Errorf("one too many: %v", err)
 	}
 }
@@ -533,7 +533,7 @@ func TestAFailureTellsNothingPrivate(t *testing.T) {
 		w.offer(t, bob)
 		defer w.run(t)()
 		time.Sleep(time.Second)
-		if p := w.pushes(t, hook.Hook)[0]; p.Reason != "no answer" {
+		if p := w.pushes(t, hook.Webhook)[0]; p.Reason != "no answer" {
 			t.Errorf("told %q", p.Reason)
 		}
 	})

@@ -116,8 +116,8 @@ func (g *demoGateway) Replay(ctx context.Context, to federation.DID, after feder
 }
 
 // Owed reads the record.
-func (g *demoGateway) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
-	return g.record.Owed(ctx, link, after, limit)
+func (g *demoGateway) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+	return g.record.Outbox(ctx, link, after, limit)
 }
 
 // Close ends the gateway.

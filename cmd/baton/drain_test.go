@@ -12,7 +12,7 @@ import (
 
 // silentParties are hosts that accept and stay silent, one for each kind of peer.
 type silentParties struct {
-	documents, ircd, registry, home, hook *silent
+	documents, ircd, registry, home, webhook *silent
 }
 
 // tables returns the configuration of a gateway whose peers they are.
@@ -55,7 +55,7 @@ func TestSIGTERMCompletesInTenSecondsAlthoughEveryPeerIsSilent(t *testing.T) {
 	p := silentParties{newSilent(t), newSilent(t), newSilent(t), newSilent(t), newSilent(t)}
 	s := newLinkedSquare(t, []string{"alice", "mallory"}, p.tables())
 	eliza, scholar := logIn(t, s.url()), logIn(t, s.url())
-	scholar.must(t, http.StatusCreated, http.MethodPost, "webhooks", map[string]any{"url": "http://" + p.hook.addr + "/hook"}, nil)
+	scholar.must(t, http.StatusCreated, http.MethodPost, "webhooks", map[string]any{"url": "http://" + p.webhook.addr + "/hook"}, nil)
 	scholar.watch(t)
 	id := eliza.offer(t, map[string]any{"to": scholar.did, "title": "Cite three sources"})
 	scout := bridgetest.NewAgent(s.url(), "scout_7", make([]byte, 32))
@@ -72,7 +72,7 @@ func TestSIGTERMCompletesInTenSecondsAlthoughEveryPeerIsSilent(t *testing.T) {
 	}
 	offer := s.offers(t, "mallory", newSilent(t).signer(t))
 	await(t, "each peer to be called", func() bool {
-		return p.documents.called() > 0 && p.ircd.called() > 0 && p.registry.called() > 0 && p.home.called() > 0 && p.hook.called() > 0
+		return p.documents.called() > 0 && p.ircd.called() > 0 && p.registry.called() > 0 && p.home.called() > 0 && p.webhook.called() > 0
 	})
 	await(t, "each step to wait, its lookup still under way", func() bool { return s.deferred(t) == 9 })
 	s.stuck.Store(true)

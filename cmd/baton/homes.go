@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 	"time"
@@ -22,11 +23,12 @@ import (
 type homes struct {
 	*program
 
-	client  *identity.PeerClient
-	locator *mailbox.Locator
-	added   gateway.AddedHomes
-	peering *peering.Peering
-	canary  *peering.Canary
+	client    *identity.PeerClient
+	documents *peering.Documents
+	locator   *mailbox.Locator
+	added     gateway.AddedHomes
+	peering   *peering.Peering
+	canary    *peering.Canary
 }
 
 func newHomes(p *program) *homes {
@@ -54,6 +56,9 @@ func newHomes(p *program) *homes {
 		Home: p.homeID(), Path: string(path), Batch: relay.BatchLimits(), ClockSkew: h.clockSkew,
 		Fetch: peerFetch(p.file), Record: p.record, Links: h.added, Canary: h.canary,
 	})
+	h.documents = &peering.Documents{
+		Linked: h.linkedHome, Keys: func() federation.KeySource { return h.keys.Load() }, Histories: p.record, Log: p.log,
+	}
 	return h
 }
 
@@ -73,12 +78,15 @@ func (h *homes) deps() relay.Deps {
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
 		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now,
 		MaxHops: func() int { return int(h.maxHops.Load()) },
+		BadInput: func(home federation.HomeID, reason string) {
+			h.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()
+		},
 	}
 }
 
 // handler returns the handler of requests of other homes.
 func (h *homes) handler() *relay.PeerHandler {
-	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew}
+	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew, Documents: h.publicMux}
 }
 
 // peers returns the other homes that are linked now.
@@ -150,6 +158,18 @@ func (s homeSteps) Submit(ctx context.Context, ev federation.Event) (federation.
 // Arrivals implements [peering.Steps].
 func (s homeSteps) Arrivals(did federation.DID) (wake <-chan struct{}, stop func()) {
 	return s.wakes.Subscribe(bridge.DIDTopic(did))
+}
+
+// posterOf returns the HTTPS client for a home that some authorities, in PEM, certify beside
+// those of the system.
+func (h *homes) posterOf(authorities []byte) (homePoster, error) {
+	roots, err := withAuthorities(authorities)
+	if err != nil {
+		return homePoster{}, err
+	}
+	cfg := peerFetch(h.file)
+	cfg.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	return homePoster{identity.NewPeerClient(cfg)}, nil
 }
 
 // homePoster implements [relay.Poster].

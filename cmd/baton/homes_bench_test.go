@@ -132,12 +132,12 @@ func (benchKeys) KeyOwner(context.Context, string) (federation.DID, error) {
 // otherHome owes the steps of one home to the other.
 type otherHome struct{ at federation.HomeID }
 
-// Owed implements [federation.Routes].
-func (o otherHome) Owed(context.Context, federation.Event, federation.View) (federation.Owed, error) {
+// Route implements [federation.Routes].
+func (o otherHome) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
 	if o.at == "a.test" {
-		return federation.Owed{Feeds: []string{"b.test"}}, nil
+		return federation.Fanout{Links: []string{"b.test"}}, nil
 	}
-	return federation.Owed{}, nil
+	return federation.Fanout{}, nil
 }
 
 // Submit implements [relay.Gateway].
@@ -223,7 +223,7 @@ func (h *benchHome) queue(b *testing.B, offers int) []federation.Delivery {
 		if len(rows) > 0 {
 			after = rows[len(rows)-1].Row
 		}
-		page, err := h.record.Owed(b.Context(), "b.test", after, 1000)
+		page, err := h.record.Outbox(b.Context(), "b.test", after, 1000)
 		if err != nil || len(page) == 0 {
 			b.Fatalf("%d rows are owed, %v", len(rows), err)
 		}

@@ -46,7 +46,13 @@ func (n neighbour) settle(t *testing.T, all []neighbour, tables ...string) {
 			fmt.Fprintf(&text, "[[peers]]\nname = %q\ndid = %q\nurl = %q\n", other.name, "did:web:"+other.name, other.url())
 		}
 	}
-	n.configure(t, append([]string{text.String()}, tables...)...)
+	n.named(t, append([]string{text.String()}, tables...)...)
+}
+
+// named writes the configuration of a home under its name.
+func (n neighbour) named(t *testing.T, tables ...string) {
+	t.Helper()
+	n.configure(t, tables...)
 	config, err := os.ReadFile(n.config)
 	if err != nil {
 		t.Fatal(err)

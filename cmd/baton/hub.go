@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"baton/configs"
 	"baton/federation/relay"
@@ -35,7 +36,10 @@ func readMeeting(file *configs.File) meeting {
 	m := meeting{own: readServer(file, relayTable, configs.Hub{
 		URLs: file.Relay.URLs, CredsFile: file.Relay.CredsFile, NKeyFile: file.Relay.NKeyFile, CAFile: file.Relay.CAFile,
 	})}
-	m.hub.ServerConfig = readServer(file, hubTable, table)
+	m.hub.ServerConfig, m.hub.Replicas = readServer(file, hubTable, table), table.Replicas
+	if table.Replicas < 0 || table.Replicas > configs.MaxReplicas {
+		file.Table(hubTable).Mistake("replicas", "want 0 to "+strconv.Itoa(configs.MaxReplicas))
+	}
 	switch {
 	case file.Relay.Listen != "" && m.hub.Named():
 		file.Table(relayTable).Mistake("listen", "homes meet at ["+hubTable+"]: want one of the two")

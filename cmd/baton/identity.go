@@ -38,10 +38,10 @@ func deniedNetworks(file *configs.File) []netip.Prefix {
 
 // newDirectory returns what resolves DIDs. What it must ask strangers for, it asks
 // through the guarded client.
-func newDirectory(file *configs.File, client *identity.Client, web func(name string) (string, bool), own ...federation.SigningKey) *identity.Directory {
+func newDirectory(file *configs.File, client *identity.Client, homes identity.DirectoryConfig, own ...federation.SigningKey) *identity.Directory {
 	return identity.NewDirectory(identity.DirectoryConfig{
 		PLC: file.Identity.PLCURL, Fresh: file.Identity.CacheTTL,
-		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: web,
+		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Web: homes.Web, Home: homes.Home,
 	}, client, own...)
 }
 

@@ -68,7 +68,7 @@ func oweLane(b *testing.B, record federationtest.Store, n, steps int) {
 			ev = federationtest.Step(n+1+i, offer, federation.Accept, bob)
 		}
 		f := federationtest.File(ev, view)
-		f.Feeds = []string{"lab"}
+		f.Links = []string{"lab"}
 		if _, err := record.Append(b.Context(), f); err != nil {
 			b.Fatal(err)
 		}

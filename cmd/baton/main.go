@@ -67,6 +67,7 @@ type cli struct {
 	Keys        keysCommands    `cmd:"" help:"List, make, show and rotate the gateway's own keys."`
 	Token       tokenCommands   `cmd:"" help:"Keep the tokens with which operators come from elsewhere."`
 	Version     versionCommand  `cmd:"" example:"version --json" help:"Print version, revision, Go and protocols."`
+	Man         manCommand      `cmd:"" help:"Write the man pages."`
 }
 
 const description = `A federation gateway: it carries signed handoffs between IRC networks and AIRC registries.

@@ -79,13 +79,22 @@ func newRegistryClient(file *configs.File, strangers *identity.Client) (*identit
 	if text == nil {
 		return strangers, nil
 	}
+	roots, err := withAuthorities(text)
+	if err != nil {
+		return nil, err
+	}
+	cfg := fetchConfig(file)
+	cfg.TLS = file.TLSConfig()
+	cfg.TLS.RootCAs = roots
+	return identity.NewClient(cfg), nil
+}
+
+// withAuthorities returns the authorities of the system and those in a text in PEM.
+func withAuthorities(text []byte) (*x509.CertPool, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("read the authorities of this system: %w", err)
 	}
 	roots.AppendCertsFromPEM(text)
-	cfg := fetchConfig(file)
-	cfg.TLS = file.TLSConfig()
-	cfg.TLS.RootCAs = roots
-	return identity.NewClient(cfg), nil
+	return roots, nil
 }

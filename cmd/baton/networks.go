@@ -126,7 +126,7 @@ func openAIRC(t configs.Table, w wiring) (gateway.Entry, error) {
 		return gateway.Entry{}, errOff
 	}
 	link, err := airc.Open(cfg, airc.Deps{
-		Alone: func(ctx context.Context, do func(context.Context)) {
+		RunExclusive: func(ctx context.Context, do func(context.Context)) {
 			_ = w.record.RunExclusive(ctx, gateway.LinkLease(agents.Link), do) // ends with ctx, and says nothing else
 		},
 		Ports: w.Ports, Registry: registryPorts(w.record), Bindings: w.record, Evidence: w.record, Inboxes: w.record,

@@ -7,6 +7,7 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/identity"
 	"baton/federation/mailbox"
 	"baton/federation/relay"
 )
@@ -23,7 +24,15 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 	if w.homes != nil {
 		deps = w.homes.deps()
 	}
-	peer := relay.NewPeer(relay.PeerConfig{Home: federation.HomeID(table.Name), URL: table.URL, Path: relay.Path(table.Path), Mode: relay.Mode(table.Mode)}, deps)
+	cfg := relay.PeerConfig{Home: federation.HomeID(table.Name), URL: table.URL, Path: relay.Path(table.Path), Mode: relay.Mode(table.Mode), Key: checkKey(t, table)}
+	if authorities := checkAuthorities(t, table); authorities != nil && w.homes != nil {
+		poster, err := w.homes.posterOf(authorities)
+		if err != nil {
+			return gateway.Entry{}, err
+		}
+		deps.Poster = poster
+	}
+	peer := relay.NewPeer(cfg, deps)
 	if w.mode != nil {
 		peer.Say(relay.Mode(w.mode(peer.Name())))
 	}
@@ -73,8 +82,11 @@ func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
 	case err != nil || did != home.DID():
 		t.Mistake("did", "want did:web: and its name")
 	}
-	if federation.CheckOrigin(table.URL) != nil {
-		t.Mistake("url", "required: https:// and a host, without a path")
+	switch {
+	case table.URL == "" && table.Path == string(relay.ByHTTPS):
+		t.Mistake("url", `required with path = "https": https:// and a host, without a path`)
+	case table.URL != "" && federation.CheckOrigin(table.URL) != nil:
+		t.Mistake("url", `want https:// and a host, without a path, or "" for a home that the hub alone reaches`)
 	}
 	if table.Path != string(relay.ByRelay) && table.Path != string(relay.ByHTTPS) {
 		t.Mistake("path", `want "relay" or "https"`)
@@ -82,6 +94,33 @@ func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
 	if !slices.Contains([]relay.Mode{relay.Allow, relay.Limit, relay.Hold, relay.Block}, relay.Mode(table.Mode)) {
 		t.Mistake("mode", `want "allow", "limit", "hold" or "block"`)
 	}
+}
+
+// checkKey returns the id of the key of a home, "" for none.
+func checkKey(t configs.Table, table configs.Peer) string {
+	if table.Key == "" {
+		return ""
+	}
+	key, err := identity.ParseKeyDID(federation.DID(table.Key))
+	if err != nil {
+		t.Mistake("key", "want the did:key that baton keys show server prints at that home")
+		return ""
+	}
+	return federation.KeyID(key)
+}
+
+// checkAuthorities returns the authorities that certify the HTTPS of a home beside those of
+// the system, nil for none.
+func checkAuthorities(t configs.Table, table configs.Peer) []byte {
+	if table.CAFile == "" {
+		return nil
+	}
+	text, err := readAuthorities(t.Path(table.CAFile))
+	if err != nil {
+		t.Mistake("ca_file", err.Error())
+		return nil
+	}
+	return text
 }
 
 // peersOf returns the other homes among links.
@@ -102,7 +141,7 @@ func (p *program) homeAddress(host string) (address string, ok bool) {
 		return "", false
 	}
 	peer := p.homes.peer(federation.HomeID(host))
-	if peer == nil {
+	if peer == nil || peer.URL() == "" {
 		return "", false
 	}
 	return peer.URL(), true

@@ -172,7 +172,7 @@ func (c *talk) hears(message []byte) bool {
 func (c *talk) commits(changes []string) bool {
 	for point, wanted := range map[string][]string{
 		whileFiling:   {"INSERT INTO event "},
-		whileSettling: {"DELETE FROM feed "},
+		whileSettling: {"DELETE FROM outbox "},
 		whileReading:  {"UPDATE message ", "UPDATE agent ", "UPDATE inbox "},
 	} {
 		if began(changes, wanted) && c.dies(point) {

@@ -205,7 +205,7 @@ func (p *program) openRecord(ctx context.Context) error {
 // openKeys makes what resolves DIDs and finds their keys, those of the gateway as they
 // are now among them.
 func (p *program) openKeys() {
-	directory := newDirectory(p.file, p.client, p.homeAddress, p.keyring.ServerKeys(p.homeID(), time.Now())...)
+	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument}, p.keyring.ServerKeys(p.homeID(), time.Now())...)
 	p.directory.Store(directory)
 	source := newKeySource(p.file, p.record, p.client, p.keyServer, p.gateway.Learned, p.resolving, directory)
 	p.keys.Store(source)

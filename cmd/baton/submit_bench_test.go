@@ -105,17 +105,17 @@ func newHome(record *store.Record) *home.Home {
 	return &home.Home{
 		Rules: home.Rules{ID: "gw.test", Kinds: lifecycle.Shipped(), Limits: home.Limits{ClockSkew: time.Hour, MaxDeadline: 720 * time.Hour, Inbox: federation.InboxLimits{Events: 1 << 30, EventsPerSender: 1 << 30}, OpenHandoffs: 1 << 30}},
 		Key:   key, Snapshots: record, Log: record, Entropy: rand.Reader,
-		Keys: identity.NewKeySource(identity.KeySourceConfig{}, directory, nil, record), Routes: oneFeed{}, Rates: home.NewRates(),
+		Keys: identity.NewKeySource(identity.KeySourceConfig{}, directory, nil, record), Routes: oneOutbox{}, Rates: home.NewRates(),
 		Same: func(_ context.Context, a, b federation.DID) bool { return a == b },
 	}
 }
 
-// oneFeed owes each step to one link.
-type oneFeed struct{}
+// oneOutbox owes each step to one link.
+type oneOutbox struct{}
 
-// Owed implements [federation.Routes].
-func (oneFeed) Owed(context.Context, federation.Event, federation.View) (federation.Owed, error) {
-	return federation.Owed{Feeds: []string{"other"}}, nil
+// Route implements [federation.Routes].
+func (oneOutbox) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
+	return federation.Fanout{Links: []string{"other"}}, nil
 }
 
 // signers are how many people make the offers: as many unfinished ones as each has are

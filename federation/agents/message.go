@@ -55,7 +55,7 @@ type Posting struct {
 	Quiet bool
 	// Relay is queued with the message, for the registry of its recipient; nil for a
 	// recipient here.
-	Relay *federation.Relay
+	Relay *federation.PeerDelivery
 	// Handshake is filed, delivered, with the first message that is held on an
 	// edge, and only then. Nil for a message that is not held.
 	Handshake *Message

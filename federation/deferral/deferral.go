@@ -54,7 +54,7 @@ const maxLearned = 1024
 // wrapping a [*federation.UnavailableError] while the record cannot be used.
 type Rows interface {
 	// Defer keeps a step with its evidence and gives it a Row. The same step twice waits once,
-	// and is returned as it waits already. It returns [federation.ErrNoRoom] and keeps nothing
+	// and is returned as it waits already. It returns [federation.ErrDeferralFull] and keeps nothing
 	// where that would be one too many.
 	Defer(ctx context.Context, d federation.Deferred, limits federation.DeferralLimits) (federation.Deferred, error)
 	// DeferredIn returns all steps that wait in one handoff, in the order of arrival.
@@ -169,7 +169,7 @@ func (d *Deferral) park(
 	ctx context.Context, judged federation.Judgement, waiting []federation.Deferred, cause error, why string, now time.Time,
 ) (federation.Judgement, error) {
 	ev := judged.Entry.Event
-	err := federation.ErrNoRoom
+	err := federation.ErrDeferralFull
 	var kept federation.Deferred
 	if len(waiting) < maxInHandoff {
 		kept, err = d.cfg.Rows.Defer(context.WithoutCancel(ctx), federation.Deferred{
@@ -178,9 +178,9 @@ func (d *Deferral) park(
 	}
 	refused, _ := errors.AsType[*federation.RefusalError](cause)
 	switch {
-	case errors.Is(err, federation.ErrNoRoom) && refused.Code == federation.SignatureUnverifiable:
+	case errors.Is(err, federation.ErrDeferralFull) && refused.Code == federation.SignatureUnverifiable:
 		return judged, errors.Join(federation.Refuse(ev, refused.Code, "too many steps wait for keys; send it again"), cause)
-	case errors.Is(err, federation.ErrNoRoom):
+	case errors.Is(err, federation.ErrDeferralFull):
 		return judged, cause
 	case err != nil:
 		return judged, err

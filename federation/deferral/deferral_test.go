@@ -114,8 +114,8 @@ func newBench(t *testing.T, record record) *bench {
 // nowhere routes steps to no link.
 type nowhere struct{}
 
-func (nowhere) Owed(context.Context, federation.Event, federation.View) (federation.Owed, error) {
-	return federation.Owed{}, nil
+func (nowhere) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
+	return federation.Fanout{}, nil
 }
 
 // restart begins again with what is on record.

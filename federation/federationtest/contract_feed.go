@@ -9,17 +9,17 @@ import (
 
 // Feeds holds what each link has still to deliver. Its promises are those of
 // [Store].
-type Feeds interface {
+type Outbox interface {
 	// Owed returns up to limit rows of a link after a row, oldest first.
-	Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error)
-	// OwedIn returns how many rows of a link are of one handoff.
-	OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error)
+	Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error)
+	// CountPending returns how many rows of a link are of one handoff.
+	CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error)
 	// Heads returns up to limit lanes of a link whose first row is to be tried now: those of
 	// the lowest [federation.Rank] first, of one rank the oldest.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
 	// Lane returns up to limit rows of one lane in order. A row that cannot be read is
 	// among them, as Broken.
-	Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
+	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
 	// Stuck returns the first lane, in the order of Heads, whose first row waits for a time
 	// after now: of the handoffs of a DID, where it has any, else of all. It returns
 	// [federation.ErrNotFound] where nothing waits.

@@ -6,9 +6,9 @@ import (
 	"baton/federation"
 )
 
-// Guests keeps the steps that wait for the ruling of another home. Its promises are
+// PendingRulings keeps the steps that wait for the ruling of another home. Its promises are
 // those of [Store].
-type Guests interface {
+type PendingRulings interface {
 	// Await keeps a step with its evidence, in a handoff that still has the version
 	// that the step was judged at. The same step twice (see [federation.Event.Digest]) waits once.
 	// It returns [federation.ErrStale] where the handoff has moved since: whoever settles what

@@ -12,7 +12,7 @@ type Sessions interface {
 	// StartSession begins a family of refresh tokens.
 	StartSession(ctx context.Context, s federation.Session) error
 	// AdvanceSession spends one refresh token: the family goes from that generation
-	// to the next, and its end to expires. It returns [federation.ErrSpent] when the family is
+	// to the next, and its end to expires. It returns [federation.ErrTokenUsed] when the family is
 	// not at that generation any more, and ends it; and [federation.ErrNotFound] for a family
 	// that has ended.
 	AdvanceSession(ctx context.Context, id string, generation uint64, now, expires time.Time) (federation.Session, error)

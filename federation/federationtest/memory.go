@@ -49,9 +49,9 @@ type Memory struct {
 	bindings map[federation.DID]federation.Binding
 	owners   map[string]federation.DID // by key id
 	windows  map[federation.DID]federation.KeyHistory
-	paused   map[string]federation.RelayPeer // by name
-	agents   []agents.Agent                  // in the order of registration
-	messages []*memoryMessage                // in the order of filing
+	paused   map[string]federation.PeerOutbox // by name
+	agents   []agents.Agent                   // in the order of registration
+	messages []*memoryMessage                 // in the order of filing
 	consents map[edge]agents.Consent
 	sessions map[string]federation.Session
 	awaiting []federation.Pending  // in the order of waiting
@@ -112,7 +112,7 @@ func NewMemory() *Memory {
 		bindings:  map[federation.DID]federation.Binding{},
 		owners:    map[string]federation.DID{},
 		windows:   map[federation.DID]federation.KeyHistory{},
-		paused:    map[string]federation.RelayPeer{},
+		paused:    map[string]federation.PeerOutbox{},
 		consents:  map[edge]agents.Consent{},
 		newcomers: map[federation.DID]time.Time{},
 		answers:   map[answerKey]federation.Answer{}, declared: map[federation.DID][]string{},
@@ -222,7 +222,7 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 }
 
 func (m *Memory) owe(f federation.Filing, entry federation.Entry) {
-	for _, link := range f.Feeds {
+	for _, link := range f.Links {
 		m.lastRow++
 		row := feedRow{row: m.lastRow, link: link, entry: entry, rank: federation.RankOf(entry.Event, f.View), queued: entry.Filed}
 		if slices.Contains(f.Once, link) {

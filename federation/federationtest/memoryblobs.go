@@ -31,7 +31,7 @@ func (m *Memory) KeepBlob(ctx context.Context, b federation.Blob, of federation.
 		}
 	}
 	if limit > 0 && stored > limit {
-		return federation.Blob{}, federation.ErrNoBlobRoom
+		return federation.Blob{}, federation.ErrBlobQuota
 	}
 	m.blobs[b.Capability] = &memoryBlob{Blob: b, claims: map[federation.HandoffID]bool{}}
 	if m.views[of].Exists() {

@@ -12,11 +12,11 @@ import (
 // memoryDead is a dead letter with what is put back: a row of a feed, a relay, or what a
 // hook was owed.
 type memoryDead struct {
-	letter federation.DeadLetter
-	feed   *feedRow
-	relay  *memoryRelay
-	push   *memoryPush
-	hook   *memoryHook
+	letter  federation.DeadLetter
+	feed    *feedRow
+	relay   *memoryRelay
+	push    *memoryPush
+	webhook *memoryHook
 }
 
 // bury files a dead letter. One that had been put back is dead again.
@@ -84,7 +84,7 @@ func (m *Memory) Revive(ctx context.Context, id int64, now time.Time) (bool, err
 	switch {
 	case d == nil:
 		return false, federation.ErrNotFound
-	case !d.letter.Replayed.IsZero(), d.hook != nil && !d.hook.Disabled.IsZero():
+	case !d.letter.Replayed.IsZero(), d.webhook != nil && !d.webhook.Disabled.IsZero():
 		return false, nil
 	}
 	d.letter.Replayed = now

@@ -29,10 +29,10 @@ func (m *Memory) Defer(ctx context.Context, d federation.Deferred, limits federa
 		}
 	}
 	if limits.PerUser > 0 && ofUser >= limits.PerUser {
-		return federation.Deferred{}, federation.ErrNoRoom
+		return federation.Deferred{}, federation.ErrDeferralFull
 	}
 	if limits.PerOrigin > 0 && ofOrigin >= limits.PerOrigin || limits.Total > 0 && len(m.deferred) >= limits.Total {
-		return federation.Deferred{}, federation.ErrNoRoom
+		return federation.Deferred{}, federation.ErrDeferralFull
 	}
 	if evidence := d.Event.Evidence; evidence != nil && evidence.Bytes != nil {
 		m.keep(d.Event.Handoff, *evidence)

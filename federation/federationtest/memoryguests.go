@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// Await implements [Guests].
+// Await implements [PendingRulings].
 func (m *Memory) Await(ctx context.Context, h federation.Pending, after federation.Version) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -32,13 +32,13 @@ func (m *Memory) Await(ctx context.Context, h federation.Pending, after federati
 	return nil
 }
 
-// Awaiting implements [Guests].
+// Awaiting implements [PendingRulings].
 func (m *Memory) Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
 	held, err := m.waiting(ctx, func(h federation.Pending) bool { return h.Home == home })
 	return held[:max(0, min(limit, len(held)))], err
 }
 
-// AwaitingIn implements [Guests].
+// AwaitingIn implements [PendingRulings].
 func (m *Memory) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
 	return m.waiting(ctx, func(h federation.Pending) bool { return h.Event.Handoff == id })
 }
@@ -58,7 +58,7 @@ func (m *Memory) waiting(ctx context.Context, fits func(federation.Pending) bool
 	return held, nil
 }
 
-// Ruled implements [Guests].
+// Ruled implements [PendingRulings].
 func (m *Memory) Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()

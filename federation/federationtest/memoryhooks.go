@@ -12,7 +12,7 @@ import (
 
 // memoryHook is a hook with what it is owed and was, in the order in which it came.
 type memoryHook struct {
-	federation.Hook
+	federation.Webhook
 
 	pushes []*memoryPush
 	due    time.Time // since when one of them is; zero for none
@@ -27,15 +27,15 @@ type memoryPush struct {
 }
 
 // hook returns nil for an id that no hook has.
-func (m *Memory) hook(id federation.HookID) *memoryHook {
+func (m *Memory) hook(id federation.WebhookID) *memoryHook {
 	if i := slices.IndexFunc(m.hooks, func(h *memoryHook) bool { return h.ID == id }); i >= 0 {
 		return m.hooks[i]
 	}
 	return nil
 }
 
-// AddHook implements [Hooks].
-func (m *Memory) AddHook(ctx context.Context, h federation.Hook, most int) error {
+// AddWebhook implements [Webhooks].
+func (m *Memory) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -52,9 +52,9 @@ func (m *Memory) AddHook(ctx context.Context, h federation.Hook, most int) error
 		}
 	}
 	if has >= most {
-		return federation.ErrTooManyHooks
+		return federation.ErrTooManyWebhooks
 	}
-	hook := &memoryHook{Hook: h}
+	hook := &memoryHook{Webhook: h}
 	m.hooks = append(m.hooks, hook)
 	slices.SortFunc(m.hooks, func(a, b *memoryHook) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
 	m.oweWaiting(hook)
@@ -63,7 +63,7 @@ func (m *Memory) AddHook(ctx context.Context, h federation.Hook, most int) error
 
 // oweWaiting gives a hook what waits in its inbox.
 func (m *Memory) oweWaiting(h *memoryHook) {
-	if h.Agent == "" {
+	if h.Participant == "" {
 		for _, row := range m.inboxes[h.DID] {
 			if !row.read {
 				m.oweEntry(h, row.entry)
@@ -71,7 +71,7 @@ func (m *Memory) oweWaiting(h *memoryHook) {
 		}
 	}
 	for _, on := range m.messages {
-		if on.positionIn(h.Agent) > m.shown[h.Agent] && !on.deleted {
+		if on.positionIn(h.Participant) > m.shown[h.Participant] && !on.deleted {
 			m.oweMessage(h, on)
 		}
 	}
@@ -109,7 +109,7 @@ func (m *Memory) oweMessage(h *memoryHook, on *memoryMessage) {
 // oweHooks gives the hooks of an inbox what has just entered it.
 func (m *Memory) oweHooks(did federation.DID, entry federation.Entry) {
 	for _, h := range m.hooks {
-		if h.DID == did && h.Agent == "" && h.Disabled.IsZero() {
+		if h.DID == did && h.Participant == "" && h.Disabled.IsZero() {
 			m.oweEntry(h, entry)
 		}
 	}
@@ -118,7 +118,7 @@ func (m *Memory) oweHooks(did federation.DID, entry federation.Entry) {
 // tellHooks gives the hooks of an agent a message that it has just been given.
 func (m *Memory) tellHooks(on *memoryMessage) {
 	for _, h := range m.hooks {
-		if h.Agent == on.To && h.Disabled.IsZero() {
+		if h.Participant == on.To && h.Disabled.IsZero() {
 			m.oweMessage(h, on)
 		}
 	}
@@ -130,7 +130,7 @@ const firstNotice = 1 << 52
 // tellHooksOf gives the hooks of an inbox what its owner is told.
 func (m *Memory) tellHooksOf(on memoryNotice) {
 	for _, h := range m.hooks {
-		if h.DID == on.Reader() && h.Agent == "" && h.Disabled.IsZero() {
+		if h.DID == on.Reader() && h.Participant == "" && h.Disabled.IsZero() {
 			lane := cmp.Or(on.Event.Handoff.String(), on.About().String())
 			p := federation.Push{Notice: on.read(), Queued: on.At, Item: firstNotice + int64(on.place), State: federation.DeliveryWaiting}
 			h.pushes = append(h.pushes, &memoryPush{Push: p, lane: lane})
@@ -179,12 +179,12 @@ func (m *Memory) read(h *memoryHook, p *memoryPush) federation.Push {
 	if push.Notice.Kind != "" {
 		return push
 	}
-	if h.Agent != "" {
+	if h.Participant != "" {
 		message := messageIn(push)
 		if i := slices.IndexFunc(m.messages, func(on *memoryMessage) bool {
-			return on.To == h.Agent && on.ID == message.ID && on.From == message.From
+			return on.To == h.Participant && on.ID == message.ID && on.From == message.From
 		}); i >= 0 {
-			message.Cursor = cursor("handle "+h.Agent, m.messages[i].position)
+			message.Cursor = cursor("handle "+h.Participant, m.messages[i].position)
 			push.Content = message
 		}
 		return push
@@ -197,34 +197,34 @@ func (m *Memory) read(h *memoryHook, p *memoryPush) federation.Push {
 	return push
 }
 
-// Hook implements [Hooks].
-func (m *Memory) Hook(ctx context.Context, id federation.HookID) (federation.Hook, error) {
+// Webhook implements [Webhooks].
+func (m *Memory) Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
-		return federation.Hook{}, err
+		return federation.Webhook{}, err
 	}
 	if h := m.hook(id); h != nil {
-		return h.Hook, nil
+		return h.Webhook, nil
 	}
-	return federation.Hook{}, federation.ErrNotFound
+	return federation.Webhook{}, federation.ErrNotFound
 }
 
-// Hooks implements [Hooks].
-func (m *Memory) Hooks(ctx context.Context, of federation.DID, after federation.HookID, limit int) ([]federation.Hook, error) {
+// Webhooks implements [Webhooks].
+func (m *Memory) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
-	var found []federation.Hook
+	var found []federation.Webhook
 	for _, h := range m.hooks {
 		if (of == "" || h.DID == of) && h.ID.String() > after.String() && len(found) < limit {
-			found = append(found, h.Hook)
+			found = append(found, h.Webhook)
 		}
 	}
 	return found, err
 }
 
 // changeHook changes a hook, or returns [federation.ErrNotFound].
-func (m *Memory) changeHook(ctx context.Context, id federation.HookID, change func(*memoryHook)) error {
+func (m *Memory) changeHook(ctx context.Context, id federation.WebhookID, change func(*memoryHook)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -238,16 +238,16 @@ func (m *Memory) changeHook(ctx context.Context, id federation.HookID, change fu
 	return nil
 }
 
-// RemoveHook implements [Hooks].
-func (m *Memory) RemoveHook(ctx context.Context, id federation.HookID) error {
+// RemoveWebhook implements [Webhooks].
+func (m *Memory) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
 	return m.changeHook(ctx, id, func(*memoryHook) {
 		m.hooks = slices.DeleteFunc(m.hooks, func(on *memoryHook) bool { return on.ID == id })
-		m.forgetDead(func(d *memoryDead) bool { return d.letter.To == federation.HookName(id) })
+		m.forgetDead(func(d *memoryDead) bool { return d.letter.To == federation.WebhookName(id) })
 	})
 }
 
-// DisableHook implements [Hooks].
-func (m *Memory) DisableHook(ctx context.Context, id federation.HookID, why string, now time.Time) error {
+// DisableWebhook implements [Webhooks].
+func (m *Memory) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
 	return m.changeHook(ctx, id, func(h *memoryHook) {
 		if !h.Disabled.IsZero() {
 			return
@@ -258,12 +258,12 @@ func (m *Memory) DisableHook(ctx context.Context, id federation.HookID, why stri
 				p.State, p.Next, p.Reason, p.Ended = federation.DeliveryRefused, time.Time{}, why, now
 			}
 		}
-		m.notifyDisabled(h.Hook, now)
+		m.notifyDisabled(h.Webhook, now)
 	})
 }
 
-// EnableHook implements [Hooks].
-func (m *Memory) EnableHook(ctx context.Context, id federation.HookID) error {
+// EnableWebhook implements [Webhooks].
+func (m *Memory) EnableWebhook(ctx context.Context, id federation.WebhookID) error {
 	return m.changeHook(ctx, id, func(h *memoryHook) {
 		if !h.Disabled.IsZero() {
 			h.Disabled, h.Why = time.Time{}, ""
@@ -277,8 +277,8 @@ func (m *Memory) EnableHook(ctx context.Context, id federation.HookID) error {
 	})
 }
 
-// TakeHooks implements [Hooks].
-func (m *Memory) TakeHooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Hook, error) {
+// TakeWebhooks implements [Webhooks].
+func (m *Memory) TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -291,15 +291,15 @@ func (m *Memory) TakeHooks(ctx context.Context, now, until time.Time, limit int)
 		}
 	}
 	slices.SortStableFunc(due, func(a, b *memoryHook) int { return a.due.Compare(b.due) })
-	var taken []federation.Hook
+	var taken []federation.Webhook
 	for _, h := range due[:min(len(due), max(limit, 0))] {
 		h.taken = until
-		taken = append(taken, h.Hook)
+		taken = append(taken, h.Webhook)
 	}
 	return taken, nil
 }
 
-// NextDue implements [Hooks].
+// NextDue implements [Webhooks].
 func (m *Memory) NextDue(ctx context.Context, after time.Time) (next time.Time, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -315,8 +315,8 @@ func (m *Memory) NextDue(ctx context.Context, after time.Time) (next time.Time, 
 	return next, err
 }
 
-// LetGo implements [Hooks].
-func (m *Memory) LetGo(ctx context.Context, id federation.HookID, now time.Time) error {
+// LetGo implements [Webhooks].
+func (m *Memory) LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if h := m.hook(id); h != nil && err == nil {
@@ -328,8 +328,8 @@ func (m *Memory) LetGo(ctx context.Context, id federation.HookID, now time.Time)
 	return err
 }
 
-// NextPush implements [Hooks].
-func (m *Memory) NextPush(ctx context.Context, id federation.HookID, now time.Time) (p federation.Push, err error) {
+// NextPush implements [Webhooks].
+func (m *Memory) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (p federation.Push, err error) {
 	none := federation.ErrNotFound
 	err = m.changeHook(ctx, id, func(h *memoryHook) {
 		if h.isDue(now) {
@@ -340,7 +340,7 @@ func (m *Memory) NextPush(ctx context.Context, id federation.HookID, now time.Ti
 }
 
 // changePush changes a push that waits. One that does not is no error.
-func (m *Memory) changePush(ctx context.Context, id federation.HookID, item int64, change func(*memoryHook, *memoryPush)) error {
+func (m *Memory) changePush(ctx context.Context, id federation.WebhookID, item int64, change func(*memoryHook, *memoryPush)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	h := m.hook(id)
@@ -355,8 +355,8 @@ func (m *Memory) changePush(ctx context.Context, id federation.HookID, item int6
 	return nil
 }
 
-// PushFailed implements [Hooks].
-func (m *Memory) PushFailed(ctx context.Context, id federation.HookID, item int64, f federation.Failure) error {
+// PushFailed implements [Webhooks].
+func (m *Memory) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
 	return m.changePush(ctx, id, item, func(_ *memoryHook, p *memoryPush) {
 		p.Next = f.Next
 		if !f.Counted {
@@ -373,8 +373,8 @@ func (p *memoryPush) fail(reason string, at time.Time) {
 	p.tries = p.tries[max(0, len(p.tries)-federation.MaxTries):]
 }
 
-// PushEnded implements [Hooks].
-func (m *Memory) PushEnded(ctx context.Context, id federation.HookID, item int64, how federation.Settlement) error {
+// PushEnded implements [Webhooks].
+func (m *Memory) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
 	return m.changePush(ctx, id, item, func(h *memoryHook, p *memoryPush) {
 		p.State, p.Next, p.Ended = how.Outcome(), time.Time{}, how.At
 		if p.State != federation.DeliveryDelivered {
@@ -397,8 +397,8 @@ func (m *Memory) PushEnded(ctx context.Context, id federation.HookID, item int64
 func (m *Memory) buryPush(h *memoryHook, p *memoryPush, how federation.Settlement) {
 	for _, e := range m.entries {
 		if e.Event.ID.String() == p.Ref() && e.Event.Handoff == p.Handoff() {
-			m.bury(memoryDead{push: p, hook: h}, federation.DeadLetter{
-				To: federation.HookName(h.ID), Event: e.Event.ID, Handoff: e.Event.Handoff, Verb: e.Event.Verb, Attempt: p.Attempt, Queued: p.Queued,
+			m.bury(memoryDead{push: p, webhook: h}, federation.DeadLetter{
+				To: federation.WebhookName(h.ID), Event: e.Event.ID, Handoff: e.Event.Handoff, Verb: e.Event.Verb, Attempt: p.Attempt, Queued: p.Queued,
 				Raw: []byte(e.Event.Signature.Document), Signature: e.Event.Signature.Text, Tries: p.tries,
 			}, how)
 			return
@@ -411,8 +411,8 @@ func (p *memoryPush) again(now time.Time) {
 	p.State, p.Next, p.Attempt, p.Ended, p.Reason = federation.DeliveryWaiting, now, 0, time.Time{}, ""
 }
 
-// PushAgain implements [Hooks].
-func (m *Memory) PushAgain(ctx context.Context, id federation.HookID, ref string, now time.Time) (again int, err error) {
+// PushAgain implements [Webhooks].
+func (m *Memory) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
 	err = m.changeHook(ctx, id, func(h *memoryHook) {
 		if !h.Disabled.IsZero() {
 			return
@@ -425,7 +425,7 @@ func (m *Memory) PushAgain(ctx context.Context, id federation.HookID, ref string
 			}
 		}
 		for _, d := range m.dead {
-			if d.hook == h && d.letter.Replayed.IsZero() && (ref == "" || d.letter.Event.String() == ref) {
+			if d.webhook == h && d.letter.Replayed.IsZero() && (ref == "" || d.letter.Event.String() == ref) {
 				d.letter.Replayed = now
 			}
 		}
@@ -433,8 +433,8 @@ func (m *Memory) PushAgain(ctx context.Context, id federation.HookID, ref string
 	return again, err
 }
 
-// Pushes implements [Hooks].
-func (m *Memory) Pushes(ctx context.Context, id federation.HookID, before int64, limit int) (found []federation.Push, err error) {
+// Pushes implements [Webhooks].
+func (m *Memory) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) (found []federation.Push, err error) {
 	err = m.changeHook(ctx, id, func(h *memoryHook) {
 		for _, p := range slices.Backward(h.inOrder()) {
 			if (before == 0 || p.Item < before) && len(found) < limit {
@@ -445,8 +445,8 @@ func (m *Memory) Pushes(ctx context.Context, id federation.HookID, before int64,
 	return found, err
 }
 
-// HookBacklog implements [Hooks].
-func (m *Memory) HookBacklog(ctx context.Context, id federation.HookID) (b federation.HookBacklog, err error) {
+// WebhookBacklog implements [Webhooks].
+func (m *Memory) WebhookBacklog(ctx context.Context, id federation.WebhookID) (b federation.WebhookBacklog, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if h := m.hook(id); h != nil && err == nil {
@@ -455,7 +455,7 @@ func (m *Memory) HookBacklog(ctx context.Context, id federation.HookID) (b feder
 	return b, err
 }
 
-func (h *memoryHook) backlog() (b federation.HookBacklog) {
+func (h *memoryHook) backlog() (b federation.WebhookBacklog) {
 	for _, p := range h.pushes {
 		switch p.State { //nolint:exhaustive // the others are counted nowhere
 		case federation.DeliveryWaiting:
@@ -470,8 +470,8 @@ func (h *memoryHook) backlog() (b federation.HookBacklog) {
 	return b
 }
 
-// HooksBacklog implements [Hooks].
-func (m *Memory) HooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
+// WebhooksBacklog implements [Webhooks].
+func (m *Memory) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	for _, h := range m.hooks {
@@ -489,7 +489,7 @@ func (m *Memory) pushedTo(event federation.EventID) []federation.Delivered {
 	var found []federation.Delivered
 	for _, h := range m.hooks {
 		for _, p := range h.pushes {
-			if h.Agent != "" || p.Entry.Event.ID != event {
+			if h.Participant != "" || p.Entry.Event.ID != event {
 				continue
 			}
 			reason := p.Reason
@@ -500,7 +500,7 @@ func (m *Memory) pushedTo(event federation.EventID) []federation.Delivered {
 				reason = "gone"
 			}
 			found = append(found, federation.Delivered{
-				Event: event, Link: federation.HookLink, Agent: string(h.DID), State: p.State, Attempt: p.Attempt, Next: p.Next, Reason: reason, Ended: p.Ended,
+				Event: event, Link: federation.WebhookLink, Participant: string(h.DID), State: p.State, Attempt: p.Attempt, Next: p.Next, Reason: reason, Ended: p.Ended,
 			})
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"baton/federation"
 )
 
-// Owed implements [Feeds].
-func (m *Memory) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+// Owed implements [Links].
+func (m *Memory) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
 	return m.deliveriesOf(ctx, limit, func(f *feedRow) bool { return f.link == link && f.row > after })
 }
 
-// Lane implements [Feeds].
-func (m *Memory) Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
+// Lane implements [Links].
+func (m *Memory) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	return m.deliveriesOf(ctx, limit, func(f *feedRow) bool { return f.link == link && f.entry.Event.Handoff == id })
 }
 
@@ -37,9 +37,9 @@ func (m *Memory) deliveriesOf(ctx context.Context, limit int, wanted func(*feedR
 	return found, nil
 }
 
-// OwedIn implements [Feeds].
-func (m *Memory) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
-	rows, err := m.Lane(ctx, link, id, math.MaxInt)
+// CountPending implements [Links].
+func (m *Memory) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
+	rows, err := m.PendingOf(ctx, link, id, math.MaxInt)
 	return len(rows), err
 }
 
@@ -58,7 +58,7 @@ func (m *Memory) heads(link string) []*feedRow {
 	return heads
 }
 
-// Heads implements [Feeds].
+// Heads implements [Links].
 func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -74,7 +74,7 @@ func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit in
 	return due, nil
 }
 
-// Stuck implements [Feeds].
+// Stuck implements [Links].
 func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -93,12 +93,12 @@ func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now
 	return heads[0].entry.Event.Handoff, nil
 }
 
-// Attempt implements [Feeds].
+// Attempt implements [Links].
 func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
 	return m.changeFeed(ctx, link, rows, func(f *feedRow) { f.attempt++ })
 }
 
-// Failed implements [Feeds].
+// Failed implements [Links].
 func (m *Memory) Failed(ctx context.Context, link string, row int64, failure federation.Failure) error {
 	return m.changeFeed(ctx, link, []int64{row}, func(f *feedRow) {
 		if !failure.Counted {
@@ -113,7 +113,7 @@ func lastTries(tries []federation.Try) []federation.Try {
 	return tries[max(0, len(tries)-federation.MaxTries):]
 }
 
-// Hurry implements [Feeds].
+// Hurry implements [Links].
 func (m *Memory) Hurry(ctx context.Context, link string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -142,7 +142,7 @@ func (m *Memory) changeFeed(ctx context.Context, link string, rows []int64, chan
 	return nil
 }
 
-// Settle implements [Feeds].
+// Settle implements [Links].
 func (m *Memory) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -176,7 +176,7 @@ func (m *Memory) settle(wanted func(*feedRow) bool, how federation.Settlement) (
 	return ended
 }
 
-// Given implements [Feeds].
+// Given implements [Links].
 func (m *Memory) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -210,7 +210,7 @@ func (m *Memory) noteEnd(f feedRow, how federation.Settlement) {
 	}
 }
 
-// Delay implements [Feeds].
+// Delay implements [Links].
 func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -232,7 +232,7 @@ func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + m.delayUnread(before, now, limit-delayed), nil
 }
 
-// Expire implements [Feeds].
+// Expire implements [Links].
 func (m *Memory) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

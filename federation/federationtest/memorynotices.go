@@ -34,7 +34,7 @@ func (m *Memory) Notify(ctx context.Context, n federation.Notice) error {
 	return nil
 }
 
-func (m *Memory) notify(n federation.Notice) { m.notifyOn(n.Event.Arrival.Link, n) }
+func (m *Memory) notify(n federation.Notice) { m.notifyOn(n.Link(), n) }
 
 func (m *Memory) notifyOn(link string, n federation.Notice) {
 	if slices.ContainsFunc(m.notices, func(on memoryNotice) bool { return on.about(n) }) {
@@ -46,17 +46,17 @@ func (m *Memory) notifyOn(link string, n federation.Notice) {
 	}
 	on := memoryNotice{Notice: n, place: m.lastNotice, link: link}
 	m.notices = append(m.notices, on)
-	if link == federation.RESTLink {
+	if link == federation.InboxLink {
 		m.tellHooksOf(on)
 	}
 }
 
 // notifyDisabled tells the owner of a hook that it is disabled, also of one that was
 // before.
-func (m *Memory) notifyDisabled(h federation.Hook, now time.Time) {
-	n := federation.Notice{Kind: federation.NoticeDisabled, Hook: h, Why: h.Why, At: now}
+func (m *Memory) notifyDisabled(h federation.Webhook, now time.Time) {
+	n := federation.Notice{Kind: federation.NoticeDisabled, Webhook: h, Why: h.Why, At: now}
 	m.forgetNotices(func(on memoryNotice) bool { return on.about(n) })
-	link := federation.RESTLink
+	link := federation.InboxLink
 	if slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return a.Is(h.DID) }) {
 		link = agents.Link
 	}

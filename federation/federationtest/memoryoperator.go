@@ -138,7 +138,7 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 		if message.Event != event || !isAgent {
 			continue
 		}
-		d := federation.Delivered{Event: event, Link: agents.Link, Agent: message.To, State: federation.DeliveryWaiting}
+		d := federation.Delivered{Event: event, Link: agents.Link, Participant: message.To, State: federation.DeliveryWaiting}
 		switch view := m.views[message.Handoff]; {
 		case !message.ended.IsZero():
 			d.State, d.Ended = message.outcome, message.ended
@@ -150,7 +150,7 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 	found = append(found, m.pushedTo(event)...)
 	found = append(found, m.readOf(event)...)
 	slices.SortFunc(found, func(a, b federation.Delivered) int {
-		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.Agent, b.Agent))
+		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.Participant, b.Participant))
 	})
 	return found
 }

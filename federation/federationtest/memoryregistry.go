@@ -369,7 +369,7 @@ func (m *Memory) AdvanceSession(ctx context.Context, id string, generation uint6
 		return federation.Session{}, federation.ErrNotFound
 	case s.Generation != generation:
 		delete(m.sessions, id)
-		return federation.Session{}, federation.ErrSpent
+		return federation.Session{}, federation.ErrTokenUsed
 	}
 	s.Generation, s.Expires = generation+1, expires
 	m.sessions[id] = s

@@ -14,60 +14,60 @@ import (
 
 // memoryRelay is a row with when it was given up, the zero time while it was not.
 type memoryRelay struct {
-	federation.Relay
+	federation.PeerDelivery
 	dead  time.Time
 	tries []federation.Try
 }
 
-// Enqueue implements [Relays].
-func (m *Memory) Enqueue(ctx context.Context, r federation.Relay) error {
+// Enqueue implements [PeerDeliveries].
+func (m *Memory) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
 	for _, on := range m.relays {
-		if on.Peer == r.Peer && on.Lane == r.Lane && on.Sender == r.Sender && on.Message == r.Message && on.dead.IsZero() {
+		if on.Peer == r.Peer && on.OrderKey == r.OrderKey && on.Sender == r.Sender && on.Message == r.Message && on.dead.IsZero() {
 			return nil
 		}
 	}
 	return m.enqueue(r)
 }
 
-func (m *Memory) enqueue(r federation.Relay) error {
+func (m *Memory) enqueue(r federation.PeerDelivery) error {
 	waiting := 0
 	for _, on := range m.relays {
 		if on.Peer == r.Peer && on.dead.IsZero() {
 			waiting++
 		}
 	}
-	if waiting >= federation.MaxRelays {
+	if waiting >= federation.MaxPeerDeliveries {
 		return &federation.UnavailableError{What: "registry " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
 	}
 	m.lastRelay++
-	r.Row, r.Next, r.Kind = m.lastRelay, r.Queued, cmp.Or(r.Kind, federation.MessageRelay)
-	m.relays = append(m.relays, &memoryRelay{Relay: r})
+	r.Row, r.Next, r.Kind = m.lastRelay, r.Queued, cmp.Or(r.Kind, federation.MessageDelivery)
+	m.relays = append(m.relays, &memoryRelay{PeerDelivery: r})
 	return nil
 }
 
-func (m *Memory) relaysWhere(limit int, fits func(*memoryRelay) bool) []federation.Relay {
-	var found []federation.Relay
+func (m *Memory) relaysWhere(limit int, fits func(*memoryRelay) bool) []federation.PeerDelivery {
+	var found []federation.PeerDelivery
 	for _, on := range m.relays {
 		if len(found) < limit && fits(on) {
-			found = append(found, on.Relay)
+			found = append(found, on.PeerDelivery)
 		}
 	}
 	return found
 }
 
-// RelayPeers implements [Relays].
-func (m *Memory) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error) {
+// PeerOutboxes implements [PeerDeliveries].
+func (m *Memory) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
 	}
-	var peers []federation.RelayPeer
+	var peers []federation.PeerOutbox
 	for _, b := range m.relayBacklogs() {
 		if b.Rows > 0 {
 			p := m.paused[b.Peer]
@@ -78,8 +78,8 @@ func (m *Memory) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error)
 	return peers, nil
 }
 
-// Pause implements [Relays].
-func (m *Memory) Pause(ctx context.Context, p federation.RelayPeer) error {
+// Pause implements [PeerDeliveries].
+func (m *Memory) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -92,8 +92,8 @@ func (m *Memory) Pause(ctx context.Context, p federation.RelayPeer) error {
 	return nil
 }
 
-// RelayBacklogs implements [Relays].
-func (m *Memory) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, error) {
+// PeerBacklogs implements [PeerDeliveries].
+func (m *Memory) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -102,12 +102,12 @@ func (m *Memory) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, 
 	return m.relayBacklogs(), nil
 }
 
-func (m *Memory) relayBacklogs() []federation.RelayBacklog {
-	of := map[string]*federation.RelayBacklog{}
+func (m *Memory) relayBacklogs() []federation.PeerBacklog {
+	of := map[string]*federation.PeerBacklog{}
 	for _, on := range m.relays { // the oldest first
 		b := of[on.Peer]
 		if b == nil {
-			b = &federation.RelayBacklog{Peer: on.Peer}
+			b = &federation.PeerBacklog{Peer: on.Peer}
 			of[on.Peer] = b
 		}
 		switch {
@@ -120,15 +120,15 @@ func (m *Memory) relayBacklogs() []federation.RelayBacklog {
 			b.Rows++
 		}
 	}
-	var all []federation.RelayBacklog
+	var all []federation.PeerBacklog
 	for _, peer := range slices.Sorted(maps.Keys(of)) {
 		all = append(all, *of[peer])
 	}
 	return all
 }
 
-// Relays implements [Relays].
-func (m *Memory) Relays(ctx context.Context, peer string, after int64, limit int) ([]federation.Relay, error) {
+// Relays implements [PeerDeliveries].
+func (m *Memory) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -137,7 +137,7 @@ func (m *Memory) Relays(ctx context.Context, peer string, after int64, limit int
 	return m.relaysWhere(limit, func(on *memoryRelay) bool { return on.Peer == peer && on.Row > after && on.dead.IsZero() }), nil
 }
 
-// Attempted implements [Relays].
+// Attempted implements [PeerDeliveries].
 func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
 		on.Attempt++
@@ -145,7 +145,7 @@ func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Tim
 	})
 }
 
-// Postpone implements [Relays].
+// Postpone implements [PeerDeliveries].
 func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
 		on.Reason, on.Unsure, on.Next = reason, unsure, next
@@ -156,8 +156,8 @@ func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string,
 	})
 }
 
-// Relayed implements [Relays].
-func (m *Memory) Relayed(ctx context.Context, row int64, now time.Time) error {
+// PeerTook implements [PeerDeliveries].
+func (m *Memory) PeerTook(ctx context.Context, row int64, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
 		m.endRemote(on, federation.DeliveryDelivered, now)
 		if on.Delayed {
@@ -176,7 +176,7 @@ func (m *Memory) endRelay(r *memoryRelay) {
 // byRow is the order of the rows.
 func byRow(on *memoryRelay, row int64) int { return cmp.Compare(on.Row, row) }
 
-// Bury implements [Relays].
+// Bury implements [PeerDeliveries].
 func (m *Memory) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) { m.buryRelay(on, federation.Settlement{Dead: reason, Why: why, At: now}) })
 }
@@ -196,7 +196,7 @@ func (m *Memory) buryRelay(r *memoryRelay, how federation.Settlement) {
 	}
 }
 
-// Delayed implements [Relays].
+// Delayed implements [PeerDeliveries].
 func (m *Memory) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return m.relay(ctx, row, func(on *memoryRelay) {
 		on.Delayed = true
@@ -226,14 +226,14 @@ func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryRelay)
 	return nil
 }
 
-// Slow implements [Relays].
-func (m *Memory) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
+// Slow implements [PeerDeliveries].
+func (m *Memory) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
 	}
 	return m.relaysWhere(limit, func(on *memoryRelay) bool {
-		return on.Kind == federation.MessageRelay && on.dead.IsZero() && !on.Delayed && !on.Queued.After(queued)
+		return on.Kind == federation.MessageDelivery && on.dead.IsZero() && !on.Delayed && !on.Queued.After(queued)
 	}), nil
 }

@@ -67,7 +67,7 @@ func (m *Memory) inboxIsWay(to federation.DID, row inboxRow) bool {
 	isAgent := slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return slices.Contains(a.DIDs(), to) })
 	_, bound := m.bindings[to]
 	home, view := m.homes.resident(to), m.views[row.entry.Event.Handoff]
-	abroad := view.Guest && (view.Offerer == to || bound || home >= 0) // where the home of the handoff sees to them
+	abroad := view.Remote && (view.Offerer == to || bound || home >= 0) // where the home of the handoff sees to them
 	switch links := m.gave(row.entry.Event.ID); {
 	case row.outcome == shownByLink || isAgent || m.boundAgentHas(to, row.entry.Event.ID):
 		return false
@@ -153,7 +153,7 @@ func (m *Memory) readOf(event federation.EventID) []federation.Delivered {
 			continue
 		}
 		view := m.views[at.row.entry.Event.Handoff]
-		d := federation.Delivered{Event: event, Link: federation.InboxLink, Agent: string(at.to), State: at.row.outcome, Ended: at.row.ended}
+		d := federation.Delivered{Event: event, Link: federation.InboxLink, Participant: string(at.to), State: at.row.outcome, Ended: at.row.ended}
 		unreadUntil := func(then time.Time) bool { return !at.row.read || at.row.ended.After(then) }
 		switch answer := m.answer(at.to, event); {
 		case !answer.IsZero() && unreadUntil(answer):
@@ -183,7 +183,7 @@ func (m *Memory) answer(did federation.DID, offer federation.EventID) time.Time 
 // isPushed reports whether a hook of an inbox took a step, or is still to be given it.
 func (m *Memory) isPushed(did federation.DID, event federation.EventID) bool {
 	return slices.ContainsFunc(m.hooks, func(h *memoryHook) bool {
-		return h.DID == did && h.Agent == "" && slices.ContainsFunc(h.pushes, func(p *memoryPush) bool {
+		return h.DID == did && h.Participant == "" && slices.ContainsFunc(h.pushes, func(p *memoryPush) bool {
 			return p.Entry.Event.ID == event && (p.State == federation.DeliveryWaiting || p.State == federation.DeliveryDelivered)
 		})
 	})

@@ -47,7 +47,7 @@ func (m *Memory) allWaiting() []memoryWaiting {
 		if !r.dead.IsZero() {
 			continue
 		}
-		lane := r.Peer + " " + r.Lane
+		lane := r.Peer + " " + r.OrderKey
 		w := memoryWaiting{row: r.Row, relay: r, Waiting: federation.Waiting{
 			Peer: r.Peer, Message: r.Message, Handoff: r.Handoff, Queued: r.Queued, Attempt: r.Attempt, Next: r.Next, Reason: r.Reason, Behind: seen[lane],
 		}}
@@ -218,7 +218,7 @@ func (m *Memory) Holds(ctx context.Context) ([]federation.Withheld, error) {
 	return slices.Clone(m.holds), err
 }
 
-// Held implements [Feeds].
+// Held implements [Links].
 func (m *Memory) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

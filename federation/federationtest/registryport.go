@@ -15,15 +15,15 @@ type Record interface {
 	Inboxes
 	Leases
 	Devices
-	Feeds
+	Outbox
 	Bindings
 	BoundNames
 	Deliveries
 	federation.Keys
-	Relays
+	PeerOutboxes
 	Sessions
 	Retention
-	Guests
+	PendingRulings
 	Notices
 	federation.Deferrals
 	Homes
@@ -38,7 +38,7 @@ type Record interface {
 	Declarations
 	ReplicaLeases
 	Spoken
-	Hooks
+	Webhooks
 	OwnKeys
 	Newcomers
 	BlockList

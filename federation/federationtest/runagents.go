@@ -77,7 +77,7 @@ func (s suite) testSession(t *testing.T) {
 			t.Errorf("AdvanceSession = %+v, %v, want %+v", got, err, want)
 		}
 	}
-	if _, err := record.AdvanceSession(t.Context(), "one", 1, At(51), At(200)); !errors.Is(err, federation.ErrSpent) {
+	if _, err := record.AdvanceSession(t.Context(), "one", 1, At(51), At(200)); !errors.Is(err, federation.ErrTokenUsed) {
 		t.Errorf("AdvanceSession with a spent token: %v, want ErrSpent", err)
 	}
 	for _, generation := range []uint64{1, 3} {
@@ -104,7 +104,7 @@ func (s suite) testSessionRace(t *testing.T) {
 		switch {
 		case err == nil:
 			won++
-		case errors.Is(err, federation.ErrSpent):
+		case errors.Is(err, federation.ErrTokenUsed):
 			spent++
 		case !errors.Is(err, federation.ErrNotFound):
 			t.Errorf("AdvanceSession: %v", err)

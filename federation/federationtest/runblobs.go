@@ -144,7 +144,7 @@ func (s suite) testBlobsAreBounded(t *testing.T) {
 		full    bool
 	}{{ada, "123456", false}, {ada, "12345", true}, {ada, "1234", false}, {ada, "1", true}, {bob, "1234567890", false}} {
 		_, err := record.KeepBlob(t.Context(), blob(t, n, tt.owner, tt.content), federation.HandoffID{}, 10)
-		if errors.Is(err, federation.ErrNoBlobRoom) != tt.full || err != nil && !tt.full {
+		if errors.Is(err, federation.ErrBlobQuota) != tt.full || err != nil && !tt.full {
 			t.Errorf("blob %d: %v, want no room: %v", n, err, tt.full)
 		}
 	}

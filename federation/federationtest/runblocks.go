@@ -18,7 +18,7 @@ func RunBlocks(t *testing.T, open func(t *testing.T) Record) {
 
 // block returns a block that begins at a second, and ends at another, or with 0 never.
 func block(what string, since, until int) federation.Block {
-	b := federation.Block{What: what, Kind: federation.BlockHandle, Reason: "floods", Since: At(since)}
+	b := federation.Block{What: what, Kind: federation.BlockParticipant, Reason: "floods", Since: At(since)}
 	if until != 0 {
 		b.Expires = At(until)
 	}

@@ -137,7 +137,7 @@ func (s suite) testRevive(t *testing.T) {
 	if ids := letterIDs(t, record, federation.DeadFilter{}, 0, 10); len(ids) != 0 {
 		t.Errorf("letters %v after it was put back", ids)
 	}
-	rows, err := record.Lane(t.Context(), "oftc", ID(1), 10)
+	rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 10)
 	if err != nil || len(rows) != 2 || rows[0].Entry.Event.ID != ID(1) || rows[0].Attempt != 0 {
 		t.Fatalf("the lane is %+v, %v, want the offer first", rows, err)
 	}
@@ -185,7 +185,7 @@ func (s suite) testReviveRelay(t *testing.T) {
 	if err := record.Enqueue(t.Context(), relay(1, "peer.example")); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := record.Relays(t.Context(), "peer.example", 0, 1)
+	rows, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 1)
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}

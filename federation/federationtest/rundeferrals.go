@@ -99,7 +99,7 @@ func (s suite) testDeferralsAreBounded(t *testing.T) {
 		full   bool
 	}{{1, "oftc", false}, {2, "oftc", false}, {3, "oftc", true}, {2, "oftc", false}, {4, "lab", false}, {5, "lab", true}, {6, "freeq", true}} {
 		_, err := record.Defer(t.Context(), deferred(step.n, step.origin, Offer(step.n, ada, bob)), limits)
-		if errors.Is(err, federation.ErrNoRoom) != step.full || err != nil && !step.full {
+		if errors.Is(err, federation.ErrDeferralFull) != step.full || err != nil && !step.full {
 			t.Errorf("step %d from %s: %v, want no room: %v", step.n, step.origin, err, step.full)
 		}
 	}
@@ -128,7 +128,7 @@ func (s suite) testAUserHasAShareOfDeferrals(t *testing.T) {
 		d := deferred(step.n, step.origin, Offer(step.n, ada, bob))
 		d.Event.Arrival.Name = step.name
 		_, err := record.Defer(t.Context(), d, limits)
-		if errors.Is(err, federation.ErrNoRoom) != step.full || err != nil && !step.full {
+		if errors.Is(err, federation.ErrDeferralFull) != step.full || err != nil && !step.full {
 			t.Errorf("step %d of %q from %s: %v, want no room: %v", step.n, step.name, step.origin, err, step.full)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunFeeds holds a record to what [Feeds] promises.
+// RunFeeds holds a record to what [Links] promises.
 func RunFeeds(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -30,7 +30,7 @@ func (s suite) testOwedIn(t *testing.T) {
 		handoff int
 		want    int
 	}{{"oftc", 1, 1}, {"oftc", 2, 1}, {"airc", 1, 0}, {"oftc", 9, 0}, {"nobody", 1, 0}} {
-		if n, err := record.OwedIn(t.Context(), tt.link, ID(tt.handoff)); err != nil || n != tt.want {
+		if n, err := record.CountPending(t.Context(), tt.link, ID(tt.handoff)); err != nil || n != tt.want {
 			t.Errorf("OwedIn(%s, %d) = %d, %v, want %d", tt.link, tt.handoff, n, err, tt.want)
 		}
 	}
@@ -70,7 +70,7 @@ func (s suite) testSettled(t *testing.T) {
 		t.Errorf("Settle again: %v", err)
 	}
 	later := File(Offer(9, ada, bob), federation.View{})
-	later.Feeds = []string{"oftc"}
+	later.Links = []string{"oftc"}
 	mustAppend(t, record, later)
 	left := owed(t, record, "oftc", 0, 10)
 	if len(left) != 2 || left[0].Row != rows[0] || left[1].Row <= rows[2] {
@@ -124,7 +124,7 @@ func (s suite) testShownToPeople(t *testing.T) {
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	accept := File(Step(2, offer.Event, federation.Accept, bob), offer.View)
-	accept.Feeds = []string{"oftc", "airc"}
+	accept.Links = []string{"oftc", "airc"}
 	mustAppend(t, record, accept)
 	row := owed(t, record, "oftc", 0, 10)[0].Row
 	for _, step := range []struct {
@@ -144,10 +144,10 @@ func (s suite) testShownToPeople(t *testing.T) {
 func (s suite) testOwed(t *testing.T) {
 	record := s.open(t)
 	offer := File(Offer(1, ada, bob), federation.View{})
-	offer.Feeds = []string{"oftc", "airc"}
+	offer.Links = []string{"oftc", "airc"}
 	mustAppend(t, record, offer)
 	accept := File(Vouch(Step(2, offer.Event, federation.Accept, bob), "original"), offer.View)
-	accept.Feeds = []string{"oftc"}
+	accept.Links = []string{"oftc"}
 	mustAppend(t, record, accept)
 
 	got := owed(t, record, "oftc", 0, 10)
@@ -185,7 +185,7 @@ func owe(t *testing.T, record Record, offers int) []int64 {
 	t.Helper()
 	for n := range offers {
 		f := File(Offer(n+1, ada, bob), federation.View{})
-		f.Feeds = []string{"oftc"}
+		f.Links = []string{"oftc"}
 		mustAppend(t, record, f)
 	}
 	var rows []int64
@@ -198,9 +198,9 @@ func owe(t *testing.T, record Record, offers int) []int64 {
 	return rows
 }
 
-func owed(t *testing.T, record Feeds, link string, after int64, limit int) []federation.Delivery {
+func owed(t *testing.T, record Outbox, link string, after int64, limit int) []federation.Delivery {
 	t.Helper()
-	deliveries, err := record.Owed(t.Context(), link, after, limit)
+	deliveries, err := record.Outbox(t.Context(), link, after, limit)
 	if err != nil {
 		t.Fatalf("Owed(%s, %d, %d): %v", link, after, limit, err)
 	}

@@ -37,7 +37,7 @@ func (b guestBook) waiting(t *testing.T, limit int) []federation.Pending {
 	return steps
 }
 
-// RunGuests holds a record to what [Guests] promises.
+// RunGuests holds a record to what [PendingRulings] promises.
 func RunGuests(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	for name, holds := range map[string]func(t *testing.T, b guestBook){

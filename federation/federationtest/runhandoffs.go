@@ -14,7 +14,7 @@ func (s suite) testReceipt(t *testing.T) {
 	mustAppend(t, record, offer)
 	accept := File(Step(2, offer.Event, federation.Accept, bob), offer.View)
 	receipt := Confirm(3, accept.Event)
-	accept.Receipt, accept.Feeds = &receipt, []string{"oftc", "libera"}
+	accept.Receipt, accept.Links = &receipt, []string{"oftc", "libera"}
 	again := accept
 	other := Confirm(4, accept.Event)
 	again.Receipt = &other
@@ -31,7 +31,7 @@ func (s suite) testReceipt(t *testing.T) {
 	if none, err := record.Receipts(t.Context(), ID(9)); len(none) > 0 || err != nil {
 		t.Errorf("Receipts of nothing = %v, %v", none, err)
 	}
-	for _, link := range accept.Feeds {
+	for _, link := range accept.Links {
 		rows := owed(t, record, link, 0, 10)
 		if len(rows) != 2 || rows[0].Entry.Event.ID != accept.Event.ID || rows[0].Row >= rows[1].Row {
 			t.Fatalf("%s is owed %+v, want the step and its receipt", link, rows)

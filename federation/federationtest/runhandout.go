@@ -133,18 +133,18 @@ func (s suite) testReadElsewhere(t *testing.T) {
 	if d := diff([]federation.DeliveryState{federation.DeliveryWaiting}, states(t, record, offer.Event.Handoff)); d != "" {
 		t.Errorf("before the other registry has it (-want +got):\n%s", d)
 	}
-	relay := federation.Relay{
-		Peer: "b.test", Sender: "system", Message: Message(2, "", "").ID, Lane: "system amy",
+	relay := federation.PeerDelivery{
+		Peer: "b.test", Sender: "system", Message: Message(2, "", "").ID, OrderKey: "system amy",
 		Document: []byte(`{}`), Handoff: offer.Event.Handoff, Queued: At(2),
 	}
 	if err := record.Enqueue(t.Context(), relay); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := record.Relays(t.Context(), "b.test", 0, 10)
+	rows, err := record.PeerDeliveries(t.Context(), "b.test", 0, 10)
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}
-	if err := record.Relayed(t.Context(), rows[0].Row, At(9)); err != nil {
+	if err := record.PeerTook(t.Context(), rows[0].Row, At(9)); err != nil {
 		t.Fatal(err)
 	}
 	if d := diff([]federation.DeliveryState{federation.DeliveryDelivered}, states(t, record, offer.Event.Handoff)); d != "" {

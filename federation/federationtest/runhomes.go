@@ -122,12 +122,12 @@ func runShared(t *testing.T, open func(t *testing.T) Record) {
 		ids := []federation.HandoffID{ID(1), ID(3), ID(5), ID(7)}
 		for n, id := range ids {
 			f := File(Offer(2*n+1, ada, bob), federation.View{})
-			f.Feeds = []string{string(elsewhere)}
+			f.Links = []string{string(elsewhere)}
 			if n == 1 {
-				f.Feeds = []string{"other.example"}
+				f.Links = []string{"other.example"}
 			}
 			mustAppend(t, record, f)
-			rows, err := record.Lane(t.Context(), f.Feeds[0], id, 1)
+			rows, err := record.PendingOf(t.Context(), f.Links[0], id, 1)
 			if err != nil || len(rows) != 1 {
 				t.Fatalf("Lane: %d rows, %v", len(rows), err)
 			}
@@ -135,7 +135,7 @@ func runShared(t *testing.T, open func(t *testing.T) Record) {
 			if n == 2 {
 				how.State = federation.DeliveryRefused
 			}
-			if err := record.Settle(t.Context(), f.Feeds[0], []int64{rows[0].Row}, how); err != nil {
+			if err := record.Settle(t.Context(), f.Links[0], []int64{rows[0].Row}, how); err != nil {
 				t.Fatal(err)
 			}
 		}

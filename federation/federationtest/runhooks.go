@@ -9,7 +9,7 @@ import (
 	"baton/federation/agents"
 )
 
-// RunHooks holds a record to what [Hooks] promises.
+// RunHooks holds a record to what [Webhooks] promises.
 func RunHooks(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -30,23 +30,23 @@ func RunHooks(t *testing.T, open func(t *testing.T) Record) {
 }
 
 // addHook adds the n-th hook, of a DID.
-func addHook(t *testing.T, record Record, n int, of federation.DID) federation.Hook {
+func addHook(t *testing.T, record Record, n int, of federation.DID) federation.Webhook {
 	t.Helper()
-	h := federation.Hook{ID: ID(9000 + n), DID: of, URL: fmt.Sprintf("https://hooks.example/%d", n), Since: At(n)}
-	if err := record.AddHook(t.Context(), h, 10); err != nil {
+	h := federation.Webhook{ID: ID(9000 + n), DID: of, URL: fmt.Sprintf("https://hooks.example/%d", n), Since: At(n)}
+	if err := record.AddWebhook(t.Context(), h, 10); err != nil {
 		t.Fatalf("AddHook: %v", err)
 	}
 	return h
 }
 
 // taken returns the ids of the hooks that are given to who asks.
-func taken(t *testing.T, record Record, now, limit int) []federation.HookID {
+func taken(t *testing.T, record Record, now, limit int) []federation.WebhookID {
 	t.Helper()
-	hooks, err := record.TakeHooks(t.Context(), At(now), At(now+60), limit)
+	hooks, err := record.TakeWebhooks(t.Context(), At(now), At(now+60), limit)
 	if err != nil {
 		t.Fatalf("TakeHooks: %v", err)
 	}
-	var ids []federation.HookID
+	var ids []federation.WebhookID
 	for _, h := range hooks {
 		ids = append(ids, h.ID)
 	}
@@ -54,7 +54,7 @@ func taken(t *testing.T, record Record, now, limit int) []federation.HookID {
 }
 
 // next returns what is due to a hook.
-func next(t *testing.T, record Record, h federation.Hook, now int) federation.Push {
+func next(t *testing.T, record Record, h federation.Webhook, now int) federation.Push {
 	t.Helper()
 	p, err := record.NextPush(t.Context(), h.ID, At(now))
 	if err != nil {
@@ -64,7 +64,7 @@ func next(t *testing.T, record Record, h federation.Hook, now int) federation.Pu
 }
 
 // nothing wants nothing to be due to a hook.
-func nothing(t *testing.T, record Record, h federation.Hook, now int) {
+func nothing(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
 	if p, err := record.NextPush(t.Context(), h.ID, At(now)); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("due at %d is %s %v, want nothing", now, p.Ref(), err)
@@ -72,7 +72,7 @@ func nothing(t *testing.T, record Record, h federation.Hook, now int) {
 }
 
 // pushed returns what a hook is owed and was, as references and states.
-func pushed(t *testing.T, record Record, h federation.Hook) []string {
+func pushed(t *testing.T, record Record, h federation.Webhook) []string {
 	t.Helper()
 	all, err := record.Pushes(t.Context(), h.ID, 0, 100)
 	if err != nil {
@@ -89,25 +89,25 @@ func line(n int, state federation.DeliveryState) string { return ID(n).String() 
 
 func (s suite) testHook(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	if _, err := record.Hook(ctx, ID(9001)); !errors.Is(err, federation.ErrNotFound) {
+	if _, err := record.Webhook(ctx, ID(9001)); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Hook of nobody: %v", err)
 	}
 	first, second := addHook(t, record, 1, ada), addHook(t, record, 2, bob)
-	got, err := record.Hook(ctx, first.ID)
+	got, err := record.Webhook(ctx, first.ID)
 	if d := diff(first, got); d != "" || err != nil {
 		t.Errorf("Hook: %v (-want +got):\n%s", err, d)
 	}
 	mustAppend(t, record, File(Offer(1, bob, ada), federation.View{}))
 	for _, want := range []error{nil, federation.ErrNotFound} {
-		if err := record.RemoveHook(ctx, first.ID); !errors.Is(err, want) {
+		if err := record.RemoveWebhook(ctx, first.ID); !errors.Is(err, want) {
 			t.Errorf("RemoveHook: %v, want %v", err, want)
 		}
 	}
-	left, err := record.Hooks(ctx, "", federation.HookID{}, 10)
-	if d := diff([]federation.Hook{second}, left); d != "" || err != nil {
+	left, err := record.Webhooks(ctx, "", federation.WebhookID{}, 10)
+	if d := diff([]federation.Webhook{second}, left); d != "" || err != nil {
 		t.Errorf("Hooks: %v (-want +got):\n%s", err, d)
 	}
-	if b, err := record.HooksBacklog(ctx); b.Rows != 0 || err != nil {
+	if b, err := record.WebhooksBacklog(ctx); b.Rows != 0 || err != nil {
 		t.Errorf("%d wait for a hook that is gone, %v", b.Rows, err)
 	}
 }
@@ -116,24 +116,24 @@ func (s suite) testHooksOfDID(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
 	first, second := addHook(t, record, 1, ada), addHook(t, record, 2, ada)
 	addHook(t, record, 3, bob)
-	same := federation.Hook{ID: ID(9009), DID: ada, URL: first.URL, Since: At(4)}
-	if err := record.AddHook(ctx, same, 10); !errors.Is(err, federation.ErrTaken) {
+	same := federation.Webhook{ID: ID(9009), DID: ada, URL: first.URL, Since: At(4)}
+	if err := record.AddWebhook(ctx, same, 10); !errors.Is(err, federation.ErrTaken) {
 		t.Errorf("the same address again: %v", err)
 	}
 	same.URL = "https://hooks.example/other"
-	if err := record.AddHook(ctx, same, 2); !errors.Is(err, federation.ErrTooManyHooks) {
+	if err := record.AddWebhook(ctx, same, 2); !errors.Is(err, federation.ErrTooManyWebhooks) {
 		t.Errorf("one too many: %v", err)
 	}
 	for _, tt := range []struct {
-		after federation.HookID
+		after federation.WebhookID
 		limit int
-		want  []federation.Hook
+		want  []federation.Webhook
 	}{
-		{federation.HookID{}, 10, []federation.Hook{first, second}},
-		{federation.HookID{}, 1, []federation.Hook{first}},
-		{first.ID, 10, []federation.Hook{second}},
+		{federation.WebhookID{}, 10, []federation.Webhook{first, second}},
+		{federation.WebhookID{}, 1, []federation.Webhook{first}},
+		{first.ID, 10, []federation.Webhook{second}},
 	} {
-		got, err := record.Hooks(ctx, ada, tt.after, tt.limit)
+		got, err := record.Webhooks(ctx, ada, tt.after, tt.limit)
 		if d := diff(tt.want, got); d != "" || err != nil {
 			t.Errorf("Hooks after %q: %v (-want +got):\n%s", tt.after, err, d)
 		}
@@ -161,7 +161,7 @@ func (s suite) testOwedToHook(t *testing.T) {
 	if d := diff(inbox[1], next(t, record, h, 10).Entry); d != "" {
 		t.Errorf("an entry of the inbox (-want +got):\n%s", d)
 	}
-	all, err := record.HookBacklog(ctx, h.ID)
+	all, err := record.WebhookBacklog(ctx, h.ID)
 	if want := (federation.Backlog{Rows: 2, Oldest: waits.Filed}); all.Backlog != want || all.Dead != 0 || err != nil {
 		t.Errorf("HookBacklog: %+v, %v, want %+v", all, err, want)
 	}
@@ -215,8 +215,8 @@ func (s suite) testTakenHook(t *testing.T) {
 	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
 	for _, tt := range []struct {
 		at   int
-		want []federation.HookID
-	}{{2, []federation.HookID{h.ID}}, {3, nil}, {61, nil}, {62, []federation.HookID{h.ID}}} {
+		want []federation.WebhookID
+	}{{2, []federation.WebhookID{h.ID}}, {3, nil}, {61, nil}, {62, []federation.WebhookID{h.ID}}} {
 		if d := diff(tt.want, taken(t, record, tt.at, 10)); d != "" {
 			t.Errorf("taken at %d (-want +got):\n%s", tt.at, d)
 		}
@@ -228,7 +228,7 @@ func (s suite) testTakenHook(t *testing.T) {
 	if err := record.LetGo(ctx, h.ID, At(64)); err != nil {
 		t.Fatal(err)
 	}
-	if d := diff([]federation.HookID{h.ID}, taken(t, record, 64, 10)); d != "" {
+	if d := diff([]federation.WebhookID{h.ID}, taken(t, record, 64, 10)); d != "" {
 		t.Errorf("let go (-want +got):\n%s", d)
 	}
 }
@@ -240,8 +240,8 @@ func (s suite) testTurns(t *testing.T) {
 		mustAppend(t, record, File(Offer(n, cleo, ada), federation.View{}))
 		mustAppend(t, record, File(Offer(10+n, cleo, bob), federation.View{}))
 	}
-	for n, want := range []federation.Hook{first, second, first, second} {
-		if d := diff([]federation.HookID{want.ID}, taken(t, record, 100+n, 1)); d != "" {
+	for n, want := range []federation.Webhook{first, second, first, second} {
+		if d := diff([]federation.WebhookID{want.ID}, taken(t, record, 100+n, 1)); d != "" {
 			t.Errorf("turn %d (-want +got):\n%s", n, d)
 		}
 		if err := record.LetGo(ctx, want.ID, At(100+n)); err != nil {
@@ -314,14 +314,14 @@ func (s suite) testPushed(t *testing.T) {
 		t.Errorf("pushes (-want +got):\n%s", d)
 	}
 	became, err := record.Deliveries(ctx, offer.Event.Handoff, nil)
-	want := []federation.Delivered{{Event: offer.Event.ID, Link: federation.HookLink, Agent: string(bob), State: federation.DeliveryDelivered, Ended: At(11)}}
+	want := []federation.Delivered{{Event: offer.Event.ID, Link: federation.WebhookLink, Participant: string(bob), State: federation.DeliveryDelivered, Ended: At(11)}}
 	if d := diff(want, became); d != "" || err != nil {
 		t.Errorf("Deliveries: %v (-want +got):\n%s", err, d)
 	}
 }
 
 // dead gives the next push of a hook up.
-func dead(t *testing.T, record Record, h federation.Hook, now int) {
+func dead(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "status 500", At: At(now)}
 	if err := record.PushEnded(t.Context(), h.ID, next(t, record, h, now).Item, how); err != nil {
@@ -341,7 +341,7 @@ func (s suite) testPushDead(t *testing.T) {
 	if n, _, err := record.Waiting(ctx, bob); n != 1 || err != nil {
 		t.Errorf("%d wait in the inbox, %v, want 1", n, err)
 	}
-	letters, err := record.DeadLetters(ctx, federation.DeadFilter{To: federation.HookName(h.ID)}, 0, 10)
+	letters, err := record.DeadLetters(ctx, federation.DeadFilter{To: federation.WebhookName(h.ID)}, 0, 10)
 	if err != nil || len(letters) != 1 {
 		t.Fatalf("%d letters, %v", len(letters), err)
 	}
@@ -407,7 +407,7 @@ func (s suite) testDisabled(t *testing.T) {
 	mustAppend(t, record, offer)
 	mustAppend(t, record, File(Step(2, offer.Event, federation.Cancel, ada), offer.View))
 	for n := range 2 {
-		if err := record.DisableHook(ctx, h.ID, "status 410", At(10+n)); err != nil {
+		if err := record.DisableWebhook(ctx, h.ID, "status 410", At(10+n)); err != nil {
 			t.Fatalf("DisableHook: %v", err)
 		}
 	}
@@ -422,7 +422,7 @@ func (s suite) testDisabled(t *testing.T) {
 	if n, err := record.PushAgain(ctx, h.ID, "", At(20)); n != 0 || err != nil {
 		t.Errorf("PushAgain = %d, %v", n, err)
 	}
-	got, err := record.Hook(ctx, h.ID)
+	got, err := record.Webhook(ctx, h.ID)
 	h.Disabled, h.Why = At(10), "status 410"
 	if d := diff(h, got); d != "" || err != nil {
 		t.Errorf("Hook: %v (-want +got):\n%s", err, d)
@@ -444,7 +444,7 @@ func (s suite) testEnabled(t *testing.T) {
 	if err := record.PushFailed(ctx, h.ID, next(t, record, h, 6).Item, federation.Failure{Reason: "status 502", At: At(6), Next: At(7)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := record.DisableHook(ctx, h.ID, "status 410", At(10)); err != nil {
+	if err := record.DisableWebhook(ctx, h.ID, "status 410", At(10)); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, record, File(Step(4, offer.Event, federation.Cancel, ada), offer.View))
@@ -452,7 +452,7 @@ func (s suite) testEnabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := record.EnableHook(ctx, h.ID); err != nil {
+		if err := record.EnableWebhook(ctx, h.ID); err != nil {
 			t.Fatalf("EnableHook: %v", err)
 		}
 	}
@@ -460,7 +460,7 @@ func (s suite) testEnabled(t *testing.T) {
 	if d := diff(want, pushed(t, record, h)); d != "" {
 		t.Errorf("pushes (-want +got):\n%s", d)
 	}
-	if got, err := record.Hook(ctx, h.ID); diff(h, got) != "" || err != nil {
+	if got, err := record.Webhook(ctx, h.ID); diff(h, got) != "" || err != nil {
 		t.Errorf("Hook: %+v, %v, want %+v", got, err, h)
 	}
 	if got := taken(t, record, 20, 10); len(got) != 1 {
@@ -476,7 +476,7 @@ func (s suite) testEnabled(t *testing.T) {
 		}
 	}
 	nothing(t, record, h, 1000)
-	if err := record.EnableHook(ctx, ID(8888)); !errors.Is(err, federation.ErrNotFound) {
+	if err := record.EnableWebhook(ctx, ID(8888)); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("EnableHook of nobody's hook: %v", err)
 	}
 }
@@ -487,8 +487,8 @@ func (s suite) testMessagePushes(t *testing.T) {
 	if err := record.AddAgent(ctx, agent); err != nil {
 		t.Fatal(err)
 	}
-	h := federation.Hook{ID: ID(9001), DID: agent.DID, Agent: agent.Handle, URL: "https://hooks.example/", Since: At(1)}
-	if err := record.AddHook(ctx, h, 10); err != nil {
+	h := federation.Webhook{ID: ID(9001), DID: agent.DID, Participant: agent.Handle, URL: "https://hooks.example/", Since: At(1)}
+	if err := record.AddWebhook(ctx, h, 10); err != nil {
 		t.Fatal(err)
 	}
 	offer := File(Offer(1, ada, bob), federation.View{})

@@ -96,7 +96,7 @@ func (s suite) testStatedEnd(t *testing.T) {
 	record := s.open(t)
 	registry := func(second, until int) federation.KeyReport {
 		r := report(second, "a")
-		r.Origin, r.Via, r.Keys[0].Until = federation.RegistryKey, "peer.example", At(until)
+		r.Origin, r.Via, r.Keys[0].Until = federation.NetworkKey, "peer.example", At(until)
 		return r
 	}
 	r := registry(1, 10)

@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// RunLanes holds a record to what [Feeds] promises of lanes, waits and ends.
+// RunLanes holds a record to what [Links] promises of lanes, waits and ends.
 func RunLanes(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
@@ -29,7 +29,7 @@ func lanes(t *testing.T, record Record, offers ...int) map[int]federation.View {
 	views := map[int]federation.View{}
 	for _, n := range offers {
 		f := File(Offer(n, ada, bob), federation.View{})
-		f.Feeds = []string{"oftc"}
+		f.Links = []string{"oftc"}
 		mustAppend(t, record, f)
 		views[n] = f.View
 	}
@@ -40,12 +40,12 @@ func lanes(t *testing.T, record Record, offers ...int) map[int]federation.View {
 func step(t *testing.T, record Record, n int, verb federation.Verb, view federation.View) federation.View {
 	t.Helper()
 	f := File(Step(n, federation.Event{ID: view.ID, Handoff: view.ID, Kind: view.Kind, Venue: view.Venue, Dialect: view.Dialect}, verb, bob), view)
-	f.Feeds = []string{"oftc"}
+	f.Links = []string{"oftc"}
 	mustAppend(t, record, f)
 	return f.View
 }
 
-func heads(t *testing.T, record Feeds, at, limit int) []federation.HandoffID {
+func heads(t *testing.T, record Outbox, at, limit int) []federation.HandoffID {
 	t.Helper()
 	due, err := record.Heads(t.Context(), "oftc", At(at), limit)
 	if err != nil {
@@ -55,9 +55,9 @@ func heads(t *testing.T, record Feeds, at, limit int) []federation.HandoffID {
 }
 
 // settleLane ends the first row of a lane.
-func settleLane(t *testing.T, record Feeds, id federation.HandoffID, how federation.Settlement) {
+func settleLane(t *testing.T, record Outbox, id federation.HandoffID, how federation.Settlement) {
 	t.Helper()
-	rows, err := record.Lane(t.Context(), "oftc", id, 1)
+	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("Lane = %+v, %v", rows, err)
 	}
@@ -69,9 +69,9 @@ func settleLane(t *testing.T, record Feeds, id federation.HandoffID, how federat
 }
 
 // failLane notes that the first row of a lane failed.
-func failLane(t *testing.T, record Feeds, id federation.HandoffID, f federation.Failure) {
+func failLane(t *testing.T, record Outbox, id federation.HandoffID, f federation.Failure) {
 	t.Helper()
-	rows, err := record.Lane(t.Context(), "oftc", id, 1)
+	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("Lane = %+v, %v", rows, err)
 	}
@@ -113,11 +113,11 @@ func (s suite) testFailed(t *testing.T) {
 	if d := diff([]federation.HandoffID{ID(1), ID(2)}, heads(t, record, 40, 10)); d != "" {
 		t.Errorf("due at its time (-want +got):\n%s", d)
 	}
-	rows, err := record.Lane(t.Context(), "oftc", ID(1), 10)
+	rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 10)
 	if err != nil || len(rows) != 2 || rows[0].Attempt != 1 || rows[0].Reason != "busier" || !rows[0].Next.Equal(At(40)) || rows[1].Entry.Event.ID != ID(3) {
 		t.Errorf("the lane is %+v, %v", rows, err)
 	}
-	if one, err := record.Lane(t.Context(), "oftc", ID(1), 1); err != nil || len(one) != 1 {
+	if one, err := record.PendingOf(t.Context(), "oftc", ID(1), 1); err != nil || len(one) != 1 {
 		t.Errorf("a lane of one is %+v, %v", one, err)
 	}
 	settleLane(t, record, ID(1), federation.Settlement{At: At(41)})
@@ -130,7 +130,7 @@ func (s suite) testStuck(t *testing.T) {
 	record := s.open(t)
 	lanes(t, record, 1, 2)
 	private := File(Offer(3, ada, cleo), federation.View{})
-	private.Feeds = []string{"oftc"}
+	private.Links = []string{"oftc"}
 	mustAppend(t, record, private)
 	if _, err := record.Stuck(t.Context(), "oftc", bob, At(5)); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Stuck with nothing that waits: %v, want ErrNotFound", err)
@@ -152,7 +152,7 @@ func (s suite) testStuck(t *testing.T) {
 	if due := heads(t, record, 6, 10); len(due) != 3 {
 		t.Errorf("due after Hurry are %v, want all", due)
 	}
-	if rows, err := record.Lane(t.Context(), "oftc", ID(1), 1); err != nil || rows[0].Attempt != 1 {
+	if rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 1); err != nil || rows[0].Attempt != 1 {
 		t.Errorf("after Hurry: %+v, %v, want its attempt counted still", rows, err)
 	}
 }

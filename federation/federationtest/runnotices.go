@@ -102,7 +102,7 @@ func (s suite) testToldOnce(t *testing.T) {
 // overREST returns a step that came over plain HTTP, and stands for somebody.
 func overREST(n int, from federation.DID) federation.Event {
 	ev := Offer(n, ada, cleo)
-	ev.Arrival.Link, ev.Provenance, ev.For = federation.RESTLink, federation.Vouched, from
+	ev.Arrival.ReadsInbox, ev.Provenance, ev.For = true, federation.Vouched, from
 	return ev
 }
 
@@ -131,14 +131,14 @@ func (s suite) testNoticesTo(t *testing.T) {
 	if err := record.Told(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	all := noticesTo(t, record, federation.RESTLink, bob, "", 10)
+	all := noticesTo(t, record, federation.InboxLink, bob, "", 10)
 	if d := diff([]string{first.Ref(), second.Ref()}, refs(all)); d != "" {
 		t.Fatalf("notices (-want +got):\n%s", d)
 	}
-	if one := noticesTo(t, record, federation.RESTLink, bob, "", 1); len(one) != 1 || one[0].Cursor != all[0].Cursor {
+	if one := noticesTo(t, record, federation.InboxLink, bob, "", 1); len(one) != 1 || one[0].Cursor != all[0].Cursor {
 		t.Errorf("the first is %+v", one)
 	}
-	if rest := noticesTo(t, record, federation.RESTLink, bob, all[0].Cursor, 10); diff(all[1:], rest) != "" {
+	if rest := noticesTo(t, record, federation.InboxLink, bob, all[0].Cursor, 10); diff(all[1:], rest) != "" {
 		t.Errorf("after the first come %+v", rest)
 	}
 	last := all[1].Cursor
@@ -147,25 +147,25 @@ func (s suite) testNoticesTo(t *testing.T) {
 	}
 	later := notice(3, overREST(4, bob), federation.NoticeDelayed)
 	notify(t, record, later)
-	if d := diff([]string{later.Ref()}, refs(noticesTo(t, record, federation.RESTLink, bob, last, 10))); d != "" {
+	if d := diff([]string{later.Ref()}, refs(noticesTo(t, record, federation.InboxLink, bob, last, 10))); d != "" {
 		t.Errorf("after all were forgotten (-want +got):\n%s", d)
 	}
-	for _, cursor := range []federation.Cursor{"elsewhere", noticesTo(t, record, federation.RESTLink, bob, "", 1)[0].Cursor} {
-		if _, err := record.NoticesTo(t.Context(), federation.RESTLink, cleo, cursor, 10); !errors.Is(err, federation.ErrUnknownCursor) {
+	for _, cursor := range []federation.Cursor{"elsewhere", noticesTo(t, record, federation.InboxLink, bob, "", 1)[0].Cursor} {
+		if _, err := record.NoticesTo(t.Context(), federation.InboxLink, cleo, cursor, 10); !errors.Is(err, federation.ErrUnknownCursor) {
 			t.Errorf("after %q: %v", cursor, err)
 		}
 	}
 }
 
 // disable disables a hook, and enables it again.
-func disable(t *testing.T, record Record, h federation.Hook, now int) {
+func disable(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
-		if err := record.DisableHook(t.Context(), h.ID, "status 410", At(now)); err != nil {
+		if err := record.DisableWebhook(t.Context(), h.ID, "status 410", At(now)); err != nil {
 			t.Fatalf("DisableHook: %v", err)
 		}
 	}
-	if err := record.EnableHook(t.Context(), h.ID); err != nil {
+	if err := record.EnableWebhook(t.Context(), h.ID); err != nil {
 		t.Fatalf("EnableHook: %v", err)
 	}
 }
@@ -177,13 +177,13 @@ func (s suite) testNoticeDisabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, of := range []federation.DID{bob, agent.DID} {
-		h, link := addHook(t, record, i+1, of), []string{federation.RESTLink, agents.Link}[i]
+		h, link := addHook(t, record, i+1, of), []string{federation.InboxLink, agents.Link}[i]
 		var last federation.Cursor
 		for _, now := range []int{10, 20} {
 			disable(t, record, h, now)
 			got := noticesTo(t, record, link, of, last, 10)
 			h.Disabled, h.Why = At(now), "status 410"
-			want := []federation.Notice{{Kind: federation.NoticeDisabled, Hook: h, Why: "status 410", At: At(now)}}
+			want := []federation.Notice{{Kind: federation.NoticeDisabled, Webhook: h, Why: "status 410", At: At(now)}}
 			if len(got) == 1 {
 				last, want[0].Cursor = got[0].Cursor, got[0].Cursor
 			}
@@ -222,7 +222,7 @@ func (s suite) testNoticePushes(t *testing.T) {
 	if rest, err := record.Pushes(ctx, h.ID, page[1].Item, 2); err != nil || len(rest) != 1 || rest[0].Ref() != ID(5).String() {
 		t.Errorf("the next page: %+v, %v", rest, err)
 	}
-	if d := diff(noticesTo(t, record, federation.RESTLink, bob, "", 10)[0], page[1].Notice); d != "" {
+	if d := diff(noticesTo(t, record, federation.InboxLink, bob, "", 10)[0], page[1].Notice); d != "" {
 		t.Errorf("a notice (-want +got):\n%s", d)
 	}
 	for _, ref := range []string{ID(5).String(), mine.Ref()} {

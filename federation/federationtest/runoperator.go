@@ -96,7 +96,7 @@ func oweBoth(t *testing.T, record Record) (offer, accept federation.Filing) {
 	offer = File(Offer(1, ada, bob), federation.View{})
 	accept = File(Step(2, offer.Event, federation.Accept, bob), offer.View)
 	for _, f := range []*federation.Filing{&offer, &accept} {
-		f.Feeds = []string{"oftc", "airc"}
+		f.Links = []string{"oftc", "airc"}
 		mustAppend(t, record, *f)
 	}
 	return offer, accept
@@ -105,7 +105,7 @@ func oweBoth(t *testing.T, record Record) (offer, accept federation.Filing) {
 // settle ends the first row of a feed.
 func settle(t *testing.T, record Record, link string, how federation.Settlement) {
 	t.Helper()
-	rows, err := record.Owed(t.Context(), link, 0, 1)
+	rows, err := record.Outbox(t.Context(), link, 0, 1)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("Owed = %v, %v", rows, err)
 	}
@@ -162,8 +162,8 @@ func (s suite) testMessagesDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []federation.Delivered{
-		{Event: offer.Event.ID, Link: agents.Link, Agent: "judge", State: federation.DeliveryDelivered, Ended: At(5)},
-		{Event: offer.Event.ID, Link: agents.Link, Agent: "scout", State: federation.DeliveryWaiting},
+		{Event: offer.Event.ID, Link: agents.Link, Participant: "judge", State: federation.DeliveryDelivered, Ended: At(5)},
+		{Event: offer.Event.ID, Link: agents.Link, Participant: "scout", State: federation.DeliveryWaiting},
 	}
 	got, err := record.Deliveries(t.Context(), offer.Event.Handoff, []string{agents.Link})
 	if d := diff(want, got); d != "" || err != nil {

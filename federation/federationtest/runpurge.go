@@ -30,7 +30,7 @@ func await(t *testing.T, record Record) {
 	}{{10, ada, "a"}, {20, cleo, "c"}} {
 		n := who.n
 		offer := File(Offer(n, who.did, bob), federation.View{})
-		offer.Feeds = []string{"oftc", "lab"}
+		offer.Links = []string{"oftc", "lab"}
 		entry := mustAppend(t, record, offer)
 		vouched := Vouch(Offer(n+1, "did:key:zKept", bob), "of "+who.handle)
 		vouched.For = who.did
@@ -40,7 +40,7 @@ func await(t *testing.T, record Record) {
 		if err := record.Await(t.Context(), pending, 0); err != nil {
 			t.Fatal(err)
 		}
-		lane, err := record.Lane(t.Context(), "lab", entry.Event.Handoff, 1)
+		lane, err := record.PendingOf(t.Context(), "lab", entry.Event.Handoff, 1)
 		if err != nil || len(lane) != 1 {
 			t.Fatal(lane, err)
 		}

@@ -10,9 +10,9 @@ import (
 )
 
 // relay is the n-th relay to a peer, queued at [At] n.
-func relay(n int, peer string) federation.Relay {
-	return federation.Relay{
-		Peer: peer, Sender: "a", Message: fmt.Sprintf("message-%d", n), Lane: "amy", Document: fmt.Appendf(nil, `{"n":%d}`, n), Queued: At(n),
+func relay(n int, peer string) federation.PeerDelivery {
+	return federation.PeerDelivery{
+		Peer: peer, Sender: "a", Message: fmt.Sprintf("message-%d", n), OrderKey: "amy", Document: fmt.Appendf(nil, `{"n":%d}`, n), Queued: At(n),
 	}
 }
 
@@ -20,7 +20,7 @@ func relay(n int, peer string) federation.Relay {
 // time.
 func owedTo(t *testing.T, record Record) []string {
 	t.Helper()
-	all, err := record.Relays(t.Context(), "peer.example", 0, 10)
+	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
 	if err != nil {
 		t.Fatalf("Relays: %v", err)
 	}
@@ -44,16 +44,16 @@ func (s suite) testRelays(t *testing.T) {
 	if _, err := record.Post(t.Context(), agents.Posting{Message: Message(1, "a", "amy@peer.example"), Relay: &again}); !errors.Is(err, agents.ErrDuplicate) {
 		t.Errorf("Post again: %v, want ErrDuplicate", err)
 	}
-	peers, err := record.RelayPeers(t.Context())
-	if err != nil || diff([]federation.RelayPeer{{Name: "other.example"}, {Name: "peer.example"}}, peers) != "" {
+	peers, err := record.PeerOutboxes(t.Context())
+	if err != nil || diff([]federation.PeerOutbox{{Name: "other.example"}, {Name: "peer.example"}}, peers) != "" {
 		t.Errorf("peers %v, %v", peers, err)
 	}
-	first, err := record.Relays(t.Context(), "peer.example", 0, 1)
-	if err != nil || len(first) != 1 || first[0].Message != "message-1" || first[0].Lane != "amy" || first[0].Sender != "a" {
+	first, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 1)
+	if err != nil || len(first) != 1 || first[0].Message != "message-1" || first[0].OrderKey != "amy" || first[0].Sender != "a" {
 		t.Fatalf("the first: %+v, %v", first, err)
 	}
 	row := first[0].Row
-	if second, err := record.Relays(t.Context(), "peer.example", row, 10); err != nil || len(second) != 1 || second[0].Message != "message-2" {
+	if second, err := record.PeerDeliveries(t.Context(), "peer.example", row, 10); err != nil || len(second) != 1 || second[0].Message != "message-2" {
 		t.Errorf("after the first: %+v, %v", second, err)
 	}
 	if err := errors.Join(record.Attempted(t.Context(), row, "x1", At(4)), record.Postpone(t.Context(), row, "away", "x1", At(4), At(9))); err != nil {
@@ -74,7 +74,7 @@ func (s suite) testRelays(t *testing.T) {
 		t.Errorf("slow after its sender was told: %+v, %v", slow, err)
 	}
 	for range 2 { // the second changes nothing
-		if err := record.Relayed(t.Context(), row, At(6)); err != nil {
+		if err := record.PeerTook(t.Context(), row, At(6)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +90,7 @@ func (s suite) testDeadRelays(t *testing.T) {
 			t.Fatalf("Enqueue: %v", err)
 		}
 	}
-	all, err := record.Relays(t.Context(), "peer.example", 0, 10)
+	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,9 +113,9 @@ func (s suite) testDeadRelays(t *testing.T) {
 
 func (s suite) testRelayBacklogs(t *testing.T) {
 	record := s.open(t)
-	look := func(what string, want ...federation.RelayBacklog) {
+	look := func(what string, want ...federation.PeerBacklog) {
 		t.Helper()
-		if got, err := record.RelayBacklogs(t.Context()); err != nil || diff(want, got) != "" {
+		if got, err := record.PeerBacklogs(t.Context()); err != nil || diff(want, got) != "" {
 			t.Errorf("%s: %+v, %v, want %+v", what, got, err, want)
 		}
 	}
@@ -125,20 +125,20 @@ func (s suite) testRelayBacklogs(t *testing.T) {
 			t.Fatalf("Enqueue: %v", err)
 		}
 	}
-	all, err := record.Relays(t.Context(), "peer.example", 0, 10)
+	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
 	if err != nil || len(all) != 3 {
 		t.Fatal(all, err)
 	}
 	if err := record.Bury(t.Context(), all[0].Row, federation.DeadRefused, "nobody there", At(9)); err != nil {
 		t.Fatal(err)
 	}
-	look("one is dead", federation.RelayBacklog{Peer: "peer.example", Rows: 2, Oldest: At(2), Dead: 1}, federation.RelayBacklog{Peer: "z.example", Rows: 1, Oldest: At(0)})
+	look("one is dead", federation.PeerBacklog{Peer: "peer.example", Rows: 2, Oldest: At(2), Dead: 1}, federation.PeerBacklog{Peer: "z.example", Rows: 1, Oldest: At(0)})
 	for _, r := range all[1:] {
-		if err := record.Relayed(t.Context(), r.Row, At(10)); err != nil {
+		if err := record.PeerTook(t.Context(), r.Row, At(10)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	look("nothing waits for one", federation.RelayBacklog{Peer: "peer.example", Dead: 1}, federation.RelayBacklog{Peer: "z.example", Rows: 1, Oldest: At(0)})
+	look("nothing waits for one", federation.PeerBacklog{Peer: "peer.example", Dead: 1}, federation.PeerBacklog{Peer: "z.example", Rows: 1, Oldest: At(0)})
 }
 
 func (s suite) testPausedPeers(t *testing.T) {
@@ -146,16 +146,16 @@ func (s suite) testPausedPeers(t *testing.T) {
 	if err := record.Enqueue(t.Context(), relay(1, "peer.example")); err != nil {
 		t.Fatalf("Enqueue: %v", err)
 	}
-	for _, p := range []federation.RelayPeer{
+	for _, p := range []federation.PeerOutbox{
 		{Name: "peer.example", Failures: 1, Next: At(5)}, {Name: "peer.example", Failures: 2, Next: At(9)}, {Name: "peer.example"},
 	} {
 		if err := record.Pause(t.Context(), p); err != nil {
 			t.Fatalf("Pause: %v", err)
 		}
-		if err := record.Pause(t.Context(), federation.RelayPeer{Name: "z.example", Failures: 1, Next: At(1)}); err != nil { // nothing is owed to it
+		if err := record.Pause(t.Context(), federation.PeerOutbox{Name: "z.example", Failures: 1, Next: At(1)}); err != nil { // nothing is owed to it
 			t.Fatalf("Pause: %v", err)
 		}
-		if peers, err := record.RelayPeers(t.Context()); err != nil || diff([]federation.RelayPeer{p}, peers) != "" {
+		if peers, err := record.PeerOutboxes(t.Context()); err != nil || diff([]federation.PeerOutbox{p}, peers) != "" {
 			t.Errorf("peers %+v, %v, want %+v", peers, err, p)
 		}
 	}
@@ -165,28 +165,28 @@ func (s suite) testPausedPeers(t *testing.T) {
 func (s suite) testDecisionsInTheQueue(t *testing.T) {
 	record := s.open(t)
 	decision := relay(1, "peer.example")
-	decision.Kind = federation.ConsentRelay
+	decision.Kind = federation.DecisionDelivery
 	other := decision
 	other.Message = "message-2"
-	for _, r := range []federation.Relay{decision, other, decision, decision} {
+	for _, r := range []federation.PeerDelivery{decision, other, decision, decision} {
 		if err := record.Enqueue(t.Context(), r); err != nil {
 			t.Fatalf("Enqueue: %v", err)
 		}
 	}
-	all, err := record.Relays(t.Context(), "peer.example", 0, 10)
-	if err != nil || len(all) != 2 || all[0].Kind != federation.ConsentRelay || all[1].Message != "message-2" {
+	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10)
+	if err != nil || len(all) != 2 || all[0].Kind != federation.DecisionDelivery || all[1].Message != "message-2" {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	if slow, err := record.Slow(t.Context(), At(9), 10); err != nil || len(slow) != 0 {
 		t.Errorf("slow: %+v, %v, want none: nobody is told of a decision", slow, err)
 	}
-	if err := record.Relayed(t.Context(), all[0].Row, At(10)); err != nil {
+	if err := record.PeerTook(t.Context(), all[0].Row, At(10)); err != nil {
 		t.Fatal(err)
 	}
 	if err := record.Enqueue(t.Context(), decision); err != nil {
 		t.Fatalf("Enqueue: %v", err)
 	}
-	if all, err := record.Relays(t.Context(), "peer.example", 0, 10); err != nil || len(all) != 2 || all[0].Message != "message-2" {
+	if all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 10); err != nil || len(all) != 2 || all[0].Message != "message-2" {
 		t.Errorf("%+v, %v, want it once more, at the end", all, err)
 	}
 }
@@ -195,7 +195,7 @@ func (s suite) testRelayIDs(t *testing.T) {
 	record := s.open(t)
 	r := relay(1, "peer.example")
 	m := post(t, record, agents.Posting{Message: Message(1, "a", "amy@peer.example"), Relay: &r})
-	all, err := record.Relays(t.Context(), "peer.example", 0, 1)
+	all, err := record.PeerDeliveries(t.Context(), "peer.example", 0, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

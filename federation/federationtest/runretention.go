@@ -129,7 +129,7 @@ func (s suite) testPruneStays(t *testing.T) {
 	mustAppend(t, record, owing)
 	cancel := File(Step(5, owing.Event, federation.Cancel, ada), owing.View)
 	receipt := Confirm(6, cancel.Event)
-	cancel.Receipt, cancel.Feeds = &receipt, []string{"libera", "oftc"}
+	cancel.Receipt, cancel.Links = &receipt, []string{"libera", "oftc"}
 	mustAppend(t, record, cancel)
 	ended(t, record, 20)
 	if n := pruned(t, record, 20, 10); n != 0 {
@@ -142,7 +142,7 @@ func (s suite) testPruneStays(t *testing.T) {
 	if n := pruned(t, record, later, 10); n != 1 {
 		t.Errorf("%d handoffs are pruned, want the last one", n)
 	}
-	for _, link := range cancel.Feeds {
+	for _, link := range cancel.Links {
 		for _, d := range owed(t, record, link, 0, 10) {
 			if n := pruned(t, record, later, 10); n != 0 {
 				t.Errorf("%d handoffs are pruned while %s is owed %s", n, link, d.Entry.Event.Verb)

@@ -135,7 +135,7 @@ func (s suite) testStale(t *testing.T) {
 	mustAppend(t, record, accept)
 
 	late := File(Vouch(Step(3, offer.Event, federation.Cancel, ada), "original"), offer.View)
-	late.Feeds = []string{"oftc"}
+	late.Links = []string{"oftc"}
 	if _, err := record.Append(t.Context(), late); !errors.Is(err, federation.ErrStale) {
 		t.Errorf("Append: %v, want ErrStale", err)
 	}
@@ -157,7 +157,7 @@ func (s suite) testStale(t *testing.T) {
 	if entries, err := record.Replay(t.Context(), bob, "", 10); err != nil || len(entries) != 1 {
 		t.Errorf("the inbox has %d entries, %v, want the offer alone", len(entries), err)
 	}
-	if owed, err := record.Owed(t.Context(), "oftc", 0, 10); err != nil || len(owed) != 0 {
+	if owed, err := record.Outbox(t.Context(), "oftc", 0, 10); err != nil || len(owed) != 0 {
 		t.Errorf("the feed has %d rows, %v, want none", len(owed), err)
 	}
 }

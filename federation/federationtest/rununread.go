@@ -34,14 +34,14 @@ func unread(t *testing.T, record Record, n int, feeds ...string) federation.Fili
 	event := Offer(n, ada, bob)
 	event.Arrival.Link = "oftc"
 	offer := File(event, federation.View{})
-	offer.Feeds = feeds
+	offer.Links = feeds
 	mustAppend(t, record, offer)
 	return offer
 }
 
 // inInbox is what becomes of a step in the inbox of bob.
 func inInbox(id federation.EventID, state federation.DeliveryState, ended time.Time) federation.Delivered {
-	return federation.Delivered{Event: id, Link: federation.InboxLink, Agent: string(bob), State: state, Ended: ended}
+	return federation.Delivered{Event: id, Link: federation.InboxLink, Participant: string(bob), State: state, Ended: ended}
 }
 
 // became holds the deliveries of a handoff to those that are wanted.
@@ -241,7 +241,7 @@ func (s suite) testOtherWays(t *testing.T) {
 func (s suite) testGuestsInbox(t *testing.T) {
 	record := s.open(t)
 	offer := File(Offer(1, ada, bob), federation.View{})
-	offer.View.Guest = true
+	offer.View.Remote = true
 	mustAppend(t, record, offer)
 	became(t, record, ID(1), inInbox(ID(1), federation.DeliveryWaiting, time.Time{}))
 	accept := File(Step(2, offer.Event, federation.Accept, bob), offer.View)
@@ -257,7 +257,7 @@ func (s suite) testGuestsInbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	became(t, record, ID(1), federation.Delivered{
-		Event: ID(2), Link: federation.InboxLink, Agent: string(ada), State: federation.DeliveryDelivered, Ended: At(701),
+		Event: ID(2), Link: federation.InboxLink, Participant: string(ada), State: federation.DeliveryDelivered, Ended: At(701),
 	})
 }
 
@@ -283,7 +283,7 @@ func (s suite) testReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	became(t, record, ID(5), federation.Delivered{Event: ID(5), Link: "oftc", State: federation.DeliveryDelivered, Ended: At(7)},
-		federation.Delivered{Event: ID(6), Link: federation.InboxLink, Agent: string(ada), State: federation.DeliveryWaiting})
+		federation.Delivered{Event: ID(6), Link: federation.InboxLink, Participant: string(ada), State: federation.DeliveryWaiting})
 }
 
 func (s suite) testAnswered(t *testing.T) {
@@ -311,7 +311,7 @@ func (s suite) testTakenLate(t *testing.T) {
 	h := addHook(t, record, 1, bob)
 	unread(t, record, 1)
 	delays(t, record, 1, 1)
-	pushed := federation.Delivered{Event: ID(1), Link: federation.HookLink, Agent: string(bob), State: federation.DeliveryWaiting}
+	pushed := federation.Delivered{Event: ID(1), Link: federation.WebhookLink, Participant: string(bob), State: federation.DeliveryWaiting}
 	became(t, record, ID(1), pushed)
 	if err := record.PushEnded(t.Context(), h.ID, next(t, record, h, 400).Item, federation.Settlement{At: At(400)}); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 		return Decision{}, err
 	}
 	ev := r.resolve(s, sub.Event)
-	if s.View.Guest && ev.Verb != federation.Offer {
+	if s.View.Remote && ev.Verb != federation.Offer {
 		return r.visit(s, ev, now)
 	}
 	return r.take(s, s.View, ev, now)
@@ -95,7 +95,7 @@ func (r Rules) Decide(s Snapshot, sub Submission, now time.Time) (Decision, erro
 //
 // spec: handofftag "Confirm"
 func (r Rules) file(before federation.View, ev federation.Event, after federation.View) Decision {
-	if after.Guest { // its home ends it if no step follows
+	if after.Remote { // its home ends it if no step follows
 		after.Clock, after.Since = "", time.Time{}
 	}
 	return Decision{
@@ -170,7 +170,7 @@ func (r Rules) open(s Snapshot, ev federation.Event, now time.Time) (federation.
 	if err != nil {
 		return s.View, err
 	}
-	after.Guest = after.Home != r.ID
+	after.Remote = after.Home != r.ID
 	if err := lifecycle.Revives(ev, s.Replaced); err != nil {
 		return s.View, err
 	}

@@ -233,7 +233,7 @@ type positionKey struct {
 func (p position) key() positionKey {
 	return positionKey{
 		p.model.kind, p.model.dialect, p.model.state, p.model.offeree, p.model.assignee, min(1, len(p.model.bids)), // further bids change nothing
-		p.view.Guest, p.view.Numbered, p.model.deadline.IsZero(), p.model.bidsUntil.IsZero(),
+		p.view.Remote, p.view.Numbered, p.model.deadline.IsZero(), p.model.bidsUntil.IsZero(),
 	}
 }
 
@@ -351,7 +351,7 @@ func TestStepsOfRemoteHandoffsAreKeptAsTheModelDoes(t *testing.T) {
 			continue
 		}
 		for _, numbered := range []bool{false, true} {
-			begin.view.Guest, begin.view.Numbered, begin.view.Home = true, numbered, elsewhere
+			begin.view.Remote, begin.view.Numbered, begin.view.Home = true, numbered, elsewhere
 			for _, assigned := range []bool{false, true} {
 				p := begin
 				if assigned {

@@ -12,9 +12,9 @@ import (
 // step was found good.
 type hangingUp struct{ hangUp context.CancelFunc }
 
-func (h hangingUp) Owed(context.Context, federation.Event, federation.View) (federation.Owed, error) {
+func (h hangingUp) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
 	h.hangUp()
-	return federation.Owed{}, nil
+	return federation.Fanout{}, nil
 }
 
 // punctual is a log that files nothing for a caller that left.

@@ -54,8 +54,8 @@ func (k keys) KeyOwner(_ context.Context, id string) (federation.DID, error) {
 // routes sends every step to the same links.
 type routes []string
 
-func (r routes) Owed(context.Context, federation.Event, federation.View) (federation.Owed, error) {
-	return federation.Owed{Feeds: r}, nil
+func (r routes) Route(context.Context, federation.Event, federation.View) (federation.Fanout, error) {
+	return federation.Fanout{Links: r}, nil
 }
 
 // declared is what people said that they can do.
@@ -156,7 +156,7 @@ func TestAHandoffFromOfferToCompletion(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", ev.Verb, judged, err)
 		}
 		states = append(states, judged.Entry.State)
-		if diff := cmp.Diff([]string{"lab", "airc"}, judged.Owed.Feeds); diff != "" {
+		if diff := cmp.Diff([]string{"lab", "airc"}, judged.Fanout.Links); diff != "" {
 			t.Errorf("feeds (-want +got):\n%s", diff)
 		}
 	}

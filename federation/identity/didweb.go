@@ -25,13 +25,24 @@ func (d *Directory) fetchWeb(ctx context.Context, did federation.DID) (federatio
 	if err != nil {
 		return federation.Document{}, err
 	}
-	body, err := d.fetcher.Get(ctx, address)
+	body, err := d.readWeb(ctx, host, path, address)
 	if err != nil {
 		return federation.Document{}, err
 	}
 	document, err := parseDocument(did, body)
 	document.Source = address
 	return document, err
+}
+
+// readWeb reads a document at the other home of that name, where there is one, or else at its
+// address.
+func (d *Directory) readWeb(ctx context.Context, host string, path federation.URLPath, address string) ([]byte, error) {
+	if d.home != nil {
+		if body, known, err := d.home(ctx, host, path); known {
+			return body, err
+		}
+	}
+	return d.fetcher.Get(ctx, address)
 }
 
 // webAddress returns at which host the document of a did:web is, and its path there.

@@ -19,6 +19,10 @@ type DirectoryConfig struct {
 	// Web returns where a host of did:web is reached, without a path, where an operator
 	// said so; nil for no such host.
 	Web func(host string) (address string, ok bool)
+	// Home reads a document of another home that this gateway knows, by its name and a path
+	// there, and reports whether there is such a home. The errors are those of a [Fetcher].
+	// Nil where no home is known.
+	Home func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
 }
 
 // Fetcher is what a [Directory] reads documents with. [*Client] is one.
@@ -33,6 +37,7 @@ type Fetcher interface {
 type Directory struct {
 	plc     string
 	web     func(host string) (address string, ok bool)
+	home    func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
 	fetcher Fetcher
 	own     map[federation.DID][]ed25519.PublicKey
 	answers *answers
@@ -42,7 +47,7 @@ type Directory struct {
 // keys it resolves by itself: what a gateway serves about itself it need not ask
 // for, least of all at an address that it may not reach from where it is.
 func NewDirectory(cfg DirectoryConfig, fetcher Fetcher, own ...federation.SigningKey) *Directory {
-	d := &Directory{plc: cfg.PLC, web: cfg.Web, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}}
+	d := &Directory{plc: cfg.PLC, web: cfg.Web, home: cfg.Home, fetcher: fetcher, own: map[federation.DID][]ed25519.PublicKey{}}
 	d.answers = newAnswers(cfg, d.lookUp)
 	for _, key := range own {
 		d.own[key.DID] = append(d.own[key.DID], key.Public)

@@ -237,7 +237,7 @@ func (s *KeySource) judge(q federation.KeyQuery, history federation.KeyHistory, 
 				trusted = trusted.Add(s.cfg.Stale)
 			}
 			return absent == nil || !w.Until.IsZero() || !q.Received.After(trusted)
-		case federation.ClientKey, federation.RegistryKey:
+		case federation.ClientKey, federation.NetworkKey:
 			return true
 		case federation.RevokedKey:
 		}

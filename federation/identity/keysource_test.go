@@ -386,7 +386,7 @@ func TestKeysOfARegistryHaveTheirStates(t *testing.T) {
 	}
 	did := identity.KeyDID(seededKey('x'))
 	if err := s.source.Learn(t.Context(), federation.KeyReport{
-		DID: did, Origin: federation.RegistryKey, Via: "peer.example", Keys: keys, Whole: true, At: now,
+		DID: did, Origin: federation.NetworkKey, Via: "peer.example", Keys: keys, Whole: true, At: now,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"baton/federation"
 )
 
 // Bounds of the connections to other homes.
@@ -72,11 +74,20 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 		return nil, nil, nil, unavailable(host, 0, err)
 	case response.StatusCode != http.StatusOK:
 		seconds, _ := strconv.ParseUint(response.Header.Get("Retry-After"), 10, 16) // 0 where it did not say
-		return nil, nil, nil, unavailable(host, time.Duration(seconds)*time.Second, fmt.Errorf("status %d", response.StatusCode))
+		return nil, nil, nil, unavailable(host, time.Duration(seconds)*time.Second, statusError(response.StatusCode))
 	case len(content) > peerMaxAnswer:
 		return nil, nil, nil, unavailable(host, 0, ErrTooLarge)
 	}
 	return content, response.Header, response.TLS, nil
+}
+
+// statusError returns the error for a status other than 200. It wraps [federation.ErrNotFound]
+// where the host says that there is nothing at the address.
+func statusError(status int) error {
+	if status == http.StatusNotFound || status == http.StatusGone {
+		return fmt.Errorf("status %d: %w", status, federation.ErrNotFound)
+	}
+	return fmt.Errorf("status %d", status)
 }
 
 // Close ends the connections that are idle.

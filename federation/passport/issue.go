@@ -33,7 +33,7 @@ var ErrRemote = errors.New("passport: it is a handoff of another home")
 // Issue returns the passport of a handoff as it stood when the view was read, signed with the
 // key of its home. Its error is [ErrTooLong], [ErrRemote], or that of the record or the key.
 func Issue(ctx context.Context, record Record, key federation.SigningKey, view federation.View, now time.Time) ([]byte, error) {
-	if view.Guest {
+	if view.Remote {
 		return nil, ErrRemote
 	}
 	contents := Contents{

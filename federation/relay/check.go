@@ -16,7 +16,6 @@ import (
 // Bounds of a check.
 const (
 	checkWait = 5 * time.Second // for one answer
-	clockSlip = time.Second     // that the clocks of two machines may differ
 	checkLag  = 100             // batches that may wait for their reader
 )
 
@@ -30,7 +29,7 @@ const (
 const globalAccount = "$G"
 
 // Check examines the server that homes meet at, as this home sees it: connection, clock,
-// account, limits, sync, and the stream from each peer with its reader. It blocks for up
+// account, limits, sync, and for each peer the stream from it and whether it answers. It blocks for up
 // to five seconds for each answer that does not come.
 func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []federation.Finding {
 	if err := h.Ready(); err != nil {
@@ -41,7 +40,7 @@ func (h *Hub) Check(ctx context.Context, peers []*Peer, now func() time.Time) []
 	found = append(found, h.checkSync(ctx), h.checkRoom(ctx))
 	for _, p := range peers {
 		if p.cfg.Path == ByRelay && p.Mode() != Block {
-			found = append(found, h.checkStream(ctx, p.cfg.Home))
+			found = append(found, h.checkStream(ctx, p.cfg.Home), p.checkHome(ctx))
 		}
 	}
 	return found

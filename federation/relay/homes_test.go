@@ -178,12 +178,12 @@ func (s signer) Verify(ctx context.Context, by federation.HomeID, at time.Time, 
 	return signing.VerifyHome(ctx, s.ring, by, message, signature, at)
 }
 
-// Owed implements federation.Routes: other homes are owed what their people take part in.
-func (g *gate) Owed(_ context.Context, ev federation.Event, after federation.View) (federation.Owed, error) {
-	var owed federation.Owed
+// Route implements federation.Routes: other homes are owed what their people take part in.
+func (g *gate) Route(_ context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
+	var owed federation.Fanout
 	if after.Home != g.id {
 		for _, id := range g.forward {
-			owed.Feeds = append(owed.Feeds, string(id))
+			owed.Links = append(owed.Links, string(id))
 		}
 		return owed, nil
 	}
@@ -193,7 +193,7 @@ func (g *gate) Owed(_ context.Context, ev federation.Event, after federation.Vie
 			takesPart = takesPart || g.people[did] == id
 		}
 		if takesPart && ev.Arrival.Link != string(id) {
-			owed.Feeds = append(owed.Feeds, string(id))
+			owed.Links = append(owed.Links, string(id))
 		}
 	}
 	return owed, nil
@@ -361,7 +361,7 @@ func in(id federation.HandoffID) func(*federation.Event) {
 // first row that stays.
 func (g *gate) deliver(to *gate) error {
 	g.t.Helper()
-	rows, err := g.record.Owed(g.t.Context(), string(to.id), 0, 100)
+	rows, err := g.record.Outbox(g.t.Context(), string(to.id), 0, 100)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -442,7 +442,7 @@ func TestAStepGoesWhereItsPartiesAreAndBack(t *testing.T) {
 			t.Errorf("chain %d is %x here and %x there (%v, %v)", version, here, there, errHere, errThere)
 		}
 	}
-	if rows, err := a.record.Owed(t.Context(), "b.test", 0, 10); err != nil || len(rows) > 0 {
+	if rows, err := a.record.Outbox(t.Context(), "b.test", 0, 10); err != nil || len(rows) > 0 {
 		t.Errorf("%d rows are still owed (%v)", len(rows), err)
 	}
 }
@@ -481,7 +481,7 @@ func TestWhatAnotherHomeLacksIsSentFirst(t *testing.T) {
 	a.run(b)
 	_, offer := a.take("alice", federation.Offer, to("bob"))
 	a.take("alice", federation.Cancel, in(offer.ID))
-	rows, err := a.record.Owed(t.Context(), "b.test", 0, 10)
+	rows, err := a.record.Outbox(t.Context(), "b.test", 0, 10)
 	if err != nil || len(rows) != 2 {
 		t.Fatal(len(rows), err)
 	}

@@ -3,11 +3,9 @@ package relay
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -128,9 +126,18 @@ func hubSubject(to, from federation.HomeID) string {
 }
 
 // Carry sends an envelope to another home and waits for the answer, for ten seconds at most.
-// The error wraps [*federation.UnavailableError] where there was none: then nobody knows
-// whether the batch arrived.
+// The error wraps [*federation.UnavailableError] where none came: the batch may have arrived.
 func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
+	return h.exchange(ctx, to, typeSteps, e)
+}
+
+// ask sends a lookup to another home and waits for the answer, as [Hub.Carry] does.
+func (h *Hub) ask(ctx context.Context, to federation.HomeID, e Envelope) (Envelope, error) {
+	return h.exchange(ctx, to, typeLookup, e)
+}
+
+// exchange sends a message of a kind and waits for the answer.
+func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e Envelope) (Envelope, error) {
 	if err := h.open(to); err != nil {
 		return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
 	}
@@ -153,7 +160,7 @@ func (h *Hub) Carry(ctx context.Context, to federation.HomeID, e Envelope) (Enve
 		defer h.mu.Unlock()
 		delete(h.waiting, of)
 	}()
-	if err := h.publish(ctx, to, typeSteps, e); err != nil {
+	if err := h.publish(ctx, to, kind, e); err != nil {
 		return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
 	}
 	select {
@@ -213,146 +220,4 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 		return h.js.UpdateStream(ctx, cfg)
 	}
 	return stream, nil
-}
-
-// Run takes what other homes send through the hub until ctx ends. A home is listened to
-// as soon as it is a peer and its stream can be had.
-func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
-	takes := &sync.WaitGroup{}
-	defer takes.Wait() // for what was handed out before the streams were left
-	listening := map[federation.HomeID]jetstream.ConsumeContext{}
-	defer func() {
-		for _, each := range listening {
-			each.Stop()
-			<-each.Closed()
-		}
-	}()
-	tick := time.NewTicker(hubLook)
-	defer tick.Stop()
-	warned, told := false, map[federation.HomeID]string{}
-	for ctx.Err() == nil {
-		if !warned && h.Ready() == nil {
-			warned = true
-			h.warn(ctx)
-		}
-		for home, consume := range listening {
-			select {
-			case <-consume.Closed():
-				delete(listening, home)
-				h.hear(home, false)
-			default:
-			}
-		}
-		for _, peer := range peers() {
-			if listening[peer.Home()] != nil || peer.cfg.Path != ByRelay || h.Ready() != nil {
-				continue
-			}
-			consume, err := h.listen(ctx, peer.Home(), handler, takes)
-			if h.tell(ctx, told, peer.Home(), err); err != nil {
-				continue
-			}
-			listening[peer.Home()] = consume
-			h.hear(peer.Home(), true)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
-// tell tells the log why the stream from a home is not read, once: it is tried for every
-// second. What was told is no more once the stream is read.
-func (h *Hub) tell(ctx context.Context, told map[federation.HomeID]string, from federation.HomeID, err error) {
-	switch {
-	case err == nil:
-		delete(told, from)
-	case told[from] != err.Error():
-		told[from] = err.Error()
-		h.log.LogAttrs(ctx, slog.LevelWarn, "stream of a home not read", slog.String("peer", string(from)), slog.Any("err", err))
-	}
-}
-
-// hear notes whether the stream from a home is read.
-func (h *Hub) hear(from federation.HomeID, is bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.heard[from] = is
-}
-
-// warn tells the log of a server without accounts. It blocks until the server says so.
-func (h *Hub) warn(ctx context.Context) {
-	who, err := h.whoami(ctx)
-	if err == nil && who.Data.Account == globalAccount {
-		h.log.LogAttrs(ctx, slog.LevelWarn, "the hub has no accounts: steps are signed, but whoever connects can delete what waits")
-	}
-}
-
-// listen reads the stream from another home.
-func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *sync.WaitGroup) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
-	stream, err := h.stream(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	consumer, err := stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: hubConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: hubAckWait, MaxAckPending: hubPending,
-	})
-	if err != nil {
-		return nil, err
-	}
-	room := make(chan struct{}, hubTakes)
-	return consumer.Consume(func(m jetstream.Msg) {
-		room <- struct{}{}
-		takes.Go(func() {
-			defer func() { <-room }()
-			h.receive(context.WithoutCancel(ctx), from, m, handler)
-		})
-	}, jetstream.PullExpiry(hubPull), jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
-		h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
-		consume.Stop() // and is listened to anew: stream and consumer may be gone
-	}))
-}
-
-// receive takes one message. What cannot be acknowledged is handed out again, and is
-// known then.
-func (h *Hub) receive(ctx context.Context, from federation.HomeID, m jetstream.Msg, handler *PeerHandler) {
-	e := NewEnvelope(m.Data(), http.Header(m.Headers()))
-	if strings.HasSuffix(m.Subject(), "."+typeResults) {
-		h.answered(e)
-		_ = m.Ack()
-		return
-	}
-	answer, p := handler.take(ctx, from, e)
-	switch {
-	case p != nil && p.status == http.StatusServiceUnavailable:
-		_ = m.NakWithDelay(p.after)
-		return
-	case p != nil:
-		h.log.LogAttrs(ctx, slog.LevelInfo, "steps of another home not taken", slog.String("network", Network),
-			slog.String("peer", string(from)), slog.String("code", p.code), slog.Any("err", p.err))
-		_ = m.Term()
-		return
-	}
-	if err := h.publish(ctx, from, typeResults, answer); err != nil {
-		h.log.LogAttrs(ctx, slog.LevelInfo, "answer not sent", slog.String("peer", string(from)), slog.Any("err", err)) // it asks again
-	}
-	_ = m.Ack()
-}
-
-// answered hands an answer to whoever waits for it. It is verified there.
-func (h *Hub) answered(e Envelope) {
-	var a struct {
-		Of string `json:"of"`
-	}
-	if err := json.Unmarshal(e.Body, &a); err != nil {
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if waiting := h.waiting[a.Of]; waiting != nil {
-		select {
-		case waiting <- e:
-		default: // it has one
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -69,12 +70,23 @@ func meet(t *testing.T, at place, all ...*gate) {
 				g.peers[other.id], peers = peer, append(peers, peer)
 			}
 		}
-		handler := &relay.PeerHandler{Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] }}
+		handler := g.handler()
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { hub.Run(ctx, handler, func() []*relay.Peer { return peers }) })
 		t.Cleanup(func() { cancel(); running.Wait(); hub.Close() })
 	}
+}
+
+// handler returns the handler of the requests of other homes, whose routes answer lookups too.
+func (g *gate) handler() *relay.PeerHandler {
+	mux := http.NewServeMux()
+	h := &relay.PeerHandler{
+		Deps: g.deps, Peer: func(home federation.HomeID) *relay.Peer { return g.peers[home] },
+		ClockSkew: func() time.Duration { return time.Minute }, Documents: mux,
+	}
+	h.Mount(mux)
+	return h
 }
 
 // unreachable is HTTPS to homes behind walls.

@@ -6,7 +6,7 @@ import (
 )
 
 // serverLog hands the lines of the NATS server to ours. It implements
-// [server.Logger]. What matters of them shows in [Relay.Ready].
+// [server.Logger]. What matters of them shows in [PeerDelivery.Ready].
 type serverLog struct{ log *slog.Logger }
 
 // Noticef implements server.Logger.

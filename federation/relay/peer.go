@@ -29,9 +29,12 @@ const (
 // PeerConfig says how another home is reached.
 type PeerConfig struct {
 	Home federation.HomeID
-	URL  string // without a path
+	URL  string // without a path; empty for a home that is reached through the hub alone
 	Path Path   // empty for HTTPS alone
 	Mode Mode
+	// Key is the id of the key that the operator of the other home told, and that signs its
+	// DID document where that comes through a hub; empty for none.
+	Key string
 }
 
 // Path is the way on which a home is reached.
@@ -75,6 +78,8 @@ type Peer struct {
 	tap   tap
 	rest  atomic.Int64 // unix nanoseconds until which the hub is left alone
 	skew  atomic.Int64 // see [Peer.Skew]
+	// skewed is when the log was warned of a skew, in unix nanoseconds.
+	skewed atomic.Int64
 	// word is what an operator said of the home, and turned holds a token once that is
 	// something else.
 	word   atomic.Pointer[Mode]
@@ -121,6 +126,16 @@ func (p *Peer) Home() federation.HomeID { return p.cfg.Home }
 // URL returns where the other home is reached, without a path.
 func (p *Peer) URL() string { return p.cfg.URL }
 
+// Key returns the id of the key that the configuration has for the other home; "" for none.
+func (p *Peer) Key() string { return p.cfg.Key }
+
+// Fetch reads an address of the other home by HTTPS. It blocks on the network, and has the
+// errors of [Poster].
+func (p *Peer) Fetch(ctx context.Context, address string) ([]byte, error) {
+	e, err := p.deps.Poster.Get(ctx, address)
+	return e.Body, err
+}
+
 // Path returns the way on which the other home is reached.
 func (p *Peer) Path() Path { return p.cfg.Path }
 
@@ -140,10 +155,6 @@ func (p *Peer) Heard() time.Time {
 	}
 	return time.Time{}
 }
-
-// Skew returns by how much the clock here is ahead of that of the other home, plus the time
-// that its last question over HTTPS took to arrive; zero before the first one.
-func (p *Peer) Skew() time.Duration { return time.Duration(p.skew.Load()) }
 
 // Back returns a channel that holds a token once the other home was heard.
 func (p *Peer) Back() <-chan struct{} { return p.back }
@@ -179,6 +190,7 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	}
 	group.Go(func() error { return p.askPending(ctx) })
 	group.Go(func() error { return p.agree(ctx) })
+	group.Go(func() error { return p.watchClock(ctx) })
 	group.Go(func() error {
 		if err := p.whileBlocked(ctx, false); err != nil {
 			return err
@@ -307,6 +319,13 @@ func (p *Peer) carry(ctx context.Context, e Envelope) (Envelope, error) {
 			p.rest.Store(now + int64(hubRest))
 		}
 		p.log.LogAttrs(ctx, slog.LevelInfo, "hub brings no answer", slog.Any("err", err))
+		if p.cfg.URL == "" {
+			p.rest.Store(0)
+			return answer, err
+		}
+	}
+	if p.cfg.URL == "" {
+		return Envelope{}, p.unavailable(errNoWay)
 	}
 	address, err := federation.JoinURL(p.cfg.URL, StepsPath, nil)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -36,7 +35,17 @@ type PeerHandler struct {
 	// the clock in a signed id may differ from its own.
 	PublicURL string
 	ClockSkew func() time.Duration
+	// Documents serves the public documents of this home, which other homes read through a
+	// hub: DID documents, the profile and answers about mailboxes. Nil without a hub.
+	Documents http.Handler
+	reports   rarely
 }
+
+// The codes of problems that may end without a change of the message.
+const (
+	codeLater        = "later"
+	codeUnverifiable = "signature-unverifiable"
+)
 
 // problem is the reason why a request is refused as a whole.
 type problem struct {
@@ -72,8 +81,7 @@ func (h *PeerHandler) serveSteps(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers a request that is refused. The error goes to the log alone.
 func (h *PeerHandler) refuse(w http.ResponseWriter, r *http.Request, p problem) {
-	h.Deps.Log.LogAttrs(r.Context(), slog.LevelInfo, "steps of another home not taken",
-		slog.String("network", Network), slog.String("code", p.code), slog.Any("err", p.err))
+	h.report(r.Context(), "", p)
 	w.Header().Set("Content-Type", "application/json")
 	if p.after > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(p.after.Seconds())))
@@ -138,18 +146,18 @@ func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelo
 	case verdict == federation.Invalid:
 		return Envelope{}, &problem{status: http.StatusUnauthorized, code: "signature-invalid", err: err}
 	case err != nil:
-		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: "signature-unverifiable", after: laterAfter, err: err}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeUnverifiable, after: laterAfter, err: err}
 	}
 	peer.hear()
 	if from == "" { // it was not stored on its way
-		peer.skew.Store(int64(h.Deps.Now().Sub(asked.sent)))
+		peer.noteSkew(ctx, h.Deps.Now().Sub(asked.sent))
 	}
 	if wait := peer.tap.wait(peer.Mode(), asked.steps, h.Deps.Now()); wait > 0 {
-		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: wait, err: errHeld}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: wait, err: errHeld}
 	}
 	said, err := asked.answer(ctx, peer, path)
 	if err != nil {
-		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: laterAfter, err: err}
 	}
 	return h.sign(ctx, said)
 }
@@ -160,7 +168,7 @@ func (h *PeerHandler) sign(ctx context.Context, said any) (answer Envelope, p *p
 		answer.Signature, err = h.Deps.Signer.Sign(ctx, answer.Body)
 	}
 	if err != nil {
-		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err}
+		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeLater, after: laterAfter, err: err}
 	}
 	return answer, nil
 }

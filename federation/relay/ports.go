@@ -88,7 +88,7 @@ type Poster interface {
 	Get(ctx context.Context, address string) (Envelope, error)
 }
 
-// Wakes wakes those who wait inside this gateway; see [Relay].
+// Wakes wakes those who wait inside this gateway; see [PeerDelivery].
 type Wakes interface {
 	Subscribe(topic string) (wake <-chan struct{}, stop func())
 }
@@ -111,6 +111,9 @@ type Deps struct {
 	Topic func(home federation.HomeID) string
 	// MaxHops returns through how many homes a step may come; 0 for any number.
 	MaxHops func() int
+	// BadInput counts a message of another home that is not taken, by a reason from a closed
+	// set. The home is "" over HTTPS. Nil counts nothing.
+	BadInput func(home federation.HomeID, reason string)
 	// Now is asked for the time of what is sent and received.
 	Now func() time.Time
 }

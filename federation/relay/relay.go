@@ -87,7 +87,7 @@
 //
 // # Inside one home
 //
-// A [Relay] wakes a poll that waits for a message, and a link whose feed ran dry: inside
+// A [PeerDelivery] wakes a poll that waits for a message, and a link whose feed ran dry: inside
 // one process, or by NATS servers that the replicas of one home share. It is not the
 // record. A wake-up carries nothing but its topic and may be lost, so each waiter looks
 // again by itself after a while; with a wake-up it looks within a millisecond. To miss
@@ -108,7 +108,7 @@
 // "live.<home>.<hash of the topic>".
 //
 // A nil *Relay is one that never came up: waking does nothing, nobody is woken, and
-// [Relay.Ready] says so. A gateway runs on with it. All methods may be called
+// [PeerDelivery.Ready] says so. A gateway runs on with it. All methods may be called
 // concurrently.
 package relay
 
@@ -139,7 +139,7 @@ type Relay struct {
 func Local() *Relay { return &Relay{closed: make(chan struct{}), topics: map[string]*waiters{}} }
 
 // Join begins to connect to servers that the replicas of one home share, and goes on
-// until [Relay.Close]. Servers that are away now are no error; a file that cannot be read
+// until [PeerDelivery.Close]. Servers that are away now are no error; a file that cannot be read
 // is. Homes that share the servers wake their own waiters alone.
 func Join(cfg ServerConfig, home federation.HomeID, log *slog.Logger) (*Relay, error) {
 	r := Local()

@@ -32,7 +32,7 @@ func (h *PeerHandler) serveResident(w http.ResponseWriter, r *http.Request) {
 	}
 	here, err := h.Deps.Mailboxes.Here(r.Context(), did)
 	if err != nil {
-		h.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: "later", after: laterAfter, err: err})
+		h.refuse(w, r, problem{status: http.StatusServiceUnavailable, code: codeLater, after: laterAfter, err: err})
 		return
 	}
 	h.tell(w, r, resident{Type: typeResident, V: Version, Home: h.Deps.Home, DID: did, Here: here})
@@ -56,11 +56,7 @@ func (p *Peer) Houses(ctx context.Context, did federation.DID) (bool, error) {
 	if p.Mode() == Block {
 		return false, nil
 	}
-	address, err := federation.JoinURL(p.cfg.URL, ResidentPath.Join(string(did)), nil)
-	if err != nil {
-		return false, p.unavailable(err)
-	}
-	answer, err := p.deps.Poster.Get(ctx, address)
+	answer, err := p.read(ctx, ResidentPath.Join(string(did)))
 	if err != nil {
 		return false, p.unavailable(err)
 	}

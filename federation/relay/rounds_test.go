@@ -113,7 +113,7 @@ func (s *side) start() {
 
 // feed delivers what is owed until something fails, and reports whether it got on.
 func (s *side) feed(ctx context.Context) (on bool) {
-	rows, err := s.record.Owed(ctx, string(s.to.id), 0, 100)
+	rows, err := s.record.Outbox(ctx, string(s.to.id), 0, 100)
 	if err != nil {
 		return false
 	}

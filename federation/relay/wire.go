@@ -35,6 +35,8 @@ const (
 	typeComparison = "comparison"
 	typeMove       = "move"
 	typeMoved      = "moved"
+	typeLookup     = "lookup"
+	typeFound      = "found"
 )
 
 // heading is how each question of one home to another begins.

@@ -44,7 +44,7 @@ func askBefore(ev federation.Event, digest [32]byte) *before {
 	b.question = question{
 		query: `SELECT coalesce((SELECT version FROM handoff WHERE id = ?1), 0), coalesce((SELECT head FROM handoff WHERE id = ?1), ?5),
 			EXISTS (SELECT 1 FROM event WHERE id = ?3 AND signer || '' = ?2) OR EXISTS (SELECT 1 FROM event WHERE signer = ?2 AND digest = ?4),
-			EXISTS (SELECT 1 FROM spent WHERE id = ?3) OR EXISTS (SELECT 1 FROM spent WHERE signer = ?2 AND digest = ?4)`,
+			EXISTS (SELECT 1 FROM tombstone WHERE id = ?3) OR EXISTS (SELECT 1 FROM tombstone WHERE signer = ?2 AND digest = ?4)`,
 		args: []any{ev.Handoff.String(), ev.From, ev.ID.String(), digest[:], make([]byte, sha256.Size)},
 		dest: []any{&b.version, &b.head, &b.known, &b.spent},
 		about: []string{
@@ -245,7 +245,7 @@ func (f filing) owe(ctx context.Context, q *statements) error {
 }
 
 func (f filing) feed(ctx context.Context, q *statements, ev federation.Event) error {
-	for _, link := range f.Feeds {
+	for _, link := range f.Links {
 		attempts := 0
 		if slices.Contains(f.Once, link) {
 			attempts = 1
@@ -254,7 +254,7 @@ func (f filing) feed(ctx context.Context, q *statements, ev federation.Event) er
 			link: link, signer: string(ev.From), id: ev.ID.String(), attempt: attempts, handoff: f.View.ID.String(), rank: federation.RankOf(ev, f.View), filed: stamp(f.Filed),
 		})
 		if err != nil {
-			return fmt.Errorf("write feed: %w", err)
+			return fmt.Errorf("write outbox: %w", err)
 		}
 	}
 	return nil

@@ -21,8 +21,8 @@ func filesTogether(t *testing.T, server *postgrestest.Server) {
 	eve := federation.DID("did:plc:eve000000000000000000000")
 	dsn := server.Record(t)
 	record := openPostgres(t, dsn)
-	hook := federation.Hook{ID: federationtest.ID(900), DID: bob, URL: "https://hooks.example/", Since: federationtest.At(1)}
-	if err := record.AddHook(t.Context(), hook, 1); err != nil {
+	hook := federation.Webhook{ID: federationtest.ID(900), DID: bob, URL: "https://hooks.example/", Since: federationtest.At(1)}
+	if err := record.AddWebhook(t.Context(), hook, 1); err != nil {
 		t.Fatalf("AddHook: %v", err)
 	}
 	var opened, accepted []federation.Filing
@@ -32,7 +32,7 @@ func filesTogether(t *testing.T, server *postgrestest.Server) {
 		accept := federationtest.File(federationtest.Step(30+n, offer.Event, federation.Accept, to), offer.View)
 		for i, f := range []*federation.Filing{&offer, &accept} {
 			receipt := federationtest.Confirm(50+offers*i+n, f.Event)
-			f.Receipt, f.Feeds = &receipt, []string{"oftc", "libera"}
+			f.Receipt, f.Links = &receipt, []string{"oftc", "libera"}
 		}
 		opened, accepted = append(opened, offer), append(accepted, accept)
 	}
@@ -51,7 +51,7 @@ func filesTogether(t *testing.T, server *postgrestest.Server) {
 	for _, link := range []string{"oftc", "libera"} {
 		checkLanes(t, record, link, opened, accepted)
 	}
-	if owed, err := record.HookBacklog(t.Context(), hook.ID); err != nil || owed.Rows != offers/2 {
+	if owed, err := record.WebhookBacklog(t.Context(), hook.ID); err != nil || owed.Rows != offers/2 {
 		t.Errorf("HookBacklog = %+v, %v, want %d waiting", owed, err, offers/2)
 	}
 	for n, state := range []federation.State{federation.Offered, federation.Assigned} {
@@ -90,7 +90,7 @@ func checkLanes(t *testing.T, record *registry.Record, link string, opened, acce
 		t.Errorf("%d handoffs are due to %s, %v, want %d", len(due), link, err, len(opened))
 	}
 	for n := range opened {
-		lane, err := record.Lane(t.Context(), link, opened[n].Event.Handoff, 100)
+		lane, err := record.PendingOf(t.Context(), link, opened[n].Event.Handoff, 100)
 		if err != nil {
 			t.Fatalf("Lane: %v", err)
 		}

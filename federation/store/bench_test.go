@@ -73,7 +73,7 @@ func rawSync(b *testing.B, dir string) func() {
 func appendSteps(b *testing.B, record federationtest.Store, callers int) {
 	b.Helper()
 	template := offer(1)
-	template.Feeds = []string{"oftc"}
+	template.Links = []string{"oftc"}
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range callers {

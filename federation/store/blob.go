@@ -42,7 +42,7 @@ func keepBlob(ctx context.Context, q *statements, b federation.Blob, of string, 
 		return b, err
 	}
 	if limit > 0 && stored+int64(len(b.Content)) > limit {
-		return b, federation.ErrNoBlobRoom
+		return b, federation.ErrBlobQuota
 	}
 	_, err = q.exec(ctx, `INSERT INTO blob (capability, digest, owner, size, stored, expires, content) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		string(b.Capability), b.Digest[:], b.Owner, len(b.Content), stamp(b.Stored), stamp(b.Expires), notNull(b.Content))

@@ -15,7 +15,7 @@ import (
 func breakRows(t *testing.T, dir string) {
 	t.Helper()
 	db := raw(t, dir)
-	for _, damage := range []string{`UPDATE event SET body = '{"verb":' WHERE seq = 2`, `UPDATE relay SET handoff = 'nothing' WHERE n = 1`} {
+	for _, damage := range []string{`UPDATE event SET body = '{"verb":' WHERE seq = 2`, `UPDATE peer_delivery SET handoff = 'nothing' WHERE n = 1`} {
 		if _, err := db.ExecContext(t.Context(), damage); err != nil {
 			t.Fatalf("%s: %v", damage, err)
 		}
@@ -27,28 +27,28 @@ func TestARowThatCannotBeReadStopsNobodyAndIsSeen(t *testing.T) {
 	record := open(t, dir, prometheus.NewRegistry())
 	for n := 1; n <= 3; n++ {
 		f := offer(n)
-		f.Feeds = []string{"oftc"}
+		f.Links = []string{"oftc"}
 		if _, err := record.Append(ctx, f); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for n := 1; n <= 2; n++ {
-		sent := federation.Relay{Peer: "peer.example", Sender: "scout", Message: federationtest.ID(n).String(), Lane: "a", Document: []byte("{}"), Handoff: federationtest.ID(n), Queued: federationtest.At(n)}
+		sent := federation.PeerDelivery{Peer: "peer.example", Sender: "scout", Message: federationtest.ID(n).String(), OrderKey: "a", Document: []byte("{}"), Handoff: federationtest.ID(n), Queued: federationtest.At(n)}
 		if err := record.Enqueue(ctx, sent); err != nil {
 			t.Fatal(err)
 		}
 	}
 	breakRows(t, dir)
 
-	owed, err := record.Owed(ctx, "oftc", 0, 10)
+	owed, err := record.Outbox(ctx, "oftc", 0, 10)
 	if err != nil || len(owed) != 3 || owed[0].Broken != "" || owed[1].Broken == "" || owed[2].Broken != "" {
 		t.Fatalf("owed are %+v, %v; want three, of which the second cannot be read", owed, err)
 	}
-	lane, err := record.Lane(ctx, "oftc", federationtest.ID(2), 10)
+	lane, err := record.PendingOf(ctx, "oftc", federationtest.ID(2), 10)
 	if err != nil || len(lane) != 1 || lane[0].Broken != owed[1].Broken {
 		t.Errorf("its lane is %+v, %v", lane, err)
 	}
-	relays, err := record.Relays(ctx, "peer.example", 0, 10)
+	relays, err := record.PeerDeliveries(ctx, "peer.example", 0, 10)
 	if err != nil || len(relays) == 0 || !relays[0].Handoff.IsZero() || string(relays[0].Document) != "{}" {
 		t.Errorf("queued are %+v, %v; want the first as it is, about no handoff", relays, err)
 	}

@@ -15,8 +15,8 @@ import (
 
 // Migrate migrates the record in a file as [Open] does, without opening it. Its errors are
 // those of Open.
-func Migrate(ctx context.Context, path string, now time.Time) (Upgrade, error) {
-	known, err := sqliteMigrations()
+func Migrate(ctx context.Context, path string, tables Tables, now time.Time) (Upgrade, error) {
+	known, err := migrationsOf(sqliteSchema, tables)
 	if err != nil {
 		return Upgrade{}, err
 	}
@@ -36,7 +36,7 @@ func migrateFile(ctx context.Context, path string, known []migration, now time.T
 
 // Plan reports what [Migrate] would do, and changes nothing.
 func Plan(ctx context.Context, path string) (Upgrade, error) {
-	known, err := sqliteMigrations()
+	known, err := migrationsOf(sqliteSchema, nil)
 	if err != nil {
 		return Upgrade{}, err
 	}

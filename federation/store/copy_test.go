@@ -15,6 +15,7 @@ import (
 
 	"baton/federation/federationtest"
 	"baton/federation/store"
+	"baton/federation/store/registry"
 )
 
 func TestACopyIsTheWholeRecordAndTheOwnersAlone(t *testing.T) {
@@ -116,11 +117,11 @@ func TestAnOlderRecordIsCopiedBeforeItsMigration(t *testing.T) {
 
 func TestARecordThatIsUpToDateIsNotCopied(t *testing.T) {
 	dir := full(t)
-	if done, err := store.Migrate(t.Context(), at(dir), federationtest.At(1)); err != nil || done != (store.Upgrade{From: newest(t), To: newest(t)}) {
+	if done, err := store.Migrate(t.Context(), at(dir), registry.Tables{}, federationtest.At(1)); err != nil || done != (store.Upgrade{From: newest(t), To: newest(t)}) {
 		t.Errorf("Migrate = %+v, %v", done, err)
 	}
 	fresh := t.TempDir()
-	if done, err := store.Migrate(t.Context(), at(fresh), federationtest.At(1)); err != nil || done != (store.Upgrade{From: 0, To: newest(t)}) {
+	if done, err := store.Migrate(t.Context(), at(fresh), registry.Tables{}, federationtest.At(1)); err != nil || done != (store.Upgrade{From: 0, To: newest(t)}) {
 		t.Errorf("Migrate of nothing = %+v, %v", done, err)
 	}
 	for _, dir := range []string{dir, fresh} {

@@ -12,9 +12,9 @@ import (
 
 // deadColumns are the columns of dead letters, and where they are read from.
 func (s *Record) deadColumns() string {
-	return `d.n, d.link, d.relay IS NOT NULL, d.reason, d.why, d.attempt, d.queued, d.died, d.replayed, coalesce(d.event, d.relay),
+	return `d.n, d.link, d.peer_delivery IS NOT NULL, d.reason, d.why, d.attempt, d.queued, d.died, d.replayed, coalesce(d.event, d.peer_delivery),
 		coalesce(e.id, ''), coalesce(e.handoff, r.handoff, ''), coalesce(r.message, ''), e.body, r.document
-		FROM dead d LEFT JOIN relay r ON r.n = d.relay LEFT JOIN event e ON e.seq = coalesce(d.event, ` + s.parts.RelayStep + `)`
+		FROM dead d LEFT JOIN peer_delivery r ON r.n = d.peer_delivery LEFT JOIN event e ON e.seq = coalesce(d.event, ` + s.parts.RelayStep + `)`
 }
 
 // deadRow is a dead letter with what its parts are read from.
@@ -124,7 +124,7 @@ type dead struct {
 }
 
 func oneDead(ctx context.Context, q *statements, id int64) (d dead, err error) {
-	err = q.row(ctx, `SELECT link, event, relay, replayed FROM dead WHERE n = ?`, []any{id}, &d.link, &d.event, &d.relay, &d.replayed)
+	err = q.row(ctx, `SELECT link, event, peer_delivery, replayed FROM dead WHERE n = ?`, []any{id}, &d.link, &d.event, &d.relay, &d.replayed)
 	return d, err
 }
 
@@ -134,7 +134,7 @@ func (s *Record) revive(ctx context.Context, q *statements, d dead, now time.Tim
 	hook, ofHook := hookCalled(d.link)
 	switch {
 	case d.relay.Valid:
-		_, err := q.exec(ctx, `UPDATE relay SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.relay.Int64, stamp(now))
+		_, err := q.exec(ctx, `UPDATE peer_delivery SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.relay.Int64, stamp(now))
 		return true, err
 	case ofHook:
 		return s.pushBack(ctx, q, d, hook, now)
@@ -155,7 +155,7 @@ func (d dead) putBack(ctx context.Context, q *statements, now time.Time) error {
 	if err := putFeed(ctx, q, row); err != nil {
 		return err
 	}
-	_, err := q.exec(ctx, `UPDATE feed SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, row.handoff, d.link, d.event.Int64)
+	_, err := q.exec(ctx, `UPDATE outbox SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, row.handoff, d.link, d.event.Int64)
 	return err
 }
 
@@ -183,8 +183,8 @@ func (s *Record) Discard(ctx context.Context, id int64, now time.Time) error {
 // forgetDead forgets a dead letter with what is kept for it alone.
 func forgetDead(ctx context.Context, q *statements, id int64) error {
 	for _, change := range []string{
-		`DELETE FROM attempt WHERE (link, item) IN (SELECT CASE WHEN relay IS NULL THEN link ELSE '' END, coalesce(event, relay) FROM dead WHERE n = ? AND replayed = 0)`,
-		`DELETE FROM relay WHERE dead IS NOT NULL AND n = (SELECT relay FROM dead WHERE n = ?)`,
+		`DELETE FROM attempt WHERE (link, item) IN (SELECT CASE WHEN peer_delivery IS NULL THEN link ELSE '' END, coalesce(event, peer_delivery) FROM dead WHERE n = ? AND replayed = 0)`,
+		`DELETE FROM peer_delivery WHERE dead IS NOT NULL AND n = (SELECT peer_delivery FROM dead WHERE n = ?)`,
 		`DELETE FROM dead WHERE n = ?`,
 	} {
 		if _, err := q.exec(ctx, change, id); err != nil {

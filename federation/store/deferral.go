@@ -72,7 +72,7 @@ func deferStep(ctx context.Context, q *statements, d federation.Deferred, ready 
 	return d, countDeferred(ctx, q, d.Origin, d.Event.Arrival.Network, 1)
 }
 
-// roomToDefer returns [federation.ErrNoRoom] where no step more may wait.
+// roomToDefer returns [federation.ErrDeferralFull] where no step more may wait.
 func roomToDefer(ctx context.Context, q *statements, d federation.Deferred, limits federation.DeferralLimits) error {
 	var ofOrigin, all int
 	err := q.row(ctx, `SELECT coalesce((SELECT steps FROM deferred_count WHERE origin = ?), 0),
@@ -81,7 +81,7 @@ func roomToDefer(ctx context.Context, q *statements, d federation.Deferred, limi
 	case err != nil:
 		return err
 	case limits.PerOrigin > 0 && ofOrigin >= limits.PerOrigin, limits.Total > 0 && all >= limits.Total:
-		return federation.ErrNoRoom
+		return federation.ErrDeferralFull
 	case limits.PerUser == 0 || d.Event.Arrival.Name == "" || ofOrigin < limits.PerUser:
 		return nil
 	}
@@ -89,7 +89,7 @@ func roomToDefer(ctx context.Context, q *statements, d federation.Deferred, limi
 	err = q.row(ctx, `SELECT count(*) FROM deferred WHERE origin = ? AND body -> 'arrival' ->> 'name' = ?`,
 		[]any{d.Origin, d.Event.Arrival.Name}, &ofUser)
 	if err == nil && ofUser >= limits.PerUser {
-		return federation.ErrNoRoom
+		return federation.ErrDeferralFull
 	}
 	return err
 }

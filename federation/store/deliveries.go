@@ -19,7 +19,7 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 		var d federation.Delivered
 		var event string
 		var ended, next int64
-		if err := row.Scan(&event, &d.Link, &d.Agent, &d.State, &d.Attempt, &next, &d.Reason, &ended); err != nil {
+		if err := row.Scan(&event, &d.Link, &d.Participant, &d.State, &d.Attempt, &next, &d.Reason, &ended); err != nil {
 			return d, err
 		}
 		d.Ended, d.Next = moment(ended), moment(next)
@@ -30,14 +30,14 @@ func (s *Record) Deliveries(ctx context.Context, id federation.HandoffID, links 
 			FROM event e JOIN settled s ON s.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
 		UNION ALL
 		SELECT e.seq, e.id, f.link, '', 'waiting', f.attempt, coalesce(f.next, 0), f.reason, 0
-			FROM event e CROSS JOIN json_each(?2) j JOIN feed f ON f.link = j.value AND f.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
+			FROM event e CROSS JOIN json_each(?2) j JOIN outbox f ON f.link = j.value AND f.event = e.seq WHERE e.handoff = ?1 AND e.version > 0
 		UNION ALL
 		SELECT e.seq, e.id, ?3, k.did, p.state, p.attempt, coalesce(p.next, 0), CASE p.state WHEN 'dead' THEN 'failed' WHEN 'refused' THEN 'gone' ELSE p.reason END, p.ended
-			FROM handoff h JOIN hook k ON k.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND k.agent = ''
-			JOIN event e ON e.handoff = h.id JOIN push p ON p.hook = k.id AND p.item = e.seq WHERE h.id = ?1 AND e.version > 0
+			FROM handoff h JOIN webhook k ON k.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND k.participant = ''
+			JOIN event e ON e.handoff = h.id JOIN push p ON p.webhook = k.id AND p.item = e.seq WHERE h.id = ?1 AND e.version > 0
 		UNION ALL
 		`+s.inboxDeliveries()+s.tableDeliveries()+`
-		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.HookLink, federation.InboxLink)
+		) ended_and_waiting ORDER BY seq, link, agent`, id.String(), string(names), federation.WebhookLink, federation.InboxLink)
 	if err != nil {
 		return nil, fmt.Errorf("read deliveries of %s: %w", id, err)
 	}
@@ -55,12 +55,12 @@ func (s *Record) tableDeliveries() string {
 // Backlog implements [federationtest.Deliveries].
 func (s *Record) Backlog(ctx context.Context, link string) (federation.Backlog, error) {
 	var b federation.Backlog
-	err := s.reads.row(ctx, `SELECT count(*) FROM feed WHERE link = ?`, []any{link}, &b.Rows)
+	err := s.reads.row(ctx, `SELECT count(*) FROM outbox WHERE link = ?`, []any{link}, &b.Rows)
 	if err != nil || b.Rows == 0 {
 		return b, wrapBacklog(link, err)
 	}
 	var oldest int64
-	err = s.reads.row(ctx, `SELECT e.filed FROM feed f JOIN event e ON e.seq = f.event
+	err = s.reads.row(ctx, `SELECT e.filed FROM outbox f JOIN event e ON e.seq = f.event
 		WHERE f.link = ? ORDER BY f.event LIMIT 1`, []any{link}, &oldest)
 	if errors.Is(err, federation.ErrNotFound) { // delivered in between
 		return federation.Backlog{}, nil
@@ -71,7 +71,7 @@ func (s *Record) Backlog(ctx context.Context, link string) (federation.Backlog, 
 
 func wrapBacklog(link string, err error) error {
 	if err != nil {
-		return fmt.Errorf("count feed of %s: %w", link, err)
+		return fmt.Errorf("count outbox of %s: %w", link, err)
 	}
 	return nil
 }

@@ -217,7 +217,7 @@ func (e *examination) broken(err error) error {
 
 // checkVersion reports whether the record is one that this program can read.
 func (e *examination) checkVersion(ctx context.Context) (ok bool, err error) {
-	known, err := sqliteMigrations()
+	known, err := migrationsOf(sqliteSchema, nil)
 	if err != nil {
 		return false, err
 	}
@@ -230,7 +230,7 @@ func (e *examination) checkVersion(ctx context.Context) (ok bool, err error) {
 }
 
 func (e *examination) checkPostgresVersion(ctx context.Context) (ok bool, err error) {
-	known, err := postgresMigrations()
+	known, err := migrationsOf(postgresSchema, nil)
 	if err != nil {
 		return false, err
 	}

@@ -139,7 +139,7 @@ func TestWhatChangedInARecordIsFound(t *testing.T) {
 		{"a handoff without steps", `DELETE FROM event WHERE handoff = '` + ninth + `'`, store.Orphan, ninth},
 		{"steps without a handoff", `DELETE FROM handoff WHERE id = '` + ninth + `'`, store.Orphan, ninth},
 		{"an inbox with what is not there", `INSERT INTO inbox (did, event, waiting, number) VALUES ('` + string(bob) + `', 999, 1, 9)`, store.Orphan, "inbox of " + string(bob)},
-		{"a feed with what is not there", `INSERT INTO feed (link, event, attempt, handoff, rank, filed) VALUES ('oftc', 999, 0, '', 1, 0)`, store.Orphan, "feed of oftc"},
+		{"a outbox with what is not there", `INSERT INTO outbox (link, event, attempt, handoff, rank, filed) VALUES ('oftc', 999, 0, '', 1, 0)`, store.Orphan, "outbox of oftc"},
 		{"a mailbox that is counted wrong", `UPDATE mailbox SET entries = entries + 1 WHERE did = '` + string(bob) + `'`, store.Orphan, "inbox of " + string(bob)},
 		{"a list with a handoff that is not there", `INSERT INTO party (did, state, moved, handoff) VALUES ('', 'open', 1, 'none')`, store.Orphan, "none"},
 		{"a handoff that is in no list", `DELETE FROM party WHERE handoff = '` + ninth + `'`, store.Orphan, ninth},

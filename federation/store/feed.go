@@ -13,7 +13,7 @@ import (
 // deliveryColumns are those that scanDelivery reads, and where they are. What belongs
 // to nothing any more is read as Broken.
 const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), e.body, f.event, f.attempt, coalesce(f.next, 0), f.reason, h.view
-	FROM feed f LEFT JOIN event e ON e.seq = f.event LEFT JOIN handoff h ON h.id = f.handoff`
+	FROM outbox f LEFT JOIN event e ON e.seq = f.event LEFT JOIN handoff h ON h.id = f.handoff`
 
 // scanDelivery reads a row of a feed. What it cannot read of it is no error of the
 // feed: one bad row stops nobody.
@@ -38,17 +38,17 @@ func scanDelivery(row scanner) (federation.Delivery, error) {
 	return d, nil
 }
 
-// Owed implements [federationtest.Feeds].
-func (s *Record) Owed(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
+// Owed implements [federationtest.Links].
+func (s *Record) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
 	owed, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.link = ? AND f.event > ? ORDER BY f.event`+atMost, link, after, max(limit, 0))
 	if err != nil {
-		return nil, fmt.Errorf("read feed of %s: %w", link, err)
+		return nil, fmt.Errorf("read outbox of %s: %w", link, err)
 	}
 	return owed, nil
 }
 
-// Given implements [federationtest.Feeds].
+// Given implements [federationtest.Links].
 func (s *Record) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 	scan := func(row scanner) (federation.Given, error) {
 		var d federation.Given
@@ -79,19 +79,19 @@ func (s *Record) Given(ctx context.Context, link string, since time.Time, limit 
 	return slices.DeleteFunc(done, func(d federation.Given) bool { return d.Row == 0 }), nil
 }
 
-// OwedIn implements [federationtest.Feeds].
-func (s *Record) OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error) {
+// CountPending implements [federationtest.Links].
+func (s *Record) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	var n int
-	err := s.reads.row(ctx, `SELECT count(*) FROM feed WHERE link = ? AND handoff = ?`, []any{link, id.String()}, &n)
+	err := s.reads.row(ctx, `SELECT count(*) FROM outbox WHERE link = ? AND handoff = ?`, []any{link, id.String()}, &n)
 	if err != nil {
-		return 0, fmt.Errorf("count feed of %s: %w", link, err)
+		return 0, fmt.Errorf("count outbox of %s: %w", link, err)
 	}
 	return n, nil
 }
 
-// Heads implements [federationtest.Feeds].
+// Heads implements [federationtest.Links].
 func (s *Record) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
-	due, err := rows(ctx, s.reads, scanHandoffID, `SELECT handoff FROM feed WHERE link = ? AND next IS NOT NULL AND next <= ?
+	due, err := rows(ctx, s.reads, scanHandoffID, `SELECT handoff FROM outbox WHERE link = ? AND next IS NOT NULL AND next <= ?
 		ORDER BY rank, event`+atMost, link, stamp(now), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is due to %s: %w", link, err)
@@ -99,8 +99,8 @@ func (s *Record) Heads(ctx context.Context, link string, now time.Time, limit in
 	return due, nil
 }
 
-// Lane implements [federationtest.Feeds].
-func (s *Record) Lane(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
+// Lane implements [federationtest.Links].
+func (s *Record) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	lane, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.handoff = ? AND f.link = ? ORDER BY f.event`+atMost, id.String(), link, max(limit, 0))
 	if err != nil {
@@ -109,17 +109,17 @@ func (s *Record) Lane(ctx context.Context, link string, id federation.HandoffID,
 	return lane, nil
 }
 
-// Stuck implements [federationtest.Feeds].
+// Stuck implements [federationtest.Links].
 func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
 	for _, look := range []struct {
 		query string
 		args  []any
 	}{
 		// The DID '' takes part in all. Of each other handoff its lane is looked up, not of each lane its handoff: there may be many that wait.
-		{`SELECT f.handoff FROM party p CROSS JOIN feed f
-			WHERE p.did = ?3 AND ?3 <> '' AND f.link = ?1 AND f.event = (SELECT min(l.event) FROM feed l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
+		{`SELECT f.handoff FROM party p CROSS JOIN outbox f
+			WHERE p.did = ?3 AND ?3 <> '' AND f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
 			ORDER BY f.rank, f.event LIMIT 1`, []any{link, stamp(now), did}},
-		{`SELECT handoff FROM feed WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`, []any{link, stamp(now)}},
+		{`SELECT handoff FROM outbox WHERE link = ?1 AND next IS NOT NULL AND next > ?2 ORDER BY rank, event LIMIT 1`, []any{link, stamp(now)}},
 	} {
 		var text string
 		err = s.reads.row(ctx, look.query, look.args, &text)
@@ -133,15 +133,15 @@ func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now
 	return id, fmt.Errorf("read what waits for %s: %w", link, err)
 }
 
-// Attempt implements [federationtest.Feeds].
+// Attempt implements [federationtest.Links].
 func (s *Record) Attempt(ctx context.Context, link string, rows []int64) error {
 	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error {
-		_, err := q.exec(ctx, `UPDATE feed SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
+		_, err := q.exec(ctx, `UPDATE outbox SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
 		return err
 	})
 }
 
-// Failed implements [federationtest.Feeds].
+// Failed implements [federationtest.Links].
 func (s *Record) Failed(ctx context.Context, link string, row int64, f federation.Failure) error {
 	return s.changeFeed(ctx, link, []int64{row}, func(ctx context.Context, q *statements, row int64) error {
 		counted := 1
@@ -149,7 +149,7 @@ func (s *Record) Failed(ctx context.Context, link string, row int64, f federatio
 			counted = 0
 		}
 		var attempt int
-		err := q.row(ctx, `UPDATE feed SET attempt = attempt + ?3, reason = ?4, next = CASE WHEN next IS NULL THEN NULL ELSE CAST(?5 AS bigint) END
+		err := q.row(ctx, `UPDATE outbox SET attempt = attempt + ?3, reason = ?4, next = CASE WHEN next IS NULL THEN NULL ELSE CAST(?5 AS bigint) END
 			WHERE event = ?1 AND link = ?2 RETURNING attempt`, []any{row, link, counted, f.Reason, stamp(f.Next)}, &attempt)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
@@ -172,19 +172,19 @@ func noteTry(ctx context.Context, q *statements, link string, row int64, t feder
 	return err
 }
 
-// Hurry implements [federationtest.Feeds].
+// Hurry implements [federationtest.Links].
 func (s *Record) Hurry(ctx context.Context, link string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		_, err := q.exec(ctx, `UPDATE feed SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
+		_, err := q.exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("hurry feed of %s: %w", link, err)
+		return fmt.Errorf("hurry outbox of %s: %w", link, err)
 	}
 	return nil
 }
 
-// Settle implements [federationtest.Feeds].
+// Settle implements [federationtest.Links].
 func (s *Record) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error { return settle(ctx, q, link, row, how) })
 }
@@ -200,7 +200,7 @@ func (s *Record) changeFeed(ctx context.Context, link string, rows []int64, chan
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("write feed of %s: %w", link, err)
+		return fmt.Errorf("write outbox of %s: %w", link, err)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// Await implements [federationtest.Guests].
+// Await implements [federationtest.PendingRulings].
 func (s *Record) Await(ctx context.Context, h federation.Pending, after federation.Version) error {
 	ready, err := prepare(h.Event)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Record) Await(ctx context.Context, h federation.Pending, after federati
 	return nil
 }
 
-// Awaiting implements [federationtest.Guests].
+// Awaiting implements [federationtest.PendingRulings].
 func (s *Record) Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error) {
 	held, err := rows(ctx, s.reads, scanPending, `SELECT home, since, body FROM pending WHERE home = ? ORDER BY seq`+atMost, string(home), max(limit, 0))
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Record) Awaiting(ctx context.Context, home federation.HomeID, limit int
 	return held, nil
 }
 
-// AwaitingIn implements [federationtest.Guests].
+// AwaitingIn implements [federationtest.PendingRulings].
 func (s *Record) AwaitingIn(ctx context.Context, id federation.HandoffID) ([]federation.Pending, error) {
 	held, err := rows(ctx, s.reads, scanPending, `SELECT home, since, body FROM pending WHERE handoff = ? ORDER BY seq`, id.String())
 	if err != nil {
@@ -70,7 +70,7 @@ func scanPending(row scanner) (federation.Pending, error) {
 	return h, err
 }
 
-// Ruled implements [federationtest.Guests].
+// Ruled implements [federationtest.PendingRulings].
 func (s *Record) Ruled(ctx context.Context, id federation.HandoffID, from federation.DID, event federation.EventID) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error { return release(ctx, q, id, from, event) })
 	if err != nil {

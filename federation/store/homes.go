@@ -120,7 +120,7 @@ func (s *Record) Shared(ctx context.Context, home federation.HomeID, after feder
 func (s *Record) MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	r := federation.MailboxLocation{DID: did}
 	var since int64
-	err := s.reads.row(ctx, `SELECT home, source, since, origin FROM residence WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since, &r.From)
+	err := s.reads.row(ctx, `SELECT home, source, since, origin FROM mailbox_location WHERE did = ?`, []any{did}, &r.Home, &r.Source, &since, &r.From)
 	if err != nil {
 		return federation.MailboxLocation{}, fmt.Errorf("read mailbox location of %s: %w", did, err)
 	}
@@ -131,7 +131,7 @@ func (s *Record) MailboxLocation(ctx context.Context, did federation.DID) (feder
 // KeepMailboxLocation implements [federationtest.Homes].
 func (s *Record) KeepMailboxLocation(ctx context.Context, r federation.MailboxLocation) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		_, err := q.exec(ctx, `INSERT INTO residence (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)
+		_, err := q.exec(ctx, `INSERT INTO mailbox_location (did, home, source, since, origin) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (did) DO UPDATE SET home = excluded.home, source = excluded.source, since = excluded.since, origin = excluded.origin`,
 			r.DID, string(r.Home), string(r.Source), stamp(r.Since), string(r.From))
 		return err

@@ -55,7 +55,7 @@ func (s *Record) Known(ctx context.Context, from federation.DID, id federation.E
 func (s *Record) known(ctx context.Context, from federation.DID, id federation.EventID, digest [32]byte) (federation.Entry, error) {
 	var there, gone bool
 	err := s.reads.row(ctx, `SELECT EXISTS (SELECT 1 FROM event WHERE signer = ?1 AND (id = ?2 OR digest = ?3)),
-		EXISTS (SELECT 1 FROM spent WHERE id = ?2 OR signer = ?1 AND digest = ?3)`, []any{from, id.String(), digest[:]}, &there, &gone)
+		EXISTS (SELECT 1 FROM tombstone WHERE id = ?2 OR signer = ?1 AND digest = ?3)`, []any{from, id.String(), digest[:]}, &there, &gone)
 	switch {
 	case err != nil:
 		return federation.Entry{}, err

@@ -19,9 +19,32 @@ type migration struct {
 	statements string
 }
 
-// sqliteMigrations and postgresMigrations return the migrations of each database.
-func sqliteMigrations() ([]migration, error)   { return readMigrations(schema, "schema") }
-func postgresMigrations() ([]migration, error) { return readMigrations(schema, "schema/postgres") }
+// The folders of the migrations of each database, in the schema of the record and in that of
+// [Tables].
+const (
+	sqliteSchema   = "schema"
+	postgresSchema = "schema/postgres"
+)
+
+// migrationsOf returns the migrations in a folder: each creates or changes the tables of the
+// record, and then the tables of a network; nil is none.
+func migrationsOf(folder string, tables Tables) ([]migration, error) {
+	known, err := readMigrations(schema, folder)
+	if err != nil || tables == nil {
+		return known, err
+	}
+	added, err := readMigrations(tables.Schema(), folder)
+	if err != nil {
+		return nil, fmt.Errorf("tables of a network: %w", err)
+	}
+	if len(added) != len(known) {
+		return nil, fmt.Errorf("tables of a network have %d migrations in %s, and the record has %d: give them one for each", len(added), folder, len(known))
+	}
+	for i, m := range added {
+		known[i].statements += "\n" + m.statements
+	}
+	return known, nil
+}
 
 // readMigrations returns the migrations in a folder in the order of their versions. The name
 // of a file begins with its version, in four digits; versions count from 1 without a gap.

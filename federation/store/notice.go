@@ -29,7 +29,7 @@ func encodeNotice(n federation.Notice) (string, error) {
 
 // putNotice files a notice, unless its signer was to be told that before.
 func putNotice(ctx context.Context, q *statements, n federation.Notice, body string) error {
-	return putNoticeOn(ctx, q, n.Event.Arrival.Link, n, body)
+	return putNoticeOn(ctx, q, n.Link(), n, body)
 }
 
 func putNoticeOn(ctx context.Context, q *statements, link string, n federation.Notice, body string) error {
@@ -41,19 +41,19 @@ func putNoticeOn(ctx context.Context, q *statements, link string, n federation.N
 // signerOf returns whose ids what a notice is about has its own in.
 func signerOf(n federation.Notice) federation.DID {
 	if n.Kind == federation.NoticeDisabled {
-		return n.Hook.DID
+		return n.Webhook.DID
 	}
 	return n.Event.From
 }
 
 // noteDisabled files what the owner of a hook is told, also of one that was disabled
 // before.
-func (s *Record) noteDisabled(ctx context.Context, q *statements, id federation.HookID, now time.Time) error {
+func (s *Record) noteDisabled(ctx context.Context, q *statements, id federation.WebhookID, now time.Time) error {
 	h, err := oneHook(ctx, q, id)
 	if err != nil {
 		return err
 	}
-	n := federation.Notice{Kind: federation.NoticeDisabled, Hook: h, Why: h.Why, At: now}
+	n := federation.Notice{Kind: federation.NoticeDisabled, Webhook: h, Why: h.Why, At: now}
 	body, err := encodeNotice(n)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *Record) noteDisabled(ctx context.Context, q *statements, id federation.
 	if _, err := q.exec(ctx, `DELETE FROM notice WHERE signer = ? AND event = ? AND kind = ?`, h.DID, id.String(), string(n.Kind)); err != nil {
 		return err
 	}
-	return putNoticeOn(ctx, q, cmp.Or(link, federation.RESTLink), n, body)
+	return putNoticeOn(ctx, q, cmp.Or(link, federation.InboxLink), n, body)
 }
 
 func noticesTo(reader federation.DID) inboxRef { return newInboxRef("notices", string(reader)) }

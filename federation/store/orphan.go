@@ -16,7 +16,7 @@ func orphans() []string {
 			WHERE e.version IS NULL AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = e.handoff)`,
 		`SELECT 'inbox of ' || i.did, 'holds event ' || i.event || ', which is not there' FROM inbox i
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = i.event)`,
-		`SELECT 'feed of ' || f.link, 'owes event ' || f.event || ', which is not there' FROM feed f
+		`SELECT 'outbox of ' || f.link, 'owes event ' || f.event || ', which is not there' FROM outbox f
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = f.event)`,
 		`SELECT 'delivery to ' || s.link, 'is of event ' || s.event || ', which is not there' FROM settled s
 			WHERE NOT EXISTS (SELECT 1 FROM event e WHERE e.seq = s.event)`,
@@ -30,8 +30,8 @@ func orphans() []string {
 			ON w.did = m.did WHERE m.entries IS DISTINCT FROM w.entries OR m.size IS DISTINCT FROM w.size`,
 		`SELECT 'blob of ' || c.handoff, 'is not there, or not its handoff' FROM blob_claim c
 			WHERE NOT EXISTS (SELECT 1 FROM blob b WHERE b.capability = c.capability) OR NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = c.handoff)`,
-		`SELECT 'webhook ' || p.hook, 'owes ' || p.item || ', and is not there' FROM push p
-			WHERE NOT EXISTS (SELECT 1 FROM hook h WHERE h.id = p.hook)`,
+		`SELECT 'webhook ' || p.webhook, 'owes ' || p.item || ', and is not there' FROM push p
+			WHERE NOT EXISTS (SELECT 1 FROM webhook h WHERE h.id = p.webhook)`,
 	}
 }
 

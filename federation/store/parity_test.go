@@ -7,28 +7,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A record can be moved from one database to the other, so both have every version that
-// came after PostgreSQL did.
+// A record can be moved from one database to the other, so both have every version.
 func TestEachVersionIsMadeInBothDatabases(t *testing.T) {
-	files, err := filepath.Glob("schema/*.sql")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d migrations, %v", len(files), err)
-	}
-	others, err := filepath.Glob("schema/postgres/*.sql")
-	if err != nil || len(others) == 0 {
-		t.Fatalf("%d migrations for PostgreSQL, %v", len(others), err)
-	}
-	first := filepath.Base(others[0])[:4]
-	var wanted, got []string
-	for _, file := range files {
-		if number := filepath.Base(file)[:4]; number >= first {
-			wanted = append(wanted, number)
+	want := versions(t, "schema/*.sql")
+	for _, files := range []string{"schema/postgres/*.sql", "registry/schema/*.sql", "registry/schema/postgres/*.sql"} {
+		if diff := cmp.Diff(want, versions(t, files)); diff != "" {
+			t.Errorf("versions of %s (-want +got):\n%s", files, diff)
 		}
 	}
-	for _, file := range others {
-		got = append(got, filepath.Base(file)[:4])
+}
+
+// versions returns the numbers of the migrations that a pattern names.
+func versions(t *testing.T, files string) []string {
+	t.Helper()
+	found, err := filepath.Glob(files)
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%d migrations in %s, %v", len(found), files, err)
 	}
-	if diff := cmp.Diff(wanted, got); diff != "" {
-		t.Errorf("versions that schema/postgres makes (-want +got):\n%s", diff)
+	var numbers []string
+	for _, file := range found {
+		numbers = append(numbers, filepath.Base(file)[:4])
 	}
+	return numbers
 }

@@ -48,14 +48,14 @@ const writerSettings = `SET idle_in_transaction_session_timeout = '10s'; SET ena
 // is of a newer version, or the server keeps no promise about its disk. They never show
 // the password.
 func OpenPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer) (*Record, error) {
-	s, err := openPostgres(ctx, dsn, reg)
+	s, err := openPostgres(ctx, dsn, tables, reg)
 	if err != nil {
 		return nil, fmt.Errorf("open record on PostgreSQL: %w", err)
 	}
 	return s.attach(tables), nil
 }
 
-func openPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (_ *Record, err error) {
+func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus.Registerer) (_ *Record, err error) {
 	var opened closers
 	defer func() {
 		if err != nil {
@@ -74,7 +74,7 @@ func openPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (_
 	reader.SetMaxOpenConns(maxPostgresReaders)
 	reader.SetMaxIdleConns(maxPostgresReaders)
 	opened = append(opened, reader)
-	known, err := postgresMigrations()
+	known, err := migrationsOf(postgresSchema, tables)
 	if err != nil {
 		return nil, err
 	}

@@ -178,7 +178,7 @@ func survivesAKilledServer(t *testing.T, server *postgrestest.Server) {
 func insistOn(ctx context.Context, t *testing.T, record *registry.Record, n int) bool {
 	t.Helper()
 	f := offer(n)
-	f.Feeds = []string{"oftc"}
+	f.Links = []string{"oftc"}
 	for ctx.Err() == nil {
 		_, err := record.Append(ctx, f)
 		if err == nil {
@@ -260,7 +260,7 @@ func numberOneInbox(t *testing.T, server *postgrestest.Server) {
 			numbers = append(numbers, n)
 			all.Go(func() {
 				f := offer(n)
-				f.Feeds = []string{"oftc"}
+				f.Links = []string{"oftc"}
 				if _, err := record.Append(t.Context(), f); err != nil {
 					t.Errorf("Append: %v", err)
 				}
@@ -503,7 +503,7 @@ func copiesIntoNothing(t *testing.T, server *postgrestest.Server) {
 			t.Errorf("Transfer: %v, want %q", err, want)
 		}
 	}
-	if _, err := store.MigratePostgres(t.Context(), made); err != nil {
+	if _, err := store.MigratePostgres(t.Context(), made, registry.Tables{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store.Transfer(t.Context(), at(dir), made, registry.Tables{}, rules{}, false); err != nil {

@@ -11,9 +11,9 @@ import (
 var errForeignSchema = errors.New("there are tables of another program: name an empty schema in search_path, or another database")
 
 // MigratePostgres migrates a record as [OpenPostgres] does, without opening it.
-func MigratePostgres(ctx context.Context, dsn string) (Upgrade, error) {
+func MigratePostgres(ctx context.Context, dsn string, tables Tables) (Upgrade, error) {
 	return onPostgres(dsn, "migrate", func(db *sql.DB) (Upgrade, error) {
-		known, err := postgresMigrations()
+		known, err := migrationsOf(postgresSchema, tables)
 		if err != nil {
 			return Upgrade{}, err
 		}
@@ -24,7 +24,7 @@ func MigratePostgres(ctx context.Context, dsn string) (Upgrade, error) {
 // PlanPostgres reports what [MigratePostgres] would do, and changes nothing.
 func PlanPostgres(ctx context.Context, dsn string) (Upgrade, error) {
 	return onPostgres(dsn, "read", func(db *sql.DB) (Upgrade, error) {
-		known, err := postgresMigrations()
+		known, err := migrationsOf(postgresSchema, nil)
 		if err != nil {
 			return Upgrade{}, err
 		}

@@ -88,7 +88,7 @@ func (s *Record) idle(ctx context.Context, before time.Time, after federation.Cu
 func feedLinks(ctx context.Context, q *statements) ([]byte, error) {
 	links := []string{}
 	for last := ""; ; last = links[len(links)-1] {
-		next, err := rows(ctx, q, scanOne[string], `SELECT link FROM feed WHERE link > ? ORDER BY link LIMIT 1`, last)
+		next, err := rows(ctx, q, scanOne[string], `SELECT link FROM outbox WHERE link > ? ORDER BY link LIMIT 1`, last)
 		if err != nil {
 			return nil, err
 		}
@@ -121,7 +121,7 @@ func (s *Record) prune(ctx context.Context, q *statements, id string, links []by
 // numbered on from one of its own.
 func needed(ctx context.Context, q *statements, id string, links []byte) (needed bool, err error) {
 	err = q.row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
-		OR EXISTS (SELECT 1 FROM event e CROSS JOIN json_each(?2) l JOIN feed f ON f.link = l.value AND f.event = e.seq
+		OR EXISTS (SELECT 1 FROM event e CROSS JOIN json_each(?2) l JOIN outbox f ON f.link = l.value AND f.event = e.seq
 			WHERE e.handoff = ?1)
 		OR EXISTS (SELECT 1 FROM event e JOIN dead d ON d.event = e.seq WHERE e.handoff = ?1)`, []any{id, string(links)}, &needed)
 	return needed, err

@@ -18,7 +18,7 @@ const StepOfThem = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->>
 const (
 	participantOfThem = `IN (SELECT value FROM json_each(?1))`
 	waitingEntries    = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
-	owedSteps         = `feed f JOIN event e ON e.seq = f.event WHERE f.link > ''`
+	owedSteps         = `outbox f JOIN event e ON e.seq = f.event WHERE f.link > ''`
 	deferredSteps     = `deferred e WHERE e.n > 0`
 	pendingSteps      = `pending e WHERE e.seq > 0`
 	deadSteps         = `dead d JOIN event e ON e.seq = d.event WHERE d.n > 0 AND d.replayed = 0`
@@ -105,11 +105,11 @@ func (p purge) sets(done *federation.Purged) []set {
 		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + owedSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, link string) error {
 			return settle(ctx, q, link, row, gone)
 		}},
-		{&done.Outbox, participants, `SELECT r.n, '' FROM relay r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + participantOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
+		{&done.Outbox, participants, `SELECT r.n, '' FROM peer_delivery r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + participantOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
 			return endRelay(ctx, q, row)
 		}},
 		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
-		{&done.Dead, participants, `SELECT d.n, '' FROM dead d JOIN relay r ON r.n = d.relay WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + participantOfThem, dropDead},
+		{&done.Dead, participants, `SELECT d.n, '' FROM dead d JOIN peer_delivery r ON r.n = d.peer_delivery WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + participantOfThem, dropDead},
 		{&done.Deferred, dids, `SELECT e.n, '' FROM ` + deferredSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
 			return endDeferral(ctx, q, row)
 		}},

@@ -35,19 +35,19 @@ func (s *pushScan) read() federation.Push {
 
 // pushes reads what the rest of a query finds of a hook, of which the query has its id
 // as its first parameter.
-func (s *Record) pushes(ctx context.Context, q *statements, h federation.Hook, where string, args ...any) ([]federation.Push, error) {
+func (s *Record) pushes(ctx context.Context, q *statements, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	args = append([]any{h.ID.String()}, args...)
-	if h.Agent != "" {
+	if h.Participant != "" {
 		return s.contentPushes(ctx, q, h, where, args...)
 	}
 	args = append(args, h.DID)
 	return rows(ctx, q, scanPushedStep(h.DID), fmt.Sprintf(`SELECT `+pushColumns+`, e.id, e.handoff, `+inboxColumns+`
-		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.hook = ?1 AND `+where, len(args)), args...)
+		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.webhook = ?1 AND `+where, len(args)), args...)
 }
 
 // noticePushes reads what the rest of a query finds of the notices that a hook is owed or
 // was.
-func noticePushes(ctx context.Context, q *statements, h federation.Hook, where string, args ...any) ([]federation.Push, error) {
+func noticePushes(ctx context.Context, q *statements, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	scan := func(row scanner) (federation.Push, error) {
 		var s pushScan
 		var place uint64
@@ -63,7 +63,7 @@ func noticePushes(ctx context.Context, q *statements, h federation.Hook, where s
 		return p, nil
 	}
 	return rows(ctx, q, scan, fmt.Sprintf(`SELECT `+pushColumns+`, n.n, n.body FROM push p JOIN notice n ON n.n = p.item - %d
-		WHERE p.hook = ?1 AND p.item >= %d AND `+where, int64(firstNotice), int64(firstNotice)), append([]any{h.ID.String()}, args...)...)
+		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(firstNotice), int64(firstNotice)), append([]any{h.ID.String()}, args...)...)
 }
 
 // scanPushedStep reads a push of an entry. What it cannot read of it is no error: one bad
@@ -87,7 +87,7 @@ func scanPushedStep(of federation.DID) func(scanner) (federation.Push, error) {
 }
 
 // contentPushes is pushes for a hook of a participant of a network.
-func (s *Record) contentPushes(ctx context.Context, q *statements, h federation.Hook, where string, args ...any) ([]federation.Push, error) {
+func (s *Record) contentPushes(ctx context.Context, q *statements, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	if s.tables == nil {
 		return nil, nil
 	}
@@ -98,18 +98,18 @@ func (s *Record) contentPushes(ctx context.Context, q *statements, h federation.
 		}
 		return s.read(), nil
 	}
-	found, err := rows(ctx, q, scan, `SELECT `+pushColumns+` FROM push p WHERE p.hook = ?1 AND `+where, args...)
+	found, err := rows(ctx, q, scan, `SELECT `+pushColumns+` FROM push p WHERE p.webhook = ?1 AND `+where, args...)
 	for i := range found {
 		p := &found[i]
 		if err == nil {
-			p.Content, p.Broken, err = s.tables.Content(ctx, Tx{q}, h.Agent, p.Item)
+			p.Content, p.Broken, err = s.tables.Content(ctx, Tx{q}, h.Participant, p.Item)
 		}
 	}
 	return found, err
 }
 
-// NextPush implements [federationtest.Hooks].
-func (s *Record) NextPush(ctx context.Context, id federation.HookID, now time.Time) (federation.Push, error) {
+// NextPush implements [federationtest.Webhooks].
+func (s *Record) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error) {
 	h, err := oneHook(ctx, s.reads, id)
 	var found, notices []federation.Push
 	const due = `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`
@@ -123,13 +123,13 @@ func (s *Record) NextPush(ctx context.Context, id federation.HookID, now time.Ti
 		err = federation.ErrNotFound
 	}
 	if err != nil {
-		return federation.Push{}, fmt.Errorf("read what is due to hook %s: %w", id, err)
+		return federation.Push{}, fmt.Errorf("read what is due to webhook %s: %w", id, err)
 	}
 	return slices.MinFunc(append(found, notices...), func(a, b federation.Push) int { return a.Next.Compare(b.Next) }), nil // the first of those that are
 }
 
-// Pushes implements [federationtest.Hooks].
-func (s *Record) Pushes(ctx context.Context, id federation.HookID, before int64, limit int) ([]federation.Push, error) {
+// Pushes implements [federationtest.Webhooks].
+func (s *Record) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
 	h, err := oneHook(ctx, s.reads, id)
 	var found, rest []federation.Push
 	const page = `(CAST(?2 AS bigint) = 0 OR p.item < ?2) ORDER BY p.item DESC LIMIT 0 + ?3`
@@ -140,20 +140,20 @@ func (s *Record) Pushes(ctx context.Context, id federation.HookID, before int64,
 		rest, err = s.pushes(ctx, s.reads, h, page, before, limit-len(found))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what hook %s was owed: %w", id, err)
+		return nil, fmt.Errorf("read what webhook %s was owed: %w", id, err)
 	}
 	return append(found, rest...), nil
 }
 
-// PushFailed implements [federationtest.Hooks].
-func (s *Record) PushFailed(ctx context.Context, id federation.HookID, item int64, f federation.Failure) error {
+// PushFailed implements [federationtest.Webhooks].
+func (s *Record) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		if f.Counted {
-			_, err := q.exec(ctx, `UPDATE push SET next = ? WHERE hook = ? AND item = ? AND state = 'waiting'`, stamp(f.Next), id.String(), item)
+			_, err := q.exec(ctx, `UPDATE push SET next = ? WHERE webhook = ? AND item = ? AND state = 'waiting'`, stamp(f.Next), id.String(), item)
 			return err
 		}
 		var attempt int
-		err := q.row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE hook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
+		err := q.row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
 			[]any{f.Reason, stamp(f.Next), id.String(), item}, &attempt)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil // it is over, or its hook is gone
@@ -166,30 +166,30 @@ func (s *Record) PushFailed(ctx context.Context, id federation.HookID, item int6
 }
 
 // notePushTry remembers an attempt on the step of a push.
-func (s *Record) notePushTry(ctx context.Context, q *statements, id federation.HookID, item int64, t federation.Try) error {
+func (s *Record) notePushTry(ctx context.Context, q *statements, id federation.WebhookID, item int64, t federation.Try) error {
 	_, step, err := s.pushedStep(ctx, q, id, item)
 	if err != nil || step == 0 {
 		return err
 	}
-	return noteTry(ctx, q, federation.HookName(id), step, t)
+	return noteTry(ctx, q, federation.WebhookName(id), step, t)
 }
 
 // pushedStep returns the hook of a push, and where its step is in the record: 0 for a
 // content that is none, and for a notice.
-func (s *Record) pushedStep(ctx context.Context, q *statements, id federation.HookID, item int64) (h federation.Hook, step int64, err error) {
+func (s *Record) pushedStep(ctx context.Context, q *statements, id federation.WebhookID, item int64) (h federation.Webhook, step int64, err error) {
 	h, err = oneHook(ctx, q, id)
 	switch {
 	case err != nil || item >= firstNotice:
 		return h, 0, err
-	case h.Agent == "":
+	case h.Participant == "":
 		return h, item, nil
 	}
 	err = q.row(ctx, `SELECT coalesce(`+s.parts.ItemStep+`, 0)`, []any{item}, &step)
 	return h, step, err
 }
 
-// PushEnded implements [federationtest.Hooks].
-func (s *Record) PushEnded(ctx context.Context, id federation.HookID, item int64, how federation.Settlement) error {
+// PushEnded implements [federationtest.Webhooks].
+func (s *Record) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
 	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		reason, counted := how.Why, 1
 		if how.Outcome() == federation.DeliveryDelivered {
@@ -197,7 +197,7 @@ func (s *Record) PushEnded(ctx context.Context, id federation.HookID, item int64
 		}
 		var attempt int
 		var queued int64
-		err := q.row(ctx, `UPDATE push SET state = ?, next = NULL, reason = ?, ended = ?, attempt = attempt + ? WHERE hook = ? AND item = ? AND state = 'waiting' RETURNING attempt, queued`,
+		err := q.row(ctx, `UPDATE push SET state = ?, next = NULL, reason = ?, ended = ?, attempt = attempt + ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt, queued`,
 			[]any{how.Outcome(), reason, stamp(how.At), counted, id.String(), item}, &attempt, &queued)
 		if errors.Is(err, federation.ErrNotFound) {
 			return nil
@@ -205,17 +205,17 @@ func (s *Record) PushEnded(ctx context.Context, id federation.HookID, item int64
 		if err != nil {
 			return err
 		}
-		return s.endPush(ctx, q, id, item, letter{link: federation.HookName(id), attempt: attempt, queued: queued}, how)
+		return s.endPush(ctx, q, id, item, letter{link: federation.WebhookName(id), attempt: attempt, queued: queued}, how)
 	})
 }
 
 // endPush does what the end of a push means for its step.
-func (s *Record) endPush(ctx context.Context, q *statements, id federation.HookID, item int64, l letter, how federation.Settlement) error {
+func (s *Record) endPush(ctx context.Context, q *statements, id federation.WebhookID, item int64, l letter, how federation.Settlement) error {
 	h, step, err := s.pushedStep(ctx, q, id, item)
 	if err != nil || step == 0 {
 		return err
 	}
-	if how.Outcome() == federation.DeliveryDelivered && h.Agent == "" {
+	if how.Outcome() == federation.DeliveryDelivered && h.Participant == "" {
 		if _, err := read(ctx, q, how.At, `did = ?1 AND event = ?2`, h.DID, item); err != nil {
 			return err
 		}
@@ -231,8 +231,8 @@ func (s *Record) endPush(ctx context.Context, q *statements, id federation.HookI
 	return bury(ctx, q, l, how)
 }
 
-// PushAgain implements [federationtest.Hooks].
-func (s *Record) PushAgain(ctx context.Context, id federation.HookID, ref string, now time.Time) (again int, err error) {
+// PushAgain implements [federationtest.Webhooks].
+func (s *Record) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
 	err = s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
 		h, err := oneHook(ctx, q, id)
 		if err != nil {
@@ -246,16 +246,16 @@ func (s *Record) PushAgain(ctx context.Context, id federation.HookID, ref string
 			which = fmt.Sprintf(`item IN (SELECT seq FROM event WHERE id = ?3 UNION ALL SELECT n + %d FROM notice WHERE reader = ?4 AND event || '/' || kind = ?3)`, int64(firstNotice))
 			args = append(args, ref, h.DID)
 		}
-		if ref != "" && h.Agent != "" {
-			which, args = `item IN (`+s.parts.ItemsNamed+`)`, append(args[:3], h.Agent)
+		if ref != "" && h.Participant != "" {
+			which, args = `item IN (`+s.parts.ItemsNamed+`)`, append(args[:3], h.Participant)
 		}
-		n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '' WHERE hook = ?1 AND `+which, args...)
+		n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?2, attempt = 0, ended = 0, reason = '' WHERE webhook = ?1 AND `+which, args...)
 		if err != nil || n == 0 {
 			return err
 		}
 		again = int(n)
 		_, err = q.exec(ctx, `UPDATE dead SET replayed = ? WHERE link = ? AND replayed = 0 AND (? = '' OR event IN (SELECT seq FROM event WHERE id = ?))`,
-			stamp(now), federation.HookName(id), ref, ref)
+			stamp(now), federation.WebhookName(id), ref, ref)
 		if err != nil {
 			return err
 		}
@@ -266,10 +266,10 @@ func (s *Record) PushAgain(ctx context.Context, id federation.HookID, ref string
 
 // pushBack puts what a dead letter is about back to its hook, and reports whether that has
 // it still, and is called.
-func (s *Record) pushBack(ctx context.Context, q *statements, d dead, id federation.HookID, now time.Time) (bool, error) {
-	n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?3, attempt = 0, ended = 0, reason = '' WHERE hook = ?1 AND item =
-		(SELECT CASE WHEN h.agent = '' THEN ?2 ELSE `+s.parts.StepItem+` END
-			FROM hook h WHERE h.id = ?1 AND h.disabled = 0)`, id.String(), d.event.Int64, stamp(now))
+func (s *Record) pushBack(ctx context.Context, q *statements, d dead, id federation.WebhookID, now time.Time) (bool, error) {
+	n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?3, attempt = 0, ended = 0, reason = '' WHERE webhook = ?1 AND item =
+		(SELECT CASE WHEN h.participant = '' THEN ?2 ELSE `+s.parts.StepItem+` END
+			FROM webhook h WHERE h.id = ?1 AND h.disabled = 0)`, id.String(), d.event.Int64, stamp(now))
 	if err != nil || n == 0 {
 		return false, err
 	}

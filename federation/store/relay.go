@@ -10,16 +10,16 @@ import (
 	"baton/federation"
 )
 
-const relayColumns = `n, peer, sender, message, lane, document, handoff, queued, attempt, next, delayed, coalesce(reason, ''),
+const relayColumns = `n, peer, sender, message, order_key, document, handoff, queued, attempt, next, delayed, coalesce(reason, ''),
 	coalesce(unsure, ''), kind`
 
 // scanRelay reads a relay, which goes as it is: where the handoff
 // that it is about cannot be read, it goes as one about none.
-func scanRelay(row scanner) (federation.Relay, error) {
-	var r federation.Relay
+func scanRelay(row scanner) (federation.PeerDelivery, error) {
+	var r federation.PeerDelivery
 	var handoff []byte
 	var queued, next int64
-	err := row.Scan(&r.Row, &r.Peer, &r.Sender, &r.Message, &r.Lane, &r.Document, &handoff, &queued, &r.Attempt, &next, &r.Delayed, &r.Reason,
+	err := row.Scan(&r.Row, &r.Peer, &r.Sender, &r.Message, &r.OrderKey, &r.Document, &handoff, &queued, &r.Attempt, &next, &r.Delayed, &r.Reason,
 		&r.Unsure, &r.Kind)
 	r.Queued, r.Next = moment(queued), moment(next)
 	if r.Handoff.UnmarshalText(handoff) != nil {
@@ -31,12 +31,12 @@ func scanRelay(row scanner) (federation.Relay, error) {
 // relayIDLife is how long the ids of attempts are kept: replies come before that.
 const relayIDLife = 30 * 24 * time.Hour
 
-// Enqueue implements [federationtest.Relays].
-func (s *Record) Enqueue(ctx context.Context, r federation.Relay) error {
+// Enqueue implements [federationtest.PeerDeliveries].
+func (s *Record) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var waits bool
-		err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM relay WHERE peer = ? AND lane = ? AND sender = ? AND message = ? AND dead IS NULL)`,
-			[]any{r.Peer, r.Lane, r.Sender, r.Message}, &waits)
+		err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM peer_delivery WHERE peer = ? AND order_key = ? AND sender = ? AND message = ? AND dead IS NULL)`,
+			[]any{r.Peer, r.OrderKey, r.Sender, r.Message}, &waits)
 		if err != nil || waits {
 			return err
 		}
@@ -48,32 +48,32 @@ func (s *Record) Enqueue(ctx context.Context, r federation.Relay) error {
 	return nil
 }
 
-func enqueue(ctx context.Context, q *statements, r federation.Relay) error {
+func enqueue(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 	var full bool
-	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM relay WHERE peer = ? AND dead IS NULL LIMIT 1 OFFSET ?)`,
-		[]any{r.Peer, federation.MaxRelays - 1}, &full)
+	err := q.row(ctx, `SELECT EXISTS (SELECT 1 FROM peer_delivery WHERE peer = ? AND dead IS NULL LIMIT 1 OFFSET ?)`,
+		[]any{r.Peer, federation.MaxPeerDeliveries - 1}, &full)
 	switch {
 	case err != nil:
 		return err
 	case full:
 		return &federation.UnavailableError{What: "peer " + r.Peer, RetryAfter: time.Minute, Err: errors.New("too much waits for it")}
 	}
-	_, err = q.exec(ctx, `INSERT INTO relay (peer, sender, message, lane, document, handoff, queued, next, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.Peer, r.Sender, r.Message, r.Lane, notNull(r.Document), r.Handoff.String(), stamp(r.Queued), stamp(r.Queued),
-		cmp.Or(r.Kind, federation.MessageRelay))
+	_, err = q.exec(ctx, `INSERT INTO peer_delivery (peer, sender, message, order_key, document, handoff, queued, next, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.Peer, r.Sender, r.Message, r.OrderKey, notNull(r.Document), r.Handoff.String(), stamp(r.Queued), stamp(r.Queued),
+		cmp.Or(r.Kind, federation.MessageDelivery))
 	return err
 }
 
-// RelayPeers implements [federationtest.Relays].
-func (s *Record) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error) {
-	var peers []federation.RelayPeer
+// PeerOutboxes implements [federationtest.PeerDeliveries].
+func (s *Record) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error) {
+	var peers []federation.PeerOutbox
 	for { // one look at the index for each peer, instead of one at each row
-		var last, next federation.RelayPeer
+		var last, next federation.PeerOutbox
 		if len(peers) > 0 {
 			last = peers[len(peers)-1]
 		}
 		var at int64
-		err := s.reads.row(ctx, `SELECT r.peer, coalesce(p.failures, 0), coalesce(p.next, 0) FROM relay r LEFT JOIN relay_pause p ON p.peer = r.peer
+		err := s.reads.row(ctx, `SELECT r.peer, coalesce(p.failures, 0), coalesce(p.next, 0) FROM peer_delivery r LEFT JOIN peer_pause p ON p.peer = r.peer
 			WHERE r.dead IS NULL AND r.peer > ? ORDER BY r.peer LIMIT 1`, []any{last.Name}, &next.Name, &next.Failures, &at)
 		switch {
 		case errors.Is(err, federation.ErrNotFound):
@@ -86,14 +86,14 @@ func (s *Record) RelayPeers(ctx context.Context) ([]federation.RelayPeer, error)
 	}
 }
 
-// Pause implements [federationtest.Relays].
-func (s *Record) Pause(ctx context.Context, p federation.RelayPeer) error {
+// Pause implements [federationtest.PeerDeliveries].
+func (s *Record) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		if p.Failures == 0 {
-			_, err := q.exec(ctx, `DELETE FROM relay_pause WHERE peer = ?`, p.Name)
+			_, err := q.exec(ctx, `DELETE FROM peer_pause WHERE peer = ?`, p.Name)
 			return err
 		}
-		_, err := q.exec(ctx, `INSERT INTO relay_pause (peer, failures, next) VALUES (?, ?, ?)
+		_, err := q.exec(ctx, `INSERT INTO peer_pause (peer, failures, next) VALUES (?, ?, ?)
 			ON CONFLICT (peer) DO UPDATE SET failures = excluded.failures, next = excluded.next`, p.Name, p.Failures, stamp(p.Next))
 		return err
 	})
@@ -103,16 +103,16 @@ func (s *Record) Pause(ctx context.Context, p federation.RelayPeer) error {
 	return nil
 }
 
-// RelayBacklogs implements [federationtest.Relays].
-func (s *Record) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, error) {
-	var all []federation.RelayBacklog
+// PeerBacklogs implements [federationtest.PeerDeliveries].
+func (s *Record) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
+	var all []federation.PeerBacklog
 	for last := ""; ; last = all[len(all)-1].Peer {
-		var b federation.RelayBacklog
+		var b federation.PeerBacklog
 		var oldest int64
-		err := s.reads.row(ctx, `SELECT peer, (SELECT count(*) FROM relay w WHERE w.peer = r.peer AND w.dead IS NULL),
-			coalesce((SELECT queued FROM relay w WHERE w.peer = r.peer AND w.dead IS NULL ORDER BY n LIMIT 1), 0),
-			(SELECT count(*) FROM relay d WHERE d.peer = r.peer AND d.dead IS NOT NULL)
-			FROM relay r WHERE peer > ? ORDER BY peer LIMIT 1`, []any{last}, &b.Peer, &b.Rows, &oldest, &b.Dead)
+		err := s.reads.row(ctx, `SELECT peer, (SELECT count(*) FROM peer_delivery w WHERE w.peer = r.peer AND w.dead IS NULL),
+			coalesce((SELECT queued FROM peer_delivery w WHERE w.peer = r.peer AND w.dead IS NULL ORDER BY n LIMIT 1), 0),
+			(SELECT count(*) FROM peer_delivery d WHERE d.peer = r.peer AND d.dead IS NOT NULL)
+			FROM peer_delivery r WHERE peer > ? ORDER BY peer LIMIT 1`, []any{last}, &b.Peer, &b.Rows, &oldest, &b.Dead)
 		switch {
 		case errors.Is(err, federation.ErrNotFound):
 			return all, nil
@@ -124,9 +124,9 @@ func (s *Record) RelayBacklogs(ctx context.Context) ([]federation.RelayBacklog, 
 	}
 }
 
-// Relays implements [federationtest.Relays].
-func (s *Record) Relays(ctx context.Context, peer string, after int64, limit int) ([]federation.Relay, error) {
-	owed, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
+// Relays implements [federationtest.PeerDeliveries].
+func (s *Record) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
+	owed, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery
 		WHERE peer = ? AND n > ? AND dead IS NULL ORDER BY n`+atMost, peer, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is owed to %s: %w", peer, err)
@@ -134,25 +134,25 @@ func (s *Record) Relays(ctx context.Context, peer string, after int64, limit int
 	return owed, nil
 }
 
-// Attempted implements [federationtest.Relays]. It is also where old ids are swept out.
+// Attempted implements [federationtest.PeerDeliveries]. It is also where old ids are swept out.
 func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
-		if _, err := q.exec(ctx, `UPDATE relay SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
+		if _, err := q.exec(ctx, `UPDATE peer_delivery SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
-		if _, err := q.exec(ctx, `DELETE FROM relay_id WHERE sent < ?`, stamp(now.Add(-relayIDLife))); err != nil {
+		if _, err := q.exec(ctx, `DELETE FROM peer_delivery_id WHERE sent < ?`, stamp(now.Add(-relayIDLife))); err != nil {
 			return err
 		}
-		_, err := q.exec(ctx, `INSERT INTO relay_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		_, err := q.exec(ctx, `INSERT INTO peer_delivery_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 			id, r.Message, r.Sender, stamp(now))
 		return err
 	})
 }
 
-// Postpone implements [federationtest.Relays].
+// Postpone implements [federationtest.PeerDeliveries].
 func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
-		_, err := q.exec(ctx, `UPDATE relay SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, stamp(next), unsure)
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
+		_, err := q.exec(ctx, `UPDATE peer_delivery SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, stamp(next), unsure)
 		if err != nil || r.Attempt == 0 {
 			return err
 		}
@@ -160,9 +160,9 @@ func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string,
 	})
 }
 
-// Relayed implements [federationtest.Relays].
-func (s *Record) Relayed(ctx context.Context, row int64, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+// PeerTook implements [federationtest.PeerDeliveries].
+func (s *Record) PeerTook(ctx context.Context, row int64, now time.Time) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		if err := s.relayEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (s *Record) Relayed(ctx context.Context, row int64, now time.Time) error {
 
 // endRelay forgets a relay with its attempts.
 func endRelay(ctx context.Context, q *statements, row int64) error {
-	for _, change := range []string{`DELETE FROM relay WHERE n = ?`, `DELETE FROM attempt WHERE link = '' AND item = ?`} {
+	for _, change := range []string{`DELETE FROM peer_delivery WHERE n = ?`, `DELETE FROM attempt WHERE link = '' AND item = ?`} {
 		if _, err := q.exec(ctx, change, row); err != nil {
 			return err
 		}
@@ -186,15 +186,15 @@ func endRelay(ctx context.Context, q *statements, row int64) error {
 	return nil
 }
 
-// Bury implements [federationtest.Relays].
+// Bury implements [federationtest.PeerDeliveries].
 func (s *Record) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		return s.buryRelay(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
 	})
 }
 
-func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.Relay, how federation.Settlement) error {
-	if _, err := q.exec(ctx, `UPDATE relay SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, stamp(how.At)); err != nil {
+func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.PeerDelivery, how federation.Settlement) error {
+	if _, err := q.exec(ctx, `UPDATE peer_delivery SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, stamp(how.At)); err != nil {
 		return err
 	}
 	if err := s.relayEnded(ctx, q, r, federation.DeliveryDead, how.At); err != nil {
@@ -208,10 +208,10 @@ func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.Rela
 	})
 }
 
-// Delayed implements [federationtest.Relays].
+// Delayed implements [federationtest.PeerDeliveries].
 func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.Relay) error {
-		if _, err := q.exec(ctx, `UPDATE relay SET delayed = 1 WHERE n = ?`, row); err != nil {
+	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
+		if _, err := q.exec(ctx, `UPDATE peer_delivery SET delayed = 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
 		return s.noteRelayed(ctx, q, r, federation.Notice{Kind: federation.NoticeDelayed, To: r.Peer, Why: r.Reason, At: now})
@@ -219,7 +219,7 @@ func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
 }
 
 // relayEnded notes how a relay ended where the network keeps its steps.
-func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.Relay, how federation.DeliveryState, now time.Time) error {
+func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	if s.tables == nil {
 		return nil
 	}
@@ -228,12 +228,12 @@ func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.Rel
 
 // noteRelayed files a notice about the step that a relay carries, to a signer that the
 // network does not tell itself.
-func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.Relay, n federation.Notice) error {
+func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.PeerDelivery, n federation.Notice) error {
 	var step int64
 	var told bool
-	err := q.row(ctx, `SELECT coalesce(`+s.parts.RelayStep+`, 0) FROM relay r WHERE r.n = ?`, []any{r.Row}, &step)
+	err := q.row(ctx, `SELECT coalesce(`+s.parts.RelayStep+`, 0) FROM peer_delivery r WHERE r.n = ?`, []any{r.Row}, &step)
 	if err == nil {
-		err = q.row(ctx, `SELECT `+s.parts.RelayTold+` FROM relay r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row}, &told)
+		err = q.row(ctx, `SELECT `+s.parts.RelayTold+` FROM peer_delivery r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row}, &told)
 	}
 	if err != nil || step == 0 || told {
 		return err
@@ -242,23 +242,23 @@ func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.Re
 }
 
 // changeRelay changes one row that was not given up. One that is gone is passed over.
-func (s *Record) changeRelay(ctx context.Context, row int64, change func(context.Context, *statements, federation.Relay) error) error {
+func (s *Record) changeRelay(ctx context.Context, row int64, change func(context.Context, *statements, federation.PeerDelivery) error) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM relay WHERE n = ? AND dead IS NULL`, row)
+		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery WHERE n = ? AND dead IS NULL`, row)
 		if err != nil || len(found) == 0 {
 			return err
 		}
 		return change(ctx, q, found[0])
 	})
 	if err != nil {
-		return fmt.Errorf("write relay %d: %w", row, err)
+		return fmt.Errorf("write delivery %d: %w", row, err)
 	}
 	return nil
 }
 
-// Slow implements [federationtest.Relays].
-func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.Relay, error) {
-	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM relay
+// Slow implements [federationtest.PeerDeliveries].
+func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
+	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery
 		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued, n`+atMost, stamp(queued), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read slow relays: %w", err)

@@ -53,10 +53,10 @@ func populate(t *testing.T, record federationtest.Record) {
 	t.Helper()
 	ctx := t.Context()
 	opened := offer(1)
-	opened.Feeds = []string{"oftc"}
+	opened.Links = []string{"oftc"}
 	accept := federationtest.File(federationtest.Vouch(federationtest.Step(2, opened.Event, federation.Accept, bob), "original"), opened.View)
 	receipt := federationtest.Confirm(8, accept.Event)
-	accept.Feeds, accept.Receipt = []string{"oftc"}, &receipt
+	accept.Links, accept.Receipt = []string{"oftc"}, &receipt
 	judge := federationtest.NewAgent("judge")
 	judge.Capabilities = json.RawMessage(`{"skills":["go"]}`)
 	_, offered := record.Append(ctx, opened)
@@ -100,7 +100,7 @@ func read(t *testing.T, record federationtest.Record) contents {
 	c.Evidence = string(original)
 	c.Handoff, errs[3] = record.Reference(ctx, "msg-2")
 	c.Inbox, errs[4] = record.Replay(ctx, bob, "", 10)
-	c.Feed, errs[5] = record.Owed(ctx, "oftc", 0, 10)
+	c.Feed, errs[5] = record.Outbox(ctx, "oftc", 0, 10)
 	c.Binding, errs[6] = record.Binding(ctx, ada)
 	c.Owner, errs[7] = record.KeyOwner(ctx, federation.KeyID(federationtest.Key(ada)))
 	c.Agent, errs[8] = record.Agent(ctx, "judge")
@@ -220,7 +220,7 @@ func openWhere(ctx context.Context, where string) (*registry.Record, error) {
 func fileForever(ctx context.Context, record federationtest.Store, n int) error {
 	for ; ; n += victimCallers {
 		f := offer(n)
-		f.Feeds = []string{"oftc"}
+		f.Links = []string{"oftc"}
 		if _, err := record.Append(ctx, f); err != nil {
 			return err
 		}
@@ -256,12 +256,12 @@ func checkAcknowledged(t *testing.T, record federationtest.Record, acknowledged 
 	if err != nil {
 		t.Fatalf("Replay: %v", err)
 	}
-	owed, err := record.Owed(t.Context(), "oftc", 0, 1_000_000)
+	owed, err := record.Outbox(t.Context(), "oftc", 0, 1_000_000)
 	if err != nil {
 		t.Fatalf("Owed: %v", err)
 	}
 	if len(owed) != len(inbox) {
-		t.Errorf("the feed has %d rows and the inbox %d: a step was filed in part", len(owed), len(inbox))
+		t.Errorf("the outbox has %d rows and the inbox %d: a step was filed in part", len(owed), len(inbox))
 	}
 	reached := map[federation.EventID]int{}
 	for i, entry := range inbox {

@@ -152,6 +152,6 @@ func scaleOffer(n int, from, to federation.DID) federation.Filing {
 	offer.Arrival.MessageID = random
 	offer.Signature.Document += random
 	f := federationtest.File(offer, federation.View{})
-	f.Feeds = []string{"oftc"}
+	f.Links = []string{"oftc"}
 	return f
 }

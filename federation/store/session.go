@@ -12,7 +12,7 @@ import (
 // StartSession implements [federationtest.Sessions].
 func (s *Record) StartSession(ctx context.Context, session federation.Session) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		_, err := q.exec(ctx, `INSERT INTO session (id, handle, generation, expires) VALUES (?, ?, ?, ?)`,
+		_, err := q.exec(ctx, `INSERT INTO session (id, participant, generation, expires) VALUES (?, ?, ?, ?)`,
 			session.ID, session.Participant, session.Generation, stamp(session.Expires))
 		return err
 	})
@@ -30,7 +30,7 @@ func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint6
 			return federation.Session{}, err
 		}
 		next := federation.Session{ID: id, Generation: generation + 1, Expires: moment(stamp(expires))}
-		err := q.row(ctx, `UPDATE session SET generation = ?, expires = ? WHERE id = ? AND generation = ? RETURNING handle`,
+		err := q.row(ctx, `UPDATE session SET generation = ?, expires = ? WHERE id = ? AND generation = ? RETURNING participant`,
 			[]any{next.Generation, stamp(expires), id, generation}, &next.Participant)
 		if !errors.Is(err, federation.ErrNotFound) {
 			return next, err
@@ -42,7 +42,7 @@ func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint6
 		return federation.Session{}, err // no error where it ended one, which would undo the end of the family
 	})
 	if err == nil && session.ID == "" {
-		err = federation.ErrSpent
+		err = federation.ErrTokenUsed
 	}
 	if err != nil {
 		return federation.Session{}, fmt.Errorf("advance session: %w", err)
@@ -52,6 +52,6 @@ func (s *Record) AdvanceSession(ctx context.Context, id string, generation uint6
 
 // EndSessions ends the sessions of a participant.
 func EndSessions(ctx context.Context, t Tx, participant string) error {
-	_, err := t.Exec(ctx, `DELETE FROM session WHERE handle = ?`, participant)
+	_, err := t.Exec(ctx, `DELETE FROM session WHERE participant = ?`, participant)
 	return err
 }

@@ -25,8 +25,8 @@ type feedRow struct {
 // concatenation are expressions that no index has: PostgreSQL, while it has no statistics of
 // the tables, would search by the link or by the signer, and read all of their rows.
 func putFeed(ctx context.Context, q *statements, r feedRow) error {
-	return q.put(ctx, `INSERT INTO feed (link, event, attempt, handoff, rank, filed, next)
-		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM feed WHERE handoff = ?1 AND link = ?2 AND event - e.seq < 0) THEN NULL ELSE 0 END
+	return q.put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next)
+		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link = ?2 AND event - e.seq < 0) THEN NULL ELSE 0 END
 		FROM event e WHERE e.id = ?7 AND e.signer || '' = ?6
 		ON CONFLICT DO NOTHING`, r.handoff, r.link, r.attempt, int(r.rank), r.filed, r.signer, r.id)
 }
@@ -37,7 +37,7 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 	var attempt int
 	var delayed bool
 	var filed int64
-	err := q.row(ctx, `DELETE FROM feed WHERE event = ? AND link = ? RETURNING handoff, attempt, delayed, filed`,
+	err := q.row(ctx, `DELETE FROM outbox WHERE event = ? AND link = ? RETURNING handoff, attempt, delayed, filed`,
 		[]any{row, link}, &handoff, &attempt, &delayed, &filed)
 	if errors.Is(err, federation.ErrNotFound) {
 		return nil
@@ -74,8 +74,8 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 
 // advanceLane lets the next row of a lane be tried.
 func advanceLane(ctx context.Context, q *statements, link, handoff string) error {
-	_, err := q.exec(ctx, `UPDATE feed SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
-		(SELECT min(event) FROM feed WHERE handoff = ?1 AND link = ?2)`, handoff, link)
+	_, err := q.exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
+		(SELECT min(event) FROM outbox WHERE handoff = ?1 AND link = ?2)`, handoff, link)
 	return err
 }
 
@@ -104,9 +104,9 @@ type letter struct {
 func bury(ctx context.Context, q *statements, l letter, how federation.Settlement) error {
 	conflict := `(event, link) WHERE event IS NOT NULL`
 	if l.relay != 0 {
-		conflict = `(relay) WHERE relay IS NOT NULL`
+		conflict = `(peer_delivery) WHERE peer_delivery IS NOT NULL`
 	}
-	_, err := q.exec(ctx, `INSERT INTO dead (link, event, relay, reason, why, attempt, queued, died) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := q.exec(ctx, `INSERT INTO dead (link, event, peer_delivery, reason, why, attempt, queued, died) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT `+conflict+` DO UPDATE SET reason = excluded.reason, why = excluded.why, attempt = excluded.attempt,
 			died = excluded.died, replayed = 0`, l.link, numberOrNull(l.event), numberOrNull(l.relay), string(how.Dead), how.Why, l.attempt, l.queued, stamp(how.At))
 	return err
@@ -154,7 +154,7 @@ func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice
 	return putNotice(ctx, q, n, body)
 }
 
-// Delay implements [federationtest.Feeds].
+// Delay implements [federationtest.Links].
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	delayed, err = s.delayFeeds(ctx, before, now, limit)
 	if err != nil || delayed == limit {
@@ -173,7 +173,7 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	return s.overFeeds(ctx, `delayed = 0 AND filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
 		var reason string
-		err := q.row(ctx, `UPDATE feed SET delayed = 1 WHERE event = ? AND link = ? RETURNING reason`, []any{row, link}, &reason)
+		err := q.row(ctx, `UPDATE outbox SET delayed = 1 WHERE event = ? AND link = ? RETURNING reason`, []any{row, link}, &reason)
 		if err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit in
 	})
 }
 
-// Expire implements [federationtest.Feeds].
+// Expire implements [federationtest.Links].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	expired, err = s.expireFeeds(ctx, before, now, limit)
 	if err != nil || expired == limit || s.tables == nil {
@@ -209,7 +209,7 @@ func (s *Record) overFeeds(ctx context.Context, which string, before time.Time, 
 		row  int64
 	}
 	scan := func(row scanner) (k key, err error) { err = row.Scan(&k.link, &k.row); return k, err }
-	query := `SELECT link, event FROM feed WHERE ` + which + ` ORDER BY filed, link, event` + atMost
+	query := `SELECT link, event FROM outbox WHERE ` + which + ` ORDER BY filed, link, event` + atMost
 	found, err := rows(ctx, s.reads, scan, query, stamp(before), max(limit, 0))
 	if err != nil || len(found) == 0 {
 		return 0, err

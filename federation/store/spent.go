@@ -39,7 +39,7 @@ type spentID struct {
 func lookUpSpent(ctx context.Context, q *statements, from federation.DID, id federation.EventID, digest [32]byte) (spentID, error) {
 	var found spentID
 	var text []byte
-	err := q.row(ctx, `SELECT handoff, signer = ?1, id = ?2, digest = ?3 FROM spent
+	err := q.row(ctx, `SELECT handoff, signer = ?1, id = ?2, digest = ?3 FROM tombstone
 		WHERE id = ?2 OR signer = ?1 AND digest = ?3 ORDER BY signer = ?1 DESC, id = ?2 DESC LIMIT 1`,
 		[]any{from, id.String(), digest[:]}, &text, &found.sameSigner, &found.sameID, &found.sameBytes)
 	if errors.Is(err, federation.ErrNotFound) {
@@ -49,7 +49,7 @@ func lookUpSpent(ctx context.Context, q *statements, from federation.DID, id fed
 		err = found.handoff.UnmarshalText(text)
 	}
 	if err != nil {
-		return spentID{}, fmt.Errorf("look up spent ids: %w", err)
+		return spentID{}, fmt.Errorf("look up tombstones: %w", err)
 	}
 	return found, nil
 }
@@ -64,7 +64,7 @@ func (s spentID) refusal(id federation.EventID) *federation.RefusalError {
 
 // spend keeps the ids of all events of a handoff that is about to go.
 func spend(ctx context.Context, q *statements, handoff string, now time.Time) error {
-	_, err := q.exec(ctx, `INSERT INTO spent (id, signer, digest, handoff, gone)
+	_, err := q.exec(ctx, `INSERT INTO tombstone (id, signer, digest, handoff, gone)
 		SELECT id, signer, digest, handoff, ? FROM event WHERE handoff = ? ON CONFLICT DO NOTHING`, stamp(now), handoff)
 	return err
 }
@@ -72,8 +72,8 @@ func spend(ctx context.Context, q *statements, handoff string, now time.Time) er
 // PruneIDs implements [federationtest.Retention].
 func (s *Record) PruneIDs(ctx context.Context, before time.Time, limit int) (int, error) {
 	gone, err := written(ctx, s, func(ctx context.Context, q *statements) (int64, error) {
-		return q.exec(ctx, `DELETE FROM spent WHERE (id, signer) IN
-			(SELECT id, signer FROM spent WHERE gone <= ? ORDER BY gone`+atMost+`)`, stamp(before), max(limit, 0))
+		return q.exec(ctx, `DELETE FROM tombstone WHERE (id, signer) IN
+			(SELECT id, signer FROM tombstone WHERE gone <= ? ORDER BY gone`+atMost+`)`, stamp(before), max(limit, 0))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("forget ids: %w", err)

@@ -84,16 +84,17 @@ type Record struct {
 // Open opens the record at a path, making the file where there is none, and
 // brings its schema up to date. Its errors are one line for the operator: the
 // file is no record, is of a newer version, or belongs to another process. The
-// context bounds the opening alone. The tables are those of a network; nil is none.
+// context bounds the opening alone. The tables belong to a network; nil is none. A record is
+// always opened with the tables that it was made with.
 func Open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer) (*Record, error) {
-	s, err := open(ctx, path, reg)
+	s, err := open(ctx, path, tables, reg)
 	if err != nil {
 		return nil, fmt.Errorf("open record %s: %w", path, err)
 	}
 	return s.attach(tables), nil
 }
 
-func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *Record, err error) {
+func open(ctx context.Context, path string, tables Tables, reg prometheus.Registerer) (_ *Record, err error) {
 	var opened closers
 	defer func() {
 		if err != nil {
@@ -105,7 +106,7 @@ func open(ctx context.Context, path string, reg prometheus.Registerer) (_ *Recor
 	if err != nil {
 		return nil, err
 	}
-	known, err := sqliteMigrations()
+	known, err := migrationsOf(sqliteSchema, tables)
 	if err != nil {
 		return nil, err
 	}

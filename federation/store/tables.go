@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"io/fs"
 	"time"
 
 	"baton/federation"
@@ -17,6 +18,10 @@ import (
 type Tables interface {
 	// Attach gives the tables the record that they are in, once, before anything else.
 	Attach(r *Record)
+	// Schema returns the migrations that make the tables, one for each version of the record:
+	// schema/NNNN_name.sql for SQLite, and schema/postgres/NNNN_name.sql. Each runs after the
+	// record's own migration of its version.
+	Schema() fs.FS
 	// Queries returns the parts of queries that the core cannot know.
 	Queries() Queries
 	// Apply makes the write that an effect of a step is. It returns an error for an effect
@@ -39,7 +44,7 @@ type Tables interface {
 	// Expire gives up to limit of them up.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
 	// RelayEnded notes that a relay was delivered or given up.
-	RelayEnded(ctx context.Context, q Tx, r federation.Relay, how federation.DeliveryState, now time.Time) error
+	RelayEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
 // Queries are parts of SQL that the core puts into queries of its own. An empty one stands
@@ -156,8 +161,8 @@ func Written[T any](ctx context.Context, s *Record, apply func(context.Context, 
 	return written(ctx, s, func(ctx context.Context, q *statements) (T, error) { return apply(ctx, Tx{q}) })
 }
 
-// SeveralWriters reports whether other processes may write to the record too.
-func (s *Record) SeveralWriters() bool { return s.duties != nil }
+// Replicated reports whether other processes may write to the record too.
+func (s *Record) Replicated() bool { return s.duties != nil }
 
 // ClaimBlob keeps a blob as long as a handoff; "" is none.
 func ClaimBlob(ctx context.Context, t Tx, handoff string, capability federation.Capability) error {
@@ -165,7 +170,7 @@ func ClaimBlob(ctx context.Context, t Tx, handoff string, capability federation.
 }
 
 // Enqueue queues a relay in the transaction of a write.
-func Enqueue(ctx context.Context, t Tx, r federation.Relay) error { return enqueue(ctx, t.q, r) }
+func Enqueue(ctx context.Context, t Tx, r federation.PeerDelivery) error { return enqueue(ctx, t.q, r) }
 
 // OwnKey notes whose key this is. The DID that had it first keeps it.
 func OwnKey(ctx context.Context, t Tx, key []byte, owner federation.DID) error {
@@ -208,7 +213,7 @@ type Cache[K comparable, V any] struct{ kept remembered[K, V] }
 
 // Attach turns the cache off for a record that other processes may write to. It is called
 // before the first use.
-func (c *Cache[K, V]) Attach(r *Record) { c.kept.off = r.SeveralWriters() }
+func (c *Cache[K, V]) Attach(r *Record) { c.kept.off = r.Replicated() }
 
 // Find returns what is kept under a key, or else what look says. Callers share what is
 // returned, and must not change it. [federation.ErrNotFound] is kept, and no other error.

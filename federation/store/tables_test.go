@@ -37,18 +37,18 @@ func TestTheCoreWorksWithoutTablesOfANetwork(t *testing.T) {
 			t.Parallel()
 			record := bare(t, engine)
 			offer := federationtest.File(federationtest.Offer(1, ada, bob), federation.View{})
-			offer.Feeds = []string{"lab"}
+			offer.Links = []string{"lab"}
 			if _, err := record.Append(t.Context(), offer); err != nil {
 				t.Fatal(err)
 			}
-			hook := federation.Hook{ID: federationtest.ID(9), DID: bob, Agent: "bob", URL: "https://bob.example", Since: federationtest.At(1)}
-			relay := federation.Relay{Peer: "peer.example", Sender: "bob", Message: "m", Document: []byte("{}"), Queued: federationtest.At(1)}
+			hook := federation.Webhook{ID: federationtest.ID(9), DID: bob, Participant: "bob", URL: "https://bob.example", Since: federationtest.At(1)}
+			relay := federation.PeerDelivery{Peer: "peer.example", Sender: "bob", Message: "m", Document: []byte("{}"), Queued: federationtest.At(1)}
 			now := federationtest.At(5000)
 			for name, call := range map[string]func() error{
 				"Deliveries": func() error { _, err := record.Deliveries(t.Context(), offer.View.ID, []string{"lab"}); return err },
 				"Acquainted": func() error { _, _, err := record.Acquainted(t.Context(), bob); return err },
 				"Used":       func() error { _, err := record.Used(t.Context()); return err },
-				"AddHook":    func() error { return record.AddHook(t.Context(), hook, 1) },
+				"AddHook":    func() error { return record.AddWebhook(t.Context(), hook, 1) },
 				"PushAgain":  func() error { _, err := record.PushAgain(t.Context(), hook.ID, "m", now); return ignoreMissing(err) },
 				"NextPush":   func() error { _, err := record.NextPush(t.Context(), hook.ID, now); return ignoreMissing(err) },
 				"Enqueue":    func() error { return record.Enqueue(t.Context(), relay) },

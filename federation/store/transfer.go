@@ -30,7 +30,7 @@ type TableCount struct {
 // file is not changed, and no other process may have it open. With dry, Transfer does all
 // of this and rolls the copy back.
 func Transfer(ctx context.Context, path, dsn string, tables Tables, rules Rules, dry bool) (Transferred, error) {
-	t := &transfer{dry: dry, orphans: orphansOf(tables)}
+	t := &transfer{dry: dry, tables: tables, orphans: orphansOf(tables)}
 	if err := t.run(ctx, path, dsn, rules); err != nil {
 		return Transferred{}, fmt.Errorf("copy record %s to PostgreSQL: %w", path, err)
 	}
@@ -44,6 +44,7 @@ type transfer struct {
 	dry  bool
 	done Transferred
 
+	tables  Tables   // of a network; nil is none
 	orphans []string // as of an examination
 }
 
@@ -65,7 +66,7 @@ func (t *transfer) run(ctx context.Context, path, dsn string, rules Rules) (err 
 		return errors.New("a process has the record open: stop the gateway first")
 	}
 	t.from = s.db
-	known, err := sqliteMigrations()
+	known, err := migrationsOf(sqliteSchema, nil)
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (t *transfer) run(ctx context.Context, path, dsn string, rules Rules) (err 
 }
 
 func (t *transfer) copy(ctx context.Context, tx *sql.Tx, version int, rules Rules) error {
-	known, err := postgresMigrations()
+	known, err := migrationsOf(postgresSchema, t.tables)
 	if err != nil {
 		return err
 	}

@@ -23,12 +23,12 @@ const elsewhere = federation.DeliveryState("elsewhere")
 // that home sees to the offerer, and to each DID that was seen anywhere else.
 const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 		OR NOT EXISTS (SELECT 1 FROM settled s WHERE s.event = i.event)
-			AND NOT EXISTS (SELECT 1 FROM event o JOIN feed f ON f.handoff = o.handoff AND f.event = o.seq WHERE o.seq = i.event)
-			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'guest' IS NOT NULL AND (g.offerer = i.did
-				OR EXISTS (SELECT 1 FROM binding b WHERE b.did = i.did) OR EXISTS (SELECT 1 FROM residence r WHERE r.did = i.did)))
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN outbox f ON f.handoff = o.handoff AND f.event = o.seq WHERE o.seq = i.event)
+			AND NOT EXISTS (SELECT 1 FROM event o JOIN handoff g ON g.id = o.handoff WHERE o.seq = i.event AND g.view ->> 'remote' IS NOT NULL AND (g.offerer = i.did
+				OR EXISTS (SELECT 1 FROM binding b WHERE b.did = i.did) OR EXISTS (SELECT 1 FROM mailbox_location r WHERE r.did = i.did)))
 		OR EXISTS (SELECT 1 FROM mailbox b WHERE b.did = i.did AND b.reads = 1)
-			AND NOT EXISTS (SELECT 1 FROM residence r JOIN settled s ON s.event = i.event AND s.link = r.home WHERE r.did = i.did)
-			AND NOT EXISTS (SELECT 1 FROM residence r JOIN feed f ON f.link = r.home AND f.event = i.event WHERE r.did = i.did))
+			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN settled s ON s.event = i.event AND s.link = r.home WHERE r.did = i.did)
+			AND NOT EXISTS (SELECT 1 FROM mailbox_location r JOIN outbox f ON f.link = r.home AND f.event = i.event WHERE r.did = i.did))
 	AND NOT `
 
 // inboxIsWay is the condition [inboxOnly] for entries that no table of a network reaches.
@@ -48,8 +48,8 @@ func (s *Record) inboxDeliveries() string {
 					THEN (SELECT a.filed FROM event a WHERE a.handoff = h.id AND a.version = CAST(h.view ->> 'answered' AS bigint)) END AS answered
 			FROM handoff h JOIN event e ON e.handoff = h.id JOIN inbox i ON i.did IN (h.offerer, h.view ->> 'offeree', h.view ->> 'assignee') AND i.event = e.seq
 			WHERE h.id = ?1 AND e.version > 0 AND ` + s.inboxIsWay() + `
-				AND NOT EXISTS (SELECT 1 FROM hook k JOIN push p ON p.hook = k.id AND p.item = i.event
-					WHERE k.did = i.did AND k.agent = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
+				AND NOT EXISTS (SELECT 1 FROM webhook k JOIN push p ON p.webhook = k.id AND p.item = i.event
+					WHERE k.did = i.did AND k.participant = '' AND p.state IN ('waiting', 'delivered'))) entry) told`
 }
 
 // ended is an entry that waits no more.

@@ -17,7 +17,7 @@ import (
 // waitingFeeds and waitingRelays are the rows that a filter admits, in the order of
 // their keys; those of relays without the tables that they are in. The parameters are those of filterArgs.
 const (
-	waitingFeeds = `FROM feed f LEFT JOIN event e ON e.seq = f.event
+	waitingFeeds = `FROM outbox f LEFT JOIN event e ON e.seq = f.event
 		WHERE (?1 = '' OR f.link = ?1) AND ?2 = '' AND (?3 = '' OR f.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR f.filed <= ?4) AND (?5 = '' OR e.id = ?5)`
 	waitingRelays = ` WHERE r.dead IS NULL AND ?1 = '' AND (?2 = '' OR r.peer = ?2) AND (?3 = '' OR r.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR r.queued <= ?4)
 			AND (?5 = '' OR e.id = ?5 OR r.message = ?5)`
@@ -63,8 +63,8 @@ func verbIn(body []byte) federation.Verb {
 func (s *Record) waiting(ctx context.Context, f federation.WaitingFilter, after waitPlace, limit int) ([]waitingRow, error) {
 	if after.relays {
 		return rows(ctx, s.reads, scanWaiting, `SELECT r.n, '', r.peer, coalesce(e.id, ''), r.message, r.handoff, e.body, r.queued, r.attempt, r.next,
-			EXISTS (SELECT 1 FROM relay b WHERE b.peer = r.peer AND b.lane = r.lane AND b.n < r.n AND b.dead IS NULL), coalesce(r.reason, '')
-			FROM relay r LEFT JOIN event e ON e.seq = `+s.parts.RelayStep+waitingRelays+` AND r.n > ?6 ORDER BY r.n LIMIT 0 + ?7`, append(filterArgs(f), after.row, max(limit, 0))...)
+			EXISTS (SELECT 1 FROM peer_delivery b WHERE b.peer = r.peer AND b.order_key = r.order_key AND b.n < r.n AND b.dead IS NULL), coalesce(r.reason, '')
+			FROM peer_delivery r LEFT JOIN event e ON e.seq = `+s.parts.RelayStep+waitingRelays+` AND r.n > ?6 ORDER BY r.n LIMIT 0 + ?7`, append(filterArgs(f), after.row, max(limit, 0))...)
 	}
 	return rows(ctx, s.reads, scanWaiting, `SELECT f.event, f.link, '', coalesce(e.id, ''), '', f.handoff, e.body, f.filed, f.attempt,
 		coalesce(f.next, 0), f.next IS NULL, f.reason `+
@@ -149,8 +149,8 @@ func (s *Record) Shapes(ctx context.Context, now time.Time) ([]federation.Shape,
 	}
 	var all []federation.Shape
 	for _, query := range []string{
-		`SELECT link, '', ` + counts("filed") + ` FROM feed WHERE link > '' GROUP BY link ORDER BY link`,
-		`SELECT '', peer, ` + counts("queued") + ` FROM relay WHERE dead IS NULL AND peer > '' GROUP BY peer ORDER BY peer`,
+		`SELECT link, '', ` + counts("filed") + ` FROM outbox WHERE link > '' GROUP BY link ORDER BY link`,
+		`SELECT '', peer, ` + counts("queued") + ` FROM peer_delivery WHERE dead IS NULL AND peer > '' GROUP BY peer ORDER BY peer`,
 	} {
 		found, err := rows(ctx, s.reads, scan, query, args...)
 		if err != nil {
@@ -194,9 +194,9 @@ func (s *Record) eachWaiting(ctx context.Context, f federation.WaitingFilter, ch
 // Retry implements [federationtest.Waits].
 func (s *Record) Retry(ctx context.Context, f federation.WaitingFilter, now time.Time) (int, error) {
 	n, err := s.eachWaiting(ctx, f, func(ctx context.Context, q *statements, w waitingRow) error {
-		change, args := `UPDATE relay SET next = ? WHERE n = ? AND dead IS NULL`, []any{stamp(now), w.row}
+		change, args := `UPDATE peer_delivery SET next = ? WHERE n = ? AND dead IS NULL`, []any{stamp(now), w.row}
 		if w.Link != "" {
-			change, args = `UPDATE feed SET next = 0 WHERE event = ? AND link = ? AND next IS NOT NULL`, []any{w.row, w.Link}
+			change, args = `UPDATE outbox SET next = 0 WHERE event = ? AND link = ? AND next IS NOT NULL`, []any{w.row, w.Link}
 		}
 		_, err := q.exec(ctx, change, args...)
 		return err
@@ -223,7 +223,7 @@ func (s *Record) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bo
 		if drop {
 			return endRelay(ctx, q, w.row)
 		}
-		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM relay WHERE n = ? AND dead IS NULL`, w.row)
+		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery WHERE n = ? AND dead IS NULL`, w.row)
 		if err != nil || len(found) == 0 {
 			return err
 		}
@@ -279,7 +279,7 @@ func scanWithheld(row scanner) (h federation.Withheld, err error) {
 	return h, err
 }
 
-// Held implements [federationtest.Feeds].
+// Held implements [federationtest.Links].
 func (s *Record) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	found, err := rows(ctx, s.reads, scanWithheld, `SELECT name, since, reason FROM held WHERE name = ?`, to)
 	if err != nil {

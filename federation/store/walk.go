@@ -183,8 +183,8 @@ func sameMilli(column int64, t time.Time) bool {
 // sameView compares what two views say: an hour is the same in every time zone. That
 // the home is another one, and ends what nobody moves, is not in the log.
 func sameView(a, b federation.View) bool {
-	if b.Guest {
-		a.Guest, a.Numbered, a.Clock, a.Since = true, b.Numbered, "", time.Time{}
+	if b.Remote {
+		a.Remote, a.Numbered, a.Clock, a.Since = true, b.Numbered, "", time.Time{}
 	}
 	for _, v := range []*federation.View{&a, &b} {
 		for _, t := range []*time.Time{&v.Opened, &v.Moved, &v.Since, &v.Deadline, &v.BidDeadline} {

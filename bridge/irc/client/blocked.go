@@ -51,7 +51,7 @@ func (l *Link) Dismiss(blocked func(federation.Source) bool) {
 
 // source returns where a client comes from.
 func (s *server) source(u *user) federation.Source {
-	from := federation.Source{Network: network, Address: u.from, Link: s.link.Name(), Nick: u.nick, User: u.ident}
+	from := federation.Source{Network: network, Address: u.from, Link: s.link.Name(), Name: u.nick, User: u.ident}
 	if u.account != "" {
 		from.DIDs = []federation.DID{u.account}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ergochat/irc-go/ircmsg"
 )
@@ -56,6 +55,9 @@ func commands() map[string]command {
 		"LUSERS":       {0, false, (*server).onLusers},
 		"VERSION":      {0, false, (*server).onVersion},
 		"TIME":         {0, false, (*server).onTime},
+		"ADMIN":        {0, false, (*server).onAdmin},
+		"INFO":         {0, false, (*server).onInfo},
+		"STATS":        {0, false, (*server).onStats},
 	}
 }
 
@@ -102,7 +104,7 @@ func (s *server) hold(u *user) { u.negotiating = !u.welcome }
 
 // listCaps tells capabilities, in several lines where one does not hold them.
 func (s *server) listCaps(u *user, sub string, names []string) {
-	for len(names) > 0 {
+	for first := true; first || len(names) > 0; first = false {
 		n, size := 0, 0
 		for n < len(names) && size+len(names[n]) < maxListBytes {
 			size += len(names[n]) + 1
@@ -168,6 +170,7 @@ func (s *server) forget(u *user) {
 	}
 	if u.nick != "" && s.nicks[fold(u.nick)] == u {
 		delete(s.nicks, fold(u.nick))
+		s.remotes.release(u.nick)
 		if u.welcome {
 			s.tellWatchers(u, false)
 		}
@@ -211,40 +214,6 @@ func lacking(c capability, of iter.Seq[*user]) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		of(func(u *user) bool { return u.caps.has(c) || yield(u) })
 	}
-}
-
-func (s *server) onMOTD(_ context.Context, u *user, _ ircmsg.Message) { s.motd(u) }
-
-func (s *server) motd(u *user) {
-	s.reply(u, rplMOTDStart, "- "+s.name+" message of the day -")
-	s.reply(u, rplMOTD, "- This is Baton, a gateway for handoffs between networks.")
-	s.reply(u, rplMOTD, "- Its channels: "+strings.Join(s.link.channels, " "))
-	s.reply(u, rplEndOfMOTD, "End of MOTD command")
-}
-
-func (s *server) onLusers(_ context.Context, u *user, _ ircmsg.Message) { s.lusers(u) }
-
-func (s *server) lusers(u *user) {
-	strangers := s.admission.strangers.Len()
-	registered := len(s.connected) - strangers
-	s.reply(u, rplLUserClient, "There are "+itoa(registered)+" users and 0 invisible on 1 servers")
-	if strangers > 0 {
-		s.reply(u, rplLUserUnknown, itoa(strangers), "unregistered connections")
-	}
-	s.reply(u, rplLUserChannels, itoa(len(s.channels)), "channels formed")
-	s.reply(u, rplLUserMe, "I have "+itoa(registered)+" clients and 0 servers")
-	now, most := itoa(registered), itoa(s.most)
-	s.reply(u, rplLocalUsers, now, most, "Current local users "+now+", max "+most)
-	s.reply(u, rplGlobalUsers, now, most, "Current global users "+now+", max "+most)
-}
-
-func (s *server) onVersion(_ context.Context, u *user, _ ircmsg.Message) {
-	s.reply(u, rplVersion, softwareName, s.name, "a federation gateway")
-	s.isupport(u)
-}
-
-func (s *server) onTime(_ context.Context, u *user, _ ircmsg.Message) {
-	s.reply(u, rplTime, s.name, time.Now().UTC().Format(time.RFC1123))
 }
 
 // targets splits a list of targets, up to a bound.

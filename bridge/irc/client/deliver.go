@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 
 	"baton/bridge"
 	"baton/bridge/irc"
@@ -145,7 +146,21 @@ func (s *server) deliver(r row) {
 		})
 	}
 	if r.line != "" {
-		s.spread(m.inWords(ev.Handoff, r.line), c.everyone)
+		s.spread(m.inWords(ev.Handoff, r.line), r.readers(c))
+	}
+}
+
+// readers yields the members that are shown the line of a step. A client that is brought
+// its inbox as lines may have had it from there.
+func (r row) readers(c *channel) iter.Seq[*user] {
+	ev := r.d.Entry.Event
+	return func(yield func(*user) bool) {
+		for u := range c.members {
+			asLine := u.replay != nil && u.caps.reads(ev.Dialect) == ""
+			if (!asLine || u.seen.Add(ev.WireID())) && !yield(u) {
+				return
+			}
+		}
 	}
 }
 

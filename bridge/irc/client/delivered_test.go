@@ -53,7 +53,7 @@ func TestAStepIsDeliveredOnceItsReaderSaysSo(t *testing.T) {
 			state := func() federation.DeliveryState {
 				t.Helper()
 				found, err := h.record.Deliveries(t.Context(), offer.View.ID, nil)
-				if err != nil || len(found) != 1 || found[0].Link != federation.InboxLink || found[0].Agent != string(ada) {
+				if err != nil || len(found) != 1 || found[0].Link != federation.InboxLink || found[0].Participant != string(ada) {
 					t.Fatalf("it is delivered %+v, %v", found, err)
 				}
 				return found[0].State

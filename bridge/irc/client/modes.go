@@ -148,7 +148,11 @@ func (s *server) changeMode(u *user, c *channel, ch *change) bool {
 
 func (s *server) changeMember(u *user, c *channel, ch *change) bool {
 	who := s.nicks[fold(ch.param)]
-	if who == nil || c.members[who] == nil {
+	if who == nil || !who.welcome {
+		s.reply(u, errNoSuchNick, clipParam(ch.param), "No such nick")
+		return false
+	}
+	if c.members[who] == nil {
 		s.reply(u, errNotInChannel, clipParam(ch.param), c.name, "They aren't on that channel")
 		return false
 	}

@@ -37,7 +37,7 @@ func (s *server) onWho(_ context.Context, u *user, m ircmsg.Message) {
 		}
 		c := s.channels[venue]
 		if fields != "" {
-			s.numeric(u, rplWhoSpcRpl, whox(s, who, c, fields)...)
+			s.numeric(u, rplWhoSpcRpl, whox(s, who, c, u, fields)...)
 			continue
 		}
 		s.reply(u, rplWhoReply, channelOr(c), who.ident, who.host, s.name, who.nick, who.flags(c, u), "0 "+who.real)
@@ -70,13 +70,27 @@ func (s *server) whoOf(u *user, mask string) []*user {
 	} else {
 		for nick, who := range s.nicks {
 			exact := fold(mask) == nick
-			if who.welcome && (exact || federation.Glob(fold(mask), nick) && !who.invisible) {
+			if who.welcome && (exact || federation.Glob(fold(mask), nick) && u.sees(who)) {
 				found = append(found, who)
 			}
 		}
 	}
 	slices.SortFunc(found, func(a, b *user) int { return strings.Compare(a.nick, b.nick) })
 	return found
+}
+
+// sees reports whether a client is shown another one that it did not name: an invisible
+// client is shown to clients in one of its channels alone.
+func (u *user) sees(who *user) bool {
+	if !who.invisible || who == u {
+		return true
+	}
+	for _, c := range who.channels {
+		if c.members[u] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // flags returns whether somebody is here or gone, and what it is in a channel.
@@ -91,8 +105,8 @@ func (u *user) flags(c *channel, to *user) string {
 	return flags
 }
 
-// whox returns the fields of a WHOX that were asked for, in their order.
-func whox(s *server, who *user, c *channel, asked string) []string {
+// whox returns the fields of a WHOX that a client asks for, in their order.
+func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	fields, token, _ := strings.Cut(asked, ",")
 	account := "0"
 	if who.account != "" {
@@ -100,7 +114,7 @@ func whox(s *server, who *user, c *channel, asked string) []string {
 	}
 	values := map[rune]string{
 		't': orStar(clipParam(token)), 'c': channelOr(c), 'u': who.ident, 'i': "255.255.255.255", 'h': who.host, 's': s.name,
-		'n': who.nick, 'f': who.flags(c, who), 'd': "0", 'l': strconv.FormatInt(int64(time.Since(who.spokeAt()).Seconds()), 10), 'a': account, 'o': "0", 'r': who.real,
+		'n': who.nick, 'f': who.flags(c, to), 'd': "0", 'l': strconv.FormatInt(int64(time.Since(who.spokeAt()).Seconds()), 10), 'a': account, 'o': "0", 'r': who.real,
 	}
 	var row []string
 	for _, field := range "tcuihsnfdlaor" {

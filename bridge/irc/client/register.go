@@ -62,8 +62,9 @@ func clipParam(p string) string {
 
 // rename gives a client a nick.
 func (s *server) rename(u *user, nick string) {
-	if old := fold(u.nick); s.nicks[old] == u {
+	if old := fold(u.nick); s.nicks[old] == u && old != fold(nick) {
 		delete(s.nicks, old)
+		s.remotes.release(old)
 	}
 	s.remotes.yield(nick)
 	u.nick = nick
@@ -73,6 +74,11 @@ func (s *server) rename(u *user, nick string) {
 func (s *server) onUser(ctx context.Context, u *user, m ircmsg.Message) {
 	if u.welcome || u.ident != "" {
 		s.reply(u, errAlreadyIn, "You may not reregister")
+		return
+	}
+	realName := irc.Cut(irc.Plain(m.Params[3]), maxRealBytes)
+	if realName == "" {
+		s.reply(u, errNeedMoreParams, m.Command, "Not enough parameters")
 		return
 	}
 	ident := strings.Map(func(r rune) rune {
@@ -85,7 +91,7 @@ func (s *server) onUser(ctx context.Context, u *user, m ircmsg.Message) {
 		ident = "user"
 	}
 	u.ident = ident[:min(len(ident), maxIdentBytes)]
-	u.real = irc.Cut(irc.Plain(m.Params[3]), maxRealBytes)
+	u.real = realName
 	s.register(ctx, u)
 }
 
@@ -94,7 +100,7 @@ func (s *server) register(ctx context.Context, u *user) {
 	if u.welcome || u.negotiating || u.nick == "" || u.ident == "" {
 		return
 	}
-	if s.blocked(ctx, federation.Source{Network: network, Link: s.link.Name(), Nick: u.nick, User: u.ident}) {
+	if s.blocked(ctx, federation.Source{Network: network, Link: s.link.Name(), Name: u.nick, User: u.ident}) {
 		s.quit(u, blockedByUs.sentence())
 		return
 	}

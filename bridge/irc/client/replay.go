@@ -14,7 +14,9 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 
 	"baton/bridge"
+	"baton/bridge/irc"
 	"baton/federation"
+	"baton/translate"
 )
 
 // pageSteps is how many steps of an inbox a client is sent before it is to show that
@@ -54,8 +56,9 @@ type replay struct {
 // step is one entry of an inbox as a client is sent it.
 type step struct {
 	entry federation.Entry
-	tags  map[string]string
-	name  string // what its actor is called
+	tags  map[string]string // nil for a client that reads no steps
+	line  string            // for a client that reads no steps; "" for any other
+	name  string            // what its actor is called
 }
 
 // acked says up to where a client has what it was sent.
@@ -64,13 +67,14 @@ type acked struct {
 	whole  bool // it is all of the page
 }
 
-// startReplay begins to bring its inbox to a client that takes steps as a DID.
+// startReplay begins to bring its inbox to a client that is logged in as a DID: as steps
+// where it reads those, else as lines.
 func (s *server) startReplay(ctx context.Context, u *user) {
 	caps := u.caps & (capTags | capHandoff | capAct)
 	if r := u.replay; r != nil && r.caps != caps {
 		s.stopReplay(u) // the next begins where this one is
 	}
-	if !u.welcome || u.account == "" || caps.reads(federation.HandoffTags) == "" || u.replay != nil || u.over {
+	if !u.welcome || u.account == "" || u.replay != nil || u.over {
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -211,16 +215,30 @@ func (s *server) written(ctx context.Context, r *replay, entries []federation.En
 	var page []step
 	names := s.names(ctx)
 	for _, e := range entries {
-		in := r.caps.reads(e.Event.Dialect)
-		d := federation.Delivery{Entry: e, View: federation.View{Venue: e.Event.Venue}}
-		tags, err := s.link.render(ctx, d, in)
+		each := step{entry: e, name: names(e.Event.Actor())}
+		var err error
+		if in := r.caps.reads(e.Event.Dialect); in == "" {
+			each.line, err = s.privateLine(ctx, e, names)
+		} else {
+			d := federation.Delivery{Entry: e, View: federation.View{Venue: e.Event.Venue}}
+			each.tags, err = s.link.render(ctx, d, in)
+		}
 		if err != nil {
 			s.log.LogAttrs(ctx, slog.LevelError, "step not replayed", slog.String("event_id", e.Event.ID.String()), slog.Any("err", err))
 			continue
 		}
-		page = append(page, step{entry: e, tags: tags, name: names(e.Event.Actor())})
+		page = append(page, each)
 	}
 	return page
+}
+
+// privateLine returns the line for a step of an inbox, with the commands that answer it.
+func (s *server) privateLine(ctx context.Context, e federation.Entry, names func(federation.DID) string) (string, error) {
+	view, err := s.link.ports.Gateway.View(ctx, e.Event.Handoff)
+	if err != nil {
+		return "", fmt.Errorf("read handoff %s: %w", e.Event.Handoff, err)
+	}
+	return irc.PrivateSummary(translate.Step{Entry: e, View: view, Name: names}, selfNick), nil
 }
 
 // names returns what DIDs are called, each looked up once: few people take the steps of
@@ -247,20 +265,25 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	r.sent++
 	r.page, r.token = page, "handoff-"+strconv.FormatUint(r.sent, 10)
 	ref := ""
-	if batched && u.caps.has(capBatch) {
+	if batched && u.caps.has(capBatch) && u.caps.reads(federation.HandoffTags) != "" {
 		ref = s.reference()
 		s.put(u, tells(s.name, "BATCH", "+"+ref, batchType), "")
 	}
 	for _, e := range page {
-		target := e.entry.Event.Venue
-		if federation.Private(target) {
+		ev := e.entry.Event
+		target := ev.Venue
+		if federation.Private(target) || e.line != "" && u.channels[target] == nil {
 			target = u.nick
 		}
-		m := s.stepMessage(e.entry.Event, target, e.name)
+		m := s.stepMessage(ev, target, e.name)
 		m.tags, m.batch = e.tags, ref
-		if u.seen.Add(m.msgid) {
-			s.put(u, m, "")
+		if !u.seen.Add(m.msgid) {
+			continue
 		}
+		if e.line != "" {
+			m = m.inWords(ev.Handoff, e.line)
+		}
+		s.put(u, m, "")
 	}
 	if ref != "" {
 		s.put(u, tells(s.name, "BATCH", "-"+ref), "")

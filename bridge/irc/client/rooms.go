@@ -18,9 +18,17 @@ const maxTopicBytes = 300
 // find returns the channel with a name, if a client is told that there is one; else it
 // is told that there is none.
 func (s *server) find(u *user, name string) (venue string, c *channel) {
+	venue, c = s.visible(u, name)
+	if c == nil {
+		s.reply(u, errNoSuchChannel, clipParam(name), "No such channel")
+	}
+	return venue, c
+}
+
+// visible returns the channel with a name, nil where the client may not know of one.
+func (s *server) visible(u *user, name string) (venue string, c *channel) {
 	venue, _ = channelName(name)
 	if c = s.channels[venue]; c == nil || !c.seen(u) {
-		s.reply(u, errNoSuchChannel, clipParam(name), "No such channel")
 		return "", nil
 	}
 	return venue, c

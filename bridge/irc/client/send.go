@@ -124,18 +124,36 @@ func (s *server) numeric(u *user, numeric string, params ...string) {
 	s.send(u, tells(s.name, numeric, append([]string{u.named()}, params...)...))
 }
 
-// fail sends a standard reply, or a NOTICE that says the same to a client which cannot
-// read those. The subject is what it is about, in words of which each is a parameter.
+// fail sends FAIL to a client that negotiated it, and a NOTICE with the same words to any
+// other one. Each word of the subject is a parameter.
 //
-// spec: ircv3 standard-replies
+// spec: ircv3 standard-replies; handofftag "The client's side"
 func (s *server) fail(u *user, command, code, subject, sentence string) {
-	if !u.caps.has(capReplies) {
+	if u.caps&(capReplies|failsWith(command)) == 0 {
 		text := strings.Join(append([]string{command, code}, strings.Fields(subject)...), " ")
 		s.send(u, says(s.name, "NOTICE", u.named(), irc.Plain(text+" "+sentence)))
 		return
 	}
+	s.failAlways(u, command, code, subject, sentence)
+}
+
+// failAlways sends FAIL to a client whatever it negotiated.
+func (s *server) failAlways(u *user, command, code, subject, sentence string) {
 	params := append([]string{command, code}, strings.Fields(subject)...)
 	s.send(u, says(s.name, "FAIL", append(params, irc.Plain(sentence))...))
+}
+
+// failsWith returns the capabilities whose specifications answer a command with FAIL.
+func failsWith(command string) capability {
+	switch command {
+	case "TAGMSG":
+		return capHandoff | capAct
+	case "CHATHISTORY":
+		return capHistory
+	case "SETNAME":
+		return capSetname
+	}
+	return 0
 }
 
 // open begins the answer to a command, where it has a label.

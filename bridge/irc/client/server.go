@@ -62,7 +62,7 @@ func newServer(l *Link, ports []port) *server {
 		link: l, ports: ports, log: l.log, name: string(l.ports.Home), started: time.Now(), table: commands(), salt: make([]byte, sha256.Size),
 		connected: map[*user]bool{}, admission: newAdmission(), nicks: map[string]*user{},
 		accounts: map[federation.DID]map[*user]bool{}, watchers: map[string]map[*user]bool{}, channels: map[string]*channel{},
-		remotes: remotes{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}},
+		remotes: remotes{nicks: map[federation.DID]string{}, dids: map[string]federation.DID{}, wants: map[federation.DID]string{}},
 		judges:  irc.NewSlots(maxJudges), lookups: make(chan struct{}, maxLookups), todo: make(chan func()), ended: make(chan struct{}),
 	}
 	_, _ = rand.Read(s.salt) // never fails
@@ -203,7 +203,7 @@ func (s *server) refuseLine(ctx context.Context, u *user, m ircmsg.Message, why 
 	case tooLong:
 		s.reply(u, errInputTooLong, "Input line was too long")
 	case notUTF8:
-		s.fail(u, "*", "INVALID_UTF8", "", "Text here is UTF-8; the line was not delivered")
+		s.failAlways(u, "*", "INVALID_UTF8", "", "Text here is UTF-8; the line was not delivered") // UTF8ONLY announces it
 	case unreadable, malformed:
 		s.fail(u, orStar(m.Command), "INVALID_MESSAGE", "", "The line could not be read")
 	}

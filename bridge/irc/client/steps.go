@@ -197,6 +197,7 @@ const maxSeen = 256
 type remotes struct {
 	nicks map[federation.DID]string
 	dids  map[string]federation.DID // by folded nick
+	wants map[federation.DID]string // the folded nick of its name, where the DID has another one
 	order []federation.DID
 }
 
@@ -222,8 +223,11 @@ func (s *server) speaker(did federation.DID, name string) string {
 
 // remoteNick gives a DID a nick that is free.
 func (s *server) remoteNick(did federation.DID, name string) string {
-	nick := ""
+	best, nick := "", ""
 	for nick = range irc.Nicks(name, "", did, maxNickBytes) {
+		if best == "" {
+			best = nick
+		}
 		if s.nicks[fold(nick)] == nil && s.remotes.dids[fold(nick)] == "" && fold(nick) != fold(selfNick) {
 			break
 		}
@@ -234,6 +238,9 @@ func (s *server) remoteNick(did federation.DID, name string) string {
 	}
 	s.remotes.nicks[did], s.remotes.dids[fold(nick)] = nick, did
 	s.remotes.order = append(s.remotes.order, did)
+	if best != nick {
+		s.remotes.wants[did] = fold(best)
+	}
 	return nick
 }
 
@@ -241,6 +248,17 @@ func (s *server) remoteNick(did federation.DID, name string) string {
 func (r *remotes) forget(did federation.DID) {
 	delete(r.dids, fold(r.nicks[did]))
 	delete(r.nicks, did)
+	delete(r.wants, did)
+}
+
+// release ends the substitutes for a nick that a client gave up: each DID that it is named
+// after may have it with its next step.
+func (r *remotes) release(nick string) {
+	for did, want := range r.wants {
+		if want == fold(nick) {
+			r.forget(did)
+		}
+	}
 }
 
 // yield frees a nick for a client.

@@ -106,14 +106,15 @@ func newMessageID(now time.Time) string {
 
 // sayIn passes a message on to a channel.
 func (s *server) sayIn(u *user, m message) {
-	_, c := s.find(u, m.params[0])
-	if c == nil {
-		return
+	_, c := s.visible(u, m.params[0])
+	silent := m.command == "NOTICE" // which gets no error: RFC 2812 §3.3.2
+	switch {
+	case c == nil && !silent:
+		s.reply(u, errNoSuchChannel, clipParam(m.params[0]), "No such channel")
+	case c != nil && !c.speaks(u) && !silent:
+		s.reply(u, errCannotSend, c.name, "Cannot send to channel")
 	}
-	if !c.speaks(u) {
-		if m.command != "NOTICE" {
-			s.reply(u, errCannotSend, c.name, "Cannot send to channel")
-		}
+	if c == nil || !c.speaks(u) {
 		return
 	}
 	m.params[0] = c.name
@@ -140,7 +141,11 @@ func (s *server) sayTo(ctx context.Context, u *user, m message) {
 		return
 	}
 	m.params[0] = to.nick
-	if m.command != "TAGMSG" || to.caps.has(capTags) {
+	switch {
+	case m.command == "TAGMSG" && !to.caps.has(capTags):
+	case to == u:
+		s.put(u, m, "") // the answer to a labelled command is the echo alone
+	default:
 		s.send(to, m)
 	}
 	s.echo(u, m)

@@ -42,7 +42,7 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, hangUp := context.WithCancel(r.Context())
 	defer hangUp()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-		Subprotocols: []string{textProtocol, binaryProtocol}, OriginPatterns: l.deps.Origins,
+		Subprotocols: subprotocols(r), OriginPatterns: l.deps.Origins,
 	})
 	if err != nil {
 		return // it was answered
@@ -57,6 +57,20 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.read(bridge.WithNetwork(ctx, from), u)
+}
+
+// subprotocols returns the subprotocols that a client and this server speak, in the order of
+// the client.
+//
+// spec: RFC 6455 §4.1
+func subprotocols(r *http.Request) []string {
+	var both []string
+	for name := range strings.SplitSeq(strings.Join(r.Header.Values("Sec-WebSocket-Protocol"), ","), ",") {
+		if name = strings.TrimSpace(name); name == textProtocol || name == binaryProtocol {
+			both = append(both, name)
+		}
+	}
+	return both
 }
 
 // socket is the wire of a connection that carries each line as a message.

@@ -13,21 +13,18 @@ import (
 // spec: freeq-s2s "Order on a fresh link"
 const catchupWindow = 24 * time.Hour
 
-// recoverAfter is how long after a flood what it drowned is asked for: by then the
-// steps that got in have been judged.
-const recoverAfter = 5 * time.Second
-
 // clockMargin is how far a server's clock may differ from ours without a step being
 // missed.
 const clockMargin = 2 * time.Minute
 
-// firstKeyWait and lastKeyWait bound the wait before steps are asked for again whose
-// keys could not be had: it doubles from one to the other, as servers do it.
+// Waits before steps are asked for again: those that met a limit, and those whose keys could
+// not be had. While some go on to be missing the wait doubles, as servers do it.
 //
 // spec: freeq-s2s "Verdicts and parking"
 const (
-	firstKeyWait = 30 * time.Second
-	lastKeyWait  = 10 * time.Minute
+	firstLimitWait = 5 * time.Second
+	firstKeyWait   = 30 * time.Second
+	lastWait       = 10 * time.Minute
 )
 
 // maxPages bounds one catch-up: at 500 rows a page, more than a server can receive
@@ -60,6 +57,9 @@ func (s *session) catchUp() {
 
 func (s *session) replayFrom(since time.Time) {
 	s.catchup = &catchup{since: since.Unix()}
+	if !s.linked {
+		s.cursor = since.Unix()
+	}
 	s.askPage()
 }
 
@@ -68,35 +68,71 @@ func (s *session) askPage() {
 	s.ask(question{page: true}, &catchupRequest{Since: s.catchup.since})
 }
 
-// recover asks for what a flood drowned, once that is over, and for what could not be
-// judged for want of a key.
+// gap is the steps that were not taken, which the log of the peer still has.
+type gap struct {
+	since time.Time // when the oldest was received; zero for none
+	due   time.Time // when they are asked for
+	wait  time.Duration
+}
+
+// note adds a step that was received at a time. The first wait is that of a new gap.
+func (g *gap) note(received, now time.Time, first time.Duration) {
+	if g.since.IsZero() {
+		g.wait = min(max(first, 2*g.wait), lastWait)
+		g.due = now.Add(g.wait)
+	}
+	if g.since.IsZero() || received.Before(g.since) {
+		g.since = received
+	}
+}
+
+// isDue reports whether the steps are to be asked for.
+func (g *gap) isDue(now time.Time) bool { return !g.since.IsZero() && !now.Before(g.due) }
+
+// earliest returns the earliest of some times, leaving out zero ones.
+func earliest(times ...time.Time) (first time.Time) {
+	for _, t := range times {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}
+
+// recover asks for the steps that met a limit, once all that got in are judged, and for those
+// whose keys could not be had.
 func (s *session) recover(now time.Time) {
-	flood := !s.behind.IsZero() && now.Sub(s.behind) >= recoverAfter && s.Steps.Empty()
-	keys := !s.keyless.IsZero() && !now.Before(s.keysDue)
-	if s.catchup != nil || !flood && !keys {
+	limited := s.limited.isDue(now) && s.Steps.Empty()
+	if s.catchup != nil || !limited && !s.keyless.isDue(now) {
 		return
 	}
-	since := s.behind
-	if since.IsZero() || !s.keyless.IsZero() && s.keyless.Before(since) {
-		since = s.keyless
-	}
-	s.behind, s.keyless = time.Time{}, time.Time{}
+	since := earliest(s.limited.since, s.keyless.since)
+	s.limited.since, s.keyless.since = time.Time{}, time.Time{}
 	s.replayFrom(since.Add(-clockMargin))
+}
+
+// missedSince returns from when on the next connection asks for the log of the peer.
+func (s *session) missedSince(now time.Time) time.Time {
+	since := earliest(now, s.limited.since, s.keyless.since)
+	if s.catchup != nil {
+		since = earliest(since, time.Unix(s.catchup.since, 0))
+	}
+	return since.Add(-clockMargin)
 }
 
 // lackKey notes a step that could not be judged for want of a key.
 func (s *session) lackKey(in *inbound) {
-	now, minted := time.Now(), in.ev.ID.Time()
-	if minted.After(now) || minted.Before(now.Add(-catchupWindow)) {
-		minted = now // a clock that is not to be believed
+	now := time.Now()
+	s.keyless.note(in.received(now), now, firstKeyWait)
+}
+
+// received returns when the peer received a step: as its log says where the step is from
+// there, else now.
+func (in *inbound) received(now time.Time) time.Time {
+	if in.at.IsZero() || in.at.After(now) {
+		return now
 	}
-	if s.keyless.IsZero() {
-		s.keyWait = min(max(firstKeyWait, 2*s.keyWait), lastKeyWait)
-		s.keysDue = now.Add(s.keyWait)
-	}
-	if s.keyless.IsZero() || minted.Before(s.keyless) {
-		s.keyless = minted
-	}
+	return in.at
 }
 
 // onCatchupEvents takes in the answer to our oldest question. Rows without a
@@ -107,6 +143,9 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	case !asked:
 		s.badInput(ctx, flooded, "an answer without a question")
 		return
+	case q.tail:
+		s.onTail(ctx, q, m)
+		return
 	case !q.page || s.catchup == nil:
 		return
 	}
@@ -114,6 +153,10 @@ func (s *session) onCatchupEvents(ctx context.Context, m *catchupEvents) {
 	c.rows, c.more, c.next = m.Events, m.More && c.pages < maxPages, c.since
 	for _, row := range m.Events {
 		c.next = max(c.next, row.Timestamp)
+		s.onFile(row)
+	}
+	if !s.linked { // what is written from then on is filed later
+		s.cursor = max(s.cursor, c.next)
 	}
 	if c.more && c.next == c.since {
 		c.next++ // a whole page of one second
@@ -129,12 +172,14 @@ func (s *session) turn(ctx context.Context) {
 		return
 	}
 	for len(c.rows) > 0 {
-		if s.Steps.Full() {
-			return
-		}
 		row := c.rows[0]
+		if row.Kind == "act" && !s.taken.Has(row.EventID) {
+			if s.Steps.Full() || !s.rate(time.Now()) {
+				return // the row waits; a tick goes on
+			}
+			s.onRow(ctx, row)
+		}
 		c.rows = c.rows[1:]
-		s.onRow(ctx, row)
 	}
 	if c.recollecting {
 		return
@@ -149,6 +194,11 @@ func (s *session) turn(ctx context.Context) {
 		return // the link is up when what was missed is on record
 	}
 	s.catchup = nil
+	for _, g := range []*gap{&s.limited, &s.keyless} {
+		if g.since.IsZero() {
+			g.wait = 0 // nothing is missing
+		}
+	}
 	if !s.linked {
 		s.open()
 	}
@@ -167,7 +217,7 @@ func (c *catchup) waits(asked []question) bool {
 // onRow reads one row of a log. A step is judged as if it had come live; anything
 // else is not for a gateway.
 func (s *session) onRow(ctx context.Context, row replayed) {
-	if row.Kind != "act" || row.Canonical == "" {
+	if row.Canonical == "" {
 		return
 	}
 	if row.Origin != s.link.cfg.EndpointID && row.Origin != s.link.id && row.Origin != "" {
@@ -183,5 +233,5 @@ func (s *session) onRow(ctx context.Context, row replayed) {
 		tags[vendorPrefix+name] = value
 	}
 	tags["+freeq.at/from"], tags["+freeq.at/eventid"], tags["+freeq.at/sig"] = string(ev.From), ev.ID.String(), row.Signature
-	s.onStep(ctx, arriving{target: ev.Venue, tags: tags, replay: true, minted: row.Origin == s.link.id})
+	s.onStep(ctx, arriving{target: ev.Venue, tags: tags, replay: true, at: time.Unix(row.Timestamp, 0), minted: row.Origin == s.link.id})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"baton/bridge"
 	"baton/bridge/irc/freeq"
 	"baton/federation"
 )
@@ -71,4 +72,57 @@ func TestACrowdedSecondEndsWhereNobodyShowsTheRestOfIt(t *testing.T) {
 	for h.gateway.next(t).ID != last {
 	}
 	h.expectNothingOdd(t)
+}
+
+// limited sets the rates of a link.
+func limited(l bridge.Limits) func(*freeq.Config, *freeq.Deps) {
+	return func(_ *freeq.Config, d *freeq.Deps) { d.Limits = func() bridge.Limits { return l } }
+}
+
+// takesAll waits until each of some steps was submitted.
+func (h *house) takesAll(t *testing.T, want map[federation.EventID]bool) {
+	t.Helper()
+	for len(want) > 0 {
+		delete(want, h.gateway.next(t).ID)
+	}
+	h.expectNothingOdd(t)
+}
+
+func TestALogIsReadToItsEndWhateverTheRateOfTheLink(t *testing.T) {
+	h := newHouse(t, limited(bridge.Limits{LinkEventsPerSecond: 50}))
+	alice := h.alice()
+	want := map[federation.EventID]bool{}
+	for n := range 240 {
+		id, err := alice.Offer(channel, "", fmt.Sprintf("offer %d", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[id] = true
+	}
+	h.server.Spread(10) // an hour ago
+	h.run(t)
+	h.takesAll(t, want)
+}
+
+func TestLiveStepsAboveTheRatesAreFetchedAgain(t *testing.T) {
+	for name, limits := range map[string]bridge.Limits{
+		"of the link": {LinkEventsPerSecond: 10},
+		"of the user": {UserEventsPerMinute: 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, limited(limits))
+			h.run(t)
+			alice := h.alice()
+			want := map[federation.EventID]bool{}
+			for n := range 32 {
+				id, err := alice.Offer(channel, "", fmt.Sprintf("offer %d", n))
+				if err != nil {
+					t.Fatal(err)
+				}
+				want[id] = true
+			}
+			h.takesAll(t, want)
+		})
+	}
 }

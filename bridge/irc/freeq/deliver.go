@@ -1,7 +1,9 @@
 package freeq
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -24,17 +26,22 @@ type row struct {
 	said  []said // steps, in order, without the nick that says them
 	line  string // for people; "" for none
 	about string // of a line that a later one makes needless
+	step  federation.EventID
 	ref   federation.HandoffID
 	done  chan error // has room for the one answer
+
+	// Owned by the session.
+	unproven int // messages that the peer's log has to show
+	answered bool
 }
 
-// Deliver implements [bridge.Link]. Nil means that the peer has read the step.
+// Deliver implements [bridge.Link]. Nil means that the log of the peer shows the step.
 //
 // Of a handoff that this gateway introduces, a step from elsewhere is a TAGMSG from the
 // pseudo-client of its actor, and the receipt follows each step that moved the handoff.
 // Of a handoff of the server, only steps that move nothing are written: the server has
-// confirmed the others. A step from elsewhere in a channel has one line for people, on
-// the first attempt only.
+// confirmed the others. A step from elsewhere in a channel has one line for people: each
+// attempt writes it under the same message ID, under which a server takes it once.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
 	if err != nil || len(r.said) == 0 && r.line == "" {
@@ -47,16 +54,11 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// ShowsOnce implements [bridge.OnceShower]: the line for people.
-func (l *Link) ShowsOnce(d federation.Delivery) bool {
-	return l.cfg.Summaries && d.Entry.Version > 0 && !federation.Private(d.View.Venue) && d.Entry.Event.Arrival.Link != l.cfg.Name
-}
-
 // row makes all of a delivery that needs no state of the connection. Its error is a
 // refusal where the step can never be written here.
 func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 	ev := d.Entry.Event
-	r := &row{ref: ev.Handoff, done: make(chan error, 1)}
+	r := &row{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1)}
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
@@ -136,7 +138,7 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 		}
 		r.said = append(r.said, m)
 	}
-	if l.cfg.Summaries && d.Attempt == 0 && !federation.Private(r.venue) {
+	if l.cfg.Summaries && !federation.Private(r.venue) {
 		r.line = irc.Summary(step)
 		if r.did != "" {
 			r.line = withDID(r.line, d.Entry.Event.Actor())
@@ -209,30 +211,39 @@ func (l *Link) target(ctx context.Context, ev federation.Event, v federation.Vie
 	return string(a)
 }
 
-// deliver queues a row. It is answered once the peer has proved that it read it.
+// deliver queues a row. It is answered once the log of the peer shows its steps or, where it
+// has none, its line.
 func (s *session) deliver(r *row) {
 	from := s.speaker(r.did, r.name, r.venue)
-	for i, m := range r.said {
+	for _, m := range r.said {
 		if m.From == "" {
 			m.From = from.Nick
 		}
-		o := outgoing{message: &m}
-		if i == len(r.said)-1 {
-			o.row = r
+		tags := m.Tags
+		s.queueProved(steps, &proof{id: tags[vendorPrefix+"eventid"], signature: tags[vendorPrefix+"sig"], message: &m, row: r}, "")
+	}
+	if r.line != "" {
+		id := lineID(r.step)
+		line := &proof{id: id, message: &said{
+			Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: r.line, Account: string(r.did), MsgID: id,
+			Tags: map[string]string{irc.RefTag: r.ref.String()},
+		}}
+		if len(r.said) == 0 {
+			line.row = r
 		}
-		s.queue.add(steps, o)
+		s.queueProved(lines, line, r.about)
 	}
-	if r.line == "" {
-		return
+	if r.unproven == 0 {
+		r.answer(nil) // all of it is there
 	}
-	line := outgoing{about: r.about, message: &said{
-		Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: r.line, Account: string(r.did),
-		Tags: map[string]string{irc.RefTag: r.ref.String()},
-	}}
-	if len(r.said) == 0 {
-		line.row = r
-	}
-	s.queue.add(lines, line)
+}
+
+// lineID returns the message ID of the line beside a step, the same one each time: a server
+// drops a line whose ID it has.
+func lineID(step federation.EventID) string {
+	hash := sha256.Sum256([]byte("line of " + step.String()))
+	id, _ := federation.NewEventID(step.Time(), bytes.NewReader(hash[:])) // there are enough bytes
+	return id.String()
 }
 
 // repeat answers a step that its sender routed again: it has not had the receipt.

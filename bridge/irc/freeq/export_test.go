@@ -59,3 +59,6 @@ func Answer(ctx context.Context, l *Link, since int64, limit int) Page {
 	}
 	return p
 }
+
+// ProbeEvery is how long a peer may be silent before it is asked whether it lives.
+const ProbeEvery = probeEvery

@@ -90,7 +90,6 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 		if !l.introduces(g.View) {
 			continue
 		}
-		g.Attempt = 1 // no line for people
 		r, err := writer.row(ctx, g.Delivery)
 		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 			continue // it has no place here any more

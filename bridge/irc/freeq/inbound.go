@@ -19,8 +19,9 @@ type arriving struct {
 	nick   string
 	tags   map[string]string
 	routed bool
-	replay bool // from the log of their server
-	minted bool // of a handoff that this gateway opened, says that log
+	replay bool      // from the log of their server
+	at     time.Time // when that received it; zero of a live one
+	minted bool      // of a handoff that this gateway opened, says that log
 }
 
 // onStep reads a step, if the message is one, and queues it for the judge.
@@ -66,7 +67,7 @@ func (s *session) decode(a arriving) (*inbound, error) {
 		a.target = string(to)
 	}
 	ev, err := acttag.Codec{}.DecodeFromHome(translate.Tagged{Command: "TAGMSG", Target: a.target, Tags: a.tags})
-	in := &inbound{ev: ev, to: to, routed: a.routed, minted: a.minted, replay: a.replay}
+	in := &inbound{ev: ev, to: to, routed: a.routed, minted: a.minted, replay: a.replay, at: a.at}
 	if err != nil {
 		return in, err
 	}
@@ -93,38 +94,34 @@ func serverVerb(v federation.Verb) bool {
 	return v == federation.Confirm || v == federation.Expire || v == "auto-accept"
 }
 
-// allow counts one step of a user, against its own rate and that of the link. What
-// there is no room for is fetched again later: reading never stops.
+// allow counts one step of a user, against its own rate and that of the link. A step that
+// meets a limit is fetched again later: reading never stops. A replayed step waited for the
+// rate of the link before.
 func (s *session) allow(ctx context.Context, in *inbound) bool {
-	limits := s.link.deps.Limits()
 	now := time.Now()
-	if perSecond := limits.LinkEventsPerSecond; perSecond > 0 {
-		if s.events == nil || s.events.Burst() != perSecond {
-			s.events = rate.NewLimiter(rate.Limit(perSecond), perSecond)
-		}
-		if !s.events.AllowN(now, 1) {
-			s.fallBehind(ctx, now)
-			return false
-		}
+	ok := in.replay || !s.Steps.Full() && s.rate(now)
+	if p := s.theirs.dids[in.ev.From]; ok && p != nil {
+		ok, _ = p.meter.Take(s.link.deps.Limits().UserEventsPerMinute, now)
 	}
-	if s.Steps.Full() {
-		s.fallBehind(ctx, now)
-		return false
+	if ok {
+		return true
 	}
-	if p := s.theirs.dids[in.ev.From]; p != nil && !in.replay {
-		if ok, _ := p.meter.Take(limits.UserEventsPerMinute, now); !ok {
-			s.link.deps.Metrics.Limited.WithLabelValues(network).Inc()
-			return false
-		}
+	s.link.deps.Metrics.Limited.WithLabelValues(network).Inc()
+	if s.limited.since.IsZero() {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "too many steps at once: they are fetched again")
 	}
-	return true
+	s.limited.note(in.received(now), now, firstLimitWait)
+	return false
 }
 
-// fallBehind lets a step go, and notes from when on to ask for what was let go.
-func (s *session) fallBehind(ctx context.Context, now time.Time) {
-	s.link.deps.Metrics.Limited.WithLabelValues(network).Inc()
-	if s.behind.IsZero() {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "too many steps at once: they are fetched again")
-		s.behind = now
+// rate counts one step of the link.
+func (s *session) rate(now time.Time) bool {
+	perSecond := s.link.deps.Limits().LinkEventsPerSecond
+	if perSecond <= 0 {
+		return true
 	}
+	if s.events == nil || s.events.Burst() != perSecond {
+		s.events = rate.NewLimiter(rate.Limit(perSecond), perSecond)
+	}
+	return s.events.AllowN(now, 1)
 }

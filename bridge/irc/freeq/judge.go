@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"baton/bridge/irc"
 	"baton/federation"
@@ -23,6 +24,7 @@ type inbound struct {
 	routed bool           // it came as act_route
 	minted bool           // of a handoff that this gateway opened, they say
 	replay bool           // it came from the log of their server
+	at     time.Time      // when that received it; zero of a live one
 }
 
 // replaying reports whether steps of a log are judged, or wait for it.
@@ -49,6 +51,9 @@ func (s *session) judge(ctx context.Context, in *inbound) (note func()) {
 // note takes in the answer to a step.
 func (s *session) note(ctx context.Context, in *inbound, answer federation.Judgement, err error) {
 	refused, _ := errors.AsType[*federation.RefusalError](err)
+	if err == nil {
+		s.taken.Add(in.ev.ID.String())
+	}
 	switch {
 	case early(ctx, in, refused):
 		s.holdReceipt(in)

@@ -84,6 +84,7 @@ type Link struct {
 	channels irc.Channels
 	roster   *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
 	heard    time.Time                      // up to when all of theirs was read; owned by the goroutine in Run
+	filed    filed                          // owned by the goroutine in Run
 
 	// live is the session that takes rows: nil unless the greetings and the state of
 	// both are over. It is all that Deliver and Online see of the state, and leads them

@@ -20,7 +20,7 @@ const protocolVersion = 2
 func (s *session) greet() {
 	s.put(control, &hello{
 		Type: typeHello, PeerID: s.link.id, ServerName: string(s.link.deps.Home), Version: protocolVersion,
-		TrustLevel: "full", Capabilities: []string{capCatchup, capAct, capRoute},
+		TrustLevel: "full", Capabilities: []string{capCatchup, capAct, capRoute, capLossless},
 	})
 	s.put(control, &syncRequest{Type: typeSyncRequest})
 }

@@ -35,8 +35,8 @@ type Record interface {
 
 	// Awaiting returns up to limit steps that wait for the ruling of a home, oldest first.
 	Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error)
-	// OwedIn returns how many deliveries of a handoff are pending on a link.
-	OwedIn(ctx context.Context, link string, id federation.HandoffID) (int, error)
+	// CountPending returns how many deliveries of a handoff are pending on a link.
+	CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error)
 	// Step returns a filed step of a handoff by its event ID, or [federation.ErrNotFound].
 	Step(ctx context.Context, id federation.HandoffID, step federation.EventID) (federation.Entry, error)
 	// Given returns up to limit deliveries that a link made at or after a time, in order.

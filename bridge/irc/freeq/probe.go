@@ -6,15 +6,19 @@ import (
 )
 
 // question is a catchup_request that waits for its answer. The protocol has no other
-// question, and its answers come in the order of the questions: what was written
-// before one has been read when its answer comes.
+// question, and its answers come in the order of the questions: the peer has processed,
+// or dropped, each message that was written before a question when the answer comes.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 type question struct {
-	rows    []*row    // that the answer proves
-	page    bool      // asked for events, and not merely whether the peer is there
+	tail    bool      // it looks for what was written
+	page    bool      // it belongs to the catch-up
 	written time.Time // zero while it waits to be
+	number  uint64    // of the writing, in the window of the queue
 }
+
+// listenAgain is how often a link whose peer may dial sees to it that it can.
+const listenAgain = 15 * time.Second
 
 // farFuture is a time from which no server has events: the answer is empty, and
 // comes at once. It is in the year 5138, in unix seconds.
@@ -27,34 +31,18 @@ func (s *session) ask(q question, m *catchupRequest) {
 	s.put(control, m)
 }
 
-func (s *session) probe(rows []*row) {
-	s.ask(question{rows: rows}, &catchupRequest{Since: farFuture, Limit: 1})
-}
+// probe asks whether the peer is there.
+func (s *session) probe() { s.ask(question{}, &catchupRequest{Since: farFuture, Limit: 1}) }
 
-// prove asks after the rows that were written, unless the last such question still
-// waits: its answer is soon there, and the next question then proves more at once.
-func (s *session) prove() {
-	if len(s.unproven) == 0 {
-		return
-	}
-	for _, q := range s.asked {
-		if len(q.rows) > 0 {
+// wroteQuestion notes that the first question that waits was written: they are written in
+// order.
+func (s *session) wroteQuestion(now time.Time) {
+	for i := range s.asked {
+		if q := &s.asked[i]; q.written.IsZero() {
+			q.written, q.number = now, s.queue.window.written
 			return
 		}
 	}
-	s.probe(s.unproven)
-	s.unproven = nil
-}
-
-// firstUnwritten returns the index of the question that is written now: they are
-// written in order.
-func (s *session) firstUnwritten() int {
-	for i, q := range s.asked {
-		if q.written.IsZero() {
-			return i
-		}
-	}
-	return 0
 }
 
 // answered takes out the oldest question.
@@ -64,9 +52,7 @@ func (s *session) answered() (question, bool) {
 	}
 	q := s.asked[0]
 	s.asked = s.asked[1:]
-	for _, r := range q.rows {
-		r.done <- nil
-	}
+	s.queue.window.answered(q.number, time.Now())
 	return q, true
 }
 
@@ -81,12 +67,15 @@ func (s *session) watch(now time.Time) error {
 			return errors.New("no answer within " + now.Sub(q.written).Round(time.Second).String())
 		}
 	}
-	if s.linked && len(s.asked) == 0 && now.Sub(s.probed) >= probeEvery {
-		s.probed = now
-		s.probe(nil)
+	if s.linked && now.Sub(s.tried) >= listenAgain {
+		s.tried = now
 		s.link.reach.try(s.Asking, &s.link.reach.listen) // where the last attempt failed
 	}
+	if s.linked && len(s.asked) == 0 && now.Sub(s.heard) >= probeEvery {
+		s.probe()
+	}
 	s.recover(now)
+	s.turn(s.Asking) // rows may wait for the rate of the link
 	s.press(s.Asking, now)
 	return nil
 }

@@ -3,15 +3,6 @@ package freeq
 import (
 	"strconv"
 	"time"
-
-	"golang.org/x/time/rate"
-)
-
-// A server takes 100 messages of a peer in one second of the clock and drops the
-// rest without a word. A full burst and a second's worth together are below that.
-const (
-	perSecond = 70
-	burst     = 10
 )
 
 // priority orders what waits to be written.
@@ -28,27 +19,27 @@ const (
 // outgoing is one message that waits to be written.
 type outgoing struct {
 	message any
-	row     *row   // that is written with this message, nil for none
+	proof   *proof // of this message, nil for one that the peer's log does not show
 	about   string // of a line that a later one about the same makes needless; "" for any other
 }
 
-// queue is what waits to be written. It is owned by one goroutine.
+// queue is the messages that wait to be written. It is owned by one goroutine.
 type queue struct {
 	waiting [priorities][]outgoing
-	pace    *rate.Limiter
+	window  window
 	origin  string // our endpoint id
 	last    uint64 // id of the last message
 }
 
 // newQueue starts to count at the clock, so that ids rise over a restart too.
 func newQueue(origin string, now time.Time) *queue {
-	return &queue{pace: rate.NewLimiter(perSecond, burst), origin: origin, last: uint64(now.UnixMicro())}
+	return &queue{origin: origin, last: uint64(now.UnixMicro())}
 }
 
 // add puts a message at the end of those of its priority.
 func (q *queue) add(p priority, o outgoing) {
 	for i, w := range q.waiting[p] {
-		if o.about != "" && w.about == o.about && w.row == nil {
+		if o.about != "" && w.about == o.about && !w.proof.ofRow() {
 			q.waiting[p][i] = o
 			return
 		}
@@ -65,23 +56,22 @@ func (q *queue) size() int {
 	return n
 }
 
-// next takes out what is to be written now, with its id, so that ids rise in the
-// order of the wire. The second result is how long to wait for one; zero where there
-// is none or one was returned.
+// next takes out the message that is to be written now, with its id, so that ids rise in
+// the order of the wire. The second result is how long to wait for one; zero where there
+// is none, one was returned, or an answer of the peer has to come first.
 func (q *queue) next(now time.Time) (outgoing, time.Duration, bool) {
 	for p := range q.waiting {
 		if len(q.waiting[p]) == 0 {
 			continue
 		}
-		reservation := q.pace.ReserveN(now, 1)
-		if wait := reservation.DelayFrom(now); wait > 0 {
-			reservation.CancelAt(now)
+		if wait, ok := q.window.room(priority(p), now); !ok {
 			return outgoing{}, wait, false
 		}
 		o := q.waiting[p][0]
 		q.waiting[p][0] = outgoing{}
 		q.waiting[p] = q.waiting[p][1:]
 		q.stamp(o.message)
+		q.window.wrote()
 		return o, 0, true
 	}
 	return outgoing{}, 0, false

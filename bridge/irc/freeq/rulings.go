@@ -138,7 +138,7 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 		still[h.Event.ID] = true
 		first, asked := after[h.Event.Handoff]
 		if !asked { // once for all of a handoff: what follows must not come first
-			owed, err := s.link.deps.Record.OwedIn(ctx, s.link.cfg.Name, h.Event.Handoff)
+			owed, err := s.link.deps.Record.CountPending(ctx, s.link.cfg.Name, h.Event.Handoff)
 			if err != nil {
 				return nil, false, err
 			}

@@ -22,7 +22,7 @@ func (h *house) guest(t *testing.T, verb federation.Verb, to federation.DID) fed
 		t.Fatalf("submitted %+v", offer)
 	}
 	v := federation.View{
-		ID: id, Kind: federation.Handoff, Dialect: federation.ActTags, Version: 1, State: federation.Offered, Home: theirs, Guest: true,
+		ID: id, Kind: federation.Handoff, Dialect: federation.ActTags, Version: 1, State: federation.Offered, Home: theirs, Remote: true,
 		Venue: channel, Offerer: alice.DID, Offeree: to,
 	}
 	h.gateway.know(v)

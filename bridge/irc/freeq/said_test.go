@@ -114,7 +114,7 @@ func (r recording) view(ev federation.Event) federation.View {
 		ID: ev.Handoff, Kind: ev.Kind, Dialect: federation.ActTags, Version: 2, State: federation.Assigned, Home: home, Venue: channel,
 	}
 	if r.steps[ev.Handoff].Arrival.Link == linkName {
-		v.Home, v.Guest = "fq-a.test", true
+		v.Home, v.Remote = "fq-a.test", true
 	}
 	return v
 }

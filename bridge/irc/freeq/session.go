@@ -19,13 +19,13 @@ import (
 // waits two seconds at most for what the other one can do.
 const meetTimeout = 15 * time.Second
 
-// probeEvery is how often a silent link is asked whether it lives, and answerTimeout
-// how long an answer may take: a server that is not stuck needs a fraction of a
-// second.
+// probeEvery is how long a peer may be silent before it is asked whether it lives: each
+// question is a line in the log of its operator. answerTimeout is how long an answer may
+// take: a server that is not stuck needs a fraction of a second.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
-	probeEvery    = 15 * time.Second
+	probeEvery    = time.Minute
 	answerTimeout = 5 * time.Second
 )
 
@@ -61,23 +61,23 @@ type session struct {
 	modes         map[string]*channelState // of our channels, as the peer told them
 	seen          irc.Recent
 	queue         *queue
-	probed        time.Time // when an idle link was asked last
-	heard         time.Time // when the last line was read
-	greeted       bool      // their hello came
-	greeting      *hello    // which that is
-	stated        bool      // their sync_response came
-	linked        bool      // rows are taken
-	spare         *arrival  // another connection, until somebody has greeted on this one; or nil
-	unproven      []*row
+	tried         time.Time        // when the port for the peer's dial was last looked after
+	heard         time.Time        // when the last line was read
+	greeted       bool             // their hello came
+	greeting      *hello           // which that is
+	stated        bool             // their sync_response came
+	linked        bool             // rows are taken
+	spare         *arrival         // another connection, until the peer has greeted on this one; or nil
+	proofs        []*proof         // of messages that were written
+	cursor        int64            // of the peer's log, in its clock: what it files from now on is not before
 	asked         []question       // that the peer has not answered yet, in the order of the wire
 	answers       []answer         // that we owe the peer, in the order of its questions
 	catchup       *catchup         // running, or nil
 	rulings       []*pendingRuling // under way
 	earlyReceipts []*inbound       // of steps that have not come yet
-	keyless       time.Time        // since when steps could not be judged for want of a key; zero for none
-	keyWait       time.Duration    // before those are asked for again
-	keysDue       time.Time        // when they are
-	behind        time.Time        // since when steps were let go for want of room; zero for none
+	taken         irc.Recent       // steps that were judged, which a replay leaves out
+	keyless       gap              // steps that could not be judged for want of a key
+	limited       gap              // steps that met a limit
 	events        *rate.Limiter    // steps of the whole link; nil without a limit
 }
 
@@ -99,7 +99,7 @@ type inboundLine struct {
 func newSession(l *Link, conn stream) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
-		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
+		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
 	}
 	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
 		_, err := conn.Write(piece)
@@ -132,7 +132,7 @@ func (s *session) run(ctx context.Context, up func()) error {
 	s.link.roster.LeaveChannels()
 	s.settleSpare(ctx)
 	if s.linked {
-		s.link.heard = time.Now().Add(-clockMargin)
+		s.link.heard = s.missedSince(time.Now())
 	}
 	if err == nil || ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -201,26 +201,36 @@ func (s *session) flush(ctx context.Context) (<-chan time.Time, error) {
 	if s.Writing() {
 		return nil, nil
 	}
-	s.prove()
-	o, wait, ok := s.queue.next(time.Now())
+	now := time.Now()
+	o, wait, ok := s.queue.next(now)
 	if !ok {
-		if wait > 0 {
-			return time.After(wait), nil
+		if look := s.prove(now); look > 0 && (wait <= 0 || look < wait) {
+			wait = look
 		}
-		return nil, nil
+		if o, _, ok = s.queue.next(now); !ok { // else it is the question
+			return after(wait), nil
+		}
 	}
 	line, err := s.pack(ctx, o.message)
 	if err != nil {
 		return nil, err
 	}
 	if _, asks := o.message.(*catchupRequest); asks {
-		s.asked[s.firstUnwritten()].written = time.Now()
+		s.wroteQuestion(now)
 	}
-	if o.row != nil {
-		s.unproven = append(s.unproven, o.row)
+	if o.proof != nil {
+		s.wrote(o.proof, now)
 	}
 	s.Send(append(line, '\n'))
 	return nil, nil
+}
+
+// after returns a channel that tells when a time is over, nil for none.
+func after(wait time.Duration) <-chan time.Time {
+	if wait <= 0 {
+		return nil
+	}
+	return time.After(wait)
 }
 
 // pack writes a message as a line: a greeting as it is, all else in an envelope.

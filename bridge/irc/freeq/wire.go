@@ -41,6 +41,11 @@ const (
 	capRoute   = "act_route"
 )
 
+// capLossless declares that this end keeps each message that it reads, or asks for it again:
+// an answer proves all that was written before its question. No server declares it, because a
+// server drops what comes too fast.
+const capLossless = "lossless"
+
 type hello struct {
 	Type         string   `json:"type"`
 	PeerID       string   `json:"peer_id"`

@@ -82,7 +82,7 @@ func (s *session) note(ctx context.Context, in *inbound, duplicate bool, err err
 		if u := s.net.users[in.user]; u != nil && u.account == in.account { // else it is another by now
 			s.net.signed(in.user, in.ev.Actor())
 		}
-		s.link.ports.Wakes.Wake(bridge.FeedTopic(s.link.cfg.Name)) // a private step may wait for the user
+		s.link.ports.Wakes.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
 	}
 }
 

@@ -53,18 +53,32 @@ func Links(now func() time.Time) Table[contract.Link] {
 // Peers returns the table of homes and registries.
 func Peers(now func() time.Time) Table[contract.Peer] {
 	return Table[contract.Peer]{
-		Header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | DOUBTS | LAST ERROR",
+		Header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | DOUBTS | CLOCK | LAST ERROR",
 		Row: func(p contract.Peer) []string {
-			now, mode, state, heard, forks, doubts := now(), p.Mode, "", "", "", ""
+			now, mode, state, heard, forks, doubts, clock := now(), p.Mode, "", "", "", "", ""
 			if p.Held {
 				mode += " (held)"
 			}
 			if p.PeerHome != nil {
 				state, heard, forks, doubts = p.State, age(p.LastHeard, now), strconv.Itoa(len(p.Forks)), strconv.Itoa(len(p.Doubts))
+				clock = clockOf(p)
 			}
-			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), age(p.Oldest, now), strconv.Itoa(p.Dead), forks, doubts, p.LastError}
+			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), age(p.Oldest, now), strconv.Itoa(p.Dead), forks, doubts, clock, p.LastError}
 		},
 	}
+}
+
+// clockOf says how far the clock of a home is from the one here: "ok" up to thirty seconds,
+// from which on the log warns too.
+func clockOf(p contract.Peer) string {
+	skew := time.Duration(p.SkewSeconds * float64(time.Second)).Round(time.Second)
+	switch {
+	case skew > 30*time.Second:
+		return skew.String() + " behind"
+	case skew < -30*time.Second:
+		return (-skew).String() + " ahead"
+	}
+	return "ok"
 }
 
 // Deliveries returns the table of pending deliveries.

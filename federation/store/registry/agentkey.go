@@ -105,7 +105,7 @@ func (s *Registry) RotateKey(ctx context.Context, handle, by string, key agents.
 // has a session: its owner proved it, and the proof in a rotation names no handle.
 func unproved(ctx context.Context, q store.Tx, key agents.Key) (agents.Key, error) {
 	var elsewhere bool
-	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE handle = ?1)`,
+	err := q.Row(ctx, `SELECT EXISTS (SELECT 1 FROM binding WHERE did = ?1) OR EXISTS (SELECT 1 FROM session WHERE participant = ?1)`,
 		[]any{key.DID}, &elsewhere)
 	if err != nil || elsewhere {
 		key.DID = ""

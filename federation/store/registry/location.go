@@ -38,9 +38,9 @@ func (l Location) Upgrade(ctx context.Context, dry bool, now time.Time) (store.U
 	case l.DSN != "" && dry:
 		return store.PlanPostgres(ctx, l.DSN)
 	case l.DSN != "":
-		return store.MigratePostgres(ctx, l.DSN)
+		return store.MigratePostgres(ctx, l.DSN, Tables{})
 	case dry:
 		return store.Plan(ctx, l.Path)
 	}
-	return store.Migrate(ctx, l.Path, now)
+	return store.Migrate(ctx, l.Path, Tables{}, now)
 }

@@ -181,7 +181,7 @@ func (s *Registry) Named(ctx context.Context, handle, id string) (agents.Message
 	m, err := oneMessage(ctx, s.record.Reads(), `m.id = ?1 AND (m.sender = ?2 OR m.recipient = ?2 AND m.seq IS NOT NULL)
 		ORDER BY m.n DESC LIMIT 1`, id, handle)
 	if errors.Is(err, federation.ErrNotFound) {
-		m, err = oneMessage(ctx, s.record.Reads(), `m.n = (SELECT t.n FROM relay_id r JOIN message t ON t.id = r.message AND t.sender = r.sender
+		m, err = oneMessage(ctx, s.record.Reads(), `m.n = (SELECT t.n FROM peer_delivery_id r JOIN message t ON t.id = r.message AND t.sender = r.sender
 			WHERE r.id = ?1 AND t.recipient = ?2 ORDER BY t.n DESC LIMIT 1)`, id, handle)
 	}
 	if err != nil {

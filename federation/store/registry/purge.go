@@ -64,6 +64,6 @@ func dropUnread(ctx context.Context, q store.Tx, m addressed) error {
 	if _, err := q.Exec(ctx, `UPDATE message SET deleted = 1 WHERE n = ?`, m.n); err != nil {
 		return err
 	}
-	_, err := q.Exec(ctx, `DELETE FROM push WHERE item = ? AND state = 'waiting' AND hook IN (SELECT id FROM hook WHERE agent = ? AND agent <> '')`, m.n, m.recipient)
+	_, err := q.Exec(ctx, `DELETE FROM push WHERE item = ? AND state = 'waiting' AND webhook IN (SELECT id FROM webhook WHERE participant = ? AND participant <> '')`, m.n, m.recipient)
 	return err
 }

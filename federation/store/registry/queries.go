@@ -34,6 +34,6 @@ func (Tables) Queries() store.Queries {
 			AND m.position > a.shown AND m.deleted = 0 WHERE a.handle = ?1`,
 		ItemStep:   `(SELECT e.seq FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event WHERE m.n = ?1)`,
 		ItemsNamed: `SELECT n FROM message WHERE recipient = ?4 AND (event = ?3 OR id = ?3)`,
-		StepItem:   `(SELECT m.n FROM event e JOIN message m ON m.recipient = h.agent AND m.event = e.id WHERE e.seq = ?2)`,
+		StepItem:   `(SELECT m.n FROM event e JOIN message m ON m.recipient = h.participant AND m.event = e.id WHERE e.seq = ?2)`,
 	}
 }

@@ -11,7 +11,9 @@ package registry
 
 import (
 	"context"
+	"embed"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,6 +61,12 @@ func OpenPostgres(ctx context.Context, dsn string, reg prometheus.Registerer) (*
 	}
 	return &Record{record, r}, nil
 }
+
+//go:embed schema/*.sql schema/postgres/*.sql
+var schema embed.FS
+
+// Schema implements [store.Tables].
+func (Tables) Schema() fs.FS { return schema }
 
 // Attach implements [store.Tables].
 func (t Tables) Attach(r *store.Record) {

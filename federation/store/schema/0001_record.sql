@@ -96,7 +96,7 @@ CREATE TRIGGER handoff_moved AFTER UPDATE ON handoff BEGIN
 END;
 
 -- Tombstones: the ids and digests of pruned events, so that none is filed a second time.
-CREATE TABLE spent (
+CREATE TABLE tombstone (
     id      TEXT    NOT NULL,
     signer  TEXT    NOT NULL,
     digest  BLOB    NOT NULL, -- as in event
@@ -105,8 +105,8 @@ CREATE TABLE spent (
     PRIMARY KEY (id, signer)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX spent_digest ON spent (signer, digest);
-CREATE INDEX spent_gone ON spent (gone);
+CREATE INDEX tombstone_digest ON tombstone (signer, digest);
+CREATE INDEX tombstone_gone ON tombstone (gone);
 
 -- Offers without a deadline that their agent did not see: they wait for consent, or the
 -- agent deleted them.
@@ -136,7 +136,7 @@ CREATE TABLE size (
     bytes INTEGER NOT NULL
 ) STRICT;
 
--- Responses of the REST API to requests that carried an idempotency key.
+-- Responses to requests that carried an idempotency key.
 CREATE TABLE answer (
     did    TEXT    NOT NULL,
     key    TEXT    NOT NULL,
@@ -289,25 +289,25 @@ CREATE INDEX notice_reader ON notice (reader, link, n);
 
 -- Deliveries -----------------------------------------------------------------------------
 
--- Pending deliveries to links and homes. The rows of one handoff form a lane: the first one
--- has a time, and the rows behind it have none until they are the first.
-CREATE TABLE feed (
+-- Pending deliveries to links and homes. The rows of one handoff are delivered in order: the
+-- first one has a time, and the rows behind it have none until they are the first.
+CREATE TABLE outbox (
     link    TEXT    NOT NULL,
     event   INTEGER NOT NULL, -- event.seq
     attempt INTEGER NOT NULL,
     handoff TEXT    NOT NULL,
     rank    INTEGER NOT NULL,
     filed   INTEGER NOT NULL,
-    next    INTEGER,                     -- when it is tried; NULL behind another row of its lane
+    next    INTEGER,                     -- when it is tried; NULL behind another row of its handoff
     reason  TEXT    NOT NULL DEFAULT '', -- why the last attempt failed
     delayed INTEGER NOT NULL DEFAULT 0,  -- 1 once its signer was told that it takes time
     PRIMARY KEY (link, event)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX feed_lane ON feed (handoff, link, event);
-CREATE INDEX feed_head ON feed (link, rank, event, next, handoff) WHERE next IS NOT NULL;
-CREATE INDEX feed_filed ON feed (filed);
-CREATE INDEX feed_undelayed ON feed (filed) WHERE delayed = 0;
+CREATE INDEX outbox_handoff ON outbox (handoff, link, event);
+CREATE INDEX outbox_head ON outbox (link, rank, event, next, handoff) WHERE next IS NOT NULL;
+CREATE INDEX outbox_filed ON outbox (filed);
+CREATE INDEX outbox_undelayed ON outbox (filed) WHERE delayed = 0;
 
 -- How deliveries of an event ended. A row is deleted with its event.
 CREATE TABLE settled (
@@ -327,8 +327,8 @@ END;
 
 -- The failed attempts, the last few of each delivery.
 CREATE TABLE attempt (
-    link   TEXT    NOT NULL, -- '' for other registries
-    item   INTEGER NOT NULL, -- event.seq, or relay.n
+    link   TEXT    NOT NULL, -- '' for peers of a network
+    item   INTEGER NOT NULL, -- event.seq, or peer_delivery.n
     n      INTEGER NOT NULL, -- from 1
     at     INTEGER NOT NULL,
     reason TEXT    NOT NULL,
@@ -338,9 +338,9 @@ CREATE TABLE attempt (
 -- Dead letters. A row stays after its replay, so that a delivery is replayed once.
 CREATE TABLE dead (
     n        INTEGER PRIMARY KEY AUTOINCREMENT,
-    link     TEXT    NOT NULL, -- or the registry
-    event    INTEGER,          -- event.seq; NULL for a message to another registry
-    relay    INTEGER,          -- relay.n; NULL for a row of feed
+    link     TEXT    NOT NULL, -- or the peer of a network
+    event    INTEGER,          -- event.seq; NULL for a row of peer_delivery
+    peer_delivery INTEGER,     -- peer_delivery.n; NULL for a row of outbox
     reason   TEXT    NOT NULL,
     why      TEXT    NOT NULL,
     attempt  INTEGER NOT NULL,
@@ -350,16 +350,67 @@ CREATE TABLE dead (
 ) STRICT;
 
 CREATE UNIQUE INDEX dead_event ON dead (event, link) WHERE event IS NOT NULL;
-CREATE UNIQUE INDEX dead_relay ON dead (relay) WHERE relay IS NOT NULL;
+CREATE UNIQUE INDEX dead_peer_delivery ON dead (peer_delivery) WHERE peer_delivery IS NOT NULL;
 CREATE INDEX dead_died ON dead (died);
 CREATE INDEX dead_link ON dead (link);
 CREATE INDEX dead_reason ON dead (reason) WHERE replayed = 0;
 
--- Links and registries whose deliveries an operator paused.
+-- Links and peers of networks whose deliveries an operator paused.
 CREATE TABLE held (
     name   TEXT    NOT NULL PRIMARY KEY,
     since  INTEGER NOT NULL,
     reason TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Pending deliveries of a network to its own peers. A row is deleted when its peer has taken
+-- it; a row that was given up stays with its reason.
+CREATE TABLE peer_delivery (
+    n         INTEGER PRIMARY KEY AUTOINCREMENT, -- order in which they were queued
+    peer      TEXT    NOT NULL,                  -- name of the peer
+    sender    TEXT    NOT NULL,                  -- participant here
+    message   TEXT    NOT NULL,                  -- id of the message
+    order_key TEXT    NOT NULL,                  -- rows with one key are delivered in order
+    document  BLOB    NOT NULL,                  -- JSON; members that change with each attempt are added to it
+    handoff   TEXT    NOT NULL,                  -- '' for a message that is no step
+    queued    INTEGER NOT NULL,
+    attempt   INTEGER NOT NULL DEFAULT 0,
+    next      INTEGER NOT NULL,                  -- when it is tried next
+    delayed   INTEGER NOT NULL DEFAULT 0,        -- 1 once its sender was told that it takes time
+    reason    TEXT,                              -- why the last attempt failed
+    unsure    TEXT,                              -- id of an attempt that was not answered
+    dead      INTEGER,                           -- when it was given up
+    kind      TEXT    NOT NULL                   -- message, or decision of a participant
+) STRICT;
+
+CREATE INDEX peer_delivery_peer ON peer_delivery (peer, n) WHERE dead IS NULL;
+CREATE INDEX peer_delivery_dead ON peer_delivery (dead) WHERE dead IS NOT NULL;
+CREATE INDEX peer_delivery_queued ON peer_delivery (queued) WHERE dead IS NULL AND delayed = 0;
+CREATE INDEX peer_delivery_all ON peer_delivery (peer, dead);
+
+-- The ids under which a message went to peers: a new one for each attempt, and replies name
+-- any of them.
+CREATE TABLE peer_delivery_id (
+    id      TEXT    NOT NULL PRIMARY KEY,
+    message TEXT    NOT NULL,
+    sender  TEXT    NOT NULL,
+    sent    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX peer_delivery_id_sent ON peer_delivery_id (sent);
+
+-- Peers that did not answer, and when the gateway asks each again. A peer that answers has
+-- no row.
+CREATE TABLE peer_pause (
+    peer     TEXT    NOT NULL PRIMARY KEY,
+    failures INTEGER NOT NULL, -- visits in a row without an answer
+    next     INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- How operators want peers to be treated, over what the configuration says.
+CREATE TABLE peer_mode (
+    domain TEXT    NOT NULL PRIMARY KEY,
+    mode   TEXT    NOT NULL,
+    since  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- Identities and keys --------------------------------------------------------------------
@@ -398,7 +449,7 @@ CREATE TABLE key_owner (
 CREATE TABLE key_window (
     did    TEXT    NOT NULL,
     key_id TEXT    NOT NULL,
-    origin TEXT    NOT NULL, -- document, msgsig, peer, registry; revoked for no source but the end of all
+    origin TEXT    NOT NULL, -- document, msgsig, peer, network; revoked for no source but the end of all
     via    TEXT    NOT NULL, -- which source
     since  INTEGER NOT NULL,
     seen   INTEGER NOT NULL, -- when the source said so last
@@ -414,7 +465,7 @@ CREATE TABLE own_key (
     since       INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What DIDs declare that they can do, besides the skills of registered agents.
+-- What DIDs declare that they can do.
 CREATE TABLE declaration (
     did  TEXT    NOT NULL PRIMARY KEY,
     caps TEXT    NOT NULL, -- JSON
@@ -423,14 +474,14 @@ CREATE TABLE declaration (
 
 -- A family of refresh tokens, of which one is good.
 CREATE TABLE session (
-    id         TEXT    NOT NULL PRIMARY KEY,
-    handle     TEXT    NOT NULL,
-    generation INTEGER NOT NULL, -- of the good one
-    expires    INTEGER NOT NULL
+    id          TEXT    NOT NULL PRIMARY KEY,
+    participant TEXT    NOT NULL,
+    generation  INTEGER NOT NULL, -- of the good one
+    expires     INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX session_expires ON session (expires);
-CREATE INDEX session_handle ON session (handle);
+CREATE INDEX session_participant ON session (participant);
 
 -- Deferral -------------------------------------------------------------------------------
 
@@ -519,7 +570,7 @@ CREATE TABLE offence (
 ) STRICT, WITHOUT ROWID;
 
 -- The mailbox home of DIDs whose mailbox is at another home.
-CREATE TABLE residence (
+CREATE TABLE mailbox_location (
     did    TEXT    NOT NULL PRIMARY KEY,
     home   TEXT    NOT NULL,
     source TEXT    NOT NULL,
@@ -577,245 +628,83 @@ CREATE TABLE heartbeat (
     beats INTEGER NOT NULL
 ) STRICT;
 
--- Registry of agents ---------------------------------------------------------------------
-
-CREATE TABLE agent (
-    n              INTEGER PRIMARY KEY, -- order of registration
-    handle         TEXT    NOT NULL UNIQUE,
-    did            TEXT    NOT NULL UNIQUE,
-    own_did        TEXT    NOT NULL,    -- not unique: one key may register two handles
-    capabilities   BLOB,                -- JSON as registered
-    metadata       BLOB,                -- JSON as registered
-    registered     INTEGER NOT NULL,
-    kept_key       BLOB    NOT NULL,
-    shown          INTEGER NOT NULL DEFAULT 0,  -- message.position up to which it was handed its messages
-    shows_presence TEXT    NOT NULL, -- which callers see that it exists; '' is the default
-    shows_context  TEXT    NOT NULL, -- which callers see what it works on
-    issuer         TEXT    NOT NULL, -- of the OpenID Connect account by which it registered; '' for none
-    subject        TEXT    NOT NULL
-) STRICT;
-
-CREATE INDEX agent_own_did ON agent (own_did);
-
--- The keys of an agent. A did:key belongs to an agent once the agent proved the key for its
--- handle; until then did is ''.
-CREATE TABLE agent_key (
-    handle  TEXT    NOT NULL,
-    n       INTEGER NOT NULL, -- order of registration
-    id      TEXT    NOT NULL,
-    public  BLOB    NOT NULL,
-    created INTEGER NOT NULL,
-    did     TEXT    NOT NULL,
-    expires INTEGER NOT NULL,
-    revoked INTEGER NOT NULL DEFAULT 0, -- from when it is invalid
-    reason  TEXT    NOT NULL DEFAULT '',
-    PRIMARY KEY (handle, n)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX agent_key_did ON agent_key (did);
-CREATE UNIQUE INDEX agent_key_owner ON agent_key (did) WHERE did <> ''; -- no two agents have one DID
-
--- What agents say they can do: the strings in "skills" of agent.capabilities.
-CREATE TABLE agent_skill (
-    skill TEXT    NOT NULL,
-    agent INTEGER NOT NULL, -- agent.n
-    PRIMARY KEY (skill, agent)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE message (
-    n         INTEGER PRIMARY KEY, -- order of arrival
-    id        TEXT    NOT NULL,
-    sender    TEXT    NOT NULL,
-    recipient TEXT    NOT NULL,
-    low       TEXT    NOT NULL,    -- the thread: the two handles, sorted
-    high      TEXT    NOT NULL,
-    seq       INTEGER,             -- in the thread, dense from 1; NULL while held
-    position  INTEGER,             -- in the recipient's inbox, dense from 1; NULL while held
-    envelope  BLOB    NOT NULL,
-    event     TEXT,                -- NULL for a message that is no step
-    handoff   TEXT,
-    received  INTEGER NOT NULL,
-    edge      TEXT,                -- the handle whose consent it waits for; NULL once delivered
-    read      INTEGER,             -- when its recipient had read it; NULL before
-    deleted   INTEGER NOT NULL DEFAULT 0, -- 1 once its recipient deleted it
-    told      INTEGER,             -- when it was delivered, later than the one before it in its thread; NULL while held
-    ended     INTEGER,             -- when it was handed out; NULL while its step waits, and of no step
-    outcome   TEXT    NOT NULL DEFAULT '', -- '' until it ended
-    slow      INTEGER NOT NULL DEFAULT 0,  -- 1 once the signer was told that it takes time, 2 where no agent here reads it
-    UNIQUE (low, high, seq),
-    UNIQUE (recipient, position)
-) STRICT;
-
-CREATE UNIQUE INDEX message_event ON message (recipient, event) WHERE event IS NOT NULL;
-CREATE INDEX message_id ON message (id);
-CREATE INDEX message_held ON message (edge, recipient) WHERE edge IS NOT NULL;
-CREATE INDEX message_handoff ON message (handoff, recipient) WHERE handoff IS NOT NULL;
-CREATE INDEX message_told ON message (recipient, told);
-CREATE INDEX message_high ON message (high, low);
-CREATE INDEX message_waits ON message (slow, told) WHERE event IS NOT NULL AND ended IS NULL AND slow < 2;
-
-CREATE TABLE consent (
-    sender    TEXT    NOT NULL,
-    recipient TEXT    NOT NULL,
-    state     TEXT    NOT NULL,
-    updated   INTEGER NOT NULL,
-    version   INTEGER NOT NULL,
-    asked     INTEGER NOT NULL DEFAULT 0, -- when the sender asked last
-    barred    INTEGER NOT NULL DEFAULT 0, -- until when it may not ask again
-    answered  INTEGER NOT NULL DEFAULT 0, -- 1 where the block of a blocked sender answered a request
-    PRIMARY KEY (sender, recipient)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX consent_asked ON consent (sender, asked) WHERE asked <> 0;
-CREATE INDEX consent_pending ON consent (recipient, asked) WHERE state = 'pending';
-
--- Pending deliveries to other registries. A row is deleted when its registry has taken it;
--- one that was given up stays with its reason.
-CREATE TABLE relay (
-    n        INTEGER PRIMARY KEY AUTOINCREMENT, -- order in which they were queued
-    peer     TEXT    NOT NULL,                  -- domain
-    sender   TEXT    NOT NULL,                  -- handle here
-    message  TEXT    NOT NULL,                  -- id of the message
-    lane     TEXT    NOT NULL,                  -- rows of one lane are delivered in order
-    document BLOB    NOT NULL,                  -- JSON; members that change with each attempt are added to it
-    handoff  TEXT    NOT NULL,                  -- '' for a message that is no step
-    queued   INTEGER NOT NULL,
-    attempt  INTEGER NOT NULL DEFAULT 0,
-    next     INTEGER NOT NULL,                  -- when it is tried next
-    delayed  INTEGER NOT NULL DEFAULT 0,        -- 1 once its sender was told that it takes time
-    reason   TEXT,                              -- why the last attempt failed
-    unsure   TEXT,                              -- id of an attempt that was not answered
-    dead     INTEGER,                           -- when it was given up
-    kind     TEXT    NOT NULL -- or a decision of an agent here about an agent there
-) STRICT;
-
-CREATE INDEX relay_peer ON relay (peer, n) WHERE dead IS NULL;
-CREATE INDEX relay_dead ON relay (dead) WHERE dead IS NOT NULL;
-CREATE INDEX relay_queued ON relay (queued) WHERE dead IS NULL AND delayed = 0;
-CREATE INDEX relay_all ON relay (peer, dead);
-
--- The ids under which a message went to other registries: a new one for each attempt, and
--- replies name any of them.
-CREATE TABLE relay_id (
-    id      TEXT    NOT NULL PRIMARY KEY,
-    message TEXT    NOT NULL,
-    sender  TEXT    NOT NULL,
-    sent    INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX relay_id_sent ON relay_id (sent);
-
--- Registries that did not answer, and when each is asked again. A registry that answers has
--- no row.
-CREATE TABLE relay_pause (
-    peer     TEXT    NOT NULL PRIMARY KEY, -- domain
-    failures INTEGER NOT NULL,             -- visits in a row without an answer
-    next     INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
--- How operators want other registries to be treated, over what the configuration says.
-CREATE TABLE peer_mode (
-    domain TEXT    NOT NULL PRIMARY KEY,
-    mode   TEXT    NOT NULL,
-    since  INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
 -- Webhooks -------------------------------------------------------------------------------
 
 -- Addresses to which arrivals in an inbox are posted.
-CREATE TABLE hook (
-    id       TEXT    NOT NULL PRIMARY KEY,
-    did      TEXT    NOT NULL,
-    agent    TEXT    NOT NULL,            -- handle whose messages are posted; '' for the inbox of did
-    url      TEXT    NOT NULL,
-    since    INTEGER NOT NULL,
-    disabled INTEGER NOT NULL DEFAULT 0,  -- 0 while it is called
-    why      TEXT    NOT NULL DEFAULT '', -- it is disabled
-    due      INTEGER,                     -- when the first of its deliveries is; NULL for none
-    taken    INTEGER NOT NULL DEFAULT 0,  -- until when a worker has it
+CREATE TABLE webhook (
+    id          TEXT    NOT NULL PRIMARY KEY,
+    did         TEXT    NOT NULL,
+    participant TEXT    NOT NULL,            -- name on a link whose messages are posted; '' for the inbox of did
+    url         TEXT    NOT NULL,
+    since       INTEGER NOT NULL,
+    disabled    INTEGER NOT NULL DEFAULT 0,  -- 0 while it is called
+    why         TEXT    NOT NULL DEFAULT '', -- it is disabled
+    due         INTEGER,                     -- when the first of its deliveries is; NULL for none
+    taken       INTEGER NOT NULL DEFAULT 0,  -- until when a worker has it
     UNIQUE (did, url)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX hook_agent ON hook (agent) WHERE agent <> '';
-CREATE INDEX hook_due ON hook (due, taken, id) WHERE due IS NOT NULL;
+CREATE INDEX webhook_participant ON webhook (participant) WHERE participant <> '';
+CREATE INDEX webhook_due ON webhook (due, taken, id) WHERE due IS NOT NULL;
 
--- Deliveries to webhooks, pending and ended. The rows of one lane are made in their order:
--- the first one that waits has a time, and the rows behind it have none until they are the
--- first.
+-- Deliveries to webhooks, pending and ended. The rows with one order key are made in their
+-- order: the first one that waits has a time, and the rows behind it have none until they are
+-- the first.
 CREATE TABLE push (
-    hook    TEXT    NOT NULL,
-    item    INTEGER NOT NULL,            -- event.seq of an entry of the inbox, message.n of a message, 2^52 + notice.n of a notice
-    lane    TEXT    NOT NULL,            -- handoff; of a message without one its sender
-    state   TEXT    NOT NULL DEFAULT 'waiting',
-    queued  INTEGER NOT NULL,
-    attempt INTEGER NOT NULL DEFAULT 0,
-    next    INTEGER,                     -- NULL behind another row, and once it ended
-    reason  TEXT    NOT NULL DEFAULT '', -- why the last attempt failed
-    ended   INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (hook, item)
+    webhook   TEXT    NOT NULL,
+    item      INTEGER NOT NULL,            -- event.seq of an entry of the inbox, a row of a network's own tables, 2^52 + notice.n of a notice
+    order_key TEXT    NOT NULL,            -- handoff; of a message without one its sender
+    state     TEXT    NOT NULL DEFAULT 'waiting',
+    queued    INTEGER NOT NULL,
+    attempt   INTEGER NOT NULL DEFAULT 0,
+    next      INTEGER,                     -- NULL behind another row, and once it ended
+    reason    TEXT    NOT NULL DEFAULT '', -- why the last attempt failed
+    ended     INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (webhook, item)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX push_lane ON push (hook, lane, item) WHERE state = 'waiting';
-CREATE INDEX push_next ON push (hook, next, item) WHERE next IS NOT NULL;
+CREATE INDEX push_order ON push (webhook, order_key, item) WHERE state = 'waiting';
+CREATE INDEX push_next ON push (webhook, next, item) WHERE next IS NOT NULL;
 CREATE INDEX push_queued ON push (queued) WHERE state = 'waiting';
 
--- Triggers queue the deliveries of entries, messages and notices.
-CREATE TRIGGER inbox_owed AFTER INSERT ON inbox WHEN EXISTS (SELECT 1 FROM hook WHERE did = NEW.did) BEGIN
-    INSERT INTO push (hook, item, lane, queued, next)
+-- Triggers queue the deliveries of entries and notices. The tables of a network queue theirs.
+CREATE TRIGGER inbox_pushed AFTER INSERT ON inbox WHEN EXISTS (SELECT 1 FROM webhook WHERE did = NEW.did) BEGIN
+    INSERT INTO push (webhook, item, order_key, queued, next)
     SELECT h.id, NEW.event, e.handoff, e.filed,
-        CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.hook = h.id AND p.lane = e.handoff AND p.state = 'waiting') THEN NULL ELSE 0 END
-    FROM hook h JOIN event e ON e.seq = NEW.event WHERE h.did = NEW.did AND h.agent = '' AND h.disabled = 0;
+        CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.webhook = h.id AND p.order_key = e.handoff AND p.state = 'waiting') THEN NULL ELSE 0 END
+    FROM webhook h JOIN event e ON e.seq = NEW.event WHERE h.did = NEW.did AND h.participant = '' AND h.disabled = 0;
 END;
 
-CREATE TRIGGER inbox_unowed AFTER DELETE ON inbox WHEN EXISTS (SELECT 1 FROM hook WHERE did = OLD.did) BEGIN
-    DELETE FROM push WHERE item = OLD.event AND hook IN (SELECT id FROM hook WHERE did = OLD.did AND agent = '');
+CREATE TRIGGER inbox_push_dropped AFTER DELETE ON inbox WHEN EXISTS (SELECT 1 FROM webhook WHERE did = OLD.did) BEGIN
+    DELETE FROM push WHERE item = OLD.event AND webhook IN (SELECT id FROM webhook WHERE did = OLD.did AND participant = '');
 END;
 
-CREATE TRIGGER message_owed AFTER INSERT ON message WHEN NEW.position IS NOT NULL AND EXISTS (SELECT 1 FROM hook WHERE agent = NEW.recipient AND agent <> '') BEGIN
-    INSERT INTO push (hook, item, lane, queued, next)
-    SELECT h.id, NEW.n, coalesce(NEW.handoff, NEW.sender), NEW.received,
-        CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.hook = h.id AND p.lane = coalesce(NEW.handoff, NEW.sender) AND p.state = 'waiting') THEN NULL ELSE 0 END
-    FROM hook h WHERE h.agent = NEW.recipient AND h.agent <> '' AND h.disabled = 0;
+-- Notices that a DID reads from the record are posted to the webhooks of its inbox too.
+CREATE TRIGGER notice_pushed AFTER INSERT ON notice WHEN NEW.link = 'inbox' AND EXISTS (SELECT 1 FROM webhook WHERE did = NEW.reader) BEGIN
+    INSERT INTO push (webhook, item, order_key, queued, next)
+    SELECT h.id, NEW.n + 4503599627370496, l.order_key, NEW.at,
+        CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.webhook = h.id AND p.order_key = l.order_key AND p.state = 'waiting') THEN NULL ELSE 0 END
+    FROM webhook h JOIN (SELECT coalesce(NEW.body ->> '$.event.handoff', NEW.event) AS order_key) l
+    WHERE h.did = NEW.reader AND h.participant = '' AND h.disabled = 0;
 END;
 
-CREATE TRIGGER message_released AFTER UPDATE OF position ON message
-WHEN OLD.position IS NULL AND NEW.position IS NOT NULL AND EXISTS (SELECT 1 FROM hook WHERE agent = NEW.recipient AND agent <> '') BEGIN
-    INSERT INTO push (hook, item, lane, queued, next)
-    SELECT h.id, NEW.n, coalesce(NEW.handoff, NEW.sender), NEW.received,
-        CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.hook = h.id AND p.lane = coalesce(NEW.handoff, NEW.sender) AND p.state = 'waiting') THEN NULL ELSE 0 END
-    FROM hook h WHERE h.agent = NEW.recipient AND h.agent <> '' AND h.disabled = 0;
-END;
-
-CREATE TRIGGER message_unowed AFTER DELETE ON message WHEN EXISTS (SELECT 1 FROM hook WHERE agent = OLD.recipient AND agent <> '') BEGIN
-    DELETE FROM push WHERE item = OLD.n AND hook IN (SELECT id FROM hook WHERE agent = OLD.recipient AND agent <> '');
-END;
-
--- Notices of participants of the REST API are posted to the webhooks of their inbox too.
-CREATE TRIGGER notice_owed AFTER INSERT ON notice WHEN NEW.link = 'rest' AND EXISTS (SELECT 1 FROM hook WHERE did = NEW.reader) BEGIN
-    INSERT INTO push (hook, item, lane, queued, next)
-    SELECT h.id, NEW.n + 4503599627370496, l.lane, NEW.at,
-        CASE WHEN EXISTS (SELECT 1 FROM push p WHERE p.hook = h.id AND p.lane = l.lane AND p.state = 'waiting') THEN NULL ELSE 0 END
-    FROM hook h JOIN (SELECT coalesce(NEW.body ->> '$.event.handoff', NEW.event) AS lane) l
-    WHERE h.did = NEW.reader AND h.agent = '' AND h.disabled = 0;
-END;
-
-CREATE TRIGGER notice_unowed AFTER DELETE ON notice WHEN EXISTS (SELECT 1 FROM hook WHERE did = OLD.reader) BEGIN
-    DELETE FROM push WHERE item = OLD.n + 4503599627370496 AND hook IN (SELECT id FROM hook WHERE did = OLD.reader AND agent = '');
+CREATE TRIGGER notice_push_dropped AFTER DELETE ON notice WHEN EXISTS (SELECT 1 FROM webhook WHERE did = OLD.reader) BEGIN
+    DELETE FROM push WHERE item = OLD.n + 4503599627370496 AND webhook IN (SELECT id FROM webhook WHERE did = OLD.reader AND participant = '');
 END;
 
 -- A webhook is due when the first of its deliveries is.
-CREATE TRIGGER push_owed AFTER INSERT ON push WHEN NEW.next IS NOT NULL BEGIN
-    UPDATE hook SET due = NEW.next WHERE id = NEW.hook AND (due IS NULL OR due > NEW.next);
+CREATE TRIGGER push_queues AFTER INSERT ON push WHEN NEW.next IS NOT NULL BEGIN
+    UPDATE webhook SET due = NEW.next WHERE id = NEW.webhook AND (due IS NULL OR due > NEW.next);
 END;
 
--- The end of a delivery makes the one behind it the first of its lane.
+-- The end of a delivery makes the one behind it the first of its order key.
 CREATE TRIGGER push_ended AFTER UPDATE OF state ON push WHEN OLD.state = 'waiting' AND NEW.state <> 'waiting' BEGIN
-    UPDATE push SET next = 0 WHERE hook = OLD.hook AND next IS NULL AND item =
-        (SELECT min(item) FROM push WHERE hook = OLD.hook AND lane = OLD.lane AND state = 'waiting');
+    UPDATE push SET next = 0 WHERE webhook = OLD.webhook AND next IS NULL AND item =
+        (SELECT min(item) FROM push WHERE webhook = OLD.webhook AND order_key = OLD.order_key AND state = 'waiting');
 END;
 
 CREATE TRIGGER push_gone AFTER DELETE ON push WHEN OLD.state = 'waiting' BEGIN
-    UPDATE push SET next = 0 WHERE hook = OLD.hook AND next IS NULL AND item =
-        (SELECT min(item) FROM push WHERE hook = OLD.hook AND lane = OLD.lane AND state = 'waiting');
-    UPDATE hook SET due = 0 WHERE id = OLD.hook AND due IS NOT NULL;
+    UPDATE push SET next = 0 WHERE webhook = OLD.webhook AND next IS NULL AND item =
+        (SELECT min(item) FROM push WHERE webhook = OLD.webhook AND order_key = OLD.order_key AND state = 'waiting');
+    UPDATE webhook SET due = 0 WHERE id = OLD.webhook AND due IS NOT NULL;
 END;

@@ -1,0 +1,237 @@
+package freeq
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"baton/bridge/irc"
+	"baton/federation"
+)
+
+// How a message is looked for in the log of the peer. A server files a step at once where it
+// has the key of the signer. Otherwise it fetches the key first, which takes five seconds at
+// most.
+//
+// spec: freeq-s2s "Keys", "Verdicts and parking"
+const (
+	firstLook  = 250 * time.Millisecond // between the first look and the second
+	secondLook = time.Second            // between the second and the third
+	looks      = 3                      // before the message is written again
+	writings   = 3                      // before the delivery waits for a later attempt
+)
+
+// errNotFiled is why a delivery waits although the peer answers.
+var errNotFiled = errors.New("the server answers and does not file the step: it files none whose key it cannot fetch; " +
+	"check the entry for this gateway in its s2s-peer-api")
+
+// errOtherBytes is the detail of the refusal of a step whose id another step has there.
+const errOtherBytes = "the server has another step under this id"
+
+// proof is a message that waits to be seen in the log of the peer. A server acknowledges
+// nothing, and drops messages without an answer, so that its log alone shows what arrived.
+type proof struct {
+	id        string // under which the log has the message
+	signature string // of a step; "" of a line
+	message   *said
+	row       *row // that waits for this proof; nil for a line beside a step
+
+	number  uint64    // of the last writing, in the window of the queue
+	due     time.Time // when the log is looked at next
+	absent  int       // looks since the last writing that did not show it
+	written int       // how often it was written
+}
+
+// ofRow reports whether a row waits for a proof, which may be nil.
+func (p *proof) ofRow() bool { return p != nil && p.row != nil }
+
+// maxFiled is how many steps of a peer's log are remembered, at some 200 bytes each: more
+// than are under way when a connection breaks.
+const maxFiled = 1 << 14
+
+// filed is the steps that the log of the peer showed last, with their signatures. It outlives
+// the connection, so that a step is not written twice whose delivery was cut off.
+type filed struct {
+	signatures map[string]string // by event id
+	ring       []string
+	next       int
+}
+
+// add remembers a step, in place of the oldest where there is no room.
+func (f *filed) add(id, signature string) {
+	if _, known := f.signatures[id]; known {
+		return
+	}
+	if f.signatures == nil {
+		f.signatures = map[string]string{}
+	}
+	if len(f.ring) < maxFiled {
+		f.ring = append(f.ring, id)
+	} else {
+		delete(f.signatures, f.ring[f.next])
+		f.ring[f.next] = id
+		f.next = (f.next + 1) % maxFiled
+	}
+	f.signatures[id] = signature
+}
+
+// answer answers a row once.
+func (r *row) answer(err error) {
+	if r.unproven = 0; !r.answered {
+		r.answered = true
+		r.done <- err
+	}
+}
+
+// queueProved queues a message that the log of the peer has to show, unless it did.
+func (s *session) queueProved(at priority, p *proof, about string) {
+	if s.settled(p) {
+		return
+	}
+	if p.row != nil {
+		p.row.unproven++
+	}
+	s.queue.add(at, outgoing{message: p.message, proof: p, about: about})
+}
+
+// settled answers the row of a message that the log of the peer has shown, and reports
+// whether it has.
+func (s *session) settled(p *proof) bool {
+	signature, known := s.link.filed.signatures[p.id]
+	if known && signature != p.signature && p.row != nil {
+		p.row.answer(&federation.RefusalError{Code: federation.EventIDInUse, Detail: errOtherBytes})
+	}
+	return known
+}
+
+// wrote notes that a message with a proof was written.
+func (s *session) wrote(p *proof, now time.Time) {
+	p.number, p.due, p.absent = s.queue.window.written, now, 0
+	p.written++
+	s.proofs = append(s.proofs, p)
+}
+
+// prove looks at the log of the peer for the messages that are due, one look at a time, when
+// nothing else can be written. It also looks where messages in flight keep others from being
+// written. It returns how long the next message is not due, zero for none.
+func (s *session) prove(now time.Time) (wait time.Duration) {
+	if slices.ContainsFunc(s.asked, func(q question) bool { return q.tail }) {
+		return 0
+	}
+	due := s.queue.window.inFlight() >= maxInFlight && s.queue.size() > 0
+	for _, p := range s.proofs {
+		left := p.due.Sub(now)
+		due = due || left <= 0
+		if wait == 0 || left < wait {
+			wait = left
+		}
+	}
+	if due {
+		s.look()
+		return 0
+	}
+	return wait
+}
+
+// look asks for the end of the peer's log. Of a peer that drops nothing any answer will do.
+func (s *session) look() {
+	m := &catchupRequest{Since: s.cursor}
+	if s.lossless() {
+		m = &catchupRequest{Since: farFuture, Limit: 1}
+	}
+	s.ask(question{tail: true}, m)
+}
+
+// lossless reports whether the peer keeps each message that it reads, as gateways do.
+func (s *session) lossless() bool {
+	return s.greeting != nil && slices.Contains(s.greeting.Capabilities, capLossless)
+}
+
+// onTail takes in the end of the peer's log.
+func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
+	shown := map[string]bool{}
+	before := s.cursor
+	for _, row := range m.Events {
+		s.cursor = max(s.cursor, row.Timestamp)
+		shown[row.EventID] = true
+		s.onFile(row)
+	}
+	now := time.Now()
+	if m.More && s.cursor == before {
+		s.cursor++ // a whole page of one second
+		s.log.LogAttrs(ctx, slog.LevelWarn, "more rows in one second than a page holds: some deliveries may be made again", slog.Int64("second", before))
+	}
+	proofs := s.proofs
+	s.proofs = nil
+	for _, p := range proofs {
+		switch {
+		case shown[p.id] || s.lossless() && p.number <= q.number:
+			s.proved(p)
+		case p.number > q.number || m.More || now.Before(p.due):
+			s.proofs = append(s.proofs, p)
+		default:
+			s.missing(ctx, p, now)
+		}
+	}
+	if m.More {
+		s.look()
+	}
+}
+
+// onFile remembers a row of the peer's log.
+func (s *session) onFile(row replayed) {
+	if row.Kind == "act" {
+		s.link.filed.add(row.EventID, row.Signature)
+	}
+}
+
+// proved ends the wait for one message.
+func (s *session) proved(p *proof) {
+	s.link.filed.add(p.id, p.signature) // also a line, and what a lossless peer has
+	if p.row == nil || s.settled(p) && p.row.answered {
+		return
+	}
+	if p.row.unproven--; p.row.unproven == 0 {
+		p.row.answer(nil)
+	}
+}
+
+// missing notes that the log of the peer does not show a message: it is looked for again,
+// then written again, and then left to a later attempt.
+func (s *session) missing(ctx context.Context, p *proof, now time.Time) {
+	p.absent++
+	switch {
+	case p.row != nil && p.row.answered: // another message of the row was not filed
+	case p.absent == 1:
+		p.due = now.Add(firstLook)
+		s.proofs = append(s.proofs, p)
+	case p.absent < looks:
+		p.due = now.Add(secondLook)
+		s.proofs = append(s.proofs, p)
+	case p.written < writings:
+		s.writeAgain(p)
+	case p.row != nil:
+		p.row.answer(irc.Unavailable(s.link.cfg.Name, errNotFiled))
+	default:
+		s.log.LogAttrs(ctx, slog.LevelWarn, "line not shown: the server does not file it", slog.String("handoff_id", p.message.Tags[irc.RefTag]))
+	}
+}
+
+// writeAgain queues a message that the peer has dropped. The JOIN of its user may be lost
+// too, without which a channel takes no line.
+func (s *session) writeAgain(p *proof) {
+	s.link.deps.Metrics.Resent.WithLabelValues(network, s.link.cfg.Name).Inc()
+	if p.message.Type == typeTagmsg {
+		s.queue.add(steps, outgoing{message: p.message, proof: p})
+		return
+	}
+	if from := s.link.named(p.message.From); from != nil {
+		if from.In[p.message.Target] {
+			s.join(from, p.message.Target)
+		}
+		p.message.From = from.Nick
+	}
+	s.queue.add(lines, outgoing{message: p.message, proof: p})
+}

@@ -1,0 +1,211 @@
+package peering
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"baton/federation"
+	"baton/federation/identity"
+	"baton/federation/signing"
+)
+
+// httpsWait is how long a document is read by HTTPS before the hub is asked: a home behind NAT
+// lets connections time out.
+const httpsWait = 2 * time.Second
+
+// httpsTimeout bounds the read of a document by HTTPS where no hub can bring it.
+const httpsTimeout = 10 * time.Second
+
+// maxDocumentBytes bounds a document. Those of homes and agents have some 6 KiB.
+const maxDocumentBytes = 64 << 10
+
+// Linked is another home as its documents are read. The functions block on the network.
+type Linked struct {
+	Home federation.HomeID
+	URL  string // without a path; empty for a home that is reached through the hub alone
+	Key  string // id of the key that the operator configured; empty for none
+	// Get reads an address of the home by HTTPS, with the errors of [identity.Fetcher].
+	Get func(ctx context.Context, address string) ([]byte, error)
+	// Lookup reads a document through the hub. The error wraps [federation.ErrNotFound] where
+	// the home has no such document, and [*federation.UnavailableError] where it does not
+	// answer. Nil for a home that is not reached through a hub.
+	Lookup func(ctx context.Context, path federation.URLPath) (Answer, error)
+	// Vouches reports whether the hub gives each home an account of its own, so that the
+	// answer is from that home by the word of the hub.
+	Vouches func(ctx context.Context) (bool, error)
+}
+
+// Answer is a document that came through a hub, in an answer that the home signed.
+type Answer struct {
+	Document  []byte
+	Signed    []byte // the whole answer
+	Signature string
+}
+
+// KeyHistories returns the keys that are on record for a DID. It blocks on the record alone.
+type KeyHistories interface {
+	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
+}
+
+// Documents reads the documents that other homes publish: their own DID documents, and those
+// of their agents. It reads by HTTPS and, where that brings no document, through the hub.
+//
+// Over HTTPS the certificate says whose document it is. Through a hub the answer is signed,
+// and [Documents] decides whether the key is that of the home:
+//
+//   - the key of the configuration, where it names one;
+//   - a key that is on record for the home;
+//   - for a home without a key on record, or without an address, the key that the document
+//     names, at a hub that gives each home an account.
+//
+// Its methods may be called concurrently.
+type Documents struct {
+	Linked func(home federation.HomeID) (Linked, bool)
+	// Keys verifies the answers with documents of agents.
+	Keys      func() federation.KeySource
+	Histories KeyHistories
+	Log       *slog.Logger
+}
+
+// Read returns the document at a path of a home, and whether there is such a home. The error
+// wraps [federation.ErrNotFound] where the home has no such document, and
+// [*federation.UnavailableError] where it cannot be read now.
+func (d *Documents) Read(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error) {
+	home, ok := d.Linked(federation.HomeID(name))
+	if !ok {
+		return nil, false, nil
+	}
+	body, err = d.byHTTPS(ctx, home, path)
+	if !away(err) || home.Lookup == nil {
+		return body, true, err
+	}
+	body, hubErr := d.byHub(ctx, home, path)
+	if away(hubErr) && home.URL != "" {
+		hubErr = unavailable(home.Home, fmt.Errorf("%w; by HTTPS: %w", hubErr, err))
+	}
+	return body, true, hubErr
+}
+
+// away reports whether an error says that the answer is not to be had now.
+func away(err error) bool {
+	_, is := errors.AsType[*federation.UnavailableError](err)
+	return is
+}
+
+// unavailable returns an error for a home that cannot be verified or does not answer now.
+func unavailable(home federation.HomeID, err error) error {
+	return &federation.UnavailableError{What: "home " + string(home), Err: err}
+}
+
+// byHTTPS reads a document at the address of a home. Where the hub is there too, it waits for
+// two seconds alone.
+func (d *Documents) byHTTPS(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
+	if home.URL == "" {
+		return nil, unavailable(home.Home, errors.New("it has no url"))
+	}
+	timeout := httpsTimeout
+	if home.Lookup != nil {
+		timeout = httpsWait
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	address, err := federation.JoinURL(home.URL, path, nil)
+	if err != nil {
+		return nil, err
+	}
+	body, err := home.Get(ctx, address)
+	switch {
+	case errors.Is(err, federation.ErrNotFound):
+		return nil, fmt.Errorf("read %s: %w", address, federation.ErrNotFound)
+	case len(body) > maxDocumentBytes:
+		return nil, fmt.Errorf("read %s: %w", address, identity.ErrTooLarge)
+	}
+	return body, err
+}
+
+// byHub reads a document through the hub and verifies the answer.
+func (d *Documents) byHub(ctx context.Context, home Linked, path federation.URLPath) ([]byte, error) {
+	answer, err := home.Lookup(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	if path == documentPath {
+		err = d.verifyHome(ctx, home, answer)
+	} else {
+		_, err = signing.VerifyHome(ctx, d.Keys(), home.Home, answer.Signed, answer.Signature, time.Now())
+	}
+	if err != nil {
+		return nil, unavailable(home.Home, fmt.Errorf("its answer through the hub: %w", err))
+	}
+	return answer.Document, nil
+}
+
+// verifyHome returns why the DID document of a home is not believed, nil where it is.
+func (d *Documents) verifyHome(ctx context.Context, home Linked, answer Answer) error {
+	now, did := time.Now(), home.Home.DID()
+	listed, err := identity.ParseDocument(did, answer.Document)
+	if err != nil {
+		return err
+	}
+	signer := slices.IndexFunc(listed, func(key ed25519.PublicKey) bool {
+		_, err := signing.VerifyHome(ctx, documentKeys{key}, home.Home, answer.Signed, answer.Signature, now)
+		return err == nil
+	})
+	if signer < 0 {
+		return errors.New("no key of the document signed it")
+	}
+	id := federation.KeyID(listed[signer])
+	if home.Key != "" {
+		if id != home.Key {
+			return fmt.Errorf("key %s signed it, and [[peers]] key is %s: compare it with its operator", id, home.Key)
+		}
+		return nil
+	}
+	history, err := d.Histories.History(ctx, did)
+	if err != nil {
+		return fmt.Errorf("read keys of %s: %w", did, err)
+	}
+	return d.believe(ctx, home, id, documented(history, now))
+}
+
+// documented returns the ids of the keys that a document named for a DID, and that are good at
+// a time.
+func documented(history federation.KeyHistory, at time.Time) []string {
+	var ids []string
+	for _, w := range history {
+		if w.Origin == federation.DocumentKey && w.Good(at) {
+			ids = append(ids, w.KeyID)
+		}
+	}
+	return ids
+}
+
+// believe returns why the key that signed an answer is not taken for a key of the home, given
+// the keys on record.
+func (d *Documents) believe(ctx context.Context, home Linked, key string, known []string) error {
+	if slices.Contains(known, key) {
+		return nil
+	}
+	if len(known) > 0 && home.URL != "" {
+		return fmt.Errorf("key %s signed it, and %s is on record: %s has to answer, or set key in [[peers]] as its operator says", key, known[0], home.URL)
+	}
+	vouches, err := home.Vouches(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask the hub for its accounts: %w", err)
+	case !vouches:
+		return fmt.Errorf("key %s signed it, and the hub has no accounts that vouch for it: set key in [[peers]] as its operator says", key)
+	case len(known) > 0:
+		d.Log.LogAttrs(ctx, slog.LevelWarn, "home has another key by the word of the hub; compare it with its operator",
+			slog.String("peer", string(home.Home)), slog.String("key", key), slog.String("before", known[0]))
+	default:
+		d.Log.LogAttrs(ctx, slog.LevelInfo, "key of a home taken from the hub; compare it with its operator",
+			slog.String("peer", string(home.Home)), slog.String("key", key))
+	}
+	return nil
+}

@@ -1,0 +1,237 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"baton/federation"
+)
+
+// Run takes the messages of other homes that come through the hub, until ctx ends. It reads
+// the stream from a home as soon as the home is a peer and the stream can be had.
+func (h *Hub) Run(ctx context.Context, handler *PeerHandler, peers func() []*Peer) {
+	r := &hubReader{hub: h, handler: handler, streams: map[federation.HomeID]jetstream.ConsumeContext{}, told: map[federation.HomeID]string{}}
+	defer r.close()
+	tick := time.NewTicker(hubLook)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if h.Ready() == nil {
+			r.warn(ctx)
+			r.read(ctx, peers())
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// hubReader reads the streams from other homes. One goroutine owns it.
+type hubReader struct {
+	hub     *Hub
+	handler *PeerHandler
+	takes   sync.WaitGroup // messages that are being judged
+	streams map[federation.HomeID]jetstream.ConsumeContext
+	told    map[federation.HomeID]string // why a stream is not read, as the log has it
+	warned  bool
+}
+
+// close leaves the streams and waits until the messages are judged that were handed out.
+func (r *hubReader) close() {
+	for _, each := range r.streams {
+		each.Stop()
+		<-each.Closed()
+	}
+	r.takes.Wait()
+}
+
+// warn tells the log of a server without accounts, once. It blocks until the server says so.
+func (r *hubReader) warn(ctx context.Context) {
+	if r.warned {
+		return
+	}
+	r.warned = true
+	if account, err := r.hub.whoami(ctx); err == nil && account.Data.Account == globalAccount {
+		r.hub.log.LogAttrs(ctx, slog.LevelWarn, "the hub has no accounts: steps are signed, but every client of it can delete waiting batches")
+	}
+}
+
+// read begins to read the streams from homes that are not read.
+func (r *hubReader) read(ctx context.Context, peers []*Peer) {
+	for home, stream := range r.streams {
+		select {
+		case <-stream.Closed():
+			delete(r.streams, home)
+			r.hub.hear(home, false)
+		default:
+		}
+	}
+	for _, peer := range peers {
+		if r.streams[peer.Home()] != nil || peer.cfg.Path != ByRelay {
+			continue
+		}
+		stream, err := r.hub.listen(ctx, peer.Home(), r.handler, &r.takes)
+		r.tell(ctx, peer.Home(), err)
+		if err == nil {
+			r.streams[peer.Home()] = stream
+			r.hub.hear(peer.Home(), true)
+		}
+	}
+}
+
+// tell tells the log why the stream from a home is not read, once a reason: the reader tries
+// each second.
+func (r *hubReader) tell(ctx context.Context, from federation.HomeID, err error) {
+	switch {
+	case err == nil:
+		delete(r.told, from)
+	case r.told[from] != err.Error():
+		r.told[from] = err.Error()
+		r.hub.log.LogAttrs(ctx, slog.LevelWarn, "stream of a home not read", slog.String("peer", string(from)), slog.Any("err", err))
+	}
+}
+
+// hear notes whether the stream from a home is read.
+func (h *Hub) hear(from federation.HomeID, is bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heard[from] = is
+}
+
+// listen reads the stream from another home.
+func (h *Hub) listen(ctx context.Context, from federation.HomeID, handler *PeerHandler, takes *sync.WaitGroup) (jetstream.ConsumeContext, error) { //nolint:ireturn // NATS has no other type
+	stream, err := h.stream(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	consumer, err := stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: hubConsumer, AckPolicy: jetstream.AckExplicitPolicy, AckWait: hubAckWait, MaxAckPending: hubPending,
+	})
+	if err != nil {
+		return nil, err
+	}
+	in := &inflow{hub: h, from: from, handler: handler, takes: takes, batches: make(chan struct{}, hubTakes), lookups: make(chan struct{}, hubLookups)}
+	return consumer.Consume(func(m jetstream.Msg) { in.sort(ctx, m) }, jetstream.PullExpiry(hubPull),
+		jetstream.ConsumeErrHandler(func(consume jetstream.ConsumeContext, err error) {
+			h.log.LogAttrs(ctx, slog.LevelDebug, "stream of a home not read on", slog.String("peer", string(from)), slog.Any("err", err))
+			consume.Stop() // the next look opens it again: stream and consumer may be gone
+		}))
+}
+
+// inflow is the messages from one home. A batch may need an answer of the same home before it
+// can be judged, its key above all, so that no batch holds up an answer or a lookup.
+type inflow struct {
+	hub     *Hub
+	from    federation.HomeID
+	handler *PeerHandler
+	takes   *sync.WaitGroup
+	batches chan struct{} // one token for each batch that is judged
+	lookups chan struct{} // one token for each lookup that is answered
+}
+
+// sort passes a message on by its kind. It does not block. The server bounds the batches that
+// wait for their turn: by their number, and by the size of the stream.
+func (in *inflow) sort(ctx context.Context, m jetstream.Msg) {
+	received, judging := time.Now(), context.WithoutCancel(ctx)
+	switch kind := m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:]; kind {
+	case typeResults:
+		in.hub.answered(NewEnvelope(m.Data(), http.Header(m.Headers())))
+		_ = m.Ack()
+	case typeLookup:
+		in.takes.Go(func() {
+			if in.enter(ctx, in.lookups, received) {
+				defer func() { <-in.lookups }()
+				in.answer(judging, m, in.handler.find)
+			}
+		})
+	default:
+		in.takes.Go(func() {
+			if in.enter(ctx, in.batches, received) {
+				defer func() { <-in.batches }()
+				in.answer(judging, m, in.handler.take)
+			}
+		})
+	}
+}
+
+// enter waits for the turn of a message. It returns false once the server hands the message
+// out again, or ctx ends.
+func (in *inflow) enter(ctx context.Context, turns chan<- struct{}, received time.Time) bool {
+	again := time.NewTimer(hubAckWait - time.Since(received))
+	defer again.Stop()
+	select {
+	case turns <- struct{}{}:
+		return true
+	case <-again.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// answer judges a question and sends the answer. A message that cannot be acknowledged is
+// handed out again, and is a duplicate then.
+func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(context.Context, federation.HomeID, Envelope) (Envelope, *problem)) {
+	answer, p := judge(ctx, in.from, NewEnvelope(m.Data(), http.Header(m.Headers())))
+	switch {
+	case p != nil && p.status == http.StatusServiceUnavailable:
+		in.handler.report(ctx, in.from, *p)
+		_ = m.NakWithDelay(p.after)
+		return
+	case p != nil:
+		in.handler.report(ctx, in.from, *p)
+		_ = m.Term()
+		return
+	}
+	if err := in.hub.publish(ctx, in.from, typeResults, answer); err != nil {
+		in.hub.log.LogAttrs(ctx, slog.LevelInfo, "answer not sent", slog.String("peer", string(in.from)), slog.Any("err", err)) // the other home asks again
+	}
+	_ = m.Ack()
+}
+
+// answered hands an answer to the exchange that waits for it, which verifies it.
+func (h *Hub) answered(e Envelope) {
+	var a struct {
+		Of string `json:"of"`
+	}
+	if err := json.Unmarshal(e.Body, &a); err != nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if waiting := h.waiting[a.Of]; waiting != nil {
+		select {
+		case waiting <- e:
+		default: // it has one
+		}
+	}
+}
+
+// vouches reports whether the hub tells homes apart: it gives each an account of its own.
+func (h *Hub) vouches(ctx context.Context) (bool, error) {
+	if err := h.Ready(); err != nil {
+		return false, err
+	}
+	account, err := h.whoami(ctx)
+	if err != nil {
+		return false, err
+	}
+	return account.Data.Account != globalAccount && len(account.Data.Permissions) > 0, nil
+}
+
+// HubVouches reports whether the hub vouches for the name of the other home: it gives each
+// home an account, so that no other client can publish in the stream from that home. It blocks
+// for five seconds at most.
+func (p *Peer) HubVouches(ctx context.Context) (bool, error) {
+	if !p.ByHub() {
+		return false, errors.New("it is not reached through a hub")
+	}
+	return p.deps.Hub.vouches(ctx)
+}

@@ -1,0 +1,69 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"baton/federation"
+)
+
+// reportEvery is the interval between two log lines about refused messages of one home for
+// one reason. A home can send garbage all day.
+const reportEvery = time.Minute
+
+// rarely lets a line pass once an interval for each key, and counts the lines in between. Its
+// keys are names of peers and codes, both from closed sets. It is safe for concurrent use; the
+// zero value is ready.
+type rarely struct {
+	mu   sync.Mutex
+	last map[reportKey]reportCount
+}
+
+// reportKey is what a line is about.
+type reportKey struct {
+	from federation.HomeID // "" over HTTPS, where the sender may be any client
+	code string
+}
+
+// reportCount is when a line passed last, and how many did not since.
+type reportCount struct {
+	passed  time.Time
+	skipped int
+}
+
+// pass reports whether a line passes, and how many did not since the last one.
+func (r *rarely) pass(key reportKey, now time.Time) (skipped int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	count := r.last[key]
+	if !count.passed.IsZero() && now.Sub(count.passed) < reportEvery {
+		count.skipped++
+		r.last[key] = count
+		return 0, false
+	}
+	if r.last == nil {
+		r.last = map[reportKey]reportCount{}
+	}
+	r.last[key] = reportCount{passed: now}
+	return count.skipped, true
+}
+
+// report counts a message of another home that is not taken, and logs it once a minute for
+// each home and code. A message that cannot be verified now waits, so its line is a warning.
+func (h *PeerHandler) report(ctx context.Context, from federation.HomeID, p problem) {
+	if h.Deps.BadInput != nil && p.code != codeLater {
+		h.Deps.BadInput(from, p.code)
+	}
+	skipped, ok := h.reports.pass(reportKey{from, p.code}, h.Deps.Now())
+	if !ok {
+		return
+	}
+	level, line := slog.LevelInfo, "message of another home not taken"
+	if p.code == codeUnverifiable {
+		level, line = slog.LevelWarn, "message of another home not verified"
+	}
+	h.Deps.Log.LogAttrs(ctx, level, line, slog.String("network", Network), slog.String("peer", string(from)),
+		slog.String("code", p.code), slog.Int("more", skipped), slog.Any("err", p.err))
+}
