@@ -71,12 +71,12 @@ func (l *Link) bearer(r *http.Request, now time.Time) (caller, error) {
 	if errors.Is(err, credential.ErrTokenExpired) {
 		return caller{}, err
 	}
-	agent, err := l.deps.Callers.Agent(r)
-	if err == nil {
-		return caller{did: agent.DID}, nil
-	}
-	if !errors.Is(err, credential.ErrToken) {
+	did, ok, err := l.deps.Callers.Authenticate(r)
+	switch {
+	case err != nil:
 		return caller{}, fmt.Errorf("look up agent: %w", err)
+	case ok:
+		return caller{did: did}, nil
 	}
 	operator, err := l.deps.Callers.Operator(r)
 	switch {
@@ -126,7 +126,7 @@ func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestO
 	if err := l.challenges.Spend(req.Body.Challenge, string(did), now); err != nil {
 		return nil, err
 	}
-	verdict, err := l.deps.Callers.Proved(ctx, did, []byte(req.Body.Challenge), signature)
+	verdict, err := l.deps.Keys.Proved(ctx, did, []byte(req.Body.Challenge), signature)
 	if verdict == federation.Unverifiable {
 		l.challenges.Restore(req.Body.Challenge)
 		return nil, &federation.UnavailableError{What: "the document of " + did.Short(), Err: err}

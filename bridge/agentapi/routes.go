@@ -67,7 +67,7 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 		return nil
 	}
 	who.control = http.NewResponseController(w)
-	ctx := bridge.WithNetwork(r.Context(), credential.AddressOf(r))
+	ctx := bridge.WithSubnet(r.Context(), credential.AddressOf(r))
 	return r.WithContext(context.WithValue(ctx, callerKey{}, who))
 }
 
@@ -119,14 +119,14 @@ func (l *Link) exact(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.MaxBodyBytes+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.HTTP.MaxBodyBytes+1))
 	switch {
 	case err != nil:
 		return usage("the body ended too early")
-	case int64(len(body)) > l.deps.MaxBodyBytes:
+	case int64(len(body)) > l.deps.HTTP.MaxBodyBytes:
 		return &bridge.ProblemError{
 			Status: http.StatusRequestEntityTooLarge, Code: bridge.CodeUsage,
-			Detail: fmt.Sprintf("a body is at most %d bytes", l.deps.MaxBodyBytes),
+			Detail: fmt.Sprintf("a body is at most %d bytes", l.deps.HTTP.MaxBodyBytes),
 		}
 	case len(body) > 0:
 		if err := federation.ExactJSON(body); err != nil {

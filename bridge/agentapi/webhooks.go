@@ -18,6 +18,9 @@ import (
 
 var _ bridge.Pusher = (*Link)(nil)
 
+// Pushes implements [bridge.Pusher].
+func (*Link) Pushes(h federation.Webhook) bool { return h.Participant == "" }
+
 // Write implements [bridge.Pusher]: an entry as the inbox shows it, or a notice.
 func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	if p.Notice.Kind != "" {

@@ -139,7 +139,7 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 		if err := l.checkUnread(ctx, d.Entry.Event); err != nil {
 			return nil, err
 		}
-		p.FirstContacts = l.deps.FirstContacts()
+		p.FirstContacts = l.deps.Quotas.FirstContacts()
 	}
 	switch {
 	case admitted:
@@ -157,11 +157,11 @@ func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, 
 // consented to it. It looks at the inbox instead of what is held, so that a sender which is
 // blocked, and of which nothing is held, gets the same answer.
 func (l *Link) checkUnread(ctx context.Context, offer federation.Event) error {
-	waits, err := l.deps.Inboxes.Use(ctx, offer.To, offer.From)
+	waits, err := l.deps.Registry.Inboxes.Use(ctx, offer.To, offer.From)
 	if err != nil {
 		return fmt.Errorf("count steps: %w", err)
 	}
-	share := federation.InboxLimits{EventsPerSender: l.deps.FirstContacts().EventsPerSender}
+	share := federation.InboxLimits{EventsPerSender: l.deps.Quotas.FirstContacts().EventsPerSender}
 	return share.CheckFirstContact(waits)
 }
 

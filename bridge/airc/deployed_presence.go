@@ -67,7 +67,7 @@ func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	}
 	var shown []federation.DID
 	if a.public != nil {
-		shown = append(shown, l.deps.KeyDID(a.public))
+		shown = append(shown, l.deps.Identity.KeyDID(a.public))
 	}
 	if err := l.checkBlocked(c.Context(), a.handle, shown...); err != nil {
 		return answer{}, err

@@ -36,6 +36,11 @@ func Handle(did federation.DID) string {
 	return "web_" + did.Hash()
 }
 
+// HandlesOf implements [bridge.Registrar].
+func (*Link) HandlesOf(did federation.DID, first string) []string {
+	return []string{Handle(did), Alias(did, first)}
+}
+
 // Alias returns the readable handle of a DID: the name that it had when it was
 // first seen, and a part of its hash.
 func Alias(did federation.DID, first string) string {

@@ -66,7 +66,7 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	case hash == "":
 		return contact{}, fmt.Errorf("find handle: %w", federation.ErrNotFound)
 	}
-	b, err := l.deps.Bindings.BindingByHash(ctx, hash)
+	b, err := l.deps.Registry.Names.BindingByHash(ctx, hash)
 	if err != nil {
 		return contact{}, fmt.Errorf("look up hash of handle: %w", err)
 	}
@@ -116,7 +116,7 @@ func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error)
 	case !errors.Is(err, federation.ErrNotFound):
 		return contact{}, fmt.Errorf("look up agent: %w", err)
 	}
-	b, err := l.deps.Bindings.Binding(ctx, did)
+	b, err := l.deps.Registry.Names.Binding(ctx, did)
 	if err != nil {
 		return contact{}, fmt.Errorf("look up DID: %w", err)
 	}

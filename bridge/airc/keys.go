@@ -161,7 +161,7 @@ func (l *Link) provedDID(ctx context.Context, change keyChange, public ed25519.P
 	if verdict, err := signing.Rotation().Verify(change.body, signature, public); err != nil || verdict != federation.Valid {
 		return "", refuse(codeInvalidSignature, "newKeySignature is not the new key's signature of this request")
 	}
-	return l.deps.KeyDID(public), l.checkRevoked(ctx, public, change.now)
+	return l.deps.Identity.KeyDID(public), l.checkRevoked(ctx, public, change.now)
 }
 
 // keyRefusal is what an agent is told of a change of its keys that was not made.

@@ -58,90 +58,37 @@ package airc
 
 import (
 	"context"
-	"crypto/ed25519"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"baton/bridge"
 	"baton/bridge/credential"
-	"baton/federation"
 )
 
 // network is the label of this network, and the name of its only link.
 const network = "airc"
 
-// Evidence finds what the gateway vouched for by its SHA-256.
-type Evidence interface {
-	// Evidence returns [federation.ErrNotFound] for bytes that no filed step named.
-	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
-	// EvidenceOf returns the view of the handoff that named it first, and the zero View
-	// where that is not known.
-	EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error)
-}
-
-// Inboxes is told what agents have been shown.
-type Inboxes interface {
-	// Use returns the steps that wait for a DID, and those that one sender signed among them.
-	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
-	// Read notes that steps do not wait for a DID any more. One that never reached
-	// its inbox is no error.
-	Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
-}
-
 // Deps is what a registry works with.
 type Deps struct {
 	bridge.Ports
 
-	// RunExclusive calls what one gateway of a home does at a time, while this one is it, until ctx
-	// ends; nil where there is no other one.
+	Registry  Registry
+	Identity  Identity
+	Operators Operators
+	Quotas    Quotas
+	Rates     Rates // of messages, steps among them
+	Strangers Strangers
+	Callers   Callers
+	Hooks     bridge.Webhooks // posts to addresses of agents; nil where there are none
+	Fetch     Fetcher      // from other registries; nil where messages are exchanged with none
+	Issuer    Getter       // reads from the issuer of accounts; used where the configuration names one
+	TokenKey  []byte       // secret; its holder can write tokens and challenges
+
+	// RunExclusive calls a function while this replica of the home has the lease of the
+	// registry, until ctx ends; nil where there is one replica.
 	RunExclusive func(ctx context.Context, do func(context.Context))
 
-	Registry Registry
-	Bindings Bindings
-	Evidence Evidence
-	Inboxes  Inboxes
-	// Room returns what may wait for one agent, and FirstContacts what may be held for one
-	// until it consents. They may change while the registry runs.
-	Room          func() federation.InboxLimits
-	FirstContacts func() federation.InboxLimits
-	Rates         Rates // of messages, steps among them
-	Strangers     Strangers
-
-	// RegistryKey is the key that signs now; it may change while the registry runs.
-	RegistryKey func() federation.SigningKey
-	// RegistryKeys are those whose signatures are good now, that one first.
-	RegistryKeys func(now time.Time) []federation.OwnKey
-	TokenKey     []byte // secret; whoever has it can write tokens and challenges
-	// Revoked reports whether a key was revoked for a DID at a time. Its error is that of
-	// the record.
-	Revoked func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
-	// Proved returns the DID that a token of the REST API in a request is for; nil where
-	// there is no such API.
-	Proved func(r *http.Request, now time.Time) (federation.DID, bool)
-	// KeyDID returns the did:key of a public key.
-	KeyDID func(ed25519.PublicKey) federation.DID
-	// AgentDocument returns the document of a did:web with one key and other names.
-	AgentDocument func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte
-
-	// Held reports whether an operator keeps messages to another registry back.
-	Held func(ctx context.Context, domain string) (federation.Withheld, bool, error)
-
-	// Mode returns how an operator wants another registry to be treated, whatever the
-	// configuration says: [ModeAllow] and the like, "" where it says nothing. It may change
-	// while the registry runs.
-	Mode func(domain string) string
-
-	Hooks  bridge.Hooks // posts to addresses of agents; nil where there are none
-	Fetch  Fetcher      // of other registries; nil where messages are exchanged with none
-	Issuer Getter       // of the issuer of accounts; used where the configuration names one
-
-	MaxBodyBytes int64
-	MaxWait      time.Duration // of a request that waits at the inbox
-	// RegistrationsPerHour is how many handles may be registered from one address; 0
-	// is no limit. It may change while the registry runs.
-	RegistrationsPerHour func() int
 	// Logins counts the attempts of each address to log in, at all listeners.
 	Logins credential.Addresses
 	// Writes counts the steps and messages of each address, at all listeners. The gateway
@@ -177,7 +124,10 @@ var (
 	_ bridge.Mounted  = (*Link)(nil)
 	_ bridge.Recorder = (*Link)(nil)
 	_ bridge.Hearer   = (*Link)(nil)
-	_ bridge.Debtor   = (*Link)(nil)
+	_ bridge.Peered   = (*Link)(nil)
+
+	_ bridge.Authenticator = (*Link)(nil)
+	_ bridge.Registrar     = (*Link)(nil)
 )
 
 // Open returns a registry. It does no I/O; its error joins a [*bridge.KeyError]
@@ -201,7 +151,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		challenges: credential.NewChallenges(d.TokenKey, network),
 		tokens:     newTokens(d.TokenKey, domain),
 
-		registrations: credential.NewAddresses(d.RegistrationsPerHour, time.Hour),
+		registrations: credential.NewAddresses(func() int { return d.Quotas.RegistrationsPerHour() }, time.Hour),
 		presences:     newPresences(),
 		nonces:        newNonces(),
 		peers:         newPeers(),
@@ -218,14 +168,14 @@ func readMint(cfg Config, d Deps) (string, error) {
 	if cfg.MintTokenFile == "" {
 		return "", nil
 	}
-	mint, err := d.Secret(cfg.MintTokenFile)
+	mint, err := d.Secrets.Secret(cfg.MintTokenFile)
 	if err != nil {
 		return "", &bridge.KeyError{Key: "mint_token_file", Why: err.Error()}
 	}
 	return mint, nil
 }
 
-// Domain returns the domain of this registry.
+// Domain implements [bridge.Registrar].
 func (l *Link) Domain() string { return l.domain }
 
 // Name implements [bridge.Link].

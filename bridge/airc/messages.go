@@ -269,7 +269,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 	if !admitted {
 		p.Held = true
 		if step == nil { // else it is on file, and had its room before that
-			p.FirstContacts = l.deps.FirstContacts()
+			p.FirstContacts = l.deps.Quotas.FirstContacts()
 		}
 		p.Handshake, err = l.handshake(ctx, contact{handle: d.from, agent: &d.sender}, d.recipient.handle, d.body, d.received)
 		if err != nil {
@@ -285,7 +285,7 @@ func (l *Link) roomFor(s step, stepErr error) federation.InboxLimits {
 	if stepErr == nil && s.Verb != federation.Offer {
 		return federation.InboxLimits{}
 	}
-	return l.deps.FirstContacts()
+	return l.deps.Quotas.FirstContacts()
 }
 
 // message returns what is filed of a delivery and its step, which is nil for a

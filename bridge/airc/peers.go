@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -190,7 +191,7 @@ func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
 			cfg = one
 		}
 	}
-	cfg.Mode = cmp.Or(l.deps.Mode(domain), cfg.Mode)
+	cfg.Mode = cmp.Or(l.deps.Operators.Mode(domain), cfg.Mode)
 	cfg.Mode, cfg.Dialect = cmp.Or(cfg.Mode, ModeAllow), cmp.Or(cfg.Dialect, dialectAuto)
 	cfg.Unsigned, cfg.URL = cmp.Or(cfg.Unsigned, ModeHold), cmp.Or(cfg.URL, federation.BaseURL(domain))
 	switch {
@@ -205,11 +206,27 @@ func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
 // configured reports whether an operator named a registry, in the configuration or while
 // the gateway runs.
 func (l *Link) configured(domain string) bool {
-	return l.deps.Mode(domain) != "" || slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain })
+	return l.deps.Operators.Mode(domain) != "" || slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain })
 }
 
-// Peers returns the registries of the configuration.
-func (l *Link) Peers() []PeerConfig { return slices.Clone(l.cfg.Peers) }
+// Peers implements [bridge.Peered].
+func (l *Link) Peers() []bridge.Peer {
+	peers := make([]bridge.Peer, len(l.cfg.Peers))
+	for i, p := range l.cfg.Peers {
+		peers[i] = bridge.Peer{
+			Name: p.Domain, URL: cmp.Or(p.URL, federation.BaseURL(p.Domain)), Mode: cmp.Or(p.Mode, ModeAllow), Dialect: p.Dialect,
+		}
+	}
+	return peers
+}
+
+// CheckPeer implements [bridge.Peered].
+func (*Link) CheckPeer(name string) error {
+	if !ValidDomain(name) {
+		return errors.New("the domain of a registry such as peer.example, not " + name)
+	}
+	return nil
+}
 
 // peer returns what another registry says of itself. Its error wraps
 // [*federation.UnavailableError] where it cannot be asked now.
@@ -378,7 +395,7 @@ func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
-	signature, _, err := signing.Relay().Sign(ctx, l.deps.RegistryKey(), text)
+	signature, _, err := signing.Relay().Sign(ctx, l.deps.Identity.RegistryKey(), text)
 	if err != nil {
 		return nil, fmt.Errorf("sign for other registries: %w", err)
 	}

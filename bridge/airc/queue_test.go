@@ -83,7 +83,7 @@ func TestADecisionReachesARegistryThatWasAway(t *testing.T) {
 		if said := bodies(t, a, "scout_7"); len(said) != 2 { // delayed, delivered: of the message alone
 			t.Errorf("the sender was told %v", said)
 		}
-		if owed, err := a.link.Owes(t.Context()); err != nil || cmp.Diff([]federation.PeerBacklog{{Peer: "b.test"}}, owed) != "" {
+		if owed, err := a.link.Backlogs(t.Context()); err != nil || cmp.Diff([]federation.PeerBacklog{{Peer: "b.test"}}, owed) != "" {
 			t.Errorf("owed: %+v, %v", owed, err)
 		}
 		attempts := func(outcome string) float64 {
@@ -151,7 +151,7 @@ func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	owed, err := w.link.Owes(t.Context())
+	owed, err := w.link.Backlogs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

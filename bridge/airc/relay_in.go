@@ -28,9 +28,8 @@ const (
 // address without the mark: nobody's consent to the one goes to the other.
 const unverifiedPrefix = "?"
 
-// Unverified returns the handle under which the registry keeps messages of a sender that it
-// could not verify.
-func Unverified(handle string) string { return unverifiedPrefix + handle }
+// Unverified implements [bridge.Registrar].
+func (*Link) Unverified(handle string) string { return unverifiedPrefix + handle }
 
 // unverifiedPart is how much of the list of first contacts of one agent unverified senders
 // may use: one part in so many.
@@ -107,7 +106,7 @@ func relayID(o *object, m relayed) string {
 
 // postRelay answers POST /federation/relay: a message of another registry.
 func (l *Link) postRelay(c *call) (answer, error) {
-	c.Request = c.WithContext(bridge.WithNetwork(c.Context(), netip.Prefix{})) // the address is the registry's, not the agent's
+	c.Request = c.WithContext(bridge.WithSubnet(c.Context(), netip.Prefix{})) // the address is the registry's, not the agent's
 	a, err := l.takeRelay(c)
 	return a, federationRefusal(err)
 }
@@ -254,7 +253,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if err := l.checkUnverifiedRoom(ctx, m.sender(), to, sealed, now); err != nil {
 		return answer{}, err
 	}
-	p := agents.Posting{Message: sealed, Held: !admitted, FirstContacts: l.deps.FirstContacts()}
+	p := agents.Posting{Message: sealed, Held: !admitted, FirstContacts: l.deps.Quotas.FirstContacts()}
 	if !admitted {
 		if p.Handshake, err = l.handshake(ctx, contact{handle: m.sender()}, to.handle, m.body, now); err != nil {
 			return answer{}, err
@@ -272,7 +271,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 // without this bound unverified senders would leave no room for the requests of verified
 // ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact, sealed agents.Message, now time.Time) error {
-	limits := l.deps.FirstContacts()
+	limits := l.deps.Quotas.FirstContacts()
 	if err := l.deps.Registry.Consents.MayAsk(ctx, from, to.handle, limits, now); err != nil {
 		return err
 	}

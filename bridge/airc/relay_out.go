@@ -224,7 +224,7 @@ func (l *Link) owing(ctx context.Context, now time.Time) []federation.PeerOutbox
 // withheld reports whether an operator keeps messages to a registry back. What cannot be
 // read now is kept back too.
 func (l *Link) withheld(ctx context.Context, name string) bool {
-	_, held, err := l.deps.Held(ctx, name)
+	_, held, err := l.deps.Operators.Held(ctx, name)
 	l.noteRelay(ctx, err)
 	return held || err != nil
 }
@@ -433,7 +433,7 @@ func (l *Link) arrived(ctx context.Context, row federation.PeerDelivery, now tim
 	}
 	if m, err := l.deps.Registry.Messages.Sent(ctx, row.Sender, row.Message, time.Time{}); err == nil && !m.Event.IsZero() {
 		if agent, err := l.deps.Registry.Agents.Agent(ctx, m.To); err == nil {
-			l.noteRelay(ctx, l.deps.Inboxes.Read(ctx, agent.DID, []federation.EventID{m.Event}, now))
+			l.noteRelay(ctx, l.deps.Registry.Inboxes.Read(ctx, agent.DID, []federation.EventID{m.Event}, now))
 		}
 	}
 	if row.Delayed {

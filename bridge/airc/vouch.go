@@ -92,12 +92,12 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federati
 			return federation.Event{}, nil, err
 		}
 	}
-	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, l.deps.Kept(signing.EvidenceSecret)); err != nil {
+	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, l.deps.Signer.Kept(signing.EvidenceSecret)); err != nil {
 		return federation.Event{}, nil, err
 	}
 	fields, losses := dialect.Write(ev)
 	if translate.Loses(losses, "context") || ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" {
-		if ev, err = l.deps.Refer(ctx, ev); err != nil {
+		if ev, err = l.deps.Evidence.Refer(ctx, ev); err != nil {
 			return federation.Event{}, nil, fmt.Errorf("store context: %w", err)
 		}
 		fields, losses = dialect.Write(ev)

@@ -85,6 +85,9 @@ func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, now
 	return &hook{ID: made.ID, URL: made.URL, Secret: made.Secret, PublicKey: made.PublicKey}
 }
 
+// Pushes implements [bridge.Pusher].
+func (*Link) Pushes(h federation.Webhook) bool { return h.Participant != "" }
+
 // Write implements [bridge.Pusher]: a message as the inbox has it.
 func (*Link) Write(_ context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	m, err := messageOf(p)

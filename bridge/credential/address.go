@@ -48,8 +48,8 @@ func (a Addresses) most() int {
 	return max(0, a.limit())
 }
 
-// AddressOf returns where a request comes from, as [bridge.NetworkOf] its RemoteAddr.
-func AddressOf(r *http.Request) netip.Prefix { return bridge.NetworkOf(r.RemoteAddr) }
+// AddressOf returns where a request comes from, as [bridge.SubnetOf] its RemoteAddr.
+func AddressOf(r *http.Request) netip.Prefix { return bridge.SubnetOf(r.RemoteAddr) }
 
 // Take counts one request and reports whether it may be made. What an unknown address
 // asks, the zero Prefix, is not counted: it stands for all clients behind a proxy.

@@ -194,12 +194,12 @@ func TestAnAddressIsCountedHoweverItIsWritten(t *testing.T) {
 func TestAFloodOfFreshAddressesResetsNoBucket(t *testing.T) {
 	t.Parallel()
 	a := credential.NewAddresses(func() int { return 2 }, time.Hour)
-	heavy := bridge.NetworkOf("192.0.2.1")
+	heavy := bridge.SubnetOf("192.0.2.1")
 	for a.Take(heavy, now()) {
 	}
 	fresh := netip.MustParseAddr("2001:db8::")
 	for range 40_000 { // more than are counted at once
-		a.Take(bridge.Network(fresh), now())
+		a.Take(bridge.Subnet(fresh), now())
 		next := fresh.As16()
 		binary.BigEndian.PutUint64(next[:], binary.BigEndian.Uint64(next[:])+1)
 		fresh = netip.AddrFrom16(next)

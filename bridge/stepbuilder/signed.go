@@ -61,13 +61,13 @@ func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (fe
 	agent, err := s.Record.AgentOf(ctx, d.From)
 	switch {
 	case err == nil:
-		return s.Kept("airc:" + agent.Handle), agent.StandsFor(view), nil
+		return s.Signer.Kept("airc:" + agent.Handle), agent.StandsFor(view), nil
 	case !errors.Is(err, federation.ErrNotFound):
 		return federation.SigningKey{}, "", fmt.Errorf("look up agent: %w", err)
 	case d.Proved:
-		return s.Kept("person:" + string(d.From)), d.From, nil
+		return s.Signer.Kept("person:" + string(d.From)), d.From, nil
 	}
-	names, err := s.BoundTo(ctx, d.From)
+	names, err := s.Bindings.Of(ctx, d.From)
 	if err != nil {
 		return federation.SigningKey{}, "", err
 	}
@@ -76,7 +76,7 @@ func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (fe
 			Code: federation.NeedSignature, Detail: "this gateway does not vouch for " + string(d.From),
 		}
 	}
-	return s.Kept("person:" + string(d.From)), d.From, nil
+	return s.Signer.Kept("person:" + string(d.From)), d.From, nil
 }
 
 // readable returns a step as everybody else will read its fields, or the refusal

@@ -36,10 +36,10 @@ type Builder struct {
 	Home    federation.HomeID
 	Gateway bridge.Gateway
 	Record  Record
-	// Kept, Refer, BoundTo and PublicURL are those of [bridge.Ports].
-	Kept      func(name string) federation.SigningKey
-	Refer     func(ctx context.Context, ev federation.Event) (federation.Event, error)
-	BoundTo   func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+	// Signer, Evidence, Bindings and PublicURL are as in [bridge.Ports].
+	Signer    bridge.Signer
+	Evidence  bridge.Evidence
+	Bindings  bridge.Bindings
 	PublicURL string
 	// Placers returns the links of this moment on which offers can be written.
 	Placers func() []bridge.Placer
@@ -96,7 +96,7 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 		}
 	}
 	if ev.Evidence != nil {
-		if *ev.Evidence, err = signing.SealEvidence(ctx, *ev.Evidence, ev.Venue, s.Kept(signing.EvidenceSecret)); err != nil {
+		if *ev.Evidence, err = signing.SealEvidence(ctx, *ev.Evidence, ev.Venue, s.Signer.Kept(signing.EvidenceSecret)); err != nil {
 			return federation.Event{}, nil, err
 		}
 	}
@@ -153,7 +153,7 @@ func (s Builder) written(ctx context.Context, ev federation.Event) (federation.E
 	fields, losses := dialect.Write(ev)
 	if translate.Loses(losses, "context") {
 		var err error
-		if ev, err = s.Refer(ctx, ev); err != nil {
+		if ev, err = s.Evidence.Refer(ctx, ev); err != nil {
 			return ev, nil, fmt.Errorf("store context: %w", err)
 		}
 		fields, losses = dialect.Write(ev)

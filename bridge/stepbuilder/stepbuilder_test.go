@@ -79,11 +79,9 @@ func newDesk(t *testing.T) desk {
 	}
 	contexts := bridgetest.Contexts(record, 1<<20, 0)
 	d.Builder = stepbuilder.Builder{
-		Network: "rest", Home: "gw.example", Gateway: gateway{}, Record: record, Kept: kept, BoundTo: record.NamesOf,
+		Network: "rest", Home: "gw.example", Gateway: gateway{}, Record: record, Signer: bridgetest.Signer(kept), Bindings: bridgetest.KeptNames{Record: record},
 		PublicURL: "https://gw.example", Placers: func() []bridge.Placer { return []bridge.Placer{placer{}} },
-		Refer: func(ctx context.Context, ev federation.Event) (federation.Event, error) {
-			return contexts.Refer(ctx, ev)
-		},
+		Evidence: contexts,
 	}
 	return d
 }

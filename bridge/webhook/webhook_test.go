@@ -81,6 +81,8 @@ func always(status int) func(context.Context, string) (webhook.Answer, error) {
 // pusher is the link to those who have hooks.
 type pusher struct{ bridge.Link }
 
+func (*pusher) Pushes(federation.Webhook) bool { return true }
+
 func (*pusher) Write(_ context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {
 	data, err = json.Marshal(map[string]string{"ref": p.Ref()})
 	return "handoff." + string(p.Entry.Event.Verb), data, err

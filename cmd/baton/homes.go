@@ -94,8 +94,7 @@ func (h *homes) peers() []*relay.Peer { return peersOf(h.gateway.Links().Entries
 
 // peer returns another home, nil for a home that is no peer.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
-	peer, _ := h.gateway.Links().Named(string(home)).(*relay.Peer)
-	return peer
+	return peerOf(h.gateway.Links().Entry(string(home)))
 }
 
 // OpenHome implements [gateway.HomeOpener].
@@ -193,6 +192,7 @@ type linkSource struct {
 	table configs.Table
 	url   string
 	path  relay.Path
+	peer  *relay.Peer // nil for a link to no home
 }
 
 // Same implements [gateway.Source].
@@ -209,7 +209,7 @@ func opened(link bridge.Link, t configs.Table) gateway.Entry {
 // openedPeer returns the link to another home; the table is empty for one that an operator
 // added.
 func openedPeer(peer *relay.Peer, t configs.Table, added bool) gateway.Entry {
-	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path()}, Added: added}
+	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
 }
 
 var _ gateway.HomeLink = (*relay.Peer)(nil)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
@@ -27,8 +26,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Tokens: record, Audit: record,
 		Steps: record, Offences: record, Mailboxes: requests, Homes: requests, Relay: p.homes,
 		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Hooks: p.agentHooks(), Wakes: p.relay,
-		Kept: p.keyring.Kept, Refer: p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL, BoundTo: p.names().Of,
-		Limits:   func() bridge.Limits { return *p.linkLimits.Load() },
+		Signer: homeSignerKeys{p.keyring, p.homeID()}, Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
 		CheckDID: identity.CheckDID,
 		Log:      p.log, Ended: p.ended,
 	})

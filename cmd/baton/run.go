@@ -29,8 +29,21 @@ func (p *program) run(ctx context.Context) error {
 			mounted.Mount(p.publicMux)
 		}
 	}
-	p.gateway.Links().Apply(ctx, links) // before the first request is answered: /readyz asks the links
+	p.apply(ctx, links) // before the first request is answered: /readyz asks the links
 	return p.gateway.Run(ctx, p.tasks(ctx)...)
+}
+
+// apply makes these links the ones that run, and registers the routes of links that a reload may
+// replace, each once.
+func (p *program) apply(ctx context.Context, links []gateway.Entry) {
+	for _, o := range links {
+		served, ok := o.Link.(bridge.Served)
+		if ok && !p.served[served.Pattern()] {
+			p.served[served.Pattern()] = true
+			p.publicMux.Handle(served.Pattern(), p.gateway.Links())
+		}
+	}
+	p.gateway.Links().Apply(ctx, links)
 }
 
 // tasks returns what runs beside the gateway: the listeners, and what the configuration has.

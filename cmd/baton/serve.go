@@ -104,7 +104,7 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 	p.relevel(file.Log)
 	p.limit(file)
 	p.configure(file, append(links, p.gateway.Links().Mounted()...))
-	p.gateway.Links().Apply(ctx, append(links, p.gateway.Links().Mounted()...))
+	p.apply(ctx, append(links, p.gateway.Links().Mounted()...))
 	p.log.LogAttrs(ctx, slog.LevelInfo, "configuration read again")
 	return nil
 }

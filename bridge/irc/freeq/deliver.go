@@ -105,16 +105,16 @@ func (l *Link) place(ctx context.Context, v federation.View) string {
 // signer returns the DID that signs the steps of a DID here: that of its kept key where
 // the DID is of this gateway, else the DID itself.
 func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
-	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did) {
+	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did, l.cfg.Name) {
 		return did
 	}
-	return l.deps.Kept("person:" + string(did)).DID
+	return l.deps.Signer.Kept("person:" + string(did)).DID
 }
 
 // ours reports whether one of the pair of a private handoff is of this gateway, or is the
 // kept key of a DID that is.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) bool {
-	return l.deps.Rulings.Ours(ctx, did) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
+	return l.deps.Rulings.Ours(ctx, did, l.cfg.Name) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
 		return party != did && l.signer(ctx, party) == did
 	})
 }
