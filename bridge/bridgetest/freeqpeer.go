@@ -55,7 +55,7 @@ func (f *Freeq) hear(line string) {
 	f.act(m)
 }
 
-// loses reports whether a message is one of those that the server is made to drop.
+// loses reports whether the server drops a message, as a test asked.
 func (f *Freeq) loses(m map[string]any) bool {
 	if kind := text(m, "type"); f.lose == 0 || kind != "tagmsg" && kind != "privmsg" && kind != "join" && kind != "act_route" {
 		return false
@@ -152,7 +152,7 @@ func (f *Freeq) spoken(m map[string]any) {
 	}
 }
 
-// sayState sends who is where.
+// sayState sends the members of each channel.
 func (f *Freeq) sayState() {
 	channels := []map[string]any{}
 	for _, name := range f.cfg.Channels {
@@ -287,6 +287,9 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 	if !f.verified(tags, document) {
 		f.odd("a step of %s that does not verify: %s", tags["+freeq.at/from"], document)
 		return
+	}
+	if !routed && f.row(tags["+freeq.at/eventid"]) == nil {
+		f.show(m)
 	}
 	row := freeqRow{
 		id: tags["+freeq.at/eventid"], task: tags["+freeq.at/act-id"], venue: venue, canonical: document,

@@ -33,6 +33,8 @@ type row struct {
 	// Owned by the session.
 	unproven int // messages that the peer's log has to show
 	answered bool
+
+	foreign bool // the step came from another freeq server
 }
 
 // Deliver implements [bridge.Link]. Nil means that the log of the peer shows the step.
@@ -43,35 +45,40 @@ type row struct {
 // confirmed the others. A step from elsewhere in a channel has one line for people: each
 // attempt writes it under the same message ID, under which a server takes it once.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
-	r, err := l.row(ctx, d)
-	if err != nil || len(r.said) == 0 && r.line == "" {
-		return err
-	}
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
 	}
+	has, err := l.has(ctx, s, d.Entry.Event)
+	if err != nil {
+		return err
+	}
+	r, err := l.row(ctx, d, has)
+	if err != nil || len(r.said) == 0 && r.line == "" {
+		return err
+	}
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// row makes all of a delivery that needs no state of the connection. Its error is a
-// refusal where the step can never be written here.
-func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
+// row makes all of a delivery that needs no state of the connection. The server may have the
+// step from another freeq server. Its error is a refusal where the step can never be written
+// here.
+func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, error) {
 	ev := d.Entry.Event
-	r := &row{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1)}
+	r := &row{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1), foreign: l.endpoint(ev.Arrival.Home) != ""}
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
 	if d.Entry.Version == 0 {
 		return r, nil // the receipt goes with its step
 	}
-	heard := ev.Arrival.Link == l.cfg.Name
+	has = has || ev.Arrival.Link == l.cfg.Name
 	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(ctx, d.View)
 	r.venue = d.View.Venue
 	moves := l.deps.Rulings.Moves(d.View, ev.Verb)
 	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) }}
-	if !heard {
-		if err := l.write(ctx, r, d, step, l.introduces(d.View) || !moves); err != nil {
+	if !has {
+		if err := l.write(ctx, r, d, step, d.View.Home != l.Home() || !moves); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,6 @@ import (
 // by one that rules it out.
 type Pending struct {
 	Event Event
-	Home  HomeID // whose ruling it waits for
+	Home  HomeID // the home that has to rule
 	Since time.Time
 }

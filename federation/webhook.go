@@ -8,41 +8,40 @@ import (
 // ErrTooManyWebhooks is returned by [federationtest.Webhooks.AddWebhook] for one more than a DID may have.
 var ErrTooManyWebhooks = errors.New("federation: too many hooks")
 
-// WebhookID names a hook. It is a ULID, as the id of an event is.
+// WebhookID names a webhook. It is a ULID, as the id of an event is.
 type WebhookID = EventID
 
-// WebhookLink is how deliveries to hooks are called where those to links have the name of
-// the link. No link has it.
+// WebhookLink stands for a link's name in deliveries to webhooks. No link has this name.
 const WebhookLink = "webhook"
 
-// WebhookName returns how a hook is called among links, in dead letters and in the log.
+// WebhookName returns the name of a webhook in dead letters and in the log.
 func WebhookName(id WebhookID) string { return WebhookLink + "/" + id.String() }
 
-// Webhook is an address of somebody's own to which what reaches an inbox is posted.
+// Webhook is an address to which the entries of an inbox are posted.
 type Webhook struct {
 	ID          WebhookID `json:"id"`
-	DID         DID       `json:"did"`                   // whose it is, and whose inbox
+	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
 	Participant string    `json:"participant,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
 	URL         string    `json:"url"`
 	Since       time.Time `json:"since"`
-	// Disabled is when its address said that there is nobody any more; zero before that.
-	// Nothing is posted to it from then on, until it is enabled again.
+	// Disabled is when its address answered that it is gone; zero before that. Nothing is
+	// posted from then on, until its owner enables it again.
 	Disabled time.Time `json:"disabled,omitzero"`
 	Why      string    `json:"why,omitempty"` // it is disabled
 }
 
-// Push is one thing that a hook is owed, or was: a step, a notice, or what a network's own
-// tables hold for a participant. The pushes of one handoff are a lane, as the rows of a feed are: they are made in
-// their order, notices after steps, and hold up no others.
+// Push is one delivery to a webhook, pending or ended: a step, a notice, or content that a
+// network's own tables hold for a participant. Pushes with one order key are made in order,
+// notices after steps. Other pushes do not wait for them.
 type Push struct {
-	Item    int64         // position among those of its hook; notices come last
+	Item    int64         // position among the items of its webhook; notices come last
 	Entry   Entry         // of an inbox, with its cursor and number; zero for all else
 	Notice  Notice        // on the [InboxLink], with its cursor; zero for all else
 	Content Content       // of a network's own tables, for a participant; nil for all else
 	State   DeliveryState // waiting, delivered, refused or dead
 	Queued  time.Time
 	Attempt int       // how often it was made, and failed
-	Next    time.Time // of one that waits: when it is made; zero for at once, or behind another one of its lane
+	Next    time.Time // of a pending one: when it is made; zero for at once, or behind another one with its order key
 	Reason  string    // why the last attempt failed; of one that is over, why it was not delivered
 	Ended   time.Time // zero while it waits
 	// Broken is why the record cannot read it; "" for one that it can.
@@ -84,7 +83,7 @@ type Content interface {
 	Place() uint64
 }
 
-// WebhookBacklog is what one hook has still to be told, and what it never was.
+// WebhookBacklog is the pending deliveries of one webhook, and the dead ones.
 type WebhookBacklog struct {
 	Backlog
 

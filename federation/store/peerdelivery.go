@@ -10,12 +10,12 @@ import (
 	"baton/federation"
 )
 
-const relayColumns = `n, peer, sender, message, order_key, document, handoff, queued, attempt, next, delayed, coalesce(reason, ''),
+const peerDeliveryColumns = `n, peer, sender, message, order_key, document, handoff, queued, attempt, next, delayed, coalesce(reason, ''),
 	coalesce(unsure, ''), kind`
 
-// scanRelay reads a relay, which goes as it is: where the handoff
+// scanPeerDelivery reads a relay, which goes as it is: where the handoff
 // that it is about cannot be read, it goes as one about none.
-func scanRelay(row scanner) (federation.PeerDelivery, error) {
+func scanPeerDelivery(row scanner) (federation.PeerDelivery, error) {
 	var r federation.PeerDelivery
 	var handoff []byte
 	var queued, next int64
@@ -28,8 +28,8 @@ func scanRelay(row scanner) (federation.PeerDelivery, error) {
 	return r, err
 }
 
-// relayIDLife is how long the ids of attempts are kept: replies come before that.
-const relayIDLife = 30 * 24 * time.Hour
+// peerDeliveryIDLife is how long the ids of attempts are kept: replies come before that.
+const peerDeliveryIDLife = 30 * 24 * time.Hour
 
 // Enqueue implements [federationtest.PeerDeliveries].
 func (s *Record) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
@@ -126,7 +126,7 @@ func (s *Record) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, er
 
 // Relays implements [federationtest.PeerDeliveries].
 func (s *Record) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
-	owed, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery
+	owed, err := rows(ctx, s.reads, scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery
 		WHERE peer = ? AND n > ? AND dead IS NULL ORDER BY n`+atMost, peer, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is owed to %s: %w", peer, err)
@@ -136,11 +136,11 @@ func (s *Record) PeerDeliveries(ctx context.Context, peer string, after int64, l
 
 // Attempted implements [federationtest.PeerDeliveries]. It is also where old ids are swept out.
 func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		if _, err := q.exec(ctx, `UPDATE peer_delivery SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
-		if _, err := q.exec(ctx, `DELETE FROM peer_delivery_id WHERE sent < ?`, stamp(now.Add(-relayIDLife))); err != nil {
+		if _, err := q.exec(ctx, `DELETE FROM peer_delivery_id WHERE sent < ?`, stamp(now.Add(-peerDeliveryIDLife))); err != nil {
 			return err
 		}
 		_, err := q.exec(ctx, `INSERT INTO peer_delivery_id (id, message, sender, sent) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
@@ -151,7 +151,7 @@ func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.T
 
 // Postpone implements [federationtest.PeerDeliveries].
 func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		_, err := q.exec(ctx, `UPDATE peer_delivery SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, stamp(next), unsure)
 		if err != nil || r.Attempt == 0 {
 			return err
@@ -162,8 +162,8 @@ func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string,
 
 // PeerTook implements [federationtest.PeerDeliveries].
 func (s *Record) PeerTook(ctx context.Context, row int64, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
-		if err := s.relayEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
+		if err := s.peerDeliveryEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
 			return err
 		}
 		if r.Delayed {
@@ -172,12 +172,12 @@ func (s *Record) PeerTook(ctx context.Context, row int64, now time.Time) error {
 				return err
 			}
 		}
-		return endRelay(ctx, q, r.Row)
+		return endPeerDelivery(ctx, q, r.Row)
 	})
 }
 
-// endRelay forgets a relay with its attempts.
-func endRelay(ctx context.Context, q *statements, row int64) error {
+// endPeerDelivery forgets a relay with its attempts.
+func endPeerDelivery(ctx context.Context, q *statements, row int64) error {
 	for _, change := range []string{`DELETE FROM peer_delivery WHERE n = ?`, `DELETE FROM attempt WHERE link = '' AND item = ?`} {
 		if _, err := q.exec(ctx, change, row); err != nil {
 			return err
@@ -188,19 +188,19 @@ func endRelay(ctx context.Context, q *statements, row int64) error {
 
 // Bury implements [federationtest.PeerDeliveries].
 func (s *Record) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
-		return s.buryRelay(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
+		return s.buryPeerDelivery(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
 	})
 }
 
-func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.PeerDelivery, how federation.Settlement) error {
+func (s *Record) buryPeerDelivery(ctx context.Context, q *statements, r federation.PeerDelivery, how federation.Settlement) error {
 	if _, err := q.exec(ctx, `UPDATE peer_delivery SET reason = ?2, dead = ?3 WHERE n = ?1`, r.Row, how.Why, stamp(how.At)); err != nil {
 		return err
 	}
-	if err := s.relayEnded(ctx, q, r, federation.DeliveryDead, how.At); err != nil {
+	if err := s.peerDeliveryEnded(ctx, q, r, federation.DeliveryDead, how.At); err != nil {
 		return err
 	}
-	if err := bury(ctx, q, letter{link: r.Peer, relay: r.Row, attempt: r.Attempt, queued: stamp(r.Queued)}, how); err != nil || how.Quiet {
+	if err := bury(ctx, q, deadLetter{link: r.Peer, peerDelivery: r.Row, attempt: r.Attempt, queued: stamp(r.Queued)}, how); err != nil || how.Quiet {
 		return err
 	}
 	return s.noteRelayed(ctx, q, r, federation.Notice{
@@ -210,7 +210,7 @@ func (s *Record) buryRelay(ctx context.Context, q *statements, r federation.Peer
 
 // Delayed implements [federationtest.PeerDeliveries].
 func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
-	return s.changeRelay(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
+	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		if _, err := q.exec(ctx, `UPDATE peer_delivery SET delayed = 1 WHERE n = ?`, row); err != nil {
 			return err
 		}
@@ -218,12 +218,12 @@ func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
 	})
 }
 
-// relayEnded notes how a relay ended where the network keeps its steps.
-func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
+// peerDeliveryEnded notes how a relay ended where the network keeps its steps.
+func (s *Record) peerDeliveryEnded(ctx context.Context, q *statements, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	if s.tables == nil {
 		return nil
 	}
-	return s.tables.RelayEnded(ctx, Tx{q}, r, how, now)
+	return s.tables.PeerDeliveryEnded(ctx, Tx{q}, r, how, now)
 }
 
 // noteRelayed files a notice about the step that a relay carries, to a signer that the
@@ -231,9 +231,9 @@ func (s *Record) relayEnded(ctx context.Context, q *statements, r federation.Pee
 func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.PeerDelivery, n federation.Notice) error {
 	var step int64
 	var told bool
-	err := q.row(ctx, `SELECT coalesce(`+s.parts.RelayStep+`, 0) FROM peer_delivery r WHERE r.n = ?`, []any{r.Row}, &step)
+	err := q.row(ctx, `SELECT coalesce(`+s.parts.PeerDeliveryStep+`, 0) FROM peer_delivery r WHERE r.n = ?`, []any{r.Row}, &step)
 	if err == nil {
-		err = q.row(ctx, `SELECT `+s.parts.RelayTold+` FROM peer_delivery r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row}, &told)
+		err = q.row(ctx, `SELECT `+s.parts.PeerDeliveryTold+` FROM peer_delivery r WHERE r.n = ?2 AND r.sender = ?1`, []any{r.Sender, r.Row}, &told)
 	}
 	if err != nil || step == 0 || told {
 		return err
@@ -241,10 +241,10 @@ func (s *Record) noteRelayed(ctx context.Context, q *statements, r federation.Pe
 	return noteStep(ctx, q, step, n)
 }
 
-// changeRelay changes one row that was not given up. One that is gone is passed over.
-func (s *Record) changeRelay(ctx context.Context, row int64, change func(context.Context, *statements, federation.PeerDelivery) error) error {
+// changePeerDelivery changes one row that was not given up. One that is gone is passed over.
+func (s *Record) changePeerDelivery(ctx context.Context, row int64, change func(context.Context, *statements, federation.PeerDelivery) error) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
-		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery WHERE n = ? AND dead IS NULL`, row)
+		found, err := rows(ctx, q, scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery WHERE n = ? AND dead IS NULL`, row)
 		if err != nil || len(found) == 0 {
 			return err
 		}
@@ -258,7 +258,7 @@ func (s *Record) changeRelay(ctx context.Context, row int64, change func(context
 
 // Slow implements [federationtest.PeerDeliveries].
 func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
-	slow, err := rows(ctx, s.reads, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery
+	slow, err := rows(ctx, s.reads, scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery
 		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued, n`+atMost, stamp(queued), max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read slow relays: %w", err)

@@ -10,13 +10,13 @@ import (
 	"baton/federation"
 )
 
-// deliveryColumns are those that scanDelivery reads, and where they are. What belongs
-// to nothing any more is read as Broken.
+// deliveryColumns are the columns that scanDelivery reads, and their tables. A row that
+// belongs to nothing any more is read as Broken.
 const deliveryColumns = `coalesce(e.version, 0), coalesce(e.state, ''), coalesce(e.filed, 0), e.body, f.event, f.attempt, coalesce(f.next, 0), f.reason, h.view
 	FROM outbox f LEFT JOIN event e ON e.seq = f.event LEFT JOIN handoff h ON h.id = f.handoff`
 
-// scanDelivery reads a row of a feed. What it cannot read of it is no error of the
-// feed: one bad row stops nobody.
+// scanDelivery reads a row of an outbox. An unreadable part is no error of the outbox: one
+// bad row stops no other.
 func scanDelivery(row scanner) (federation.Delivery, error) {
 	var d federation.Delivery
 	var e entryScan
@@ -38,7 +38,7 @@ func scanDelivery(row scanner) (federation.Delivery, error) {
 	return d, nil
 }
 
-// Owed implements [federationtest.Links].
+// Outbox implements [federationtest.Outbox].
 func (s *Record) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
 	owed, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.link = ? AND f.event > ? ORDER BY f.event`+atMost, link, after, max(limit, 0))
@@ -48,7 +48,7 @@ func (s *Record) Outbox(ctx context.Context, link string, after int64, limit int
 	return owed, nil
 }
 
-// Given implements [federationtest.Links].
+// Given implements [federationtest.Outbox].
 func (s *Record) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 	scan := func(row scanner) (federation.Given, error) {
 		var d federation.Given
@@ -79,7 +79,7 @@ func (s *Record) Given(ctx context.Context, link string, since time.Time, limit 
 	return slices.DeleteFunc(done, func(d federation.Given) bool { return d.Row == 0 }), nil
 }
 
-// CountPending implements [federationtest.Links].
+// CountPending implements [federationtest.Outbox].
 func (s *Record) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	var n int
 	err := s.reads.row(ctx, `SELECT count(*) FROM outbox WHERE link = ? AND handoff = ?`, []any{link, id.String()}, &n)
@@ -89,7 +89,7 @@ func (s *Record) CountPending(ctx context.Context, link string, id federation.Ha
 	return n, nil
 }
 
-// Heads implements [federationtest.Links].
+// Heads implements [federationtest.Outbox].
 func (s *Record) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	due, err := rows(ctx, s.reads, scanHandoffID, `SELECT handoff FROM outbox WHERE link = ? AND next IS NOT NULL AND next <= ?
 		ORDER BY rank, event`+atMost, link, stamp(now), max(limit, 0))
@@ -99,7 +99,7 @@ func (s *Record) Heads(ctx context.Context, link string, now time.Time, limit in
 	return due, nil
 }
 
-// Lane implements [federationtest.Links].
+// PendingOf implements [federationtest.Outbox].
 func (s *Record) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	lane, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.handoff = ? AND f.link = ? ORDER BY f.event`+atMost, id.String(), link, max(limit, 0))
@@ -109,13 +109,14 @@ func (s *Record) PendingOf(ctx context.Context, link string, id federation.Hando
 	return lane, nil
 }
 
-// Stuck implements [federationtest.Links].
+// Stuck implements [federationtest.Outbox].
 func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (id federation.HandoffID, err error) {
 	for _, look := range []struct {
 		query string
 		args  []any
 	}{
-		// The DID '' takes part in all. Of each other handoff its lane is looked up, not of each lane its handoff: there may be many that wait.
+		// The DID '' takes part in every handoff. The query looks up the rows of each
+		// handoff, and not the handoff of each row: many rows may wait.
 		{`SELECT f.handoff FROM party p CROSS JOIN outbox f
 			WHERE p.did = ?3 AND ?3 <> '' AND f.link = ?1 AND f.event = (SELECT min(l.event) FROM outbox l WHERE l.handoff = p.handoff AND l.link = ?1) AND f.next > ?2
 			ORDER BY f.rank, f.event LIMIT 1`, []any{link, stamp(now), did}},
@@ -133,17 +134,17 @@ func (s *Record) Stuck(ctx context.Context, link string, did federation.DID, now
 	return id, fmt.Errorf("read what waits for %s: %w", link, err)
 }
 
-// Attempt implements [federationtest.Links].
+// Attempt implements [federationtest.Outbox].
 func (s *Record) Attempt(ctx context.Context, link string, rows []int64) error {
-	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error {
+	return s.changeOutbox(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error {
 		_, err := q.exec(ctx, `UPDATE outbox SET attempt = attempt + 1 WHERE event = ? AND link = ?`, row, link)
 		return err
 	})
 }
 
-// Failed implements [federationtest.Links].
+// Failed implements [federationtest.Outbox].
 func (s *Record) Failed(ctx context.Context, link string, row int64, f federation.Failure) error {
-	return s.changeFeed(ctx, link, []int64{row}, func(ctx context.Context, q *statements, row int64) error {
+	return s.changeOutbox(ctx, link, []int64{row}, func(ctx context.Context, q *statements, row int64) error {
 		counted := 1
 		if f.Counted {
 			counted = 0
@@ -172,7 +173,7 @@ func noteTry(ctx context.Context, q *statements, link string, row int64, t feder
 	return err
 }
 
-// Hurry implements [federationtest.Links].
+// Hurry implements [federationtest.Outbox].
 func (s *Record) Hurry(ctx context.Context, link string) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		_, err := q.exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ? AND next IS NOT NULL AND next > 0`, link)
@@ -184,13 +185,13 @@ func (s *Record) Hurry(ctx context.Context, link string) error {
 	return nil
 }
 
-// Settle implements [federationtest.Links].
+// Settle implements [federationtest.Outbox].
 func (s *Record) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
-	return s.changeFeed(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error { return settle(ctx, q, link, row, how) })
+	return s.changeOutbox(ctx, link, rows, func(ctx context.Context, q *statements, row int64) error { return settle(ctx, q, link, row, how) })
 }
 
-// changeFeed changes rows of one feed, all or none.
-func (s *Record) changeFeed(ctx context.Context, link string, rows []int64, change func(context.Context, *statements, int64) error) error {
+// changeOutbox changes rows of one outbox, all or none.
+func (s *Record) changeOutbox(ctx context.Context, link string, rows []int64, change func(context.Context, *statements, int64) error) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		for _, row := range rows {
 			if err := change(ctx, q, row); err != nil {

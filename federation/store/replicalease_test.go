@@ -30,7 +30,7 @@ func (d *dutiful) do(gateway int) func(ctx context.Context) {
 
 // Two gateways share one record. Whoever has the duty ends, or loses its session, or the
 // server dies: then another one has it, and never two.
-func partsDuties(t *testing.T, server *postgrestest.Server) {
+func partsLeases(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	dsn := server.Record(t)
 	d := &dutiful{t: t, begun: make(chan int, 16)}

@@ -12,7 +12,7 @@ const (
 	RankOver     Rank = iota // it ended its handoff
 	RankAnswer               // anything that is none of the others
 	RankOffer                // it opened its handoff
-	RankProgress             // somebody reports
+	RankProgress             // a report on work
 )
 
 // RankOf returns the rank of a step. The view is that after it.
@@ -28,17 +28,17 @@ func RankOf(ev Event, after View) Rank {
 	return RankAnswer
 }
 
-// Delivery is one row of a feed: a step that a link is still owed. The rows of one
-// handoff are a lane: they are delivered in their order, and hold up no others.
+// Delivery is a pending delivery: one row of the outbox of a link. A link gets the rows of
+// one handoff in order. The rows of different handoffs do not wait for each other.
 type Delivery struct {
-	Row     int64 // position in the feed; rows of one handoff are delivered in this order
+	Row     int64 // position in the outbox; rows of one handoff are delivered in this order
 	Entry   Entry
 	View    View      // of the handoff as it stands now
 	Attempt int       // how often it was handed to the link before
-	Next    time.Time // when it is tried, at the head of its lane; zero for at once
+	Next    time.Time // when the first row of its handoff is tried; zero for at once
 	Reason  string    // why the last attempt failed; "" before one did
-	// Skipped is how many reports of progress before this one are not delivered by
-	// themselves: this one is newer. It is set by the feed, not by the record.
+	// Skipped counts the earlier reports of progress that this one replaces. The outbox
+	// worker sets it, not the record.
 	Skipped int
 	// Broken is why the record cannot read the row; "" for one that it can. Such a row has
 	// no Entry and no View.
@@ -67,7 +67,7 @@ type Failure struct {
 	Counted bool
 }
 
-// Settlement says how rows of a feed ended.
+// Settlement says how deliveries ended.
 type Settlement struct {
 	State DeliveryState // "" is delivered
 	Code  string        // of a refusal

@@ -8,9 +8,9 @@ import (
 	"baton/federation"
 )
 
-const hookColumns = `id, did, participant, url, since, disabled, why`
+const webhookColumns = `id, did, participant, url, since, disabled, why`
 
-func scanHook(row scanner) (h federation.Webhook, err error) {
+func scanWebhook(row scanner) (h federation.Webhook, err error) {
 	var id string
 	var since, disabled int64
 	if err := row.Scan(&id, &h.DID, &h.Participant, &h.URL, &since, &disabled, &h.Why); err != nil {
@@ -33,7 +33,7 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 		case has >= most:
 			return federation.ErrTooManyWebhooks
 		}
-		_, err = q.exec(ctx, `INSERT INTO webhook (`+hookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		_, err = q.exec(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 			h.ID.String(), h.DID, h.Participant, h.URL, stamp(h.Since), stamp(h.Disabled), h.Why)
 		if err != nil {
 			return err
@@ -46,8 +46,8 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 	return nil
 }
 
-// oweWaiting owes a hook what waits in its inbox, also what was refused for it, and the
-// notices that were.
+// oweWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
+// and its notices.
 func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Webhook) error {
 	const row = `INSERT INTO push (webhook, item, order_key, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
@@ -70,7 +70,7 @@ func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Web
 	return nextDue(ctx, q, h.ID, 0)
 }
 
-// nextDue notes when something is due to a hook, at a time or later.
+// nextDue notes when the next delivery to a webhook is due, at a time or later.
 func nextDue(ctx context.Context, q *statements, id federation.WebhookID, now int64) error {
 	_, err := q.exec(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
 		FROM push WHERE webhook = ?1 AND next IS NOT NULL) WHERE id = ?1 AND disabled = 0`, id.String(), now)
@@ -79,11 +79,11 @@ func nextDue(ctx context.Context, q *statements, id federation.WebhookID, now in
 
 // Webhook implements [federationtest.Webhooks].
 func (s *Record) Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error) {
-	return oneHook(ctx, s.reads, id)
+	return oneWebhook(ctx, s.reads, id)
 }
 
-func oneHook(ctx context.Context, q *statements, id federation.WebhookID) (federation.Webhook, error) {
-	found, err := rows(ctx, q, scanHook, `SELECT `+hookColumns+` FROM webhook WHERE id = ?`, id.String())
+func oneWebhook(ctx context.Context, q *statements, id federation.WebhookID) (federation.Webhook, error) {
+	found, err := rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE id = ?`, id.String())
 	if err == nil && len(found) == 0 {
 		err = federation.ErrNotFound
 	}
@@ -95,11 +95,11 @@ func oneHook(ctx context.Context, q *statements, id federation.WebhookID) (feder
 
 // Webhooks implements [federationtest.Webhooks].
 func (s *Record) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
-	query, args := `SELECT `+hookColumns+` FROM webhook WHERE id > ? ORDER BY id`+atMost, []any{after.String(), max(limit, 0)}
+	query, args := `SELECT `+webhookColumns+` FROM webhook WHERE id > ? ORDER BY id`+atMost, []any{after.String(), max(limit, 0)}
 	if of != "" {
-		query, args = `SELECT `+hookColumns+` FROM webhook WHERE did = ? AND id > ? ORDER BY id`+atMost, []any{of, after.String(), max(limit, 0)}
+		query, args = `SELECT `+webhookColumns+` FROM webhook WHERE did = ? AND id > ? ORDER BY id`+atMost, []any{of, after.String(), max(limit, 0)}
 	}
-	found, err := rows(ctx, s.reads, scanHook, query, args...)
+	found, err := rows(ctx, s.reads, scanWebhook, query, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read hooks: %w", err)
 	}
@@ -131,7 +131,7 @@ func (s *Record) RemoveWebhook(ctx context.Context, id federation.WebhookID) err
 
 // DisableWebhook implements [federationtest.Webhooks].
 func (s *Record) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
-	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
 		n, err := q.exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, due = NULL WHERE id = ? AND disabled = 0`, stamp(now), why, id.String())
 		if err != nil || n == 0 {
 			return err
@@ -146,8 +146,8 @@ func (s *Record) DisableWebhook(ctx context.Context, id federation.WebhookID, wh
 
 // EnableWebhook implements [federationtest.Webhooks].
 func (s *Record) EnableWebhook(ctx context.Context, id federation.WebhookID) error {
-	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
-		h, err := oneHook(ctx, q, id)
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
+		h, err := oneWebhook(ctx, q, id)
 		if err != nil || h.Disabled.IsZero() {
 			return err
 		}
@@ -163,10 +163,10 @@ func (s *Record) TakeWebhooks(ctx context.Context, now, until time.Time, limit i
 	const due = ` FROM webhook WHERE due <= ? AND taken <= ? ORDER BY due, id` + atMost
 	some, err := rows(ctx, s.reads, scanOne[string], `SELECT id`+due, stamp(now), stamp(now), min(max(limit, 0), 1))
 	if err != nil || len(some) == 0 {
-		return nil, wrapHooks("look for hooks that are due", err)
+		return nil, wrapWebhooks("look for hooks that are due", err)
 	}
 	taken, err := written(ctx, s, func(ctx context.Context, q *statements) ([]federation.Webhook, error) {
-		taken, err := rows(ctx, q, scanHook, `SELECT `+hookColumns+due, stamp(now), stamp(now), limit)
+		taken, err := rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+due, stamp(now), stamp(now), limit)
 		for _, h := range taken {
 			if err == nil {
 				_, err = q.exec(ctx, `UPDATE webhook SET taken = ? WHERE id = ?`, stamp(until), h.ID.String())
@@ -175,12 +175,12 @@ func (s *Record) TakeWebhooks(ctx context.Context, now, until time.Time, limit i
 		return taken, err
 	})
 	if err != nil {
-		return nil, wrapHooks("take hooks that are due", err)
+		return nil, wrapWebhooks("take hooks that are due", err)
 	}
 	return taken, nil
 }
 
-func wrapHooks(what string, err error) error {
+func wrapWebhooks(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -191,14 +191,14 @@ func wrapHooks(what string, err error) error {
 func (s *Record) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
 	due, err := rows(ctx, s.reads, scanOne[int64], `SELECT due FROM webhook WHERE due > ? ORDER BY due LIMIT 1`, stamp(after))
 	if err != nil || len(due) == 0 {
-		return time.Time{}, wrapHooks("look when a webhook is due", err)
+		return time.Time{}, wrapWebhooks("look when a webhook is due", err)
 	}
 	return moment(due[0]), nil
 }
 
 // LetGo implements [federationtest.Webhooks].
 func (s *Record) LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error {
-	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
 		if _, err := q.exec(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
@@ -206,7 +206,7 @@ func (s *Record) LetGo(ctx context.Context, id federation.WebhookID, now time.Ti
 	})
 }
 
-func (s *Record) changeHook(ctx context.Context, id federation.WebhookID, change func(context.Context, *statements) error) error {
+func (s *Record) changeWebhook(ctx context.Context, id federation.WebhookID, change func(context.Context, *statements) error) error {
 	if err := s.write(ctx, change); err != nil {
 		return fmt.Errorf("change webhook %s: %w", id, err)
 	}
@@ -219,7 +219,7 @@ func (s *Record) WebhookBacklog(ctx context.Context, id federation.WebhookID) (b
 	err = s.reads.row(ctx, `SELECT count(CASE WHEN state = 'waiting' THEN 1 END), coalesce(min(CASE WHEN state = 'waiting' THEN queued END), 0), count(CASE WHEN state = 'dead' THEN 1 END)
 		FROM push WHERE webhook = ?`, []any{id.String()}, &b.Rows, &oldest, &b.Dead)
 	b.Oldest = moment(oldest)
-	return b, wrapHooks("count what waits for webhook "+id.String(), err)
+	return b, wrapWebhooks("count what waits for webhook "+id.String(), err)
 }
 
 // WebhooksBacklog implements [federationtest.Webhooks].
@@ -227,11 +227,11 @@ func (s *Record) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err
 	var oldest int64
 	err = s.reads.row(ctx, `SELECT count(*), coalesce(min(queued), 0) FROM push WHERE state = 'waiting' AND queued > 0`, nil, &b.Rows, &oldest)
 	b.Oldest = moment(oldest)
-	return b, wrapHooks("count what waits for hooks", err)
+	return b, wrapWebhooks("count what waits for hooks", err)
 }
 
-// hookCalled returns the hook of a dead letter, false where that is of something else.
-func hookCalled(link string) (id federation.WebhookID, is bool) {
+// webhookCalled returns the webhook of a dead letter, false for a dead letter of a link.
+func webhookCalled(link string) (id federation.WebhookID, is bool) {
 	const prefix = federation.WebhookLink + "/"
 	if len(link) <= len(prefix) || link[:len(prefix)] != prefix {
 		return id, false

@@ -14,7 +14,7 @@ type PeerDeliveryKind string
 // The kinds.
 const (
 	MessageDelivery  PeerDeliveryKind = "message"  // a message to one of its participants
-	DecisionDelivery PeerDeliveryKind = "decision" // what a participant here decided about one of its own
+	DecisionDelivery PeerDeliveryKind = "decision" // a decision of a participant here about one of its own
 )
 
 // PeerDelivery is one document that a network is to send to a peer of its own, such as another
@@ -25,7 +25,7 @@ type PeerDelivery struct {
 	Peer     string           // its name
 	Sender   string           // participant here
 	Message  string           // id of the message; of a decision what tells it from others of its Sender
-	OrderKey string           // what is in one lane arrives in order
+	OrderKey string           // deliveries with one key arrive in order
 	Document []byte           // JSON; an attempt adds what is its own
 	Handoff  HandoffID
 	Queued   time.Time

@@ -9,52 +9,52 @@ import (
 	"baton/federation"
 )
 
-// spent refuses a step that was pruned: the same step as over, other bytes under
+// checkTombstone refuses a step that was pruned: the same step as over, other bytes under
 // its id as a second use of that. It returns nil for any other step.
-func spent(ctx context.Context, q *statements, from federation.DID, id federation.EventID, digest [32]byte) error {
-	found, err := lookUpSpent(ctx, q, from, id, digest)
+func checkTombstone(ctx context.Context, q *statements, from federation.DID, id federation.EventID, digest [32]byte) error {
+	found, err := lookUpTombstone(ctx, q, from, id, digest)
 	if err != nil || !found.sameSigner {
 		return err
 	}
 	return found.refusal(id)
 }
 
-// unspent is spent for a step that would begin a log. An id opens once, whoever
-// signed it.
+// unspent is checkTombstone for a step that would begin a log. An id opens one handoff,
+// whichever DID signed it.
 func unspent(ctx context.Context, q *statements, ev federation.Event, digest [32]byte) error {
-	found, err := lookUpSpent(ctx, q, ev.From, ev.ID, digest)
+	found, err := lookUpTombstone(ctx, q, ev.From, ev.ID, digest)
 	if err != nil || !found.sameSigner && (!found.sameID || ev.ID != ev.Handoff) {
 		return err
 	}
 	return found.refusal(ev.ID)
 }
 
-// spentID is what is known of the id or the bytes of a step, the zero value for
+// tombstone is what is known of the id or the bytes of a step, the zero value for
 // neither.
-type spentID struct {
+type tombstone struct {
 	handoff                       federation.HandoffID
 	sameSigner, sameID, sameBytes bool
 }
 
-func lookUpSpent(ctx context.Context, q *statements, from federation.DID, id federation.EventID, digest [32]byte) (spentID, error) {
-	var found spentID
+func lookUpTombstone(ctx context.Context, q *statements, from federation.DID, id federation.EventID, digest [32]byte) (tombstone, error) {
+	var found tombstone
 	var text []byte
 	err := q.row(ctx, `SELECT handoff, signer = ?1, id = ?2, digest = ?3 FROM tombstone
 		WHERE id = ?2 OR signer = ?1 AND digest = ?3 ORDER BY signer = ?1 DESC, id = ?2 DESC LIMIT 1`,
 		[]any{from, id.String(), digest[:]}, &text, &found.sameSigner, &found.sameID, &found.sameBytes)
 	if errors.Is(err, federation.ErrNotFound) {
-		return spentID{}, nil
+		return tombstone{}, nil
 	}
 	if err == nil {
 		err = found.handoff.UnmarshalText(text)
 	}
 	if err != nil {
-		return spentID{}, fmt.Errorf("look up tombstones: %w", err)
+		return tombstone{}, fmt.Errorf("look up tombstones: %w", err)
 	}
 	return found, nil
 }
 
-func (s spentID) refusal(id federation.EventID) *federation.RefusalError {
+func (s tombstone) refusal(id federation.EventID) *federation.RefusalError {
 	code := federation.TerminalHandoff
 	if !s.sameSigner || !s.sameBytes {
 		code = federation.EventIDInUse
