@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"baton/bridge/gateway"
 	"baton/configs"
 	"baton/federation"
-	"baton/federation/agents"
 	"baton/federation/identity"
 	"baton/federation/store/registry"
 )
@@ -52,24 +51,9 @@ func newKeySource(
 ) *identity.KeySource {
 	return identity.NewKeySource(identity.KeySourceConfig{
 		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: server, Learned: learned,
-		Ours:   func(ctx context.Context, did federation.DID) bool { return isKept(ctx, record, did) },
+		Ours:   func(ctx context.Context, did federation.DID) bool { return gateway.SignsFor(ctx, record, did) },
 		Shared: shared(file),
 	}, identity.NewTimed(directory, seconds), client, record)
-}
-
-// agentOf finds the agent of a DID, or returns [federation.ErrNotFound].
-type agentOf interface {
-	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
-}
-
-// isKept reports whether the gateway signs as a DID for an agent. A record that
-// cannot be read now says yes: nobody else is to gain by that.
-func isKept(ctx context.Context, record agentOf, did federation.DID) bool {
-	agent, err := record.AgentOf(ctx, did)
-	if errors.Is(err, federation.ErrNotFound) {
-		return false
-	}
-	return err != nil || agent.DID == did
 }
 
 // keyFetcher implements [gateway.KeyFetcher] with the key sources of now.

@@ -115,7 +115,7 @@ func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil
 	}
-	text, err := readAuthorities(t.Path(table.CAFile))
+	text, err := identity.ReadAuthorities(t.Path(table.CAFile))
 	if err != nil {
 		t.Mistake("ca_file", err.Error())
 		return nil

@@ -113,7 +113,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openRecord(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	if err := errors.Join(p.readModes(ctx), p.logUnproved(ctx)); err != nil {
+	if err := errors.Join(p.readModes(ctx), gateway.LogUnproved(ctx, p.record, p.log)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.openRelay(ctx)
@@ -186,12 +186,7 @@ func (p *program) openRecord(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if signer := p.file.Keys.Signer; len(signer) > 0 {
-		p.keyring, err = identity.OpenSignerKeyring(ctx, p.file.Path(keysFolder), signer)
-	} else {
-		p.keyring, err = identity.OpenKeyring(p.file.Path(keysFolder))
-	}
-	if err != nil {
+	if p.keyring, err = keyFolder(p.file).Open(ctx); err != nil {
 		return err
 	}
 	if err := p.markKeys(ctx, adopts); err != nil {

@@ -120,7 +120,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		Rules: homeRules(p.homeID(), file), Key: p.serverKey(), Snapshots: p.record, Log: p.record, Overdue: p.record, Rulings: p.record, Entropy: rand.Reader,
 		Keys:   p.atHand.Load(),
-		Routes: p.gateway.Links(), Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.Member, Rates: p.rates,
+		Routes: p.gateway.Links(), Caps: gateway.Capabilities{Record: p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.Member, Rates: p.rates,
 		Strangers: p.strangers, Acquaintances: gateway.Acquaintances{Record: p.record, Names: p.names()},
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short

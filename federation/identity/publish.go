@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"baton/federation"
@@ -85,9 +86,10 @@ func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
 }
 
 // find returns the key of a DID with an id, or with "" the first known key; nil for none. The
-// record has each key for ever. A did:key and the keys of the gateway itself need no record. A key
-// that a server only reported is not repeated, and no host is asked: a stranger must not make this
-// gateway fetch.
+// record has each key for ever. The key of a did:key and the keys of the gateway itself need no
+// record. A key that a freeq server serves for its user is served to the other freeq servers,
+// unless any other source has named a key of that DID: a server must not speak for the users of
+// another one. A request makes this gateway fetch nothing.
 func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
 	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }
 	history, err := p.Keys.History(ctx, did)
@@ -95,7 +97,7 @@ func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed
 		return nil, err
 	}
 	for _, w := range history {
-		if w.Origin != federation.PeerKey && fits(w.Public) {
+		if (w.Origin != federation.PeerKey || oneSource(history)) && fits(w.Public) {
 			return w.Public, nil
 		}
 	}
@@ -118,4 +120,11 @@ func (k *Keyring) ServerKeys(home federation.HomeID, now time.Time) []federation
 		keys = append(keys, federation.SigningKey{Public: key.Public, DID: home.DID()})
 	}
 	return keys
+}
+
+// oneSource reports whether one source alone has named keys of a DID.
+func oneSource(history federation.KeyHistory) bool {
+	return !slices.ContainsFunc(history, func(w federation.KeyWindow) bool {
+		return w.Origin != history[0].Origin || w.Via != history[0].Via
+	})
 }
