@@ -102,6 +102,7 @@ func (h HomeLinks) ReportOffence(ctx context.Context, home federation.HomeID, ki
 // FromHomes takes the steps of other homes. It learns from them where mailboxes are, and answers
 // canaries.
 type FromHomes struct {
+	Home    federation.HomeID // this home
 	Gateway *Gateway
 	Locator *mailbox.Locator
 	Canary  *peering.Canary
@@ -130,7 +131,7 @@ func (f FromHomes) Ruled(ctx context.Context, ev federation.Event, r federation.
 	}
 	f.Gateway.FetchKey(ctx, ev)
 	judged, err := f.Gateway.Ruled(ctx, ev, r)
-	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer {
+	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer && r.Home != f.Home {
 		f.Locator.LearnFromStep(ctx, ev, r.Home, time.Now())
 		if err := f.Canary.Answer(ctx, ev, r.Home); err != nil {
 			f.Log.LogAttrs(ctx, slog.LevelWarn, "canary not completed", slog.String("peer", string(r.Home)), slog.Any("err", err))
@@ -199,6 +200,7 @@ type HomeOpener interface {
 type AddedHomes struct {
 	Gateway *Gateway
 	Record  KnownHomes
+	Locator *mailbox.Locator
 	Opener  HomeOpener
 	// Changing is held while the links change.
 	Changing sync.Locker
@@ -215,13 +217,22 @@ func (a AddedHomes) Join(ctx context.Context, links []Entry) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return a.join(links, known)
+	if links, err = a.join(links, known); err != nil {
+		return links, err
+	}
+	knows, err := a.Locator.KnowsHomes(ctx)
+	if knows && !hasLink(links, mailbox.Unrouted) { // steps wait for the routes of homes that were peers
+		links = append(links, a.Opener.OpenUnrouted())
+	}
+	return links, err
+}
+
+func hasLink(links []Entry, name string) bool {
+	return slices.ContainsFunc(links, func(o Entry) bool { return o.Link.Name() == name })
 }
 
 func (a AddedHomes) join(links []Entry, known []federation.KnownHome) ([]Entry, error) {
-	taken := func(name string) bool {
-		return slices.ContainsFunc(links, func(o Entry) bool { return o.Link.Name() == name })
-	}
+	taken := func(name string) bool { return hasLink(links, name) }
 	free, err := peering.Linkable(known, taken)
 	for _, each := range free {
 		links = append(links, a.Opener.OpenHome(each))

@@ -55,3 +55,18 @@ func (o *Operator) RemovePeer(ctx context.Context, req contract.RemovePeerReques
 	}
 	return contract.RemovePeer200JSONResponse(Peer{Name: name, Network: homeNetwork, Origin: FromRecord, URL: gone.URL}), nil
 }
+
+// ComparePeer implements [contract.StrictServerInterface].
+func (o *Operator) ComparePeer(ctx context.Context, req contract.ComparePeerRequestObject) (contract.ComparePeerResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
+	}
+	done, err := o.deps.Peers.ComparePeer(ctx, federation.HomeID(req.Name), req.Body.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	if !req.Body.DryRun {
+		o.act(ctx, "peer compare", req.Name, req.Body.Reason)
+	}
+	return contract.ComparePeer200JSONResponse(done), nil
+}

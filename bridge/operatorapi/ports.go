@@ -37,6 +37,19 @@ type Handoffs interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
+// Rulings tells how other homes rule on the steps of operators.
+type Rulings interface {
+	// AwaitRuling blocks until the home of a remote handoff has ruled on a step that waits for
+	// it, and returns the entry of the step once it is filed. The error is a
+	// [*federation.RefusalError] for a step that the home refused, that of ctx while the home
+	// has not ruled, and otherwise that of the record.
+	AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error)
+	// EndOrphan ends a remote handoff here whose home has lost it, and returns it as it is
+	// then. The error is a [*federation.RefusalError] for a handoff that cannot end, and
+	// otherwise that of the record.
+	EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error)
+}
+
 // Deadlines knows when the home ends handoffs. It does not block.
 type Deadlines interface {
 	// Ends returns the step with which the home ends a handoff in which no party acts, and
@@ -141,6 +154,10 @@ type Peers interface {
 	// SetMode sets the mode of a peer, or with dry checks whether it could. Its error may be a
 	// [*bridge.ProblemError].
 	SetMode(ctx context.Context, m federation.PeerMode, dry bool) error
+	// ComparePeer compares histories with another home and sends what it lacks, or with dry
+	// checks that there is such a home. It blocks on the network. Its error may be a
+	// [*bridge.ProblemError].
+	ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (Compared, error)
 }
 
 // Homes adds and removes other homes. The errors may be [*bridge.ProblemError].

@@ -38,10 +38,15 @@ func Readiness(ctx context.Context, parts []Part, down []string) contract.Readin
 }
 
 // Probes serves what operators and their probers read about the process: /livez, /readyz,
-// profiles and metrics.
+// /statusz, profiles and metrics.
 type Probes struct {
 	Ready   func(ctx context.Context) contract.Readiness
 	Metrics http.Handler // nil for none
+	// Standing returns the answer of /statusz.
+	Standing func(ctx context.Context) Standing
+	// HomesDown returns the names of other homes that are not reached, for a /readyz that asks for
+	// them.
+	HomesDown func() []string
 	// Guard wraps the handlers of profiles and metrics, which strangers must not read; nil leaves
 	// them open.
 	Guard func(http.Handler) http.Handler
@@ -54,6 +59,11 @@ func (p Probes) Mount(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		status, ready := http.StatusOK, p.Ready(r.Context())
+		if r.URL.Query().Has(contract.PeersParameter) {
+			for _, name := range p.HomesDown() {
+				ready.Ready, ready.Reasons = false, append(ready.Reasons, "peer "+name+": down")
+			}
+		}
 		if !ready.Ready {
 			status = http.StatusServiceUnavailable
 		}
@@ -69,6 +79,9 @@ func (p Probes) Mount(mux *http.ServeMux) {
 	} {
 		mux.Handle("GET "+path, guard(serve))
 	}
+	mux.Handle("GET /statusz", guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answerProbe(w, http.StatusOK, p.Standing(r.Context()))
+	})))
 	if p.Metrics != nil {
 		mux.Handle("GET /metrics", guard(p.Metrics))
 	}

@@ -28,15 +28,23 @@ func (p *program) mountAdmin() {
 }
 
 func (p *program) mountProbes(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
-	probes := operatorapi.Probes{Ready: p.readiness, Guard: guard}
+	probes := operatorapi.Probes{Ready: p.readiness, HomesDown: p.gateway.Links().HomesDown, Guard: guard, Standing: func(ctx context.Context) operatorapi.Standing {
+		return operatorapi.NewStanding(ctx, p.readiness(ctx), p.parts(), p.gateway.Links().Statuses())
+	}}
 	if p.file.Metrics.Enabled {
 		probes.Metrics = promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})
 	}
 	probes.Mount(mux)
 }
 
-// readiness returns what the gateway cannot do now.
+// readiness returns what the gateway cannot do now. The state of other operators' homes and
+// registries is no part of it.
 func (p *program) readiness(ctx context.Context) contract.Readiness {
+	return operatorapi.Readiness(ctx, p.parts(), p.gateway.Links().Down())
+}
+
+// parts returns the parts without which the gateway is not ready.
+func (p *program) parts() []operatorapi.Part {
 	parts := []operatorapi.Part{
 		{Name: "record", Check: p.record.Ready},
 		{Name: "disk", Check: func(context.Context) error { return store.CheckRoom(p.file.Path(".")) }},
@@ -45,7 +53,7 @@ func (p *program) readiness(ctx context.Context) contract.Readiness {
 	if p.hub != nil {
 		parts = append(parts, operatorapi.Part{Name: "hub", Check: func(context.Context) error { return p.hub.Ready() }})
 	}
-	return operatorapi.Readiness(ctx, parts, p.gateway.Links().Down())
+	return parts
 }
 
 // newMetrics returns the registry of this process.

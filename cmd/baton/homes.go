@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"net/http"
@@ -29,16 +30,17 @@ type homes struct {
 	added     gateway.AddedHomes
 	peering   *peering.Peering
 	canary    *peering.Canary
+	boot      string // of this start; see [relay.Deps]
 }
 
 func newHomes(p *program) *homes {
-	h := &homes{program: p, client: identity.NewPeerClient(peerFetch(p.file))}
+	h := &homes{program: p, boot: rand.Text(), client: identity.NewPeerClient(peerFetch(p.file))}
 	h.locator = mailbox.New(mailbox.Config{
 		Home: p.homeID(), Record: mailboxRecord{p.bound()}, Peers: gateway.HomeLinks{Links: p.gateway.Links()},
-		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Log: p.log,
+		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Routed: p.gateway.Routed, Log: p.log,
 	})
 	h.added = gateway.AddedHomes{
-		Gateway: p.gateway, Record: p.record, Opener: h, Changing: &p.changing, Forget: p.forgetKeys, Peer: p.isPeer,
+		Gateway: p.gateway, Record: p.record, Locator: h.locator, Opener: h, Changing: &p.changing, Forget: p.forgetKeys, Peer: p.isPeer,
 	}
 	h.canary = &peering.Canary{
 		Home: p.homeID(), PublicURL: p.publicURL, Key: p.serverKey, Link: h.added.Link,
@@ -73,10 +75,10 @@ func (h *homes) clockSkew() time.Duration { return h.gateway.Home().Limits.Clock
 // deps returns what the exchange with other homes is wired to.
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
-		Home: h.homeID(), Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: homePoster{h.client},
-		Gateway: gateway.FromHomes{Gateway: h.gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
+		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: homePoster{h.client},
+		Gateway: gateway.FromHomes{Home: h.homeID(), Gateway: h.gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
 		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
-		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now,
+		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked,
 		MaxHops: func() int { return int(h.maxHops.Load()) },
 		BadInput: func(home federation.HomeID, reason string) {
 			h.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()
@@ -212,4 +214,7 @@ func openedPeer(peer *relay.Peer, t configs.Table, added bool) gateway.Entry {
 	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
 }
 
-var _ gateway.HomeLink = (*relay.Peer)(nil)
+var (
+	_ gateway.HomeLink = (*relay.Peer)(nil)
+	_ bridge.Forgetful = (*relay.Peer)(nil)
+)

@@ -69,7 +69,7 @@ func TestAGatewayThatDoesNotAnswerIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, asked := client.Read[contract.Link](c.GetLink(t.Context(), "lab"))
-	_, probed := c.Readiness(t.Context())
+	_, probed := c.Readiness(t.Context(), false)
 	for _, err := range []error{asked, probed} {
 		if away, ok := errors.AsType[*federation.UnavailableError](err); !ok || away.What != "gateway" {
 			t.Errorf("got %v", err)
@@ -122,7 +122,7 @@ func TestASocketIsAskedWithoutAToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ready, err := c.Readiness(t.Context()); err != nil || ready.Ready || len(ready.Reasons) != 1 {
+	if ready, err := c.Readiness(t.Context(), false); err != nil || ready.Ready || len(ready.Reasons) != 1 {
 		t.Errorf("got %+v, %v", ready, err)
 	}
 }
