@@ -152,7 +152,7 @@ type Peers interface {
 	// Peers returns the peers that the configuration or an operator named. It does not block.
 	Peers() []Peer
 	// SetMode sets the mode of a peer, or with dry checks whether it could. Its error may be a
-	// [*bridge.ProblemError], as those of AddPeer and RemovePeer.
+	// [*bridge.ProblemError], as for AddPeer and RemovePeer.
 	SetMode(ctx context.Context, m federation.PeerMode, dry bool) error
 	// AddPeer inspects another home, keeps it, and sends it a canary, unless ask is a dry
 	// run. It blocks until the canary is back, or for some seconds.

@@ -16,7 +16,7 @@ import (
 	"os"
 )
 
-// agent is somebody with a key and, once logged in, a token.
+// agent is a caller with a key and, once logged in, a token.
 type agent struct {
 	api, did, token string
 	key             ed25519.PrivateKey
