@@ -40,8 +40,8 @@ func WhyOrphaned(v federation.View, links Links, up func(Link) bool, now time.Ti
 
 // Orphaned reports whether a handoff is under way at another home of which nothing was
 // heard for [OrphanAfter]: neither by the link to it nor by a step of the handoff. No step
-// says so, and the home may come back: whoever offers the work again may have it done
-// twice. The links are all that there are, and up says which of them are.
+// says so, and the home may come back: a party that offers the work again may have it done
+// twice. The links are all that there are, and up says which of them are up.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links Links, up func(Link) bool, now time.Time) bool {
