@@ -6,8 +6,8 @@ import (
 	"baton/federation"
 )
 
-// OrphanAfter is how long nothing may be heard of a home before the handoffs that it
-// orders count as orphaned. Servers wait as long for each other.
+// OrphanAfter is how long a home may be silent before the handoffs that it orders count as
+// orphaned.
 const OrphanAfter = 24 * time.Hour
 
 // Forgetful is a [Homed] that knows which handoffs its home has lost steps of, as after the
@@ -38,10 +38,10 @@ func WhyOrphaned(v federation.View, links Links, up func(Link) bool, now time.Ti
 	return ""
 }
 
-// Orphaned reports whether a handoff is under way at another home of which nothing was
-// heard for [OrphanAfter]: neither by the link to it nor by a step of the handoff. No step
-// says so, and the home may come back: a party that offers the work again may have it done
-// twice. The links are all that there are, and up says which of them are up.
+// Orphaned reports whether a handoff is open at another home that was silent for [OrphanAfter]:
+// its link read nothing, and no step of the handoff came. No step states that, and the home may
+// come back: work that is offered again may be done twice. The links are all links of the
+// gateway, and up reports whether a link is up.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links Links, up func(Link) bool, now time.Time) bool {

@@ -77,7 +77,7 @@ type Deps struct {
 	Rates     Rates // of messages, steps among them
 	Strangers Strangers
 	Callers   Callers
-	Hooks     bridge.Hooks // posts to addresses of agents; nil where there are none
+	Hooks     bridge.Webhooks // posts to addresses of agents; nil where there are none
 	Fetch     Fetcher      // from other registries; nil where messages are exchanged with none
 	Issuer    Getter       // reads from the issuer of accounts; used where the configuration names one
 	TokenKey  []byte       // secret; its holder can write tokens and challenges

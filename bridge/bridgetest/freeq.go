@@ -52,7 +52,8 @@ type Freeq struct {
 	window     int64    // the second of the clock that counts
 	counted    int
 	dropped    int
-	lose       int                          // of the peer's events each that many-th is dropped; 0 for none
+	lose       int // of the peer's events each that many-th is dropped; 0 for none
+	loseLines  bool
 	events     int                          // of the peer, that lose counts
 	stall      time.Duration                // before the next line of the peer is processed
 	early      map[string][]freeqRow        // receipts by the step that they confirm, which is not on file
@@ -146,6 +147,13 @@ func (f *Freeq) Lose(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lose = n
+}
+
+// LoseLines makes the server drop each line of the peer's users from now on.
+func (f *Freeq) LoseLines() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loseLines = true
 }
 
 // Stall makes the server process no line for a while. Afterwards it processes the lines
