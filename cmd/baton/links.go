@@ -46,12 +46,16 @@ var (
 type peerSet struct {
 	all   []*relay.Peer
 	named map[federation.HomeID]*relay.Peer
+	added map[string]bool // the names of those that operators added
 }
 
 func newPeerSet(links []gateway.Entry) *peerSet {
-	s := &peerSet{all: peersOf(links), named: map[federation.HomeID]*relay.Peer{}}
+	s := &peerSet{all: peersOf(links), named: map[federation.HomeID]*relay.Peer{}, added: map[string]bool{}}
 	for _, peer := range s.all {
 		s.named[peer.Home()] = peer
+	}
+	for _, o := range links {
+		s.added[o.Link.Name()] = o.Added
 	}
 	return s
 }

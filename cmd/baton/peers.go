@@ -42,13 +42,18 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 // shapes returns the other homes as operators see them.
 func (h *homes) shapes() []operatorapi.Peer {
 	var all []operatorapi.Peer
-	for _, peer := range h.peers() {
-		origin := operatorapi.FromConfiguration
+	linked := h.linked.Load()
+	for _, peer := range linked.all {
+		source := operatorapi.FromConfiguration
+		if linked.added[peer.Name()] {
+			source = operatorapi.FromRecord
+		}
+		origin := source
 		if peer.Word() != "" {
 			origin = operatorapi.FromRecord
 		}
 		all = append(all, operatorapi.Peer{
-			Name: peer.Name(), Network: relay.Network, Mode: string(peer.Mode()), Origin: origin, URL: peer.URL(),
+			Name: peer.Name(), Network: relay.Network, Mode: string(peer.Mode()), Origin: origin, Source: source, URL: peer.URL(),
 			PeerHome: &operatorapi.PeerHome{Path: string(peer.Path()), SkewSeconds: peer.Skew().Seconds()},
 		})
 	}
