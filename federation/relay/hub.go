@@ -34,11 +34,12 @@ type HubConfig struct {
 // Bounds of what goes through a hub.
 const (
 	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes another way
+	hubAck      = 2 * time.Second     // within which the hub acknowledges a message; then it is sent again, which does no harm
 	hubAge      = 14 * 24 * time.Hour // of a batch that nobody fetched
 	hubBytes    = 16 << 20            // of one stream: few batches are under way, and what waits is in the record
 	hubTakes    = 8                   // batches of one home that are judged at a time
 	hubAckWait  = time.Minute         // after which a batch is handed out again that was not judged
-	hubPull     = 5 * time.Second     // of one request for more; a server that is silent for half of it is asked anew
+	hubPull     = 2 * time.Second     // of one request for more; a server that is silent for so long is asked anew, such as one of a cluster that stopped
 	hubLook     = time.Second         // how often it is looked for homes to listen to
 	hubPending  = 1024                // batches that were handed out and not judged
 	hubConsumer = "home"              // the durable consumer of each stream
@@ -161,7 +162,7 @@ func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e
 		defer h.mu.Unlock()
 		delete(h.waiting, of)
 	}()
-	if err := h.publish(ctx, to, kind, e); err != nil {
+	if err := h.insist(ctx, to, kind, e); err != nil {
 		return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
 	}
 	select {
@@ -169,6 +170,19 @@ func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e
 		return answer, nil
 	case <-ctx.Done():
 		return Envelope{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
+	}
+}
+
+// insist publishes a message until the hub acknowledges it, or ctx ends. A stream of a cluster
+// has no leader for a second or two when a server stops, and takes the message then.
+func (h *Hub) insist(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, hubAck)
+		err := h.publish(attempt, to, kind, e)
+		cancel()
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
 	}
 }
 
