@@ -34,8 +34,9 @@ type HubConfig struct {
 // Bounds of what goes through a hub.
 const (
 	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes another way
+	hubResend   = 3 * time.Second     // without an answer; a message that arrives twice does no harm
 	hubAck      = 2 * time.Second     // within which the hub acknowledges a message; then it is sent again, which does no harm
-	hubAge      = 14 * 24 * time.Hour // of a batch that nobody fetched
+	hubAge      = 14 * 24 * time.Hour // of a batch that no home fetched
 	hubBytes    = 16 << 20            // of one stream: few batches are under way, and what waits is in the record
 	hubTakes    = 8                   // batches of one home that are judged at a time
 	hubAckWait  = time.Minute         // after which a batch is handed out again that was not judged
@@ -60,7 +61,7 @@ var (
 // that a stream leads to makes it: see [WriteAccounts].
 //
 // A message is acknowledged once its steps are on disk. The ids of messages mean
-// nothing: who reads compares what was signed.
+// nothing: the reader compares the signed documents.
 type Hub struct {
 	home    federation.HomeID
 	conn    *nats.Conn
@@ -96,8 +97,8 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// broken ends the wait of all who wait for an answer: what they sent may be lost, and is
-// sent again sooner than the answer would be missed.
+// broken ends all waits for answers: the messages may be lost, and are sent again sooner than
+// the waits would end.
 func (h *Hub) broken() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,14 +163,19 @@ func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e
 		defer h.mu.Unlock()
 		delete(h.waiting, of)
 	}()
-	if err := h.insist(ctx, to, kind, e); err != nil {
-		return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
-	}
-	select {
-	case answer := <-answered:
-		return answer, nil
-	case <-ctx.Done():
-		return Envelope{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
+	again := time.NewTicker(hubResend)
+	defer again.Stop()
+	for {
+		if err := h.insist(ctx, to, kind, e); err != nil {
+			return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
+		}
+		select {
+		case answer := <-answered:
+			return answer, nil
+		case <-again.C: // a gateway or a server that was killed took the message with it
+		case <-ctx.Done():
+			return Envelope{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
+		}
 	}
 }
 
@@ -199,8 +205,8 @@ func (h *Hub) open(to federation.HomeID) error {
 	return nil
 }
 
-// publish puts a message into the stream to another home. Until that has been there and
-// made the stream, nobody takes it.
+// publish puts a message into the stream to another home. The other home makes
+// the stream: before that, the error is errNoStream.
 func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	_, err := h.js.PublishMsg(ctx, &nats.Msg{
 		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: e.Body, Header: nats.Header(e.Header()),
