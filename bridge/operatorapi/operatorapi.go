@@ -37,6 +37,7 @@ type Deps struct {
 	Gateway bridge.Gateway
 
 	Handoffs    Handoffs
+	Rulings     Rulings
 	Deadlines   Deadlines
 	Passports   Passports
 	Inboxes     Inboxes
@@ -44,7 +45,7 @@ type Deps struct {
 	Feeds       Feeds
 	DeadLetters DeadLetters
 	Webhooks    Webhooks
-	Hooks       bridge.Hooks // creates webhooks; nil where the gateway has none
+	Hooks       bridge.Webhooks // creates webhooks; nil where the gateway has none
 	Links       Links
 	Peers       Peers
 	Bindings    Bindings

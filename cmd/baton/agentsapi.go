@@ -47,7 +47,7 @@ func (c callers) Operator(r *http.Request) (bool, error) {
 }
 
 // agentHooks returns what makes webhooks, nil where the configuration has none.
-func (p *program) agentHooks() bridge.Hooks { //nolint:ireturn // a nil pointer in the interface would look like one
+func (p *program) agentHooks() bridge.Webhooks { //nolint:ireturn // a nil pointer in the interface would look like one
 	if p.hooks == nil {
 		return nil
 	}

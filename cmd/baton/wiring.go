@@ -194,9 +194,13 @@ func (k homeSignerKeys) Own() federation.SigningKey { return k.Server(k.home) }
 // didKeys implements [bridge.Keys] with the key source that holds now.
 type didKeys struct{ p *program }
 
-// Proved implements [bridge.Keys].
+// Proved implements [bridge.Keys]. A DID that proved itself has its mailbox here.
 func (k didKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-	return k.p.proofs.Proved(ctx, k.p.keys.Load(), did, message, signature, time.Now())
+	verdict, err := k.p.proofs.Proved(ctx, k.p.keys.Load(), did, message, signature, time.Now())
+	if verdict == federation.Valid && err == nil {
+		k.p.homes.locator.LearnFromLogin(ctx, did, time.Now())
+	}
+	return verdict, err
 }
 
 // Learn implements [bridge.Keys].
