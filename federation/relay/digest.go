@@ -360,8 +360,8 @@ func (p *Peer) heal(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// lacks answers a digest of the other home. Where the steps are others than the steps
-// that were filed here, the answer asks for the last one: its ruling is the proof.
+// lacks answers a digest of the other home. Where the other home has other steps than
+// this one filed, this home asks for the last one: its ruling is the proof.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
 	for _, said := range d.Handoffs {
