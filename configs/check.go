@@ -52,7 +52,7 @@ func (f *File) admin(t Table) { listenAddress(t, f.Admin.Listen) }
 func (f *File) relay(t Table) {
 	listenAddress(t, f.Relay.Listen)
 	if len(f.Relay.URLs) > 0 && f.Relay.Listen != "" {
-		t.Mistake("listen", "who has urls has no server in this process: want one of the two")
+		t.Mistake("listen", "with urls there is no server in this process: want one of the two")
 	}
 	for key, value := range map[string]string{"creds_file": f.Relay.CredsFile, "nkey_file": f.Relay.NKeyFile, "ca_file": f.Relay.CAFile} {
 		if value != "" && len(f.Relay.URLs) == 0 {
@@ -115,19 +115,6 @@ func (f *File) store(t Table) {
 	}
 	if (f.Store.Driver == Postgres) != (f.Store.DSNFile != "") {
 		t.Mistake("dsn_file", `want a file with a connection string, for driver "postgres" and no other`)
-	}
-}
-
-// maxWait is the longest wait of a poll: the listener ends an answer that takes a
-// minute, and before that many a proxy does.
-const maxWait = 55 * time.Second
-
-func (f *File) rest(t Table) {
-	if f.REST.MaxWait < 0 || f.REST.MaxWait > maxWait {
-		t.Mistake("max_wait", "want 0s to "+maxWait.String())
-	}
-	if f.REST.MaxStreams < 1 {
-		t.Mistake("max_streams", "want 1 or more")
 	}
 }
 

@@ -26,7 +26,7 @@ type File struct {
 	name        string
 	tables      map[string]any // the whole document
 	lines       lineIndex
-	claimed     map[string]bool // tables that somebody asked for
+	claimed     map[string]bool // tables that an owner asked for
 	mistakes    []Mistake
 	certificate *tls.Certificate // nil where the file names none
 }
@@ -77,7 +77,6 @@ func (f *File) frame() {
 	f.store(f.decoded("store", &f.Store))
 	f.claim("relay.hub") // whose owner speaks NATS
 	f.relay(f.decoded("relay", &f.Relay))
-	f.rest(f.decoded("rest", &f.REST))
 	f.webhooks(f.decoded("webhooks", &f.Webhooks))
 	f.claim("policy.rules") // whose owner knows what verbs and DIDs are
 	f.policy(f.decoded("policy", &f.Policy))
@@ -94,7 +93,7 @@ func (f *File) decoded(name string, into any) Table {
 }
 
 // Err returns a [*InvalidError] with every mistake so far, or nil. A table that
-// nobody asked for counts as unknown, so ask for all of them first.
+// no owner asked for counts as unknown, so ask for all of them first.
 func (f *File) Err() error {
 	mistakes := inOrder(slices.Concat(f.mistakes, f.unclaimed("", f.tables)))
 	if len(mistakes) == 0 {

@@ -52,7 +52,8 @@ type Freeq struct {
 	window     int64    // the second of the clock that counts
 	counted    int
 	dropped    int
-	lose       int                          // of the peer's events each that many-th is dropped; 0 for none
+	lose       int // of the peer's events each that many-th is dropped; 0 for none
+	loseLines  bool
 	events     int                          // of the peer, that lose counts
 	stall      time.Duration                // before the next line of the peer is processed
 	early      map[string][]freeqRow        // receipts by the step that they confirm, which is not on file
@@ -148,8 +149,15 @@ func (f *Freeq) Lose(n int) {
 	f.lose = n
 }
 
-// Stall makes the server process no line for a while. Those that came meanwhile it processes
-// at once, and counts them in that second.
+// LoseLines makes the server drop each line of the peer's users from now on.
+func (f *Freeq) LoseLines() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loseLines = true
+}
+
+// Stall makes the server process no line for a while. Afterwards it processes the lines
+// that arrived meanwhile at once, and counts them in that second.
 func (f *Freeq) Stall(pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +171,7 @@ func (f *Freeq) Close() {
 	f.http.Close()
 }
 
-// note wakes whoever waits for something. The lock is held.
+// note wakes each waiting caller. The lock is held.
 func (f *Freeq) note() {
 	close(f.changed)
 	f.changed = make(chan struct{})

@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// rule is where a verb leads, and who may take it.
+// rule is the state that a verb leads to, and the role that may take it.
 type rule struct {
 	from []string
 	to   string
@@ -197,7 +197,7 @@ func (f *Freeq) sayReceipt(task *freeqTask, subject string) {
 	}
 }
 
-// target returns to whom something of a venue is said: of a pair to the first.
+// target returns the recipient of a message in a venue: the first DID of a pair.
 func (f *Freeq) target(venue string) string {
 	if a, _, private := federation.Parties(venue); private {
 		return string(a)

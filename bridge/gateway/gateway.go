@@ -56,7 +56,6 @@ type Deps struct {
 	Addresses AddressRates
 	DIDs      *home.Rates
 	Strangers *home.Strangers
-	Registry  Registry
 	Homes     Recipients // nil where there are no other homes
 	// Kept returns the key that the gateway keeps for the name of a participant.
 	Kept    func(name string) federation.SigningKey
@@ -79,6 +78,7 @@ type Gateway struct {
 	// settling is held while steps that wait for other homes are settled: no sender is told
 	// twice.
 	settling sync.Mutex
+	refusals refusals // of steps of operators
 
 	blocks   atomic.Pointer[federation.Blocks] // nil where an operator blocked nothing
 	blocking sync.Mutex                        // held while blocks change

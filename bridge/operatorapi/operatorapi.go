@@ -37,6 +37,7 @@ type Deps struct {
 	Gateway bridge.Gateway
 
 	Handoffs    Handoffs
+	Rulings     Rulings
 	Deadlines   Deadlines
 	Passports   Passports
 	Inboxes     Inboxes
@@ -44,7 +45,7 @@ type Deps struct {
 	Feeds       Feeds
 	DeadLetters DeadLetters
 	Webhooks    Webhooks
-	Hooks       bridge.Hooks // creates webhooks; nil where the gateway has none
+	Hooks       bridge.Webhooks // creates webhooks; nil where the gateway has none
 	Links       Links
 	Peers       Peers
 	Bindings    Bindings
@@ -57,13 +58,13 @@ type Deps struct {
 	Steps       stepbuilder.Record
 	Wakes       bridge.Wakes
 
-	// Kept, Refer, Store, PublicURL, BoundTo and Limits are those of [bridge.Ports].
-	Kept      func(name string) federation.SigningKey
-	Refer     func(ctx context.Context, ev federation.Event) (federation.Event, error)
-	Store     func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
+	// Signer, Evidence, Names, PublicURL and Limits are as in [bridge.Ports]; Names are its
+	// Bindings.
+	Signer    bridge.Signer
+	Evidence  bridge.Evidence
+	Names     bridge.Bindings
 	PublicURL string
-	BoundTo   func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	Limits    func() bridge.Limits
+	Limits    bridge.LimitSource
 	// CheckDID returns why no party can ever prove a DID; nil accepts each.
 	CheckDID func(did federation.DID) error
 

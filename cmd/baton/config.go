@@ -42,7 +42,7 @@ type configExample struct{}
 
 // Run prints it.
 func (configExample) Run(streams std) error {
-	_, err := fmt.Fprint(streams.out, configs.Reference)
+	_, err := fmt.Fprint(streams.out, referenceFile())
 	return err
 }
 

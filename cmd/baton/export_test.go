@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"baton/bridge"
 	"baton/configs"
 	"baton/federation"
 )
@@ -20,6 +21,25 @@ func Run(errs io.Writer) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], std{out: os.Stdout, err: errs}))
+}
+
+// ServeWith serves the gateway of a configuration with one more network, until ctx ends. It
+// writes its log to a file.
+func ServeWith(ctx context.Context, path string, log io.Writer, more bridge.Network) error {
+	file, err := configs.Load(path)
+	if err != nil {
+		return err
+	}
+	p, err := assemble(ctx, file, slog.New(slog.NewJSONHandler(log, nil)))
+	if err != nil {
+		return err
+	}
+	p.more = []bridge.Network{more}
+	err = p.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil
+	}
+	return errors.Join(err, p.close())
 }
 
 // Still is a gateway of which nothing runs: it does what it is told to.
@@ -59,7 +79,7 @@ func (s Still) Watch(ctx context.Context, now time.Time) error {
 	return s.p.gateway.CheckDeliveries(ctx, now)
 }
 
-// Untold returns whom the people of a link are to be told of.
+// Untold returns the notices for the people of a link that were not sent yet.
 func (s Still) Untold(ctx context.Context, link string, now time.Time) ([]federation.Notice, error) {
 	return s.p.record.Untold(ctx, link, now, 64)
 }

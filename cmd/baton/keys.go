@@ -199,9 +199,10 @@ func (c *cli) keysConfig() (*configs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range networks() {
-		n.tables(file)
+	for _, n := range networks(wiring{}) {
+		tablesOf(file, n)
 	}
+	file.Tables(peersTable)
 	file.Tables("bindings")
 	return file, file.Err()
 }

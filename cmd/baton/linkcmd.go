@@ -63,13 +63,10 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	w := wiring{Ports: bridge.Ports{Home: federation.HomeID(file.Home.Name), PublicURL: file.HTTP.PublicURL}}
-	if len(file.Tables(freeqTable)) > 0 {
-		if w.keys, err = endpointFolder(file); err != nil {
-			return err
-		}
-	}
-	links, err := openLinks(file, w)
+	links, err := openLinks(file, wiring{
+		ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},
+		endpoint: func() (federation.SigningKey, string, error) { return knownEndpoint(file) },
+	})
 	if err != nil {
 		return err
 	}
@@ -87,13 +84,12 @@ func (cmd linkExplain) Run(c *cli, streams std) error {
 	return fmt.Errorf("no link %q in %s", cmd.Name, c.configPath())
 }
 
-// endpointFolder returns the folder of keys, where there is an endpoint key: what to
-// tell others is its id, and not to be made by asking.
-func endpointFolder(file *configs.File) (string, error) {
+// knownEndpoint returns the endpoint key of this gateway and its seed. It makes no key.
+func knownEndpoint(file *configs.File) (key federation.SigningKey, seed string, err error) {
 	folder := file.Path(keysFolder)
-	_, err := os.Stat(filepath.Join(folder, string(identity.EndpointKey)))
+	_, err = os.Stat(filepath.Join(folder, string(identity.EndpointKey)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", errors.New(`there is no endpoint key yet: run "baton keys create endpoint --smallest"`)
+		return key, "", errors.New(`there is no endpoint key yet: run "baton keys create endpoint --smallest"`)
 	}
-	return folder, err
+	return identity.OpenEndpoint(folder)
 }

@@ -71,7 +71,7 @@ func (l peerLinks) Link(name string) (peering.Link, bool) {
 		return peering.Link{}, false
 	}
 	link := peering.Link{Added: entries[i].Added}
-	if peer, ok := entries[i].Link.(*relay.Peer); ok {
+	if peer := peerOf(entries[i]); peer != nil {
 		link.Home, link.URL = true, peer.URL()
 	}
 	for _, s := range l.p.gateway.Links().Statuses() {
@@ -86,7 +86,7 @@ func (l peerLinks) Link(name string) (peering.Link, bool) {
 func (l peerLinks) Added() []federation.KnownHome {
 	var added []federation.KnownHome
 	for _, o := range l.p.gateway.Links().Entries() {
-		if peer, ok := o.Link.(*relay.Peer); ok && o.Added {
+		if peer := peerOf(o); peer != nil && o.Added {
 			added = append(added, federation.KnownHome{Home: peer.Home(), URL: peer.URL(), Path: string(peer.Path())})
 		}
 	}

@@ -8,10 +8,9 @@ import (
 	"baton/federation"
 )
 
-// Replay returns what a log says: the view after its last step, the zero View for
-// an empty log. It is the view that was filed with that step, as long as the tables
-// are those that the steps were judged by. The error is that of the log, or says
-// which step cannot follow the one before.
+// Replay returns the view after the last step of a log, the zero View for an empty log. It
+// equals the view that was filed with that step, as long as the tables are the same as then.
+// The error is the error of the log, or names the step that cannot follow the one before.
 func (k Kinds) Replay(home federation.HomeID, log iter.Seq2[federation.Entry, error]) (federation.View, error) {
 	var v federation.View
 	for entry, err := range log {

@@ -10,9 +10,10 @@ import (
 	"baton/federation"
 )
 
-// VerifyAgain returns an error for a filed step whose signature is not what it was when the step
-// was filed. It asks no source of keys and has no clock: the same step gives the same answer at
-// any time. The key is that of a did:key, which didKey returns, else the one in the step.
+// VerifyAgain returns an error for a filed step whose signature no longer verifies as it did
+// when the step was filed. It asks no source of keys and has no clock: the same step always
+// gives the same result. The key is the key of a did:key, which didKey returns, else the one
+// in the step.
 func VerifyAgain(ctx context.Context, ev federation.Event, didKey func(federation.DID) (ed25519.PublicKey, error)) error {
 	again, _, err := Verify(ctx, filedKey{ev, didKey}, ev)
 	switch {

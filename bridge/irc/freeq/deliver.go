@@ -23,9 +23,11 @@ type row struct {
 	did   federation.DID // as which the step is signed there; empty of the gateway itself
 	name  string         // what its user is called when it is new
 	venue string
-	said  []said // steps, in order, without the nick that says them
-	line  string // for people; "" for none
-	about string // of a line that a later one makes needless
+	said  []said          // steps, in order, without the nick that says them
+	line  string          // for people in a channel; "" for none
+	told  *translate.Step // of which a private line tells; nil for none
+	to    federation.DID  // whom that line is for
+	about string          // of a line that a later one makes needless
 	step  federation.EventID
 	ref   federation.HandoffID
 	done  chan error // has room for the one answer
@@ -42,8 +44,9 @@ type row struct {
 // Of a handoff that this gateway introduces, a step from elsewhere is a TAGMSG from the
 // pseudo-client of its actor, and the receipt follows each step that moved the handoff.
 // Of a handoff of the server, only steps that move nothing are written: the server has
-// confirmed the others. A step from elsewhere in a channel has one line for people: each
-// attempt writes it under the same message ID, under which a server takes it once.
+// confirmed the others. A step from elsewhere has one line for people: each attempt writes
+// it under the same message ID, under which a server takes it once. A private step is not
+// delivered without its line: clients without act tags are shown nothing else.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	s := l.live.Load()
 	if s == nil {
@@ -54,7 +57,7 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 		return err
 	}
 	r, err := l.row(ctx, d, has)
-	if err != nil || len(r.said) == 0 && r.line == "" {
+	if err != nil || len(r.said) == 0 && r.line == "" && r.told == nil {
 		return err
 	}
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
@@ -76,7 +79,7 @@ func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, 
 	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(ctx, d.View)
 	r.venue = d.View.Venue
 	moves := l.deps.Rulings.Moves(d.View, ev.Verb)
-	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) }}
+	step := irc.Named(ctx, l.deps.Gateway, d)
 	if !has {
 		if err := l.write(ctx, r, d, step, d.View.Home != l.Home() || !moves); err != nil {
 			return nil, err
@@ -112,16 +115,16 @@ func (l *Link) place(ctx context.Context, v federation.View) string {
 // signer returns the DID that signs the steps of a DID here: that of its kept key where
 // the DID is of this gateway, else the DID itself.
 func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
-	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did) {
+	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did, l.cfg.Name) {
 		return did
 	}
-	return l.deps.Kept("person:" + string(did)).DID
+	return l.deps.Signer.Kept("person:" + string(did)).DID
 }
 
 // ours reports whether one of the pair of a private handoff is of this gateway, or is the
 // kept key of a DID that is.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) bool {
-	return l.deps.Rulings.Ours(ctx, did) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
+	return l.deps.Rulings.Ours(ctx, did, l.cfg.Name) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
 		return party != did && l.signer(ctx, party) == did
 	})
 }
@@ -145,7 +148,10 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 		}
 		r.said = append(r.said, m)
 	}
-	if l.cfg.Summaries && !federation.Private(r.venue) {
+	switch {
+	case federation.Private(r.venue):
+		r.told, r.to = &step, federation.DID(l.target(ctx, rendered, d.View))
+	case l.cfg.Summaries:
 		r.line = irc.Summary(step)
 		if r.did != "" {
 			r.line = withDID(r.line, d.Entry.Event.Actor())
@@ -229,20 +235,38 @@ func (s *session) deliver(r *row) {
 		tags := m.Tags
 		s.queueProved(steps, &proof{id: tags[vendorPrefix+"eventid"], signature: tags[vendorPrefix+"sig"], message: &m, row: r}, "")
 	}
-	if r.line != "" {
-		id := lineID(r.step)
-		line := &proof{id: id, message: &said{
-			Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: r.line, Account: string(r.did), MsgID: id,
-			Tags: map[string]string{irc.RefTag: r.ref.String()},
-		}}
-		if len(r.said) == 0 {
-			line.row = r
-		}
-		s.queueProved(lines, line, r.about)
-	}
+	s.queueLine(r, from.Nick)
 	if r.unproven == 0 {
 		r.answer(nil) // all of it is there
 	}
+}
+
+// queueLine queues the line of a row, if it has one, from a user. A private line goes to a
+// nick, by which the client of its reader knows it, or to the DID of an absent reader. A
+// server files no private line of the gateway itself, which has no DID there.
+func (s *session) queueLine(r *row, from string) {
+	id, private := lineID(r.step), r.told != nil
+	message := &said{
+		Type: typePrivmsg, From: from, Target: r.venue, Text: r.line, Account: string(r.did), MsgID: id,
+		Tags: map[string]string{irc.RefTag: r.ref.String()},
+	}
+	if private {
+		message.Text, message.Target = irc.PrivateSummary(*r.told, s.speaker("", "", "").Nick), string(r.to)
+		if reader := s.theirs.dids[r.to]; reader != nil {
+			message.Target = reader.nick
+		}
+	}
+	line := &proof{id: id, message: message}
+	switch {
+	case message.Text == "":
+		return
+	case private && r.did == "":
+		s.put(lines, message)
+		return
+	case private || len(r.said) == 0:
+		line.row = r
+	}
+	s.queueProved(lines, line, r.about)
 }
 
 // lineID returns the message ID of the line beside a step, the same one each time: a server

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/federation/signing"
 )
@@ -112,9 +113,15 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 // disk.
 func (l *Link) again() *Link {
 	deps := l.deps
-	deps.Keep = func(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
+	deps.Evidence = onDisk{deps.Evidence}
 	return &Link{cfg: l.cfg, deps: deps, log: l.log, id: l.id, channels: l.channels, peers: l.peers}
 }
+
+// onDisk is the evidence of steps that were written before.
+type onDisk struct{ bridge.Evidence }
+
+// Keep implements [bridge.Evidence]. The evidence was kept when the step was written first.
+func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
 
 // page reads what answers a question. Whoever asks on does so from the last second of a
 // page: one that would end in its first second goes on into the next.

@@ -122,7 +122,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		cfg:    cfg, deps: d, id: EndpointID(d.Endpoint.Public), peer: peer,
 		log:      linkLog(cfg, d),
 		reach:    newReach(cfg, d),
-		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Record, Agent: d.Agent},
+		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Record},
 		channels: channels,
 		roster:   newRoster(channels.There()), peers: newPeers(),
 	}, nil
@@ -140,6 +140,9 @@ func (l *Link) Network() string { return network }
 
 // Home implements [bridge.Homed]: the server at the other end.
 func (l *Link) Home() federation.HomeID { return federation.HomeID(l.cfg.ServerName) }
+
+// KeyServer implements [bridge.KeyServer].
+func (l *Link) KeyServer() string { return l.cfg.PeerAPI }
 
 // Channels implements [bridge.Placer].
 func (l *Link) Channels() []string { return l.channels.Here() }

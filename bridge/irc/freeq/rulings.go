@@ -107,7 +107,7 @@ func (s *session) settleAgain(ctx context.Context) {
 	for _, h := range held {
 		if id := h.Event.Handoff; !done[id] {
 			done[id] = true
-			err = errors.Join(err, s.link.deps.Rulings.Settle(ctx, id))
+			err = errors.Join(err, s.link.deps.Rulings.Settle(ctx, id, time.Now()))
 		}
 	}
 	if err != nil {

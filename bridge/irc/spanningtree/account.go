@@ -6,6 +6,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -39,11 +40,14 @@ func (s *session) onAccount(m ircmsg.Message) {
 		account = m.Params[2]
 	}
 	s.net.logIn(m.Params[0], account)
+	if s.linked && account != "" {
+		s.link.ports.Wakes.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
+	}
 }
 
 // accounts returns the accounts of this network that stand for a DID.
 func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, error) {
-	bound, err := l.ports.BoundTo(ctx, did)
+	bound, err := l.ports.Bindings.Of(ctx, did)
 	if err != nil {
 		return nil, fmt.Errorf("look up accounts of %s: %w", did, err)
 	}

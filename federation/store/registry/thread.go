@@ -55,8 +55,8 @@ func (s *Registry) Unshown(ctx context.Context, to, from string) (u federation.I
 	return u, nil
 }
 
-// Show implements the port Mail of bridge/airc. Who polls is handed the same page over and
-// over, which is not worth a write each time.
+// Show implements the port Mail of bridge/airc. A reader that polls gets the same page again
+// and again, so only a change costs a write.
 func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) error {
 	n, err := positions(to).Parse(upTo)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Registry) mark(ctx context.Context, handle, id, change string, args ...
 func (s *Registry) Shown(ctx context.Context, id federation.HandoffID) ([]string, error) {
 	handles, err := store.Rows(ctx, s.record.Reads(), store.ScanOne[string], `SELECT DISTINCT recipient FROM message WHERE handoff = ? ORDER BY recipient`, id.String())
 	if err != nil {
-		return nil, fmt.Errorf("look up who was sent %s: %w", id, err)
+		return nil, fmt.Errorf("look up the recipients of %s: %w", id, err)
 	}
 	return handles, nil
 }

@@ -1,0 +1,84 @@
+package bridge_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/federationtest"
+)
+
+// counted counts how often it was asked what waits.
+type counted struct {
+	federationtest.Outbox
+
+	mu    sync.Mutex
+	stuck int
+}
+
+// Stuck implements [federationtest.Outbox].
+func (c *counted) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
+	c.mu.Lock()
+	c.stuck++
+	c.mu.Unlock()
+	return c.Outbox.Stuck(ctx, link, did, now)
+}
+
+func (c *counted) asked() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stuck
+}
+
+// A step comes with each DID that is heard: most of the time nothing waits.
+func TestWhoIsHeardIsLookedUpWhileSomethingWaitsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := false
+		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error {
+			if away {
+				return &federation.UnavailableError{What: "peer", Err: errors.New("busy")}
+			}
+			return nil
+		}})
+		record := &counted{Outbox: h.record}
+		h.supervisor = bridge.NewSupervisor(h.link, record, h.wakes, h.metrics, slog.New(slog.DiscardHandler))
+		stop := h.start(t)
+		defer stop()
+		heard := func(what string, want int) {
+			t.Helper()
+			before := record.asked()
+			h.supervisor.Heard("")
+			synctest.Wait()
+			if n := record.asked() - before; n != want {
+				t.Errorf("%s the record was asked %d times, want %d", what, n, want)
+			}
+		}
+		synctest.Wait()
+		if n := record.asked(); n != 1 {
+			t.Errorf("it was asked %d times when the link came up, want 1", n)
+		}
+		heard("while nothing waits", 0)
+		h.link.mu.Lock()
+		away = true
+		h.link.mu.Unlock()
+		h.owe(t, 1)
+		h.wakes.Wake()
+		synctest.Wait()
+		heard("after a failure", 1)
+		h.link.mu.Lock()
+		away = false
+		h.link.mu.Unlock()
+		heard("while it still waits", 1)
+		if n := len(h.link.delivered()); n != 4 {
+			t.Errorf("%d attempts, want 2 that failed and 2 that did not", n)
+		}
+		heard("before it is known that all was delivered", 1)
+		heard("after that", 0)
+	})
+}
