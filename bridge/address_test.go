@@ -21,7 +21,7 @@ func TestAClientIsOneIPv4AddressOrOneIPv6Subnet(t *testing.T) {
 		"":                              "invalid Prefix",
 		"192.0.2.7:6667 192.0.2.8:6667": "invalid Prefix",
 	} {
-		if got := bridge.NetworkOf(remote); got.String() != want {
+		if got := bridge.SubnetOf(remote); got.String() != want {
 			t.Errorf("%q is of %s, want %s", remote, got, want)
 		}
 	}
@@ -30,10 +30,10 @@ func TestAClientIsOneIPv4AddressOrOneIPv6Subnet(t *testing.T) {
 func TestAContextCarriesTheAddressOfItsClient(t *testing.T) {
 	t.Parallel()
 	want := netip.MustParsePrefix("192.0.2.7/32")
-	if got := bridge.NetworkFrom(bridge.WithNetwork(t.Context(), want)); got != want {
+	if got := bridge.SubnetFrom(bridge.WithSubnet(t.Context(), want)); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := bridge.NetworkFrom(t.Context()); got.IsValid() {
+	if got := bridge.SubnetFrom(t.Context()); got.IsValid() {
 		t.Errorf("a context without a client has the address %s", got)
 	}
 }

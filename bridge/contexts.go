@@ -12,17 +12,36 @@ import (
 	"baton/federation"
 )
 
-// Contexts keeps here what steps refer to instead of holding it. It is safe for
-// concurrent use.
+// Contexts implements [Evidence] on the record. Its methods may be called concurrently.
 type Contexts struct {
 	Blobs     federation.Blobs
+	Originals Originals
+	// Admit returns why a DID may not upload a context now; nil admits each.
+	Admit     func(ctx context.Context, owner federation.DID, now time.Time) error
 	PublicURL string                    // of this gateway, without a path
 	Limits    func() (one, ofDID int64) // bytes of one context, and of all of a DID; no limit for a DID is 0
 	Log       *slog.Logger
 }
 
-// Store is that of [Ports].
+// Originals keeps the evidence behind renditions.
+type Originals interface {
+	// Keep files the evidence behind a rendition. It blocks on the record, and its error is that
+	// of the record. After a nil error the evidence is on disk.
+	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
+}
+
+// Keep implements [Evidence].
+func (c Contexts) Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error {
+	return c.Originals.Keep(ctx, id, evidence)
+}
+
+// Store implements [Evidence].
 func (c Contexts) Store(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error) {
+	if c.Admit != nil {
+		if err := c.Admit(ctx, owner, time.Now()); err != nil {
+			return federation.Blob{}, err
+		}
+	}
 	return c.keep(ctx, owner, federation.HandoffID{}, content)
 }
 
@@ -38,7 +57,7 @@ func (c Contexts) keep(ctx context.Context, owner federation.DID, of federation.
 	return c.Blobs.KeepBlob(ctx, blob, of, ofDID)
 }
 
-// Refer is that of [Ports].
+// Refer implements [Evidence].
 func (c Contexts) Refer(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	if !federation.InlineContext(ev.Context) {
 		return c.hashed(ctx, ev)

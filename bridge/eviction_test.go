@@ -13,7 +13,7 @@ import (
 
 // address returns one of the addresses of these tests.
 func address(n int) netip.Prefix {
-	return bridge.Network(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}))
+	return bridge.Subnet(netip.AddrFrom4([4]byte{192, 0, 2, byte(n)}))
 }
 
 func TestTheHeaviestAddressLosesItsOldestFirst(t *testing.T) {

@@ -22,7 +22,7 @@ type counted struct {
 	stuck int
 }
 
-// Stuck implements [federationtest.Links].
+// Stuck implements [federationtest.Outbox].
 func (c *counted) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	c.mu.Lock()
 	c.stuck++

@@ -373,7 +373,7 @@ type damaged struct {
 	event federation.EventID
 }
 
-// PendingOf implements [federationtest.Links].
+// PendingOf implements [federationtest.Outbox].
 func (d damaged) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
 	lane, err := d.Memory.PendingOf(ctx, link, id, limit)
 	for i, each := range lane {

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"context"
 	"time"
 
 	"baton/federation"
@@ -10,22 +9,6 @@ import (
 // OrphanAfter is how long nothing may be heard of a home before the handoffs that it
 // orders count as orphaned. Servers wait as long for each other.
 const OrphanAfter = 24 * time.Hour
-
-// Homed is a [Link] to another home, which orders the handoffs that were opened there.
-type Homed interface {
-	Link
-	Home() federation.HomeID
-}
-
-// PeerHome is a [Link] to another gateway of the federation. Which steps it is given follows
-// from where their parties have their mailboxes: its Carries is not asked. People of a
-// PeerHome are written to privately here, and their own home writes it where they are.
-type PeerHome interface {
-	Homed
-	// Houses asks the other home whether the mailbox of a DID is there. It blocks on the
-	// network.
-	Houses(ctx context.Context, did federation.DID) (bool, error)
-}
 
 // Orphaned reports whether a handoff is under way at another home of which nothing was
 // heard for [OrphanAfter]: neither by the link to it nor by a step of the handoff. No step

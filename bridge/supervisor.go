@@ -170,3 +170,11 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	}
 }
+
+// perMinute returns how many deliveries a minute the peer of a link takes; 0 is any number.
+func perMinute(link Link) int {
+	if paced, ok := link.(Paced); ok {
+		return paced.PerMinute()
+	}
+	return 0
+}

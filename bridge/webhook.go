@@ -38,13 +38,3 @@ type Registered struct {
 	Secret    string // "whsec_": what is posted is signed with it
 	PublicKey string // "whpk_": of the other signature, for who would keep no secret
 }
-
-// Pusher is a [Link] to people who may have what reaches them posted to a hook.
-type Pusher interface {
-	Link
-	// Write returns what is posted of a push: what it is, in words with dots between them,
-	// and JSON. Its error is that of the record.
-	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
-	// Taken notes that whoever it was for has it. The record is told after that.
-	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
-}

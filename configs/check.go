@@ -118,19 +118,6 @@ func (f *File) store(t Table) {
 	}
 }
 
-// maxWait is the longest wait of a poll: the listener ends an answer that takes a
-// minute, and before that many a proxy does.
-const maxWait = 55 * time.Second
-
-func (f *File) rest(t Table) {
-	if f.REST.MaxWait < 0 || f.REST.MaxWait > maxWait {
-		t.Mistake("max_wait", "want 0s to "+maxWait.String())
-	}
-	if f.REST.MaxStreams < 1 {
-		t.Mistake("max_streams", "want 1 or more")
-	}
-}
-
 func (f *File) webhooks(t Table) {
 	if f.Webhooks.MaxPerDID < 1 {
 		t.Mistake("max_per_did", "want 1 or more")

@@ -44,7 +44,6 @@ type Config struct {
 	Keys      Keys
 	Store     Store
 	Relay     Relay
-	REST      REST
 	Webhooks  Webhooks
 	Policy    Policy
 	Limits    Limits
@@ -169,13 +168,6 @@ type Store struct {
 	DSNFile string `toml:"dsn_file"` // of the connection string, for Postgres; a secret
 }
 
-// REST is the table of those who ask over HTTP instead of holding a connection.
-type REST struct {
-	Enabled    bool          `toml:"enabled"`     // the API for agents is served
-	MaxWait    time.Duration `toml:"max_wait"`    // how long a poll may ask to wait; zero for not at all
-	MaxStreams int           `toml:"max_streams"` // watched inboxes at a time
-}
-
 // Webhooks is the table of addresses that what arrives is posted to.
 type Webhooks struct {
 	Enabled     bool `toml:"enabled"`      // agents may register them
@@ -295,7 +287,6 @@ func Default() Config {
 		Keys:     Keys{Signer: []string{}},
 		Store:    Store{Driver: SQLite, Path: "baton.db"},
 		Relay:    Relay{URLs: []string{}, Replicas: 1, MaxBytes: DefaultStreamBytes},
-		REST:     REST{Enabled: true, MaxWait: 50 * time.Second, MaxStreams: 10000},
 		Webhooks: Webhooks{Enabled: true, MaxPerDID: 5, MaxAttempts: 12},
 		Policy:   Policy{Require: "vouched"},
 		Limits: Limits{

@@ -23,6 +23,18 @@ type link struct {
 	Channels []string      `toml:"channels"`
 	Summary  bool          `toml:"summary"`
 	Wait     time.Duration `toml:"wait"`
+	Login    login         `toml:"login"`
+	Peers    []peer        `toml:"peers"`
+}
+
+// login is a table below a link, and peer one of a list of tables.
+type login struct {
+	Issuer string `toml:"issuer"`
+}
+
+type peer struct {
+	Domain string       `toml:"domain"`
+	Proxy  netip.Prefix `toml:"proxy"` // it reads itself from text, and is no table
 }
 
 // mistakes reads a text as the whole program would, with one network that is given
@@ -146,8 +158,8 @@ link_events_per_second = -1
 inbox_events = -1
 inbox_bytes = -1
 open_handoffs_per_did = 1.5
-[rest]
-max_wait = '56s'
+[webhooks]
+max_per_did = 0
 [policy]
 claim_caps = 'yes'
 [retention]
@@ -186,7 +198,7 @@ format = 'xml'
 				"baton.toml:29: limits.inbox_events: want 1 or more, or 0 for no limit",
 				"baton.toml:30: limits.inbox_bytes: want 1 or more, or 0 for no limit",
 				"baton.toml:31: limits.open_handoffs_per_did: want an integer, not a fraction",
-				"baton.toml:33: rest.max_wait: want 0s to 55s",
+				"baton.toml:33: webhooks.max_per_did: want 1 or more",
 				"baton.toml:35: policy.claim_caps: want true or false, not a string",
 				"baton.toml:37: retention.unanswered: want more than 0s, or 0s for ever",
 				"baton.toml:38: retention.abandoned: want more than 0s, or 0s for ever",
@@ -200,7 +212,7 @@ format = 'xml'
 		},
 		"nothing where nothing is no limit": {
 			home + "[limits]\ndid_events_per_minute = 0\nregistrations_per_hour = 0\nuser_events_per_minute = 0\nlink_events_per_second = 0\n" +
-				"inbox_events = 0\ninbox_bytes = 0\nopen_handoffs_per_did = 0\n[rest]\nmax_wait = '0s'\n[retention]\nunanswered = '0s'\nabandoned = '0s'\n" +
+				"inbox_events = 0\ninbox_bytes = 0\nopen_handoffs_per_did = 0\n[retention]\nunanswered = '0s'\nabandoned = '0s'\n" +
 				"undelivered = '0s'\nfinished = '0s'\nids = '0s'\nairc_messages = '0s'\n", nil,
 		},
 		"limits of an address below nothing": {
@@ -219,7 +231,6 @@ format = 'xml'
 			home + "[limits]\nconnections_per_address = 0\nhttp_connections_per_address = 0\nhttp_connections = 0\n" +
 				"unregistered_connections = 0\nlogins_per_minute = 0\naddress_events_per_minute = 0\n", nil,
 		},
-		"a poll that waits backwards":   {home + "[rest]\nmax_wait = '-1s'\n", []string{"baton.toml:4: rest.max_wait: want 0s to 55s"}},
 		"a certificate without its key": {home + "[tls]\ncert_file = 'gw.crt'\n", []string{"baton.toml:3: tls.key_file: required with cert_file"}},
 		"a key without its certificate": {home + "[tls]\nkey_file = 'gw.key'\n", []string{"baton.toml:3: tls.cert_file: required with key_file"}},
 		"mistakes of two networks, each in its own table": {
@@ -331,11 +342,61 @@ wait = "1m30s"
 		{Name: "a", Channels: []string{"#x", "#y"}, Summary: true, Wait: time.Second},
 		{Name: "b", Channels: []string{"#default"}, Wait: 90 * time.Second},
 	}
-	if diff := cmp.Diff(wantLinks, links); diff != "" {
+	if diff := cmp.Diff(wantLinks, links, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
 		t.Error(diff)
 	}
 	if err := file.Err(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTablesBelowATableAreDecodedWithIt(t *testing.T) {
+	file, err := configs.Parse("baton.toml", home+`
+[[irc.test]]
+name = "a"
+[irc.test.login]
+issuer = "https://login.example"
+[[irc.test.peers]]
+domain = "b.example"
+[[irc.test.peers]]
+proxy = "10.0.0.0/8"
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := link{Login: login{Issuer: "default"}}
+	for range 2 { // a check reads a table, and the links that run read it again
+		for _, table := range file.Tables("irc.test") {
+			table.Decode(&got)
+		}
+	}
+	want := link{
+		Name: "a", Login: login{Issuer: "https://login.example"},
+		Peers: []peer{{Domain: "b.example"}, {Proxy: netip.MustParsePrefix("10.0.0.0/8")}},
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
+		t.Error(diff)
+	}
+	if err := file.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMistakesInTablesBelowATableHaveTheirLines(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		want []string
+	}{
+		"an unknown key":        {"[irc.test.login]\nissue = 'x'\n", []string{"baton.toml:6: irc.test.login.issue: unknown key, did you mean issuer?"}},
+		"a value for a table":   {"login = 'x'\n", []string{"baton.toml:5: irc.test.login: want one table, [irc.test.login]"}},
+		"a key of a second one": {"[[irc.test.peers]]\n[[irc.test.peers]]\ndomain = 1\n", []string{"baton.toml:7: irc.test.peers.domain: want a string, not an integer"}},
+		"a table for a list":    {"[irc.test.peers]\n", []string{"baton.toml:5: irc.test.peers: want a list of tables, [[irc.test.peers]]"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, mistakes(t, home+"[[irc.test]]\nname = 'a'\n"+test.text)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

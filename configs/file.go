@@ -77,7 +77,6 @@ func (f *File) frame() {
 	f.store(f.decoded("store", &f.Store))
 	f.claim("relay.hub") // whose owner speaks NATS
 	f.relay(f.decoded("relay", &f.Relay))
-	f.rest(f.decoded("rest", &f.REST))
 	f.webhooks(f.decoded("webhooks", &f.Webhooks))
 	f.claim("policy.rules") // whose owner knows what verbs and DIDs are
 	f.policy(f.decoded("policy", &f.Policy))

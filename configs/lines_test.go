@@ -57,7 +57,7 @@ func TestEachKeyIsFoundAtItsLine(t *testing.T) {
 // FuzzLines holds the line index against the library that parses the file: both
 // must see the same keys in any valid text.
 func FuzzLines(f *testing.F) {
-	f.Add(configs.Reference)
+	f.Add(configs.Reference())
 	f.Add("[[t]]\na.b = [{c = 1}, {c = '''\n'''}]\n[t.\"u v\"]\nw = \"\"\"\"\"\"\nx = 1e3 # y = 2")
 	f.Add("a = [[1, 2], [\"]\"]]\nb = {c = {d = 'e'}}\n[f]\n'' = 07:32:00")
 	f.Add("\xfe\xffa = 1")

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"encoding"
 	"fmt"
 	"maps"
 	"reflect"
@@ -59,22 +60,15 @@ func (f *File) list(path, name string, value any) []Table {
 	return tables
 }
 
-// Split returns a table without the list of tables under one of its keys, and that
-// list, in the order of the file.
-func (t Table) Split(key string) (rest Table, list []Table) {
-	value, ok := t.values[key]
-	if !ok {
-		return t, nil
+// inner returns the table under one of a table's keys.
+func (t Table) inner(key string) Table {
+	inner := Table{file: t.file, path: keyPath(t.path, key), name: keyPath(t.name, key)}
+	var ok bool
+	if inner.values, ok = t.values[key].(map[string]any); !ok {
+		inner.Mistake("", "want one table, ["+inner.name+"]")
 	}
-	rest = t
-	rest.values = maps.Clone(t.values)
-	delete(rest.values, key)
-	return rest, t.file.list(keyPath(t.path, key), keyPath(t.name, key), value)
+	return inner
 }
-
-// Inner returns the table under one of a table's keys, as [File.Table] does: it is no
-// part of the outer one any more when that is decoded after this.
-func (t Table) Inner(key string) Table { return t.file.Table(keyPath(t.name, key)) }
 
 // claim notes that a table has an owner and returns what the file has there.
 func (f *File) claim(name string) (any, bool) {
@@ -124,12 +118,13 @@ func (t Table) Mistake(key, why string) {
 	t.file.mistakes = append(t.file.mistakes, t.file.mistake(path, name, why))
 }
 
-// Decode writes the table into the struct that a pointer points to, whose fields
-// name their keys with the tag "toml"; keys that the table does not have keep
-// their value. What does not fit is added to the mistakes of the file.
+// Decode writes the table into the struct that a pointer points to. The tags "toml" of its
+// fields name the keys; keys that the table does not have keep their value. What does not fit
+// is added to the mistakes of the file.
 //
-// Fields are strings, booleans, integers, durations, types that read themselves
-// from text, and slices of these.
+// Fields are strings, booleans, integers, durations, types that read themselves from text,
+// slices of these, structs for tables below this one, and slices of structs for lists of
+// tables.
 func (t Table) Decode(into any) {
 	fields := map[string]reflect.Value{}
 	target := reflect.ValueOf(into).Elem()
@@ -139,18 +134,38 @@ func (t Table) Decode(into any) {
 		}
 	}
 	for key, value := range t.values {
-		if t.file.claimed[keyPath(t.name, key)] {
-			continue // a table of its own
-		}
 		field, known := fields[key]
-		if !known {
+		switch {
+		case known:
+			t.decodeKey(key, value, field)
+		case !t.file.claimed[keyPath(t.name, key)]: // else it is a table with an owner of its own
 			t.Mistake(key, unknown("key", key, slices.Collect(maps.Keys(fields))))
-			continue
 		}
+	}
+}
+
+// decodeKey writes what a table has under one key into a field.
+func (t Table) decodeKey(key string, value any, field reflect.Value) {
+	switch {
+	case isTable(field.Type()):
+		t.inner(key).Decode(field.Addr().Interface())
+	case field.Kind() == reflect.Slice && isTable(field.Type().Elem()):
+		list := t.file.list(keyPath(t.path, key), keyPath(t.name, key), value)
+		field.Set(reflect.MakeSlice(field.Type(), len(list), len(list)))
+		for i, each := range list {
+			each.Decode(field.Index(i).Addr().Interface())
+		}
+	default:
 		if err := assign(field, value); err != nil {
 			t.Mistake(key, err.Error())
 		}
 	}
+}
+
+// isTable reports whether a type of a field is that of a table. A struct that reads itself
+// from text, such as a network address, is none.
+func isTable(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 // wantError says what a key takes.

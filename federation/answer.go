@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Answer is what somebody was told who gave a request a key of their own, so that the
-// same request again is answered as the first time.
+// Answer is the response to a request that carried an idempotency key. The same request with
+// the same key gets the same response.
 type Answer struct {
 	DID    DID
 	Key    string   // the caller's, at most 255 bytes

@@ -8,9 +8,9 @@ import (
 type Change struct {
 	ID      int64 // in the order in which changes were noted, from 1
 	At      time.Time
-	Actor   string // who
+	Actor   string // the operator, as the audit log names it
 	What    string // the words of the command, such as "feed hold"
-	Subject string // what it was done to
+	Subject string // the object of the change
 	Reason  string // why, in the operator's words; may be empty
 }
 
@@ -20,8 +20,7 @@ type ChangeFilter struct {
 	Actor string
 }
 
-// PeerMode is an operator's word on how a peer is treated, or another home:
-// whoever has the name.
+// PeerMode is the mode that an operator set for a peer or another home.
 type PeerMode struct {
 	Domain string // or the name of a home
 	Mode   string // allow, limit, hold or block

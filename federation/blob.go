@@ -34,8 +34,8 @@ var ErrBlobQuota = errors.New("federation: too much is stored for this DID")
 // capabilityBytes of chance are in the name of a blob.
 const capabilityBytes = 16
 
-// Capability is the name of a blob: 128 random bits as base64url. Who has it may read
-// that blob, which is always the same bytes.
+// Capability is the name of a blob: 128 random bits as base64url. A caller that knows it may
+// read the blob. A capability always names the same bytes.
 type Capability string
 
 // NewCapability returns a new one. Its error is that of the randomness.
@@ -56,8 +56,8 @@ func ParseCapability(text string) (Capability, error) {
 	return Capability(text), nil
 }
 
-// CapabilityIn returns the capability in a context that is the address of a blob, of
-// whatever gateway; "" for any other context.
+// CapabilityIn returns the capability in a context that is the address of a blob on any
+// gateway; "" for any other context.
 func CapabilityIn(text string) Capability {
 	if !strings.Contains(text, BlobPath) {
 		return ""
@@ -78,7 +78,7 @@ func CapabilityIn(text string) Capability {
 type Blob struct {
 	Capability Capability
 	Digest     [32]byte // SHA-256 of Content
-	Owner      DID      // among whose blobs it counts
+	Owner      DID      // the DID whose quota it counts against
 	Content    []byte
 	Stored     time.Time
 	Expires    time.Time // when it goes, unless a step refers to it; zero where one does
@@ -104,10 +104,11 @@ func InlineContext(text string) bool {
 	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
 }
 
-// Blobs keeps what steps refer to. Its promises are those of [federationtest.Store].
+// Blobs keeps the content that steps refer to. Its promises are in [federationtest.Store].
 //
-// A filed step whose context is the address of a blob claims it ([federationtest.Store.Append]), and
-// so may an [Effect]: it is kept as long as the handoff.
+// A filed step whose context is the address of a blob claims that blob, see
+// [federationtest.Store.Append]. An [Effect] may claim one too. The record keeps a claimed
+// blob as long as the handoff.
 type Blobs interface {
 	// KeepBlob keeps a blob. Where the handoff is on record, that claims it at once, and
 	// the same content for one owner and handoff is kept once: the blob that is returned

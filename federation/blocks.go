@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Source is where a step, a login or a connection comes from, as far as that is known.
-// What is not known is zero, and no block fits it.
+// Source is the origin of a step, a login or a connection. A zero member is unknown, and no
+// block matches it.
 type Source struct {
 	Network      string       // label of metrics, as in [Arrival]
 	Address      netip.Prefix // as in [Arrival]

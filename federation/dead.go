@@ -67,7 +67,7 @@ type DeadLetter struct {
 
 	// Of one that is read alone.
 
-	Raw       []byte // what was signed, or the document of a message
+	Raw       []byte // the signed bytes, or the document of a message
 	Signature string // as it stood on the wire
 	Tries     []Try  // the last of them
 	Broken    string // why what it is about cannot be read; else ""

@@ -30,8 +30,7 @@ type DeferralLimits struct {
 	Total     int
 }
 
-// Deferrals keeps the steps that wait until they can be judged. Its promises are
-// those of [federationtest.Store].
+// Deferrals keeps the steps that wait for a key. Its promises are in [federationtest.Store].
 type Deferrals interface {
 	// Defer keeps a step with its evidence and gives it a Row. The same step twice (see
 	// [Event.Digest]) waits once, and is returned as it waits already. It returns

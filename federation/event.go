@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Kind names a family of handoffs with one lifecycle: a table, not code. See
-// package lifecycle for those that ship.
+// Kind names a family of handoffs with one lifecycle. A kind is a table, not code: package
+// lifecycle has the shipped kinds.
 type Kind string
 
 // Handoff is the kind of a step that names none.
@@ -17,8 +17,8 @@ const Handoff Kind = "handoff"
 // Verb names a step.
 type Verb string
 
-// The verbs of kind [Handoff], of which every kind has the offer that opens, and
-// the receipt. Those of other kinds are rows of a table and have no constant.
+// The verbs of kind [Handoff]. Every kind has offer, which opens a handoff, and confirm, the
+// receipt. The other verbs of a kind are rows of its table and have no constant.
 const (
 	Offer    Verb = "offer"
 	Accept   Verb = "accept"
@@ -29,15 +29,15 @@ const (
 	Fail     Verb = "fail"
 	Cancel   Verb = "cancel"
 	Expire   Verb = "expire"
-	// Confirm is the home's receipt of a step that it filed. It is no step: no log
-	// has it, and nobody's handoff moves by it.
+	// Confirm is the home's receipt of a step that it filed. It is not a step: it is in no
+	// log and moves no handoff.
 	Confirm Verb = "confirm"
 )
 
 // State is where a handoff stands after the last step that its home filed.
 type State string
 
-// The states of kind [Handoff], each with whose move is next.
+// The states of kind [Handoff], each with the side that moves next.
 const (
 	None      State = ""          // nothing filed; the offerer opens
 	Offered   State = "offered"   // to one DID; the offeree answers
@@ -62,7 +62,7 @@ const (
 	System   Role = "system"
 )
 
-// Provenance says whose word an event rests on. It never rises on the way.
+// Provenance says which key vouches for an event. It is never upgraded on the way.
 type Provenance string
 
 // The provenances.
@@ -80,19 +80,19 @@ const (
 	ActTags     Dialect = "act"     // of deployed servers
 )
 
-// Event is one step: what its signer signed, and what this gateway noted about
+// Event is one step: the content that its signer signed, and what this gateway noted about
 // its arrival.
 //
-// A step that came signed holds its signed fields verbatim in Fields; the members
-// from Title on are what a codec read there. A step that a gateway is about to
-// vouch for has those members alone until its codec wrote the Fields.
+// A signed step has its signed fields verbatim in Fields; a codec filled the members from
+// Title on with them. A step that a gateway is about to sign has those members alone until
+// its codec writes the Fields.
 type Event struct {
 	ID      EventID   `json:"id"`      // zero until minted, where the signer gave none
 	Handoff HandoffID `json:"handoff"` // equal to ID on the step that opens
 	Kind    Kind      `json:"kind"`
 	Verb    Verb      `json:"verb"`
 	From    DID       `json:"from"`          // the signer
-	For     DID       `json:"for,omitempty"` // whom a vouched step stands for, where that is not From
+	For     DID       `json:"for,omitempty"` // the DID that a vouched step stands for, where it is not From
 	To      DID       `json:"to,omitempty"`  // on an offer; empty when anyone may claim
 	Venue   string    `json:"venue"`         // a channel, or the sorted pair of a direct exchange
 	Dialect Dialect   `json:"dialect"`
@@ -140,7 +140,7 @@ type Arrival struct {
 	// ReadsInbox says that the signer is told nothing on the link: it reads its inbox and its
 	// notices from the record.
 	ReadsInbox bool      `json:"reads_inbox,omitempty"`
-	Name       string    `json:"name,omitempty"`       // what the signer was called there; for people only
+	Name       string    `json:"name,omitempty"`       // name of the signer there; for display only
 	User       string    `json:"-"`                    // user name of the sender; never stored
 	MessageID  string    `json:"message_id,omitempty"` // of the message that carried it
 	Received   time.Time `json:"received"`
@@ -148,14 +148,14 @@ type Arrival struct {
 	// IPv4 address (/32), or one /64 of IPv6. It is empty where this gateway cannot know
 	// it, as behind a server link, and is never stored.
 	Address string `json:"-"`
-	// Party is the party of the handoff whose step it is, where that has signed as
-	// another of its DIDs.
+	// Party is the party of the handoff that made the step, where it signed as another of its
+	// DIDs.
 	Party DID `json:"party,omitempty"`
-	// Voucher is what Home signed of whose step it is, where that rests on its word and it
-	// is not the home of the handoff.
+	// Voucher is Home's statement that the step belongs to its signer, where the step depends
+	// on that statement and Home is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`
-	// Accepted is who took the step that Accepts names, where that is a step of the
-	// same handoff and one that can be accepted.
+	// Accepted is the actor of the step that Accepts names, where that is a step of the same
+	// handoff and one that can be accepted.
 	Accepted DID `json:"accepted,omitempty"`
 	// Place is where a step belongs on a chat network, where its venue does not say it: a new offer
 	// that did not come from there, and a step of a channel that its link has under
@@ -205,12 +205,12 @@ type Signature struct {
 type Evidence struct {
 	URL    string   `json:"url"`
 	Digest [32]byte `json:"digest"` // SHA-256 of Bytes
-	Bytes  []byte   `json:"-"`      // what URL serves; kept beside the event
+	Bytes  []byte   `json:"-"`      // content that URL serves; kept beside the event
 	Source [32]byte `json:"source"` // SHA-256 of the foreign message alone
 }
 
-// Actor returns the DID whose step this is: the party that the home found its
-// signer to be, the one that a vouched step stands for, else the signer.
+// Actor returns the DID that made the step: the party that the home found its signer to be,
+// the DID that a vouched step stands for, else the signer.
 func (e Event) Actor() DID {
 	if e.Arrival.Party != "" {
 		return e.Arrival.Party

@@ -1,18 +1,41 @@
-// Package federation is the language of the gateway: handoffs, the steps that move them,
-// and the verdicts and refusals on those.
+// Package federation is the language of the gateway: handoffs, the steps that move them, and
+// the verdicts and refusals on these steps.
 //
-// It holds types and rules. Each package declares the ports that it uses itself; what a
-// record promises about them is in the suites of federationtest. Package federation opens no socket, reads no clock, writes no
-// log and knows no database: networks live in bridge, wire formats in translate,
-// the record in federation/store. Where time matters it is an argument.
+// It holds types, rules, and the few ports that several packages share. It opens no socket,
+// reads no clock, writes no log and knows no network: time is an argument, networks are in
+// bridge, wire formats in translate, and the record in federation/store.
 //
-// The way of one step: a network's translator decodes a wire message into an
-// [Event]; the home verifies who signed it ([Verdict]), judges it against the
-// [View] of its handoff, and files it in the record ([Filing]) together with the
-// inboxes and feeds that it is owed to; a feed hands it to each [Delivery]'s
-// link, whose translator encodes it again. A step that is turned away is a
-// [RefusalError], for good, or an [UnavailableError], for now.
+// The main types, in the order in which one step meets them:
 //
-// All types are values, safe to copy and to share between goroutines as long as
-// nobody writes to the maps and slices in them.
+//   - [Event] is one signed step, as a network's codec decoded it. [Event.Arrival] is what
+//     the gateway noted about its arrival.
+//   - [Verdict] is the result of checking its signature: valid, invalid or unverifiable. An
+//     outage makes a step unverifiable, never invalid.
+//   - [View] is the state of a handoff before the step, and [Snapshot] all that judging the
+//     step needs.
+//   - [RefusalError] is a final no, with a code for machines. [UnavailableError] means "not
+//     now".
+//   - [Filing] is a judged step with all that its filing changes: the view, inboxes,
+//     outboxes, effects. The record writes it in one transaction.
+//   - [Fanout] names the links and homes that get the step. Each one is a [Delivery], which
+//     is pending until its proof arrives.
+//   - [Notice] tells the signer what became of a step after the response to it.
+//
+// A participant is a DID, or a name on a link. Inboxes, notices ([Notice]), webhooks
+// ([Webhook]), sessions ([Session]) and declared capabilities belong to participants, so a
+// new network needs no table of its own.
+//
+// Words with one meaning in this code:
+//
+//   - Home: the gateway or server that minted a handoff. It alone orders its steps and
+//     confirms each one with a [Ruling] or a receipt.
+//   - Remote handoff: its home is another gateway.
+//   - Mailbox home: the gateway that owns delivery to a DID, see [MailboxLocation].
+//   - Outbox: the pending deliveries of one link or home.
+//   - Lease: the right of one replica to do a job alone.
+//   - Tombstone: the ID of a pruned step, so that no step is filed twice.
+//   - Order key: deliveries with the same key are made in order.
+//
+// All types are values. They are safe to copy, and safe to share between goroutines while no
+// goroutine writes to the maps and slices in them.
 package federation

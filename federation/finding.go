@@ -12,7 +12,7 @@ type FindingState string
 
 // The states, each with the party that has the next move.
 const (
-	FindingOK   FindingState = "ok"   // nobody
+	FindingOK   FindingState = "ok"   // no action is needed
 	FindingWarn FindingState = "warn" // the operators, at some time
 	FindingFail FindingState = "FAIL" // the operators, now: steps wait or could be lost
 )

@@ -8,7 +8,7 @@ type Judgement struct {
 	Verdict   Verdict // on the signature
 	Entry     Entry   // as filed; of a step that was not the event alone, with its id
 	View      View    // of the handoff after it; as it stands where the step was refused
-	Fanout    Fanout  // what the step was filed with
+	Fanout    Fanout  // where the step was delivered to
 	Duplicate bool    // the step had been filed before, and Entry is from then
 	Conflicts int     // how often another step of the handoff was filed first, and this one judged again
 	// Newcomer is the DID of the step where the record never met it before; else "".
@@ -18,11 +18,11 @@ type Judgement struct {
 	Awaits bool
 }
 
-// Owed is what goes with a step, besides the inboxes of its parties.
+// Fanout says where a step goes, besides the inboxes of its parties.
 type Fanout struct {
 	Links []string // names of links that are to deliver it
-	// Once names those of the Feeds that show something of the step once at most:
-	// their first attempt counts from the start, so that it costs no write of its own.
+	// Once names the Links that show a step at most once. Their first attempt counts when the
+	// step is filed, so that it needs no write of its own.
 	Once []string
 	// Effects are written with the step to the tables of the networks that they are of.
 	Effects []Effect
@@ -30,7 +30,7 @@ type Fanout struct {
 	Topics []string
 }
 
-// Routes tells who is owed a step, besides the inboxes of its parties.
+// Routes finds the links and homes that get a step.
 type Routes interface {
 	// Route is asked before the step is filed. The view is that after it.
 	Route(ctx context.Context, ev Event, after View) (Fanout, error)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Ruling is the signed word of a home that it filed one step: at which place of the
-// log, and what that makes of the chain of hashes over it. It is what a guest files
-// the step by, and the proof against a home that tells two histories.
+// Ruling is a home's signed statement that it filed one step: at which version of the log,
+// and with which hash chain. Another home files the step by it. Two rulings that contradict
+// each other prove equivocation.
 type Ruling struct {
 	Home    HomeID
 	Handoff HandoffID
@@ -23,9 +23,9 @@ type Ruling struct {
 	Signature string // as it stood on the wire
 }
 
-// Voucher is the signed word of a home that a step of one of its own people is that: it goes
-// with the step to every home that is told of it, since the home of the handoff cannot say so
-// in its name.
+// Voucher is a home's signed statement that a step belongs to one of its participants. It
+// travels with the step to every home that gets it, because the home of the handoff cannot
+// make this statement.
 type Voucher struct {
 	Document  string `json:"document"`  // exactly as signed
 	Signature string `json:"signature"` // as it stood on the wire
@@ -84,8 +84,8 @@ type MovedMailbox struct {
 	Home HomeID `json:"home"` // where it is now
 }
 
-// GapError is returned for a ruling on a step whose predecessors are not here yet. The
-// home sends them when it is told how far the log goes.
+// GapError is returned for a ruling on a step whose predecessors are missing here. The home
+// sends them when it learns how far the log goes.
 type GapError struct {
 	Have Version // of the log here; 0 without one
 	Want Version // of the ruling

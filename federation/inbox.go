@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ErrLeaseLost is returned by [federationtest.Leases] for a lease that holds no more: the entry
-// was given to somebody else meanwhile, or put back, or waits no more.
+// ErrLeaseLost is returned by [federationtest.Leases] for a lease that ended: another device
+// got the entry meanwhile, the entry was put back, or it does not wait any more.
 var ErrLeaseLost = errors.New("federation: lease lost")
 
 // ErrTooManyDevices is returned by [federationtest.Devices.Advance] for a device that would be one
@@ -16,10 +16,10 @@ var ErrTooManyDevices = errors.New("federation: too many devices")
 // MaxDevices is how many devices one DID may read its inbox with.
 const MaxDevices = 16
 
-// CursorError is the [ErrUnknownCursor] of [federationtest.Inboxes] and [federationtest.Devices]. Whoever gets
-// it goes on from the zero Cursor, which reads all that is kept once more (an
-// entry that was seen before is known by its event ID), or from Newest, to read
-// only what is still to come.
+// CursorError is the [ErrUnknownCursor] of [federationtest.Inboxes] and
+// [federationtest.Devices]. A caller goes on from the zero Cursor, which reads the whole
+// inbox again (event IDs identify entries that it has seen), or from Newest, which reads only
+// later entries.
 type CursorError struct {
 	Newest Cursor // zero for an inbox that nothing ever reached
 }
@@ -51,7 +51,7 @@ type Lease struct {
 	Hold
 
 	Entry Entry
-	Until time.Time // from then on somebody else may be given it
+	Until time.Time // when another device may get the entry
 }
 
 // Device is one reader of an inbox, with a place of its own in it.

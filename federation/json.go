@@ -57,7 +57,7 @@ type exactWalk struct {
 	at       int
 	inside   []int // the objects and arrays around, from the outside; 0 for an array
 	objects  int   // numbered from 1 as they open
-	named    bool  // what comes next in this object is a value
+	named    bool  // the next token in this object is a value
 	lossless bool  // numbers beyond ±2^53 are refused
 	seen     map[member]bool
 }
@@ -161,7 +161,7 @@ func pairedSurrogates(text []byte) error {
 		if text[i] != '\\' {
 			continue
 		}
-		i++ // whatever is escaped is no backslash that escapes
+		i++ // an escaped character starts no escape
 		first := escaped(text[i:])
 		if !utf16.IsSurrogate(first) {
 			continue

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// KeyOrigin is what kind of source named a key as somebody's.
+// KeyOrigin is the kind of source that named a key of a DID.
 type KeyOrigin string
 
-// The origins, each with whom one believes by it.
+// The origins, each with the party that a reader trusts.
 const (
 	DocumentKey KeyOrigin = "document" // the DID's document: its owner
 	ClientKey   KeyOrigin = "msgsig"   // its owner, over a connection that was authenticated as the DID
 	PeerKey     KeyOrigin = "peer"     // the key server of a peer: good for what comes from that peer
 	NetworkKey  KeyOrigin = "network"  // the registry of agents that the DID's agent belongs to
-	// RevokedKey is no source: the key does not sign for the DID from then on,
-	// whatever any source says.
+	// RevokedKey is not a source. The key does not sign for the DID from then on, and no
+	// source can change that.
 	RevokedKey KeyOrigin = "revoked"
 )
 
@@ -27,7 +27,7 @@ const (
 // DID. A source that names a key again after its window ended begins another.
 type KeyWindow struct {
 	DID    DID               `json:"did"`
-	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] of which nobody saw more than the id
+	Public ed25519.PublicKey `json:"public"` // empty for a [RevokedKey] of which only the id is known
 	KeyID  string            `json:"key_id"`
 	Origin KeyOrigin         `json:"origin"`
 	Via    string            `json:"via"` // which source: an address, or the name of a link
@@ -36,8 +36,8 @@ type KeyWindow struct {
 	Until  time.Time         `json:"until,omitzero"` // from when it did not sign any more; zero for no end
 }
 
-// Good reports whether the window is still open at a time. What lies before the
-// window is not its concern: see [KeyHistory.Standing].
+// Good reports whether the window is open at a time. [KeyHistory.Standing] decides about
+// times before the window.
 func (w KeyWindow) Good(at time.Time) bool { return w.Until.IsZero() || at.Before(w.Until) }
 
 // KeyReport is what one source says at one time about the keys of a DID.
@@ -46,8 +46,8 @@ type KeyReport struct {
 	Origin KeyOrigin
 	Via    string
 	Keys   []ReportedKey
-	// Whole says that the source named every key that signs for the DID: those that
-	// it named before end at this time.
+	// Whole says that the source named every key that signs for the DID. Keys that it named
+	// before and does not name now end at this time.
 	Whole bool
 	At    time.Time
 }
@@ -58,19 +58,19 @@ type ReportedKey struct {
 	Until  time.Time // from when it does not sign any more, as the source says; zero for no end
 }
 
-// maxKeyWindows bounds what one source can have kept about one DID. Who rotates a
-// key each day is below that for most of a year; the record is not there for more.
+// maxKeyWindows bounds the windows that one source can have for one DID. A signer that
+// rotates a key each day stays below it for most of a year.
 const maxKeyWindows = 256
 
 // ErrTooManyKeys is returned by [Keys.Learn] for a report that would go beyond what
 // is kept about one DID from one source.
 var ErrTooManyKeys = errors.New("federation: too many keys from one source")
 
-// Apply returns the windows that a report changes or adds, given those that are
-// kept of its DID. It returns [ErrTooManyKeys] where they would be too many.
+// Apply returns the windows that a report changes or adds, given the stored history of its
+// DID. It returns [ErrTooManyKeys] for a report that would exceed the bound.
 //
-// Nothing is ever taken away or moved back: an end stays, and a report that is older
-// than what the same source said since then ends nothing.
+// Apply never deletes a window and never moves an end back. A report that is older than the
+// last one of the same source ends no window.
 func (r KeyReport) Apply(kept KeyHistory) (changed KeyHistory, err error) {
 	var known KeyHistory // of the same source
 	for _, w := range kept {
@@ -135,9 +135,8 @@ func (r KeyReport) window(known KeyHistory, id string, key ReportedKey) (KeyWind
 // KeyHistory is the windows of one DID, oldest first.
 type KeyHistory []KeyWindow
 
-// Source names who said that a key is the DID's: "did:" and the method for its own
-// document, else the origin and through which source. It is "" for a key that nobody
-// named.
+// Source returns which source named a key of the DID: "did:" and the method for its own
+// document, else the origin and the source's name. It is "" for an unknown key.
 func (h KeyHistory) Source(keyID string) string {
 	i := slices.IndexFunc(h, func(w KeyWindow) bool { return w.KeyID == keyID && w.Origin != RevokedKey })
 	switch {
@@ -159,12 +158,11 @@ const (
 	KeyEnded                      // it had, and did not any more
 )
 
-// Standing returns how a key stood when something was received. The caller says
-// which windows count: whether to believe a source is not for the history.
+// Standing returns how a key stood when a step was received. The caller says which windows
+// count: the history does not decide which sources to trust.
 //
-// The first window of a source reaches back as far as anybody asks, because a step
-// may come before the key that it was signed with. A later one does not: between two
-// windows the key had ended.
+// The first window of a source has no beginning, because a step may arrive before its key. A
+// later window has one: between two windows the key had ended.
 func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWindow) bool) KeyStanding {
 	type source struct {
 		origin KeyOrigin
@@ -196,16 +194,16 @@ func (h KeyHistory) Standing(keyID string, received time.Time, counts func(KeyWi
 	return standing
 }
 
-// Keys remembers which keys signed for whom, when, and who said so, so that a step
-// is judged by the keys of its time for as long as anybody asks. Nothing in it is
-// taken away again, but for ends to come of a network's own keys. Its promises are those of [federationtest.Store].
+// Keys remembers which keys signed for which DID, in which time, and from which source, so
+// that a step is always judged by the keys of its time. Nothing is deleted, except the future
+// ends of a network's own keys. Its promises are in [federationtest.Store].
 type Keys interface {
 	// Learn keeps what a source said (see [KeyReport.Apply]). A report that brings
 	// nothing new changes nothing. It returns [ErrTooManyKeys] and keeps nothing of a
 	// report that brings too much.
 	Learn(ctx context.Context, report KeyReport) error
-	// Revoke ends a key of a DID for good: whatever is received from then on by that
-	// key is not the DID's. Of two times the earlier holds.
+	// Revoke ends a key of a DID for good. The key signs for the DID no more from then on. Of
+	// two times the earlier counts.
 	Revoke(ctx context.Context, did DID, keyID string, at time.Time) error
 	// History returns all that is kept of a DID, by the beginning of the windows;
 	// nothing for a DID of which nothing is.

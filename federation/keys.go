@@ -59,13 +59,12 @@ type Directory interface {
 
 // KeySource finds signing keys.
 type KeySource interface {
-	// Keys returns the keys that were good for the DID when the step in question was
-	// first received. It returns [ErrKeyEnded] when the signature names a key that was
-	// not good any more; other errors are those of [Directory.Resolve]. It may block
-	// on the network, as that does.
+	// Keys returns the keys that were good for the DID when the step was first received. It
+	// returns [ErrKeyEnded] when the signature names a key that had ended; its other errors
+	// are the errors of [Directory.Resolve]. It may block on the network, as Resolve does.
 	Keys(ctx context.Context, q KeyQuery) ([]ed25519.PublicKey, error)
-	// KeyOwner returns the DID whose key has this [KeyID], or [ErrNotFound] when
-	// nobody's is known.
+	// KeyOwner returns the DID whose key has this [KeyID], or [ErrNotFound] for an unknown
+	// key.
 	KeyOwner(ctx context.Context, keyID string) (DID, error)
 }
 
@@ -74,14 +73,14 @@ type KeyQuery struct {
 	DID      DID
 	KeyID    string    // the key that the signature names; empty where it names none
 	Link     string    // through which the step came
-	Name     string    // what the signer was called there: key lookups are counted by link and name
+	Name     string    // name of the signer there: key lookups are counted by link and name
 	Received time.Time // when the step was first received
 }
 
 // SigningKey is one private key in this gateway's keeping.
 type SigningKey struct {
 	Public ed25519.PublicKey
-	DID    DID // whose it is: its did:key, or that of the home
-	// Sign returns 64 bytes of Ed25519. Its error is that of whoever holds the key.
+	DID    DID // the did:key of the key, or the DID of the home
+	// Sign returns 64 bytes of Ed25519. Its error is the error of the key's holder.
 	Sign func(ctx context.Context, message []byte) ([]byte, error)
 }

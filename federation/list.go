@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Filter says which handoffs are asked for: those that agree with each of its
-// members. A zero member agrees with all.
+// Filter selects handoffs that match each of its members. A zero member matches all.
 type Filter struct {
 	DID        DID   // offerer, offeree or assignee
 	State      State // as it stands now

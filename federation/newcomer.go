@@ -23,8 +23,8 @@ type SizeSample struct {
 // SampleEvery is how far samples of the size are apart.
 const SampleEvery = time.Minute
 
-// GrowthSince returns by how many bytes a record grew after a time, from samples of its
-// size in order. What it shrank by in between does not count.
+// GrowthSince returns by how many bytes a record grew after a time, from samples of its size
+// in order. It does not subtract a decrease in between.
 func GrowthSince(samples []SizeSample, since time.Time) (grown int64) {
 	for i := 1; i < len(samples); i++ {
 		if samples[i].At.After(since) {

@@ -5,40 +5,40 @@ import (
 	"time"
 )
 
-// NoticeKind says what became of a step later than the answer to it, or of a hook.
+// NoticeKind says what became of a step after the response to it, or of a webhook.
 type NoticeKind string
 
 // The kinds of notices.
 const (
-	NoticeRefused       NoticeKind = "refused"       // by whoever ruled on it in the end, or because nobody could
-	NoticeDelayed       NoticeKind = "delayed"       // somebody does not have it yet; it is tried on
+	NoticeRefused       NoticeKind = "refused"       // by the home that ruled on it, or because no home could
+	NoticeDelayed       NoticeKind = "delayed"       // it did not arrive yet; retries go on
 	NoticeDelivered     NoticeKind = "delivered"     // of a step that was told to be delayed
 	NoticeUndeliverable NoticeKind = "undeliverable" // it was given up
-	NoticeDisabled      NoticeKind = "disabled"      // a hook is called no more
+	NoticeDisabled      NoticeKind = "disabled"      // a webhook is not called any more
 )
 
 // DelayNotice is how long a step is under way before its signer is told of that.
 const DelayNotice = 5 * time.Minute
 
-// Notice tells the signer of a step what became of it, or the owner of a hook that it is
-// disabled. It is no step itself: it enters no log, and nobody answers it.
+// Notice tells the signer of a step what became of it, or the owner of a webhook that it is
+// disabled. It is not a step: it enters no log and gets no answer.
 type Notice struct {
-	Cursor Cursor     `json:"-"` // where whoever it is for reads on; zero until it is filed
+	Cursor Cursor     `json:"-"` // where its reader reads on; zero until it is filed
 	Kind   NoticeKind `json:"kind"`
 	// Event is the step. Its actor is told, on the link that it came by.
 	Event Event `json:"event,omitzero"`
 	// Webhook is what a [NoticeDisabled] is about, instead of a step. Its owner is told on the
 	// link that it is a participant of, and else on the [InboxLink].
 	Webhook Webhook `json:"webhook,omitzero"`
-	// To is the link or the peer that the delivery was for, or the DID whose inbox;
-	// empty where the notice is about the step as a whole.
+	// To is the link, the peer or the DID that the delivery was for; empty where the notice
+	// is about the step as a whole.
 	To   string    `json:"to,omitempty"`
 	Code string    `json:"code,omitempty"` // why, for machines: a refusal's code or a [DeadReason]
 	Why  string    `json:"why,omitempty"`  // why, for people, and nothing private
 	At   time.Time `json:"at"`
 }
 
-// Reader returns who is told.
+// Reader returns the DID that is told.
 func (n Notice) Reader() DID {
 	if n.Kind == NoticeDisabled {
 		return n.Webhook.DID
@@ -55,7 +55,7 @@ func (n Notice) Link() string {
 	return n.Event.Arrival.Link
 }
 
-// About returns the id of the step or of the hook.
+// About returns the id of the step or of the webhook.
 func (n Notice) About() EventID {
 	if n.Kind == NoticeDisabled {
 		return n.Webhook.ID
@@ -63,7 +63,7 @@ func (n Notice) About() EventID {
 	return n.Event.ID
 }
 
-// Ref names a notice among those of its reader.
+// Ref names a notice among the notices of its reader.
 func (n Notice) Ref() string { return n.About().String() + "/" + string(n.Kind) }
 
 // Sentence returns what the signer reads, without the end of a sentence.

@@ -19,7 +19,7 @@ type OffenceKind string
 
 // The kinds of offences.
 const (
-	OffenceVoice   OffenceKind = "voice"   // it vouched for a DID whose mailbox is elsewhere
+	OffenceVoice   OffenceKind = "voice"   // it vouched for a DID whose mailbox is at another home
 	OffenceMailbox OffenceKind = "mailbox" // it said that it has a mailbox which is elsewhere
 	OffenceRuling  OffenceKind = "ruling"  // it sent a ruling that the named home did not sign
 	OffenceStep    OffenceKind = "step"    // it sent a step that the named signer did not sign

@@ -18,10 +18,10 @@ type DeliveryState string
 
 // The states of a delivery, each with what is next.
 const (
-	DeliveryWaiting   DeliveryState = "waiting"   // the feed tries it, or tries it again; an agent fetches it, or is asked to consent
+	DeliveryWaiting   DeliveryState = "waiting"   // retries go on; an agent has not fetched it, or has not consented
 	DeliveryDelivered DeliveryState = "delivered" // over: the peer has it
 	DeliveryRefused   DeliveryState = "refused"   // over: the link will never take it, as its code says
-	DeliveryExpired   DeliveryState = "expired"   // over: its handoff ended before anybody was shown it, or nobody fetched it
+	DeliveryExpired   DeliveryState = "expired"   // over: its handoff ended before it was shown, or it was not fetched in time
 	DeliveryDead      DeliveryState = "dead"      // over: given up; mostly there is a [DeadLetter]
 )
 
@@ -39,11 +39,11 @@ type Delivered struct {
 	Ended   time.Time // zero while it waits
 }
 
-// InboxLink is how deliveries to those who read their inbox here are called, where those
-// to links have the name of the link. No link has it. The inbox is the way of a step to
-// somebody who has no other: no participant of a link, no link that brought it to them or to
-// their home, no hook. Who was seen reading here has that way too where the step was
-// written in a channel. In a handoff of another home that one sees to its own people.
+// InboxLink stands for a link's name in deliveries to an inbox that its DID reads here. No
+// link has this name. A step is delivered to the inbox where it has no other way to the DID:
+// no link, no other home, no webhook. A DID that was seen reading its inbox here has this way
+// too where the step was written in a channel. In a remote handoff this gateway delivers to
+// its own participants alone.
 const InboxLink = "inbox"
 
 // Backlog is what a link has still to deliver.

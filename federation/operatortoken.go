@@ -35,17 +35,17 @@ func ParseScope(text string) (Scope, error) {
 	return "", ErrInvalidScope
 }
 
-// Covers reports whether who may do s may also do what needs another scope. The zero
+// Covers reports whether an operator with scope s may do what needs another scope. The zero
 // Scope covers nothing.
 func (s Scope) Covers(needed Scope) bool {
 	has := slices.Index(scopes(), s)
 	return has >= 0 && has >= slices.Index(scopes(), needed) && slices.Contains(scopes(), needed)
 }
 
-// OperatorToken is what is known of a token that lets its bearer ask this gateway as an
-// operator. The token itself is told once, to who had it made, and kept nowhere.
+// OperatorToken describes a token that lets its bearer act as an operator. The token itself
+// is returned once, when it is made, and stored nowhere.
 type OperatorToken struct {
-	Name    string // who the audit log says it was; see [ValidTokenName]
+	Name    string // name of the bearer in the audit log; see [ValidTokenName]
 	Scope   Scope
 	Digest  [32]byte // see [DigestToken]
 	Created time.Time
@@ -55,8 +55,8 @@ type OperatorToken struct {
 // Good reports whether the token is good at a time.
 func (t OperatorToken) Good(now time.Time) bool { return now.Before(t.Expires) }
 
-// What tokens look like: a prefix by which people and scanners know what they found,
-// and 256 random bits, so that nobody guesses one and a plain digest hides it.
+// The form of a token: a prefix that people and secret scanners recognise, and 256 random
+// bits, so that a plain digest hides it.
 const (
 	tokenPrefix = "baton_op_"
 	tokenBytes  = 32

@@ -9,9 +9,9 @@ import (
 // before another took its place.
 type OwnKey struct {
 	Public  ed25519.PublicKey
-	Since   time.Time // when it was made; zero where somebody else keeps it
+	Since   time.Time // when it was made; zero where another program keeps it
 	Retired time.Time // when another took its place; zero for the one that signs
-	Until   time.Time // of a retired one: what it signed is good until then
+	Until   time.Time // of a retired key: its signatures are good until then
 }
 
 // State says how far a key is good: "active" for the one that signs, "retiring" for

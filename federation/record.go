@@ -38,8 +38,8 @@ type View struct {
 	Version  Version   `json:"version"`
 	State    State     `json:"state"`
 	Home     HomeID    `json:"home"`
-	Remote   bool      `json:"remote,omitempty"`     // Home is another one: it alone orders the steps, and ends what nobody answers
-	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step, also on those that move nothing, and numbers them
+	Remote   bool      `json:"remote,omitempty"`     // Home is another gateway: it alone orders the steps, and ends unanswered offers
+	Numbered bool      `json:"numbered,omitempty"`   // Home rules on every step and numbers it, also steps that move nothing
 	Venue    string    `json:"venue"`                // where its steps are written on a chat network
 	Link     string    `json:"link,omitempty"`       // the only link of a private venue
 	Signed   string    `json:"signed_for,omitempty"` // the venue that the opener was signed for, where that is another
@@ -71,9 +71,9 @@ type Clock string
 
 // The clocks of every home.
 const (
-	DeadlineClock   Clock = "deadline"   // runs from the deadline of an offer that nobody answered
+	DeadlineClock   Clock = "deadline"   // runs from the deadline of an unanswered offer
 	UnansweredClock Clock = "unanswered" // runs from the last step of an offer without deadline
-	AbandonedClock  Clock = "abandoned"  // runs from the last step of work that somebody took on
+	AbandonedClock  Clock = "abandoned"  // runs from the last step of assigned work
 )
 
 // Exists reports whether the handoff has a log.
@@ -91,10 +91,9 @@ func (v View) Others(actor DID) []DID {
 	return others
 }
 
-// Filing is one step with all that its filing changes, written in one
-// transaction or not at all: the event with its evidence, the view, a row in
-// each inbox and each feed, the effects, and what is now known of the signer ([Binding],
-// for an event whose arrival names one).
+// Filing is one step with all that its filing changes: the event with its evidence, the view,
+// a row in each inbox and each outbox, the effects, and the [Binding] of the signer where the
+// arrival names one. The record writes it in one transaction or not at all.
 type Filing struct {
 	Fanout
 
@@ -103,8 +102,8 @@ type Filing struct {
 	View    View    // as it is after the step
 	Inboxes []DID
 	Filed   time.Time
-	// Receipt is the home's confirmation of the step, owed to the same feeds; nil
-	// where the step needs none. It enters no log and no inbox.
+	// Receipt is the home's confirmation of the step. It goes to the same links; nil where
+	// the step needs none. It enters no log and no inbox.
 	Receipt *Event
 	// Newcomer is a DID that the record meets with the step, see [federationtest.Newcomers]; "" for none.
 	Newcomer DID
@@ -113,7 +112,7 @@ type Filing struct {
 	Ruling *Ruling
 }
 
-// Entry is one filed step as read back from a log, an inbox or a feed.
+// Entry is one filed step as read from a log, an inbox or an outbox.
 type Entry struct {
 	Event   Event     `json:"event"`
 	Version Version   `json:"version"` // position in the log of its handoff; the offer is 1; 0 for a receipt
@@ -121,7 +120,7 @@ type Entry struct {
 	Filed   time.Time `json:"filed"`
 	Cursor  Cursor    `json:"-"` // set when read from an inbox
 	Number  uint64    `json:"-"` // in that inbox: from 1, without gaps as entries arrive
-	Waits   bool      `json:"-"` // nobody has read it there yet
+	Waits   bool      `json:"-"` // it was not read there yet
 }
 
 // Binding says which DID stood behind a name on a network.

@@ -123,7 +123,7 @@ type RefusalError struct {
 	Code    RefusalCode
 	Event   EventID   // of the refused step; zero where it could not be read
 	Handoff HandoffID // zero where it could not be read
-	Detail  string    // what the sentence of the code cannot know; may be empty
+	Detail  string    // adds to the sentence of the code; may be empty
 	View    View      // of the handoff as it stands; zero where there is none
 	// RetryAfter is when a step that was one too many may come again; else zero.
 	RetryAfter time.Duration

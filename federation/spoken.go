@@ -12,7 +12,7 @@ type Mark struct {
 	N  uint64    // tells steps of one moment apart; 0 is before them
 }
 
-// Compare orders marks by time, and those of one moment by their number.
+// Compare orders marks by time, and marks of one moment by their number.
 func (m Mark) Compare(other Mark) int {
 	return cmp.Or(m.At.Compare(other.At), cmp.Compare(m.N, other.N))
 }
@@ -43,8 +43,8 @@ func (e Event) Said() time.Time {
 	return e.Arrival.Received
 }
 
-// Place returns where the steps of a handoff are written. Private exchanges have no
-// link: they are with whoever takes part in them.
+// Place returns where the steps of a handoff are written. A private exchange has no link: it
+// is wherever its two parties are.
 func (v View) Place() Place {
 	if Private(v.Venue) {
 		return Place{Venue: v.Venue}

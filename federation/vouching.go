@@ -4,8 +4,8 @@ package federation
 // for which DID it signs and from what. A reader takes a step that has one for vouched.
 func vouchingTags() []string { return []string{"-for", "-src", "-src-h"} }
 
-// CheckVouching refuses a step that carries a tag of vouching and that no home vouches for:
-// a person signs for nobody else, and the address in such a tag would be read as that of
+// CheckVouching refuses a step that carries a tag of vouching and that no home vouches for: a
+// person signs for itself alone, and a reader would take the address in such a tag for
 // evidence. A home vouches by writing the step itself, or by passing it on. The refusal names
 // the tag, after the prefix.
 //

@@ -15,7 +15,7 @@ type Waiting struct {
 	Queued  time.Time
 	Attempt int
 	Next    time.Time // zero for at once
-	Behind  bool      // another one of its lane goes first
+	Behind  bool      // an earlier delivery with its order key goes first
 	Reason  string    // why the last attempt failed
 }
 

@@ -19,7 +19,6 @@ package agentapi
 import (
 	"context"
 	"sync"
-	"time"
 
 	"baton/bridge"
 	"baton/bridge/agentapi/contract"
@@ -33,12 +32,6 @@ const network = "rest"
 
 // Prefix is the path below which everything is but the contract itself.
 const Prefix = "/api/v1/"
-
-// Config is the table [rest] of the configuration.
-type Config struct {
-	MaxWait    time.Duration // of a poll
-	MaxStreams int           // of all callers together
-}
 
 // Deps is what the API works with.
 type Deps struct {
@@ -59,8 +52,6 @@ type Deps struct {
 	Hooks     bridge.Hooks         // creates webhooks; nil where the gateway has none
 	Logins    credential.Addresses // counts logins of each address, at all listeners
 	TokenKey  []byte               // secret; its holder can write tokens and challenges
-
-	MaxBodyBytes int64
 }
 
 // Link is the API of one gateway. It implements [bridge.Mounted].
@@ -81,6 +72,7 @@ type Link struct {
 var (
 	_ bridge.Mounted                 = (*Link)(nil)
 	_ bridge.Hearer                  = (*Link)(nil)
+	_ bridge.Authenticator           = (*Link)(nil)
 	_ bridge.InboxReader             = (*Link)(nil)
 	_ contract.StrictServerInterface = (*Link)(nil)
 )
@@ -136,7 +128,7 @@ func (l *Link) finish() {
 // builder returns the builder of the steps of callers.
 func (l *Link) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, Home: l.deps.Home, Gateway: l.deps.Gateway, Record: l.deps.Steps, Kept: l.deps.Kept,
-		Refer: l.deps.Refer, BoundTo: l.deps.BoundTo, PublicURL: l.deps.PublicURL, Placers: l.deps.Venues.Placers,
+		Network: network, Home: l.deps.Home, Gateway: l.deps.Gateway, Record: l.deps.Steps, Signer: l.deps.Signer,
+		Evidence: l.deps.Evidence, Bindings: l.deps.Bindings, PublicURL: l.deps.PublicURL, Placers: l.deps.Venues.Placers,
 	}
 }

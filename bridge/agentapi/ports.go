@@ -101,14 +101,12 @@ type Skills interface {
 	Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error
 }
 
-// Callers authenticates the callers of the API. It may block on the network and the record.
+// Callers authenticates callers by the tokens that other parts of the gateway issue. It may
+// block on the record.
 type Callers interface {
-	// Proved judges whether a DID signed a message with a key that its document lists now.
-	// The error states why the verdict is [federation.Unverifiable].
-	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
-	// Agent returns the registered agent whose access token a request carries, or
-	// [credential.ErrToken].
-	Agent(r *http.Request) (agents.Agent, error)
+	// Authenticate returns the DID of the participant whose token of another link a request
+	// carries, and false for a request without one.
+	Authenticate(r *http.Request) (did federation.DID, ok bool, err error)
 	// Operator reports whether a request carries the token of an operator. Its error wraps
 	// [*federation.UnavailableError] where that is unknown now.
 	Operator(r *http.Request) (bool, error)
@@ -118,8 +116,8 @@ type Callers interface {
 type Venues interface {
 	// Placers returns the links on which an offer can be written.
 	Placers() []bridge.Placer
-	// Member reports whether a DID is in a channel now.
-	Member(ctx context.Context, venue string, did federation.DID) bool
+	// Present reports whether a DID is in a channel now.
+	Present(ctx context.Context, venue string, did federation.DID) bool
 }
 
 // Rates counts the steps of DIDs, in the buckets of the home. It does not block.

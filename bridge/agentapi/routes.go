@@ -67,11 +67,11 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 		return nil
 	}
 	who.control = http.NewResponseController(w)
-	ctx := bridge.WithNetwork(r.Context(), credential.AddressOf(r))
+	ctx := bridge.WithSubnet(r.Context(), credential.AddressOf(r))
 	return r.WithContext(context.WithValue(ctx, callerKey{}, who))
 }
 
-// callerOf returns who makes a request, which is what the contract says.
+// callerOf returns the caller of a request that follows the contract.
 func (l *Link) callerOf(r *http.Request, now time.Time) (caller, error) {
 	check, err := l.checker()
 	if err != nil {
@@ -95,8 +95,8 @@ func (l *Link) callerOf(r *http.Request, now time.Time) (caller, error) {
 // address.
 const authPrefix = Prefix + "auth/"
 
-// count tells the caller how much it has left, and refuses what is too much of what
-// nobody's steps are counted for.
+// count tells the caller how many steps it has left. It limits the requests of callers
+// without a DID by their address.
 func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now time.Time) error {
 	if !strings.HasPrefix(r.URL.Path, authPrefix) {
 		if who.did != "" {
@@ -119,14 +119,14 @@ func (l *Link) exact(r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.MaxBodyBytes+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, l.deps.HTTP.MaxBodyBytes+1))
 	switch {
 	case err != nil:
 		return usage("the body ended too early")
-	case int64(len(body)) > l.deps.MaxBodyBytes:
+	case int64(len(body)) > l.deps.HTTP.MaxBodyBytes:
 		return &bridge.ProblemError{
 			Status: http.StatusRequestEntityTooLarge, Code: bridge.CodeUsage,
-			Detail: fmt.Sprintf("a body is at most %d bytes", l.deps.MaxBodyBytes),
+			Detail: fmt.Sprintf("a body is at most %d bytes", l.deps.HTTP.MaxBodyBytes),
 		}
 	case len(body) > 0:
 		if err := federation.ExactJSON(body); err != nil {

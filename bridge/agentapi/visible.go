@@ -17,7 +17,7 @@ func (l *Link) visible(ctx context.Context, who caller, v federation.View) (bool
 		return false, nil
 	case slices.ContainsFunc(v.Others(""), func(party federation.DID) bool { return l.deps.Gateway.Same(ctx, who.did, party) }):
 		return true, nil
-	case !federation.Private(v.Venue) && l.deps.Venues.Member(ctx, v.Venue, who.did):
+	case !federation.Private(v.Venue) && l.deps.Venues.Present(ctx, v.Venue, who.did):
 		return true, nil
 	}
 	return l.asksFor(ctx, who.did, v)

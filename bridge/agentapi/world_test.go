@@ -29,7 +29,6 @@ import (
 	"baton/bridge/credential"
 	"baton/bridge/webhook"
 	"baton/federation"
-	"baton/federation/agents"
 	"baton/federation/federationtest"
 	"baton/federation/home"
 	"baton/federation/identity"
@@ -74,15 +73,13 @@ func newWorld(tb testing.TB, change ...func(*agentapi.Deps)) *world {
 	deps := agentapi.Deps{
 		Ports: bridge.Ports{
 			Home: "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-			PublicURL: "https://gw.example", Kept: kept, BoundTo: w.record.NamesOf, Wakes: w.wakes,
-			Refer: func(ctx context.Context, ev federation.Event) (federation.Event, error) {
-				return contexts.Refer(ctx, ev)
-			},
+			PublicURL: "https://gw.example", HTTP: bridge.HTTP{MaxBodyBytes: 65536}, Wakes: w.wakes,
+			Signer: bridgetest.Signer(kept), Bindings: bridgetest.KeptNames{Record: w.record}, Evidence: contexts, Keys: bridgetest.Keys{Prove: prove},
 		},
 		Handoffs: w.record, Inbox: w.record, Answers: w.record, Notices: w.record, Sessions: w.record, Webhooks: w.record, Steps: w.record,
 		Skills: skills{w.record}, Callers: callers{}, Venues: w, Rates: w, Passports: passports{}, TokenKey: bytes.Repeat([]byte{7}, 32),
-		Logins:       credential.NewAddresses(func() int { return w.logins }, time.Minute),
-		MaxBodyBytes: 65536, Hooks: w.hooks(),
+		Logins: credential.NewAddresses(func() int { return w.logins }, time.Minute),
+		Hooks:  w.hooks(),
 	}
 	for _, change := range change {
 		change(&deps)
@@ -107,10 +104,8 @@ func (s skills) Declared(ctx context.Context, did federation.DID) ([]string, err
 	return s.Declaration(ctx, did)
 }
 
-// callers are DIDs that are keys, and one operator.
-type callers struct{}
-
-func (callers) Proved(_ context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
+// prove judges signatures of DIDs that are keys.
+func prove(_ context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
 	key, err := identity.ParseKeyDID(did)
 	if err == nil && ed25519.Verify(key, message, signature) {
 		return federation.Valid, nil
@@ -118,8 +113,11 @@ func (callers) Proved(_ context.Context, did federation.DID, message, signature 
 	return federation.Invalid, nil
 }
 
-func (callers) Agent(*http.Request) (agents.Agent, error) {
-	return agents.Agent{}, credential.ErrToken
+// callers are one operator.
+type callers struct{}
+
+func (callers) Authenticate(*http.Request) (did federation.DID, ok bool, err error) {
+	return "", false, nil
 }
 
 func (callers) Operator(r *http.Request) (bool, error) {
@@ -138,7 +136,7 @@ func (passports) Passport(context.Context, federation.View, time.Time) (bridge.D
 func (*world) Placers() []bridge.Placer { return []bridge.Placer{placer{}} }
 
 // Member implements [agentapi.Venues].
-func (w *world) Member(_ context.Context, venue string, did federation.DID) bool {
+func (w *world) Present(_ context.Context, venue string, did federation.DID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Contains(w.members[venue], did)
@@ -159,14 +157,14 @@ func (w *world) Charge(federation.DID, time.Time) {
 	w.charged++
 }
 
-// join puts somebody into a channel.
+// join puts a DID into a channel.
 func (w *world) join(venue string, did federation.DID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.members[venue] = append(w.members[venue], did)
 }
 
-// answer is what somebody was told.
+// answer is the response to an agent.
 type answer struct {
 	Status int
 	Header http.Header
@@ -237,7 +235,7 @@ func (w *world) inContract(tb testing.TB, r *http.Request, got *http.Response, t
 	}
 }
 
-// agent is somebody with a key and a token.
+// agent is a caller with a key and a token.
 type agent struct {
 	w     *world
 	did   federation.DID
@@ -245,7 +243,7 @@ type agent struct {
 	token string
 }
 
-// login returns somebody who has proved a DID.
+// login returns an agent that has proved its DID.
 func (w *world) login(tb testing.TB, name string) *agent {
 	tb.Helper()
 	a := &agent{w: w, key: keyOf(name)}
@@ -300,7 +298,7 @@ func (a *agent) step(tb testing.TB, id, verb string, body map[string]any) {
 	}
 }
 
-// keyOf returns the key of somebody with a name.
+// keyOf returns the key of the agent with a name.
 func keyOf(name string) federation.SigningKey {
 	seed := bytes.Repeat([]byte(name), ed25519.SeedSize)[:ed25519.SeedSize]
 	private := ed25519.NewKeyFromSeed(seed)
@@ -366,7 +364,7 @@ func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (
 	return federation.Place{}, federation.HandoffTags, nil
 }
 
-// wakes wakes whoever waits.
+// wakes wakes the waiting callers of a topic.
 type wakes struct {
 	mu      sync.Mutex
 	waiting map[string]map[chan struct{}]bool

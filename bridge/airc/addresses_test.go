@@ -22,7 +22,9 @@ func each(limit int) credential.Addresses {
 
 func TestAllDoorsOfRegistrationShareOneRate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) { d.RegistrationsPerHour = func() int { return 3 } })
+	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
+		d.Quotas = quotas{Quotas: d.Quotas, registrations: func() int { return 3 }}
+	})
 	w.agent(t, "scout_7", 0x01)
 	deployed := func(from, handle string) int {
 		return w.ask(t, from, http.MethodPost, "/api/presence", "", fmt.Sprintf(`{"action":"register","username":%q}`, handle)).Code
@@ -93,7 +95,7 @@ func TestTheMessagesOfAnAddressShareOneRate(t *testing.T) {
 	if got := w.ask(t, "192.0.2.9:1", http.MethodPost, "/api/messages", planner.Token, body).Code; got >= http.StatusBadRequest {
 		t.Errorf("from another address it is answered %d", got)
 	}
-	if left := writes.Left(bridge.NetworkOf("192.0.2.9"), time.Now()).Left; left != 3 {
+	if left := writes.Left(bridge.SubnetOf("192.0.2.9"), time.Now()).Left; left != 3 {
 		t.Errorf("%d are left to the other address, want 3", left)
 	}
 }

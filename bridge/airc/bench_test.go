@@ -36,15 +36,14 @@ func durable(b *testing.B) (*world, *registrystore.Record) {
 	}
 	b.Cleanup(func() { _ = record.Close() })
 	w := newWorld(b, func(_ *airc.Config, d *airc.Deps) {
-		d.Room = func() federation.InboxLimits {
-			return federation.InboxLimits{Events: 1 << 20, Bytes: 1 << 40, EventsPerSender: 1 << 20, BytesPerSender: 1 << 40}
-		} // limits, though none that a bench reaches
-		d.Registry, d.Bindings, d.Evidence, d.Inboxes = registryOf(record), record, record, record
-		d.Kept = func(name string) federation.SigningKey { // another one for each
+		room := federation.InboxLimits{Events: 1 << 20, Bytes: 1 << 40, EventsPerSender: 1 << 20, BytesPerSender: 1 << 40}
+		d.Quotas = quotas{Quotas: d.Quotas, room: &room, registrations: d.Quotas.RegistrationsPerHour} // no bench reaches these limits
+		d.Registry = registryOf(record)
+		d.Signer = bridgetest.Signer(func(name string) federation.SigningKey { // another key for each name
 			_, digits, _ := strings.Cut(name, "_")
-			n, _ := strconv.Atoi(digits) // 0 for the others
+			n, _ := strconv.Atoi(digits) // 0 for names without digits
 			return signingKey(byte(0x80 + n))
-		}
+		})
 	})
 	return w, record
 }

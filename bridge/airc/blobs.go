@@ -28,12 +28,12 @@ func (l *Link) postBlob(c *call) (answer, error) {
 	if wait := l.deps.Rates.Take(agent.DID, time.Now()); wait > 0 {
 		return answer{}, tooMany(wait)
 	}
-	limit := l.deps.Limits().ContextBytes
+	limit := l.deps.Limits.Current().ContextBytes
 	content, err := io.ReadAll(io.LimitReader(c.Body, limit+1))
 	if err != nil {
 		return answer{}, &problem{code: codeBadRequest, message: "the body ended too early", unreadable: "cut"}
 	}
-	blob, err := l.deps.Store(c.Context(), agent.DID, content)
+	blob, err := l.deps.Evidence.Store(c.Context(), agent.DID, content)
 	switch {
 	case errors.Is(err, federation.ErrBlobTooLarge):
 		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was

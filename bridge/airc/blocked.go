@@ -10,7 +10,7 @@ import (
 // checkCaller refuses a request from an address, or with the token of an agent, that an
 // operator blocked.
 func (l *Link) checkCaller(ctx context.Context, c *call) error {
-	s := federation.Source{Network: network, Address: bridge.NetworkFrom(ctx)}
+	s := federation.Source{Network: network, Address: bridge.SubnetFrom(ctx)}
 	if c.denied == nil {
 		s.Participants, s.DIDs = []string{c.agent.Handle}, []federation.DID{c.agent.DID}
 	}

@@ -28,9 +28,9 @@ type Config struct {
 	MaxPayloadBytes int          `toml:"max_payload_bytes"`
 	Federation      string       `toml:"federation"`  // [FederationOff], [FederationAllowlist] or [FederationOpen]
 	RequireDNS      bool         `toml:"require_dns"` // the key of another registry must be in DNS too
-	OIDC            OIDCConfig   // the table [airc.oidc]
-	MTLS            MTLSConfig   // the table [airc.mtls]
-	Peers           []PeerConfig // the tables [[airc.peers]]
+	OIDC            OIDCConfig   `toml:"oidc"`
+	MTLS            MTLSConfig   `toml:"mtls"`
+	Peers           []PeerConfig `toml:"peers"`
 }
 
 // DefaultConfig returns the table as it is when the file does not name it.

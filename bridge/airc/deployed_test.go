@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/airc"
+	"baton/bridge/bridgetest"
 )
 
 // client is one of today's: it has a token and knows the paths below /api.
@@ -180,7 +181,7 @@ func TestAHandleIsHadAgainByItsOwnerAlone(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, func(c *airc.Config, d *airc.Deps) {
 				c.Reregister, c.MintTokenFile = test.reregister, "mint"
-				d.Secret = func(string) (string, error) { return "minted", nil }
+				d.Secrets = bridgetest.Secrets{c.MintTokenFile: "minted"}
 			})
 			first := map[string]any{}
 			if test.key != nil {

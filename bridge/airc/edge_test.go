@@ -161,13 +161,10 @@ func TestTheRegistrySignsWithTheKeyThatItNamesFirst(t *testing.T) {
 	next := registry
 	next.Public, next.Sign = kept("next").Public, kept("next").Sign
 	w := newWorld(t, func(_ *airc.Config, d *airc.Deps) {
-		d.RegistryKey = func() federation.SigningKey { return next }
-		d.RegistryKeys = func(time.Time) []federation.OwnKey {
-			return []federation.OwnKey{
-				{Public: next.Public, Since: before},
-				{Public: registry.Public, Retired: before, Until: before.Add(24 * time.Hour)},
-			}
-		}
+		d.Identity = identities{key: next, keys: []federation.OwnKey{
+			{Public: next.Public, Since: before},
+			{Public: registry.Public, Retired: before, Until: before.Add(24 * time.Hour)},
+		}}
 	})
 	scout := w.agent(t, "scout_7", 0x01) // reads the document
 	if want := signing.RegistryKeyID(next.Public); scout.RegistryKeyID != want {

@@ -16,10 +16,10 @@ import (
 // envelopeVersion is the "v" of every message.
 const envelopeVersion = "0.1"
 
-// systemHandle is who the registry itself writes as.
+// systemHandle is the handle under which the registry itself writes.
 const systemHandle = "system"
 
-// anyoneHandle is whom an open offer is written to.
+// anyoneHandle is the recipient of an open offer.
 const anyoneHandle = "anyone"
 
 // messageIDBytes is how much of a message id is random.
@@ -144,13 +144,13 @@ func newMessageID(prefix string) string {
 
 // signer returns the key of the registry that signs now, as messages name it.
 func (l *Link) signer() agents.Key {
-	key := l.deps.RegistryKey()
+	key := l.deps.Identity.RegistryKey()
 	return agents.Key{ID: signing.RegistryKeyID(key.Public), Public: key.Public}
 }
 
 // seal fills in the members of a message that are the same for all, and signs it.
 func (l *Link) seal(ctx context.Context, m outgoing, now time.Time) (agents.Message, error) {
-	key := l.deps.RegistryKey()
+	key := l.deps.Identity.RegistryKey()
 	m.V, m.KeyID, m.Audience, m.Timestamp = envelopeVersion, signing.RegistryKeyID(key.Public), l.domain, now.Unix()
 	signed, err := signing.SignEnvelope(ctx, key, m)
 	if err != nil {

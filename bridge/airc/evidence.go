@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"baton/federation"
 	"baton/federation/signing"
@@ -23,21 +22,21 @@ func (l *Link) getEvidence(c *call) (answer, error) {
 	if err != nil || copy(digest[:], b) != len(digest) || hex.EncodeToString(digest[:]) != name {
 		return answer{}, refuse(codeNotFound, "evidence is named by a SHA-256 in 64 lower-case hex characters")
 	}
-	text, err := l.deps.Evidence.Evidence(c.Context(), digest)
+	text, err := l.deps.Registry.Originals.Evidence(c.Context(), digest)
 	if errors.Is(err, federation.ErrNotFound) {
 		return answer{}, errNoEvidence()
 	}
 	if err != nil {
 		return answer{}, fmt.Errorf("read evidence: %w", err)
 	}
-	view, err := l.deps.Evidence.EvidenceOf(c.Context(), digest)
+	view, err := l.deps.Registry.Originals.EvidenceOf(c.Context(), digest)
 	if err != nil {
 		return answer{}, fmt.Errorf("read evidence: %w", err)
 	}
 	if !federation.Private(view.Venue) {
 		return answer{status: http.StatusOK, body: raw(text), keep: true}, nil
 	}
-	opens, err := signing.OpensEvidence(c.Context(), digest, c.URL.Query(), l.deps.Kept(signing.EvidenceSecret))
+	opens, err := signing.OpensEvidence(c.Context(), digest, c.URL.Query(), l.deps.Signer.Kept(signing.EvidenceSecret))
 	switch {
 	case err != nil:
 		return answer{}, fmt.Errorf("read evidence: %w", err)
@@ -56,9 +55,6 @@ func (l *Link) isParty(c *call, v federation.View) bool {
 	if agent, err := c.caller(); err == nil {
 		return slices.ContainsFunc(parties, agent.Is)
 	}
-	if l.deps.Proved == nil {
-		return false
-	}
-	did, proved := l.deps.Proved(c.Request, time.Now())
-	return proved && slices.Contains(parties, did)
+	did, ok, err := l.deps.Callers.Authenticate(c.Request)
+	return err == nil && ok && slices.Contains(parties, did)
 }

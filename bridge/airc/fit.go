@@ -25,7 +25,7 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 	said, losses, err := aircmsg.Encode(step, out)
 	fits := err == nil && within(said, limit)
 	if err == nil && federation.InlineContext(step.Event.Context) && (!fits || translate.Loses(losses, "context")) {
-		if step.Event, err = l.deps.Refer(ctx, step.Event); err != nil {
+		if step.Event, err = l.deps.Evidence.Refer(ctx, step.Event); err != nil {
 			return said, "", fmt.Errorf("store context: %w", err)
 		}
 		said, losses, err = aircmsg.Encode(step, out)
@@ -45,8 +45,8 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 	return said, step.Event.Context, err
 }
 
-// within reports whether a payload is at most so large. One that has no canonical form
-// is nobody's to measure: whoever signs it says so.
+// within reports whether a payload is at most so large. A payload without a canonical form
+// passes: signing it returns the error.
 func within(said aircmsg.Message, limit int) bool {
 	if limit <= 0 {
 		return true
@@ -65,10 +65,10 @@ func (l *Link) evidenceOf(ctx context.Context, ev federation.Event) (*aircmsg.Ev
 	if ev.Evidence == nil {
 		original, err := signing.OriginalOf(ev).Evidence(l.deps.PublicURL)
 		if err == nil {
-			original, err = signing.SealEvidence(ctx, original, ev.Venue, l.deps.Kept(signing.EvidenceSecret))
+			original, err = signing.SealEvidence(ctx, original, ev.Venue, l.deps.Signer.Kept(signing.EvidenceSecret))
 		}
 		if err == nil {
-			err = l.deps.Keep(ctx, ev.Handoff, original)
+			err = l.deps.Evidence.Keep(ctx, ev.Handoff, original)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("keep evidence of %s: %w", ev.ID, err)

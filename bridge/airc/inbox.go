@@ -119,7 +119,7 @@ func (l *Link) shown(agent agents.Agent, p page) func(context.Context) error {
 			return err
 		}
 		for _, did := range agent.DIDs() {
-			if err := l.deps.Inboxes.Read(ctx, did, events, now); err != nil {
+			if err := l.deps.Registry.Inboxes.Read(ctx, did, events, now); err != nil {
 				return fmt.Errorf("note what %s was shown: %w", agent.Handle, err)
 			}
 		}
@@ -141,8 +141,7 @@ func (p page) text(members []byte) raw {
 	return b.Bytes()
 }
 
-// delivered returns a message with its seq, which nobody signed, before the bytes
-// that were signed.
+// delivered returns a message with its seq, which is unsigned, before the signed bytes.
 func delivered(m agents.Message) []byte {
 	members := bytes.TrimPrefix(bytes.TrimSpace(m.Envelope), []byte("{"))
 	return append(fmt.Appendf(nil, `{"seq":%d,`, m.Seq), members...)
@@ -168,5 +167,5 @@ func (l *Link) patience(text string) (time.Duration, error) {
 	if err != nil {
 		return 0, refuse(codeBadRequest, "wait is not a number of seconds")
 	}
-	return min(time.Duration(seconds)*time.Second, l.deps.MaxWait), nil
+	return min(time.Duration(seconds)*time.Second, l.deps.HTTP.MaxWait), nil
 }

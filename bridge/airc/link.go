@@ -1,147 +1,91 @@
-// Package airc is an AIRC registry: agents register here, write signed messages
-// to each other and to people on other networks, and read theirs.
+// Package airc is an AIRC registry: agents register here, write signed messages to each
+// other and to people on other networks, and read their inbox.
 //
-// To an agent a handoff is a conversation with a handle. A DID of another network
-// has one of its own ([Handle]); what that DID does arrives as messages from it,
-// signed by the registry key, and what the agent answers becomes a step of the
-// handoff: vouched for by the gateway, with the signed message as evidence.
-//
-// An agent that signs a step itself proves it, and then it is filed as its own. A
-// handoff may start from here: to a handle, or to "anyone".
+// To an agent a handoff is a conversation with a handle. Each DID of another network has a
+// handle ([Handle]). Its steps arrive as messages from that handle, signed with the key of
+// the registry, and the answers of the agent become steps: the gateway vouches for them,
+// with the signed message as evidence. An agent that proves a step with its own signature
+// has it filed as signed. A message to a handle, or to "anyone", may open a handoff.
 //
 // Implemented: AIRC v0.1.1, its levels Core and Federation: registration with proof of
-// possession, keys that rotate and are revoked, sessions with refresh tokens, identity,
-// presence, messages, threads, an inbox that can be waited at, consent with held
-// messages and the registry's handshake, limits, and the evidence behind vouched steps.
-// Of its optional profiles there are accounts of OpenID Connect and mutual TLS between
-// registries, but neither tenants nor DPoP.
+// possession, rotation and revocation of keys, sessions with refresh tokens, identity,
+// presence, messages, threads, an inbox with long polls, consent with held messages and the
+// handshake of the registry, limits, and the evidence behind vouched steps. Of the optional
+// profiles it has accounts of OpenID Connect and mutual TLS between registries, but neither
+// tenants nor DPoP.
 //
-// Below /api the same registry speaks to clients that are in use today: they have a
-// token and sign nothing, or sign what proves nothing. The registry signs for them, and
+// Below /api the same registry serves the clients that are in use today: they have a token,
+// and sign nothing or sign in ways that prove nothing. The registry signs for them, and
 // says so in the message ("assurance").
 //
 // # Other registries
 //
-// "amy@peer.example" is an agent of another registry. What is written to it is queued
-// with its message and sent until the other registry has taken it, in order; the sender
-// is told when that takes long, and when it was in vain. What comes from there is as
-// good as it is sure whom it is of: a relay that its registry signed may be any step,
-// one that nobody signed is a message at most, under a name of its own that begins with
-// "?", and waits until its recipient lets it through. Each of two gateways is the home
-// of its own side of a handoff; the ids of messages connect them.
+// "amy@peer.example" is an agent of another registry. A message to it is queued and sent, in
+// order, until the other registry has taken it; the sender gets a notice when that takes
+// long or fails. A relay that its registry signed may be any step. An unsigned relay is at
+// most a message, from a name that begins with "?", and waits until its recipient accepts
+// it. Each of two gateways is the home of its own side of a handoff; the ids of messages
+// connect the sides.
 //
 // A signed relay counts in the rate of its registry once its signature is verified, an
-// unsigned one in the rate of the address that sent it. In open federation the registries
-// that no operator named share the rate of their address too, and an unsigned relay is held only if the registry that it names says that it has the sender. A relay
-// whose envelope names another recipient is refused, and so is a relay with the id of
-// another message.
+// unsigned one in the rate of its address. In open federation, registries that no operator
+// named share the rate of their address too, and an unsigned relay is held only if the
+// registry that it names confirms the sender. A relay is refused when its envelope names
+// another recipient, or when it has the id of another message.
 //
 // GET /federation/identity and /federation/presence ask other registries at the endpoints
 // that they publish, and pass on only the members that this package reads.
 //
 // # Webhooks
 //
-// An agent that names "webhook" among its ways of delivery, and an address, has its
-// messages posted there; what is taken was handed out as if it had been fetched.
+// An agent that registers with the delivery "webhook" and an address has its messages posted
+// there. A posted message counts as fetched.
 //
 // # State
 //
-// A [Link] keeps in memory only who is here, what it last read of other registries, and
-// for whom there surely is room; the record is the state. Its methods and routes may be
+// A [Link] keeps in memory the present agents, recent documents of other registries, and
+// inboxes with known free quota; the record is the state. Its methods and routes may be
 // called concurrently.
 //
-// On delivery a message is given seq, beside what was signed: whoever verifies one
-// drops signature and seq first.
+// A delivered message has a member seq beside the signed ones: to verify it, drop signature
+// and seq first.
 //
 // spec: airc-v0.1.1 §5-§11
 package airc
 
 import (
 	"context"
-	"crypto/ed25519"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	"baton/bridge"
 	"baton/bridge/credential"
-	"baton/federation"
 )
 
 // network is the label of this network, and the name of its only link.
 const network = "airc"
 
-// Evidence finds what the gateway vouched for by its SHA-256.
-type Evidence interface {
-	// Evidence returns [federation.ErrNotFound] for bytes that no filed step named.
-	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
-	// EvidenceOf returns the view of the handoff that named it first, and the zero View
-	// where that is not known.
-	EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error)
-}
-
-// Inboxes is told what agents have been shown.
-type Inboxes interface {
-	// Use returns the steps that wait for a DID, and those that one sender signed among them.
-	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
-	// Read notes that steps do not wait for a DID any more. One that never reached
-	// its inbox is no error.
-	Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
-}
-
 // Deps is what a registry works with.
 type Deps struct {
 	bridge.Ports
 
-	// RunExclusive calls what one gateway of a home does at a time, while this one is it, until ctx
-	// ends; nil where there is no other one.
+	Registry  Registry
+	Identity  Identity
+	Operators Operators
+	Quotas    Quotas
+	Rates     Rates // of messages, steps among them
+	Strangers Strangers
+	Callers   Callers
+	Hooks     bridge.Hooks // posts to addresses of agents; nil where there are none
+	Fetch     Fetcher      // from other registries; nil where messages are exchanged with none
+	Issuer    Getter       // reads from the issuer of accounts; used where the configuration names one
+	TokenKey  []byte       // secret; its holder can write tokens and challenges
+
+	// RunExclusive calls a function while this replica of the home has the lease of the
+	// registry, until ctx ends; nil where there is one replica.
 	RunExclusive func(ctx context.Context, do func(context.Context))
 
-	Registry Registry
-	Bindings Bindings
-	Evidence Evidence
-	Inboxes  Inboxes
-	// Room returns what may wait for one agent, and FirstContacts what may be held for one
-	// until it consents. They may change while the registry runs.
-	Room          func() federation.InboxLimits
-	FirstContacts func() federation.InboxLimits
-	Rates         Rates // of messages, steps among them
-	Strangers     Strangers
-
-	// RegistryKey is the key that signs now; it may change while the registry runs.
-	RegistryKey func() federation.SigningKey
-	// RegistryKeys are those whose signatures are good now, that one first.
-	RegistryKeys func(now time.Time) []federation.OwnKey
-	TokenKey     []byte // secret; whoever has it can write tokens and challenges
-	// Revoked reports whether a key was revoked for a DID at a time. Its error is that of
-	// the record.
-	Revoked func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
-	// Proved returns the DID that a token of the REST API in a request is for; nil where
-	// there is no such API.
-	Proved func(r *http.Request, now time.Time) (federation.DID, bool)
-	// KeyDID returns the did:key of a public key.
-	KeyDID func(ed25519.PublicKey) federation.DID
-	// AgentDocument returns the document of a did:web with one key and other names.
-	AgentDocument func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte
-
-	// Held reports whether an operator keeps messages to another registry back.
-	Held func(ctx context.Context, domain string) (federation.Withheld, bool, error)
-
-	// Mode returns how an operator wants another registry to be treated, whatever the
-	// configuration says: [ModeAllow] and the like, "" where it says nothing. It may change
-	// while the registry runs.
-	Mode func(domain string) string
-
-	Hooks  bridge.Hooks // posts to addresses of agents; nil where there are none
-	Fetch  Fetcher      // of other registries; nil where messages are exchanged with none
-	Issuer Getter       // of the issuer of accounts; used where the configuration names one
-
-	MaxBodyBytes int64
-	MaxWait      time.Duration // of a request that waits at the inbox
-	// RegistrationsPerHour is how many handles may be registered from one address; 0
-	// is no limit. It may change while the registry runs.
-	RegistrationsPerHour func() int
 	// Logins counts the attempts of each address to log in, at all listeners.
 	Logins credential.Addresses
 	// Writes counts the steps and messages of each address, at all listeners. The gateway
@@ -170,14 +114,17 @@ type Link struct {
 	grants        grants
 	accounts      accounts
 	end           sync.Once
-	ended         chan struct{} // closed when Run is over: nobody waits any more
+	ended         chan struct{} // closed when Run is over
 }
 
 var (
 	_ bridge.Mounted  = (*Link)(nil)
 	_ bridge.Recorder = (*Link)(nil)
 	_ bridge.Hearer   = (*Link)(nil)
-	_ bridge.Debtor   = (*Link)(nil)
+	_ bridge.Peered   = (*Link)(nil)
+
+	_ bridge.Authenticator = (*Link)(nil)
+	_ bridge.Registrar     = (*Link)(nil)
 )
 
 // Open returns a registry. It does no I/O; its error joins a [*bridge.KeyError]
@@ -201,7 +148,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		challenges: credential.NewChallenges(d.TokenKey, network),
 		tokens:     newTokens(d.TokenKey, domain),
 
-		registrations: credential.NewAddresses(d.RegistrationsPerHour, time.Hour),
+		registrations: credential.NewAddresses(func() int { return d.Quotas.RegistrationsPerHour() }, time.Hour),
 		presences:     newPresences(),
 		nonces:        newNonces(),
 		peers:         newPeers(),
@@ -218,14 +165,14 @@ func readMint(cfg Config, d Deps) (string, error) {
 	if cfg.MintTokenFile == "" {
 		return "", nil
 	}
-	mint, err := d.Secret(cfg.MintTokenFile)
+	mint, err := d.Secrets.Secret(cfg.MintTokenFile)
 	if err != nil {
 		return "", &bridge.KeyError{Key: "mint_token_file", Why: err.Error()}
 	}
 	return mint, nil
 }
 
-// Domain returns the domain of this registry.
+// Domain implements [bridge.Registrar].
 func (l *Link) Domain() string { return l.domain }
 
 // Name implements [bridge.Link].
@@ -234,9 +181,9 @@ func (*Link) Name() string { return network }
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }
 
-// Run implements [bridge.Link]. A registry has nobody to dial: it is up until ctx
-// ends, and served by the gateway's HTTP listener. While it runs it sends what is owed
-// to other registries.
+// Run implements [bridge.Link]. A registry does not dial: it is up until ctx ends, and the
+// HTTP listener of the gateway serves it. Run sends the pending deliveries to other
+// registries.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
 	if l.cfg.Federation != FederationOff && l.deps.Fetch != nil {

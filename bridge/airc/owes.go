@@ -17,8 +17,8 @@ func (l *Link) peerLabel(domain string) string {
 	return bridge.OtherPeers
 }
 
-// Owes implements [bridge.Debtor].
-func (l *Link) Owes(ctx context.Context) ([]federation.PeerBacklog, error) {
+// Backlogs implements [bridge.Peered].
+func (l *Link) Backlogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	kept, err := l.deps.Registry.Relays.PeerBacklogs(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read queues of registries: %w", err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,11 +19,11 @@ import (
 	"baton/federation/signing"
 )
 
-// With whom this registry exchanges messages.
+// Values of airc.federation: the registries that this one exchanges messages with.
 const (
 	FederationOff       = "off"
-	FederationAllowlist = "allowlist" // with those of the configuration
-	FederationOpen      = "open"      // with anybody who is not blocked
+	FederationAllowlist = "allowlist" // the registries of the configuration
+	FederationOpen      = "open"      // every registry that is not blocked
 )
 
 // What may come from another registry, and go to it.
@@ -96,7 +97,7 @@ func (p PeerConfig) check(mistake func(key, why string)) {
 	}
 }
 
-// Getter reads documents. It guards what is asked of whom.
+// Getter reads documents. It refuses addresses that the gateway must not reach.
 type Getter interface {
 	// Get returns the body at an address. Its errors wrap [federation.ErrNotFound] where
 	// the host says that there is nothing, and [*federation.UnavailableError] where
@@ -109,8 +110,8 @@ type Fetcher interface {
 	Getter
 
 	// Post sends JSON and returns the answer, whatever its status. Its error wraps
-	// [*federation.UnavailableError] where there was none, and nobody knows whether the
-	// host took what was sent; [ErrTooLarge] too where there was more than one reads.
+	// [*federation.UnavailableError] without an answer, when it is unknown whether the host
+	// took the body, and [ErrTooLarge] too when the answer exceeds the limit.
 	Post(ctx context.Context, address string, body []byte) (Reply, error)
 	// TXT returns the texts in DNS under a name.
 	TXT(ctx context.Context, name string) ([]string, error)
@@ -158,7 +159,7 @@ type peer struct {
 
 // peers is what is known of other registries. A restart forgets it.
 type peers struct {
-	known chan map[string]peer // owned by whoever took it, who puts it back
+	known chan map[string]peer // owned by the goroutine that receives it, until it sends it back
 	rates chan map[string]*rate.Limiter
 	paces chan map[string]*pace
 	heard chan string // domains of registries that something came from
@@ -190,7 +191,7 @@ func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
 			cfg = one
 		}
 	}
-	cfg.Mode = cmp.Or(l.deps.Mode(domain), cfg.Mode)
+	cfg.Mode = cmp.Or(l.deps.Operators.Mode(domain), cfg.Mode)
 	cfg.Mode, cfg.Dialect = cmp.Or(cfg.Mode, ModeAllow), cmp.Or(cfg.Dialect, dialectAuto)
 	cfg.Unsigned, cfg.URL = cmp.Or(cfg.Unsigned, ModeHold), cmp.Or(cfg.URL, federation.BaseURL(domain))
 	switch {
@@ -205,11 +206,27 @@ func (l *Link) peerConfig(domain string) (PeerConfig, bool) {
 // configured reports whether an operator named a registry, in the configuration or while
 // the gateway runs.
 func (l *Link) configured(domain string) bool {
-	return l.deps.Mode(domain) != "" || slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain })
+	return l.deps.Operators.Mode(domain) != "" || slices.ContainsFunc(l.cfg.Peers, func(p PeerConfig) bool { return p.Domain == domain })
 }
 
-// Peers returns the registries of the configuration.
-func (l *Link) Peers() []PeerConfig { return slices.Clone(l.cfg.Peers) }
+// Peers implements [bridge.Peered].
+func (l *Link) Peers() []bridge.Peer {
+	peers := make([]bridge.Peer, len(l.cfg.Peers))
+	for i, p := range l.cfg.Peers {
+		peers[i] = bridge.Peer{
+			Name: p.Domain, URL: cmp.Or(p.URL, federation.BaseURL(p.Domain)), Mode: cmp.Or(p.Mode, ModeAllow), Dialect: p.Dialect,
+		}
+	}
+	return peers
+}
+
+// CheckPeer implements [bridge.Peered].
+func (*Link) CheckPeer(name string) error {
+	if !ValidDomain(name) {
+		return errors.New("the domain of a registry such as peer.example, not " + name)
+	}
+	return nil
+}
 
 // peer returns what another registry says of itself. Its error wraps
 // [*federation.UnavailableError] where it cannot be asked now.
@@ -378,7 +395,7 @@ func (l *Link) signForPeers(ctx context.Context, message any) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write for other registries: %w", err)
 	}
-	signature, _, err := signing.Relay().Sign(ctx, l.deps.RegistryKey(), text)
+	signature, _, err := signing.Relay().Sign(ctx, l.deps.Identity.RegistryKey(), text)
 	if err != nil {
 		return nil, fmt.Errorf("sign for other registries: %w", err)
 	}

@@ -2,6 +2,8 @@ package airc
 
 import (
 	"context"
+	"crypto/ed25519"
+	"net/http"
 	"time"
 
 	"baton/federation"
@@ -21,6 +23,10 @@ type Registry struct {
 	Threads  Threads
 	Consents Consents
 	Relays   Relays
+
+	Names     Names
+	Originals Originals
+	Inboxes   Inboxes
 }
 
 // Agents keeps the agents that registered.
@@ -138,12 +144,12 @@ type Mail interface {
 
 // Threads reads what two handles wrote to each other.
 type Threads interface {
-	// Thread returns up to limit messages between two handles with a Seq above after,
-	// in order, without those that the first of them deleted, and whether there are
-	// more.
+	// Thread returns up to limit messages between two handles with a Seq above after, in
+	// order, and whether there are more. It leaves out the messages that the first handle
+	// deleted.
 	Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []agents.Message, more bool, err error)
-	// Recent returns the newest messages between two handles, up to limit, in order,
-	// without those that the first of them deleted.
+	// Recent returns the newest messages between two handles, up to limit, in order. It
+	// leaves out the messages that the first handle deleted.
 	Recent(ctx context.Context, handle, peer string, limit int) ([]agents.Message, error)
 	// Conversations returns up to limit conversations of a handle, the one with the
 	// newest message first.
@@ -212,12 +218,70 @@ type Relays interface {
 	Delayed(ctx context.Context, row int64, now time.Time) error
 }
 
-// Bindings tells the names of the DIDs of other networks.
-type Bindings interface {
+// Names tells the names of the DIDs of other networks.
+type Names interface {
 	// Binding returns [federation.ErrNotFound] for a DID that never signed a filed step, nor
 	// had one vouched for in its name.
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
 	// BindingByHash finds a DID by the first characters of its [federation.DID.Hash], at
 	// least ten. It returns [federation.ErrNotFound] when none or more than one fits.
 	BindingByHash(ctx context.Context, prefix string) (federation.Binding, error)
+}
+
+// Originals finds the evidence behind steps by its SHA-256.
+type Originals interface {
+	// Evidence returns [federation.ErrNotFound] for bytes that no filed step named.
+	Evidence(ctx context.Context, digest [32]byte) ([]byte, error)
+	// EvidenceOf returns the view of the handoff that named it first, and the zero View where
+	// that is not known.
+	EvidenceOf(ctx context.Context, digest [32]byte) (federation.View, error)
+}
+
+// Inboxes counts the steps that wait for agents, and ends their waiting.
+type Inboxes interface {
+	// Use returns the steps that wait for a DID, and which of them one sender signed.
+	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
+	// Read notes that steps do not wait for a DID any more. A step that never reached its inbox
+	// is no error.
+	Read(ctx context.Context, to federation.DID, events []federation.EventID, now time.Time) error
+}
+
+// Identity has the keys with which the registry signs, and writes DID documents. Its methods
+// do not block.
+type Identity interface {
+	// RegistryKey returns the key that signs now.
+	RegistryKey() federation.SigningKey
+	// RegistryKeys returns the keys whose signatures are good now, RegistryKey first.
+	RegistryKeys(now time.Time) []federation.OwnKey
+	// KeyDID returns the did:key of a public key.
+	KeyDID(key ed25519.PublicKey) federation.DID
+	// AgentDocument returns the document of a did:web with one key and other names.
+	AgentDocument(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte
+}
+
+// Operators tells how operators treat other registries.
+type Operators interface {
+	// Held reports whether an operator keeps messages to another registry back. It blocks on
+	// the record, and its error is that of the record.
+	Held(ctx context.Context, domain string) (federation.Withheld, bool, error)
+	// Mode returns the mode that an operator set for another registry, which takes precedence
+	// over the configuration, or "" for none. It does not block.
+	Mode(domain string) string
+}
+
+// Quotas are limits of the registry that may change while it runs. They do not block.
+type Quotas interface {
+	// Room returns how much may wait for one agent.
+	Room() federation.InboxLimits
+	// FirstContacts returns how much may be held for one agent until it consents.
+	FirstContacts() federation.InboxLimits
+	// RegistrationsPerHour returns how many handles one address may register; 0 is no limit.
+	RegistrationsPerHour() int
+}
+
+// Callers finds the participants behind the tokens of other networks.
+type Callers interface {
+	// Authenticate returns the DID that a token in a request is for, and false for a request
+	// without such a token. It blocks on the record, and its error is that of the record.
+	Authenticate(r *http.Request) (did federation.DID, ok bool, err error)
 }

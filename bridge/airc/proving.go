@@ -52,7 +52,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	if key.Proved() {
 		return agent, nil
 	}
-	did := l.deps.KeyDID(key.Public)
+	did := l.deps.Identity.KeyDID(key.Public)
 	_, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
 	case err == nil: // no write for each message of two agents with one key
@@ -60,7 +60,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 	case !errors.Is(err, federation.ErrNotFound):
 		return agent, fmt.Errorf("look up agent: %w", err)
 	}
-	if revoked, err := l.deps.Revoked(ctx, did, federation.KeyID(key.Public), now); err != nil || revoked {
+	if revoked, err := l.deps.Keys.Revoked(ctx, did, federation.KeyID(key.Public), now); err != nil || revoked {
 		return agent, err
 	}
 	after, err := l.deps.Registry.Keys.ProveKey(ctx, agent.Handle, key.ID, did, now)
@@ -72,7 +72,7 @@ func (l *Link) prove(ctx context.Context, agent agents.Agent, key agents.Key, no
 
 // checkRevoked refuses a key that was revoked for its own did:key: it proves nothing.
 func (l *Link) checkRevoked(ctx context.Context, public ed25519.PublicKey, now time.Time) error {
-	revoked, err := l.deps.Revoked(ctx, l.deps.KeyDID(public), federation.KeyID(public), now)
+	revoked, err := l.deps.Keys.Revoked(ctx, l.deps.Identity.KeyDID(public), federation.KeyID(public), now)
 	if err != nil {
 		return fmt.Errorf("look up the history of a key: %w", err)
 	}

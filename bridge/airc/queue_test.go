@@ -83,7 +83,7 @@ func TestADecisionReachesARegistryThatWasAway(t *testing.T) {
 		if said := bodies(t, a, "scout_7"); len(said) != 2 { // delayed, delivered: of the message alone
 			t.Errorf("the sender was told %v", said)
 		}
-		if owed, err := a.link.Owes(t.Context()); err != nil || cmp.Diff([]federation.PeerBacklog{{Peer: "b.test"}}, owed) != "" {
+		if owed, err := a.link.Backlogs(t.Context()); err != nil || cmp.Diff([]federation.PeerBacklog{{Peer: "b.test"}}, owed) != "" {
 			t.Errorf("owed: %+v, %v", owed, err)
 		}
 		attempts := func(outcome string) float64 {
@@ -140,7 +140,8 @@ type roundTripper func(*http.Request) *http.Response
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// Names of registries that anybody may invent are no labels.
+// The name of a registry is a label only if the configuration has it: senders can invent
+// any other name.
 func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 	t.Parallel()
 	w := newInternet().join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})
@@ -151,7 +152,7 @@ func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	owed, err := w.link.Owes(t.Context())
+	owed, err := w.link.Backlogs(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,14 +37,14 @@ func (l *Link) mayWrite(ctx context.Context, did federation.DID, now time.Time) 
 	if err := check(l.deps.Rates.Left(did, now), time.Minute); err != nil {
 		return err
 	}
-	return check(l.deps.Writes.Left(bridge.NetworkFrom(ctx), now), time.Minute)
+	return check(l.deps.Writes.Left(bridge.SubnetFrom(ctx), now), time.Minute)
 }
 
 // charge counts a message that is no step, for its sender and its address; the gateway
 // counts steps.
 func (l *Link) charge(ctx context.Context, d *delivery) error {
 	d.charged = true
-	if wait := l.deps.Writes.Wait(bridge.NetworkFrom(ctx), d.received); wait > 0 {
+	if wait := l.deps.Writes.Wait(bridge.SubnetFrom(ctx), d.received); wait > 0 {
 		return tooMany(wait)
 	}
 	if wait := l.deps.Rates.Take(d.sender.DID, d.received); wait > 0 {
@@ -55,7 +55,7 @@ func (l *Link) charge(ctx context.Context, d *delivery) error {
 
 // login counts an attempt to log in, or refuses it where its address made too many.
 func (l *Link) login(c *call, now time.Time) error {
-	if wait := l.deps.Logins.Wait(bridge.NetworkFrom(c.Context()), now); wait > 0 {
+	if wait := l.deps.Logins.Wait(bridge.SubnetFrom(c.Context()), now); wait > 0 {
 		return tooMany(wait)
 	}
 	return nil

@@ -16,21 +16,20 @@ import (
 	"baton/federation/agents"
 )
 
-// How sure it is whom a message from another registry is of. Its wording is that of
-// the signed envelope that the recipient reads.
+// How sure this registry is of the author of a message from another registry. The signed
+// envelope for the recipient uses the same words.
 const (
 	assuranceRegistry   = "registry"   // its registry signed for it
 	assuranceVouched    = "vouched"    // not signed, from a registry that the operator trusts so far
-	assuranceUnverified = "unverified" // anybody may have sent it
+	assuranceUnverified = "unverified" // any host may have sent it
 )
 
-// unverifiedPrefix marks a sender who may be anybody. It is another one than the same
-// address without the mark: nobody's consent to the one goes to the other.
+// unverifiedPrefix marks a sender without proof. The marked address is another address than
+// the plain one: consent to one is no consent to the other.
 const unverifiedPrefix = "?"
 
-// Unverified returns the handle under which the registry keeps messages of a sender that it
-// could not verify.
-func Unverified(handle string) string { return unverifiedPrefix + handle }
+// Unverified implements [bridge.Registrar].
+func (*Link) Unverified(handle string) string { return unverifiedPrefix + handle }
 
 // unverifiedPart is how much of the list of first contacts of one agent unverified senders
 // may use: one part in so many.
@@ -107,7 +106,7 @@ func relayID(o *object, m relayed) string {
 
 // postRelay answers POST /federation/relay: a message of another registry.
 func (l *Link) postRelay(c *call) (answer, error) {
-	c.Request = c.WithContext(bridge.WithNetwork(c.Context(), netip.Prefix{})) // the address is the registry's, not the agent's
+	c.Request = c.WithContext(bridge.WithSubnet(c.Context(), netip.Prefix{})) // the address is the registry's, not the agent's
 	a, err := l.takeRelay(c)
 	return a, federationRefusal(err)
 }
@@ -198,8 +197,8 @@ func (m relayed) saidBefore(sent agents.Message) bool {
 		sameJSON(before.Payload, m.payload) && sameJSON(before.Origin.Envelope, m.envelope)
 }
 
-// answerRelayed tells a registry what became of its message. Only a 201 is a yes to
-// those that are deployed.
+// answerRelayed answers a registry about its message. Deployed registries take only a 201
+// as a yes.
 func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 	said := members{
 		"success": true, "assurance": m.assurance, "message": members{
@@ -233,8 +232,8 @@ func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agent
 	}, now)
 }
 
-// holdUnverified keeps a message back that anybody may have sent, until its recipient
-// consents to that. It never is a step.
+// holdUnverified holds a message without proof of its sender until its recipient consents.
+// Such a message never is a step.
 func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	to, err := known(l.find(ctx, m.to))
 	if err != nil {
@@ -254,7 +253,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 	if err := l.checkUnverifiedRoom(ctx, m.sender(), to, sealed, now); err != nil {
 		return answer{}, err
 	}
-	p := agents.Posting{Message: sealed, Held: !admitted, FirstContacts: l.deps.FirstContacts()}
+	p := agents.Posting{Message: sealed, Held: !admitted, FirstContacts: l.deps.Quotas.FirstContacts()}
 	if !admitted {
 		if p.Handshake, err = l.handshake(ctx, contact{handle: m.sender()}, to.handle, m.body, now); err != nil {
 			return answer{}, err
@@ -272,7 +271,7 @@ func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (an
 // without this bound unverified senders would leave no room for the requests of verified
 // ones.
 func (l *Link) checkUnverifiedRoom(ctx context.Context, from string, to contact, sealed agents.Message, now time.Time) error {
-	limits := l.deps.FirstContacts()
+	limits := l.deps.Quotas.FirstContacts()
 	if err := l.deps.Registry.Consents.MayAsk(ctx, from, to.handle, limits, now); err != nil {
 		return err
 	}
@@ -335,7 +334,7 @@ func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (agents.Ag
 	return agent, nil
 }
 
-// stranger returns an agent of another registry that nobody here met.
+// stranger returns an agent of another registry that is not on record here.
 func (l *Link) stranger(r remote, now time.Time) agents.Agent {
 	kept := l.kept(r.String())
 	return agents.Agent{

@@ -29,8 +29,8 @@ type grant struct {
 // pair is a recipient and a sender of messages; the sender "" is all senders.
 type pair struct{ to, from string }
 
-// grants is for whom there surely is room. Whoever took the map owns it, and puts it
-// back. A restart forgets it, and counts again.
+// grants holds the inboxes with known free quota. The goroutine that receives the map owns
+// it until it sends it back. A restart forgets the map, and the quota is counted again.
 type grants struct{ left chan map[pair]grant }
 
 func newGrants() grants {
@@ -74,7 +74,7 @@ func (g grants) give(to, from string, whole, share federation.Free, now time.Tim
 //
 // spec: airc-v0.1.1 §11.5
 func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
-	limits, to, length := l.deps.Room(), d.recipient.handle, int64(len(d.raw))
+	limits, to, length := l.deps.Quotas.Room(), d.recipient.handle, int64(len(d.raw))
 	if limits == (federation.InboxLimits{}) || l.grants.use(to, d.from, length, d.received) {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (l *Link) checkRoom(ctx context.Context, d *delivery) error {
 	if err != nil {
 		return fmt.Errorf("count messages: %w", err)
 	}
-	steps, err := l.deps.Inboxes.Use(ctx, d.recipient.agent.DID, d.sender.DID)
+	steps, err := l.deps.Registry.Inboxes.Use(ctx, d.recipient.agent.DID, d.sender.DID)
 	if err != nil {
 		return fmt.Errorf("count steps: %w", err)
 	}

@@ -27,7 +27,7 @@ const drainBytes = 4 << 20
 type answer struct {
 	status int
 	body   any  // marshalled as JSON; a [raw] is written as it is
-	keep   bool // it never changes, and whoever read it may keep it
+	keep   bool // it never changes, and clients may cache it
 	// after is done once the client has the answer, which does not wait for it. It
 	// may be nil.
 	after func(ctx context.Context) error
@@ -36,7 +36,7 @@ type answer struct {
 // raw is JSON that must reach the client byte for byte.
 type raw []byte
 
-// call is one request and who makes it.
+// call is one request with its caller.
 type call struct {
 	*http.Request
 
@@ -125,7 +125,7 @@ func allowed(mux *http.ServeMux, r *http.Request) string {
 func (l *Link) serve(route string, e endpoint) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.Hear(time.Now())
-		ctx := bridge.WithNetwork(r.Context(), credential.AddressOf(r))
+		ctx := bridge.WithSubnet(r.Context(), credential.AddressOf(r))
 		c := &call{Request: r.WithContext(ctx)}
 		c.agent, c.denied = l.authenticate(r)
 		var a answer
@@ -195,15 +195,15 @@ func marshal(value any) (json.RawMessage, error) {
 
 // readBody reads a whole body, up to the limit.
 func (l *Link) readBody(c *call) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(c.Body, l.deps.MaxBodyBytes+1))
+	body, err := io.ReadAll(io.LimitReader(c.Body, l.deps.HTTP.MaxBodyBytes+1))
 	if err != nil {
 		return nil, &problem{code: codeBadRequest, message: "the body ended too early", unreadable: "cut"}
 	}
-	if int64(len(body)) > l.deps.MaxBodyBytes {
+	if int64(len(body)) > l.deps.HTTP.MaxBodyBytes {
 		_, _ = io.CopyN(io.Discard, c.Body, drainBytes) // the answer is the same however much there was
 		return nil, &problem{
 			code: codePayloadTooLarge, unreadable: "size",
-			message: "a body is at most " + strconv.FormatInt(l.deps.MaxBodyBytes, 10) + " bytes",
+			message: "a body is at most " + strconv.FormatInt(l.deps.HTTP.MaxBodyBytes, 10) + " bytes",
 		}
 	}
 	return body, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // Strangers limits DIDs that the record has not known for long. A context has the address
-// of the client, see [bridge.WithNetwork].
+// of the client, see [bridge.WithSubnet].
 type Strangers interface {
 	// Admit returns a [*federation.StrangerError] for a DID that has to come later.
 	Admit(ctx context.Context, did federation.DID, now time.Time) error

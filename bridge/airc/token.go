@@ -86,19 +86,17 @@ func (l *Link) authenticate(r *http.Request) (agents.Agent, error) {
 	return agent, err
 }
 
-// Bearer returns the agent whose access token a request carries. The error is
-// [credential.ErrToken] where it carries none that is good, and any other error that of
-// the record.
-func (l *Link) Bearer(r *http.Request) (agents.Agent, error) {
+// Authenticate implements [bridge.Authenticator].
+func (l *Link) Authenticate(r *http.Request) (did federation.DID, ok bool, err error) {
 	c, err := l.token(r, credential.Access, time.Now())
 	if err != nil {
-		return agents.Agent{}, credential.ErrToken
+		return "", false, nil //nolint:nilerr // the token may be that of another link
 	}
 	agent, err := l.holder(r, c)
 	if _, isProblem := errors.AsType[*problem](err); isProblem {
-		return agents.Agent{}, credential.ErrToken
+		return "", false, nil
 	}
-	return agent, err
+	return agent.DID, err == nil, err
 }
 
 // holder returns the agent that a token was issued to.

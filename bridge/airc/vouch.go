@@ -92,12 +92,12 @@ func (l *Link) vouch(ctx context.Context, d *delivery, s step, evidence federati
 			return federation.Event{}, nil, err
 		}
 	}
-	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, l.deps.Kept(signing.EvidenceSecret)); err != nil {
+	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, l.deps.Signer.Kept(signing.EvidenceSecret)); err != nil {
 		return federation.Event{}, nil, err
 	}
 	fields, losses := dialect.Write(ev)
 	if translate.Loses(losses, "context") || ev.ContextHash == "" && federation.CapabilityIn(ev.Context) != "" {
-		if ev, err = l.deps.Refer(ctx, ev); err != nil {
+		if ev, err = l.deps.Evidence.Refer(ctx, ev); err != nil {
 			return federation.Event{}, nil, fmt.Errorf("store context: %w", err)
 		}
 		fields, losses = dialect.Write(ev)
@@ -154,7 +154,7 @@ func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federati
 	return place, tags, nil
 }
 
-// errNoLink says that the network where somebody was seen is not linked any more.
+// errNoLink says that the network of a user is not linked any more.
 var errNoLink = errors.New("airc: no link reaches it")
 
 // pair returns the venue of an offer that is made in private: with its recipient,

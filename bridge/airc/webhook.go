@@ -42,7 +42,7 @@ func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, 
 	}
 	c, err := parseCapabilities(text)
 	if err != nil || !slices.Contains(c.Delivery, deliverWebhook) {
-		return "", shown, nil //nolint:nilerr // whoever reads them says that they cannot be read
+		return "", shown, nil //nolint:nilerr // the reader of the capabilities reports the error
 	}
 	return address, shown, nil
 }
@@ -84,6 +84,9 @@ func (l *Link) hook(ctx context.Context, agent agents.Agent, address string, now
 	}
 	return &hook{ID: made.ID, URL: made.URL, Secret: made.Secret, PublicKey: made.PublicKey}
 }
+
+// Pushes implements [bridge.Pusher].
+func (*Link) Pushes(h federation.Webhook) bool { return h.Participant != "" }
 
 // Write implements [bridge.Pusher]: a message as the inbox has it.
 func (*Link) Write(_ context.Context, _ federation.Webhook, p federation.Push) (kind string, data []byte, err error) {

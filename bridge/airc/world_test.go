@@ -36,7 +36,7 @@ import (
 // seed returns 32 equal bytes, of which a test makes a key.
 func seed(b byte) []byte { return bytes.Repeat([]byte{b}, ed25519.SeedSize) }
 
-// signingKey returns a key in somebody's keeping.
+// signingKey returns the private key of a test.
 func signingKey(b byte) federation.SigningKey {
 	return signingKeyOf(ed25519.NewKeyFromSeed(seed(b)))
 }
@@ -49,7 +49,7 @@ func signingKeyOf(private ed25519.PrivateKey) federation.SigningKey {
 	}
 }
 
-// The keys of the tests: those of the vectors, and kept keys after them.
+// The keys of the tests: the keys of the vectors, and kept keys after them.
 var (
 	alice    = signingKey(0x11)
 	registry = signingKey(0x02)
@@ -84,6 +84,84 @@ type world struct {
 	contexts bridge.Contexts
 }
 
+// Room implements [airc.Quotas].
+func (w *world) Room() federation.InboxLimits {
+	return federation.InboxLimits{Events: w.room, EventsPerSender: w.share}
+}
+
+// FirstContacts implements [airc.Quotas].
+func (w *world) FirstContacts() federation.InboxLimits { return w.firstContacts }
+
+// RegistrationsPerHour implements [airc.Quotas].
+func (*world) RegistrationsPerHour() int { return 0 }
+
+// quotas replace some quotas of a registry.
+type quotas struct {
+	airc.Quotas
+
+	room          *federation.InboxLimits // nil for that of the registry
+	registrations func() int
+}
+
+// Room implements [airc.Quotas].
+func (q quotas) Room() federation.InboxLimits {
+	if q.room == nil {
+		return q.Quotas.Room()
+	}
+	return *q.room
+}
+
+// RegistrationsPerHour implements [airc.Quotas].
+func (q quotas) RegistrationsPerHour() int { return q.registrations() }
+
+// contextLimits are the limits of contexts in a world, which a test changes.
+type contextLimits struct{ *world }
+
+// Current implements [bridge.LimitSource].
+func (l contextLimits) Current() bridge.Limits {
+	one, _ := l.contexts.Limits()
+	return bridge.Limits{ContextBytes: one}
+}
+
+// operators hold back what the record says, and set no modes.
+type operators struct{ *federationtest.Memory }
+
+// Mode implements [airc.Operators].
+func (operators) Mode(string) string { return "" }
+
+// identities implement [airc.Identity] with one key of the registry.
+type identities struct {
+	key  federation.SigningKey
+	keys []federation.OwnKey // nil for that key alone
+}
+
+// RegistryKey implements [airc.Identity].
+func (i identities) RegistryKey() federation.SigningKey { return i.key }
+
+// RegistryKeys implements [airc.Identity].
+func (i identities) RegistryKeys(time.Time) []federation.OwnKey {
+	if i.keys == nil {
+		return []federation.OwnKey{{Public: i.key.Public}}
+	}
+	return i.keys
+}
+
+// KeyDID implements [airc.Identity].
+func (identities) KeyDID(key ed25519.PublicKey) federation.DID { return identity.KeyDID(key) }
+
+// AgentDocument implements [airc.Identity].
+func (identities) AgentDocument(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
+	return identity.AgentDocument(did, key, "https://gw.example", others...)
+}
+
+// noCallers implements [airc.Callers]: no other link issues tokens.
+type noCallers struct{}
+
+// Authenticate implements [airc.Callers].
+func (noCallers) Authenticate(*http.Request) (did federation.DID, ok bool, err error) {
+	return "", false, nil
+}
+
 // newWorld opens a registry; each change is made before that.
 func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 	tb.Helper()
@@ -109,22 +187,11 @@ func newWorld(tb testing.TB, changes ...func(*airc.Config, *airc.Deps)) *world {
 			Wakes: w.wakes,
 			Home:  "gw.example", Gateway: w.gateway, Metrics: bridge.NewMetrics(w.metrics),
 			Log:       slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-			PublicURL: "https://gw.example", Kept: kept, Keep: w.record.Keep,
-			Limits: func() bridge.Limits { one, _ := w.contexts.Limits(); return bridge.Limits{ContextBytes: one} },
-			Store: func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error) {
-				return w.contexts.Store(ctx, owner, content)
-			},
-			Refer: func(ctx context.Context, ev federation.Event) (federation.Event, error) {
-				return w.contexts.Refer(ctx, ev)
-			},
+			PublicURL: "https://gw.example", HTTP: bridge.HTTP{MaxBodyBytes: 262144, MaxWait: 50 * time.Second},
+			Signer: bridgetest.Signer(kept), Evidence: &w.contexts, Limits: contextLimits{w}, Keys: bridgetest.Keys{Revoke: w.revoked},
 		},
-		Registry: registryOf(w.record), Bindings: w.record, Evidence: w.record, Inboxes: w.record, Held: w.record.Held, Mode: func(string) string { return "" }, Room: func() federation.InboxLimits { return federation.InboxLimits{Events: w.room, EventsPerSender: w.share} }, FirstContacts: func() federation.InboxLimits { return w.firstContacts }, Rates: w.rates, Strangers: anyMayCome{},
-		RegistryKey:  func() federation.SigningKey { return registry },
-		RegistryKeys: func(time.Time) []federation.OwnKey { return []federation.OwnKey{{Public: registry.Public}} },
-		TokenKey:     seed(0x77), KeyDID: identity.KeyDID, Revoked: w.revoked, AgentDocument: func(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
-			return identity.AgentDocument(did, key, "https://gw.example", others...)
-		},
-		MaxBodyBytes: 262144, MaxWait: 50 * time.Second, RegistrationsPerHour: func() int { return 0 },
+		Registry: registryOf(w.record), Operators: operators{w.record}, Quotas: w, Rates: w.rates, Strangers: anyMayCome{},
+		Identity: identities{key: registry}, Callers: noCallers{}, TokenKey: seed(0x77),
 	}
 	for _, change := range changes {
 		change(&cfg, &w.deps)
@@ -268,7 +335,7 @@ type gateway struct {
 	home    *home.Home
 	record  *federationtest.Memory
 	dialect federation.Dialect // of the link
-	online  bool               // whoever was seen there is there now
+	online  bool               // each known user is online
 	unlink  bool               // there is no link any more
 	refuse  error              // answered to every Submit
 }
@@ -396,11 +463,14 @@ type keeper interface {
 	airc.Threads
 	airc.Consents
 	airc.Relays
+	airc.Names
+	airc.Originals
+	airc.Inboxes
 }
 
 // registryOf returns the ports of a registry on one record.
 func registryOf(k keeper) airc.Registry {
-	return airc.Registry{Agents: k, Keys: k, Sessions: k, Messages: k, Mail: k, Threads: k, Consents: k, Relays: k}
+	return airc.Registry{Agents: k, Keys: k, Sessions: k, Messages: k, Mail: k, Threads: k, Consents: k, Relays: k, Names: k, Originals: k, Inboxes: k}
 }
 
 // forgetful is a registry that fails to file messages, as if the gateway had been
@@ -453,7 +523,8 @@ func inbox(t *testing.T, a *bridgetest.Agent) []message {
 	return messages
 }
 
-// types lists who wrote what, as in "system system:handshake_request".
+// types lists the sender and the type of each message, as in "system
+// system:handshake_request".
 func types(messages []message) []string {
 	var list []string
 	for _, m := range messages {
@@ -479,10 +550,10 @@ func result(request, status string, more ...any) map[string]any {
 	return payload("task:result", data)
 }
 
-// nobody knows of no capabilities.
-type nobody struct{}
+// noCapabilities knows the capabilities of no DID.
+type noCapabilities struct{}
 
-func (nobody) Declared(context.Context, federation.DID) ([]string, error) { return nil, nil }
+func (noCapabilities) Declared(context.Context, federation.DID) ([]string, error) { return nil, nil }
 
 // end lets the registry end.
 func (w *world) end(t *testing.T) {

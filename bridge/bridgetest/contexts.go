@@ -1,17 +1,50 @@
 package bridgetest
 
 import (
+	"context"
 	"log/slog"
 
 	"baton/bridge"
 	"baton/federation"
 )
 
-// Contexts keeps in a record what steps refer to, as the gateway gw.example does: so many
+// ContextRecord keeps contexts and evidence.
+type ContextRecord interface {
+	federation.Blobs
+	bridge.Originals
+}
+
+// Contexts keeps evidence and contexts in a record, as the gateway gw.example does: so many
 // bytes of one context, and of all of one owner; 0 of all is no limit.
-func Contexts(blobs federation.Blobs, one, ofDID int64) bridge.Contexts {
+func Contexts(record ContextRecord, one, ofDID int64) bridge.Contexts {
 	return bridge.Contexts{
-		Blobs: blobs, PublicURL: "https://gw.example", Log: slog.New(slog.DiscardHandler),
+		Blobs: record, Originals: record, PublicURL: "https://gw.example", Log: slog.New(slog.DiscardHandler),
 		Limits: func() (int64, int64) { return one, ofDID },
 	}
+}
+
+// NameRecord keeps the names that stand for DIDs, and where DIDs signed last.
+type NameRecord interface {
+	// Binding returns where a DID last signed a step.
+	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
+	// NamesOf returns the names of a DID.
+	NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+}
+
+// KeptNames implements [bridge.Bindings] with a record. The names and handles of a test are
+// known beside it.
+type KeptNames struct {
+	Bindings
+
+	Record NameRecord
+}
+
+// Of implements [bridge.Bindings].
+func (n KeptNames) Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
+	return n.Record.NamesOf(ctx, did)
+}
+
+// Seen implements [bridge.Bindings].
+func (n KeptNames) Seen(ctx context.Context, did federation.DID) (federation.Binding, error) {
+	return n.Record.Binding(ctx, did)
 }

@@ -55,7 +55,7 @@ func (f *Freeq) hear(line string) {
 	f.act(m)
 }
 
-// loses reports whether a message is one of those that the server is made to drop.
+// loses reports whether the server drops a message, as a test asked.
 func (f *Freeq) loses(m map[string]any) bool {
 	if text(m, "type") == "privmsg" && f.loseLines {
 		return true
@@ -168,7 +168,7 @@ func (f *Freeq) reader(target string) federation.DID {
 	return did
 }
 
-// sayState sends who is where.
+// sayState sends the members of each channel.
 func (f *Freeq) sayState() {
 	channels := []map[string]any{}
 	for _, name := range f.cfg.Channels {
@@ -303,6 +303,9 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 	if !f.verified(tags, document) {
 		f.odd("a step of %s that does not verify: %s", tags["+freeq.at/from"], document)
 		return
+	}
+	if !routed && f.row(tags["+freeq.at/eventid"]) == nil {
+		f.show(m)
 	}
 	row := freeqRow{
 		id: tags["+freeq.at/eventid"], task: tags["+freeq.at/act-id"], venue: venue, canonical: document,

@@ -162,7 +162,7 @@ func TestAnAddressIsCountedHoweverItIsWritten(t *testing.T) {
 	for _, from := range []string{
 		"192.0.2.1:1", "192.0.2.1:2", "[::ffff:192.0.2.1]:3", "192.0.2.2:1", // one address, then another
 		"[2001:db8::1]:1", "[2001:db8::2%eth0]:1", "[2001:db8::3]:1", "[2001:db8:0:1::1]:1", // one subnet, then another
-		"", "@", "x", // those of unknown origin are not counted
+		"", "@", "x", // unknown origins are not counted
 	} {
 		got = append(got, take(from, now()))
 	}
@@ -194,12 +194,12 @@ func TestAnAddressIsCountedHoweverItIsWritten(t *testing.T) {
 func TestAFloodOfFreshAddressesResetsNoBucket(t *testing.T) {
 	t.Parallel()
 	a := credential.NewAddresses(func() int { return 2 }, time.Hour)
-	heavy := bridge.NetworkOf("192.0.2.1")
+	heavy := bridge.SubnetOf("192.0.2.1")
 	for a.Take(heavy, now()) {
 	}
 	fresh := netip.MustParseAddr("2001:db8::")
 	for range 40_000 { // more than are counted at once
-		a.Take(bridge.Network(fresh), now())
+		a.Take(bridge.Subnet(fresh), now())
 		next := fresh.As16()
 		binary.BigEndian.PutUint64(next[:], binary.BigEndian.Uint64(next[:])+1)
 		fresh = netip.AddrFrom16(next)

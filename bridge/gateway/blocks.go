@@ -94,7 +94,7 @@ func (g *Gateway) refuseBlocked(ctx context.Context, ev federation.Event) error 
 		return nil
 	}
 	from := stepSource(ev)
-	from.Address = bridge.NetworkFrom(ctx)
+	from.Address = bridge.SubnetFrom(ctx)
 	err := g.Blocked(ctx, from)
 	if _, blocked := errors.AsType[*federation.RefusalError](err); blocked {
 		return federation.Refuse(ev, federation.PolicyDenied, blockedDetail)
@@ -215,7 +215,11 @@ func (g *Gateway) keepBlock(ctx context.Context, change func() error) error {
 
 // ownHandle drops the domain of this registry from a handle.
 func (g *Gateway) ownHandle(b federation.Block) federation.Block {
-	for _, domain := range g.deps.Registry.Domains() {
+	domains := []string{string(g.home.Load().ID)}
+	for registrar := range able[bridge.Registrar](g.links) {
+		domains = append(domains, registrar.Domain())
+	}
+	for _, domain := range domains {
 		if handle, own := strings.CutSuffix(b.What, "@"+domain); own && b.Kind == federation.BlockParticipant {
 			b.What = handle
 		}

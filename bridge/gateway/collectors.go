@@ -65,8 +65,8 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 		set := func(d *prometheus.Desc, value float64) {
 			metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, s.Link.Network(), s.Link.Name())
 		}
-		if debtor, ok := s.Link.(bridge.Debtor); ok {
-			g.collectPeers(ctx, debtor, metrics, now)
+		if peered, ok := s.Link.(bridge.Peered); ok {
+			g.collectPeers(ctx, peered, metrics, now)
 		}
 		if hearer, ok := s.Link.(bridge.Hearer); ok && !hearer.Heard().IsZero() {
 			set(g.heard, now.Sub(hearer.Heard()).Seconds())
@@ -81,8 +81,8 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 }
 
 // collectPeers measures what waits for the peers that a link has.
-func (g *linkGauges) collectPeers(ctx context.Context, d bridge.Debtor, metrics chan<- prometheus.Metric, now time.Time) {
-	owed, err := d.Owes(ctx)
+func (g *linkGauges) collectPeers(ctx context.Context, d bridge.Peered, metrics chan<- prometheus.Metric, now time.Time) {
+	owed, err := d.Backlogs(ctx)
 	if err != nil {
 		return
 	}

@@ -56,7 +56,6 @@ type Deps struct {
 	Addresses AddressRates
 	DIDs      *home.Rates
 	Strangers *home.Strangers
-	Registry  Registry
 	Homes     Recipients // nil where there are no other homes
 	// Kept returns the key that the gateway keeps for the name of a participant.
 	Kept    func(name string) federation.SigningKey

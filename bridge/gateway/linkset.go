@@ -3,14 +3,15 @@ package gateway
 import (
 	"context"
 	"io"
+	"iter"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"baton/bridge"
 	"baton/federation"
-	"baton/federation/agents"
 )
 
 // HomeNetwork is the label of the network of other homes, and of what the home does by
@@ -194,13 +195,57 @@ func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID)
 
 // Pusher returns the link that writes what is posted to a webhook, nil while there is none.
 func (l *LinkSet) Pusher(h federation.Webhook) bridge.Pusher { //nolint:ireturn // links are of many types
-	for _, r := range l.current.Load().all {
-		pusher, ok := r.Link.(bridge.Pusher)
-		if ok && (r.Link.Name() == agents.Link) == (h.Participant != "") {
+	for pusher := range able[bridge.Pusher](l) {
+		if pusher.Pushes(h) {
 			return pusher
 		}
 	}
 	return nil
+}
+
+// Authenticate returns the DID of the participant whose token a request carries, and false for
+// a request without a token of a link. It blocks on the record, and its error is that of the
+// record.
+func (l *LinkSet) Authenticate(r *http.Request) (did federation.DID, ok bool, err error) {
+	for issuer := range able[bridge.Authenticator](l) {
+		if did, ok, err = issuer.Authenticate(r); ok || err != nil {
+			return did, ok, err
+		}
+	}
+	return "", false, nil
+}
+
+// KeyServer returns the server that publishes the keys of the users behind a link, and false
+// for a link without one.
+func (l *LinkSet) KeyServer(link string) (address string, ok bool) {
+	server, ok := l.Named(link).(bridge.KeyServer)
+	if !ok {
+		return "", false
+	}
+	return server.KeyServer(), true
+}
+
+// ServeHTTP serves a route with the running link that has it, and answers 404 where no running
+// link has it.
+func (l *LinkSet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for served := range able[bridge.Served](l) {
+		if served.Pattern() == r.Pattern {
+			served.ServeHTTP(w, r)
+			return
+		}
+	}
+	http.NotFound(w, r)
+}
+
+// able yields the links with an ability, in the order of the configuration.
+func able[Ability any](l *LinkSet) iter.Seq[Ability] {
+	return func(yield func(Ability) bool) {
+		for _, r := range l.current.Load().all {
+			if able, ok := r.Link.(Ability); ok && !yield(able) {
+				return
+			}
+		}
+	}
 }
 
 // Route implements [federation.Routes].

@@ -148,17 +148,3 @@ type AddressRates interface {
 	// Left returns what an address has left, without counting anything.
 	Left(from netip.Prefix, now time.Time) bridge.Allowance
 }
-
-// Registry knows how the AIRC registry of this gateway names DIDs.
-type Registry interface {
-	// Domains returns the domains of the registry.
-	Domains() []string
-	// Handle returns the handle that stands for a DID there.
-	Handle(did federation.DID) string
-	// Alias returns the readable handle of a DID; first is the name under which the DID was
-	// seen first.
-	Alias(did federation.DID, first string) string
-	// Unverified returns the handle under which the registry keeps messages in the name of a
-	// handle whose sender it could not verify.
-	Unverified(handle string) string
-}

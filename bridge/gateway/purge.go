@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -58,17 +59,18 @@ func (g *Gateway) blockedNames(ctx context.Context, b federation.Block) (federat
 	}
 	for _, did := range slices.Clone(s.DIDs) {
 		s.DIDs = append(s.DIDs, g.deps.Kept("person:"+string(did)).DID)
-		s.Participants = append(s.Participants, g.deps.Registry.Handle(did))
 		binding, err := g.deps.Participants.Binding(ctx, did)
-		switch {
-		case err == nil:
-			s.Participants = append(s.Participants, g.deps.Registry.Alias(did, binding.First))
-		case !errors.Is(err, federation.ErrNotFound):
+		if err != nil && !errors.Is(err, federation.ErrNotFound) {
 			return s, fmt.Errorf("look up %s: %w", did, err)
+		}
+		for registrar := range able[bridge.Registrar](g.links) {
+			s.Participants = append(s.Participants, registrar.HandlesOf(did, binding.First)...)
 		}
 	}
 	for _, handle := range slices.Clone(s.Participants) {
-		s.Participants = append(s.Participants, g.deps.Registry.Unverified(handle))
+		for registrar := range able[bridge.Registrar](g.links) {
+			s.Participants = append(s.Participants, registrar.Unverified(handle))
+		}
 	}
 	slices.Sort(s.DIDs)
 	s.DIDs = slices.Compact(s.DIDs)

@@ -90,3 +90,14 @@ func (g *Gateway) GiveUp(ctx context.Context, h federation.Pending, code federat
 	}
 	return g.ruledOut(ctx, home.Ruling{Event: h.Event, Refused: federation.Refuse(h.Event, code, detail)})
 }
+
+// Moves reports whether a step by a verb moves a handoff, so that its home confirms it.
+func (g *Gateway) Moves(v federation.View, verb federation.Verb) bool {
+	return g.home.Load().Moves(v, verb)
+}
+
+// Receipt returns the receipt of a filed step, the same one each time. The view says in which
+// dialect and for which venue. It blocks on the record, and its error is that of the record.
+func (g *Gateway) Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error) {
+	return g.home.Load().Receipt(ctx, entry, v)
+}

@@ -49,7 +49,7 @@ func (g *Gateway) Meet(ctx context.Context, did federation.DID, now time.Time) e
 
 // addressFrom returns the address of a client as an Arrival has it, "" where it is not known.
 func addressFrom(ctx context.Context) string {
-	if from := bridge.NetworkFrom(ctx); from.IsValid() {
+	if from := bridge.SubnetFrom(ctx); from.IsValid() {
 		return from.String()
 	}
 	return ""

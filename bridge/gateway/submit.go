@@ -38,7 +38,7 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 // arrive notes the address of a step, and returns how long the address has to wait for its
 // rate.
 func (g *Gateway) arrive(ctx context.Context, ev *federation.Event, now time.Time) time.Duration {
-	from := bridge.NetworkFrom(ctx)
+	from := bridge.SubnetFrom(ctx)
 	ev.Arrival.Address = addressFrom(ctx)
 	return g.deps.Addresses.Wait(from, now)
 }
@@ -47,11 +47,11 @@ func (g *Gateway) arrive(ctx context.Context, ev *federation.Event, now time.Tim
 // steps left, it fetches nothing: Submit will refuse the step.
 func (g *Gateway) FetchKey(ctx context.Context, ev federation.Event) {
 	from := stepSource(ev)
-	from.Address = bridge.NetworkFrom(ctx)
+	from.Address = bridge.SubnetFrom(ctx)
 	if blocked, err := g.isBlocked(ctx, from, time.Now()); err != nil || blocked && ev.Arrival.Link != OperatorLink {
 		return
 	}
-	if has := g.deps.Addresses.Left(bridge.NetworkFrom(ctx), time.Now()); has.Limit > 0 && has.Left == 0 {
+	if has := g.deps.Addresses.Left(bridge.SubnetFrom(ctx), time.Now()); has.Limit > 0 && has.Left == 0 {
 		return
 	}
 	if q, ok := signing.Query(ev); ok {

@@ -44,7 +44,7 @@ func (b *bounded) limits(all, each int) *httpd.Limits {
 		b.closed[why]++
 	}
 	return &httpd.Limits{
-		Connections: func() int { return all }, PerAddress: func() int { return each }, Network: bridge.Network,
+		Connections: func() int { return all }, PerAddress: func() int { return each }, Network: bridge.Subnet,
 		Queue:  func() httpd.Queue { return bridge.NewEvictionQueue[net.Conn]() },
 		Closed: func(why httpd.Reason) { note(string(why)) }, Refused: func() { note("refused") },
 	}

@@ -23,9 +23,6 @@ type ChatOps struct {
 	Ports    bridge.Ports
 	Log      *slog.Logger
 	Handoffs Handoffs
-	// Agent returns the DID of an agent of the gateway's registry by its handle, or
-	// [federation.ErrNotFound].
-	Agent func(ctx context.Context, handle string) (federation.DID, error)
 }
 
 // Handoffs is the port through which commands list and find handoffs. Both methods block
@@ -334,7 +331,7 @@ func (o ChatOps) named(ctx context.Context, c Command, name string) (federation.
 	if did := c.Lookup(name); did != "" {
 		return did, nil
 	}
-	did, err := o.Agent(ctx, name)
+	did, err := o.Ports.Bindings.Participant(ctx, name)
 	if errors.Is(err, federation.ErrNotFound) {
 		return "", nil
 	}

@@ -66,7 +66,7 @@ func (c Channels) Writes(ctx context.Context, p bridge.Ports, link string, v fed
 
 // SeenOn returns the link on which a DID signed last, "" where it never signed here. Its error is that of the record.
 func SeenOn(ctx context.Context, p bridge.Ports, did federation.DID) (link string, err error) {
-	at, err := p.Seen(ctx, did)
+	at, err := p.Bindings.Seen(ctx, did)
 	if errors.Is(err, federation.ErrNotFound) {
 		return "", nil
 	}

@@ -1,11 +1,11 @@
 package irc_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 
 	"baton/bridge"
+	"baton/bridge/bridgetest"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -96,9 +96,7 @@ func TestAPrivateHandoffIsWrittenWhereItsPartiesAre(t *testing.T) {
 		"another link, while nobody can look it up": {"lab", down, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := bridge.Ports{Home: home, Seen: func(_ context.Context, did federation.DID) (federation.Binding, error) {
-				return federation.Binding{DID: did, Link: seen[did]}, test.away
-			}}
+			p := bridge.Ports{Home: home, Bindings: bridgetest.Bindings{Links: seen, Err: test.away}}
 			written, err := irc.Channels{}.Writes(t.Context(), p, test.link, opened)
 			if written != test.written || err != nil && !errors.Is(err, test.away) {
 				t.Errorf("written %v, error %v", written, err)

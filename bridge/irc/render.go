@@ -34,20 +34,20 @@ func Render(ctx context.Context, p bridge.Ports, d federation.Delivery) (federat
 func Vouch(ctx context.Context, p bridge.Ports, d federation.Delivery) (federation.Event, []translate.Loss, error) {
 	ev := d.Entry.Event
 	if ev.From == p.Home.DID() {
-		return rewrite(ctx, p, p.Own(), ev, d.View)
+		return rewrite(ctx, p, p.Signer.Own(), ev, d.View)
 	}
 	evidence, err := signing.OriginalOf(ev).Evidence(p.PublicURL)
 	if err == nil {
-		evidence, err = signing.SealEvidence(ctx, evidence, d.View.Venue, p.Kept(signing.EvidenceSecret))
+		evidence, err = signing.SealEvidence(ctx, evidence, d.View.Venue, p.Signer.Kept(signing.EvidenceSecret))
 	}
 	if err != nil {
 		return ev, nil, err
 	}
-	if err := p.Keep(ctx, ev.Handoff, evidence); err != nil {
+	if err := p.Evidence.Keep(ctx, ev.Handoff, evidence); err != nil {
 		return ev, nil, fmt.Errorf("keep evidence of %s: %w", ev.ID, err)
 	}
 	actor := ev.Actor()
-	key := p.Kept("person:" + string(actor))
+	key := p.Signer.Kept("person:" + string(actor))
 	ev.From, ev.For = key.DID, actor
 	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
 	return rewrite(ctx, p, key, ev, d.View)
@@ -60,7 +60,7 @@ func rewrite(ctx context.Context, p bridge.Ports, key federation.SigningKey, ev 
 	fields, losses := dialect.Rewrite(ev, from)
 	var err error
 	if translate.Loses(losses, "context") {
-		if ev, err = p.Refer(ctx, ev); err != nil {
+		if ev, err = p.Evidence.Refer(ctx, ev); err != nil {
 			return ev, nil, fmt.Errorf("store context of %s: %w", ev.ID, err)
 		}
 		fields, losses = dialect.Rewrite(ev, from)

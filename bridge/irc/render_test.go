@@ -78,15 +78,24 @@ func (a *archive) ports() bridge.Ports {
 		a.contexts = bridgetest.Contexts(nil, 0, 0)
 	}
 	return bridge.Ports{
-		Home: home, PublicURL: "https://gw.example", Kept: key,
-		Keep: func(_ context.Context, _ federation.HandoffID, e federation.Evidence) error {
-			a.kept = append(a.kept, e)
-			return a.err
-		},
-		Refer: func(ctx context.Context, ev federation.Event) (federation.Event, error) {
-			return a.contexts.Refer(ctx, ev)
-		},
+		Home: home, PublicURL: "https://gw.example", Signer: bridgetest.Signer(key), Evidence: a,
 	}
+}
+
+// Keep implements [bridge.Evidence].
+func (a *archive) Keep(_ context.Context, _ federation.HandoffID, e federation.Evidence) error {
+	a.kept = append(a.kept, e)
+	return a.err
+}
+
+// Refer implements [bridge.Evidence].
+func (a *archive) Refer(ctx context.Context, ev federation.Event) (federation.Event, error) {
+	return a.contexts.Refer(ctx, ev)
+}
+
+// Store implements [bridge.Evidence].
+func (a *archive) Store(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error) {
+	return a.contexts.Store(ctx, owner, content)
 }
 
 // delivery is a complete of bob's with all that a step has, signed in a dialect for
@@ -222,7 +231,7 @@ func TestWhatTheHomeDidIsTheHomesEverywhere(t *testing.T) {
 	server.DID = home.DID()
 	var kept archive
 	ports := kept.ports()
-	ports.Own = func() federation.SigningKey { return server }
+	ports.Signer = bridgetest.Signer(func(string) federation.SigningKey { return server })
 	d := delivery(t, federation.HandoffTags, "#ops")
 	d.Entry.Event.Verb, d.Entry.Event.From, d.Entry.Event.Note = federation.Expire, home.DID(), ""
 	d.View = federation.View{Dialect: federation.ActTags, Venue: "#dev"}

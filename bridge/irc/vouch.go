@@ -19,7 +19,7 @@ func Bound(ctx context.Context, p bridge.Ports, link, account string) (federatio
 	if account == "" {
 		return federation.BoundName{}, nil
 	}
-	b, err := p.Bound(ctx, link, account)
+	b, err := p.Bindings.Bound(ctx, link, account)
 	switch {
 	case errors.Is(err, federation.ErrNotFound):
 		return federation.BoundName{}, nil
@@ -64,15 +64,15 @@ func VouchFor(ctx context.Context, p bridge.Ports, ev federation.Event, line str
 	if err != nil {
 		return ev, err
 	}
-	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, p.Kept(signing.EvidenceSecret)); err != nil {
+	if evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, p.Signer.Kept(signing.EvidenceSecret)); err != nil {
 		return ev, err
 	}
-	key := p.Kept("person:" + string(ev.From))
+	key := p.Signer.Kept("person:" + string(ev.From))
 	ev.For, ev.From = ev.From, key.DID
 	ev.Provenance, ev.Evidence = federation.Vouched, &evidence
 	fields, losses := dialect.Rewrite(ev, ev.Dialect)
 	if translate.Loses(losses, "context") {
-		if ev, err = p.Refer(ctx, ev); err != nil {
+		if ev, err = p.Evidence.Refer(ctx, ev); err != nil {
 			return ev, fmt.Errorf("store context of %s: %w", ev.ID, err)
 		}
 		fields, losses = dialect.Rewrite(ev, ev.Dialect)

@@ -18,12 +18,12 @@ func (o *Operator) StoreBlob(ctx context.Context, req contract.StoreBlobRequestO
 	if err != nil {
 		return nil, err
 	}
-	limit := o.deps.Limits().ContextBytes
+	limit := o.deps.Limits.Current().ContextBytes
 	content, err := io.ReadAll(io.LimitReader(req.Body, limit+1))
 	if err != nil {
 		return nil, usage("the body ended too early")
 	}
-	blob, err := o.deps.Store(ctx, owner, content)
+	blob, err := o.deps.Evidence.Store(ctx, owner, content)
 	switch {
 	case errors.Is(err, federation.ErrBlobTooLarge):
 		return nil, &ProblemError{Status: http.StatusRequestEntityTooLarge, Code: CodeUsage, Detail: fmt.Sprintf("a context is at most %d bytes", limit)}

@@ -11,9 +11,6 @@ import (
 	"baton/federation"
 )
 
-// Judgement is what is next for a step that waits for a key, as [Next] says it.
-const Judgement = "judge"
-
 // explainDeferred explains an event that is not on file because it cannot be judged
 // yet. For one that does not wait either it answers with the error that it is given.
 func (o *Operator) explainDeferred(ctx context.Context, text string, none error) (contract.ExplainEventResponseObject, error) {
@@ -39,7 +36,7 @@ func (o *Operator) explainDeferred(ctx context.Context, text string, none error)
 		Document: ev.Signature.Document, Signature: ev.Signature.Text, Scheme: ev.Dialect,
 		Key: ExplainedKey{KeyID: ev.Signature.KeyID}, Standing: view.State,
 		Hops: []Hop{{What: "received", Via: d.Origin, Who: cmp.Or(ev.Arrival.Name, string(ev.Actor())), Time: Moment(ev.Arrival.Received)}},
-		Next: []Next{{What: Judgement, Attempts: d.Tried, LastError: d.Reason, Time: Moment(d.Next)}},
+		Next: []Next{{What: contract.Judgement, Attempts: d.Tried, LastError: d.Reason, Time: Moment(d.Next)}},
 	}
 	return contract.ExplainEvent200JSONResponse(e), nil
 }

@@ -95,7 +95,7 @@ func (o *Operator) GetLink(ctx context.Context, req contract.GetLinkRequestObjec
 
 func (o *Operator) detail(link bridge.Link) *LinkDetail {
 	detail := &LinkDetail{Negotiated: map[string]string{}, Channels: []string{}, NotCarried: []string{}}
-	limits := o.deps.Limits()
+	limits := o.deps.Limits.Current()
 	detail.Limits = LinkLimits{UserEventsPerMinute: limits.UserEventsPerMinute, LinkEventsPerSecond: limits.LinkEventsPerSecond}
 	if describer, ok := link.(bridge.Describer); ok {
 		d := describer.Describe()

@@ -8,12 +8,14 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"baton/bridge/operatorapi/contract"
 )
 
 // How many items one answer holds.
 const (
 	DefaultLimit = 50
-	MaxLimit     = 500
+	MaxLimit     = contract.MaxLimit
 )
 
 // watchEvery is how often a watched list is read again.

@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
 	"baton/bridge/stepbuilder"
 	"baton/federation"
 )
 
 // Prefix is the path under which everything is.
-const Prefix = "/operator/v1/"
+const Prefix = contract.Prefix
 
 // network is the label of operators in metrics and arrivals, and the link that
 // their steps come from.
@@ -56,13 +57,13 @@ type Deps struct {
 	Steps       stepbuilder.Record
 	Wakes       bridge.Wakes
 
-	// Kept, Refer, Store, PublicURL, BoundTo and Limits are those of [bridge.Ports].
-	Kept      func(name string) federation.SigningKey
-	Refer     func(ctx context.Context, ev federation.Event) (federation.Event, error)
-	Store     func(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
+	// Signer, Evidence, Names, PublicURL and Limits are as in [bridge.Ports]; Names are its
+	// Bindings.
+	Signer    bridge.Signer
+	Evidence  bridge.Evidence
+	Names     bridge.Bindings
 	PublicURL string
-	BoundTo   func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
-	Limits    func() bridge.Limits
+	Limits    bridge.LimitSource
 	// CheckDID returns why no party can ever prove a DID; nil accepts each.
 	CheckDID func(did federation.DID) error
 

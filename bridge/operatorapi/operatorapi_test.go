@@ -91,8 +91,8 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 		Home: "gw.example", Gateway: h.gateway,
 		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Bindings: h,
 		Blocks: h, Senders: h, Tokens: record, Audit: record, Vault: h, Refusals: h, Steps: record,
-		BoundTo: record.NamesOf, Limits: func() bridge.Limits { return bridge.Limits{ContextBytes: 10} },
-		Store: bridgetest.Contexts(record, 10, 15).Store, PublicURL: "https://gw.example",
+		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
+		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
 		Log: slog.New(slog.DiscardHandler), Ended: h.ended,
 	}).Mount(h.mux, admit(record))
 	return h

@@ -88,8 +88,8 @@ func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, vie
 // builder returns the builder of the steps of operators.
 func (o *Operator) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Steps, Kept: o.deps.Kept,
-		Refer: o.deps.Refer, BoundTo: o.deps.BoundTo, PublicURL: o.deps.PublicURL, Placers: o.placers,
+		Network: network, Home: o.deps.Home, Gateway: o.deps.Gateway, Record: o.deps.Steps, Signer: o.deps.Signer,
+		Evidence: o.deps.Evidence, Bindings: o.deps.Names, PublicURL: o.deps.PublicURL, Placers: o.placers,
 	}
 }
 

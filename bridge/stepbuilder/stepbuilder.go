@@ -1,7 +1,6 @@
-// Package stepbuilder writes steps down for those who ask over HTTP instead of speaking
-// themselves: as somebody signed them, or as the gateway signs them for somebody. The
-// operator API and the one for agents both do it, by the same rules; whether a step is
-// filed is for the home to judge.
+// Package stepbuilder builds steps for callers over HTTP: signed by the caller, or signed
+// by the gateway for it. The operator API and the API for agents share its rules. The home
+// decides whether a step is filed.
 //
 // A [Builder] has no state and may be used concurrently.
 package stepbuilder
@@ -24,7 +23,7 @@ import (
 
 // Record is what is read of the record.
 type Record interface {
-	// AgentOf and Binding are those of the registry of agents and
+	// AgentOf and Binding have the contracts of the registry of agents and of
 	// [federationtest.Bindings].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
@@ -36,22 +35,22 @@ type Builder struct {
 	Home    federation.HomeID
 	Gateway bridge.Gateway
 	Record  Record
-	// Kept, Refer, BoundTo and PublicURL are those of [bridge.Ports].
-	Kept      func(name string) federation.SigningKey
-	Refer     func(ctx context.Context, ev federation.Event) (federation.Event, error)
-	BoundTo   func(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+	// Signer, Evidence, Bindings and PublicURL are as in [bridge.Ports].
+	Signer    bridge.Signer
+	Evidence  bridge.Evidence
+	Bindings  bridge.Bindings
 	PublicURL string
 	// Placers returns the links of this moment on which offers can be written.
 	Placers func() []bridge.Placer
 }
 
-// Draft is a step that nobody signed.
+// Draft is an unsigned step.
 type Draft struct {
 	ID   federation.EventID // zero for one that is to be minted
 	From federation.DID     // whose step it is
 	Verb federation.Verb
-	// Proved says that whoever asks has proved to be From. Otherwise the gateway vouches
-	// for its own agents alone, and for those whom an operator bound with vouch.
+	// Proved says that the caller has proved to be From. Otherwise the gateway vouches
+	// only for its own agents and for DIDs that an operator bound with vouch.
 	Proved bool
 	// Original is what was asked for, and is kept as evidence of the step; "" for none.
 	// The same text from the same DID is the same step.
@@ -70,9 +69,9 @@ type Draft struct {
 	ReplyTo     string // "" for the offer
 }
 
-// Vouch returns a step as the gateway signs it for somebody, and what of the draft it
-// cannot carry. The view is that of its handoff, zero for an offer. The error is a
-// [*bridge.ProblemError], a [*federation.RefusalError] or that of the record.
+// Vouch returns a step that the gateway signs for a DID, and the members of the draft that
+// the step cannot carry. The view is that of its handoff, zero for an offer. The error is a
+// [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []translate.Loss, error) {
 	key, standsFor, err := s.voucher(ctx, d, view)
 	if err != nil {
@@ -96,7 +95,7 @@ func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now t
 		}
 	}
 	if ev.Evidence != nil {
-		if *ev.Evidence, err = signing.SealEvidence(ctx, *ev.Evidence, ev.Venue, s.Kept(signing.EvidenceSecret)); err != nil {
+		if *ev.Evidence, err = signing.SealEvidence(ctx, *ev.Evidence, ev.Venue, s.Signer.Kept(signing.EvidenceSecret)); err != nil {
 			return federation.Event{}, nil, err
 		}
 	}
@@ -153,14 +152,14 @@ func (s Builder) written(ctx context.Context, ev federation.Event) (federation.E
 	fields, losses := dialect.Write(ev)
 	if translate.Loses(losses, "context") {
 		var err error
-		if ev, err = s.Refer(ctx, ev); err != nil {
+		if ev, err = s.Evidence.Refer(ctx, ev); err != nil {
 			return ev, nil, fmt.Errorf("store context: %w", err)
 		}
 		fields, losses = dialect.Write(ev)
 	}
 	ev.Fields = fields
 	for _, loss := range losses {
-		if loss.Field == "context" { // whoever asks can write a shorter one
+		if loss.Field == "context" { // the caller can write a shorter one
 			return ev, nil, federation.Refuse(ev, federation.InvalidContext, loss.Why)
 		}
 		ev.Note, _ = translate.CutNote(ev.Note)

@@ -26,7 +26,7 @@ func (p *program) httpLimits() *httpd.Limits {
 	return &httpd.Limits{
 		Connections: func() int { return atMost(p.limits.Load().HTTPConnections, files/httpShare) },
 		PerAddress:  func() int { return p.limits.Load().HTTPConnectionsPerAddress },
-		Network:     bridge.Network,
+		Network:     bridge.Subnet,
 		Queue:       func() httpd.Queue { return bridge.NewEvictionQueue[net.Conn]() },
 		Closed:      func(why httpd.Reason) { p.counters.Closed.WithLabelValues(publicListener, string(why)).Inc() },
 		Refused:     func() { p.counters.Limited.WithLabelValues("rest").Inc() },

@@ -14,18 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 )
 
 // readyTimeout bounds one check of the record: a prober that waits longer has
 // given up.
 const readyTimeout = 2 * time.Second
-
-// readiness is the answer of /readyz.
-type readiness struct {
-	Ready   bool     `json:"ready"`
-	Reasons []string `json:"reasons"`
-}
 
 // adminHosts returns the names under which requests may address a listener of operators,
 // beside IP addresses and localhost: that of the home and the one in admin.listen.
@@ -87,10 +82,10 @@ func mountAdmin(mux *http.ServeMux, p *program, metrics bool, admit guard) {
 }
 
 // readiness says what the gateway cannot do now.
-func (p *program) readiness(ctx context.Context) readiness {
+func (p *program) readiness(ctx context.Context) contract.Readiness {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	ready := readiness{Reasons: []string{}}
+	ready := contract.Readiness{Reasons: []string{}}
 	if err := p.record.Ready(ctx); err != nil {
 		ready.Reasons = append(ready.Reasons, "record: "+err.Error())
 	}

@@ -8,29 +8,17 @@ import (
 
 	"baton/bridge"
 	"baton/bridge/agentapi"
-	"baton/bridge/airc"
-	"baton/bridge/credential"
 	"baton/bridge/gateway"
 	"baton/bridge/operatorapi"
-	"baton/configs"
 	"baton/federation"
-	"baton/federation/agents"
 )
 
-// agentsAPI is what only a running gateway has for the REST API of agents.
-type agentsAPI struct {
-	passports agentapi.Passports
-	venues    agentapi.Venues
-	agent     func(r *http.Request) (agents.Agent, error)
-	operator  func(r *http.Request) (bool, error)
-	rates     gateway.Rates
-	hooks     bridge.Hooks // nil where the configuration has none
-}
-
-func (p *program) agentsAPI() agentsAPI {
-	return agentsAPI{
-		passports: passports{p}, venues: venues{p.gateway.Links()}, agent: p.bearer, operator: p.isOperator,
-		rates: p.gateway.Rates(), hooks: p.agentHooks(),
+// agentsDeps returns what the REST API for agents needs beside the ports of each link.
+func (p *program) agentsDeps(record boundRecord) agentapi.Deps {
+	return agentapi.Deps{
+		Handoffs: record, Inbox: record, Answers: record, Notices: record, Sessions: record, Webhooks: record, Steps: record, Skills: skills{record},
+		Callers: callers{p.gateway.Links(), operatorapi.Bearers(p.record)}, Venues: p.gateway.Links(), Rates: p.gateway.Rates(), Passports: passports{p},
+		Hooks: p.agentHooks(), Logins: p.logins, TokenKey: p.keyring.Token(),
 	}
 }
 
@@ -42,31 +30,21 @@ func (p passports) Passport(ctx context.Context, view federation.View, now time.
 	return p.passport(ctx, view, now)
 }
 
-// venues implements [agentapi.Venues].
-type venues struct{ *gateway.LinkSet }
-
-// Member implements [agentapi.Venues].
-func (v venues) Member(ctx context.Context, venue string, did federation.DID) bool {
-	return v.Present(ctx, venue, did)
-}
-
 // callers implements [agentapi.Callers].
 type callers struct {
-	proved   func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
-	agent    func(r *http.Request) (agents.Agent, error)
-	operator func(r *http.Request) (bool, error)
+	*gateway.LinkSet
+
+	operators operatorapi.Admission
 }
 
-// Proved implements [agentapi.Callers].
-func (c callers) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-	return c.proved(ctx, did, message, signature)
+// Operator implements [agentapi.Callers]: the token is that of an operator that may read.
+func (c callers) Operator(r *http.Request) (bool, error) {
+	_, err := c.operators(r, federation.ReadScope)
+	if _, denied := errors.AsType[*operatorapi.ProblemError](err); denied {
+		return false, nil
+	}
+	return err == nil, err
 }
-
-// Agent implements [agentapi.Callers].
-func (c callers) Agent(r *http.Request) (agents.Agent, error) { return c.agent(r) }
-
-// Operator implements [agentapi.Callers].
-func (c callers) Operator(r *http.Request) (bool, error) { return c.operator(r) }
 
 // agentHooks returns what makes webhooks, nil where the configuration has none.
 func (p *program) agentHooks() bridge.Hooks { //nolint:ireturn // a nil pointer in the interface would look like one
@@ -74,36 +52,4 @@ func (p *program) agentHooks() bridge.Hooks { //nolint:ireturn // a nil pointer 
 		return nil
 	}
 	return p.hooks
-}
-
-func openREST(t configs.Table, w wiring) (gateway.Entry, error) {
-	if !w.rest.Enabled {
-		return gateway.Entry{}, errOff
-	}
-	r := w.record
-	link := agentapi.Open(agentapi.Config{MaxWait: w.rest.MaxWait, MaxStreams: w.rest.MaxStreams}, agentapi.Deps{
-		Ports: w.Ports, Handoffs: r, Inbox: r, Answers: r, Notices: r, Sessions: r, Webhooks: r, Steps: r, Skills: skills{r},
-		Callers: callers{w.proved, w.agents.agent, w.agents.operator}, Venues: w.agents.venues, Rates: w.agents.rates, Passports: w.agents.passports,
-		Hooks: w.agents.hooks, Logins: w.logins, TokenKey: w.token, MaxBodyBytes: w.maxBody,
-	})
-	return opened(link, t), nil
-}
-
-// isOperator reports whether a request carries the token of an operator who may look.
-func (p *program) isOperator(r *http.Request) (bool, error) {
-	_, err := operatorapi.Bearers(p.record)(r, federation.ReadScope)
-	if _, denied := errors.AsType[*operatorapi.ProblemError](err); denied {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// bearer returns the agent whose access token a request carries.
-func (p *program) bearer(r *http.Request) (agents.Agent, error) {
-	for _, entry := range p.gateway.Links().Entries() {
-		if registry, ok := entry.Link.(*airc.Link); ok {
-			return registry.Bearer(r)
-		}
-	}
-	return agents.Agent{}, credential.ErrToken // there is no registry here
 }

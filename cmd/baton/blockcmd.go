@@ -6,15 +6,15 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
 )
 
 // blockCommands keep the sources that nothing is taken from.
 type blockCommands struct {
-	Add    blockAdd    `cmd:"" help:"Refuse everything from a source."`
-	Remove blockRemove `cmd:"" help:"End a block."`
-	List   blockList   `cmd:"" help:"List blocks."`
+	Add    blockAdd    `cmd:"" example:"block add did:key:z6Mk… --for 24h --purge --reason floods" help:"Refuse everything from a source."`
+	Remove blockRemove `cmd:"" example:"block remove 192.0.2.0/24" help:"End a block."`
+	List   blockList   `cmd:"" example:"block list --json" help:"List blocks."`
 }
 
 // blockAdd blocks a source.
@@ -27,11 +27,6 @@ type blockAdd struct {
 	Purge bool          `help:"Also end the handoffs that it offered, and drop everything from it that waits."`
 }
 
-// Help has one example.
-func (blockAdd) Help() string {
-	return "Example:\n\n\tbaton block add did:key:z6Mk… --for 24h --purge --reason floods"
-}
-
 // Run blocks, and prints what was ended and dropped.
 func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.Purge {
@@ -39,31 +34,21 @@ func (cmd blockAdd) Run(ctx context.Context, c *cli, streams std) error {
 			return err
 		}
 	}
-	gateway, err := c.client()
-	if err != nil {
-		return err
-	}
-	ask := operatorapi.BlockAsk{Act: cmd.act(), What: cmd.What, Purge: cmd.Purge}
+	ask := contract.BlockAsk{Act: cmd.act(), What: cmd.What, Purge: cmd.Purge}
 	if cmd.For != 0 {
 		ask.For = cmd.For.String()
 	}
-	done, err := answered[operatorapi.Blocked](gateway.Block(ctx, ask))
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(streams, done)
-	}
-	line := done.What + " is blocked"
-	if !done.Expires.IsZero() {
-		line += " until " + done.Expires.String()
-	}
-	if p := done.Purged; p != nil {
-		line += fmt.Sprintf("; ended %d handoffs; dropped %d inbox entries, %d messages, %d deferred steps, %d deliveries, %d dead letters",
-			p.Handoffs, p.Inbox, p.Messages, p.Deferred, p.Outbox, p.Dead)
-	}
-	_, err = fmt.Fprintln(streams.out, cmd.said(line))
-	return err
+	return report(c, streams, func(api *contract.Client) (*http.Response, error) { return api.Block(ctx, ask) }, func(done contract.Blocked) string {
+		line := done.What + " is blocked"
+		if !done.Expires.IsZero() {
+			line += " until " + done.Expires.String()
+		}
+		if p := done.Purged; p != nil {
+			line += fmt.Sprintf("; ended %d handoffs; dropped %d inbox entries, %d messages, %d deferred steps, %d deliveries, %d dead letters",
+				p.Handoffs, p.Inbox, p.Messages, p.Deferred, p.Outbox, p.Dead)
+		}
+		return cmd.said(line)
+	})
 }
 
 // blockRemove ends a block.
@@ -73,40 +58,35 @@ type blockRemove struct {
 	What string `arg:"" help:"As in block list."`
 }
 
-// Help has one example.
-func (blockRemove) Help() string { return "Example:\n\n\tbaton block remove 192.0.2.0/24" }
-
 // Run ends the block.
 func (cmd blockRemove) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client(cmd.What)
-	if err != nil {
-		return err
-	}
-	done, err := answered[operatorapi.Acted](gateway.Unblock(ctx, cmd.What, &contract.UnblockParams{Reason: cmd.Reason, DryRun: cmd.dry()}))
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(streams, done)
-	}
-	_, err = fmt.Fprintln(streams.out, cmd.said(cmd.What+" is not blocked any more"))
-	return err
+	return cmd.change(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.Unblock(ctx, cmd.What, &contract.UnblockParams{Reason: cmd.Reason, DryRun: cmd.dry()})
+	}, func(int) string { return cmd.What + " is not blocked any more" }, cmd.What)
 }
 
 // blockList lists blocks.
 type blockList struct{ listFlags }
 
-// Help has one example.
-func (blockList) Help() string { return "Example:\n\n\tbaton block list --json" }
-
 // Run prints the list.
 func (cmd blockList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.ListBlocks(ctx, &contract.ListBlocksParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
-	}, false, table[operatorapi.Block]{
-		header: "WHAT | KIND | SINCE | UNTIL | REASON",
-		row: func(b operatorapi.Block) []string {
-			return []string{b.What, string(b.Kind), b.Since.String(), b.Expires.String(), b.Reason}
-		},
-	})
+	}, false, text.Blocks())
+}
+
+// topCommand lists the senders with the most steps.
+type topCommand struct {
+	watchFlag
+
+	By    string        `default:"did" enum:"did,address,link" help:"Count by did, address or link." placeholder:"WHAT"`
+	Since time.Duration `default:"10m" help:"How far back, at most 1h." placeholder:"DURATION"`
+	Limit int           `default:"50" help:"How many, at most 500." placeholder:"N"`
+}
+
+// Run prints the list.
+func (cmd topCommand) Run(ctx context.Context, c *cli, streams std) error {
+	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ListTop(ctx, &contract.ListTopParams{Limit: &cmd.Limit, Watch: cmd.parameter(), By: cmd.By, Since: cmd.Since.String()})
+	}, cmd.Watch, text.Senders())
 }

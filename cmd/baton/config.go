@@ -11,17 +11,14 @@ import (
 
 // configCommands work on the configuration file alone.
 type configCommands struct {
-	Check   configCheck   `cmd:"" help:"Tell every mistake in a configuration and its secret files."`
-	Example configExample `cmd:"" help:"Print the reference: every key with its default."`
+	Check   configCheck   `cmd:"" example:"config check /etc/baton/baton.toml" help:"Tell every mistake in a configuration and its secret files."`
+	Example configExample `cmd:"" example:"config example > baton.toml" help:"Print the reference: every key with its default."`
 }
 
 // configCheck tells every mistake at once.
 type configCheck struct {
 	File string `arg:"" help:"Default: the configuration that serve would read." optional:""`
 }
-
-// Help has one example.
-func (configCheck) Help() string { return "Example:\n\n\tbaton config check /etc/baton/baton.toml" }
 
 // Run prints "FILE: ok", or fails with one line a mistake.
 func (cmd configCheck) Run(c *cli, streams std) error {
@@ -43,12 +40,9 @@ func (cmd configCheck) Run(c *cli, streams std) error {
 // configExample prints the reference file.
 type configExample struct{}
 
-// Help has one example.
-func (configExample) Help() string { return "Example:\n\n\tbaton config example > baton.toml" }
-
 // Run prints it.
 func (configExample) Run(streams std) error {
-	_, err := fmt.Fprint(streams.out, configs.Reference)
+	_, err := fmt.Fprint(streams.out, referenceFile())
 	return err
 }
 

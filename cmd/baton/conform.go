@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"fmt"
 
 	"baton/bridge/conform"
 	"baton/bridge/conform/irc"
 	"baton/bridge/conform/rest"
+	"baton/bridge/operatorapi/text"
 	"baton/federation"
 	"baton/federation/identity"
 )
@@ -36,9 +35,9 @@ type conformed struct {
 
 // Run ends with a refusal where a case failed.
 func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
-	key := freshKey
+	key := func(string) (federation.SigningKey, error) { return identity.NewPerson(), nil }
 	if v.KeyFile != "" {
-		given, err := readSigningKey(v.KeyFile)
+		given, err := identity.ReadSeed(v.KeyFile)
 		if err != nil {
 			return err
 		}
@@ -46,13 +45,13 @@ func (v conformCommand) Run(ctx context.Context, c *cli, streams std) error {
 			if name == irc.Offerer || name == rest.Offerer {
 				return given, nil
 			}
-			return freshKey(name)
+			return identity.NewPerson(), nil
 		}
 	}
 	var items []conformed
 	results, err := v.run(ctx, key, func(r conform.Result) {
 		if !c.JSON {
-			fmt.Fprintln(streams.out, printable(lineOf(r)))
+			fmt.Fprintln(streams.out, text.Printable(lineOf(r)))
 		}
 	})
 	if err != nil {
@@ -107,16 +106,4 @@ func lineOf(r conform.Result) string {
 		return fmt.Sprintf("FAIL  %s: %s\n      %v", r.Section, r.Case, r.Err)
 	}
 	return fmt.Sprintf("ok    %s: %s", r.Section, r.Case)
-}
-
-// freshKey makes a key that nobody had before.
-func freshKey(string) (federation.SigningKey, error) {
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return federation.SigningKey{}, fmt.Errorf("make key: %w", err)
-	}
-	return federation.SigningKey{
-		Public: public, DID: identity.KeyDID(public),
-		Sign: func(_ context.Context, message []byte) ([]byte, error) { return ed25519.Sign(private, message), nil },
-	}, nil
 }

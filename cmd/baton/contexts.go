@@ -13,11 +13,12 @@ import (
 	"baton/federation"
 )
 
-// contexts returns what keeps here what steps refer to.
-func (p *program) contexts() bridge.Contexts {
+// contexts returns what keeps the contexts and the evidence of steps. It asks admit, if that
+// is not nil, before it keeps a context that a participant uploads.
+func (p *program) contexts(admit func(ctx context.Context, owner federation.DID, now time.Time) error) bridge.Contexts {
 	return bridge.Contexts{
-		Blobs: p.record, PublicURL: strings.TrimSuffix(p.publicURL, "/"), Log: p.log,
-		Limits: func() (one, ofDID int64) { return p.linkLimits.Load().ContextBytes, p.contextsOfDID.Load() },
+		Blobs: p.record, Originals: p.record, Admit: admit, PublicURL: strings.TrimSuffix(p.publicURL, "/"), Log: p.log,
+		Limits: func() (one, ofDID int64) { return p.linkLimits.Current().ContextBytes, p.contextsOfDID.Load() },
 	}
 }
 
@@ -27,15 +28,6 @@ func orMost(limit int64) int64 {
 		return federation.MaxBlobBytes
 	}
 	return limit
-}
-
-// storeContext keeps a context that an agent uploads, unless the agent is a new DID that has
-// to come later.
-func (p *program) storeContext(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error) {
-	if err := p.gateway.Admit(ctx, owner, time.Now()); err != nil {
-		return federation.Blob{}, err
-	}
-	return p.contexts().Store(ctx, owner, content)
 }
 
 // stored serves what steps refer to here.

@@ -24,9 +24,6 @@ type demoCommand struct {
 	Keep  string `help:"Keep the gateway's data in this folder." placeholder:"DIR"`
 }
 
-// Help has one example.
-func (demoCommand) Help() string { return "Example:\n\n\tbaton demo --smoke" }
-
 // Run shows one handoff, and without --smoke stays until ctx ends.
 func (cmd demoCommand) Run(ctx context.Context, c *cli, streams std) (err error) {
 	dir, err := cmd.folder()

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"baton/bridge"
 	"baton/configs"
 	"baton/federation"
 )
@@ -20,6 +21,25 @@ func Run(errs io.Writer) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], std{out: os.Stdout, err: errs}))
+}
+
+// ServeWith serves the gateway of a configuration with one more network, until ctx ends. It
+// writes its log to a file.
+func ServeWith(ctx context.Context, path string, log io.Writer, more bridge.Network) error {
+	file, err := configs.Load(path)
+	if err != nil {
+		return err
+	}
+	p, err := assemble(ctx, file, slog.New(slog.NewJSONHandler(log, nil)))
+	if err != nil {
+		return err
+	}
+	p.more = []bridge.Network{more}
+	err = p.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil
+	}
+	return errors.Join(err, p.close())
 }
 
 // Still is a gateway of which nothing runs: it does what it is told to.

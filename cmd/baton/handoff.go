@@ -3,23 +3,23 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
-	"strings"
-	"text/tabwriter"
+	"os"
 	"time"
 
-	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
 	"baton/federation"
 )
 
 // handoffCommands look at handoffs and take steps in them.
 type handoffCommands struct {
-	List   handoffList   `cmd:"" help:"List handoffs, the newest movement first."`
-	Show   handoffShow   `cmd:"" help:"Show one handoff with its steps."`
+	List   handoffList   `cmd:"" example:"handoff list --state assigned --since 24h" help:"List handoffs, the newest movement first."`
+	Show   handoffShow   `cmd:"" example:"handoff show Y6Z0AB" help:"Show one handoff with its steps."`
 	Export handoffExport `cmd:"" help:"Write the passport of one handoff."`
-	Verify handoffVerify `cmd:"" help:"Check a passport, offline."`
-	Offer  offerCommand  `cmd:"" help:"Offer a handoff; prints its id."`
+	Verify handoffVerify `cmd:"" example:"handoff verify passport.json" help:"Check a passport, offline."`
+	Offer  offerCommand  `cmd:"" example:"handoff offer --from did:key:z6Mk… --to did:key:z6Mk… --title \"Cite three sources on X\" --deadline 2h" help:"Offer a handoff; prints its id."`
 
 	Accept   stepCommand `cmd:"" help:"Accept an offer."`
 	Decline  stepCommand `cmd:"" help:"Decline an offer."`
@@ -53,11 +53,6 @@ type handoffList struct {
 	Since      string `help:"Moved then or later: a time, or a duration back from now." placeholder:"TIME"`
 }
 
-// Help has one example.
-func (handoffList) Help() string {
-	return "Example:\n\n\tbaton handoff list --state assigned --since 24h"
-}
-
 // Run prints the list.
 func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 	since, err := parseSince(cmd.Since, time.Now())
@@ -70,19 +65,7 @@ func (cmd handoffList) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.ListHandoffs(ctx, &params)
-	}, cmd.Watch, table[operatorapi.Handoff]{
-		header: "ID | KIND | STATE | CHANNEL | OFFERER | WITH | MOVED | TITLE",
-		row: func(h operatorapi.Handoff) []string {
-			with := h.Assignee
-			if with == "" {
-				with = h.Offeree
-			}
-			return []string{
-				h.ID.String(), string(h.Kind), stateName(h), venueName(h.Venue), h.Offerer.Short(), with.Short(),
-				h.Moved.String(), h.Title,
-			}
-		},
-	})
+	}, cmd.Watch, text.Handoffs())
 }
 
 // parseSince reads a time, or a duration before now.
@@ -99,28 +82,10 @@ func parseSince(text string, now time.Time) (string, error) {
 	return text, nil
 }
 
-// stateName returns the state of a handoff, with a mark where its home is away.
-func stateName(h operatorapi.Handoff) string {
-	if h.Orphaned {
-		return string(h.State) + " (orphaned)"
-	}
-	return string(h.State)
-}
-
-func venueName(venue string) string {
-	if federation.Private(venue) {
-		return "private"
-	}
-	return venue
-}
-
 // handoffShow shows one handoff.
 type handoffShow struct {
 	ID string `arg:"" help:"The id, or its last six characters or more."`
 }
-
-// Help has one example.
-func (handoffShow) Help() string { return "Example:\n\n\tbaton handoff show Y6Z0AB" }
 
 // Run prints the handoff with all its steps.
 func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
@@ -128,66 +93,67 @@ func (cmd handoffShow) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	h, err := fetchHandoff(ctx, gateway, cmd.ID)
+	h, err := gateway.Handoff(ctx, cmd.ID)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		return printJSON(streams, h)
 	}
-	return printHandoff(streams, h)
+	return text.Handoff(streams.out, h)
 }
 
-// fetchHandoff returns a handoff with all its steps.
-func fetchHandoff(ctx context.Context, gateway *client, id string) (operatorapi.Handoff, error) {
-	var whole operatorapi.Handoff
-	params := contract.GetHandoffParams{Limit: new(operatorapi.MaxLimit)}
-	for {
-		part, err := answered[operatorapi.Handoff](gateway.GetHandoff(ctx, id, &params))
-		if err != nil {
-			return whole, err
-		}
-		part.Steps = append(whole.Steps, part.Steps...)
-		whole = part
-		if part.NextCursor == "" {
-			return whole, nil
-		}
-		params.Cursor = part.NextCursor
-	}
+// handoffExport writes a passport.
+type handoffExport struct {
+	ID     string `arg:"" help:"The id, or its last six characters or more."`
+	Output string `help:"Where it is written; else to stdout." placeholder:"FILE" short:"o" type:"path"`
 }
 
-// printHandoff writes a handoff for people: what it is, and a line for each step.
-func printHandoff(streams std, h operatorapi.Handoff) error {
-	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, stateName(h), h.Home, shown(venueName(h.Venue)))
-	fmt.Fprintf(out, "  offer   %s", shown(h.Title))
-	if !h.Deadline.IsZero() {
-		fmt.Fprintf(out, "   deadline %s", h.Deadline)
-	}
-	if len(h.Caps) > 0 {
-		fmt.Fprintf(out, "   caps %s", shown(strings.Join(h.Caps, ",")))
-	}
-	fmt.Fprintln(out)
-	for _, s := range h.Steps {
-		who := s.From
-		if s.For != "" {
-			who = s.For
-		}
-		line := fmt.Sprintf("  %sZ\t%s\t%s (%s: %s)\t%s\t%s\t%s", time.Time(s.Time).UTC().Format("15:04:05.000"), s.Verb,
-			who.Short(), s.Link, s.Name, s.Provenance, s.Verdict, shown(became(s.Delivered)))
-		fmt.Fprintln(out, printable(line))
-	}
-	return out.Flush()
+// Help says what a passport is, with an example.
+func (handoffExport) Help() string {
+	return `Writes the passport of a handoff: the file that proves it to any reader, without this gateway.
+
+Example:
+
+	baton handoff export Y6Z0AB -o passport.json`
 }
 
-// became says what became of a step on each link.
-func became(deliveries []operatorapi.Delivery) string {
-	parts := make([]string, len(deliveries))
-	for i, d := range deliveries {
-		parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)
-		if !d.Time.IsZero() {
-			parts[i] += " " + time.Time(d.Time).UTC().Format("15:04:05.000") + "Z"
-		}
+// Run fetches the passport and writes it.
+func (cmd handoffExport) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client(cmd.ID)
+	if err != nil {
+		return err
 	}
-	return strings.Join(parts, ", ")
+	passport, err := gateway.Passport(ctx, cmd.ID)
+	if err != nil {
+		return err
+	}
+	passport = append(passport, '\n')
+	if cmd.Output == "" {
+		_, err = streams.out.Write(passport)
+		return err
+	}
+	return os.WriteFile(cmd.Output, passport, 0o600)
+}
+
+// explainCommand explains one event.
+type explainCommand struct {
+	Event string `arg:"" help:"The id of an event; of an offer also its last six characters or more."`
+}
+
+// Help says what is explained, with an example.
+func (explainCommand) Help() string {
+	return `Prints what was signed, with which key and the source of that key, why it counts, how it got where it is, and
+what happens next if no party acts.
+
+Example:
+
+	baton explain 01K0A3V9M7Q2X5R8T1W4Y6Z0AB`
+}
+
+// Run prints the explanation.
+func (cmd explainCommand) Run(ctx context.Context, c *cli, streams std) error {
+	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.ExplainEvent(ctx, cmd.Event)
+	}, func(out io.Writer, e contract.Explanation) error { return text.Explanation(out, e, time.Now()) }, cmd.Event)
 }

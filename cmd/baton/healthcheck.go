@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"baton/federation"
@@ -14,21 +12,13 @@ import (
 // healthcheck tells whether the gateway is ready.
 type healthcheck struct{}
 
-// Help has one example.
-func (healthcheck) Help() string {
-	return "Example:\n\n\tbaton healthcheck --gateway http://127.0.0.1:8081"
-}
-
-// Run ends well when the gateway is ready, and as unavailable with the reasons when
-// it is not.
+// Run fails as unavailable, with the reasons, when the gateway is not ready.
 func (healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	ready, err := gateway.readiness(ctx)
+	ready, err := gateway.Readiness(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -39,26 +29,4 @@ func (healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	_, err = fmt.Fprintln(streams.out, "ready")
 	return err
-}
-
-// readiness reads /readyz, which answers with a body either way.
-func (c *client) readiness(ctx context.Context) (readiness, error) {
-	var ready readiness
-	address, err := federation.JoinURL(c.base, "/readyz", nil)
-	if err != nil {
-		return ready, fmt.Errorf("ask gateway: %w", err)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return ready, fmt.Errorf("ask gateway: %w", err)
-	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return ready, &federation.UnavailableError{What: "gateway", Err: dialled(err)}
-	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(http.MaxBytesReader(nil, response.Body, maxAnswerBytes)).Decode(&ready); err != nil {
-		return ready, &federation.UnavailableError{What: "gateway", Err: fmt.Errorf("it answers %s", response.Status)}
-	}
-	return ready, nil
 }

@@ -45,7 +45,7 @@ func readMeeting(file *configs.File) meeting {
 		file.Table(relayTable).Mistake("listen", "homes meet at ["+hubTable+"]: want one of the two")
 	case file.Relay.Listen != "":
 		m.host = readHost(file)
-		m.hub.NKeyFile, m.hub.MaxBytes = file.Path(hostFile(file.Home.Name+seedSuffix)), file.Relay.MaxBytes
+		m.hub.NKeyFile, m.hub.MaxBytes = file.Path(hostFile(file.Home.Name+relay.SeedSuffix)), file.Relay.MaxBytes
 	case !m.hub.Named() && m.own.Named():
 		m.hub = relay.HubConfig{ServerConfig: m.own, Replicas: file.Relay.Replicas, MaxBytes: file.Relay.MaxBytes, Ours: true}
 	}
@@ -87,11 +87,11 @@ func hostFile(name string) string { return filepath.Join(hostFolder, name) }
 // readHost reads what homes of others link to here.
 func readHost(file *configs.File) *relay.HostConfig {
 	cfg := &relay.HostConfig{
-		Listen: file.Relay.Listen, AccountsFile: file.Path(hostFile(hubFile)), Dir: file.Path(hostFile("jetstream")), TLS: file.TLSConfig(),
+		Listen: file.Relay.Listen, AccountsFile: file.Path(hostFile(relay.HubFile)), Dir: file.Path(hostFile("jetstream")), TLS: file.TLSConfig(),
 	}
 	_, err := os.Stat(cfg.AccountsFile)
 	if err == nil {
-		_, err = file.Secret(hostFile(file.Home.Name + seedSuffix))
+		_, err = file.Secret(hostFile(file.Home.Name + relay.SeedSuffix))
 	}
 	if err != nil {
 		file.Table(relayTable).Mistake("listen", "want accounts: baton relay accounts "+file.Home.Name+" NAME... --out "+file.Path(hostFolder)+": "+err.Error())

@@ -39,6 +39,10 @@ var law = []struct {
 		"bridge", "federation", "federation/agents", "federation/home", "federation/deferral", "federation/inbox", "federation/mailbox", "federation/peering", "federation/signing",
 	}},
 	{"bridge/conform/...", []string{"bridge/conform", "bridge/irc", "federation", "federation/signing", "translate/..."}},
+	{"bridge/operatorapi/client", []string{
+		"bridge", "bridge/operatorapi/contract", "federation", "federation/passport", "federation/signing", "translate/...",
+	}},
+	{"bridge/operatorapi/text", []string{"bridge", "bridge/operatorapi/contract", "federation", "federation/agents"}},
 	{"bridge/irc/*", append([]string{"bridge/irc"}, networks...)},
 	{"bridge/*/...", networks},
 	{"configs", nil},

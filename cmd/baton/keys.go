@@ -3,15 +3,15 @@ package main
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"net/http"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/identity"
@@ -20,17 +20,14 @@ import (
 
 // keysCommands work on the gateway's own keys.
 type keysCommands struct {
-	List   keysList   `cmd:"" help:"List the keys, those that were rotated away among them."`
+	List   keysList   `cmd:"" example:"keys list" help:"List the keys, those that were rotated away among them."`
 	Create keysCreate `cmd:"" help:"Make a key and print its public part."`
-	Show   keysShow   `cmd:"" help:"Print the public part of a key."`
-	Rotate keysRotate `cmd:"" help:"Make a new key now; the old one is good for an overlap."`
+	Show   keysShow   `cmd:"" example:"keys show endpoint" help:"Print the public part of a key."`
+	Rotate keysRotate `cmd:"" example:"keys rotate server --overlap 48h" help:"Make a new key now; the old one is good for an overlap."`
 }
 
 // keysList lists the keys in the files of a gateway.
 type keysList struct{}
-
-// Help has one example.
-func (keysList) Help() string { return "Example:\n\n\tbaton keys list" }
 
 // Run prints a table, or with --json a list.
 func (keysList) Run(ctx context.Context, c *cli, streams std) error {
@@ -38,28 +35,19 @@ func (keysList) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	keys, err := ownKeys(ctx, file)
+	keys, err := keyFolder(file).List(ctx)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	items := []shownKey{}
+	page := contract.Page[contract.Key]{Items: []contract.Key{}}
 	for _, key := range keys {
-		items = append(items, showKey(key, file, now))
+		page.Items = append(page.Items, showKey(key, file, now))
 	}
 	if c.JSON {
-		return json.NewEncoder(streams.out).Encode(map[string]any{"items": items, "next_cursor": ""})
+		return printJSON(streams, page)
 	}
-	columns := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(columns, "NAME\tID\tKEY\tSINCE\tSTATE")
-	for _, key := range items {
-		since := "-"
-		if key.Since != "" {
-			since = key.Since
-		}
-		fmt.Fprintf(columns, "%s\t%s\t%s\t%s\t%s\n", key.Name, idOf(key), key.KeyID, since, key.State)
-	}
-	return columns.Flush()
+	return text.Keys().Print(streams.out, true, page.Items...)
 }
 
 // keysCreate makes a key.
@@ -69,7 +57,7 @@ type keysCreate struct {
 	Smallest bool   `help:"Of an endpoint: try keys until the id starts with 0000, which takes a few seconds."`
 }
 
-// Help has one example.
+// Help says when to replace a key, with an example.
 func (keysCreate) Help() string {
 	return `A start with a record fails where a key is missing that the record was written with. Restore that key from a
 backup; where there is none, --force makes another one that the next start accepts. Signatures by the lost key stay
@@ -81,10 +69,19 @@ Example:
 	baton keys create endpoint --smallest`
 }
 
-// Run refuses where there is a key, and prints what show prints.
+// Run refuses where there is a key, and prints what show prints. A secret has no public part: its
+// fingerprint is printed.
 func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 	if secret, err := identity.ParseSecretName(cmd.Name); err == nil && cmd.Force {
-		return cmd.replaceSecret(secret, c, streams)
+		file, err := c.keysConfig()
+		if err != nil {
+			return err
+		}
+		mark, err := identity.ReplaceSecret(file.Path(keysFolder), secret, time.Now())
+		if err != nil {
+			return err
+		}
+		return c.printKey(streams, contract.Key{Name: mark.Name, KeyID: mark.Fingerprint, Since: contract.Moment(mark.Since).String(), State: "active"})
 	}
 	name, file, err := c.namedKey(cmd.Name)
 	if err != nil {
@@ -97,40 +94,12 @@ func (cmd keysCreate) Run(ctx context.Context, c *cli, streams std) error {
 		}
 		prefix = identity.SmallEndpoint
 	}
-	if signs(file, name) && cmd.Force {
-		key, err := identity.AcceptKey(ctx, file.Path(keysFolder), file.Keys.Signer, name)
-		if err != nil {
-			return err
-		}
-		return printKey(c, streams, showKey(key, file, time.Now()))
-	}
-	if signs(file, name) {
-		return fmt.Errorf("%w: %s keeps it", identity.ErrKeyExists, file.Keys.Signer[0])
-	}
 	now := time.Now()
-	key, err := identity.CreateKey(file.Path(keysFolder), name, cmd.Force, prefix, now)
+	key, err := keyFolder(file).Create(ctx, name, cmd.Force, prefix, now)
 	if err != nil {
 		return err
 	}
-	return printKey(c, streams, showKey(key, file, now))
-}
-
-// replaceSecret makes a secret in the place of another. It has no public part; its
-// fingerprint is printed.
-func (keysCreate) replaceSecret(name identity.KeyName, c *cli, streams std) error {
-	file, err := c.keysConfig()
-	if err != nil {
-		return err
-	}
-	mark, err := identity.ReplaceSecret(file.Path(keysFolder), name, time.Now())
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return json.NewEncoder(streams.out).Encode(shownKey{Name: string(name), KeyID: mark.Fingerprint, Since: moment(mark.Since), State: "active"})
-	}
-	_, err = fmt.Fprintln(streams.out, mark.Fingerprint)
-	return err
+	return c.printKey(streams, showKey(key, file, now))
 }
 
 // keysShow shows one key.
@@ -138,33 +107,39 @@ type keysShow struct {
 	Name string `arg:"" help:"server, registry or endpoint."`
 }
 
-// Help has one example.
-func (keysShow) Help() string { return "Example:\n\n\tbaton keys show endpoint" }
-
 // Run prints the public part of the key that signs now.
 func (cmd keysShow) Run(ctx context.Context, c *cli, streams std) error {
 	name, file, err := c.namedKey(cmd.Name)
 	if err != nil {
 		return err
 	}
-	keys, err := ownKeys(ctx, file)
+	key, err := keyFolder(file).Key(ctx, name)
 	if err != nil {
 		return err
 	}
-	at := slices.IndexFunc(keys, func(key identity.NamedKey) bool { return key.Name == name })
-	if at < 0 {
-		return fmt.Errorf("%w: no key %s in %s; baton keys create %s makes one", federation.ErrNotFound, name, file.Path(keysFolder), name)
-	}
-	return printKey(c, streams, showKey(keys[at], file, time.Now()))
+	return c.printKey(streams, showKey(key, file, time.Now()))
 }
 
-// shownKey is the public part of a key as it is printed.
-type shownKey = contract.Key
+// keysRotate asks a running gateway for another key.
+type keysRotate struct {
+	reasonFlag
 
-func showKey(key identity.NamedKey, file *configs.File, now time.Time) shownKey {
-	shown := shownKey{
+	Name    string `arg:"" help:"server or registry."`
+	Overlap string `default:"24h" help:"How long what the old key signed is good." placeholder:"DURATION"`
+}
+
+// Run prints what show prints of the new key.
+func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
+	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.RotateKey(ctx, cmd.Name, contract.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason})
+	}, writeKey, cmd.Name)
+}
+
+// showKey returns the public part of a key as it is printed.
+func showKey(key identity.NamedKey, file *configs.File, now time.Time) contract.Key {
+	shown := contract.Key{
 		Name: string(key.Name), PublicKey: base64.RawURLEncoding.EncodeToString(key.Public), KeyID: federation.KeyID(key.Public),
-		Since: moment(key.Since), State: key.State(now), Until: moment(key.Until),
+		Since: contract.Moment(key.Since).String(), State: key.State(now), Until: contract.Moment(key.Until).String(),
 	}
 	switch key.Name {
 	case identity.ServerKey:
@@ -178,62 +153,33 @@ func showKey(key identity.NamedKey, file *configs.File, now time.Time) shownKey 
 	return shown
 }
 
-// idOf returns the name by which other programs know a key.
-func idOf(k shownKey) string {
-	switch {
-	case k.DID != "":
-		return string(k.DID)
-	case k.EndpointID != "":
-		return k.EndpointID
-	}
-	return k.PublicKey
-}
-
-// moment returns a time as the commands print it, and nothing for none.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z07:00")
-}
-
-// printKey writes what others need of a key, each on a line.
-func printKey(c *cli, streams std, key shownKey) error {
+// printKey prints a key: with --json all of it, else by [writeKey].
+func (c *cli) printKey(streams std, key contract.Key) error {
 	if c.JSON {
-		return json.NewEncoder(streams.out).Encode(key)
+		return printJSON(streams, key)
 	}
+	return writeKey(streams.out, key)
+}
+
+// writeKey writes the names by which other programs know a key, each on a line.
+func writeKey(out io.Writer, key contract.Key) error {
 	lines := []string{key.PublicKey, key.KeyID}
 	switch identity.KeyName(key.Name) {
 	case identity.ServerKey:
 		lines = []string{string(key.DID), string(key.DIDKey)}
 	case identity.EndpointKey:
 		lines = []string{key.EndpointID}
-	case identity.RegistryKey, identity.KeptSecret, identity.TokenSecret:
+	case identity.KeptSecret, identity.TokenSecret:
+		lines = []string{key.KeyID}
+	case identity.RegistryKey:
 	}
-	_, err := fmt.Fprintln(streams.out, strings.Join(lines, "\n"))
+	_, err := fmt.Fprintln(out, strings.Join(lines, "\n"))
 	return err
 }
 
-// ownKeys returns the keys of a gateway: those in its files, and those of its signer.
-func ownKeys(ctx context.Context, file *configs.File) ([]identity.NamedKey, error) {
-	keys, err := identity.ListKeys(file.Path(keysFolder))
-	if err != nil || len(file.Keys.Signer) == 0 {
-		return keys, err
-	}
-	keys = slices.DeleteFunc(keys, func(key identity.NamedKey) bool { return signs(file, key.Name) })
-	for _, name := range []identity.KeyName{identity.RegistryKey, identity.ServerKey} {
-		public, err := identity.Signer(file.Keys.Signer).Public(ctx, name)
-		if err != nil {
-			return nil, &federation.UnavailableError{What: "key " + string(name), Err: err}
-		}
-		keys = slices.Insert(keys, 0, identity.NamedKey{Name: name, OwnKey: federation.OwnKey{Public: public}})
-	}
-	return keys, nil
-}
-
-// signs reports whether a program signs with a key in our place.
-func signs(file *configs.File, name identity.KeyName) bool {
-	return len(file.Keys.Signer) > 0 && name != identity.EndpointKey
+// keyFolder returns where the keys of a configuration are.
+func keyFolder(file *configs.File) identity.KeyFolder {
+	return identity.KeyFolder{Dir: file.Path(keysFolder), Signer: identity.Signer(file.Keys.Signer)}
 }
 
 // namedKey reads the argument of a command about one key, and the configuration.
@@ -253,9 +199,10 @@ func (c *cli) keysConfig() (*configs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range networks() {
-		n.tables(file)
+	for _, n := range networks(wiring{}) {
+		tablesOf(file, n)
 	}
+	file.Tables(peersTable)
 	file.Tables("bindings")
 	return file, file.Err()
 }

@@ -2,25 +2,29 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
+	"io"
+	"io/fs"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
-	"text/tabwriter"
+	"os"
+	"path/filepath"
 	"time"
 
-	"baton/bridge/operatorapi"
+	"baton/bridge"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
+	"baton/configs"
+	"baton/federation"
+	"baton/federation/identity"
 )
 
 // linkCommands look at links.
 type linkCommands struct {
-	List linkList `cmd:"" help:"List links, and how they stand."`
-	Show linkShow `cmd:"" help:"Show one link, with what was negotiated."`
+	List linkList `cmd:"" example:"link list --watch" help:"List links, and how they stand."`
+	Show linkShow `cmd:"" example:"link show lab" help:"Show one link, with what was negotiated."`
 
-	Explain linkExplain `cmd:"" help:"Tell what the other side of a link must set."`
+	Explain linkExplain `cmd:"" example:"link explain freeq" help:"Tell what the other side of a link must set."`
 }
 
 // linkList lists links.
@@ -29,30 +33,11 @@ type linkList struct {
 	watchFlag
 }
 
-// Help has one example.
-func (linkList) Help() string { return "Example:\n\n\tbaton link list --watch" }
-
 // Run prints the list.
 func (cmd linkList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.ListLinks(ctx, &contract.ListLinksParams{Limit: &cmd.Limit, Cursor: cmd.Cursor, Watch: cmd.parameter()})
-	}, cmd.Watch, table[operatorapi.Link]{
-		header: "NAME | NETWORK | STATE | HEARD | WAITING | OLDEST | NEXT | LAST ERROR",
-		row: func(l operatorapi.Link) []string {
-			now := time.Now()
-			return []string{
-				l.Name, l.Network, l.State, age(l.LastHeard, now), strconv.Itoa(l.Waiting), age(l.Oldest, now), until(l.NextDial, now), l.LastError,
-			}
-		},
-	})
-}
-
-// until returns how long it is until something.
-func until(at operatorapi.Moment, now time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return max(time.Time(at).Sub(now), 0).Round(time.Second).String()
+	}, cmd.Watch, text.Links(time.Now))
 }
 
 // linkShow shows one link.
@@ -60,49 +45,51 @@ type linkShow struct {
 	Name string `arg:"" help:"The name of the link."`
 }
 
-// Help has one example.
-func (linkShow) Help() string { return "Example:\n\n\tbaton link show lab" }
-
 // Run prints the link.
 func (cmd linkShow) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client(cmd.Name)
-	if err != nil {
-		return err
-	}
-	l, err := answered[operatorapi.Link](gateway.GetLink(ctx, cmd.Name))
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(streams, l)
-	}
-	return printLink(streams, l, time.Now())
+	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.GetLink(ctx, cmd.Name)
+	}, func(out io.Writer, l contract.Link) error { return text.Link(out, l, time.Now()) }, cmd.Name)
 }
 
-// printLink writes a link for people, a line for each thing to know.
-func printLink(streams std, l operatorapi.Link, now time.Time) error {
-	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
-	say := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, shown(value)) }
-	say("name", l.Name)
-	say("network", l.Network)
-	say("state", l.State)
-	say("heard", age(l.LastHeard, now))
-	say("waiting", strconv.Itoa(l.Waiting))
-	say("oldest", age(l.Oldest, now))
-	say("next dial", until(l.NextDial, now))
-	say("last error", l.LastError)
-	if l.LinkDetail == nil {
-		return out.Flush()
+// linkExplain tells what the other side of a link must set.
+type linkExplain struct {
+	Name string `arg:"" help:"The name of the link."`
+}
+
+// Run reads the configuration alone: nothing has to run.
+func (cmd linkExplain) Run(c *cli, streams std) error {
+	file, err := configs.Load(c.configPath())
+	if err != nil {
+		return err
 	}
-	say("channels", strings.Join(l.Channels, " "))
-	for _, name := range slices.Sorted(maps.Keys(l.Negotiated)) {
-		say("negotiated "+name, l.Negotiated[name])
+	links, err := openLinks(file, wiring{
+		ports:    bridge.Ports{PublicURL: file.HTTP.PublicURL},
+		endpoint: func() (federation.SigningKey, string, error) { return knownEndpoint(file) },
+	})
+	if err != nil {
+		return err
 	}
-	say("steps a minute of one user", strconv.Itoa(l.Limits.UserEventsPerMinute))
-	say("steps a second", strconv.Itoa(l.Limits.LinkEventsPerSecond))
-	say("clock ahead by", strconv.FormatFloat(l.SkewSeconds, 'f', -1, 64)+"s")
-	for _, what := range l.NotCarried {
-		say("not carried", what)
+	for _, o := range links {
+		explainer, ok := o.Link.(bridge.Explainer)
+		if !ok || o.Link.Name() != cmd.Name {
+			continue
+		}
+		if c.JSON {
+			return printJSON(streams, map[string]string{"name": cmd.Name, "network": o.Link.Network(), "text": explainer.Explain()})
+		}
+		_, err := io.WriteString(streams.out, explainer.Explain())
+		return err
 	}
-	return out.Flush()
+	return fmt.Errorf("no link %q in %s", cmd.Name, c.configPath())
+}
+
+// knownEndpoint returns the endpoint key of this gateway and its seed. It makes no key.
+func knownEndpoint(file *configs.File) (key federation.SigningKey, seed string, err error) {
+	folder := file.Path(keysFolder)
+	_, err = os.Stat(filepath.Join(folder, string(identity.EndpointKey)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return key, "", errors.New(`there is no endpoint key yet: run "baton keys create endpoint --smallest"`)
+	}
+	return identity.OpenEndpoint(folder)
 }

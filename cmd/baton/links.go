@@ -17,6 +17,7 @@ type linkSource struct {
 	table configs.Table
 	url   string
 	path  relay.Path
+	peer  *relay.Peer // nil for a link to no home
 }
 
 // Same implements [gateway.Source].
@@ -33,7 +34,7 @@ func opened(link bridge.Link, t configs.Table) gateway.Entry {
 // openedPeer returns the link to another home; the table is empty for one that an operator
 // added.
 func openedPeer(peer *relay.Peer, t configs.Table, added bool) gateway.Entry {
-	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path()}, Added: added}
+	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
 }
 
 var _ bridge.PeerHome = (*relay.Peer)(nil)
@@ -55,6 +56,7 @@ func newPeerSet(links []gateway.Entry) *peerSet {
 // apply makes these links the ones that run.
 func (p *program) apply(ctx context.Context, links []gateway.Entry) {
 	p.homes.linked.Store(newPeerSet(links))
+	p.mountServed(links)
 	p.gateway.Links().Apply(ctx, links)
 }
 
@@ -64,4 +66,15 @@ type recipients struct{ p *program }
 // Recipients implements [gateway.Recipients].
 func (r recipients) Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
 	return r.p.homes.locator.Recipients(ctx, ev, after, time.Now())
+}
+
+// mountServed registers the routes of links that a reload may replace, each once.
+func (p *program) mountServed(links []gateway.Entry) {
+	for _, o := range links {
+		served, ok := o.Link.(bridge.Served)
+		if ok && !p.served[served.Pattern()] {
+			p.served[served.Pattern()] = true
+			p.publicMux.Handle(served.Pattern(), p.gateway.Links())
+		}
+	}
 }

@@ -358,7 +358,7 @@ func TestNoKeyIsFetchedForAnAddressWithoutStepsLeft(t *testing.T) {
 	t.Cleanup(func() { _ = gateway.Close() })
 	arrives := func(name string) error {
 		did := "did:web:" + strings.ReplaceAll(strings.TrimPrefix(host.URL, "http://"), ":", "%3A") + ":" + name
-		ctx := bridge.WithNetwork(t.Context(), bridge.NetworkOf("192.0.2.1"))
+		ctx := bridge.WithSubnet(t.Context(), bridge.SubnetOf("192.0.2.1"))
 		ev := federation.Event{From: federation.DID(did), Kind: federation.Handoff, Verb: federation.Offer}
 		ev.Signature.Text = "ed25519:" + base64.RawURLEncoding.EncodeToString(make([]byte, ed25519.SignatureSize))
 		gateway.FetchKey(ctx, ev)

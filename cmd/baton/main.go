@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/text"
 	"baton/configs"
 	"baton/federation"
 )
@@ -41,9 +42,9 @@ type cli struct {
 	LogLevel  string `enum:",debug,info,warn,error" env:"BATON_LOG_LEVEL" default:"" help:"Over log.level: debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat string `enum:",text,json" env:"BATON_LOG_FORMAT" default:"" help:"Over log.format: text or json." placeholder:"FORMAT"`
 
-	Serve       serveCommand    `cmd:"" help:"Run the gateway until SIGTERM."`
-	Demo        demoCommand     `cmd:"" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
-	Healthcheck healthcheck     `cmd:"" help:"End with 0 when the gateway is ready, with 4 when not."`
+	Serve       serveCommand    `cmd:"" example:"serve --config /etc/baton/baton.toml" help:"Run the gateway until SIGTERM."`
+	Demo        demoCommand     `cmd:"" example:"demo --smoke" help:"Show one handoff crossing from IRC to an AIRC agent and back."`
+	Healthcheck healthcheck     `cmd:"" example:"healthcheck --gateway http://127.0.0.1:8081" help:"End with 0 when the gateway is ready, with 4 when not."`
 	ConfigCmd   configCommands  `cmd:"" help:"Check a configuration, or print the reference." name:"config"`
 	Handoff     handoffCommands `cmd:"" help:"Look at handoffs, and take steps in them."`
 	Explain     explainCommand  `cmd:"" help:"Explain one event: why it holds, its way, and what is next."`
@@ -51,7 +52,7 @@ type cli struct {
 	Link        linkCommands    `cmd:"" help:"Look at links."`
 	Bind        bindCommands    `cmd:"" help:"Keep names that stand for DIDs."`
 	Block       blockCommands   `cmd:"" help:"Keep sources that nothing is taken from."`
-	Top         topCommand      `cmd:"" help:"List the senders with the most steps."`
+	Top         topCommand      `cmd:"" example:"top --by address --since 30m" help:"List the senders with the most steps."`
 	Feed        feedCommands    `cmd:"" help:"What is still to be delivered."`
 	Dead        deadCommands    `cmd:"" help:"Deliveries that were given up."`
 	Webhook     webhookCommands `cmd:"" help:"Addresses that what reaches agents is posted to."`
@@ -65,7 +66,8 @@ type cli struct {
 	Conform     conformCommand  `cmd:"" help:"Hold a server to what its clients rely on."`
 	Keys        keysCommands    `cmd:"" help:"List, make, show and rotate the gateway's own keys."`
 	Token       tokenCommands   `cmd:"" help:"Keep the tokens with which operators come from elsewhere."`
-	Version     versionCommand  `cmd:"" help:"Print version, revision, Go and protocols."`
+	Version     versionCommand  `cmd:"" example:"version --json" help:"Print version, revision, Go and protocols."`
+	Man         manCommand      `cmd:"" help:"Write the man pages."`
 }
 
 const description = `A federation gateway: it carries signed handoffs between IRC networks and AIRC registries.
@@ -98,6 +100,7 @@ func run(ctx context.Context, args []string, streams std) int {
 	if err != nil {
 		return tell(streams, false, "start", err)
 	}
+	addExamples(parser.Model.Node)
 	command, err := parser.Parse(args)
 	switch {
 	case exited >= 0:
@@ -109,6 +112,16 @@ func run(ctx context.Context, args []string, streams std) int {
 		return tell(streams, c.JSON, commandName(command.Command()), err)
 	}
 	return exitDone
+}
+
+// addExamples adds to the help of each command the example in its tag.
+func addExamples(node *kong.Node) {
+	for _, command := range node.Children {
+		if line := command.Tag.Get("example"); line != "" {
+			command.Detail = "Example:\n\n\tbaton " + line
+		}
+		addExamples(command)
+	}
 }
 
 // commandName returns the words of a parsed command; the rest are placeholders of
@@ -133,7 +146,7 @@ func tell(streams std, asJSON bool, command string, err error) int {
 		return code
 	}
 	if !asJSON {
-		fmt.Fprintf(streams.err, "baton: %s: %s\n", command, printable(oneLine(err)))
+		fmt.Fprintf(streams.err, "baton: %s: %s\n", command, text.Printable(oneLine(err)))
 		return code
 	}
 	answer := map[string]any{"error": map[string]any{"code": word, "detail": oneLine(err), "retry_after": retry}}

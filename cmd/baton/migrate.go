@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"baton/configs"
-	"baton/federation/lifecycle"
 	"baton/federation/store"
 	"baton/federation/store/registry"
 )
@@ -47,33 +45,19 @@ func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if cmd.To != "" {
 		return cmd.transfer(ctx, file, c, streams)
 	}
-	done, err := cmd.migrate(ctx, file)
+	at, err := locate(file)
+	if err != nil {
+		return err
+	}
+	done, err := at.Upgrade(ctx, cmd.DryRun, time.Now())
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(streams.out).Encode(done)
+		return printJSON(streams, done)
 	}
 	_, err = fmt.Fprintln(streams.out, cmd.sentence(done, file.Store.Driver))
 	return err
-}
-
-func (cmd migrateCommand) migrate(ctx context.Context, file *configs.File) (store.Upgrade, error) {
-	if file.Store.Driver == configs.Postgres {
-		dsn, err := file.Secret(file.Store.DSNFile)
-		switch {
-		case err != nil:
-			return store.Upgrade{}, err
-		case cmd.DryRun:
-			return store.PlanPostgres(ctx, dsn)
-		}
-		return store.MigratePostgres(ctx, dsn, registry.Tables{})
-	}
-	path := file.Path(file.Store.Path)
-	if cmd.DryRun {
-		return store.Plan(ctx, path)
-	}
-	return store.Migrate(ctx, path, registry.Tables{}, time.Now())
 }
 
 // transfer copies the record into a database.
@@ -82,12 +66,12 @@ func (cmd migrateCommand) transfer(ctx context.Context, file *configs.File, c *c
 	if err != nil {
 		return err
 	}
-	done, err := store.Transfer(ctx, file.Path(file.Store.Path), dsn, registry.Tables{}, replay{lifecycle.Shipped()}, cmd.DryRun)
+	done, err := store.Transfer(ctx, file.Path(file.Store.Path), dsn, registry.Tables{}, examination{}, cmd.DryRun)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(streams.out).Encode(done)
+		return printJSON(streams, done)
 	}
 	verb := "copied, compared and examined"
 	if cmd.DryRun {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"baton/bridge"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
@@ -24,8 +23,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Handoffs: o, Deadlines: o, Passports: passports{p}, Inboxes: o, Mailboxes: o, Feeds: o, DeadLetters: o,
 		Webhooks: o, Hooks: p.agentHooks(), Links: o, Peers: o, Bindings: o, Blocks: o, Senders: o, Tokens: o, Audit: o, Vault: o,
 		Refusals: o, Steps: o, Wakes: p.relay,
-		Kept: p.keyring.Kept, Refer: p.contexts().Refer, Store: p.contexts().Store, PublicURL: p.publicURL, BoundTo: p.names().Of,
-		Limits:   func() bridge.Limits { return *p.linkLimits.Load() },
+		Signer: homeSignerKeys{p.keyring, p.homeID()}, Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
 		CheckDID: identity.CheckDID,
 		Log:      p.log, Ended: p.ended,
 	})

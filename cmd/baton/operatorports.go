@@ -8,6 +8,7 @@ import (
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/contract"
 	"baton/federation"
+	"baton/federation/store/backup"
 )
 
 // operatorPorts implements the ports of the operator API that are about the running gateway.
@@ -90,7 +91,7 @@ func (o operatorPorts) Top(by string, since time.Duration, limit int, now time.T
 
 // Backup implements [operatorapi.Vault].
 func (o operatorPorts) Backup(ctx context.Context) (io.ReadCloser, error) {
-	return backUp(ctx, o.program.file)
+	return backup.Stream(ctx, sourceOf(o.program.file), o.program.file.Path("."))
 }
 
 // Rotate implements [operatorapi.Vault].

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -18,9 +17,6 @@ import (
 type handoffVerify struct {
 	File string `arg:"" help:"The passport; - is stdin."`
 }
-
-// Help has one example.
-func (handoffVerify) Help() string { return "Example:\n\n\tbaton handoff verify passport.json" }
 
 // Run says what the passport is worth, and fails unless it is valid.
 func (cmd handoffVerify) Run(ctx context.Context, c *cli, streams std) error {
@@ -60,7 +56,7 @@ func readPassport(name string) ([]byte, error) {
 // whose word.
 func printReport(c *cli, streams std, report passport.Report) error {
 	if c.JSON {
-		return json.NewEncoder(streams.out).Encode(struct {
+		return printJSON(streams, struct {
 			Verdict string `json:"verdict"`
 			passport.Report
 		}{report.Verdict.String(), report})

@@ -2,63 +2,37 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
-	"strconv"
-	"text/tabwriter"
+	"slices"
 	"time"
 
-	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
+	"baton/bridge/operatorapi/text"
+	"baton/federation"
 )
 
 // peerCommands see and steer other registries and homes.
 type peerCommands struct {
-	List peerList `cmd:"" help:"List other homes and registries."`
-	Show peerShow `cmd:"" help:"Show one."`
-	Mode peerMode `cmd:"" help:"Say how one is treated, over what the configuration says."`
+	List peerList `cmd:"" example:"peer list" help:"List other homes and registries."`
+	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one."`
+	Mode peerMode `cmd:"" example:"peer mode peer.example limit --reason \"too chatty\"" help:"Say how one is treated, over what the configuration says."`
 
 	Add    peerAdd    `cmd:"" help:"Look at another home, add it, and offer it a canary."`
-	Remove peerRemove `cmd:"" help:"Forget a home that was added."`
+	Remove peerRemove `cmd:"" example:"peer remove b.example" help:"Forget a home that was added."`
 }
 
 // peerList lists homes and registries.
 type peerList struct{ listFlags }
 
-// Help has one example.
-func (peerList) Help() string { return "Example:\n\n\tbaton peer list" }
-
 // Run prints the list.
 func (cmd peerList) Run(ctx context.Context, c *cli, streams std) error {
 	return list(ctx, c, streams, func(api *contract.Client) (*http.Response, error) {
 		return api.ListPeers(ctx, &contract.ListPeersParams{Limit: &cmd.Limit, Cursor: cmd.Cursor})
-	}, false, table[operatorapi.Peer]{
-		header: "NAME | NETWORK | MODE | STATE | HEARD | WAITING | OLDEST | DEAD | FORKS | DOUBTS | CLOCK | LAST ERROR",
-		row: func(p operatorapi.Peer) []string {
-			now, mode, state, heard, forks, doubts, clock := time.Now(), p.Mode, "", "", "", "", ""
-			if p.Held {
-				mode += " (held)"
-			}
-			if p.PeerHome != nil {
-				state, heard, forks, doubts = p.State, age(p.LastHeard, now), strconv.Itoa(len(p.Forks)), strconv.Itoa(len(p.Doubts))
-				clock = clockOf(p)
-			}
-			return []string{p.Name, p.Network, mode, state, heard, strconv.Itoa(p.Waiting), age(p.Oldest, now), strconv.Itoa(p.Dead), forks, doubts, clock, p.LastError}
-		},
-	})
-}
-
-// clockOf says how far the clock of a home is from the one here: "ok" up to thirty seconds,
-// from which on the log warns too.
-func clockOf(p operatorapi.Peer) string {
-	skew := time.Duration(p.SkewSeconds * float64(time.Second)).Round(time.Second)
-	switch {
-	case skew > 30*time.Second:
-		return skew.String() + " behind"
-	case skew < -30*time.Second:
-		return (-skew).String() + " ahead"
-	}
-	return "ok"
+	}, false, text.Peers(time.Now))
 }
 
 // peerShow shows one home or registry.
@@ -66,55 +40,11 @@ type peerShow struct {
 	Name string `arg:"" help:"The name of the home, or the domain of the registry."`
 }
 
-// Help has one example.
-func (peerShow) Help() string { return "Example:\n\n\tbaton peer show peer.example" }
-
 // Run prints it.
 func (cmd peerShow) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client(cmd.Name)
-	if err != nil {
-		return err
-	}
-	p, err := answered[operatorapi.Peer](gateway.GetPeer(ctx, cmd.Name))
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(streams, p)
-	}
-	return printPeer(streams, p, time.Now())
-}
-
-// printPeer writes a peer for people, a line for each thing to know.
-func printPeer(streams std, p operatorapi.Peer, now time.Time) error {
-	out := tabwriter.NewWriter(streams.out, 0, 0, 2, ' ', 0)
-	say := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, shown(value)) }
-	say("name", p.Name)
-	say("network", p.Network)
-	say("mode", p.Mode+" by "+p.Origin)
-	say("url", p.URL)
-	if p.PeerHome == nil {
-		say("dialect", p.Dialect)
-	} else {
-		say("path", p.Path)
-		say("state", p.State)
-		say("heard", age(p.LastHeard, now))
-		say("clock ahead by", strconv.FormatFloat(p.SkewSeconds, 'f', 3, 64)+"s")
-	}
-	say("waiting", strconv.Itoa(p.Waiting))
-	say("oldest", age(p.Oldest, now))
-	say("dead letters", strconv.Itoa(p.Dead))
-	say("held", strconv.FormatBool(p.Held))
-	say("last error", p.LastError)
-	if p.PeerHome != nil {
-		for _, f := range p.Forks {
-			say("two histories of", fmt.Sprintf("%s from step %d, found %s", f.Handoff, f.Version, f.Found))
-		}
-		for _, d := range p.Doubts {
-			say("not believed", fmt.Sprintf("%s, noted %d times, last %s: %s", d.Kind, d.Times, d.Last, d.Why))
-		}
-	}
-	return out.Flush()
+	return show(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.GetPeer(ctx, cmd.Name)
+	}, func(out io.Writer, p contract.Peer) error { return text.Peer(out, p, time.Now()) }, cmd.Name)
 }
 
 // peerMode sets the mode of a home or a registry.
@@ -125,24 +55,111 @@ type peerMode struct {
 	Mode string `arg:"" enum:"allow,limit,hold,block" help:"allow, limit (a registry a few messages a minute, a home ten steps a second), hold (what comes from a registry waits for its recipient, from a home there) or block."`
 }
 
-// Help has one example.
-func (peerMode) Help() string {
-	return "Example:\n\n\tbaton peer mode peer.example limit --reason \"too chatty\""
-}
-
 // Run sets it.
 func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
+	return report(c, streams, func(api *contract.Client) (*http.Response, error) {
+		return api.SetPeerMode(ctx, cmd.Name, contract.Mode{Act: cmd.act(), Mode: cmd.Mode})
+	}, func(p contract.Peer) string { return cmd.said(p.Name + ": " + p.Mode) }, cmd.Name)
+}
+
+// peerAdd adds another home.
+type peerAdd struct {
+	changeFlags
+	yesFlag
+
+	URL          string `arg:"" help:"Where the home is reached, such as https://b.example."`
+	AllowPrivate bool   `help:"It is at a private address, or without TLS: for tests and closed networks, with fetch.allow_private."`
+}
+
+// Help says what is checked, with an example.
+func (peerAdd) Help() string {
+	return `Reads what the home says of itself, checks TLS, clock, versions and limits, and prints that. On yes the home
+is a peer, for good, and is offered a canary: a handoff that every home completes by itself. Both homes have to
+add each other.
+
+Example:
+
+	baton peer add https://b.example`
+}
+
+// Run adds it, and fails unless the canary is green.
+func (cmd peerAdd) Run(ctx context.Context, c *cli, streams std) error {
+	gateway, err := c.client()
+	if err != nil {
+		return err
+	}
+	ask := contract.Peering{Act: contract.Act{Reason: cmd.Reason, DryRun: true}, URL: cmd.URL, AllowPrivate: cmd.AllowPrivate}
+	plan, err := client.Read[contract.Peered](gateway.AddPeer(ctx, ask))
+	if err != nil {
+		return err
+	}
+	if cmd.DryRun && c.JSON {
+		return printJSON(streams, plan)
+	}
+	if !c.JSON {
+		fmt.Fprintf(streams.out, "home %s at %s\n", text.Cell(plan.Peer.Name), text.Cell(plan.Peer.URL))
+		if err := text.Checks(streams.out, plan.Checks); err != nil {
+			return err
+		}
+	}
+	if err := failedCheck(plan.Checks); err != nil || cmd.DryRun {
+		return err
+	}
+	if err := cmd.ask(streams, false, "Add "+plan.Peer.Name+"?"); err != nil {
+		return err
+	}
+	ask.DryRun = false
+	done, err := client.Read[contract.Peered](gateway.AddPeer(ctx, ask))
+	if err != nil {
+		return err
+	}
+	return cmd.tell(c, streams, done)
+}
+
+// failedCheck returns the first check that failed as an error.
+func failedCheck(checks []contract.Check) error {
+	failed := func(each contract.Check) bool { return each.State == string(federation.FindingFail) }
+	if i := slices.IndexFunc(checks, failed); i >= 0 {
+		return fmt.Errorf("%s: %s", checks[i].Check, checks[i].Detail)
+	}
+	return nil
+}
+
+// tell prints the result. A canary that is not green is an error.
+func (peerAdd) tell(c *cli, streams std, done contract.Peered) error {
+	var err error
+	switch canary := done.Canary; {
+	case c.JSON:
+		err = printJSON(streams, done)
+	case canary.Green:
+		_, err = fmt.Fprintf(streams.out, "%s is added. canary: green, offered, accepted and completed in %s\n", done.Peer.Name, canary.Took)
+	default:
+		_, err = fmt.Fprintf(streams.out, "%s is added.\n", done.Peer.Name)
+	}
+	if err == nil && !done.Canary.Green {
+		err = &federation.UnavailableError{What: "canary", Err: errors.New(done.Canary.Reason)}
+	}
+	return err
+}
+
+// peerRemove ends what peerAdd did.
+type peerRemove struct {
+	changeFlags
+	yesFlag
+
+	Name string `arg:"" help:"The name of the home."`
+}
+
+// Run removes it.
+func (cmd peerRemove) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client(cmd.Name)
 	if err != nil {
 		return err
 	}
-	p, err := answered[operatorapi.Peer](gateway.SetPeerMode(ctx, cmd.Name, operatorapi.Mode{Act: cmd.act(), Mode: cmd.Mode}))
-	if err != nil {
+	if err := cmd.ask(streams, cmd.DryRun, "Remove "+cmd.Name+"? Its pending deliveries stay."); err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(streams, p)
-	}
-	_, err = fmt.Fprintln(streams.out, cmd.said(p.Name+": "+p.Mode))
-	return err
+	return report(c, streams, func(*contract.Client) (*http.Response, error) {
+		return gateway.RemovePeer(ctx, cmd.Name, &contract.RemovePeerParams{Reason: cmd.Reason, DryRun: cmd.dry()})
+	}, func(gone contract.Peer) string { return cmd.said(gone.Name + " is removed") }, cmd.Name)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"baton/bridge"
 	"baton/bridge/gateway"
@@ -70,7 +71,7 @@ func (l peerLinks) Link(name string) (peering.Link, bool) {
 		return peering.Link{}, false
 	}
 	link := peering.Link{Added: entries[i].Added}
-	if peer, ok := entries[i].Link.(*relay.Peer); ok {
+	if peer := peerOf(entries[i]); peer != nil {
 		link.Home, link.URL = true, peer.URL()
 	}
 	for _, s := range l.p.gateway.Links().Statuses() {
@@ -85,7 +86,7 @@ func (l peerLinks) Link(name string) (peering.Link, bool) {
 func (l peerLinks) Added() []federation.KnownHome {
 	var added []federation.KnownHome
 	for _, o := range l.p.gateway.Links().Entries() {
-		if peer, ok := o.Link.(*relay.Peer); ok && o.Added {
+		if peer := peerOf(o); peer != nil && o.Added {
 			added = append(added, federation.KnownHome{Home: peer.Home(), URL: peer.URL(), Path: string(peer.Path())})
 		}
 	}
@@ -168,6 +169,21 @@ func (h *homes) addPeer(ctx context.Context, ask operatorapi.Peering) (operatora
 func (h *homes) removePeer(ctx context.Context, name string, dry bool) (operatorapi.Peer, error) {
 	gone, err := h.peering.Remove(ctx, name, dry)
 	return operatorapi.Peer{Name: name, Network: relay.Network, Origin: operatorapi.FromRecord, URL: gone.URL}, problemOf(err)
+}
+
+// checkRelay examines the server that wakes waiters inside this gateway, and the one at which
+// homes meet.
+func (p *program) checkRelay(ctx context.Context) []operatorapi.Check {
+	found := []federation.Finding{{What: "inside", State: federation.FindingOK, Detail: p.relay.Where()}}
+	if err := p.relay.Ready(); err != nil {
+		found[0].State, found[0].Detail = federation.FindingWarn, err.Error()+": who waits looks every second"
+	}
+	if p.hub == nil {
+		found = append(found, federation.Finding{What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"})
+	} else {
+		found = append(found, p.hub.Check(ctx, p.homes.peers(), time.Now)...)
+	}
+	return checksOf(found)
 }
 
 // checksOf returns findings as the operator API shows them.

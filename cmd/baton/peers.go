@@ -19,8 +19,8 @@ const peersTable = "peers"
 func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 	table := configs.Peer{Path: string(relay.ByRelay), Mode: string(relay.Allow)}
 	t.Decode(&table)
-	checkPeer(t, table, w.Home)
-	deps := relay.Deps{Log: w.Log}
+	checkPeer(t, table, w.ports.Home)
+	deps := relay.Deps{Log: w.ports.Log}
 	if w.homes != nil {
 		deps = w.homes.deps()
 	}
@@ -118,11 +118,17 @@ func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 func peersOf(links []gateway.Entry) []*relay.Peer {
 	var peers []*relay.Peer
 	for _, o := range links {
-		if peer, ok := o.Link.(*relay.Peer); ok {
+		if peer := peerOf(o); peer != nil {
 			peers = append(peers, peer)
 		}
 	}
 	return peers
+}
+
+// peerOf returns the other home that a link leads to, nil for any other link.
+func peerOf(o gateway.Entry) *relay.Peer {
+	source, _ := o.Source.(linkSource)
+	return source.peer
 }
 
 // homeAddress returns where another home is reached that this one knows: its DID document

@@ -20,7 +20,6 @@ import (
 	"baton/bridge/credential"
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
-	ircclient "baton/bridge/irc/client"
 	"baton/bridge/operatorapi"
 	"baton/bridge/webhook"
 	"baton/configs"
@@ -62,11 +61,11 @@ type program struct {
 	peering   *identity.Client // for what is asked of other registries
 	gateway   *gateway.Gateway
 	homes     *homes
-	hub       *relay.Hub     // nil where none is configured
-	host      *relay.Host    // nil where homes of others link to nothing here
-	hooks     *webhook.Hooks // nil where the configuration has none
-	// servers are the key servers behind links, by link.
-	servers atomic.Pointer[map[string]string]
+	hub       *relay.Hub       // nil where none is configured
+	host      *relay.Host      // nil where homes of others link to nothing here
+	hooks     *webhook.Hooks   // nil where the configuration has none
+	more      []bridge.Network // beside those of [networks]
+	served    map[string]bool  // patterns of the routes of links that a reload may replace
 
 	// What clients of one address did, at all listeners together.
 	logins credential.Addresses
@@ -77,7 +76,7 @@ type program struct {
 	registrations atomic.Int64 // per hour and address
 	contextsOfDID atomic.Int64 // bytes
 	maxHops       atomic.Int64 // of homes that a step comes through
-	linkLimits    atomic.Pointer[bridge.Limits]
+	linkLimits    bridge.LiveLimits
 	firstContacts atomic.Pointer[federation.InboxLimits]
 	configured    atomic.Pointer[[]federation.BoundName]
 	modes         atomic.Pointer[map[string]string] // of other registries, by the word of operators
@@ -98,7 +97,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	p := &program{
 		file: file, log: log, metrics: newMetrics(),
 		publicMux: http.NewServeMux(), adminMux: http.NewServeMux(), socketMux: http.NewServeMux(),
-		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL,
+		ended: make(chan struct{}), publicURL: file.HTTP.PublicURL, served: map[string]bool{},
 	}
 	p.limits.Store(&file.Limits)
 	p.logins, p.writes = p.newAddresses()
@@ -141,7 +140,6 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	mountIdentity(p.publicMux, p.keyring, p.homeID(), p.publicURL)
 	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
 	stored{blobs: p.record, log: p.log}.mount(p.publicMux)
-	p.publicMux.Handle("GET "+ircclient.Path, overWebSocket{p.gateway.Links()})
 	return p, nil
 }
 
@@ -183,7 +181,7 @@ func (p *program) openRecord(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if p.record, err = openStore(ctx, p.file, p.metrics); err != nil {
+	if p.record, err = openRecord(ctx, p.file, p.metrics); err != nil {
 		return err
 	}
 	adopts, err := p.checkKeys(ctx)
@@ -209,7 +207,7 @@ func (p *program) openRecord(ctx context.Context) error {
 func (p *program) openKeys() {
 	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument}, p.serverKeys()...)
 	p.directory.Store(directory)
-	source := newKeySource(p.file, p.record, p.client, p.keyServer, p.gateway.Learned, p.resolving, directory)
+	source := newKeySource(p.file, p.record, p.client, p.gateway.Links().KeyServer, p.gateway.Learned, p.resolving, directory)
 	p.keys.Store(source)
 	p.atHand.Store(source.AtHand(timedDirectory{directory.Offline(), p.resolving}, p.lookups))
 }

@@ -6,31 +6,42 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/configs"
+	"baton/federation"
+	"baton/federation/identity"
 	"baton/federation/lifecycle"
-	"baton/federation/store"
+	"baton/federation/signing"
 	"baton/federation/store/registry"
 )
 
-// openStore opens the record of a configuration, wherever that is.
-func openStore(ctx context.Context, file *configs.File, reg prometheus.Registerer) (*registry.Record, error) {
+// locate returns where the record of a configuration is.
+func locate(file *configs.File) (registry.Location, error) {
+	at := registry.Location{Path: file.Path(file.Store.Path)}
 	if file.Store.Driver != configs.Postgres {
-		return registry.Open(ctx, file.Path(file.Store.Path), reg)
+		return at, nil
 	}
-	dsn, err := file.Secret(file.Store.DSNFile)
+	var err error
+	at.DSN, err = file.Secret(file.Store.DSNFile)
+	return at, err
+}
+
+// openRecord opens the record of a configuration.
+func openRecord(ctx context.Context, file *configs.File, reg prometheus.Registerer) (*registry.Record, error) {
+	at, err := locate(file)
 	if err != nil {
 		return nil, err
 	}
-	return registry.OpenPostgres(ctx, dsn, reg)
+	return at.Open(ctx, reg)
 }
 
-// examine examines the record of a configuration.
-func examine(ctx context.Context, file *configs.File) (store.Report, error) {
-	if file.Store.Driver != configs.Postgres {
-		return store.Examine(ctx, file.Path(file.Store.Path), registry.Tables{}, replay{lifecycle.Shipped()})
-	}
-	dsn, err := file.Secret(file.Store.DSNFile)
-	if err != nil {
-		return store.Report{}, err
-	}
-	return store.ExaminePostgres(ctx, dsn, registry.Tables{}, replay{lifecycle.Shipped()})
+// examination is the rules by which the commands examine a record. It implements [store.Rules].
+type examination struct{}
+
+// Replay implements [store.Rules].
+func (examination) Replay(before federation.View, step federation.Entry, home federation.HomeID) (federation.View, error) {
+	return lifecycle.Shipped().Follow(before, step, home)
+}
+
+// Verify implements [store.Rules].
+func (examination) Verify(ctx context.Context, ev federation.Event) error {
+	return signing.VerifyAgain(ctx, ev, identity.ParseKeyDID)
 }

@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"baton/bridge/airc"
+	"baton/bridge/gateway"
 	"baton/federation"
+	"baton/federation/agents"
 	"baton/federation/identity"
 )
 
@@ -51,25 +55,63 @@ func (r registries) TXT(ctx context.Context, name string) ([]string, error) {
 	return texts, nil
 }
 
-// registryNames implements [gateway.Registry].
-type registryNames struct{ p *program }
-
-// Domains implements [gateway.Registry].
-func (r registryNames) Domains() []string {
-	domains := []string{r.p.file.Home.Name}
-	for _, o := range r.p.gateway.Links().Entries() {
-		if registry, ok := o.Link.(*airc.Link); ok {
-			domains = append(domains, registry.Domain())
-		}
+// registryDeps returns what the AIRC registry needs beside the ports of each link.
+func (p *program) registryDeps(record boundRecord) airc.Deps {
+	return airc.Deps{
+		Registry: airc.Registry{
+			Agents: record, Keys: record, Sessions: record, Messages: record, Mail: record, Threads: record, Consents: record, Relays: record,
+			Names: record, Originals: record, Inboxes: record,
+		},
+		Identity: registryIdentity{p.keyring, p.publicURL}, Operators: registryOperators{p}, Quotas: registryQuotas{p},
+		Rates: p.gateway.Rates(), Strangers: p.gateway, Callers: p.gateway.Links(), Hooks: p.agentHooks(),
+		Fetch: registries{p.peering}, Issuer: registries{p.client}, TokenKey: p.keyring.Token(), Logins: p.logins, Writes: p.writes,
+		RunExclusive: func(ctx context.Context, do func(context.Context)) {
+			_ = p.record.RunExclusive(ctx, gateway.LinkLease(agents.Link), do) // its error is the end of ctx
+		},
 	}
-	return domains
 }
 
-// Handle implements [gateway.Registry].
-func (registryNames) Handle(did federation.DID) string { return airc.Handle(did) }
+// registryIdentity implements [airc.Identity].
+type registryIdentity struct {
+	keys      *identity.Keyring
+	publicURL string
+}
 
-// Alias implements [gateway.Registry].
-func (registryNames) Alias(did federation.DID, first string) string { return airc.Alias(did, first) }
+// RegistryKey implements [airc.Identity].
+func (i registryIdentity) RegistryKey() federation.SigningKey { return i.keys.Registry() }
 
-// Unverified implements [gateway.Registry].
-func (registryNames) Unverified(handle string) string { return airc.Unverified(handle) }
+// RegistryKeys implements [airc.Identity].
+func (i registryIdentity) RegistryKeys(now time.Time) []federation.OwnKey {
+	return i.keys.Good(identity.RegistryKey, now)
+}
+
+// KeyDID implements [airc.Identity].
+func (registryIdentity) KeyDID(key ed25519.PublicKey) federation.DID { return identity.KeyDID(key) }
+
+// AgentDocument implements [airc.Identity].
+func (i registryIdentity) AgentDocument(did federation.DID, key ed25519.PublicKey, others ...federation.DID) []byte {
+	return identity.AgentDocument(did, key, i.publicURL, others...)
+}
+
+// registryOperators implements [airc.Operators].
+type registryOperators struct{ p *program }
+
+// Held implements [airc.Operators].
+func (o registryOperators) Held(ctx context.Context, domain string) (federation.Withheld, bool, error) {
+	return o.p.record.Held(ctx, domain)
+}
+
+// Mode implements [airc.Operators].
+func (o registryOperators) Mode(domain string) string { return (*o.p.modes.Load())[domain] }
+
+// registryQuotas implements [airc.Quotas].
+type registryQuotas struct{ p *program }
+
+// Room implements [airc.Quotas].
+func (q registryQuotas) Room() federation.InboxLimits { return q.p.gateway.Home().Limits.Inbox }
+
+// FirstContacts implements [airc.Quotas].
+func (q registryQuotas) FirstContacts() federation.InboxLimits { return *q.p.firstContacts.Load() }
+
+// RegistrationsPerHour implements [airc.Quotas].
+func (q registryQuotas) RegistrationsPerHour() int { return int(q.p.registrations.Load()) }

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
-	"baton/bridge/airc"
+	"baton/bridge"
 	"baton/bridge/operatorapi"
 	"baton/federation"
 	"baton/federation/agents"
@@ -18,18 +17,19 @@ import (
 // peers returns the registries and homes that the configuration or an operator names.
 func (p *program) peers() []operatorapi.Peer { return append(p.registries(), p.homes.shapes()...) }
 
-// registries returns the other registries.
+// registries returns the peers of links, such as other registries.
 func (p *program) registries() []operatorapi.Peer {
 	var all []operatorapi.Peer
+	network := agents.Link // of a peer that the configuration does not name
 	for _, o := range p.gateway.Links().Entries() {
-		registry, ok := o.Link.(*airc.Link)
+		link, ok := o.Link.(bridge.Peered)
 		if !ok {
 			continue
 		}
-		for _, cfg := range registry.Peers() {
+		network = link.Network()
+		for _, peer := range link.Peers() {
 			all = append(all, operatorapi.Peer{
-				Name: cfg.Domain, Network: agents.Link, Mode: cmp.Or(cfg.Mode, airc.ModeAllow), Origin: operatorapi.FromConfiguration,
-				URL: cmp.Or(cfg.URL, federation.BaseURL(cfg.Domain)), Dialect: cfg.Dialect,
+				Name: peer.Name, Network: network, Mode: peer.Mode, Origin: operatorapi.FromConfiguration, URL: peer.URL, Dialect: peer.Dialect,
 			})
 		}
 	}
@@ -40,7 +40,7 @@ func (p *program) registries() []operatorapi.Peer {
 		i := slices.IndexFunc(all, func(known operatorapi.Peer) bool { return known.Name == domain })
 		if i < 0 {
 			i = len(all)
-			all = append(all, operatorapi.Peer{Name: domain, Network: agents.Link, URL: federation.BaseURL(domain)})
+			all = append(all, operatorapi.Peer{Name: domain, Network: network, URL: federation.BaseURL(domain)})
 		}
 		all[i].Mode, all[i].Origin = mode, operatorapi.FromRecord
 	}
@@ -51,8 +51,10 @@ func (p *program) registries() []operatorapi.Peer {
 // both where they have one name; unless it is only to be looked whether it could.
 func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) error {
 	home := p.homes.peer(federation.HomeID(m.Domain))
-	if home == nil && !airc.ValidDomain(m.Domain) {
-		return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: "want a home, or the domain of a registry such as peer.example, not " + m.Domain}
+	if home == nil {
+		if err := p.checkPeerName(m.Domain); err != nil {
+			return &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: "want a home, or " + err.Error()}
+		}
 	}
 	if dry {
 		return nil
@@ -64,6 +66,19 @@ func (p *program) setMode(ctx context.Context, m federation.PeerMode, dry bool) 
 	}
 	defer p.gateway.TellReplicas()
 	return p.readModes(ctx)
+}
+
+// checkPeerName returns why no link can have a peer of a name, nil for a name that one can have.
+func (p *program) checkPeerName(name string) error {
+	err := errors.New("a link that has peers, to know " + name)
+	for _, o := range p.gateway.Links().Entries() {
+		if link, ok := o.Link.(bridge.Peered); ok {
+			if err = link.CheckPeer(name); err == nil {
+				return nil
+			}
+		}
+	}
+	return err
 }
 
 // readModes makes hold what operators said of other registries and homes. What a home was

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"baton/bridge"
+	"baton/bridge/bridgetest"
 	ircclient "baton/bridge/irc/client"
 	"baton/federation"
 	"baton/federation/federationtest"
@@ -101,13 +102,13 @@ func serveIRC(b *testing.B, record *store.Record) (addr string) {
 	link, err := ircclient.Open(cfg, ircclient.Deps{
 		Ports: bridge.Ports{
 			Home: "gw.test", Gateway: strangers{}, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-			Limits: func() bridge.Limits { return bridge.Limits{} }, Wakes: noWakes{},
+			Limits: bridge.Limits{}, Wakes: noWakes{},
+			Keys: bridgetest.Keys{Prove: func(context.Context, federation.DID, []byte, []byte) (federation.Verdict, error) {
+				return federation.Valid, nil
+			}},
 		},
 		Record: record,
-		Proved: func(context.Context, federation.DID, []byte, []byte) (federation.Verdict, error) {
-			return federation.Valid, nil
-		},
-	}, nil)
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -42,28 +42,3 @@ func (p *program) useKeys() {
 	p.openKeys()
 	p.limit(p.limited)
 }
-
-// keysRotate asks a running gateway for another key.
-type keysRotate struct {
-	reasonFlag
-
-	Name    string `arg:"" help:"server or registry."`
-	Overlap string `default:"24h" help:"How long what the old key signed is good." placeholder:"DURATION"`
-}
-
-// Help has one example.
-func (keysRotate) Help() string { return "Example:\n\n\tbaton keys rotate server --overlap 48h" }
-
-// Run prints what show prints of the new key.
-func (cmd keysRotate) Run(ctx context.Context, c *cli, streams std) error {
-	gateway, err := c.client(cmd.Name)
-	if err != nil {
-		return err
-	}
-	body := operatorapi.Rotation{Overlap: cmd.Overlap, Reason: cmd.Reason}
-	key, err := answered[shownKey](gateway.RotateKey(ctx, cmd.Name, body))
-	if err != nil {
-		return err
-	}
-	return printKey(c, streams, key)
-}

@@ -18,9 +18,6 @@ import (
 // serveCommand runs the gateway.
 type serveCommand struct{}
 
-// Help has one example.
-func (serveCommand) Help() string { return "Example:\n\n\tbaton serve --config /etc/baton/baton.toml" }
-
 // headroom is how much garbage a gateway may have before it collects that, besides as much
 // as it holds in memory. A small one would do that all the time, and look at the stacks of
 // thousands who wait each time.

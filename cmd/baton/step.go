@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/client"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
+	"baton/federation/identity"
 )
 
-// stepFlags are those of every step.
+// stepFlags are the flags of every step.
 type stepFlags struct {
 	reasonFlag
 
@@ -31,26 +33,13 @@ type offerCommand struct {
 	Deadline time.Duration `help:"When it is to be answered, from now." placeholder:"2h"`
 }
 
-// Help has one example.
-func (offerCommand) Help() string {
-	return "Example:\n\n\tbaton handoff offer --from did:key:z6Mk… --to did:key:z6Mk… --title \"Cite three sources on X\" --deadline 2h"
-}
-
 // Run offers, and prints the id.
 func (cmd offerCommand) Run(ctx context.Context, c *cli, streams std) error {
-	ask := operatorapi.Ask{To: cmd.To, Channel: cmd.Channel, Title: cmd.Title, Caps: cmd.Caps}
+	ask := contract.Ask{To: cmd.To, Channel: cmd.Channel, Title: cmd.Title, Caps: cmd.Caps}
 	if cmd.Deadline > 0 {
-		ask.Deadline = operatorapi.Moment(time.Now().Add(cmd.Deadline).Truncate(time.Second))
+		ask.Deadline = contract.Moment(time.Now().Add(cmd.Deadline).Truncate(time.Second))
 	}
-	filed, err := cmd.take(ctx, c, streams, federation.Offer, "", ask)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(streams, filed)
-	}
-	_, err = fmt.Fprintln(streams.out, filed.ID)
-	return err
+	return cmd.take(ctx, c, streams, client.Step{Verb: federation.Offer, Ask: ask}, func(filed contract.Filed) string { return filed.ID.String() })
 }
 
 // stepCommand takes a step in a handoff.
@@ -68,59 +57,43 @@ func (cmd stepCommand) Help() string {
 	return fmt.Sprintf("Example:\n\n\tbaton handoff %s Y6Z0AB --from did:key:z6Mk… --note \"as agreed\"", cmd.verb)
 }
 
-// Run takes the step, and prints where the handoff stands after it.
+// Run takes the step, and prints the state of the handoff after it.
 func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
-	filed, err := cmd.take(ctx, c, streams, cmd.verb, cmd.ID, operatorapi.Ask{Note: cmd.Note})
+	step := client.Step{Verb: cmd.verb, Handoff: cmd.ID, Ask: contract.Ask{Note: cmd.Note}}
+	return cmd.take(ctx, c, streams, step, func(filed contract.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) }, cmd.ID, string(cmd.verb))
+}
+
+// take asks the gateway for one step, signed here where --key-file names a key, and prints a line
+// about it. The names are those in the path of the request.
+func (f stepFlags) take(ctx context.Context, c *cli, streams std, step client.Step, line func(contract.Filed) string, names ...string) error {
+	gateway, err := c.client(names...)
 	if err != nil {
 		return err
+	}
+	step.Ask.From, step.Ask.Reason, step.Context = f.From, f.Reason, f.Context
+	switch {
+	case f.KeyFile != "":
+		key, err := identity.ReadSeed(f.KeyFile)
+		if err != nil {
+			return err
+		}
+		if f.From != "" && f.From != string(key.DID) {
+			return &usageError{fmt.Errorf("--from is %s, and the key is of %s", f.From, key.DID)}
+		}
+		step.Key = &key
+	case f.From == "":
+		return &usageError{errors.New("--from or --key-file says whose step it is")}
+	}
+	filed, err := gateway.Take(ctx, step)
+	if err != nil {
+		return err
+	}
+	for _, field := range filed.Lost {
+		fmt.Fprintf(streams.err, "baton: handoff %s: the %s did not fit, and was cut\n", step.Verb, field)
 	}
 	if c.JSON {
 		return printJSON(streams, filed)
 	}
-	_, err = fmt.Fprintln(streams.out, filed.ID, filed.State)
+	_, err = fmt.Fprintln(streams.out, line(filed))
 	return err
-}
-
-// take asks the gateway for one step, signed here where there is a key for it.
-func (f stepFlags) take(ctx context.Context, c *cli, streams std, verb federation.Verb, id string, ask operatorapi.Ask) (operatorapi.Filed, error) {
-	var filed operatorapi.Filed
-	names := []string{id, string(verb)}
-	if verb == federation.Offer {
-		names = nil
-	}
-	gateway, err := c.client(names...)
-	if err != nil {
-		return filed, err
-	}
-	ask.From, ask.Reason = f.From, f.Reason
-	content, err := readContext(f.Context)
-	if err != nil {
-		return filed, err
-	}
-	switch {
-	case f.KeyFile != "":
-		ask, err = signAsk(ctx, gateway, f.KeyFile, verb, id, ask, content)
-	case f.From == "":
-		err = &usageError{errors.New("--from or --key-file says whose step it is")}
-	default:
-		ask.Context, ask.ContextHash, err = content.in(ctx, gateway, f.From)
-	}
-	if err != nil {
-		return filed, err
-	}
-	if verb == federation.Offer {
-		filed, err = answered[operatorapi.Filed](gateway.OfferHandoff(ctx, ask))
-	} else {
-		filed, err = answered[operatorapi.Filed](gateway.TakeStep(ctx, id, string(verb), ask))
-	}
-	if err != nil {
-		return filed, err
-	}
-	if filed.Waits != "" {
-		return filed, &operatorapi.ProblemError{Code: string(federation.SignatureUnverifiable), Detail: filed.EventID.String() + ": " + filed.Waits}
-	}
-	for _, field := range filed.Lost {
-		fmt.Fprintf(streams.err, "baton: handoff %s: the %s did not fit, and was cut\n", verb, field)
-	}
-	return filed, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"baton/configs"
@@ -29,7 +28,11 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if err != nil {
 		return err
 	}
-	report, err := examine(ctx, file)
+	at, err := locate(file)
+	if err != nil {
+		return err
+	}
+	report, err := at.Examine(ctx, examination{})
 	if err != nil {
 		return err
 	}
@@ -39,7 +42,7 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	}
 	report.Damage = append(report.Damage, lost...)
 	if c.JSON {
-		err = json.NewEncoder(streams.out).Encode(report)
+		err = printJSON(streams, report)
 	} else if len(report.Damage) == 0 {
 		_, err = fmt.Fprintf(streams.out, "sound: record of version %d, %d handoffs, %d events\n", report.Version, report.Handoffs, report.Events)
 	}

@@ -1,25 +1,25 @@
 package main
 
 import (
+	"cmp"
+	_ "embed" // of the file with the archived revision
 	"encoding/json"
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
-// versionCommand prints what this binary is.
+// versionCommand prints version, revision, Go and protocols of this binary.
 type versionCommand struct{}
 
-// version is what a build knows of itself.
+// version describes one build.
 type version struct {
 	Version   string   `json:"version"`
 	Revision  string   `json:"revision"`
 	Go        string   `json:"go"`
 	Protocols []string `json:"protocols"`
 }
-
-// Help has one example.
-func (versionCommand) Help() string { return "Example:\n\n\tbaton version --json" }
 
 // Run prints the version.
 func (versionCommand) Run(c *cli, streams std) error {
@@ -39,20 +39,51 @@ func (versionCommand) Run(c *cli, streams std) error {
 	return nil
 }
 
-// buildVersion reads what the Go tool recorded in the binary.
+// The linker sets these in releases and in "make build":
+//
+//	-ldflags "-X main.linkedVersion=0.1.0 -X main.linkedRevision=1f992cc..."
+var linkedVersion, linkedRevision string
+
+// nextVersion is the version of a build that is no release: the release that this source
+// leads to.
+const nextVersion = "0.1.0-dev"
+
+// archivedRevision is the commit of a source archive, which "git archive" writes into the
+// file. In a checkout the file holds the placeholder.
+//
+//go:embed revision.txt
+var archivedRevision string
+
+// buildVersion returns the version and the revision of this binary: from the linker, else
+// from the version control stamps of the Go tool, else from the source itself. The Go tool
+// leaves the stamps out of "go run", of tests and of builds in a linked worktree.
 func buildVersion() version {
-	v := version{Version: "(devel)", Revision: "unknown", Go: runtime.Version(), Protocols: []string{"spanningtree 1205", "freeq/s2s/1", "airc 0.1.1", "freeq.at/handoff"}}
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
+	v := version{Version: linkedVersion, Revision: linkedRevision, Go: runtime.Version(), Protocols: []string{"spanningtree 1205", "freeq/s2s/1", "airc 0.1.1", "freeq.at/handoff"}}
+	if build, ok := debug.ReadBuildInfo(); ok {
+		stampedVersion, stampedRevision := stamps(build)
+		v.Version, v.Revision = cmp.Or(v.Version, stampedVersion), cmp.Or(v.Revision, stampedRevision)
 	}
-	if build.Main.Version != "" {
-		v.Version = build.Main.Version
+	if archived := strings.TrimSpace(archivedRevision); v.Revision == "" && !strings.HasPrefix(archived, "$") {
+		v.Revision = archived
+	}
+	v.Version, v.Revision = cmp.Or(v.Version, nextVersion), cmp.Or(v.Revision, "unknown")
+	return v
+}
+
+// stamps returns the version and the revision that the Go tool recorded, and empty strings
+// for those it did not record.
+func stamps(build *debug.BuildInfo) (version, revision string) {
+	version = build.Main.Version
+	if version == "(devel)" || strings.HasPrefix(version, "v0.0.0-") { // no tag
+		version = ""
 	}
 	for _, setting := range build.Settings {
-		if setting.Key == "vcs.revision" {
-			v.Revision = setting.Value
+		switch {
+		case setting.Key == "vcs.revision":
+			revision = setting.Value + revision
+		case setting.Key == "vcs.modified" && setting.Value == "true":
+			revision += "-dirty"
 		}
 	}
-	return v
+	return strings.TrimPrefix(version, "v"), revision
 }

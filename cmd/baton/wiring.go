@@ -3,15 +3,22 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"strings"
 	"time"
 
 	"baton/bridge"
+	"baton/bridge/agentapi"
+	"baton/bridge/airc"
 	"baton/bridge/gateway"
+	"baton/bridge/irc"
+	ircclient "baton/bridge/irc/client"
+	"baton/bridge/irc/freeq"
 	"baton/configs"
 	"baton/federation"
 	"baton/federation/home"
 	"baton/federation/identity"
 	"baton/federation/lifecycle"
+	"baton/federation/store/registry"
 	"baton/translate/dialect"
 )
 
@@ -19,13 +26,12 @@ import (
 func (p *program) limit(file *configs.File) {
 	p.limited = file
 	p.limits.Store(&file.Limits)
-	p.servers.Store(keyServers(file))
 	p.gateway.Configure(p.gatewayConfig(file))
 	p.registrations.Store(int64(file.Limits.RegistrationsPerHour))
 	p.firstContacts.Store(&federation.InboxLimits{Events: file.Limits.FirstContacts, EventsPerSender: file.Limits.FirstContactsPerSender})
 	p.contextsOfDID.Store(file.Limits.ContextBytesPerDID)
 	p.maxHops.Store(int64(file.Limits.MaxHops))
-	p.linkLimits.Store(&bridge.Limits{
+	p.linkLimits.Set(bridge.Limits{
 		UserEventsPerMinute: file.Limits.UserEventsPerMinute, LinkEventsPerSecond: file.Limits.LinkEventsPerSecond,
 		ContextBytes: orMost(file.Limits.ContextBytes), MaxDeadline: file.Limits.MaxDeadline,
 		ConnectionsPerAddress: file.Limits.ConnectionsPerAddress, UnregisteredConnections: file.Limits.UnregisteredConnections,
@@ -35,9 +41,9 @@ func (p *program) limit(file *configs.File) {
 // newGateway returns the gateway on the record and the relay of the program.
 func (p *program) newGateway() *gateway.Gateway {
 	return gateway.New(gateway.Deps{
-		Handoffs: p.record, Participants: participants{p.bound()}, Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
+		Handoffs: p.record, Participants: gateway.Agents{AgentRecord: p.bound()}, Names: p.names(), Notices: p.record, Deliveries: p.record, Deferred: p.record,
 		Outbox: p.record, Blocks: p.record, Pruner: p.record, Growth: p.record, Counts: p.record, Leases: p.record,
-		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Registry: registryNames{p}, Homes: recipients{p},
+		Keys: keyFetcher{p}, Addresses: p.writes, DIDs: p.rates, Strangers: p.strangers, Homes: recipients{p},
 		Kept: p.keyring.Kept, Wakes: p.relay, Metrics: p.counters, Log: p.log,
 	})
 }
@@ -82,9 +88,17 @@ func (p *program) names() gateway.BoundNames {
 	return gateway.BoundNames{Record: p.record, Configured: func() []federation.BoundName { return *p.configured.Load() }}
 }
 
+// bindings returns the names of DIDs.
+func (p *program) bindings() gateway.Bindings {
+	return gateway.Bindings{BoundNames: p.names(), Signers: p.record, Agents: p.bound()}
+}
+
+// boundRecord is the record with the names that stand for DIDs.
+type boundRecord = registry.Bound
+
 // bound returns the record with the names that stand for DIDs.
 func (p *program) bound() boundRecord {
-	return boundRecord{Record: p.record, names: p.names(), forget: p.forgetKeys}
+	return boundRecord{Record: p.record, Names: p.names(), Forget: p.forgetKeys}
 }
 
 // forgetKeys has the keys of a DID read again.
@@ -136,34 +150,61 @@ func homeRules(id federation.HomeID, file *configs.File) home.Rules {
 	}
 }
 
-// wiring returns what the networks are wired to.
+// wiring is what links are opened with. The zero value is enough to check a configuration.
+type wiring struct {
+	ports    bridge.Ports
+	more     []bridge.Network // beside those of [networks]
+	handoffs irc.Handoffs
+	freeq    freeq.Deps
+	endpoint func() (key federation.SigningKey, seed string, err error) // nil for a check
+	clients  ircclient.Deps
+	registry airc.Deps
+	agents   agentapi.Deps
+	homes    *homes // nil for a check
+	// mode returns the mode that an operator set for another home, "" for none.
+	mode func(domain string) string
+}
+
+// wiring returns what the links of the program are opened with.
 func (p *program) wiring() wiring {
+	record := p.bound()
 	return wiring{
-		Ports: bridge.Ports{
-			Home: p.homeID(), Gateway: p.gateway, Metrics: p.counters, Log: p.log,
-			Blocked: p.gateway.Blocked,
-			Bound:   p.names().Bound, BoundTo: p.names().Of, Seen: p.record.Binding,
-			PublicURL: p.publicURL, Kept: p.keyring.Kept, Keep: p.record.Keep,
-			Own:   func() federation.SigningKey { return p.keyring.Server(p.homeID()) },
-			Refer: p.contexts().Refer, Store: p.storeContext,
-			Limits: func() bridge.Limits { return *p.linkLimits.Load() }, Wakes: p.relay,
+		ports: bridge.Ports{
+			PublicURL: strings.TrimSuffix(p.publicURL, "/"), Metrics: p.counters, Log: p.log, Gateway: p.gateway, Signer: homeSignerKeys{p.keyring, p.homeID()},
+			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: didKeys{p}, Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay,
 		},
-		record: p.bound(), gateway: p.gateway, homes: p.homes, keys: p.file.Path(keysFolder), fetch: registries{p.peering}, issuer: registries{p.client}, rates: p.gateway.Rates(),
-		registry: p.keyring.Registry, token: p.keyring.Token(),
-		proved: func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-			return p.proofs.Proved(ctx, p.keys.Load(), did, message, signature, time.Now())
-		},
-		revoked: func(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
-			return p.keys.Load().Revoked(ctx, did, keyID, at)
-		},
-		learn:      func(ctx context.Context, report federation.KeyReport) error { return p.keys.Load().Learn(ctx, report) },
-		registries: func(now time.Time) []federation.OwnKey { return p.keyring.Good(identity.RegistryKey, now) },
-		maxBody:    p.file.HTTP.MaxBodyBytes, agents: p.agentsAPI(),
-		mode:   func(domain string) string { return (*p.modes.Load())[domain] },
-		logins: p.logins, writes: p.writes, maxClients: openFiles() / ircShare,
-		registrationsPerHour: func() int { return int(p.registrations.Load()) },
-		strangers:            p.gateway,
-		room:                 func() federation.InboxLimits { return p.gateway.Home().Limits.Inbox },
-		firstContacts:        func() federation.InboxLimits { return *p.firstContacts.Load() },
+		more: p.more, handoffs: record, homes: p.homes, mode: registryOperators{p}.Mode,
+		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
+		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
+		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: openFiles() / ircShare},
+		registry: p.registryDeps(record), agents: p.agentsDeps(record),
 	}
+}
+
+// homeSignerKeys implements [bridge.Signer].
+type homeSignerKeys struct {
+	*identity.Keyring
+
+	home federation.HomeID
+}
+
+// Own implements [bridge.Signer].
+func (k homeSignerKeys) Own() federation.SigningKey { return k.Server(k.home) }
+
+// didKeys implements [bridge.Keys] with the key source that holds now.
+type didKeys struct{ p *program }
+
+// Proved implements [bridge.Keys].
+func (k didKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
+	return k.p.proofs.Proved(ctx, k.p.keys.Load(), did, message, signature, time.Now())
+}
+
+// Learn implements [bridge.Keys].
+func (k didKeys) Learn(ctx context.Context, report federation.KeyReport) error {
+	return k.p.keys.Load().Learn(ctx, report)
+}
+
+// Revoked implements [bridge.Keys].
+func (k didKeys) Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error) {
+	return k.p.keys.Load().Revoked(ctx, did, keyID, at)
 }

@@ -31,7 +31,7 @@ type Agent struct {
 // spec: airc-v0.1.1 §11.4
 type Account struct{ Issuer, Subject string }
 
-// Visibility is who may see a part of an agent's presence.
+// Visibility says which callers see a part of an agent's presence.
 //
 // spec: airc-v0.1.1 §8.3
 type Visibility string
@@ -47,7 +47,7 @@ const (
 // has not said anything: its contacts see that it is there, and no agent sees what it does.
 type Shows struct {
 	Presence Visibility // empty for [VisibleContacts]
-	Context  Visibility // what it works on; empty for [VisibleNone]
+	Context  Visibility // the handoffs it works on; empty for [VisibleNone]
 }
 
 // StandsFor returns the DID by which a handoff knows an agent, where that is not its

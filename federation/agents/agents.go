@@ -1,9 +1,10 @@
-// Package agents holds the types of a registry of agents: agents with their keys, messages,
-// and the consent that a handle gives to another one. The registry itself (bridge/airc)
-// declares the ports that keep them, and federation/store/registry implements these.
+// Package agents holds the types of a registry of agents: an [Agent] with its keys, a
+// [Message], and the [Consent] that a handle gives to another one. The registry itself
+// (bridge/airc) declares the ports that keep them, and federation/store/registry implements
+// these.
 //
 // It is a leaf: it imports package federation alone, so that a network and the record may
-// share it. What it holds is pure and may be used concurrently.
+// share it. Its functions are pure. Its values may be used concurrently.
 package agents
 
 import (
@@ -12,8 +13,8 @@ import (
 	"strings"
 )
 
-// Link is the name of the link to the agents. What they are told of a step is filed with
-// it, and delivered once they have fetched it.
+// Link is the name of the link to the agents. A step for an agent is filed with this name,
+// and is delivered once the agent has fetched it.
 const Link = "airc"
 
 // ErrDuplicate is returned for a message id that its sender used within [MessageIDWindow].

@@ -5,7 +5,7 @@ import "time"
 // ConsentState is where one edge between two handles stands.
 type ConsentState string
 
-// The states of an edge, each with whose move is next.
+// The states of an edge, each with the side that moves next.
 const (
 	ConsentNone     ConsentState = "none"     // the sender writes first
 	ConsentPending  ConsentState = "pending"  // messages are held; the recipient answers
@@ -24,15 +24,15 @@ type Consent struct {
 	Barred time.Time
 }
 
-// What an edge without consent may ask for.
+// The limits of an edge without consent.
 //
 // spec: airc-v0.1.1 §9.6
 const (
-	// MaxRequests is how many recipients a sender may ask within [RequestWindow], but
-	// for those that accepted.
+	// MaxRequests is how many recipients a sender may ask within [RequestWindow]. Recipients
+	// that accepted do not count.
 	MaxRequests   = 10
 	RequestWindow = time.Hour
-	// UnblockBar is how long a sender whose request was blocked may not ask again once
-	// it is unblocked.
+	// UnblockBar is how long a sender whose request was blocked may not ask again once it is
+	// unblocked.
 	UnblockBar = 24 * time.Hour
 )

@@ -47,8 +47,8 @@ type Posting struct {
 	// Held keeps the message back until its recipient consents. The edge From → To
 	// becomes pending.
 	Held bool
-	// Edge is the handle whose consent the message waits for, where that is not its
-	// From: what the registry says of an offer goes with the offer.
+	// Edge is the handle whose consent the message waits for, where that is not its From: the
+	// registry's own messages about an offer wait with the offer.
 	Edge string
 	// Quiet says that From must not learn whether it was blocked: while it is barred
 	// from asking, the message is lost instead of refused.
@@ -69,7 +69,7 @@ type Posting struct {
 // Conversation is what two handles wrote to each other, as one of them sees it.
 type Conversation struct {
 	With   string // the other one
-	Count  int    // messages, without those that the handle deleted
+	Count  int    // messages, without deleted ones
 	Unread int    // of them, to the handle
 	Last   Message
 }

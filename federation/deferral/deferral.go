@@ -46,8 +46,8 @@ const (
 // maxInHandoff bounds what waits in one handoff, which is read and judged as a whole.
 const maxInHandoff = 64
 
-// maxLearned bounds the DIDs whose keys arrived since the last retry. What is beyond
-// it is judged again when it is due.
+// maxLearned bounds the DIDs whose keys arrived since the last retry. The steps of further
+// DIDs are judged again when they are due.
 const maxLearned = 1024
 
 // Rows keeps the steps that wait. Its methods block on the record. Each returns an error
@@ -126,9 +126,9 @@ func (d *Deferral) Learned(did federation.DID) {
 	}
 }
 
-// Submit has the home judge a step, and keeps it where that cannot be done now. Its
-// errors are those of the home, but that the refusal of a step which is on disk and
-// waits says so. A step that is to be kept is kept also where ctx ends meanwhile.
+// Submit has the home judge a step, and defers the step where the home cannot judge it now.
+// Its errors are the errors of the home; the refusal of a deferred step says that the step is
+// on disk and waits. A step is deferred also where ctx ends meanwhile.
 func (d *Deferral) Submit(ctx context.Context, ev federation.Event, now time.Time) (federation.Judgement, error) {
 	waiting, err := d.cfg.Rows.DeferredIn(ctx, ev.Handoff)
 	if err != nil {
@@ -157,14 +157,14 @@ func checkable(refused *federation.RefusalError, ev federation.Event) bool {
 
 // mayYetBeGood reports whether a step that was refused so may be good after others.
 func mayYetBeGood(code federation.RefusalCode) bool {
-	switch code { //nolint:exhaustive // what is not named here no other step mends
+	switch code { //nolint:exhaustive // no other step repairs the codes that are not named here
 	case federation.UnknownHandoff, federation.IllegalStep, federation.WrongSender, federation.WrongReference:
 		return true
 	}
 	return false
 }
 
-// park keeps a step. What there is no room for is refused as before.
+// park defers a step. A step beyond the limits is refused as before.
 func (d *Deferral) park(
 	ctx context.Context, judged federation.Judgement, waiting []federation.Deferred, cause error, why string, now time.Time,
 ) (federation.Judgement, error) {

@@ -86,7 +86,7 @@ type standing int
 const (
 	waits standing = iota
 	ended
-	hurried // it is good, and one too many at this moment: what follows it has to wait too
+	hurried // it is valid, and over a rate limit now: the steps after it have to wait too
 )
 
 // handoff judges the steps that wait in one handoff, in order. Where another goroutine does

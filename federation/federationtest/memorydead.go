@@ -127,7 +127,7 @@ func (m *Memory) forgetDead(wanted func(*memoryDead) bool) {
 	m.dead = slices.DeleteFunc(m.dead, func(d *memoryDead) bool {
 		gone := wanted(d)
 		if gone && d.relay != nil && !d.relay.dead.IsZero() {
-			m.endRelay(d.relay)
+			m.endPeerDelivery(d.relay)
 		}
 		return gone
 	})

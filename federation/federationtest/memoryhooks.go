@@ -223,8 +223,8 @@ func (m *Memory) Webhooks(ctx context.Context, of federation.DID, after federati
 	return found, err
 }
 
-// changeHook changes a hook, or returns [federation.ErrNotFound].
-func (m *Memory) changeHook(ctx context.Context, id federation.WebhookID, change func(*memoryHook)) error {
+// changeWebhook changes a hook, or returns [federation.ErrNotFound].
+func (m *Memory) changeWebhook(ctx context.Context, id federation.WebhookID, change func(*memoryHook)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -240,7 +240,7 @@ func (m *Memory) changeHook(ctx context.Context, id federation.WebhookID, change
 
 // RemoveWebhook implements [Webhooks].
 func (m *Memory) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
-	return m.changeHook(ctx, id, func(*memoryHook) {
+	return m.changeWebhook(ctx, id, func(*memoryHook) {
 		m.hooks = slices.DeleteFunc(m.hooks, func(on *memoryHook) bool { return on.ID == id })
 		m.forgetDead(func(d *memoryDead) bool { return d.letter.To == federation.WebhookName(id) })
 	})
@@ -248,7 +248,7 @@ func (m *Memory) RemoveWebhook(ctx context.Context, id federation.WebhookID) err
 
 // DisableWebhook implements [Webhooks].
 func (m *Memory) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
-	return m.changeHook(ctx, id, func(h *memoryHook) {
+	return m.changeWebhook(ctx, id, func(h *memoryHook) {
 		if !h.Disabled.IsZero() {
 			return
 		}
@@ -264,7 +264,7 @@ func (m *Memory) DisableWebhook(ctx context.Context, id federation.WebhookID, wh
 
 // EnableWebhook implements [Webhooks].
 func (m *Memory) EnableWebhook(ctx context.Context, id federation.WebhookID) error {
-	return m.changeHook(ctx, id, func(h *memoryHook) {
+	return m.changeWebhook(ctx, id, func(h *memoryHook) {
 		if !h.Disabled.IsZero() {
 			h.Disabled, h.Why = time.Time{}, ""
 			m.oweWaiting(h)
@@ -331,7 +331,7 @@ func (m *Memory) LetGo(ctx context.Context, id federation.WebhookID, now time.Ti
 // NextPush implements [Webhooks].
 func (m *Memory) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (p federation.Push, err error) {
 	none := federation.ErrNotFound
-	err = m.changeHook(ctx, id, func(h *memoryHook) {
+	err = m.changeWebhook(ctx, id, func(h *memoryHook) {
 		if h.isDue(now) {
 			p, none = m.read(h, h.heads()[0]), nil
 		}
@@ -413,7 +413,7 @@ func (p *memoryPush) again(now time.Time) {
 
 // PushAgain implements [Webhooks].
 func (m *Memory) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
-	err = m.changeHook(ctx, id, func(h *memoryHook) {
+	err = m.changeWebhook(ctx, id, func(h *memoryHook) {
 		if !h.Disabled.IsZero() {
 			return
 		}
@@ -435,7 +435,7 @@ func (m *Memory) PushAgain(ctx context.Context, id federation.WebhookID, ref str
 
 // Pushes implements [Webhooks].
 func (m *Memory) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) (found []federation.Push, err error) {
-	err = m.changeHook(ctx, id, func(h *memoryHook) {
+	err = m.changeWebhook(ctx, id, func(h *memoryHook) {
 		for _, p := range slices.Backward(h.inOrder()) {
 			if (before == 0 || p.Item < before) && len(found) < limit {
 				found = append(found, m.read(h, p))

@@ -95,12 +95,12 @@ func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now
 
 // Attempt implements [Links].
 func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
-	return m.changeFeed(ctx, link, rows, func(f *feedRow) { f.attempt++ })
+	return m.changeOutbox(ctx, link, rows, func(f *feedRow) { f.attempt++ })
 }
 
 // Failed implements [Links].
 func (m *Memory) Failed(ctx context.Context, link string, row int64, failure federation.Failure) error {
-	return m.changeFeed(ctx, link, []int64{row}, func(f *feedRow) {
+	return m.changeOutbox(ctx, link, []int64{row}, func(f *feedRow) {
 		if !failure.Counted {
 			f.attempt++
 		}
@@ -128,7 +128,7 @@ func (m *Memory) Hurry(ctx context.Context, link string) error {
 	return nil
 }
 
-func (m *Memory) changeFeed(ctx context.Context, link string, rows []int64, change func(*feedRow)) error {
+func (m *Memory) changeOutbox(ctx context.Context, link string, rows []int64, change func(*feedRow)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {

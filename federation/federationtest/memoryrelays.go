@@ -163,11 +163,11 @@ func (m *Memory) PeerTook(ctx context.Context, row int64, now time.Time) error {
 		if on.Delayed {
 			m.noteRelayed(on, federation.Notice{Kind: federation.NoticeDelivered, At: now})
 		}
-		m.endRelay(on)
+		m.endPeerDelivery(on)
 	})
 }
 
-func (m *Memory) endRelay(r *memoryRelay) {
+func (m *Memory) endPeerDelivery(r *memoryRelay) {
 	if i, ok := slices.BinarySearchFunc(m.relays, r.Row, byRow); ok {
 		m.relays = slices.Delete(m.relays, i, i+1)
 	}
@@ -178,10 +178,10 @@ func byRow(on *memoryRelay, row int64) int { return cmp.Compare(on.Row, row) }
 
 // Bury implements [PeerDeliveries].
 func (m *Memory) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
-	return m.relay(ctx, row, func(on *memoryRelay) { m.buryRelay(on, federation.Settlement{Dead: reason, Why: why, At: now}) })
+	return m.relay(ctx, row, func(on *memoryRelay) { m.buryPeerDelivery(on, federation.Settlement{Dead: reason, Why: why, At: now}) })
 }
 
-func (m *Memory) buryRelay(r *memoryRelay, how federation.Settlement) {
+func (m *Memory) buryPeerDelivery(r *memoryRelay, how federation.Settlement) {
 	r.Reason, r.dead = how.Why, how.At
 	m.endRemote(r, federation.DeliveryDead, how.At)
 	letter := federation.DeadLetter{

@@ -170,9 +170,9 @@ func (m *Memory) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bo
 	for _, w := range all {
 		switch {
 		case w.relay != nil && drop:
-			m.endRelay(w.relay)
+			m.endPeerDelivery(w.relay)
 		case w.relay != nil:
-			m.buryRelay(w.relay, how)
+			m.buryPeerDelivery(w.relay, how)
 		default:
 			m.settle(func(f *feedRow) bool { return f.row == w.row && f.link == w.Link }, how)
 		}

@@ -1,13 +1,16 @@
-// Package inbox is the mailbox of a DID: what reached it, in order, kept until it
-// is read and after. A step enters the inboxes of the other parties of its
-// handoff in the same transaction that files it; [Mailbox] reads them.
+// Package inbox is the mailbox of a DID: its arrivals in order, kept after they were read. A
+// step enters the inboxes of the other parties of its handoff in the transaction that files
+// it; [Mailbox] reads them.
 //
-// There are two ways to read. [Mailbox.Replay] shows all entries that arrived after a
-// cursor, as often as it is called, and changes nothing; each device of a DID has a
-// cursor of its own, which [Mailbox.Advance] moves. [Mailbox.Lease] gives each waiting entry to
-// one device for a time, and to the next device unless the first acknowledges it. An entry
-// waits no more once it is acknowledged, a device has read past it, or a network has shown it
-// to its DID; it stays in the inbox until its handoff leaves the record.
+// There are two ways to read. [Mailbox.Replay] returns all entries after a cursor, as often
+// as it is called, and changes nothing; each device of a DID has its own cursor, which
+// [Mailbox.Advance] moves. [Mailbox.Lease] gives each waiting entry to one device for a time,
+// and to the next device unless the first acknowledges it. An entry stops waiting once it is
+// acknowledged, a device has read past it, or a network has shown it to its DID. It stays in
+// the inbox until its handoff leaves the record.
+//
+// A Mailbox may be used concurrently, and its methods block on the record alone. An entry is
+// delivered at least once: event IDs tell repetitions apart.
 package inbox
 
 import (
@@ -46,7 +49,7 @@ type Leases interface {
 	// Nack puts an entry back until a moment. It returns [federation.ErrLeaseLost] as Ack does,
 	// and for an entry that waits no more.
 	Nack(ctx context.Context, to federation.DID, hold federation.Hold, again time.Time) error
-	// Extend moves the end of a lease. Its errors are those of Nack.
+	// Extend moves the end of a lease. Its errors are the errors of Nack.
 	Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error
 }
 

@@ -12,8 +12,8 @@ import (
 // LeaseTime is how long a lease holds that names no time.
 const LeaseTime = time.Minute
 
-// MaxLeaseTime bounds a lease: what a dead device has must come to another one
-// within the day.
+// MaxLeaseTime bounds a lease, so that an entry leased by a dead device reaches another
+// device within the day.
 const MaxLeaseTime = 12 * time.Hour
 
 // MaxDelay bounds how long an entry may be put off: an entry that is put off for longer than

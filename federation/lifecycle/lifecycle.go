@@ -1,9 +1,9 @@
-// Package lifecycle decides which step is legal, from which state, and by whom.
+// Package lifecycle decides which step is legal, from which state, and for which role.
 //
-// What it decides by is data: a table for each kind of handoff. [Shipped] returns
-// those of kinds.json, which is in the program; [Parse] reads others. The decisions
-// are pure functions over a view and a step, with the time as an argument, so that
-// a log gives the same view each time that it is replayed.
+// The rules are data: a table for each kind of handoff. [Shipped] returns the [Kinds] of
+// kinds.json, which is in the program; [Parse] reads others. [Kinds.Open] and [Kinds.Check]
+// return the view after a step, or a refusal. They are pure functions over a view and a step,
+// with the time as an argument, so that [Kinds.Replay] of a log always gives the same view.
 //
 // # Tables
 //
@@ -18,13 +18,12 @@
 //	             {"verb": "lapse", "from": ["asked"], "who": "system", "to": "lapsed"}],
 //	   "waits": [{"in": ["asked"], "clock": "notice", "then": "lapse"}]}}}
 //
-// Every kind opens with an offer: "opens" names the state of one that is directed to
-// a DID and of one that is open to anyone; a kind that lacks one of them has no such
-// offer. "over" lists the states that no step follows. [Rule] says what a row of
-// "rules" holds. A row of "waits" says that in these states a clock runs, and which
-// step the home takes when it ran out. The clocks of [federation.Clock] are set by
-// the operator, the deadline standing in for "unanswered" where the offer has one;
-// any other has its length in "windows".
+// Every kind opens with an offer: "opens" names the state of an offer that is directed to a
+// DID, and of one that is open to anyone. A kind that lacks one of them has no such offer.
+// "over" lists the final states. [Rule] describes a row of "rules". A row of "waits" says
+// that a clock runs in these states, and which step the home takes when it ran out. The
+// operator sets the clocks of [federation.Clock], and the deadline replaces "unanswered"
+// where the offer has one; any other clock has its length in "windows".
 //
 // spec: handofftag "Lifecycle"; freeq-act "State machines"
 package lifecycle
@@ -58,7 +57,7 @@ type Rule struct {
 	From []federation.State `json:"from"`
 	Who  federation.Role    `json:"who"`
 	To   federation.State   `json:"to"`
-	// Dialect is whose handoffs the row is for; empty for both.
+	// Dialect restricts the row to handoffs of one dialect; empty for both.
 	Dialect federation.Dialect `json:"dialect,omitempty"`
 	// By is when the step must be taken at the latest; empty for any time. A time that
 	// the offer does not name bounds nothing.
@@ -66,8 +65,8 @@ type Rule struct {
 	// Accepts is the verb of the earlier step that this one must name as the one that
 	// it accepts; empty where it names none.
 	Accepts federation.Verb `json:"accepts,omitempty"`
-	// Assigns says that whoever took the step is the assignee from then on, or whoever
-	// took the step that it accepts.
+	// Assigns says that the actor becomes the assignee, or the actor of the step that this
+	// one accepts.
 	Assigns bool `json:"assigns,omitempty"`
 }
 
@@ -89,7 +88,7 @@ type table struct {
 	Waits []wait             `json:"waits"`
 }
 
-// wait is what the home does about a handoff that nobody moves.
+// wait is the step that the home takes when a clock of a handoff ran out.
 type wait struct {
 	In    []federation.State `json:"in"`
 	Clock federation.Clock   `json:"clock"`
@@ -116,7 +115,7 @@ func (k Kinds) Known(ev federation.Event) error {
 	return nil
 }
 
-// HasVerb reports whether some kind has a step of that verb, for anybody but the home.
+// HasVerb reports whether a kind has a step of that verb for another role than the home's.
 func (k Kinds) HasVerb(verb federation.Verb) bool {
 	for _, t := range k.tables {
 		if slices.ContainsFunc(t.Rules, func(r Rule) bool { return r.Verb == verb && r.Who != federation.System }) {
@@ -184,11 +183,10 @@ func opened(ev federation.Event) federation.View {
 	return v
 }
 
-// Check returns the view after a step that does not open, or a
-// [*federation.RefusalError] and the view before it. It looks in this order, and
-// the first thing wrong names the code: does the kind have the verb, is the handoff
-// over, is it in a state for this verb, does the step name what it accepts, is the
-// actor the one who may, has the deadline passed.
+// Check returns the view after a step that does not open, or a [*federation.RefusalError] and
+// the view before it. The first failed check names the code, in this order: the kind has the
+// verb, the handoff is not over, its state allows the verb, the step names the step that it
+// accepts, the actor has the role, the deadline has not passed.
 func (k Kinds) Check(v federation.View, ev federation.Event, filed time.Time) (federation.View, error) {
 	if err := k.Known(ev); err != nil {
 		return v, err
@@ -247,9 +245,8 @@ func (r Rule) check(v federation.View, ev federation.Event) error {
 	return nil
 }
 
-// Revives refuses an offer that says it replaces a handoff, given by its view,
-// which is not over yet. A handoff that nobody here knows, whose view is zero, may
-// be over somewhere else.
+// Revives refuses an offer that replaces a handoff which is not over. A handoff that is
+// unknown here, with a zero view, may be over at another home.
 func Revives(ev federation.Event, replaced federation.View) error {
 	switch {
 	case ev.Replaces.IsZero():
@@ -278,8 +275,8 @@ func plays(v federation.View, did federation.DID, role federation.Role) bool {
 	return false
 }
 
-// standing tells the sender how the handoff stands, and who won where an answer
-// came too late.
+// standing tells the sender the state of the handoff, and the winner where a response came
+// too late.
 func standing(v federation.View, rule Rule) string {
 	if rule.Assigns && v.Assignee != "" {
 		return "it went to " + string(v.Assignee)

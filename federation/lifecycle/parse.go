@@ -25,8 +25,8 @@ type file struct {
 	Kinds   map[federation.Kind]table   `json:"kinds"`
 }
 
-// Shipped returns the kinds of this program: "handoff", whose rules differ by
-// dialect, and "bounty".
+// Shipped returns the kinds of this program: "handoff", whose rules differ by dialect, and
+// "bounty".
 func Shipped() Kinds {
 	k, err := Parse(shipped)
 	if err != nil {

@@ -3,7 +3,7 @@ package passport
 // Code names what is wrong with a passport.
 type Code string
 
-// What can be wrong. All but [KeyMissing] make a passport invalid.
+// The findings. All but [KeyMissing] make a passport invalid.
 const (
 	Malformed    Code = "malformed"     // no JSON that everybody reads alike, or members of the wrong type
 	WrongType    Code = "wrong-type"    // another media type
@@ -27,7 +27,7 @@ const (
 	StepVerb      Code = "step-verb"      // listed as another verb than was signed
 	StepID        Code = "step-id"        // listed under another id than was signed
 	StepHandoff   Code = "step-handoff"   // a step of another handoff
-	StepActor     Code = "step-actor"     // a signed step listed as that of somebody else
+	StepActor     Code = "step-actor"     // a signed step is listed under another DID
 	StepTime      Code = "step-time"      // filed before it was received, or before the step before it
 	StepIllegal   Code = "step-illegal"   // no rule lets it follow the steps before it
 

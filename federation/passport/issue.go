@@ -22,8 +22,7 @@ type Record interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
-// ErrTooLong is returned by [Issue] for a handoff whose passport would have more than
-// [MaxBytes].
+// ErrTooLong is returned by [Issue] for a handoff whose passport would exceed [MaxBytes].
 var ErrTooLong = errors.New("passport: it would be too long")
 
 // ErrRemote is returned by [Issue] for a handoff of another home, which alone issues its

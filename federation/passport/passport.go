@@ -1,16 +1,16 @@
-// Package passport writes and checks the file that proves one handoff to anybody,
-// long after, on a machine that never saw the gateway.
+// Package passport writes and checks the file that proves one handoff to any reader, at any
+// later time, on a machine that never saw the gateway.
 //
-// A passport holds every step as it was signed, the keys by their ids with where each
-// was found, the evidence behind what was vouched for, the receipts of the home, a
-// chain of hashes over the steps, and the home's signature over the canonical form of
-// all the rest. So it is one value, whatever the order of its members and its spacing,
-// and no part of it can change alone.
+// A passport holds every step exactly as it was signed, the keys by id with their sources,
+// the evidence behind vouched steps, the receipts of the home, a hash chain over the steps,
+// and the home's signature over the canonical form of the rest. The order of members and the
+// spacing do not matter, and no part can change alone.
 //
-// [Write] makes one of what the record holds; [Checker.Verify] says what it is worth,
-// with nothing but the file. The signatures of did:key signers prove themselves. Those
-// of others rest on the keys that the home found for them, and the order and times of
-// the steps on the home: a [Report] says what rests on whose word.
+// [Issue] makes a passport from the record, and [Write] its bytes. [Checker.Verify] checks
+// one with nothing but the file and returns a [Report]. The signatures of did:key signers
+// prove themselves. The signatures of other signers depend on the keys that the home found
+// for them, and the order and times of the steps on the home: the report lists each such
+// dependency.
 //
 // Everything here is pure functions.
 package passport
@@ -73,13 +73,13 @@ type Summary struct {
 	Assignee federation.DID       `json:"assignee,omitempty"`
 }
 
-// Step is one filed step: what was signed, and what the home noted about it.
+// Step is one filed step: its signed document, and what the home noted about it.
 type Step struct {
 	Seq        federation.Version    `json:"seq"` // position in the log, from 1
 	ID         federation.EventID    `json:"event_id"`
 	Verb       federation.Verb       `json:"verb"`
 	From       federation.DID        `json:"from"`  // the signer
-	Actor      federation.DID        `json:"actor"` // the party whose step it is
+	Actor      federation.DID        `json:"actor"` // the party that made the step
 	Provenance federation.Provenance `json:"provenance"`
 	Received   time.Time             `json:"received"`
 	Filed      time.Time             `json:"filed"`
@@ -95,7 +95,7 @@ type Step struct {
 type Evidence struct {
 	URL     string `json:"url"`
 	Digest  string `json:"sha256"`  // of content, in hexadecimal
-	Content string `json:"content"` // what the URL serves
+	Content string `json:"content"` // the bytes that the URL serves
 }
 
 // Receipt is the home's confirmation of a step.
@@ -104,7 +104,7 @@ type Receipt struct {
 	Signature string `json:"signature"`
 }
 
-// Key is one public key, whose it is, and how the home knew.
+// Key is one public key, its owner, and the source that the home had for it.
 type Key struct {
 	ID     string         `json:"kid"`
 	DID    federation.DID `json:"did"`
@@ -119,7 +119,7 @@ type Contents struct {
 	Receipts []federation.Event
 	// Evidence returns the bytes behind a vouched step, by their SHA-256.
 	Evidence func(digest [32]byte) ([]byte, error)
-	// Source says where a key was found; "" for one that nobody noted.
+	// Source returns the source of a key; "" where none was noted.
 	Source func(did federation.DID, keyID string) string
 }
 
@@ -236,7 +236,7 @@ func newKey(did federation.DID, public []byte, source string) Key {
 // instant is a time as a passport holds it: UTC, to the millisecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
-// parse reads a passport. What it refuses is no passport of this version.
+// parse reads a passport. Its finding means that the text is no passport of this version.
 func parse(text []byte) (Passport, *Finding) {
 	if len(text) > MaxBytes {
 		return Passport{}, &Finding{Code: Malformed, Detail: fmt.Sprintf("longer than %d bytes", MaxBytes)}

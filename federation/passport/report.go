@@ -16,25 +16,25 @@ type Report struct {
 	Findings []Finding          `json:"findings"`
 	Handoff  Summary            `json:"handoff"`
 	Claims   []Claim            `json:"claims"`
-	Words    []Word             `json:"words"` // what no signature in it proves
+	Words    []Word             `json:"words"` // statements that no signature in it proves
 }
 
-// Claim is who did what, and when.
+// Claim says which DID took which step, and when.
 type Claim struct {
 	Verb  federation.Verb `json:"verb"`
 	Actor federation.DID  `json:"actor"`
-	// Voucher is who says so for the actor, "" where the actor signed.
+	// Voucher is the DID that vouches for the actor, "" where the actor signed.
 	Voucher federation.DID `json:"voucher,omitempty"`
 	Time    time.Time      `json:"time"` // by the clock of the signer where it is signed, else of the home
 }
 
-// Word is a thing that a reader takes on somebody's word.
+// Word is a statement that a reader accepts without a proof.
 type Word struct {
 	Who  federation.DID `json:"who"`
 	What string         `json:"what"`
 }
 
-// claim says whose a step is, and never more than what was signed.
+// claim names the actor of a step, and never more than its signature covers.
 func (c *checking) claim(step Step, ev federation.Event) Claim {
 	claim := Claim{Verb: ev.Verb, Actor: step.Actor, Time: ev.Time()}
 	_, sourced := ev.Fields[string(ev.Dialect)+"-src-h"]
@@ -78,7 +78,7 @@ func (c *checking) words() []Word {
 	return words
 }
 
-// String says what is taken on whose word.
+// String names the statement and the party that makes it.
 func (w Word) String() string { return printed("on the word of " + string(w.Who) + ": " + w.What) }
 
 // Sentence says the report in one line, as in "valid: offered by did:plc:eliza
@@ -104,8 +104,8 @@ func (r Report) Sentence() string {
 	return printed(r.Verdict.String() + ": " + strings.Join(told, ", "))
 }
 
-// printed takes out of a line what could act on a terminal: a passport is written by
-// anybody.
+// printed removes characters that could act on a terminal, because any program may have
+// written the passport.
 func printed(line string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

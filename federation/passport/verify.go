@@ -72,7 +72,7 @@ func (k keys) KeyOwner(_ context.Context, keyID string) (federation.DID, error) 
 	return "", federation.ErrNotFound
 }
 
-// owner returns the DID whose key has an id, "" where none has.
+// owner returns the DID whose key has an id, "" for an unknown key.
 func (k keys) owner(keyID string) federation.DID {
 	for did, list := range k {
 		if slices.ContainsFunc(list, func(key ed25519.PublicKey) bool { return federation.KeyID(key) == keyID }) {
@@ -242,10 +242,11 @@ func (c *checking) signature(ctx context.Context, step Step, ev federation.Event
 	}
 }
 
-// evidence checks what stands behind a vouched step: that it is what the signer of
-// the step named, and that whoever it is of signed it.
+// evidence checks the original behind a vouched step: its digest is in the signed step, and
+// its signature, where it has one, is the actor's.
 func (c *checking) evidence(step Step, ev federation.Event) {
-	// What an operator took for somebody has no original: it is the gateway's word alone.
+	// A step that an operator's binding stands behind has no original: only the gateway
+	// vouches.
 	_, named := ev.Fields[string(ev.Dialect)+"-src-h"]
 	if (step.Evidence != nil) != named || named && step.Provenance != federation.Vouched {
 		c.find(Provenance, step, string(step.Provenance))
@@ -263,8 +264,8 @@ func (c *checking) evidence(step Step, ev federation.Event) {
 	}
 }
 
-// judgeOriginal judges the signature in the evidence. Evidence without one, such as a
-// line of a person with an account, rests on the word of the gateway that took it.
+// judgeOriginal judges the signature in the evidence. Evidence without one, such as an IRC
+// line of an authenticated account, depends on the gateway that took it.
 func judgeOriginal(content string) federation.Verdict {
 	var original struct {
 		Document, Signature string

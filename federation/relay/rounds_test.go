@@ -104,15 +104,15 @@ func (s *side) start() {
 	})
 	s.running.Go(func() {
 		for ctx.Err() == nil {
-			if !s.feed(ctx) {
+			if !s.deliver(ctx) {
 				time.Sleep(time.Millisecond) // nothing was owed, or nobody there
 			}
 		}
 	})
 }
 
-// feed delivers what is owed until something fails, and reports whether it got on.
-func (s *side) feed(ctx context.Context) (on bool) {
+// deliver delivers what is owed until something fails, and reports whether it got on.
+func (s *side) deliver(ctx context.Context) (on bool) {
 	rows, err := s.record.Outbox(ctx, string(s.to.id), 0, 100)
 	if err != nil {
 		return false

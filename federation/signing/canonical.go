@@ -22,8 +22,8 @@ func JCS(text []byte) ([]byte, error) {
 	return jcs.Transform(text)
 }
 
-// without returns the canonical form of a JSON object without some of its members,
-// whose names hold nothing that JSON escapes.
+// without returns the canonical form of a JSON object without some of its members. Their
+// names contain no character that JSON escapes.
 func without(text []byte, names ...string) ([]byte, error) {
 	canonical, err := JCS(text)
 	if err != nil {
@@ -99,8 +99,8 @@ func canonicalObject[V any](object map[string]V) ([]byte, error) {
 	return jcs.Transform(text)
 }
 
-// canonicalStrings returns the canonical form of a JSON object whose values are
-// strings alone, and its members.
+// canonicalStrings returns the canonical form of a JSON object that has string values alone,
+// and its members.
 func canonicalStrings(text []byte) ([]byte, map[string]string, error) {
 	canonical, err := JCS(text)
 	if err != nil {

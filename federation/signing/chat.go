@@ -21,8 +21,8 @@ const (
 	ChatCoordination = "coordination"
 )
 
-// ChatLine is what somebody said or did in a conversation on a freeq server, as far
-// as a signature covers it. An empty member is absent.
+// ChatLine is the signed part of a line or an action in a conversation on a freeq server. An
+// empty member is absent.
 type ChatLine struct {
 	Kind   string
 	From   federation.DID
@@ -31,7 +31,7 @@ type ChatLine struct {
 
 	Body        string            // of a message, all lines of it
 	Edit, Reply string            // of a message: ids of the first version of others
-	Tags        map[string]string // of a message: its client tags; those that are not signed are passed over
+	Tags        map[string]string // of a message: its client tags; unsigned ones are skipped
 
 	Subject string // of a delete, react or unreact: the id of the message
 	Emoji   string // of a react or unreact
@@ -47,8 +47,7 @@ func Chat() Scheme {
 	return Scheme{Name: "chat", Document: chatDocument, Encoding: inTag(), KeyID: federation.KeyID}
 }
 
-// Document returns the canonical document of a line: what is long is in it by its
-// SHA-256.
+// Document returns the canonical document of a line. It holds long members as their SHA-256.
 func (c ChatLine) Document() ([]byte, error) {
 	members := map[string]any{}
 	for name, value := range map[string]string{"from": string(c.From), "msgid": c.ID, "target": c.Target} {
@@ -114,8 +113,8 @@ func hashOf(text string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// chatDocument canonicalises a document of chat. The members of each kind are a
-// closed list: what is not in it was never signed.
+// chatDocument canonicalises a document of chat. The members of each kind are a closed list:
+// other members were never signed.
 func chatDocument(message []byte) ([]byte, error) {
 	canonical, err := JCS(message)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"baton/federation"
 )
 
-// Original is what somebody signed and a gateway vouches for.
+// Original is the foreign message that a vouched step was read from.
 type Original struct {
 	Network   string    // as in [federation.Arrival]
 	Received  time.Time // when it first came in

@@ -58,8 +58,8 @@ func LegacyMessage() Scheme {
 	return Scheme{Name: "airc-legacy", Document: canonicalWithout("signature"), Encoding: asFound()}
 }
 
-// LegacyTextless is that of clients that add the text once more, as "text", after
-// they signed. A text that differs from the body was signed by nobody.
+// LegacyTextless is the scheme of clients that add the text once more, as "text", after they
+// signed. A text that differs from the body has no signature.
 func LegacyTextless() Scheme {
 	return Scheme{Name: "airc-legacy-textless", Document: withoutText, Encoding: asFound()}
 }
@@ -69,14 +69,14 @@ func LegacyFive() Scheme {
 	return Scheme{Name: "airc-legacy-five", Document: fiveMembers, Encoding: asFound()}
 }
 
-// LegacyHeader is the scheme of a signature in a header, which covers the whole body
-// of a request. It says neither who sends nor when: it is no proof of a sender.
+// LegacyHeader is the scheme of a signature in a header, which covers the whole body of a
+// request. It covers neither sender nor time, so it proves no sender.
 func LegacyHeader() Scheme {
 	return Scheme{Name: "airc-header", Document: canonicalWithout(), Encoding: asFound()}
 }
 
-// LegacyASCIIHeader is [LegacyHeader] of clients whose canonical form escapes
-// whatever is not ASCII.
+// LegacyASCIIHeader is [LegacyHeader] of clients whose canonical form escapes all characters
+// that are not ASCII.
 func LegacyASCIIHeader() Scheme {
 	return Scheme{Name: "airc-header-ascii", Document: escapedASCII, Encoding: asFound()}
 }

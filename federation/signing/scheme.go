@@ -10,8 +10,8 @@ import (
 	"baton/federation"
 )
 
-// Scheme is how one format signs, as data: what the signature covers, how it is
-// written and how the key is named. All of them are Ed25519 under the one rule of
+// Scheme describes how one format signs, as data: the bytes that the signature covers, its
+// encoding, and how a message names the key. All schemes are Ed25519 under the one rule of
 // this package.
 type Scheme struct {
 	Name string // as a passport names it
@@ -20,8 +20,8 @@ type Scheme struct {
 	// It returns an error for a message that has no such bytes.
 	Document func(message []byte) ([]byte, error)
 	Encoding Encoding
-	// KeyID names a key in the messages of the scheme; nil where they name whose the
-	// key is and not which.
+	// KeyID returns the name of a key in the messages of the scheme; nil where messages name
+	// the owner alone.
 	KeyID func(ed25519.PublicKey) string
 }
 
@@ -85,9 +85,9 @@ func (s Scheme) judge(document []byte, signature string, key ed25519.PublicKey) 
 	return federation.Valid
 }
 
-// Match judges the signature of a message whose scheme the message does not say: it
-// returns the first scheme under which the key signed it. Where none is, the verdict
-// is [federation.Invalid] if at least one could be judged, and the Scheme is zero.
+// Match judges the signature of a message that does not name its scheme: it returns the first
+// scheme under which the key signed it. Without such a scheme the verdict is
+// [federation.Invalid] if at least one could be judged, and the Scheme is zero.
 func Match(message []byte, signature string, key ed25519.PublicKey, schemes ...Scheme) (Scheme, federation.Verdict) {
 	verdict := federation.Unverifiable
 	for _, s := range schemes {

@@ -1,20 +1,23 @@
-// Package signing makes the canonical documents that signatures cover and says
-// what a signature is worth. It is pure but for the [federation.KeySource] that
-// it asks for keys.
+// Package signing makes the canonical documents that signatures cover, and judges signatures.
+// It is pure but for the [federation.KeySource] that it asks for keys.
 //
-// A [Scheme] is how one format signs: which bytes, how the signature is written, how
-// the key is named. Steps in the tags of IRC have two, one a dialect, and as most of
-// what is judged are steps, there is a short way for them: [Document], [Verify],
-// [Seal]. AIRC messages have [Envelope], [VerifyEnvelope] and [SignEnvelope].
+// A [Scheme] describes how one format signs: which bytes, how the signature is written, how
+// the key is named. Steps in the tags of IRC have two schemes, one for each dialect. They are
+// most of the traffic, so they have functions of their own: [Document], [Verify], [Seal].
+// AIRC messages have [Envelope], [VerifyEnvelope] and [SignEnvelope].
 //
-// Every scheme is Ed25519 over bytes that are, but for a few old ones, RFC 8785 JSON.
-// What JSON readers could take for two values has no canonical form here, but for
-// numbers beyond ±2^53, which RFC 8785 writes as the nearest double.
+// Every scheme is Ed25519 over RFC 8785 JSON, except for a few old ones. Text that two JSON
+// readers could read as different values has no canonical form here. Numbers beyond ±2^53 are
+// the exception: RFC 8785 writes them as the nearest double.
 //
-// One rule of verification holds everywhere, that of the standard library, so that
-// two homes never disagree about one signature: the equation without the cofactor,
-// S below the group order, R compared as it is written. No signature is valid under a key
-// that [federation.ParsePublicKey] refuses: small order, or no canonical encoding.
+// Guarantees:
+//
+//   - One rule of verification holds everywhere, the rule of the standard library, so that
+//     two homes never disagree about one signature: the equation without the cofactor, S below
+//     the group order, R compared as it is written.
+//   - No signature is valid under a key that [federation.ParsePublicKey] refuses: small
+//     order, or no canonical encoding.
+//   - A key that cannot be found makes a signature unverifiable, never invalid.
 //
 // spec: handofftag "Canonical document"; airc-v0.1.1 §6
 package signing
@@ -68,8 +71,7 @@ func Canonical(fields map[string]string, from federation.DID, target, id string)
 	return string(canonical), nil
 }
 
-// Seal signs a step with a key in the gateway's keeping: the id becomes part of
-// what is signed.
+// Seal signs a step with a key that the gateway keeps. The signature covers the id.
 func Seal(ctx context.Context, key federation.SigningKey, ev federation.Event) (federation.Event, error) {
 	ev.Stamped = true
 	document, err := Document(ev)

@@ -30,8 +30,7 @@ func Receipt() Scheme {
 	return Scheme{Name: "receipt", Document: receiptDocument, Encoding: inTag(), KeyID: federation.KeyID}
 }
 
-// Passport is the scheme of the file that proves a handoff to anybody: its home signs
-// all of it.
+// Passport is the scheme of a passport, which its home signs as a whole.
 func Passport() Scheme {
 	return Scheme{Name: "passport", Document: canonicalWithout("signature"), Encoding: inTag(), KeyID: federation.KeyID}
 }

@@ -9,16 +9,14 @@ import (
 	"baton/federation"
 )
 
-// Verify judges the signature of a step against the keys that its From had when
-// it was received, and fills in what it learnt of it: the document, the key id
-// and the key.
+// Verify judges the signature of a step against the keys that its From had when the step was
+// received. It fills in the document, the key id and the key.
 //
-// The error is nil for [federation.Valid] alone. It is a
-// [*federation.RefusalError] for a step without signature, with one that fails,
-// with the key of another DID, from a did:key whose key cannot be an identity
-// ([federation.InvalidTag]), and with one that cannot be judged now
-// ([federation.SignatureUnverifiable]); any other error is that of the record
-// behind the key source.
+// The error is nil for [federation.Valid] alone. It is a [*federation.RefusalError] for a
+// step without a signature, with a signature that fails, with the key of another DID, from a
+// did:key whose key cannot be an identity ([federation.InvalidTag]), and with a signature
+// that cannot be judged now ([federation.SignatureUnverifiable]). Any other error is the
+// error of the record behind the key source.
 func Verify(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.Text == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.NeedSignature, "")
@@ -76,8 +74,8 @@ func query(ev federation.Event, kid string) federation.KeyQuery {
 	}
 }
 
-// judgeStrangeKey tells a key that is known to be another's from one that nobody
-// here has seen, which is no evidence of anything.
+// judgeStrangeKey separates a key that is known to belong to another DID from an unknown key,
+// which is evidence of nothing.
 func judgeStrangeKey(ctx context.Context, keys federation.KeySource, ev federation.Event) (federation.Event, federation.Verdict, error) {
 	if ev.Signature.KeyID == "" {
 		return ev, federation.Unverifiable, federation.Refuse(ev, federation.SignatureUnverifiable, "")

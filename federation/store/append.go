@@ -56,7 +56,7 @@ func askBefore(ev federation.Event, digest [32]byte) *before {
 
 // prepared is one event ready to be written.
 type prepared struct {
-	digest   [32]byte // what makes two arrivals one event
+	digest   [32]byte // two arrivals with one digest are one event
 	document [32]byte // SHA-256 of what was signed
 	body     []byte   // as JSON
 }
@@ -224,8 +224,8 @@ func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 		view.State, view.Offerer, view.Over, view.Clock, stamp(view.Since), stamp(view.Moved))
 }
 
-// owe puts the step into the inboxes, and with its receipt into the feeds. For the comparison
-// of signers see askBefore.
+// deliver puts the step into the inboxes, and with its receipt into the outboxes. See
+// askBefore for the comparison of signers.
 func (f filing) owe(ctx context.Context, q *statements) error {
 	for _, did := range f.Inboxes {
 		err := q.put(ctx, `INSERT INTO inbox (did, event, waiting, number)
@@ -235,22 +235,22 @@ func (f filing) owe(ctx context.Context, q *statements) error {
 			return fmt.Errorf("write inbox: %w", err)
 		}
 	}
-	if err := f.feed(ctx, q, f.Event); err != nil || f.Receipt == nil {
+	if err := f.deliver(ctx, q, f.Event); err != nil || f.Receipt == nil {
 		return err
 	}
 	if err := f.insert(ctx, q, *f.Receipt, f.receipt, place{}); err != nil {
 		return fmt.Errorf("insert receipt: %w", err)
 	}
-	return f.feed(ctx, q, *f.Receipt)
+	return f.deliver(ctx, q, *f.Receipt)
 }
 
-func (f filing) feed(ctx context.Context, q *statements, ev federation.Event) error {
+func (f filing) deliver(ctx context.Context, q *statements, ev federation.Event) error {
 	for _, link := range f.Links {
 		attempts := 0
 		if slices.Contains(f.Once, link) {
 			attempts = 1
 		}
-		err := putFeed(ctx, q, feedRow{
+		err := putDelivery(ctx, q, outboxRow{
 			link: link, signer: string(ev.From), id: ev.ID.String(), attempt: attempts, handoff: f.View.ID.String(), rank: federation.RankOf(ev, f.View), filed: stamp(f.Filed),
 		})
 		if err != nil {
@@ -295,7 +295,7 @@ func (f filing) binding() (b federation.Binding, has bool) {
 		Key:     ev.Signature.Key,
 		Seen:    ev.Arrival.Received,
 	}
-	if ev.Provenance == federation.Vouched && ev.For != "" { // the name is whose step it is, and the key is not
+	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID that the step stands for, and the key does not
 		b.DID, b.Key = ev.For, nil
 	}
 	return b, true

@@ -8,8 +8,8 @@ import (
 	"baton/federation"
 )
 
-// minHashPrefix is how many characters of a hash name a DID. They are 50 bits: no
-// two DIDs share them by chance, and whoever makes two that do gets neither.
+// minHashPrefix is how many characters of a hash name a DID. They hold 50 bits: no two DIDs
+// share them by chance, and a prefix that two DIDs share names neither.
 const minHashPrefix = 10
 
 const bindingColumns = `did, network, link, name, first, key, seen`
@@ -74,8 +74,8 @@ func bind(ctx context.Context, q *statements, b federation.Binding) error {
 	return nil
 }
 
-// ownKey notes whose key this is. Whoever had it first keeps it: a DID that lists
-// the key of another one does not become its owner.
+// ownKey notes the owner of a key. The first owner keeps it: a DID that lists the key of
+// another DID does not become its owner.
 func ownKey(ctx context.Context, q *statements, key ed25519.PublicKey, owner federation.DID) error {
 	if len(key) == 0 {
 		return nil

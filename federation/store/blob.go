@@ -61,8 +61,8 @@ func keepBlob(ctx context.Context, q *statements, b federation.Blob, of string, 
 	return b, err
 }
 
-// claimBlob keeps a blob as long as a handoff. A name that is none of ours, or not any
-// more, is somebody else's affair.
+// claimBlob keeps a blob as long as a handoff. A capability that names no blob here is no
+// error: the blob is on another gateway, or expired.
 func claimBlob(ctx context.Context, q *statements, handoff string, capability federation.Capability) error {
 	if capability == "" {
 		return nil

@@ -20,7 +20,7 @@ type committer struct {
 	writer   *writer       // nil while there is none
 	patience time.Duration // with one batch; 0 for as long as it takes
 	metrics  *metrics
-	waiting  chan *item    // not buffered: what is in it was taken up
+	waiting  chan *item    // unbuffered: a batch has every item that was sent
 	closing  chan struct{} // closed by Close
 	closed   chan struct{} // closed by run
 }
@@ -28,7 +28,7 @@ type committer struct {
 // item is one write. Its err is set before done is closed.
 type item struct {
 	apply func(context.Context, *statements) error
-	asks  *question // what apply asks first; nil where that is nothing
+	asks  *question // read before apply; nil for no read
 	err   error
 	done  chan struct{}
 }
@@ -83,7 +83,7 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// gather takes those who wait at this moment, and waits for nobody.
+// gather takes the items that wait at this moment, and does not wait for more.
 func (c *committer) gather(first *item) []*item {
 	batch := []*item{first}
 	for len(batch) < maxBatch {
@@ -101,8 +101,8 @@ func (c *committer) gather(first *item) []*item {
 func (c *committer) commit(ctx context.Context, batch []*item) {
 	begun := time.Now()
 	if err := c.transact(ctx, batch); err != nil {
-		// What one write was answered may rest on another one that is now undone, so
-		// the refused ones fail with the rest.
+		// The answer of one write may depend on another write that is now undone, so the
+		// refused writes fail with the rest of the batch.
 		for _, it := range batch {
 			it.err = err
 		}
@@ -114,8 +114,8 @@ func (c *committer) commit(ctx context.Context, batch []*item) {
 	}
 }
 
-// transact returns an error when nothing of the batch was written, or nobody knows:
-// when the server of the record went away while it was told to commit.
+// transact returns an error when nothing of the batch was written, or when that is unknown:
+// the server of the record went away during the commit.
 func (c *committer) transact(ctx context.Context, batch []*item) error {
 	if c.patience > 0 {
 		var cancel context.CancelFunc
@@ -165,8 +165,8 @@ func (c *committer) inTransaction(ctx context.Context, batch []*item, apply func
 	return err
 }
 
-// drop ends a connection that may be beyond use: the next batch makes another. What
-// it says of its end is of no interest to anybody.
+// drop ends a connection that may be unusable: the next batch opens another. The error of its
+// end is of no use.
 func (c *committer) drop() {
 	if c.writer.lasts {
 		return

@@ -14,7 +14,7 @@ import (
 )
 
 // Migrate migrates the record in a file as [Open] does, without opening it. Its errors are
-// those of Open.
+// the errors of Open.
 func Migrate(ctx context.Context, path string, tables Tables, now time.Time) (Upgrade, error) {
 	known, err := migrationsOf(sqliteSchema, tables)
 	if err != nil {
@@ -64,12 +64,12 @@ func (s *readSnapshot) plan(ctx context.Context, known []migration) (Upgrade, er
 	return planned, planned.checkNewer()
 }
 
-// Copy writes the record at a path, as it is at one moment, into a new file, durably
-// and for the owner alone. The record changes in nothing, and whoever has it open
-// goes on writing. It returns an error wrapping [fs.ErrExist] where something is at
-// the other path, one wrapping [fs.ErrNotExist] where there is no record, and a
-// [*federation.UnavailableError] when the disk of either cannot be used now; nothing
-// is left at the other path then.
+// Copy writes the record at a path, as it is at one moment, into a new file, durably and
+// readable by the owner alone. The record does not change, and the process that has it open
+// goes on writing. Copy returns an error wrapping [fs.ErrExist] where the other path exists,
+// one wrapping [fs.ErrNotExist] where there is no record, and a
+// [*federation.UnavailableError] when the disk of either cannot be used now; nothing is left
+// at the other path then.
 func Copy(ctx context.Context, from, to string) error {
 	s, err := openReadSnapshot(from)
 	if err == nil {
@@ -86,7 +86,7 @@ func (s *readSnapshot) copy(ctx context.Context, to string) error {
 	if err != nil {
 		return failure(err)
 	}
-	if _, err = schemaVersion(ctx, conn); err == nil { // a backup of something else helps nobody
+	if _, err = schemaVersion(ctx, conn); err == nil { // a backup of another program's file is useless
 		err = copyTo(ctx, conn, to)
 	}
 	return errors.Join(notRecord(err), conn.Close())

@@ -10,9 +10,8 @@ import (
 	"baton/federation"
 )
 
-// inboxRef names one inbox in its cursors, so that a cursor of another inbox is
-// told apart. A forged cursor gives nothing away: whoever may read an inbox may
-// read it from anywhere.
+// inboxRef names one inbox in its cursors, so that a cursor of another inbox is told apart. A
+// forged cursor reveals nothing: a reader of an inbox may read it from any position.
 type inboxRef struct {
 	owner string  // as the query for its newest number wants it
 	tag   [8]byte // of kind and owner

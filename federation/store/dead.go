@@ -14,18 +14,17 @@ import (
 func (s *Record) deadColumns() string {
 	return `d.n, d.link, d.peer_delivery IS NOT NULL, d.reason, d.why, d.attempt, d.queued, d.died, d.replayed, coalesce(d.event, d.peer_delivery),
 		coalesce(e.id, ''), coalesce(e.handoff, r.handoff, ''), coalesce(r.message, ''), e.body, r.document
-		FROM dead d LEFT JOIN peer_delivery r ON r.n = d.peer_delivery LEFT JOIN event e ON e.seq = coalesce(d.event, ` + s.parts.RelayStep + `)`
+		FROM dead d LEFT JOIN peer_delivery r ON r.n = d.peer_delivery LEFT JOIN event e ON e.seq = coalesce(d.event, ` + s.parts.PeerDeliveryStep + `)`
 }
 
 // deadRow is a dead letter with what its parts are read from.
 type deadRow struct {
 	federation.DeadLetter
-	row  int64  // in the feed, or of the relay
+	row  int64  // row of the outbox, or of peer_delivery
 	body []byte // of the event; empty where there is none
 }
 
-// scanDead reads a dead letter. What cannot be read of it is no error: one bad row
-// stops no list.
+// scanDead reads a dead letter. An unreadable part is no error: one bad row stops no list.
 func scanDead(row scanner) (d deadRow, err error) {
 	var event, handoff string
 	var queued, died, replayed int64
@@ -118,23 +117,23 @@ func (s *Record) Revive(ctx context.Context, id int64, now time.Time) (bool, err
 
 // dead is what is needed of a dead letter to put it back or to forget it.
 type dead struct {
-	link         string
-	event, relay sql.NullInt64
-	replayed     int64
+	link                string
+	event, peerDelivery sql.NullInt64
+	replayed            int64
 }
 
 func oneDead(ctx context.Context, q *statements, id int64) (d dead, err error) {
-	err = q.row(ctx, `SELECT link, event, peer_delivery, replayed FROM dead WHERE n = ?`, []any{id}, &d.link, &d.event, &d.relay, &d.replayed)
+	err = q.row(ctx, `SELECT link, event, peer_delivery, replayed FROM dead WHERE n = ?`, []any{id}, &d.link, &d.event, &d.peerDelivery, &d.replayed)
 	return d, err
 }
 
 // revive puts what a dead letter is about back to where it was, and reports whether it is
 // wanted there.
 func (s *Record) revive(ctx context.Context, q *statements, d dead, now time.Time) (bool, error) {
-	hook, ofHook := hookCalled(d.link)
+	hook, ofHook := webhookCalled(d.link)
 	switch {
-	case d.relay.Valid:
-		_, err := q.exec(ctx, `UPDATE peer_delivery SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.relay.Int64, stamp(now))
+	case d.peerDelivery.Valid:
+		_, err := q.exec(ctx, `UPDATE peer_delivery SET dead = NULL, next = ?2, queued = ?2, attempt = 0 WHERE n = ?1`, d.peerDelivery.Int64, stamp(now))
 		return true, err
 	case ofHook:
 		return s.pushBack(ctx, q, d, hook, now)
@@ -142,17 +141,17 @@ func (s *Record) revive(ctx context.Context, q *statements, d dead, now time.Tim
 	return true, d.putBack(ctx, q, now)
 }
 
-// putBack puts a step into its feed again, before those of its lane that are younger. It
-// counts as owed from now on.
+// putBack puts a step into its outbox again, before later steps of its handoff. It counts as
+// filed now.
 func (d dead) putBack(ctx context.Context, q *statements, now time.Time) error {
 	if _, err := q.exec(ctx, `DELETE FROM settled WHERE event = ? AND link = ?`, d.event.Int64, d.link); err != nil {
 		return err
 	}
-	row := feedRow{link: d.link, rank: federation.RankAnswer, filed: stamp(now)}
+	row := outboxRow{link: d.link, rank: federation.RankAnswer, filed: stamp(now)}
 	if err := q.row(ctx, `SELECT handoff, signer, id FROM event WHERE seq = ?`, []any{d.event.Int64}, &row.handoff, &row.signer, &row.id); err != nil {
 		return err
 	}
-	if err := putFeed(ctx, q, row); err != nil {
+	if err := putDelivery(ctx, q, row); err != nil {
 		return err
 	}
 	_, err := q.exec(ctx, `UPDATE outbox SET next = NULL WHERE handoff = ?1 AND link = ?2 AND event > ?3 AND next IS NOT NULL`, row.handoff, d.link, d.event.Int64)
@@ -166,7 +165,7 @@ func (s *Record) Discard(ctx context.Context, id int64, now time.Time) error {
 		if err != nil {
 			return err
 		}
-		if _, ofHook := hookCalled(d.link); d.event.Valid && d.replayed == 0 && !ofHook { // what a hook was owed is in the inbox still
+		if _, ofHook := webhookCalled(d.link); d.event.Valid && d.replayed == 0 && !ofHook { // the entry of a webhook's inbox is still there
 			n := federation.Notice{Kind: federation.NoticeUndeliverable, To: d.link, Code: string(federation.DeadOperator), At: now}
 			if err := noteStep(ctx, q, d.event.Int64, n); err != nil {
 				return err

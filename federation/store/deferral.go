@@ -48,7 +48,7 @@ func deferStep(ctx context.Context, q *statements, d federation.Deferred, ready 
 	if len(waiting) > 0 {
 		return waiting[0], nil
 	}
-	if err := roomToDefer(ctx, q, d, limits); err != nil {
+	if err := deferralQuota(ctx, q, d, limits); err != nil {
 		return d, err
 	}
 	if evidence := d.Event.Evidence; evidence != nil && evidence.Bytes != nil {
@@ -72,8 +72,8 @@ func deferStep(ctx context.Context, q *statements, d federation.Deferred, ready 
 	return d, countDeferred(ctx, q, d.Origin, d.Event.Arrival.Network, 1)
 }
 
-// roomToDefer returns [federation.ErrDeferralFull] where no step more may wait.
-func roomToDefer(ctx context.Context, q *statements, d federation.Deferred, limits federation.DeferralLimits) error {
+// deferralQuota returns [federation.ErrDeferralFull] where no step more may wait.
+func deferralQuota(ctx context.Context, q *statements, d federation.Deferred, limits federation.DeferralLimits) error {
 	var ofOrigin, all int
 	err := q.row(ctx, `SELECT coalesce((SELECT steps FROM deferred_count WHERE origin = ?), 0),
 		coalesce((SELECT steps FROM deferred_count WHERE origin = ''), 0)`, []any{d.Origin}, &ofOrigin, &all)
@@ -94,8 +94,7 @@ func roomToDefer(ctx context.Context, q *statements, d federation.Deferred, limi
 	return err
 }
 
-// countDeferred counts one step more, or one less, among those of its origin and among
-// all.
+// countDeferred counts one step more, or one less, for its origin and for all origins.
 func countDeferred(ctx context.Context, q *statements, origin, network string, change int) error {
 	_, err := q.exec(ctx, `INSERT INTO deferred_count (origin, network, steps) VALUES (?1, ?2, ?3), ('', '', ?3)
 		ON CONFLICT (origin) DO UPDATE SET steps = deferred_count.steps + excluded.steps`, origin, network, change)
@@ -180,8 +179,8 @@ func (s *Record) deferral(ctx context.Context, what, query string, args ...any) 
 	return nil
 }
 
-// EndDeferral implements [federation.Deferrals]. The evidence of a step whose handoff never
-// came to be goes with the last that waited there.
+// EndDeferral implements [federation.Deferrals]. The evidence of a step whose handoff was
+// never opened is deleted with the last step that waits for that handoff.
 func (s *Record) EndDeferral(ctx context.Context, row int64) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		q.then(s.deferred.forgetAll)

@@ -70,8 +70,8 @@ func (d dialect) tail(text, length string) string {
 	return "substr(" + text + ", -" + length + ")"
 }
 
-// missingOriginals returns the query for events whose evidence is not there: where, and
-// what. A digest in a step is an array of 32 numbers.
+// missingOriginals returns the query for events without their evidence: where, and what. A
+// digest in a step is an array of 32 numbers.
 func (d dialect) missingOriginals() string {
 	valid, digest := "json_valid(e.body) AND ", `unhex((SELECT group_concat(printf('%02x', n.value), '') FROM json_each(e.body, '$.evidence.digest') n))`
 	if d == inPostgres {

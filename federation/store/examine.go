@@ -12,13 +12,13 @@ import (
 	"baton/federation"
 )
 
-// maxDamage bounds a [Report]: who has so much to read restores a backup.
+// maxDamage bounds a [Report]: a record with more damage needs a restore.
 const maxDamage = 1000
 
 // Rules are what an examination has to know of handoffs, beyond their rows.
 type Rules interface {
-	// Verify returns an error for a step whose signature is not what it was when the
-	// step was filed. It asks nobody: the key is in the step.
+	// Verify returns an error for a step whose signature does not verify. It blocks on
+	// nothing: the key is in the step.
 	Verify(ctx context.Context, ev federation.Event) error
 	// Replay returns the view after a step, and an error for one that cannot follow.
 	// The home is that of the view on record, which no step names.
@@ -35,8 +35,8 @@ const (
 	DamagedPage      DamageKind = "page"      // SQLite cannot read a part of the file, or finds it inconsistent
 	DamagedEvent     DamageKind = "event"     // a step is not what the columns beside it say
 	DamagedChain     DamageKind = "chain"     // a step was changed, moved, added or taken away
-	DamagedSignature DamageKind = "signature" // what was signed and the signature do not fit
-	DamagedView      DamageKind = "view"      // what stands about a handoff is not what its log says
+	DamagedSignature DamageKind = "signature" // the signature does not verify over the signed bytes
+	DamagedView      DamageKind = "view"      // the stored view differs from the view that the log gives
 	DamagedEvidence  DamageKind = "evidence"  // the original behind a vouched step is missing or another
 	Orphan           DamageKind = "orphan"    // a row belongs to nothing
 	LostKey          DamageKind = "key"       // a key that the record was written with is missing; for the caller to find
@@ -61,13 +61,13 @@ type Report struct {
 	OwnKeys []federation.KeyMark `json:"-"` // the keys that the record was written with
 }
 
-// Examine reads a whole record and changes nothing. It reads it as it is at one
-// moment, while another process may go on writing. The tables are those of a network; nil
-// is none.
+// Examine reads a whole record and changes nothing. It reads the record as it is at one
+// moment, while another process may go on writing. The tables belong to a network; nil is
+// none.
 //
-// What is wrong with the record is in the report. An error means that it could not
-// be examined: it is not there, is of an older version, or cannot be read now, which
-// is a [*federation.UnavailableError].
+// The report has the damage. An error means that the record could not be examined: it does
+// not exist, is of an older version, or cannot be read now, which is a
+// [*federation.UnavailableError].
 func Examine(ctx context.Context, path string, tables Tables, rules Rules) (Report, error) {
 	e := &examination{report: Report{Damage: []Damage{}}, rules: rules, orphans: orphansOf(tables)}
 	if err := e.open(ctx, path); err != nil {
@@ -120,7 +120,7 @@ func (e *examination) open(ctx context.Context, path string) (err error) {
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if s.ours { // of a living process the two files are never of one moment
 		err := checkWAL(path)
-		if errors.Is(err, errCut) { // what is left is a record of an earlier moment, and may be sound
+		if errors.Is(err, errCut) { // the rest is a record of an earlier moment, and may be sound
 			e.found(DamagedWAL, path+walSuffix, "%v", err)
 			return nil
 		}

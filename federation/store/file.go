@@ -44,8 +44,8 @@ func openFile(path string) (file, error) {
 	return file(abs), checkWAL(abs)
 }
 
-// checkWritable looks at the permissions themselves: they bind the superuser too,
-// whom the system would let write.
+// checkWritable reads the permission bits, so that they bind the superuser too, which the
+// system always lets write.
 func checkWritable(path string) error {
 	for _, name := range []string{path, path + walSuffix} {
 		info, err := os.Stat(name)
@@ -72,7 +72,7 @@ func create(path string) (*os.File, error) {
 func (f file) writer() string {
 	return f.dsn(url.Values{
 		"_pragma": {
-			"busy_timeout(5000)", // milliseconds; somebody's SQLite shell may hold the file
+			"busy_timeout(5000)", // milliseconds; an SQLite shell may hold the file
 			"synchronous(FULL)",
 			"fullfsync(1)",
 			"checkpoint_fullfsync(1)",

@@ -24,7 +24,7 @@ func (f filing) rule(ctx context.Context, q *statements) error {
 	return nil
 }
 
-// Chain implements [federationtest.Homes]. What an event has is the link before it.
+// Chain implements [federationtest.Homes]. An event has the chain before it.
 func (s *Record) Chain(ctx context.Context, id federation.HandoffID, version federation.Version) (link [32]byte, err error) {
 	var found []byte
 	err = s.reads.row(ctx, `SELECT coalesce(

@@ -54,7 +54,7 @@ func inboxPlaceOf(ctx context.Context, q *statements, of federation.DID, c feder
 	return at, nil
 }
 
-// inboxColumns are the columns of an entry, and those of the inbox i that it is in.
+// inboxColumns are the columns of an entry and of its row in the inbox i.
 const inboxColumns = entryColumns + `, i.event, i.number, i.waiting IS NOT NULL`
 
 // inboxScan collects the columns of one entry of an inbox.

@@ -8,14 +8,13 @@ import (
 	"baton/federation"
 )
 
-// leasable finds what waits in an inbox and is nobody's at a moment.
+// leasable finds the entries of an inbox that wait and that no device leases at a moment.
 const leasable = ` FROM inbox i JOIN event e ON e.seq = i.event
 	WHERE i.did = ?1 AND i.event > coalesce((SELECT clear FROM mailbox WHERE did = ?1), 0)
 		AND i.waiting IS NOT NULL AND i.until <= ?2
 	ORDER BY i.event`
 
-// Lease implements [federationtest.Leases]. Who polls an inbox with nothing in it costs
-// no write.
+// Lease implements [federationtest.Leases]. Polling an empty inbox costs no write.
 func (s *Record) Lease(ctx context.Context, to federation.DID, device string, now, until time.Time, limit int) ([]federation.Lease, error) {
 	some, err := rows(ctx, s.reads, scanOne[int64], `SELECT i.event`+leasable+` LIMIT 1`, to, stamp(now))
 	if err != nil {
@@ -108,8 +107,8 @@ func (s *Record) Extend(ctx context.Context, to federation.DID, hold federation.
 	})
 }
 
-// held makes a change to an entry for whoever holds it. The change is given who that is,
-// and returns how many entries it found.
+// held makes a change to an entry for the device that leases it. The change gets the name of
+// the device, and returns how many entries it found.
 func (s *Record) held(ctx context.Context, to federation.DID, hold federation.Hold,
 	change func(ctx context.Context, q *statements, holder []any) (int64, error),
 ) error {

@@ -50,8 +50,7 @@ func parseMovement(c federation.Cursor) (movement, error) {
 	return m, nil
 }
 
-// Handoffs implements [federationtest.Handoffs]. What the index does not hold is
-// looked up in the views.
+// Handoffs implements [federationtest.Handoffs]. It filters by the views where no index does.
 func (s *Record) Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error) {
 	at, err := parseMovement(after)
 	if err != nil {

@@ -62,7 +62,7 @@ func (s *Record) known(ctx context.Context, from federation.DID, id federation.E
 	case there:
 		return known(ctx, s.reads, from, id, digest)
 	case gone:
-		err = spent(ctx, s.reads, from, id, digest)
+		err = checkTombstone(ctx, s.reads, from, id, digest)
 	}
 	return federation.Entry{}, cmp.Or(err, federation.ErrNotFound)
 }
@@ -134,9 +134,9 @@ func (s *Record) Step(ctx context.Context, handoff federation.HandoffID, id fede
 	return e.read()
 }
 
-// Reference implements [federationtest.Store]. An event ID goes before a message id,
-// and the first use of a message id before later ones: its text is anybody's
-// choice.
+// Reference implements [federationtest.Store]. An event ID goes before a message id, and the
+// first use of a message id before later ones: any sender may choose the text of a message
+// id.
 func (s *Record) Reference(ctx context.Context, ref string) (federation.HandoffID, error) {
 	var id federation.HandoffID
 	var text string

@@ -100,8 +100,7 @@ func (s *Record) keepSample(ctx context.Context, sample federation.SizeSample, s
 	})
 }
 
-// size returns how many bytes the record takes: in a file, those of its pages that are
-// used.
+// size returns how many bytes the record takes: in a file, its used pages.
 func (s *Record) size(ctx context.Context) (bytes int64, err error) {
 	query := `SELECT (c.page_count - f.freelist_count) * p.page_size FROM pragma_page_count c, pragma_freelist_count f, pragma_page_size p`
 	if s.reads.dialect == inPostgres {

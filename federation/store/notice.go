@@ -38,7 +38,7 @@ func putNoticeOn(ctx context.Context, q *statements, link string, n federation.N
 	return err
 }
 
-// signerOf returns whose ids what a notice is about has its own in.
+// signerOf returns the DID that scopes the id in a notice.
 func signerOf(n federation.Notice) federation.DID {
 	if n.Kind == federation.NoticeDisabled {
 		return n.Webhook.DID
@@ -46,10 +46,10 @@ func signerOf(n federation.Notice) federation.DID {
 	return n.Event.From
 }
 
-// noteDisabled files what the owner of a hook is told, also of one that was disabled
-// before.
+// noteDisabled files the notice to the owner of a disabled webhook, also where the webhook
+// was disabled before.
 func (s *Record) noteDisabled(ctx context.Context, q *statements, id federation.WebhookID, now time.Time) error {
-	h, err := oneHook(ctx, q, id)
+	h, err := oneWebhook(ctx, q, id)
 	if err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// pipeline sends statements to a server without a wait for each answer: statements whose
-// results no write reads are queued, and go out together. It is for one goroutine.
+// pipeline sends statements to a server without waiting for each answer: it queues statements
+// whose results no write reads, and sends them together. One goroutine may use it.
 type pipeline struct {
 	conn   *sql.Conn
 	queued pgx.Batch

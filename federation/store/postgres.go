@@ -19,9 +19,9 @@ import (
 	"baton/federation"
 )
 
-// maxPostgresReaders bounds the connections of one gateway that read. Several gateways
-// and the one that writes of each have to fit into the server's max_connections, 100
-// unless somebody said otherwise.
+// maxPostgresReaders bounds the reading connections of one replica. All replicas, with one
+// writing connection each, have to fit into the server's max_connections, which is 100 by
+// default.
 const maxPostgresReaders = 8
 
 // patience is how long one batch may take, with the wait for other gateways. A server
@@ -94,8 +94,8 @@ func openPostgres(ctx context.Context, dsn string, tables Tables, reg prometheus
 		return nil, err
 	}
 	s.bound.off, s.boundTo.off, s.bindings.off, s.deferred.off = true, true, true, true
-	s.duties = openDuties(ctx, func(ctx context.Context) (*pgx.Conn, error) { return connectForDuties(ctx, dsn) })
-	s.close = sync.OnceValue(closers{closer(s.close), s.duties}.Close)
+	s.leases = openReplicaLeases(ctx, func(ctx context.Context) (*pgx.Conn, error) { return connectForLeases(ctx, dsn) })
+	s.close = sync.OnceValue(closers{closer(s.close), s.leases}.Close)
 	return s, nil
 }
 
@@ -116,8 +116,8 @@ func parseDSN(dsn string) (*pgx.ConnConfig, error) {
 	return config, err
 }
 
-// connectForDuties makes the connection whose locks are the duties of a gateway.
-func connectForDuties(ctx context.Context, dsn string) (*pgx.Conn, error) {
+// connectForLeases makes the connection whose locks are the leases of a replica.
+func connectForLeases(ctx context.Context, dsn string) (*pgx.Conn, error) {
 	config, err := parseDSN(dsn)
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func TestPostgres(t *testing.T) {
 		"text that the database cannot keep is refused":               refusesText,
 		"refused writes do not disturb their batch":                   answersEachOfABatch,
 		"steps of one batch fill inboxes, feeds and hooks":            filesTogether,
-		"a duty is one gateway's at a time, whoever dies":             partsDuties,
+		"a duty is one gateway's at a time, whoever dies":             partsLeases,
 		"damage is found": findsDamage,
 		"a record in a file is copied whole, and compared":          copiesARecord,
 		"a record is copied into an empty one alone, or not at all": copiesIntoNothing,
@@ -140,7 +140,7 @@ func survivesAKilledServer(t *testing.T, server *postgrestest.Server) {
 	for caller := range callers {
 		all.Go(func() {
 			for n := caller + 1; ctx.Err() == nil; n += callers {
-				if !insistOn(ctx, t, record, n) {
+				if !submitWithRetry(ctx, t, record, n) {
 					return
 				}
 				mu.Lock()
@@ -173,9 +173,9 @@ func survivesAKilledServer(t *testing.T, server *postgrestest.Server) {
 	checkSound(t, dsn)
 }
 
-// insistOn files the n-th offer, however often that takes, and reports whether it was
+// submitWithRetry files the n-th offer, however often that takes, and reports whether it was
 // acknowledged before the context ended.
-func insistOn(ctx context.Context, t *testing.T, record *registry.Record, n int) bool {
+func submitWithRetry(ctx context.Context, t *testing.T, record *registry.Record, n int) bool {
 	t.Helper()
 	f := offer(n)
 	f.Links = []string{"oftc"}

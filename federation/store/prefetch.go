@@ -13,7 +13,7 @@ type question struct {
 	query    string
 	args     []any
 	dest     []any
-	about    []string // what the row depends on, and the write may change
+	about    []string // the rows that the answer depends on, and that the write may change
 	answered bool     // dest has the row already
 }
 
@@ -27,8 +27,8 @@ func (a *question) answer(ctx context.Context, q *statements) error {
 	return q.row(ctx, a.query, a.args, a.dest...)
 }
 
-// prefetch answers the questions of those writes of a batch whose rows no other write of the
-// batch changes, and returns the batch with these writes first: the others may change
+// prefetch answers the questions of the writes whose rows no other write of the batch
+// changes, and returns the batch with these writes first. The other writes may change
 // anything.
 func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error) {
 	independent, others := independentOf(batch)
@@ -51,8 +51,8 @@ func prefetch(ctx context.Context, on *pipeline, batch []*item) ([]*item, error)
 	return slices.Concat(independent, others), failure(err)
 }
 
-// independentOf splits a batch into writes whose questions are about different things, and
-// the others.
+// independentOf splits a batch into writes whose questions depend on different rows, and the
+// other writes.
 func independentOf(batch []*item) (independent, others []*item) {
 	about := map[string]bool{}
 	for _, it := range batch {

@@ -14,8 +14,8 @@ import (
 // finished says of a handoff h that no step can follow.
 const finished = `h.over = 1`
 
-// Prune implements [federationtest.Retention]. Handoffs are in order by state and
-// movement, so that it never looks at those that are too young.
+// Prune implements [federationtest.Retention]. Handoffs are in order by state and movement,
+// so that it reads no handoff that is too young.
 func (s *Record) Prune(ctx context.Context, before, now time.Time, after federation.Cursor, limit int) (pruned int, next federation.Cursor, err error) {
 	page, next, err := s.idle(ctx, before, after, limit)
 	if err == nil && len(page) > 0 {
@@ -30,7 +30,7 @@ func (s *Record) Prune(ctx context.Context, before, now time.Time, after federat
 // pruneAll takes those handoffs from the record that are not needed any more.
 func (s *Record) pruneAll(ctx context.Context, page []movement, now time.Time) (int, error) {
 	return written(ctx, s, func(ctx context.Context, q *statements) (pruned int, err error) {
-		links, err := feedLinks(ctx, q)
+		links, err := outboxLinks(ctx, q)
 		if err != nil {
 			return 0, err
 		}
@@ -84,8 +84,8 @@ func (s *Record) idle(ctx context.Context, before time.Time, after federation.Cu
 	return nil, "", nil
 }
 
-// feedLinks returns the links that are owed anything.
-func feedLinks(ctx context.Context, q *statements) ([]byte, error) {
+// outboxLinks returns the links with pending deliveries.
+func outboxLinks(ctx context.Context, q *statements) ([]byte, error) {
 	links := []string{}
 	for last := ""; ; last = links[len(links)-1] {
 		next, err := rows(ctx, q, scanOne[string], `SELECT link FROM outbox WHERE link > ? ORDER BY link LIMIT 1`, last)
@@ -117,8 +117,8 @@ func (s *Record) prune(ctx context.Context, q *statements, id string, links []by
 	return true, s.remove(ctx, q, id, view)
 }
 
-// needed reports whether a link is still owed a step of a handoff, or events are
-// numbered on from one of its own.
+// needed reports whether a step of a handoff is still to be delivered to a link, or whether
+// later events are numbered on from one of its own.
 func needed(ctx context.Context, q *statements, id string, links []byte) (needed bool, err error) {
 	err = q.row(ctx, `SELECT (SELECT handoff FROM event WHERE seq = (SELECT max(seq) FROM event)) = ?1
 		OR EXISTS (SELECT 1 FROM event e CROSS JOIN json_each(?2) l JOIN outbox f ON f.link = l.value AND f.event = e.seq

@@ -14,11 +14,11 @@ import (
 // array. A step is that of its signer and of the DID that it stands for.
 const StepOfThem = `(e.signer IN (SELECT value FROM json_each(?1)) OR e.body ->> 'for' IN (SELECT value FROM json_each(?1)))`
 
-// What a purge looks through, and the condition that a participant is one of ?1, as JSON.
+// The rows that a purge searches, and the condition that a participant is in ?1, as JSON.
 const (
 	participantOfThem = `IN (SELECT value FROM json_each(?1))`
 	waitingEntries    = `inbox i JOIN event e ON e.seq = i.event WHERE i.waiting IS NOT NULL AND i.event > 0`
-	owedSteps         = `outbox f JOIN event e ON e.seq = f.event WHERE f.link > ''`
+	outboxSteps       = `outbox f JOIN event e ON e.seq = f.event WHERE f.link > ''`
 	deferredSteps     = `deferred e WHERE e.n > 0`
 	pendingSteps      = `pending e WHERE e.seq > 0`
 	deadSteps         = `dead d JOIN event e ON e.seq = d.event WHERE d.n > 0 AND d.replayed = 0`
@@ -27,7 +27,7 @@ const (
 // Senders implements [federationtest.Purges].
 func (s *Record) Senders(ctx context.Context, after federation.DID, limit int) ([]federation.DID, error) {
 	parts := []string{`SELECT offerer AS did FROM handoff WHERE over = 0 AND offerer > ?1`}
-	for _, from := range []string{waitingEntries, owedSteps, deferredSteps, pendingSteps, deadSteps} {
+	for _, from := range []string{waitingEntries, outboxSteps, deferredSteps, pendingSteps, deadSteps} {
 		parts = append(parts, `SELECT e.signer FROM `+from+` AND e.signer > ?1`, `SELECT e.body ->> 'for' FROM `+from+` AND e.body ->> 'for' > ?1`)
 	}
 	found, err := rows(ctx, s.reads, scanOne[federation.DID], `SELECT did FROM (`+strings.Join(parts, ` UNION `)+`) senders ORDER BY did LIMIT 0 + ?2`, after, max(limit, 0))
@@ -74,8 +74,8 @@ func newPurge(dids []federation.DID, participants []string, now time.Time, dry b
 	return purge{string(didText), string(participantText), now, dry}, err
 }
 
-// set is one kind of what waits: whose it is, how its rows are found, each with up to two
-// keys, and how one is dropped.
+// set is one kind of waiting rows: whether it is found by DID or by participant, the query
+// for its rows, each with up to two keys, and how one is dropped.
 type set struct {
 	count *int
 	of    []any // DIDs or participants, as JSON
@@ -102,11 +102,11 @@ func (p purge) sets(done *federation.Purged) []set {
 			_, err := q.exec(ctx, `DELETE FROM inbox WHERE did = ? AND event = ?`, did, row)
 			return err
 		}},
-		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + owedSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, link string) error {
+		{&done.Outbox, dids, `SELECT f.event, f.link FROM ` + outboxSteps + ` AND ` + StepOfThem, func(ctx context.Context, q *statements, row int64, link string) error {
 			return settle(ctx, q, link, row, gone)
 		}},
 		{&done.Outbox, participants, `SELECT r.n, '' FROM peer_delivery r WHERE r.dead IS NULL AND r.peer > '' AND r.sender ` + participantOfThem, func(ctx context.Context, q *statements, row int64, _ string) error {
-			return endRelay(ctx, q, row)
+			return endPeerDelivery(ctx, q, row)
 		}},
 		{&done.Dead, dids, `SELECT d.n, '' FROM ` + deadSteps + ` AND ` + StepOfThem, dropDead},
 		{&done.Dead, participants, `SELECT d.n, '' FROM dead d JOIN peer_delivery r ON r.n = d.peer_delivery WHERE d.n > 0 AND d.replayed = 0 AND r.sender ` + participantOfThem, dropDead},

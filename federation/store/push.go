@@ -33,8 +33,8 @@ func (s *pushScan) read() federation.Push {
 	return s.push
 }
 
-// pushes reads what the rest of a query finds of a hook, of which the query has its id
-// as its first parameter.
+// pushes reads the pushes of a webhook that the rest of a query finds. The first parameter of
+// the query is the webhook's id.
 func (s *Record) pushes(ctx context.Context, q *statements, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	args = append([]any{h.ID.String()}, args...)
 	if h.Participant != "" {
@@ -45,8 +45,7 @@ func (s *Record) pushes(ctx context.Context, q *statements, h federation.Webhook
 		FROM push p JOIN event e ON e.seq = p.item JOIN inbox i ON i.did = ?%d AND i.event = p.item WHERE p.webhook = ?1 AND `+where, len(args)), args...)
 }
 
-// noticePushes reads what the rest of a query finds of the notices that a hook is owed or
-// was.
+// noticePushes reads the pushes of notices that the rest of a query finds for a webhook.
 func noticePushes(ctx context.Context, q *statements, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	scan := func(row scanner) (federation.Push, error) {
 		var s pushScan
@@ -56,7 +55,7 @@ func noticePushes(ctx context.Context, q *statements, h federation.Webhook, wher
 			return federation.Push{}, err
 		}
 		p := s.read()
-		if unread := json.Unmarshal(body, &p.Notice); unread != nil { // one bad row stops nobody
+		if unread := json.Unmarshal(body, &p.Notice); unread != nil { // one bad row stops no other
 			p.Broken = unread.Error()
 		}
 		p.Notice.Cursor = noticesTo(h.DID).cursor(place)
@@ -66,8 +65,8 @@ func noticePushes(ctx context.Context, q *statements, h federation.Webhook, wher
 		WHERE p.webhook = ?1 AND p.item >= %d AND `+where, int64(firstNotice), int64(firstNotice)), append([]any{h.ID.String()}, args...)...)
 }
 
-// scanPushedStep reads a push of an entry. What it cannot read of it is no error: one bad
-// row stops nobody.
+// scanPushedStep reads a push of an entry. An unreadable part is no error: one bad row stops
+// no other.
 func scanPushedStep(of federation.DID) func(scanner) (federation.Push, error) {
 	return func(row scanner) (federation.Push, error) {
 		var s pushScan
@@ -86,7 +85,7 @@ func scanPushedStep(of federation.DID) func(scanner) (federation.Push, error) {
 	}
 }
 
-// contentPushes is pushes for a hook of a participant of a network.
+// contentPushes is pushes for a webhook of a participant of a network.
 func (s *Record) contentPushes(ctx context.Context, q *statements, h federation.Webhook, where string, args ...any) ([]federation.Push, error) {
 	if s.tables == nil {
 		return nil, nil
@@ -110,7 +109,7 @@ func (s *Record) contentPushes(ctx context.Context, q *statements, h federation.
 
 // NextPush implements [federationtest.Webhooks].
 func (s *Record) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error) {
-	h, err := oneHook(ctx, s.reads, id)
+	h, err := oneWebhook(ctx, s.reads, id)
 	var found, notices []federation.Push
 	const due = `p.next <= ?2 ORDER BY p.next, p.item LIMIT 1`
 	if err == nil {
@@ -125,12 +124,12 @@ func (s *Record) NextPush(ctx context.Context, id federation.WebhookID, now time
 	if err != nil {
 		return federation.Push{}, fmt.Errorf("read what is due to webhook %s: %w", id, err)
 	}
-	return slices.MinFunc(append(found, notices...), func(a, b federation.Push) int { return a.Next.Compare(b.Next) }), nil // the first of those that are
+	return slices.MinFunc(append(found, notices...), func(a, b federation.Push) int { return a.Next.Compare(b.Next) }), nil // the first of the pushes that are due
 }
 
 // Pushes implements [federationtest.Webhooks].
 func (s *Record) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error) {
-	h, err := oneHook(ctx, s.reads, id)
+	h, err := oneWebhook(ctx, s.reads, id)
 	var found, rest []federation.Push
 	const page = `(CAST(?2 AS bigint) = 0 OR p.item < ?2) ORDER BY p.item DESC LIMIT 0 + ?3`
 	if err == nil {
@@ -147,7 +146,7 @@ func (s *Record) Pushes(ctx context.Context, id federation.WebhookID, before int
 
 // PushFailed implements [federationtest.Webhooks].
 func (s *Record) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
-	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
 		if f.Counted {
 			_, err := q.exec(ctx, `UPDATE push SET next = ? WHERE webhook = ? AND item = ? AND state = 'waiting'`, stamp(f.Next), id.String(), item)
 			return err
@@ -156,7 +155,7 @@ func (s *Record) PushFailed(ctx context.Context, id federation.WebhookID, item i
 		err := q.row(ctx, `UPDATE push SET attempt = attempt + 1, reason = ?, next = ? WHERE webhook = ? AND item = ? AND state = 'waiting' RETURNING attempt`,
 			[]any{f.Reason, stamp(f.Next), id.String(), item}, &attempt)
 		if errors.Is(err, federation.ErrNotFound) {
-			return nil // it is over, or its hook is gone
+			return nil // it is over, or its webhook is gone
 		}
 		if err != nil {
 			return err
@@ -174,10 +173,10 @@ func (s *Record) notePushTry(ctx context.Context, q *statements, id federation.W
 	return noteTry(ctx, q, federation.WebhookName(id), step, t)
 }
 
-// pushedStep returns the hook of a push, and where its step is in the record: 0 for a
-// content that is none, and for a notice.
+// pushedStep returns the webhook of a push, and the row of its step in the record: 0 for
+// other content, and for a notice.
 func (s *Record) pushedStep(ctx context.Context, q *statements, id federation.WebhookID, item int64) (h federation.Webhook, step int64, err error) {
-	h, err = oneHook(ctx, q, id)
+	h, err = oneWebhook(ctx, q, id)
 	switch {
 	case err != nil || item >= firstNotice:
 		return h, 0, err
@@ -190,7 +189,7 @@ func (s *Record) pushedStep(ctx context.Context, q *statements, id federation.We
 
 // PushEnded implements [federationtest.Webhooks].
 func (s *Record) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
-	return s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
 		reason, counted := how.Why, 1
 		if how.Outcome() == federation.DeliveryDelivered {
 			reason, counted = "", 0
@@ -205,12 +204,12 @@ func (s *Record) PushEnded(ctx context.Context, id federation.WebhookID, item in
 		if err != nil {
 			return err
 		}
-		return s.endPush(ctx, q, id, item, letter{link: federation.WebhookName(id), attempt: attempt, queued: queued}, how)
+		return s.endPush(ctx, q, id, item, deadLetter{link: federation.WebhookName(id), attempt: attempt, queued: queued}, how)
 	})
 }
 
 // endPush does what the end of a push means for its step.
-func (s *Record) endPush(ctx context.Context, q *statements, id federation.WebhookID, item int64, l letter, how federation.Settlement) error {
+func (s *Record) endPush(ctx context.Context, q *statements, id federation.WebhookID, item int64, l deadLetter, how federation.Settlement) error {
 	h, step, err := s.pushedStep(ctx, q, id, item)
 	if err != nil || step == 0 {
 		return err
@@ -233,8 +232,8 @@ func (s *Record) endPush(ctx context.Context, q *statements, id federation.Webho
 
 // PushAgain implements [federationtest.Webhooks].
 func (s *Record) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
-	err = s.changeHook(ctx, id, func(ctx context.Context, q *statements) error {
-		h, err := oneHook(ctx, q, id)
+	err = s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
+		h, err := oneWebhook(ctx, q, id)
 		if err != nil {
 			return err
 		}
@@ -264,8 +263,8 @@ func (s *Record) PushAgain(ctx context.Context, id federation.WebhookID, ref str
 	return again, err
 }
 
-// pushBack puts what a dead letter is about back to its hook, and reports whether that has
-// it still, and is called.
+// pushBack puts the item of a dead letter back to its webhook. It reports whether the webhook
+// still has the item, and is called.
 func (s *Record) pushBack(ctx context.Context, q *statements, d dead, id federation.WebhookID, now time.Time) (bool, error) {
 	n, err := q.exec(ctx, `UPDATE push SET state = 'waiting', next = ?3, attempt = 0, ended = 0, reason = '' WHERE webhook = ?1 AND item =
 		(SELECT CASE WHEN h.participant = '' THEN ?2 ELSE `+s.parts.StepItem+` END

@@ -19,7 +19,7 @@ type readSnapshot struct {
 	db     *sql.DB
 	ours   bool              // no other process has the record open
 	lock   *os.File          // nil where there is no file to lock
-	beside map[string][]byte // what SQLite may change beside the file, as it was; nil for no file
+	beside map[string][]byte // the files beside it that SQLite may change, with their content; nil for no file
 }
 
 func openReadSnapshot(path string) (*readSnapshot, error) {

@@ -22,9 +22,8 @@ type remembered[K comparable, V any] struct {
 	edges uint64   // counts the times that something was forgotten
 }
 
-// find returns what is remembered under a key, or else what look says. Callers share
-// what is returned, and must not change it. [federation.ErrNotFound] is remembered,
-// and no other error.
+// find returns the remembered value of a key, or else asks look. Callers share the value, and
+// must not change it. [federation.ErrNotFound] is remembered, and no other error.
 func (r *remembered[K, V]) find(key K, look func() (V, error)) (V, error) {
 	r.mu.Lock()
 	value, known := r.kept[key]

@@ -10,8 +10,8 @@ import (
 	"baton/federation"
 )
 
-// feedRow is a row of a feed as it is written.
-type feedRow struct {
+// outboxRow is a row of an outbox as it is written.
+type outboxRow struct {
 	link    string
 	signer  string // of the event, which is there
 	id      string // of the event
@@ -21,17 +21,17 @@ type feedRow struct {
 	filed   int64
 }
 
-// putFeed writes a row, which waits behind the older rows of its lane. The sum and the
-// concatenation are expressions that no index has: PostgreSQL, while it has no statistics of
-// the tables, would search by the link or by the signer, and read all of their rows.
-func putFeed(ctx context.Context, q *statements, r feedRow) error {
+// putDelivery writes a row, which waits behind the older rows of its handoff. The sum and the
+// concatenation are expressions that no index has: while PostgreSQL has no statistics of the
+// tables, it would search by the link or by the signer, and read all of their rows.
+func putDelivery(ctx context.Context, q *statements, r outboxRow) error {
 	return q.put(ctx, `INSERT INTO outbox (link, event, attempt, handoff, rank, filed, next)
 		SELECT ?2, e.seq, ?3, ?1, ?4, ?5, CASE WHEN EXISTS (SELECT 1 FROM outbox WHERE handoff = ?1 AND link = ?2 AND event - e.seq < 0) THEN NULL ELSE 0 END
 		FROM event e WHERE e.id = ?7 AND e.signer || '' = ?6
 		ON CONFLICT DO NOTHING`, r.handoff, r.link, r.attempt, int(r.rank), r.filed, r.signer, r.id)
 }
 
-// settle ends one row of a feed. One that is over already is passed over.
+// settle ends one row of an outbox. It skips a row that is over.
 func settle(ctx context.Context, q *statements, link string, row int64, how federation.Settlement) error {
 	var handoff string
 	var attempt int
@@ -45,7 +45,7 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 	if err != nil {
 		return err
 	}
-	if err := advanceLane(ctx, q, link, handoff); err != nil {
+	if err := advanceOutbox(ctx, q, link, handoff); err != nil {
 		return err
 	}
 	code := how.Code
@@ -62,7 +62,7 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 		}
 	}
 	if how.Dead != "" {
-		err = bury(ctx, q, letter{link: link, event: row, attempt: attempt, queued: filed}, how)
+		err = bury(ctx, q, deadLetter{link: link, event: row, attempt: attempt, queued: filed}, how)
 	} else {
 		_, err = q.exec(ctx, `DELETE FROM attempt WHERE link = ? AND item = ?`, link, row)
 	}
@@ -72,14 +72,15 @@ func settle(ctx context.Context, q *statements, link string, row int64, how fede
 	return noteEnd(ctx, q, link, row, delayed, how)
 }
 
-// advanceLane lets the next row of a lane be tried.
-func advanceLane(ctx context.Context, q *statements, link, handoff string) error {
+// advanceOutbox makes the next row of a handoff due.
+func advanceOutbox(ctx context.Context, q *statements, link, handoff string) error {
 	_, err := q.exec(ctx, `UPDATE outbox SET next = 0 WHERE link = ?2 AND next IS NULL AND event =
 		(SELECT min(event) FROM outbox WHERE handoff = ?1 AND link = ?2)`, handoff, link)
 	return err
 }
 
-// show ends the waiting of a step for those who are bound to a link that has shown it.
+// show ends the waiting of a step in the inboxes of the DIDs that are bound to a link which
+// has shown it.
 func show(ctx context.Context, q *statements, link string, row int64, now time.Time) error {
 	found, err := endWaiting(ctx, q, elsewhere, now, `event = ?1 AND did IN (
 		SELECT b.did FROM event e JOIN handoff h ON h.id = e.handoff
@@ -91,24 +92,24 @@ func show(ctx context.Context, q *statements, link string, row int64, now time.T
 	return noteRead(ctx, q, found, now)
 }
 
-// letter is a dead letter as it is written: of a step, or of a message.
-type letter struct {
-	link    string
-	event   int64 // 0 for none
-	relay   int64 // 0 for none
-	attempt int
-	queued  int64
+// deadLetter is a dead letter as it is written: of a step, or of a message.
+type deadLetter struct {
+	link         string
+	event        int64 // 0 for none
+	peerDelivery int64 // 0 for none
+	attempt      int
+	queued       int64
 }
 
 // bury files a dead letter. One that had been put back is dead again.
-func bury(ctx context.Context, q *statements, l letter, how federation.Settlement) error {
+func bury(ctx context.Context, q *statements, l deadLetter, how federation.Settlement) error {
 	conflict := `(event, link) WHERE event IS NOT NULL`
-	if l.relay != 0 {
+	if l.peerDelivery != 0 {
 		conflict = `(peer_delivery) WHERE peer_delivery IS NOT NULL`
 	}
 	_, err := q.exec(ctx, `INSERT INTO dead (link, event, peer_delivery, reason, why, attempt, queued, died) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT `+conflict+` DO UPDATE SET reason = excluded.reason, why = excluded.why, attempt = excluded.attempt,
-			died = excluded.died, replayed = 0`, l.link, numberOrNull(l.event), numberOrNull(l.relay), string(how.Dead), how.Why, l.attempt, l.queued, stamp(how.At))
+			died = excluded.died, replayed = 0`, l.link, numberOrNull(l.event), numberOrNull(l.peerDelivery), string(how.Dead), how.Why, l.attempt, l.queued, stamp(how.At))
 	return err
 }
 
@@ -131,8 +132,8 @@ func noteEnd(ctx context.Context, q *statements, link string, row int64, delayed
 	return noteStep(ctx, q, row, n)
 }
 
-// noteStep files a notice about a step of the record. Receipts have no signer to tell,
-// and what cannot be read is told to nobody.
+// noteStep files a notice about a step of the record. Receipts have no signer to tell, and an
+// unreadable step has none either.
 func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice) error {
 	var e entryScan
 	err := q.row(ctx, `SELECT `+entryColumns+` FROM event e WHERE e.seq = ? AND e.version IS NOT NULL`, []any{row}, e.dest()...)
@@ -144,7 +145,7 @@ func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice
 	}
 	entry, err := e.read()
 	if err != nil {
-		return nil //nolint:nilerr // a bad row stops nobody; baton verify tells of it
+		return nil //nolint:nilerr // one bad row stops no other; baton verify reports it
 	}
 	n.Event = entry.Event
 	body, err := encodeNotice(n)
@@ -154,9 +155,9 @@ func noteStep(ctx context.Context, q *statements, row int64, n federation.Notice
 	return putNotice(ctx, q, n, body)
 }
 
-// Delay implements [federationtest.Links].
+// Delay implements [federationtest.Outbox].
 func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
-	delayed, err = s.delayFeeds(ctx, before, now, limit)
+	delayed, err = s.delayDeliveries(ctx, before, now, limit)
 	if err != nil || delayed == limit {
 		return delayed, err
 	}
@@ -170,8 +171,8 @@ func (s *Record) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + entries, err
 }
 
-func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
-	return s.overFeeds(ctx, `delayed = 0 AND filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
+func (s *Record) delayDeliveries(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
+	return s.eachDelivery(ctx, `delayed = 0 AND filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
 		var reason string
 		err := q.row(ctx, `UPDATE outbox SET delayed = 1 WHERE event = ? AND link = ? RETURNING reason`, []any{row, link}, &reason)
 		if err != nil {
@@ -181,9 +182,9 @@ func (s *Record) delayFeeds(ctx context.Context, before, now time.Time, limit in
 	})
 }
 
-// Expire implements [federationtest.Links].
+// Expire implements [federationtest.Outbox].
 func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
-	expired, err = s.expireFeeds(ctx, before, now, limit)
+	expired, err = s.expireDeliveries(ctx, before, now, limit)
 	if err != nil || expired == limit || s.tables == nil {
 		return expired, err
 	}
@@ -191,17 +192,17 @@ func (s *Record) Expire(ctx context.Context, before, now time.Time, limit int) (
 	return expired + unfetched, err
 }
 
-func (s *Record) expireFeeds(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
+func (s *Record) expireDeliveries(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	how := federation.Settlement{
 		State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now,
 	}
-	return s.overFeeds(ctx, `filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
+	return s.eachDelivery(ctx, `filed <= ?`, before, limit, func(ctx context.Context, q *statements, link string, row int64) error {
 		return settle(ctx, q, link, row, how)
 	})
 }
 
-// overFeeds changes up to limit rows that were filed at or before a time, of all feeds.
-func (s *Record) overFeeds(ctx context.Context, which string, before time.Time, limit int,
+// eachDelivery changes up to limit rows of all outboxes that were filed at or before a time.
+func (s *Record) eachDelivery(ctx context.Context, which string, before time.Time, limit int,
 	change func(ctx context.Context, q *statements, link string, row int64) error,
 ) (int, error) {
 	type key struct {

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// Parts of a snapshot: what a row of its query is.
+// The parts of a snapshot: each row of its query is one of them.
 const (
 	viewPart = iota
 	filedPart
@@ -23,8 +23,8 @@ const (
 )
 
 // snapshotQuery reads all parts with one statement, because both databases answer one
-// statement from one moment, and a server from one round trip. The parameters are the
-// handoff, the signer, the id and the digest of the step, what the step accepts, replaces and
+// statement from one moment, and a server in one round trip. The parameters are the handoff,
+// the signer, the id and the digest of the step, the ids that the step accepts, replaces and
 // answers, the DID whose open handoffs are counted, the recipient of an offer, whether the
 // inboxes of the parties are read, and the version of a ruling.
 const snapshotQuery = `SELECT 0, CAST(h.view AS text), '', h.head, h.version, 0, 0, 0 FROM handoff h WHERE h.id = ?1
@@ -48,7 +48,7 @@ const snapshotQuery = `SELECT 0, CAST(h.view AS text), '', h.head, h.version, 0,
 	UNION ALL SELECT 8, CAST(w.body AS text), w.home, NULL, w.seq, w.since, 0, 0 FROM pending w WHERE w.handoff = ?1
 	UNION ALL SELECT 9, NULL, '', c.prev, 0, 0, 0, 0 FROM event c WHERE c.handoff = ?1 AND c.version = ?11 + 1`
 
-// snapshotRow is a row of that query. What the columns mean depends on the part.
+// snapshotRow is a row of that query. The part gives the columns their meaning.
 type snapshotRow struct {
 	part         int
 	body, link   []byte
@@ -154,7 +154,7 @@ func (s *snapshot) addPruned(row snapshotRow) error {
 	if s.pruned != nil && !row.sameID {
 		return nil
 	}
-	gone := spentID{sameSigner: true, sameID: row.sameID, sameBytes: row.same}
+	gone := tombstone{sameSigner: true, sameID: row.sameID, sameBytes: row.same}
 	err := gone.handoff.UnmarshalText([]byte(row.text))
 	s.pruned = gone.refusal(s.query.Step.ID)
 	return err

@@ -25,11 +25,11 @@ type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// statements runs queries, each parsed once. Queries are constants of this
-// package, so their number is bounded.
+// statements runs queries, each parsed once. Queries are constants of this package, so their
+// number is bounded.
 //
-// Its errors are those of the record: [federation.ErrNotFound] for a row that is
-// not there, [*federation.UnavailableError] for a disk that cannot be used now.
+// Its errors are the errors of the record: [federation.ErrNotFound] for a missing row,
+// [*federation.UnavailableError] for a disk that cannot be used now.
 type statements struct {
 	dialect  dialect
 	on       preparer
@@ -135,8 +135,8 @@ func rows[T any](ctx context.Context, s *statements, scan func(scanner) (T, erro
 	return all, failure(found.Err())
 }
 
-// unwatched returns the context that the driver is given with a query. To watch one, that of
-// a file has two goroutines begin and end, which takes as long as to look for a row: who
+// unwatched returns the context for the driver. To watch a context, the driver for files
+// starts and ends two goroutines, which takes as long as looking up a row. A caller that
 // leaves is noticed before a query and after each of its rows instead.
 func (s *statements) unwatched(ctx context.Context) context.Context {
 	if s.dialect == inSQLite {
@@ -184,7 +184,7 @@ func (s *statements) parsed(ctx context.Context, query string) (*sql.Stmt, error
 	if stmt, err := s.known(query); stmt != nil || err != nil {
 		return stmt, err
 	}
-	// Not under the lock: a server that does not answer must not hold up who asks what
+	// Not under the lock: a server that does not answer must not hold up callers whose query
 	// is parsed already.
 	stmt, err := s.on.PrepareContext(ctx, s.dialect.say(query))
 	if err != nil {
@@ -225,8 +225,8 @@ func (s *statements) Close() error {
 	return errors.Join(errs...)
 }
 
-// failure puts an error of the driver into one of the classes of the record. What
-// it does not know is a mistake of ours and stays as it is.
+// failure maps an error of the driver to one of the classes of the record. An unknown error
+// is a bug here and stays as it is.
 func failure(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return federation.ErrNotFound
@@ -235,7 +235,7 @@ func failure(err error) error {
 	if !ok {
 		return postgresFailure(err)
 	}
-	switch e.Code() & 0xff { // the rest of the code says more than anybody here needs
+	switch e.Code() & 0xff { // the upper bits are a detail that no caller needs
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL,
 		sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN,
 		sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM:
@@ -244,8 +244,8 @@ func failure(err error) error {
 	return err
 }
 
-// stamp and moment keep a time to the nanosecond, and the zero time as 0. What
-// lies beyond the year 2262, as a deadline may, is kept as the end of it.
+// stamp and moment keep a time to the nanosecond, and the zero time as 0. A time after the
+// year 2262, such as a far deadline, is kept as the last time of that year.
 func stamp(t time.Time) int64 {
 	switch {
 	case t.IsZero():

@@ -1,52 +1,54 @@
 // Package store is the record of a home, in an SQLite file or on PostgreSQL: handoffs and
-// their events, inboxes with their leases and devices, feeds, bindings and sessions. It
-// implements the ports of package federation, and calls the [Tables] that a network keeps beside its
-// own; what a step means is decided before it comes here.
+// their events, inboxes with their leases and devices, outboxes, bindings and sessions. It
+// implements the ports of the other packages of federation, and calls the [Tables] that a
+// network keeps beside its own. It decides nothing about steps: home judges them before.
+//
+// [Open] and [OpenPostgres] return a [Record], whose methods are grouped by port in files of
+// this package; federationtest has the contract of each port and its suite. [Migrate],
+// [Copy], [Examine] and [Transfer] work on a record that is not open.
 //
 // # Durability
 //
-// The file is in WAL mode with synchronous=FULL; a server has fsync on, and
-// synchronous_commit for our connections. All writes go through one
-// goroutine, which puts up to 128 of those that wait into one transaction and
-// releases their callers after it is on disk, so that many callers share one
-// fsync. Nobody waits for a batch to fill: the next one gathers while the disk is
-// busy with the one before. Each write is atomic by itself, and one that is
-// refused leaves no trace and does not disturb its neighbours. When the
-// transaction as a whole fails, all its writes fail.
+// The file is in WAL mode with synchronous=FULL. A server has fsync on, and
+// synchronous_commit for these connections. One goroutine makes all writes. It puts up to 128
+// waiting writes into one transaction and releases their callers after the transaction is on
+// disk, so that many callers share one fsync. It does not wait for a batch to fill: the next
+// batch gathers while the disk is busy. Each write is atomic by itself: a refused write
+// leaves no trace and does not disturb the others. When the transaction as a whole fails, all
+// its writes fail.
 //
-// A server may be away. Then every call fails with an [*federation.UnavailableError],
-// and works again when the server does. Of a write that was under way then nobody knows
-// whether it was committed; who asks again is told.
+// While a server is away, every call fails with an [*federation.UnavailableError], and works
+// again when the server returns. A write that was under way may have been committed; a caller
+// that repeats it gets the answer.
 //
-// When the context of a write ends, its call returns at once. What was taken up by
-// then is written all the same, and a caller that asks again is answered as for
-// any repetition.
+// When the context of a write ends, its call returns at once. A write that a batch had taken
+// is made all the same, and a caller that repeats it gets the answer of a repetition.
 //
 // # Concurrency
 //
-// Everything may be called concurrently. Reads have connections of their own,
-// which cannot write, and see every write that was acknowledged before they
-// began.
+// Everything may be called concurrently. Reads have connections of their own, which cannot
+// write, and see every write that was acknowledged before they began.
 //
-// One process has the record in a file open at a time: a lock on the file beside it,
-// ending in ".lock", ends with the process, however that ends. Several gateways of one
-// home may have the record on a server open. Their batches take turns, by a lock that
-// ends with the transaction: what a write reads stays so until it is committed, events
-// are seen in the order of their numbers, and no two batches can wait for each other. What
-// one gateway is to do by itself, it does by [Record.RunExclusive].
+// One process at a time has the record in a file open: a lock on the file beside it, ending
+// in ".lock", ends with the process. Several replicas of one home may have the record on a
+// server open. Their batches take turns, by a lock that ends with the transaction: rows that
+// a write read stay unchanged until it is committed, events are seen in the order of their
+// numbers, and no two batches wait for each other. [Record.RunExclusive] gives one replica a
+// job alone.
 //
 // # Two databases
 //
-// There is one set of queries, in words that both databases understand; [dialect] has
-// the rest. On a server, statements whose results no write reads are sent together. The
-// schema is in schema/ for SQLite and in
-// schema/postgres for PostgreSQL: one numbered file for each version, applied in order and
-// never edited after a release. The suites of federationtest hold both to the same promises.
+// There is one set of queries, in SQL that both databases understand; [dialect] has the
+// differences. On a server, statements whose results no write reads are sent together. The
+// schema of the core is in schema/ for SQLite and in schema/postgres for PostgreSQL, and the
+// schema of a network's tables in the same folders of its own package: one numbered file for
+// each version, applied in order and never edited after a release. The suites of
+// federationtest hold both databases to the same promises.
 //
-// Before an older record in a file is migrated it is copied beside it, to
-// "NAME.vVERSION-TIME.bak"; a server has backups of its own. A record of a newer version
-// is refused, and so are a record of a development version older than version 1, a file that
-// may not be written and one whose write-ahead log was cut short.
+// Before a migration of an older record in a file, a copy is made beside it, named
+// "NAME.vVERSION-TIME.bak"; a server has backups of its own. A record of a newer version is
+// refused, and so are a record of a development version older than version 1, a file without
+// write permission and a file whose write-ahead log was cut short.
 package store
 
 import (
@@ -77,7 +79,7 @@ type Record struct {
 	deferred remembered[struct{}, bool] // whether there is any step
 	tables   Tables                     // nil where no network keeps any
 	parts    Queries                    // of the tables
-	duties   *duties                    // nil where nobody else may have the record open
+	leases   *replicaLeases             // nil where no other process may have the record open
 	close    func() error
 }
 
@@ -139,8 +141,8 @@ func begin(
 	return s, nil
 }
 
-// openWriter locks a record, and opens the one connection that writes to it. What it
-// opened is to be closed whatever its error.
+// openWriter locks a record, and opens the one connection that writes to it. The caller
+// closes the returned connections whatever the error.
 func openWriter(ctx context.Context, path string) (_ file, _ *sql.Conn, opened closers, err error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
@@ -176,9 +178,8 @@ func (s *Record) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the record after the writes that were taken up are on disk. Later
-// calls of it return what the first returned; those of other methods fail with a
-// [*federation.UnavailableError].
+// Close ends the record after the writes that a batch had taken are on disk. Later calls
+// return the first result. The other methods then fail with a [*federation.UnavailableError].
 func (s *Record) Close() error {
 	if err := s.close(); err != nil {
 		return fmt.Errorf("close record: %w", err)
@@ -186,15 +187,15 @@ func (s *Record) Close() error {
 	return nil
 }
 
-// write has the committer apply one change and waits until it is on disk. When it
-// returns an error, apply may still be running: what a change answers comes from [written].
+// write has the committer apply one change and waits until it is on disk. When write returns
+// an error, apply may still be running: [written] returns an answer safely.
 func (s *Record) write(ctx context.Context, apply func(context.Context, *statements) error) error {
 	return s.writes.do(ctx, nil, apply)
 }
 
-// written writes a change and returns what it answered. It is the one way for an answer
-// out of a change: that of a caller who left runs on, and nobody may look at what it
-// still writes.
+// written writes a change and returns its answer. It is the only safe way to get an answer
+// out of a change: the change of a caller that left goes on, and still writes to its
+// variables.
 func written[T any](ctx context.Context, s *Record, apply func(context.Context, *statements) (T, error)) (T, error) {
 	var answer T
 	err := s.write(ctx, func(ctx context.Context, q *statements) (err error) {
@@ -208,9 +209,8 @@ func written[T any](ctx context.Context, s *Record, apply func(context.Context, 
 	return answer, nil
 }
 
-// writeRemembered is write for bound names, which are remembered. It goes on to
-// its end even where the caller leaves, who may remember them too, and is to forget them
-// after the change and not before.
+// writeRemembered is write for bound names, which are cached. It goes on to its end when the
+// caller leaves: a caller that caches them too must forget them after the change, not before.
 func (s *Record) writeRemembered(ctx context.Context, apply func(context.Context, *statements) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -10,11 +10,11 @@ import (
 )
 
 // Tables are the tables of a network that keeps its own participants in the record, beside
-// those of the core and in the same database: what the network files about a step joins the
-// transaction of the step. The core calls them, and does not look inside.
+// the tables of the core and in the same database: a write of the network about a step joins
+// the transaction of the step. The core calls these methods, and does not look inside.
 //
-// The methods that are given a [Tx] run in the transaction of a write, and block on the
-// database. Their errors undo that write.
+// Methods with a [Tx] run in the transaction of a write, and block on the database. Their
+// errors undo that write.
 type Tables interface {
 	// Attach gives the tables the record that they are in, once, before anything else.
 	Attach(r *Record)
@@ -43,8 +43,8 @@ type Tables interface {
 	Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error)
 	// Expire gives up to limit of them up.
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
-	// RelayEnded notes that a relay was delivered or given up.
-	RelayEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
+	// PeerDeliveryEnded notes that a relay was delivered or given up.
+	PeerDeliveryEnded(ctx context.Context, q Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error
 }
 
 // Queries are parts of SQL that the core puts into queries of its own. An empty one stands
@@ -62,19 +62,19 @@ type Queries struct {
 	Deliveries string
 	// Orphans are SELECTs of rows that belong to nothing: where, and what.
 	Orphans []string
-	// RelayStep is the seq of the event that the relay r carries, or NULL.
-	RelayStep string
-	// RelayTold is a condition: the network itself tells the sender ?1 what becomes of its
+	// PeerDeliveryStep is the seq of the event that the relay r carries, or NULL.
+	PeerDeliveryStep string
+	// PeerDeliveryTold is a condition: the network itself tells the sender ?1 what becomes of its
 	// relays.
-	RelayTold string
-	// Waiting is a SELECT of what waits for the participant ?1, as rows to push to the
-	// hook ?2: hook, item, lane and the time that it was queued.
+	PeerDeliveryTold string
+	// Waiting is a SELECT of the items that wait for the participant ?1, as rows to push to
+	// the webhook ?2: webhook, item, order key and the time that it was queued.
 	Waiting string
 	// ItemStep is the seq of the event that the item ?1 carries, or NULL.
 	ItemStep string
 	// ItemsNamed is a SELECT of the items of the participant ?4 that the reference ?3 names.
 	ItemsNamed string
-	// StepItem is the item that carries the event ?2 to the participant of the hook h, or
+	// StepItem is the item that carries the event ?2 to the participant of the webhook h, or
 	// NULL.
 	StepItem string
 }
@@ -83,9 +83,9 @@ type Queries struct {
 func (p Queries) filled() Queries {
 	const never = `1 = 0`
 	p.Known, p.Used = cmp.Or(p.Known, never), cmp.Or(p.Used, never)
-	p.Reached, p.RelayTold = cmp.Or(p.Reached, never), cmp.Or(p.RelayTold, never)
+	p.Reached, p.PeerDeliveryTold = cmp.Or(p.Reached, never), cmp.Or(p.PeerDeliveryTold, never)
 	const nothing = `CAST(NULL AS bigint)`
-	p.RelayStep, p.ItemStep, p.StepItem = cmp.Or(p.RelayStep, nothing), cmp.Or(p.ItemStep, nothing), cmp.Or(p.StepItem, nothing)
+	p.PeerDeliveryStep, p.ItemStep, p.StepItem = cmp.Or(p.PeerDeliveryStep, nothing), cmp.Or(p.ItemStep, nothing), cmp.Or(p.StepItem, nothing)
 	p.ItemsNamed = cmp.Or(p.ItemsNamed, `SELECT seq FROM event WHERE id = ?3 AND ?4 = ''`)
 	p.Waiting = cmp.Or(p.Waiting, `SELECT ?2, seq, handoff, filed FROM event WHERE id = ?1 AND seq < 0`)
 	return p
@@ -101,10 +101,10 @@ func (s *Record) attach(t Tables) *Record {
 	return s
 }
 
-// Tx runs queries in the transaction of a write, or reads what was committed. Queries are
-// written in what SQLite and PostgreSQL both understand, and are constants, since each is
-// parsed once. Its errors are those of the record: [federation.ErrNotFound] for a row that
-// is not there, [*federation.UnavailableError] for a disk that cannot be used now.
+// Tx runs queries in the transaction of a write, or reads committed rows. Queries are
+// constants in SQL that SQLite and PostgreSQL both understand, since each is parsed once. Its
+// errors are the errors of the record: [federation.ErrNotFound] for a missing row,
+// [*federation.UnavailableError] for a disk that cannot be used now.
 type Tx struct{ q *statements }
 
 // Exec returns how many rows changed.
@@ -150,8 +150,8 @@ func NotNull(b []byte) []byte { return notNull(b) }
 // Reads returns what reads the record, as it was committed.
 func (s *Record) Reads() Tx { return Tx{s.reads} }
 
-// Write makes one change and waits until it is on disk. When it returns an error, apply may
-// still be running: what a change answers comes from [Written].
+// Write makes one change and waits until it is on disk. When Write returns an error, apply
+// may still be running: [Written] returns an answer safely.
 func (s *Record) Write(ctx context.Context, apply func(context.Context, Tx) error) error {
 	return s.write(ctx, func(ctx context.Context, q *statements) error { return apply(ctx, Tx{q}) })
 }
@@ -162,7 +162,7 @@ func Written[T any](ctx context.Context, s *Record, apply func(context.Context, 
 }
 
 // Replicated reports whether other processes may write to the record too.
-func (s *Record) Replicated() bool { return s.duties != nil }
+func (s *Record) Replicated() bool { return s.leases != nil }
 
 // ClaimBlob keeps a blob as long as a handoff; "" is none.
 func ClaimBlob(ctx context.Context, t Tx, handoff string, capability federation.Capability) error {
@@ -172,7 +172,7 @@ func ClaimBlob(ctx context.Context, t Tx, handoff string, capability federation.
 // Enqueue queues a relay in the transaction of a write.
 func Enqueue(ctx context.Context, t Tx, r federation.PeerDelivery) error { return enqueue(ctx, t.q, r) }
 
-// OwnKey notes whose key this is. The DID that had it first keeps it.
+// OwnKey notes the owner of a key. The first DID keeps it.
 func OwnKey(ctx context.Context, t Tx, key []byte, owner federation.DID) error {
 	return ownKey(ctx, t.q, key, owner)
 }

@@ -283,8 +283,8 @@ type valuesOf struct {
 	width int
 }
 
-// Values returns those of the row that Next moved to. SQLite's driver reads an empty BLOB
-// as a nil slice, which PostgreSQL's driver would write as NULL.
+// Values returns the values of the row that Next moved to. SQLite's driver reads an empty
+// BLOB as a nil slice, which PostgreSQL's driver would write as NULL.
 func (v *valuesOf) Values() ([]any, error) {
 	values, dest := make([]any, v.width), make([]any, v.width)
 	for i := range values {

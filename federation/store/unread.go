@@ -12,8 +12,8 @@ import (
 	"baton/federation"
 )
 
-// elsewhere is how the waiting of an entry ended whose step a link has shown: the
-// delivery to that link tells of it.
+// elsewhere is the outcome of an entry whose step a link has shown: the delivery to that link
+// reports it.
 const elsewhere = federation.DeliveryState("elsewhere")
 
 // inboxOnly says of an entry i that the inbox is its way to its reader (see
@@ -34,9 +34,9 @@ const inboxOnly = `i.outcome <> 'elsewhere' AND (i.outcome = 'delivered'
 // inboxIsWay is the condition [inboxOnly] for entries that no table of a network reaches.
 func (s *Record) inboxIsWay() string { return inboxOnly + s.parts.Reached }
 
-// inboxDeliveries is what became of the steps of a handoff (?1) in the inboxes that are
-// their way to somebody, but for those that a hook has taken or is to be given. Who
-// answered an offer has seen it then; what was not read before the handoff expired has
+// inboxDeliveries selects the state of the steps of a handoff (?1) in the inboxes that are
+// the only way to their DID, without the steps that a webhook took or will get. A DID that
+// answered an offer has seen it. An entry that was unread when the handoff expired has
 // expired with it. The link is ?4.
 func (s *Record) inboxDeliveries() string {
 	return `SELECT seq, id, ?4, did,
@@ -73,8 +73,8 @@ func endWaiting(ctx context.Context, q *statements, how federation.DeliveryState
 	return found, nil
 }
 
-// read notes that entries were read. The signers of those that they were told take time
-// hear of it.
+// read notes that entries were read. Signers that were told of a delay are told of the
+// delivery.
 func read(ctx context.Context, q *statements, now time.Time, which string, args ...any) (int, error) {
 	found, err := endWaiting(ctx, q, federation.DeliveryDelivered, now, which, args...)
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *Record) Read(ctx context.Context, to federation.DID, events []federatio
 	})
 }
 
-// stepsIn says of an entry that it is of one of the events whose ids are the parameter
-// after the DID, as JSON.
+// stepsIn is a condition on an entry: its event has one of the ids in the parameter after the
+// DID, as JSON.
 const stepsIn = `did = ?1 AND event IN (SELECT e.seq FROM json_each(?2) j JOIN event e ON e.id = j.value)`
 
 // Lapse implements [federationtest.Inboxes].
@@ -123,8 +123,8 @@ func (s *Record) Lapse(ctx context.Context, to federation.DID, events []federati
 	})
 }
 
-// endSteps ends the waiting of steps in an inbox. Who polls one is shown the same entries
-// over and over, which is not worth a write each time.
+// endSteps ends the waiting of steps in an inbox. A reader that polls gets the same entries
+// again and again, so entries that are over cost no write.
 func (s *Record) endSteps(ctx context.Context, to federation.DID, events []federation.EventID,
 	end func(ctx context.Context, q *statements, ids string) error,
 ) error {
@@ -141,8 +141,8 @@ func (s *Record) endSteps(ctx context.Context, to federation.DID, events []feder
 	return nil
 }
 
-// noteLapse tells the signer of a step that nobody read it, where the inbox was its way to
-// somebody. That an offer has expired the home tells.
+// noteLapse tells the signer of a step that it was not read, where the inbox was its only way
+// to the DID. The home reports the expiry of an offer.
 func (s *Record) noteLapse(ctx context.Context, q *statements, e ended, now time.Time) error {
 	var tell bool
 	err := q.row(ctx, `SELECT e.id <> e.handoff AND `+s.inboxIsWay()+` FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ? AND i.event = ?`,
@@ -166,8 +166,8 @@ type unread struct {
 	filed int64
 }
 
-// delayUnread tells the signers of what nobody reads. Each entry is looked at once; how far
-// that went is in the record.
+// delayUnread tells the signers of unread entries. It looks at each entry once, and keeps its
+// position in the record.
 func (s *Record) delayUnread(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	for more := true; more && delayed < limit; {
 		var found []unread
@@ -207,9 +207,8 @@ func (s *Record) unreadSince(ctx context.Context, before time.Time) (found []unr
 	return found, len(found) == delayPage, nil
 }
 
-// delayEach tells the signers of up to limit entries that are still unread, and whose way
-// the inbox is, and notes how far that went. Whoever answered an offer has seen it, by
-// whatever way.
+// delayEach tells the signers of up to limit entries that are still unread and have the inbox
+// as their only way, and notes the position. A DID that answered an offer has seen it.
 func (s *Record) delayEach(ctx context.Context, q *statements, found []unread, limit int, now time.Time) (delayed int, err error) {
 	var last unread
 	for _, u := range found {

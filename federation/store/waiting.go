@@ -14,12 +14,12 @@ import (
 	"baton/federation"
 )
 
-// waitingFeeds and waitingRelays are the rows that a filter admits, in the order of
-// their keys; those of relays without the tables that they are in. The parameters are those of filterArgs.
+// waitingDeliveries and waitingPeerDeliveries are the rows that match a filter, in the order
+// of their keys. The parameters are those that filterArgs returns.
 const (
-	waitingFeeds = `FROM outbox f LEFT JOIN event e ON e.seq = f.event
+	waitingDeliveries = `FROM outbox f LEFT JOIN event e ON e.seq = f.event
 		WHERE (?1 = '' OR f.link = ?1) AND ?2 = '' AND (?3 = '' OR f.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR f.filed <= ?4) AND (?5 = '' OR e.id = ?5)`
-	waitingRelays = ` WHERE r.dead IS NULL AND ?1 = '' AND (?2 = '' OR r.peer = ?2) AND (?3 = '' OR r.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR r.queued <= ?4)
+	waitingPeerDeliveries = ` WHERE r.dead IS NULL AND ?1 = '' AND (?2 = '' OR r.peer = ?2) AND (?3 = '' OR r.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR r.queued <= ?4)
 			AND (?5 = '' OR e.id = ?5 OR r.message = ?5)`
 )
 
@@ -33,8 +33,8 @@ type waitingRow struct {
 	row int64
 }
 
-// scanWaiting reads a delivery that waits. What cannot be read of it is no error, and
-// told where nothing else went wrong: one bad row stops no list.
+// scanWaiting reads a pending delivery. An unreadable part is no error, and is reported where
+// nothing else went wrong: one bad row stops no list.
 func scanWaiting(row scanner) (w waitingRow, err error) {
 	var event, handoff string
 	var queued, next int64
@@ -64,11 +64,11 @@ func (s *Record) waiting(ctx context.Context, f federation.WaitingFilter, after 
 	if after.relays {
 		return rows(ctx, s.reads, scanWaiting, `SELECT r.n, '', r.peer, coalesce(e.id, ''), r.message, r.handoff, e.body, r.queued, r.attempt, r.next,
 			EXISTS (SELECT 1 FROM peer_delivery b WHERE b.peer = r.peer AND b.order_key = r.order_key AND b.n < r.n AND b.dead IS NULL), coalesce(r.reason, '')
-			FROM peer_delivery r LEFT JOIN event e ON e.seq = `+s.parts.RelayStep+waitingRelays+` AND r.n > ?6 ORDER BY r.n LIMIT 0 + ?7`, append(filterArgs(f), after.row, max(limit, 0))...)
+			FROM peer_delivery r LEFT JOIN event e ON e.seq = `+s.parts.PeerDeliveryStep+waitingPeerDeliveries+` AND r.n > ?6 ORDER BY r.n LIMIT 0 + ?7`, append(filterArgs(f), after.row, max(limit, 0))...)
 	}
 	return rows(ctx, s.reads, scanWaiting, `SELECT f.event, f.link, '', coalesce(e.id, ''), '', f.handoff, e.body, f.filed, f.attempt,
 		coalesce(f.next, 0), f.next IS NULL, f.reason `+
-		waitingFeeds+` AND (f.link, f.event) > (?6, ?7) ORDER BY f.link, f.event LIMIT 0 + ?8`, append(filterArgs(f), after.link, after.row, max(limit, 0))...)
+		waitingDeliveries+` AND (f.link, f.event) > (?6, ?7) ORDER BY f.link, f.event LIMIT 0 + ?8`, append(filterArgs(f), after.link, after.row, max(limit, 0))...)
 }
 
 // waitPlace is where a list of deliveries goes on.
@@ -221,13 +221,13 @@ func (s *Record) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bo
 			return settle(ctx, q, w.Link, w.row, how)
 		}
 		if drop {
-			return endRelay(ctx, q, w.row)
+			return endPeerDelivery(ctx, q, w.row)
 		}
-		found, err := rows(ctx, q, scanRelay, `SELECT `+relayColumns+` FROM peer_delivery WHERE n = ? AND dead IS NULL`, w.row)
+		found, err := rows(ctx, q, scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery WHERE n = ? AND dead IS NULL`, w.row)
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		return s.buryRelay(ctx, q, found[0], how)
+		return s.buryPeerDelivery(ctx, q, found[0], how)
 	})
 	if err != nil {
 		return n, fmt.Errorf("give up what waits: %w", err)
@@ -279,7 +279,7 @@ func scanWithheld(row scanner) (h federation.Withheld, err error) {
 	return h, err
 }
 
-// Held implements [federationtest.Links].
+// Held implements [federationtest.Outbox].
 func (s *Record) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	found, err := rows(ctx, s.reads, scanWithheld, `SELECT name, since, reason FROM held WHERE name = ?`, to)
 	if err != nil {

@@ -167,8 +167,8 @@ func (w *walk) end() {
 	}
 }
 
-// indexed reports whether the columns by which a handoff is looked for are those of
-// its view. Of older records they are to the millisecond.
+// indexed reports whether the columns by which a handoff is searched agree with its view. In
+// older records they are to the millisecond.
 func (s *standing) indexed() bool {
 	v := s.decoded
 	return *s.state == string(v.State) && *s.offerer == string(v.Offerer) && *s.clock == string(v.Clock) && *s.over == v.Over &&
@@ -180,8 +180,8 @@ func sameMilli(column int64, t time.Time) bool {
 	return column/nanos == stamp(t)/nanos
 }
 
-// sameView compares what two views say: an hour is the same in every time zone. That
-// the home is another one, and ends what nobody moves, is not in the log.
+// sameView compares two views: a moment is the same in every time zone. The log does not say
+// whether the home is another one.
 func sameView(a, b federation.View) bool {
 	if b.Remote {
 		a.Remote, a.Numbered, a.Clock, a.Since = true, b.Numbered, "", time.Time{}

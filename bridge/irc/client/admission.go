@@ -77,7 +77,7 @@ func (s *server) admit(ctx context.Context, u *user) (why rejection) {
 // share, else of the address that has the most of them. A client that registers promptly
 // so gets in, whatever other addresses hold.
 func (s *server) enter(ctx context.Context, u *user) (why rejection) {
-	limits := s.link.ports.Limits()
+	limits := s.link.ports.Limits.Current()
 	if share := limits.ConnectionsPerAddress; share > 0 && u.from.IsValid() && s.admission.addresses[u.from] >= share {
 		oldest, ok := s.admission.strangers.NextOf(u.from)
 		if !ok {

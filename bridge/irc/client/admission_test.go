@@ -24,7 +24,7 @@ import (
 // within gives a listener limits.
 func within(limits bridge.Limits) func(*client.Deps) {
 	limits.MaxDeadline = 720 * time.Hour
-	return func(d *client.Deps) { d.Limits = func() bridge.Limits { return limits } }
+	return func(d *client.Deps) { d.Limits = limits }
 }
 
 // defaults are the limits of a configuration that says nothing.
@@ -241,7 +241,7 @@ func (h *house) proxied(t *testing.T, from string) *peer {
 
 func TestATrustedProxyNamesTheAddressOfItsClient(t *testing.T) {
 	t.Parallel()
-	trusted := func(d *client.Deps) { d.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
+	trusted := func(d *client.Deps) { d.HTTP.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
 	h := start(t, testConfig(), within(bridge.Limits{ConnectionsPerAddress: 1}), trusted)
 	h.proxied(t, "192.0.2.1:1000").register(t, "a", "")
 	h.proxied(t, "192.0.2.1:1001").until(t, "ERROR :Closing link: too many connections from your address")
@@ -262,7 +262,7 @@ func TestThePROXYHeaderOfAStrangerIsNotRead(t *testing.T) {
 
 func TestAProxyThatSendsNothingEndsWithTheListener(t *testing.T) {
 	t.Parallel()
-	h := open(t, testConfig(), func(d *client.Deps) { d.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
+	h := open(t, testConfig(), func(d *client.Deps) { d.HTTP.Proxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} })
 	ctx, cancel := context.WithCancel(t.Context())
 	up, ended := make(chan struct{}), make(chan error, 1)
 	go func() { ended <- h.link.Run(ctx, func() { close(up) }) }()

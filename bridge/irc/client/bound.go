@@ -76,7 +76,7 @@ func (s *server) byToken(ctx context.Context, answer string) (federation.DID, st
 
 // boundTo returns the DID that the operator bound to a name of this network.
 func (s *server) boundTo(ctx context.Context, name, why string) (federation.DID, string, error) {
-	bound, err := s.link.ports.Bound(ctx, s.link.Name(), name)
+	bound, err := s.link.ports.Bindings.Bound(ctx, s.link.Name(), name)
 	if errors.Is(err, federation.ErrNotFound) {
 		return "", "", loginError(why)
 	}

@@ -113,7 +113,7 @@ func (l *Link) listed(version int, mechanisms []string) []string {
 // many seconds from now a deadline may be.
 func (l *Link) handoffLimits() string {
 	value := "context=" + itoa(translate.MaxContextBytes)
-	if limit := l.ports.Limits().MaxDeadline; limit > 0 {
+	if limit := l.ports.Limits.Current().MaxDeadline; limit > 0 {
 		value += ",deadline=" + itoa(int(limit/time.Second))
 	}
 	return value

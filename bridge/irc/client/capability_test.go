@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,14 +10,14 @@ import (
 
 func TestACapabilityWhoseValueChangesIsTold(t *testing.T) {
 	t.Parallel()
-	var limits atomic.Pointer[bridge.Limits]
-	limits.Store(&bridge.Limits{MaxDeadline: time.Hour})
-	h := start(t, testConfig(), func(d *client.Deps) { d.Limits = func() bridge.Limits { return *limits.Load() } })
+	var limits bridge.LiveLimits
+	limits.Set(bridge.Limits{MaxDeadline: time.Hour})
+	h := start(t, testConfig(), func(d *client.Deps) { d.Limits = &limits })
 	peers := play(t, h, `
 		new > CAP LS 302
 		new < *freeq.at/handoff=context=4096,deadline=3600*
 		old joins`)
-	limits.Store(&bridge.Limits{})
+	limits.Set(bridge.Limits{})
 	peers["new"].until(t, ":gw.example CAP * NEW :freeq.at/handoff=context=4096")
 	peers["old"].say(t, "PING still") // who did not ask for it is told nothing
 	if got := peers["old"].hear(t); !matches("*PONG*still", got) {

@@ -51,7 +51,7 @@ const (
 )
 
 // check returns every mistake in the table, joined.
-func (c Config) check(secure bool) error {
+func (c Config) check(secure, web bool) error {
 	var errs []error
 	wrong := func(key, why string) { errs = append(errs, &bridge.KeyError{Key: key, Why: why}) }
 	for key, address := range map[string]string{"listen": c.Listen, "tls_listen": c.TLSListen} {
@@ -61,6 +61,9 @@ func (c Config) check(secure bool) error {
 	}
 	if c.TLSListen != "" && !secure {
 		wrong("tls_listen", "needs a certificate of ours: see [tls]")
+	}
+	if c.WebSocket && !web {
+		wrong("websocket", "needs http.listen")
 	}
 	if c.Network == "" || len(c.Network) > maxNetworkBytes || strings.ContainsFunc(c.Network, notInToken) {
 		wrong("network", fmt.Sprintf("want 1 to %d characters without space", maxNetworkBytes))

@@ -3,7 +3,6 @@ package client_test
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -91,6 +90,21 @@ func testConfig() client.Config {
 	return cfg
 }
 
+// accounts are bindings that a test changes, by "client " and the name of an account.
+type accounts struct {
+	bridgetest.Bindings
+
+	bound map[string]federation.BoundName
+}
+
+// Bound implements [bridge.Bindings].
+func (a accounts) Bound(_ context.Context, network, name string) (federation.BoundName, error) {
+	if b, ok := a.bound[network+" "+name]; ok {
+		return b, nil
+	}
+	return federation.BoundName{}, federation.ErrNotFound
+}
+
 // open returns a listener that does not run.
 func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house {
 	tb.Helper()
@@ -98,38 +112,31 @@ func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house 
 	deps := client.Deps{
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-			Limits: func() bridge.Limits { return bridge.Limits{MaxDeadline: 720 * time.Hour} }, Wakes: nobody{}, PublicURL: "https://gw.example",
-			Bound: func(_ context.Context, network, name string) (federation.BoundName, error) {
-				if b, ok := h.gateway.bound[network+" "+name]; ok {
-					return b, nil
+			Limits: bridge.Limits{MaxDeadline: 720 * time.Hour}, Wakes: nobody{}, PublicURL: "https://gw.example",
+			HTTP: bridge.HTTP{Listen: ":8080"}, Bindings: accounts{bound: h.gateway.bound},
+			Keys: bridgetest.Keys{Prove: func(_ context.Context, did federation.DID, _, signature []byte) (federation.Verdict, error) {
+				switch string(signature) {
+				case "signed by " + string(did):
+					return federation.Valid, nil
+				case "away":
+					return federation.Unverifiable, errors.New("away")
 				}
-				return federation.BoundName{}, federation.ErrNotFound
-			},
+				return federation.Invalid, nil
+			}},
 		},
 		Record: h.record,
-		Proved: func(_ context.Context, did federation.DID, _, signature []byte) (federation.Verdict, error) {
-			switch string(signature) {
-			case "signed by " + string(did):
-				return federation.Valid, nil
-			case "away":
-				return federation.Unverifiable, errors.New("away")
-			}
-			return federation.Invalid, nil
-		},
-		Learn: func(context.Context, federation.KeyReport) error { return nil },
 	}
 	for _, change := range tweak {
 		change(&deps)
 	}
-	var cert *tls.Certificate
 	if cfg.TLSListen != "" {
 		made, err := bridgetest.NewCertificate("gw.example")
 		if err != nil {
 			tb.Fatal(err)
 		}
-		cert = &made
+		deps.Certificate = &made
 	}
-	link, err := client.Open(cfg, deps, cert)
+	link, err := client.Open(cfg, deps)
 	if err != nil {
 		tb.Fatalf("open: %v", err)
 	}

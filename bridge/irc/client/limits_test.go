@@ -62,7 +62,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 func TestWhoSaysTooMuchIsRefusedAndToldOnce(t *testing.T) {
 	t.Parallel()
 	h := start(t, testConfig(), func(d *client.Deps) {
-		d.Limits = func() bridge.Limits { return bridge.Limits{UserEventsPerMinute: 2} }
+		d.Limits = bridge.Limits{UserEventsPerMinute: 2}
 	})
 	play(t, h, `
 		a joins standard-replies
@@ -79,7 +79,7 @@ func TestWhoSaysTooMuchIsRefusedAndToldOnce(t *testing.T) {
 func TestMistakesInTheTableAreToldTogether(t *testing.T) {
 	t.Parallel()
 	cfg := client.Config{Listen: "x", TLSListen: ":1", Network: "a b", Channels: []string{"#Ä"}, Dialect: "x"}
-	_, err := client.Open(cfg, client.Deps{}, nil)
+	_, err := client.Open(cfg, client.Deps{})
 	for _, key := range []string{
 		"listen", "tls_listen", "network", "channels", "dialect", "max_clients", "registration_timeout", "ping_interval", "send_queue_bytes",
 	} {

@@ -85,13 +85,19 @@ var (
 // Open checks the configuration and returns the link. The certificate is ours for TLS,
 // nil where none is configured. It listens nowhere yet. Its error joins one
 // [*bridge.KeyError] for each mistake.
-func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
-	if err := cfg.check(cert != nil); err != nil {
+func Open(cfg Config, deps Deps) (*Link, error) {
+	cert := deps.Certificate
+	if err := cfg.check(cert != nil, deps.HTTP.Listen != ""); err != nil {
 		return nil, err
+	}
+	if deps.MaxClients > 0 && cfg.MaxClients > deps.MaxClients {
+		deps.Log.LogAttrs(context.Background(), slog.LevelInfo, "max_clients is lowered: raise the limit of open files",
+			slog.String("link", network), slog.Int("max_clients", deps.MaxClients))
+		cfg.MaxClients = deps.MaxClients
 	}
 	l := &Link{cfg: cfg, deps: deps, ports: deps.Ports, log: deps.Log.With(slog.String("network", network), slog.String("link", network))}
 	l.replies = irc.Replies{Metrics: deps.Metrics, Log: l.log, Network: network}
-	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Handoffs: deps.Record, Agent: deps.Agent}
+	l.chatops = irc.ChatOps{Ports: deps.Ports, Log: l.log, Handoffs: deps.Record}
 	if cert != nil {
 		l.tls = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequestClientCert, NextProtos: []string{protocol}}
 	}

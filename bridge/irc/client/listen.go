@@ -106,7 +106,7 @@ func (s *server) serve(ctx context.Context, conn net.Conn, secure bool) {
 		return
 	}
 	s.post(func() { u.handshaking = false })
-	s.read(bridge.WithNetwork(ctx, from), u)
+	s.read(bridge.WithSubnet(ctx, from), u)
 }
 
 // secure makes the TLS handshake, in the time that a client has to register.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/netip"
 	"time"
 
 	"baton/bridge"
@@ -16,22 +15,10 @@ type Deps struct {
 	bridge.Ports
 
 	Record Record
-	// Agent returns the DID of an agent of the registry by its handle, or
-	// [federation.ErrNotFound].
-	Agent func(ctx context.Context, handle string) (federation.DID, error)
-	// Origins are the origins whose pages may speak WebSocket, as in [http] cors_origins.
-	Origins []string
-	// Proxies are trusted to name the address of a client in a PROXY header, as in [http]
-	// trusted_proxies.
-	Proxies []netip.Prefix
 	// Logins counts the attempts of each address to log in, at all listeners.
 	Logins credential.Addresses
-	// Proved judges whether a DID signed a message with a key that it has now. Its error
-	// says why that cannot be told.
-	Proved func(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
-	// Learn puts on record the key with which a DID signs. Its errors are those of
-	// [federation.Keys.Learn].
-	Learn func(ctx context.Context, report federation.KeyReport) error
+	// MaxClients lowers max_clients, where this process may not open as many files; 0 does not.
+	MaxClients int
 }
 
 // Record is the port to the record: the inboxes of participants and their devices, what

@@ -24,7 +24,7 @@ const proxyHeaderTimeout = 3 * time.Second
 func (l *Link) origin(ctx context.Context, conn net.Conn) (net.Conn, string, netip.Prefix) {
 	remote := conn.RemoteAddr().String()
 	if !l.trusts(remote) {
-		return conn, hostPart(remote), bridge.NetworkOf(remote)
+		return conn, hostPart(remote), bridge.SubnetOf(remote)
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // ends the wait
 	proxied := proxyproto.NewConn(conn, proxyproto.WithPolicy(proxyproto.USE), proxyproto.SetReadHeaderTimeout(proxyHeaderTimeout))
@@ -32,11 +32,11 @@ func (l *Link) origin(ctx context.Context, conn net.Conn) (net.Conn, string, net
 	if l.trusts(client) {
 		return proxied, hostPart(client), netip.Prefix{}
 	}
-	return proxied, hostPart(client), bridge.NetworkOf(client)
+	return proxied, hostPart(client), bridge.SubnetOf(client)
 }
 
 // trusts reports whether an address is that of a trusted proxy.
 func (l *Link) trusts(remote string) bool {
 	from, err := netip.ParseAddrPort(remote)
-	return err == nil && slices.ContainsFunc(l.deps.Proxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
+	return err == nil && slices.ContainsFunc(l.deps.HTTP.Proxies, func(p netip.Prefix) bool { return p.Contains(from.Addr().Unmap()) })
 }

@@ -194,7 +194,7 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	if err := s.mayLogIn(ctx, did); err != nil { // before its key is looked for
 		return "", "", err
 	}
-	switch verdict, err := s.link.deps.Proved(ctx, did, attempt.challenge, signature); verdict {
+	switch verdict, err := s.link.deps.Keys.Proved(ctx, did, attempt.challenge, signature); verdict {
 	case federation.Valid:
 		return did, string(did), nil
 	case federation.Invalid:
@@ -274,7 +274,7 @@ func (s *server) onMsgsig(ctx context.Context, u *user, m ircmsg.Message) {
 	answer := u.answer
 	u.answer = nil
 	u.work = func() {
-		err := s.link.deps.Learn(ctx, report)
+		err := s.link.deps.Keys.Learn(ctx, report)
 		s.post(func() {
 			u.work, u.answer = nil, answer
 			s.learnt(ctx, u, err)

@@ -63,7 +63,7 @@ func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
 
 // allow counts what one client says to others, against its rate.
 func (s *server) allow(u *user, command string) bool {
-	ok, tell := u.meter.Take(s.link.ports.Limits().UserEventsPerMinute, time.Now())
+	ok, tell := u.meter.Take(s.link.ports.Limits.Current().UserEventsPerMinute, time.Now())
 	if !ok {
 		s.link.ports.Metrics.Limited.WithLabelValues(network).Inc()
 	}

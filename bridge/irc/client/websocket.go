@@ -22,6 +22,9 @@ const (
 	binaryProtocol = "binary.ircv3.net"
 )
 
+// Pattern implements [bridge.Served].
+func (*Link) Pattern() string { return "GET " + Path }
+
 // ServeHTTP serves one IRC client over WebSocket, until it is gone. It is 404 where the
 // configuration wants none, and 503 while the listener does not run.
 //
@@ -42,13 +45,13 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, hangUp := context.WithCancel(r.Context())
 	defer hangUp()
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-		Subprotocols: subprotocols(r), OriginPatterns: l.deps.Origins,
+		Subprotocols: subprotocols(r), OriginPatterns: l.deps.HTTP.Origins,
 	})
 	if err != nil {
 		return // it was answered
 	}
 	defer func() { _ = conn.CloseNow() }()
-	from := bridge.NetworkOf(r.RemoteAddr)
+	from := bridge.SubnetOf(r.RemoteAddr)
 	u := newUser(hostPart(r.RemoteAddr), from)
 	u.secure = r.TLS != nil || strings.HasPrefix(l.ports.PublicURL, "https:")
 	u.wire = newSocket(conn, r.WithContext(ctx), hangUp)
@@ -56,7 +59,7 @@ func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.turnAway(ctx, u, why)
 		return
 	}
-	s.read(bridge.WithNetwork(ctx, from), u)
+	s.read(bridge.WithSubnet(ctx, from), u)
 }
 
 // subprotocols returns the subprotocols that a client and this server speak, in the order of

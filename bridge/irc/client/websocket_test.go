@@ -70,7 +70,7 @@ func startWeb(t *testing.T, wanted bool) (*house, string) {
 	t.Helper()
 	cfg := testConfig()
 	cfg.WebSocket = wanted
-	h := start(t, cfg, func(d *client.Deps) { d.Origins = []string{"https://app.example"} })
+	h := start(t, cfg, func(d *client.Deps) { d.HTTP.Origins = []string{"https://app.example"} })
 	server := httptest.NewServer(h.link)
 	t.Cleanup(server.Close)
 	return h, server.URL

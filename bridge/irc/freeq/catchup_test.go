@@ -76,7 +76,7 @@ func TestACrowdedSecondEndsWhereNobodyShowsTheRestOfIt(t *testing.T) {
 
 // limited sets the rates of a link.
 func limited(l bridge.Limits) func(*freeq.Config, *freeq.Deps) {
-	return func(_ *freeq.Config, d *freeq.Deps) { d.Limits = func() bridge.Limits { return l } }
+	return func(_ *freeq.Config, d *freeq.Deps) { d.Limits = l }
 }
 
 // takesAll waits until each of some steps was submitted.

@@ -22,7 +22,7 @@ func (s *session) onCommand(m *said) {
 	if from == nil || from.did == "" || m.Text == "" || s.Steps.Full() {
 		return
 	}
-	if ok, _ := from.meter.Take(s.link.deps.Limits().UserEventsPerMinute, time.Now()); !ok {
+	if ok, _ := from.meter.Take(s.link.deps.Limits.Current().UserEventsPerMinute, time.Now()); !ok {
 		s.link.deps.Metrics.Limited.WithLabelValues(network).Inc()
 		return
 	}

@@ -1,10 +1,10 @@
 package freeq_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
+	"baton/bridge/bridgetest"
 	"baton/bridge/irc/freeq"
 	"baton/federation"
 )
@@ -15,13 +15,7 @@ func withChatOps(t *testing.T, vouch bool) *house {
 	t.Helper()
 	h := newHouse(t, func(_ *freeq.Config, d *freeq.Deps) {
 		did, _ := person("alice")
-		d.Bound = func(_ context.Context, network, name string) (federation.BoundName, error) {
-			if network != linkName || name != string(did) {
-				return federation.BoundName{}, federation.ErrNotFound
-			}
-			return federation.BoundName{Network: network, Name: name, DID: did, Vouch: vouch}, nil
-		}
-		d.Agent = func(context.Context, string) (federation.DID, error) { return "", federation.ErrNotFound }
+		d.Bindings = bridgetest.Bindings{Names: []federation.BoundName{{Network: linkName, Name: string(did), DID: did, Vouch: vouch}}}
 	})
 	h.run(t)
 	return h

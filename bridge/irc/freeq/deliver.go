@@ -35,6 +35,8 @@ type row struct {
 	// Owned by the session.
 	unproven int // messages that the peer's log has to show
 	answered bool
+
+	foreign bool // the step came from another freeq server
 }
 
 // Deliver implements [bridge.Link]. Nil means that the log of the peer shows the step.
@@ -46,35 +48,40 @@ type row struct {
 // it under the same message ID, under which a server takes it once. A private step is not
 // delivered without its line: clients without act tags are shown nothing else.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
-	r, err := l.row(ctx, d)
-	if err != nil || len(r.said) == 0 && r.line == "" && r.told == nil {
-		return err
-	}
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
 	}
+	has, err := l.has(ctx, s, d.Entry.Event)
+	if err != nil {
+		return err
+	}
+	r, err := l.row(ctx, d, has)
+	if err != nil || len(r.said) == 0 && r.line == "" && r.told == nil {
+		return err
+	}
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// row makes all of a delivery that needs no state of the connection. Its error is a
-// refusal where the step can never be written here.
-func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
+// row makes all of a delivery that needs no state of the connection. The server may have the
+// step from another freeq server. Its error is a refusal where the step can never be written
+// here.
+func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, error) {
 	ev := d.Entry.Event
-	r := &row{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1)}
+	r := &row{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1), foreign: l.endpoint(ev.Arrival.Home) != ""}
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
 	if d.Entry.Version == 0 {
 		return r, nil // the receipt goes with its step
 	}
-	heard := ev.Arrival.Link == l.cfg.Name
+	has = has || ev.Arrival.Link == l.cfg.Name
 	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(ctx, d.View)
 	r.venue = d.View.Venue
 	moves := l.deps.Rulings.Moves(d.View, ev.Verb)
 	step := irc.Named(ctx, l.deps.Gateway, d)
-	if !heard {
-		if err := l.write(ctx, r, d, step, l.introduces(d.View) || !moves); err != nil {
+	if !has {
+		if err := l.write(ctx, r, d, step, d.View.Home != l.Home() || !moves); err != nil {
 			return nil, err
 		}
 	}
@@ -108,16 +115,16 @@ func (l *Link) place(ctx context.Context, v federation.View) string {
 // signer returns the DID that signs the steps of a DID here: that of its kept key where
 // the DID is of this gateway, else the DID itself.
 func (l *Link) signer(ctx context.Context, did federation.DID) federation.DID {
-	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did) {
+	if did == l.deps.Home.DID() || !l.deps.Rulings.Ours(ctx, did, l.cfg.Name) {
 		return did
 	}
-	return l.deps.Kept("person:" + string(did)).DID
+	return l.deps.Signer.Kept("person:" + string(did)).DID
 }
 
 // ours reports whether one of the pair of a private handoff is of this gateway, or is the
 // kept key of a DID that is.
 func (l *Link) ours(ctx context.Context, v federation.View, did federation.DID) bool {
-	return l.deps.Rulings.Ours(ctx, did) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
+	return l.deps.Rulings.Ours(ctx, did, l.cfg.Name) || slices.ContainsFunc(v.Others(""), func(party federation.DID) bool {
 		return party != did && l.signer(ctx, party) == did
 	})
 }

@@ -38,6 +38,8 @@ const (
 	theirs   = "fq.test"
 	linkName = "fq"
 	channel  = "#ops"
+
+	otherServer = federation.HomeID("other.fq.test") // another freeq server
 )
 
 // patience bounds every wait of these tests; none takes nearly as long.
@@ -236,9 +238,8 @@ func (h *house) deps() freeq.Deps {
 	return freeq.Deps{
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: h.metrics, Log: slog.New(slog.DiscardHandler), Wakes: h.wakes,
-			Limits: func() bridge.Limits { return bridge.Limits{} }, PublicURL: "https://gw.test",
-			Own:  func() federation.SigningKey { return signer(home.DID(), seeded("gateway server")) },
-			Seen: h.record.Binding, Kept: h.kept, Keep: func(context.Context, federation.HandoffID, federation.Evidence) error { return nil },
+			Limits: bridge.Limits{}, PublicURL: "https://gw.test",
+			Signer: h, Bindings: bridgetest.KeptNames{Record: h.record}, Evidence: bridge.Contexts{Originals: h},
 		},
 		Endpoint: signer("", seeded("our endpoint")),
 		Record:   h.record,
@@ -302,7 +303,7 @@ func (r *rulings) Receipt(ctx context.Context, entry federation.Entry, v federat
 	return r.receipt(ctx, entry, v)
 }
 
-func (r *rulings) Settle(ctx context.Context, id federation.HandoffID) error {
+func (r *rulings) Settle(ctx context.Context, id federation.HandoffID, _ time.Time) error {
 	return r.settle(ctx, id)
 }
 
@@ -310,7 +311,17 @@ func (r *rulings) GiveUp(ctx context.Context, p federation.Pending, code federat
 	return r.giveUp(ctx, p, code, detail)
 }
 
-func (r *rulings) Ours(ctx context.Context, did federation.DID) bool { return r.ours(ctx, did) }
+func (r *rulings) Ours(ctx context.Context, did federation.DID, _ string) bool {
+	return r.ours(ctx, did)
+}
+
+// Endpoint knows one freeq server besides that of a house.
+func (*rulings) Endpoint(home federation.HomeID) string {
+	if home == otherServer {
+		return hexOf("other endpoint")
+	}
+	return ""
+}
 
 // confirm returns how a home with that key writes receipts.
 func confirm(key ed25519.PrivateKey) func(context.Context, federation.Entry, federation.View) (federation.Event, error) {
@@ -324,9 +335,14 @@ func confirm(key ed25519.PrivateKey) func(context.Context, federation.Entry, fed
 	}
 }
 
-// kept returns the key that the gateway keeps for somebody, whom the server then
-// knows.
-func (h *house) kept(name string) federation.SigningKey {
+// Own implements [bridge.Signer].
+func (*house) Own() federation.SigningKey { return signer(home.DID(), seeded("gateway server")) }
+
+// Keep implements [bridge.Originals]. No test looks at the evidence.
+func (*house) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
+
+// Kept implements [bridge.Signer]. The server knows each key after that.
+func (h *house) Kept(name string) federation.SigningKey {
 	did, key := person(name)
 	h.keys[federation.KeyID(public(key))] = public(key)
 	return signer(did, key)

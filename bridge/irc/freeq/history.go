@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/federation/signing"
 )
@@ -90,7 +91,7 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 		if !l.introduces(g.View) {
 			continue
 		}
-		r, err := writer.row(ctx, g.Delivery)
+		r, err := writer.row(ctx, g.Delivery, false)
 		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 			continue // it has no place here any more
 		}
@@ -112,9 +113,15 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 // disk.
 func (l *Link) again() *Link {
 	deps := l.deps
-	deps.Keep = func(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
-	return &Link{cfg: l.cfg, deps: deps, log: l.log, id: l.id, channels: l.channels}
+	deps.Evidence = onDisk{deps.Evidence}
+	return &Link{cfg: l.cfg, deps: deps, log: l.log, id: l.id, channels: l.channels, peers: l.peers}
 }
+
+// onDisk is the evidence of steps that were written before.
+type onDisk struct{ bridge.Evidence }
+
+// Keep implements [bridge.Evidence]. The evidence was kept when the step was written first.
+func (onDisk) Keep(context.Context, federation.HandoffID, federation.Evidence) error { return nil }
 
 // page reads what answers a question. Whoever asks on does so from the last second of a
 // page: one that would end in its first second goes on into the next.

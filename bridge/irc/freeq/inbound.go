@@ -101,7 +101,7 @@ func (s *session) allow(ctx context.Context, in *inbound) bool {
 	now := time.Now()
 	ok := in.replay || !s.Steps.Full() && s.rate(now)
 	if p := s.theirs.dids[in.ev.From]; ok && p != nil {
-		ok, _ = p.meter.Take(s.link.deps.Limits().UserEventsPerMinute, now)
+		ok, _ = p.meter.Take(s.link.deps.Limits.Current().UserEventsPerMinute, now)
 	}
 	if ok {
 		return true
@@ -116,7 +116,7 @@ func (s *session) allow(ctx context.Context, in *inbound) bool {
 
 // rate counts one step of the link.
 func (s *session) rate(now time.Time) bool {
-	perSecond := s.link.deps.Limits().LinkEventsPerSecond
+	perSecond := s.link.deps.Limits.Current().LinkEventsPerSecond
 	if perSecond <= 0 {
 		return true
 	}

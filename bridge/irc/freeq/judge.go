@@ -134,7 +134,7 @@ func (s *session) privateVenue(ctx context.Context, in *inbound, v federation.Vi
 	if other == in.ev.From {
 		other = in.ev.To // from a log, which names both
 	}
-	if !s.link.deps.Rulings.Ours(ctx, other) {
+	if !s.link.deps.Rulings.Ours(ctx, other, s.link.cfg.Name) {
 		return "", errNotOurs
 	}
 	return federation.PrivateVenue(in.ev.From, other), nil

@@ -15,9 +15,6 @@ type Deps struct {
 
 	Record  Record
 	Rulings Rulings
-	// Agent returns the DID of an agent of the registry by its handle, or
-	// [federation.ErrNotFound].
-	Agent func(ctx context.Context, handle string) (federation.DID, error)
 	// Fetch returns the body at an address of the server's web API. Its error wraps
 	// [federation.ErrNotFound] where there is nothing, and
 	// [*federation.UnavailableError] when asking again may help.
@@ -53,10 +50,13 @@ type Rulings interface {
 	Receipt(ctx context.Context, entry federation.Entry, v federation.View) (federation.Event, error)
 	// Settle finishes what the rulings on file bring about in a handoff: a crash may have
 	// come after a ruling was filed.
-	Settle(ctx context.Context, id federation.HandoffID) error
+	Settle(ctx context.Context, id federation.HandoffID, now time.Time) error
 	// GiveUp ends the wait of a step as refused, and tells its signer.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
 	// Ours reports whether a DID belongs to a participant of this gateway that is not on
-	// the link. It is false where the record cannot tell.
-	Ours(ctx context.Context, did federation.DID) bool
+	// a link. It is false where the record cannot tell.
+	Ours(ctx context.Context, did federation.DID, link string) bool
+	// Endpoint returns the endpoint id of the freeq server that is a home, where this gateway
+	// has a link to it, else "". It does not block.
+	Endpoint(home federation.HomeID) string
 }

@@ -47,7 +47,7 @@ func (s *session) onAccount(m ircmsg.Message) {
 
 // accounts returns the accounts of this network that stand for a DID.
 func (l *Link) accounts(ctx context.Context, did federation.DID) ([]string, error) {
-	bound, err := l.ports.BoundTo(ctx, did)
+	bound, err := l.ports.Bindings.Of(ctx, did)
 	if err != nil {
 		return nil, fmt.Errorf("look up accounts of %s: %w", did, err)
 	}

@@ -22,7 +22,7 @@ func visited(t *testing.T, limits ...bridge.Limits) (house, *bridgetest.IRCd) {
 		cfg.Users = []string{"alice", "bob", "scholar"}
 	}, func(p *bridge.Ports) {
 		for _, l := range limits {
-			p.Limits = func() bridge.Limits { return l }
+			p.Limits = l
 		}
 	})
 	h.gateway.bind("AliceAcct", person, true)

@@ -105,17 +105,17 @@ type passwords struct {
 }
 
 // readPasswords reads both secret files and returns every mistake, joined.
-func readPasswords(c Config, secret func(file string) (string, error)) (passwords, error) {
-	send, sendErr := readPassword("send_password_file", c.SendPasswordFile, secret)
-	recv, recvErr := readPassword("recv_password_file", c.RecvPasswordFile, secret)
+func readPasswords(c Config, secrets bridge.Secrets) (passwords, error) {
+	send, sendErr := readPassword("send_password_file", c.SendPasswordFile, secrets)
+	recv, recvErr := readPassword("recv_password_file", c.RecvPasswordFile, secrets)
 	return passwords{send: send, recv: recv}, errors.Join(sendErr, recvErr)
 }
 
-func readPassword(key, file string, secret func(file string) (string, error)) (string, error) {
+func readPassword(key, file string, secrets bridge.Secrets) (string, error) {
 	if file == "" {
 		return "", nil // told already, as a required key
 	}
-	password, err := secret(file)
+	password, err := secrets.Secret(file)
 	switch {
 	case err != nil:
 		return "", &bridge.KeyError{Key: key, Why: err.Error()}

@@ -69,15 +69,7 @@ func TestOpen(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := testConfig("127.0.0.1:7000")
 			tt.tweak(&cfg)
-			_, err := spanningtree.Open(cfg, spanningtree.Deps{Ports: bridge.Ports{Home: home, Log: slog.New(slog.DiscardHandler), Secret: func(file string) (string, error) {
-				switch file {
-				case "spaced":
-					return "two words", nil
-				case "colon":
-					return ":word", nil
-				}
-				return secrets(file)
-			}}}, nil)
+			_, err := spanningtree.Open(cfg, spanningtree.Deps{Ports: bridge.Ports{Home: home, Log: slog.New(slog.DiscardHandler), Secrets: secrets()}})
 			if diff := cmp.Diff(tt.want, keysOf(err)); diff != "" {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}

@@ -108,7 +108,8 @@ func (g *gateway) bind(account string, did federation.DID, vouch bool) {
 	g.bindings = append(g.bindings, federation.BoundName{Network: linkName, Name: account, DID: did, Vouch: vouch})
 }
 
-func (g *gateway) bound(_ context.Context, network, name string) (federation.BoundName, error) {
+// Bound implements [bridge.Bindings].
+func (g *gateway) Bound(_ context.Context, network, name string) (federation.BoundName, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, b := range g.bindings {
@@ -119,13 +120,15 @@ func (g *gateway) bound(_ context.Context, network, name string) (federation.Bou
 	return federation.BoundName{}, federation.ErrNotFound
 }
 
-func (g *gateway) boundTo(_ context.Context, did federation.DID) ([]federation.BoundName, error) {
+// Of implements [bridge.Bindings].
+func (g *gateway) Of(_ context.Context, did federation.DID) ([]federation.BoundName, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(g.bindings), func(b federation.BoundName) bool { return b.DID != did }), nil
 }
 
-func (g *gateway) seen(_ context.Context, did federation.DID) (federation.Binding, error) {
+// Seen implements [bridge.Bindings].
+func (g *gateway) Seen(_ context.Context, did federation.DID) (federation.Binding, error) {
 	if link, known := g.links[did]; known {
 		return federation.Binding{DID: did, Link: link}, nil
 	}
@@ -160,7 +163,8 @@ type evidence struct {
 	kept []federation.Evidence
 }
 
-func (e *evidence) keep(_ context.Context, _ federation.HandoffID, kept federation.Evidence) error {
+// Keep implements [bridge.Originals].
+func (e *evidence) Keep(_ context.Context, _ federation.HandoffID, kept federation.Evidence) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.kept = append(e.kept, kept)
@@ -204,14 +208,9 @@ func testConfig(addr string) spanningtree.Config {
 	return cfg
 }
 
-func secrets(file string) (string, error) {
-	switch file {
-	case "lab.send":
-		return "in-secret", nil
-	case "lab.recv":
-		return "out-secret", nil
-	}
-	return "", errors.New("no such file")
+// secrets are the secret files of a link.
+func secrets() bridgetest.Secrets {
+	return bridgetest.Secrets{"lab.send": "in-secret", "lab.recv": "out-secret", "spaced": "two words", "colon": ":word"}
 }
 
 func newHouse(t *testing.T, cfg spanningtree.Config, tweak ...func(*bridge.Ports)) house {
@@ -224,16 +223,15 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 	h := house{gateway: newGateway(), evidence: &evidence{}, registry: prometheus.NewRegistry(), log: &logBook{}}
 	h.metrics = bridge.NewMetrics(h.registry)
 	ports := bridge.Ports{
-		Home: home, Gateway: h.gateway, Metrics: h.metrics, Secret: secrets,
+		Home: home, Gateway: h.gateway, Metrics: h.metrics, Secrets: secrets(),
 		Log:       slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		PublicURL: "https://gw.example", Kept: keptKey, Keep: h.evidence.keep,
-		Limits: func() bridge.Limits { return bridge.Limits{} }, Wakes: nobody{},
-		Bound: h.gateway.bound, BoundTo: h.gateway.boundTo, Seen: h.gateway.seen,
+		PublicURL: "https://gw.example", Signer: bridgetest.Signer(keptKey), Evidence: bridge.Contexts{Originals: h.evidence},
+		Limits: bridge.Limits{}, Wakes: nobody{}, Bindings: h.gateway, Certificate: &cert,
 	}
 	for _, change := range tweak {
 		change(&ports)
 	}
-	link, err := spanningtree.Open(cfg, spanningtree.Deps{Ports: ports, Handoffs: h.gateway, Agent: noAgent}, &cert)
+	link, err := spanningtree.Open(cfg, spanningtree.Deps{Ports: ports, Handoffs: h.gateway})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -241,8 +239,10 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 	return h
 }
 
-// noAgent is the registry of agents: there are none.
-func noAgent(context.Context, string) (federation.DID, error) { return "", federation.ErrNotFound }
+// Participant implements [bridge.Bindings]: no agent has a handle.
+func (*gateway) Participant(context.Context, string) (federation.DID, error) {
+	return "", federation.ErrNotFound
+}
 
 // Handoffs implements federationtest.Handoffs: nothing is listed.
 func (*gateway) Handoffs(context.Context, federation.Filter, federation.Cursor, int) ([]federation.View, federation.Cursor, error) {

@@ -48,7 +48,7 @@ func (s *session) onMessage(ctx context.Context, m ircmsg.Message) error {
 
 // allow counts one step of a user, against its own rate and that of the link.
 func (s *session) allow(ctx context.Context, uuid string, ev federation.Event) bool {
-	limits := s.link.ports.Limits()
+	limits := s.link.ports.Limits.Current()
 	s.slow(limits.LinkEventsPerSecond)
 	ok, tell := s.net.users[uuid].meter.Take(limits.UserEventsPerMinute, time.Now())
 	switch {

@@ -15,7 +15,7 @@ func TestLimits(t *testing.T) {
 	t.Run("a user that says too much is told once, counted, and heard again later; others are heard", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, peer, _ := piped(t, func(p *bridge.Ports) {
-				p.Limits = func() bridge.Limits { return bridge.Limits{UserEventsPerMinute: 5} }
+				p.Limits = bridge.Limits{UserEventsPerMinute: 5}
 			})
 			for range 15 {
 				peer.Tagmsg("alice", "#ops", offerTags())
@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("chat is nobody's business", func(t *testing.T) {
 		h, peer := linked(t, nil, func(p *bridge.Ports) {
-			p.Limits = func() bridge.Limits { return bridge.Limits{UserEventsPerMinute: 1} }
+			p.Limits = bridge.Limits{UserEventsPerMinute: 1}
 		})
 		for range 10 {
 			peer.Say("alice", "PRIVMSG #ops :hello")
@@ -55,7 +55,7 @@ func TestLimits(t *testing.T) {
 	})
 	t.Run("unreadable tags count, so that nobody makes the gateway talk", func(t *testing.T) {
 		h, peer := linked(t, nil, func(p *bridge.Ports) {
-			p.Limits = func() bridge.Limits { return bridge.Limits{UserEventsPerMinute: 2} }
+			p.Limits = bridge.Limits{UserEventsPerMinute: 2}
 		})
 		for range 10 {
 			peer.Send("@+freeq.at/handoff=\xff :" + peer.UUID("alice") + " TAGMSG #ops")
@@ -74,7 +74,7 @@ func TestLimits(t *testing.T) {
 	t.Run("a link that says too much is read more slowly, and all of it is filed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h, peer, _ := piped(t, func(p *bridge.Ports) {
-				p.Limits = func() bridge.Limits { return bridge.Limits{LinkEventsPerSecond: 10} }
+				p.Limits = bridge.Limits{LinkEventsPerSecond: 10}
 			})
 			begun := time.Now()
 			for range 30 {

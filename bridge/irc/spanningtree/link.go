@@ -75,9 +75,6 @@ type Deps struct {
 	bridge.Ports
 
 	Handoffs irc.Handoffs
-	// Agent returns the DID of an agent of the registry by its handle, or
-	// [federation.ErrNotFound].
-	Agent func(ctx context.Context, handle string) (federation.DID, error)
 }
 
 // Link is one configured InspIRCd server. Make one with [Open].
@@ -110,13 +107,12 @@ var (
 	_ bridge.Describer = (*Link)(nil)
 )
 
-// Open checks the configuration, reads the two passwords, and returns the link. The
-// certificate is ours for TLS, nil where none is configured. It dials nothing and
-// listens nowhere. Its error joins one [*bridge.KeyError] for each mistake.
-func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
+// Open checks the configuration, reads the two passwords, and returns the link. It dials
+// nothing and listens nowhere. Its error joins one [*bridge.KeyError] for each mistake.
+func Open(cfg Config, deps Deps) (*Link, error) {
 	p := deps.Ports
-	secrets, secretErr := readPasswords(cfg, p.Secret)
-	secure, tlsErr := openTLS(cfg, cert)
+	secrets, secretErr := readPasswords(cfg, p.Secrets)
+	secure, tlsErr := openTLS(cfg, p.Certificate)
 	if err := errors.Join(cfg.check(), secretErr, tlsErr); err != nil {
 		return nil, err
 	}
@@ -130,7 +126,7 @@ func Open(cfg Config, deps Deps, cert *tls.Certificate) (*Link, error) {
 		Losing:    bridge.NewLosing(),
 		cfg:       cfg,
 		ports:     p,
-		chatops:   irc.ChatOps{Ports: p, Log: log, Handoffs: deps.Handoffs, Agent: deps.Agent},
+		chatops:   irc.ChatOps{Ports: p, Log: log, Handoffs: deps.Handoffs},
 		replies:   irc.Replies{Metrics: p.Metrics, Log: log, Network: network},
 		log:       log,
 		passwords: secrets,

@@ -624,3 +624,18 @@ type Empty struct{}
 
 // Problem is why a request failed.
 type Problem = bridge.ProblemError //nolint:errname // the contract has this name
+
+// Prefix is the path of all routes.
+const Prefix = "/operator/v1/"
+
+// MaxLimit is the largest number of items of one page.
+const MaxLimit = 500
+
+// Judgement is the What of a [Next] that is a step which waits for a key.
+const Judgement = "judge"
+
+// Readiness is the answer of /readyz, a route beside those of the contract.
+type Readiness struct {
+	Ready   bool     `json:"ready"`
+	Reasons []string `json:"reasons"` // what does not work, a sentence each
+}

@@ -46,8 +46,9 @@ type Restored struct {
 	Aside string `json:"aside,omitempty"` // folder of the files that were there; "" for none
 }
 
-// Restore checks a backup whole, then puts record and keys in place. With force it moves
-// those that are there aside, and else it returns an error. No gateway may run on the target.
+// Restore checks a whole backup, then puts record and keys in place. With force it moves an
+// existing record and keys aside, and else it returns an error for them. No gateway may run
+// on the target.
 func Restore(ctx context.Context, name string, to Target, force bool, now time.Time) (done Restored, err error) {
 	r := restoration{to: to}
 	if to.Record != "" {
@@ -111,7 +112,7 @@ func (r *restoration) checkRoom(force bool) error {
 	return fmt.Errorf("%s is there already: --force moves record and keys aside", found[0])
 }
 
-// clear removes drafts: those of this restore, and before it of one that was killed.
+// clear removes the drafts of this restore, and of an earlier restore that was killed.
 func (r *restoration) clear() error {
 	return errors.Join(os.RemoveAll(r.recordDraft()), os.RemoveAll(r.keysDraft()))
 }

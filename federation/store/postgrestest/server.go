@@ -1,6 +1,5 @@
-// Package postgrestest runs a PostgreSQL server of its own for tests: Debian's, with
-// its files in a folder that goes with the test, and a socket there that nobody else
-// knows. A test that has no server to run fails.
+// Package postgrestest runs a PostgreSQL server for tests: Debian's, with its files in a
+// folder of the test, and a private socket there. A test that has no server to run fails.
 package postgrestest
 
 import (
@@ -32,7 +31,7 @@ const askEvery = 20 * time.Millisecond
 type Server struct {
 	folder  string
 	bin     string
-	as      *syscall.Credential // nil for whoever runs the test
+	as      *syscall.Credential // nil for the user that runs the test
 	schemas int
 	free    []string // connection strings of schemas that were used and emptied
 	process *exec.Cmd
@@ -85,7 +84,7 @@ func version(path string) int {
 	return n
 }
 
-// owner returns whom a server runs as: it refuses to run as root.
+// owner returns the user that a server runs as: it refuses to run as root.
 func owner(tb testing.TB) *syscall.Credential {
 	tb.Helper()
 	if os.Getuid() != 0 {
@@ -208,8 +207,8 @@ func (s *Server) Freeze(tb testing.TB, stop bool) {
 	}
 }
 
-// children returns the processes that serve one connection each, and those that do the
-// rest: each is of a process group of its own. A server that is gone has none.
+// children returns the processes of the server: one for each connection, and the background
+// processes. Each has a process group of its own. A server that ended has none.
 func (s *Server) children() []int {
 	pid := s.process.Process.Pid
 	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))

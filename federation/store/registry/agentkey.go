@@ -193,8 +193,8 @@ func succeed(ctx context.Context, q store.Tx, a agents.Agent, revoked string, no
 	return store.EndSessions(ctx, q, a.Handle)
 }
 
-// changeKeys changes the keys of an agent on the word of one of them, and returns the
-// agent as it is after.
+// changeKeys changes the keys of an agent by the signature of one of them, and returns the
+// agent after the change.
 func (s *Registry) changeKeys(
 	ctx context.Context, handle, by string, now time.Time, change func(context.Context, store.Tx, agents.Agent) error,
 ) (agents.Agent, error) {

@@ -43,9 +43,9 @@ func setConsent(ctx context.Context, q store.Tx, from, to string, state agents.C
 	return nil
 }
 
-// Accept implements the port Consents of bridge/airc. An accepted edge holds nothing, so
-// what was held on the way back is delivered too. A way back that its own
-// recipient blocked stays blocked: that is not for the other one to undo.
+// Accept implements the port Consents of bridge/airc. An accepted edge holds no message, so
+// the messages held on the way back are delivered too. A way back that its own recipient
+// blocked stays blocked: only that recipient may unblock it.
 func (s *Registry) Accept(ctx context.Context, from, to string, now time.Time) (agents.Consent, error) {
 	return s.decide(ctx, from, to, func(ctx context.Context, q store.Tx) error {
 		if err := accept(ctx, q, from, to, now); err != nil {

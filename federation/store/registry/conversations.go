@@ -83,8 +83,8 @@ func (s *Registry) Conversations(ctx context.Context, handle string, limit int) 
 	return all, nil
 }
 
-// ReadConversation implements the port Threads of bridge/airc. Who polls reads the same
-// over and over, which is not worth a write each time.
+// ReadConversation implements the port Threads of bridge/airc. A reader that polls gets the
+// same messages again and again, so only a change costs a write.
 func (s *Registry) ReadConversation(ctx context.Context, handle, peer string, now time.Time) error {
 	const unread = `low = ?1 AND high = ?2 AND recipient = ?3 AND seq IS NOT NULL AND read IS NULL`
 	args := []any{min(handle, peer), max(handle, peer), handle}

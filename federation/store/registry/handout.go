@@ -11,11 +11,11 @@ import (
 	"baton/federation/store"
 )
 
-// What is known of the time that a step in a message takes.
+// The states of the delay report of a step in a message.
 const (
 	slowNot    = 0
 	slowTold   = 1 // its signer was told
-	slowNobody = 2 // nobody reads the message here: somebody else tells of it, if anybody
+	slowNobody = 2 // no agent here reads the message: another delivery reports it
 )
 
 // slowOf returns what is known of a message that is filed now.
@@ -26,8 +26,8 @@ func slowOf(m agents.Message) int {
 	return slowNobody
 }
 
-// HandOut implements the port Messages of bridge/airc. Who polls is handed the same page over and
-// over, which is not worth a write each time.
+// HandOut implements the port Messages of bridge/airc. A reader that polls gets the same page
+// again and again, so only a change costs a write.
 func (s *Registry) HandOut(ctx context.Context, to string, events []federation.EventID, now time.Time) error {
 	if len(events) == 0 {
 		return nil
@@ -54,7 +54,8 @@ func (s *Registry) HandOut(ctx context.Context, to string, events []federation.E
 	return nil
 }
 
-// handOut is a message whose step waits for its recipient, and the row of that in the log.
+// handOut is a message whose step waits for its recipient, and the row of the step in the
+// log.
 type handOut struct {
 	n, step   int64
 	recipient string
@@ -73,9 +74,9 @@ func handOuts(ctx context.Context, q store.Tx, where string, args ...any) ([]han
 		FROM message WHERE `+where, args...)
 }
 
-// endHandOuts notes how deliveries to agents ended. The signers hear of those that they
-// were told take time, and of those that are given up; of an offer that nobody saw the
-// home tells its offerer.
+// endHandOuts notes how deliveries to agents ended. Signers that were told of a delay are
+// told of the delivery, and so are signers of a step that is given up. The home tells the
+// offerer of an offer that expired unseen.
 func endHandOuts(ctx context.Context, q store.Tx, found []handOut, how federation.DeliveryState, now time.Time) error {
 	for _, h := range found {
 		if _, err := q.Exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE n = ?`, store.Stamp(now), string(how), h.n); err != nil {
@@ -97,8 +98,8 @@ func endHandOuts(ctx context.Context, q store.Tx, found []handOut, how federatio
 	return nil
 }
 
-// overHandOuts changes up to limit messages that were told to their recipients at or
-// before a time, and of whose step they were handed none.
+// overHandOuts changes up to limit messages whose recipients were told at or before a time,
+// and have not fetched the step.
 func (s *Registry) overHandOuts(ctx context.Context, slow int, before time.Time, limit int,
 	change func(ctx context.Context, q store.Tx, found []handOut) error,
 ) (int, error) {

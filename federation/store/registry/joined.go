@@ -44,9 +44,9 @@ func (Tables) Forget(ctx context.Context, q store.Tx, handoff string) error {
 	return err
 }
 
-// RelayEnded implements [store.Tables]: the step of a message to another registry was
+// PeerDeliveryEnded implements [store.Tables]: the step of a message to another registry was
 // delivered there, or given up.
-func (Tables) RelayEnded(ctx context.Context, q store.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
+func (Tables) PeerDeliveryEnded(ctx context.Context, q store.Tx, r federation.PeerDelivery, how federation.DeliveryState, now time.Time) error {
 	_, err := q.Exec(ctx, `UPDATE message SET ended = ?, outcome = ? WHERE id = ? AND sender = ? AND event IS NOT NULL`,
 		store.Stamp(now), string(how), r.Message, r.Sender)
 	return err

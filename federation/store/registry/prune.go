@@ -24,10 +24,10 @@ const done = `m.position IS NOT NULL
 		NOT EXISTS (SELECT 1 FROM agent a WHERE a.handle = m.recipient AND a.shown < m.position))
 	AND NOT EXISTS (SELECT 1 FROM handoff h WHERE h.id = m.handoff AND NOT h.over = 1)`
 
-// PruneMessages looks at up to limit messages that came at or before a time, and deletes
-// those that their recipient was handed or has no inbox for. The message of a handoff that
-// is not over stays, and so does the newest one of each inbox and thread, which are numbered
-// on from it. The cursor is where to go on from: zero at the start, and at the end.
+// PruneMessages looks at up to limit messages that arrived at or before a time, and deletes
+// the messages that their recipient has fetched, or has no inbox for. It keeps the message of
+// a handoff that is not over, and the newest one of each inbox and thread, which number on
+// from it. The cursor is the position to go on from: zero at the start, and at the end.
 func (s *Registry) PruneMessages(ctx context.Context, before time.Time, after federation.Cursor, limit int) (int, federation.Cursor, error) {
 	var n int64
 	if after != "" {

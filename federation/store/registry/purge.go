@@ -11,8 +11,8 @@ import (
 // sender's.
 const ofThem = `(m.event IS NULL OR EXISTS (SELECT 1 FROM event e WHERE e.id = m.event AND ` + store.StepOfThem + `))`
 
-// What a purge drops of the messages of handles (?2): those that are held, and those that
-// their recipients were not shown.
+// The messages of the handles ?2 that a purge drops: held messages, and messages that their
+// recipients have not fetched.
 const (
 	heldOfThem   = `SELECT m.n, '' FROM message m WHERE m.edge IS NOT NULL AND m.edge IN (SELECT value FROM json_each(?2)) AND ` + ofThem
 	unreadOfThem = `SELECT m.n, m.recipient FROM agent a JOIN message m ON m.recipient = a.handle AND m.position > a.shown

@@ -27,9 +27,9 @@ func (Tables) Queries() store.Queries {
 			`SELECT 'skill ' || s.skill, 'is of nobody' FROM agent_skill s
 				WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.n = s.agent)`,
 		},
-		RelayStep: `(SELECT s.seq FROM message m JOIN event s ON s.handoff = m.handoff AND s.id = m.event
+		PeerDeliveryStep: `(SELECT s.seq FROM message m JOIN event s ON s.handoff = m.handoff AND s.id = m.event
 			WHERE m.id = r.message AND m.sender = r.sender ORDER BY m.n DESC LIMIT 1)`,
-		RelayTold: `EXISTS (SELECT 1 FROM agent WHERE handle = ?1)`,
+		PeerDeliveryTold: `EXISTS (SELECT 1 FROM agent WHERE handle = ?1)`,
 		Waiting: `SELECT ?2, m.n, coalesce(m.handoff, m.sender), m.received FROM agent a JOIN message m ON m.recipient = a.handle
 			AND m.position > a.shown AND m.deleted = 0 WHERE a.handle = ?1`,
 		ItemStep:   `(SELECT e.seq FROM message m JOIN event e ON e.handoff = m.handoff AND e.id = m.event WHERE m.n = ?1)`,

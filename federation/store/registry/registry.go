@@ -1,12 +1,14 @@
 // Package registry keeps a registry of agents in the record: agents with their keys, their
 // messages, and consent. It implements the ports that bridge/airc declares, on tables of its
-// own beside those of the core (see [store.Tables]).
+// own beside the tables of the core (see [store.Tables]).
 //
-// A message about a step is filed in the transaction of the step, as a [federation.Effect]
-// of the type [agents.Posting]. The queries here may join tables of the core; those of the
-// core never join these.
+// [Open] and [OpenPostgres] return a [Record]: the record of the core, and the [Registry] on
+// it. [Tables] gives the core the schema of both databases, the parts of its queries, and the
+// writes of effects. A message about a step is filed in the transaction of the step, as a
+// [federation.Effect] of the type [agents.Posting]. The queries here may join tables of the
+// core; queries of the core never join these tables.
 //
-// Everything may be called concurrently. The errors are those of the record.
+// Everything may be called concurrently. The errors are the errors of the record.
 package registry
 
 import (
@@ -29,8 +31,8 @@ type Registry struct {
 	agents store.Cache[agentName, agents.Agent]
 }
 
-// Tables are the tables of a registry as the core calls them. The zero Tables are those of
-// no record yet.
+// Tables are the tables of a registry as the core calls them. The zero Tables are not bound
+// to a record yet.
 type Tables struct{ registry *Registry }
 
 var _ store.Tables = Tables{}

@@ -17,9 +17,8 @@ type wait struct {
 	lost bool   // its recipient never sees it
 }
 
-// ask finds out what a message that is to be held waits for, and makes its edge
-// pending where nothing was decided about it. What only goes with an offer asks for
-// nothing: it is lost where the offer is.
+// ask decides whether a message is held, and makes its edge pending where no decision exists.
+// A message that only accompanies an offer asks for nothing: it is lost where the offer is.
 func ask(ctx context.Context, q store.Tx, p agents.Posting) (wait, error) {
 	m := p.Message
 	edge := cmp.Or(p.Edge, m.From)
@@ -100,8 +99,8 @@ func checkRequest(ctx context.Context, q store.Tx, c agents.Consent, now time.Ti
 	return nil
 }
 
-// checkFirstContact refuses a message that would be held where too much is held already. A
-// request whose messages are gone counts as one of them.
+// checkFirstContact refuses a message that would be held where too many are held already. A
+// request whose messages are gone counts as one.
 func checkFirstContact(ctx context.Context, q store.Tx, from, to string, limits federation.InboxLimits) error {
 	if limits == (federation.InboxLimits{}) {
 		return nil

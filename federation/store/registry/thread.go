@@ -55,8 +55,8 @@ func (s *Registry) Unshown(ctx context.Context, to, from string) (u federation.I
 	return u, nil
 }
 
-// Show implements the port Mail of bridge/airc. Who polls is handed the same page over and
-// over, which is not worth a write each time.
+// Show implements the port Mail of bridge/airc. A reader that polls gets the same page again
+// and again, so only a change costs a write.
 func (s *Registry) Show(ctx context.Context, to string, upTo federation.Cursor) error {
 	n, err := positions(to).Parse(upTo)
 	if err != nil {

@@ -1,0 +1,223 @@
+package bridge
+
+import (
+	"context"
+	"net/http"
+
+	"baton/federation"
+)
+
+// The interfaces of this file are what a [Link] may be able to do beside the methods of Link.
+// A caller asks a link for an ability, and never for its type or its network. All methods may
+// be called while Run runs.
+
+// Mounted is a [Link] that the public HTTP listener serves. Its routes are registered once: a
+// reload of the configuration neither adds nor removes such a link.
+type Mounted interface {
+	Link
+	// Mount registers the routes of the link. It does not block.
+	Mount(mux *http.ServeMux)
+}
+
+// Served is a [Link] with one route on the public HTTP listener. A reload of the configuration
+// may add, replace or remove the link; the route then leads to the link that runs, or is 404.
+type Served interface {
+	Link
+	http.Handler
+	// Pattern returns the method and the path of the route, such as "GET /irc".
+	Pattern() string
+}
+
+// OnceShower is a [Link] that shows something once at most, such as a line for people. The
+// link knows by [federation.Delivery.Attempt] whether an earlier attempt may have shown it.
+// Each attempt is on disk before Deliver is called, the first one with the step itself. For
+// other links an attempt is counted after it failed.
+type OnceShower interface {
+	Link
+	// ShowsOnce reports whether this delivery shows something once at most. It does not block.
+	ShowsOnce(d federation.Delivery) bool
+}
+
+// Returner is a [Link] that learns before it dials that its peer is back.
+type Returner interface {
+	Link
+	// Back returns a channel that holds a token after the peer connected or sent something.
+	Back() <-chan struct{}
+}
+
+// Paced is a [Link] whose peer says how many deliveries it takes.
+type Paced interface {
+	Link
+	// PerMinute returns how many deliveries a minute the peer takes; 0 is any number. It does
+	// not block.
+	PerMinute() int
+}
+
+// Recorder is a [Link] with tables of its own in the record. What it writes there about a step
+// is filed in one transaction with the step, and is not delivered by the outbox.
+type Recorder interface {
+	Link
+	// Effects returns what is written to the tables of the link with a step that is about to be
+	// filed, and the topics to wake after that. It blocks on the record. Its error keeps the
+	// step from being filed now.
+	Effects(ctx context.Context, d federation.Delivery) (effects []federation.Effect, topics []string, err error)
+}
+
+// Placer is a [Link] with channels, in which offers from other networks can be written.
+type Placer interface {
+	Link
+	// Channels returns the configured channels as venues, the first for offers that name none.
+	Channels() []string
+	// Dialect returns the dialect of offers from networks without tags.
+	Dialect() federation.Dialect
+	// Online reports whether the user that last signed as a DID is connected, under any nick.
+	// The binding is what the record knows about that user.
+	Online(ctx context.Context, b federation.Binding) bool
+}
+
+// Gatherer is a [Placer] that knows which users are in its channels.
+type Gatherer interface {
+	Placer
+	// Present reports whether a user that proved a DID is in a channel now.
+	Present(ctx context.Context, venue string, did federation.DID) bool
+}
+
+// Replayer is a [Placer] that delivers the inboxes of its users, and reads from them how far
+// they are. A delivery to a channel ends no waiting in an inbox.
+type Replayer interface {
+	Placer
+	// Replays does nothing: it marks the link as a Replayer.
+	Replays()
+}
+
+// Dismisser is a [Link] whose clients connect to this gateway itself.
+type Dismisser interface {
+	Link
+	// Dismiss closes the connections of the clients that a condition names. It does not wait
+	// until they are closed.
+	Dismiss(blocked func(federation.Source) bool)
+}
+
+// Teller is a [Link] that can tell a sender on its network about a deferred step that was
+// refused later. A network that sends a step again while the step waits has a [Notifier]
+// instead, so that no sender is told twice.
+type Teller interface {
+	Link
+	// Tell says to the sender of a step that it was refused after all. It does not block on
+	// the sender: a sender that is away and has no mailbox is never told. Its error means that
+	// Tell is called again later.
+	Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error
+}
+
+// Notifier is a [Link] that can tell the signers of steps which came by it what became of
+// those later, and its participants that a webhook is disabled.
+type Notifier interface {
+	Link
+	// Notify tells the reader of the notice, and returns after the notice is on its way, or
+	// can never be told. Its error means that the reader is away now: Notify is called again
+	// later.
+	Notify(ctx context.Context, n federation.Notice) error
+}
+
+// Pusher is a [Link] to participants that may have webhooks.
+type Pusher interface {
+	Link
+	// Pushes reports whether the owner of a webhook is a participant of this link. It does not
+	// block.
+	Pushes(h federation.Webhook) bool
+	// Write returns what is posted for a push: its kind, in words with dots between them, and
+	// JSON. It blocks on the record, and its error is that of the record.
+	Write(ctx context.Context, h federation.Webhook, p federation.Push) (kind string, data []byte, err error)
+	// Taken notes that the owner of the webhook has the push. The record is told after that.
+	// It blocks on the record, and its error is that of the record.
+	Taken(ctx context.Context, h federation.Webhook, p federation.Push) error
+}
+
+// InboxReader is a [Link] whose participants have no connection: they read their inbox and
+// their notices from the record.
+type InboxReader interface {
+	Link
+	// ReadsInbox does nothing: it marks the link as an InboxReader.
+	ReadsInbox()
+}
+
+// Authenticator is a [Link] that issues tokens to participants for its HTTP requests. Other
+// links that the HTTP listener serves take such a token too.
+type Authenticator interface {
+	Link
+	// Authenticate returns the DID of the participant whose token a request carries, and false
+	// for a request without a valid token of this link. It blocks on the record, and its error
+	// is that of the record.
+	Authenticate(r *http.Request) (did federation.DID, ok bool, err error)
+}
+
+// Registrar is a [Link] that gives participants handles at a domain of this gateway.
+type Registrar interface {
+	Link
+	// Domain returns the domain.
+	Domain() string
+	// HandlesOf returns the handles that stand for a DID of another network. The first name is
+	// the one under which the DID was seen first, "" where the DID was never seen.
+	HandlesOf(did federation.DID, first string) []string
+	// Unverified returns the handle under which the link keeps messages in the name of a handle
+	// whose sender it could not verify.
+	Unverified(handle string) string
+}
+
+// Peered is a [Link] with peers of its own, such as other registries. Deliveries to them wait
+// in the record, in one queue for each peer.
+type Peered interface {
+	Link
+	// Peers returns the peers that the configuration names.
+	Peers() []Peer
+	// CheckPeer returns why a name cannot be that of a peer, nil for a name that can.
+	CheckPeer(name string) error
+	// Backlogs returns the queue of each peer that the configuration names, also where the
+	// queue is empty, and of all other peers together as [OtherPeers] where there are any. It
+	// blocks on the record, and its error is that of the record.
+	Backlogs(ctx context.Context) ([]federation.PeerBacklog, error)
+}
+
+// Peer is one peer of a [Peered] link.
+type Peer struct {
+	Name    string // unique among the peers of the link
+	URL     string
+	Mode    string // what may pass, such as "allow" or "block"
+	Dialect string // that the configuration names; "" for none
+}
+
+// OtherPeers is the label of all peers that no configuration names. A remote party can make up
+// such names, and labels come from closed sets.
+const OtherPeers = "others"
+
+// KeyServer is a [Link] to a server that publishes the keys of its users.
+type KeyServer interface {
+	Link
+	// KeyServer returns the base URL of the interface that publishes the keys.
+	KeyServer() string
+}
+
+// Homed is a [Link] to another home, which orders the handoffs that were opened there.
+type Homed interface {
+	Link
+	// Home returns the other home.
+	Home() federation.HomeID
+}
+
+// PeerHome is a [Link] to another gateway of the federation. The mailboxes of the parties of a
+// step decide whether the step is delivered to it; its Carries is not called. An offer to a
+// participant of a PeerHome is private here, and the other home places it.
+type PeerHome interface {
+	Homed
+	// Houses asks the other home whether the mailbox of a DID is there. It blocks on the
+	// network.
+	Houses(ctx context.Context, did federation.DID) (bool, error)
+}
+
+// Explainer is a [Link] that can tell what the operator of the other side must set.
+type Explainer interface {
+	Link
+	// Explain returns that as text to send to the other operator, without a secret in it. It
+	// needs no connection.
+	Explain() string
+}

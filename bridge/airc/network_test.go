@@ -1,0 +1,16 @@
+package airc_test
+
+import (
+	"testing"
+
+	"baton/bridge/airc"
+	"baton/bridge/bridgetest"
+)
+
+func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+	defaults := airc.DefaultConfig()
+	diff, err := bridgetest.ReferenceDiff(airc.Network(airc.Deps{}), &defaults)
+	if err != nil || diff != "" {
+		t.Errorf("%v, (-code +reference):\n%s", err, diff)
+	}
+}

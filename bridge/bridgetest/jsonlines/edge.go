@@ -1,0 +1,28 @@
+package jsonlines
+
+import (
+	"errors"
+
+	"baton/federation"
+)
+
+// answer returns what the peer is told about an offer. The peer offers again after an answer
+// with retry. It reads no text of an error: those of the gateway itself are in its log.
+func answer(id string, err error) message {
+	if err == nil {
+		return message{ID: id, Filed: true}
+	}
+	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
+		if refused.Waits { // the step is on disk, and the gateway judges it again
+			return message{ID: id, Filed: true}
+		}
+		return message{ID: id, Refused: string(refused.Code)}
+	}
+	if _, ok := errors.AsType[*federation.UnavailableError](err); ok {
+		return message{ID: id, Retry: true}
+	}
+	if errors.Is(err, errLine) {
+		return message{ID: id, Refused: "unreadable"}
+	}
+	return message{ID: id, Refused: "internal"}
+}

@@ -1,0 +1,225 @@
+package jsonlines
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"baton/bridge"
+	"baton/federation"
+	"baton/federation/signing"
+	"baton/translate/dialect"
+)
+
+// maxLineBytes bounds one line: far above an offer with the longest context.
+const maxLineBytes = 64 << 10
+
+// message is one line, of either side. The members of an offer, of a step and of an answer do
+// not overlap but for the ID.
+type message struct {
+	ID      string `json:"id"`
+	From    string `json:"from,omitempty"`
+	To      string `json:"to,omitempty"`
+	Title   string `json:"title,omitempty"`
+	Handoff string `json:"handoff,omitempty"`
+	Verb    string `json:"verb,omitempty"`
+	Note    string `json:"note,omitempty"`
+	Filed   bool   `json:"filed,omitempty"`
+	Refused string `json:"refused,omitempty"`
+	Retry   bool   `json:"retry,omitempty"`
+	Taken   bool   `json:"taken,omitempty"`
+}
+
+// delivery is a step on its way to the peer. Its channel is closed when the peer has the step.
+type delivery struct {
+	message
+
+	taken chan struct{}
+}
+
+// Link is one configured peer. The goroutine in Run owns the connection.
+type Link struct {
+	cfg   Config
+	ports bridge.Ports
+	log   *slog.Logger
+	out   chan delivery
+}
+
+// Name implements [bridge.Link].
+func (l *Link) Name() string { return l.cfg.Name }
+
+// Network implements [bridge.Link].
+func (*Link) Network() string { return network }
+
+// Carries implements [bridge.Link]: the steps of handoffs with a party that has a name on the
+// peer.
+func (l *Link) Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error) {
+	for _, party := range after.Others(ev.Actor()) {
+		names, err := l.ports.Bindings.Of(ctx, party)
+		if err != nil {
+			return false, fmt.Errorf("look up names of %s: %w", party, err)
+		}
+		if slices.ContainsFunc(names, func(b federation.BoundName) bool { return b.Network == l.cfg.Name }) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Deliver implements [bridge.Link]. It returns nil after the peer has answered.
+func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
+	ev := d.Entry.Event
+	out := delivery{taken: make(chan struct{}), message: message{
+		ID: ev.ID.String(), Handoff: ev.Handoff.String(), Verb: string(ev.Verb), From: string(ev.Actor()), To: string(ev.To), Title: ev.Title, Note: ev.Note,
+	}}
+	away := &federation.UnavailableError{What: "link " + l.cfg.Name, Err: errors.New("the peer has not answered")}
+	select {
+	case l.out <- out:
+	case <-ctx.Done():
+		return away
+	}
+	select {
+	case <-out.taken:
+		return nil
+	case <-ctx.Done(): // the connection has ended, or the outbox stops
+		return away
+	}
+}
+
+// Run implements [bridge.Link].
+func (l *Link) Run(ctx context.Context, up func()) error {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", l.cfg.Address)
+	if err != nil {
+		return fmt.Errorf("dial: %w", err)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends the reader
+	lines := make(chan []byte)
+	group.Go(func() error { return read(ctx, conn, lines) })
+	group.Go(func() error { return l.serve(ctx, conn, lines) })
+	up()
+	return group.Wait()
+}
+
+// read passes each line on. It returns why the connection ended.
+func read(ctx context.Context, conn io.Reader, lines chan<- []byte) error {
+	scanner := bufio.NewScanner(conn)
+	scanner.Buffer(nil, maxLineBytes)
+	for scanner.Scan() {
+		select {
+		case lines <- slices.Clone(scanner.Bytes()):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	return io.EOF
+}
+
+// serve answers lines and writes deliveries until ctx ends.
+func (l *Link) serve(ctx context.Context, conn io.Writer, lines <-chan []byte) error {
+	pending := map[string]chan struct{}{} // deliveries without an answer, by the IDs of their steps
+	write := json.NewEncoder(conn)
+	for {
+		var out message
+		select {
+		case text := <-lines:
+			m, err := l.parse(ctx, text)
+			if taken := pending[m.ID]; m.Taken && taken != nil {
+				delete(pending, m.ID)
+				close(taken)
+				continue
+			}
+			if err == nil {
+				err = l.offer(ctx, m, string(text))
+			}
+			out = answer(m.ID, err)
+		case d := <-l.out:
+			pending[d.ID], out = d.taken, d.message
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if err := write.Encode(out); err != nil {
+			return fmt.Errorf("write: %w", err)
+		}
+	}
+}
+
+// errLine is the error of a line that is no message.
+var errLine = errors.New("the line is no message")
+
+// parse reads a line of the peer, and counts a line that is no message.
+func (l *Link) parse(ctx context.Context, text []byte) (message, error) {
+	var m message
+	if err := json.Unmarshal(text, &m); err != nil {
+		l.log.LogAttrs(ctx, slog.LevelInfo, "line not read", slog.Any("err", err))
+		l.ports.Metrics.BadInput.WithLabelValues(network, l.cfg.Name, "json").Inc()
+		return message{}, errLine
+	}
+	return m, nil
+}
+
+// offer files an offer of the peer. The gateway signs it for the DID that the operator bound
+// the name to, and keeps the line as evidence.
+func (l *Link) offer(ctx context.Context, m message, line string) error {
+	id, err := federation.ParseEventID(m.ID)
+	if err != nil {
+		return &federation.RefusalError{Code: federation.InvalidEventID}
+	}
+	from, err := l.ports.Bindings.Bound(ctx, l.cfg.Name, m.From)
+	if errors.Is(err, federation.ErrNotFound) || err == nil && !from.Vouch {
+		return &federation.RefusalError{Code: federation.NeedSignature}
+	}
+	if err != nil {
+		return err
+	}
+	to, err := federation.ParseDID(m.To)
+	if err != nil {
+		return &federation.RefusalError{Code: federation.InvalidTarget}
+	}
+	ev := federation.Event{
+		ID: id, Handoff: id, Kind: federation.Handoff, Verb: federation.Offer, From: from.DID, To: to, Title: m.Title, Provenance: federation.Vouched,
+		Arrival: federation.Arrival{Network: network, Link: l.cfg.Name, Name: m.From, Received: time.Now()},
+	}
+	if ev, err = l.vouched(ctx, ev, line); err != nil {
+		return err
+	}
+	_, err = l.ports.Gateway.Submit(ctx, ev)
+	return err
+}
+
+// vouched returns an offer as the gateway signs it for its sender.
+func (l *Link) vouched(ctx context.Context, ev federation.Event, line string) (federation.Event, error) {
+	var err error
+	if ev.Arrival.Place, ev.Dialect, err = l.ports.Gateway.Place(ctx, ev.From, ev.To, ""); err != nil {
+		return ev, err
+	}
+	key := l.ports.Signer.Kept("person:" + string(ev.From))
+	ev.For, ev.From, ev.Venue = ev.From, key.DID, ev.Arrival.Place.Venue
+	if ev.Venue == "" { // the offer waits in the inbox of its recipient
+		ev.Venue, ev.Dialect = federation.PrivateVenue(ev.From, ev.To), federation.HandoffTags
+	}
+	evidence, err := signing.Original{Network: network, Received: ev.Arrival.Received, Document: line}.Evidence(l.ports.PublicURL)
+	if err != nil {
+		return ev, err
+	}
+	evidence, err = signing.SealEvidence(ctx, evidence, ev.Venue, l.ports.Signer.Kept(signing.EvidenceSecret))
+	if err != nil {
+		return ev, err
+	}
+	ev.Evidence = &evidence
+	ev.Fields, _ = dialect.Write(ev) // an offer with a title alone fits every dialect
+	return signing.Seal(ctx, key, ev)
+}

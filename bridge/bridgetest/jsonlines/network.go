@@ -1,0 +1,64 @@
+// Package jsonlines is the example network of CONTRIBUTING.md: offers come in and steps go out
+// as lines of JSON over TCP. Tests run it; the program does not have it.
+//
+// The peer is a program that the operator trusts with the names on its side: an operator binds
+// each name to a DID, with vouch. The peer writes offers, and gets one answer to each:
+//
+//	{"id":"01K9ZQ0000000000000000000H","from":"ada","to":"did:key:z6Mk…","title":"review it"}
+//	{"id":"01K9ZQ0000000000000000000H","filed":true}
+//
+// The link writes the steps of handoffs that have a party with a name on the peer, and the peer
+// answers each after it has stored the step:
+//
+//	{"id":"01K9ZQ0000000000000000001A","handoff":"01K9ZQ0000000000000000000H","verb":"accept","from":"did:key:z6Mk…"}
+//	{"id":"01K9ZQ0000000000000000001A","taken":true}
+package jsonlines
+
+import (
+	_ "embed"
+	"errors"
+	"log/slog"
+	"net"
+
+	"baton/bridge"
+)
+
+//go:embed reference.toml
+var referenceFile string
+
+// network is the label of this network in metrics.
+const network = "jsonlines"
+
+// Config is one [[jsonlines]] table.
+type Config struct {
+	Name    string `toml:"name"`    // unique among all links
+	Address string `toml:"address"` // host:port of the peer
+}
+
+// Network describes programs that speak JSON lines.
+func Network() bridge.Network {
+	return bridge.Network{
+		Name: network, Table: "jsonlines", Many: true, Reference: referenceFile,
+		Open: func(t bridge.Table, p bridge.Ports) (bridge.Link, error) {
+			var cfg Config
+			t.Decode(&cfg)
+			if err := cfg.check(); err != nil {
+				return nil, err
+			}
+			log := p.Log.With(slog.String("network", network), slog.String("link", cfg.Name))
+			return &Link{cfg: cfg, ports: p, log: log, out: make(chan delivery)}, nil
+		},
+	}
+}
+
+// check returns all mistakes, each a [*bridge.KeyError], joined.
+func (c Config) check() error {
+	var mistakes []error
+	if c.Name == "" {
+		mistakes = append(mistakes, &bridge.KeyError{Key: "name", Why: "is required"})
+	}
+	if _, _, err := net.SplitHostPort(c.Address); err != nil {
+		mistakes = append(mistakes, &bridge.KeyError{Key: "address", Why: `want "host:port" of the peer`})
+	}
+	return errors.Join(mistakes...)
+}

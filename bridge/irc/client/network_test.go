@@ -1,0 +1,16 @@
+package client_test
+
+import (
+	"testing"
+
+	"baton/bridge/bridgetest"
+	"baton/bridge/irc/client"
+)
+
+func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+	defaults := client.DefaultConfig()
+	diff, err := bridgetest.ReferenceDiff(client.Network(client.Deps{}), &defaults)
+	if err != nil || diff != "" {
+		t.Errorf("%v, (-code +reference):\n%s", err, diff)
+	}
+}

@@ -1,0 +1,16 @@
+package freeq_test
+
+import (
+	"testing"
+
+	"baton/bridge/bridgetest"
+	"baton/bridge/irc/freeq"
+)
+
+func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+	defaults := freeq.DefaultConfig()
+	diff, err := bridgetest.ReferenceDiff(freeq.Network(freeq.Deps{}, nil), &defaults)
+	if err != nil || diff != "" {
+		t.Errorf("%v, (-code +reference):\n%s", err, diff)
+	}
+}

@@ -1,0 +1,16 @@
+package spanningtree_test
+
+import (
+	"testing"
+
+	"baton/bridge/bridgetest"
+	"baton/bridge/irc/spanningtree"
+)
+
+func TestTheReferenceHasEveryKeyWithItsDefault(t *testing.T) {
+	defaults := spanningtree.DefaultConfig()
+	diff, err := bridgetest.ReferenceDiff(spanningtree.Network(nil), &defaults)
+	if err != nil || diff != "" {
+		t.Errorf("%v, (-code +reference):\n%s", err, diff)
+	}
+}

@@ -1,0 +1,131 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+
+	"baton/bridge/operatorapi/contract"
+	"baton/federation"
+	"baton/federation/passport"
+)
+
+// Watch calls line with each line of a watched list until the gateway or ctx ends, and then
+// returns nil. It returns the error of line.
+func (c *Client) Watch(ctx context.Context, ask Request, line func(text []byte) error) error {
+	response, err := ask(c.endless)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, maxAnswerBytes)
+	for lines.Scan() {
+		if err := line(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return &federation.UnavailableError{What: "gateway", Err: err}
+	}
+	return nil
+}
+
+// Handoff returns a handoff with all its steps.
+func (c *Client) Handoff(ctx context.Context, id string) (contract.Handoff, error) {
+	var whole contract.Handoff
+	params := contract.GetHandoffParams{Limit: new(contract.MaxLimit)}
+	for {
+		part, err := Read[contract.Handoff](c.GetHandoff(ctx, id, &params))
+		if err != nil {
+			return whole, err
+		}
+		part.Steps = append(whole.Steps, part.Steps...)
+		whole = part
+		if part.NextCursor == "" {
+			return whole, nil
+		}
+		params.Cursor = part.NextCursor
+	}
+}
+
+// DeadLetters yields all dead letters with their details, the newest first. It ends at the first
+// error.
+func (c *Client) DeadLetters(ctx context.Context) iter.Seq2[contract.DeadLetter, error] {
+	return func(yield func(contract.DeadLetter, error) bool) {
+		params := contract.ListDeadParams{Limit: new(contract.MaxLimit)}
+		for {
+			page, err := Read[contract.Page[contract.DeadLetter]](c.ListDead(ctx, &params))
+			if err != nil {
+				yield(contract.DeadLetter{}, err)
+				return
+			}
+			for _, item := range page.Items {
+				letter, err := Read[contract.DeadLetter](c.GetDead(ctx, strconv.FormatInt(item.ID, 10)))
+				if !yield(letter, err) || err != nil {
+					return
+				}
+			}
+			if page.NextCursor == "" {
+				return
+			}
+			params.Cursor = page.NextCursor
+		}
+	}
+}
+
+// Passport returns the passport of a handoff, byte for byte as it was signed.
+func (c *Client) Passport(ctx context.Context, id string) ([]byte, error) {
+	response, err := c.GetPassport(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if told := response.Header.Get("Content-Type"); told != passport.MediaType {
+		return nil, fmt.Errorf("the gateway answers with %q, want a passport", told)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, passport.MaxBytes+1))
+	if err != nil {
+		return nil, &federation.UnavailableError{What: "gateway", Err: err}
+	}
+	return text, nil
+}
+
+// Backup returns a backup of the gateway. It has no timeout. The caller closes it, and finds out
+// from the archive whether the answer was cut short.
+func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
+	response, err := c.endless.Backup(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return response.Body, nil
+}
+
+// Readiness returns the answer of /readyz, which has a body also where the gateway is not ready.
+func (c *Client) Readiness(ctx context.Context) (contract.Readiness, error) {
+	var ready contract.Readiness
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	address, err := federation.JoinURL(c.base, "/readyz", nil)
+	if err != nil {
+		return ready, fmt.Errorf("ask gateway: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return ready, fmt.Errorf("ask gateway: %w", err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return ready, unreachable(err)
+	}
+	defer response.Body.Close()
+	if err := json.NewDecoder(http.MaxBytesReader(nil, response.Body, maxAnswerBytes)).Decode(&ready); err != nil {
+		return ready, &federation.UnavailableError{What: "gateway", Err: fmt.Errorf("it answers %s", response.Status)}
+	}
+	return ready, nil
+}

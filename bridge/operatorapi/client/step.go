@@ -1,0 +1,176 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"baton/bridge"
+	"baton/bridge/operatorapi/contract"
+	"baton/federation"
+	"baton/federation/signing"
+	"baton/translate"
+	"baton/translate/dialect"
+)
+
+// Step is a step that an operator takes.
+type Step struct {
+	Verb    federation.Verb
+	Handoff string       // its ID, or the end of that; "" for an offer
+	Ask     contract.Ask // without context and proof
+	Context string       // a file, or an https or at address; "" for none
+	// Key signs the step in this process. Where it is nil, the gateway vouches for Ask.From.
+	Key *federation.SigningKey
+}
+
+// Take submits a step, signed where there is a key for it. A step that waits for a key is a
+// [*bridge.ProblemError].
+func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
+	content, err := readContext(s.Context)
+	if err != nil {
+		return contract.Filed{}, err
+	}
+	ask := s.Ask
+	if s.Key != nil {
+		ask, err = c.sign(ctx, s, content)
+	} else {
+		ask.Context, ask.ContextHash, err = c.place(ctx, content, ask.From)
+	}
+	if err != nil {
+		return contract.Filed{}, err
+	}
+	var filed contract.Filed
+	if s.Verb == federation.Offer {
+		filed, err = Read[contract.Filed](c.OfferHandoff(ctx, ask))
+	} else {
+		filed, err = Read[contract.Filed](c.TakeStep(ctx, s.Handoff, string(s.Verb), ask))
+	}
+	if err == nil && filed.Waits != "" {
+		err = &bridge.ProblemError{Code: string(federation.SignatureUnverifiable), Detail: filed.EventID.String() + ": " + filed.Waits}
+	}
+	return filed, err
+}
+
+// sign returns the request for a step as a document that was signed here. The key stays in this
+// process. The document is made here too: the gateway is only asked for the place of the step.
+func (c *Client) sign(ctx context.Context, s Step, content stepContext) (contract.Ask, error) {
+	var none contract.Ask
+	now := time.Now()
+	eventID, err := federation.NewEventID(now, rand.Reader)
+	if err != nil {
+		return none, err
+	}
+	ev := federation.Event{ID: eventID, Verb: s.Verb, From: s.Key.DID, Note: s.Ask.Note, Context: content.text, Provenance: federation.Signed}
+	if s.Verb == federation.Offer {
+		ev, err = c.offer(ctx, ev, s.Ask)
+	} else {
+		ev, err = c.answer(ctx, ev, s.Handoff)
+	}
+	if err != nil {
+		return none, err
+	}
+	fields, losses := dialect.Write(ev)
+	if translate.Loses(losses, "context") || content.file != nil {
+		if ev.Context, ev.ContextHash, err = c.store(ctx, content, string(ev.From)); err != nil {
+			return none, err
+		}
+		fields, losses = dialect.Write(ev)
+	}
+	for _, loss := range losses {
+		return none, fmt.Errorf("sign: the %s does not fit: %s", loss.Field, loss.Why)
+	}
+	ev.Fields = fields
+	if ev, err = signing.Seal(ctx, *s.Key, ev); err != nil {
+		return none, err
+	}
+	proof := contract.Proof{Document: ev.Signature.Document, Signature: ev.Signature.Text}
+	return contract.Ask{Channel: s.Ask.Channel, Proof: &proof, Reason: s.Ask.Reason}, nil
+}
+
+// offer completes an offer with the place where the gateway will write it.
+func (c *Client) offer(ctx context.Context, ev federation.Event, ask contract.Ask) (federation.Event, error) {
+	params := contract.GetPlaceParams{From: string(ev.From), To: ask.To, Channel: ask.Channel}
+	place, err := Read[contract.Place](c.GetPlace(ctx, &params))
+	if err != nil {
+		return ev, err
+	}
+	ev.Handoff, ev.Kind, ev.To = ev.ID, federation.Handoff, federation.DID(ask.To)
+	ev.Title, ev.Caps, ev.Deadline = ask.Title, ask.Caps, time.Time(ask.Deadline)
+	ev.Venue, ev.Dialect = place.Venue, place.Dialect
+	return ev, nil
+}
+
+// answer completes a step with the handoff that it belongs to.
+func (c *Client) answer(ctx context.Context, ev federation.Event, id string) (federation.Event, error) {
+	h, err := Read[contract.Handoff](c.GetHandoff(ctx, id, &contract.GetHandoffParams{Limit: new(1)}))
+	if err != nil {
+		return ev, err
+	}
+	ev.Handoff, ev.Kind, ev.Venue, ev.Dialect, ev.ReplyTo = h.ID, h.Kind, h.Venue, h.Dialect, h.ID.String()
+	return ev, nil
+}
+
+// stepContext is the context of a step: a text that the step can hold, "" for none, or a file
+// that the step has to refer to.
+type stepContext struct {
+	text string
+	file []byte // nil for a text
+}
+
+// readContext returns an address as it is, JSON in its shortest form where a step can hold that,
+// and the content of any other file.
+func readContext(source string) (stepContext, error) {
+	if source == "" || strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "at://") {
+		return stepContext{text: source}, nil
+	}
+	file, err := os.Open(source) //nolint:gosec // the operator names the file
+	if err != nil {
+		return stepContext{}, fmt.Errorf("read context: %w", err)
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, federation.MaxBlobBytes+1))
+	if err != nil {
+		return stepContext{}, fmt.Errorf("read context: %w", err)
+	}
+	if len(content) > federation.MaxBlobBytes {
+		return stepContext{}, fmt.Errorf("read context: %s has more than %d bytes", source, federation.MaxBlobBytes)
+	}
+	var short bytes.Buffer
+	if json.Compact(&short, content) == nil && federation.InlineContext(short.String()) && translate.ValidContext(short.String()) {
+		return stepContext{text: short.String()}, nil
+	}
+	return stepContext{file: content}, nil
+}
+
+// place returns the context as a request has it. A text that does not fit its step after all is
+// stored by the gateway itself.
+func (c *Client) place(ctx context.Context, content stepContext, owner string) (text, hash string, err error) {
+	if content.file == nil {
+		return content.text, "", nil
+	}
+	return c.store(ctx, content, owner)
+}
+
+// store makes the gateway keep a context, and returns the reference and its hash. An address stays
+// the reference that it is.
+func (c *Client) store(ctx context.Context, content stepContext, owner string) (reference, hash string, err error) {
+	text := content.file
+	if text == nil {
+		if !federation.InlineContext(content.text) {
+			return content.text, "", nil
+		}
+		text = []byte(content.text)
+	}
+	params := contract.StoreBlobParams{Owner: owner}
+	kept, err := Read[contract.Stored](c.StoreBlobWithBody(ctx, &params, "application/octet-stream", bytes.NewReader(text)))
+	if err != nil {
+		return "", "", fmt.Errorf("store context: %w", err)
+	}
+	return kept.URL, kept.SHA256, nil
+}

@@ -1,0 +1,183 @@
+package text
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"baton/bridge/operatorapi/contract"
+	"baton/federation"
+)
+
+// clock is the format of the time of a step: its day is that of the handoff.
+const clock = "15:04:05.000Z"
+
+// DeadLetter writes a dead letter.
+func DeadLetter(out io.Writer, letter contract.DeadLetter) error {
+	var d details
+	d.say("id", strconv.FormatInt(letter.ID, 10))
+	d.say("to", letter.Link+letter.Peer)
+	if !letter.EventID.IsZero() {
+		d.say("event", fmt.Sprintf("%s  %s of %s", letter.EventID, letter.Verb, letter.HandoffID))
+	}
+	d.sayIf("message", letter.Message)
+	d.say("queued", letter.Queued.String())
+	d.say("died", letter.Died.String())
+	d.say("reason", string(letter.Reason))
+	d.say("last error", letter.LastError)
+	d.sayIf("replayed", letter.Replayed.String())
+	if letter.DeadDetail == nil {
+		return d.print(out)
+	}
+	d.say("verdict", letter.Verdict)
+	d.sayIf("broken", letter.Broken)
+	d.say("raw", letter.Raw)
+	d.sayIf("signature", letter.Signature)
+	for _, try := range letter.Attempts {
+		d.say("attempt "+strconv.Itoa(try.Number), try.Time.String()+"  "+try.Error)
+	}
+	d.say("what to do", letter.Fix)
+	return d.print(out)
+}
+
+// Link writes a link with what was negotiated on it.
+func Link(out io.Writer, l contract.Link, now time.Time) error {
+	var d details
+	d.say("name", l.Name)
+	d.say("network", l.Network)
+	d.say("state", l.State)
+	d.say("heard", age(l.LastHeard, now))
+	d.say("waiting", strconv.Itoa(l.Waiting))
+	d.say("oldest", age(l.Oldest, now))
+	d.say("next dial", until(l.NextDial, now))
+	d.say("last error", l.LastError)
+	if l.LinkDetail == nil {
+		return d.print(out)
+	}
+	d.say("channels", strings.Join(l.Channels, " "))
+	for _, name := range slices.Sorted(maps.Keys(l.Negotiated)) {
+		d.say("negotiated "+name, l.Negotiated[name])
+	}
+	d.say("steps a minute of one user", strconv.Itoa(l.Limits.UserEventsPerMinute))
+	d.say("steps a second", strconv.Itoa(l.Limits.LinkEventsPerSecond))
+	d.say("clock ahead by", strconv.FormatFloat(l.SkewSeconds, 'f', -1, 64)+"s")
+	for _, what := range l.NotCarried {
+		d.say("not carried", what)
+	}
+	return d.print(out)
+}
+
+// Peer writes a home or a registry.
+func Peer(out io.Writer, p contract.Peer, now time.Time) error {
+	var d details
+	d.say("name", p.Name)
+	d.say("network", p.Network)
+	d.say("mode", p.Mode+" by "+p.Origin)
+	d.say("url", p.URL)
+	if p.PeerHome == nil {
+		d.say("dialect", p.Dialect)
+	} else {
+		d.say("path", p.Path)
+		d.say("state", p.State)
+		d.say("heard", age(p.LastHeard, now))
+		d.say("clock ahead by", strconv.FormatFloat(p.SkewSeconds, 'f', 3, 64)+"s")
+	}
+	d.say("waiting", strconv.Itoa(p.Waiting))
+	d.say("oldest", age(p.Oldest, now))
+	d.say("dead letters", strconv.Itoa(p.Dead))
+	d.say("held", strconv.FormatBool(p.Held))
+	d.say("last error", p.LastError)
+	if p.PeerHome != nil {
+		for _, f := range p.Forks {
+			d.say("two histories of", fmt.Sprintf("%s from step %d, found %s", f.Handoff, f.Version, f.Found))
+		}
+		for _, o := range p.Doubts {
+			d.say("not believed", fmt.Sprintf("%s, noted %d times, last %s: %s", o.Kind, o.Times, o.Last, o.Why))
+		}
+	}
+	return d.print(out)
+}
+
+// Webhook writes a webhook, then a table of its deliveries.
+func Webhook(out io.Writer, h contract.Webhook) error {
+	var d details
+	d.say("id", h.ID)
+	d.say("did", h.DID)
+	d.sayIf("agent", h.Agent)
+	d.say("url", h.URL)
+	d.say("since", h.Since.String())
+	d.say("waiting", strconv.Itoa(h.Waiting))
+	d.say("dead", strconv.Itoa(h.Dead))
+	if !h.Disabled.IsZero() {
+		d.say("disabled", h.Disabled.String()+"  "+h.Why)
+	}
+	if err := d.print(out); err != nil || h.WebhookDetail == nil || len(h.Deliveries) == 0 {
+		return err
+	}
+	return Table[contract.WebhookDelivery]{
+		Header: "QUEUED | OF | VERB | STATE | ATTEMPTS | NEXT OR ENDED | LAST ERROR",
+		Row: func(d contract.WebhookDelivery) []string {
+			when := d.Ended
+			if when.IsZero() {
+				when = d.Next
+			}
+			return []string{d.Queued.String(), d.Of, string(d.Verb), string(d.State), strconv.Itoa(d.Attempt), when.String(), d.LastError}
+		},
+	}.Print(out, true, h.Deliveries...)
+}
+
+// Handoff writes a handoff: what it is, and a line for each step.
+func Handoff(out io.Writer, h contract.Handoff) error {
+	columns := newColumns(out)
+	fmt.Fprintf(columns, "%s  %s  %s   home %s   channel %s\n", h.ID, h.Kind, state(h), h.Home, Cell(venue(h.Venue)))
+	fmt.Fprintf(columns, "  offer   %s", Cell(h.Title))
+	if !h.Deadline.IsZero() {
+		fmt.Fprintf(columns, "   deadline %s", h.Deadline)
+	}
+	if len(h.Caps) > 0 {
+		fmt.Fprintf(columns, "   caps %s", Cell(strings.Join(h.Caps, ",")))
+	}
+	fmt.Fprintln(columns)
+	for _, s := range h.Steps {
+		signer := s.From
+		if s.For != "" {
+			signer = s.For
+		}
+		line := fmt.Sprintf("  %s\t%s\t%s (%s: %s)\t%s\t%s\t%s", time.Time(s.Time).UTC().Format(clock), s.Verb,
+			signer.Short(), s.Link, s.Name, s.Provenance, s.Verdict, Cell(deliveries(s.Delivered)))
+		fmt.Fprintln(columns, Printable(line))
+	}
+	return columns.Flush()
+}
+
+// state returns the state of a handoff, with a mark where its home is away.
+func state(h contract.Handoff) string {
+	if h.Orphaned {
+		return string(h.State) + " (orphaned)"
+	}
+	return string(h.State)
+}
+
+// venue returns the name of a venue.
+func venue(venue string) string {
+	if federation.Private(venue) {
+		return "private"
+	}
+	return venue
+}
+
+// deliveries returns the state of each delivery of a step.
+func deliveries(all []contract.Delivery) string {
+	parts := make([]string, len(all))
+	for i, d := range all {
+		parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)
+		if !d.Time.IsZero() {
+			parts[i] += " " + time.Time(d.Time).UTC().Format(clock)
+		}
+	}
+	return strings.Join(parts, ", ")
+}

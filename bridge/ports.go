@@ -1,0 +1,202 @@
+package bridge
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"baton/federation"
+)
+
+// Ports is what every link may use of the gateway. A network that needs more declares a port
+// in its own folder, and its function Network takes that as an argument.
+type Ports struct {
+	Home      federation.HomeID
+	PublicURL string // of this gateway, without a path and without a slash at the end
+	HTTP      HTTP
+	// Certificate is the certificate of the gateway; nil where the configuration names none.
+	Certificate *tls.Certificate
+	Metrics     *Metrics
+	Log         *slog.Logger
+
+	Gateway  Gateway
+	Signer   Signer
+	Bindings Bindings
+	Evidence Evidence
+	Keys     Keys
+	Blocks   Blocks // nil blocks nothing; links call [Ports.CheckBlocked]
+	Limits   LimitSource
+	Secrets  Secrets
+	Wakes    Wakes
+}
+
+// HTTP is what the configuration says about the public HTTP listener and its clients.
+type HTTP struct {
+	Listen       string         // "" for no listener
+	Origins      []string       // of web pages that may call it
+	Proxies      []netip.Prefix // trusted to name the address of a client
+	MaxBodyBytes int64          // of a request
+	MaxWait      time.Duration  // for which a request may wait for something new
+}
+
+// Gateway files the steps that a link reads, and answers what a link needs to write steps.
+type Gateway interface {
+	// Submit judges one inbound step and files it. When Submit returns nil the step is on disk.
+	// A [*federation.RefusalError] is final, except one that Waits: its step is on disk too,
+	// and the gateway judges the step again. Any other error wraps
+	// [*federation.UnavailableError], and the link submits the step again later. Submit writes
+	// the log line and counts the step; the link tells its peer about a refusal.
+	//
+	// Submit waits for no host. A step whose key is not at hand waits in the record, so a link
+	// calls FetchKey first. Where ctx ends before the step was judged, nothing is filed, and
+	// the error is that of ctx.
+	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
+	// FetchKey looks up the key of a step and waits for it, for a second at most and until
+	// ctx ends. It returns at once where the key is at hand. A link that bounds how many steps
+	// are judged at a time calls FetchKey before it counts the step.
+	FetchKey(ctx context.Context, ev federation.Event)
+	// View returns a handoff, the zero View for an unknown one. It blocks on the record, and
+	// its error is that of the record.
+	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
+	// Name returns the name of a DID that people read: the handle of an agent, the nick of an
+	// IRC user, or else the DID cut short. It blocks on the record.
+	Name(ctx context.Context, did federation.DID) string
+	// Same reports whether two DIDs belong to one agent. It blocks on the record.
+	Same(ctx context.Context, a, b federation.DID) bool
+	// Place returns where an offer from a network without channels is written on IRC, and in
+	// which dialect. An offer to a user that is online is private to that user; any other offer
+	// is written in a channel of the user's link. An open offer, which has no recipient, is
+	// written in the channel if a link lists that, else in the first channel of the first link.
+	// Place returns the zero Place where no link reaches the recipient. It blocks on the
+	// record, and its error is that of the record.
+	Place(ctx context.Context, from, to federation.DID, channel string) (federation.Place, federation.Dialect, error)
+}
+
+// Signer has the keys with which a gateway signs. Its methods do not block.
+type Signer interface {
+	// Own returns the key with which the home signs its own steps now.
+	Own() federation.SigningKey
+	// Kept returns the key that the gateway keeps for a name, the same key each time. Names are
+	// "airc:" and a handle for an agent, and "person:" and a DID for any other participant.
+	Kept(name string) federation.SigningKey
+}
+
+// Bindings knows which DID stands behind a name, and which names a DID has. Its methods block
+// on the record and return its errors.
+type Bindings interface {
+	// Bound returns the binding of a name on a network, or [federation.ErrNotFound].
+	Bound(ctx context.Context, network, name string) (federation.BoundName, error)
+	// Of returns the bindings of a DID; none is no error.
+	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+	// Seen returns where a DID last signed a step, or [federation.ErrNotFound].
+	Seen(ctx context.Context, did federation.DID) (federation.Binding, error)
+	// Participant returns the DID of the participant that has a handle of this gateway, or
+	// [federation.ErrNotFound].
+	Participant(ctx context.Context, handle string) (federation.DID, error)
+}
+
+// Evidence keeps what steps name: the original bytes behind a rendition, and contexts that are
+// too large for a step. Its methods block on the record and return its errors; after a nil
+// error the bytes are on disk.
+type Evidence interface {
+	// Keep files the evidence behind a rendition.
+	Keep(ctx context.Context, id federation.HandoffID, evidence federation.Evidence) error
+	// Refer stores the inline context of a step and returns the step with a reference in its
+	// place, the same reference each time for a handoff on record. A reference to a context
+	// that is stored here gets its hash. Any other step is returned unchanged, and so is one
+	// whose context has no room.
+	Refer(ctx context.Context, ev federation.Event) (federation.Event, error)
+	// Store keeps a context that a participant uploads. It returns [federation.ErrBlobTooLarge]
+	// and [federation.ErrNoBlobRoom].
+	Store(ctx context.Context, owner federation.DID, content []byte) (federation.Blob, error)
+}
+
+// Keys proves DIDs by the keys in their documents, and keeps which keys they had.
+type Keys interface {
+	// Proved judges whether a DID signed a message with a key that its document lists now. It
+	// blocks on the host of the document. Its error states why the verdict is
+	// [federation.Unverifiable].
+	Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error)
+	// Learn puts the key of a DID on record. It blocks on the record, and returns an error that
+	// wraps [*federation.UnavailableError] when the record cannot be written now.
+	Learn(ctx context.Context, report federation.KeyReport) error
+	// Revoked reports whether a key was revoked for a DID at a time. It blocks on the record,
+	// and its error is that of the record.
+	Revoked(ctx context.Context, did federation.DID, keyID string, at time.Time) (bool, error)
+}
+
+// Blocks knows the sources that operators blocked.
+type Blocks interface {
+	// Blocked returns a [*federation.RefusalError] for a blocked source, and an error that
+	// wraps [*federation.UnavailableError] when the record cannot be read now. It reads the
+	// record only for a source with DIDs or handles, and counts each refusal.
+	Blocked(ctx context.Context, s federation.Source) error
+}
+
+// CheckBlocked returns the error of [Blocks] for a source. Gateway.Submit checks each step by
+// itself. A link checks connections, logins and all other requests, before it looks for a key.
+func (p Ports) CheckBlocked(ctx context.Context, s federation.Source) error {
+	if p.Blocks == nil {
+		return nil
+	}
+	return p.Blocks.Blocked(ctx, s)
+}
+
+// Secrets reads secret files.
+type Secrets interface {
+	// Secret returns the secret in a file that the configuration names. It blocks on the disk.
+	// Its error states what is wrong with the file.
+	Secret(file string) (string, error)
+}
+
+// Wakes wakes waiters inside one gateway. Nothing durable depends on it: a wake-up may be
+// lost, and each waiter looks again by itself later.
+type Wakes interface {
+	// Wake wakes all subscribers of the topics. It does not block.
+	Wake(topics ...string)
+	// Subscribe returns a channel that holds one token after the topic was woken, until stop is
+	// called. It does not block.
+	Subscribe(topic string) (wake <-chan struct{}, stop func())
+}
+
+// LimitSource has the limits of links, which may change while the gateway runs.
+type LimitSource interface {
+	// Current returns the limits that hold now. It does not block.
+	Current() Limits
+}
+
+// Limits are what a link reads before it looks at a signature. Zero means no limit; each rate
+// is a bucket that starts full with one period's worth. Limits implements [LimitSource] for
+// limits that do not change.
+type Limits struct {
+	UserEventsPerMinute int // of one user on the other side; more is refused
+	LinkEventsPerSecond int // of the whole link; above it the link reads more slowly, and refuses nothing
+	// ContextBytes is how large a context may be that is stored here.
+	ContextBytes int64
+	// MaxDeadline is how far from now the deadline of an offer may be; 0 for any.
+	MaxDeadline time.Duration
+	// Connections that a listener keeps at a time: of one address ([Subnet]), and of all
+	// clients that have not registered yet.
+	ConnectionsPerAddress, UnregisteredConnections int
+}
+
+// Current implements [LimitSource].
+func (l Limits) Current() Limits { return l }
+
+// LiveLimits are limits that a new configuration replaces. The zero LiveLimits has no limits.
+// Its methods may be called concurrently.
+type LiveLimits struct{ now atomic.Pointer[Limits] }
+
+// Set makes limits the current ones.
+func (l *LiveLimits) Set(limits Limits) { l.now.Store(&limits) }
+
+// Current implements [LimitSource].
+func (l *LiveLimits) Current() Limits {
+	if now := l.now.Load(); now != nil {
+		return *now
+	}
+	return Limits{}
+}

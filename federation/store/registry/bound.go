@@ -1,0 +1,136 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"baton/federation"
+	"baton/federation/agents"
+)
+
+// Names knows the names that operators bound to DIDs. Its methods block on the record and
+// return its errors.
+type Names interface {
+	// Bound returns the binding of a name on a network, or [federation.ErrNotFound].
+	Bound(ctx context.Context, network, name string) (federation.BoundName, error)
+	// Of returns the bindings of a DID; none is no error.
+	Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
+	// ByHash returns the one DID of all bindings whose hash has a prefix, "" where no DID or
+	// more than one has it.
+	ByHash(ctx context.Context, prefix string) (federation.DID, error)
+}
+
+// Bound is a record that reads the bindings of operators too: an agent has the DIDs that its
+// handle is bound to, and a DID with an account is known before it signed a step.
+type Bound struct {
+	*Record
+
+	Names Names
+	// Forget is called with the DID of each key of an agent whose keys changed.
+	Forget func(federation.DID)
+}
+
+// RotateKey is [Record.RotateKey].
+func (r Bound) RotateKey(ctx context.Context, handle, by string, key agents.Key, now, until time.Time) (agents.Agent, error) {
+	agent, err := r.Record.RotateKey(ctx, handle, by, key, now, until)
+	r.changed(agent)
+	return agent, err
+}
+
+// RevokeKey is [Record.RevokeKey].
+func (r Bound) RevokeKey(ctx context.Context, handle, by, kid, reason string, now time.Time) (agents.Agent, error) {
+	agent, err := r.Record.RevokeKey(ctx, handle, by, kid, reason, now)
+	r.changed(agent)
+	return agent, err
+}
+
+// ProveKey is [Record.ProveKey].
+func (r Bound) ProveKey(ctx context.Context, handle, kid string, did federation.DID, now time.Time) (agents.Agent, error) {
+	if _, err := r.Record.ProveKey(ctx, handle, kid, did, now); err != nil {
+		return agents.Agent{}, err
+	}
+	r.Forget(did)
+	return r.Agent(ctx, handle)
+}
+
+func (r Bound) changed(agent agents.Agent) {
+	for _, key := range agent.Keys {
+		if key.Proved() {
+			r.Forget(key.DID)
+		}
+	}
+}
+
+// Agent is [Record.Agent], with the DID that the handle is bound to.
+func (r Bound) Agent(ctx context.Context, handle string) (agents.Agent, error) {
+	agent, err := r.Record.Agent(ctx, handle)
+	if err != nil {
+		return agent, err
+	}
+	b, err := r.Names.Bound(ctx, agents.Link, handle)
+	if errors.Is(err, federation.ErrNotFound) {
+		return agent, nil
+	}
+	agent.Bound = b
+	return agent, err
+}
+
+// AgentOf is [Record.AgentOf], and finds an agent by a DID that its handle is bound to too.
+func (r Bound) AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error) {
+	agent, err := r.Record.AgentOf(ctx, did)
+	if err == nil {
+		return r.Agent(ctx, agent.Handle)
+	}
+	if !errors.Is(err, federation.ErrNotFound) {
+		return agent, err
+	}
+	bound, err := r.Names.Of(ctx, did)
+	if err != nil {
+		return agents.Agent{}, err
+	}
+	for _, b := range bound {
+		if b.Network == agents.Link {
+			return r.Agent(ctx, b.Name)
+		}
+	}
+	return agents.Agent{}, fmt.Errorf("look up agent of %s: %w", did, federation.ErrNotFound)
+}
+
+// Binding is [Record.Binding]. A DID that never signed a step has the binding of its account.
+func (r Bound) Binding(ctx context.Context, did federation.DID) (federation.Binding, error) {
+	b, err := r.Record.Binding(ctx, did)
+	if !errors.Is(err, federation.ErrNotFound) {
+		return b, err
+	}
+	bound, ofErr := r.Names.Of(ctx, did)
+	if ofErr != nil {
+		return b, ofErr
+	}
+	for _, name := range bound {
+		if name.Network != agents.Link {
+			return federation.Binding{DID: did, Link: name.Network, Name: name.Name, First: name.Name}, nil
+		}
+	}
+	return b, err
+}
+
+// BindingByHash is [Record.BindingByHash], and finds the DIDs of bindings too.
+func (r Bound) BindingByHash(ctx context.Context, prefix string) (federation.Binding, error) {
+	b, err := r.Record.BindingByHash(ctx, prefix)
+	if !errors.Is(err, federation.ErrNotFound) {
+		return b, err
+	}
+	did, ofErr := r.Names.ByHash(ctx, prefix)
+	switch {
+	case ofErr != nil:
+		return b, ofErr
+	case did == "":
+		return b, err
+	}
+	if b, err = r.Binding(ctx, did); errors.Is(err, federation.ErrNotFound) {
+		return federation.Binding{DID: did}, nil // it has an agent here
+	}
+	return b, err
+}

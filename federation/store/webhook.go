@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"baton/federation"
+)
+
+const webhookColumns = `id, did, participant, url, since, disabled, why`
+
+func scanWebhook(row scanner) (h federation.Webhook, err error) {
+	var id string
+	var since, disabled int64
+	if err := row.Scan(&id, &h.DID, &h.Participant, &h.URL, &since, &disabled, &h.Why); err != nil {
+		return h, err
+	}
+	h.Since, h.Disabled = moment(since), moment(disabled)
+	return h, h.ID.UnmarshalText([]byte(id))
+}
+
+// AddWebhook implements [federationtest.Webhooks].
+func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		var has, same int
+		err := q.row(ctx, `SELECT count(*), count(CASE WHEN url = ? THEN 1 END) FROM webhook WHERE did = ?`, []any{h.URL, h.DID}, &has, &same)
+		switch {
+		case err != nil:
+			return err
+		case same > 0:
+			return federation.ErrTaken
+		case has >= most:
+			return federation.ErrTooManyWebhooks
+		}
+		_, err = q.exec(ctx, `INSERT INTO webhook (`+webhookColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			h.ID.String(), h.DID, h.Participant, h.URL, stamp(h.Since), stamp(h.Disabled), h.Why)
+		if err != nil {
+			return err
+		}
+		return s.oweWaiting(ctx, q, h)
+	})
+	if err != nil {
+		return fmt.Errorf("add webhook: %w", err)
+	}
+	return nil
+}
+
+// oweWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
+// and its notices.
+func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Webhook) error {
+	const row = `INSERT INTO push (webhook, item, order_key, queued) `
+	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
+	if h.Participant != "" {
+		inbox, owner = row+s.parts.Waiting, h.Participant
+	}
+	const refused = ` ON CONFLICT (webhook, item) DO UPDATE SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE push.state = 'refused'`
+	if _, err := q.exec(ctx, inbox+refused, owner, h.ID.String()); err != nil {
+		return err
+	}
+	if _, err := q.exec(ctx, `UPDATE push SET state = 'waiting', attempt = 0, reason = '', ended = 0 WHERE webhook = ? AND state = 'refused' AND item >= ?`,
+		h.ID.String(), firstNotice); err != nil {
+		return err
+	}
+	_, err := q.exec(ctx, `UPDATE push SET next = 0 WHERE webhook = ?1 AND item =
+		(SELECT min(b.item) FROM push b WHERE b.webhook = push.webhook AND b.order_key = push.order_key AND b.state = 'waiting')`, h.ID.String())
+	if err != nil {
+		return err
+	}
+	return nextDue(ctx, q, h.ID, 0)
+}
+
+// nextDue notes when the next delivery to a webhook is due, at a time or later.
+func nextDue(ctx context.Context, q *statements, id federation.WebhookID, now int64) error {
+	_, err := q.exec(ctx, `UPDATE webhook SET due = (SELECT CASE WHEN min(next) < ?2 THEN CAST(?2 AS bigint) ELSE min(next) END
+		FROM push WHERE webhook = ?1 AND next IS NOT NULL) WHERE id = ?1 AND disabled = 0`, id.String(), now)
+	return err
+}
+
+// Webhook implements [federationtest.Webhooks].
+func (s *Record) Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error) {
+	return oneWebhook(ctx, s.reads, id)
+}
+
+func oneWebhook(ctx context.Context, q *statements, id federation.WebhookID) (federation.Webhook, error) {
+	found, err := rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+` FROM webhook WHERE id = ?`, id.String())
+	if err == nil && len(found) == 0 {
+		err = federation.ErrNotFound
+	}
+	if err != nil {
+		return federation.Webhook{}, fmt.Errorf("read webhook %s: %w", id, err)
+	}
+	return found[0], nil
+}
+
+// Webhooks implements [federationtest.Webhooks].
+func (s *Record) Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error) {
+	query, args := `SELECT `+webhookColumns+` FROM webhook WHERE id > ? ORDER BY id`+atMost, []any{after.String(), max(limit, 0)}
+	if of != "" {
+		query, args = `SELECT `+webhookColumns+` FROM webhook WHERE did = ? AND id > ? ORDER BY id`+atMost, []any{of, after.String(), max(limit, 0)}
+	}
+	found, err := rows(ctx, s.reads, scanWebhook, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read hooks: %w", err)
+	}
+	return found, nil
+}
+
+// RemoveWebhook implements [federationtest.Webhooks].
+func (s *Record) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
+	err := s.write(ctx, func(ctx context.Context, q *statements) error {
+		n, err := q.exec(ctx, `DELETE FROM webhook WHERE id = ?`, id.String())
+		if err == nil && n == 0 {
+			return federation.ErrNotFound
+		}
+		if err == nil {
+			_, err = q.exec(ctx, `DELETE FROM push WHERE webhook = ?`, id.String())
+		}
+		for _, table := range []string{"attempt", "dead"} {
+			if err == nil {
+				_, err = q.exec(ctx, `DELETE FROM `+table+` WHERE link = ?`, federation.WebhookName(id))
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("remove webhook %s: %w", id, err)
+	}
+	return nil
+}
+
+// DisableWebhook implements [federationtest.Webhooks].
+func (s *Record) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
+		n, err := q.exec(ctx, `UPDATE webhook SET disabled = ?, why = ?, due = NULL WHERE id = ? AND disabled = 0`, stamp(now), why, id.String())
+		if err != nil || n == 0 {
+			return err
+		}
+		_, err = q.exec(ctx, `UPDATE push SET state = 'refused', next = NULL, reason = ?, ended = ? WHERE webhook = ? AND state = 'waiting'`, why, stamp(now), id.String())
+		if err != nil {
+			return err
+		}
+		return s.noteDisabled(ctx, q, id, now)
+	})
+}
+
+// EnableWebhook implements [federationtest.Webhooks].
+func (s *Record) EnableWebhook(ctx context.Context, id federation.WebhookID) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
+		h, err := oneWebhook(ctx, q, id)
+		if err != nil || h.Disabled.IsZero() {
+			return err
+		}
+		if _, err := q.exec(ctx, `UPDATE webhook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
+			return err
+		}
+		return s.oweWaiting(ctx, q, h)
+	})
+}
+
+// TakeWebhooks implements [federationtest.Webhooks]. Where nothing is due it costs no write.
+func (s *Record) TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error) {
+	const due = ` FROM webhook WHERE due <= ? AND taken <= ? ORDER BY due, id` + atMost
+	some, err := rows(ctx, s.reads, scanOne[string], `SELECT id`+due, stamp(now), stamp(now), min(max(limit, 0), 1))
+	if err != nil || len(some) == 0 {
+		return nil, wrapWebhooks("look for hooks that are due", err)
+	}
+	taken, err := written(ctx, s, func(ctx context.Context, q *statements) ([]federation.Webhook, error) {
+		taken, err := rows(ctx, q, scanWebhook, `SELECT `+webhookColumns+due, stamp(now), stamp(now), limit)
+		for _, h := range taken {
+			if err == nil {
+				_, err = q.exec(ctx, `UPDATE webhook SET taken = ? WHERE id = ?`, stamp(until), h.ID.String())
+			}
+		}
+		return taken, err
+	})
+	if err != nil {
+		return nil, wrapWebhooks("take hooks that are due", err)
+	}
+	return taken, nil
+}
+
+func wrapWebhooks(what string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// NextDue implements [federationtest.Webhooks].
+func (s *Record) NextDue(ctx context.Context, after time.Time) (time.Time, error) {
+	due, err := rows(ctx, s.reads, scanOne[int64], `SELECT due FROM webhook WHERE due > ? ORDER BY due LIMIT 1`, stamp(after))
+	if err != nil || len(due) == 0 {
+		return time.Time{}, wrapWebhooks("look when a webhook is due", err)
+	}
+	return moment(due[0]), nil
+}
+
+// LetGo implements [federationtest.Webhooks].
+func (s *Record) LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error {
+	return s.changeWebhook(ctx, id, func(ctx context.Context, q *statements) error {
+		if _, err := q.exec(ctx, `UPDATE webhook SET taken = 0 WHERE id = ?`, id.String()); err != nil {
+			return err
+		}
+		return nextDue(ctx, q, id, stamp(now))
+	})
+}
+
+func (s *Record) changeWebhook(ctx context.Context, id federation.WebhookID, change func(context.Context, *statements) error) error {
+	if err := s.write(ctx, change); err != nil {
+		return fmt.Errorf("change webhook %s: %w", id, err)
+	}
+	return nil
+}
+
+// WebhookBacklog implements [federationtest.Webhooks].
+func (s *Record) WebhookBacklog(ctx context.Context, id federation.WebhookID) (b federation.WebhookBacklog, err error) {
+	var oldest int64
+	err = s.reads.row(ctx, `SELECT count(CASE WHEN state = 'waiting' THEN 1 END), coalesce(min(CASE WHEN state = 'waiting' THEN queued END), 0), count(CASE WHEN state = 'dead' THEN 1 END)
+		FROM push WHERE webhook = ?`, []any{id.String()}, &b.Rows, &oldest, &b.Dead)
+	b.Oldest = moment(oldest)
+	return b, wrapWebhooks("count what waits for webhook "+id.String(), err)
+}
+
+// WebhooksBacklog implements [federationtest.Webhooks].
+func (s *Record) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
+	var oldest int64
+	err = s.reads.row(ctx, `SELECT count(*), coalesce(min(queued), 0) FROM push WHERE state = 'waiting' AND queued > 0`, nil, &b.Rows, &oldest)
+	b.Oldest = moment(oldest)
+	return b, wrapWebhooks("count what waits for hooks", err)
+}
+
+// webhookCalled returns the webhook of a dead letter, false for a dead letter of a link.
+func webhookCalled(link string) (id federation.WebhookID, is bool) {
+	const prefix = federation.WebhookLink + "/"
+	if len(link) <= len(prefix) || link[:len(prefix)] != prefix {
+		return id, false
+	}
+	return id, id.UnmarshalText([]byte(link[len(prefix):])) == nil
+}

@@ -1,0 +1,91 @@
+package federation
+
+import (
+	"errors"
+	"time"
+)
+
+// ErrTooManyWebhooks is returned by [federationtest.Webhooks.AddWebhook] for one more than a DID may have.
+var ErrTooManyWebhooks = errors.New("federation: too many hooks")
+
+// WebhookID names a webhook. It is a ULID, as the id of an event is.
+type WebhookID = EventID
+
+// WebhookLink stands for a link's name in deliveries to webhooks. No link has this name.
+const WebhookLink = "webhook"
+
+// WebhookName returns the name of a webhook in dead letters and in the log.
+func WebhookName(id WebhookID) string { return WebhookLink + "/" + id.String() }
+
+// Webhook is an address to which the entries of an inbox are posted.
+type Webhook struct {
+	ID          WebhookID `json:"id"`
+	DID         DID       `json:"did"`                   // its owner, and the owner of the inbox
+	Participant string    `json:"participant,omitempty"` // name on a link of the participant that gets its messages there; "" for one that gets the inbox of DID
+	URL         string    `json:"url"`
+	Since       time.Time `json:"since"`
+	// Disabled is when its address answered that it is gone; zero before that. Nothing is
+	// posted from then on, until its owner enables it again.
+	Disabled time.Time `json:"disabled,omitzero"`
+	Why      string    `json:"why,omitempty"` // it is disabled
+}
+
+// Push is one delivery to a webhook, pending or ended: a step, a notice, or content that a
+// network's own tables hold for a participant. Pushes with one order key are made in order,
+// notices after steps. Other pushes do not wait for them.
+type Push struct {
+	Item    int64         // position among the items of its webhook; notices come last
+	Entry   Entry         // of an inbox, with its cursor and number; zero for all else
+	Notice  Notice        // on the [InboxLink], with its cursor; zero for all else
+	Content Content       // of a network's own tables, for a participant; nil for all else
+	State   DeliveryState // waiting, delivered, refused or dead
+	Queued  time.Time
+	Attempt int       // how often it was made, and failed
+	Next    time.Time // of a pending one: when it is made; zero for at once, or behind another one with its order key
+	Reason  string    // why the last attempt failed; of one that is over, why it was not delivered
+	Ended   time.Time // zero while it waits
+	// Broken is why the record cannot read it; "" for one that it can.
+	Broken string
+}
+
+// Ref names what is pushed: the id of the step, that of the message, or [Notice.Ref].
+func (p Push) Ref() string {
+	switch {
+	case p.Notice.Kind != "":
+		return p.Notice.Ref()
+	case !p.Entry.Event.ID.IsZero():
+		return p.Entry.Event.ID.String()
+	case p.Content != nil:
+		return p.Content.Ref()
+	}
+	return ""
+}
+
+// Handoff returns the handoff that it is about, none where it is about no step.
+func (p Push) Handoff() HandoffID {
+	if p.Notice.Kind != "" {
+		return p.Notice.Event.Handoff
+	}
+	if p.Content != nil {
+		return p.Content.About()
+	}
+	return p.Entry.Event.Handoff
+}
+
+// Content is what a network's own tables hold for a participant. The network that filed it
+// knows its type; the record and the webhooks do not look inside.
+type Content interface {
+	// Ref names it among what its participant gets.
+	Ref() string
+	// About returns the handoff that it is about, the zero ID where there is none.
+	About() HandoffID
+	// Place is its position among what its participant gets, from 1.
+	Place() uint64
+}
+
+// WebhookBacklog is the pending deliveries of one webhook, and the dead ones.
+type WebhookBacklog struct {
+	Backlog
+
+	Dead int // given up, and not put back
+}
