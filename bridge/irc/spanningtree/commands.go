@@ -36,6 +36,8 @@ func commands() map[string]command {
 		"KILL":     {1, (*session).onKill},
 		"SAVE":     {1, (*session).onSave},
 		"FJOIN":    {2, (*session).onJoin},
+		"IJOIN":    {1, (*session).onEnter},
+		"PART":     {1, (*session).onPart},
 		"KICK":     {2, (*session).onKick},
 		"RESYNC":   {1, (*session).onResync},
 		"METADATA": {2, (*session).onMetadata},
@@ -117,6 +119,7 @@ func (s *session) onSplit(_ context.Context, m ircmsg.Message) error {
 	if _, known := s.net.servers[gone]; known && gone != s.net.peer { // that one ends with the connection
 		s.net.split(gone)
 		s.doubtAbsent()
+		s.remakeEmpty()
 	}
 	return nil
 }
@@ -154,6 +157,7 @@ func (s *session) named(uuid, nick string) {
 func (s *session) onQuit(_ context.Context, m ircmsg.Message) error {
 	s.net.quit(m.Source)
 	s.doubtAbsent()
+	s.remakeEmpty()
 	return nil
 }
 
@@ -164,6 +168,7 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	if p == nil {
 		s.net.quit(m.Params[0])
 		s.doubtAbsent()
+		s.remakeEmpty()
 		return nil
 	}
 	if !p.here {
@@ -210,15 +215,21 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	if ch.ts == 0 || ts < ch.ts || !s.occupied(venue) {
+		ch.ours = ch.ours && ts == ch.ts
 		ch.name, ch.ts = m.Params[0], ts
 	}
+	s.fill(ch, m.Params[len(m.Params)-1])
 	return nil
 }
 
 func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	p := s.link.roster.byUUID[m.Params[1]]
-	if p == nil || !p.In[venue] {
+	if p == nil {
+		s.left(venue, m.Params[1])
+		return nil
+	}
+	if !p.In[venue] {
 		return nil
 	}
 	p.In[venue] = false

@@ -151,7 +151,7 @@ func (s *session) yield(p *pseudo) {
 func (s *session) join(p *pseudo, venue string) {
 	ch := s.net.channels[venue]
 	if ch.ts == 0 {
-		ch.ts = time.Now().Unix()
+		ch.ts, ch.ours = time.Now().Unix(), true
 	}
 	s.put(":%s FJOIN %s %d + :,%s:%d", s.sid(), ch.name, ch.ts, p.uuid, s.memberships)
 	s.memberships++
