@@ -221,7 +221,7 @@ func nickSyntax() *regexp.Regexp {
 // command holds a command of a linked gateway to what InspIRCd takes.
 func (p *ircdPeer) command(m ircmsg.Message) error {
 	fewest := map[string]int{
-		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": 10, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3,
+		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": 10, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3, "NUM": 4,
 		"IDLE": 3, "SQUIT": 2, "TAGMSG": 1, "PRIVMSG": 2, "NOTICE": 2, "METADATA": 3, "INVITE": 3,
 	}
 	least, known := fewest[m.Command]
