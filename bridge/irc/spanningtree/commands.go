@@ -42,6 +42,11 @@ func commands() map[string]command {
 		"RESYNC":   {1, (*session).onResync},
 		"METADATA": {2, (*session).onMetadata},
 		"IDLE":     {1, (*session).onIdle},
+		"ADMIN":    {0, (*session).onQuestion},
+		"INFO":     {0, (*session).onQuestion},
+		"MOTD":     {0, (*session).onQuestion},
+		"STATS":    {1, (*session).onQuestion},
+		"TIME":     {0, (*session).onQuestion},
 		"TAGMSG":   {1, (*session).onMessage},
 		"PRIVMSG":  {1, (*session).onMessage},
 		"NOTICE":   {1, (*session).onMessage},
@@ -118,8 +123,7 @@ func (s *session) onSplit(_ context.Context, m ircmsg.Message) error {
 	gone := m.Params[0]
 	if _, known := s.net.servers[gone]; known && gone != s.net.peer { // that one ends with the connection
 		s.net.split(gone)
-		s.doubtAbsent()
-		s.remakeEmpty()
+		s.gone()
 	}
 	return nil
 }
@@ -152,12 +156,20 @@ func (s *session) named(uuid, nick string) {
 	if ours != nil {
 		s.yield(ours)
 	}
+	s.reclaim()
+}
+
+// gone acts on users of theirs that left the network: what was said to them, the channels
+// where they were and their nicks.
+func (s *session) gone() {
+	s.doubtAbsent()
+	s.remakeEmpty()
+	s.reclaim()
 }
 
 func (s *session) onQuit(_ context.Context, m ircmsg.Message) error {
 	s.net.quit(m.Source)
-	s.doubtAbsent()
-	s.remakeEmpty()
+	s.gone()
 	return nil
 }
 
@@ -167,8 +179,7 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
 		s.net.quit(m.Params[0])
-		s.doubtAbsent()
-		s.remakeEmpty()
+		s.gone()
 		return nil
 	}
 	if !p.here {
