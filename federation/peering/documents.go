@@ -21,7 +21,7 @@ const httpsWait = 2 * time.Second
 // httpsTimeout bounds the read of a document by HTTPS where no hub can bring it.
 const httpsTimeout = 10 * time.Second
 
-// maxDocumentBytes bounds a document. Those of homes and agents have some 6 KiB.
+// maxDocumentBytes bounds a document. The documents of homes and agents have some 6 KiB.
 const maxDocumentBytes = 64 << 10
 
 // Linked is another home as its documents are read. The functions block on the network.
