@@ -86,9 +86,10 @@ func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, vie
 	if waits {
 		f.Waits = refused.Sentence()
 	}
-	if judged.Awaits {
-		err = o.awaitRuling(ctx, &f, judged, wait)
+	if !judged.Awaits {
+		return f, nil
 	}
+	err = o.awaitRuling(ctx, &f, judged, wait)
 	return f, err
 }
 
@@ -134,7 +135,7 @@ func (o *Operator) builder() stepbuilder.Builder {
 
 func (o *Operator) placers() []bridge.Placer {
 	var placers []bridge.Placer
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		if placer, ok := s.Link.(bridge.Placer); ok {
 			placers = append(placers, placer)
 		}

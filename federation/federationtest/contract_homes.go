@@ -31,6 +31,9 @@ type Homes interface {
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
 	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
+	// KnowsHomes reports whether there is a kept location at another home than one, or a
+	// binding of a DID that a home brought.
+	KnowsHomes(ctx context.Context, self federation.HomeID) (bool, error)
 	// MailboxLocation returns the kept location of the mailbox of a DID, or [federation.ErrNotFound].
 	MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
 	// KeepMailboxLocation replaces the kept location of the mailbox of a DID.
