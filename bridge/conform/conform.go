@@ -1,6 +1,6 @@
 // Package conform plays the cases that a network's gateway must pass, which its package of
 // cases has as text: a title "== section: name" for each case, and its lines below. Empty
-// lines and those that begin with # are for readers. What a line means is for the network
+// lines and lines that begin with # are for readers. What a line means is for the network
 // to say.
 package conform
 

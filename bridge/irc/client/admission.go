@@ -38,7 +38,7 @@ func (r rejection) sentence() string {
 	return "the gateway ends"
 }
 
-// admission counts the connections of each address, and orders those that have not
+// admission counts the connections of each address, and orders the connections that have not
 // registered for eviction. It is the owner's, as the rest of the server.
 type admission struct {
 	addresses map[netip.Prefix]int

@@ -48,7 +48,7 @@ type offered struct {
 
 // capabilities returns all that are offered, by name, without the values that depend on
 // the configuration. The chghost of a client never
-// changes here; the capability is there for those who ask for it with others.
+// changes here; the capability is there for clients that ask for it with others.
 func capabilities() []offered {
 	return []offered{
 		{"account-notify", capAccountNotify, ""},
@@ -91,7 +91,7 @@ func (c capability) names() []string {
 }
 
 // listed returns all capabilities, with their values where the version has some. The
-// mechanisms are those of the connection.
+// mechanisms belong to the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range capabilities() {

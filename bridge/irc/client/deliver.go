@@ -25,12 +25,12 @@ type row struct {
 	line  string                                   // for people; "" for none
 }
 
-// Deliver implements [bridge.Link]. A step in a channel is written to those who are in
+// Deliver implements [bridge.Link]. A step in a channel is written to the clients in
 // it, in the dialect that each takes; beside it stands one line for people, on the
-// first attempt only. Nil means that it was: who is in a channel and does not read is
+// first attempt only. Nil means that it was: a client in a channel that does not read is
 // not waited for.
 //
-// Parties of the handoff who take steps are left out, as their inbox brings it to them
+// Parties of the handoff that take steps are left out, as their inbox brings it to them
 // in order.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if !l.writes(d.View) {
@@ -76,7 +76,7 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.Name(), err)
 }
 
-// render returns the tags of a step in a dialect: exactly those that were signed where
+// render returns the tags of a step in a dialect: exactly the ones that were signed where
 // it is in that, and for the place where it is written.
 func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.Dialect) (map[string]string, error) {
 	d.View.Dialect = in
@@ -89,7 +89,7 @@ func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.
 }
 
 // wanted returns the dialects in which the members of a channel take a step. A receipt
-// is written as it is or not at all: nobody else's word for it is worth anything.
+// is written as it is or not at all: no other word for it proves anything.
 func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	c := s.channels[d.View.Venue]
 	if c == nil {
@@ -119,7 +119,7 @@ func (s *server) hears(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }
 
-// inbox reports whether a step went into the inbox of a DID. Who was assigned later is
+// inbox reports whether a step went into the inbox of a DID. A DID that was assigned later is
 // no recipient of what came before.
 func inbox(d federation.Delivery, did federation.DID) bool {
 	v := d.View

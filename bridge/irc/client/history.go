@@ -154,7 +154,7 @@ func (r *reference) parse(text, subcommand string) *wrongInquiry {
 }
 
 // placeInquiry finds the place whose past is asked for, where the client may read it: a
-// channel that it is in, or its own exchange with somebody.
+// channel that it is in, or its own exchange with another DID.
 func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	if strings.HasPrefix(q.target, "#") {
 		venue, _ := channelName(q.target)
@@ -169,7 +169,7 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	return &wrongInquiry{"INVALID_TARGET", q.subcommand + " " + clipParam(q.target), "Messages could not be retrieved"}
 }
 
-// bufferOf returns where the steps in a channel are kept, and since when they are those
+// bufferOf returns where the steps in a channel are kept, and since when they are the ones
 // of this channel: one that does not last has the name of one that is gone.
 func (s *server) bufferOf(venue string, c *channel) buffer {
 	if c.lasting {

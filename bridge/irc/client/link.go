@@ -1,12 +1,12 @@
 // Package client is a server for IRC clients: people with any client, and agents that
-// speak IRC. It is the home server of the handoff RFC: who is logged in as a DID takes
+// speak IRC. It is the home server of the handoff RFC: a client that is logged in as a DID takes
 // steps as that DID, and is replayed what reached it meanwhile.
 //
 // Clients register as on any server, over TCP, TLS or WebSocket. The channels of the
-// configuration last, have no operators and the modes +nt, and are the same as those
-// of links that list them, as far as steps go: each step in one is written to all
+// configuration last, have no operators and the modes +nt, and are the same as the
+// channels of links that list them, as far as steps go: each step in one is written to all
 // others, with a line for people. What people say to each other stays on this server,
-// because no link relays it. Other channels are made by whoever joins them first, who
+// because no link relays it. Other channels are made by the client that joins them first, which
 // is their operator; an operator with a DID is one again when that DID comes back.
 // A ban may name a DID. Channels and their modes are gone when the gateway ends.
 //
@@ -18,16 +18,16 @@
 // One goroutine, that of [Link.Run], owns all state. Each client has a reader, which
 // hands over one line at a time and waits until it was acted on; a writer runs only
 // while something is written. What blocks, such as judging a step, is done by the
-// reader of the client whose step it is, so that its next lines wait and nobody
-// else's do. [Link.Deliver] and [Link.Online] may be called by many.
+// reader of the client whose step it is, so that its next lines wait and no
+// other client's do. [Link.Deliver] and [Link.Online] may be called by many.
 //
 // # Bounds
 //
-// Connections, those that are not registered and those from one address are bounded:
+// All connections, unregistered ones and the ones from one address are bounded:
 // where a bound is reached, the oldest connection that has not registered is closed, of
 // the address that has the most of these. Logins of one address are counted, at all
 // listeners together. Registration and silence have a time. A line has 4,096 bytes of tags and 512 of
-// message. Who sends more than a few lines a second is read more slowly, and who says
+// message. A client that sends more than a few lines a second is read more slowly, and one that says
 // more to others than limits.user_events_per_minute is refused. What waits for a
 // client is bounded by send_queue_bytes; a client that is slower is dropped.
 //
@@ -58,13 +58,13 @@ const network = "client"
 // spec: RFC 7301; its registry
 const protocol = "irc"
 
-// Link is the listener with all who are connected to it. Make one with [Open].
+// Link is the listener with all clients that are connected to it. Make one with [Open].
 type Link struct {
 	bridge.Hearing
 
 	cfg      Config
 	deps     Deps
-	ports    bridge.Ports // those of deps
+	ports    bridge.Ports // the ports of deps
 	log      *slog.Logger
 	tls      *tls.Config // nil = none
 	channels []string    // as venues
@@ -120,7 +120,7 @@ func (l *Link) Channels() []string { return l.channels }
 // Dialect implements [bridge.Placer].
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
-// Carries implements [bridge.Link]: the steps of handoffs in this server's channels. Those
+// Carries implements [bridge.Link]: the steps of handoffs in this server's channels. Steps
 // of private ones are in the inboxes of their parties, and reach them from there: what is
 // not acknowledged yet is not delivered.
 func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {

@@ -214,7 +214,7 @@ func (c *channel) changeLimit(ch *change) bool {
 }
 
 // userMode tells and changes the modes of a client itself, of which there is one: i
-// keeps it from those who share no channel with it.
+// keeps it from clients that share no channel with it.
 func (s *server) userMode(u *user, m ircmsg.Message) {
 	switch {
 	case s.nicks[fold(m.Params[0])] == nil:

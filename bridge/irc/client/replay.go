@@ -37,7 +37,7 @@ const batchType = "freeq.at/handoff"
 // replay brings the inbox of a DID to one client, page by page: first what came while
 // it was away, then what comes. A page has been delivered when the client answered the
 // PING after it, or named its last step in handoff-ack; what it did not is sent again
-// to whoever comes next as the same device. A device is known by the user name of its
+// to the next client that comes as the same device. A device is known by the user name of its
 // client.
 type replay struct {
 	u      *user
@@ -291,7 +291,7 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	s.put(u, says("", "PING", r.token), "")
 }
 
-// awaitAcks waits until the client has the page. Of one who leaves, what it acknowledged
+// awaitAcks waits until the client has the page. Of a client that leaves, what it acknowledged
 // counts: it has that.
 func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
 	for {

@@ -29,7 +29,7 @@ func (*Link) Pattern() string { return "GET " + Path }
 // configuration wants none, and 503 while the listener does not run.
 //
 // A page of any origin may connect that the gateway's HTTP listener lets read answers:
-// nothing that a browser adds by itself says who somebody is here.
+// nothing that a browser adds by itself proves an identity here.
 func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := l.live.Load()
 	switch {
