@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Allowance is how much of a rate somebody has left.
+// Allowance is how much of a rate a participant or an address has left.
 type Allowance struct {
 	Limit int // of a full bucket; 0 where there is no limit
 	Left  int
-	Full  time.Time // when all of it is there again
+	Full  time.Time // when the bucket is full again
 }
 
-// WriteHeader tells an HTTP client what it has left.
+// WriteHeader writes the allowance into the header of an HTTP answer.
 func (a Allowance) WriteHeader(h http.Header) {
 	if a.Limit == 0 {
 		return

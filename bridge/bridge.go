@@ -1,11 +1,14 @@
-// Package bridge holds the networks, and the interfaces through which they meet
-// the rest: a network opens a [Link]; a Link calls its [Gateway] with what came
-// in; a [Feed] hands it what the record still owes to it; a [Supervisor] keeps
-// both running.
+// Package bridge is what all networks share: the description of a network, links and their
+// abilities, the ports of a link, and the supervisor of a link.
 //
-// Each network has a folder of its own below this one, with its Config, an Open
-// that does no I/O, and an edge.go, the one place where our errors become its
-// own.
+// A [Network] is a value that the folder of the network returns. It opens a [Link] for each
+// table of the configuration, and gives it [Ports]. A link reads steps from its peer and submits
+// them to its [Gateway]; a [Supervisor] dials the link again after a loss, and delivers the
+// [Outbox] of the link while the link is up. What a link can do beside that is an ability, one
+// small interface such as [Placer] or [Mounted].
+//
+// The package knows no network. Each has a folder below this one, with a file edge.go: the one
+// place where errors of the gateway become errors of the network.
 package bridge
 
 import (
@@ -15,43 +18,44 @@ import (
 	"baton/federation"
 )
 
-// Link is one configured peer of a network, connected or not. One goroutine owns
-// its state.
+// Link is one configured peer of a network, connected or not. One goroutine owns its state.
 type Link interface {
-	// Name is unique among all links: the label in logs, metrics and feeds.
+	// Name is unique among all links: the label in logs, in metrics and of the outbox.
 	Name() string
 	// Network is the label of the network in metrics, such as "spanningtree".
 	Network() string
-	// Carries tells whether a filed step is owed to this link. The view is that
-	// after the step. It does not depend on the connection, and may be called
-	// while Run runs.
+	// Carries reports whether a filed step is delivered to this link. The view is that after
+	// the step. The answer does not depend on the connection. Carries may block on the record,
+	// returns its error, and may be called while Run runs.
 	Carries(ctx context.Context, ev federation.Event, after federation.View) (bool, error)
-	// Run dials or accepts, serves until ctx ends or the connection breaks, and
-	// returns why. It calls up once the peer has authenticated and both bursts are
-	// over.
+	// Run dials or accepts, serves until ctx ends or the connection breaks, and returns why. It
+	// calls up after the peer has authenticated and both bursts are over.
 	Run(ctx context.Context, up func()) error
-	// Deliver hands one row of the feed to the peer and may be called while Run
-	// runs, concurrently for different handoffs. It blocks until the peer has it,
-	// and then returns nil; it returns an error wrapping
-	// [*federation.UnavailableError] to be called again later, and a
-	// [*federation.RefusalError] never to be called again with this row.
+	// Deliver makes one delivery. It blocks until the peer has the step, and returns nil then.
+	// An error that wraps [*federation.UnavailableError] means that Deliver is called again
+	// later; after a [*federation.RefusalError] it is never called again with this delivery.
+	// Deliver may be called while Run runs, and concurrently for different handoffs.
 	Deliver(ctx context.Context, d federation.Delivery) error
 }
 
-// OutboxTopic is the topic of a link whose feed has something new.
+// The topics of [Wakes].
+const (
+	// RelayTopic is the topic of new deliveries to the peers of a [Peered] link.
+	RelayTopic = "relays"
+	// WebhooksTopic is the topic of new deliveries to webhooks.
+	WebhooksTopic = "hooks"
+)
+
+// OutboxTopic is the topic of a link whose outbox has a new delivery.
 func OutboxTopic(link string) string { return "feed." + link }
 
-// RelayTopic is the topic of what is owed to other registries.
-const RelayTopic = "relays"
-
-// InboxTopic is the topic of an agent of this gateway's registry that has a new
-// message.
+// InboxTopic is the topic of an agent of the gateway's registry that has a new message.
 func InboxTopic(handle string) string { return "inbox." + handle }
 
 // RulingTopic is the topic of a home whose ruling a step waits for.
 func RulingTopic(home federation.HomeID) string { return "ruling." + string(home) }
 
-// DIDTopic is the topic of a DID whose inbox has something new.
+// DIDTopic is the topic of a DID whose inbox has a new step.
 func DIDTopic(did federation.DID) string { return "did." + string(did) }
 
 // KeyError is one mistake in a network's table of the configuration.
@@ -68,7 +72,7 @@ type Links []Link
 
 // Route implements [federation.Routes].
 func (l Links) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
-	var owed federation.Fanout
+	var fanout federation.Fanout
 	entry := federation.Entry{Event: ev, Version: after.Version, State: after.State, Filed: after.Moved}
 	d := federation.Delivery{Entry: entry, View: after}
 	for _, link := range l {
@@ -77,7 +81,7 @@ func (l Links) Route(ctx context.Context, ev federation.Event, after federation.
 			if err != nil {
 				return federation.Fanout{}, fmt.Errorf("write for %s: %w", link.Name(), err)
 			}
-			owed.Effects, owed.Topics = append(owed.Effects, effects...), append(owed.Topics, topics...)
+			fanout.Effects, fanout.Topics = append(fanout.Effects, effects...), append(fanout.Topics, topics...)
 		}
 		carries, err := link.Carries(ctx, ev, after)
 		if err != nil {
@@ -86,10 +90,10 @@ func (l Links) Route(ctx context.Context, ev federation.Event, after federation.
 		if !carries {
 			continue
 		}
-		owed.Links = append(owed.Links, link.Name())
+		fanout.Links = append(fanout.Links, link.Name())
 		if shower, ok := link.(OnceShower); ok && shower.ShowsOnce(d) {
-			owed.Once = append(owed.Once, link.Name())
+			fanout.Once = append(fanout.Once, link.Name())
 		}
 	}
-	return owed, nil
+	return fanout, nil
 }

@@ -93,7 +93,7 @@ func newHouse(l *link) *house {
 	return h
 }
 
-// owe files an offer and an answer to it, each owed to the link, and returns both.
+// owe files an offer and an answer to it, with a delivery of each to the link, and returns both.
 func (h *house) owe(t *testing.T, n int) []federation.EventID {
 	t.Helper()
 	alice, bob := federationtest.Person("alice"), federationtest.Person("bob")
@@ -126,7 +126,7 @@ func (h *house) start(t *testing.T) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func TestWhatIsOwedIsDeliveredInOrderOnceTheLinkIsUp(t *testing.T) {
+func TestPendingDeliveriesAreMadeInOrderOnceTheLinkIsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(&link{run: staysUp, deliver: func(federation.Delivery) error { return nil }})
 		ids := h.owe(t, 1)
@@ -137,8 +137,8 @@ func TestWhatIsOwedIsDeliveredInOrderOnceTheLinkIsUp(t *testing.T) {
 		if diff := cmp.Diff(want, h.link.delivered()); diff != "" {
 			t.Errorf("delivered (-want +got):\n%s", diff)
 		}
-		if owed, err := h.record.Outbox(t.Context(), "lab", 0, 10); err != nil || len(owed) != 0 {
-			t.Errorf("%d rows are still owed (%v)", len(owed), err)
+		if pending, err := h.record.Outbox(t.Context(), "lab", 0, 10); err != nil || len(pending) != 0 {
+			t.Errorf("%d deliveries are still pending (%v)", len(pending), err)
 		}
 		if !h.supervisor.Up() || testutil.ToFloat64(h.metrics.LinkUp.WithLabelValues("spanningtree", "lab")) != 1 {
 			t.Error("the link does not show as up")
@@ -232,11 +232,11 @@ func TestAttemptsAreCountedBeforeOrAfter(t *testing.T) {
 				var during []int
 				failures := 2
 				h = newHouse(&link{run: staysUp, once: once, deliver: func(federation.Delivery) error {
-					owed, err := h.record.Outbox(context.WithoutCancel(t.Context()), "lab", 0, 1)
-					if err != nil || len(owed) == 0 {
+					pending, err := h.record.Outbox(context.WithoutCancel(t.Context()), "lab", 0, 1)
+					if err != nil || len(pending) == 0 {
 						return err
 					}
-					during = append(during, owed[0].Attempt)
+					during = append(during, pending[0].Attempt)
 					if failures--; failures >= 0 {
 						return &federation.UnavailableError{What: "peer", Err: errors.New("busy")}
 					}
@@ -270,7 +270,7 @@ func TestAFirstAttemptThatWasCountedWithTheStepIsMadeOnce(t *testing.T) {
 			}
 			return filing.Event.ID
 		}
-		before := file(1) // by a process that ended since: who knows whether it was shown
+		before := file(1) // by a process that has ended: it may have been shown
 		h.supervisor.Fresh(federationtest.ID(2))
 		fresh := file(2)
 		stop := h.start(t)
@@ -288,7 +288,7 @@ func TestAFirstAttemptThatWasCountedWithTheStepIsMadeOnce(t *testing.T) {
 
 func TestALinkIsRunAgainWithGrowingWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(&link{run: func(context.Context, func()) error { return errors.New("nobody there") }})
+		h := newHouse(&link{run: func(context.Context, func()) error { return errors.New("no peer there") }})
 		stop := h.start(t)
 		time.Sleep(5 * time.Minute)
 		stop()

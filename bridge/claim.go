@@ -15,41 +15,41 @@ type IdentityClaim string
 // The claims, from the strongest to none.
 const (
 	Anchored   IdentityClaim = "atProtocol" // a DID with a document of its own: its owner can change keys and keep the name
-	SelfIssued IdentityClaim = "selfIssued" // a did:key: its owner holds the key, and nobody else knows more
-	Relayed    IdentityClaim = "relayed"    // another server says who it is, and nobody here checked
+	SelfIssued IdentityClaim = "selfIssued" // a did:key: its owner holds the key, and no document confirms it
+	Relayed    IdentityClaim = "relayed"    // another server names the account, and this gateway did not check it
 	Guest      IdentityClaim = "guest"      // a nick without an account
-	LookingUp  IdentityClaim = "lookingUp"  // the answer is on its way: say nothing yet
+	LookingUp  IdentityClaim = "lookingUp"  // the answer is pending: state nothing yet
 	Unknown    IdentityClaim = "unknown"    // nothing is known, which is no evidence for a guest
 )
 
-// stamped is since when servers mark each message with the account of its sender.
-// Before, a message without one says nothing of whether there was an account.
+// stamped returns the time from which servers mark each message with the account of its sender.
+// An older message without a mark may have a sender with an account.
 //
 // spec: freeq identity-claims "stamping_epoch"
 func stamped() time.Time { return time.Date(2026, time.August, 1, 0, 0, 0, 0, time.UTC) }
 
-// Lookup is how far the question has come who bears a name.
+// Lookup is the state of the look-up of the account behind a name.
 type Lookup string
 
-// The lookups. The zero Lookup was never asked.
+// The states. The zero Lookup was never asked.
 const (
 	InFlight   Lookup = "inFlight"
 	NoAccount  Lookup = "noAccount"  // the answer: a guest
-	NoSuchName Lookup = "noSuchNick" // the answer: nobody is there by that name
+	NoSuchName Lookup = "noSuchNick" // the answer: no user has that name
 	TimedOut   Lookup = "timedOut"
 )
 
-// Seen is what came with one message, and what is known of its sender now.
+// Seen is what one message says about its sender, and what is known of the sender now.
 type Seen struct {
 	Account federation.DID // that the message is marked with; empty for none
 	Origin  string         // the server that relayed it, empty for our own
-	Present bool           // the sender is here now
-	Live    federation.DID // under which the sender is here now, or was found
+	Present bool           // the sender is connected now
+	Live    federation.DID // of the sender now, or as the look-up found it
 	At      time.Time      // of the message; zero where it does not say
 }
 
-// ClaimOfMessage says who a message is from. What it was marked with counts, not who
-// bears the name now; the DID is empty where none can be named.
+// ClaimOfMessage returns the claim about the sender of a message. The mark of the message takes
+// precedence over the user that has the name now. The DID is empty where none is known.
 func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	switch {
 	case s.Origin != "":
@@ -64,8 +64,8 @@ func ClaimOfMessage(s Seen) (IdentityClaim, federation.DID) {
 	return Unknown, ""
 }
 
-// ClaimOfSender says who bears the name that a message came under. Who is there now
-// counts before what the message was marked with.
+// ClaimOfSender returns the claim about the user that has the name of a message. The user that
+// has the name now takes precedence over the mark of the message.
 func ClaimOfSender(s Seen, asked Lookup) (IdentityClaim, federation.DID) {
 	if s.Origin == "" && s.Live != "" {
 		return claimOf(s.Live), s.Live
@@ -78,7 +78,7 @@ func ClaimOfSender(s Seen, asked Lookup) (IdentityClaim, federation.DID) {
 }
 
 // ClaimOfPerson returns the claim about the person behind a name, where no message proves
-// one: the DID that the name is bound to here, else the word of a peer, which may name an
+// one: the DID that the name is bound to here, else what a peer states, which may be an
 // account.
 func ClaimOfPerson(bound federation.DID, byPeer, account bool, asked Lookup) (IdentityClaim, federation.DID) {
 	switch {

@@ -19,17 +19,17 @@ func TestWhatMayBeSaidOfSomebody(t *testing.T) {
 		want bridge.IdentityClaim
 		did  federation.DID
 	}{
-		"an account with a document":            {bridge.Seen{Account: plc, At: late}, bridge.Anchored, plc},
-		"an account that is a key":              {bridge.Seen{Account: key, At: late}, bridge.SelfIssued, key},
-		"another server's word":                 {bridge.Seen{Account: plc, Origin: "irc.example", Present: true, Live: plc, At: late}, bridge.Relayed, plc},
-		"another server's guest":                {bridge.Seen{Origin: "irc.example", At: late}, bridge.Guest, ""},
-		"the mark, whoever has the name now":    {bridge.Seen{Account: plc, Present: true, Live: key, At: late}, bridge.Anchored, plc},
-		"no mark, and an account now":           {bridge.Seen{Present: true, Live: key, At: early}, bridge.SelfIssued, key},
-		"no mark, when all had one":             {bridge.Seen{At: late}, bridge.Guest, ""},
-		"no mark, when not all had one":         {bridge.Seen{At: early}, bridge.Unknown, ""},
-		"no mark, and nobody knows when":        {bridge.Seen{}, bridge.Unknown, ""},
-		"no mark then, and no account now":      {bridge.Seen{Present: true, At: early}, bridge.Guest, ""},
-		"gone, and found by its name meanwhile": {bridge.Seen{Live: plc, At: late}, bridge.Guest, ""},
+		"an account with a document":              {bridge.Seen{Account: plc, At: late}, bridge.Anchored, plc},
+		"an account that is a key":                {bridge.Seen{Account: key, At: late}, bridge.SelfIssued, key},
+		"another server's word":                   {bridge.Seen{Account: plc, Origin: "irc.example", Present: true, Live: plc, At: late}, bridge.Relayed, plc},
+		"another server's guest":                  {bridge.Seen{Origin: "irc.example", At: late}, bridge.Guest, ""},
+		"the mark, with another user of the name": {bridge.Seen{Account: plc, Present: true, Live: key, At: late}, bridge.Anchored, plc},
+		"no mark, and an account now":             {bridge.Seen{Present: true, Live: key, At: early}, bridge.SelfIssued, key},
+		"no mark, when all had one":               {bridge.Seen{At: late}, bridge.Guest, ""},
+		"no mark, when not all had one":           {bridge.Seen{At: early}, bridge.Unknown, ""},
+		"no mark, and no time":                    {bridge.Seen{}, bridge.Unknown, ""},
+		"no mark then, and no account now":        {bridge.Seen{Present: true, At: early}, bridge.Guest, ""},
+		"gone, and found by its name meanwhile":   {bridge.Seen{Live: plc, At: late}, bridge.Guest, ""},
 	} {
 		if claim, did := bridge.ClaimOfMessage(tt.seen); claim != tt.want || did != tt.did {
 			t.Errorf("%s: %s %s, want %s %s", name, claim, did, tt.want, tt.did)

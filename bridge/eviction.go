@@ -8,7 +8,7 @@ import (
 
 // EvictionQueue orders what clients hold at a listener, such as connections, for eviction:
 // the address that holds the most loses its oldest first. A client that opens many
-// connections so evicts its own, and no connection of another address.
+// connections evicts its own ones, and no connection of another address.
 //
 // Make one with [NewEvictionQueue]. It is not safe for concurrent use. Each method takes
 // constant time, or grows with the logarithm of the number of addresses.
@@ -110,7 +110,7 @@ func (q *EvictionQueue[T]) NextOf(from netip.Prefix) (item T, ok bool) {
 
 // entry returns what a list has at an element.
 func entry[T comparable](place *list.Element) *queued[T] {
-	q, _ := place.Value.(*queued[T]) // there is nothing else in it
+	q, _ := place.Value.(*queued[T]) // the lists have no other values
 	return q
 }
 

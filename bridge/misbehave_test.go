@@ -105,12 +105,12 @@ func (h *house) state(t *testing.T) (federation.Delivered, []federation.NoticeKi
 // left returns how many other handoffs wait.
 func (h *house) left(t *testing.T) int {
 	t.Helper()
-	owed, err := h.record.Outbox(t.Context(), "lab", 0, 2*handoffs)
+	pending, err := h.record.Outbox(t.Context(), "lab", 0, 2*handoffs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	others := 0
-	for _, d := range owed {
+	for _, d := range pending {
 		if d.View.ID != federationtest.ID(1) {
 			others++
 		}
@@ -190,8 +190,8 @@ func TestWhateverAPeerDoesEachDeliveryEndsAndOthersGoOn(t *testing.T) {
 				if n := c.called(federationtest.ID(1)); n != tt.calls {
 					t.Errorf("%d calls, want %d", n, tt.calls)
 				}
-				if owed, err := h.record.Outbox(t.Context(), "lab", 0, 10); err != nil || len(owed) != 0 {
-					t.Errorf("still owed are %+v, %v: what stands behind it goes on", owed, err)
+				if pending, err := h.record.Outbox(t.Context(), "lab", 0, 10); err != nil || len(pending) != 0 {
+					t.Errorf("still pending are %+v, %v: the deliveries behind it go on", pending, err)
 				}
 			})
 		})
@@ -254,7 +254,7 @@ func TestAWaitOutlivesARestartButForOneProbe(t *testing.T) {
 		if after.Attempt != calls+1 || !after.Next.After(time.Now().Add(20*time.Second)) {
 			t.Errorf("after the restart it is %+v, want one attempt more and no shorter wait", after)
 		}
-		h.supervisor.Heard("did:plc:somebody") // traffic from the peer
+		h.supervisor.Heard("did:plc:sender") // traffic from the peer
 		synctest.Wait()
 		if again, _ := h.state(t); again.Attempt != calls+2 {
 			t.Errorf("after the peer was heard it is %+v, want one attempt more", again)

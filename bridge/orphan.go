@@ -6,14 +6,42 @@ import (
 	"baton/federation"
 )
 
-// OrphanAfter is how long nothing may be heard of a home before the handoffs that it
-// orders count as orphaned. Servers wait as long for each other.
+// OrphanAfter is how long a home may be silent before the handoffs that it orders count as
+// orphaned.
 const OrphanAfter = 24 * time.Hour
 
-// Orphaned reports whether a handoff is under way at another home of which nothing was
-// heard for [OrphanAfter]: neither by the link to it nor by a step of the handoff. No step
-// says so, and the home may come back: whoever offers the work again may have it done
-// twice. The links are all that there are, and up says which of them are.
+// Forgetful is a [Homed] that knows which handoffs its home has lost steps of, as after the
+// restore of an older copy of its record. It does not block.
+type Forgetful interface {
+	Homed
+	// LostSteps returns why a handoff of the other home cannot go on there, and whether it
+	// cannot.
+	LostSteps(id federation.HandoffID) (why string, lost bool)
+}
+
+// WhyOrphaned returns why no home orders the steps of a handoff any more, "" where its home
+// does: the home has lost steps of it, or nothing was heard of the home, see [Orphaned].
+func WhyOrphaned(v federation.View, links Links, up func(Link) bool, now time.Time) string {
+	if !v.Remote || v.Over {
+		return ""
+	}
+	for _, link := range links {
+		if forgetful, ok := link.(Forgetful); ok && forgetful.Home() == v.Home {
+			if why, lost := forgetful.LostSteps(v.ID); lost {
+				return "its home " + string(v.Home) + " has lost steps: " + why
+			}
+		}
+	}
+	if Orphaned(v, links, up, now) {
+		return "nothing was heard of its home " + string(v.Home) + " for " + OrphanAfter.String()
+	}
+	return ""
+}
+
+// Orphaned reports whether a handoff is open at another home that was silent for [OrphanAfter]:
+// its link read nothing, and no step of the handoff came. No step states that, and the home may
+// come back: work that is offered again may be done twice. The links are all links of the
+// gateway, and up reports whether a link is up.
 //
 // spec: freeq-s2s "State machines"
 func Orphaned(v federation.View, links Links, up func(Link) bool, now time.Time) bool {

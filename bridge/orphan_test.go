@@ -40,7 +40,7 @@ func TestAHandoffIsOrphanedWhenItsHomeWasNotHeardForADay(t *testing.T) {
 		up    bool
 		want  bool
 	}{
-		"nobody is linked to it":        {waiting, nil, false, true},
+		"no link leads to it":           {waiting, nil, false, true},
 		"its link is down for long":     {waiting, bridge.Links{homed{"fq.test", long}}, false, true},
 		"its link is up":                {waiting, bridge.Links{homed{"fq.test", long}}, true, false},
 		"another link is up":            {waiting, bridge.Links{homed{"other.test", now}}, true, true},

@@ -10,30 +10,30 @@ import (
 
 // How a [Pace] learns. A rate is of messages a second.
 const (
-	learnable  = 10          // what is tried first of a peer that said nothing of itself and then takes it for too much
-	unseeded   = 0.5         // times the rate, when such a peer says so
-	seeded     = 0.8         // times the rate, when one says so that had named it
-	faster     = 1.05        // times the rate, up to the seed, after so many messages
-	fasterPer  = 8           // that were taken
-	slowest    = 1.0 / 60    // nobody wants less
-	unlimited  = 1 << 20     // more than anything here writes
-	longestEnd = time.Minute // for so long, at most, a peer that says when to come again means all of us
+	learnable  = 10          // the first rate for a peer that named none, after it refused a message as one too many
+	unseeded   = 0.5         // factor of the rate after such a refusal of a peer that named none
+	seeded     = 0.8         // factor of the rate after such a refusal of a peer that named one
+	faster     = 1.05        // factor of the rate, up to the seed, after fasterPer messages
+	fasterPer  = 8           // messages in a row that the peer took
+	slowest    = 1.0 / 60    // the lowest rate
+	unlimited  = 1 << 20     // above any rate at which the gateway writes
+	longestEnd = time.Minute // the longest pause of all messages that a peer can ask for
 )
 
-// Pace is how fast one destination takes messages: a bucket that is seeded with what the
-// destination says of itself, gets slower when it says that it is too much, and then
-// faster again up to the seed. It may be used concurrently.
+// Pace limits the messages to one destination: a bucket with the rate that the destination
+// names. The rate falls when the destination refuses a message as one too many, and then rises
+// again up to the named rate. A Pace may be used concurrently.
 type Pace struct {
 	mu     sync.Mutex
 	bucket *rate.Limiter
 	seed   rate.Limit
 	burst  int       // of the seed
-	took   int       // since the rate last changed
-	until  time.Time // nothing goes before
+	took   int       // messages since the rate changed last
+	until  time.Time // no message is sent before
 }
 
-// NewPace returns the pace of a destination that takes so many messages a minute, all of
-// them at once if need be; 0 is any number.
+// NewPace returns the pace of a destination that takes a number of messages a minute, in one
+// burst at most; 0 is any number.
 func NewPace(perMinute int) *Pace {
 	p := &Pace{seed: unlimited, burst: unlimited}
 	if perMinute > 0 {
@@ -43,8 +43,7 @@ func NewPace(perMinute int) *Pace {
 	return p
 }
 
-// Take takes room for one message and returns 0, or how long to wait before asking
-// again.
+// Take counts one message and returns 0, or returns how long to wait before the next call.
 func (p *Pace) Take(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +58,7 @@ func (p *Pace) Take(now time.Time) time.Duration {
 	return wait
 }
 
-// Took notes that the destination took a message: it may take more.
+// Took notes that the destination took a message. The rate may rise.
 func (p *Pace) Took(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,14 +75,14 @@ func (p *Pace) Took(now time.Time) {
 	}
 }
 
-// TooMuch notes that the destination took a message for one too many, and when it wants
-// the next one.
+// TooMuch notes that the destination refused a message as one too many, and after how long it
+// takes the next one. The rate falls.
 func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	until := now.Add(min(again, longestEnd))
 	if !until.After(p.until) {
-		return // of one that was under way when it said so before
+		return // the message was sent before an earlier refusal
 	}
 	p.until, p.took = until, 0
 	limit := p.bucket.Limit() * seeded
@@ -91,10 +90,10 @@ func (p *Pace) TooMuch(now time.Time, again time.Duration) {
 		limit = min(p.bucket.Limit(), learnable) * unseeded
 	}
 	p.bucket.SetLimitAt(now, max(slowest, limit))
-	p.bucket.SetBurstAt(now, 1) // what it took at once before was too much
+	p.bucket.SetBurstAt(now, 1) // the burst was too large
 }
 
-// wait takes room for one message once there is some.
+// wait counts one message, and blocks until it may be sent or ctx ends.
 func (p *Pace) wait(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := p.Take(time.Now())

@@ -61,7 +61,7 @@ func ProblemOf(err error) ProblemError {
 	return p
 }
 
-// retrySeconds rounds up, so that a client that waits so long does not come too early.
+// retrySeconds rounds up, so that a client does not repeat its request too early.
 func retrySeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // statusOf returns the HTTP status of a refusal.

@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// LinkState is where a link stands, each with what is next.
+// LinkState is the state of a link.
 type LinkState string
 
 // The states of a link.
 const (
 	LinkUp       LinkState = "up"       // the peer has authenticated: steps go both ways
 	LinkDialling LinkState = "dialling" // it dials, accepts, or waits to do so again
-	LinkDown     LinkState = "down"     // nobody runs it
-	LinkStandby  LinkState = "standby"  // another gateway of the home runs it
+	LinkDown     LinkState = "down"     // it does not run
+	LinkStandby  LinkState = "standby"  // another replica of the home runs it
 )
 
-// Status is how a link stands now.
+// Status is the state of a link now, with the reason.
 type Status struct {
 	State     LinkState
 	NextDial  time.Time // zero unless it waits to dial
 	LastError string    // why the last session ended; "" before the first did
 }
 
-// Hearer is a [Link] that knows when its peer was heard last.
+// Hearer is a [Link] that knows when its peer sent something last.
 type Hearer interface {
 	Link
-	// Heard returns when something was read last, the zero time before anything was.
+	// Heard returns when the link read something last, the zero time before it read anything.
 	// It may be called while Run runs.
 	Heard() time.Time
 }
 
-// Hearing notes when something was read last, and makes a [Link] that embeds it a
-// [Hearer]. The zero Hearing has read nothing. It may be used concurrently.
+// Hearing notes when a link read something last. A [Link] that embeds it is a [Hearer]. The zero
+// Hearing has read nothing. It may be used concurrently.
 type Hearing struct{ last atomic.Int64 } // unix nanoseconds; 0 before anything was read
 
 // Hear notes that something was read at a time.
@@ -48,11 +48,11 @@ func (h *Hearing) Heard() time.Time {
 	return time.Time{}
 }
 
-// Loser is a [Link] whose Run has work left after its peer is gone: it judges the steps that
+// Loser is a [Link] whose Run goes on after the connection has ended: it judges the steps that
 // it has read.
 type Loser interface {
 	Link
-	// Lost returns a channel that holds a token once the connection of the current Run has
+	// Lost returns a channel that holds a token after the connection of the current Run has
 	// ended.
 	Lost() <-chan struct{}
 }
@@ -74,21 +74,21 @@ func (l Losing) Lose() {
 // Lost implements [Loser].
 func (l Losing) Lost() <-chan struct{} { return l.lost }
 
-// Describer is a [Link] that can say more of itself to operators.
+// Describer is a [Link] with details for operators.
 type Describer interface {
 	Link
-	// Describe may be called while Run runs.
+	// Describe returns the details. It may be called while Run runs.
 	Describe() Description
 }
 
-// Description is what an operator wants to know of a link beside its status.
+// Description is the details of a link beside its status.
 type Description struct {
-	// Negotiated is what both sides agreed on, by words of the network; empty while
-	// the link is not up.
+	// Negotiated is what both sides agreed on, in terms of the network; empty while the link is
+	// not up.
 	Negotiated map[string]string
 	Skew       time.Duration // by which our clock is ahead of the peer's; zero where unknown
-	Channels   []string      // as venues; empty where a network has none
-	NotCarried []string      // what steps lose on this link, a sentence each
+	Channels   []string      // as venues; empty for a network without channels
+	NotCarried []string      // what this link cannot carry of a step, one sentence each
 }
 
 // status keeps the [Status] of a link. It may be used concurrently.
@@ -111,7 +111,7 @@ func (s *status) dialling() {
 	s.set(func(now *Status) { now.State, now.NextDial = LinkDialling, time.Time{} })
 }
 
-// lost notes why a session ended, and when the next one is tried.
+// lost notes why a session ended, and when the link is dialled again.
 func (s *status) lost(why error, next time.Time) {
 	s.set(func(now *Status) {
 		now.State, now.NextDial = LinkDialling, next

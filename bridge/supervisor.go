@@ -13,18 +13,17 @@ import (
 	"baton/federation"
 )
 
-// Waits between two attempts to bring a link up, or to deliver what failed: they
-// double from the first to the last, with jitter, and fall back once a peer has
-// authenticated.
+// Waits between two dials of a link: they double from the first to the last, with jitter, and
+// start again after a peer has authenticated.
 const (
 	firstWait = 500 * time.Millisecond
 	lastWait  = 30 * time.Second
 )
 
-// Supervisor keeps one link running, and its feed while the link is up.
+// Supervisor keeps one link running, and delivers its outbox while the link is up.
 type Supervisor struct {
 	link    Link
-	feed    *feed
+	outbox  *outboxWorker
 	metrics *Metrics
 	log     *slog.Logger
 	up      atomic.Bool
@@ -35,29 +34,29 @@ type Supervisor struct {
 // NewSupervisor returns the supervisor of one link. Nothing runs until Run.
 func NewSupervisor(link Link, outbox Outbox, wakes Wakes, m *Metrics, log *slog.Logger) *Supervisor {
 	log = log.With(slog.String("network", link.Network()), slog.String("link", link.Name()))
-	feed := &feed{link: link, rows: outbox, wakes: wakes, metrics: m, log: log, pace: NewPace(perMinute(link)), heard: make(chan federation.DID, 1)}
-	return &Supervisor{link: link, feed: feed, metrics: m, log: log, status: newStatus(), onLoss: func() {}}
+	worker := &outboxWorker{link: link, rows: outbox, wakes: wakes, metrics: m, log: log, pace: NewPace(perMinute(link)), heard: make(chan federation.DID, 1)}
+	return &Supervisor{link: link, outbox: worker, metrics: m, log: log, status: newStatus(), onLoss: func() {}}
 }
 
-// OnLoss has a function called each time that the connection of the link has ended. It must
-// not block. Call it before Run.
+// OnLoss sets the function that is called each time after the connection of the link has ended.
+// The function must not block. Call OnLoss before Run.
 func (s *Supervisor) OnLoss(do func()) { s.onLoss = do }
 
-// Up reports whether the peer has authenticated and not gone since.
+// Up reports whether the link has an authenticated peer now.
 func (s *Supervisor) Up() bool { return s.up.Load() }
 
-// Status returns how the link stands. It may be called while Run runs.
+// Status returns the status of the link. It may be called while Run runs.
 func (s *Supervisor) Status() Status { return s.status.get() }
 
 // Name returns the name of the link.
 func (s *Supervisor) Name() string { return s.link.Name() }
 
-// Fresh tells the feed of a step that is about to be filed, with its first attempt
-// counted. Without being told, the feed takes that attempt as made.
-func (s *Supervisor) Fresh(id federation.EventID) { s.feed.fresh.add(id) }
+// Fresh notes a step that is about to be filed with its first attempt counted. The attempt of
+// any other step counts as made.
+func (s *Supervisor) Fresh(id federation.EventID) { s.outbox.fresh.add(id) }
 
-// Heard tells the feed that somebody was heard on the link: what waits is tried once.
-func (s *Supervisor) Heard(did federation.DID) { s.feed.probe(did) }
+// Heard notes that a DID sent a step on the link: a waiting delivery is tried once.
+func (s *Supervisor) Heard(did federation.DID) { s.outbox.probe(did) }
 
 // Run keeps the link running until ctx ends, and returns why that was.
 func (s *Supervisor) Run(ctx context.Context) error {
@@ -77,13 +76,14 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		wait := waits.NextBackOff()
 		s.status.lost(err, time.Now().Add(wait))
 		s.log.LogAttrs(ctx, slog.LevelWarn, "link down", slog.Any("err", err), slog.String("next_dial", wait.Round(time.Millisecond).String()))
-		s.rest(ctx, wait)
+		s.waitToDial(ctx, wait)
 	}
 	return context.Cause(ctx)
 }
 
-// session runs the link once, with its feed from the moment it is up until the connection
-// has ended. It calls onUp and onLoss at these moments, onLoss at the end in any case.
+// session runs the link once, and delivers its outbox from the moment that the link is up until
+// the connection has ended. It calls onUp and onLoss at these moments, and onLoss at the end in
+// any case.
 func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	group, ctx := errgroup.WithContext(ctx)
 	delivering, stop := context.WithCancel(ctx)
@@ -116,7 +116,7 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	group.Go(func() error {
 		select {
 		case <-up:
-			return s.feed.run(delivering)
+			return s.outbox.run(delivering)
 		case <-delivering.Done():
 			return nil
 		}
@@ -124,8 +124,8 @@ func (s *Supervisor) session(ctx context.Context, onUp, onLoss func()) error {
 	return group.Wait()
 }
 
-// lost returns the channel that tells of the end of the connection, nil for a link whose
-// Run returns with it. A token of an earlier session is taken out.
+// lost returns the channel that gets a token when the connection has ended, nil for a link
+// whose Run returns then. It removes the token of an earlier session.
 func (s *Supervisor) lost() <-chan struct{} {
 	loser, ok := s.link.(Loser)
 	if !ok {
@@ -145,8 +145,8 @@ func newWaits() *backoff.ExponentialBackOff {
 	return waits
 }
 
-// rest waits before the link is dialled again, or until its peer is back.
-func (s *Supervisor) rest(ctx context.Context, wait time.Duration) {
+// waitToDial waits before the next dial of the link, or until the peer is back.
+func (s *Supervisor) waitToDial(ctx context.Context, wait time.Duration) {
 	returner, ok := s.link.(Returner)
 	if !ok {
 		sleep(ctx, wait)
@@ -161,7 +161,7 @@ func (s *Supervisor) rest(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// sleep waits, or for ctx to end if that is sooner.
+// sleep waits, at most until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -52,7 +52,7 @@ func (f *File) admin(t Table) { listenAddress(t, f.Admin.Listen) }
 func (f *File) relay(t Table) {
 	listenAddress(t, f.Relay.Listen)
 	if len(f.Relay.URLs) > 0 && f.Relay.Listen != "" {
-		t.Mistake("listen", "who has urls has no server in this process: want one of the two")
+		t.Mistake("listen", "with urls there is no server in this process: want one of the two")
 	}
 	for key, value := range map[string]string{"creds_file": f.Relay.CredsFile, "nkey_file": f.Relay.NKeyFile, "ca_file": f.Relay.CAFile} {
 		if value != "" && len(f.Relay.URLs) == 0 {

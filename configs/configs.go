@@ -1,14 +1,14 @@
 // Package configs loads the configuration file.
 //
-// The file is TOML and is read strictly. A key that nobody knows, a value of the
-// wrong type, a missing required key and a value that cannot work are mistakes;
-// each is told with its file and line, and all of them at once:
+// The file is TOML and is read strictly. An unknown key, a value of the wrong type, a
+// missing required key and a value that cannot work are mistakes. Each mistake has its file
+// and line, and [File.Err] returns all of them:
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package knows the frame, which is everything but the networks. A network
-// owns the struct of its table; whoever wires the program passes that struct to
-// [Table.Decode] and asks [File.Err] last, when every table has found its owner:
+// The package knows the frame, which is all tables but those of the networks. A network
+// owns the struct of its table, and decodes the table into it ([Table.Decode]). The caller
+// asks [File.Err] last, when every table has been decoded by its owner:
 //
 //	file, err := configs.Load("baton.toml")
 //	...
@@ -19,12 +19,12 @@
 //	}
 //	if err := file.Err(); err != nil {
 //
-// Secrets are never in the file, which names files of their own ([File.Secret]); so
-// it does for the certificate ([File.TLSConfig]).
-// [Reference] is the file with every key and its default.
+// Secrets and the certificate are files of their own, which the configuration names
+// ([File.Secret], [File.TLSConfig]). [Reference] returns the file with every key and its
+// default.
 //
-// A File belongs to one goroutine until Err was called; afterwards it is read only
-// and may be shared.
+// A File belongs to one goroutine until Err was called. Then it does not change any more and
+// may be shared.
 package configs
 
 import (
@@ -52,7 +52,7 @@ type Config struct {
 	Metrics   Metrics
 }
 
-// Home is the table that says who this gateway is.
+// Home is the table with the identity of this gateway.
 type Home struct {
 	Name        string `toml:"name"`        // required; a lower-case host name, the gateway's name on every network
 	Description string `toml:"description"` // for people, in server lists; one line
@@ -66,7 +66,7 @@ type HTTP struct {
 	PublicURL      string         `toml:"public_url"`      // the listener as others reach it; without a path
 	CORSOrigins    []string       `toml:"cors_origins"`    // "*", or scheme://host[:port]
 	MaxBodyBytes   int64          `toml:"max_body_bytes"`  // of one request
-	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // whose X-Forwarded-For and PROXY header are believed
+	TrustedProxies []netip.Prefix `toml:"trusted_proxies"` // trusted to send X-Forwarded-For and PROXY headers
 }
 
 // TLS is the table of the one certificate, for every listener and link that speaks
@@ -84,7 +84,7 @@ type Admin struct {
 }
 
 // Binding is one [[bindings]] table: a name on a network that stands for a DID. Its
-// owner is whoever knows what a DID is.
+// owner is the package that parses DIDs.
 type Binding struct {
 	Network string `toml:"network"` // required; the name of a link
 	Name    string `toml:"name"`    // required; an account, or a handle
@@ -92,7 +92,7 @@ type Binding struct {
 	Vouch   bool   `toml:"vouch"`   // the gateway may sign for the DID
 }
 
-// Peer is one [[peers]] table: another home. Its owner is whoever knows what a DID is.
+// Peer is one [[peers]] table: another home. Its owner is the package that parses DIDs.
 type Peer struct {
 	Name string `toml:"name"` // required; its home.name
 	DID  string `toml:"did"`  // required; what it sends must be signed by it
@@ -123,7 +123,7 @@ const (
 )
 
 // Hub is the table of the NATS server that homes of several operators meet at. Its owner
-// is whoever speaks NATS.
+// is the package that speaks NATS.
 type Hub struct {
 	URLs      []string `toml:"urls"`       // empty for none
 	CredsFile string   `toml:"creds_file"` // a JWT credentials file, or
@@ -175,14 +175,14 @@ type Webhooks struct {
 	MaxAttempts int  `toml:"max_attempts"` // on one delivery, the first among them
 }
 
-// Policy is the table of who may do what.
+// Policy is the table of what each party may do.
 type Policy struct {
 	Require   string `toml:"require"`    // "signed" or "vouched": what a step must be at least
-	ClaimCaps bool   `toml:"claim_caps"` // who claims must have declared all that the offer asks for
+	ClaimCaps bool   `toml:"claim_caps"` // a claim needs every declared capability that the offer names
 }
 
 // Rule is one [[policy.rules]] table; the first that fits a step decides. An empty
-// list fits all. Its owner is whoever knows what verbs and DIDs are.
+// list fits all. Its owner is the package that parses verbs and DIDs.
 type Rule struct {
 	Verbs      []string `toml:"verbs"`
 	Peers      []string `toml:"peers"`      // names of links
@@ -235,7 +235,7 @@ const MinIDs = 720 * time.Hour
 // Retention is the table of how long things last. Zero means for ever.
 type Retention struct {
 	Unanswered   time.Duration `toml:"unanswered"`    // an offer without a deadline; then it expires
-	Abandoned    time.Duration `toml:"abandoned"`     // work that somebody took on and is silent about; then it expires
+	Abandoned    time.Duration `toml:"abandoned"`     // an assigned handoff without progress; then it expires
 	Undelivered  time.Duration `toml:"undelivered"`   // a step in an inbox; then it waits no more, and an offer expires
 	Finished     time.Duration `toml:"finished"`      // a handoff that is over, with all that belongs to it
 	IDs          time.Duration `toml:"ids"`           // ids of steps that are gone, at least [MinIDs]

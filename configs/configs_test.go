@@ -249,7 +249,7 @@ format = 'xml'
 		"NATS in this process, and elsewhere too": {
 			home + "[relay]\nurls = ['nats://a:4222']\nlisten = ':4222'\nreplicas = 6\nmax_bytes = 1\n",
 			[]string{
-				"baton.toml:5: relay.listen: who has urls has no server in this process: want one of the two",
+				"baton.toml:5: relay.listen: with urls there is no server in this process: want one of the two",
 				"baton.toml:6: relay.replicas: want 1 to 5", "baton.toml:7: relay.max_bytes: want 8388608 or more",
 			},
 		},

@@ -26,7 +26,7 @@ type File struct {
 	name        string
 	tables      map[string]any // the whole document
 	lines       lineIndex
-	claimed     map[string]bool // tables that somebody asked for
+	claimed     map[string]bool // tables that an owner asked for
 	mistakes    []Mistake
 	certificate *tls.Certificate // nil where the file names none
 }
@@ -93,7 +93,7 @@ func (f *File) decoded(name string, into any) Table {
 }
 
 // Err returns a [*InvalidError] with every mistake so far, or nil. A table that
-// nobody asked for counts as unknown, so ask for all of them first.
+// no owner asked for counts as unknown, so ask for all of them first.
 func (f *File) Err() error {
 	mistakes := inOrder(slices.Concat(f.mistakes, f.unclaimed("", f.tables)))
 	if len(mistakes) == 0 {

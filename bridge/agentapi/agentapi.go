@@ -49,7 +49,7 @@ type Deps struct {
 	Venues    Venues
 	Rates     Rates
 	Passports Passports
-	Hooks     bridge.Hooks         // creates webhooks; nil where the gateway has none
+	Hooks     bridge.Webhooks      // creates webhooks; nil where the gateway has none
 	Logins    credential.Addresses // counts logins of each address, at all listeners
 	TokenKey  []byte               // secret; its holder can write tokens and challenges
 }
@@ -128,7 +128,7 @@ func (l *Link) finish() {
 // builder returns the builder of the steps of callers.
 func (l *Link) builder() stepbuilder.Builder {
 	return stepbuilder.Builder{
-		Network: network, Home: l.deps.Home, Gateway: l.deps.Gateway, Record: l.deps.Steps, Signer: l.deps.Signer,
+		Network: network, ReadsInbox: true, Home: l.deps.Home, Gateway: l.deps.Gateway, Record: l.deps.Steps, Signer: l.deps.Signer,
 		Evidence: l.deps.Evidence, Bindings: l.deps.Bindings, PublicURL: l.deps.PublicURL, Placers: l.deps.Venues.Placers,
 	}
 }

@@ -162,6 +162,14 @@ func (l *LinkSet) Entries() []Entry {
 	return entries
 }
 
+// Entry returns the link of a name, the zero Entry where there is none.
+func (l *LinkSet) Entry(name string) Entry {
+	if r := l.current.Load().named[name]; r != nil {
+		return r.Entry
+	}
+	return Entry{}
+}
+
 // Mounted returns the links that the HTTP listener serves.
 func (l *LinkSet) Mounted() []Entry {
 	return slices.DeleteFunc(l.Entries(), func(entry Entry) bool {
@@ -267,11 +275,15 @@ func (l *LinkSet) heard(ev federation.Event) {
 	}
 }
 
-// LinkStatus is a link with its status.
-type LinkStatus struct {
-	Link   bridge.Link
-	Status bridge.Status
+// probe has a link try the deliveries of a DID that wait, where some do. It does not block.
+func (l *LinkSet) probe(link string, did federation.DID) {
+	if r := l.current.Load().named[link]; r != nil {
+		r.supervisor.Heard(did)
+	}
 }
+
+// LinkStatus is a link with its status.
+type LinkStatus = bridge.LinkStatus
 
 // Statuses returns the links in the order of the configuration, with their status.
 func (l *LinkSet) Statuses() []LinkStatus {
@@ -286,12 +298,22 @@ func (l *LinkSet) Statuses() []LinkStatus {
 	return all
 }
 
-// Down returns the names of the links that are not up and that no other replica runs, in
-// the order of the configuration.
+// Down returns the names of the gateway's own links that are not up and that no other replica
+// runs, in the order of the configuration. It leaves out the links to other homes, which other
+// operators run: see [LinkSet.HomesDown].
 func (l *LinkSet) Down() []string {
+	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return !home })
+}
+
+// HomesDown is Down for the links to other homes.
+func (l *LinkSet) HomesDown() []string {
+	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return home })
+}
+
+func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
 	var names []string
 	for _, r := range l.current.Load().all {
-		if !r.supervisor.Up() && !r.lease.elsewhere() {
+		if asked(r.Link) && !r.supervisor.Up() && !r.lease.elsewhere() {
 			names = append(names, r.Link.Name())
 		}
 	}

@@ -3,6 +3,7 @@ package operatorapi
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,18 +149,18 @@ func (o *Operator) GetHandoff(ctx context.Context, req contract.GetHandoffReques
 	return contract.GetHandoff200JSONResponse(shown), nil
 }
 
-// orphaned reports whether the home of a handoff is away for long.
-func (o *Operator) orphaned(v federation.View, now time.Time) bool {
+// whyOrphaned returns why no home orders the steps of a handoff any more, "" where its home does.
+func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	if !v.Remote {
-		return false
+		return ""
 	}
 	var links bridge.Links
 	up := map[string]bool{}
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		links = append(links, s.Link)
 		up[s.Link.Name()] = s.Status.State == bridge.LinkUp
 	}
-	return bridge.Orphaned(v, links, func(l bridge.Link) bool { return up[l.Name()] }, now)
+	return bridge.WhyOrphaned(v, links, func(l bridge.Link) bool { return up[l.Name()] }, now)
 }
 
 // steps adds the steps after a version to a handoff, with what became of them.
@@ -198,18 +199,34 @@ func endCode(d federation.Delivered) string {
 	return d.Reason
 }
 
-// deliveries returns what became of the steps of a handoff, by their ids.
+// deliveries returns what became of the steps of a handoff, by their ids. A step that waits for
+// the mailbox of a DID at another home, or for a route to it, is not in an inbox here.
 func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
-	var names []string
-	for _, l := range o.deps.Links.Links() {
+	names := []string{federation.UnroutedLink}
+	for _, l := range o.deps.Links.Statuses() {
 		names = append(names, l.Link.Name())
 	}
-	all, err := o.deps.Handoffs.Deliveries(ctx, view.ID, names)
+	routes, err := o.deps.Mailboxes.Routes(ctx, view)
+	if err != nil {
+		return nil, err
+	}
+	away := map[string]bool{}
+	for _, at := range routes {
+		if at.Home != "" && at.Home != o.deps.Home {
+			away[string(at.DID)] = true
+			names = append(names, string(at.Home))
+		}
+	}
+	slices.Sort(names)
+	all, err := o.deps.Handoffs.Deliveries(ctx, view.ID, slices.Compact(names))
 	if err != nil {
 		return nil, err
 	}
 	became := map[federation.EventID][]federation.Delivered{}
 	for _, d := range all {
+		if d.Link == federation.InboxLink && d.State == federation.DeliveryWaiting && away[d.Participant] {
+			continue
+		}
 		became[d.Event] = append(became[d.Event], d)
 	}
 	return became, nil
@@ -265,4 +282,29 @@ func (o *Operator) findSuffix(ctx context.Context, suffix string) (federation.Ha
 		return federation.HandoffID{}, usage(fmt.Sprintf("…%s may be %s or %s", suffix, found[0], found[1]))
 	}
 	return found[0], nil
+}
+
+// EndOrphan implements [contract.StrictServerInterface].
+func (o *Operator) EndOrphan(ctx context.Context, req contract.EndOrphanRequestObject) (contract.EndOrphanResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
+	}
+	if req.Body.Reason == "" {
+		return nil, usage("reason: the parties read it; it is required")
+	}
+	view, err := o.find(ctx, req.ID)
+	if err != nil {
+		return nil, err
+	}
+	if o.whyOrphaned(view, time.Now()) == "" {
+		return nil, &ProblemError{Status: http.StatusConflict, Code: CodeFailed, Detail: "handoff " + view.ID.String() + " is not orphaned: its home " + string(view.Home) + " orders it"}
+	}
+	if req.Body.DryRun {
+		return contract.EndOrphan200JSONResponse(o.shapeHandoff(view, time.Now())), nil
+	}
+	if view, err = o.deps.Rulings.EndOrphan(ctx, view.ID, req.Body.Reason); err != nil {
+		return nil, err
+	}
+	o.act(ctx, "handoff orphan end", view.ID.String(), req.Body.Reason)
+	return contract.EndOrphan200JSONResponse(o.shapeHandoff(view, time.Now())), nil
 }

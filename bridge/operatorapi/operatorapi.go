@@ -37,6 +37,7 @@ type Deps struct {
 	Gateway bridge.Gateway
 
 	Handoffs    Handoffs
+	Rulings     Rulings
 	Deadlines   Deadlines
 	Passports   Passports
 	Inboxes     Inboxes
@@ -44,11 +45,15 @@ type Deps struct {
 	Feeds       Feeds
 	DeadLetters DeadLetters
 	Webhooks    Webhooks
-	Hooks       bridge.Hooks // creates webhooks; nil where the gateway has none
+	Hooks       bridge.Webhooks // creates webhooks; nil where the gateway has none
 	Links       Links
 	Peers       Peers
+	Homes       Homes
+	Offences    Offences
+	Relay       Relay
 	Bindings    Bindings
 	Blocks      Blocks
+	Blocker     Blocker
 	Senders     Senders
 	Tokens      Tokens
 	Audit       Audit
@@ -70,12 +75,6 @@ type Deps struct {
 	Log *slog.Logger
 	// Ended is closed when the gateway stops, which ends all watching.
 	Ended <-chan struct{}
-}
-
-// LinkStatus is a link with how it stands.
-type LinkStatus struct {
-	Link   bridge.Link
-	Status bridge.Status
 }
 
 // Operator is the operator API. Make one with [New].

@@ -32,9 +32,11 @@ type Record interface {
 // Builder writes the steps that come in on one network. Each member is needed.
 type Builder struct {
 	Network string // the label of that network, and the link that its steps come from
-	Home    federation.HomeID
-	Gateway bridge.Gateway
-	Record  Record
+	// ReadsInbox says that the callers read their inbox, see [federation.Arrival].
+	ReadsInbox bool
+	Home       federation.HomeID
+	Gateway    bridge.Gateway
+	Record     Record
 	// Signer, Evidence, Bindings and PublicURL are as in [bridge.Ports].
 	Signer    bridge.Signer
 	Evidence  bridge.Evidence
@@ -203,7 +205,7 @@ func (s Builder) Pair(from, to federation.DID) string {
 // here, so that others can write back, unless they have one on a network.
 func (s Builder) arrival(ctx context.Context, ev federation.Event, now time.Time) (federation.Arrival, error) {
 	at := ev.Arrival
-	at.Network, at.Link, at.ReadsInbox, at.Received = s.Network, s.Network, true, now
+	at.Network, at.Link, at.ReadsInbox, at.Received = s.Network, s.Network, s.ReadsInbox, now
 	b, err := s.Record.Binding(ctx, ev.Actor())
 	switch {
 	case err == nil && b.Link != s.Network:

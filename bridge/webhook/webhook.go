@@ -114,7 +114,7 @@ type Hooks struct {
 	deps Deps
 }
 
-var _ bridge.Hooks = (*Hooks)(nil)
+var _ bridge.Webhooks = (*Hooks)(nil)
 
 // New returns the hooks of a home.
 func New(cfg Config, d Deps) *Hooks { return &Hooks{cfg, d} }

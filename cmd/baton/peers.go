@@ -55,6 +55,15 @@ func (h *homes) shapes() []operatorapi.Peer {
 	return all
 }
 
+// unrouted returns the link of steps for DIDs without a known home; one without homes is only
+// checked, and never runs.
+func (w wiring) unrouted() gateway.Entry {
+	if w.homes == nil {
+		return gateway.Entry{Link: gateway.Unrouted{}}
+	}
+	return w.homes.OpenUnrouted()
+}
+
 // checkPeer adds what is wrong with a table to the mistakes of the file. A home is what
 // its name says, so that nobody can be a second one under the same name.
 func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
@@ -106,7 +115,7 @@ func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil
 	}
-	text, err := readAuthorities(t.Path(table.CAFile))
+	text, err := identity.ReadAuthorities(t.Path(table.CAFile))
 	if err != nil {
 		t.Mistake("ca_file", err.Error())
 		return nil

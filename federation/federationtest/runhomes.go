@@ -14,6 +14,7 @@ func RunHomes(t *testing.T, open func(t *testing.T) Record) {
 	runRulings(t, open)
 	runForks(t, open)
 	runShared(t, open)
+	runOfHome(t, open)
 	runMailboxLocations(t, open)
 	runKnownHomes(t, open)
 	runOffences(t, open)
@@ -157,9 +158,63 @@ func runShared(t *testing.T, open func(t *testing.T) Record) {
 	})
 }
 
+// runOfHome is about the handoffs of one home.
+func runOfHome(t *testing.T, open func(t *testing.T) Record) {
+	t.Helper()
+	t.Run("the handoffs of a home are read page by page", func(t *testing.T) {
+		record := open(t)
+		ids := []federation.HandoffID{ID(1), ID(3), ID(5), ID(7)}
+		for n := range ids {
+			f := File(Offer(2*n+1, ada, bob), federation.View{})
+			if n != 1 {
+				f.View.Home, f.View.Remote = elsewhere, true
+			}
+			mustAppend(t, record, f)
+		}
+		for _, c := range []struct {
+			after federation.HandoffID
+			limit int
+			want  []federation.HandoffID
+		}{
+			{federation.HandoffID{}, 10, []federation.HandoffID{ids[0], ids[2], ids[3]}},
+			{federation.HandoffID{}, 2, []federation.HandoffID{ids[0], ids[2]}},
+			{ids[0], 10, ids[2:]},
+			{ids[3], 10, nil},
+		} {
+			found, err := record.OfHome(t.Context(), elsewhere, c.after, c.limit)
+			if d := diff(c.want, found); err != nil || d != "" {
+				t.Errorf("OfHome after %s of %d (%v, -want +got):\n%s", c.after, c.limit, err, d)
+			}
+		}
+	})
+}
+
 // runMailboxLocations is about where DIDs have their mailboxes.
 func runMailboxLocations(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
+	t.Run("a record knows other homes by a location or by a step that one brought", func(t *testing.T) {
+		knows := func(record Record, want bool) {
+			t.Helper()
+			if got, err := record.KnowsHomes(t.Context(), "here.example"); err != nil || got != want {
+				t.Errorf("KnowsHomes = %t, %v; want %t", got, err, want)
+			}
+		}
+		record := open(t)
+		knows(record, false)
+		if err := record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: bob, Home: "here.example", Source: federation.LocatedByLogin, Since: At(0)}); err != nil {
+			t.Fatal(err)
+		}
+		knows(record, false)
+		if err := record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: ada, Home: elsewhere, Source: federation.LocatedByStep, Since: At(0)}); err != nil {
+			t.Fatal(err)
+		}
+		knows(record, true)
+		record = open(t)
+		f := File(Offer(1, ada, bob), federation.View{})
+		f.Event.Arrival.Network, f.Event.Arrival.Link, f.Event.Arrival.Name = "home", string(elsewhere), "ada"
+		mustAppend(t, record, f)
+		knows(record, true)
+	})
 	t.Run("where a DID has its mailbox is what was said last", func(t *testing.T) {
 		record := open(t)
 		if _, err := record.MailboxLocation(t.Context(), bob); !errors.Is(err, federation.ErrNotFound) {

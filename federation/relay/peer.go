@@ -82,11 +82,9 @@ type Peer struct {
 	skewed atomic.Int64
 	// word is what an operator said of the home, and turned holds a token once that is
 	// something else.
-	word   atomic.Pointer[Mode]
-	turned chan struct{}
-	// compared is when this home and the other one last compared what they have, in unix
-	// nanoseconds.
-	compared atomic.Int64
+	word     atomic.Pointer[Mode]
+	turned   chan struct{}
+	history  history
 	reported reported
 }
 
@@ -112,7 +110,7 @@ type reply struct {
 // NewPeer returns a home that nothing is exchanged with until [Peer.Run].
 func NewPeer(cfg PeerConfig, deps Deps) *Peer {
 	return &Peer{
-		cfg: cfg, deps: deps, back: make(chan struct{}, 1), tap: newTap(), turned: make(chan struct{}, 1),
+		cfg: cfg, deps: deps, back: make(chan struct{}, 1), tap: newTap(), turned: make(chan struct{}, 1), history: newHistory(),
 		log: deps.Log.With(slog.String("network", Network), slog.String("peer", string(cfg.Home))),
 	}
 }
@@ -184,6 +182,9 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	e := &exchange{asks: make(chan *ask, maxItems), over: make(chan struct{})}
 	p.live.Store(e)
 	up()
+	if p.deps.Linked != nil {
+		p.deps.Linked(ctx)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range exchanges {
 		group.Go(func() error { return p.send(ctx, e) })
@@ -303,6 +304,7 @@ func (p *Peer) say(ctx context.Context, path []federation.HomeID, body []byte) (
 		return nil, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
 	}
 	p.heard.Store(p.deps.Now().UnixNano())
+	p.history.started(bootOf(answer.Body))
 	return answer.Body, nil
 }
 
@@ -388,14 +390,15 @@ func (it item) size() int {
 
 // Deliver sends a filed step with the ruling of the home of its handoff, and before it the
 // steps that the other home lacks. It blocks until the other home answers. Nil means that the
-// other home has signed that the step is on its disk; a [*federation.RefusalError] is final.
+// other home has signed that the step is on its disk; a [*federation.RefusalError] is final, and
+// so is the [*federation.GivenUpError] for a home that an operator blocked.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
 	switch {
 	case d.Entry.Version == 0:
 		return nil // receipts are for networks: a home has the ruling
 	case p.Mode() == Block:
-		return federation.Refuse(d.Entry.Event, federation.PolicyDenied, "home "+p.Name()+" is blocked")
+		return &federation.GivenUpError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
 	case slices.Contains(path, p.cfg.Home):
 		return nil // it has been there, and is never sent back
 	}

@@ -1,0 +1,18 @@
+//go:build unix
+
+package httpd
+
+import (
+	"math"
+	"syscall"
+)
+
+// OpenFiles returns how many files the system lets this process open, 0 where the system
+// does not report it.
+func OpenFiles() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 0
+	}
+	return int(min(uint64(limit.Cur), math.MaxInt32)) //nolint:unconvert // the type depends on the system
+}

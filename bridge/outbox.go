@@ -1,0 +1,399 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"baton/federation"
+)
+
+// Bounds of an outbox worker.
+const (
+	headsPage = 256 // lanes that one read returns
+	maxLanes  = 64  // lanes that deliver at a time
+	lanePage  = 64  // deliveries of one lane, before another lane begins
+)
+
+// idleWait is how often a worker reads the outbox without a wake-up, because a wake-up may be
+// lost.
+const idleWait = time.Second
+
+// attemptTimeout bounds one attempt: a delivery that the peer never answers is tried again
+// later, and other lanes go on. It is longer than any link keeps a silent peer.
+const attemptTimeout = 3 * time.Minute
+
+// staleProgress is the age from which a report of progress is skipped where a newer one
+// follows. Younger reports are all delivered, for users that watch the channel.
+const staleProgress = 10 * time.Second
+
+// maxFailures is how often a delivery may fail while the peer is reachable. Then it becomes a
+// dead letter.
+const maxFailures = 12
+
+// A failed delivery waits twice as long after each attempt, up to a share of its age: old
+// deliveries cost little, and new deliveries are prompt.
+const (
+	retryWait    = 500 * time.Millisecond
+	minRetryWait = 30 * time.Second // the bound for young deliveries
+	maxRetryWait = 10 * time.Minute
+	ageShare     = 20
+)
+
+var errEnded = errors.New("bridge: the link ended")
+
+// errUnnoted is returned where the record could not note the result of a delivery. The worker
+// pauses then, because the record would return the same deliveries at once.
+var errUnnoted = errors.New("bridge: not noted")
+
+// Outbox holds the pending deliveries of each link. The deliveries of one handoff to one link
+// are a lane, and keep their order. The methods may be called concurrently and block on the
+// disk. Each returns an error that wraps [*federation.UnavailableError] when the disk cannot
+// be read or written now.
+type Outbox interface {
+	// Held reports whether an operator holds the deliveries of a link, and since when.
+	Held(ctx context.Context, link string) (federation.Withheld, bool, error)
+	// Heads returns up to limit lanes of a link whose first delivery is due now, by ascending
+	// [federation.Rank], and the oldest first within a rank.
+	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
+	// PendingOf returns up to limit deliveries of one lane in order. A delivery that cannot be
+	// decoded is among them, with the reason in Broken.
+	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
+	// Stuck returns the first lane whose first delivery is due after now: a lane of the handoffs
+	// of a DID if there is one, else of any handoff. It returns [federation.ErrNotFound] where
+	// no lane waits.
+	Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error)
+	// Attempt counts one more attempt on deliveries, before the link writes to the peer.
+	Attempt(ctx context.Context, link string, rows []int64) error
+	// Failed notes that an attempt on a delivery failed, and when the next attempt is.
+	Failed(ctx context.Context, link string, row int64, f federation.Failure) error
+	// Hurry makes every lane of a link due now.
+	Hurry(ctx context.Context, link string) error
+	// Settle ends deliveries: delivered, refused, or given up.
+	Settle(ctx context.Context, link string, rows []int64, s federation.Settlement) error
+}
+
+// outboxWorker delivers the outbox of a link while the link is up. It delivers many lanes at a
+// time, so that a failing lane delays no other one, and begins due lanes by ascending rank. The
+// record keeps the time of each next attempt.
+type outboxWorker struct {
+	link    Link
+	rows    Outbox
+	wakes   Wakes
+	metrics *Metrics
+	log     *slog.Logger
+	pace    *Pace
+	fresh   fresh
+	heard   chan federation.DID // holds one DID that sent a step while a delivery waits
+	stuck   atomic.Bool         // a delivery may wait for a later attempt
+}
+
+// maxFresh bounds the steps that a worker remembers as not tried yet. A link that is down
+// during more steps than this does not show the rest of them.
+const maxFresh = 1 << 14
+
+// fresh is the set of steps whose first attempt was counted when they were filed, and is not
+// made yet. It may be used concurrently.
+type fresh struct {
+	mu    sync.Mutex
+	steps map[federation.EventID]bool
+}
+
+func (f *fresh) add(id federation.EventID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.steps == nil {
+		f.steps = map[federation.EventID]bool{}
+	}
+	if len(f.steps) < maxFresh {
+		f.steps[id] = true
+	}
+}
+
+// take removes a step and reports whether it was in the set.
+func (f *fresh) take(id federation.EventID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.steps[id]
+	delete(f.steps, id)
+	return was
+}
+
+// probe asks for one attempt on a waiting delivery, because the peer sent something, or a DID
+// on it did. It does not block. It is called for each step, and costs little while no delivery
+// waits.
+func (w *outboxWorker) probe(did federation.DID) {
+	if !w.stuck.Load() {
+		return
+	}
+	select {
+	case w.heard <- did:
+	default: // an attempt is already asked for
+	}
+}
+
+// running is the lanes of a worker at one moment. One goroutine owns it.
+type running struct {
+	busy  map[federation.HandoffID]bool
+	ready []federation.HandoffID // due, and not begun
+	done  chan passed
+	waits *backoff.ExponentialBackOff
+	pause <-chan time.Time // no lane begins before it; nil for no pause
+}
+
+// passed is a lane that has ended for now.
+type passed struct {
+	lane      federation.HandoffID
+	delivered int
+	unnoted   bool // the record could not be read or written
+	probe     bool
+}
+
+// run delivers until ctx ends, and returns after all lanes have ended.
+func (w *outboxWorker) run(ctx context.Context) error {
+	wake, stop := w.wakes.Subscribe(OutboxTopic(w.link.Name()))
+	defer stop()
+	r := &running{busy: map[federation.HandoffID]bool{}, done: make(chan passed), waits: newWaits()}
+	w.stuck.Store(true) // until the record says otherwise
+	w.probe("")         // the peer is back
+	idle := time.NewTicker(idleWait)
+	defer idle.Stop()
+	for ctx.Err() == nil {
+		if r.pause == nil {
+			w.fill(ctx, r)
+		}
+		select {
+		case <-r.pause:
+			r.pause = nil
+		case p := <-r.done:
+			w.over(ctx, r, p)
+		case did := <-w.heard:
+			w.tryStuck(ctx, r, did)
+		case <-wake:
+			r.ready = nil // a new lane may have a lower rank
+		case <-idle.C:
+		case <-ctx.Done():
+		}
+	}
+	for len(r.busy) > 0 {
+		p := <-r.done
+		delete(r.busy, p.lane)
+	}
+	return nil
+}
+
+// fill begins due lanes, up to [maxLanes].
+func (w *outboxWorker) fill(ctx context.Context, r *running) {
+	for len(r.busy) < maxLanes {
+		if len(r.ready) == 0 && !w.look(ctx, r) {
+			return
+		}
+		lane := r.ready[0]
+		r.ready = r.ready[1:]
+		w.begin(ctx, r, lane, false)
+	}
+}
+
+// look reads which lanes are due, and reports whether there is one.
+func (w *outboxWorker) look(ctx context.Context, r *running) bool {
+	_, held, err := w.rows.Held(ctx, w.link.Name())
+	var due []federation.HandoffID
+	if err == nil && !held {
+		due, err = w.rows.Heads(ctx, w.link.Name(), time.Now(), len(r.busy)+headsPage)
+	}
+	if err != nil && ctx.Err() == nil {
+		w.log.LogAttrs(ctx, slog.LevelError, "outbox not read", slog.Any("err", err))
+	}
+	for _, lane := range due {
+		if !r.busy[lane] {
+			r.ready = append(r.ready, lane)
+		}
+	}
+	return len(r.ready) > 0
+}
+
+// begin starts a lane that is not running.
+func (w *outboxWorker) begin(ctx context.Context, r *running, lane federation.HandoffID, probe bool) {
+	if r.busy[lane] {
+		return
+	}
+	r.busy[lane] = true
+	go func() {
+		over, unnoted := w.lane(ctx, lane)
+		r.done <- passed{lane: lane, delivered: over, unnoted: unnoted, probe: probe}
+	}()
+}
+
+// over notes the end of a lane. After a probe that delivered, every waiting lane is due.
+func (w *outboxWorker) over(ctx context.Context, r *running, p passed) {
+	delete(r.busy, p.lane)
+	switch {
+	case p.unnoted && r.pause == nil:
+		r.pause = time.After(r.waits.NextBackOff())
+	case !p.unnoted && p.delivered > 0:
+		r.waits.Reset()
+	}
+	if !p.probe || p.delivered == 0 {
+		return
+	}
+	if err := w.rows.Hurry(ctx, w.link.Name()); err != nil && ctx.Err() == nil {
+		w.log.LogAttrs(ctx, slog.LevelError, "outbox not hurried", slog.Any("err", err))
+	}
+}
+
+// tryStuck makes one attempt on a waiting lane. The attempt counts: after a failure the lane
+// waits longer.
+func (w *outboxWorker) tryStuck(ctx context.Context, r *running, did federation.DID) {
+	if _, held, err := w.rows.Held(ctx, w.link.Name()); held || err != nil || len(r.busy) >= maxLanes {
+		return
+	}
+	w.stuck.Store(false) // before the read, which may not see a delivery that fails meanwhile
+	lane, err := w.rows.Stuck(ctx, w.link.Name(), did, time.Now())
+	if !errors.Is(err, federation.ErrNotFound) {
+		w.stuck.Store(true)
+	}
+	if err == nil {
+		w.begin(ctx, r, lane, true)
+	}
+}
+
+// lane delivers one lane in order, up to the first delivery that has to wait. It returns how
+// many deliveries ended, and whether the record could not note a result.
+func (w *outboxWorker) lane(ctx context.Context, id federation.HandoffID) (over int, unnoted bool) {
+	rows, err := w.rows.PendingOf(ctx, w.link.Name(), id, lanePage)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.log.LogAttrs(ctx, slog.LevelError, "lane not read", slog.String("handoff_id", id.String()), slog.Any("err", err))
+		}
+		return 0, true
+	}
+	for len(rows) > 0 && ctx.Err() == nil {
+		d, covered := newest(rows, time.Now())
+		if err := w.row(ctx, d, covered); err != nil {
+			w.logWait(ctx, d, err)
+			return over, errors.Is(err, errUnnoted)
+		}
+		over += len(covered)
+		rows = rows[len(covered):]
+	}
+	return over, false
+}
+
+// newest returns the next delivery of a lane, and the rows that end with it. Of several old
+// reports of progress in a row only the last one is delivered, and ends all of them.
+func newest(lane []federation.Delivery, now time.Time) (d federation.Delivery, covered []int64) {
+	for i, each := range lane {
+		d, covered = each, append(covered, each.Row)
+		d.Skipped = i
+		stale := each.Broken == "" && each.Entry.Event.Verb == federation.Progress && now.Sub(each.Entry.Filed) >= staleProgress
+		last := i+1 == len(lane) || lane[i+1].Broken != "" || lane[i+1].Entry.Event.Verb != federation.Progress
+		if !stale || last {
+			break
+		}
+	}
+	return d, covered
+}
+
+// logWait logs why a delivery has to wait.
+func (w *outboxWorker) logWait(ctx context.Context, d federation.Delivery, err error) {
+	if ctx.Err() == nil {
+		w.log.LogAttrs(ctx, slog.LevelInfo, "delivery waits", slog.String("event_id", d.Entry.Event.ID.String()),
+			slog.String("handoff_id", d.View.ID.String()), slog.Int("attempt", d.Attempt+1), slog.Any("err", err))
+	}
+}
+
+// row makes one delivery and settles the rows that end with it. After a nil error the delivery
+// has ended: delivered, refused or given up.
+func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered []int64) error {
+	if d.Broken != "" {
+		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: d.Broken})
+	}
+	if err := w.pace.wait(ctx); err != nil {
+		return err
+	}
+	shower, ok := w.link.(OnceShower)
+	counted := ok && shower.ShowsOnce(d)
+	if counted && w.fresh.take(d.Entry.Event.ID) {
+		d.Attempt-- // the attempt that was counted with the step is this one
+	} else if counted {
+		if err := w.rows.Attempt(ctx, w.link.Name(), covered[len(covered)-1:]); err != nil {
+			return fmt.Errorf("%w: attempt: %w", errUnnoted, err)
+		}
+	}
+	trying, cancel := context.WithTimeout(ctx, attemptTimeout)
+	err := w.link.Deliver(trying, d)
+	cancel()
+	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	givenUp, isGivenUp := errors.AsType[*federation.GivenUpError](err)
+	switch {
+	case isGivenUp:
+		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: givenUp.Reason, Why: givenUp.Why})
+	case err == nil:
+		w.pace.Took(time.Now())
+		_, live := w.link.(Placer) // users in a channel see the step
+		if _, replays := w.link.(Replayer); replays {
+			live = false // users acknowledge their inbox themselves
+		}
+		return w.settle(ctx, d, covered, federation.Settlement{Shown: live})
+	case isRefusal:
+		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryRefused, Code: string(refused.Code), Why: refused.Sentence()})
+	}
+	return w.failed(ctx, d, covered, counted, err)
+}
+
+// failed notes a failed attempt and returns its error, or gives the delivery up after
+// [maxFailures].
+func (w *outboxWorker) failed(ctx context.Context, d federation.Delivery, covered []int64, counted bool, err error) error {
+	if ctx.Err() != nil {
+		return err // the connection has ended: the attempt says nothing about the delivery
+	}
+	away, isAway := errors.AsType[*federation.UnavailableError](err)
+	if !isAway && d.Attempt+1 >= maxFailures {
+		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: err.Error()})
+	}
+	now := time.Now()
+	wait := rowPause(d.Attempt, now.Sub(d.Entry.Filed))
+	if isAway && away.RetryAfter > 0 {
+		w.pace.TooMuch(now, away.RetryAfter)
+		wait = away.RetryAfter
+	}
+	failure := federation.Failure{Reason: err.Error(), At: now, Next: now.Add(wait), Counted: counted}
+	unnoted := w.rows.Failed(ctx, w.link.Name(), covered[0], failure)
+	w.stuck.Store(true)
+	if unnoted != nil {
+		return errors.Join(err, fmt.Errorf("%w: failure: %w", errUnnoted, unnoted))
+	}
+	return err
+}
+
+// rowPause returns how long a delivery waits after a number of attempts, with jitter.
+func rowPause(attempts int, age time.Duration) time.Duration {
+	longest := min(max(minRetryWait, age/ageShare), maxRetryWait)
+	pause := min(longest, retryWait<<min(max(attempts, 0), 16))
+	return pause - rand.N(pause/4+1) //nolint:gosec // G404: spreads load, and keeps no secret
+}
+
+// settle ends a delivery with all rows that it covers.
+func (w *outboxWorker) settle(ctx context.Context, d federation.Delivery, covered []int64, how federation.Settlement) error {
+	how.At = time.Now()
+	outcome := how.Outcome()
+	if outcome != federation.DeliveryDelivered {
+		w.log.LogAttrs(ctx, slog.LevelWarn, "delivery ended", slog.String("outcome", string(outcome)), slog.String("event_id", d.Entry.Event.ID.String()),
+			slog.String("handoff_id", d.View.ID.String()), slog.Int("attempt", d.Attempt+1), slog.String("reason", how.Why))
+	}
+	if err := w.rows.Settle(ctx, w.link.Name(), covered, how); err != nil {
+		return fmt.Errorf("%w: settle: %w", errUnnoted, err)
+	}
+	w.metrics.Outcomes.WithLabelValues(w.link.Network(), string(outcome)).Add(float64(len(covered)))
+	if outcome == federation.DeliveryDelivered {
+		w.metrics.Deliver.WithLabelValues(w.link.Network()).Observe(how.At.Sub(d.Entry.Filed).Seconds())
+	}
+	return nil
+}

@@ -1,0 +1,233 @@
+package federationtest
+
+import (
+	"errors"
+	"testing"
+
+	"baton/federation"
+)
+
+// RunOrder holds a record to the promises of [Outbox] about the order of deliveries, waits
+// and ends.
+func RunOrder(t *testing.T, open func(t *testing.T) Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("of the handoffs that are due the lowest rank is first, then the oldest", s.testRanks)
+	t.Run("a handoff that failed waits by itself, and its rows in order", s.testFailed)
+	t.Run("the steps of a DID that returned are tried before their time", s.testStuck)
+	t.Run("the signer hears once that a step is delayed, and then that it arrived", s.testDelay)
+	t.Run("what is given up is told to its signer and kept", s.testGivenUp)
+	t.Run("what waited too long is given up, of whatever link", s.testExpire)
+	t.Run("a step reaches an agent when it is handed out, and its signer hears of that once", s.testHandOut)
+	t.Run("an acknowledged message has reached its agent", s.testAcknowledged)
+	t.Run("what an agent does not fetch is given up", s.testNotFetched)
+	t.Run("what is for another registry is not fetched here", s.testReadElsewhere)
+}
+
+// offersTo files an offer to "oftc" for each of these handoffs, and returns their views.
+func offersTo(t *testing.T, record Record, offers ...int) map[int]federation.View {
+	t.Helper()
+	views := map[int]federation.View{}
+	for _, n := range offers {
+		f := File(Offer(n, ada, bob), federation.View{})
+		f.Links = []string{"oftc"}
+		mustAppend(t, record, f)
+		views[n] = f.View
+	}
+	return views
+}
+
+// step files one more step of a handoff, by its offeree, to "oftc".
+func step(t *testing.T, record Record, n int, verb federation.Verb, view federation.View) federation.View {
+	t.Helper()
+	f := File(Step(n, federation.Event{ID: view.ID, Handoff: view.ID, Kind: view.Kind, Venue: view.Venue, Dialect: view.Dialect}, verb, bob), view)
+	f.Links = []string{"oftc"}
+	mustAppend(t, record, f)
+	return f.View
+}
+
+func heads(t *testing.T, record Outbox, at, limit int) []federation.HandoffID {
+	t.Helper()
+	due, err := record.Heads(t.Context(), "oftc", At(at), limit)
+	if err != nil {
+		t.Fatalf("Heads: %v", err)
+	}
+	return due
+}
+
+// settleFirst ends the first row of a handoff.
+func settleFirst(t *testing.T, record Outbox, id federation.HandoffID, how federation.Settlement) {
+	t.Helper()
+	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("Lane = %+v, %v", rows, err)
+	}
+	for range 2 { // the second time changes nothing
+		if err := record.Settle(t.Context(), "oftc", []int64{rows[0].Row}, how); err != nil {
+			t.Fatalf("Settle: %v", err)
+		}
+	}
+}
+
+// failFirst notes that the first row of a handoff failed.
+func failFirst(t *testing.T, record Outbox, id federation.HandoffID, f federation.Failure) {
+	t.Helper()
+	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("Lane = %+v, %v", rows, err)
+	}
+	if err := record.Failed(t.Context(), "oftc", rows[0].Row, f); err != nil {
+		t.Fatalf("Failed: %v", err)
+	}
+}
+
+func (s suite) testRanks(t *testing.T) {
+	record := s.open(t)
+	views := offersTo(t, record, 1, 2, 3, 4, 5)
+	for n, verbs := range map[int][]federation.Verb{1: {federation.Accept, federation.Progress}, 3: {federation.Accept}, 4: {federation.Decline}} {
+		for i, verb := range verbs {
+			settleFirst(t, record, ID(n), federation.Settlement{At: At(9)})
+			views[n] = step(t, record, 10*n+i, verb, views[n])
+		}
+	}
+	want := []federation.HandoffID{ID(4), ID(3), ID(2), ID(5), ID(1)}
+	if d := diff(want, heads(t, record, 100, 10)); d != "" {
+		t.Errorf("due (-want +got):\n%s", d)
+	}
+	if d := diff(want[:2], heads(t, record, 100, 2)); d != "" {
+		t.Errorf("the first two (-want +got):\n%s", d)
+	}
+	if got := heads(t, record, 100, 0); len(got) != 0 {
+		t.Errorf("of none %v", got)
+	}
+}
+
+func (s suite) testFailed(t *testing.T) {
+	record := s.open(t)
+	views := offersTo(t, record, 1, 2)
+	step(t, record, 3, federation.Accept, views[1])
+	failFirst(t, record, ID(1), federation.Failure{Reason: "busy", At: At(10), Next: At(20)})
+	failFirst(t, record, ID(1), federation.Failure{Reason: "busier", At: At(20), Next: At(40), Counted: true})
+	if d := diff([]federation.HandoffID{ID(2)}, heads(t, record, 39, 10)); d != "" {
+		t.Errorf("due before its time (-want +got):\n%s", d)
+	}
+	if d := diff([]federation.HandoffID{ID(1), ID(2)}, heads(t, record, 40, 10)); d != "" {
+		t.Errorf("due at its time (-want +got):\n%s", d)
+	}
+	rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 10)
+	if err != nil || len(rows) != 2 || rows[0].Attempt != 1 || rows[0].Reason != "busier" || !rows[0].Next.Equal(At(40)) || rows[1].Entry.Event.ID != ID(3) {
+		t.Errorf("the handoff has %+v, %v", rows, err)
+	}
+	if one, err := record.PendingOf(t.Context(), "oftc", ID(1), 1); err != nil || len(one) != 1 {
+		t.Errorf("one row of the handoff is %+v, %v", one, err)
+	}
+	settleFirst(t, record, ID(1), federation.Settlement{At: At(41)})
+	if d := diff([]federation.HandoffID{ID(1), ID(2)}, heads(t, record, 1, 10)); d != "" {
+		t.Errorf("due once it was delivered (-want +got):\n%s", d)
+	}
+}
+
+func (s suite) testStuck(t *testing.T) {
+	record := s.open(t)
+	offersTo(t, record, 1, 2)
+	private := File(Offer(3, ada, cleo), federation.View{})
+	private.Links = []string{"oftc"}
+	mustAppend(t, record, private)
+	if _, err := record.Stuck(t.Context(), "oftc", bob, At(5)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Stuck with nothing that waits: %v, want ErrNotFound", err)
+	}
+	for n := 1; n <= 3; n++ {
+		failFirst(t, record, ID(n), federation.Failure{Reason: "away", At: At(5), Next: At(50)})
+	}
+	for did, want := range map[federation.DID]federation.HandoffID{cleo: ID(3), bob: ID(1), "did:plc:nobody": ID(1), "": ID(1)} {
+		if got, err := record.Stuck(t.Context(), "oftc", did, At(6)); err != nil || got != want {
+			t.Errorf("Stuck for %q = %s, %v, want %s", did, got, err, want)
+		}
+	}
+	if due := heads(t, record, 6, 10); len(due) != 0 {
+		t.Errorf("due are %v", due)
+	}
+	if err := record.Hurry(t.Context(), "oftc"); err != nil {
+		t.Fatalf("Hurry: %v", err)
+	}
+	if due := heads(t, record, 6, 10); len(due) != 3 {
+		t.Errorf("due after Hurry are %v, want all", due)
+	}
+	if rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 1); err != nil || rows[0].Attempt != 1 {
+		t.Errorf("after Hurry: %+v, %v, want its attempt counted still", rows, err)
+	}
+}
+
+// kinds returns the kinds of the notices that a signer is to be told.
+func kinds(t *testing.T, record Record) []federation.NoticeKind {
+	t.Helper()
+	var all []federation.NoticeKind
+	for _, n := range untold(t, record, "oftc", 10) {
+		all = append(all, n.Kind)
+	}
+	return all
+}
+
+func (s suite) testDelay(t *testing.T) {
+	record := s.open(t)
+	offersTo(t, record, 1, 2)
+	failFirst(t, record, ID(1), federation.Failure{Reason: "away", At: At(5), Next: At(6)})
+	for _, want := range []int{1, 0} {
+		if n, err := record.Delay(t.Context(), At(1), At(300), 10); err != nil || n != want {
+			t.Errorf("Delay = %d, %v, want %d", n, err, want)
+		}
+	}
+	found := untold(t, record, "oftc", 10)
+	if len(found) != 1 || found[0].Kind != federation.NoticeDelayed || found[0].Event.ID != ID(1) || found[0].Why != "away" || found[0].To != "oftc" {
+		t.Errorf("notices %+v, want that the first is delayed", found)
+	}
+	settleFirst(t, record, ID(1), federation.Settlement{At: At(400)})
+	settleFirst(t, record, ID(2), federation.Settlement{At: At(400)})
+	if d := diff([]federation.NoticeKind{federation.NoticeDelayed, federation.NoticeDelivered}, kinds(t, record)); d != "" {
+		t.Errorf("notices (-want +got):\n%s", d)
+	}
+}
+
+func (s suite) testGivenUp(t *testing.T) {
+	record := s.open(t)
+	offersTo(t, record, 1, 2, 3)
+	failFirst(t, record, ID(2), federation.Failure{Reason: "garbage", At: At(5), Next: At(6)})
+	settleFirst(t, record, ID(1), federation.Settlement{State: federation.DeliveryRefused, Code: "invalid-target", Why: "no such channel", At: At(9)})
+	settleFirst(t, record, ID(2), federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "garbage", At: At(9)})
+	settleFirst(t, record, ID(3), federation.Settlement{State: federation.DeliveryDead, Quiet: true, At: At(9)})
+	for n, want := range map[int]federation.Delivered{
+		1: {Event: ID(1), Link: "oftc", State: federation.DeliveryRefused, Reason: "invalid-target", Ended: At(9)},
+		2: {Event: ID(2), Link: "oftc", State: federation.DeliveryDead, Reason: "failed", Ended: At(9)},
+		3: {Event: ID(3), Link: "oftc", State: federation.DeliveryDead, Ended: At(9)},
+	} {
+		got, err := record.Deliveries(t.Context(), ID(n), []string{"oftc"})
+		if d := diff([]federation.Delivered{want}, got); err != nil || d != "" {
+			t.Errorf("deliveries of %d: %v (-want +got):\n%s", n, err, d)
+		}
+	}
+	found := untold(t, record, "oftc", 10)
+	if len(found) != 2 || found[0].Code != "invalid-target" || found[1].Code != "failed" || found[1].Kind != federation.NoticeUndeliverable {
+		t.Errorf("notices %+v, want one of the first and one of the second", found)
+	}
+	letters, err := record.DeadLetters(t.Context(), federation.DeadFilter{}, 0, 10)
+	if err != nil || len(letters) != 1 || letters[0].Event != ID(2) {
+		t.Errorf("dead letters %+v, %v, want the second", letters, err)
+	}
+}
+
+func (s suite) testExpire(t *testing.T) {
+	record := s.open(t)
+	offersTo(t, record, 1, 2, 3)
+	for _, want := range []int{2, 0} {
+		if n, err := record.Expire(t.Context(), At(2), At(100), 10); err != nil || n != want {
+			t.Errorf("Expire = %d, %v, want %d", n, err, want)
+		}
+	}
+	if d := diff([]federation.HandoffID{ID(3)}, heads(t, record, 100, 10)); d != "" {
+		t.Errorf("left (-want +got):\n%s", d)
+	}
+	counts, err := record.CountDead(t.Context())
+	if err != nil || counts[federation.DeadExpired] != 2 || len(counts) != len(federation.DeadReasons()) {
+		t.Errorf("CountDead = %v, %v", counts, err)
+	}
+}

@@ -1,0 +1,551 @@
+package federationtest
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"baton/federation"
+	"baton/federation/agents"
+)
+
+// RunWebhooks holds a record to what [Webhooks] promises.
+func RunWebhooks(t *testing.T, open func(t *testing.T) Record) {
+	t.Helper()
+	s := suite{open}
+	t.Run("a webhook is there until it is removed", s.testHook)
+	t.Run("a DID has so many webhooks, and each address once", s.testHooksOfDID)
+	t.Run("a webhook gets the entries that wait and those that come, and no others", s.testOwedToHook)
+	t.Run("what is behind another step of its handoff waits for that", s.testPushLane)
+	t.Run("a webhook that is taken has one worker until it is let go, or time is over", s.testTakenHook)
+	t.Run("webhooks take turns", s.testTurns)
+	t.Run("a failure is counted and tried again in its time", s.testPushFailed)
+	t.Run("what a webhook took waits in the inbox no more", s.testPushed)
+	t.Run("what is given up is a dead letter, and can be put back from there", s.testPushDead)
+	t.Run("what was over is made again", s.testPushAgain)
+	t.Run("a disabled webhook gets nothing more", s.testDisabled)
+	t.Run("an enabled webhook gets the entries that wait and those that come", s.testEnabled)
+	t.Run("the webhook of an agent gets its messages once they are delivered", s.testMessagePushes)
+	t.Run("a pruned step is not pushed", s.testPrunedPush)
+}
+
+// addWebhook adds the n-th webhook, of a DID.
+func addWebhook(t *testing.T, record Record, n int, of federation.DID) federation.Webhook {
+	t.Helper()
+	h := federation.Webhook{ID: ID(9000 + n), DID: of, URL: fmt.Sprintf("https://hooks.example/%d", n), Since: At(n)}
+	if err := record.AddWebhook(t.Context(), h, 10); err != nil {
+		t.Fatalf("AddHook: %v", err)
+	}
+	return h
+}
+
+// taken returns the ids of the webhooks that the caller takes.
+func taken(t *testing.T, record Record, now, limit int) []federation.WebhookID {
+	t.Helper()
+	hooks, err := record.TakeWebhooks(t.Context(), At(now), At(now+60), limit)
+	if err != nil {
+		t.Fatalf("TakeHooks: %v", err)
+	}
+	var ids []federation.WebhookID
+	for _, h := range hooks {
+		ids = append(ids, h.ID)
+	}
+	return ids
+}
+
+// next returns the delivery to a webhook that is due.
+func next(t *testing.T, record Record, h federation.Webhook, now int) federation.Push {
+	t.Helper()
+	p, err := record.NextPush(t.Context(), h.ID, At(now))
+	if err != nil {
+		t.Fatalf("NextPush at %d: %v", now, err)
+	}
+	return p
+}
+
+// nothing fails where a delivery to a webhook is due.
+func nothing(t *testing.T, record Record, h federation.Webhook, now int) {
+	t.Helper()
+	if p, err := record.NextPush(t.Context(), h.ID, At(now)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("due at %d is %s %v, want nothing", now, p.Ref(), err)
+	}
+}
+
+// pushed returns the deliveries to a webhook, as references and states.
+func pushed(t *testing.T, record Record, h federation.Webhook) []string {
+	t.Helper()
+	all, err := record.Pushes(t.Context(), h.ID, 0, 100)
+	if err != nil {
+		t.Fatalf("Pushes: %v", err)
+	}
+	var lines []string
+	for _, p := range all {
+		lines = append(lines, p.Ref()+" "+string(p.State))
+	}
+	return lines
+}
+
+func line(n int, state federation.DeliveryState) string { return ID(n).String() + " " + string(state) }
+
+func (s suite) testHook(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	if _, err := record.Webhook(ctx, ID(9001)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("Webhook of an unknown id: %v", err)
+	}
+	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, bob)
+	got, err := record.Webhook(ctx, first.ID)
+	if d := diff(first, got); d != "" || err != nil {
+		t.Errorf("Hook: %v (-want +got):\n%s", err, d)
+	}
+	mustAppend(t, record, File(Offer(1, bob, ada), federation.View{}))
+	for _, want := range []error{nil, federation.ErrNotFound} {
+		if err := record.RemoveWebhook(ctx, first.ID); !errors.Is(err, want) {
+			t.Errorf("RemoveHook: %v, want %v", err, want)
+		}
+	}
+	left, err := record.Webhooks(ctx, "", federation.WebhookID{}, 10)
+	if d := diff([]federation.Webhook{second}, left); d != "" || err != nil {
+		t.Errorf("Hooks: %v (-want +got):\n%s", err, d)
+	}
+	if b, err := record.WebhooksBacklog(ctx); b.Rows != 0 || err != nil {
+		t.Errorf("%d wait for a webhook that is gone, %v", b.Rows, err)
+	}
+}
+
+func (s suite) testHooksOfDID(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, ada)
+	addWebhook(t, record, 3, bob)
+	same := federation.Webhook{ID: ID(9009), DID: ada, URL: first.URL, Since: At(4)}
+	if err := record.AddWebhook(ctx, same, 10); !errors.Is(err, federation.ErrTaken) {
+		t.Errorf("the same address again: %v", err)
+	}
+	same.URL = "https://hooks.example/other"
+	if err := record.AddWebhook(ctx, same, 2); !errors.Is(err, federation.ErrTooManyWebhooks) {
+		t.Errorf("one too many: %v", err)
+	}
+	for _, tt := range []struct {
+		after federation.WebhookID
+		limit int
+		want  []federation.Webhook
+	}{
+		{federation.WebhookID{}, 10, []federation.Webhook{first, second}},
+		{federation.WebhookID{}, 1, []federation.Webhook{first}},
+		{first.ID, 10, []federation.Webhook{second}},
+	} {
+		got, err := record.Webhooks(ctx, ada, tt.after, tt.limit)
+		if d := diff(tt.want, got); d != "" || err != nil {
+			t.Errorf("Hooks after %q: %v (-want +got):\n%s", tt.after, err, d)
+		}
+	}
+}
+
+func (s suite) testOwedToHook(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	read, waits := File(Offer(1, ada, bob), federation.View{}), File(Offer(2, ada, bob), federation.View{})
+	mustAppend(t, record, read)
+	mustAppend(t, record, waits)
+	if err := record.Read(ctx, bob, []federation.EventID{read.Event.ID}, At(100)); err != nil {
+		t.Fatal(err)
+	}
+	h := addWebhook(t, record, 1, bob)
+	mustAppend(t, record, File(Offer(3, ada, bob), federation.View{}))
+	mustAppend(t, record, File(Offer(4, ada, cleo), federation.View{}))
+	if d := diff([]string{line(3, federation.DeliveryWaiting), line(2, federation.DeliveryWaiting)}, pushed(t, record, h)); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	inbox, err := record.Replay(ctx, bob, "", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := diff(inbox[1], next(t, record, h, 10).Entry); d != "" {
+		t.Errorf("an entry of the inbox (-want +got):\n%s", d)
+	}
+	all, err := record.WebhookBacklog(ctx, h.ID)
+	if want := (federation.Backlog{Rows: 2, Oldest: waits.Filed}); all.Backlog != want || all.Dead != 0 || err != nil {
+		t.Errorf("HookBacklog: %+v, %v, want %+v", all, err, want)
+	}
+	page, err := record.Pushes(ctx, h.ID, 0, 1)
+	if err != nil || len(page) != 1 {
+		t.Fatalf("Pushes: %d, %v", len(page), err)
+	}
+	rest, err := record.Pushes(ctx, h.ID, page[0].Item, 10)
+	if err != nil || len(rest) != 1 || rest[0].Ref() != waits.Event.ID.String() {
+		t.Errorf("the next page: %v, %v", rest, err)
+	}
+}
+
+func (s suite) testPushLane(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	cancel := File(Step(2, offer.Event, federation.Cancel, ada), offer.View)
+	mustAppend(t, record, cancel)
+	mustAppend(t, record, File(Offer(3, ada, bob), federation.View{}))
+	head := next(t, record, h, 10)
+	if head.Ref() != offer.Event.ID.String() {
+		t.Fatalf("the first is %s", head.Ref())
+	}
+	if err := record.PushFailed(ctx, h.ID, head.Item, federation.Failure{Reason: "x", At: At(10), Next: At(70)}); err != nil {
+		t.Fatal(err)
+	}
+	other := next(t, record, h, 11)
+	if other.Ref() != ID(3).String() {
+		t.Errorf("the step behind one that failed goes before another handoff: %s", other.Ref())
+	}
+	if err := record.PushEnded(ctx, h.ID, other.Item, federation.Settlement{At: At(11)}); err != nil {
+		t.Fatal(err)
+	}
+	nothing(t, record, h, 69)
+	if err := record.PushEnded(ctx, h.ID, next(t, record, h, 70).Item, federation.Settlement{At: At(70)}); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, record, h, 70); got.Ref() != cancel.Event.ID.String() {
+		t.Errorf("the next of the handoff is %s", got.Ref())
+	}
+}
+
+func (s suite) testTakenHook(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	if got := taken(t, record, 1, 10); len(got) != 0 {
+		t.Errorf("a webhook to which nothing is due is taken: %v", got)
+	}
+	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
+	for _, tt := range []struct {
+		at   int
+		want []federation.WebhookID
+	}{{2, []federation.WebhookID{h.ID}}, {3, nil}, {61, nil}, {62, []federation.WebhookID{h.ID}}} {
+		if d := diff(tt.want, taken(t, record, tt.at, 10)); d != "" {
+			t.Errorf("taken at %d (-want +got):\n%s", tt.at, d)
+		}
+	}
+	mustAppend(t, record, File(Offer(2, ada, bob), federation.View{}))
+	if got := taken(t, record, 63, 10); len(got) != 0 {
+		t.Error("what comes lets a second one in")
+	}
+	if err := record.LetGo(ctx, h.ID, At(64)); err != nil {
+		t.Fatal(err)
+	}
+	if d := diff([]federation.WebhookID{h.ID}, taken(t, record, 64, 10)); d != "" {
+		t.Errorf("let go (-want +got):\n%s", d)
+	}
+}
+
+func (s suite) testTurns(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, bob)
+	for n := 1; n <= 2; n++ {
+		mustAppend(t, record, File(Offer(n, cleo, ada), federation.View{}))
+		mustAppend(t, record, File(Offer(10+n, cleo, bob), federation.View{}))
+	}
+	for n, want := range []federation.Webhook{first, second, first, second} {
+		if d := diff([]federation.WebhookID{want.ID}, taken(t, record, 100+n, 1)); d != "" {
+			t.Errorf("turn %d (-want +got):\n%s", n, d)
+		}
+		if err := record.LetGo(ctx, want.ID, At(100+n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (s suite) testPushFailed(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
+	p := next(t, record, h, 10)
+	for n := 1; n <= 2; n++ {
+		f := federation.Failure{Reason: fmt.Sprintf("status 50%d", n), At: At(10 * n), Next: At(10*n + 60)}
+		if err := record.PushFailed(ctx, h.ID, p.Item, f); err != nil {
+			t.Fatalf("PushFailed: %v", err)
+		}
+	}
+	nothing(t, record, h, 79)
+	got := next(t, record, h, 80)
+	if got.Attempt != 2 || got.Reason != "status 502" || !got.Next.Equal(At(80)) || got.State != federation.DeliveryWaiting {
+		t.Errorf("after two attempts: %+v", got)
+	}
+	if err := record.PushFailed(ctx, h.ID, p.Item, federation.Failure{At: At(80), Next: At(81), Counted: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, record, h, 81); got.Attempt != 2 || got.Reason != "status 502" {
+		t.Errorf("what is put off is counted: %+v", got)
+	}
+	if err := record.LetGo(ctx, h.ID, At(80)); err != nil {
+		t.Fatal(err)
+	}
+	if due, err := record.NextDue(ctx, At(80)); !due.Equal(At(81)) || err != nil {
+		t.Errorf("due next at %v, %v, want %v", due, err, At(81))
+	}
+	if due, err := record.NextDue(ctx, At(81)); !due.IsZero() || err != nil {
+		t.Errorf("due after that at %v, %v", due, err)
+	}
+	if got := taken(t, record, 80, 1); len(got) != 0 {
+		t.Error("a webhook is due before its push is")
+	}
+	if got := taken(t, record, 81, 1); len(got) != 1 {
+		t.Error("a webhook is not due when its push is")
+	}
+	if err := record.PushFailed(ctx, ID(8888), p.Item, federation.Failure{At: At(80), Next: At(81)}); err != nil {
+		t.Errorf("a failure of a webhook that is gone: %v", err)
+	}
+}
+
+func (s suite) testPushed(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	p := next(t, record, h, 10)
+	if n, _, err := record.Waiting(ctx, bob); n != 1 || err != nil {
+		t.Fatalf("%d wait before, %v", n, err)
+	}
+	for range 2 {
+		if err := record.PushEnded(ctx, h.ID, p.Item, federation.Settlement{At: At(11)}); err != nil {
+			t.Fatalf("PushEnded: %v", err)
+		}
+	}
+	if n, _, err := record.Waiting(ctx, bob); n != 0 || err != nil {
+		t.Errorf("%d wait after, %v", n, err)
+	}
+	nothing(t, record, h, 1000)
+	if d := diff([]string{line(1, federation.DeliveryDelivered)}, pushed(t, record, h)); d != "" {
+		t.Errorf("pushes (-want +got):\n%s", d)
+	}
+	became, err := record.Deliveries(ctx, offer.Event.Handoff, nil)
+	want := []federation.Delivered{{Event: offer.Event.ID, Link: federation.WebhookLink, Participant: string(bob), State: federation.DeliveryDelivered, Ended: At(11)}}
+	if d := diff(want, became); d != "" || err != nil {
+		t.Errorf("Deliveries: %v (-want +got):\n%s", err, d)
+	}
+}
+
+// dead gives the next delivery of a webhook up.
+func dead(t *testing.T, record Record, h federation.Webhook, now int) {
+	t.Helper()
+	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "status 500", At: At(now)}
+	if err := record.PushEnded(t.Context(), h.ID, next(t, record, h, now).Item, how); err != nil {
+		t.Fatalf("PushEnded: %v", err)
+	}
+}
+
+func (s suite) testPushDead(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	if err := record.PushFailed(ctx, h.ID, next(t, record, h, 5).Item, federation.Failure{Reason: "status 502", At: At(5), Next: At(6)}); err != nil {
+		t.Fatal(err)
+	}
+	dead(t, record, h, 10)
+	if n, _, err := record.Waiting(ctx, bob); n != 1 || err != nil {
+		t.Errorf("%d wait in the inbox, %v, want 1", n, err)
+	}
+	letters, err := record.DeadLetters(ctx, federation.DeadFilter{To: federation.WebhookName(h.ID)}, 0, 10)
+	if err != nil || len(letters) != 1 {
+		t.Fatalf("%d letters, %v", len(letters), err)
+	}
+	letter, err := record.DeadLetter(ctx, letters[0].ID)
+	tries := []federation.Try{{Number: 1, At: At(5), Reason: "status 502"}, {Number: 2, At: At(10), Reason: "status 500"}}
+	if d := diff(tries, letter.Tries); d != "" || err != nil || letter.Event != offer.Event.ID || letter.Attempt != 2 {
+		t.Errorf("letter %+v, %v (-want +got):\n%s", letter, err, d)
+	}
+	if kinds := kinds(t, record); len(kinds) != 0 {
+		t.Errorf("the signer is told %v of a step that waits in the inbox", kinds)
+	}
+	for _, want := range []bool{true, false} {
+		if revived, err := record.Revive(ctx, letter.ID, At(20)); revived != want || err != nil {
+			t.Errorf("Revive: %v, %v, want %v", revived, err, want)
+		}
+	}
+	if p := next(t, record, h, 20); p.Attempt != 0 || p.Reason != "" {
+		t.Errorf("put back: %+v", p)
+	}
+	if got := taken(t, record, 20, 1); len(got) != 1 {
+		t.Error("nothing is due after it was put back")
+	}
+	dead(t, record, h, 30)
+	if err := record.Discard(ctx, letter.ID, At(31)); err != nil {
+		t.Errorf("Discard: %v", err)
+	}
+	if kinds := kinds(t, record); len(kinds) != 0 {
+		t.Errorf("the signer is told %v", kinds)
+	}
+}
+
+func (s suite) testPushAgain(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	for n := 1; n <= 3; n++ {
+		mustAppend(t, record, File(Offer(n, ada, bob), federation.View{}))
+	}
+	if err := record.PushEnded(ctx, h.ID, next(t, record, h, 10).Item, federation.Settlement{At: At(10)}); err != nil {
+		t.Fatal(err)
+	}
+	dead(t, record, h, 11)
+	for _, tt := range []struct {
+		ref  string
+		want int
+	}{{ID(1).String(), 1}, {"", 3}, {ID(7).String(), 0}} {
+		if n, err := record.PushAgain(ctx, h.ID, tt.ref, At(20)); n != tt.want || err != nil {
+			t.Errorf("PushAgain(%q) = %d, %v, want %d", tt.ref, n, err, tt.want)
+		}
+	}
+	letters, err := record.DeadLetters(ctx, federation.DeadFilter{}, 0, 10)
+	if err != nil || len(letters) != 0 {
+		t.Errorf("%d letters that were not put back, %v", len(letters), err)
+	}
+	if _, err := record.PushAgain(ctx, ID(8888), "", At(20)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("PushAgain of an unknown webhook: %v", err)
+	}
+}
+
+func (s suite) testDisabled(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	mustAppend(t, record, File(Step(2, offer.Event, federation.Cancel, ada), offer.View))
+	for n := range 2 {
+		if err := record.DisableWebhook(ctx, h.ID, "status 410", At(10+n)); err != nil {
+			t.Fatalf("DisableHook: %v", err)
+		}
+	}
+	mustAppend(t, record, File(Offer(3, ada, bob), federation.View{}))
+	if d := diff([]string{line(2, federation.DeliveryRefused), line(1, federation.DeliveryRefused)}, pushed(t, record, h)); d != "" {
+		t.Errorf("pushes (-want +got):\n%s", d)
+	}
+	nothing(t, record, h, 1000)
+	if got := taken(t, record, 1000, 1); len(got) != 0 {
+		t.Error("a webhook that is disabled is due")
+	}
+	if n, err := record.PushAgain(ctx, h.ID, "", At(20)); n != 0 || err != nil {
+		t.Errorf("PushAgain = %d, %v", n, err)
+	}
+	got, err := record.Webhook(ctx, h.ID)
+	h.Disabled, h.Why = At(10), "status 410"
+	if d := diff(h, got); d != "" || err != nil {
+		t.Errorf("Hook: %v (-want +got):\n%s", err, d)
+	}
+	if n, _, err := record.Waiting(ctx, bob); n != 3 || err != nil {
+		t.Errorf("%d wait in the inbox, %v, want 3", n, err)
+	}
+}
+
+func (s suite) testEnabled(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	dead(t, record, h, 5)
+	for n := 2; n <= 3; n++ {
+		mustAppend(t, record, File(Offer(n, ada, bob), federation.View{}))
+	}
+	if err := record.PushFailed(ctx, h.ID, next(t, record, h, 6).Item, federation.Failure{Reason: "status 502", At: At(6), Next: At(7)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := record.DisableWebhook(ctx, h.ID, "status 410", At(10)); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, record, File(Step(4, offer.Event, federation.Cancel, ada), offer.View))
+	if err := record.Read(ctx, bob, []federation.EventID{ID(3)}, At(11)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := record.EnableWebhook(ctx, h.ID); err != nil {
+			t.Fatalf("EnableHook: %v", err)
+		}
+	}
+	want := []string{line(4, federation.DeliveryWaiting), line(3, federation.DeliveryRefused), line(2, federation.DeliveryWaiting), line(1, federation.DeliveryDead)}
+	if d := diff(want, pushed(t, record, h)); d != "" {
+		t.Errorf("pushes (-want +got):\n%s", d)
+	}
+	if got, err := record.Webhook(ctx, h.ID); diff(h, got) != "" || err != nil {
+		t.Errorf("Hook: %+v, %v, want %+v", got, err, h)
+	}
+	if got := taken(t, record, 20, 10); len(got) != 1 {
+		t.Errorf("%d webhooks are due after it was enabled", len(got))
+	}
+	for _, want := range []int{2, 4} {
+		p := next(t, record, h, 20)
+		if p.Ref() != ID(want).String() || p.Attempt != 0 || p.Reason != "" {
+			t.Errorf("due is %s after %d attempts, %q, want %s", p.Ref(), p.Attempt, p.Reason, ID(want))
+		}
+		if err := record.PushEnded(ctx, h.ID, p.Item, federation.Settlement{At: At(21)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nothing(t, record, h, 1000)
+	if err := record.EnableWebhook(ctx, ID(8888)); !errors.Is(err, federation.ErrNotFound) {
+		t.Errorf("EnableWebhook of an unknown webhook: %v", err)
+	}
+}
+
+func (s suite) testMessagePushes(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	agent := NewAgent("judge")
+	if err := record.AddAgent(ctx, agent); err != nil {
+		t.Fatal(err)
+	}
+	h := federation.Webhook{ID: ID(9001), DID: agent.DID, Participant: agent.Handle, URL: "https://hooks.example/", Since: At(1)}
+	if err := record.AddWebhook(ctx, h, 10); err != nil {
+		t.Fatal(err)
+	}
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	tell(t, record, offer.Event, 2, agent.Handle)
+	if _, err := record.Post(ctx, agents.Posting{Message: Message(3, "guest", agent.Handle), Held: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := record.Post(ctx, agents.Posting{Message: Message(4, "system", "another")}); err != nil {
+		t.Fatal(err)
+	}
+	if d := diff([]string{line(1, federation.DeliveryWaiting)}, pushed(t, record, h)); d != "" {
+		t.Errorf("pending (-want +got):\n%s", d)
+	}
+	if _, err := record.Accept(ctx, "guest", agent.Handle, At(9)); err != nil {
+		t.Fatal(err)
+	}
+	messages, _, err := record.Inbox(ctx, agent.Handle, "", 10)
+	if err != nil || len(messages) != 2 {
+		t.Fatalf("%d messages, %v", len(messages), err)
+	}
+	for _, want := range messages {
+		p := next(t, record, h, 10)
+		if d := diff(want, messageIn(p)); d != "" {
+			t.Errorf("pushed (-want +got):\n%s", d)
+		}
+		dead(t, record, h, 10)
+	}
+	letters, err := record.DeadLetters(ctx, federation.DeadFilter{}, 0, 10)
+	if err != nil || len(letters) != 1 || letters[0].Event != offer.Event.ID {
+		t.Fatalf("letters %+v, %v, want one of the offer", letters, err)
+	}
+	if revived, err := record.Revive(ctx, letters[0].ID, At(20)); !revived || err != nil {
+		t.Errorf("Revive: %v, %v", revived, err)
+	}
+	if p := next(t, record, h, 20); p.Ref() != offer.Event.ID.String() {
+		t.Errorf("put back is %s", p.Ref())
+	}
+	if n, err := record.PushAgain(ctx, h.ID, messages[1].ID, At(20)); n != 1 || err != nil {
+		t.Errorf("PushAgain of a message = %d, %v", n, err)
+	}
+}
+
+func (s suite) testPrunedPush(t *testing.T) {
+	record, ctx := s.open(t), t.Context()
+	h := addWebhook(t, record, 1, bob)
+	offer := File(Offer(1, ada, bob), federation.View{})
+	mustAppend(t, record, offer)
+	mustAppend(t, record, File(Step(2, offer.Event, federation.Cancel, ada), offer.View))
+	mustAppend(t, record, File(Offer(3, ada, bob), federation.View{}))
+	if n, _, err := record.Prune(ctx, At(100), At(100), "", 10); n != 1 || err != nil {
+		t.Fatalf("Prune = %d, %v", n, err)
+	}
+	if d := diff([]string{line(3, federation.DeliveryWaiting)}, pushed(t, record, h)); d != "" {
+		t.Errorf("pushes (-want +got):\n%s", d)
+	}
+	if got := next(t, record, h, 1000); got.Ref() != ID(3).String() {
+		t.Errorf("due is %s", got.Ref())
+	}
+}
