@@ -49,7 +49,7 @@ type Deps struct {
 	Venues    Venues
 	Rates     Rates
 	Passports Passports
-	Hooks     bridge.Webhooks         // creates webhooks; nil where the gateway has none
+	Hooks     bridge.Webhooks      // creates webhooks; nil where the gateway has none
 	Logins    credential.Addresses // counts logins of each address, at all listeners
 	TokenKey  []byte               // secret; its holder can write tokens and challenges
 }

@@ -81,9 +81,9 @@ type Deps struct {
 	Strangers Strangers
 	Callers   Callers
 	Hooks     bridge.Webhooks // posts to addresses of agents; nil where there are none
-	Fetch     Fetcher      // from other registries; nil where messages are exchanged with none
-	Issuer    Getter       // reads from the issuer of accounts; used where the configuration names one
-	TokenKey  []byte       // secret; its holder can write tokens and challenges
+	Fetch     Fetcher         // from other registries; nil where messages are exchanged with none
+	Issuer    Getter          // reads from the issuer of accounts; used where the configuration names one
+	TokenKey  []byte          // secret; its holder can write tokens and challenges
 
 	// RunExclusive calls a function while this replica of the home has the lease of the
 	// registry, until ctx ends; nil where there is one replica.

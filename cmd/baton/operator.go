@@ -23,7 +23,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 		Handoffs: o, Deadlines: o, Passports: passports{p}, Inboxes: o, Mailboxes: o, Feeds: o, DeadLetters: o,
 		Webhooks: o, Hooks: p.agentHooks(), Links: o, Peers: o, Bindings: o, Blocks: o, Senders: o, Tokens: o, Audit: o, Vault: o,
 		Refusals: o, Steps: o, Wakes: p.relay,
-		Signer: homeSignerKeys{p.keyring, p.homeID()}, Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
+		Signer: p.homeKeys(), Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
 		CheckDID: identity.CheckDID,
 		Log:      p.log, Ended: p.ended,
 	})

@@ -137,7 +137,7 @@ func (p *program) withHomes(links []gateway.Entry, known []federation.KnownHome)
 	free, err := peering.Linkable(known, taken)
 	for _, each := range free {
 		peer := relay.NewPeer(relay.PeerConfig{Home: each.Home, URL: each.URL, Path: relay.Path(each.Path), Mode: relay.Allow}, p.homes.deps())
-		peer.Say(relay.Mode((*p.modes.Load())[peer.Name()]))
+		peer.Say(relay.Mode(p.modes.Mode(peer.Name())))
 		links = append(links, openedPeer(peer, configs.Table{}, true))
 		if !taken(mailbox.Unrouted) {
 			links = append(links, gateway.Entry{Link: newUnrouted(p.homes)})
