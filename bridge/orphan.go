@@ -10,6 +10,25 @@ import (
 // orphaned.
 const OrphanAfter = 24 * time.Hour
 
+// WhyOrphaned returns why no home orders the steps of a handoff any more, "" where its home
+// does: the home has lost steps of it, or is silent, see [Orphaned].
+func WhyOrphaned(v federation.View, links Links, up func(Link) bool, now time.Time) string {
+	if !v.Remote || v.Over {
+		return ""
+	}
+	for _, link := range links {
+		if forgetful, ok := link.(Forgetful); ok && forgetful.Home() == v.Home {
+			if why, lost := forgetful.LostSteps(v.ID); lost {
+				return "its home " + string(v.Home) + " has lost steps: " + why
+			}
+		}
+	}
+	if Orphaned(v, links, up, now) {
+		return "nothing was heard of its home " + string(v.Home) + " for " + OrphanAfter.String()
+	}
+	return ""
+}
+
 // Orphaned reports whether a handoff is open at another home that was silent for [OrphanAfter]:
 // its link read nothing, and no step of the handoff came. No step states that, and the home may
 // come back: work that is offered again may be done twice. The links are all links of the

@@ -151,6 +151,9 @@ type Arrival struct {
 	// Party is the party of the handoff that made the step, where it signed as another of its
 	// DIDs.
 	Party DID `json:"party,omitempty"`
+	// Orphaned says that an operator of this home ended a handoff of another home here, which
+	// had lost it.
+	Orphaned bool `json:"orphaned,omitempty"`
 	// Voucher is Home's statement that the step belongs to its signer, where the step depends
 	// on that statement and Home is not the home of the handoff.
 	Voucher *Voucher `json:"voucher,omitempty"`

@@ -38,10 +38,10 @@ func InDialect(name string, d federation.Dialect) bool {
 	return name == string(d) || strings.HasPrefix(name, string(d)+"-")
 }
 
-// OwnTags returns the tags of the vendor by bare name, where one of them is a tag
-// of the dialect besides those that are no part of a step. For a message about
-// something else it returns none. The code says what is wrong with them as a whole,
-// a tag in two spellings or tags of two dialects; it is empty otherwise.
+// OwnTags returns the tags of the vendor by bare name when one of them is a tag of the
+// dialect and not in noStep, and nil for a message about another subject. The code names a
+// defect of the whole set: one tag in two spellings, or tags of two dialects. It is empty
+// without a defect.
 func OwnTags(tags map[string]string, d federation.Dialect, noStep ...string) (map[string]string, federation.RefusalCode) {
 	own := make(map[string]string, len(tags))
 	var step, other, doubled bool
@@ -138,8 +138,8 @@ func Fields(own map[string]string, d federation.Dialect) map[string]string {
 	return fields
 }
 
-// Wire returns the tags of a signed step by full name, exactly as they were
-// signed, and beside them those of the envelope.
+// Wire returns the tags of a signed step by full name, exactly as they were signed, and the
+// tags of the envelope.
 func Wire(ev federation.Event, beside map[string]string) map[string]string {
 	tags := make(map[string]string, len(ev.Fields)+len(beside)+2)
 	for _, names := range []map[string]string{ev.Fields, beside} {

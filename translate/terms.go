@@ -62,7 +62,7 @@ func ReadTerms(ev *federation.Event, terms []Term) error {
 // ReadFrom reads the signer.
 func ReadFrom(ev *federation.Event, value string) error { return readDID(value, &ev.From) }
 
-// ReadFor reads whom a vouched step stands for.
+// ReadFor reads the DID that a vouched step acts for.
 func ReadFor(ev *federation.Event, value string) error { return readDID(value, &ev.For) }
 
 // ReadTo reads the recipient of an offer; on other steps the tag is carried and
@@ -102,9 +102,9 @@ func ReadContext(ev *federation.Event, value string) error {
 	return nil
 }
 
-// ValidContext reports whether a text can be a context. Beside https and at addresses
-// that is the address of a blob without TLS, as a gateway has it that nobody else
-// reaches: the hash says whether it is whole.
+// ValidContext reports whether a text can be a context. Besides https and at addresses it
+// accepts the address of a blob without TLS, which a gateway on a private network has: the
+// hash proves the content.
 func ValidContext(value string) bool {
 	if federation.InlineContext(value) {
 		return len(value) <= MaxContextBytes && json.Valid([]byte(value))

@@ -14,8 +14,8 @@ import (
 // spec: freeq §5.1
 const actionsLimit = 100
 
-// ListActions implements [contract.StrictServerInterface]: handoffs as freeq servers
-// list them, those that are not over.
+// ListActions implements [contract.StrictServerInterface]: it lists the open handoffs in
+// the shape of freeq servers.
 //
 // spec: freeq §5.1
 func (l *Link) ListActions(ctx context.Context, req contract.ListActionsRequestObject) (contract.ListActionsResponseObject, error) {

@@ -18,22 +18,23 @@ import (
 // callerKey is the key of the caller in the context of a request.
 type callerKey struct{}
 
-// caller is who asks: a DID, or an operator, or before anybody proved anything nobody.
+// caller is the DID or the operator that makes a request. It is zero before the caller has
+// proved anything.
 type caller struct {
 	did      federation.DID
 	operator bool
 	bearer   string // the header that says so
 	control  *http.ResponseController
-	// upgrade makes the request of theirs a WebSocket, where it asks for that.
+	// upgrade turns a request for a WebSocket into one.
 	upgrade func(w http.ResponseWriter) (*websocket.Conn, error)
 }
 
 func callerOf(ctx context.Context) caller {
-	who, _ := ctx.Value(callerKey{}).(caller) // of the operations without a token, nobody
+	who, _ := ctx.Value(callerKey{}).(caller) // zero in operations without a token
 	return who
 }
 
-// person returns the DID of the caller, and refuses an operator, who has none.
+// person returns the DID of the caller, and refuses an operator, which has none.
 func person(ctx context.Context) (federation.DID, error) {
 	who := callerOf(ctx)
 	if who.did == "" {
@@ -108,8 +109,8 @@ func (l *Link) CreateChallenge(ctx context.Context, req contract.CreateChallenge
 	return contract.CreateChallenge200JSONResponse{Challenge: challenge, ExpiresAt: ends.UTC()}, nil
 }
 
-// CreateToken implements [contract.StrictServerInterface]. The challenge is spent,
-// whatever the signature is worth, unless nobody can say.
+// CreateToken implements [contract.StrictServerInterface]. The challenge is used up by a
+// valid and by an invalid signature, but not by an unverifiable one.
 func (l *Link) CreateToken(ctx context.Context, req contract.CreateTokenRequestObject) (contract.CreateTokenResponseObject, error) {
 	now := time.Now()
 	did, err := federation.ParseDID(req.Body.DID)

@@ -11,8 +11,8 @@ import (
 	"baton/bridge/agentapi/contract"
 )
 
-// Who may do what: each path and method, by each sort of caller. A handoff that is not
-// shown to somebody is not there for them, whatever they try.
+// Each path and method is called by each sort of caller. A handoff that is not shown to a
+// caller does not exist for it, whatever it tries.
 func TestWhoMayDoWhat(t *testing.T) {
 	w := newWorld(t)
 	offerer, offeree, stranger := w.login(t, "offerer"), w.login(t, "offeree"), w.login(t, "stranger")
@@ -38,9 +38,9 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		handoff, request, body string
-		want                   string // of each of who
+		want                   string // of each caller
 	}{
-		//                                                            nobody forger offerer offeree stranger member able operator
+		//                                                            noone  forger offerer offeree stranger member able operator
 		{"private", "GET /api/v1/handoffs/{id}", "", "401 401 200 200 404 404 404 200"},
 		{"channel", "GET /api/v1/handoffs/{id}", "", "401 401 200 200 404 200 404 200"},
 		{"open", "GET /api/v1/handoffs/{id}", "", "401 401 200 404 404 200 200 200"},
@@ -169,7 +169,7 @@ func TestWhatIsAskedToProveADIDIsCountedForItsAddress(t *testing.T) {
 				t.Errorf("%s: headers %v", path, much.Header)
 			}
 		}
-		if got := eliza.get(t, "/api/v1/inbox"); got.Status != http.StatusOK { // who has a token is not asked for its address
+		if got := eliza.get(t, "/api/v1/inbox"); got.Status != http.StatusOK { // a token is good from any address
 			t.Errorf("an inbox is answered %d %s", got.Status, got.Text)
 		}
 		time.Sleep(10 * time.Second)

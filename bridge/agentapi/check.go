@@ -45,8 +45,8 @@ func newChecker() (*checker, error) {
 	return &checker{spec, router}, nil
 }
 
-// request returns why a request is not one of the contract. Denied is why its caller is
-// nobody, nil where it is somebody; it matters where the contract wants a token.
+// request returns why a request does not follow the contract. Denied is why its caller is
+// unknown, nil for a known one; it matters where the contract requires a token.
 func (c *checker) request(r *http.Request, denied error) error {
 	route, params, err := c.find(r, r.Method)
 	switch {
@@ -77,9 +77,9 @@ func (c *checker) request(r *http.Request, denied error) error {
 	return unknownParameter(r, route)
 }
 
-// find looks for the operation of a path and a method. What can be asked for can be asked
-// for without its content, but for what has no end: whoever has the header of that would
-// take it for all, and the connection for free.
+// find looks for the operation of a path and a method. HEAD is allowed where GET is, except
+// for streams: a client that has the header of a stream would take it for the whole answer,
+// and the connection for free.
 //
 // spec: RFC 9110 §9.3.2
 func (c *checker) find(r *http.Request, method string) (*routers.Route, map[string]string, error) {

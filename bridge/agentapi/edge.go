@@ -43,8 +43,8 @@ func tooMany(has bridge.Allowance) error {
 	return &federation.RefusalError{Code: federation.RateLimited, RetryAfter: time.Minute / time.Duration(has.Limit)}
 }
 
-// errNone is a handoff that is not there for the caller. Whether there is one for
-// somebody else cannot be told from it.
+// errNone refuses a handoff that the caller may not see. It does not reveal whether the
+// handoff exists.
 func errNone() error { return &federation.RefusalError{Code: federation.UnknownHandoff} }
 
 // problemOf returns how an error is told.
@@ -103,7 +103,7 @@ func (l *Link) fail(ctx context.Context, w http.ResponseWriter, path string, err
 	writeProblem(w, p)
 }
 
-// note logs why somebody is not answered whose request is not to blame.
+// note logs a failure that the request did not cause.
 func (l *Link) note(ctx context.Context, path string, p bridge.ProblemError, err error) {
 	if p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		l.deps.Log.LogAttrs(ctx, slog.LevelError, "request not answered", slog.String("network", network),

@@ -12,8 +12,8 @@ import (
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// Notify implements [bridge.Notifier]: whoever watches looks, and so do webhooks. The
-// notice stays in the record for all who read it later.
+// Notify implements [bridge.Notifier]: it wakes the streams and the webhooks of the DID.
+// The record keeps the notice for later readers.
 func (l *Link) Notify(_ context.Context, n federation.Notice) error {
 	if reader := n.Reader(); reader != "" {
 		l.deps.Wakes.Wake(bridge.DIDTopic(reader), bridge.WebhooksTopic)
@@ -50,7 +50,8 @@ func shapeNotice(n federation.Notice) contract.Notice {
 	return shaped
 }
 
-// seen is how far somebody who watches has seen: entries of the inbox, and notices.
+// seen is the position of a watching client: the last entry of the inbox, and the last
+// notice.
 type seen struct{ entries, notices federation.Cursor }
 
 // seenDot is between the two in the id of an event. No cursor has it.
@@ -62,7 +63,7 @@ func parseSeen(text string) seen {
 	return seen{federation.Cursor(entries), federation.Cursor(notices)}
 }
 
-// String returns the id of an event after which somebody has seen so much.
+// String returns the id of an event at this position.
 func (s seen) String() string {
 	if s.notices == "" {
 		return string(s.entries)

@@ -38,7 +38,7 @@ func (w *world) tell(t *testing.T) {
 	}
 }
 
-// notices returns what somebody is told, after a cursor.
+// notices returns the notices of an agent after a cursor.
 func (a *agent) notices(t *testing.T, cursor string) (said []string, next string) {
 	t.Helper()
 	page := decode[contract.NoticePage](t, a.get(t, "/api/v1/notices?cursor="+cursor), http.StatusOK)
@@ -153,7 +153,7 @@ func TestAnOwnerIsToldThatAWebhookIsDisabled(t *testing.T) {
 	})
 }
 
-// note files a notice about a step of somebody's.
+// note files a notice about a step of an agent.
 func (w *world) note(t *testing.T, of *agent, n int) {
 	t.Helper()
 	ev := federation.Event{ID: federation.EventID{byte(n)}, Handoff: federation.EventID{1}, Verb: federation.Progress, From: of.did}

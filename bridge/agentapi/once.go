@@ -14,11 +14,11 @@ import (
 	"baton/federation"
 )
 
-// once takes a step whose request has a key. The id of the step is on disk before the
-// step is, so that the same request is the same step even if the gateway ended in
-// between; and what was answered is on disk before it is told. Keys cost nothing and the
-// record keeps them for a day, so that who has no step left reserves none, and what the
-// home never saw is counted here.
+// once takes a step whose request has a key. The id of the step is on disk before the step
+// is, so that a repeated request is the same step even after a crash between the two; and
+// the answer is on disk before it is sent. The record keeps keys for a day, and storing one
+// costs no step: a DID without steps left reserves no key, and a request that never reached
+// the home is counted here.
 func (l *Link) once(ctx context.Context, a ask, key string) (filed, error) {
 	now := time.Now()
 	if has := l.deps.Rates.Left(a.from, now); has.Limit > 0 && has.Left <= 0 {

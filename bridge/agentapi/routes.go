@@ -71,7 +71,7 @@ func (l *Link) admit(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(ctx, callerKey{}, who))
 }
 
-// callerOf returns who makes a request, which is what the contract says.
+// callerOf returns the caller of a request that follows the contract.
 func (l *Link) callerOf(r *http.Request, now time.Time) (caller, error) {
 	check, err := l.checker()
 	if err != nil {
@@ -95,8 +95,8 @@ func (l *Link) callerOf(r *http.Request, now time.Time) (caller, error) {
 // address.
 const authPrefix = Prefix + "auth/"
 
-// count tells the caller how much it has left, and refuses what is too much of what
-// nobody's steps are counted for.
+// count tells the caller how many steps it has left. It limits the requests of callers
+// without a DID by their address.
 func (l *Link) count(w http.ResponseWriter, r *http.Request, who caller, now time.Time) error {
 	if !strings.HasPrefix(r.URL.Path, authPrefix) {
 		if who.did != "" {

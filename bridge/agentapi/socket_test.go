@@ -227,7 +227,7 @@ func TestLeasesAreAskedForAndGivenBackOverASocket(t *testing.T) {
 		if len(third) != 1 || !does(desk, "ack", third[0], "").Done {
 			t.Fatalf("leased %+v", third)
 		}
-		time.Sleep(5 * time.Minute) // in which nobody reads, and both are dropped
+		time.Sleep(5 * time.Minute) // without a reader: both are dropped
 		if got := lease(scholar.call(t, anywhere, "", client), "desk"); len(got) != 0 {
 			t.Errorf("after the ack %+v is leased", got)
 		}
@@ -301,8 +301,8 @@ func TestASocketEndsWithItsTokenAndWithTheGateway(t *testing.T) {
 	})
 }
 
-// Whoever does not read what is written, or is not there at all, is dropped. What they
-// did not see is there when they come again.
+// A client that does not read, or that is gone, is dropped. It finds the entries that it
+// did not see when it connects again.
 func TestASlowReaderIsDroppedAndLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -93,8 +93,8 @@ func (a *agent) watch(t *testing.T, server, lastID string, each func(e sent) (en
 	}
 }
 
-// write has several offer work to somebody at the same time, under titles that are numbers
-// from 0, and returns what they do.
+// write has several agents offer work to a DID at the same time, under titles that are
+// numbers from 0, and returns the group of the writers.
 func (w *world) write(t *testing.T, to federation.DID, writers, each int) *sync.WaitGroup {
 	t.Helper()
 	writing := &sync.WaitGroup{}
@@ -139,8 +139,8 @@ func TestAStreamThatIsCutOffMissesNothingAndRepeatsNothing(t *testing.T) {
 	scholar.sawAll(t, titles, writers*each)
 }
 
-// sawAll holds titles that somebody saw, one after the other, to what is in the inbox: so
-// many entries, each once.
+// sawAll compares the titles that an agent saw, in their order, with its inbox: so many
+// entries, each once.
 func (a *agent) sawAll(t *testing.T, titles []string, all int) {
 	t.Helper()
 	inbox := decode[contract.InboxPage](t, a.get(t, "/api/v1/inbox?limit=500"), http.StatusOK)

@@ -35,7 +35,7 @@ func (l *Link) Write(ctx context.Context, _ federation.Webhook, p federation.Pus
 // note, with the end of the push.
 func (*Link) Taken(context.Context, federation.Webhook, federation.Push) error { return nil }
 
-// hooked returns who asks, and refuses where there are no webhooks.
+// hooked returns the DID of the caller, and refuses where webhooks are disabled.
 func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
 	if l.deps.Hooks == nil {
 		return "", &bridge.ProblemError{Status: http.StatusNotFound, Code: bridge.CodeNotFound, Detail: "there are no webhooks here"}
@@ -43,7 +43,7 @@ func (l *Link) hooked(ctx context.Context) (federation.DID, error) {
 	return person(ctx)
 }
 
-// hook returns a webhook of the caller. There is none of anybody else.
+// hook returns a webhook of the caller. Webhooks of other DIDs do not exist for it.
 func (l *Link) hook(ctx context.Context, text string) (federation.Webhook, error) {
 	did, err := l.hooked(ctx)
 	if err != nil {

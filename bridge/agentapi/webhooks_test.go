@@ -109,8 +109,8 @@ func (w *world) call(t *testing.T) {
 	t.Cleanup(func() { cancel(); group.Wait() })
 }
 
-// hooked returns a world whose webhooks run, somebody who offers work there, and somebody
-// with a webhook.
+// hooked returns a world whose webhooks run, an agent that offers work, and an agent with a
+// webhook.
 func hooked(t *testing.T) (w *world, eliza, scout *agent, id string) {
 	t.Helper()
 	w = newWorld(t)

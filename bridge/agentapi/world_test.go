@@ -157,14 +157,14 @@ func (w *world) Charge(federation.DID, time.Time) {
 	w.charged++
 }
 
-// join puts somebody into a channel.
+// join puts a DID into a channel.
 func (w *world) join(venue string, did federation.DID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.members[venue] = append(w.members[venue], did)
 }
 
-// answer is what somebody was told.
+// answer is the response to an agent.
 type answer struct {
 	Status int
 	Header http.Header
@@ -235,7 +235,7 @@ func (w *world) inContract(tb testing.TB, r *http.Request, got *http.Response, t
 	}
 }
 
-// agent is somebody with a key and a token.
+// agent is a caller with a key and a token.
 type agent struct {
 	w     *world
 	did   federation.DID
@@ -243,7 +243,7 @@ type agent struct {
 	token string
 }
 
-// login returns somebody who has proved a DID.
+// login returns an agent that has proved its DID.
 func (w *world) login(tb testing.TB, name string) *agent {
 	tb.Helper()
 	a := &agent{w: w, key: keyOf(name)}
@@ -298,7 +298,7 @@ func (a *agent) step(tb testing.TB, id, verb string, body map[string]any) {
 	}
 }
 
-// keyOf returns the key of somebody with a name.
+// keyOf returns the key of the agent with a name.
 func keyOf(name string) federation.SigningKey {
 	seed := bytes.Repeat([]byte(name), ed25519.SeedSize)[:ed25519.SeedSize]
 	private := ed25519.NewKeyFromSeed(seed)
@@ -364,7 +364,7 @@ func (*gateway) Place(context.Context, federation.DID, federation.DID, string) (
 	return federation.Place{}, federation.HandoffTags, nil
 }
 
-// wakes wakes whoever waits.
+// wakes wakes the waiting callers of a topic.
 type wakes struct {
 	mu      sync.Mutex
 	waiting map[string]map[chan struct{}]bool

@@ -12,9 +12,8 @@ type remote struct{ handle, domain string }
 
 func (r remote) String() string { return r.handle + "@" + r.domain }
 
-// parseAddress reads "handle@domain", with an "@" before it or not. The domain is a
-// name and nothing else: no address in numbers, no port, and nobody before another
-// "@", which in a URL would be a user.
+// parseAddress reads "handle@domain", with or without an "@" before it. The domain must be
+// a name: no IP address, no port, and no second "@", which would be a user in a URL.
 //
 //	amy@peer.example, @amy@peer.example
 func parseAddress(text string) (remote, bool) {

@@ -11,8 +11,8 @@ import (
 	"baton/federation"
 )
 
-// stage is a registry with amy, and scout_7, of whom it is more or less sure: here or
-// at another registry.
+// stage is a registry with amy and scout_7, here or at another registry. The registry is
+// more or less sure of the author of a message.
 type stage struct {
 	*world
 
@@ -62,8 +62,8 @@ func here(t *testing.T, post func(t *testing.T, w *world) func(payload map[strin
 	return s
 }
 
-// What a message may be by how sure it is whom it is of: a step of any verb, or of
-// none.
+// A message may be a step of any verb, or no step, depending on how sure the registry is of
+// its author.
 func TestWhatMayBeAStepByAssuranceAndVerb(t *testing.T) {
 	t.Parallel()
 	levels := map[string]struct {

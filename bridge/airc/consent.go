@@ -24,7 +24,7 @@ const (
 // maxKnockChars is how much of a held message the handshake shows.
 const maxKnockChars = 280
 
-// knock is the data of the registry's handshake: somebody wants to write.
+// knock is the data of the registry's handshake: a sender asks for consent.
 //
 // spec: airc-v0.1.1 §9.3
 type knock struct {
@@ -55,8 +55,7 @@ func (l *Link) handshake(ctx context.Context, requester contact, to, message str
 	return &m, err
 }
 
-// postConsent answers POST /consent: the caller lets somebody write to it, or
-// does not.
+// postConsent answers POST /consent: the caller decides about a sender.
 //
 // spec: airc-v0.1.1 §9.4
 func (l *Link) postConsent(c *call) (answer, error) {
@@ -115,8 +114,8 @@ func (l *Link) decide(ctx context.Context, action string, from contact, to strin
 	return edge, nil
 }
 
-// letIn accepts an edge on the word of to. An agent that asked wants an answer, and so
-// the way back opens with it; one that did not has its own say about who writes to it.
+// letIn accepts an edge by a decision of to. An agent that asked for consent wants an
+// answer, so that the way back opens too. An agent that did not ask keeps its own decision.
 func (l *Link) letIn(ctx context.Context, from contact, to string, now time.Time) (agents.Consent, error) {
 	if from.agent == nil {
 		return l.accept(ctx, from.handle, to, now)
@@ -146,8 +145,8 @@ func describeEdge(edge agents.Consent) consent {
 	return consent{edge.From, edge.To, edge.State, unixTime(edge.Updated), edge.Version}
 }
 
-// getConsent answers GET /consent: how the edge from the caller to somebody stands.
-// What a caller that is blocked is told here, it is told of each message too.
+// getConsent answers GET /consent: the state of the edge from the caller to a handle. A
+// blocked caller learns here what it also learns from each message.
 //
 // spec: airc-v0.1.1 §9.5
 func (l *Link) getConsent(c *call) (answer, error) {

@@ -17,7 +17,7 @@ func TestConsentByStateActionAndActor(t *testing.T) {
 	t.Parallel()
 	states := []struct {
 		name string
-		make []string // actions of "who what"
+		make []string // actions as "handle action"
 	}{
 		{"none", nil},
 		{"pending", []string{"planner message"}},
@@ -30,12 +30,12 @@ func TestConsentByStateActionAndActor(t *testing.T) {
 		"scout block":   {"200 blocked none", "200 blocked none", "200 blocked none", "200 blocked none", "200 blocked none"},
 		"scout unblock": {"200 none none", "200 pending none", "200 accepted none", "200 none none", "200 none none"},
 		"scout message": {"202 none pending", "202 pending pending", "202 accepted pending", "202 blocked pending", "202 none pending"},
-		// Who wants to write cannot let itself in.
+		// A sender cannot let itself in.
 		"planner accept":  {"200 none accepted", "200 pending accepted", "200 accepted accepted", "200 blocked accepted", "200 none accepted"},
 		"planner block":   {"200 none blocked", "200 pending blocked", "200 accepted blocked", "200 blocked blocked", "200 none blocked"},
 		"planner unblock": {"200 none none", "200 pending none", "200 accepted none", "200 blocked none", "200 none none"},
 		"planner message": {"202 pending none", "202 pending none", "201 accepted accepted", "403 consent_blocked blocked none", "429 rate_limited none none"},
-		// Somebody else has no say about it, nor somebody without a token.
+		// A third agent does not decide about the edge, nor does a caller without a token.
 		"mallory accept":  {"200 none none", "200 pending none", "200 accepted none", "200 blocked none", "200 none none"},
 		"mallory block":   {"200 none none", "200 pending none", "200 accepted none", "200 blocked none", "200 none none"},
 		"mallory unblock": {"200 none none", "200 pending none", "200 accepted none", "200 blocked none", "200 none none"},
@@ -81,8 +81,8 @@ func TestConsentByStateActionAndActor(t *testing.T) {
 	}
 }
 
-// An agent is written to by those whom it let in or wrote to itself, and by nobody who
-// let it in.
+// An agent receives messages from the senders that it let in or wrote to, and not from a
+// sender because that sender let it in.
 func TestWhoeverWritesIsAnswered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

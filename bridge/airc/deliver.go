@@ -77,16 +77,16 @@ func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	return nil
 }
 
-// author returns who a step is from. The home writes as the registry.
+// author returns the author of a step. The home writes as the registry.
 func (l *Link) author(ctx context.Context, ev federation.Event) (contact, error) {
 	if ev.From == l.deps.Home.DID() {
 		return contact{handle: systemHandle}, nil
 	}
-	return l.somebody(ctx, ev.Actor(), ev.Signature.Key)
+	return l.contactOf(ctx, ev.Actor(), ev.Signature.Key)
 }
 
-// somebody returns who a DID is here, an agent or not.
-func (l *Link) somebody(ctx context.Context, did federation.DID, key []byte) (contact, error) {
+// contactOf returns the contact of a DID, an agent or not.
+func (l *Link) contactOf(ctx context.Context, did federation.DID, key []byte) (contact, error) {
 	agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
 	case err == nil:
@@ -102,7 +102,7 @@ func (l *Link) somebody(ctx context.Context, did federation.DID, key []byte) (co
 func (l *Link) tell(ctx context.Context, d federation.Delivery, author contact, to listener) (*agents.Posting, error) {
 	guarded := author.handle // whose consent the message waits for
 	if author.handle == systemHandle && !to.loser {
-		offerer, err := l.somebody(ctx, d.View.Offerer, nil)
+		offerer, err := l.contactOf(ctx, d.View.Offerer, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -208,8 +208,8 @@ func (l *Link) name(ctx context.Context, ev federation.Event, did federation.DID
 	return l.deps.Gateway.Name(ctx, did)
 }
 
-// offerMessage returns the id of the message that an agent knows the offer by, ""
-// where there is none. An open offer was sent to nobody in particular.
+// offerMessage returns the id of the message by which an agent knows the offer, "" without
+// one. An open offer has no recipient.
 func (l *Link) offerMessage(ctx context.Context, d federation.Delivery, to listener) (string, error) {
 	if d.Entry.Event.Verb == federation.Offer {
 		return "", nil

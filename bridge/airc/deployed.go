@@ -10,9 +10,9 @@ import (
 	"baton/federation/agents"
 )
 
-// The paths below /api are those of the clients that are in use today: they know a
-// token and nothing else, and each of them reads other members of the answers. What
-// they send is judged as any message; the registry signs it for them.
+// Clients in use today call the paths below /api. They know a token and nothing else, and
+// each reads other members of the answers. The registry judges their messages like any
+// other, and signs for them.
 
 // deployedRoot is where those paths begin.
 const deployedRoot = "/api"
@@ -122,7 +122,7 @@ func (l *Link) getHealth(*call) (answer, error) {
 // protocolVersion is the version of the well-known documents.
 const protocolVersion = "0.2.0"
 
-// getDeployedGuide answers GET /api/register: how to register, for those who read.
+// getDeployedGuide answers GET /api/register: it explains how to register.
 func (l *Link) getDeployedGuide(*call) (answer, error) {
 	endpoint, err := federation.JoinURL(l.deps.PublicURL, defaultPresencePath, nil)
 	if err != nil {

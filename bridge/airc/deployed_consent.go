@@ -16,8 +16,8 @@ import (
 // actionRequest asks for consent without a message; here a message does it.
 const actionRequest = "request"
 
-// postDeployedConsent answers POST /api/consent. Whoever has the token acts, and the
-// other one is whichever of handle, to and from is somebody else: five generations of
+// postDeployedConsent answers POST /api/consent. The holder of the token acts, and the
+// other party is the one of handle, to and from that is not the holder: five generations of
 // clients name the two in five ways.
 func (l *Link) postDeployedConsent(c *call) (answer, error) {
 	o, err := l.readObject(c)
@@ -95,8 +95,8 @@ func (l *Link) decideDeployed(
 	return l.deps.Registry.Consents.Consent(ctx, agent.Handle, other.handle)
 }
 
-// getDeployedConsent answers GET /api/consent: how an edge of the caller stands, or who
-// waits for its decision.
+// getDeployedConsent answers GET /api/consent: the state of an edge of the caller, or the
+// senders that wait for its decision.
 func (l *Link) getDeployedConsent(c *call) (answer, error) {
 	query := c.URL.Query()
 	agent, err := c.self(query.Get("user"))
@@ -153,8 +153,8 @@ func (l *Link) getDeployedIdentity(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: said}, nil
 }
 
-// identifyDeployed returns what these clients read of an identity. Whether it is here
-// is said where anybody may see that.
+// identifyDeployed returns the members of an identity that these clients read. The presence
+// is included where it is public.
 func (l *Link) identifyDeployed(who contact, now time.Time) members {
 	full := l.identify(who, now)
 	here := l.presences.of(who.handle, now)

@@ -181,7 +181,7 @@ func (l *Link) postDraft(ctx context.Context, agent agents.Agent, m draft, now t
 }
 
 // sealedDelivery returns the delivery of a message that this registry signed for its
-// sender. What is to whom, and its contents, are given as they were read.
+// sender, with the parties and the contents as they were read.
 func (l *Link) sealedDelivery(sender agents.Agent, sealed agents.Message, read envelope, now time.Time) *delivery {
 	d := &delivery{sender: sender, received: now, key: l.signer(), envelope: read}
 	d.id, d.kid, d.aud, d.from, d.timestamp, d.raw = sealed.ID, d.key.ID, l.domain, sender.Handle, now, sealed.Envelope
@@ -288,11 +288,11 @@ func (l *Link) getDeployedMessages(c *call) (answer, error) {
 	return l.answerInbox(c.Context(), agent, messages)
 }
 
-// readNew returns the messages after a time, else those that the caller was not
-// handed yet. Only a call that asks for neither takes them as handed out: a client
-// that lists its conversations looks again. That is noted before the answer: a bot
-// which polls at once again would otherwise answer some messages twice, while one that
-// lost the answer still finds them in the conversation.
+// readNew returns the messages after a time, or the ones that the caller has not fetched
+// yet. Only a call with neither since nor looks counts them as fetched: a client that lists
+// its conversations looks again. The registry notes that before it answers: otherwise a bot
+// that polls again at once would answer some messages twice. A bot that lost the answer
+// still finds them in the conversation.
 func (l *Link) readNew(ctx context.Context, agent agents.Agent, since string, looks bool, limit int) ([]agents.Message, error) {
 	if since != "" && since != "0" {
 		seconds, err := strconv.ParseInt(since, 10, 64)

@@ -18,12 +18,12 @@ import (
 	"baton/federation/signing"
 )
 
-// reregister is who may register a taken handle again.
+// reregister decides which callers may register a taken handle again.
 const (
 	// ReregisterProof asks for a token of the handle, a signature with its key, or the
 	// operator's credential.
 	ReregisterProof = "proof"
-	// ReregisterKeyless lets anybody have the handle of an agent without a key.
+	// ReregisterKeyless gives the handle of an agent without a key to any caller.
 	ReregisterKeyless = "keyless"
 )
 
@@ -58,8 +58,8 @@ func (l *Link) readArrival(c *call) (arrival, error) {
 	return a, nil
 }
 
-// postDeployedPresence answers the requests that register an agent and those that say
-// that it is still there: clients in use send the same for both.
+// postDeployedPresence answers the requests that register an agent and its heartbeats:
+// clients in use send the same request for both.
 func (l *Link) postDeployedPresence(c *call) (answer, error) {
 	a, err := l.readArrival(c)
 	if err != nil {
@@ -138,9 +138,8 @@ func (l *Link) minted(r *http.Request) bool {
 	return l.mint != "" && subtle.ConstantTimeCompare([]byte(given), []byte(l.mint)) == 1
 }
 
-// reclaim lets somebody have a handle that is registered: with the key that belongs
-// to it, or the operator's word, or where the operator lets handles without a key be
-// had by anybody.
+// reclaim gives a registered handle to a caller that shows its key or the credential of the
+// operator. A handle without a key goes to any caller when the operator allows that.
 func (l *Link) reclaim(c *call, agent agents.Agent, a arrival) (agents.Agent, error) {
 	fresh := a.public != nil && !agent.Primary(a.now).Public.Equal(a.public)
 	switch {
@@ -241,8 +240,8 @@ func ago(d time.Duration) string {
 	return fmt.Sprintf("%dm", int(d.Minutes()))
 }
 
-// presentTo returns who a caller may see, the registry itself first: it is always
-// there.
+// presentTo returns the agents that a caller may see, after the registry itself, which is
+// always there.
 func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	v := viewer{}
 	if c.denied == nil {
@@ -258,8 +257,8 @@ func (l *Link) presentTo(c *call, now time.Time) ([]present, viewer, error) {
 	return append([]present{itself}, l.presences.list(now, v.seesPresence)...), v, nil
 }
 
-// getDeployedPresence answers GET /api/presence, to anybody: those who are here, or
-// one of them.
+// getDeployedPresence answers GET /api/presence without a token: the agents that are
+// present, or one of them.
 func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	now := time.Now()
 	here, v, err := l.presentTo(c, now)
@@ -294,7 +293,7 @@ func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	}}, nil
 }
 
-// getDeployedAgents answers GET /api/agents: those who are here, by what they can do.
+// getDeployedAgents answers GET /api/agents: the agents that are present, by capability.
 func (l *Link) getDeployedAgents(c *call) (answer, error) {
 	now := time.Now()
 	here, v, err := l.presentTo(c, now)
@@ -313,7 +312,7 @@ func (l *Link) getDeployedAgents(c *call) (answer, error) {
 		if err != nil {
 			return answer{}, fmt.Errorf("look up agent: %w", err)
 		}
-		skills, _ := parseCapabilities(agent.Capabilities) // those that cannot be read are none
+		skills, _ := parseCapabilities(agent.Capabilities) // unreadable capabilities count as none
 		entry["capabilities"], entry["model"] = skills.Skills, ""
 		text := strings.ToLower(fmt.Sprint(who.handle, " ", entry["workingOn"]))
 		able := query.Get("capability") == "" || slices.Contains(skills.Skills, query.Get("capability"))

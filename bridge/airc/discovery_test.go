@@ -65,7 +65,7 @@ func TestAFederatedLookupAsksTheDiscoveryEndpointAndNothingElse(t *testing.T) {
 	}}
 	net.hosts["old.test"] = peer
 	w := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "old.test"})
-	caller := anybodyAt(w)
+	caller := tokenlessAt(w)
 	for query, want := range map[string]string{
 		"registry=old.test&handle=../../../api/presence":                    "400 bad_request",
 		"registry=old.test&handle=" + url.QueryEscape("x?y#z"):              "400 bad_request",
@@ -102,7 +102,7 @@ func sorted(texts []string) []string { slices.Sort(texts); return texts }
 func TestAnUnknownAgentOfAnotherRegistryIsNeverInvented(t *testing.T) {
 	t.Parallel()
 	_, a, _, _, _ := pair(t)
-	caller := anybodyAt(a)
+	caller := tokenlessAt(a)
 	for _, path := range []string{
 		"/federation/identity?registry=b.test&handle=nobody", "/federation/presence?registry=b.test&handle=nobody", "/api/federation/identity?handle=nobody",
 		"/api/identity/nobody@b.test", "/api/identity/nobody@b.test/capabilities", "/api/identity/%3Fnobody@b.test", "/identity/nobody@b.test",
@@ -124,7 +124,7 @@ func TestEndpointsOfAPeerStayAtThePeer(t *testing.T) {
 			peer, evil := &scripted{answers: map[string]string{"/.well-known/airc": wellKnownOf(map[string]any{name: endpoint})}}, &scripted{}
 			net.hosts["old.test"], net.hosts["evil.test"], net.hosts["old.test.evil.test"] = peer, evil, evil
 			w := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "old.test"})
-			status, answer := anybodyAt(w).call(t, http.MethodGet, "/federation/identity?registry=old.test&handle=amy_1", nil)
+			status, answer := tokenlessAt(w).call(t, http.MethodGet, "/federation/identity?registry=old.test&handle=amy_1", nil)
 			if status != http.StatusBadGateway || answer["error"] != "FEDERATION_UNAVAILABLE" {
 				t.Errorf("%s %q: %d %v", name, endpoint, status, answer)
 			}
@@ -146,7 +146,7 @@ func TestAnswersOfAPeerThatAreNoIdentity(t *testing.T) {
 			"/.well-known/airc": wellKnownOf(nil), "/api/federation/identity?handle=amy_1": text,
 		}}
 		w := net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "old.test"})
-		status, answer := anybodyAt(w).call(t, http.MethodGet, "/federation/identity?registry=old.test&handle=amy_1", nil)
+		status, answer := tokenlessAt(w).call(t, http.MethodGet, "/federation/identity?registry=old.test&handle=amy_1", nil)
 		if status != http.StatusBadGateway || answer["error"] != "FEDERATION_UNAVAILABLE" {
 			t.Errorf("%s: %d %v", text, status, answer)
 		}
@@ -179,7 +179,7 @@ func TestIdentityAndPresenceAtADeployedRegistry(t *testing.T) {
 	t.Parallel()
 	net := newInternet()
 	net.hosts["old.test"] = &bridgetest.Registry{Agents: []string{"amy"}}
-	caller := anybodyAt(net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "old.test"}))
+	caller := tokenlessAt(net.join(t, "b.test", 0x0b, airc.PeerConfig{Domain: "old.test"}))
 	for path, want := range map[string]string{
 		"/federation/identity?registry=old.test&handle=amy":    "200 amy@old.test",
 		"/federation/identity?registry=old.test&handle=nobody": "404 ",

@@ -67,8 +67,8 @@ const (
 	codeMissingCap      code = "missing_capability"
 )
 
-// retryAfter is told with a not-now whose end nobody knows: long enough for a
-// locked record, short enough for a poller.
+// retryAfter is sent with a not-now of unknown duration: long enough for a locked record,
+// short enough for a polling client.
 const retryAfter = 5 * time.Second
 
 // fullRetry is told where something has to be read or to end before there is room
@@ -198,8 +198,8 @@ func unavailable(message string, after time.Duration) failure {
 	return failure{Code: codeUnavailable, Message: message, status: http.StatusServiceUnavailable, retryAfter: after}
 }
 
-// word returns the code of a refused step in AIRC's words: those of the
-// specification where it has one, else ours with underscores.
+// word returns the code of a refused step on AIRC: the code of the specification where it
+// has one, else ours with underscores.
 //
 // spec: handofftag "The client's side"
 func word(c federation.RefusalCode) code {

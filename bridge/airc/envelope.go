@@ -16,10 +16,10 @@ import (
 // envelopeVersion is the "v" of every message.
 const envelopeVersion = "0.1"
 
-// systemHandle is who the registry itself writes as.
+// systemHandle is the handle under which the registry itself writes.
 const systemHandle = "system"
 
-// anyoneHandle is whom an open offer is written to.
+// anyoneHandle is the recipient of an open offer.
 const anyoneHandle = "anyone"
 
 // messageIDBytes is how much of a message id is random.

@@ -53,8 +53,8 @@ func (v visit) register(handle, challenge string) reply {
 	return answered(v.scout.Call(v.t.Context(), http.MethodPost, "/register", v.stranger(handle, 7).Registration(challenge)))
 }
 
-// The rows of the specification, but for consent_pending: what waits for consent is
-// held here, and refused to nobody.
+// The rows of the specification, except consent_pending: this registry holds a message that
+// waits for consent, and does not refuse it.
 //
 // spec: airc-v0.1.1 §11.5
 func TestEachErrorOfTheSpecificationIsCausedByARequest(t *testing.T) {

@@ -13,9 +13,8 @@ import (
 	"baton/federation/agents"
 )
 
-// postFederationConsent answers POST /federation/consent: an agent of another registry
-// asks for consent, or decided about somebody here. It is taken where its registry
-// signed it.
+// postFederationConsent answers POST /federation/consent: an agent of another registry asks
+// for consent, or decided about an agent here. Its registry must have signed the request.
 func (l *Link) postFederationConsent(c *call) (answer, error) {
 	now := time.Now()
 	o, raw, err := l.readSigned(c)
@@ -52,8 +51,8 @@ func (l *Link) postFederationConsent(c *call) (answer, error) {
 	return answer{status: http.StatusOK, body: members{"success": true, "status": edge.State, "version": edge.Version}}, nil
 }
 
-// takeConsent notes a request for consent to somebody here, or what an agent elsewhere
-// decided about the edge from somebody here to it.
+// takeConsent notes a request for consent to an agent here, or the decision of a remote
+// agent about the edge from an agent here to it.
 func (l *Link) takeConsent(ctx context.Context, action string, m relayed, message string, now time.Time) (agents.Consent, error) {
 	who, err := known(l.find(ctx, m.to))
 	if err != nil {

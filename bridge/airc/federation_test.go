@@ -119,7 +119,7 @@ func (w *world) resident(t *testing.T, domain, handle string, b byte) *bridgetes
 	return w.agent(t, handle, b, func(a *bridgetest.Agent) { a.Domain = domain })
 }
 
-// bodies returns what an agent was told, by whom.
+// bodies returns the messages of an agent, each with its sender.
 func bodies(t *testing.T, w *world, handle string) []string {
 	t.Helper()
 	messages, _, err := w.record.Inbox(t.Context(), handle, "", 100)
@@ -235,7 +235,7 @@ func TestWhatIsSentWhileARegistryIsAwayArrivesOnceAndInOrder(t *testing.T) {
 			t.Fatal(got)
 		}
 		send(5)
-		time.Sleep(3 * time.Minute) // with a pause of a minute at most it is there before anybody is told
+		time.Sleep(3 * time.Minute) // with a pause of a minute at most it arrives before the first notice
 		net.set("b.test", false)
 		time.Sleep(2 * time.Minute)
 		if diff := cmp.Diff(want, bodies(t, b, "amy_1")); diff != "" {
@@ -381,7 +381,7 @@ func orEmpty(value any) string {
 	return text
 }
 
-// What may come of a relay, by how sure it is whom it is of.
+// The effect of a relay depends on how sure the registry is of its author.
 func TestWhatARelayMayDoByItsAssurance(t *testing.T) {
 	t.Parallel()
 	own := signingKey(0x0a)
@@ -518,7 +518,7 @@ func TestTheKeyOfARegistryMustBeInDNSWhereThatIsRequired(t *testing.T) {
 func TestTheDocumentsForOtherRegistries(t *testing.T) {
 	t.Parallel()
 	net, a, _, scout, _ := pair(t)
-	anybody := anybodyAt(a)
+	anybody := tokenlessAt(a)
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/.well-known/airc", nil)
 	recorder := httptest.NewRecorder()
 	a.mux.ServeHTTP(recorder, request)
@@ -558,14 +558,14 @@ func TestTheDocumentsForOtherRegistries(t *testing.T) {
 	}
 }
 
-// anybodyAt is somebody without a token.
-func anybodyAt(w *world) *client { return &client{world: w} }
+// tokenlessAt is a caller without a token.
+func tokenlessAt(w *world) *client { return &client{world: w} }
 
 func TestARelayThatAnotherRegistrySentAgainAfterAKeyChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		net, _, b, _, _ := pair(t)
-		peer := anybodyAt(b)
+		peer := tokenlessAt(b)
 		if status, answer := peer.call(t, http.MethodPost, "/federation/relay", forge(t, signingKey(0x0a), nil)); status != http.StatusAccepted {
 			t.Fatal(status, answer)
 		}

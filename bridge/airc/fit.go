@@ -45,8 +45,8 @@ func (l *Link) fit(ctx context.Context, step translate.Step, out aircmsg.Out, li
 	return said, step.Event.Context, err
 }
 
-// within reports whether a payload is at most so large. One that has no canonical form
-// is nobody's to measure: whoever signs it says so.
+// within reports whether a payload is at most so large. A payload without a canonical form
+// passes: signing it returns the error.
 func within(said aircmsg.Message, limit int) bool {
 	if limit <= 0 {
 		return true

@@ -20,9 +20,8 @@ const aliasHashChars = 10
 // peers take.
 const maxSlugChars = 19
 
-// Handle returns the handle of a DID of another network: one stable string for
-// each, that nobody can register. A did:plc is written out; any other DID is
-// hashed.
+// Handle returns the handle of a DID of another network: one stable string for each DID,
+// which no agent can register. A did:plc is written out; any other DID is hashed.
 //
 //	did:plc:ewvi7nxzyoun6zhxrhs64oiz → plc_ewvi7nxzyoun6zhxrhs64oiz
 //	did:web:freeq.at:bots:factory    → web_l57chsxpyrjlo673eggecfxicj
@@ -94,8 +93,8 @@ func isPLC(id string) bool { return len(id) == plcIDChars && isBase32(id) }
 
 func isBase32(s string) bool { return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == "" }
 
-// checkHandle refuses a handle that nobody may register: a malformed one, one of
-// the reserved prefixes, the names of roles, and those that would hide a path.
+// checkHandle refuses a handle that no agent may register: a malformed one, a reserved
+// prefix, the name of a role, or a name that hides a path.
 //
 // spec: airc-v0.1.1 §5.2
 func checkHandle(handle string) error {

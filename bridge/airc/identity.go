@@ -16,8 +16,8 @@ import (
 	"baton/federation/signing"
 )
 
-// contact is somebody with a handle here: an agent, a DID of another network that
-// signed a step, or a role, which has no DID.
+// contact is the owner of a handle: an agent, a DID of another network that signed a step,
+// or a role, which has no DID.
 type contact struct {
 	handle  string             // the one that threads and consent are kept under
 	agent   *agents.Agent      // nil for a DID of another network
@@ -43,8 +43,8 @@ func (c contact) is(did federation.DID) bool {
 // isAny reports whether a contact is one of several DIDs.
 func (c contact) isAny(dids []federation.DID) bool { return slices.ContainsFunc(dids, c.is) }
 
-// find returns who has a handle, of whatever scheme. Its error wraps
-// [federation.ErrNotFound] when nobody has.
+// find returns the contact of a handle of any scheme. Its error wraps
+// [federation.ErrNotFound] for an unknown handle.
 func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	if strings.Contains(handle, "@") {
 		return l.findRemote(ctx, handle)
@@ -76,9 +76,9 @@ func (l *Link) find(ctx context.Context, handle string) (contact, error) {
 	return l.findDID(ctx, b.DID)
 }
 
-// findRemote returns who has an address. An agent of another registry that messages are
-// exchanged with may be one that nobody here met; it is not in the record then, and
-// only its own registry knows whether it is there at all.
+// findRemote returns the contact of an address. An agent of another registry that messages
+// are exchanged with may be unknown here: then it is not in the record, and only its own
+// registry knows whether it exists.
 func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 	if unverified, ok := strings.CutPrefix(strings.TrimPrefix(text, "@"), unverifiedPrefix); ok {
 		if address, ok := parseAddress(unverified); ok {
@@ -107,7 +107,7 @@ func (l *Link) findRemote(ctx context.Context, text string) (contact, error) {
 // met reports whether a contact is one that the record knows.
 func (c contact) met() bool { return c.agent == nil || !c.agent.Registered.IsZero() }
 
-// findDID returns who a DID is here. Its error is that of find.
+// findDID returns the contact of a DID. Its error is as for find.
 func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error) {
 	agent, err := l.deps.Registry.Agents.AgentOf(ctx, did)
 	switch {
@@ -145,8 +145,8 @@ type identity struct {
 	Metadata     json.RawMessage  `json:"metadata"`
 }
 
-// identityKey is one key as others may check messages with it. A key of a DID of
-// another network is the one that verified last; nobody registered it.
+// identityKey is one key with which clients can verify messages. The key of a DID of another
+// network is the one that verified last; it was never registered.
 type identityKey struct {
 	ID        string           `json:"kid"`
 	Public    string           `json:"publicKey"`

@@ -141,8 +141,7 @@ func (p page) text(members []byte) raw {
 	return b.Bytes()
 }
 
-// delivered returns a message with its seq, which nobody signed, before the bytes
-// that were signed.
+// delivered returns a message with its seq, which is unsigned, before the signed bytes.
 func delivered(m agents.Message) []byte {
 	members := bytes.TrimPrefix(bytes.TrimSpace(m.Envelope), []byte("{"))
 	return append(fmt.Appendf(nil, `{"seq":%d,`, m.Seq), members...)

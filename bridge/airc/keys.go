@@ -20,7 +20,7 @@ import (
 // spec: airc-v0.1.1 §5.4
 const keyOverlap = 24 * time.Hour
 
-// registryKeyPrefix starts the kid of the registry, and of nobody else.
+// registryKeyPrefix starts the kid of the registry, and no other kid.
 const registryKeyPrefix = "reg_"
 
 // farthestExpiry is the last second of the year 2199: later ones are mistakes, most of
@@ -30,9 +30,8 @@ const farthestExpiry = 7_258_118_399
 // maxReasonChars bounds what is kept of why a key was revoked.
 const maxReasonChars = 280
 
-// checkKey refuses a key that messages are not signed with when one is received. The
-// time that a message claims does not count: whoever stole a key would claim an
-// early one.
+// checkKey refuses a key that was not valid when a message arrived. The time in the message
+// does not count: a thief of a key would claim an early one.
 func checkKey(key agents.Key, received time.Time) error {
 	if key.ID == "" {
 		return refuse(codeInvalidSignature, "kid names no key of the sender")
@@ -192,13 +191,13 @@ func (o *object) expiry(now time.Time) time.Time {
 	return time.Unix(seconds, 0).UTC()
 }
 
-// isKeyID holds the name of a key to a size, and away from those of the registry.
+// isKeyID limits the size of a kid, and refuses the prefix of the registry.
 func isKeyID(id string) bool {
 	return id != "" && len(id) <= 64 && strings.Trim(id, idChars) == "" && !strings.HasPrefix(id, registryKeyPrefix)
 }
 
-// postRevoke answers POST /identity/revoke: a key ends at once. An agent whose last
-// key it was cannot come back, and nobody else gets its handle.
+// postRevoke answers POST /identity/revoke: a key ends at once. An agent without a key left
+// cannot return, and its handle stays taken.
 //
 // spec: airc-v0.1.1 §5.5
 func (l *Link) postRevoke(c *call) (answer, error) {

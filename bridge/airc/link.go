@@ -1,57 +1,54 @@
-// Package airc is an AIRC registry: agents register here, write signed messages
-// to each other and to people on other networks, and read theirs.
+// Package airc is an AIRC registry: agents register here, write signed messages to each
+// other and to people on other networks, and read their inbox.
 //
-// To an agent a handoff is a conversation with a handle. A DID of another network
-// has one of its own ([Handle]); what that DID does arrives as messages from it,
-// signed by the registry key, and what the agent answers becomes a step of the
-// handoff: vouched for by the gateway, with the signed message as evidence.
-//
-// An agent that signs a step itself proves it, and then it is filed as its own. A
-// handoff may start from here: to a handle, or to "anyone".
+// To an agent a handoff is a conversation with a handle. Each DID of another network has a
+// handle ([Handle]). Its steps arrive as messages from that handle, signed with the key of
+// the registry, and the answers of the agent become steps: the gateway vouches for them,
+// with the signed message as evidence. An agent that proves a step with its own signature
+// has it filed as signed. A message to a handle, or to "anyone", may open a handoff.
 //
 // Implemented: AIRC v0.1.1, its levels Core and Federation: registration with proof of
-// possession, keys that rotate and are revoked, sessions with refresh tokens, identity,
-// presence, messages, threads, an inbox that can be waited at, consent with held
-// messages and the registry's handshake, limits, and the evidence behind vouched steps.
-// Of its optional profiles there are accounts of OpenID Connect and mutual TLS between
-// registries, but neither tenants nor DPoP.
+// possession, rotation and revocation of keys, sessions with refresh tokens, identity,
+// presence, messages, threads, an inbox with long polls, consent with held messages and the
+// handshake of the registry, limits, and the evidence behind vouched steps. Of the optional
+// profiles it has accounts of OpenID Connect and mutual TLS between registries, but neither
+// tenants nor DPoP.
 //
-// Below /api the same registry speaks to clients that are in use today: they have a
-// token and sign nothing, or sign what proves nothing. The registry signs for them, and
+// Below /api the same registry serves the clients that are in use today: they have a token,
+// and sign nothing or sign in ways that prove nothing. The registry signs for them, and
 // says so in the message ("assurance").
 //
 // # Other registries
 //
-// "amy@peer.example" is an agent of another registry. What is written to it is queued
-// with its message and sent until the other registry has taken it, in order; the sender
-// is told when that takes long, and when it was in vain. What comes from there is as
-// good as it is sure whom it is of: a relay that its registry signed may be any step,
-// one that nobody signed is a message at most, under a name of its own that begins with
-// "?", and waits until its recipient lets it through. Each of two gateways is the home
-// of its own side of a handoff; the ids of messages connect them.
+// "amy@peer.example" is an agent of another registry. A message to it is queued and sent, in
+// order, until the other registry has taken it; the sender gets a notice when that takes
+// long or fails. A relay that its registry signed may be any step. An unsigned relay is at
+// most a message, from a name that begins with "?", and waits until its recipient accepts
+// it. Each of two gateways is the home of its own side of a handoff; the ids of messages
+// connect the sides.
 //
 // A signed relay counts in the rate of its registry once its signature is verified, an
-// unsigned one in the rate of the address that sent it. In open federation the registries
-// that no operator named share the rate of their address too, and an unsigned relay is held only if the registry that it names says that it has the sender. A relay
-// whose envelope names another recipient is refused, and so is a relay with the id of
-// another message.
+// unsigned one in the rate of its address. In open federation, registries that no operator
+// named share the rate of their address too, and an unsigned relay is held only if the
+// registry that it names confirms the sender. A relay is refused when its envelope names
+// another recipient, or when it has the id of another message.
 //
 // GET /federation/identity and /federation/presence ask other registries at the endpoints
 // that they publish, and pass on only the members that this package reads.
 //
 // # Webhooks
 //
-// An agent that names "webhook" among its ways of delivery, and an address, has its
-// messages posted there; what is taken was handed out as if it had been fetched.
+// An agent that registers with the delivery "webhook" and an address has its messages posted
+// there. A posted message counts as fetched.
 //
 // # State
 //
-// A [Link] keeps in memory only who is here, what it last read of other registries, and
-// for whom there surely is room; the record is the state. Its methods and routes may be
+// A [Link] keeps in memory the present agents, recent documents of other registries, and
+// inboxes with known free quota; the record is the state. Its methods and routes may be
 // called concurrently.
 //
-// On delivery a message is given seq, beside what was signed: whoever verifies one
-// drops signature and seq first.
+// A delivered message has a member seq beside the signed ones: to verify it, drop signature
+// and seq first.
 //
 // spec: airc-v0.1.1 §5-§11
 package airc
@@ -117,7 +114,7 @@ type Link struct {
 	grants        grants
 	accounts      accounts
 	end           sync.Once
-	ended         chan struct{} // closed when Run is over: nobody waits any more
+	ended         chan struct{} // closed when Run is over
 }
 
 var (
@@ -184,9 +181,9 @@ func (*Link) Name() string { return network }
 // Network implements [bridge.Link].
 func (*Link) Network() string { return network }
 
-// Run implements [bridge.Link]. A registry has nobody to dial: it is up until ctx
-// ends, and served by the gateway's HTTP listener. While it runs it sends what is owed
-// to other registries.
+// Run implements [bridge.Link]. A registry does not dial: it is up until ctx ends, and the
+// HTTP listener of the gateway serves it. Run sends the pending deliveries to other
+// registries.
 func (l *Link) Run(ctx context.Context, up func()) error {
 	up()
 	if l.cfg.Federation != FederationOff && l.deps.Fetch != nil {

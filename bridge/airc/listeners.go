@@ -18,10 +18,9 @@ type listener struct {
 	loser    bool // it was shown one, and is told that it is over
 }
 
-// listeners returns the agents that a step is owed to, each once: the parties that
-// are agents here, besides the one that took it, and those who are shown an open
-// offer. A step that arrived here reached the parties as the message that it came
-// in. The view is that after the step.
+// listeners returns the agents that must have a step, each once: the parties that are agents
+// here, except the author, and the agents that were shown an open offer. A step that arrived
+// here reached the parties as the message that it came in. The view is that after the step.
 func (l *Link) listeners(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	cameIn, open := ev.Arrival.Link == l.Name(), after.Offeree == ""
 	if cameIn && !open {
@@ -61,7 +60,7 @@ func (l *Link) others(ctx context.Context, ev federation.Event, after federation
 // the step.
 func (l *Link) parties(ctx context.Context, ev federation.Event, after federation.View) ([]listener, error) {
 	if ev.Verb == federation.Offer {
-		after.Assignee = "" // whoever got it since knows it as more than an offer
+		after.Assignee = "" // its assignee now knows it as more than an offer
 	}
 	var parties []listener
 	for _, did := range after.Others(ev.Actor()) {
@@ -81,8 +80,8 @@ func (l *Link) parties(ctx context.Context, ev federation.Event, after federatio
 	return parties, nil
 }
 
-// strangers returns the agents that an open offer is shown to: those who can do it,
-// and let its author write to them.
+// strangers returns the agents that an open offer is shown to: the agents that have the
+// capabilities and let its author write to them.
 func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]listener, error) {
 	able, err := l.deps.Registry.Agents.Capable(ctx, caps)
 	if err != nil {

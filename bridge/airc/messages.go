@@ -22,7 +22,7 @@ import (
 // spec: airc-v0.1.1 §7.3
 const clockSkew = 300 * time.Second
 
-// delivery is one message on its way: who writes to whom, with which key, when.
+// delivery is one message with its parties, its key and its time of arrival.
 type delivery struct {
 	envelope
 
@@ -239,7 +239,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 		return answer{}, err
 	}
 	s, stepErr := l.readStep(ctx, d)
-	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // who offers wants answers
+	admitted = admitted || stepErr == nil && s.Verb != federation.Offer && d.recipient.is(s.view.Offerer) // an offerer wants answers
 	if !admitted {
 		if err := l.deps.Registry.Consents.MayAsk(ctx, d.from, d.recipient.handle, l.roomFor(s, stepErr), d.received); err != nil {
 			return answer{}, withRemedy(err, d.from, d.recipient.handle)
@@ -261,7 +261,7 @@ func (l *Link) postToAgent(ctx context.Context, d *delivery) (answer, error) {
 		return answer{}, err
 	}
 	p := agents.Posting{Message: d.message(step)}
-	if admitted && d.from != d.recipient.handle { // whoever writes wants an answer
+	if admitted && d.from != d.recipient.handle { // a sender wants answers
 		if err := l.befriend(ctx, d.recipient.handle, d.from, d.received); err != nil {
 			return answer{}, err
 		}

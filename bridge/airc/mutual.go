@@ -2,8 +2,8 @@ package airc
 
 import "net/http"
 
-// MTLSConfig is the table [airc.mtls]: who certifies registries. The gateway's listener
-// and its client see to the certificates themselves.
+// MTLSConfig is the table [airc.mtls]: the authorities that certify registries. The HTTP
+// listener and the HTTP client of the gateway check the certificates.
 type MTLSConfig struct {
 	CAFile string `toml:"ca_file"` // empty where registries show each other no certificates
 }

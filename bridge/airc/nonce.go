@@ -21,8 +21,8 @@ const maxNonceBytes = 128
 // nonces takes each nonce of each sender once. A restart forgets them: a message is
 // known by its id too, which the record keeps.
 type nonces struct {
-	// spent holds the used ones until they end. Whoever took the map owns it, and puts
-	// it back.
+	// spent holds the used nonces until they expire. The goroutine that receives the map
+	// owns it until it sends it back.
 	spent chan map[string]time.Time
 }
 

@@ -17,9 +17,9 @@ import (
 
 var _ bridge.Notifier = (*Link)(nil)
 
-// Notify implements [bridge.Notifier]: a message from the registry. Whoever is no agent
-// here, or none any more, is not told. The id of the message comes from the notice, so
-// that it arrives once however often it is filed.
+// Notify implements [bridge.Notifier]: it sends a message from the registry, but only to a
+// present agent. The id of the message comes from the notice, so that repeats are the same
+// message.
 func (l *Link) Notify(ctx context.Context, n federation.Notice) error {
 	ev := n.Event
 	agent, err := l.deps.Registry.Agents.AgentOf(ctx, n.Reader())

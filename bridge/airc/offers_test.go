@@ -14,10 +14,10 @@ import (
 	"baton/federation/signing"
 )
 
-// bob is somebody on IRC who never spoke.
+// bob is a user on IRC that has taken no step.
 func bob() federation.DID { return signingKey(0x44).DID }
 
-// meet makes alice known here: she offers something to somebody else.
+// meet makes alice known here: she offers work to a third party.
 func (w *world) meet(t *testing.T) {
 	t.Helper()
 	w.offer(t, alice, string(bob()))
@@ -227,8 +227,8 @@ func TestAnOfferRepeatedAfterALostAnswerOpensOneHandoff(t *testing.T) {
 	}
 }
 
-// Each answer of an IRC user reaches the agent that offered, which never consented
-// to anybody.
+// Each answer of an IRC user reaches the agent that offered, although the agent consented to
+// no sender.
 func TestTheAnswersToAnAgentsOfferReachItWithoutAHandshake(t *testing.T) {
 	t.Parallel()
 	from := airc.Handle(alice.DID)

@@ -42,7 +42,7 @@ type issuer struct {
 type accounts struct {
 	cfg   OIDCConfig
 	fetch Getter
-	known chan issuer // owned by whoever took it, who puts it back
+	known chan issuer // owned by the goroutine that receives it, until it sends it back
 }
 
 func newAccounts(cfg OIDCConfig, fetch Getter) accounts {

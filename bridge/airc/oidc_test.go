@@ -87,7 +87,7 @@ func (l *login) token(changes ...string) map[string]any {
 	}
 }
 
-// register registers somebody new, with what is given of an account for its challenge.
+// register registers a new agent, with the members of an account for its challenge.
 func (l *login) register(t *testing.T, account func(challenge string) any) (outcome string, answer, body map[string]any) {
 	t.Helper()
 	l.tries++

@@ -18,7 +18,7 @@ func (w *world) able(t *testing.T, handle string, b byte, skills ...string) *bri
 	return w.agent(t, handle, b, func(a *bridgetest.Agent) { a.Capabilities = map[string]any{"skills": skills} })
 }
 
-// befriend lets somebody write to agents.
+// befriend lets a sender write to agents.
 func befriend(t *testing.T, from string, agents ...*bridgetest.Agent) {
 	t.Helper()
 	for _, a := range agents {
@@ -181,7 +181,7 @@ func TestAClaimIsHeldToWhatItsAgentDeclared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.gateway.home.Limits.ClaimCaps = true
-	w.gateway.home.Caps = nobody{}
+	w.gateway.home.Caps = noCapabilities{}
 	scout := w.able(t, "scout_7", 0x01, "go")
 	id := w.offer(t, alice, "")
 	status, answer, err := scout.Send(t.Context(), airc.Handle(alice.DID), "", ack(id.String(), "received"))

@@ -19,11 +19,11 @@ import (
 	"baton/federation/signing"
 )
 
-// With whom this registry exchanges messages.
+// Values of airc.federation: the registries that this one exchanges messages with.
 const (
 	FederationOff       = "off"
-	FederationAllowlist = "allowlist" // with those of the configuration
-	FederationOpen      = "open"      // with anybody who is not blocked
+	FederationAllowlist = "allowlist" // the registries of the configuration
+	FederationOpen      = "open"      // every registry that is not blocked
 )
 
 // What may come from another registry, and go to it.
@@ -97,7 +97,7 @@ func (p PeerConfig) check(mistake func(key, why string)) {
 	}
 }
 
-// Getter reads documents. It guards what is asked of whom.
+// Getter reads documents. It refuses addresses that the gateway must not reach.
 type Getter interface {
 	// Get returns the body at an address. Its errors wrap [federation.ErrNotFound] where
 	// the host says that there is nothing, and [*federation.UnavailableError] where
@@ -110,8 +110,8 @@ type Fetcher interface {
 	Getter
 
 	// Post sends JSON and returns the answer, whatever its status. Its error wraps
-	// [*federation.UnavailableError] where there was none, and nobody knows whether the
-	// host took what was sent; [ErrTooLarge] too where there was more than one reads.
+	// [*federation.UnavailableError] without an answer, when it is unknown whether the host
+	// took the body, and [ErrTooLarge] too when the answer exceeds the limit.
 	Post(ctx context.Context, address string, body []byte) (Reply, error)
 	// TXT returns the texts in DNS under a name.
 	TXT(ctx context.Context, name string) ([]string, error)
@@ -159,7 +159,7 @@ type peer struct {
 
 // peers is what is known of other registries. A restart forgets it.
 type peers struct {
-	known chan map[string]peer // owned by whoever took it, who puts it back
+	known chan map[string]peer // owned by the goroutine that receives it, until it sends it back
 	rates chan map[string]*rate.Limiter
 	paces chan map[string]*pace
 	heard chan string // domains of registries that something came from

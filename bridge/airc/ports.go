@@ -144,12 +144,12 @@ type Mail interface {
 
 // Threads reads what two handles wrote to each other.
 type Threads interface {
-	// Thread returns up to limit messages between two handles with a Seq above after,
-	// in order, without those that the first of them deleted, and whether there are
-	// more.
+	// Thread returns up to limit messages between two handles with a Seq above after, in
+	// order, and whether there are more. It leaves out the messages that the first handle
+	// deleted.
 	Thread(ctx context.Context, handle, peer string, after uint64, limit int) (messages []agents.Message, more bool, err error)
-	// Recent returns the newest messages between two handles, up to limit, in order,
-	// without those that the first of them deleted.
+	// Recent returns the newest messages between two handles, up to limit, in order. It
+	// leaves out the messages that the first handle deleted.
 	Recent(ctx context.Context, handle, peer string, limit int) ([]agents.Message, error)
 	// Conversations returns up to limit conversations of a handle, the one with the
 	// newest message first.

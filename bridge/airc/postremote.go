@@ -12,10 +12,9 @@ import (
 // statusQueued is told of a message that its recipient's registry has still to take.
 const statusQueued = "queued"
 
-// postToRemote files a message to an agent of another registry and queues it for that.
-// Whether the agent wants it is for its registry to say; whoever writes to it has
-// accepted it, as with a DID of another network. What became of the message later is
-// told to its sender.
+// postToRemote files a message to an agent of another registry and queues it for that
+// registry, which applies the consent of the agent. The sender thereby accepts the agent, as
+// with a DID of another network, and gets a notice of its outcome.
 func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (answer, error) {
 	if d.recipient.agent == nil {
 		return answer{}, refuse(codeIdentityNotFound, "nobody can be written to who is not verified")

@@ -33,7 +33,7 @@ const (
 	maxMoodChars    = 64
 )
 
-// availability is how much somebody is there.
+// availability is the status of an agent.
 //
 // spec: airc-v0.1.1 §8.2
 type availability string
@@ -45,7 +45,7 @@ const (
 	statusOffline availability = "offline"
 )
 
-// parseStatus reads a status. Those that clients have of their own mean online.
+// parseStatus reads a status. A status that only some client knows means online.
 func parseStatus(text string) availability {
 	switch strings.ToLower(text) {
 	case string(statusAway):
@@ -71,9 +71,9 @@ type present struct {
 
 func (p present) ends() time.Time { return p.beat.Add(presenceLife) }
 
-// presences is who is here. A restart forgets it.
+// presences holds the present agents. A restart forgets them.
 type presences struct {
-	// all is owned by whoever took it, who puts it back.
+	// The goroutine that receives all owns it until it sends it back.
 	all chan map[string]present
 }
 
@@ -83,7 +83,7 @@ func newPresences() presences {
 	return p
 }
 
-// beat takes a heartbeat. Who says to be offline is not here any more.
+// beat takes a heartbeat. An agent that reports offline is removed.
 func (p presences) beat(who present) error {
 	all := <-p.all
 	defer func() { p.all <- all }()
@@ -120,7 +120,7 @@ func (p presences) of(handle string, now time.Time) present {
 	return who
 }
 
-// list returns those who are here and fit, the one seen last first.
+// list returns the present agents that fit, the one seen last first.
 func (p presences) list(now time.Time, fits func(present) bool) []present {
 	all := <-p.all
 	var here []present
@@ -134,13 +134,13 @@ func (p presences) list(now time.Time, fits func(present) bool) []present {
 	return here[:min(maxListed, len(here))]
 }
 
-// viewer is who looks at presences.
+// viewer is the reader of presences.
 type viewer struct {
 	handle   string          // empty for a stranger
 	contacts map[string]bool // with consent both ways
 }
 
-// viewer returns who an agent is to others.
+// viewer returns an agent as a reader of presences.
 func (l *Link) viewer(ctx context.Context, handle string) (viewer, error) {
 	contacts, err := l.deps.Registry.Consents.Contacts(ctx, handle, maxPresent)
 	if err != nil {
@@ -153,7 +153,7 @@ func (l *Link) viewer(ctx context.Context, handle string) (viewer, error) {
 	return v, nil
 }
 
-// sees reports whether somebody may see what an agent shows at a level.
+// sees reports whether the reader may see what an agent shows at a level.
 func (v viewer) sees(handle string, level agents.Visibility) bool {
 	switch {
 	case v.handle == handle && handle != "", level == agents.VisiblePublic:
@@ -204,8 +204,8 @@ func (p present) describe(v viewer) presence {
 	return seen
 }
 
-// postPresence answers POST /presence. What an agent shows to whom is kept; the rest
-// lasts as long as its heartbeat.
+// postPresence answers POST /presence. The record keeps the levels of visibility; the rest
+// lasts as long as the heartbeat.
 //
 // spec: airc-v0.1.1 §8.4
 func (l *Link) postPresence(c *call) (answer, error) {
@@ -269,8 +269,7 @@ func (l *Link) beat(ctx context.Context, agent agents.Agent, who present) error 
 	return l.presences.beat(who)
 }
 
-// getPresence answers GET /presence: those who are here, as far as the caller may see
-// them.
+// getPresence answers GET /presence: the present agents that the caller may see.
 func (l *Link) getPresence(c *call) (answer, error) {
 	agent, err := c.caller()
 	if err != nil {

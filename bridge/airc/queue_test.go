@@ -140,7 +140,8 @@ type roundTripper func(*http.Request) *http.Response
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
 
-// Names of registries that anybody may invent are no labels.
+// The name of a registry is a label only if the configuration has it: senders can invent
+// any other name.
 func TestQueuesOfRegistriesThatNobodyConfiguredAreOne(t *testing.T) {
 	t.Parallel()
 	w := newInternet().join(t, "a.test", 0x0a, airc.PeerConfig{Domain: "b.test"})

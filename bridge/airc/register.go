@@ -118,8 +118,8 @@ func (l *Link) postRegister(c *call) (answer, error) {
 	return l.admit(c.Context(), reg, now)
 }
 
-// admit files a new agent and gives it its tokens. The session is filed first:
-// without the agent it is nobody's, while an agent without one could not come back.
+// admit files a new agent and issues its tokens. It files the session first: a session
+// without an agent is harmless, and an agent without a session could not return.
 func (l *Link) admit(ctx context.Context, reg registration, now time.Time) (answer, error) {
 	kept := l.kept(reg.handle)
 	key := agents.Key{ID: signing.AgentKeyID(reg.public), DID: l.deps.Identity.KeyDID(reg.public), Public: reg.public, Created: now, Expires: reg.expires}
@@ -184,8 +184,8 @@ func (l *Link) holding(ctx context.Context, handle string) (*agents.Agent, error
 	return &agent, nil
 }
 
-// checkFree refuses a handle that cannot be registered now. An alias of somebody
-// on another network is taken: it was that DID's first.
+// checkFree refuses a handle that cannot be registered now. An alias of a DID on another
+// network is taken by that DID.
 func (l *Link) checkFree(ctx context.Context, handle string) error {
 	if err := checkHandle(handle); err != nil {
 		return err

@@ -16,16 +16,16 @@ import (
 	"baton/federation/agents"
 )
 
-// How sure it is whom a message from another registry is of. Its wording is that of
-// the signed envelope that the recipient reads.
+// How sure this registry is of the author of a message from another registry. The signed
+// envelope for the recipient uses the same words.
 const (
 	assuranceRegistry   = "registry"   // its registry signed for it
 	assuranceVouched    = "vouched"    // not signed, from a registry that the operator trusts so far
-	assuranceUnverified = "unverified" // anybody may have sent it
+	assuranceUnverified = "unverified" // any host may have sent it
 )
 
-// unverifiedPrefix marks a sender who may be anybody. It is another one than the same
-// address without the mark: nobody's consent to the one goes to the other.
+// unverifiedPrefix marks a sender without proof. The marked address is another address than
+// the plain one: consent to one is no consent to the other.
 const unverifiedPrefix = "?"
 
 // Unverified implements [bridge.Registrar].
@@ -197,8 +197,8 @@ func (m relayed) saidBefore(sent agents.Message) bool {
 		sameJSON(before.Payload, m.payload) && sameJSON(before.Origin.Envelope, m.envelope)
 }
 
-// answerRelayed tells a registry what became of its message. Only a 201 is a yes to
-// those that are deployed.
+// answerRelayed answers a registry about its message. Deployed registries take only a 201
+// as a yes.
 func (l *Link) answerRelayed(m relayed, done posted, now time.Time) answer {
 	said := members{
 		"success": true, "assurance": m.assurance, "message": members{
@@ -232,8 +232,8 @@ func (l *Link) sealRelayed(ctx context.Context, m relayed, now time.Time) (agent
 	}, now)
 }
 
-// holdUnverified keeps a message back that anybody may have sent, until its recipient
-// consents to that. It never is a step.
+// holdUnverified holds a message without proof of its sender until its recipient consents.
+// Such a message never is a step.
 func (l *Link) holdUnverified(ctx context.Context, m relayed, now time.Time) (answer, error) {
 	to, err := known(l.find(ctx, m.to))
 	if err != nil {
@@ -334,7 +334,7 @@ func (l *Link) acquaint(ctx context.Context, r remote, now time.Time) (agents.Ag
 	return agent, nil
 }
 
-// stranger returns an agent of another registry that nobody here met.
+// stranger returns an agent of another registry that is not on record here.
 func (l *Link) stranger(r remote, now time.Time) agents.Agent {
 	kept := l.kept(r.String())
 	return agents.Agent{

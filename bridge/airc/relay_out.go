@@ -92,7 +92,7 @@ type fate struct {
 	delivered bool
 	dead      bool          // never again; reason says why
 	expired   bool          // because it waited too long
-	away      bool          // the registry answers nobody now
+	away      bool          // the registry answers no request now
 	unsure    bool          // it did not answer, and may have taken the message
 	pause     time.Duration // when it says itself when to come again
 	tooMuch   bool          // it took what came before for too much
@@ -164,9 +164,9 @@ type visited struct {
 // in memory alone: after a restart a registry may be sent a minute's worth too early,
 // which it refuses without having looked at it, and says when to come again.
 func (l *Link) couriers(ctx context.Context) {
-	next := map[string]time.Time{} // when to come again, of those that answer
+	next := map[string]time.Time{} // when to visit answering registries again
 	busy := map[string]bool{}      // and whether something came since the visit began
-	probes := map[string]bool{}    // those that were heard while they wait
+	probes := map[string]bool{}    // waiting registries from which a message arrived
 	done := make(chan visited)
 	wake, stop := l.deps.Wakes.Subscribe(bridge.RelayTopic)
 	defer stop()
@@ -446,7 +446,7 @@ func (l *Link) giveUp(ctx context.Context, row federation.PeerDelivery, became f
 	l.noteRelay(ctx, l.deps.Registry.Relays.Bury(ctx, row.Row, became.ended(), became.reason, now))
 	l.deps.Log.LogAttrs(ctx, slog.LevelWarn, "relay given up", slog.String("network", network), slog.String("link", network),
 		slog.String("peer", row.Peer), slog.String("handoff_id", row.Handoff.String()), slog.Int("attempt", row.Attempt), slog.String("reason", became.reason))
-	if row.Kind == federation.MessageDelivery { // of a decision nobody is told: messages are held to it here, whatever others know
+	if row.Kind == federation.MessageDelivery { // the result of a decision is not reported: this registry holds messages to it anyway
 		l.noteRelay(ctx, l.notify(ctx, row, noticeUndeliverable, became.reason, now))
 	}
 }

@@ -29,8 +29,8 @@ type grant struct {
 // pair is a recipient and a sender of messages; the sender "" is all senders.
 type pair struct{ to, from string }
 
-// grants is for whom there surely is room. Whoever took the map owns it, and puts it
-// back. A restart forgets it, and counts again.
+// grants holds the inboxes with known free quota. The goroutine that receives the map owns
+// it until it sends it back. A restart forgets the map, and the quota is counted again.
 type grants struct{ left chan map[pair]grant }
 
 func newGrants() grants {

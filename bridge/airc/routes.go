@@ -27,7 +27,7 @@ const drainBytes = 4 << 20
 type answer struct {
 	status int
 	body   any  // marshalled as JSON; a [raw] is written as it is
-	keep   bool // it never changes, and whoever read it may keep it
+	keep   bool // it never changes, and clients may cache it
 	// after is done once the client has the answer, which does not wait for it. It
 	// may be nil.
 	after func(ctx context.Context) error
@@ -36,7 +36,7 @@ type answer struct {
 // raw is JSON that must reach the client byte for byte.
 type raw []byte
 
-// call is one request and who makes it.
+// call is one request with its caller.
 type call struct {
 	*http.Request
 

@@ -9,9 +9,9 @@ import (
 	"baton/federation/signing"
 )
 
-// scheme is how a request below /api was signed. None of them proves more than that
-// somebody has the key: most cover no time, and those of headers no sender. The token
-// says who it is.
+// scheme is how a request below /api was signed. Each scheme proves at most that the sender
+// has the key: most cover no time, and the schemes of headers cover no sender. The token
+// identifies the sender.
 type scheme string
 
 const (

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Each scheme is noted as what it is: none of them says who the sender is, which the
-// token does.
+// The registry notes the scheme of each request. The token, and no scheme, identifies the
+// sender.
 func TestHowARequestWasSignedIsNoted(t *testing.T) {
 	t.Parallel()
 	key, public := newKey(0x21)

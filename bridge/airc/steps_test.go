@@ -365,7 +365,7 @@ func TestASecondAgentReadsTheStepsOfTheOfferingAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, answer, err := scout.Post(t.Context(), message)
-	if err != nil || status != http.StatusCreated || answer["handoff"] == nil { // whoever offers wants answers
+	if err != nil || status != http.StatusCreated || answer["handoff"] == nil { // an offerer wants answers
 		t.Fatal(status, answer, err)
 	}
 	raws, _, err := planner.Inbox(t.Context(), "")

@@ -28,8 +28,8 @@ type noticeData struct {
 	Handoff filed                  `json:"handoff"`
 }
 
-// Tell implements [bridge.Teller]: a notice from the registry to the agent. Whoever is
-// no agent any more is not told.
+// Tell implements [bridge.Teller]: it sends a notice from the registry to a present agent,
+// and nothing to a removed one.
 func (l *Link) Tell(ctx context.Context, ev federation.Event, refused *federation.RefusalError) error {
 	agent, err := l.deps.Registry.Agents.AgentOf(ctx, ev.From)
 	if errors.Is(err, federation.ErrNotFound) {

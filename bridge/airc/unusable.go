@@ -14,8 +14,7 @@ import (
 // one reads.
 var ErrTooLarge = errors.New("airc: answer too large")
 
-// ErrElsewhere is wrapped in errors of [Fetcher.Get] where a host sends who asks it to
-// another one.
+// ErrElsewhere is wrapped in errors of [Fetcher.Get] when a host redirects to another one.
 var ErrElsewhere = errors.New("airc: answer is elsewhere")
 
 // Why an answer of another registry is of no use: reasons of the counter of what could
@@ -55,9 +54,8 @@ func unusable(err error) string {
 	return ""
 }
 
-// noteUnusable counts and logs an answer of another registry that is of no use. Neither
-// keeps what the registry says. Whoever asks does so at a bounded rate, which bounds the
-// lines too.
+// noteUnusable counts and logs an unusable answer of another registry, without the content
+// of the answer. The rate of requests bounds the number of lines.
 func (l *Link) noteUnusable(ctx context.Context, domain string, err error) {
 	reason := unusable(err)
 	if reason == "" || ctx.Err() != nil {
@@ -76,8 +74,8 @@ func readDocument(text []byte, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// push sends JSON to another registry. Its errors are those of [Fetcher.Post]; what an
-// answer means is for the caller to know, also of one that is of no use.
+// push sends JSON to another registry. Its errors are as for [Fetcher.Post]. The caller
+// interprets the answer, an unusable one too.
 func (l *Link) push(ctx context.Context, p peer, address string, body []byte) (Reply, error) {
 	reply, err := l.deps.Fetch.Post(ctx, address, body)
 	switch {

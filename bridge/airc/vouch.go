@@ -154,7 +154,7 @@ func (l *Link) place(ctx context.Context, d *delivery, s step, from, to federati
 	return place, tags, nil
 }
 
-// errNoLink says that the network where somebody was seen is not linked any more.
+// errNoLink says that the network of a user is not linked any more.
 var errNoLink = errors.New("airc: no link reaches it")
 
 // pair returns the venue of an offer that is made in private: with its recipient,

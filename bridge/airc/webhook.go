@@ -42,7 +42,7 @@ func splitWebhook(text json.RawMessage) (address string, shown json.RawMessage, 
 	}
 	c, err := parseCapabilities(text)
 	if err != nil || !slices.Contains(c.Delivery, deliverWebhook) {
-		return "", shown, nil //nolint:nilerr // whoever reads them says that they cannot be read
+		return "", shown, nil //nolint:nilerr // the reader of the capabilities reports the error
 	}
 	return address, shown, nil
 }

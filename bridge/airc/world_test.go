@@ -36,7 +36,7 @@ import (
 // seed returns 32 equal bytes, of which a test makes a key.
 func seed(b byte) []byte { return bytes.Repeat([]byte{b}, ed25519.SeedSize) }
 
-// signingKey returns a key in somebody's keeping.
+// signingKey returns the private key of a test.
 func signingKey(b byte) federation.SigningKey {
 	return signingKeyOf(ed25519.NewKeyFromSeed(seed(b)))
 }
@@ -49,7 +49,7 @@ func signingKeyOf(private ed25519.PrivateKey) federation.SigningKey {
 	}
 }
 
-// The keys of the tests: those of the vectors, and kept keys after them.
+// The keys of the tests: the keys of the vectors, and kept keys after them.
 var (
 	alice    = signingKey(0x11)
 	registry = signingKey(0x02)
@@ -335,7 +335,7 @@ type gateway struct {
 	home    *home.Home
 	record  *federationtest.Memory
 	dialect federation.Dialect // of the link
-	online  bool               // whoever was seen there is there now
+	online  bool               // each known user is online
 	unlink  bool               // there is no link any more
 	refuse  error              // answered to every Submit
 }
@@ -523,7 +523,8 @@ func inbox(t *testing.T, a *bridgetest.Agent) []message {
 	return messages
 }
 
-// types lists who wrote what, as in "system system:handshake_request".
+// types lists the sender and the type of each message, as in "system
+// system:handshake_request".
 func types(messages []message) []string {
 	var list []string
 	for _, m := range messages {
@@ -549,10 +550,10 @@ func result(request, status string, more ...any) map[string]any {
 	return payload("task:result", data)
 }
 
-// nobody knows of no capabilities.
-type nobody struct{}
+// noCapabilities knows the capabilities of no DID.
+type noCapabilities struct{}
 
-func (nobody) Declared(context.Context, federation.DID) ([]string, error) { return nil, nil }
+func (noCapabilities) Declared(context.Context, federation.DID) ([]string, error) { return nil, nil }
 
 // end lets the registry end.
 func (w *world) end(t *testing.T) {

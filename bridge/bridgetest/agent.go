@@ -192,7 +192,7 @@ func (a *Agent) Consent(ctx context.Context, handle, action string) (status int,
 	return a.Call(ctx, http.MethodPost, "/consent", map[string]any{"handle": handle, "action": action})
 }
 
-// Identity returns who has a handle or is a DID.
+// Identity asks for the identity of a handle or a DID.
 func (a *Agent) Identity(ctx context.Context, handle string) (status int, answer map[string]any, err error) {
 	return a.Call(ctx, http.MethodGet, "/identity/"+url.PathEscape(handle), nil)
 }

@@ -52,7 +52,8 @@ type Freeq struct {
 	window     int64    // the second of the clock that counts
 	counted    int
 	dropped    int
-	lose       int                          // of the peer's events each that many-th is dropped; 0 for none
+	lose       int // of the peer's events each that many-th is dropped; 0 for none
+	loseLines  bool
 	events     int                          // of the peer, that lose counts
 	stall      time.Duration                // before the next line of the peer is processed
 	early      map[string][]freeqRow        // receipts by the step that they confirm, which is not on file
@@ -65,6 +66,9 @@ type Freeq struct {
 	log        []freeqRow
 	keys       map[string]ed25519.PublicKey // "did kid", of users and fetched
 	mute       map[string]bool
+	peers      []*Freeq // other servers
+	relayed    chan relayed
+	shown      []Shown
 	lines      []map[string]any // all that the peer said, unwrapped
 	unexpected []string
 	changed    chan struct{} // closed and replaced at each change
@@ -89,6 +93,7 @@ func NewFreeq(cfg FreeqConfig) *Freeq {
 		cfg: cfg, id: hex.EncodeToString(public(cfg.Endpoint)), next: uint64(time.Now().UnixMicro()),
 		members: map[string]map[string]string{}, users: map[string]*FreeqUser{}, tasks: map[string]*freeqTask{},
 		keys: map[string]ed25519.PublicKey{}, mute: map[string]bool{}, changed: make(chan struct{}), early: map[string][]freeqRow{},
+		relayed: make(chan relayed, maxRelayed),
 	}
 	for _, channel := range cfg.Channels {
 		f.members[channel] = map[string]string{}
@@ -99,6 +104,7 @@ func NewFreeq(cfg FreeqConfig) *Freeq {
 	mux.HandleFunc("GET /api/v1/actions", f.serveActions)
 	mux.HandleFunc("GET /api/v1/actions/{id}", f.serveAction)
 	f.http = httptest.NewServer(mux)
+	go f.relays()
 	return f
 }
 
@@ -143,21 +149,29 @@ func (f *Freeq) Lose(n int) {
 	f.lose = n
 }
 
-// Stall makes the server process no line for a while. Those that came meanwhile it processes
-// at once, and counts them in that second.
+// LoseLines makes the server drop each line of the peer's users from now on.
+func (f *Freeq) LoseLines() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.loseLines = true
+}
+
+// Stall makes the server process no line for a while. Afterwards it processes the lines
+// that arrived meanwhile at once, and counts them in that second.
 func (f *Freeq) Stall(pause time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.stall = pause
 }
 
-// Close ends the server and its link.
+// Close ends the server and its links.
 func (f *Freeq) Close() {
 	f.Cut()
+	f.relayed <- relayed{}
 	f.http.Close()
 }
 
-// note wakes whoever waits for something. The lock is held.
+// note wakes each waiting caller. The lock is held.
 func (f *Freeq) note() {
 	close(f.changed)
 	f.changed = make(chan struct{})
@@ -288,6 +302,13 @@ func (f *Freeq) Unexpected() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]string(nil), f.unexpected...)
+}
+
+// oddOf notes what a row shows that no gateway may do, where the gateway sent it.
+func (f *Freeq) oddOf(row freeqRow, format string, args ...any) {
+	if row.origin == f.cfg.Peer {
+		f.odd(format, args...)
+	}
 }
 
 func (f *Freeq) odd(format string, args ...any) {

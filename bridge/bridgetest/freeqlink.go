@@ -50,7 +50,7 @@ func (f *Freeq) Listen(ctx context.Context) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// Dial connects to the peer, who listens at an address.
+// Dial connects to the peer, which listens at an address.
 func (f *Freeq) Dial(ctx context.Context, address string) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
@@ -61,8 +61,8 @@ func (f *Freeq) Dial(ctx context.Context, address string) error {
 	return nil
 }
 
-// serve runs one connection until it ends. The other end counts as the configured peer:
-// a stream in memory proves nobody.
+// serve runs one connection until it ends. The other end counts as the configured peer: a
+// stream in memory proves no identity.
 func (f *Freeq) serve(conn net.Conn, dialled bool) {
 	defer conn.Close()
 	if !f.admit(conn, dialled) {

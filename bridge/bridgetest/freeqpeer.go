@@ -55,8 +55,11 @@ func (f *Freeq) hear(line string) {
 	f.act(m)
 }
 
-// loses reports whether a message is one of those that the server is made to drop.
+// loses reports whether the server drops a message, as a test asked.
 func (f *Freeq) loses(m map[string]any) bool {
+	if text(m, "type") == "privmsg" && f.loseLines {
+		return true
+	}
 	if kind := text(m, "type"); f.lose == 0 || kind != "tagmsg" && kind != "privmsg" && kind != "join" && kind != "act_route" {
 		return false
 	}
@@ -136,7 +139,7 @@ func (f *Freeq) act(m map[string]any) {
 }
 
 // spoken holds a line to what a channel lets in, and a private one to its users, and files
-// one in a channel under its message ID, once.
+// it under its message ID, once: a private one where the DIDs of both ends are known.
 func (f *Freeq) spoken(m map[string]any) {
 	from, target, id := text(m, "from"), text(m, "target"), text(m, "msgid")
 	members, isChannel := f.members[target]
@@ -145,14 +148,27 @@ func (f *Freeq) spoken(m map[string]any) {
 	case isChannel && !there && f.dropped > 0: // its JOIN may be among the dropped
 	case isChannel && !there:
 		f.odd("%s speaks in %s and is no member", from, target)
-	case !isChannel && f.users[target] == nil:
+	case !isChannel && f.reader(target) == "":
 		f.odd("%s speaks to %s, who is not there", from, target)
-	case isChannel && id != "" && f.row(id) == nil:
+	case id == "" || f.row(id) != nil:
+	case isChannel || text(m, "account") != "":
 		f.log = append(f.log, freeqRow{id: id, venue: target, text: text(m, "text"), origin: f.cfg.Peer, at: time.Now().Unix()})
 	}
 }
 
-// sayState sends who is where.
+// reader returns the DID of a private target, which is a nick or a DID; "" for none.
+func (f *Freeq) reader(target string) federation.DID {
+	if u := f.users[target]; u != nil {
+		return u.DID
+	}
+	did, err := federation.ParseDID(target)
+	if err != nil {
+		return ""
+	}
+	return did
+}
+
+// sayState sends the members of each channel.
 func (f *Freeq) sayState() {
 	channels := []map[string]any{}
 	for _, name := range f.cfg.Channels {
@@ -287,6 +303,9 @@ func (f *Freeq) step(m map[string]any, routed bool) {
 	if !f.verified(tags, document) {
 		f.odd("a step of %s that does not verify: %s", tags["+freeq.at/from"], document)
 		return
+	}
+	if !routed && f.row(tags["+freeq.at/eventid"]) == nil {
+		f.show(m)
 	}
 	row := freeqRow{
 		id: tags["+freeq.at/eventid"], task: tags["+freeq.at/act-id"], venue: venue, canonical: document,

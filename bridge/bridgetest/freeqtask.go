@@ -9,7 +9,7 @@ import (
 	"baton/federation"
 )
 
-// rule is where a verb leads, and who may take it.
+// rule is the state that a verb leads to, and the role that may take it.
 type rule struct {
 	from []string
 	to   string
@@ -98,7 +98,7 @@ func (f *Freeq) file(row freeqRow, tags map[string]string, ours, routed bool) {
 		}
 		f.log = append(f.log, row)
 	case task == nil || task.venue != row.venue:
-		f.odd("%s of %s in %s", verb, row.task, row.venue)
+		f.oddOf(row, "%s of %s in %s", verb, row.task, row.venue)
 	case verb == "confirm":
 		f.confirmed(task, row, tags["+freeq.at/act-subject"])
 	case task.home != f.id && moving(verb):
@@ -123,7 +123,7 @@ func (f *Freeq) move(task *freeqTask, row freeqRow, verb string, ours bool) {
 	}
 	if to == "" {
 		if !ours && (verb == "progress" || verb == "bid") {
-			f.odd("%s of %s while it is %s", verb, task.id, task.state)
+			f.oddOf(row, "%s of %s while it is %s", verb, task.id, task.state)
 		}
 		return
 	}
@@ -137,13 +137,13 @@ func (f *Freeq) move(task *freeqTask, row freeqRow, verb string, ours bool) {
 
 // confirmed applies the step that the home of a handoff confirmed.
 func (f *Freeq) confirmed(task *freeqTask, receipt freeqRow, subject string) {
-	if !strings.HasPrefix(receipt.actor, "did:web:") || task.home != f.cfg.Peer {
-		f.odd("a receipt by %s", receipt.actor)
+	if !strings.HasPrefix(receipt.actor, "did:web:") || task.home != receipt.origin {
+		f.oddOf(receipt, "a receipt by %s", receipt.actor)
 		return
 	}
 	i := slices.IndexFunc(f.log, func(each freeqRow) bool { return each.id == subject })
 	if i < 0 { // it waits, and is not on file either
-		if f.dropped == 0 {
+		if f.dropped == 0 && len(f.peers) == 0 { // else the step comes from another server
 			f.odd("a receipt of %s, which is not on file", subject)
 		}
 		f.early[subject] = append(f.early[subject], receipt)
@@ -189,13 +189,15 @@ func (f *Freeq) sayReceipt(task *freeqTask, subject string) {
 		}
 		tags := tagsOf(row)
 		tags["msgid"] = row.id
-		f.say(f.event(map[string]any{
+		receipt := map[string]any{
 			"type": "tagmsg", "from": f.cfg.Name, "target": f.target(task.venue), "tags": tags, "account": row.actor,
-		}))
+		}
+		f.relay("", receipt)
+		f.say(f.event(receipt))
 	}
 }
 
-// target returns to whom something of a venue is said: of a pair to the first.
+// target returns the recipient of a message in a venue: the first DID of a pair.
 func (f *Freeq) target(venue string) string {
 	if a, _, private := federation.Parties(venue); private {
 		return string(a)

@@ -11,8 +11,8 @@ import (
 	"baton/federation"
 )
 
-// FreeqUser is a user of a [Freeq] who is logged in and signs steps with a key that
-// the server serves.
+// FreeqUser is a user of a [Freeq] that is logged in and signs steps with a key that the
+// server serves.
 type FreeqUser struct {
 	Nick string
 	DID  federation.DID
@@ -22,7 +22,7 @@ type FreeqUser struct {
 
 func entropy() io.Reader { return rand.Reader }
 
-// Join makes a user, who is in all channels.
+// Join makes a user in all channels.
 func (f *Freeq) Join(nick string, did federation.DID, key ed25519.PrivateKey) *FreeqUser {
 	u := &FreeqUser{Nick: nick, DID: did, key: key, home: f}
 	f.mu.Lock()
@@ -58,7 +58,7 @@ func (u *FreeqUser) Step(target string, id federation.HandoffID, verb federation
 // Tell says something in words to one user, in the clear as clients do.
 func (u *FreeqUser) Tell(nick, text string) { u.home.TellAs(u.Nick, nick, text) }
 
-// TellAs says something in words to one user, from whoever has a nick.
+// TellAs sends a line to one user, from the user with a nick.
 func (f *Freeq) TellAs(from, nick, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,12 +90,18 @@ func (u *FreeqUser) Say(target string, tags map[string]string) (federation.Event
 	if f.mute[tags["+freeq.at/act-verb"]] {
 		return id, nil
 	}
-	f.say(f.event(map[string]any{"type": "tagmsg", "from": u.Nick, "target": target, "tags": tags, "account": string(u.DID)}))
+	step := map[string]any{"type": "tagmsg", "from": u.Nick, "target": target, "tags": tags, "account": string(u.DID)}
+	f.show(step)
+	f.relay("", step)
+	f.say(f.event(step))
 	if known := f.tasks[task]; known != nil && known.home != f.id && moving(tags["+freeq.at/act-verb"]) {
-		f.say(f.event(map[string]any{
+		routed := map[string]any{
 			"type": "act_route", "act_id": task, "act_event_id": id.String(), "tags": tags, "target": target,
 			"from": u.Nick, "account": string(u.DID),
-		}))
+		}
+		if f.relay(known.home, routed); known.home == f.cfg.Peer {
+			f.say(f.event(routed))
+		}
 	}
 	return id, nil
 }
@@ -145,8 +151,8 @@ func (f *Freeq) Kicked(channel, nick string) {
 	delete(f.members[channel], nick)
 }
 
-// Venue returns to whom somebody says a step in a handoff: to its channel, or to the
-// other one of the pair.
+// Venue returns the target of a step in a handoff: its channel, or the other DID of the
+// pair.
 func (f *Freeq) Venue(id federation.HandoffID, by federation.DID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -25,7 +25,7 @@ type IRCMessage struct {
 	Params  []string
 }
 
-// messages holds what came in until somebody asks for it.
+// messages holds the messages that no test has read yet.
 type messages struct {
 	mu      sync.Mutex
 	list    []IRCMessage
@@ -33,7 +33,7 @@ type messages struct {
 	err     error         // why there will be no more
 }
 
-// maxMessages bounds what nobody asks for; the oldest go first.
+// maxMessages bounds the unread messages; the oldest are dropped first.
 const maxMessages = 10_000
 
 func newMessages() *messages { return &messages{changed: make(chan struct{})} }
@@ -230,7 +230,7 @@ func (c *IRCClient) SendRaw(line []byte) error {
 	return nil
 }
 
-// Mute has the client answer no PING any more: those that come are messages like others.
+// Mute has the client answer no PING any more, and keep each PING as a message.
 func (c *IRCClient) Mute() { c.mute.Store(true) }
 
 // Next waits for a message that matches, and takes it. Others stay.

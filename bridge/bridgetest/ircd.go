@@ -30,7 +30,7 @@ type IRCdConfig struct {
 	LinkName     string      // the gateway's server name
 	SendPassword string      // what this server sends
 	RecvPassword string      // what it wants to be sent
-	TLS          *tls.Config // of links, whoever dials; nil = plain
+	TLS          *tls.Config // of links in both directions; nil = plain
 	Plaintext    bool        // offer no CHALLENGE
 	Tagless      bool        // load no module for message tags
 	Users        []string    // nicks
@@ -281,8 +281,8 @@ func (d *IRCd) members() string {
 	return strings.Join(members, " ")
 }
 
-// HoldPongs stops answering PING, as if what came before were not read yet, or
-// answers those that were held.
+// HoldPongs stops answering PING, as if the lines before were not read yet, or answers the
+// held ones.
 func (d *IRCd) HoldPongs(hold bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

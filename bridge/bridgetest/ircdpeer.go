@@ -186,7 +186,7 @@ func (p *ircdPeer) authenticate(conn net.Conn, m ircmsg.Message) error {
 	return nil
 }
 
-// server says who this is.
+// server introduces this server.
 func (p *ircdPeer) server() {
 	p.say("SERVER %s %s 0 %s :a test peer", p.d.cfg.Name, p.proof(p.d.cfg.SendPassword, p.theirs), p.d.cfg.SID)
 }
@@ -197,7 +197,7 @@ func (p *ircdPeer) ended(m ircmsg.Message) error {
 	return errSaid
 }
 
-// burst tells the gateway all that is here: whoever dialled begins.
+// burst sends the state of the network to the gateway. The side that dialled begins.
 func (p *ircdPeer) burst() {
 	d := p.d
 	p.say(":%s BURST %d", d.cfg.SID, time.Now().Unix())

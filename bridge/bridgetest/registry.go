@@ -28,11 +28,11 @@ type Relayed struct {
 // each registry; it refuses, and drops, what comes before its agent consented. It signs
 // nothing. Its methods may be called concurrently.
 type Registry struct {
-	// Agents are those that are here.
+	// Agents are the registered handles.
 	Agents []string
 
 	mu        sync.Mutex
-	down      bool     // answers nobody
+	down      bool     // answers no request
 	garbled   int      // so many answers are no JSON
 	lost      int      // so many messages are taken and not answered
 	consented []string // "from@registry to"
@@ -42,7 +42,7 @@ type Registry struct {
 	minute    []time.Time
 }
 
-// SetDown makes the registry answer nobody, or again.
+// SetDown makes the registry answer no request, or all of them again.
 func (r *Registry) SetDown(down bool) { r.mu.Lock(); r.down = down; r.mu.Unlock() }
 
 // Garble makes the next answers something else than JSON: nothing is taken then.
@@ -51,7 +51,7 @@ func (r *Registry) Garble(answers int) { r.mu.Lock(); r.garbled = answers; r.mu.
 // Lose makes it take the next messages without an answer.
 func (r *Registry) Lose(answers int) { r.mu.Lock(); r.lost = answers; r.mu.Unlock() }
 
-// Consent lets somebody write to an agent.
+// Consent lets a handle write to an agent.
 func (r *Registry) Consent(from, to string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,8 +133,8 @@ func (r *Registry) identify(w http.ResponseWriter, handle string) {
 	}})
 }
 
-// relay takes one message, in the order of checks of those that are deployed, and
-// reports whether the answer gets lost.
+// relay takes one message, in the order of checks of deployed registries, and reports
+// whether the answer gets lost.
 func (r *Registry) relay(w http.ResponseWriter, request *http.Request) (lost bool) {
 	r.asked++
 	var m struct {

@@ -15,8 +15,8 @@ const servicesSID = "8SV"
 // servicesTimeout bounds each wait for the other server.
 const servicesTimeout = 10 * time.Second
 
-// Services is a server that does one thing on its network: it says who is logged in to
-// which account. It may be used by one goroutine.
+// Services is a server that does one thing on its network: it sends which user is logged in
+// to which account. It may be used by one goroutine.
 type Services struct {
 	conn  net.Conn
 	lines *bufio.Scanner
@@ -24,8 +24,8 @@ type Services struct {
 	users map[string]string // nick to UUID
 }
 
-// LinkServices links services of a name to an InspIRCd that takes such a server, with
-// the passwords of its configuration. Its users are those of that moment.
+// LinkServices links services of a name to an InspIRCd that takes such a server, with the
+// passwords of its configuration. Its users are the users of that moment.
 func LinkServices(ctx context.Context, addr, name, password string) (*Services, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", addr)

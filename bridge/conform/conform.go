@@ -6,6 +6,7 @@ package conform
 
 import (
 	"context"
+	"errors"
 	"strings"
 )
 
@@ -15,6 +16,19 @@ type Result struct {
 	Case    string
 	Err     error // why it failed; nil for one that passed
 }
+
+// Skipped reports whether the case was not played, because the server does not claim what it
+// checks.
+func (r Result) Skipped() bool {
+	_, unclaimed := errors.AsType[*UnclaimedError](r.Err)
+	return unclaimed
+}
+
+// UnclaimedError says that a server does not claim what a case checks.
+type UnclaimedError struct{ Want string }
+
+// Error implements error.
+func (e *UnclaimedError) Error() string { return "the server does not claim " + e.Want }
 
 // Run plays all cases of a text, one after the other, until ctx ends, and returns what
 // became of them, each also given to tell where that is not nil. A case passes when play

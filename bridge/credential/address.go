@@ -22,13 +22,13 @@ const maxAddresses = 1 << 14
 // buckets are sorted once for as many new addresses as were dropped.
 const keptAddresses = maxAddresses * 3 / 4
 
-// Addresses counts what is asked from each address by those who have shown nothing yet.
-// Make one with [NewAddresses]; it may be used concurrently, and copies count together.
-// The zero value has no limit.
+// Addresses limits the requests of each address whose caller has proved nothing yet. Make
+// one with [NewAddresses]; it may be used concurrently, and copies count together. The zero
+// value has no limit.
 type Addresses struct {
 	limit  func() int // nil for none
 	period time.Duration
-	// buckets is owned by whoever took it, who puts it back.
+	// The goroutine that receives buckets owns it until it sends it back.
 	buckets chan map[netip.Prefix]*rate.Limiter
 }
 

@@ -35,8 +35,8 @@ const (
 type Challenges struct {
 	key     []byte
 	purpose string
-	// spent holds the used ones until they end. Whoever took the map owns it, and
-	// puts it back. A restart forgets it.
+	// spent holds the used challenges until they expire. The goroutine that receives the
+	// map owns it until it sends it back. A restart forgets the map.
 	spent chan map[string]time.Time
 }
 

@@ -1,11 +1,10 @@
-// Package credential gives out and takes what a caller over HTTP shows instead of a
-// connection: challenges, which somebody signs to prove a key, and the bearer tokens
-// that follow. Both are made with one secret key and kept nowhere, so that a restart
-// ends none; only that a challenge was used is remembered, for as long as it would be
-// good.
+// Package credential issues and checks the credentials of callers over HTTP: challenges,
+// which a caller signs to prove a key, and the bearer tokens that follow. One secret key
+// authenticates both, and neither is stored, so that a restart invalidates none. Only used
+// challenges are remembered, until they expire.
 //
-// The AIRC registry and the API for agents both use it, each under a name of its own:
-// what one gave out is nothing to the other.
+// The AIRC registry and the API for agents use it under names of their own. Each refuses
+// the credentials of the other.
 package credential
 
 import "errors"

@@ -162,7 +162,7 @@ func TestAnAddressIsCountedHoweverItIsWritten(t *testing.T) {
 	for _, from := range []string{
 		"192.0.2.1:1", "192.0.2.1:2", "[::ffff:192.0.2.1]:3", "192.0.2.2:1", // one address, then another
 		"[2001:db8::1]:1", "[2001:db8::2%eth0]:1", "[2001:db8::3]:1", "[2001:db8:0:1::1]:1", // one subnet, then another
-		"", "@", "x", // those of unknown origin are not counted
+		"", "@", "x", // unknown origins are not counted
 	} {
 		got = append(got, take(from, now()))
 	}

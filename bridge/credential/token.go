@@ -55,15 +55,15 @@ type Tokens struct {
 	key      []byte
 	issuer   string
 	audience func(use Use) string
-	known    *otter.Cache[string, Claims] // who polls shows the same one all the time
+	known    *otter.Cache[string, Claims] // a polling caller shows one token many times
 }
 
-// NewTokens returns the tokens of an issuer, of which audience returns what those of a use
-// name as theirs.
+// NewTokens returns the tokens of an issuer. audience returns the audience that a token of
+// a use names.
 func NewTokens(key []byte, issuer string, audience func(use Use) string) *Tokens {
 	return &Tokens{key: key, issuer: issuer, audience: audience, known: otter.Must(&otter.Options[string, Claims]{
 		MaximumSize: maxKnown,
-		Executor:    func(tidy func()) { tidy() }, // by whoever asks: nothing here outlives its caller
+		Executor:    func(tidy func()) { tidy() }, // in the goroutine of the caller: the cache starts none that outlives it
 	})}
 }
 

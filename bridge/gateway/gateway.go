@@ -78,6 +78,7 @@ type Gateway struct {
 	// settling is held while steps that wait for other homes are settled: no sender is told
 	// twice.
 	settling sync.Mutex
+	refusals refusals // of steps of operators
 
 	blocks   atomic.Pointer[federation.Blocks] // nil where an operator blocked nothing
 	blocking sync.Mutex                        // held while blocks change

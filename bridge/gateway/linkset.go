@@ -286,12 +286,22 @@ func (l *LinkSet) Statuses() []LinkStatus {
 	return all
 }
 
-// Down returns the names of the links that are not up and that no other replica runs, in
-// the order of the configuration.
+// Down returns the names of the gateway's own links that are not up and that no other replica
+// runs, in the order of the configuration. It leaves out the links to other homes, which other
+// operators run: see [LinkSet.HomesDown].
 func (l *LinkSet) Down() []string {
+	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return !home })
+}
+
+// HomesDown is Down for the links to other homes.
+func (l *LinkSet) HomesDown() []string {
+	return l.down(func(link bridge.Link) bool { _, home := link.(bridge.PeerHome); return home })
+}
+
+func (l *LinkSet) down(asked func(bridge.Link) bool) []string {
 	var names []string
 	for _, r := range l.current.Load().all {
-		if !r.supervisor.Up() && !r.lease.elsewhere() {
+		if asked(r.Link) && !r.supervisor.Up() && !r.lease.elsewhere() {
 			names = append(names, r.Link.Name())
 		}
 	}

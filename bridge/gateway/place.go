@@ -71,7 +71,7 @@ func openPlace(placers []bridge.Placer, channel string) (federation.Place, feder
 
 // Ours reports whether a DID is that of a participant of this gateway who is not on a link:
 // the home itself, an agent, a DID with a name that an operator bound on another link, or one
-// that last signed on another link. A record that cannot be read now knows no DID.
+// that last signed on another link, or is logged in to another server of the kind. A record that cannot be read now knows no DID.
 func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) bool {
 	if did == g.home.Load().ID.DID() {
 		return true
@@ -84,5 +84,8 @@ func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) boo
 		return true
 	}
 	binding, err := g.deps.Participants.Binding(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return g.onSibling(ctx, did, link)
+	}
 	return err == nil && binding.Link != link
 }

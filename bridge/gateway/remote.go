@@ -51,6 +51,9 @@ func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.
 // step.
 func (g *Gateway) ruledOut(ctx context.Context, r home.Ruling) error {
 	g.note(ctx, r.Event, federation.Judgement{Verdict: federation.Valid}, r.Refused)
+	if r.Event.Arrival.Link == OperatorLink {
+		g.refusals.add(r.Event, r.Refused)
+	}
 	if err := g.tellRefused(ctx, r.Event, r.Refused); err != nil {
 		return fmt.Errorf("tell that %s is refused: %w", r.Event.ID, err)
 	}
@@ -72,6 +75,23 @@ func (g *Gateway) tellRefused(ctx context.Context, ev federation.Event, refused 
 		return nil
 	}
 	return g.deps.Notices.Notify(ctx, noticeOf(ev, refused, time.Now()))
+}
+
+// EndOrphan ends a remote handoff here whose home has lost it, for an operator with a reason. It
+// returns the handoff as it is then. The error is a [*federation.RefusalError] for a handoff that
+// is over or whose home is this one, and otherwise that of the record.
+func (g *Gateway) EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error) {
+	now := time.Now()
+	view, err := g.deps.Handoffs.View(ctx, id)
+	if err != nil {
+		return view, fmt.Errorf("read handoff %s: %w", id, err)
+	}
+	judged, err := g.home.Load().EndOrphan(ctx, view, reason, now)
+	if err != nil {
+		return view, err
+	}
+	g.filed(ctx, []federation.Judgement{judged})
+	return judged.View, g.Settle(context.WithoutCancel(ctx), id, now)
 }
 
 // GiveUp ends the wait of a step for its home, which refused the step or did not answer for

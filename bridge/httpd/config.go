@@ -11,7 +11,7 @@ type Config struct {
 	Listen         string         // "host:port"; or
 	Socket         string         // the path of a unix socket, which is its owner's alone
 	CORSOrigins    []string       // "*", or origins such as "https://app.example"; never with credentials
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed; nobody's by default
+	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For is believed; none by default
 	Hosts          []string       // names that a Host header may have beside IP addresses and "localhost"; none: any name
 	TLS            *tls.Config    // of a listener that speaks TLS; nil for one that does not
 	Limits         *Limits        // of what clients hold at a time; nil for none

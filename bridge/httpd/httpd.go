@@ -149,7 +149,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer cancel()
 	err := s.http.Shutdown(drain)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = s.http.Close() // whoever takes longer is cut off
+		err = s.http.Close() // closes the connections of slower requests
 	}
 	if err != nil {
 		err = fmt.Errorf("drain %s: %w", s.where(), err)
@@ -214,7 +214,7 @@ func answerError(_ error, c echo.Context) {
 	if c.Response().Committed {
 		return
 	}
-	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"something went wrong here"}`)) // nobody left to tell
+	_ = c.JSONBlob(http.StatusInternalServerError, []byte(`{"error":"internal","message":"something went wrong here"}`)) // the client is gone
 }
 
 // answerTooMany refuses a request of an address that has too many in progress.

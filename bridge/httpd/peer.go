@@ -6,10 +6,10 @@ import (
 	"net/http"
 )
 
-// peerKey is where a connection's context has who is at the other end of a socket.
+// peerKey is the context key of the process at the other end of a socket.
 type peerKey struct{}
 
-// withPeer notes who opened a connection on a unix socket, as the system tells.
+// withPeer notes which user opened a connection on a unix socket, as the system reports it.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {

@@ -22,5 +22,5 @@ func peerName(conn *net.UnixConn) string {
 	return name
 }
 
-// socketPeer is who is at the other end where the system does not tell.
+// socketPeer names the other end when the system does not report it.
 const socketPeer = "socket"

@@ -11,20 +11,19 @@ import (
 	"time"
 )
 
-// ownerOnly are the permissions of a socket: who may open it may ask for
-// everything.
+// ownerOnly are the permissions of a socket: each process that can open it has full access.
 const ownerOnly = 0o600
 
-// probeTimeout bounds the question whether somebody serves a socket: on one machine
-// the answer is there at once.
+// probeTimeout bounds the probe for a process that serves a socket. A process on the same
+// machine answers at once.
 const probeTimeout = time.Second
 
 // maxSocketBytes is how long the path of a socket may be, on the systems that allow
 // the least.
 const maxSocketBytes = 103
 
-// listenSocket opens a unix socket that is its owner's alone. A socket that a dead
-// process left is replaced; one that somebody serves is a taken address.
+// listenSocket opens a unix socket for its owner alone. It replaces a socket that a dead
+// process left, and returns an error for one that a process serves.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if len(path) > maxSocketBytes {
 		return nil, fmt.Errorf("listen %s: a socket's path is at most %d bytes: choose a shorter one", path, maxSocketBytes)
@@ -32,8 +31,8 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := clearSocket(ctx, path); err != nil {
 		return nil, fmt.Errorf("listen %s: %w", path, err)
 	}
-	// Linux gives the socket's own mode to the file that bind makes, so that nobody
-	// ever sees it open to others; elsewhere the mode is set afterwards.
+	// Linux gives the mode of the socket to the file that bind makes, so that the file is never
+	// open to other users. On other systems the mode is set afterwards.
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var mode error
 		err := c.Control(func(fd uintptr) { mode = syscall.Fchmod(int(fd), ownerOnly) })
@@ -55,7 +54,7 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// clearSocket removes a socket that nobody serves.
+// clearSocket removes a socket that no process serves.
 func clearSocket(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {

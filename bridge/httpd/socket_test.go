@@ -18,7 +18,7 @@ import (
 	"baton/bridge/httpd"
 )
 
-// socketServer returns a server on a socket that tells who asks.
+// socketServer returns a server on a socket that answers with the user of the caller.
 func socketServer(path string) *httpd.Server {
 	tell := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.RemoteAddr) })
 	return httpd.New(httpd.Config{Socket: path}, tell, slog.New(slog.DiscardHandler))

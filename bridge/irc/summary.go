@@ -1,9 +1,11 @@
 package irc
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 	"baton/translate"
 )
@@ -23,6 +25,18 @@ func Summary(step translate.Step) string { return summary(step, due(step.Event))
 // spec: handofftag "Humans"
 func PrivateSummary(step translate.Step, nick string) string {
 	return summary(step, due(step.Event)+answers(step.Event, nick))
+}
+
+// Named returns the step of a delivery as a line tells of it, with the names of its parties
+// looked up. It blocks on the gateway.
+func Named(ctx context.Context, gw bridge.Gateway, d federation.Delivery) translate.Step {
+	names := map[federation.DID]string{}
+	for _, did := range append(d.View.Others(""), d.Entry.Event.Actor(), d.Entry.Event.To) {
+		if _, known := names[did]; !known && did != "" {
+			names[did] = gw.Name(ctx, did)
+		}
+	}
+	return translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return names[did] }}
 }
 
 // summary returns a line that ends in a tail, which is never cut.

@@ -23,6 +23,8 @@ func needed() map[string]federation.Scope {
 		"GET handoffs/{id}/passport":          read,
 		"POST handoffs":                       operate,
 		"POST handoffs/{id}/{verb}":           operate,
+		"POST handoffs/{id}/orphan/end":       admin,
+		"POST peers/{name}/compare":           operate,
 		"GET events/{id}/explain":             read,
 		"GET place":                           read,
 		"POST blobs":                          operate,

@@ -3,6 +3,7 @@ package operatorapi
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,10 +149,10 @@ func (o *Operator) GetHandoff(ctx context.Context, req contract.GetHandoffReques
 	return contract.GetHandoff200JSONResponse(shown), nil
 }
 
-// orphaned reports whether the home of a handoff is away for long.
-func (o *Operator) orphaned(v federation.View, now time.Time) bool {
+// whyOrphaned returns why no home orders the steps of a handoff any more, "" where its home does.
+func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	if !v.Remote {
-		return false
+		return ""
 	}
 	var links bridge.Links
 	up := map[string]bool{}
@@ -159,7 +160,7 @@ func (o *Operator) orphaned(v federation.View, now time.Time) bool {
 		links = append(links, s.Link)
 		up[s.Link.Name()] = s.Status.State == bridge.LinkUp
 	}
-	return bridge.Orphaned(v, links, func(l bridge.Link) bool { return up[l.Name()] }, now)
+	return bridge.WhyOrphaned(v, links, func(l bridge.Link) bool { return up[l.Name()] }, now)
 }
 
 // steps adds the steps after a version to a handoff, with what became of them.
@@ -265,4 +266,29 @@ func (o *Operator) findSuffix(ctx context.Context, suffix string) (federation.Ha
 		return federation.HandoffID{}, usage(fmt.Sprintf("…%s may be %s or %s", suffix, found[0], found[1]))
 	}
 	return found[0], nil
+}
+
+// EndOrphan implements [contract.StrictServerInterface].
+func (o *Operator) EndOrphan(ctx context.Context, req contract.EndOrphanRequestObject) (contract.EndOrphanResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
+	}
+	if req.Body.Reason == "" {
+		return nil, usage("reason: the parties read it; it is required")
+	}
+	view, err := o.find(ctx, req.ID)
+	if err != nil {
+		return nil, err
+	}
+	if o.whyOrphaned(view, time.Now()) == "" {
+		return nil, &ProblemError{Status: http.StatusConflict, Code: CodeFailed, Detail: "handoff " + view.ID.String() + " is not orphaned: its home " + string(view.Home) + " orders it"}
+	}
+	if req.Body.DryRun {
+		return contract.EndOrphan200JSONResponse(o.shapeHandoff(view, time.Now())), nil
+	}
+	if view, err = o.deps.Rulings.EndOrphan(ctx, view.ID, req.Body.Reason); err != nil {
+		return nil, err
+	}
+	o.act(ctx, "handoff orphan end", view.ID.String(), req.Body.Reason)
+	return contract.EndOrphan200JSONResponse(o.shapeHandoff(view, time.Now())), nil
 }

@@ -37,6 +37,7 @@ type Deps struct {
 	Gateway bridge.Gateway
 
 	Handoffs    Handoffs
+	Rulings     Rulings
 	Deadlines   Deadlines
 	Passports   Passports
 	Inboxes     Inboxes

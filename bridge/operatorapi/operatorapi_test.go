@@ -122,6 +122,10 @@ func (*house) AddPeer(context.Context, operatorapi.Peering) (operatorapi.Peered,
 	return operatorapi.Peered{}, nil
 }
 
+func (*house) ComparePeer(context.Context, federation.HomeID, bool) (operatorapi.Compared, error) {
+	return operatorapi.Compared{Lost: []operatorapi.Loss{}}, nil
+}
+
 func (*house) RemovePeer(context.Context, string, bool) (operatorapi.Peer, error) {
 	return operatorapi.Peer{}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/federation"
 )
 
 // AddPeer implements [contract.StrictServerInterface].
@@ -34,4 +35,19 @@ func (o *Operator) RemovePeer(ctx context.Context, req contract.RemovePeerReques
 		o.act(ctx, "peer remove", name, req.Params.Reason)
 	}
 	return contract.RemovePeer200JSONResponse(gone), nil
+}
+
+// ComparePeer implements [contract.StrictServerInterface].
+func (o *Operator) ComparePeer(ctx context.Context, req contract.ComparePeerRequestObject) (contract.ComparePeerResponseObject, error) {
+	if err := bodyOf(ctx); err != nil {
+		return nil, err
+	}
+	done, err := o.deps.Peers.ComparePeer(ctx, federation.HomeID(req.Name), req.Body.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	if !req.Body.DryRun {
+		o.act(ctx, "peer compare", req.Name, req.Body.Reason)
+	}
+	return contract.ComparePeer200JSONResponse(done), nil
 }

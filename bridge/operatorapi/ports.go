@@ -37,6 +37,19 @@ type Handoffs interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
+// Rulings tells how other homes rule on the steps of operators.
+type Rulings interface {
+	// AwaitRuling blocks until the home of a remote handoff has ruled on a step that waits for
+	// it, and returns the entry of the step once it is filed. The error is a
+	// [*federation.RefusalError] for a step that the home refused, that of ctx while the home
+	// has not ruled, and otherwise that of the record.
+	AwaitRuling(ctx context.Context, ev federation.Event) (federation.Entry, error)
+	// EndOrphan ends a remote handoff here whose home has lost it, and returns it as it is
+	// then. The error is a [*federation.RefusalError] for a handoff that cannot end, and
+	// otherwise that of the record.
+	EndOrphan(ctx context.Context, id federation.HandoffID, reason string) (federation.View, error)
+}
+
 // Deadlines knows when the home ends handoffs. It does not block.
 type Deadlines interface {
 	// Ends returns the step with which the home ends a handoff in which no party acts, and
@@ -146,6 +159,10 @@ type Peers interface {
 	AddPeer(ctx context.Context, ask Peering) (Peered, error)
 	// RemovePeer removes a peer that AddPeer kept, or with dry checks whether it could.
 	RemovePeer(ctx context.Context, name string, dry bool) (Peer, error)
+	// ComparePeer compares histories with another home and sends what it lacks, or with dry
+	// checks that there is such a home. It blocks on the network. Its error may be a
+	// [*bridge.ProblemError].
+	ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (Compared, error)
 	// Forks returns up to limit handoffs of which a home signed two histories.
 	Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error)
 	// Offences returns the offences of a home.

@@ -32,6 +32,7 @@ func routes() []route {
 		{"GET events/{id}/explain", read, (*wrapper).ExplainEvent, nil},
 		{"POST handoffs", operate, (*wrapper).OfferHandoff, newDocument[Ask]()},
 		{"POST handoffs/{id}/{verb}", operate, (*wrapper).TakeStep, newDocument[Ask]()},
+		{"POST handoffs/{id}/orphan/end", admin, (*wrapper).EndOrphan, act},
 		{"GET place", read, (*wrapper).GetPlace, nil},
 		{"POST blobs", operate, (*wrapper).StoreBlob, nil},
 
@@ -56,6 +57,7 @@ func routes() []route {
 		{"GET peers/{name}", read, (*wrapper).GetPeer, nil},
 		{"POST peers", admin, (*wrapper).AddPeer, newDocument[Peering]()},
 		{"POST peers/{name}/mode", admin, (*wrapper).SetPeerMode, newDocument[Mode]()},
+		{"POST peers/{name}/compare", operate, (*wrapper).ComparePeer, act},
 		{"DELETE peers/{name}", admin, (*wrapper).RemovePeer, nil},
 		{"GET bindings", read, (*wrapper).ListBindings, nil},
 		{"PUT bindings/{network}/{name...}", admin, (*wrapper).BindName, newDocument[Bind]()},

@@ -12,10 +12,11 @@ func (o *Operator) shapeHandoff(v federation.View, now time.Time) Handoff {
 	if caps == nil {
 		caps = []string{}
 	}
+	why := o.whyOrphaned(v, now)
 	return Handoff{
 		ID: v.ID, Kind: v.Kind, State: v.State, Version: v.Version, Home: v.Home, Venue: v.Venue, Dialect: v.Dialect,
 		Offerer: v.Offerer, Offeree: v.Offeree, Assignee: v.Assignee, Title: v.Title, Deadline: Moment(v.Deadline), Caps: caps,
-		Opened: Moment(v.Opened), Moved: Moment(v.Moved), Orphaned: o.orphaned(v, now),
+		Opened: Moment(v.Opened), Moved: Moment(v.Moved), Orphaned: why != "", OrphanReason: why,
 	}
 }
 

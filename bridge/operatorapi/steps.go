@@ -59,6 +59,10 @@ func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, vie
 	if err := bodyOf(ctx); err != nil {
 		return filed{}, err
 	}
+	wait, err := waitOf(ask.Wait)
+	if err != nil {
+		return filed{}, err
+	}
 	ev, losses, err := o.step(ctx, *ask, verb, view, time.Now())
 	if err != nil {
 		return filed{}, err
@@ -82,7 +86,42 @@ func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, vie
 	if waits {
 		f.Waits = refused.Sentence()
 	}
-	return f, nil
+	if judged.Awaits {
+		err = o.awaitRuling(ctx, &f, judged, wait)
+	}
+	return f, err
+}
+
+// maxWait bounds how long a request waits for the ruling of another home.
+const maxWait = time.Minute
+
+// waitOf reads how long a request waits for the ruling of another home.
+func waitOf(text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	wait, err := time.ParseDuration(text)
+	if err != nil || wait < 0 || wait > maxWait {
+		return 0, usage(fmt.Sprintf("wait: want a duration from 0s to %s, not %q", maxWait, text))
+	}
+	return wait, nil
+}
+
+// awaitRuling waits until the home of a remote handoff has ruled on a step, and adds the ruling
+// to the answer. After the wait the answer says that the step still waits.
+func (o *Operator) awaitRuling(ctx context.Context, f *filed, judged federation.Judgement, wait time.Duration) error {
+	patient, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	entry, err := o.deps.Rulings.AwaitRuling(patient, judged.Entry.Event)
+	if err != nil && patient.Err() != nil && ctx.Err() == nil {
+		f.Home, f.Waits = judged.View.Home, "waits for its home "+string(judged.View.Home)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("wait for the ruling of %s: %w", judged.View.Home, err)
+	}
+	f.State, f.Duplicate = entry.State, false
+	return nil
 }
 
 // builder returns the builder of the steps of operators.

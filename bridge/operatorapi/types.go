@@ -47,6 +47,8 @@ type (
 	Peered          = contract.Peered
 	Canary          = contract.Canary
 	Mode            = contract.Mode
+	Compared        = contract.Compared
+	Loss            = contract.Loss
 	Check           = contract.Check
 	Binding         = contract.Binding
 	Bind            = contract.Bind

@@ -13,16 +13,16 @@ import (
 	"baton/translate/dialect"
 )
 
-// Proof is a step as somebody signed it.
+// Proof is a signed step as its author sent it.
 type Proof struct {
 	Document  string
 	Signature string // as on the wire
 }
 
-// Attest returns a step that somebody signed, as it was signed: one with that verb, of
-// that handoff unless it is an offer. Whether the signature holds is for the home to say.
-// The channel is where an offer is shown, "" where the gateway is to choose. Errors are
-// those of [Builder.Vouch].
+// Attest returns a step that its author signed, exactly as it was signed. The step must
+// have the given verb and, unless it is an offer, the given handoff. The home verifies the
+// signature. The channel is where an offer is shown; "" lets the gateway choose. Errors are
+// as for [Builder.Vouch].
 func (s Builder) Attest(
 	ctx context.Context, p Proof, verb federation.Verb, view federation.View, channel string, now time.Time,
 ) (federation.Event, error) {
@@ -54,9 +54,9 @@ func (s Builder) Attest(
 
 func errNoStep() error { return bridge.UsageProblem("the signed document is none of a step") }
 
-// voucher returns the key with which the gateway signs for a DID, and whom that
-// stands for where it is not the key's own: an agent that registered here, somebody that
-// an operator bound with vouch, or somebody who proved to be that DID.
+// voucher returns the key with which the gateway signs for a DID, and the DID that the
+// step acts for when the key has another one: that of an agent registered here, of a DID
+// that an operator bound with vouch, or of a caller that proved its DID.
 func (s Builder) voucher(ctx context.Context, d Draft, view federation.View) (federation.SigningKey, federation.DID, error) {
 	agent, err := s.Record.AgentOf(ctx, d.From)
 	switch {

@@ -1,7 +1,6 @@
-// Package stepbuilder writes steps down for those who ask over HTTP instead of speaking
-// themselves: as somebody signed them, or as the gateway signs them for somebody. The
-// operator API and the one for agents both do it, by the same rules; whether a step is
-// filed is for the home to judge.
+// Package stepbuilder builds steps for callers over HTTP: signed by the caller, or signed
+// by the gateway for it. The operator API and the API for agents share its rules. The home
+// decides whether a step is filed.
 //
 // A [Builder] has no state and may be used concurrently.
 package stepbuilder
@@ -24,7 +23,7 @@ import (
 
 // Record is what is read of the record.
 type Record interface {
-	// AgentOf and Binding are those of the registry of agents and
+	// AgentOf and Binding have the contracts of the registry of agents and of
 	// [federationtest.Bindings].
 	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
@@ -47,13 +46,13 @@ type Builder struct {
 	Placers func() []bridge.Placer
 }
 
-// Draft is a step that nobody signed.
+// Draft is an unsigned step.
 type Draft struct {
 	ID   federation.EventID // zero for one that is to be minted
 	From federation.DID     // whose step it is
 	Verb federation.Verb
-	// Proved says that whoever asks has proved to be From. Otherwise the gateway vouches
-	// for its own agents alone, and for those whom an operator bound with vouch.
+	// Proved says that the caller has proved to be From. Otherwise the gateway vouches
+	// only for its own agents and for DIDs that an operator bound with vouch.
 	Proved bool
 	// Original is what was asked for, and is kept as evidence of the step; "" for none.
 	// The same text from the same DID is the same step.
@@ -72,9 +71,9 @@ type Draft struct {
 	ReplyTo     string // "" for the offer
 }
 
-// Vouch returns a step as the gateway signs it for somebody, and what of the draft it
-// cannot carry. The view is that of its handoff, zero for an offer. The error is a
-// [*bridge.ProblemError], a [*federation.RefusalError] or that of the record.
+// Vouch returns a step that the gateway signs for a DID, and the members of the draft that
+// the step cannot carry. The view is that of its handoff, zero for an offer. The error is a
+// [*bridge.ProblemError], a [*federation.RefusalError] or an error of the record.
 func (s Builder) Vouch(ctx context.Context, d Draft, view federation.View, now time.Time) (federation.Event, []translate.Loss, error) {
 	key, standsFor, err := s.voucher(ctx, d, view)
 	if err != nil {
@@ -162,7 +161,7 @@ func (s Builder) written(ctx context.Context, ev federation.Event) (federation.E
 	}
 	ev.Fields = fields
 	for _, loss := range losses {
-		if loss.Field == "context" { // whoever asks can write a shorter one
+		if loss.Field == "context" { // the caller can write a shorter one
 			return ev, nil, federation.Refuse(ev, federation.InvalidContext, loss.Why)
 		}
 		ev.Note, _ = translate.CutNote(ev.Note)

@@ -24,7 +24,7 @@ import (
 	"baton/translate"
 )
 
-// keyOf returns the key of somebody with a name.
+// keyOf returns the key of a person with a name.
 func keyOf(name string) federation.SigningKey {
 	private := ed25519.NewKeyFromSeed(bytes.Repeat([]byte(name), ed25519.SeedSize)[:ed25519.SeedSize])
 	public, _ := private.Public().(ed25519.PublicKey)
@@ -36,7 +36,7 @@ func keyOf(name string) federation.SigningKey {
 
 func kept(name string) federation.SigningKey { return keyOf("kept " + federation.DID(name).Hash()) }
 
-// gateway knows nobody on IRC but dora, who is online there.
+// gateway knows one user on IRC, dora, which is online there.
 type gateway struct{ bridge.Gateway }
 
 func (gateway) Name(_ context.Context, did federation.DID) string { return did.Short() }
@@ -214,7 +214,7 @@ func offered() federation.View {
 	}
 }
 
-// signed returns a step as somebody signed it by themselves.
+// signed returns a step with the signature of its author.
 func signed(t *testing.T, by string, ev federation.Event) stepbuilder.Proof {
 	t.Helper()
 	ev.Kind, ev.Venue, ev.Dialect, ev.Provenance = federation.Handoff, "#ops", federation.HandoffTags, federation.Signed

@@ -23,7 +23,7 @@ const (
 	firstWait = time.Minute
 	maxWait   = 16 * time.Hour
 	turnWait  = time.Second // where the host must not be called just now
-	linkWait  = time.Minute // where nobody writes what the hook is posted
+	linkWait  = time.Minute // when no link posts for this agent
 )
 
 // waitAfter returns how long to wait after the n-th attempt.
@@ -85,7 +85,7 @@ func (h *Hooks) post(ctx context.Context, hook federation.Webhook, p federation.
 	}
 	answer, err := h.deps.Outside.Call(ctx, hook.URL, keys.header(ID(hook, p), body, time.Now()), body)
 	switch {
-	case ctx.Err() != nil: // the gateway ends, and nobody knows what came of it: it is made again
+	case ctx.Err() != nil: // the gateway ends before the result is known: the attempt is repeated
 		return errOver
 	case errors.Is(err, ErrTurn):
 		return h.putOff(ctx, hook, p, turnWait)
@@ -141,7 +141,7 @@ func (h *Hooks) giveUp(ctx context.Context, hook federation.Webhook, p federatio
 	return nil
 }
 
-// disable ends a hook whose address says that there is nobody any more.
+// disable disables a webhook whose address answered 410.
 func (h *Hooks) disable(ctx context.Context, hook federation.Webhook, p federation.Push) error {
 	how := federation.Settlement{State: federation.DeliveryRefused, Why: "its address answered 410 Gone", At: time.Now()}
 	if err := h.deps.Record.DisableWebhook(ctx, hook.ID, how.Why, how.At); err != nil {

@@ -23,17 +23,16 @@ const turnLength = 10 * time.Second
 // still taken after its gateway died is called again then.
 const spare = time.Minute
 
-// lookAgain is when it is looked what is due although nobody was woken and nothing was to
-// be due: a wake-up may be lost, and another gateway may have died.
+// lookAgain is the interval of scans for due deliveries without a wake-up and without a
+// known time: a wake-up may be lost, and another gateway may have died.
 const lookAgain = 30 * time.Second
 
-// breath is between two looks: who is woken a thousand times a second need not look as
-// often.
+// breath is the pause between two scans: a thousand wake-ups a second need fewer scans.
 const breath = 20 * time.Millisecond
 
 // turns is the turns that hooks have now.
 type turns struct {
-	free  chan struct{} // a token for each that nobody has
+	free  chan struct{} // one token per free slot
 	ended chan struct{} // has room for one: a turn is over
 	group sync.WaitGroup
 }

@@ -1,22 +1,21 @@
-// Package webhook posts what reaches somebody to an address of theirs, for agents that
-// neither hold a connection nor ask.
+// Package webhook posts the steps in the inbox of a DID to an address that its owner
+// registered, for agents that neither hold a connection nor poll.
 //
-// What is posted is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks has
-// it: with a secret that the owner shares, and with a key whose public half anybody may
-// have. Each attempt is signed anew and keeps the id of the first, by which a receiver
-// knows what it has seen. An answer of 2xx is a delivery, and ends the waiting in the
-// inbox. 410 means that there is nobody any more: the hook is disabled, and its owner
-// told, who may enable it again. Everything else, a redirect among it, is tried again: a
-// minute after the first attempt, and each time after twice as long, up to sixteen hours,
-// as often as the configuration says. Then it is a dead letter. What was never taken stays
-// in the inbox.
+// The body is JSON, {"type", "timestamp", "data"}, signed as Standard Webhooks requires:
+// with a secret that the owner shares, and with a key whose public half is public. Each
+// attempt is signed anew and keeps the id of the first one, by which a receiver recognizes
+// repeats. An answer of 2xx is a delivery and removes the step from the inbox. An answer of
+// 410 disables the webhook and notifies its owner, which may enable it again. Every other
+// answer, redirects included, is retried: a minute after the first attempt, then after
+// twice as long each time, up to sixteen hours, as many times as the configuration says.
+// Then the delivery is a dead letter, and the step stays in the inbox.
 //
-// When the next attempt is, and how the last one went, is in the record, and so survives
-// a restart. An address is looked at when it is registered, and again, after its name
-// was looked up, whenever it is dialled: none leads inside.
+// The record keeps the time of the next attempt and the result of the last one, so that
+// both survive a restart. The address is checked at registration, and again after each
+// name lookup before dialling: a private address is never dialled.
 //
-// The hooks of a home take turns: a slow one holds up itself alone, and for no longer
-// than a turn, as long as there are fewer slow ones than turns at a time.
+// A fixed number of workers serves the webhooks of a home. A slow webhook delays only
+// itself, and for one attempt at most, while fewer webhooks are slow than there are workers.
 //
 // spec: Standard Webhooks 1.0.0
 package webhook
@@ -57,8 +56,8 @@ type Answer struct {
 
 // Outside calls addresses that strangers chose, and no private one.
 type Outside interface {
-	// Callable returns an error wrapping [ErrAddress] for an address that is not called,
-	// and a [*federation.UnavailableError] where nobody can say now.
+	// Callable returns an error wrapping [ErrAddress] for an address that must not be
+	// called, and a [*federation.UnavailableError] when the check cannot be made now.
 	Callable(ctx context.Context, address string) error
 	// Call posts something and follows no redirect. Its error wraps [ErrAddress],
 	// [ErrTurn], or a [*federation.UnavailableError] when there was no answer. It blocks

@@ -78,7 +78,7 @@ func always(status int) func(context.Context, string) (webhook.Answer, error) {
 	return func(context.Context, string) (webhook.Answer, error) { return webhook.Answer{Status: status}, nil }
 }
 
-// pusher is the link to those who have hooks.
+// pusher is the link to the owners of the webhooks.
 type pusher struct{ bridge.Link }
 
 func (*pusher) Pushes(federation.Webhook) bool { return true }
@@ -124,7 +124,7 @@ func withHook(t *testing.T, answer func(context.Context, string) (webhook.Answer
 	return w, w.register(t, bob, "https://bob.example/hook")
 }
 
-// register registers an address of somebody.
+// register registers an address for a DID.
 func (w *world) register(t *testing.T, of federation.DID, address string) bridge.Registered {
 	t.Helper()
 	made, err := w.hooks.Register(t.Context(), of, "", address, time.Now())

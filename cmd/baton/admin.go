@@ -60,7 +60,11 @@ func mountAdmin(mux *http.ServeMux, p *program, metrics bool, admit guard) {
 		answer(w, http.StatusOK, []byte(`{"live":true}`))
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
-		status, ready := http.StatusOK, p.readiness(r.Context())
+		ready := p.readiness(r.Context())
+		if r.URL.Query().Has(contract.PeersParameter) {
+			ready = p.withPeers(ready)
+		}
+		status := http.StatusOK
 		if !ready.Ready {
 			status = http.StatusServiceUnavailable
 		}
@@ -76,12 +80,14 @@ func mountAdmin(mux *http.ServeMux, p *program, metrics bool, admit guard) {
 	} {
 		mux.Handle("GET "+path, admit(serve))
 	}
+	mux.Handle("GET /statusz", admit(http.HandlerFunc(p.serveStatus)))
 	if metrics {
 		mux.Handle("GET /metrics", admit(promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{})))
 	}
 }
 
-// readiness says what the gateway cannot do now.
+// readiness says what the gateway cannot do now. The state of other operators' homes and
+// registries is no part of it: see [program.withPeers].
 func (p *program) readiness(ctx context.Context) contract.Readiness {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

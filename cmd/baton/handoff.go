@@ -28,6 +28,8 @@ type handoffCommands struct {
 	Complete stepCommand `cmd:"" help:"End the work well."`
 	Fail     stepCommand `cmd:"" help:"End the work without success."`
 	Cancel   stepCommand `cmd:"" help:"Take an offer back."`
+
+	Orphan orphanCommands `cmd:"" help:"Settle handoffs whose home has lost them."`
 }
 
 // newHandoffCommands returns the commands, each step with its verb.

@@ -10,15 +10,17 @@ import (
 )
 
 // healthcheck tells whether the gateway is ready.
-type healthcheck struct{}
+type healthcheck struct {
+	Peers bool `help:"Check the links to other homes too. Leave it out for a container: their operators start and stop them."`
+}
 
 // Run fails as unavailable, with the reasons, when the gateway is not ready.
-func (healthcheck) Run(ctx context.Context, c *cli, streams std) error {
+func (cmd healthcheck) Run(ctx context.Context, c *cli, streams std) error {
 	gateway, err := c.client()
 	if err != nil {
 		return err
 	}
-	ready, err := gateway.Readiness(ctx)
+	ready, err := gateway.Readiness(ctx, cmd.Peers)
 	switch {
 	case err != nil:
 		return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"log/slog"
 	"net/http"
@@ -38,6 +39,7 @@ type homes struct {
 	keys      func() *identity.KeySource
 	maxHops   func() int // through which a step may come
 	publicURL string
+	boot      string // of this start; see [relay.Deps]
 	fetch     identity.FetchConfig
 	badInput  func(home federation.HomeID, reason string)
 }
@@ -45,7 +47,7 @@ type homes struct {
 func newHomes(p *program) *homes {
 	h := &homes{
 		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log, keys: p.keys.Load,
-		publicURL: p.publicURL, maxHops: func() int { return int(p.maxHops.Load()) },
+		boot: rand.Text(), publicURL: p.publicURL, maxHops: func() int { return int(p.maxHops.Load()) },
 		client: identity.NewPeerClient(peerFetch(p.file)), fetch: peerFetch(p.file), canary: newCanary(p),
 	}
 	h.linked.Store(newPeerSet(nil))
@@ -72,7 +74,7 @@ func (h *homes) clockSkew() time.Duration { return h.gateway.Home().Limits.Clock
 // deps returns what the exchange with other homes is wired to.
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
-		Home: h.self, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway, h.keys}, Poster: homePoster{h.client}, Hub: h.hub,
+		Home: h.self, Boot: h.boot, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway, h.keys}, Poster: homePoster{h.client}, Hub: h.hub,
 		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
 		Mailboxes: h.locator, Now: time.Now, MaxHops: h.maxHops, BadInput: h.badInput,
 	}
@@ -128,7 +130,7 @@ func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federatio
 	}
 	g.gateway.FetchKey(ctx, ev)
 	judged, err := g.gateway.Ruled(ctx, ev, r)
-	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer {
+	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer && r.Home != g.self {
 		g.locator.LearnFromStep(ctx, ev, r.Home, time.Now())
 		if err := g.canary.Answer(ctx, ev, r.Home); err != nil {
 			g.log.LogAttrs(ctx, slog.LevelWarn, "canary not completed", slog.String("peer", string(r.Home)), slog.Any("err", err))

@@ -37,7 +37,10 @@ func openedPeer(peer *relay.Peer, t configs.Table, added bool) gateway.Entry {
 	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
 }
 
-var _ bridge.PeerHome = (*relay.Peer)(nil)
+var (
+	_ bridge.PeerHome  = (*relay.Peer)(nil)
+	_ bridge.Forgetful = (*relay.Peer)(nil)
+)
 
 // peerSet is the other homes that are linked at one moment. It does not change.
 type peerSet struct {

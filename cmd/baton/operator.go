@@ -20,7 +20,7 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 	o := operatorPorts{p.bound(), p}
 	operator := operatorapi.New(operatorapi.Deps{
 		Home: p.homeID(), Gateway: p.gateway,
-		Handoffs: o, Deadlines: o, Passports: passports{p}, Inboxes: o, Mailboxes: o, Feeds: o, DeadLetters: o,
+		Handoffs: o, Rulings: p.gateway, Deadlines: o, Passports: passports{p}, Inboxes: o, Mailboxes: o, Feeds: o, DeadLetters: o,
 		Webhooks: o, Hooks: p.agentHooks(), Links: o, Peers: o, Bindings: o, Blocks: o, Senders: o, Tokens: o, Audit: o, Vault: o,
 		Refusals: o, Steps: o, Wakes: p.relay,
 		Signer: p.homeKeys(), Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,

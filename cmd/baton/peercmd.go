@@ -21,6 +21,8 @@ type peerCommands struct {
 	Show peerShow `cmd:"" example:"peer show peer.example" help:"Show one."`
 	Mode peerMode `cmd:"" example:"peer mode peer.example limit --reason \"too chatty\"" help:"Say how one is treated, over what the configuration says."`
 
+	Compare peerCompare `cmd:"" help:"Compare histories with another home now, and send what it lacks."`
+
 	Add    peerAdd    `cmd:"" help:"Look at another home, add it, and offer it a canary."`
 	Remove peerRemove `cmd:"" example:"peer remove b.example" help:"Forget a home that was added."`
 }

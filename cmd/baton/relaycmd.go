@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"baton/bridge/operatorapi/client"
 	"baton/bridge/operatorapi/contract"
@@ -43,13 +45,24 @@ func (relayCheck) Run(ctx context.Context, c *cli, streams std) error {
 
 // relayAccounts writes accounts.
 type relayAccounts struct {
-	Names []string `arg:"" name:"name" help:"The homes, each by its home.name."`
-	Out   string   `default:"." help:"Where the files are written; seeds that are there stay as they are." placeholder:"DIR"`
+	Names    []string `arg:"" name:"name" help:"The homes, each by its home.name."`
+	Out      string   `default:"." help:"Where the files are written; seeds that are there stay as they are." placeholder:"DIR"`
+	Replicas int      `default:"1" help:"How many servers keep a copy of each stream." placeholder:"N"`
+	Cluster  []string `help:"A server of a hub of several, and where homes reach it; once for each. The servers reach each other 2000 ports above that." placeholder:"NAME=HOST[:PORT]" sep:"none"`
 }
 
-// Run writes the configuration and a seed for each home, and prints their names.
+// Run writes the configurations and a seed for each home, and prints their names.
 func (cmd relayAccounts) Run(c *cli, streams std) error {
-	files, err := relay.SaveAccounts(cmd.Out, cmd.Names)
+	layout := relay.HubLayout{Replicas: cmd.Replicas}
+	urls := []string{`"tls://HUB:4222"`}
+	for i, text := range cmd.Cluster {
+		s, err := relay.ParseHubServer(text)
+		if err != nil {
+			return &usageError{err}
+		}
+		layout.Servers, urls = append(layout.Servers, s), append(urls[:i], strconv.Quote("tls://"+s.Address()))
+	}
+	files, err := relay.SaveAccounts(cmd.Out, cmd.Names, layout)
 	if wrong, ok := errors.AsType[*relay.NamesError](err); ok {
 		return &usageError{wrong}
 	}
@@ -59,7 +72,9 @@ func (cmd relayAccounts) Run(c *cli, streams std) error {
 	if c.JSON {
 		return printJSON(streams, files)
 	}
-	fmt.Fprintf(streams.out, "%s: for the server\n", files.Server)
+	for _, file := range files.Servers {
+		fmt.Fprintf(streams.out, "%s: for the server\n", file)
+	}
 	for _, a := range files.Accounts {
 		kept := ""
 		if !a.Made {
@@ -67,6 +82,9 @@ func (cmd relayAccounts) Run(c *cli, streams std) error {
 		}
 		fmt.Fprintf(streams.out, "%s: for %s alone%s\n", a.Seed, a.Home, kept)
 	}
-	_, err = fmt.Fprint(streams.out, "Each home has in its configuration:\n\n[relay.hub]\nurls = [\"tls://HUB:4222\"]\nnkey_file = \"NAME"+relay.SeedSuffix+"\"\n")
+	fmt.Fprintf(streams.out, "Each home has in its configuration:\n\n[relay.hub]\nurls = [%s]\nnkey_file = \"NAME%s\"\n", strings.Join(urls, ", "), relay.SeedSuffix)
+	if cmd.Replicas > 1 {
+		_, err = fmt.Fprintf(streams.out, "replicas = %d\n", cmd.Replicas)
+	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	"baton/federation"
 	"baton/federation/identity"
@@ -64,9 +65,10 @@ func (s signingKeys) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // find returns the key of a DID with an id, or the first one known where that is
-// empty; nil for none. Keys are on record, for ever; those of a did:key and of
-// the gateway itself need no record. What another server said of a key is not repeated,
-// and nobody is asked: strangers must not make this gateway fetch for them.
+// empty; nil for none. Keys are on record for ever. The key of a did:key and the keys of the
+// gateway itself need no record. A key that a freeq server serves for its user is served to the
+// other freeq servers, unless any other source has named a key of that DID: a server must not
+// speak for the users of another one. A request makes this gateway fetch nothing.
 func (s signingKeys) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
 	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }
 	history, err := s.keys.History(ctx, did)
@@ -74,7 +76,7 @@ func (s signingKeys) find(ctx context.Context, did federation.DID, kid string) (
 		return nil, err
 	}
 	for _, w := range history {
-		if w.Origin != federation.PeerKey && fits(w.Public) {
+		if (w.Origin != federation.PeerKey || oneSource(history)) && fits(w.Public) {
 			return w.Public, nil
 		}
 	}
@@ -87,4 +89,11 @@ func (s signingKeys) find(ctx context.Context, did federation.DID, kid string) (
 		return key, nil
 	}
 	return nil, nil
+}
+
+// oneSource reports whether one source alone has named keys of a DID.
+func oneSource(history federation.KeyHistory) bool {
+	return !slices.ContainsFunc(history, func(w federation.KeyWindow) bool {
+		return w.Origin != history[0].Origin || w.Via != history[0].Via
+	})
 }

@@ -49,6 +49,8 @@ type stepCommand struct {
 	ID   string `arg:"" help:"The id of the handoff, or its last six characters or more."`
 	Note string `help:"A word to go with it." placeholder:"TEXT"`
 
+	Wait time.Duration `help:"How long to wait for the ruling of the home of the handoff, where that is another one; 0 for no wait." default:"30s"`
+
 	verb federation.Verb
 }
 
@@ -57,9 +59,10 @@ func (cmd stepCommand) Help() string {
 	return fmt.Sprintf("Example:\n\n\tbaton handoff %s Y6Z0AB --from did:key:z6Mk… --note \"as agreed\"", cmd.verb)
 }
 
-// Run takes the step, and prints the state of the handoff after it.
+// Run takes the step, and prints the state of the handoff after it. Exit code 0 says that the step
+// is filed, 3 that it is refused, and 4 that the home of the handoff has not ruled yet.
 func (cmd stepCommand) Run(ctx context.Context, c *cli, streams std) error {
-	step := client.Step{Verb: cmd.verb, Handoff: cmd.ID, Ask: contract.Ask{Note: cmd.Note}}
+	step := client.Step{Verb: cmd.verb, Handoff: cmd.ID, Ask: contract.Ask{Note: cmd.Note, Wait: cmd.Wait.String()}}
 	return cmd.take(ctx, c, streams, step, func(filed contract.Filed) string { return fmt.Sprint(filed.ID, " ", filed.State) }, cmd.ID, string(cmd.verb))
 }
 

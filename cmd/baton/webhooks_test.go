@@ -7,10 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -195,17 +192,17 @@ func TestAnOperatorEnablesAWebhookThatIsBack(t *testing.T) {
 	}
 }
 
-// verifiedByHand runs what the README says of verifying a signature.
+// verifiedByHand runs the Python of the guide that verifies a signature.
 func verifiedByHand(t *testing.T, secret string, p posted) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
-	if err != nil {
-		t.Fatal(err)
+	var code string
+	for _, f := range readDocument(t, "bridge/agentapi/README.md").fences {
+		if f.language == "python" && strings.Contains(f.text, "def verified") {
+			code = f.text
+		}
 	}
-	_, section, _ := strings.Cut(string(text), "## Webhooks\n")
-	code := regexp.MustCompile("(?s)```python\n(.*?)```").FindStringSubmatch(section)
-	if len(code) != 2 {
-		t.Fatal("the README has no Python for it")
+	if code == "" {
+		t.Fatal("the guide has no Python for it")
 	}
 	headers := map[string]string{}
 	for name := range p.header {
@@ -215,12 +212,12 @@ func verifiedByHand(t *testing.T, secret string, p posted) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := code[1] + "\nimport json, sys\nbody = sys.stdin.buffer.read()\n" +
+	script := code + "\nimport json, sys\nbody = sys.stdin.buffer.read()\n" +
 		"print(verified(sys.argv[1], json.loads(sys.argv[2]), body), verified(sys.argv[1], json.loads(sys.argv[2]), body + b' '))\n"
 	cmd := exec.CommandContext(t.Context(), "python3", "-c", script, secret, string(asked))
 	cmd.Stdin = bytes.NewReader(p.body)
 	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "True False" {
-		t.Errorf("the README verifies it as %s, %v", out, err)
+		t.Errorf("the guide verifies it as %s, %v", out, err)
 	}
 }
 

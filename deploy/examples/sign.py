@@ -7,6 +7,8 @@
   sign.py registration KEY HANDLE  answers the challenge of an AIRC registry (stdin)
   sign.py message KEY MEMBERS      a signed AIRC message; stdin holds the answer to the
                                    registration, MEMBERS is JSON: to, body, payload
+  sign.py body KEY MEMBERS         MEMBERS with a signature: a change of keys at a registry
+  sign.py public KEY               the public key of a key, base64url
   sign.py proof KEY                answers a challenge of the REST API (stdin)
   sign.py member NAME              one member of the JSON on stdin
 
@@ -120,6 +122,11 @@ def main(command, *args):
         print(canonical(proof(*args, json.load(sys.stdin)["challenge"])))
     elif command == "message":
         print(canonical(message(args[0], json.load(sys.stdin), json.loads(args[1]))))
+    elif command == "body":
+        members = json.loads(args[1])
+        print(canonical({**members, "signature": b64(sign(args[0], canonical(members)))}))
+    elif command == "public":
+        print(b64(public(*args)))
     elif command == "member":
         print(json.load(sys.stdin)[args[0]])
     else:

@@ -29,6 +29,8 @@ type Homes interface {
 	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
 	// home has taken a step that it was owed.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
+	// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
+	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// MailboxLocation returns the kept location of the mailbox of a DID, or [federation.ErrNotFound].
 	MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
 	// KeepMailboxLocation replaces the kept location of the mailbox of a DID.

@@ -14,6 +14,7 @@ func RunHomes(t *testing.T, open func(t *testing.T) Record) {
 	runRulings(t, open)
 	runForks(t, open)
 	runShared(t, open)
+	runOfHome(t, open)
 	runMailboxLocations(t, open)
 	runKnownHomes(t, open)
 	runOffences(t, open)
@@ -152,6 +153,37 @@ func runShared(t *testing.T, open func(t *testing.T) Record) {
 			told, err := record.Shared(t.Context(), elsewhere, c.after, c.limit)
 			if d := diff(c.want, told); err != nil || d != "" {
 				t.Errorf("Shared after %s of %d (%v, -want +got):\n%s", c.after, c.limit, err, d)
+			}
+		}
+	})
+}
+
+// runOfHome is about the handoffs of one home.
+func runOfHome(t *testing.T, open func(t *testing.T) Record) {
+	t.Helper()
+	t.Run("the handoffs of a home are read page by page", func(t *testing.T) {
+		record := open(t)
+		ids := []federation.HandoffID{ID(1), ID(3), ID(5), ID(7)}
+		for n := range ids {
+			f := File(Offer(2*n+1, ada, bob), federation.View{})
+			if n != 1 {
+				f.View.Home, f.View.Remote = elsewhere, true
+			}
+			mustAppend(t, record, f)
+		}
+		for _, c := range []struct {
+			after federation.HandoffID
+			limit int
+			want  []federation.HandoffID
+		}{
+			{federation.HandoffID{}, 10, []federation.HandoffID{ids[0], ids[2], ids[3]}},
+			{federation.HandoffID{}, 2, []federation.HandoffID{ids[0], ids[2]}},
+			{ids[0], 10, ids[2:]},
+			{ids[3], 10, nil},
+		} {
+			found, err := record.OfHome(t.Context(), elsewhere, c.after, c.limit)
+			if d := diff(c.want, found); err != nil || d != "" {
+				t.Errorf("OfHome after %s of %d (%v, -want +got):\n%s", c.after, c.limit, err, d)
 			}
 		}
 	})

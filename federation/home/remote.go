@@ -152,6 +152,19 @@ func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed m
 	return Ruling{Event: ev, Judgement: judged}, false, h.Drop(ctx, ev)
 }
 
+// Filed returns the entry of a step that is on file, or [federation.ErrNotFound]. It blocks on
+// the record.
+func (h *Home) Filed(ctx context.Context, ev federation.Event) (federation.Entry, error) {
+	s, err := h.Snapshots.Snapshot(ctx, federation.SnapshotQuery{Step: ev})
+	switch {
+	case err != nil:
+		return federation.Entry{}, fmt.Errorf("look for step %s: %w", ev.ID, err)
+	case s.Filed == nil:
+		return federation.Entry{}, fmt.Errorf("look for step %s: %w", ev.ID, federation.ErrNotFound)
+	}
+	return *s.Filed, nil
+}
+
 // Drop ends the wait of a step.
 func (h *Home) Drop(ctx context.Context, ev federation.Event) error {
 	return h.Log.Ruled(ctx, ev.Handoff, ev.From, ev.ID)

@@ -47,6 +47,10 @@ var ErrTooLarge = errors.New("identity: document too large")
 // all, or that a host wanted to send it to.
 var ErrNotAllowed = errors.New("address not allowed")
 
+// ErrPrivate is wrapped in errors of clients for an address that is not public. It wraps
+// [ErrNotAllowed].
+var ErrPrivate = fmt.Errorf("%w: it is not public", ErrNotAllowed)
+
 // Client fetches documents at addresses that strangers chose. Unless AllowPrivate
 // says otherwise it speaks HTTPS alone and dials public addresses alone; it follows
 // one redirect, to the same host. The address is checked when it is dialled, after

@@ -29,7 +29,7 @@ func newGuard(cfg FetchConfig) guard {
 func (g guard) control(network, address string, conn syscall.RawConn) error {
 	if g.public != nil {
 		if err := g.public.Safe(network, address, conn); err != nil {
-			return err
+			return fmt.Errorf("%w: %w", ErrPrivate, err)
 		}
 	}
 	to, err := netip.ParseAddrPort(address)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -64,6 +65,9 @@ func (c *PeerClient) do(ctx context.Context, method, address string, body []byte
 	request.Header.Set("Content-Type", "application/json")
 	host := request.URL.Host
 	response, err := c.http.Do(request)
+	if _, uncertified := errors.AsType[*tls.CertificateVerificationError](err); uncertified {
+		return nil, nil, nil, unavailable(host, 0, fmt.Errorf("%w; for a private authority, set ca_file in its [[peers]]", err))
+	}
 	if err != nil {
 		return nil, nil, nil, unavailable(host, 0, err)
 	}

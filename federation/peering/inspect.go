@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -55,6 +56,9 @@ func (p *Peering) Inspect(ctx context.Context, ask Request) (Inspection, error) 
 	}
 	asked := time.Now()
 	text, header, secured, err := client.Look(ctx, address)
+	if errors.Is(err, identity.ErrPrivate) && !ask.AllowPrivate {
+		return Inspection{}, &RequestError{Malformed, "url: " + ask.URL + " is a private address: say --allow-private in a closed network"}
+	}
 	if err != nil {
 		return Inspection{}, &RequestError{Unreachable, "read " + string(federation.ProfilePath) + ": " + err.Error()}
 	}

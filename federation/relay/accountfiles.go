@@ -1,19 +1,23 @@
 package relay
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"baton/federation"
 )
 
 // The names of the files of accounts.
 const (
-	HubFile    = "hub.conf" // the configuration of the NATS server
-	SeedSuffix = ".nk"      // ends the name of the file with the seed of a home
+	HubFile    = hubName + confSuffix // the configuration of the NATS server, of a hub of one
+	SeedSuffix = ".nk"                // ends the name of the file with the seed of a home
+
+	secretFile = "cluster.secret" // with which the servers of a hub identify to each other
 )
 
 // AccountFile is the seed file of one home.
@@ -24,9 +28,10 @@ type AccountFile struct {
 	Made   bool              `json:"made"` // now; else it existed
 }
 
-// AccountFiles are the files of a NATS server at which homes meet.
+// AccountFiles are the files of a hub at which homes meet.
 type AccountFiles struct {
-	Server   string        `json:"configuration"` // the file of the server
+	Server   string        `json:"configuration"`  // the file of the first server
+	Servers  []string      `json:"configurations"` // the file of each server
 	Accounts []AccountFile `json:"accounts"`
 }
 
@@ -39,19 +44,25 @@ func (e *NamesError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *NamesError) Unwrap() error { return e.Err }
 
-// SaveAccounts writes the configuration of a server into a folder, and an nkey seed for each home,
-// which the operator sends to that home alone. A seed that exists stays as it is. It writes
-// nothing for wrong names, which are a [*NamesError].
-func SaveAccounts(dir string, names []string) (AccountFiles, error) {
-	files := AccountFiles{Server: filepath.Join(dir, HubFile), Accounts: []AccountFile{}}
+// SaveAccounts writes the configuration of each server of a hub into a folder, and an nkey seed
+// for each home, which the operator sends to that home alone. Seeds that exist, and the secret of
+// the servers, stay as they are. It writes nothing for wrong names or a layout that cannot be,
+// which are a [*NamesError].
+func SaveAccounts(dir string, names []string, layout HubLayout) (AccountFiles, error) {
+	files := AccountFiles{Accounts: []AccountFile{}}
 	accounts := make([]Account, len(names))
 	for i, name := range names {
 		accounts[i].Home = federation.HomeID(name)
 	}
-	if _, err := WriteAccounts(accounts); err != nil { // before a wrong name becomes that of a file
+	layout.Secret = "none yet"
+	if _, err := WriteAccounts(accounts, layout); err != nil { // before a wrong name becomes that of a file
 		return files, &NamesError{err}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil && len(layout.Servers) > 0 {
+		layout.Secret, err = saveSecret(filepath.Join(dir, secretFile))
+	}
+	if err != nil {
 		return files, err
 	}
 	for i, a := range accounts {
@@ -61,11 +72,36 @@ func SaveAccounts(dir string, names []string) (AccountFiles, error) {
 		}
 		files.Accounts, accounts[i].Public = append(files.Accounts, file), file.Public
 	}
-	text, err := WriteAccounts(accounts)
+	servers, err := WriteAccounts(accounts, layout)
 	if err != nil {
 		return files, err
 	}
-	return files, os.WriteFile(files.Server, []byte(text), 0o600)
+	for _, each := range servers {
+		path := filepath.Join(dir, each.Name)
+		if err := os.WriteFile(path, []byte(each.Text), 0o600); err != nil {
+			return files, err
+		}
+		files.Servers = append(files.Servers, path)
+	}
+	files.Server = files.Servers[0]
+	return files, nil
+}
+
+// saveSecret returns the secret in a file. It makes a file that is missing.
+func saveSecret(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		text = []byte(rand.Text() + "\n")
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		return "", err
+	}
+	secret := strings.TrimSpace(string(text))
+	if !clusterSecret.MatchString(secret) {
+		return "", fmt.Errorf("%s: want 16 letters and digits or more; delete the file, and the next run makes another one", path)
+	}
+	return secret, nil
 }
 
 // saveSeed returns the account of a home by the seed in its file. It makes a file that is missing.

@@ -1,9 +1,13 @@
 package relay
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
+	"regexp"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -45,28 +49,132 @@ func PublicOf(seed []byte) (string, error) {
 	return pair.PublicKey()
 }
 
-// WriteAccounts returns the configuration of a NATS server that homes meet at and that
-// trusts none of them, with one account for each.
-//
-// The streams to a home are in its own account, and it alone makes and reads them.
-// What another home may do there is one thing: put messages into the stream that has
-// its name as the source, which the account of the destination exports to it and to
-// nobody else. So no home can publish as another, read what is for another, or delete
-// it; what a home does in its own account harms itself.
-func WriteAccounts(accounts []Account) (string, error) {
-	if len(accounts) < 2 {
-		return "", errors.New("want two homes at least")
+// HubServer is one server of a hub.
+type HubServer struct {
+	Name string // letters, digits, "-" and "_"; unlike that of each other server
+	Host string // where homes and the other servers reach it
+	Port int    // for homes; 0 for 4222
+}
+
+// ParseHubServer reads a server as NAME=HOST or NAME=HOST:PORT.
+func ParseHubServer(text string) (HubServer, error) {
+	name, address, ok := strings.Cut(text, "=")
+	s := HubServer{Name: name, Host: address}
+	if host, port, err := net.SplitHostPort(address); err == nil {
+		s.Host = host
+		s.Port, err = strconv.Atoi(port)
+		ok = ok && err == nil
 	}
-	filled := struct {
-		Port, PayloadBytes, StreamBytes int
-		Consumer, User, Server          string
-		Accounts                        []hubAccount
-	}{hubPort, hubPayloadBytes, hubBytes, hubConsumer, userInfoSubject, serverInfoSubject, nil}
+	if !ok {
+		return s, fmt.Errorf("server %q: want NAME=HOST or NAME=HOST:PORT", text)
+	}
+	return s, nil
+}
+
+// Address returns where homes reach the server.
+func (s HubServer) Address() string {
+	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)))
+}
+
+// route returns where the other servers of the hub reach it.
+func (s HubServer) route() string {
+	return net.JoinHostPort(s.Host, strconv.Itoa(cmp.Or(s.Port, hubPort)+routeOffset))
+}
+
+// HubLayout says on which servers a hub runs.
+type HubLayout struct {
+	Servers  []HubServer // of a cluster; empty for one server
+	Replicas int         // servers with a copy of each stream; 0 for one
+	Secret   string      // with which the servers of a cluster identify to each other
+}
+
+// servers returns the servers of the hub, or why there are none.
+func (l HubLayout) servers() ([]HubServer, error) {
+	if l.Replicas < 0 || l.Replicas > maxReplicas {
+		return nil, fmt.Errorf("want 1 to %d replicas, not %d", maxReplicas, l.Replicas)
+	}
+	if l.Replicas > max(len(l.Servers), 1) {
+		return nil, fmt.Errorf("want %d servers for %d replicas: name each with --cluster NAME=HOST", l.Replicas, l.Replicas)
+	}
+	if len(l.Servers) == 0 {
+		return []HubServer{{Name: hubName}}, nil
+	}
+	if len(l.Servers) < minCluster {
+		return nil, fmt.Errorf("want %d servers at least: with fewer, the hub stops with the first that stops", minCluster)
+	}
+	if l.Secret == "" {
+		return nil, errors.New("want a secret of the cluster")
+	}
+	seen := map[string]bool{}
+	for _, s := range l.Servers {
+		if !serverName.MatchString(s.Name) || seen[s.Name] {
+			return nil, fmt.Errorf("want names of servers, each once, such as hub-1, not %q", s.Name)
+		}
+		if seen[s.Name] = true; !serverHost.MatchString(s.Host) || s.Port < 0 || s.Port+routeOffset > maxPort {
+			return nil, fmt.Errorf("want the host of server %s, such as hub-1.example or hub-1.example:4222, not %q", s.Name, s.Host)
+		}
+	}
+	return l.Servers, nil
+}
+
+// ServerFile is the configuration of one server of a hub.
+type ServerFile struct {
+	Name string // of the file
+	Text string
+}
+
+// WriteAccounts returns the configuration of each NATS server of a hub that homes meet at. The
+// hub trusts none of them and has one account for each.
+//
+// The streams to a home are in its own account, and it alone makes and reads them. Another
+// home has one right there: it puts messages into the stream that has its name as the source,
+// which the account of the destination exports to it alone. So no home can publish as another,
+// read the messages for another, or delete them. A home that misuses its own account harms
+// itself alone.
+func WriteAccounts(accounts []Account, layout HubLayout) ([]ServerFile, error) {
+	servers, err := layout.servers()
+	if err != nil {
+		return nil, err
+	}
+	filled := hubTemplate{
+		PayloadBytes: hubPayloadBytes, Consumer: hubConsumer, User: userInfoSubject, ServerInfo: serverInfoSubject,
+		RouteUser: routeUser, RouteSecret: layout.Secret,
+	}
+	if filled.Accounts, err = hubAccounts(accounts, cmp.Or(layout.Replicas, 1)); err != nil {
+		return nil, err
+	}
+	text, err := template.New("accounts").Parse(accountsText)
+	if err != nil {
+		return nil, fmt.Errorf("write accounts: %w", err)
+	}
+	var files []ServerFile
+	for _, s := range servers {
+		filled.Server = hubListener{s.Name, anyHost(cmp.Or(s.Port, hubPort)), anyHost(cmp.Or(s.Port, hubPort) + routeOffset)}
+		filled.Routes = nil
+		for _, other := range layout.Servers {
+			filled.Routes = append(filled.Routes, other.route())
+		}
+		var out strings.Builder
+		if err := text.Execute(&out, filled); err != nil {
+			return nil, fmt.Errorf("write accounts: %w", err)
+		}
+		files = append(files, ServerFile{s.Name + confSuffix, out.String()})
+	}
+	return files, nil
+}
+
+// hubAccounts returns the accounts as the template has them. An account has room for a full
+// stream from each other home, as often as the hub keeps it.
+func hubAccounts(accounts []Account, replicas int) ([]hubAccount, error) {
+	if len(accounts) < 2 {
+		return nil, errors.New("want two homes at least")
+	}
+	var all []hubAccount
 	seen := map[string]bool{}
 	for _, a := range accounts {
-		account := hubAccount{Name: token(a.Home), Home: a.Home, Public: a.Public, MostBytes: (len(accounts) - 1) * hubBytes}
+		account := hubAccount{Name: token(a.Home), Home: a.Home, Public: a.Public, MostBytes: (len(accounts) - 1) * hubBytes * replicas}
 		if !a.Home.Valid() || seen[account.Name] {
-			return "", fmt.Errorf("want the names of homes, each once, such as a.example, not %q", a.Home)
+			return nil, fmt.Errorf("want the names of homes, each once, such as a.example, not %q", a.Home)
 		}
 		seen[account.Name] = true
 		for _, other := range accounts {
@@ -77,24 +185,46 @@ func WriteAccounts(accounts []Account) (string, error) {
 				})
 			}
 		}
-		filled.Accounts = append(filled.Accounts, account)
+		all = append(all, account)
 	}
-	text, err := template.New("accounts").Parse(accountsText)
-	if err != nil {
-		return "", fmt.Errorf("write accounts: %w", err)
-	}
-	var out strings.Builder
-	if err := text.Execute(&out, filled); err != nil {
-		return "", fmt.Errorf("write accounts: %w", err)
-	}
-	return out.String(), nil
+	return all, nil
 }
 
-// What a server that homes meet at is set to.
+// anyHost returns a port of all addresses of a machine.
+func anyHost(port int) string { return net.JoinHostPort("0.0.0.0", strconv.Itoa(port)) }
+
+// The settings of a server that homes meet at.
 const (
+	hubName         = "hub"
+	confSuffix      = ".conf"
 	hubPort         = 4222
 	hubPayloadBytes = maxBatchBytes + 64<<10 // with headers
+	routeOffset     = 2000                   // from the port for homes to the one for the other servers: 6222
+	routeUser       = "hub"
+	minCluster      = 3
+	maxReplicas     = 5
+	maxPort         = 65535
 )
+
+// The names and hosts of servers, and the secret of a cluster. They are written into the configuration as they are.
+var (
+	serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
+	clusterSecret = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
+	serverHost = regexp.MustCompile(`^[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}$`)
+)
+
+// hubTemplate is a configuration as the template has it.
+type hubTemplate struct {
+	PayloadBytes               int
+	Consumer, User, ServerInfo string
+	Server                     hubListener
+	Routes                     []string // to all servers of the cluster; empty for one server
+	RouteUser, RouteSecret     string
+	Accounts                   []hubAccount
+}
+
+// hubListener is one server as the template has it.
+type hubListener struct{ Name, Listen, RouteListen string }
 
 // hubAccount is one account as the template has it.
 type hubAccount struct {

@@ -45,12 +45,10 @@ func newAccountsHub(t *testing.T, homes ...federation.HomeID) accountsHub {
 	return hub
 }
 
-// writeAccounts writes what [relay.WriteAccounts] says, and a seed for each home, into a
-// folder.
-func writeAccounts(t *testing.T, dir string, homes ...federation.HomeID) (path string, seeds map[federation.HomeID]string) {
+// newAccounts returns the accounts of homes, and the files with their seeds in a folder.
+func newAccounts(t *testing.T, dir string, homes ...federation.HomeID) (accounts []relay.Account, seeds map[federation.HomeID]string) {
 	t.Helper()
 	seeds = map[federation.HomeID]string{}
-	var accounts []relay.Account
 	for _, home := range homes {
 		seed, err := relay.NewSeed()
 		if err != nil {
@@ -66,10 +64,22 @@ func writeAccounts(t *testing.T, dir string, homes ...federation.HomeID) (path s
 		}
 		accounts = append(accounts, relay.Account{Home: home, Public: public})
 	}
-	text, err := relay.WriteAccounts(accounts)
+	return accounts, seeds
+}
+
+// nameOf returns how a home is called in subjects.
+func nameOf(home federation.HomeID) string { return strings.ReplaceAll(string(home), ".", "_") }
+
+// writeAccounts writes what [relay.WriteAccounts] says, and a seed for each home, into a
+// folder.
+func writeAccounts(t *testing.T, dir string, homes ...federation.HomeID) (path string, seeds map[federation.HomeID]string) {
+	t.Helper()
+	accounts, seeds := newAccounts(t, dir, homes...)
+	files, err := relay.WriteAccounts(accounts, relay.HubLayout{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	text := files[0].Text
 	path = filepath.Join(dir, "hub.conf")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -129,7 +139,8 @@ func TestNoHomePublishesAsAnotherReadsAnothersStreamOrPurges(t *testing.T) {
 		{"purges its own stream", "$JS.API.STREAM.PURGE.FED_a_test__b_test", false},
 		{"deletes a stream of another", "$JS.API.STREAM.DELETE.FED_b_test__a_test", false},
 		{"deletes a message of another", "$JS.API.STREAM.MSG.DELETE.FED_b_test__a_test", false},
-		{"changes its own stream", "$JS.API.STREAM.UPDATE.FED_a_test__b_test", false},
+		{"changes its own stream", "$JS.API.STREAM.UPDATE.FED_a_test__b_test", true},
+		{"changes a stream of another", "$JS.API.STREAM.UPDATE.FED_b_test__a_test", false},
 		{"answers another's question", "_INBOX.b_test.x", false},
 		{"asks the server who is there", "$SYS.REQ.SERVER.PING", false},
 	} {
@@ -215,7 +226,7 @@ func TestAccountsAreOfHomesThatCanBeToldApart(t *testing.T) {
 		"an underscore": {{Home: "a.test"}, {Home: "a_test"}},
 		"a quote":       {{Home: "a.test"}, {Home: `b" }`}},
 	} {
-		if text, err := relay.WriteAccounts(accounts); err == nil {
+		if text, err := relay.WriteAccounts(accounts, relay.HubLayout{}); err == nil {
 			t.Errorf("%s: got\n%s", name, text)
 		}
 	}

@@ -169,7 +169,7 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federatio
 	if state.Config.Storage != jetstream.FileStorage {
 		wrong = append(wrong, "it is in memory, and lost when the server ends")
 	}
-	if h.ours && state.Config.Replicas != h.streams.Replicas {
+	if h.copies && state.Config.Replicas != h.streams.Replicas {
 		wrong = append(wrong, fmt.Sprintf("there are to be %d copies of it, not %d", h.streams.Replicas, state.Config.Replicas))
 	}
 	if state.Config.MaxMsgSize > 0 && state.Config.MaxMsgSize < maxBatchBytes {

@@ -68,8 +68,8 @@ func TestAHomeWhoseRecordIsAnOlderCopyIsMadeWhole(t *testing.T) {
 	older.comes(ids[0], "offer accept")
 	older.comes(ids[1], "offer")
 	older.comes(ids[2], "offer")
-	if sent, err := a.peers["b.test"].Compare(t.Context()); err != nil || sent > 0 {
-		t.Errorf("%d handoffs are sent once more, %v", sent, err)
+	if done, err := a.peers["b.test"].Compare(t.Context()); err != nil || done.Sent > 0 {
+		t.Errorf("%d handoffs are sent once more, %v", done.Sent, err)
 	}
 	inbox, err := older.record.Replay(t.Context(), keyOf("bob").DID, "", 10)
 	if err != nil || len(inbox) != len(ids) {
@@ -111,7 +111,7 @@ func TestADigestOfAnotherHistoryLeadsToTheProof(t *testing.T) {
 	if got := b.log(offer.ID); got != "offer cancel" {
 		t.Errorf("b has %q now", got)
 	}
-	if sent, err := liar.peers["b.test"].Compare(t.Context()); err != nil || sent > 0 {
-		t.Errorf("what is proved is asked for again: %d, %v", sent, err)
+	if done, err := liar.peers["b.test"].Compare(t.Context()); err != nil || done.Sent > 0 {
+		t.Errorf("what is proved is asked for again: %d, %v", done.Sent, err)
 	}
 }

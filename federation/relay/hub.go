@@ -20,14 +20,14 @@ import (
 type HubConfig struct {
 	ServerConfig
 
-	// Replicas and MaxBytes are what the streams to this home are made with: their copies,
-	// on as many servers, 0 for one; and how large one may grow, 0 for 16 MiB, which the
-	// server keeps free for it. A full one takes no more, and rows wait.
+	// Replicas and MaxBytes say how the streams to this home are made: their copies, on as
+	// many servers, 0 for one; and how large one may grow, 0 for 16 MiB, which the server keeps
+	// free for it. A full one takes no more, and rows wait. A stream that is there gets the
+	// copies that are named here.
 	Replicas int
 	MaxBytes int64
 	// Ours says that the server is this operator's: a stream that is there becomes as it
-	// would be made now. At one of others it is used as it is: how long it keeps what, and
-	// on how many servers, is for them to say.
+	// would be made now. At a server of another operator its size and age stay as they are.
 	Ours bool
 }
 
@@ -66,6 +66,7 @@ type Hub struct {
 	js      jetstream.JetStream
 	streams jetstream.StreamConfig // what those to this home have in common
 	ours    bool                   // see [HubConfig]
+	copies  bool                   // the configuration says how many copies a stream has
 	log     *slog.Logger
 
 	mu      sync.Mutex
@@ -87,7 +88,7 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 		return nil, fmt.Errorf("open hub: %w", err)
 	}
 	h := &Hub{
-		home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, log: log,
+		home: home, conn: conn, js: js, streams: cfg.streams(), ours: cfg.Ours, copies: cfg.Ours || cfg.Replicas > 0, log: log,
 		waiting: map[string]chan Envelope{}, heard: map[federation.HomeID]bool{}, cut: make(chan struct{}),
 	}
 	conn.SetDisconnectErrHandler(func(*nats.Conn, error) { h.broken() })
@@ -213,11 +214,31 @@ func (h *Hub) stream(ctx context.Context, from federation.HomeID) (jetstream.Str
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return h.js.CreateStream(ctx, cfg)
-	case err != nil || !h.ours:
-		return stream, err
+	case err != nil:
+		return nil, err
 	}
-	if is := stream.CachedInfo().Config; is.Replicas != cfg.Replicas || is.MaxBytes != cfg.MaxBytes {
-		return h.js.UpdateStream(ctx, cfg)
+	return h.changed(ctx, stream, cfg), nil
+}
+
+// changed returns a stream that is there, as the configuration wants it: its copies where the
+// configuration names them, and its size at a server of this operator. A server that does not
+// allow it is used as it is; relay check shows the difference.
+func (h *Hub) changed(ctx context.Context, stream jetstream.Stream, want jetstream.StreamConfig) jetstream.Stream { //nolint:ireturn // NATS has no other type
+	is := stream.CachedInfo().Config
+	cfg := is
+	if h.copies {
+		cfg.Replicas = want.Replicas
 	}
-	return stream, nil
+	if h.ours {
+		cfg = want
+	}
+	if is.Replicas == cfg.Replicas && is.MaxBytes == cfg.MaxBytes {
+		return stream
+	}
+	updated, err := h.js.UpdateStream(ctx, cfg)
+	if err != nil {
+		h.log.LogAttrs(ctx, slog.LevelWarn, "stream not changed at the hub", slog.String("stream", cfg.Name), slog.Any("err", err))
+		return stream
+	}
+	return updated
 }

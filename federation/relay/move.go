@@ -56,7 +56,7 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 		return p.unavailable(fmt.Errorf("its answer cannot be read: %w", err))
 	}
 	switch {
-	case said.foot != asked.answers(typeMoved, body):
+	case !said.foot.is(asked.answers(typeMoved, body)):
 		return p.unavailable(errOtherAnswer)
 	case !said.Taken:
 		return federation.Refuse(federation.Event{}, federation.PolicyDenied, said.Why)
@@ -66,7 +66,7 @@ func (p *Peer) Move(ctx context.Context, did federation.DID) error {
 
 // takeOver answers a move. The error says that this home cannot decide now.
 func (p *Peer) takeOver(ctx context.Context, asked move, body []byte) (moved, error) {
-	answer := moved{foot: asked.answers(typeMoved, body)}
+	answer := moved{foot: p.deps.answers(asked.heading, typeMoved, body)}
 	why, err := p.deps.Mailboxes.TakeOver(ctx, asked.DID, p.cfg.Home, p.deps.Now())
 	answer.Taken, answer.Why = err == nil && why == "", why
 	return answer, err

@@ -82,11 +82,9 @@ type Peer struct {
 	skewed atomic.Int64
 	// word is what an operator said of the home, and turned holds a token once that is
 	// something else.
-	word   atomic.Pointer[Mode]
-	turned chan struct{}
-	// compared is when this home and the other one last compared what they have, in unix
-	// nanoseconds.
-	compared atomic.Int64
+	word     atomic.Pointer[Mode]
+	turned   chan struct{}
+	history  history
 	reported reported
 }
 
@@ -112,7 +110,7 @@ type reply struct {
 // NewPeer returns a home that nothing is exchanged with until [Peer.Run].
 func NewPeer(cfg PeerConfig, deps Deps) *Peer {
 	return &Peer{
-		cfg: cfg, deps: deps, back: make(chan struct{}, 1), tap: newTap(), turned: make(chan struct{}, 1),
+		cfg: cfg, deps: deps, back: make(chan struct{}, 1), tap: newTap(), turned: make(chan struct{}, 1), history: newHistory(),
 		log: deps.Log.With(slog.String("network", Network), slog.String("peer", string(cfg.Home))),
 	}
 }
@@ -303,6 +301,7 @@ func (p *Peer) say(ctx context.Context, path []federation.HomeID, body []byte) (
 		return nil, p.unavailable(fmt.Errorf("its answer is not signed by it: %w", err))
 	}
 	p.heard.Store(p.deps.Now().UnixNano())
+	p.history.started(bootOf(answer.Body))
 	return answer.Body, nil
 }
 

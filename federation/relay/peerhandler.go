@@ -107,8 +107,7 @@ func (h *PeerHandler) read(body []byte) (question, error) {
 	if said.Type == typeDigest {
 		asked, err := parseDigest(body, h.Deps.Home)
 		return question{from: asked.From, sent: asked.Sent, answer: func(ctx context.Context, peer *Peer, _ []federation.HomeID) (any, error) {
-			lacks, err := peer.lacks(ctx, asked)
-			return comparison{foot: asked.answers(typeComparison, body), Lacks: lacks}, err
+			return peer.compareWith(ctx, asked, body)
 		}}, err
 	}
 	if said.Type == typeMove {
@@ -119,7 +118,7 @@ func (h *PeerHandler) read(body []byte) (question, error) {
 	}
 	b, err := parseBatch(body, h.Deps.Home)
 	return question{from: b.From, sent: b.Sent, steps: len(b.Items), answer: func(ctx context.Context, peer *Peer, path []federation.HomeID) (any, error) {
-		return answer{foot: b.answers(typeResults, body), Results: peer.judge(ctx, path, b.Items)}, nil
+		return answer{foot: h.Deps.answers(b.heading, typeResults, body), Results: peer.judge(ctx, path, b.Items)}, nil
 	}}, err
 }
 
@@ -149,6 +148,7 @@ func (h *PeerHandler) take(ctx context.Context, from federation.HomeID, e Envelo
 		return Envelope{}, &problem{status: http.StatusServiceUnavailable, code: codeUnverifiable, after: laterAfter, err: err}
 	}
 	peer.hear()
+	peer.history.started(bootOf(e.Body))
 	if from == "" { // it was not stored on its way
 		peer.noteSkew(ctx, h.Deps.Now().Sub(asked.sent))
 	}
@@ -234,6 +234,10 @@ func (p *Peer) judgeRuled(ctx context.Context, ev federation.Event, it item, r *
 	ruled, err := parseRuling(*it.Ruling)
 	if err != nil {
 		r.fail(federation.Refuse(ev, federation.InvalidTag, "the ruling: "+err.Error()))
+		return
+	}
+	if ruled.Home == p.deps.Home {
+		p.judgeOwn(ctx, ev, it, ruled, r)
 		return
 	}
 	if ruled.Home != p.cfg.Home {

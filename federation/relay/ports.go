@@ -33,6 +33,8 @@ type Record interface {
 	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
 	// home has receipted a step.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
+	// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
+	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// KeepOffence counts an offence of a home.
 	KeepOffence(ctx context.Context, d federation.Offence) error
 }
@@ -41,8 +43,9 @@ type Record interface {
 type Gateway interface {
 	// Submit judges a step in a handoff of this home.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
-	// Ruled files a step that its home has ruled on. Beside refusals and outages its
-	// errors are [*federation.GapError] and [*federation.ForkError].
+	// Ruled files a step that its home has ruled on: another home, or this home before its
+	// record was restored. Beside refusals and outages its errors are [*federation.GapError]
+	// and [*federation.ForkError].
 	Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error)
 	// GiveUp ends the wait of a step for a home that refused it, and has its sender told.
 	GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error
@@ -95,7 +98,10 @@ type Wakes interface {
 
 // Deps is what the exchange with other homes is wired to.
 type Deps struct {
-	Home    federation.HomeID
+	Home federation.HomeID
+	// Boot is another text after each start of this gateway, and so after each restore of its
+	// record. Homes compare their histories where one of them has started since.
+	Boot    string
 	Record  Record
 	Gateway Gateway
 	// Mailboxes decides for whom another home may speak.

@@ -46,6 +46,7 @@ type heading struct {
 	From federation.HomeID `json:"from"`
 	To   federation.HomeID `json:"to"`
 	Sent time.Time         `json:"sent"`
+	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
 // check returns why a question is none of a type for a home.
@@ -63,7 +64,7 @@ func (h heading) check(kind string, to federation.HomeID) error {
 
 // ask returns how a question to another home begins.
 func (d Deps) ask(kind string, to federation.HomeID) heading {
-	return heading{Type: kind, V: Version, From: d.Home, To: to, Sent: d.Now().UTC()}
+	return heading{Type: kind, V: Version, From: d.Home, To: to, Sent: d.Now().UTC(), Boot: d.Boot}
 }
 
 // foot is how each answer to a question begins.
@@ -72,12 +73,26 @@ type foot struct {
 	V    int               `json:"v"`
 	From federation.HomeID `json:"from"`
 	To   federation.HomeID `json:"to"`
-	Of   string            `json:"of"` // SHA-256 of the question, hexadecimal
+	Of   string            `json:"of"`             // SHA-256 of the question, hexadecimal
+	Boot string            `json:"boot,omitempty"` // see [Deps].Boot
 }
 
 // answers returns how the answer of a type to a question begins.
 func (h heading) answers(kind string, question []byte) foot {
 	return foot{Type: kind, V: Version, From: h.To, To: h.From, Of: digestOf(string(question))}
+}
+
+// is reports whether an answer begins as the expected one, from any start of the other home.
+func (f foot) is(expected foot) bool {
+	expected.Boot = f.Boot
+	return f == expected
+}
+
+// answers returns how the answer of this home to a question begins.
+func (d Deps) answers(h heading, kind string, question []byte) foot {
+	f := h.answers(kind, question)
+	f.Boot = d.Boot
+	return f
 }
 
 // batch is what one home sends another: steps, in the order of each handoff.
@@ -271,7 +286,7 @@ func parseAnswer(text []byte, b batch, sent []byte) ([]result, error) {
 		return nil, err
 	}
 	switch {
-	case a.foot != b.answers(typeResults, sent):
+	case !a.foot.is(b.answers(typeResults, sent)):
 		return nil, errOtherAnswer
 	case len(a.Results) != len(b.Items):
 		return nil, fmt.Errorf("%d results for %d steps", len(a.Results), len(b.Items))

@@ -5,8 +5,8 @@ import (
 	"baton/translate"
 )
 
-// DecodeFromHome reads one message as [Codec.Decode] does, and the receipt of a home
-// besides, which is no step and which nobody but a home may write.
+// DecodeFromHome reads one message as [Codec.Decode] does. It also reads the receipt of a
+// home, which is no step and which only a home may write.
 //
 // spec: freeq-act "Receipts"
 func (Codec) DecodeFromHome(m translate.Tagged) (federation.Event, error) {

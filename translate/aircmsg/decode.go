@@ -34,10 +34,10 @@ type data struct {
 	} `json:"handoff"`
 }
 
-// Decode reads what a payload asks for. It returns [translate.ErrNotHandoff] for
-// one that is about something else, and a [*federation.RefusalError] for one that
-// cannot be read, with as much of the step as could. Which handoff the message ids
-// name, and who may take the step, is for the registry and the home to find.
+// Decode reads the step that a payload requests. It returns [translate.ErrNotHandoff] for
+// a payload about another subject, and a [*federation.RefusalError] for an unreadable one,
+// with the members that could be read. The registry and the home find the handoff of the
+// message ids and check that the sender may take the step.
 func Decode(payload json.RawMessage) (Step, error) {
 	var e envelope
 	if err := json.Unmarshal(payload, &e); err != nil || e.Type == "" {

@@ -47,8 +47,8 @@ func Encode(s translate.Step, o Out) (Message, []translate.Loss, error) {
 	return m, losses, nil
 }
 
-// EncodeTaken writes what those are told who were shown an open offer that
-// somebody else got, or that ended. It is no step.
+// EncodeTaken writes the message for agents that were shown an open offer, when another
+// agent claimed the offer or it ended. The message is no step.
 func EncodeTaken(s translate.Step, o Out) Message {
 	return Message{
 		Body: cut("This offer is no longer open: "+Sentence(s), maxBodyChars),
@@ -58,8 +58,8 @@ func EncodeTaken(s translate.Step, o Out) Message {
 	}
 }
 
-// payloadType returns the standard type that means a step. Those of other kinds have
-// none, not even their offer: nobody who takes on a task bids for it first.
+// payloadType returns the standard type that means a step. Other kinds than handoff have no
+// standard type, not even for their offer: the taker of a task never bids for it first.
 func payloadType(ev federation.Event) string {
 	if ev.Kind != federation.Handoff {
 		return TypeHandoff
@@ -225,7 +225,7 @@ func sentence(s translate.Step) string {
 	case federation.Confirm: // never told
 	}
 	if ev.From == v.Home.DID() {
-		return string(ev.Verb) + ": " + v.Title // as with an expiry, nobody did it
+		return string(ev.Verb) + ": " + v.Title // an expiry has no author either
 	}
 	return say(string(ev.Verb))
 }

@@ -100,7 +100,7 @@ func check(t *rapid.T, want, got said, losses []translate.Loss) {
 var (
 	word    = rapid.StringMatching(`[a-zäöü]{1,12}`)
 	scalars = rapid.SampledFrom([]any{"x", 7.0, true, nil, []any{1.0, "y"}, map[string]any{"k": "v"}})
-	// Those that mean something to one of the two networks, and others.
+	// Members that mean something to one of the two networks, and members of neither.
 	names = rapid.SampledFrom([]string{"note", "artifacts", "context", "result", "q", "files"})
 )
 

@@ -41,10 +41,9 @@ func Encode(s translate.Step) (translate.Tagged, error) {
 	return m, err
 }
 
-// Rewrite returns the fields that a gateway is to sign for a step that was signed
-// already, in the dialect of the step, with what they cannot carry. Tags that no
-// codec knows go along: within one dialect as they are, and into the other those
-// of its users' own, which have "x-" in front.
+// Rewrite returns the fields that a gateway signs for a step that was signed already, in
+// the dialect of the step, and the members that they cannot carry. Tags that no codec knows
+// stay: all of them within one dialect, and only user tags (prefix "x-") into the other.
 func Rewrite(ev federation.Event, signed federation.Dialect) (map[string]string, []translate.Loss) {
 	fields, losses := Write(ev)
 	for _, name := range slices.Sorted(maps.Keys(ev.Fields)) {

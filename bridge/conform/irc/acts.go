@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,11 +23,16 @@ import (
 // act is what a line of a scene has a client do.
 type act func(s *stage, ctx context.Context, p *actor, text string) error
 
+// welcomed is the line that ends a registration: that of a message of the day, or that there
+// is none.
+const welcomed = "376|422"
+
 // acts returns them by the words of scenes.
 func acts() map[string]act {
 	return map[string]act{
 		">":       (*stage).say,
 		"<":       (*stage).expect,
+		"<any":    (*stage).expectAll,
 		"!":       (*stage).refute,
 		"joins":   (*stage).register,
 		"proves":  (*stage).prove,
@@ -38,14 +44,32 @@ func acts() map[string]act {
 }
 
 // expect waits for a line.
-func (s *stage) expect(ctx context.Context, p *actor, patterns string) error {
-	_, err := s.hear(ctx, p, patterns)
+func (s *stage) expect(ctx context.Context, p *actor, text string) error {
+	_, err := s.hear(ctx, p, text)
 	return err
+}
+
+// expectAll waits for lines in any order, whose patterns are joined by " && ".
+func (s *stage) expectAll(ctx context.Context, p *actor, text string) error {
+	var wanted []pattern
+	for each := range strings.SplitSeq(text, " && ") {
+		wanted = append(wanted, parsePattern(each))
+	}
+	for len(wanted) > 0 {
+		line, err := s.next(ctx, p)
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(wanted, func(w pattern) bool { return w.fits(line) }); i >= 0 {
+			wanted = slices.Delete(wanted, i, i+1)
+		}
+	}
+	return nil
 }
 
 // refute holds that no line is like a pattern of those that a client heard, and has not
 // been asked for.
-func (s *stage) refute(ctx context.Context, p *actor, patterns string) error {
+func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 	for _, other := range s.actors {
 		if err := s.sync(ctx, other); err != nil {
 			return err
@@ -55,7 +79,7 @@ func (s *stage) refute(ctx context.Context, p *actor, patterns string) error {
 		return err
 	}
 	for _, line := range p.kept {
-		if fits(patterns, line) {
+		if parsePattern(text).fits(line) {
 			return fmt.Errorf("heard %q", line)
 		}
 	}
@@ -68,7 +92,7 @@ func (s *stage) register(ctx context.Context, p *actor, caps string) error {
 		if err := s.say(ctx, p, "CAP REQ :"+caps); err != nil {
 			return err
 		}
-		if line, err := s.hear(ctx, p, "*CAP *"); err != nil || !strings.Contains(line, " ACK ") {
+		if line, err := s.hear(ctx, p, "CAP"); err != nil || !parsePattern("CAP * ACK").fits(line) {
 			return fmt.Errorf("the server has not all of %q: %q: %w", caps, line, cmp.Or(err, errNotAcknowledged))
 		}
 	}
@@ -77,7 +101,7 @@ func (s *stage) register(ctx context.Context, p *actor, caps string) error {
 			return err
 		}
 	}
-	_, err := s.hear(ctx, p, "* 376 *")
+	_, err := s.hear(ctx, p, welcomed)
 	return err
 }
 
@@ -85,10 +109,10 @@ var errNotAcknowledged = errors.New("not acknowledged")
 
 // prove logs a client in as the DID of its key.
 func (s *stage) prove(ctx context.Context, p *actor, _ string) error {
-	if err := s.say(ctx, p, "AUTHENTICATE ATPROTO-CHALLENGE"); err != nil {
+	if err := s.say(ctx, p, "AUTHENTICATE "+proofMechanism); err != nil {
 		return err
 	}
-	line, err := s.hear(ctx, p, "*AUTHENTICATE *")
+	line, err := s.hear(ctx, p, "AUTHENTICATE")
 	if err != nil {
 		return err
 	}
@@ -107,7 +131,7 @@ func (s *stage) prove(ctx context.Context, p *actor, _ string) error {
 	if err := s.say(ctx, p, "AUTHENTICATE "+base64.RawURLEncoding.EncodeToString(answer)); err != nil {
 		return err
 	}
-	_, err = s.hear(ctx, p, "* 903 *")
+	_, err = s.hear(ctx, p, "903")
 	return err
 }
 
@@ -155,7 +179,7 @@ func (s *stage) seal(ctx context.Context, p *actor, ev *federation.Event, channe
 // answer answers the next PING that a client hears. No client of a scene answers one by
 // itself.
 func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
-	line, err := s.hear(ctx, p, "*PING *")
+	line, err := s.hear(ctx, p, "PING")
 	if err != nil {
 		return err
 	}

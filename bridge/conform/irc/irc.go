@@ -56,19 +56,30 @@ func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.
 	if err != nil {
 		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
 	}
-	_ = first.close() // it was to see whether anybody is there
-	return conform.Run(ctx, casesText, func(ctx context.Context, lines []string) error { return play(ctx, cfg, dial, lines) }, tell)
+	_ = first.close() // it was to see whether a server is there
+	claimed, err := claimsOf(ctx, cfg, dial)
+	if err != nil {
+		return nil, err
+	}
+	return conform.Run(ctx, casesText, func(ctx context.Context, lines []string) error { return play(ctx, cfg, dial, claimed, lines) }, tell)
 }
 
-// play plays one scene. Each line is the name of a client, a word, and what it is about.
-func play(ctx context.Context, cfg Config, dial dial, lines []string) error {
-	s, err := newStage(cfg, dial)
+// play plays one scene. Each line is the name of a client, a word, and what it is about. It
+// returns a [*conform.UnclaimedError] for a scene that needs what the server does not claim.
+func play(ctx context.Context, cfg Config, dial dial, claimed claims, lines []string) error {
+	if err := claimed.claimed(lines); err != nil {
+		return err
+	}
+	s, err := newStage(cfg, dial, claimed)
 	if err != nil {
 		return err
 	}
 	defer s.clear()
 	for _, line := range lines {
 		name, rest, _ := strings.Cut(line, " ")
+		if name == "needs" {
+			continue
+		}
 		word, text, _ := strings.Cut(rest, " ")
 		act, known := acts()[word]
 		if !known {
@@ -87,3 +98,6 @@ func play(ctx context.Context, cfg Config, dial dial, lines []string) error {
 
 // errUnheard is returned for a line that did not come.
 var errUnheard = errors.New("nothing like it is heard")
+
+// errEnded is returned for a connection that the server closed.
+var errEnded = errors.New("the connection ended")

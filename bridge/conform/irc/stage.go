@@ -17,6 +17,7 @@ import (
 type stage struct {
 	cfg    Config
 	dial   dial
+	claims claims // of the server
 	suffix string // of nicks and rooms, so that they are nobody else's
 	keys   map[string]federation.SigningKey
 	actors map[string]*actor
@@ -43,10 +44,10 @@ type actor struct {
 // heardLines is how many lines may wait for a scene to look at them.
 const heardLines = 1024
 
-func newStage(cfg Config, dial dial) (*stage, error) {
+func newStage(cfg Config, dial dial, claimed claims) (*stage, error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
-	s := &stage{cfg: cfg, dial: dial, suffix: fmt.Sprintf("%x", random), keys: map[string]federation.SigningKey{}, actors: map[string]*actor{}}
+	s := &stage{cfg: cfg, dial: dial, claims: claimed, suffix: fmt.Sprintf("%x", random), keys: map[string]federation.SigningKey{}, actors: map[string]*actor{}}
 	for _, name := range cast() {
 		key, err := cfg.Key(name)
 		if err != nil {
@@ -110,12 +111,13 @@ func (p *actor) read(ctx context.Context) {
 // fill writes what a scene leaves open: {alice} is the nick of a client, {ALICE} the same
 // in capital letters and {did alice} what she proves to be; {room} is a channel that
 // nobody has; {long} is more text than a line holds, {long tag} more than its tags may
-// have, and {bytes} is no text.
+// have, {bytes} is no text, and {mechanism} is a SASL mechanism of the server.
 func (s *stage) fill(text string) string {
 	room := "#" + s.suffix + "room"
 	pairs := []string{
 		"{room}", room, "{ROOM}", strings.ToUpper(room), "{long}", strings.Repeat("x", 600),
 		"{long tag}", strings.Repeat("x", 4092), "{bytes}", "\xff\xfe", "{offer}", s.offer.WireID(),
+		"{mechanism}", s.claims.mechanism(),
 	}
 	for _, name := range cast() {
 		nick := name + s.suffix
@@ -131,42 +133,41 @@ func (s *stage) say(ctx context.Context, p *actor, line string) error {
 	return p.wire.write(ctx, line)
 }
 
-// hear waits for a line that is as all of some patterns say, joined by " && ", and
-// passes over others.
-func (s *stage) hear(ctx context.Context, p *actor, patterns string) (string, error) {
-	timer := time.NewTimer(s.cfg.Patience)
-	defer timer.Stop()
-	last := ""
+// hear waits for a line that is as a pattern says, and passes over others.
+func (s *stage) hear(ctx context.Context, p *actor, text string) (string, error) {
+	want, last := parsePattern(text), ""
 	for {
-		if len(p.kept) > 0 {
-			last, p.kept = p.kept[0], p.kept[1:]
-			if fits(patterns, last) {
-				return last, nil
-			}
-			continue
+		line, err := s.next(ctx, p)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("%w; the last was %q", err, last)
+		case want.fits(line):
+			return line, nil
 		}
-		select {
-		case line, open := <-p.heard:
-			if !open {
-				return "", fmt.Errorf("the connection ended after %q", last)
-			}
-			p.kept = append(p.kept, line)
-		case <-timer.C:
-			return "", fmt.Errorf("%w; the last was %q", errUnheard, last)
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
+		last = line
 	}
 }
 
-// fits reports whether a line is as patterns say.
-func fits(patterns, line string) bool {
-	for pattern := range strings.SplitSeq(patterns, " && ") {
-		if !federation.Glob(pattern, line) {
-			return false
-		}
+// next returns the next line that a client heard, once.
+func (s *stage) next(ctx context.Context, p *actor) (string, error) {
+	if len(p.kept) > 0 {
+		line := p.kept[0]
+		p.kept = p.kept[1:]
+		return line, nil
 	}
-	return true
+	timer := time.NewTimer(s.cfg.Patience)
+	defer timer.Stop()
+	select {
+	case line, open := <-p.heard:
+		if !open {
+			return "", errEnded
+		}
+		return line, nil
+	case <-timer.C:
+		return "", errUnheard
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
 }
 
 // sync waits until a client has heard all that was to be heard, which stays to be
@@ -180,11 +181,11 @@ func (s *stage) sync(ctx context.Context, p *actor) error {
 	before := p.kept
 	p.kept = nil
 	for {
-		line, err := s.hear(ctx, p, "*")
+		line, err := s.next(ctx, p)
 		switch {
 		case err != nil:
 			return err
-		case federation.Glob("*PONG *"+token, line):
+		case parsePattern("PONG * " + token).fits(line):
 			p.kept = before
 			return nil
 		}

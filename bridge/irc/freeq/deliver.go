@@ -23,9 +23,11 @@ type row struct {
 	did   federation.DID // as which the step is signed there; empty of the gateway itself
 	name  string         // what its user is called when it is new
 	venue string
-	said  []said // steps, in order, without the nick that says them
-	line  string // for people; "" for none
-	about string // of a line that a later one makes needless
+	said  []said          // steps, in order, without the nick that says them
+	line  string          // for people in a channel; "" for none
+	told  *translate.Step // of which a private line tells; nil for none
+	to    federation.DID  // whom that line is for
+	about string          // of a line that a later one makes needless
 	step  federation.EventID
 	ref   federation.HandoffID
 	done  chan error // has room for the one answer
@@ -33,6 +35,8 @@ type row struct {
 	// Owned by the session.
 	unproven int // messages that the peer's log has to show
 	answered bool
+
+	foreign bool // the step came from another freeq server
 }
 
 // Deliver implements [bridge.Link]. Nil means that the log of the peer shows the step.
@@ -40,38 +44,44 @@ type row struct {
 // Of a handoff that this gateway introduces, a step from elsewhere is a TAGMSG from the
 // pseudo-client of its actor, and the receipt follows each step that moved the handoff.
 // Of a handoff of the server, only steps that move nothing are written: the server has
-// confirmed the others. A step from elsewhere in a channel has one line for people: each
-// attempt writes it under the same message ID, under which a server takes it once.
+// confirmed the others. A step from elsewhere has one line for people: each attempt writes
+// it under the same message ID, under which a server takes it once. A private step is not
+// delivered without its line: clients without act tags are shown nothing else.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
-	r, err := l.row(ctx, d)
-	if err != nil || len(r.said) == 0 && r.line == "" {
-		return err
-	}
 	s := l.live.Load()
 	if s == nil {
 		return irc.Disconnected(l.cfg.Name)
 	}
+	has, err := l.has(ctx, s, d.Entry.Event)
+	if err != nil {
+		return err
+	}
+	r, err := l.row(ctx, d, has)
+	if err != nil || len(r.said) == 0 && r.line == "" && r.told == nil {
+		return err
+	}
 	return irc.Pass(ctx, l.cfg.Name, s.rows, r, r.done, s.Over)
 }
 
-// row makes all of a delivery that needs no state of the connection. Its error is a
-// refusal where the step can never be written here.
-func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
+// row makes all of a delivery that needs no state of the connection. The server may have the
+// step from another freeq server. Its error is a refusal where the step can never be written
+// here.
+func (l *Link) row(ctx context.Context, d federation.Delivery, has bool) (*row, error) {
 	ev := d.Entry.Event
-	r := &row{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1)}
+	r := &row{step: ev.ID, ref: ev.Handoff, done: make(chan error, 1), foreign: l.endpoint(ev.Arrival.Home) != ""}
 	if written, err := l.writes(ctx, d.View); err != nil || !written {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
 	if d.Entry.Version == 0 {
 		return r, nil // the receipt goes with its step
 	}
-	heard := ev.Arrival.Link == l.cfg.Name
+	has = has || ev.Arrival.Link == l.cfg.Name
 	d.View.Dialect, d.View.Venue = federation.ActTags, l.place(ctx, d.View)
 	r.venue = d.View.Venue
 	moves := l.deps.Rulings.Moves(d.View, ev.Verb)
-	step := translate.Step{Entry: d.Entry, View: d.View, Name: func(did federation.DID) string { return l.deps.Gateway.Name(ctx, did) }}
-	if !heard {
-		if err := l.write(ctx, r, d, step, l.introduces(d.View) || !moves); err != nil {
+	step := irc.Named(ctx, l.deps.Gateway, d)
+	if !has {
+		if err := l.write(ctx, r, d, step, d.View.Home != l.Home() || !moves); err != nil {
 			return nil, err
 		}
 	}
@@ -138,7 +148,10 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 		}
 		r.said = append(r.said, m)
 	}
-	if l.cfg.Summaries && !federation.Private(r.venue) {
+	switch {
+	case federation.Private(r.venue):
+		r.told, r.to = &step, federation.DID(l.target(ctx, rendered, d.View))
+	case l.cfg.Summaries:
 		r.line = irc.Summary(step)
 		if r.did != "" {
 			r.line = withDID(r.line, d.Entry.Event.Actor())
@@ -222,20 +235,38 @@ func (s *session) deliver(r *row) {
 		tags := m.Tags
 		s.queueProved(steps, &proof{id: tags[vendorPrefix+"eventid"], signature: tags[vendorPrefix+"sig"], message: &m, row: r}, "")
 	}
-	if r.line != "" {
-		id := lineID(r.step)
-		line := &proof{id: id, message: &said{
-			Type: typePrivmsg, From: from.Nick, Target: r.venue, Text: r.line, Account: string(r.did), MsgID: id,
-			Tags: map[string]string{irc.RefTag: r.ref.String()},
-		}}
-		if len(r.said) == 0 {
-			line.row = r
-		}
-		s.queueProved(lines, line, r.about)
-	}
+	s.queueLine(r, from.Nick)
 	if r.unproven == 0 {
 		r.answer(nil) // all of it is there
 	}
+}
+
+// queueLine queues the line of a row, if it has one, from a user. A private line goes to a
+// nick, by which the client of its reader knows it, or to the DID of an absent reader. A
+// server files no private line of the gateway itself, which has no DID there.
+func (s *session) queueLine(r *row, from string) {
+	id, private := lineID(r.step), r.told != nil
+	message := &said{
+		Type: typePrivmsg, From: from, Target: r.venue, Text: r.line, Account: string(r.did), MsgID: id,
+		Tags: map[string]string{irc.RefTag: r.ref.String()},
+	}
+	if private {
+		message.Text, message.Target = irc.PrivateSummary(*r.told, s.speaker("", "", "").Nick), string(r.to)
+		if reader := s.theirs.dids[r.to]; reader != nil {
+			message.Target = reader.nick
+		}
+	}
+	line := &proof{id: id, message: message}
+	switch {
+	case message.Text == "":
+		return
+	case private && r.did == "":
+		s.put(lines, message)
+		return
+	case private || len(r.said) == 0:
+		line.row = r
+	}
+	s.queueProved(lines, line, r.about)
 }
 
 // lineID returns the message ID of the line beside a step, the same one each time: a server

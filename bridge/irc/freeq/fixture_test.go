@@ -38,6 +38,8 @@ const (
 	theirs   = "fq.test"
 	linkName = "fq"
 	channel  = "#ops"
+
+	otherServer = federation.HomeID("other.fq.test") // another freeq server
 )
 
 // patience bounds every wait of these tests; none takes nearly as long.
@@ -311,6 +313,14 @@ func (r *rulings) GiveUp(ctx context.Context, p federation.Pending, code federat
 
 func (r *rulings) Ours(ctx context.Context, did federation.DID, _ string) bool {
 	return r.ours(ctx, did)
+}
+
+// Endpoint knows one freeq server besides that of a house.
+func (*rulings) Endpoint(home federation.HomeID) string {
+	if home == otherServer {
+		return hexOf("other endpoint")
+	}
+	return ""
 }
 
 // confirm returns how a home with that key writes receipts.

@@ -91,7 +91,7 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 		if !l.introduces(g.View) {
 			continue
 		}
-		r, err := writer.row(ctx, g.Delivery)
+		r, err := writer.row(ctx, g.Delivery, false)
 		if _, refused := errors.AsType[*federation.RefusalError](err); refused {
 			continue // it has no place here any more
 		}
@@ -114,7 +114,7 @@ func (l *Link) remember(ctx context.Context, given []federation.Given) ([]replay
 func (l *Link) again() *Link {
 	deps := l.deps
 	deps.Evidence = onDisk{deps.Evidence}
-	return &Link{cfg: l.cfg, deps: deps, log: l.log, id: l.id, channels: l.channels}
+	return &Link{cfg: l.cfg, deps: deps, log: l.log, id: l.id, channels: l.channels, peers: l.peers}
 }
 
 // onDisk is the evidence of steps that were written before.

@@ -58,6 +58,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -85,6 +86,7 @@ type Link struct {
 	roster   *irc.Roster[*irc.PseudoClient] // owned by the goroutine in Run
 	heard    time.Time                      // up to when all of theirs was read; owned by the goroutine in Run
 	filed    filed                          // owned by the goroutine in Run
+	peers    *peers
 
 	// live is the session that takes rows: nil unless the greetings and the state of
 	// both are over. It is all that Deliver and Online see of the state, and leads them
@@ -122,7 +124,7 @@ func Open(cfg Config, d Deps) (*Link, error) {
 		reach:    newReach(cfg, d),
 		chatops:  irc.ChatOps{Ports: d.Ports, Log: linkLog(cfg, d), Handoffs: d.Record},
 		channels: channels,
-		roster:   newRoster(channels.There()),
+		roster:   newRoster(channels.There()), peers: newPeers(),
 	}, nil
 }
 
@@ -148,28 +150,56 @@ func (l *Link) Channels() []string { return l.channels.Here() }
 // Dialect implements [bridge.Placer].
 func (l *Link) Dialect() federation.Dialect { return federation.ActTags }
 
+// Endpoint returns the endpoint id of the server.
+func (l *Link) Endpoint() string { return l.cfg.EndpointID }
+
 // Carries implements [bridge.Link]: the steps of handoffs in this link's channels, of
-// private ones that are written here, and of those whose home is the server.
+// private ones that are written here, and of those whose home is the server. The server has
+// some of them from another server: the delivery of these writes nothing.
 func (l *Link) Carries(ctx context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(ctx, after)
 }
 
 // writes tells whether the steps of a handoff are written on this link.
 func (l *Link) writes(ctx context.Context, v federation.View) (bool, error) {
-	switch {
-	case v.Home == l.Home():
+	if v.Home == l.Home() {
 		return true, nil
-	case !l.introduces(v):
-		return false, nil // another server's: it believes only what comes from that itself
 	}
-	return l.channels.Writes(ctx, l.deps.Ports, l.cfg.Name, v)
+	if v.Home != l.deps.Home && !v.Numbered && l.endpoint(v.Home) == "" {
+		return false, nil // its home takes no word of this gateway
+	}
+	written, err := l.channels.Writes(ctx, l.deps.Ports, l.cfg.Name, v)
+	if err != nil || written || !federation.Private(v.Venue) {
+		return written, err
+	}
+	return slices.ContainsFunc(v.Others(""), func(did federation.DID) bool { return l.Online(ctx, federation.Binding{DID: did}) }), nil
 }
 
 // introduces tells whether the server knows a handoff from this gateway, and takes it for
 // the home: it is the home, or the link to another one that rules on each step, and whose
 // rulings are on disk here before anything of them is written.
 func (l *Link) introduces(v federation.View) bool {
-	return v.Home == l.deps.Home || v.Numbered && v.Home != l.Home()
+	switch {
+	case v.Home == l.deps.Home || v.Numbered:
+		return v.Home != l.Home()
+	case v.Home == l.Home():
+		return false
+	}
+	endpoint := l.endpoint(v.Home)
+	if origin := l.peers.origin(v.ID); origin != "" {
+		return origin != endpoint
+	}
+	peered, _ := l.peers.with(endpoint)
+	return endpoint != "" && !peered
+}
+
+// endpoint returns the endpoint id of another freeq server that this gateway has a link to, ""
+// for a home that is none.
+func (l *Link) endpoint(home federation.HomeID) string {
+	if home == "" || home == l.Home() || home == l.deps.Home {
+		return ""
+	}
+	return l.deps.Rulings.Endpoint(home)
 }
 
 // Run implements [bridge.Link]. Steps that were read before the connection broke

@@ -56,4 +56,7 @@ type Rulings interface {
 	// Ours reports whether a DID belongs to a participant of this gateway that is not on
 	// a link. It is false where the record cannot tell.
 	Ours(ctx context.Context, did federation.DID, link string) bool
+	// Endpoint returns the endpoint id of the freeq server that is a home, where this gateway
+	// has a link to it, else "". It does not block.
+	Endpoint(home federation.HomeID) string
 }

@@ -36,7 +36,8 @@ type proof struct {
 	id        string // under which the log has the message
 	signature string // of a step; "" of a line
 	message   *said
-	row       *row // that waits for this proof; nil for a line beside a step
+	row       *row        // that waits for this proof; nil for a line beside a step
+	looked    chan<- bool // gets whether the log has it, where it is only looked for; else nil
 
 	number  uint64    // of the last writing, in the window of the queue
 	due     time.Time // when the log is looked at next
@@ -100,7 +101,7 @@ func (s *session) queueProved(at priority, p *proof, about string) {
 // whether it has.
 func (s *session) settled(p *proof) bool {
 	signature, known := s.link.filed.signatures[p.id]
-	if known && signature != p.signature && p.row != nil {
+	if known && signature != p.signature && p.row != nil && !p.row.foreign {
 		p.row.answer(&federation.RefusalError{Code: federation.EventIDInUse, Detail: errOtherBytes})
 	}
 	return known
@@ -149,6 +150,15 @@ func (s *session) lossless() bool {
 	return s.greeting != nil && slices.Contains(s.greeting.Capabilities, capLossless)
 }
 
+// lookFor looks once for a step in the log of the peer.
+func (s *session) lookFor(id federation.EventID, looked chan<- bool) {
+	if _, known := s.link.filed.signatures[id.String()]; known {
+		looked <- true
+		return
+	}
+	s.proofs = append(s.proofs, &proof{id: id.String(), looked: looked, number: s.queue.window.written, due: time.Now()})
+}
+
 // onTail takes in the end of the peer's log.
 func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 	shown := map[string]bool{}
@@ -167,9 +177,11 @@ func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 	s.proofs = nil
 	for _, p := range proofs {
 		switch {
+		case p.looked != nil && (shown[p.id] || !m.More && p.number < q.number):
+			p.looked <- shown[p.id]
 		case shown[p.id] || s.lossless() && p.number <= q.number:
 			s.proved(p)
-		case p.number > q.number || m.More || now.Before(p.due):
+		case p.looked != nil || p.number > q.number || m.More || now.Before(p.due):
 			s.proofs = append(s.proofs, p)
 		default:
 			s.missing(ctx, p, now)
@@ -184,6 +196,7 @@ func (s *session) onTail(ctx context.Context, q question, m *catchupEvents) {
 func (s *session) onFile(row replayed) {
 	if row.Kind == "act" {
 		s.link.filed.add(row.EventID, row.Signature)
+		s.link.peers.saw(row)
 	}
 }
 

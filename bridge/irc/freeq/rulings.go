@@ -125,8 +125,9 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 	}
 	still, after := map[federation.EventID]bool{}, map[federation.HandoffID]bool{}
 	for _, h := range held {
-		if h.Event.Arrival.Home != "" {
-			continue // the server where it came from asks for the ruling
+		if asks, soon := s.link.otherAsks(h, time.Now()); asks {
+			behind = behind || soon
+			continue
 		}
 		p, err := s.link.makePending(ctx, h, made)
 		if err != nil {
@@ -155,6 +156,26 @@ func (s *session) readPending(ctx context.Context, made map[federation.EventID]*
 		}
 	}
 	return waiting, behind, nil
+}
+
+// otherAsks reports whether the server where a step came from asks for the ruling itself. A
+// freeq server that is not peered with this one cannot. Where that is not known, soon says
+// that the step is left to the other server for a while only.
+func (l *Link) otherAsks(h federation.Pending, now time.Time) (asks, soon bool) {
+	if h.Event.Arrival.Home == "" {
+		return false, false
+	}
+	endpoint, has, known := l.sender(h.Event)
+	switch {
+	case endpoint == "" || has:
+		return true, false
+	case known:
+		return false, false
+	case now.Sub(h.Since) < firstRoute:
+		return true, true
+	}
+	l.peers.lacked(endpoint)
+	return false, false
 }
 
 // makePending returns the pending ruling of a step, rendered once. It gives up a step that

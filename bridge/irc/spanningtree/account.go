@@ -6,6 +6,7 @@ import (
 
 	"github.com/ergochat/irc-go/ircmsg"
 
+	"baton/bridge"
 	"baton/bridge/irc"
 	"baton/federation"
 )
@@ -39,6 +40,9 @@ func (s *session) onAccount(m ircmsg.Message) {
 		account = m.Params[2]
 	}
 	s.net.logIn(m.Params[0], account)
+	if s.linked && account != "" {
+		s.link.ports.Wakes.Wake(bridge.OutboxTopic(s.link.cfg.Name)) // a private step may wait for the user
+	}
 }
 
 // accounts returns the accounts of this network that stand for a DID.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"baton/bridge"
 	"baton/bridge/bridgetest"
 	"baton/federation"
 	"baton/federation/signing"
@@ -116,4 +117,31 @@ func TestABoundAccountIsOnlineWhileItIsLoggedIn(t *testing.T) {
 	awaitOnline(t, h, account, true)
 	peer.Quit("alice")
 	awaitOnline(t, h, account, false)
+}
+
+// woken keeps the topics that were woken.
+type woken chan string
+
+// Wake implements [bridge.Wakes].
+func (w woken) Wake(topics ...string) {
+	for _, topic := range topics {
+		w <- topic
+	}
+}
+
+// Subscribe implements [bridge.Wakes].
+func (woken) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
+
+func TestALoginWakesTheDeliveriesThatWaitForIt(t *testing.T) {
+	topics := make(woken, 10)
+	_, peer := linked(t, nil, func(p *bridge.Ports) { p.Wakes = topics })
+	peer.Send(":1AA METADATA " + peer.UUID("bob") + " accountname :al")
+	select {
+	case got := <-topics:
+		if want := bridge.OutboxTopic(linkName); got != want {
+			t.Errorf("woken: %q, want %q", got, want)
+		}
+	case <-waiting(t).Done():
+		t.Error("no delivery is woken")
+	}
 }

@@ -33,7 +33,8 @@ type row struct {
 	heard bool              // it came from here: of a private one there may be nobody who has it not
 	tags  map[string]string // of the TAGMSG; nil for a step that the network has already
 	msgid string            // of the step
-	line  string            // for people; "" for none
+	line  string            // for people in a channel; "" for none
+	told  *translate.Step   // of which a private line tells; nil for none
 	ref   federation.HandoffID
 	done  chan error // has room for the one answer
 
@@ -47,6 +48,7 @@ type party struct {
 	did      federation.DID
 	accounts []string // that stand for it
 	nick     string
+	ours     bool // it signed here last, or an account of this network alone stands for it
 }
 
 // Deliver implements [bridge.Link]. Nil means that the peer has read the step.
@@ -55,9 +57,12 @@ type party struct {
 // from here is not repeated in its channel. Either has one line for people, on the first
 // attempt only: a repeated TAGMSG has the same id, but a repeated line shows twice.
 //
-// A private step is a TAGMSG to each other party that is here, without a line; it waits
-// while no party is. A private step that came from here goes to the other parties on this
-// network that signed steps since the link is up, if there are any.
+// A private step is a TAGMSG to each other party that is here, and a line that says what to
+// type: a link cannot know what clients show. Both are written with each attempt, because
+// the recipient may have had neither. The step waits while no party is here. A private step
+// that came from here goes to the other parties on this network that are logged in to a
+// bound account, or signed steps since the link is up. It waits for a party of this network
+// alone.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	r, err := l.row(ctx, d)
 	if err != nil || r.tags == nil && r.line == "" {
@@ -87,15 +92,16 @@ func (l *Link) row(ctx context.Context, d federation.Delivery) (*row, error) {
 		return nil, irc.NoPlace(ev, l.cfg.Name, err)
 	}
 	d.View.Venue = l.channels.Out(d.View.Venue)
-	step := translate.Step{
-		Entry: d.Entry, View: d.View,
-		Name: func(did federation.DID) string { return l.ports.Gateway.Name(ctx, did) },
-	}
+	step := irc.Named(ctx, l.ports.Gateway, d)
 	r := &row{
 		from: l.ports.Home.DID(), venue: d.View.Venue, heard: ev.Arrival.Link == l.cfg.Name,
 		msgid: ev.WireID(), ref: ev.Handoff, done: make(chan error, 1),
 	}
-	if receipt := d.Entry.Version == 0; l.cfg.Summaries && d.Attempt == 0 && !receipt && !private {
+	switch receipt := d.Entry.Version == 0; {
+	case receipt:
+	case private:
+		r.told = &step
+	case l.cfg.Summaries && d.Attempt == 0:
 		r.line = irc.Summary(step)
 	}
 	if r.heard && !private {
@@ -131,6 +137,7 @@ func (l *Link) others(ctx context.Context, step translate.Step) ([]party, error)
 		if err != nil {
 			return nil, err
 		}
+		p.ours = at == l.cfg.Name || at == "" && len(p.accounts) > 0
 		to = append(to, p)
 	}
 	return to, nil
@@ -150,7 +157,7 @@ func (l *Link) tags(ctx context.Context, d federation.Delivery) (map[string]stri
 func (s *session) deliver(ctx context.Context, r *row) {
 	targets := s.targets(r)
 	switch {
-	case len(targets) == 0 && r.heard:
+	case len(targets) == 0 && r.heard && !slices.ContainsFunc(r.to, func(p party) bool { return p.ours }):
 		r.done <- nil
 		return
 	case len(targets) == 0:
@@ -195,23 +202,32 @@ func (s *session) targets(r *row) []string {
 func (s *session) putRow(r *row, targets []string) error {
 	from := s.speaker(r.from, r.name, r.venue)
 	r.uuid = from.uuid
+	text := s.text(r)
 	for _, target := range targets {
 		if r.tags != nil {
 			if err := s.putMessage(ircmsg.MakeMessage(r.tags, from.uuid, "TAGMSG", target)); err != nil {
 				return err
 			}
 		}
-		if r.line == "" {
+		if text == "" {
 			continue
 		}
 		tags := map[string]string{"msgid": r.msgid + lineSuffix, irc.RefTag: r.ref.String()}
-		line := ircmsg.MakeMessage(tags, from.uuid, "NOTICE", target, r.line)
+		line := ircmsg.MakeMessage(tags, from.uuid, "NOTICE", target, text)
 		line.ForceTrailing()
 		if err := s.putMessage(line); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// text returns the line of a row, "" for none.
+func (s *session) text(r *row) string {
+	if r.told == nil {
+		return r.line
+	}
+	return irc.PrivateSummary(*r.told, s.link.roster.Self.Nick)
 }
 
 // doubt answers those rows in flight whose PONG would prove nothing: the network

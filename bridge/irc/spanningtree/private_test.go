@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"baton/bridge/bridgetest"
+	"baton/bridge/irc/spanningtree"
 	"baton/federation"
 )
 
@@ -105,7 +106,7 @@ func TestPrivateStepsComeIn(t *testing.T) {
 }
 
 func TestPrivateStepsGoOut(t *testing.T) {
-	t.Run("to the user alone, from the user of whoever took it, without a line and without a channel", func(t *testing.T) {
+	t.Run("to the user alone, from the user of whoever took it, with a line beside it and without a channel", func(t *testing.T) {
 		h, peer := linked(t, nil)
 		if err := h.link.Deliver(waiting(t), privateRow(t)); err != nil {
 			t.Fatalf("deliver: %v\n%s", err, h.log)
@@ -114,8 +115,10 @@ func TestPrivateStepsGoOut(t *testing.T) {
 		if step.Nick != "scholar" || !cmp.Equal(step.Params, []string{peer.UUID("alice")}) || step.Tags["msgid"] != acceptID {
 			t.Errorf("%s said %q with %v", step.Nick, step.Params, step.Tags)
 		}
-		if n := countOf(peer, "NOTICE"); n != 0 {
-			t.Errorf("%d lines", n)
+		line := await(t, peer, "NOTICE")
+		want := []string{peer.UUID("alice"), "[handoff …00000H] scholar accepts: Cite"}
+		if line.Nick != "scholar" || !cmp.Equal(line.Params, want) || line.Tags["+freeq.at/ref"] != offerID {
+			t.Errorf("%s said %q with %v", line.Nick, line.Params, line.Tags)
 		}
 		if joins := countOf(peer, "FJOIN"); joins != 1 {
 			t.Errorf("%d users in channels, want the gateway's alone", joins)
@@ -225,6 +228,89 @@ func TestPrivateStepsGoOut(t *testing.T) {
 			t.Errorf("%d TAGMSG", n)
 		}
 	})
+}
+
+func TestThePrivateLineSaysWhatToType(t *testing.T) {
+	const answers = " — answer: /msg Baton accept 00000H or /msg Baton decline 00000H"
+	for name, retired := range map[string]int{"at first": 0, "after an attempt that reached nobody": 3} {
+		t.Run(name, func(t *testing.T) {
+			h, peer := linked(t, nil)
+			d := privateOffer(t)
+			d.Attempt = retired
+			if err := h.link.Deliver(waiting(t), d); err != nil {
+				t.Fatalf("deliver: %v\n%s", err, h.log)
+			}
+			if got, want := await(t, peer, "NOTICE").Params[1], "[handoff …00000H] scholar offers alice: Cite"+answers; got != want {
+				t.Errorf("line %q, want %q", got, want)
+			}
+		})
+	}
+	t.Run("to the gateway's user under the nick that it has", func(t *testing.T) {
+		h, peer := linked(t, func(_ *spanningtree.Config, peer *bridgetest.IRCdConfig) { peer.Users = []string{"alice", "Baton"} })
+		if err := h.link.Deliver(waiting(t), privateOffer(t)); err != nil {
+			t.Fatal(err)
+		}
+		self := await(t, peer, "UID").Params[2]
+		if got := await(t, peer, "NOTICE").Params[1]; self == "Baton" || !strings.Contains(got, "/msg "+self+" accept 00000H") {
+			t.Errorf("line %q, the gateway's user is %q", got, self)
+		}
+	})
+	t.Run("also without lines in channels", func(t *testing.T) {
+		h, peer := linked(t, func(cfg *spanningtree.Config, _ *bridgetest.IRCdConfig) { cfg.Summaries = false })
+		if err := h.link.Deliver(waiting(t), privateOffer(t)); err != nil {
+			t.Fatal(err)
+		}
+		await(t, peer, "NOTICE")
+	})
+	t.Run("to a user with a bound account, of one who sent it here", func(t *testing.T) {
+		h, peer := linked(t, nil)
+		h.gateway.bind("al", alice, true)
+		peer.Send(":1AA METADATA " + peer.UUID("bob") + " accountname :al") // bob is alice
+		awaitOnline(t, h, federation.Binding{DID: alice}, true)
+		d := privateOffer(t)
+		d.Entry.Event.Arrival.Link = linkName
+		if err := h.link.Deliver(waiting(t), d); err != nil {
+			t.Fatal(err)
+		}
+		if line := await(t, peer, "NOTICE"); line.Nick != "Baton" || line.Params[0] != peer.UUID("bob") || !strings.HasSuffix(line.Params[1], answers) {
+			t.Errorf("%s said %q", line.Nick, line.Params)
+		}
+	})
+}
+
+func TestAPrivateStepFromHereWaitsForARecipientOfThisNetwork(t *testing.T) {
+	for name, here := range map[string]func(h house){
+		"whose account is bound here": func(h house) { h.gateway.bind("al", alice, true) },
+		"that signed here last":       func(h house) { h.gateway.links = map[federation.DID]string{alice: linkName} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, peer := linked(t, nil)
+			here(h)
+			d := privateOffer(t)
+			d.Entry.Event.Arrival.Link = linkName
+			err := h.link.Deliver(waiting(t), d)
+			if _, later := errors.AsType[*federation.UnavailableError](err); !later {
+				t.Errorf("deliver: %v, want not now", err)
+			}
+			if n := countOf(peer, "TAGMSG") + countOf(peer, "NOTICE"); n != 0 {
+				t.Errorf("%d messages", n)
+			}
+		})
+	}
+}
+
+// privateOffer is an offer of the scholar to alice in private.
+func privateOffer(t *testing.T) federation.Delivery {
+	t.Helper()
+	d := privateRow(t)
+	d.View.Offerer, d.View.Offeree, d.View.Assignee = scholar, alice, ""
+	d.Entry.Version = 1
+	ev := &d.Entry.Event
+	ev.ID, ev.Verb, ev.To, ev.Title = ev.Handoff, federation.Offer, alice, "Cite"
+	ev.Fields = map[string]string{
+		"handoff": "offer", "handoff-id": offerID, "handoff-from": string(scholar), "handoff-to": string(alice), "handoff-task": "Cite",
+	}
+	return d
 }
 
 // awaitOnline waits until a user is there, or not any more.

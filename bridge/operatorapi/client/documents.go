@@ -8,6 +8,7 @@ import (
 	"io"
 	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"baton/bridge/operatorapi/contract"
@@ -106,12 +107,17 @@ func (c *Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// Readiness returns the answer of /readyz, which has a body also where the gateway is not ready.
-func (c *Client) Readiness(ctx context.Context) (contract.Readiness, error) {
+// Readiness returns the answer of /readyz, which has a body also where the gateway is not ready;
+// with peers it covers the links to other homes.
+func (c *Client) Readiness(ctx context.Context, peers bool) (contract.Readiness, error) {
 	var ready contract.Readiness
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	address, err := federation.JoinURL(c.base, "/readyz", nil)
+	query := url.Values{}
+	if peers {
+		query.Set(contract.PeersParameter, "true")
+	}
+	address, err := federation.JoinURL(c.base, "/readyz", query)
 	if err != nil {
 		return ready, fmt.Errorf("ask gateway: %w", err)
 	}
@@ -128,4 +134,10 @@ func (c *Client) Readiness(ctx context.Context) (contract.Readiness, error) {
 		return ready, &federation.UnavailableError{What: "gateway", Err: fmt.Errorf("it answers %s", response.Status)}
 	}
 	return ready, nil
+}
+
+// ComparePeer has the gateway compare histories with another home. It blocks until all handoffs are
+// compared.
+func (c *Client) ComparePeer(ctx context.Context, name string, act contract.Act) (contract.Compared, error) {
+	return Read[contract.Compared](c.endless.ComparePeer(ctx, name, act))
 }

@@ -29,8 +29,8 @@ type Step struct {
 	Key *federation.SigningKey
 }
 
-// Take submits a step, signed where there is a key for it. A step that waits for a key is a
-// [*bridge.ProblemError].
+// Take submits a step, signed where there is a key for it. A step that waits for a key or
+// for the ruling of another home is a [*bridge.ProblemError].
 func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
 	content, err := readContext(s.Context)
 	if err != nil {
@@ -49,7 +49,10 @@ func (c *Client) Take(ctx context.Context, s Step) (contract.Filed, error) {
 	if s.Verb == federation.Offer {
 		filed, err = Read[contract.Filed](c.OfferHandoff(ctx, ask))
 	} else {
-		filed, err = Read[contract.Filed](c.TakeStep(ctx, s.Handoff, string(s.Verb), ask))
+		filed, err = Read[contract.Filed](c.endless.TakeStep(ctx, s.Handoff, string(s.Verb), ask)) // it waits as long as the ask says
+	}
+	if err == nil && filed.Home != "" {
+		return filed, &bridge.ProblemError{Code: bridge.CodeUnavailable, Detail: filed.EventID.String() + ": " + filed.Waits}
 	}
 	if err == nil && filed.Waits != "" {
 		err = &bridge.ProblemError{Code: string(federation.SignatureUnverifiable), Detail: filed.EventID.String() + ": " + filed.Waits}
@@ -90,7 +93,7 @@ func (c *Client) sign(ctx context.Context, s Step, content stepContext) (contrac
 		return none, err
 	}
 	proof := contract.Proof{Document: ev.Signature.Document, Signature: ev.Signature.Text}
-	return contract.Ask{Channel: s.Ask.Channel, Proof: &proof, Reason: s.Ask.Reason}, nil
+	return contract.Ask{Channel: s.Ask.Channel, Proof: &proof, Reason: s.Ask.Reason, Wait: s.Ask.Wait}, nil
 }
 
 // offer completes an offer with the place where the gateway will write it.

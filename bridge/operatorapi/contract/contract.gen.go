@@ -333,6 +333,9 @@ type ChangeFeedJSONRequestBody = Act
 // OfferHandoffJSONRequestBody defines body for OfferHandoff for application/json ContentType.
 type OfferHandoffJSONRequestBody = Ask
 
+// EndOrphanJSONRequestBody defines body for EndOrphan for application/json ContentType.
+type EndOrphanJSONRequestBody = Act
+
 // TakeStepJSONRequestBody defines body for TakeStep for application/json ContentType.
 type TakeStepJSONRequestBody = Ask
 
@@ -347,6 +350,9 @@ type RotateKeyJSONRequestBody = Rotation
 
 // AddPeerJSONRequestBody defines body for AddPeer for application/json ContentType.
 type AddPeerJSONRequestBody = Peering
+
+// ComparePeerJSONRequestBody defines body for ComparePeer for application/json ContentType.
+type ComparePeerJSONRequestBody = Act
 
 // SetPeerModeJSONRequestBody defines body for SetPeerMode for application/json ContentType.
 type SetPeerModeJSONRequestBody = Mode
@@ -576,6 +582,20 @@ type ClientInterface interface {
 	// Corresponds with GET /operator/v1/handoffs/{id} (the `GetHandoff` operationId).
 	GetHandoff(ctx context.Context, id string, params *GetHandoffParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// EndOrphanWithBody End a handoff here whose home has lost it
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/handoffs/{id}/orphan/end (the `EndOrphan` operationId).
+	EndOrphanWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndOrphan End a handoff here whose home has lost it
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/handoffs/{id}/orphan/end (the `EndOrphan` operationId).
+	EndOrphan(ctx context.Context, id string, body EndOrphanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetPassport Read the file that proves a handoff
 	//
 	// Corresponds with GET /operator/v1/handoffs/{id}/passport (the `GetPassport` operationId).
@@ -680,6 +700,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /operator/v1/peers/{name} (the `GetPeer` operationId).
 	GetPeer(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ComparePeerWithBody Compare histories with another home now, and send what it lacks
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /operator/v1/peers/{name}/compare (the `ComparePeer` operationId).
+	ComparePeerWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ComparePeer Compare histories with another home now, and send what it lacks
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /operator/v1/peers/{name}/compare (the `ComparePeer` operationId).
+	ComparePeer(ctx context.Context, name string, body ComparePeerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetPeerModeWithBody Allow, limit, hold or block a peer
 	//
@@ -1150,6 +1184,40 @@ func (c *Client) GetHandoff(ctx context.Context, id string, params *GetHandoffPa
 	return c.Client.Do(req)
 }
 
+// EndOrphanWithBody End a handoff here whose home has lost it
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/handoffs/{id}/orphan/end (the `EndOrphan` operationId).
+func (c *Client) EndOrphanWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndOrphanRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndOrphan End a handoff here whose home has lost it
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/handoffs/{id}/orphan/end (the `EndOrphan` operationId).
+func (c *Client) EndOrphan(ctx context.Context, id string, body EndOrphanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndOrphanRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetPassport Read the file that proves a handoff
 //
 // Corresponds with GET /operator/v1/handoffs/{id}/passport (the `GetPassport` operationId).
@@ -1415,6 +1483,40 @@ func (c *Client) RemovePeer(ctx context.Context, name string, params *RemovePeer
 // Corresponds with GET /operator/v1/peers/{name} (the `GetPeer` operationId).
 func (c *Client) GetPeer(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPeerRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ComparePeerWithBody Compare histories with another home now, and send what it lacks
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /operator/v1/peers/{name}/compare (the `ComparePeer` operationId).
+func (c *Client) ComparePeerWithBody(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewComparePeerRequestWithBody(c.Server, name, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ComparePeer Compare histories with another home now, and send what it lacks
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /operator/v1/peers/{name}/compare (the `ComparePeer` operationId).
+func (c *Client) ComparePeer(ctx context.Context, name string, body ComparePeerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewComparePeerRequest(c.Server, name, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2879,6 +2981,53 @@ func NewGetHandoffRequest(server string, id string, params *GetHandoffParams) (*
 	return req, nil
 }
 
+// NewEndOrphanRequest calls the generic EndOrphan builder with application/json body
+func NewEndOrphanRequest(server string, id string, body EndOrphanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEndOrphanRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewEndOrphanRequestWithBody constructs an http.Request for the EndOrphan method, with any body, and a specified content type
+func NewEndOrphanRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/handoffs/%s/orphan/end", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetPassportRequest constructs an http.Request for the GetPassport method
 func NewGetPassportRequest(server string, id string) (*http.Request, error) {
 	var err error
@@ -3506,6 +3655,53 @@ func NewGetPeerRequest(server string, name string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewComparePeerRequest calls the generic ComparePeer builder with application/json body
+func NewComparePeerRequest(server string, name string, body ComparePeerJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewComparePeerRequestWithBody(server, name, "application/json", bodyReader)
+}
+
+// NewComparePeerRequestWithBody constructs an http.Request for the ComparePeer method, with any body, and a specified content type
+func NewComparePeerRequestWithBody(server string, name string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/operator/v1/peers/%s/compare", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -4360,6 +4556,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /operator/v1/handoffs/{id} (the `GetHandoff` operationId).
 	GetHandoffWithResponse(ctx context.Context, id string, params *GetHandoffParams, reqEditors ...RequestEditorFn) (*GetHandoffResponse, error)
 
+	// EndOrphanWithBodyWithResponse End a handoff here whose home has lost it
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/handoffs/{id}/orphan/end (the `EndOrphan` operationId).
+	EndOrphanWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndOrphanResponse, error)
+
+	// EndOrphanWithResponse End a handoff here whose home has lost it
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/handoffs/{id}/orphan/end (the `EndOrphan` operationId).
+	EndOrphanWithResponse(ctx context.Context, id string, body EndOrphanJSONRequestBody, reqEditors ...RequestEditorFn) (*EndOrphanResponse, error)
+
 	// GetPassportWithResponse Read the file that proves a handoff
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -4478,6 +4688,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /operator/v1/peers/{name} (the `GetPeer` operationId).
 	GetPeerWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*GetPeerResponse, error)
+
+	// ComparePeerWithBodyWithResponse Compare histories with another home now, and send what it lacks
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/peers/{name}/compare (the `ComparePeer` operationId).
+	ComparePeerWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ComparePeerResponse, error)
+
+	// ComparePeerWithResponse Compare histories with another home now, and send what it lacks
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /operator/v1/peers/{name}/compare (the `ComparePeer` operationId).
+	ComparePeerWithResponse(ctx context.Context, name string, body ComparePeerJSONRequestBody, reqEditors ...RequestEditorFn) (*ComparePeerResponse, error)
 
 	// SetPeerModeWithBodyWithResponse Allow, limit, hold or block a peer
 	//
@@ -5497,6 +5721,54 @@ func (r GetHandoffResponse) ContentType() string {
 	return ""
 }
 
+type EndOrphanResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Handoff
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EndOrphanResponse) GetJSON200() *Handoff {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EndOrphanResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EndOrphanResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndOrphanResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndOrphanResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndOrphanResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetPassportResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -6074,6 +6346,54 @@ func (r GetPeerResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetPeerResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ComparePeerResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Compared
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Failure
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ComparePeerResponse) GetJSON200() *Compared {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ComparePeerResponse) GetApplicationProblemJSONDefault() *Failure {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ComparePeerResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ComparePeerResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ComparePeerResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ComparePeerResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6872,6 +7192,32 @@ func (c *ClientWithResponses) GetHandoffWithResponse(ctx context.Context, id str
 	return ParseGetHandoffResponse(rsp)
 }
 
+// EndOrphanWithBodyWithResponse End a handoff here whose home has lost it
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/handoffs/{id}/orphan/end (the `EndOrphan` operationId).
+func (c *ClientWithResponses) EndOrphanWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndOrphanResponse, error) {
+	rsp, err := c.EndOrphanWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndOrphanResponse(rsp)
+}
+
+// EndOrphanWithResponse End a handoff here whose home has lost it
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/handoffs/{id}/orphan/end (the `EndOrphan` operationId).
+func (c *ClientWithResponses) EndOrphanWithResponse(ctx context.Context, id string, body EndOrphanJSONRequestBody, reqEditors ...RequestEditorFn) (*EndOrphanResponse, error) {
+	rsp, err := c.EndOrphan(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndOrphanResponse(rsp)
+}
+
 // GetPassportWithResponse Read the file that proves a handoff
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7091,6 +7437,32 @@ func (c *ClientWithResponses) GetPeerWithResponse(ctx context.Context, name stri
 		return nil, err
 	}
 	return ParseGetPeerResponse(rsp)
+}
+
+// ComparePeerWithBodyWithResponse Compare histories with another home now, and send what it lacks
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/peers/{name}/compare (the `ComparePeer` operationId).
+func (c *ClientWithResponses) ComparePeerWithBodyWithResponse(ctx context.Context, name string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ComparePeerResponse, error) {
+	rsp, err := c.ComparePeerWithBody(ctx, name, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseComparePeerResponse(rsp)
+}
+
+// ComparePeerWithResponse Compare histories with another home now, and send what it lacks
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /operator/v1/peers/{name}/compare (the `ComparePeer` operationId).
+func (c *ClientWithResponses) ComparePeerWithResponse(ctx context.Context, name string, body ComparePeerJSONRequestBody, reqEditors ...RequestEditorFn) (*ComparePeerResponse, error) {
+	rsp, err := c.ComparePeer(ctx, name, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseComparePeerResponse(rsp)
 }
 
 // SetPeerModeWithBodyWithResponse Allow, limit, hold or block a peer
@@ -7921,6 +8293,39 @@ func ParseGetHandoffResponse(rsp *http.Response) (*GetHandoffResponse, error) {
 	return response, nil
 }
 
+// ParseEndOrphanResponse parses an HTTP response from a EndOrphanWithResponse call
+func ParseEndOrphanResponse(rsp *http.Response) (*EndOrphanResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndOrphanResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Handoff
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetPassportResponse parses an HTTP response from a GetPassportWithResponse call
 func ParseGetPassportResponse(rsp *http.Response) (*GetPassportResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8330,6 +8735,39 @@ func ParseGetPeerResponse(rsp *http.Response) (*GetPeerResponse, error) {
 	return response, nil
 }
 
+// ParseComparePeerResponse parses an HTTP response from a ComparePeerWithResponse call
+func ParseComparePeerResponse(rsp *http.Response) (*ComparePeerResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ComparePeerResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Compared
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Failure
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseSetPeerModeResponse parses an HTTP response from a SetPeerModeWithResponse call
 func ParseSetPeerModeResponse(rsp *http.Response) (*SetPeerModeResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8722,6 +9160,9 @@ type ServerInterface interface {
 	// GetHandoff Read one handoff and a page of its steps
 	// (GET /operator/v1/handoffs/{id})
 	GetHandoff(w http.ResponseWriter, r *http.Request, id string, params GetHandoffParams)
+	// EndOrphan End a handoff here whose home has lost it
+	// (POST /operator/v1/handoffs/{id}/orphan/end)
+	EndOrphan(w http.ResponseWriter, r *http.Request, id string)
 	// GetPassport Read the file that proves a handoff
 	// (GET /operator/v1/handoffs/{id}/passport)
 	GetPassport(w http.ResponseWriter, r *http.Request, id string)
@@ -8758,6 +9199,9 @@ type ServerInterface interface {
 	// GetPeer Read one peer
 	// (GET /operator/v1/peers/{name})
 	GetPeer(w http.ResponseWriter, r *http.Request, name string)
+	// ComparePeer Compare histories with another home now, and send what it lacks
+	// (POST /operator/v1/peers/{name}/compare)
+	ComparePeer(w http.ResponseWriter, r *http.Request, name string)
 	// SetPeerMode Allow, limit, hold or block a peer
 	// (POST /operator/v1/peers/{name}/mode)
 	SetPeerMode(w http.ResponseWriter, r *http.Request, name string)
@@ -9790,6 +10234,32 @@ func (siw *ServerInterfaceWrapper) GetHandoff(w http.ResponseWriter, r *http.Req
 	handler.ServeHTTP(w, r)
 }
 
+// EndOrphan operation middleware
+func (siw *ServerInterfaceWrapper) EndOrphan(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.EndOrphan(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetPassport operation middleware
 func (siw *ServerInterfaceWrapper) GetPassport(w http.ResponseWriter, r *http.Request) {
 
@@ -10227,6 +10697,32 @@ func (siw *ServerInterfaceWrapper) GetPeer(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetPeer(w, r, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ComparePeer operation middleware
+func (siw *ServerInterfaceWrapper) ComparePeer(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "name" -------------
+	var name string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ComparePeer(w, r, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -10841,6 +11337,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/handoffs/{id}", wrapper.GetHandoff)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/handoffs/{id}/passport", wrapper.GetPassport)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/handoffs/{id}/{verb}", wrapper.TakeStep)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/handoffs/{id}/orphan/end", wrapper.EndOrphan)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/events/{id}/explain", wrapper.ExplainEvent)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/place", wrapper.GetPlace)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/blobs", wrapper.StoreBlob)
@@ -10863,6 +11360,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/operator/v1/peers/{name}", wrapper.RemovePeer)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/peers/{name}", wrapper.GetPeer)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/peers/{name}/mode", wrapper.SetPeerMode)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/operator/v1/peers/{name}/compare", wrapper.ComparePeer)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/relay", wrapper.CheckRelay)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/operator/v1/bindings", wrapper.ListBindings)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/operator/v1/bindings/{network}/{name}", wrapper.UnbindName)
@@ -11841,6 +12339,46 @@ func (response GetHandoffdefaultApplicationProblemPlusJSONResponse) VisitGetHand
 	return err
 }
 
+type EndOrphanRequestObject struct {
+	ID   string `json:"id"`
+	Body *EndOrphanJSONRequestBody
+}
+
+type EndOrphanResponseObject interface {
+	VisitEndOrphanResponse(w http.ResponseWriter) error
+}
+
+type EndOrphan200JSONResponse Handoff
+
+func (response EndOrphan200JSONResponse) VisitEndOrphanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EndOrphandefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response EndOrphandefaultApplicationProblemPlusJSONResponse) VisitEndOrphanResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetPassportRequestObject struct {
 	ID string `json:"id"`
 }
@@ -12416,6 +12954,46 @@ func (response GetPeerdefaultApplicationProblemPlusJSONResponse) VisitGetPeerRes
 	return err
 }
 
+type ComparePeerRequestObject struct {
+	Name string `json:"name"`
+	Body *ComparePeerJSONRequestBody
+}
+
+type ComparePeerResponseObject interface {
+	VisitComparePeerResponse(w http.ResponseWriter) error
+}
+
+type ComparePeer200JSONResponse Compared
+
+func (response ComparePeer200JSONResponse) VisitComparePeerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ComparePeerdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ComparePeerdefaultApplicationProblemPlusJSONResponse) VisitComparePeerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type SetPeerModeRequestObject struct {
 	Name string `json:"name"`
 	Body *SetPeerModeJSONRequestBody
@@ -12914,6 +13492,9 @@ type StrictServerInterface interface {
 	// GetHandoff Read one handoff and a page of its steps
 	// (GET /operator/v1/handoffs/{id})
 	GetHandoff(ctx context.Context, request GetHandoffRequestObject) (GetHandoffResponseObject, error)
+	// EndOrphan End a handoff here whose home has lost it
+	// (POST /operator/v1/handoffs/{id}/orphan/end)
+	EndOrphan(ctx context.Context, request EndOrphanRequestObject) (EndOrphanResponseObject, error)
 	// GetPassport Read the file that proves a handoff
 	// (GET /operator/v1/handoffs/{id}/passport)
 	GetPassport(ctx context.Context, request GetPassportRequestObject) (GetPassportResponseObject, error)
@@ -12950,6 +13531,9 @@ type StrictServerInterface interface {
 	// GetPeer Read one peer
 	// (GET /operator/v1/peers/{name})
 	GetPeer(ctx context.Context, request GetPeerRequestObject) (GetPeerResponseObject, error)
+	// ComparePeer Compare histories with another home now, and send what it lacks
+	// (POST /operator/v1/peers/{name}/compare)
+	ComparePeer(ctx context.Context, request ComparePeerRequestObject) (ComparePeerResponseObject, error)
 	// SetPeerMode Allow, limit, hold or block a peer
 	// (POST /operator/v1/peers/{name}/mode)
 	SetPeerMode(ctx context.Context, request SetPeerModeRequestObject) (SetPeerModeResponseObject, error)
@@ -13554,6 +14138,39 @@ func (sh *strictHandler) GetHandoff(w http.ResponseWriter, r *http.Request, id s
 	}
 }
 
+// EndOrphan operation middleware
+func (sh *strictHandler) EndOrphan(w http.ResponseWriter, r *http.Request, id string) {
+	var request EndOrphanRequestObject
+
+	request.ID = id
+
+	var body EndOrphanJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.EndOrphan(ctx, request.(EndOrphanRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "EndOrphan")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(EndOrphanResponseObject); ok {
+		if err := validResponse.VisitEndOrphanResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetPassport operation middleware
 func (sh *strictHandler) GetPassport(w http.ResponseWriter, r *http.Request, id string) {
 	var request GetPassportRequestObject
@@ -13902,6 +14519,39 @@ func (sh *strictHandler) GetPeer(w http.ResponseWriter, r *http.Request, name st
 	}
 }
 
+// ComparePeer operation middleware
+func (sh *strictHandler) ComparePeer(w http.ResponseWriter, r *http.Request, name string) {
+	var request ComparePeerRequestObject
+
+	request.Name = name
+
+	var body ComparePeerJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ComparePeer(ctx, request.(ComparePeerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ComparePeer")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ComparePeerResponseObject); ok {
+		if err := validResponse.VisitComparePeerResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // SetPeerMode operation middleware
 func (sh *strictHandler) SetPeerMode(w http.ResponseWriter, r *http.Request, name string) {
 	var request SetPeerModeRequestObject
@@ -14196,143 +14846,150 @@ func (sh *strictHandler) ChangeWebhook(w http.ResponseWriter, r *http.Request, i
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rk9s2tuBfQeluVXbr0t12XrPT/tSx4413nMRrezZVO+1qQ+SRhIgCGACSrHX5v9/CwQEfEkCRTqsd",
-	"ZfIlcYskHgfn/cKHSa5WlZIgrZlcfZhUXPMVWND415O1Nkq7fxVgci0qK5ScXE1+WYAGxqWyC9Cs4nNg",
-	"IAsoLibZRLgXfluD3k2yieQrmFxNcj9ONjH5AlbcDWh3lXtirBZyPvn4MZu8ECthD+f6QW3ZissdExZW",
-	"JmPfPGRbnF5YJgxbCWOEnKdmLnHQ9sQr/l6s1qvJ1TcPH2aTlZD+r0dZWJKQFuagJx+zyfsHc/XA/fzA",
-	"LEX1QOGaePmgUu4lPbma8dLAx2zyC7f5wo3Oy1Jtv19Vdvd/ebmGyZXVa8j2tnQtzRY0+9+vf/6JlUKC",
-	"YWtpRcnsAlheCpCWlcA3YFK72uJ0PeAcvPSP2USDqZQ0gCf+jItyrcH9M1fSgsQT4VVVipy7IS4rraYl",
-	"rP7zV+P28qG1hv+mYTa5mvzHZYNSl/6puXzpv5p8dDPuI9OOSWUvEAnofTfcdb7EuYtC+LW/1KoCbYVb",
-	"Ka7+AK750qGEA+NUFTumZoxLxvOlVNsSijmsQFoH06o10oeAnTEoFrAROUQfaeAEgUNU1vDbWmgoJlf/",
-	"CqO/rfFLTX+F3LohrnM7eoeI9NsFt51twgb0juULLufAVnzHFnwDGeOyYLx0iMUtWylj3bt2ASt8fgiJ",
-	"Qu9u9VoeEuFTvXu1loybJU2+VeuyYFPHBBwuQ+En8ysw7jwXRJW066lSJXB5DHIxGDk4fjgEBBQOFIvA",
-	"HnBCw3iAwpYbtuIFMKsypjTbCrtgtI+w+ggu4MdFa3EtdtACz/6u9g+dhomeutZiE92Tf+B2pSQwY6Fi",
-	"QjoUFnKq3vchbncgPrOgGfK9A7SFDUh7K4ooTs9E6RfWR8o/KkdG+LpWq8PZtwtlwuodtsZWseCyULNZ",
-	"ah2ezcUeKBt/UGm1AcllgliN5f7D7lI9NTBaDeuDmxW2jI+9AT0dzAY6W2+dBg1DMCUIhHWHg+lsswe1",
-	"XvI5LrWLLSg/O//oO+WApQ1Ncq35Dg8B3tvbvFc1cFAthbFsrsBh82MGTiYShPEpNxZF+sUhtPdA59fb",
-	"nTe6ezNaYJhDgYGYe8WENWwFqylog+zDvVOofO1w3/NTx2CMmEsokPW5D9yf3K51jLHwqgv8QwzbA7Pj",
-	"IRLKKNZyydRsBvoxu5ncTEghckuccwtbvsNdKZYvlDIQQ2cU7u8j6pZTSnDDnGmYgQaZOxaaoAoa5nbB",
-	"zeJwrCf+6Q/cLDyYOQogFCD0zE/iFnvFbiZmwb/85turmwlC9Nuv2QLe8wJyseIlK8RcWHMRW0YBvHCK",
-	"1HjWNYrDqNkANUfNujKuC5IZoVKp5uO4jFVDEMENz+VOSYhS1QHJfCdkMZJm3CeHRDMVsiCBv6dSJFj8",
-	"Z1Y1sslGrb3KfkSUuw28TYDODXWwAXrgYMSZ4+Me8Y3lsjD+hNjT50+HgyotDcFulV5Gnykt5iK+cyNI",
-	"TA4jlaGACquphVfh5Rp+Xi+oB5R3IbbCqZyR2PquVN7S2UMj97NHIqPWOic0cgRfgeZWaTZ1r3iruwsz",
-	"eF8JDWb4GS+JDwy3ckajkaPl42oSvkXrqWcPc2X1xpJwHK8DhM88x/HkiYD9XObRLKrSs2Kt0QAnTu89",
-	"Bt4HomGlNqgfHkqttZ5DjHh7jzacVXcNBoC95NqAx9hsyFEmD+pOiB3XcW6kHjP96IEnd8S+RsdEI/bX",
-	"tbFMqq03ZZPma4+Fmt0hV0CsOmoovvRvnRcXecIl17uILou/+wMK9qJTIpldoBdihVpycIkqCRnbLkS+",
-	"8Ofo9lSCBcOmO2cpQDk7PLy5BkgcHc14hEXv2+GNl1Qqy/zwMaVTqWUfxzmK/mF12aSeww0ZBS9ywAh4",
-	"vdNGGGbUCpA7Hsq7QkRkHc9twnnXh3Vrv6Kopi1Wd46QOGZGa80CfoZV1EtNQ+wu2CXB/oz45ZMFxFQj",
-	"/Ln2gzoeOVNrWTC1toxP3X+VBFaL2H0PH40ZsSItF+Uo/9EyY1uupWPKz66fvzi6cT9549ehKZN7v5tj",
-	"h/OSkk+BFy/AYpTiQNOqn3lWXEAp0Pddi8u52IBk6+qCPZeM+9ULyxbccUHGrXU7MKiOScU037LpzvpQ",
-	"yx5j8a/GXcFhnMMV1kAhV/skG3ZMb/QudkhTrZYQZ2KFGOOsPeL4fR8TINxiMGEKrHAU5Wkr7gk64tH1",
-	"P8+UXjl26SD57deTWMjNge4WtE7w9FLIOPGuwBgekyyioJNg9ArJFaZhLozVO8QatU3ozxDDwiDmwxCx",
-	"L39bw3rM+Wi+TRxB42g89ESi84U29phNuYFvv2b7kv+fb549+J+xNfZISA1VyXdjNlA7P8d4yfFBIfKI",
-	"uaEkbrUe1ilUIN22kOOLEoqO+1NYlnPp9jsFpoEXxxlSRztsYV5N35P6HInc+vnVXbDrFvc7K57t+XCM",
-	"YxOHDvJ6CjlfQeNrZ0qi83zLd06FdozGUXlEcqsiHsNBV/XaQOH1bmchLXYBUYI8iOF/LdZ/pxIYc876",
-	"QKSEkhakiCBniF+HZCB4QpYIuczYzWQL04VSy5uJG+5mgiHBm8nRA7Rq4gcPu42enlpPIxSIP9fnxr2V",
-	"Y7jwAY8t99xlCqUAjFvKwzObCW3seIuzu46NEjlkbMVFOVXvM6bXpbMPlEb8iUHTYfiI4xMrMHE5v13s",
-	"ekQ8qfX9J0BWqJ8kI4jQEv0EsSPBHJKx4SxJ/iYMdjtZTRGsFp23ZtiIAsj47o4TnvijDzzFO3B56SkX",
-	"3bpQUJw3oj75WE6UuNa6PG4yuZeyMEoUQu+rkgsJxT8gckbtpyFcsQTSEzegxUwEr1wtPmpL4nA3S5Hy",
-	"hExLkd8uY0vw0tjv45D1oE/3OBiWKKRa09SfJmEivdUeB4l/iMpzSAwRhi2l2kp3sI77oqYY8S2RzhGF",
-	"Q692CS1M66PIGiNTXtD91IKsRk9eKztBZwD9RTT1IJ600Hz1CcrtQlURQyDINKPYjOuMqbIAY1mg/0HK",
-	"wA+qimkBDkxW2AjOPacnNdcm/R25NsZeuxCMhlMJm3uPqk18pJck1NcFryqQhokZkwojhoVTTLjcoYU+",
-	"FBQ/uRkisDiS+aHV2sJw7euVez02Db6QSC7pVXx/f+oJjnAr1fbYKFG9YoDeHXtmoiykUkZ4/iFDGPsx",
-	"e0hREw05iCoYvqgtTLIhNl9UyCpJyLpVusABacVMg7HmqNhtpdZ0Um7C3vYzbmqa6qBUAye/zKxhg+2D",
-	"r/HDE0/j4GnOjtgEkUqMeT8L2VddQODPQYSRfLcqKM+13wMNooxJtXWK0RRmSgPZi/gG5U7s8fS1T+xM",
-	"hIh6uXri51KZFCdAJusWnWMAw3HrnGu9Cxjjjg+6zPFolkxahU9iPsIiYj1xTOHhO4PmQ71YkisIX7YD",
-	"e0WKvJKsEGbpdYhf18UcCsbnXEimnO7EUd3wx6bhgqFCR5TSnJygg7sYZqwe5ovVnsT6JOkIohhG2QJ7",
-	"CKb0shvYQEEh8kXQ+S2UpWF2q9hCGKu0AHPBvlN2wbh2alUVURdQkRqug/dFOJLsyCE2BVlgxyqu7RCG",
-	"k4xeNKzBLz4Gwh+ade7lqRPsOoDkxiGLT/2IOyQdKsScjwa1kYjgIB1HA9E4BkxQrFqllqk8rdHZZ+NT",
-	"qgrBy1RMBWXBCCaSjDz6QPfgNfW6S5xG4SscuoYOHgmbK1YH27uuk6jOhFlY/edF6nWge1WB9DHDeL5W",
-	"GDPuCHVfj4GE0tWCy5h8+ZmeeNbnV2d9SDPbC2iSxb8ArgtiZQXfxdMY0owZ4TtYI3vtTPwIgvYl5Mo1",
-	"HGMkY7kE8lwy5QPPbfgF6Tp+5oYUmiMM6yVSrM8vYHQPq7kLp2LgWmfkUXSmT6QYqGrS470l65MgEzbr",
-	"ODfeJ/rgHiMpeP2gpfgOzKpBrXnjVDfS4JTGooZWbAtrq67C3+4d8ndmzKcyFBkrog5vN6mK2tFsqtV6",
-	"vkBRhOwpuClX7hcNPF9AYsBdzNmJK+LlF4blqhjhhI1nbniHpVs7uWJjGBL1+7TcPd5pgmqB91k5hYxU",
-	"TcqTTiZhRs0sA3oTdxAUooj7gI5+CbLAkqzbnnnDO1FbfWzS6CCP1WMmHY15Hz3kGuKGqYi6D189e8K+",
-	"+uqrvwc24SUrJ/8KW4ITr+SPG+eVx6S3RAigdu45fNPKjXE8AkSZqt7JlvaPv6CoY3da96tX9xx/6Op6",
-	"0cIiCeVILexYNNQ9Rmk8nMlhReRRgeH29sK/2Z+BPFdWcCrRiruq09tsANyXyYyCwknUEWqfsrfOsqQA",
-	"+XB4ex/diJjnEra3BnIli4hFOd2ReaLWmuV1Pu+iw6rlejX1bpA03juLNZpr7lVV0tlQMnbi2CllhtC+",
-	"ydgOGk2YqIN5KYp4UWPSIV34Z63YEZJICe43ecH+H2jlDWuG+HhIL+79W5Tq5rYCTUCOB2nWBnT73ZWQ",
-	"6w4kU3BIfJilZk9B4i5UNOQxZ6Sf/UjR2BHxKffJYekI1WuqGVup4rMVpa5oO59c54sDxAEVoiZ70ToM",
-	"H2ZMSBYkpi9SXYmyFMRU8PE/3zwJR+o0TSeaozboj2oz/kg2kSMhR5yzTp3mxniIvbZzXJ2a+7lOK+lP",
-	"GHpaOED8tKK1ufhzzc5CAoNjvMPreMKi42m6poYx8sVtNFOXUy5YdwiQVgsgObAFaRkvlZzHfe0pUdIZ",
-	"hGtnYImyZG51xwWKL/UJhg+uspkqBuafYPtGRTcTnnjNyuI/47nwESVLQ9BFBibFjU2JT2pCJldVqnIv",
-	"uk+rysInjysfaBikqfppsnqnzRbCRHFox6Jz7tdgTVPGtWJ5lKrb6Y6HOJXHK5h+bjJ8mojQFXW5qEsc",
-	"9FoazNy1C5AXqWSOIymBt3eWyRN0xn0i3TVylIDBZpyqsocl8yA4gk1/5WDtrO2MqQ1o0hO9n8FZ/2pm",
-	"23iPy/L80T0NPonas+xlCbkxJemC+JEPSZA93igL3nKRyrJ15b/BuZyabfwnF8NdGDcT2tbNJGM3E4yF",
-	"uH9SsiKiQK0LB0RwVq05Fr0k78Ugn0GNozEKeBnN43S/Ip/Zy+f0BdD9cs4p8fEuEY0fPJqplk4ZLdR6",
-	"akdkCmLWVkRlnCm9jOjlErajExAwYhSZYgFlEY8ZnsBkXUUT/7DVTubtB0c0ZcFCTWQMuIFzHyZpFGoV",
-	"SCQ4vi+I3Y4ruR1pPDYlulGvD+46lpLM7SLmRiz5Dn2H1lbRxJdPtlUd+3aAybugjRiu0X0gs8EOAlds",
-	"XWXIY0L+XqG20ZKkeIZYj/ZCKdCNLbygWAUqI1nIFTx8TkkLn2Q10wnRObatZ/LGIpWk2NFdGI3I1s7I",
-	"aHTrjclX/3tvSU+bHYe8vZYq7mweOWcxV0Jel/T1lsn4t7DxBuTLO6ivCbUDxw9wD5r4Yb2OFByJDkYY",
-	"e/RVr73Hi+KI5EO+e1tpsYlS/bV7/NI/bYUUMYM0FPItpdq2fudFocEYr/HTwE0qN6WyvnnxOm4LfvZO",
-	"EsSs0tWXFE3J6r1whkw8G5ACGz39ksf87vhzE8oOrUGabW+1sNZxQ+xXI4nhk74SlEaF6YJYbhIzbdMx",
-	"/lTYdW9T+zHS6AapW9wBd4yXALxxFoUqgDW1ANyn3a+dUMjcyT5AfpKxteRru1Ba/H8MuSk9FUXhYKK5",
-	"hQeoTIB/bcNFyaclZKToJzrPJGsGNVi9u0V2GsnTlIxE8WPWbWi4lpiMexG13p2kXSessFRAfA/+NEQT",
-	"kKYtZB643XUnDsc3whnDedw31MzCWQPcNGkr1ENJ2Av2vTONvCkKpQE2XVv2xAdOEGdfIRG6cSj/MCTj",
-	"jcxW7mRs7mmVmNjlxt4Kfdwsj2YDRqFWl8zvQQZ/Z7laS1s7y7G+3od9cd+FVlVFsWGk5lH2CMxA61RP",
-	"OzK+ooWMIWXPtx9ZoCY4QwEew02MhscnCdpZ/Kla28SX+1oGztAarrW5Wuei0Vo7ix3HK2XrLPkReBw+",
-	"azULIVm5hEgw2Zn2Ja/623k4g75Uct50dXSmzBIayjBsrlQxqoDvY3TP65jAxp9bYgMD5nWgPGSyLTC8",
-	"aZoiHP92oygYnwsYeNfvcYlSUZ8ogUnlnQV1jYJV2LsylSo9rptEU4TRXYD3sbRKI47zgcYBGkO3146W",
-	"I2LA/971K2NXCSWBPX3+NKt1I6UTVXHTVE8RtHcyVqq5kL7eOVdSQu4em4PmCl8Y6jtCqSVREsdK6aSh",
-	"F3ihnywUfaBQLktvfg3LBycpHDNyfZnfFHK+NkB5dVs0Z5TCPqDRAZNe27DZ+JY6vfM6UhhiBR91QQ0u",
-	"yGcED7YqA3ga8AcoZPURhwNIY9hd2JSEq2dkVb5e8CpCxfhz3SN2nS98FjyybUdfBRgrfD1UxqY7xucx",
-	"a2cew/idWss5bohL9miVsW9WGXu0yNiXXy+8eq3KAo24/dyDtsI23KeWqnof63IKJumIJjI70ktxdTER",
-	"pLZmgOzG17IJie2kYwTP7E6wGHHinJDYQkRReE0VCA5ffYahYxQx9Y9yA0fUmVPFdgRGd1/NN7Kx8B+p",
-	"+C+VYZckyrinGQV8BaoqgeVOVGwXqi9lv+VpjujloqUsRL/+1EbJdZnbnp88eAtEux9FvIXpqJTb8eVp",
-	"6TqvaAvlxl2LB5aFXkyRlsrtYq+mnkt44yLQV5x2VdSt6X8/rN2i1vqhEwni9IrvfDNc90I0uk2R3ls+",
-	"JkGtrsI+MHO9dm8WlIXj+/EO7MI73GffV9WdtbcUg2siRaDJD2g1B8Pod+Nic7vzyQOpdmt/wGSBsTH/",
-	"JMzGt8EMn7XbYCL8DgEX52/OaPPBfVwv4o5xplsaY/oatKXTKWzZZ09nLFx1wNkOuH7M/vblw+OuVj9f",
-	"Ep53oZF4ZD4jjeRNrJ3LG9/JBdtBUR4EcrHGR7rHtJKRYIofJnyZw4XIPtH4YWs+n85h/SUVTKQHsQ5j",
-	"wlBelPeTr3gBIzuHTWERbXLSqrQKAdfge8FDD2H7ZHPIZHcCMiv2p2tY50KVhffutEyi6FR9RQpODj/u",
-	"NKRqqWZBbzMsEfH91L5fofHAOPvn9O28ht0KgbpF3WGqaTpFSLLXlCppNRHC3gWXCkRxRnzqF1+VFVmT",
-	"f0CaQvCkeRcNpp5hXK4VihCGVcpYKJhVUVdALI/XkV8JWae8cw7Wz+k++cKwlsc6enlBynOPrEdAos3g",
-	"pyT0EEz6rL9ky35h+HSUHRe+uKWisaHlv3uY9rvdHiPdwgOyT4ZUi3qfMGm81Hp4L0WkB53THdX2XthL",
-	"4fQmxbZBfbUNkSM+tsslRqBG1/CnBNERFj+Ok6tZqtVjqAbFPSfEUbzeeiyPH917Yg9L1KxVenPQcbAH",
-	"N+6E0RPXPBtG7wAO+VoLu3uNxrkPfwDXMZl+vW8aXjRG/VX4qp5jYW3l76YTcqZitRq4WcuXYNg79My/",
-	"QwvnnV/uuwv2i7AL9g5v5nsXen9LgAK1nw0v15CF7g/Wt0XyouhG1ncukofAtG4GzJC0HYCYE1ZZ6qbA",
-	"Ky8F8AGCk+J3bvQ5ZJhcjSP4sWpKAOwWQ9eVXbDrOhUIK1EwFkhrQ4vQ95OrM3duZK6k1Ty3vqcTNgfg",
-	"vqKEAhkX7HtH8T46SHcHtiJF//3Vsyfs719/87f/cXEjb+S79w/QEnsXfCbeliSm5u15BOoVe6eBF+8y",
-	"9s4fM7xzK3zHi5WQ7y7Yz9Q8VOVLsDUswu1IUgXfgMHhoLi4wRagIgdpkLR8O6CZcLg1ua6covDgy4uH",
-	"zR2Mrd+wofhqhUlmk1/wliNCPcMMUFpKmLvOXMOeJSseru27qFMyriY/B8y9fvm81WfgavIotH7glZhc",
-	"Tb66eIRLqrhdIDVchokvN48u+brwF2rOAf/nnwklnxdYpWfsNb6RdW79/FckuwYbXJfcgr6qa5Uu2DMH",
-	"cKuqdw6xg/3Npjxf+hgmXleA/3q0cvbSo0XqPssgHXuuBz3IppdNPllq2NBuvXfYGI9s4HHpbyUd8CLd",
-	"lTrgTX9Z6Me3e1dvfvnwYc+1m+Ou22w1jXdMbX+gsjvSXptA7isRICgWyDEQhysKke2D8eBOz6dYouaT",
-	"T/i6TMr1GgCX4eLRjx1ickjqqaWhKGJWyNP2VWDL5w6FJx7132YT4icYO+YFjt6hEYeta4y7VNS3qksl",
-	"3/nno47q/QPLdRfCddB7KjDL9B5B+ERVO+qulSvt84mo+N60IIZ/dgCGrDQCMX/DkullLN+Flw54y12T",
-	"2ympqH0v1amRHJGZr0IGOxb2oBv26fOn7XOqwT8Euendyw8UBPl4+cHN8ZEihuC11+7x/VO6z37yrude",
-	"wYD8v/BSmDPvzHV8wv3ESmxhbR63a3w9yeK1f+EePCRUVqrkBc7N5S19THzMtcu8FEtoJf62835jKwj5",
-	"xXdx3fIpsdV3DD4hnn4vi+amv6MoSezjAIcQxJT+TBBuQnSNVeAPsPfQYyN5tB0+zNtsUq1jfL+hAdKI",
-	"v1PF7k45iz+q7lI/np6bnRJD8G7IcOmh8vccDkWUA+ZVqqlJC2YMrX5XqukA9dUtg5qJ/rZWlnvziWKw",
-	"lHk7S6uRauszA3qxaBiWqNyCfWCsBr76BA3hGLI8ujNkoYh2BFd+xJDH78cVnKEJPKNEoBItVQfCW8jT",
-	"TudtkIeMvyj6UBFPWknxr5y3ilLfpXdqBYWSECkbvKOSeDhGFJIspVVTJeFJWGu4BvK+2SslaUbO4ZoV",
-	"esf0WuJh3CWZ9kx6V3Tq7yENl5BS5Z2wi6ZIwRtowjLjCyH68OIIvV5+cGMd008Je/5STs9HOb3ObRxN",
-	"71g5DSXKQ1BwiGpKvQVGKJT7iB3Ce0kx9NTXrZwLNu+ztgogqTlRIeu/n/9t70qo8/fBtRGt1/MWwprH",
-	"fBPuvcsPoviYpI3/BYE07uGYTgnAV9hDAQsOaiB6ESqsqW8kHADDIQyL7jT7XewKz+Xywwb0FI/nzmeN",
-	"G++UvjvOeI8bh2BtCTX23L2SeY0ByXvVL08uQV/hjX/YlUOrah9h61p8H2Is2I3Ta24mDDAHgSLqSQRO",
-	"6n2+yaLHOPCXyiQ5Al068/3G65mn86S1blE6pcrit0PdrKG6Qn5AKehZuBMvI/XaMEyQOGYQ3x+nmAEU",
-	"/Qb2M3zjiGpzXdc1xjQIytm/V41kfzwCdN3Pypk8lKH5/Glqoqap1Yi5/g9mfjCOUX1jmVG+MpjP1VUr",
-	"xpp0VFHN2b+fvtVOgDx/ZasC9JOyVv5fQ/ae7AZoWPjipQm1kb1UitVyZ+4Ka0oHTxpNXcvYAbHprp08",
-	"jRa8W8onn9u5q2A+A8Hh1pkJgLd/aYxDieEH6rmnwYkrwGKJmgQeM2wk47vn1Fol9gloqKaVrtlPKkn9",
-	"sd2/JMnifggvHUXFp2mJ7tN5RyEi5na6TYZVJhOgwnVxY0ZfCq+IHBs83FozZuz67mKzzheMG/YfqkpO",
-	"QC+PnoNXfCpKYXetFmHYsSrUoCUnrL8cN+cfJZXtT6mDta8rOn8dLBBVx9m1UhvAa/f3vV5HbLGohPzZ",
-	"ofoPtZlwEqEzNAx2dxEpf4llXzzqy4dfnn62N6HvcNPyg+7/0eG2UrpEfNY0fb0D3PnZ8692T+NPi1+H",
-	"14/6SBsMOmPdvb6f7B68sPXdjBgxctwlIEHowfNH8bB0cOCy4sZUSts+ZHgZ3hl1VhtZXEy5VfIizPGf",
-	"h8f3GVNY8egcG56JkooBsGuDGUFon+vUztiEe8OXgF1p/hJOfw7h5A6U2o1cMZ7nUNmMFZA7vStjecnF",
-	"KnOUNddgTMbcyCVYaEy4nMsc9fxPFGrYwBHM5YeiT6g5/es5tXrsNddeW65t3QVIGFbARmAL3KQNhy/8",
-	"W6rn11qLDRR/EvUcg1AOR/wisFWir7nb6+bMhKQGS4SyhIOfKh2K3yseOjRwyf3FKSeYN8XVr/NlIK7T",
-	"+LmW9+/nWp4S367zpVTbEoo5RNCOrSuf6kx1q0cQbRhrvFzRTV73iBc/qg2cEjHwcrJ7xgx/mdcJcQOv",
-	"T8PLOujurhot9i5KO4YXiST4JewM1exc+jtNh2HFJ9VBRNECOx7DP/Cm1lOgRd2I+Z5Rw+3o1MkUOUQv",
-	"Hf6UqrtSyCPZ7C/wjZN7Af4Qukx95+b5KzIlHVvACP/3gDAhvtiq50u5BF74ANpJz+Je/DahfeMxQGUn",
-	"4Y/74K8Ah+8hyJf4xlm75eprik5NBZ3+WwIM3XS36mQ+eJCP8LBfF8VLH+49heQKd/Dcs+CiK5ROeCLP",
-	"pakgP7hxqSiYsL7+w4B0fzitlwdnYPqQEiIN3xxQkPwKnDZMB/lXzcf51HzQ3VYnlAwOMRj3N0TsX2jg",
-	"ENZ3KD6KmVnanx7Yx9mCiIQnpb0MYaX3JTyDXRNud7xPq+a1P9ofw41HpzB3C/gcouGknpD0jZtOfz6K",
-	"YilBEK4zS1IhvjCwzhv5AKaRJL3A1CB8XOJIM3iTpyLQed++m53LHd3OHpsYC5o/bx7OSRk+ntMJEfCZ",
-	"wGrT3tvtBkYC95EQ709NIiHe8fgKXzlrhR73cWqN/vv3fCWk94sZ0Bun4ljyzvubolYAdog02j8kbNrW",
-	"b3W98a+c9Sk1LcdPbnd1WiSaSPt8bMO3MlBuOrYYncQIY+wJdq/3TdBPI3Lrzvf3HFX+CbbU2/10Vfge",
-	"eocXHhw5koTE9a/WjmXYqOX9O5Zx1lPiw5+zSM9B7e7woDrCTKtjalchiugldTH9ZPpXuu4fx4feujDu",
-	"z5EOYHBDpilSxVtA9nP60s1q9omDWmj3qxu/hJdOXFlwTupLu0n1yXuDNvAPJ1z/NOKMj2bZhm7ZZ61X",
-	"1i2/78HhFBrQH2bZRqsa+w7tPpI2O4hw/nV3SXQ9ab0TVXI5kU0t9x+z+lJUf0FQ56rzlTCmx8+tZn8V",
-	"6t0VVRLR+VQlQnYsaAfJpyV0U+TixNikLrU68SNShR78/3rrDsWb/B7d8CaNyeXk49uP/xUAAP//",
+	"7H1rk9s2tuBfQeluVXbr0t12XrPT/tSx4413nMRrezZVO+1qQ+SRhIgCGACUrHX5v9/COQBJSQBFOq12",
+	"lMmXxC2SeBwcnPfjwyRXq0pJkNZMrj5MKq75Cixo/OtJrY3S7l8FmFyLygolJ1eTXxaggXGp7AI0q/gc",
+	"GMgCiotJNhHuhd9q0NtJNpF8BZOrSU7jZBOTL2DF3YB2W7knxmoh55OPH7PJC7ES9nCuH9SGrbjcMmFh",
+	"ZTL2zUO2wemFZcKwlTBGyHlq5hIH7U684u/Fql5Nrr55+DCbrISkvx5lYUlCWpiDnnzMJu8fzNUD9/MD",
+	"sxTVA4Vr4uWDSrmX9ORqxksDH7PJL9zmCzc6L0u1+X5V2e3/5WUNkyura8j2tnQtzQY0+9+vf/6JlUKC",
+	"YbW0omR2ASwvBUjLSuBrMKldbXC6HnAOXvrHbKLBVEoawBN/xkVZa3D/zJW0IPFEeFWVIuduiMtKq2kJ",
+	"q//81bi9fOis4b9pmE2uJv9x2aLUJT01ly/pq8lHN+M+Mm2ZVPYCkcC/74a7zpc4d1EIWvtLrSrQVriV",
+	"4uoP4JovHUo4ME5VsWVqxrhkPF9KtSmhmMMKpHUwrTojfQjYGYNiAWuRQ/SRBu4hcIjKGn6rhYZicvWv",
+	"MPrbBr/U9FfIrRviOrejd4hIv1lwu7NNWIPesnzB5RzYim/Zgq8hY1wWjJcOsbhlK2Wse9cuYIXPDyFR",
+	"6O2truXhJXyqt69qybhZ+sk3qi4LNnVEwOEyFDQZrcC481z4W+l3PVWqBC6PQS4GIwfHD4eAgMKBYhHI",
+	"A05oGA9Q2HDDVrwAZlXGlGYbYRfM7yOsPoIL+HHRWVyHHHTAs7+r/UP3w0RPXWuxju6JHrhdKQnMWKiY",
+	"kA6FhZyq932IuzsQn1nQDOneAdrCGqS9FUUUp2eipIX1XeUflbtG+LpWq8PZNwtlwuodtsZWseCyULNZ",
+	"ah1E5mIPlI0/qLRag+QycVmN5fTh7lLpNjC/GtYHNytsGR97DXo6mAzsbL1zGn4YD1MPgbDucDA72+xB",
+	"rZd8jkvdxRbknzv/6DvlgKXtneRa8y0eAry3t3mvaOCgWgpj2VyBw+bHDBxP9BDGp9xYZOkXh9DeAx2t",
+	"d3fe6O7NaIZhDhkGYu4VE9awFaymoA2SD/dOofLa4T7RU0dgjJhLKJD0uQ/cn9zWOkZYeLUL/EMM2wOz",
+	"oyESyijWcsnUbAb6MbuZ3Ey8QOSWOOcWNnyLu1IsXyhlIIbOyNzfR8QtJ5TghjnTMAMNMnckNHEr/DC3",
+	"C24Wh2M9oac/cLMgMHNkQMhA/DOaxC32it1MzIJ/+c23VzcThOi3X7MFvOcF5GLFS1aIubDmIraMAnjh",
+	"BKnxpGsUhVGzAWKOmu3yuF2QzDwqlWo+jspYNQQR3PBcbpWMHvqGxwRsx0FLJefulN0bLKxR16WQc5Ki",
+	"SNJfqBVkzNT5gnHDbiZfPTQ3k8csCBecrYSsrRc8cEHCyQI4bPSaH9zh74QsRl5i98nhLZ4KWXgJZE/G",
+	"SfCczyz7ZJO1qkmHOCJbuA28TYDODXWwAf/AwYgzx1joJhrLZWEIZdjT50+HgyrNnsFulF5Gnykt5iK+",
+	"cyM83x52d4cCKqym4aYFMVr8vFlQDyjvgo+GUzkjPvpdqUj12kMj9zMhkVG1zj0aOQpUgeZWaTZ1r5AZ",
+	"YBdm8L4SGszwM156OjBc7RqNRu4uH5fb8C2/nmb2MFfWbCwJx/FCSfiMKA5dTwTs59LXZlEdgxW1RouA",
+	"Zz1kwiCjjIaVWqPAeshGaz2H2OXtPdpwVrtrMADsJdcGCGOzIUeZPKg7uey4jnO76jFd1D+g647Y1wq9",
+	"qFX/WhvLpNqQbp3Up3tU5uwOqQJi1VHN9SW9dV5U5AmXXG8jwjX+TgcUFFgn1TK7QLPICsX2ILkpCRnb",
+	"LES+oHN0eyrBgmHTrVNdoJwdHt5cAySOzs94hETvGwZas61UltHwMSlYqWUfxTmK/mF12aSZww0ZBS9S",
+	"wAh4yYokDDNqBUgdD/ldISK8juc2YU3sw7qaVhQV/cXqzhESx8z8WrOAn2EVzVLTELsLculhf0b08skC",
+	"YqIR/twYZh2NnKlaFkzVlvGp+6+SwBoWu29y9GNG1FrLRTnKoLXM2IZr6Yjys+vnL45unCZvDU1+yuTe",
+	"7+bY4by45BO1qriOscnwJOifGkxdWtJAc3wmjHIqOlsIY5UWYMgQ3dWoIyiRnNBTto5RtWOfLpWxg0/h",
+	"hTImdgjG+3zi85IDITAYNOYQTwHWMBpWcpQdjIXKkJy54Ib8DlJtIkvfR8qwfb8av7PY0TwFXrwAix6t",
+	"AyG4eUZcsoBSoJ+kkWTmYg2S1dUFey4ZJ8QSFlcrFePWOuQyuAOpmOYbNt1acsvt0Xx6Ne42COMcrrDB",
+	"V++WmWTDzu6N3saObqrVEuL8pRBjDPtHnATvY7ydW3Q8TYEVDgeI7MWthkes//TzTOmV42QOkt9+Hcd3",
+	"buwtaJ1gt6WQcbq6AmN4jOmLwp8E8694ls80zIWxeotYozYJ1QZiWBhuehgi9uVvNdRjzkfzTeIIWqP0",
+	"odUaqZLf2GM25Qa+/ZrtC2X/fPPswf+MrbFHeNFQlXw7ZgONoXyMRwUfFCKPkCclcavNsE7WBem2hcxY",
+	"lFDsmMqFZTmXbr9TR7R5cZxX7AjuHcxr7vekOUd/3frp1V1w0g71OyN2+tTT4RjF9hQ6iFJTyDnxGfLL",
+	"MCXR0bLhW6fdILMRchnjoEXc34dujdpAQSqRU14X24AogR/E8L+RuH6nfB4z5JPTWkLpF6T8hZwhfh1e",
+	"A8ETvETIZcZuJhuYLpRa3kzccDcTdB/fTI4eoFUTGjzsNnp6qp5GbiD+3JwbJ/nAcEHOsQ0n6jKFUgD6",
+	"uOXhmc2EJvllnDFgdx1rJXLI2IqLcqreZ40TQyP+xKDpMHzE8YkVmDif3yy2PSzea1z9J+ANBDRJ5iHi",
+	"l0gTxI4E443Guj6lNwWiPOp4tfd2du55Z4a1KMDbRXbHCU/o6ANNIds6L+nmosXdC4RMRMQn8vtFL1et",
+	"y+ParHspC6NEIfS+KrmQUPwDImfUfRok+SV4OXENWsxEMJg27KNR8g53sxQpI9W0FPntMrYE4sa0j0PS",
+	"g+b242BYIpPqTNN8moSJJINKHCT0EIXnEEQkDFtKtUGVxlFflBQjZj8vc0Th0CtdQgfT+m5kg5EpA/V+",
+	"GErWoCdvhJ0gM4D+IhqmEg9wab/6BOF2oaqIIhB4mlFsxnXGVFmAsSzc/0HCwA+qikkBDkxW2AjOPfdP",
+	"Gqrt5Xek2qja7UIw6nr32Nx7VN3L5+WShPi64FUF0jAxY1KhM7dwggmXWzSeDAXFT26GCCyORAlpVVsY",
+	"Ln29cq9HVWj3QiIQqVfw/f1hSjjCrdOyj4wSlSsGyN2xZyZKQiplBNEPGUIeHrOH3qGlIQdRBcUXpYVJ",
+	"NkTnizJZJT2ybpQucEC/YqbBWHOU7XbCsHbCs8Le9qOzmju1g1ItnGiZWUsGuwff4Addntb21p6dJxP+",
+	"qsSI97MQqbcLCPw5sDDP360KwnNj90CFKGNSbZxgNIWZ0uD1RXzDx9ns0fSagoAT3rteqo7nGwntXkFY",
+	"LMqLdIheZEMy65aN63F4k7VBLlJJiNKjxAKCaSxCc5p5cvRiOb6Qc623ATcdosAuGT4au5VWFpJ3DHcZ",
+	"0dNw84ZvDSoqzWI9B8OTZFuwV15lUJIVwixJWvm1LuZQMD7nQjLlpDSOgg3BXMMFQ9HR38kWR4RHkYth",
+	"avFhFGNjTm5wpseG98yHjOyhstLLXe9WY2302oWFsjTMblRrXL1g3ym7YFw7Aa6KCCYosg2X9vvcXEnC",
+	"565QsIpuWcW1HULaki6slgjR4mMg/KFd594V87DbASQ3Dlko/idu+kTTbcTMaVDuiVxlL01p8NQEvWbI",
+	"wK1Sy1T04OiYyPGBfoXgZcqxFqjSUCKSdD9TtMPgNfUaZpzsQnk3uyoVHgmbK9ZEXOwaaaLUEGMD+8/L",
+	"C/Lh3qsKJDmOU1GENGbc5Oq+HgMJpasFl7dpj/E2kDV80TEtR6sqUFUZX5x/73Csn/0ToqW0XWt8SOOu",
+	"m9wbKxbAdeFpY8G3yCDd/XCEzB+HmjFh41EzaRaAnw6WMl9biMr1fQHpsoZjJGssPULq7s0Tgbq3lMnL",
+	"bzRze+laZAnr9Ze+wZRwd3qI2l0YSgN9PCMrqVPnIhJT1aaHkHZOQcAJPXycafIT7YqP8Y6QJNIR5gcG",
+	"caEmsMabTVKpu2Vq0/XXYW7hVfjbveNtuBmjyJkiY0XUiO8mVVHbAJtqVc8XyPSQEAbT68r9ooHnC0gM",
+	"uI0ZcHFFvPzCsFwVIwzL8UAhMsK6tXvzcgxDorasjgmLDEEogJAdzol+Xqj1eQLJmN+o6mhAr+NGj0IU",
+	"cbvW0S9BFpiSeNszb3gnan8YG6M8yAr3GBUM73eAXENc2RZRk+irZ0/YV1999fdAJoiHc28zYktwnMPb",
+	"GMd5GjDGMuHWaAyWDt+0cmMc92r5wGgyHKZt/i+8J3V3WvcrCZaOPuxKldHEOgnlSHnvmIfXPUY2PZzI",
+	"YUbw8egIIZcv6M3+gPe5soL7FMW4+T29zRbAfYHzyCgcRx0hYCp763RY7/QfDm+yO47w4y5hc2sgV7KI",
+	"6K7TrVeEVK1Z3oSPL3ZItaxXUzLtpPHe6cbR1AaSwrwwh5xxxzefEmY82rcJAkGiCRPtYF7qRrxoMOnw",
+	"XtCzjj8Mr0gJ7jd5wf4faOVzYxAfD++Le/8Wubq5rUB7IMcdT7UB3X2XsnBi7+77TeIfZqnZU5C4CxEN",
+	"acwZyWcYP3V49sqYA6tFGx21HzXF7Z5GcYgIx/wJfA2992Jv8gU3wwytSfNGZ2yugbkT+HT7xr6dFbcT",
+	"A/eP3qE/wsXpPjlMDPPp4WrGVqr4bDnwK7+dCLXfxGVwTNzqZFF2gpK6Li3yzm27AsvA1Pvu6eDy4sew",
+	"isYHXqN/O2NCsiD+UKDjSpSl8BwCH//zzZNwP3sNuT+q9fgDX0cO3NtvmVUohjMeggO68fHxOMz7wYWk",
+	"GWroaeEA8dOKFhrAnxveFCJsHBYNzwGMW/SDe9w0MEa03ESj/LkPVtwdAqTFMFmSZUFaxksl53FnUEou",
+	"2BnEUSljRVkGWnWENFGaYNBicZXtVDEw/wSbNyq6mfCEWILFf8bzaCISs4YgWA6M2hybTpMUa02uqlQa",
+	"cnSfVpUFxQUr8oQNUjtomqzZabuFMFEc2jH3sfs1mEZ8toZiefRWd+NxD3Eqj2c//tyGoLUuyytfsqdJ",
+	"j9K1NBj1bxcgL1LRRkdiVm/vLNQsKACHVtVGKPLAYDPuS0wMizZDcAQDzRWmji/UKmNqDdpLN2Q0WqgN",
+	"UzPbxXtclo8LVxsWDEyNQ4J4ibd+Sy/Y40fkyfLGlVbyIzXUcb+6om9wLqczGfrkYrg96mbit3UzydjN",
+	"BF1o7p8+mhZRoFFsGs8lyMIcc697U9QgA1CDo7Eb8DIaaOx+RTqzF3BM1Rz6+ZzTyOIlb1r3STSUMh3T",
+	"XKh6akeEsmJYYUT+nym9jAjaEjajI2TQ0RiZYgFlEXdqn8D+sIpGpmLdsIyUQXdpyoKFfOoYcAPlPowi",
+	"KtQqXJHg3rjw5HZcuv5IS0Cb3h814eGuYzHz3C5iNuGSb9EQbG0Vjcz6ZMMDuWwM/Rq1QjTBdtGNVAD6",
+	"iuVKzsTcpyMisDXkSof4wG6OIC8KJ2zZXktfdCokbFh65YrVVYb0LASzFmoTTZ2Mh0v2SEo+H6A1oiy8",
+	"9wsFnywEzh4+9xE8n2Ru8djgcaZrdvFmfLyRKdJ3F9YGJKFnZG1w643xcvq9N/Vwt3gLBbF2xH6nX8k5",
+	"i9mg8ib1uDedj97CikWQL+8gDzAk0hw/wD1o4ofNOlJw9PdghGLpv+rVLXlRHOGySONvKy3W0Vt/7R6/",
+	"pKcdJzXabwIxcdp953deFBqCwckP3OY1+LjuNy9ex/XOz17xxhOrdJa4d8NlzV44Q4aRDYgHj55+yWOk",
+	"HX9uoy1CTaV22xstrHXUEAt9Sc9cvGwUBFSFsbOYexVTo9NhKCl//d6m9p3r0Q36MpsH1DGeD/PGaS+q",
+	"ANYmxnDKQakdU8jcyT5AepKxWvLaLpQW/99HYUxFUTiYaG7hAQouQK+tuSj5tITMKxWJkl3J3GYNVm9v",
+	"kZxGgpYl82z/MdutBFtLtH1dRC0FjtPWCY0vFUmxB38/RBvJ4LeQEXB31504HKogNobyuG980R2neXDT",
+	"Rlb54nPCXrDvnRpGai+UBti0tuwJedwQZ1/hJXTj+GDcEJk6MnR/J3x5T4LF2EM39kbo4yaAaGhsFGpN",
+	"aY89yODvLFe1tI2XBeuAULwA7rvQqqp8UAHe5lG6D8xA61Qx0CYTO2KtDVGlVCZpgVLnDHRUVsoojCI+",
+	"SZDO4k9VbRNf7ksZOENnuM7mGpnLj9bZWew4XinbpIyMwOPwWaeokeeVS4hEIag16JJX/WWHmsJ1TRiv",
+	"U5uW0N4Mw+ZKFaOyWT9G91zHGDb+3GEbGGnRRFgE/88C/eKmzUijt1tBwVC4aqBdv8f86jNcRQlMKjJM",
+	"NAk7VmHR35QmMq7qTUpJIntOJ0/oOB1oja0xdHvt7nKEDdDvuzZsrH6jJLCnz59mjWykdCJFdJqqfeTr",
+	"FpRqLiQl/+dKSsjdY3NQBOYL4+sj+Zik6BXHsgFJRS/QQposZEAhUy5LUr+G+ew8F44p1JTzOoWc1wZ8",
+	"6OcG1RmlsIBydMCkhThsNr6lnaKjO1wYYtlPTXYZLoiC1gdrlQE8LfgDFLLmiMMBpDHsLnRKj6tnpFW+",
+	"XvAqcovx56a4dp0v2hQMvF8FGCukt31Mt4zPY9rOPIbxW1XLOW6IS/ZolbFvVhl7tMjYl18vSLxWZYFK",
+	"3H7QSldgG26/S5WAGGveCirpiGJXIXQZVxdjQWpjBvBufC2beLadNIzgmd0JFiNOnBMSW4gICq99kozD",
+	"VwpNdYQiJv75oNIRRRd8+YIIjO4+tXVkRfY/UiZsKjQzeSnjVm1k8BTxz3LHKjYL1ZdV0rFqR+Ry0REW",
+	"ol9/aoX5JudzzyYfrAWiW5wlXvt5VKz2+FzNdNJjtPZ8a67FA8tCzbhILfpu5mOb3ChIuQj3K353VdSs",
+	"Sb8fJjL6niShLA/i9IpvqYq4eyHqSfde5Vs+JrKxKUlwoOaSdG8WocwXFjIfWL58uM2+r8RB1t1SDK6J",
+	"cIQ2FqHjoEBPe2tic7ujQIVUWcg/YGDC2PiCJMzGl+sNn3XL9SL8DgEXp29OaaNAAlwv4o5xqlsaY/oK",
+	"SaZDN2zZp09nnTLuW+D6Mfvblw+Pm1ppviQ870IiIWQ+I4nkTay20Rsqa4S10XzMBVKx1ka6R7SSXmfv",
+	"q0zYMoczkf1LQ8M2dD4d/PxLypnoH8TK7QnjY7DITr7iBYwsozeFRbTiTyd3Lzh3g+0FDz2ECCSL2CZD",
+	"a71asT9dSzoXqizIutNRiaJT9WW3OD78eKc6W0c0C3KbYQmP76cWwQtVOMbpP6evbTesnQ7KFk25tbYC",
+	"m0eSvQptSa3JI+xdUKlwKc6ITv1C6XyRNdEDLykESxqZaDDMDf1yHVeEMKxSxkLBrIqaAlI1RUvIdjKQ",
+	"52BpTvfJF4Z1LNbRri8pyz2SHgGJmpufEjzkYdKn/SVbiwjDp6P0uPDFrc82HJqhvodpv9vsMdIsPCD6",
+	"ZEiaMdmEvcTrS6TvhYj0oHO6vODeC3vhoqRSbFrUV5vgOeJjS76iB2p0mYkUIzpC4sdRcjVL1T0NacS4",
+	"5wQ7ipcEGEvjR5dH2cMSNevkbB2U3+zBjTsh9J5qng2hx6LOea2F3b5G5ZzcH8B1jKdf76uGF61SfxW+",
+	"auZYWFtRU08hZyqWF4KbtXwJhr1Dy/w71HDe0XLfXbBfhF2wd9jS9F3oUSABCpR+1rysIQsFSpqEKfeP",
+	"G9k0q/UWAtNpqZrh1XYAYo5ZZakWq1fEBfABgtP779zoc8gwkBtHoLGamwBYOsn3ebxg100oEJX3Zu3a",
+	"UCOk4opN5M6NzJW0mueWCpxhuQlO2SvekXHBvnc3nryDvulqx1P03189e8L+/vU3f/sfFzfyRr57/wA1",
+	"sXfBZkK6pCdqpM8jUK/YOw28eJexd3TM8M6t8B0vVkK+u2A/+0q6Kl+CbWAR2spJFWwDBoeD4uIG6+GK",
+	"HKTBq0W1sWbC4dbkunKCwoMvLx62zWs7v2Hjg9UKg8wmv2Bik0c9wwz4sJQwdxO5hmV1Vjz0O71oQjKu",
+	"Jj8HzL1++byTV3Y1eRSqk/BKTK4mX108wiVV3C7wNlyGiS/Xjy55XVCjtDng/+iZUPJ5gemdxl7jG9lO",
+	"u+R/RaJrsBB/yS3oqyYv6oI9cwC3qnrnEDvo32zK8yX5MLGtCv7r0crpS48WqUbAgTv29FU+iNyXbTxZ",
+	"atjQFqJ32BiNbOFxSe2cB7zom0wPeJO6LH98u9ez+MuHD3v6FY/rU9xpbuGI2v5A5e5IezUzOWU9QBAs",
+	"kGIgDlfeRbYPxoNmyE8xHY6CT3hdJvl6A4DL0LH5485lckhKt6W9UZ5YIU3bF4EtnzsUnhDqv80mnp6g",
+	"75gXOPrOHXHYWqPfpfKl1XZvyXf0fNRRvX9gud6FcOP0ngqMMr1HED5R1dYXgMPQbkd/fNUG04EY/rkD",
+	"MCSlEYhRJzjTS1i+Cy8d0Ja7vm6nvEXd/nmnRvKQG2s6XQ3RDPv0+dPuOTXgH4Lc/t3LD94J8vHyg5vj",
+	"o/cYAkmvu8f3T+k++4lMz72MAel/QVyYMzLmOjrhfmIl1nM3j7vZynRlsV9qaM6JF5WVKtn5vm0y1UfE",
+	"x/Sr56VYQifwtxv3G1tBiC++iz71p8RWKp99Qjz9XhZtR9KjKOnJxwEOIYh9+LOHcOuia7UCOsDeQ4+N",
+	"RGg7fJi32aSqY3S/vQNeIv5OFds7pSx0VLtL/Xh6anZKDMEetqE5q6J+rEMR5YB4lWpq0owZXavflWo6",
+	"QHx1y/BFWX+rleWkPnkfrI+8naXFSLWhyIBeLBqGJSq3YB8Yq4GvPkFCOIYsj+4MWbxHO4IrP6LL4/fj",
+	"Cs7QOp6RI/gULdU4wjvI0w3nbZHHK39R9PFJPGkhhV45bxGl6fl5agHFByH6aPAdkYTgGBFIspRU7bMW",
+	"T0JaQ7va+yavPkgzcg7XrNBbpmuJh3GX17Rn0ru6p9QvOTRL9pl3wi7aJAVS0IRlvstZH14cua+XH9xY",
+	"x+RTjz1/CafnI5xe5zaOpncsnIZ06CEoOEQ09XUMRgiU+4gd3HtJNvSU8lbOBZv3SVsFkJScfCLrv5/9",
+	"ba8/2vnb4LqI1mt5C27NY7YJ997lB1F8TN6N/wXhatzDMZ0SgK+wXgMmHDRAJBYqrGnacw6A4RCC5Rv8",
+	"/S5yhedy+WENeorHc+ezxpV3H747TnmPK4dgbQkN9ty9kHmNDsl7lS9PzkFfYftLrMqhVbWPsE0uPrkY",
+	"C3bj5JqbCQOMQfAe9SQCJ+U+qs5JGAfUYSlJEXwHpu/XJGeezpLWaSl2SpGFtuPLoEN1hfTAh6BnoUFk",
+	"5sVrwzBA4phCfH+UYgZQ9CvYz/CNI6LNdZPXGJMgfMz+vUok++N5QDe1s5zK4yM0nz9NTdQW0Box1//B",
+	"yA/G0atvLDOKMoP5XF11fKxJQ5XPOfv3k7e6AZDnL2xVgHZS1on/a689XbsBEha+eGlCbmTvLcVsuTM3",
+	"hbWpgyf1ptYydkBsuu0GT6MG75byyed27iIYRSA43DozBvD2L4lx6GX4wdf30+DYFWCyRHMFHjMsJEPV",
+	"cxqpEusEtLemE67Zf1WS8mO3fkmSxP0QXjqKik/THJ3CeUchIsZ2uk2GVSYDoELvxDGjLwUJIscGD+2O",
+	"xozdNPI2db5g3LD/UFVyAv/y6Dl4xaeiFHbbKRGGFatCDlpywubLcXP+UULZ/pQyWLfP1fnLYOFS7Ri7",
+	"VmoNK5CHVq8juliUQ/7sUP2HRk04CdMZ6ga7O48UdXTt80d9+fDL08/25qDramgcpUPrXt9Rf9YWmL0D",
+	"3PmZ6Fe3fvKn+a/D60dtpC0GnbHs3jS2uwcrbNM+FD1GjroEJAg1eP4oFpYdHLiknpCXQMmjdz97ik59",
+	"LwtqOvnnsaXeA7qRP7KpnoZ1qjACKbSvoW454jgXScRH7SJHxY2plLZ9lOJleGcUZNeyuJhyq+RFmOM/",
+	"D4H9GeOb8V47Hj0Tpc8UwZIeZgQV/lxX+oz1+zd8CViy6C/J5c8hubgD9bVorhjPc6hsxgrInVCesbzk",
+	"YpW5mzXXYEzG3MglWGj1+5zLHJXAT5R4sLonmMsPRZ/E44Tz574OaK8u/9pybZsSUcKwAtYC6yMnFXx8",
+	"4d9Sd7vWWqyh+JPobuihdDhCi8A6mpSQuVfqmwm5y4E9Dn4qdyh+L3vYuQOXnDr4nGDeFFW/zpfhcp1G",
+	"1FvevxF0eUp8u86XUm1KKOYQQTtWVxQH75OajyDaMNJ4ufIt5e4RL35UazglYmCXvHvGDOoqd0LcwD5+",
+	"2DXGN5Fr0GKvY98xvEhoAEvYGp/QdUmdkodhxSclyUTRAsthwz+w//Mp0KKp0n3PqOF2dOpImxyircw/",
+	"JSWzFPJIqsMLfOPkJqI/hCzTdPI9f0Gm9McWMIL+HuBDxhc7yZ4pk8AL8q6e9CzuxagXanseA1R2Evq4",
+	"D/4KcPieC/kS3zhrm23Tw+rUt2CnOJsA41surnbCYgjkI9wv10XxkmIBTsG5QoOme2Zcvr/WCU/kuTQV",
+	"5AftuIqCCUvJQQak+8NJvTwYA9OHlGBp+OaAbPVX4KRhf5B/JQSdT0KQb3x2Qs7gEINxsrfvd7ugdoaD",
+	"MDNL29MD+ThbEHnm6WOihpDS+2KeQa9x2+H63hWbJzTtCRnEZ/B6+U0Vp42PxDnYQhirkFlTIbEOt6Bg",
+	"moZThOTRkufLIww9aR/ZQZnQmfY+8eU1UYMfQwe1U1hICvgc0sRJjWfpbsFO5TpKlVKyQ2iPmCTc+MLA",
+	"uhHIOjAsLek48A0HxgWitYO3cW8C/T2hliK1F9sisOMTY4GEzxvXd1IZAc/phAj4TMjiWLfMgc7jfSTE",
+	"3s9JJMSesa/wlbPWAXEfp1YCv3/PV0KSKdWAXjup2HqHDnWeWwHYIQLM/iFhEch+Rf0NvXLWp9S2MDi5",
+	"qr5TctVE2nFgWc+VgXK9o777kxihvz/BbhjUVOE0LLfppHHPgQg/wcb3ijhdVQ+C3mEDlSNHkuC49Grj",
+	"i4C1Wt6/LwJnPSU+/DmTfh3U7g4PqiPEtDomdhWiiDa9jMkn07/C//84bpdOA8o/RwSJwQ2ZNukduwrt",
+	"xwini1/tXw5fkr9f3PglvHTiTKVzEl+6Re9PXmu4hX844eanEWd8NGo/VN8/a7myaSFwDzbK0NDiMGo/",
+	"miXdd2j3Eee7gwjnn8ebRNeT5k/6zFDHsn0Lj8esabJMDce89k4talfCmB7XiJr9lfh7V7fSXzqKbvPI",
+	"jgUyQPJpCbtRlfHL2FpzO509EKlCT49/vXWHQio/oRt25plcTj6+/fhfAQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -76,8 +76,9 @@ type Handoff struct {
 	Caps     []string             `json:"caps"`
 	Opened   Moment               `json:"opened"`
 	Moved    Moment               `json:"moved"`
-	// Orphaned says that its home, another one, was not heard for a day.
-	Orphaned bool `json:"orphaned,omitempty"`
+	// Orphaned says that its home, another one, was not heard for a day, or has lost steps of it.
+	Orphaned     bool   `json:"orphaned,omitempty"`
+	OrphanReason string `json:"orphan_reason,omitempty"` // for people
 
 	Steps []Step `json:"steps,omitempty"`
 	// NextCursor is where the steps go on; "" after the last.
@@ -130,6 +131,8 @@ type Filed struct {
 	// Waits says why the step is not filed yet: it is on disk, and judged again once a
 	// key is there. Empty for a step that is filed.
 	Waits string `json:"waits,omitempty"`
+	// Home is the home whose ruling the step waits for, "" for none.
+	Home federation.HomeID `json:"home,omitempty"`
 }
 
 // Place is where an offer would be written, and in which dialect it is to be
@@ -155,6 +158,8 @@ type Ask struct {
 
 	Proof  *Proof `json:"proof,omitempty"`
 	Reason string `json:"reason,omitempty"` // for the log
+	// Wait is how long to wait for the ruling of another home, such as "30s": a minute at most.
+	Wait string `json:"wait,omitempty"`
 }
 
 // Proof is a step as somebody signed it. Everything else but Channel and Reason is
@@ -408,8 +413,9 @@ type WebhookDelivery struct {
 type Peer struct {
 	Name      string `json:"name"` // its domain, or its home.name
 	Network   string `json:"network"`
-	Mode      string `json:"mode"`   // allow, limit, hold or block
-	Origin    string `json:"origin"` // of the mode
+	Mode      string `json:"mode"`             // allow, limit, hold or block
+	Origin    string `json:"origin"`           // of the mode
+	Source    string `json:"source,omitempty"` // of the peer: configuration, or record where an operator added it
 	URL       string `json:"url,omitempty"`
 	Dialect   string `json:"dialect,omitempty"` // of a registry
 	Waiting   int    `json:"waiting"`           // messages that it has not taken, or steps that it has not receipted
@@ -478,6 +484,21 @@ type Mode struct {
 	Act
 
 	Mode string `json:"mode"`
+	New  bool   `json:"new,omitempty"` // the name is that of a registry that is not known yet
+}
+
+// Compared is the result of a comparison of histories with another home.
+type Compared struct {
+	Compared int    `json:"compared"` // handoffs
+	Sent     int    `json:"sent"`     // handoffs of this home of which the other one lacked steps, and has them now
+	Lost     []Loss `json:"lost"`
+}
+
+// Loss is a handoff of the other home of which that has lost steps.
+type Loss struct {
+	Handoff federation.HandoffID `json:"handoff_id"`
+	Version federation.Version   `json:"version"` // steps that are here
+	Have    federation.Version   `json:"have"`    // steps that the other home has
 }
 
 // Check is what was found out about one thing.
@@ -633,6 +654,9 @@ const MaxLimit = 500
 
 // Judgement is the What of a [Next] that is a step which waits for a key.
 const Judgement = "judge"
+
+// PeersParameter is the parameter of /readyz that asks for the links to other homes too.
+const PeersParameter = "peers"
 
 // Readiness is the answer of /readyz, a route beside those of the contract.
 type Readiness struct {

@@ -142,6 +142,9 @@ func Handoff(out io.Writer, h contract.Handoff) error {
 		fmt.Fprintf(columns, "   caps %s", Cell(strings.Join(h.Caps, ",")))
 	}
 	fmt.Fprintln(columns)
+	if h.OrphanReason != "" {
+		fmt.Fprintf(columns, "  orphaned   %s\n", Cell(h.OrphanReason))
+	}
 	for _, s := range h.Steps {
 		signer := s.From
 		if s.For != "" {

@@ -69,7 +69,7 @@ func flagsOf(node *kong.Node) (all []term) {
 
 // exampleOf returns the lines of the example in the detailed help of a command.
 func exampleOf(detail string) string {
-	_, example, found := strings.Cut(detail, "Example:")
+	_, example, found := strings.Cut(strings.Replace(detail, "Examples:", "Example:", 1), "Example:")
 	if !found {
 		return ""
 	}

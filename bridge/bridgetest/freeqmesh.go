@@ -1,0 +1,115 @@
+package bridgetest
+
+import (
+	"crypto/ed25519"
+	"maps"
+	"slices"
+	"time"
+)
+
+// maxRelayed is how many messages of other servers wait.
+const maxRelayed = 4096
+
+// relayed is a message of another server, with the key of its signer, as that server serves it.
+// The zero value ends a server.
+type relayed struct {
+	from string // endpoint id
+	m    map[string]any
+	keys map[string]ed25519.PublicKey
+}
+
+// Shown is a step that a server showed to its users.
+type Shown struct {
+	Step, Handoff, Verb string
+	From                string // the nick
+}
+
+// Mesh makes servers peers of each other.
+func Mesh(servers ...*Freeq) {
+	for _, f := range servers {
+		f.mu.Lock()
+		for _, other := range servers {
+			if other != f && !slices.Contains(f.peers, other) {
+				f.peers = append(f.peers, other)
+			}
+		}
+		f.mu.Unlock()
+	}
+}
+
+// Shown returns the steps of a handoff that the users here were shown, in order, but for
+// receipts.
+func (f *Freeq) Shown(handoff string) []Shown {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(f.shown), func(s Shown) bool { return s.Handoff != handoff || s.Verb == "confirm" })
+}
+
+// show notes that users here are shown a step. The lock is held.
+func (f *Freeq) show(m map[string]any) {
+	tags := textsOf(m["tags"])
+	s := Shown{Step: tags["+freeq.at/eventid"], Handoff: tags["+freeq.at/act-id"], Verb: tags["+freeq.at/act-verb"], From: text(m, "from")}
+	if s.Handoff == "" {
+		s.Handoff = s.Step
+	}
+	f.shown = append(f.shown, s)
+}
+
+func textsOf(raw any) map[string]string {
+	tags := map[string]string{}
+	switch raw := raw.(type) {
+	case map[string]string:
+		maps.Copy(tags, raw)
+	case map[string]any:
+		for name, value := range raw {
+			tags[name], _ = value.(string)
+		}
+	}
+	return tags
+}
+
+// relay sends a message to another server by its endpoint id, to all of them for "". The lock
+// is held.
+func (f *Freeq) relay(to string, m map[string]any) {
+	for _, other := range f.peers {
+		if to == "" || to == other.id {
+			other.relayed <- relayed{from: f.id, m: maps.Clone(m), keys: maps.Clone(f.keys)}
+		}
+	}
+}
+
+// relays takes in what other servers relay, until the server is closed.
+func (f *Freeq) relays() {
+	for r := range f.relayed {
+		if r.m == nil {
+			return
+		}
+		f.mu.Lock()
+		f.relayedStep(r)
+		f.note()
+		f.mu.Unlock()
+	}
+}
+
+// relayedStep files a step of another server. The lock is held.
+func (f *Freeq) relayedStep(r relayed) {
+	for name, key := range r.keys {
+		if f.keys[name] == nil {
+			f.keys[name] = key
+		}
+	}
+	tags := textsOf(r.m["tags"])
+	venue := f.venue(text(r.m, "target"), tags)
+	document, err := actDocument(tags, venue)
+	if err != nil {
+		f.odd("no document: %v", err)
+		return
+	}
+	if text(r.m, "type") == "tagmsg" && f.row(tags["+freeq.at/eventid"]) == nil {
+		f.show(r.m)
+	}
+	f.file(freeqRow{
+		id: tags["+freeq.at/eventid"], task: tags["+freeq.at/act-id"], venue: venue, canonical: document,
+		signature: tags["+freeq.at/sig"], actor: tags["+freeq.at/from"], origin: r.from, at: time.Now().Unix(),
+	}, tags, false, text(r.m, "type") == "act_route")
+}

@@ -1,0 +1,65 @@
+package irc
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/ergochat/irc-go/ircmsg"
+
+	"baton/federation"
+)
+
+// pattern is what a line of a server is held to: its command and its first parameters, and
+// its tags and source where a case names them. Servers are free in all else, such as the
+// text of numerics and further parameters.
+type pattern struct {
+	tags     map[string]string // globs of their values
+	source   string            // a glob; "" for any
+	commands []string          // one of these
+	params   []string          // globs
+}
+
+// parsePattern reads a pattern. It is written as a line of IRC with globs in it, and with
+// "|" between commands.
+func parsePattern(text string) pattern {
+	p := pattern{tags: map[string]string{}}
+	if tags, ok := strings.CutPrefix(text, "@"); ok {
+		tags, text, _ = strings.Cut(tags, " ")
+		for tag := range strings.SplitSeq(tags, ";") {
+			name, value, _ := strings.Cut(tag, "=")
+			p.tags[name] = value
+		}
+	}
+	if source, ok := strings.CutPrefix(text, ":"); ok {
+		p.source, text, _ = strings.Cut(source, " ")
+	}
+	text, last, hasLast := strings.Cut(" "+text, " :")
+	words := strings.Fields(text)
+	if hasLast {
+		words = append(words, last)
+	}
+	p.commands, p.params = strings.Split(words[0], "|"), words[1:]
+	return p
+}
+
+// fits reports whether a line is as the pattern says.
+func (p pattern) fits(line string) bool {
+	m, err := ircmsg.ParseLine(line)
+	if err != nil || !slices.Contains(p.commands, m.Command) || len(m.Params) < len(p.params) {
+		return false
+	}
+	if p.source != "" && !federation.Glob(p.source, m.Source) {
+		return false
+	}
+	for name, value := range p.tags {
+		if has, got := m.GetTag(name); !has || !federation.Glob(value, got) {
+			return false
+		}
+	}
+	for i, param := range p.params {
+		if !federation.Glob(param, m.Params[i]) {
+			return false
+		}
+	}
+	return true
+}

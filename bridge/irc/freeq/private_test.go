@@ -1,0 +1,80 @@
+package freeq_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"baton/bridge/irc/freeq"
+	"baton/federation"
+)
+
+// aPrivateOffer returns an offer that scout made to alice in private.
+func (h *house) aPrivateOffer(t *testing.T) federation.Delivery {
+	t.Helper()
+	scout, _ := person("scout")
+	alice, _ := person("alice")
+	return h.offered(t, federation.PrivateVenue(scout, alice))
+}
+
+// isLine reports whether a message is a line for people.
+func isLine(m map[string]any) bool { return m["type"] == "privmsg" }
+
+func TestAPrivateStepHasALineThatSaysWhatToType(t *testing.T) {
+	for name, tweak := range map[string]func(*freeq.Config, *freeq.Deps){
+		"as configured": func(*freeq.Config, *freeq.Deps) {}, "without lines in channels": func(cfg *freeq.Config, _ *freeq.Deps) { cfg.Summaries = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, tweak)
+			h.run(t)
+			alice := h.alice()
+			for ctx := patient(t); !h.link.Online(ctx, federation.Binding{DID: alice.DID}); {
+				if ctx.Err() != nil {
+					t.Fatal("alice is not known")
+				}
+			}
+			d := h.aPrivateOffer(t)
+			h.deliver(t, d)
+			line, err := h.server.AwaitLine(patient(t), "the line", isLine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := line["text"].(string)
+			short := d.View.ID.Short()
+			if !strings.HasPrefix(text, "[handoff …"+short+"] ") || !strings.HasSuffix(text, ": Review it — answer: /msg Baton-gw accept "+short+" or /msg Baton-gw decline "+short) {
+				t.Errorf("line %q", text)
+			}
+			scout, _ := person("scout")
+			tags, _ := line["tags"].(map[string]any)
+			if line["target"] != alice.Nick || line["account"] != string(scout) || tags["+freeq.at/ref"] != d.View.ID.String() {
+				t.Errorf("line %v", line)
+			}
+			h.expectNothingOdd(t)
+		})
+	}
+}
+
+func TestAPrivateLineForAnAbsentReaderGoesToItsDID(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	h.deliver(t, h.aPrivateOffer(t))
+	line, err := h.server.AwaitLine(patient(t), "the line", isLine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if did, _ := person("alice"); line["target"] != string(did) {
+		t.Errorf("line %v", line)
+	}
+	h.expectNothingOdd(t)
+}
+
+func TestAPrivateStepWithoutItsLineIsNotDelivered(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	h.alice()
+	h.server.LoseLines()
+	err := h.link.Deliver(patient(t), h.aPrivateOffer(t))
+	if _, waits := errors.AsType[*federation.UnavailableError](err); !waits {
+		t.Errorf("Deliver returns %v, want a not-now", err)
+	}
+}

@@ -1,0 +1,180 @@
+//go:build interop
+
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"baton/federation/federationtest"
+)
+
+// documentPatience is how long the commands of one document may take.
+const documentPatience = 4 * time.Minute
+
+// Each document is executed in a folder of its own, from its first block to its last: the
+// blocks of language sh in one shell, but those that need what a test does not have. A
+// block of language text after one of sh is what the commands print, where "…" stands for
+// anything. Ports are replaced by free ones.
+func TestTheCommandsOfTheDocumentsWork(t *testing.T) {
+	for _, d := range allDocuments(t) {
+		if d.runnable() == "" {
+			continue
+		}
+		t.Run(d.path, func(t *testing.T) {
+			t.Parallel()
+			d.run(t)
+		})
+	}
+}
+
+// mark precedes what each block prints.
+const mark = "\x1e"
+
+// runnable returns the script that the blocks of a document are, "" where none can be run.
+func (d document) runnable() string {
+	var script strings.Builder
+	for i, f := range d.fences {
+		if f.language == "sh" && f.needs == "" {
+			fmt.Fprintf(&script, "printf '%s%d\\n'\n%s\n", mark, i, f.text)
+		}
+	}
+	return script.String()
+}
+
+// prelude makes the shell find what a checkout has. The program is built already.
+const prelude = `go() {
+	case "$*" in
+	"build ./cmd/baton") ln -sf "$(command -v baton)" baton ;;
+	"run ./cmd/baton "*) shift 2; baton "$@" ;;
+	*) command go "$@" ;;
+	esac
+}
+`
+
+// run executes a document and compares what it prints.
+func (d document) run(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"deploy", "configs", "federation"} {
+		path, err := filepath.Abs(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ports := newPorts(t)
+	ctx, cancel := context.WithTimeout(t.Context(), documentPatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-eu")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), quickExit, "PYTHONDONTWRITEBYTECODE=1", "BATON_CONFIG=")
+	cmd.Stdin = strings.NewReader(prelude + ports.free(d.runnable()))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.WaitDelay = time.Second
+	// What the document left running ends with the shell.
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	err := cmd.Run()
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) {
+		t.Errorf("%v\n%s%s", err, stdout.String(), stderr.String())
+		d.logs(t, dir)
+		return
+	}
+	d.compare(t, ports.published(stdout.String()))
+}
+
+// logs shows what the gateways of a document wrote.
+func (document) logs(t *testing.T, dir string) {
+	t.Helper()
+	logs, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	for _, path := range logs {
+		if text, err := os.ReadFile(path); err == nil {
+			t.Logf("%s:\n%s", filepath.Base(path), text)
+		}
+	}
+}
+
+// compare compares what the blocks print with what the document says.
+func (d document) compare(t *testing.T, printed string) {
+	t.Helper()
+	got := map[int]string{}
+	for part := range strings.SplitSeq(printed, mark) {
+		var i int
+		number, text, _ := strings.Cut(part, "\n")
+		if _, err := fmt.Sscan(number, &i); err == nil {
+			got[i] = text
+		}
+	}
+	for i, f := range d.fences {
+		if f.language != "text" || i == 0 {
+			continue
+		}
+		if before := d.fences[i-1]; before.language == "sh" && before.needs == "" && !says(f.text, got[i-1]) {
+			t.Errorf("%s:%d: the document says\n%sand the commands print\n%s", d.path, f.line, f.text, got[i-1])
+		}
+	}
+}
+
+// varying matches what differs from run to run: times, ids, the rest of a DID, durations.
+var varying = regexp.MustCompile(`(?:\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d\.\d{3}Z?|\b[0-9A-HJKMNP-TV-Z]{26}\b|…[0-9A-HJKMNP-TV-Z]{6}\b|z6Mk\w+…?|\b\d+ ms\b`)
+
+// says reports whether a text is what a document shows. An ellipsis in it stands for any
+// text, and runs of spaces are alike.
+func says(shown, printed string) bool {
+	plain := func(text string) string {
+		return strings.TrimSpace(regexp.MustCompile(` +`).ReplaceAllString(varying.ReplaceAllString(text, "~"), " "))
+	}
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(plain(shown)), "…", "(?s:.*)")
+	return regexp.MustCompile("^" + pattern + "$").MatchString(plain(printed))
+}
+
+// ports replaces the ports of a document by free ones, each by the same one.
+type ports struct {
+	t        *testing.T
+	assigned map[string]string // by the port in the document
+}
+
+var portIn = regexp.MustCompile(`(127\.0\.0\.1:|port=")([1-9][0-9]{3,4})\b`)
+
+func newPorts(t *testing.T) *ports { return &ports{t: t, assigned: map[string]string{}} }
+
+// free returns a script with free ports. A configuration that names no listeners gets
+// those that are the default.
+func (p *ports) free(script string) string {
+	if !strings.Contains(script, "\n[http]\n") {
+		script = strings.ReplaceAll(script, "\n[home]\n", "\n[http]\nlisten = \"127.0.0.1:8080\"\npublic_url = \"http://127.0.0.1:8080\"\n[home]\n")
+	}
+	if !strings.Contains(script, "\n[admin]\n") {
+		script = strings.ReplaceAll(script, "\n[home]\n", "\n[admin]\nlisten = \"127.0.0.1:8081\"\n[home]\n")
+	}
+	return portIn.ReplaceAllStringFunc(script, func(found string) string {
+		match := portIn.FindStringSubmatch(found)
+		if p.assigned[match[2]] == "" {
+			_, port, _ := strings.Cut(federationtest.FreeAddr(p.t), ":")
+			p.assigned[match[2]] = port
+		}
+		return match[1] + p.assigned[match[2]]
+	})
+}
+
+// published returns a text with the ports of the document again.
+func (p *ports) published(text string) string {
+	for original, assigned := range p.assigned {
+		text = strings.ReplaceAll(text, "127.0.0.1:"+assigned, "127.0.0.1:"+original)
+	}
+	return text
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// askTime bounds one request, and retryWait is the time until it is sent again.
+const (
+	askTime   = 10 * time.Second
+	retryWait = 100 * time.Millisecond
+)
+
+// agent is a client of the REST API with a key of its own. It may be used concurrently.
+type agent struct {
+	urls []string // of the gateways of one home
+	did  string
+	key  ed25519.PrivateKey
+
+	mu    sync.Mutex
+	token string
+	at    int // the gateway that answered last
+}
+
+// newAgent returns an agent with a new key at a home. Its gateways are separated by "|".
+func newAgent(home string) (*agent, error) {
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		return nil, err
+	}
+	return &agent{urls: strings.Split(home, "|"), did: didOf(public), key: private}, nil
+}
+
+// didOf returns the did:key of a key: base58btc of 0xed 0x01 and its 32 bytes.
+func didOf(key ed25519.PublicKey) string {
+	const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+	digits, digit := "", new(big.Int)
+	for n := new(big.Int).SetBytes(append([]byte{0xed, 0x01}, key...)); n.Sign() > 0; {
+		n.DivMod(n, big.NewInt(58), digit)
+		digits = string(alphabet[digit.Int64()]) + digits
+	}
+	return "did:key:z" + digits
+}
+
+// refusedError is an answer that another try does not change.
+type refusedError struct{ path, text string }
+
+// Error implements error.
+func (e *refusedError) Error() string { return e.path + ": " + e.text }
+
+// insist sends a request until a gateway answers it, or ctx ends. A request with a body is a
+// POST with a key of its own, so that it counts once however often it is sent.
+func (a *agent) insist(ctx context.Context, path, once string, body, answer any) error {
+	var last error
+	for ctx.Err() == nil {
+		err := a.call(ctx, path, once, body, answer)
+		if _, refused := errors.AsType[*refusedError](err); err == nil || refused {
+			return err
+		}
+		last = err
+		a.mu.Lock()
+		a.at = (a.at + 1) % len(a.urls)
+		a.mu.Unlock()
+		if err := wait(ctx, retryWait); err != nil {
+			break
+		}
+	}
+	return errors.Join(ctx.Err(), last)
+}
+
+// call sends a request once, and logs in where the gateway asks for that.
+func (a *agent) call(ctx context.Context, path, once string, body, answer any) error {
+	a.mu.Lock()
+	token := a.token
+	a.mu.Unlock()
+	if token == "" {
+		if err := a.login(ctx); err != nil {
+			return err
+		}
+	}
+	return a.send(ctx, path, once, body, answer)
+}
+
+// login proves the DID and keeps the token.
+func (a *agent) login(ctx context.Context) error {
+	var given struct{ Challenge string }
+	if err := a.send(ctx, "auth/challenge", "", map[string]string{"did": a.did}, &given); err != nil {
+		return err
+	}
+	signature := base64.RawURLEncoding.EncodeToString(ed25519.Sign(a.key, []byte(given.Challenge)))
+	var tokens struct {
+		Access string `json:"access_token"`
+	}
+	if err := a.send(ctx, "auth/token", "", map[string]string{"did": a.did, "challenge": given.Challenge, "signature": signature}, &tokens); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.token = tokens.Access
+	return nil
+}
+
+// send sends one request and reads the answer.
+func (a *agent) send(ctx context.Context, path, once string, body, answer any) error {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	a.mu.Lock()
+	address, token := a.urls[a.at]+"/api/v1/"+path, a.token
+	a.mu.Unlock()
+	method, text := http.MethodGet, []byte(nil)
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return err
+		}
+		method = http.MethodPost
+	}
+	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	if once != "" {
+		request.Header.Set("Idempotency-Key", once)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	return a.read(response, path, answer)
+}
+
+// client keeps connections for all agents.
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+
+// read reads an answer. Statuses that another try may change are plain errors.
+func (a *agent) read(response *http.Response, path string, answer any) error {
+	switch status := response.StatusCode; {
+	case status == http.StatusUnauthorized:
+		a.mu.Lock()
+		a.token = "" // the next call logs in
+		a.mu.Unlock()
+		return fmt.Errorf("%s: %s", path, response.Status)
+	case status == http.StatusTooManyRequests || status >= http.StatusInternalServerError:
+		return fmt.Errorf("%s: %s", path, response.Status)
+	case status >= http.StatusBadRequest:
+		var problem struct{ Code, Detail string }
+		_ = json.NewDecoder(response.Body).Decode(&problem) // the status says enough
+		return &refusedError{path, response.Status + " " + problem.Code + ": " + problem.Detail}
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(answer)
+}
+
+// handoff is a handoff as the API shows it.
+type handoff struct {
+	ID, State string
+	Steps     []struct{ Verb string }
+}
+
+// entry is one entry of an inbox.
+type entry struct {
+	Cursor string
+	Step   struct {
+		EventID   string `json:"event_id"`
+		HandoffID string `json:"handoff_id"`
+		Verb      string
+	}
+}
+
+// inbox returns the entries of the inbox after a cursor, and waits up to two seconds for one.
+func (a *agent) inbox(ctx context.Context, cursor string) (entries []entry, next string, err error) {
+	var page struct {
+		Items []entry
+		Next  string `json:"next_cursor"`
+	}
+	err = a.insist(ctx, "inbox?"+url.Values{"cursor": {cursor}, "wait": {"2s"}}.Encode(), "", nil, &page)
+	if page.Next == "" {
+		page.Next = cursor
+	}
+	return page.Items, page.Next, err
+}

@@ -1,0 +1,286 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// pace is the time between two offers of one sender to one recipient.
+const pace = 100 * time.Millisecond
+
+// load is agents that hand work to each other.
+type load struct {
+	senders    []*agent
+	recipients []*recipient
+
+	mu    sync.Mutex
+	acked map[string]*agent // the handoffs whose offer a gateway acknowledged, with the offerer
+}
+
+// recipient is an agent that accepts and completes each offer that reaches it.
+type recipient struct {
+	*agent
+	home string
+
+	mu       sync.Mutex
+	arrived  []time.Time       // one for each offer
+	arrivals map[string]int    // of each offer in the inbox
+	failed   map[string]string // steps that were refused, by handoff
+}
+
+// newLoad logs the agents in and waits until each recipient got a first offer.
+func newLoad(ctx context.Context, senders, recipients []string) (*load, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	l := &load{acked: map[string]*agent{}}
+	for i, home := range recipients {
+		worker, err := newAgent(home)
+		if err != nil {
+			return nil, err
+		}
+		l.recipients = append(l.recipients, &recipient{agent: worker, home: home, arrivals: map[string]int{}, failed: map[string]string{}})
+		offerer, err := newAgent(senders[i%len(senders)])
+		if err != nil {
+			return nil, err
+		}
+		l.senders = append(l.senders, offerer)
+		// An open offer reaches all homes and tells them where the mailbox of the offerer is.
+		hello := map[string]string{"title": "hello"}
+		if err := worker.insist(ctx, "handoffs", "hello "+worker.did, hello, nil); err != nil {
+			return nil, fmt.Errorf("first step of the agent at %s: %w", home, err)
+		}
+	}
+	return l, nil
+}
+
+// run makes offers and works on them while a function runs, and then until all are over.
+func (l *load) run(ctx context.Context, during func(context.Context) error) error {
+	working, stopWork := context.WithCancel(ctx)
+	defer stopWork()
+	offering, stopOffers := context.WithCancel(working)
+	defer stopOffers()
+	var offers, work sync.WaitGroup
+	for i, r := range l.recipients {
+		offers.Go(func() { l.offer(offering, working, l.senders[i], r) })
+		work.Go(func() { r.work(working) })
+	}
+	err := l.recovers(ctx, time.Now())
+	if err == nil {
+		err = during(ctx)
+	}
+	stopOffers()
+	offers.Wait()
+	if err == nil {
+		err = l.drain(ctx)
+	}
+	stopWork()
+	work.Wait()
+	return err
+}
+
+// offer makes offers to a recipient until one context ends. An offer that is under way then is
+// still made: the gateway may have taken it.
+func (l *load) offer(until, ctx context.Context, from *agent, to *recipient) { //nolint:revive // two contexts: of making offers, and of one offer
+	for n := 0; until.Err() == nil; n++ {
+		var made handoff
+		body := map[string]string{"to": to.did, "title": fmt.Sprintf("work %d", n)}
+		if err := from.insist(ctx, "handoffs", fmt.Sprintf("%s %d", from.did, n), body, &made); err == nil {
+			l.mu.Lock()
+			l.acked[made.ID] = from
+			l.mu.Unlock()
+		} else if ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, "lab: offer:", err)
+		}
+		_ = wait(until, pace)
+	}
+}
+
+// work reads the inbox, and accepts and completes each offer once.
+func (r *recipient) work(ctx context.Context) {
+	cursor := ""
+	var steps sync.WaitGroup
+	defer steps.Wait()
+	for ctx.Err() == nil {
+		entries, next, err := r.inbox(ctx, cursor)
+		if err != nil {
+			continue // ctx has ended, or the cursor is read again
+		}
+		cursor = next
+		for _, e := range entries {
+			if e.Step.Verb != "offer" {
+				continue
+			}
+			r.mu.Lock()
+			r.arrivals[e.Step.EventID]++
+			again := r.arrivals[e.Step.EventID] > 1
+			r.arrived = append(r.arrived, time.Now())
+			r.mu.Unlock()
+			if !again {
+				steps.Go(func() { r.complete(ctx, e.Step.HandoffID) })
+			}
+		}
+	}
+}
+
+// complete accepts and completes a handoff.
+func (r *recipient) complete(ctx context.Context, id string) {
+	for _, verb := range []string{"accept", "complete"} {
+		if err := r.insist(ctx, "handoffs/"+id+"/"+verb, verb+" "+id, struct{}{}, nil); err != nil {
+			r.mu.Lock()
+			r.failed[id] = err.Error()
+			r.mu.Unlock()
+			return
+		}
+	}
+}
+
+// recovers waits until each recipient got an offer after a time.
+func (l *load) recovers(ctx context.Context, after time.Time) error {
+	deadline := time.Now().Add(recoverTime)
+	for _, r := range l.recipients {
+		for {
+			r.mu.Lock()
+			got := len(r.arrived) > 0 && r.arrived[len(r.arrived)-1].After(after)
+			r.mu.Unlock()
+			if got {
+				break
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("no offer reaches the agent at %s within %s", r.home, recoverTime)
+			}
+			if err := wait(ctx, 20*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// longestGap returns the longest time between two offers that reached one recipient.
+func (l *load) longestGap(from, to time.Time) time.Duration {
+	var longest time.Duration
+	for _, r := range l.recipients {
+		r.mu.Lock()
+		last := from
+		for _, at := range append(slices.Clone(r.arrived), to) {
+			if at.Before(from) || at.After(to) {
+				continue
+			}
+			longest, last = max(longest, at.Sub(last)), at
+		}
+		r.mu.Unlock()
+	}
+	return longest
+}
+
+// drain waits until each acknowledged offer is completed, or a minute is over: then the audit
+// names those that are not.
+func (l *load) drain(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, drainTime)
+	defer cancel()
+	for id, offerer := range l.acked {
+		for {
+			var h handoff
+			err := offerer.insist(ctx, "handoffs/"+id, "", nil, &h)
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // the audit says which
+			}
+			if err != nil {
+				return err
+			}
+			if h.State == "completed" {
+				break
+			}
+			if err := wait(ctx, retryWait); err != nil {
+				return nil //nolint:nilerr // the audit says which
+			}
+		}
+	}
+	return nil
+}
+
+// audit compares the acknowledged offers with the inboxes, read from their start, and with
+// the steps of each handoff.
+func (l *load) audit(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	inInbox := map[string]int{}
+	for _, r := range l.recipients {
+		for cursor, more := "", true; more; {
+			entries, next, err := r.inbox(ctx, cursor)
+			if err != nil {
+				return fmt.Errorf("read the inbox at %s: %w", r.home, err)
+			}
+			for _, e := range entries {
+				if e.Step.Verb == "offer" {
+					inInbox[e.Step.HandoffID]++
+				}
+			}
+			cursor, more = next, len(entries) > 0
+		}
+	}
+	var lost, wrong []string
+	twice := l.repeated()
+	for id, offerer := range l.acked {
+		switch n := inInbox[id]; {
+		case n == 0:
+			lost = append(lost, id)
+		case n > 1:
+			twice = append(twice, id)
+		}
+		var h handoff
+		if err := offerer.insist(ctx, "handoffs/"+id, "", nil, &h); err != nil {
+			return fmt.Errorf("read handoff %s: %w", id, err)
+		}
+		if verbs := verbsOf(h); !slices.Equal(verbs, []string{"offer", "accept", "complete"}) {
+			wrong = append(wrong, fmt.Sprintf("%s %s: %v %s", id, h.State, verbs, l.failure(id)))
+		}
+	}
+	fmt.Fprintf(os.Stdout, "%d offers acknowledged, %d lost, %d duplicated, %d not completed\n", len(l.acked), len(lost), len(twice), len(wrong))
+	if len(l.acked) == 0 || len(lost)+len(twice)+len(wrong) > 0 {
+		return errors.New(fmt.Sprint("lost ", lost, ", twice ", twice, ", not completed ", wrong))
+	}
+	return nil
+}
+
+// repeated returns the offers that a recipient was shown twice as it read on.
+func (l *load) repeated() []string {
+	var twice []string
+	for _, r := range l.recipients {
+		r.mu.Lock()
+		for id, n := range r.arrivals {
+			if n > 1 {
+				twice = append(twice, id)
+			}
+		}
+		r.mu.Unlock()
+	}
+	return twice
+}
+
+// verbsOf returns the steps of a handoff.
+func verbsOf(h handoff) []string {
+	var verbs []string
+	for _, step := range h.Steps {
+		verbs = append(verbs, step.Verb)
+	}
+	return verbs
+}
+
+// failure returns why a recipient could not complete a handoff, "" where it could.
+func (l *load) failure(id string) string {
+	for _, r := range l.recipients {
+		r.mu.Lock()
+		why := r.failed[id]
+		r.mu.Unlock()
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// processes is the processes of a deployment.
+type processes struct {
+	folder string
+	order  []string
+	all    map[string]*process
+}
+
+// process is one process, which may be started many times.
+type process struct {
+	name  string
+	args  []string
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the command of now has ended
+}
+
+// readProcesses reads the file of the processes.
+func readProcesses(folder string) (*processes, error) {
+	text, err := os.ReadFile(filepath.Join(folder, "processes"))
+	if err != nil {
+		return nil, err
+	}
+	p := &processes{folder: folder, all: map[string]*process{}}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			return nil, fmt.Errorf("want a name and a command, not %q", line)
+		}
+		p.order = append(p.order, fields[0])
+		p.all[fields[0]] = &process{name: fields[0], args: fields[1:]}
+	}
+	return p, nil
+}
+
+// start starts all processes in their order.
+func (p *processes) start(ctx context.Context) error {
+	for _, name := range p.order {
+		if err := p.restart(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restart starts a process. One that ends within a second is started again, for half a minute:
+// PostgreSQL waits for the last child of the server that was killed.
+func (p *processes) restart(ctx context.Context, name string) error {
+	deadline := time.Now().Add(startTime / 2)
+	for {
+		one := p.all[name]
+		if one == nil {
+			return fmt.Errorf("there is no process %s", name)
+		}
+		if err := p.launch(one); err != nil {
+			return err
+		}
+		select {
+		case <-one.ended:
+		case <-time.After(time.Second):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s does not stay up", name)
+		}
+		if err := wait(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+}
+
+// launch runs the command of a process.
+func (p *processes) launch(one *process) error {
+	log, err := os.OpenFile(filepath.Join(p.folder, one.name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()                                    // the process has its own
+	one.cmd = exec.Command(one.args[0], one.args[1:]...) //nolint:gosec,noctx // the operator names it, and the lab ends it
+	one.cmd.Stdout, one.cmd.Stderr, one.cmd.Dir = log, log, p.folder
+	if err := one.cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", one.name, err)
+	}
+	cmd, ended := one.cmd, make(chan struct{})
+	one.ended = ended
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait() // a killed process ends with an error
+	}()
+	return nil
+}
+
+// kill ends a process as a power cut does, and waits until it has ended.
+func (p *processes) kill(name string) error {
+	one := p.all[name]
+	if one == nil {
+		return fmt.Errorf("there is no process %s", name)
+	}
+	if err := one.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill %s: %w", name, err)
+	}
+	<-one.ended
+	return nil
+}
+
+// stop ends all processes, the last one first.
+func (p *processes) stop() {
+	for i := len(p.order) - 1; i >= 0; i-- {
+		one := p.all[p.order[i]]
+		if one.cmd == nil || one.cmd.Process == nil {
+			continue
+		}
+		_ = one.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		select {
+		case <-one.ended:
+		case <-time.After(15 * time.Second):
+			_ = one.cmd.Process.Kill()
+			<-one.ended
+		}
+	}
+}
+
+// told returns the end of the output of each process, as an error.
+func (p *processes) told() error {
+	const lastBytes = 3000
+	var errs []error
+	for _, name := range p.order {
+		text, err := os.ReadFile(filepath.Join(p.folder, name+".log"))
+		if err == nil {
+			err = fmt.Errorf("%s wrote at last:\n%s", name, text[max(0, len(text)-lastBytes):])
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,175 @@
+package relay_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"baton/federation"
+	"baton/federation/federationtest"
+	"baton/federation/relay"
+	"baton/federation/signing"
+)
+
+// restored puts a home with an older copy of the record in the place of another one: it has the
+// name, the key and the address of that, and has started since.
+func restored(t *testing.T, of *gate, knows ...*gate) *gate {
+	t.Helper()
+	older := twin(t, of)
+	older.deps.Boot = "after the restore"
+	for _, other := range knows {
+		older.peers[other.id] = relay.NewPeer(relay.PeerConfig{Home: other.id, URL: other.server.URL, Mode: relay.Allow}, older.deps)
+	}
+	mux := http.NewServeMux()
+	(&relay.PeerHandler{Deps: older.deps, Peer: func(home federation.HomeID) *relay.Peer { return older.peers[home] }}).Mount(mux)
+	of.server.Config.Handler = mux
+	return older
+}
+
+// compared connects two homes until stop, and compares their histories.
+func compared(t *testing.T, a, b *gate) (stop func()) {
+	t.Helper()
+	there, back := a.runUntil(b), b.runUntil(a)
+	if _, err := a.peers[b.id].CompareNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return func() { there(); back() }
+}
+
+func TestAHomeThatWasRestoredWithinTheHourIsMadeWholeAtTheNextConnection(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := compared(t, a, b)
+	_, offer := a.take("alice", federation.Offer, to("bob"))
+	if err := a.deliver(b); err != nil {
+		t.Fatal(err)
+	}
+	b.comes(offer.ID, "offer")
+	stop()
+	older := restored(t, b, a)
+	a.run(b) // the same link to the same address
+	older.comes(offer.ID, "offer")
+}
+
+func TestARestartThatNoConnectionNoticedIsNoticedByItsFirstQuestion(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := compared(t, a, b)
+	_, offer := a.take("alice", federation.Offer, to("bob"))
+	if err := a.deliver(b); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	a.run(b)
+	older := restored(t, b, a)
+	older.run(a) // the link from a to b stays up
+	older.comes(offer.ID, "offer")
+}
+
+// bob offers alice something at b, and she accepts it at a.
+func acceptedAt(t *testing.T, a, b *gate) (offer federation.Event) {
+	t.Helper()
+	_, offer = b.take("bob", federation.Offer, to("alice"))
+	if err := b.deliver(a); err != nil {
+		t.Fatal(err)
+	}
+	a.take("alice", federation.Accept, in(offer.ID))
+	a.comes(offer.ID, "offer accept")
+	return offer
+}
+
+func TestAHomeGetsItsOwnStepsBackThatARestoreLost(t *testing.T) {
+	for name, keeps := range map[string]bool{"the acceptance alone": true, "the whole handoff": false} {
+		t.Run(name, func(t *testing.T) {
+			all := newGates(t, "a.test", "b.test")
+			a, b := all[0], all[1]
+			stop := compared(t, a, b)
+			offer := acceptedAt(t, a, b)
+			stop()
+			older := restored(t, b, a)
+			if keeps {
+				if _, err := older.home.Submit(t.Context(), offer, time.Now()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.run(b)
+			older.comes(offer.ID, "offer accept")
+			view, err := older.record.View(t.Context(), offer.ID)
+			if err != nil || view.Home != "b.test" || view.Remote || view.Numbered || view.State != federation.Assigned {
+				t.Errorf("the handoff is %+v, %v", view, err)
+			}
+			done, err := a.peers["b.test"].CompareNow(t.Context())
+			if err != nil || done.Restored != 0 || len(done.Lost) != 0 {
+				t.Errorf("compared again: %+v, %v", done, err)
+			}
+			a.take("alice", federation.Progress, in(offer.ID)) // and it goes on from there
+			older.comes(offer.ID, "offer accept progress")
+			a.comes(offer.ID, "offer accept progress")
+		})
+	}
+}
+
+func TestAHandoffIsOrphanedWhoseHomeWentOnOtherwiseAfterARestore(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := compared(t, a, b)
+	offer := acceptedAt(t, a, b)
+	stop()
+	older := restored(t, b, a)
+	for _, step := range []federation.Event{offer, b.sign("bob", federation.Cancel, in(offer.ID))} {
+		if _, err := older.home.Submit(t.Context(), step, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.run(b)
+	done, err := a.peers["b.test"].CompareNow(t.Context())
+	if err != nil || len(done.Lost) != 1 || done.Lost[0].Handoff != offer.ID || !strings.Contains(done.Lost[0].Why, "another step in its place") {
+		t.Errorf("compared: %+v, %v", done, err)
+	}
+	if lost, ok := a.peers["b.test"].Lost(offer.ID); !ok || lost.Version != 2 {
+		t.Errorf("lost: %+v, %t", lost, ok)
+	}
+	if got := older.log(offer.ID); got != "offer cancel" {
+		t.Errorf("the home has %q now", got)
+	}
+}
+
+// forger is a record whose rulings are signed by another home than they name.
+type forger struct {
+	*federationtest.Memory
+
+	key federation.SigningKey
+}
+
+func (f forger) RulingOn(ctx context.Context, id federation.HandoffID, version federation.Version) (document, signature string, err error) {
+	if document, _, err = f.Memory.RulingOn(ctx, id, version); err == nil {
+		signature, err = signing.SignHome(ctx, f.key, []byte(document))
+	}
+	return document, signature, err
+}
+
+func TestAHomeTakesNoStepBackWhoseRulingItDidNotSign(t *testing.T) {
+	all := newGates(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	stop := compared(t, a, b)
+	offer := acceptedAt(t, a, b)
+	stop()
+	older := restored(t, b, a)
+	deps := a.deps
+	deps.Record = forger{a.record, a.key}
+	a.peers["b.test"] = relay.NewPeer(relay.PeerConfig{Home: "b.test", URL: b.server.URL, Mode: relay.Allow}, deps)
+	a.run(b)
+	done, err := a.peers["b.test"].CompareNow(t.Context())
+	if err != nil || len(done.Lost) != 1 || !strings.Contains(done.Lost[0].Why, string(federation.SignatureInvalid)) {
+		t.Errorf("compared: %+v, %v", done, err)
+	}
+	if got := older.log(offer.ID); got != "" {
+		t.Errorf("the home has %q now", got)
+	}
+	offences, err := older.record.Offences(t.Context(), "a.test")
+	if err != nil || len(offences) != 1 || offences[0].Kind != federation.OffenceRuling {
+		t.Errorf("offences: %+v, %v", offences, err)
+	}
+}
