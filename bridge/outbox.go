@@ -331,7 +331,10 @@ func (w *outboxWorker) row(ctx context.Context, d federation.Delivery, covered [
 	err := w.link.Deliver(trying, d)
 	cancel()
 	refused, isRefusal := errors.AsType[*federation.RefusalError](err)
+	givenUp, isGivenUp := errors.AsType[*federation.GivenUpError](err)
 	switch {
+	case isGivenUp:
+		return w.settle(ctx, d, covered, federation.Settlement{State: federation.DeliveryDead, Dead: givenUp.Reason, Why: givenUp.Why})
 	case err == nil:
 		w.pace.Took(time.Now())
 		_, live := w.link.(Placer) // users in a channel see the step

@@ -15,11 +15,12 @@ const (
 	DeadFailed   DeadReason = "failed"     // each attempt failed, and not because the other side was away
 	DeadBroken   DeadReason = "unreadable" // the record cannot read it
 	DeadOperator DeadReason = "operator"   // an operator gave it up
+	DeadBlocked  DeadReason = "blocked"    // an operator blocked the home; it is scheduled again once the home is allowed
 )
 
 // DeadReasons are all of them.
 func DeadReasons() []DeadReason {
-	return []DeadReason{DeadExpired, DeadRefused, DeadFailed, DeadBroken, DeadOperator}
+	return []DeadReason{DeadExpired, DeadRefused, DeadFailed, DeadBroken, DeadOperator, DeadBlocked}
 }
 
 // Fix returns what an operator may do about it.
@@ -33,11 +34,23 @@ func (r DeadReason) Fix() string {
 		return "read the last error; after the cause is mended, here or there, replay"
 	case DeadBroken:
 		return "run baton verify; restore the record from a backup, or drop it"
+	case DeadBlocked:
+		return "allow the home again (baton peer mode), which delivers it; drop it if the block is to stay"
 	case DeadOperator:
 		return "nothing: it was given up on purpose; replay to take that back"
 	}
 	return "read the last error"
 }
+
+// GivenUpError is returned for a delivery that ends as a dead letter at once: no attempt can
+// succeed until an operator changes something here.
+type GivenUpError struct {
+	Reason DeadReason
+	Why    string // for people
+}
+
+// Error implements error.
+func (e *GivenUpError) Error() string { return e.Why }
 
 // MaxTries is how many of the last attempts on a delivery are remembered one by one.
 const MaxTries = 16

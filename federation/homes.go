@@ -70,6 +70,7 @@ const (
 	LocatedByAnswer   LocationSource = "answer"   // the home said so when it was asked
 	LocatedByStep     LocationSource = "step"     // the home brought a step of the DID
 	LocatedByMove     LocationSource = "move"     // an operator moved it
+	LocatedByLogin    LocationSource = "login"    // the DID proved itself to this gateway
 	LocatedByHost     LocationSource = "host"     // the well-known document of a did:web's host names a home
 
 	// The record keeps no location of these sources: they are looked up each time.

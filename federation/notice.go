@@ -74,7 +74,7 @@ func (n Notice) Sentence() string {
 	text := fmt.Sprintf("your %s of handoff %s ", n.Event.Verb, n.Event.Handoff.Short())
 	to := n.To
 	switch did, err := ParseDID(to); {
-	case to == "":
+	case to == "" || to == UnroutedLink:
 		to = "its recipient"
 	case err == nil:
 		to = did.Short()
@@ -90,8 +90,11 @@ func (n Notice) Sentence() string {
 		text += "was refused"
 	case NoticeDisabled: // has no step
 	}
-	if n.Why != "" {
+	switch {
+	case n.Why != "":
 		text += ": " + n.Why
+	case n.To == UnroutedLink && n.Kind == NoticeDelayed:
+		text += ": no home is known to have its mailbox"
 	}
 	return text
 }

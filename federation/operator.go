@@ -46,6 +46,10 @@ type Delivered struct {
 // its own participants alone.
 const InboxLink = "inbox"
 
+// UnroutedLink is the name of the outbox of steps for DIDs whose mailbox home is not known, or is
+// no peer now.
+const UnroutedLink = "homes"
+
 // Backlog is what a link has still to deliver.
 type Backlog struct {
 	Rows   int

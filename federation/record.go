@@ -60,7 +60,7 @@ type View struct {
 
 	Answered Version   `json:"answered,omitempty"` // of the step that took it out of the state it opened in; 0 before
 	Over     bool      `json:"over,omitempty"`     // no step can follow
-	Clock    Clock     `json:"clock,omitempty"`    // what ends it if nobody moves it; "" for nothing
+	Clock    Clock     `json:"clock,omitempty"`    // what ends it unless a step moves it; "" for nothing
 	Since    time.Time `json:"since,omitzero"`     // since when that runs; zero without Clock
 }
 

@@ -62,7 +62,7 @@ func (c RefusalCode) Sentence() string {
 	case SignatureUnverifiable:
 		return "no key to check the signature with"
 	case AccountRequired:
-		return "log in first: a step is somebody's"
+		return "log in first: each step has a signer"
 	case ActorMismatch:
 		return "the key is not that of the DID in from"
 	case WrongSender:

@@ -143,7 +143,7 @@ func isJoined(e ast.Expr) bool {
 	return false
 }
 
-// isAddress reports whether the parts of a sum are those of an address.
+// isAddress reports whether the parts of a sum form an address.
 func isAddress(parts []ast.Expr) bool {
 	for i, part := range parts {
 		text := literal(part)

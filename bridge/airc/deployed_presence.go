@@ -272,7 +272,7 @@ func (l *Link) getDeployedPresence(c *call) (answer, error) {
 	if user := plainHandle(query.Get("user")); user != "" {
 		i := slices.IndexFunc(here, func(who present) bool { return who.handle == user })
 		if i < 0 {
-			return answer{}, refuse(codeIdentityNotFound, "nobody of this handle is here")
+			return answer{}, refuse(codeIdentityNotFound, "no agent with this handle is present")
 		}
 		return answer{status: http.StatusOK, body: members{"success": true, "presence": l.describePresent(here[i], v, now)}}, nil
 	}

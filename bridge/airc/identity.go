@@ -126,7 +126,7 @@ func (l *Link) findDID(ctx context.Context, did federation.DID) (contact, error)
 // known returns a contact like find, or the refusal that its sender is told.
 func known(c contact, err error) (contact, error) {
 	if errors.Is(err, federation.ErrNotFound) {
-		return contact{}, refuse(codeIdentityNotFound, "nobody here has this handle")
+		return contact{}, refuse(codeIdentityNotFound, "no agent here has this handle")
 	}
 	return c, err
 }
@@ -167,7 +167,7 @@ func (l *Link) getIdentity(c *call) (answer, error) {
 	}
 	who, err := known(look(c.Context(), name))
 	if err == nil && (!who.met() || who.did() == "") {
-		err = refuse(codeIdentityNotFound, "nobody here has met an agent of this address")
+		err = refuse(codeIdentityNotFound, "no agent of this address is known here")
 	}
 	if err != nil {
 		return answer{}, err

@@ -104,7 +104,7 @@ func (l *Link) strangers(ctx context.Context, author contact, caps []string) ([]
 func (l *Link) losers(ctx context.Context, id federation.HandoffID) ([]listener, error) {
 	handles, err := l.deps.Registry.Messages.Shown(ctx, id)
 	if err != nil {
-		return nil, fmt.Errorf("look up who was shown an offer: %w", err)
+		return nil, fmt.Errorf("look up the agents that were shown an offer: %w", err)
 	}
 	var losers []listener
 	for _, handle := range handles {

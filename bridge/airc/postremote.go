@@ -17,7 +17,7 @@ const statusQueued = "queued"
 // with a DID of another network, and gets a notice of its outcome.
 func (l *Link) postToRemote(ctx context.Context, d *delivery, domain string) (answer, error) {
 	if d.recipient.agent == nil {
-		return answer{}, refuse(codeIdentityNotFound, "nobody can be written to who is not verified")
+		return answer{}, refuse(codeIdentityNotFound, "an unverified sender cannot be written to")
 	}
 	if _, federated := l.peerConfig(domain); !federated {
 		return answer{}, errBlocked()

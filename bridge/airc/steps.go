@@ -41,7 +41,7 @@ func (l *Link) readStep(ctx context.Context, d *delivery) (step, error) {
 	case read.Verb == federation.Offer && d.recipient.handle == d.from && mayBePlain:
 		return step{}, errPlain // a note to oneself
 	case read.Verb == federation.Offer && d.recipient.handle == d.from:
-		return step{}, misdirected(federation.View{}, "an offer is to somebody else")
+		return step{}, misdirected(federation.View{}, "an offer needs another recipient than its author")
 	case read.Verb == federation.Offer:
 		return step{Step: read}, nil
 	}

@@ -117,7 +117,7 @@ func (l *Link) getAgentDocument(c *call) (answer, error) {
 	agent, err := l.deps.Registry.Agents.Agent(c.Context(), handle)
 	switch {
 	case errors.Is(err, federation.ErrNotFound), err == nil && c.PathValue("registry") != l.domain:
-		return answer{}, refuse(codeIdentityNotFound, "nobody here has this handle")
+		return answer{}, refuse(codeIdentityNotFound, "no agent here has this handle")
 	case err != nil:
 		return answer{}, fmt.Errorf("look up agent: %w", err)
 	}

@@ -267,6 +267,13 @@ func (l *LinkSet) heard(ev federation.Event) {
 	}
 }
 
+// probe has a link try the deliveries of a DID that wait, where some do. It does not block.
+func (l *LinkSet) probe(link string, did federation.DID) {
+	if r := l.current.Load().named[link]; r != nil {
+		r.supervisor.Heard(did)
+	}
+}
+
 // LinkStatus is a link with its status.
 type LinkStatus struct {
 	Link   bridge.Link

@@ -101,6 +101,7 @@ func (g *Gateway) wake(judged federation.Judgement, err error) {
 	if err != nil || judged.Duplicate || judged.Awaits {
 		return
 	}
+	g.links.probe(federation.UnroutedLink, judged.Entry.Event.Actor()) // its mailbox may be known by this step
 	g.deps.Wakes.Wake(judged.Fanout.Topics...)
 	for _, did := range judged.View.Others(judged.Entry.Event.Actor()) {
 		g.deps.Wakes.Wake(bridge.DIDTopic(did))

@@ -152,7 +152,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 
 // waiting says what a delivery waits for.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
-	next := Next{What: "deliver", Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
+	next := Next{What: o.waitsFor(d), Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
 	for _, s := range o.deps.Links.Links() {
 		if s.Link.Name() == d.Link {
 			next.LinkState, next.LastError = string(s.Status.State), s.Status.LastError
@@ -162,4 +162,14 @@ func (o *Operator) waiting(d federation.Delivered, who string) Next {
 		}
 	}
 	return next
+}
+
+// waitsFor returns what a delivery waits for: that its link takes it, or a route to the mailbox of
+// its recipient.
+func (o *Operator) waitsFor(d federation.Delivered) string {
+	linked := slices.ContainsFunc(o.deps.Links.Links(), func(s LinkStatus) bool { return s.Link.Name() == d.Link })
+	if d.Link == federation.UnroutedLink || !linked && d.Participant == "" {
+		return contract.Routing
+	}
+	return "deliver"
 }

@@ -199,18 +199,34 @@ func endCode(d federation.Delivered) string {
 	return d.Reason
 }
 
-// deliveries returns what became of the steps of a handoff, by their ids.
+// deliveries returns what became of the steps of a handoff, by their ids. A step that waits for
+// the mailbox of a DID at another home, or for a route to it, is not in an inbox here.
 func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
-	var names []string
+	names := []string{federation.UnroutedLink}
 	for _, l := range o.deps.Links.Links() {
 		names = append(names, l.Link.Name())
 	}
-	all, err := o.deps.Handoffs.Deliveries(ctx, view.ID, names)
+	routes, err := o.deps.Mailboxes.Routes(ctx, view)
+	if err != nil {
+		return nil, err
+	}
+	away := map[string]bool{}
+	for _, at := range routes {
+		if at.Home != "" && at.Home != o.deps.Home {
+			away[string(at.DID)] = true
+			names = append(names, string(at.Home))
+		}
+	}
+	slices.Sort(names)
+	all, err := o.deps.Handoffs.Deliveries(ctx, view.ID, slices.Compact(names))
 	if err != nil {
 		return nil, err
 	}
 	became := map[federation.EventID][]federation.Delivered{}
 	for _, d := range all {
+		if d.Link == federation.InboxLink && d.State == federation.DeliveryWaiting && away[d.Participant] {
+			continue
+		}
 		became[d.Event] = append(became[d.Event], d)
 	}
 	return became, nil

@@ -163,17 +163,58 @@ func (o *Operator) SetPeerMode(ctx context.Context, req contract.SetPeerModeRequ
 	if !slices.Contains(peerModes(), ask.Mode) {
 		return nil, usage("mode: want one of allow, limit, hold, block, not " + strconv.Quote(ask.Mode))
 	}
-	err := o.deps.Peers.SetMode(ctx, federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}, ask.DryRun)
-	if err != nil {
+	mode := federation.PeerMode{Domain: name, Mode: ask.Mode, Since: time.Now()}
+	if err := o.deps.Peers.SetMode(ctx, mode, true); err != nil {
 		return nil, err
 	}
+	if _, known := o.peer(name); !known && !ask.New {
+		return nil, errNone("peer " + name + "; --new sets the mode of a registry that is not known yet")
+	}
 	if ask.DryRun {
-		p, _ := o.peer(name)
+		p, err := o.shapedPeer(ctx, name)
 		p.Name, p.Mode, p.Origin = name, ask.Mode, FromRecord
-		return contract.SetPeerMode200JSONResponse(p), nil
+		return contract.SetPeerMode200JSONResponse(p), err
+	}
+	if err := o.deps.Peers.SetMode(ctx, mode, false); err != nil {
+		return nil, err
+	}
+	if ask.Mode != modeBlock {
+		if err := o.reviveBlocked(ctx, name); err != nil {
+			return nil, err
+		}
 	}
 	o.act(ctx, "peer mode", name+" "+ask.Mode, ask.Reason)
 	o.wake(name)
 	p, _ := o.peer(name)
 	return contract.SetPeerMode200JSONResponse(p), nil
+}
+
+// modeBlock is the mode of a peer to which nothing is delivered.
+const modeBlock = "block"
+
+// shapedPeer returns a peer with what waits for it, the zero value for a name of none.
+func (o *Operator) shapedPeer(ctx context.Context, name string) (Peer, error) {
+	all, err := o.shapePeers(ctx)
+	i := slices.IndexFunc(all, func(p Peer) bool { return p.Name == name })
+	if i < 0 {
+		return Peer{}, err
+	}
+	return all[i], err
+}
+
+// reviveBlocked schedules the deliveries again that ended because a home was blocked.
+func (o *Operator) reviveBlocked(ctx context.Context, name string) error {
+	var before int64
+	for {
+		page, err := o.deps.DeadLetters.DeadLetters(ctx, federation.DeadFilter{Reason: federation.DeadBlocked, To: name}, before, MaxLimit)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, letter := range page {
+			if _, err := o.deps.DeadLetters.Revive(ctx, letter.ID, time.Now()); err != nil && !isNotFound(err) {
+				return err
+			}
+			before = letter.ID
+		}
+	}
 }

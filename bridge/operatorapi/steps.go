@@ -86,9 +86,10 @@ func (o *Operator) take(ctx context.Context, ask *Ask, verb federation.Verb, vie
 	if waits {
 		f.Waits = refused.Sentence()
 	}
-	if judged.Awaits {
-		err = o.awaitRuling(ctx, &f, judged, wait)
+	if !judged.Awaits {
+		return f, nil
 	}
+	err = o.awaitRuling(ctx, &f, judged, wait)
 	return f, err
 }
 

@@ -12,7 +12,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// servicesName is the server that says who is logged in.
+// servicesName is the server that announces logins.
 const servicesName = "services.irc.test"
 
 // logIn makes a client one that is logged in to an account.
@@ -87,7 +87,7 @@ func TestWhoeverIsLoggedInToABoundAccountNeedsNoSignature(t *testing.T) {
 	}
 }
 
-// unsignedOffer returns the tags of an offer in nobody's name.
+// unsignedOffer returns the tags of an offer without an author.
 func unsignedOffer(to string) map[string]string {
 	id := ulid.Make().String()
 	return map[string]string{

@@ -177,7 +177,7 @@ func (r *registry) registerUntilRefused(t *testing.T) {
 	t.Errorf("%d agents more were registered", enough)
 }
 
-// fill writes to somebody until there is no room.
+// fill writes to one agent until its quota is used up.
 func (r *registry) fill(t *testing.T) {
 	t.Helper()
 	for range 5 {

@@ -227,7 +227,7 @@ func (b *besieged) overWebSocket(t *testing.T) string {
 	}
 }
 
-// relay sends a message of an agent of another registry, which nobody signed.
+// relay sends an unsigned message of an agent of another registry.
 func (b *besieged) relay(t *testing.T, from string) string {
 	t.Helper()
 	return b.ask(t, http.MethodPost, "/federation/relay", "", map[string]any{
@@ -295,7 +295,7 @@ func TestABlockedSourceIsRefusedAtEveryEntryPoint(t *testing.T) {
 				"IRC connection", "IRC WebSocket", "REST challenge", "REST inbox", "AIRC challenge", "AIRC message", "AIRC inbox",
 				"AIRC presence of D3", "AIRC message of D3", "AIRC relay",
 			},
-			[]string{"IRC link"}, // whose address nobody tells
+			[]string{"IRC link"}, // which tells no address
 		},
 		{b.alice.did, []string{"IRC login", "IRC link"}, []string{"IRC connection", "REST inbox", "AIRC inbox", "freeq link"}},
 		{string(b.http.did), []string{"REST challenge", "REST inbox", "REST step"}, []string{"IRC link", "AIRC inbox"}},

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// eliza is whom the tests bind names to, and the handle that stands for her anyway.
+// eliza is the DID that the tests bind names to, and the handle that stands for it anyway.
 const (
 	eliza       = "did:plc:elizaelizaelizaelizaeliz"
 	elizaHandle = "plc_elizaelizaelizaelizaeliz"
@@ -22,7 +22,7 @@ type identified struct {
 	AlsoKnownAs []string
 }
 
-// identify asks the registry who has a handle or a DID.
+// identify asks the registry for the identity of a handle or a DID.
 func (v *village) identify(t *testing.T, name string) (identified, int) {
 	t.Helper()
 	status, text, err := v.scout.Do(t.Context(), http.MethodGet, "/identity/"+name, nil)

@@ -14,7 +14,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// claimant is one of those who want an open offer.
+// claimant is one party that claims an open offer.
 type claimant struct {
 	did string
 	// claim makes the claim, and finish says that the work is done. Both return the
@@ -56,7 +56,7 @@ func isTaken(handoff string) func(message) bool {
 	}
 }
 
-// race lets all claim at once and checks who won.
+// race lets all claim at once and checks that one of them wins.
 func (tw *twin) race(t *testing.T, all []claimant) {
 	t.Helper()
 	answers := make([]string, len(all))

@@ -120,7 +120,7 @@ func with(list any, name string, value any) any {
 	return nil
 }
 
-// The clients are those of their registries, in the versions that .ci/run pins.
+// The clients come from their registries, in the versions that .ci/run pins.
 func TestTheClientsOfOthersWorkUnchanged(t *testing.T) {
 	t.Parallel()
 	dir := clients(t)

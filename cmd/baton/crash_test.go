@@ -101,7 +101,7 @@ func TestWhatWaitedForANetworkIsDeliveredWhenItStarts(t *testing.T) {
 		t.Errorf("exit code %d, want 0", code)
 	}
 	w.net.Stop()
-	cable.set(&cable.cut, true) // until somebody is there to see what comes
+	cable.set(&cable.cut, true) // until a client is there to see what comes
 	w.start(t)
 	if status, body := w.ask(t, "/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, `"link lab: down"`) {
 		t.Errorf("/readyz answers %d %s", status, body)

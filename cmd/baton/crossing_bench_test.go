@@ -112,11 +112,11 @@ func (r *rig) launch(b *testing.B, dir string) (public string) {
 	return public
 }
 
-// BenchmarkCrossing measures how long a step is on its way, from the moment that its
-// signed text is written until the other side has read it, on sockets that all
-// acknowledge at once. It reports the 50th and 99th percentile in milliseconds, and
-// those of what no gateway can save: the same sockets without one, and one write to
-// the disk at the same pace, which takes longer than one of many in a row.
+// BenchmarkCrossing measures how long a step is on its way: from the write of its signed
+// text until the other side has read it, on sockets that all acknowledge at once. It
+// reports the 50th and 99th percentile in milliseconds, and the same percentiles of the
+// part that no gateway can save: the same sockets without one, and one write to the disk at
+// the same pace, which takes longer than one of many in a row.
 //
 //	go test -tags interop -run '^$' -bench Crossing -benchtime 1000x ./cmd/baton
 func BenchmarkCrossing(b *testing.B) {
@@ -294,7 +294,7 @@ func (r *rig) poll(b *testing.B, arrived *arrivals) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// statusOf asks once, and returns 0 where nobody answers.
+// statusOf asks once, and returns 0 without an answer.
 func statusOf(b *testing.B, url string) int {
 	b.Helper()
 	request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, nil)

@@ -13,8 +13,8 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// TestAStepWaitsForAKeyServerThatIsAway offers and cancels as somebody whose directory
-// is away, ends the gateway by force in between, and lets the directory come back.
+// TestAStepWaitsForAKeyServerThatIsAway offers and cancels as a person whose directory is
+// down, ends the gateway by force in between, and lets the directory come back.
 func TestAStepWaitsForAKeyServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool

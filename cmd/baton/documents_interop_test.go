@@ -23,9 +23,9 @@ import (
 const documentPatience = 4 * time.Minute
 
 // Each document is executed in a folder of its own, from its first block to its last: the
-// blocks of language sh in one shell, but those that need what a test does not have. A
-// block of language text after one of sh is what the commands print, where "…" stands for
-// anything. Ports are replaced by free ones.
+// blocks of language sh run in one shell, except the ones with needs. A block of language
+// text after one of sh is the output of its commands, where "…" stands for any text. Ports
+// are replaced by free ones.
 func TestTheCommandsOfTheDocumentsWork(t *testing.T) {
 	for _, d := range allDocuments(t) {
 		if d.runnable() == "" {
@@ -152,8 +152,8 @@ var portIn = regexp.MustCompile(`(127\.0\.0\.1:|port=")([1-9][0-9]{3,4})\b`)
 
 func newPorts(t *testing.T) *ports { return &ports{t: t, assigned: map[string]string{}} }
 
-// free returns a script with free ports. A configuration that names no listeners gets
-// those that are the default.
+// free returns a script with free ports. A configuration without listeners gets the default
+// ones.
 func (p *ports) free(script string) string {
 	if !strings.Contains(script, "\n[http]\n") {
 		script = strings.ReplaceAll(script, "\n[home]\n", "\n[http]\nlisten = \"127.0.0.1:8080\"\npublic_url = \"http://127.0.0.1:8080\"\n[home]\n")

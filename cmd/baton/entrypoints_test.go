@@ -138,7 +138,7 @@ type entrances struct {
 	*house
 	irc      string
 	handles  int
-	registry map[string]*registryPeer // by domain, those that no claim has yet
+	registry map[string]*registryPeer // by domain, not claimed yet
 }
 
 // registryPeer is another AIRC registry, whose key is set before it is asked.
@@ -166,7 +166,7 @@ func newEntrances(t *testing.T) *entrances {
 	return e
 }
 
-// handle returns one that nobody has.
+// handle returns a free handle.
 func (e *entrances) handle() string {
 	e.handles++
 	return fmt.Sprintf("agent_%d", e.handles)

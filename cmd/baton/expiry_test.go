@@ -12,7 +12,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// expiryLag is how late the home may expire what nobody answered.
+// expiryLag is how late the home may expire an unanswered offer.
 const expiryLag = 5 * time.Second
 
 // overdue offers the agent something that expires after a while, and returns when.
@@ -35,7 +35,7 @@ func (tw *twin) checkExpired(t *testing.T, d dialect, offer signed, ends time.Ti
 	next(t, tw.bob, "the line of the expiry", isLine(offer.handoff, "expired"))
 }
 
-// checkOnce checks that nobody is told of the end twice.
+// checkOnce checks that each party learns of the end once.
 func (tw *twin) checkOnce(t *testing.T, d dialect, handoff string) {
 	t.Helper()
 	tw.settle(t)

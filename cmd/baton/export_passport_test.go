@@ -18,8 +18,8 @@ func (h *house) export(t *testing.T, id string) (folder string) {
 	return folder
 }
 
-// verifyPassport checks the passport in a folder as a stranger does, who has the
-// program and nothing else.
+// verifyPassport checks the passport in a folder as a stranger does: with the program and
+// nothing else.
 func verifyPassport(t *testing.T, folder string) (told string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "handoff", "verify", "passport.json")

@@ -79,7 +79,7 @@ func (s Still) Watch(ctx context.Context, now time.Time) error {
 	return s.p.gateway.CheckDeliveries(ctx, now)
 }
 
-// Untold returns whom the people of a link are to be told of.
+// Untold returns the notices for the people of a link that were not sent yet.
 func (s Still) Untold(ctx context.Context, link string, now time.Time) ([]federation.Notice, error) {
 	return s.p.record.Untold(ctx, link, now, 64)
 }

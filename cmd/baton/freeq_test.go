@@ -85,8 +85,8 @@ per_host = 1000
 `, name, name+".freeq.test", server.ID(), server.API(), address, entry)
 }
 
-// freeqWorld is a gateway that is linked to a freeq server, with a user of the server
-// and an agent who let each other write.
+// freeqWorld is a gateway that is linked to a freeq server, with a user of the server and
+// an agent. Each of the two lets the other write.
 type freeqWorld struct {
 	*house
 	server *bridgetest.Freeq

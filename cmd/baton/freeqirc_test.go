@@ -159,7 +159,7 @@ func (b *bridged) met(t *testing.T, d dialect) {
 	b.stands(t, answered, federation.Offered)
 }
 
-// A server takes nobody's word for somebody to whom it was offered: bob signs in the tags
+// A server believes no other server about the recipient of an offer: bob signs in the tags
 // of the offer.
 func TestAPrivateOfferOnFreeqIsDoneOnInspIRCd(t *testing.T) {
 	t.Parallel()

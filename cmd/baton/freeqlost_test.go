@@ -22,9 +22,9 @@ func wordsTo(server *bridgetest.Freeq, nick string, about federation.HandoffID) 
 	return words
 }
 
-// A user of a freeq server claims what somebody else has at another home already, where
-// nobody here knows that yet. The server goes on to send the claim, and each time it is
-// refused there.
+// A user of a freeq server claims a handoff that a party at another home has claimed
+// already, before this gateway knows that. The server repeats the claim, and each time the
+// other home refuses it.
 func TestWhoLosesAClaimOnFreeqIsToldOnce(t *testing.T) {
 	t.Parallel()
 	all := newNeighbours(t, "a.test", "b.test")

@@ -43,7 +43,7 @@ type house struct {
 	log           string // path of what the process wrote to stderr, of all its lives
 	process       *exec.Cmd
 	exited        chan struct{}
-	secrets       []string // must never be told to anybody
+	secrets       []string // no output may contain them
 	binary        string   // what is run; [program] where it is empty
 	secure        bool     // it speaks TLS, where [house.configure] is told of a certificate
 	death         string   // where the process is to end itself, see [deathVar]

@@ -11,12 +11,12 @@ import (
 	"baton/federation/federationtest"
 )
 
-// side is somebody on one of the networks that a gateway joins, and how it works there.
+// side is a party on one of the networks that a gateway joins, and how it works there.
 type side struct {
 	did string
 	// offer offers something to a DID and returns the handoff.
 	offer func(t *testing.T, to string) string
-	// step takes a step in a handoff of somebody's.
+	// step takes a step in a handoff of the other side.
 	step func(t *testing.T, verb, handoff string)
 	// sees waits for a step of the other's, after which the handoff is in a state.
 	sees func(t *testing.T, verb, handoff string, state federation.State)
@@ -41,7 +41,7 @@ func newCrossroads(t *testing.T, tables func(h *house) []string) *crossroads {
 	return c
 }
 
-// onIRC is somebody who signs steps in a dialect, and reads those of both.
+// onIRC is a user that signs steps in one dialect, and reads the steps of both.
 func onIRC(u user, d dialect) side {
 	seen := map[string]bridgetest.IRCMessage{} // what was written to it last, by handoff
 	return side{
@@ -106,7 +106,7 @@ func onFreeq(server *bridgetest.Freeq, u *bridgetest.FreeqUser) side {
 	}
 }
 
-// onAIRC is an agent of the registry, towards somebody.
+// onAIRC is an agent of the registry, towards another handle.
 func onAIRC(agent *mailbox, other string) side {
 	return side{
 		did: agent.DID,
@@ -170,8 +170,8 @@ func TestAClientHereWorksWithFreeqBothWays(t *testing.T) {
 	t.Run("offered there to a client here", func(t *testing.T) { carriedThrough(t, there, onIRC(c.eliza, actTags), c.eliza.did) })
 }
 
-// carriedThrough plays a handoff from its offer to its end, each step seen by the other.
-// One for nobody in particular is claimed.
+// carriedThrough plays a handoff from its offer to its end, each step seen by the other. An
+// open one is claimed.
 func carriedThrough(t *testing.T, offerer, taker side, to string) {
 	t.Helper()
 	handoff := offerer.offer(t, to)

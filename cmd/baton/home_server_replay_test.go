@@ -16,7 +16,7 @@ import (
 // anyRate lets one DID take as many steps as a test needs.
 const anyRate = "[limits]\ndid_events_per_minute = 0\n" + anyAddress
 
-// offers makes a number of offers to somebody, each of which is filed.
+// offers makes a number of offers to a DID, each of which is filed.
 func (s *homeServer) offers(t *testing.T, from *bridgetest.IRCClient, by person, to string, n int) []signed {
 	t.Helper()
 	var made []signed
@@ -83,7 +83,7 @@ func TestAPageComesAgainUntilItIsAcknowledged(t *testing.T) {
 	nothing(t, s.login(t, "scholar", scholar, agentCaps(rfcTags)...))
 }
 
-// mute connects somebody whose client answers no PING.
+// mute connects a client that answers no PING.
 func (s *homeServer) mute(t *testing.T, nick string, p person) *bridgetest.IRCClient {
 	t.Helper()
 	client := s.login(t, nick, p, "sasl", "message-tags", "batch", "server-time")

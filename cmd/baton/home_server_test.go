@@ -43,7 +43,7 @@ func agentCaps(d ...dialect) []string {
 	return caps
 }
 
-// login connects somebody who proves a DID, as the published rules of SASL say.
+// login connects a client that proves a DID, as the published rules of SASL say.
 func (s *homeServer) login(t *testing.T, nick string, p person, caps ...string) *bridgetest.IRCClient {
 	t.Helper()
 	prove := func(challenge string) (string, error) {
@@ -64,7 +64,7 @@ func (s *homeServer) login(t *testing.T, nick string, p person, caps ...string) 
 	return client
 }
 
-// guest connects somebody who proves nothing, and joins the channel.
+// guest connects a client that proves nothing, and joins the channel.
 func (s *homeServer) guest(t *testing.T, nick string, caps ...string) *bridgetest.IRCClient {
 	t.Helper()
 	client, err := bridgetest.DialIRC(t.Context(), s.irc, nick, caps...)
@@ -108,8 +108,8 @@ func sameTags(m bridgetest.IRCMessage, s signed) error {
 	return nil
 }
 
-// walkthrough is the scene of the RFC: eliza with her voice in the channel, a human who
-// watches it, and scholar, who is away.
+// walkthrough is the scene of the RFC: eliza with her voice in the channel, a person that
+// watches it, and scholar, which is away.
 type walkthrough struct {
 	*homeServer
 	d              dialect
@@ -198,8 +198,8 @@ func (w *walkthrough) step(t *testing.T, agent *bridgetest.IRCClient, verb strin
 	next(t, w.human, "the line of "+verb, isLine(offer.handoff, "scholar "+verb))
 }
 
-// noShow is how the RFC ends: an offer that nobody answered expires, once, eliza is told,
-// and offers the same again.
+// noShow is the end of the RFC: an unanswered offer expires, once, eliza is told, and
+// offers the same again.
 func (w *walkthrough) noShow(t *testing.T, agent *bridgetest.IRCClient) {
 	t.Helper()
 	terms := extras{"to": w.scholar.did, "title": "No show", "deadline": due(past(time.Second))}

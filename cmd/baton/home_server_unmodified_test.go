@@ -18,8 +18,8 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// framework starts a client of irc-framework that proves to be somebody, nobody where
-// there is no key, and joins the channel.
+// framework starts a client of irc-framework that proves a DID, or none without a key, and
+// joins the channel.
 func (s *homeServer) framework(t *testing.T, nick string, p *person) *driver {
 	t.Helper()
 	host, port, err := net.SplitHostPort(s.irc)
@@ -117,7 +117,7 @@ func TestIRCFrameworkTalksAndSeesTheLinesForPeople(t *testing.T) {
 	}
 }
 
-// utters matches a text of somebody's in the channel.
+// utters matches a text of a nick in the channel.
 func utters(nick, text string) func(bridgetest.IRCMessage) bool {
 	return func(m bridgetest.IRCMessage) bool {
 		return m.Command == "PRIVMSG" && m.Nick == nick && m.Params[0] == channel && m.Params[1] == text

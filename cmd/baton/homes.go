@@ -53,7 +53,7 @@ func newHomes(p *program) *homes {
 	h.linked.Store(newPeerSet(nil))
 	h.locator = mailbox.New(mailbox.Config{
 		Home: p.homeID(), Record: mailboxRecord{p.bound()}, Peers: otherHomes{&h.linked},
-		Documents: didDocuments{p.directory.Load, p.client}, Log: p.log,
+		Documents: didDocuments{p.directory.Load, p.client}, Routed: p.gateway.Routed, Log: p.log,
 	})
 	h.peering = newPeering(p, h)
 	h.documents, h.routes = newHomeDocuments(p, h), p.publicMux
@@ -76,7 +76,7 @@ func (h *homes) deps() relay.Deps {
 	return relay.Deps{
 		Home: h.self, Boot: h.boot, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway, h.keys}, Poster: homePoster{h.client}, Hub: h.hub,
 		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
-		Mailboxes: h.locator, Now: time.Now, MaxHops: h.maxHops, BadInput: h.badInput,
+		Mailboxes: h.locator, Now: time.Now, MaxHops: h.maxHops, Linked: h.locator.Linked, BadInput: h.badInput,
 	}
 }
 

@@ -182,7 +182,7 @@ func (l ircListener) tellAll(t *testing.T, told lie) []attempt {
 		for _, step := range (scene{d, mallory, honest, filed, federation.DID(l.scout.DID)}).lyingSteps(t, told) {
 			want := step.want.Upper()
 			if told == lieOtherIdentity && step.want == federation.SignatureInvalid || told == lieReplayed && step.target == "Baton" {
-				want = federation.ActorMismatch.Upper() // the login tells who speaks, before any signature
+				want = federation.ActorMismatch.Upper() // the login identifies the speaker, before any signature
 			}
 			answer := l.says(t, client, step.target, step.step)
 			if answer == want {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// publicDocuments is the entrance for whoever reads documents, evidence and blobs.
+// publicDocuments is the entrance for readers of documents, evidence and blobs.
 func publicDocuments() entrance {
 	read := func(t *testing.T, s *stage, name, path, want string) attempt {
 		t.Helper()

@@ -142,7 +142,7 @@ func (s *stage) misshapes(t *testing.T, at listener, path, token, malformed, lar
 	return all
 }
 
-// badTokens returns tokens that admit nobody, made of one that does.
+// badTokens returns tokens that admit no caller, made of one that does.
 func (s *stage) badTokens(t *testing.T, good string) map[string]string {
 	t.Helper()
 	bad := map[string]string{"none": "", "garbage": "garbage", "three parts": "a.b.c", "one byte changed": flip(good)}

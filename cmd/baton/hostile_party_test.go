@@ -18,7 +18,7 @@ import (
 )
 
 // weakKeys are all encodings of Ed25519 points of small order: first the canonical ones,
-// then those that encode the same points in another way.
+// then other encodings of the same points.
 const weakKeys = `
 0100000000000000000000000000000000000000000000000000000000000000
 ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f

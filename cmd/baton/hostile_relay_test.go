@@ -128,8 +128,8 @@ func relayEntrance() entrance {
 	}
 }
 
-// withEnvelope returns the members of a relay with an envelope of its agent, of which some
-// members differ from those of the relay.
+// withEnvelope returns the members of a relay with an envelope of its agent. Some members
+// of the envelope differ from the same members of the relay.
 func withEnvelope(t *testing.T, changes map[string]any) map[string]any {
 	t.Helper()
 	envelope := map[string]any{

@@ -238,7 +238,7 @@ func (s *stage) overSocket(t *testing.T) *http.Transport {
 	return transport
 }
 
-// checkRecord compares the handoffs on record with those of the honest parties.
+// checkRecord compares the handoffs on record with the handoffs of the honest parties.
 func (s *stage) checkRecord(t *testing.T) {
 	t.Helper()
 	found, cursor := map[string]bool{}, ""

@@ -26,8 +26,7 @@ type scene struct {
 	to      federation.DID
 }
 
-// lyingSteps returns the steps of a lie, those of both dialects for the lies that are told
-// in each.
+// lyingSteps returns the steps of a lie, in both dialects for a lie that exists in each.
 func (c scene) lyingSteps(t *testing.T, l lie) []lyingStep {
 	t.Helper()
 	switch l {

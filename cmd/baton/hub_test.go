@@ -45,8 +45,8 @@ func newMeeting(t *testing.T, table string) (a, b neighbour) {
 	return all[0], all[1]
 }
 
-// takesOn has somebody at one home accept what somebody at another one offers, and returns
-// the handoff and the key of who works on it.
+// takesOn has a person at one home accept an offer of a person at another home, and returns
+// the handoff and the key of the assignee.
 func takesOn(t *testing.T, a, b neighbour, title string) (id, bob string) {
 	t.Helper()
 	alice, _ := a.key(t, 1)
@@ -94,8 +94,8 @@ func TestHomesMeetAtAHub(t *testing.T) {
 	}
 }
 
-// Homes of one operator share a cluster, which wakes who waits inside each of them, and
-// meet there.
+// Homes of one operator share a cluster, which wakes the waiters of each home, and meet
+// there.
 func TestHomesThatTrustEachOtherShareOurNATS(t *testing.T) {
 	t.Parallel()
 	shared := startHub(t)

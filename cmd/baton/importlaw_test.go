@@ -63,7 +63,7 @@ var kit = []string{"bridge/...", "federation/...", "translate/..."}
 var foreign = []struct {
 	imported []string
 	only     []string // the folders that may, or
-	never    []string // those that may not
+	never    []string // or the folders that may not
 	because  string
 }{
 	{imported: []string{"github.com/labstack/..."}, only: []string{"bridge/httpd"}, because: "one package imports echo"},

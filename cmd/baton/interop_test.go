@@ -77,7 +77,7 @@ func TestAnAgentIsReachedByTheDIDOfItsOwnKeyToo(t *testing.T) {
 	}
 }
 
-// checkKnock checks what an agent is told of somebody who wrote first.
+// checkKnock checks the message to an agent about a first contact.
 func checkKnock(t *testing.T, w *world, m message) {
 	t.Helper()
 	type knock struct {

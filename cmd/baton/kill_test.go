@@ -29,7 +29,7 @@ import (
 	"baton/translate/acttag"
 )
 
-// The points outside the program, where whoever carries its words kills it.
+// The points outside the program, where a carrier of its messages kills it.
 const (
 	whileDelivering = "delivering" // a step is on the wire to the network, which never gets it
 	whenDelivered   = "delivered"  // the network has it; the gateway does not know
@@ -75,8 +75,8 @@ func TestAGatewayThatIsKilledAnywhereLosesNothingAndDoesNothingTwice(t *testing.
 	}
 }
 
-// gauntlet is a gateway that is killed over and over, between a network and an agent
-// who insist.
+// gauntlet is a gateway that is killed over and over, between a network and an agent that
+// both repeat what got no answer.
 type gauntlet struct {
 	*house
 	random  *rand.Rand
@@ -89,17 +89,17 @@ type gauntlet struct {
 	died    map[string]int // kills, by point
 	said    []said
 	points  []string          // all, in turn
-	outside []string          // those at which somebody else kills the gateway
+	outside []string          // points where another process kills the gateway
 	mend    func() bool       // where something else than the gateway was killed, sees to that
 	read    map[string]int    // how often the agent's inbox had the offer of a handoff
-	asked   map[string]string // who asked, by handoff
+	asked   map[string]string // the author of the offer, by handoff
 
 	mu    sync.Mutex
 	point string
 	left  int // times to get to the point, of one outside
 }
 
-// said is one step that somebody was told is filed.
+// said is one step whose author was told that it is filed.
 type said struct {
 	handoff, verb, event string
 }

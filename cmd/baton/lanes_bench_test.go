@@ -97,7 +97,7 @@ func (q quickLink) Deliver(context.Context, federation.Delivery) error {
 	return nil
 }
 
-// noWakes wakes nobody.
+// noWakes wakes no waiter.
 type noWakes struct{}
 
 func (noWakes) Wake(...string)                             {}

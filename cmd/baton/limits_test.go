@@ -85,7 +85,7 @@ func TestWhoDoesTooMuchOnIRCIsHeldBackAlone(t *testing.T) {
 			if filed := tw.until(t, tt.code, tw.offerTo(tw.scout.DID)); filed < tt.fewest-1 {
 				t.Errorf("%d offers were filed, want %d or so", filed, tt.fewest)
 			}
-			if tt.code == "INBOX_FULL" { // of scout, whoever offers
+			if tt.code == "INBOX_FULL" { // of scout, from each offerer
 				offer := rfcTags.offer(tw.key, channel, extras{"to": tw.finn.DID, "title": title})
 				send(t, tw.alice, offer.tags)
 				tw.finn.next(t, "the offer", isAbout("offer", offer.handoff))
@@ -96,7 +96,7 @@ func TestWhoDoesTooMuchOnIRCIsHeldBackAlone(t *testing.T) {
 	}
 }
 
-// Whoever is flooded off by one limit must not be answered line by line.
+// A client that is flooded off by one limit must not be answered line by line.
 func TestAFloodOfStepsIsRefusedAndTheLinkStays(t *testing.T) {
 	t.Parallel()
 	tw := newTwin(t, rfcTags, limitsTable("user_events_per_minute = 10"))

@@ -31,7 +31,7 @@ type square struct {
 
 	ircd  *bridgetest.IRCd
 	away  atomic.Bool
-	stuck atomic.Bool // it answers nothing and hangs up on nobody
+	stuck atomic.Bool // it answers nothing and closes no connection
 }
 
 // stubborn is a connection of an IRC server that may be stuck.

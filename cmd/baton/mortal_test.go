@@ -24,7 +24,7 @@ const deathVar = "BATON_TEST_DEATH"
 // The points inside the program.
 const (
 	whileFiling   = "filing"   // the step is written, and its transaction not committed
-	whenFiled     = "filed"    // it is committed; nobody was woken or answered yet
+	whenFiled     = "filed"    // it is committed; no waiter was woken and no answer sent yet
 	whileWoken    = "woken"    // up to two milliseconds later: somewhere on the way to the link
 	whileSettling = "settling" // it is delivered, and what says so is not committed
 	whileReading  = "reading"  // it is handed to its agent, and what says so is not committed

@@ -29,8 +29,8 @@ type jsonPeer struct {
 	lines *bufio.Scanner
 }
 
-// exampleLine is one line of either side.
-type exampleLine map[string]any
+// jsonLine is one line of either side.
+type jsonLine map[string]any
 
 func newJSONPeer(t *testing.T) *jsonPeer {
 	t.Helper()
@@ -66,12 +66,12 @@ func (p *jsonPeer) write(t *testing.T, text string) {
 }
 
 // read reads one line.
-func (p *jsonPeer) read(t *testing.T) exampleLine {
+func (p *jsonPeer) read(t *testing.T) jsonLine {
 	t.Helper()
 	if !p.lines.Scan() {
 		t.Fatalf("the connection ended: %v", p.lines.Err())
 	}
-	var got exampleLine
+	var got jsonLine
 	if err := json.Unmarshal(p.lines.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ vouch = true
 
 	id := newID(t)
 	peer.write(t, fmt.Sprintf(`{"id":%q,"from":"eliza","to":%q,"title":"review it"}`, id, scholar.did))
-	if diff := cmp.Diff(exampleLine{"id": id, "filed": true}, peer.read(t)); diff != "" {
+	if diff := cmp.Diff(jsonLine{"id": id, "filed": true}, peer.read(t)); diff != "" {
 		t.Fatalf("the answer to an offer (-want +got):\n%s", diff)
 	}
 	entries := scholar.reads(t, "")
@@ -142,7 +142,7 @@ vouch = true
 
 	back := scholar.offer(t, map[string]any{"to": eliza, "title": "and this one"})
 	got := peer.read(t)
-	if diff := cmp.Diff(exampleLine{"id": back, "handoff": back, "verb": "offer", "from": string(scholar.did), "to": eliza, "title": "and this one"}, got); diff != "" {
+	if diff := cmp.Diff(jsonLine{"id": back, "handoff": back, "verb": "offer", "from": string(scholar.did), "to": eliza, "title": "and this one"}, got); diff != "" {
 		t.Errorf("the offer that left (-want +got):\n%s", diff)
 	}
 	_ = peer.conn.Close() // without an answer: the gateway writes the offer again
@@ -163,7 +163,7 @@ func TestANetworkOfTheGuideTellsWhyAnOfferIsRefused(t *testing.T) {
 	serveWith(t, h)
 	peer.connect(t)
 	id := newID(t)
-	for text, want := range map[string]exampleLine{
+	for text, want := range map[string]jsonLine{
 		"{":                                {"id": "", "refused": "unreadable"},
 		`{"id":"x"}`:                       {"id": "x", "refused": "invalid-eventid"},
 		`{"id":"` + id + `","from":"mal"}`: {"id": id, "refused": "need-signature"},

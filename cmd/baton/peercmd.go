@@ -55,13 +55,23 @@ type peerMode struct {
 
 	Name string `arg:"" help:"The name of the home, or the domain of the registry; both, where they have one name."`
 	Mode string `arg:"" enum:"allow,limit,hold,block" help:"allow, limit (a registry a few messages a minute, a home ten steps a second), hold (what comes from a registry waits for its recipient, from a home there) or block."`
+	New  bool   `help:"The name is that of a registry that is not known yet."`
 }
 
 // Run sets it.
 func (cmd peerMode) Run(ctx context.Context, c *cli, streams std) error {
 	return report(c, streams, func(api *contract.Client) (*http.Response, error) {
-		return api.SetPeerMode(ctx, cmd.Name, contract.Mode{Act: cmd.act(), Mode: cmd.Mode})
-	}, func(p contract.Peer) string { return cmd.said(p.Name + ": " + p.Mode) }, cmd.Name)
+		return api.SetPeerMode(ctx, cmd.Name, contract.Mode{Act: cmd.act(), Mode: cmd.Mode, New: cmd.New})
+	}, cmd.line, cmd.Name)
+}
+
+// line says what a mode does, or would do.
+func (cmd peerMode) line(p contract.Peer) string {
+	line := cmd.said(p.Name + ": " + p.Mode)
+	if cmd.DryRun && cmd.Mode == "block" && p.PeerHome != nil && p.Waiting > 0 {
+		line += fmt.Sprintf("; %d deliveries to it end as dead letters, and are scheduled again once it is allowed", p.Waiting)
+	}
+	return line
 }
 
 // peerAdd adds another home.

@@ -125,7 +125,14 @@ func (p *program) withKnown(ctx context.Context, links []gateway.Entry) ([]gatew
 	if err != nil {
 		return nil, err
 	}
-	return p.withHomes(links, known)
+	if links, err = p.withHomes(links, known); err != nil {
+		return links, err
+	}
+	knows, err := p.homes.locator.KnowsHomes(ctx)
+	if knows && !namesOf(links)[mailbox.Unrouted] { // steps wait for the routes of homes that were peers
+		links = append(links, gateway.Entry{Link: newUnrouted(p.homes)})
+	}
+	return links, err
 }
 
 // withHomes adds other homes to links. A home that the configuration names is left out, and

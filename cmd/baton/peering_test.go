@@ -110,8 +110,8 @@ func TestAPeerOfTheConfigurationIsNeitherAddedNorRemoved(t *testing.T) {
 	}
 }
 
-// A configuration that names a home which was added, too, does not start: nobody could
-// tell which of the two holds.
+// A configuration that names a home which was also added does not start: it would be
+// unclear which of the two applies.
 func TestAHomeInTheConfigurationAndTheRecordIsAnError(t *testing.T) {
 	t.Parallel()
 	all := newStrangers(t, "a.test", "b.test")

@@ -11,9 +11,10 @@ import (
 	"baton/federation"
 )
 
-// BenchmarkPeers is what a step costs a gateway that knows so many other homes: an offer
-// of 1 KiB to somebody at one of them, from its tags to the disk and the feed of that home.
-// The metric cpu-µs is the processor time of one, which is not to grow with the homes.
+// BenchmarkPeers is the cost of a step at a gateway that knows so many other homes: an
+// offer of 1 KiB to a DID at one of them, from its tags to the disk and the outbox of that
+// home. The metric cpu-µs is the processor time of one step, which must not grow with the
+// homes.
 //
 //	go test ./cmd/baton -run=^$ -bench=Peers -benchtime=5000x
 func BenchmarkPeers(b *testing.B) {

@@ -27,8 +27,8 @@ const (
 // postgresKills is how many there are, so that each point has its turn.
 const postgresKills = 39
 
-// The gateway is killed at each point of a step's way, and so is the server that has its
-// record: by whoever carries the words between the two.
+// The gateway is killed at each point of the path of a step, and so is the server that has
+// its record: by the carrier of the messages between the two.
 func TestAGatewayOnPostgresLosesNothingWhoeverIsKilled(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t)
@@ -117,7 +117,7 @@ type talk struct {
 	unsaid bool // the server must not be heard any more: it has committed
 }
 
-// asks passes on each message to the server, unless somebody has to die over it.
+// asks passes on each message to the server, unless a process has to die over it.
 //
 // spec: PostgreSQL "Message Formats"
 func (c *talk) asks(to io.Writer, from io.Reader) error {
@@ -168,7 +168,7 @@ func (c *talk) hears(message []byte) bool {
 	return true
 }
 
-// commits kills whom it may be time for, when a transaction is to be committed.
+// commits kills the process whose time it is, when a transaction is about to be committed.
 func (c *talk) commits(changes []string) bool {
 	for point, wanted := range map[string][]string{
 		whileFiling:   {"INSERT INTO event "},

@@ -91,7 +91,7 @@ func TestAHomeThatSaysItHasTheMailboxOfAnotherIsFoundOut(t *testing.T) {
 	all := newDisputed(t)
 	a, b := all[0], all[1]
 	alice, _ := a.key(t, 1)
-	bob, did := b.key(t, 2) // whom b knows nothing of yet
+	bob, did := b.key(t, 2) // b does not know this DID yet
 	id := a.must(t, "handoff", "offer", "--key-file", alice, "--to", did, "--title", "Whose is it")
 	await(t, "the home that says so to be believed", func() bool {
 		return strings.Contains(a.must(t, "explain", id), did+"  at c.test, by answer  since ")

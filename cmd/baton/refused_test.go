@@ -37,7 +37,7 @@ type wrong struct {
 	step    signed
 	command string            // "" is TAGMSG
 	target  string            // "" is the channel
-	tags    map[string]string // beside those of the step
+	tags    map[string]string // beside the tags of the step
 	subject string            // "" is the event id
 }
 

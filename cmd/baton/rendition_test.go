@@ -116,8 +116,8 @@ func (tw *twin) cancelOtherwise(t *testing.T, d dialect) {
 	}
 }
 
-// acceptOtherwise lets somebody accept in another dialect than the link's, in which
-// the offer of an agent was written.
+// acceptOtherwise lets a user accept in another dialect than the link's, in which the offer
+// of an agent was written.
 func (tw *twin) acceptOtherwise(t *testing.T, link dialect) {
 	t.Helper()
 	dora := tw.arrive(t, "dora", link.other())

@@ -25,7 +25,7 @@ import (
 	"baton/federation/store"
 )
 
-// replayed is how many steps wait for each who comes back.
+// replayed is how many steps wait for each returning reader.
 const replayed = 1000
 
 // headroom is that of a gateway before it collects garbage.
@@ -94,7 +94,7 @@ func fileFor(b *testing.B, record *store.Record, n int) {
 	all.Wait()
 }
 
-// serveIRC runs a server for IRC clients on a record, at which everybody is who they say.
+// serveIRC runs a server for IRC clients on a record, which believes each client its DID.
 func serveIRC(b *testing.B, record *store.Record) (addr string) {
 	b.Helper()
 	cfg := ircclient.DefaultConfig()
@@ -120,8 +120,8 @@ func serveIRC(b *testing.B, record *store.Record) (addr string) {
 	return link.Describe().Negotiated["listen"]
 }
 
-// comeBack logs the n-th reader in, up to its welcome: what waits for it comes next.
-// Each has a nick of its own, as the server may still hold that of who just left.
+// comeBack logs the n-th reader in, up to its welcome; its waiting steps come next. Each
+// reader has a nick of its own, as the server may still hold the nick of the last one.
 func comeBack(b *testing.B, addr string, n int) (net.Conn, *bufio.Reader) {
 	b.Helper()
 	var d net.Dialer
@@ -166,7 +166,7 @@ func readAll(b *testing.B, conn net.Conn, lines *bufio.Reader) {
 	}
 }
 
-// strangers is a gateway that nobody asks for more than names.
+// strangers is a gateway that is asked for names only.
 type strangers struct{ bridge.Gateway }
 
 // Name implements [bridge.Gateway].

@@ -78,11 +78,10 @@ inbox_bytes_per_sender = 0
 // watchers are how many watch one inbox at a time.
 const watchers = 2000
 
-// BenchmarkWatchers is what those cost who watch an inbox or poll it, all the same one: the
-// memory of the gateway for each, and how long it takes from an offer, which is written to
-// disk first, until they have it. The metric x_plain is the p99 as a multiple of how long
-// one goroutine takes to write as much to as many bare connections, which those who read
-// have on the same cores.
+// BenchmarkWatchers is the cost of clients that watch or poll one inbox: the memory of the
+// gateway for each client, and the time from an offer, which is written to disk first, until
+// they have it. The metric x_plain is the p99 as a multiple of the time in which one
+// goroutine writes as much to as many bare connections, with readers on the same cores.
 func BenchmarkWatchers(b *testing.B) {
 	var plain time.Duration
 	b.Run("plain", func(b *testing.B) { plain = plainWrites(b) })
@@ -108,7 +107,7 @@ func BenchmarkWatchers(b *testing.B) {
 				eliza.offer(b, map[string]any{"to": scholar.did, "title": "Cite three sources on X"})
 				took = append(took, watched(arrived, begun)...)
 				b.StopTimer()
-				settle(b, pid) // who polls has asked again
+				settle(b, pid) // the polling clients have asked again
 				b.StartTimer()
 			}
 			reportCPU(b, cpuTime(b, pid)-worked, b.N*watchers)
@@ -280,8 +279,8 @@ func watchPolls(rw *bufio.ReadWriter, c *caller, came func()) {
 	}
 }
 
-// readAnswer reads the body of an answer that says how long it is. Those who read share the
-// cores with what is measured, so that they leave no garbage.
+// readAnswer reads the body of an answer with a length. The readers share the cores with the
+// measured program, so that they leave no garbage.
 func readAnswer(rw *bufio.ReadWriter, body []byte) (n int, err error) {
 	for {
 		line, err := rw.ReadSlice('\n')
@@ -303,7 +302,7 @@ func readAnswer(rw *bufio.ReadWriter, body []byte) (n int, err error) {
 func settle(b *testing.B, pid int) {
 	b.Helper()
 	last := ""
-	for still := 0; still < 10; time.Sleep(lookEach) { // longer than it puts off those who ask again
+	for still := 0; still < 10; time.Sleep(lookEach) { // longer than the delay of repeated polls
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if err != nil {
 			b.Fatal(err)

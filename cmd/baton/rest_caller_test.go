@@ -15,14 +15,14 @@ import (
 	"baton/federation/identity"
 )
 
-// caller is somebody who asks over plain HTTP, with a token for a did:key.
+// caller is a client over plain HTTP, with a token for a did:key.
 type caller struct {
 	url, token string
 	did        federation.DID
 	key        federation.SigningKey
 }
 
-// logIn proves a DID that nobody had before.
+// logIn proves a new DID.
 func logIn(tb testing.TB, url string) *caller {
 	tb.Helper()
 	public, private, err := ed25519.GenerateKey(nil)

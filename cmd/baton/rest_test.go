@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// restingKiB is what a gateway that nobody uses may hold of the machine's memory. The
-// pages of the program itself are not among it: how many of them are there depends on
-// what else the machine has cached, and it takes them back when it likes.
+// restingKiB is the memory that an idle gateway may hold. The pages of the program itself do
+// not count: how many of them are resident depends on the other caches of the machine, which
+// takes them back at any time.
 const restingKiB = 16 << 10
 
 // The program is built as it ships: this binary has the tests in it, and may have the

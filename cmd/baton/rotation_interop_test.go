@@ -72,7 +72,7 @@ func (l *ledger) rotate(t *testing.T, steps ed25519.PrivateKey) {
 	})
 }
 
-// ServeHTTP answers with the log, whoever is asked for.
+// ServeHTTP answers with the log, for any DID.
 func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,7 +37,7 @@ func newHost(t *testing.T, documents func(of host) map[string]string) host {
 }
 
 // The home of a mailbox is found by the DID alone: its document names it, or the host of
-// the DID does. Nobody was there before.
+// the DID does. The DID was never seen there before.
 func TestADIDSaysWhereItsMailboxIs(t *testing.T) {
 	all := newNeighbours(t, "a.test", "b.test")
 	a, b := all[0], all[1]

@@ -17,8 +17,9 @@ import (
 const fuzzed = "not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance," +
 	"response_schema_conformance,negative_data_rejection,unsupported_method,allow_header_conformance,ignored_auth,nothing_of_others"
 
-// Requests of all sorts, that schemathesis makes up from the contract, are sent to every
-// path by nobody, by an agent and by an operator, in the version that .ci/run pins.
+// schemathesis makes up requests of all sorts from the contract, in the version that
+// .ci/run pins. The test sends them to every path without a token, as an agent and as an
+// operator.
 func TestEveryAnswerIsInTheContractAndTellsNothingOfOthers(t *testing.T) {
 	t.Parallel()
 	st := filepath.Join(clients(t), "schemathesis", "bin", "st")
@@ -44,7 +45,7 @@ func TestEveryAnswerIsInTheContractAndTellsNothingOfOthers(t *testing.T) {
 	}
 	var made struct{ Token string }
 	h.asks(t, &made, "token", "create", "--scope", "read", "--name", "ann", "--reason", "looks")
-	t.Cleanup(func() { // nobody moved what is not theirs
+	t.Cleanup(func() { // no caller changed a handoff of other parties
 		for i, state := range []string{"completed", "assigned"} {
 			var shown struct{ State string }
 			eliza.must(t, http.StatusOK, http.MethodGet, "handoffs/"+ids[i], nil, &shown)

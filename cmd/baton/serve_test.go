@@ -20,7 +20,7 @@ import (
 	"baton/federation/federationtest"
 )
 
-// deadLink is a table for a network that nobody answers for, with its secrets.
+// deadLink is a table for a network that does not answer, with its secrets.
 func deadLink(t *testing.T, h *house) string {
 	t.Helper()
 	h.keep(t, "lab.send", "planted-send-secret")
@@ -120,7 +120,7 @@ func TestARequestThatHasBegunIsAnsweredBeforeTheEnd(t *testing.T) {
 	const body = `{"handle":"scout_7"}`
 	fmt.Fprintf(conn, "POST /register/challenge HTTP/1.1\r\nHost: gw.test\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
 	reader := bufio.NewReader(conn)
-	for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} { // now somebody waits for the body
+	for _, want := range []string{"HTTP/1.1 100 Continue\r\n", "\r\n"} { // now the handler waits for the body
 		if got, err := reader.ReadString('\n'); err != nil || got != want {
 			t.Fatalf("read %q, %v; want %q", got, err, want)
 		}

@@ -40,8 +40,8 @@ func newPair(t *testing.T) (one, two, other neighbour) {
 	return one, two, other
 }
 
-// keysOf returns the ids of the keys that a gateway says are the home's, and those of its
-// registry.
+// keysOf returns the ids of the keys of the home and of its registry, as a gateway publishes
+// them.
 func keysOf(t *testing.T, n neighbour) (server, registry []string) {
 	t.Helper()
 	status, text := get(t, n.url()+"/.well-known/did.json")

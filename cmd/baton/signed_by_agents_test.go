@@ -88,7 +88,7 @@ func TestPeopleOfferPrivately(t *testing.T) {
 	}
 }
 
-// offerPrivately plays a handoff that nobody else sees.
+// offerPrivately plays a handoff that only its parties see.
 func (tw *twin) offerPrivately(t *testing.T, d dialect, target string) {
 	t.Helper()
 	venue := privately(tw.key.did, tw.finn.DID)

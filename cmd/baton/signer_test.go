@@ -25,7 +25,7 @@ import (
 // vendor stands before the name of every tag of the dialect.
 const vendor = "+freeq.at/"
 
-// person is somebody with a key of their own.
+// person is an author with a key of its own.
 type person struct {
 	key ed25519.PrivateKey
 	did string // did:key
@@ -172,7 +172,7 @@ func publicKey(did string) (ed25519.PublicKey, error) {
 	return ed25519.PublicKey(public), nil
 }
 
-// handleOf writes a did:key as the registry does for who is no agent there.
+// handleOf returns the handle that the registry gives a did:key that is no agent there.
 func handleOf(did string) string {
 	sum := sha256.Sum256([]byte(did))
 	return "key_" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:26]

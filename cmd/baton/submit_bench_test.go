@@ -65,7 +65,7 @@ func submitRate(b *testing.B, record *store.Record, callers int) float64 {
 	return float64(b.N) / b.Elapsed().Seconds()
 }
 
-// submitAll shares steps among callers, who hand them to a gateway or its home.
+// submitAll shares steps among callers, which submit them to a gateway or its home.
 func submitAll(b *testing.B, submit func(context.Context, federation.Event) error, steps []translate.Tagged, callers int) {
 	b.Helper()
 	var next atomic.Int64

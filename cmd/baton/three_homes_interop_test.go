@@ -56,7 +56,7 @@ func newTriple(t *testing.T) *triple {
 	return tr
 }
 
-// rival is one of those who want an open offer, on the network of its home.
+// rival is one party that claims an open offer, on the network of its home.
 type rival struct {
 	home    neighbour
 	network string // as the metrics call it
@@ -64,8 +64,8 @@ type rival struct {
 	take    func(verb federation.Verb) error // says a step there, whatever becomes of it
 }
 
-// rivals returns those who want an offer of somebody, which IRC has in one dialect: one on
-// each network.
+// rivals returns the parties that claim an offer, which IRC has in one dialect: one on each
+// network.
 func (tr *triple) rivals(t *testing.T, d dialect, offerer string, id federation.HandoffID) []rival {
 	t.Helper()
 	return []rival{
@@ -83,7 +83,7 @@ func (tr *triple) rivals(t *testing.T, d dialect, offerer string, id federation.
 	}
 }
 
-// takes lets somebody say a step.
+// takes lets a rival send a step.
 func (r rival) takes(t *testing.T, verb federation.Verb) {
 	t.Helper()
 	if err := r.take(verb); err != nil {
@@ -114,7 +114,7 @@ func (tr *triple) settled(t *testing.T) {
 	}
 }
 
-// received checks which steps of a handoff are in somebody's inbox, in order.
+// received checks which steps of a handoff are in the inbox of a DID, in order.
 func (n neighbour) received(t *testing.T, did, id string, want ...string) {
 	t.Helper()
 	var inbox struct {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// stranger is somebody who asks a gateway over its listener, with a file for the token.
+// stranger is a client that asks a gateway over its listener, with a file for the token.
 type stranger struct {
 	*house
 

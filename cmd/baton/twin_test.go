@@ -15,7 +15,7 @@ import (
 	"baton/bridge/bridgetest"
 )
 
-// unlimited is a table for tests that do more in a minute than anybody may.
+// unlimited is a table for tests that do more in a minute than the limits allow.
 const unlimited = "[limits]\ndid_events_per_minute = 0\nregistrations_per_hour = 0\nuser_events_per_minute = 0\n" + anyAddress
 
 // skill is what the agent of a twin can do.
@@ -68,7 +68,7 @@ func (w *world) hire(t *testing.T, handle string, skills ...string) *mailbox {
 	return &mailbox{Agent: agent}
 }
 
-// befriend makes an agent accept alice, who writes to it first. It returns the id of a
+// befriend makes an agent accept alice after her first message. It returns the id of a
 // handoff that is over.
 func (w *world) befriend(t *testing.T, agent *mailbox) string {
 	t.Helper()
@@ -86,7 +86,7 @@ func (w *world) befriend(t *testing.T, agent *mailbox) string {
 type mailbox struct {
 	*bridgetest.Agent
 	cursor string
-	kept   []message // read, and asked for by nobody yet
+	kept   []message // read, and not asked for yet
 }
 
 // next waits for a message that matches, and takes it.

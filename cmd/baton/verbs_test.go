@@ -135,8 +135,8 @@ type place struct {
 	venue  string // as it is signed
 }
 
-// byPerson lets somebody take a step, and checks what the other network sees, byte
-// for byte, and what the agent reads.
+// byPerson lets a person take a step, and checks what the other network sees, byte for
+// byte, and what the agent reads.
 func (tw *twin) byPerson(t *testing.T, d dialect, who user, at place, handoff, verb, state string) {
 	t.Helper()
 	step := d.step(who.person, at.venue, verb, handoff, extras{"note": "by hand"})
@@ -191,8 +191,8 @@ func (tw *twin) byHome(t *testing.T, d dialect, handoff, venue string, clients .
 	}
 }
 
-// arrive brings somebody onto the first network who signs a step there, so that the
-// gateway knows the DID.
+// arrive brings a user onto the first network that signs a step there, so that the gateway
+// knows the DID.
 func (tw *twin) arrive(t *testing.T, nick string, d dialect) user {
 	t.Helper()
 	who := user{newPerson(t), tw.net.join(t, nick, "message-tags")}
@@ -202,7 +202,7 @@ func (tw *twin) arrive(t *testing.T, nick string, d dialect) user {
 	return who
 }
 
-// leave takes somebody off the network.
+// leave takes a user off the network.
 func (tw *twin) leave(t *testing.T, who user) {
 	t.Helper()
 	if err := who.Send(nil, "QUIT", "bye"); err != nil {
@@ -236,8 +236,7 @@ func (tw *twin) request(t *testing.T, to string, more map[string]any) string {
 	return got.Handoff.ID
 }
 
-// fromAIRC plays a handoff that the agent offers to somebody on IRC, who is there or
-// not.
+// fromAIRC plays a handoff that the agent offers to a user on IRC, online or not.
 func (tw *twin) fromAIRC(t *testing.T, d dialect, m move, privateOffer bool) {
 	t.Helper()
 	nick := "p" + m.verb
@@ -285,8 +284,8 @@ func (tw *twin) fromAIRC(t *testing.T, d dialect, m move, privateOffer bool) {
 	}
 }
 
-// bystander returns the client that sees where an offer was written: whoever it is
-// private to, else somebody on the other network.
+// bystander returns the client that sees where an offer was written: the recipient of a
+// private one, else a user on the other network.
 func (tw *twin) bystander(who user, privateOffer bool) *bridgetest.IRCClient {
 	if privateOffer {
 		return who.IRCClient

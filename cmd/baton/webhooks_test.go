@@ -33,7 +33,7 @@ type posted struct {
 	}
 }
 
-// receiver is a server of somebody's own, which answers as a test has it.
+// receiver is a server that answers webhooks as a test sets it.
 type receiver struct {
 	*httptest.Server
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"strings"
 	"time"
@@ -170,7 +171,7 @@ func (p *program) wiring() wiring {
 	return wiring{
 		ports: bridge.Ports{
 			PublicURL: strings.TrimSuffix(p.publicURL, "/"), Metrics: p.counters, Log: p.log, Gateway: p.gateway, Signer: p.homeKeys(),
-			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: identity.CurrentKeys{Source: p.keys.Load, Logins: &p.proofs}, Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay,
+			Bindings: p.bindings(), Evidence: p.contexts(p.gateway.Admit), Keys: p.currentKeys(), Blocks: p.gateway, Limits: &p.linkLimits, Wakes: p.relay,
 		},
 		more: p.more, handoffs: record, homes: p.homes, mode: p.modes.Mode,
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
@@ -178,6 +179,13 @@ func (p *program) wiring() wiring {
 		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: openFiles() / ircShare},
 		registry: p.registryDeps(record), agents: p.agentsDeps(record),
 	}
+}
+
+// currentKeys returns the keys of DIDs. A DID that proved itself has its mailbox here.
+func (p *program) currentKeys() identity.CurrentKeys {
+	return identity.CurrentKeys{Source: p.keys.Load, Logins: &p.proofs, Proven: func(ctx context.Context, did federation.DID) {
+		p.homes.locator.LearnFromLogin(ctx, did, time.Now())
+	}}
 }
 
 // homeKeys returns the keys with which the home signs.

@@ -254,7 +254,7 @@ func payload(kind string, data map[string]any) map[string]any {
 	return map[string]any{"type": kind, "data": data}
 }
 
-// consent lets somebody write to an agent.
+// consent lets a handle write to an agent.
 func consent(t *testing.T, agent *bridgetest.Agent, handle string) {
 	t.Helper()
 	status, answer, err := agent.Consent(t.Context(), handle, "accept")

@@ -24,7 +24,7 @@ import (
 	"baton/translate/dialect"
 )
 
-// person is somebody who signs: a DID and its one key.
+// person is a signer: a DID and its one key.
 type person struct {
 	did federation.DID
 	key federation.SigningKey
@@ -82,7 +82,7 @@ type bench struct {
 
 	mu    sync.Mutex
 	ended []deferral.Ruling
-	deaf  error // why nobody can be told
+	deaf  error // why no signer can be told
 }
 
 // record is what the home and the deferral of a bench keep their steps in.
@@ -336,7 +336,7 @@ func TestAStrangerCannotStopAHandoff(t *testing.T) {
 	}
 }
 
-func TestAStepThatNobodyCanCheckExpiresAndItsSenderIsToldOnce(t *testing.T) {
+func TestAStepWithoutAKeyExpiresAndItsSenderIsToldOnce(t *testing.T) {
 	b, id := newBench(t, federationtest.NewMemory()), federationtest.ID(1)
 	b.directory.set(true, b.alice)
 	b.mustWait(federationtest.At(1), b.step(1, id, b.alice, federation.Offer))
@@ -452,7 +452,7 @@ func TestABacklogOfOneSignerKeepsItsRate(t *testing.T) {
 	}
 }
 
-func TestAStepWhoseSignatureNobodyCanEverCheckDoesNotWait(t *testing.T) {
+func TestAStepWhoseSignatureCanNeverBeCheckedDoesNotWait(t *testing.T) {
 	b := newBench(t, federationtest.NewMemory())
 	b.directory.set(true, b.alice)
 	for _, text := range []string{"rsa:k:AAAA", "ed25519:k:AAAA"} {
@@ -464,8 +464,8 @@ func TestAStepWhoseSignatureNobodyCanEverCheckDoesNotWait(t *testing.T) {
 	}
 }
 
-// Whoever is away and comes back, in whatever order: in the end every step that waited
-// has one outcome, and those that are filed are in the order in which they were taken.
+// Links and key sources go away and come back in any order: in the end every deferred step
+// has one outcome, and filed steps are in the order of their arrival.
 func TestEveryStepThatWaitedHasOneEnd(t *testing.T) {
 	id := federationtest.ID(1)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -46,7 +46,7 @@ func TestAStepWhoseLinkEndsDuringItsLookupIsKept(t *testing.T) {
 		Limits: func() federation.DeferralLimits { return b.limits },
 	})
 	offer := b.step(1, federationtest.ID(1), b.alice, federation.Offer)
-	_, _ = d.Submit(ctx, offer, federationtest.At(1)) // nobody is there to be told
+	_, _ = d.Submit(ctx, offer, federationtest.At(1)) // the signer has no connection
 	waiting, err := b.record.DeferredIn(t.Context(), offer.Handoff)
 	if err != nil || len(waiting) != 1 {
 		t.Errorf("%d steps wait, %v; want the one", len(waiting), err)

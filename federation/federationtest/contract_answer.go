@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// Answers keeps answers by DID and key. Its promises are those of [Store].
+// Answers keeps answers by DID and key. Its promises are in [Store].
 type Answers interface {
 	// Reserve files an answer unless there is one with its key, and returns the one that
 	// is on file then.
@@ -18,7 +18,7 @@ type Answers interface {
 	PruneAnswers(ctx context.Context, before time.Time, limit int) (pruned int, err error)
 }
 
-// Declarations keeps what DIDs say that they can do. Its promises are those of [Store].
+// Declarations keeps the capabilities that DIDs declare. Its promises are in [Store].
 type Declarations interface {
 	// Declare puts what a DID can do in the place of what it said before.
 	Declare(ctx context.Context, did federation.DID, caps []string, now time.Time) error

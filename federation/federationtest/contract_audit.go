@@ -6,7 +6,7 @@ import (
 	"baton/federation"
 )
 
-// Audit keeps what operators did, for good. Its promises are those of [Store].
+// Audit keeps the changes that operators made, for good. Its promises are in [Store].
 type Audit interface {
 	// Note keeps a change, and gives it its ID.
 	Note(ctx context.Context, c federation.Change) error
@@ -15,7 +15,7 @@ type Audit interface {
 	Changes(ctx context.Context, f federation.ChangeFilter, before int64, limit int) ([]federation.Change, error)
 }
 
-// PeerModes keeps those words. Its promises are those of [Store].
+// PeerModes keeps the modes that operators set. Its promises are in [Store].
 type PeerModes interface {
 	// SetPeerMode puts a word in the place of the one before.
 	SetPeerMode(ctx context.Context, m federation.PeerMode) error

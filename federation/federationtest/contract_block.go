@@ -13,7 +13,7 @@ type BlockList interface {
 	AddBlock(ctx context.Context, b federation.Block) error
 	// RemoveBlock ends a block. It returns [federation.ErrNotFound] for a text that none has.
 	RemoveBlock(ctx context.Context, what string) error
-	// BlocksAfter returns up to limit blocks that come after a text, in the order of what
-	// they name; those that are over may be among them.
+	// BlocksAfter returns up to limit blocks after a text, in the order of their What.
+	// Expired blocks may be among them.
 	BlocksAfter(ctx context.Context, what string, limit int) ([]federation.Block, error)
 }

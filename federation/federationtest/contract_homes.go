@@ -6,8 +6,8 @@ import (
 	"baton/federation"
 )
 
-// Homes keeps what other homes said, and where DIDs have their mailboxes. Its promises
-// are those of [Store].
+// Homes keeps the statements of other homes, and the mailbox locations of DIDs. Its promises
+// are in [Store].
 type Homes interface {
 	// Chain returns the [federation.Link] after a step of a log, or [federation.ErrNotFound] for a step that
 	// the log does not have.
@@ -26,11 +26,14 @@ type Homes interface {
 	KeepOffence(ctx context.Context, o federation.Offence) error
 	// Offences returns the offences of a home, in the order of their kinds.
 	Offences(ctx context.Context, home federation.HomeID) ([]federation.Offence, error)
-	// Shared returns up to limit handoffs after one, in the order of their ids, of which a
-	// home has taken a step that it was owed.
+	// Shared returns up to limit handoffs after one, in the order of their ids, with a step
+	// that was delivered to a home.
 	Shared(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
 	// OfHome returns up to limit handoffs of a home after one, in the order of their ids.
 	OfHome(ctx context.Context, home federation.HomeID, after federation.HandoffID, limit int) ([]federation.HandoffID, error)
+	// KnowsHomes reports whether there is a kept location at another home than one, or a
+	// binding of a DID that a home brought.
+	KnowsHomes(ctx context.Context, self federation.HomeID) (bool, error)
 	// MailboxLocation returns the kept location of the mailbox of a DID, or [federation.ErrNotFound].
 	MailboxLocation(ctx context.Context, did federation.DID) (federation.MailboxLocation, error)
 	// KeepMailboxLocation replaces the kept location of the mailbox of a DID.

@@ -6,7 +6,7 @@ import (
 	"baton/federation"
 )
 
-// KnownHomes keeps those homes. Its promises are those of [Store].
+// KnownHomes keeps the homes that operators added. Its promises are in [Store].
 type KnownHomes interface {
 	// KeepHome keeps a home, in place of what was kept of it before.
 	KeepHome(ctx context.Context, h federation.KnownHome) error

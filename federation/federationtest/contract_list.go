@@ -6,7 +6,7 @@ import (
 	"baton/federation"
 )
 
-// Handoffs looks for handoffs. Its promises are those of [Store].
+// Handoffs searches handoffs. Its promises are in [Store].
 type Handoffs interface {
 	// Handoffs returns up to limit handoffs that a filter admits, the newest
 	// movement first, from after a cursor on, and the cursor to go on from: "" once
@@ -15,7 +15,7 @@ type Handoffs interface {
 	// meanwhile is at the front again, and may so be missing from later pages. The
 	// error is [federation.ErrUnknownCursor] for a cursor that was never given out.
 	Handoffs(ctx context.Context, f federation.Filter, after federation.Cursor, limit int) (views []federation.View, next federation.Cursor, err error)
-	// Find returns up to [federation.MaxFound] handoffs whose canonical id ends in a suffix, in
-	// the order of their ids. One shorter than [federation.MinSuffix] names none.
+	// Find returns up to [federation.MaxFound] handoffs whose canonical id ends in a suffix,
+	// in the order of their ids; none for a suffix shorter than [federation.MinSuffix].
 	Find(ctx context.Context, suffix string) ([]federation.HandoffID, error)
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Newcomers remembers when the record met each DID, and how fast the record grows. Its
-// promises are those of [Store].
+// promises are in [Store].
 type Newcomers interface {
 	// Acquainted reports whether the record knows a DID: as the signer of a filed step, as an
 	// agent, or by a name that is bound to it. An inbox is no acquaintance, because any

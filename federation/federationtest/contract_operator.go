@@ -6,8 +6,7 @@ import (
 	"baton/federation"
 )
 
-// BoundNames keeps the names that operators bound. Its promises are those of
-// [Store].
+// BoundNames keeps the names that operators bound. Its promises are in [Store].
 type BoundNames interface {
 	// BindName keeps a binding. It returns [federation.ErrTaken] for a name that is bound to
 	// another DID. Binding a name to its DID again changes Vouch alone.
@@ -23,12 +22,12 @@ type BoundNames interface {
 	NamesOf(ctx context.Context, did federation.DID) ([]federation.BoundName, error)
 }
 
-// Deliveries tells operators how feeds stand. Its promises are those of [Store].
+// Deliveries tells operators the state of deliveries. Its promises are in [Store].
 type Deliveries interface {
-	// Deliveries returns what became of the steps of a handoff, in the order of the
-	// steps, then of the links and of the agents. Those that wait are looked for in the feeds of
-	// these links alone.
+	// Deliveries returns the state of the deliveries of a handoff, in the order of the steps,
+	// then of the links and of the agents. It looks for pending ones in the outboxes of these
+	// links alone.
 	Deliveries(ctx context.Context, id federation.HandoffID, links []string) ([]federation.Delivered, error)
-	// Backlog counts the feed of a link.
+	// Backlog counts the outbox of a link.
 	Backlog(ctx context.Context, link string) (federation.Backlog, error)
 }

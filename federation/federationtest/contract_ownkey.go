@@ -6,8 +6,7 @@ import (
 	"baton/federation"
 )
 
-// OwnKeys remembers the keys that the record was written with. Its promises are those of
-// [Store].
+// OwnKeys remembers the keys that the record was written with. Its promises are in [Store].
 type OwnKeys interface {
 	// OwnKeys returns the newest mark of each name, ordered by name.
 	OwnKeys(ctx context.Context) ([]federation.KeyMark, error)

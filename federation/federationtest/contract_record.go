@@ -53,14 +53,14 @@ type Store interface {
 	Unfinished(ctx context.Context, offerer federation.DID) (int, error)
 }
 
-// Inboxes holds what reached each DID. Its promises are those of [Store].
+// Inboxes holds the arrivals of each DID. Its promises are in [Store].
 type Inboxes interface {
 	// Replay returns up to limit entries that reached an inbox after the cursor,
 	// oldest first. Reading changes nothing. It returns a [*federation.CursorError], which wraps
 	// [federation.ErrUnknownCursor], for a cursor that this inbox never gave out.
 	Replay(ctx context.Context, to federation.DID, after federation.Cursor, limit int) ([]federation.Entry, error)
-	// Waiting returns how many entries of an inbox nobody has read yet, and how many
-	// bytes of signed documents that is.
+	// Waiting returns how many entries of an inbox are unread, and their bytes of signed
+	// documents.
 	Waiting(ctx context.Context, to federation.DID) (entries int, size int64, err error)
 	// Use returns what waits in an inbox, and how much of that one DID signed.
 	Use(ctx context.Context, to, from federation.DID) (federation.InboxUse, error)
@@ -76,8 +76,8 @@ type Inboxes interface {
 	Undelivered(ctx context.Context, before time.Time, limit int) ([]federation.Undelivered, error)
 }
 
-// Bindings remembers the signers of filed steps, and whom vouched ones stand for.
-// Its promises are those of [Store].
+// Bindings remembers the signers of filed steps, and the DIDs that vouched steps stand for.
+// Its promises are in [Store].
 type Bindings interface {
 	// Binding returns [federation.ErrNotFound] for a DID that never signed a filed step, nor had
 	// one vouched for in its name.
@@ -85,8 +85,8 @@ type Bindings interface {
 	// BindingByHash finds a DID by the first characters of its [federation.DID.Hash], at
 	// least ten. It returns [federation.ErrNotFound] when none or more than one fits.
 	BindingByHash(ctx context.Context, prefix string) (federation.Binding, error)
-	// KeyOwner returns the DID whose key has this [federation.KeyID]: of a signer of a filed
-	// step or of a key that a network's tables noted. It returns [federation.ErrNotFound] when no
-	// owner is known.
+	// KeyOwner returns the DID whose key has this [federation.KeyID]: the key of a signer of
+	// a filed step, or a key that a network's tables noted. It returns
+	// [federation.ErrNotFound] for an unknown key.
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }

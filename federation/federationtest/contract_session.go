@@ -7,7 +7,7 @@ import (
 	"baton/federation"
 )
 
-// Sessions keeps the families of refresh tokens. Its promises are those of [Store].
+// Sessions keeps the families of refresh tokens. Its promises are in [Store].
 type Sessions interface {
 	// StartSession begins a family of refresh tokens.
 	StartSession(ctx context.Context, s federation.Session) error

@@ -6,7 +6,7 @@ import (
 	"baton/federation"
 )
 
-// Spoken reads what was said where. Its promises are those of [Store].
+// Spoken reads the steps of a place by time. Its promises are in [Store].
 type Spoken interface {
 	// Spoken returns up to limit steps of a stretch, oldest first. Receipts are none.
 	Spoken(ctx context.Context, s federation.Stretch, limit int) ([]federation.Said, error)

@@ -38,7 +38,7 @@ func ID(n int) federation.EventID {
 	return federation.EventID(id)
 }
 
-// Person returns the did:plc of somebody with a name.
+// Person returns the did:plc of a person with a name.
 func Person(name string) federation.DID {
 	return "did:plc:" + federation.DID(federation.DID(name).Hash()[:24])
 }
@@ -122,8 +122,8 @@ func Document(fields map[string]string) string {
 	return doc.String()
 }
 
-// File returns the filing of a step that was judged against a view. The step is
-// owed to the inboxes of the other parties and to no feed.
+// File returns the filing of a step that was judged against a view. The step goes to the
+// inboxes of the other parties and to no link.
 func File(ev federation.Event, before federation.View) federation.Filing {
 	after := before
 	if !before.Exists() {

@@ -18,49 +18,49 @@ import (
 // Memory is a [Record] that forgets everything when it is dropped. It
 // is plain rather than fast: lists that are searched from the front.
 type Memory struct {
-	mu       sync.Mutex
-	closed   bool
-	entries  []federation.Entry // in the order of filing, all handoffs, receipts too
-	views    map[federation.HandoffID]federation.View
-	evidence map[[32]byte]memoryEvidence
-	spent    []memorySpent
-	inboxes  map[federation.DID][]inboxRow
-	arrived  map[federation.DID]uint64 // how many entries an inbox ever had
-	reads    map[federation.DID]bool   // who was seen reading an inbox
-	devices  map[federation.DID]map[string]memoryDevice
-	feeds    []feedRow
-	settled  []settledRow
-	notices  []memoryNotice
-	dead     []*memoryDead
-	lastDead int64
-	changes  []federation.Change
-	modes    []federation.PeerMode      // in order
-	nearby   []federation.KnownHome     // in order
-	holds    []federation.Withheld      // in order
-	names    []federation.BoundName     // in order
-	tokens   []federation.OperatorToken // in order
-	blocks   []federation.Block         // in order
-	answers  map[answerKey]federation.Answer
-	declared map[federation.DID][]string
-	ownKeys  []federation.KeyMark // in order
-	hooks    []*memoryHook        // by id
-	lastPush int64
-	lastRow  int64
-	bindings map[federation.DID]federation.Binding
-	owners   map[string]federation.DID // by key id
-	windows  map[federation.DID]federation.KeyHistory
-	paused   map[string]federation.PeerOutbox // by name
-	agents   []agents.Agent                   // in the order of registration
-	messages []*memoryMessage                 // in the order of filing
-	consents map[edge]agents.Consent
-	sessions map[string]federation.Session
-	awaiting []federation.Pending  // in the order of waiting
-	deferred []federation.Deferred // in the order of arrival
-	shown    map[string]int        // the position up to which a handle was handed its messages
-	homes    memoryHomes
-	asked    map[edge]time.Time
-	answered map[edge]bool // whether the block of an edge answered a request
-	unseen   map[federation.HandoffID]bool
+	mu         sync.Mutex
+	closed     bool
+	entries    []federation.Entry // in the order of filing, all handoffs, receipts too
+	views      map[federation.HandoffID]federation.View
+	evidence   map[[32]byte]memoryEvidence
+	tombstones []memoryTombstone
+	inboxes    map[federation.DID][]inboxRow
+	arrived    map[federation.DID]uint64 // how many entries an inbox ever had
+	reads      map[federation.DID]bool   // whether the DID was seen reading its inbox
+	devices    map[federation.DID]map[string]memoryDevice
+	outboxes   []outboxRow
+	settled    []settledRow
+	notices    []memoryNotice
+	dead       []*memoryDead
+	lastDead   int64
+	changes    []federation.Change
+	modes      []federation.PeerMode      // in order
+	nearby     []federation.KnownHome     // in order
+	holds      []federation.Withheld      // in order
+	names      []federation.BoundName     // in order
+	tokens     []federation.OperatorToken // in order
+	blocks     []federation.Block         // in order
+	answers    map[answerKey]federation.Answer
+	declared   map[federation.DID][]string
+	ownKeys    []federation.KeyMark // in order
+	webhooks   []*memoryWebhook     // by id
+	lastPush   int64
+	lastRow    int64
+	bindings   map[federation.DID]federation.Binding
+	owners     map[string]federation.DID // by key id
+	windows    map[federation.DID]federation.KeyHistory
+	paused     map[string]federation.PeerOutbox // by name
+	agents     []agents.Agent                   // in the order of registration
+	messages   []*memoryMessage                 // in the order of filing
+	consents   map[edge]agents.Consent
+	sessions   map[string]federation.Session
+	awaiting   []federation.Pending  // in the order of waiting
+	deferred   []federation.Deferred // in the order of arrival
+	shown      map[string]int        // the position up to which a handle was handed its messages
+	homes      memoryHomes
+	asked      map[edge]time.Time
+	answered   map[edge]bool // whether the block of an edge answered a request
+	unseen     map[federation.HandoffID]bool
 
 	lastDeferred int64
 	lastNotice   int
@@ -69,7 +69,7 @@ type Memory struct {
 	newcomers map[federation.DID]time.Time // when the record met them
 	sizes     []federation.SizeSample      // in order
 
-	relays    []*memoryRelay
+	relays    []*memoryPeerDelivery
 	lastRelay int64
 	relayIDs  map[string]edge // the sender and the id of a message, by the id of an attempt
 }
@@ -86,7 +86,7 @@ type inboxRow struct {
 	until    time.Time
 }
 
-type feedRow struct {
+type outboxRow struct {
 	row     int64
 	link    string
 	entry   federation.Entry
@@ -208,7 +208,7 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 		arrival := entry
 		arrival.Number = m.arrived[did]
 		m.inboxes[did] = append(m.inboxes[did], inboxRow{entry: arrival})
-		m.oweHooks(did, arrival)
+		m.pushFiled(did, arrival)
 	}
 	m.owe(f, entry)
 	if f.Receipt != nil {
@@ -224,11 +224,11 @@ func (m *Memory) file(f federation.Filing) federation.Entry {
 func (m *Memory) owe(f federation.Filing, entry federation.Entry) {
 	for _, link := range f.Links {
 		m.lastRow++
-		row := feedRow{row: m.lastRow, link: link, entry: entry, rank: federation.RankOf(entry.Event, f.View), queued: entry.Filed}
+		row := outboxRow{row: m.lastRow, link: link, entry: entry, rank: federation.RankOf(entry.Event, f.View), queued: entry.Filed}
 		if slices.Contains(f.Once, link) {
 			row.attempt = 1
 		}
-		m.feeds = append(m.feeds, row)
+		m.outboxes = append(m.outboxes, row)
 	}
 }
 
@@ -243,7 +243,7 @@ func (m *Memory) bind(ev federation.Event) {
 		DID: ev.From, Network: at.Network, Link: at.Link, Name: at.Name, First: at.Name,
 		Key: ev.Signature.Key, Seen: at.Received,
 	}
-	if ev.Provenance == federation.Vouched && ev.For != "" { // the name is whose step it is, and the key is not
+	if ev.Provenance == federation.Vouched && ev.For != "" { // the name belongs to the DID that the step stands for, and the key does not
 		b.DID, b.Key = ev.For, nil
 	}
 	if old, ok := m.bindings[b.DID]; ok {
@@ -255,7 +255,7 @@ func (m *Memory) bind(ev federation.Event) {
 	m.bindings[b.DID] = b
 }
 
-// ownKey notes whose key this is; whoever had it first keeps it.
+// ownKey notes the owner of a key. The first owner keeps it.
 func (m *Memory) ownKey(key []byte, owner federation.DID) {
 	if len(key) == 0 {
 		return
@@ -287,7 +287,7 @@ func (m *Memory) known(from federation.DID, id federation.EventID, digest [32]by
 			return entry, nil
 		}
 	}
-	return federation.Entry{}, m.wasSpent(from, id, digest)
+	return federation.Entry{}, m.hasTombstone(from, id, digest)
 }
 
 // View implements [Store].

@@ -151,7 +151,7 @@ func (m *Memory) takeWindow(w federation.KeyWindow) {
 	})
 }
 
-// changeKeys changes an agent on the word of one of its keys.
+// changeKeys changes an agent by the signature of one of its keys.
 func (m *Memory) changeKeys(
 	ctx context.Context, handle, by string, now time.Time, change func(*agents.Agent) error,
 ) (agents.Agent, error) {

@@ -9,14 +9,14 @@ import (
 	"baton/federation"
 )
 
-// memoryDead is a dead letter with what is put back: a row of a feed, a relay, or what a
-// hook was owed.
+// memoryDead is a dead letter with the delivery that it puts back: to a link, to a peer of a
+// network, or to a webhook.
 type memoryDead struct {
 	letter  federation.DeadLetter
-	feed    *feedRow
-	relay   *memoryRelay
+	feed    *outboxRow
+	relay   *memoryPeerDelivery
 	push    *memoryPush
-	webhook *memoryHook
+	webhook *memoryWebhook
 }
 
 // bury files a dead letter. One that had been put back is dead again.
@@ -97,8 +97,8 @@ func (m *Memory) Revive(ctx context.Context, id int64, now time.Time) (bool, err
 		return true, nil
 	}
 	m.settled = slices.DeleteFunc(m.settled, func(s settledRow) bool { return s.event == d.letter.Event && s.link == d.letter.To })
-	m.feeds = append(m.feeds, feedRow{row: d.feed.row, link: d.feed.link, entry: d.feed.entry, rank: federation.RankAnswer, queued: now, tries: d.feed.tries})
-	slices.SortFunc(m.feeds, func(a, b feedRow) int { return cmp.Compare(a.row, b.row) })
+	m.outboxes = append(m.outboxes, outboxRow{row: d.feed.row, link: d.feed.link, entry: d.feed.entry, rank: federation.RankAnswer, queued: now, tries: d.feed.tries})
+	slices.SortFunc(m.outboxes, func(a, b outboxRow) int { return cmp.Compare(a.row, b.row) })
 	return true, nil
 }
 

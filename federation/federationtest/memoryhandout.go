@@ -85,7 +85,7 @@ func (m *Memory) expireHandOuts(before, now time.Time, limit int) int {
 }
 
 // endRemote notes how the delivery of a message to another registry ended.
-func (m *Memory) endRemote(r *memoryRelay, how federation.DeliveryState, now time.Time) {
+func (m *Memory) endRemote(r *memoryPeerDelivery, how federation.DeliveryState, now time.Time) {
 	for _, on := range m.messages {
 		if on.ID == r.Message && on.From == r.Sender && !on.Event.IsZero() {
 			on.ended, on.outcome = now, how

@@ -42,7 +42,7 @@ func (m *Memory) Lease(ctx context.Context, to federation.DID, device string, no
 	return leases, nil
 }
 
-// held changes the entry of a lease for whoever holds it.
+// held changes the entry of a lease for the device that holds it.
 func (m *Memory) held(ctx context.Context, to federation.DID, hold federation.Hold, change func(*inboxRow) error) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -71,13 +71,13 @@ func (m *Memory) Nack(ctx context.Context, to federation.DID, hold federation.Ho
 		if row.read {
 			return federation.ErrLeaseLost
 		}
-		row.device, row.until = nobody, again
+		row.device, row.until = noHolder, again
 		return nil
 	})
 }
 
-// nobody holds what was put back.
-const nobody = "\x00"
+// noHolder stands for the holder of an entry that was put back.
+const noHolder = "\x00"
 
 // Extend implements [Leases].
 func (m *Memory) Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error {

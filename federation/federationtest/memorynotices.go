@@ -47,12 +47,11 @@ func (m *Memory) notifyOn(link string, n federation.Notice) {
 	on := memoryNotice{Notice: n, place: m.lastNotice, link: link}
 	m.notices = append(m.notices, on)
 	if link == federation.InboxLink {
-		m.tellHooksOf(on)
+		m.queueNoticePushes(on)
 	}
 }
 
-// notifyDisabled tells the owner of a hook that it is disabled, also of one that was
-// before.
+// notifyDisabled tells the owner of a disabled webhook, also where it was disabled before.
 func (m *Memory) notifyDisabled(h federation.Webhook, now time.Time) {
 	n := federation.Notice{Kind: federation.NoticeDisabled, Webhook: h, Why: h.Why, At: now}
 	m.forgetNotices(func(on memoryNotice) bool { return on.about(n) })
@@ -93,7 +92,7 @@ func (m *Memory) NoticesTo(ctx context.Context, link string, to federation.DID, 
 	return found, nil
 }
 
-// read returns a notice as it is read by whoever it is to.
+// read returns a notice as its reader gets it.
 func (n memoryNotice) read() federation.Notice {
 	n.Cursor = cursor("notices "+string(n.Reader()), n.place)
 	return n.Notice

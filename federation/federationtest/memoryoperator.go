@@ -10,12 +10,12 @@ import (
 	"baton/federation/agents"
 )
 
-// settledRow is a row of a feed that is over.
+// settledRow is a delivery that ended.
 type settledRow struct {
 	event federation.EventID
 	link  string
 	how   federation.Settlement
-	row   feedRow
+	row   outboxRow
 }
 
 // BindName implements [BoundNames].
@@ -128,7 +128,7 @@ func (m *Memory) deliveries(event federation.EventID, links []string) []federati
 			Event: event, Link: s.link, State: s.how.Outcome(), Reason: cmp.Or(string(s.how.Dead), s.how.Code), Ended: s.how.At,
 		})
 	}
-	for _, f := range m.feeds {
+	for _, f := range m.outboxes {
 		if f.entry.Event.ID == event && slices.Contains(links, f.link) {
 			found = append(found, federation.Delivered{Event: event, Link: f.link, State: federation.DeliveryWaiting, Attempt: f.attempt, Next: f.next, Reason: f.reason})
 		}
@@ -163,7 +163,7 @@ func (m *Memory) Backlog(ctx context.Context, link string) (federation.Backlog, 
 		return federation.Backlog{}, err
 	}
 	var b federation.Backlog
-	for _, f := range m.feeds {
+	for _, f := range m.outboxes {
 		if f.link != link {
 			continue
 		}

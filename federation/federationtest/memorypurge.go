@@ -57,13 +57,13 @@ func (m *Memory) purge(theirs func(federation.Event) bool, handles []string, now
 	for did, entries := range m.inboxes {
 		m.inboxes[did] = drop(entries, &done.Inbox, dry, func(r inboxRow) bool { return !r.read && theirs(r.entry.Event) })
 	}
-	for _, f := range slices.Clone(m.feeds) {
+	for _, f := range slices.Clone(m.outboxes) {
 		if !theirs(f.entry.Event) {
 			continue
 		}
 		done.Outbox++
 		if !dry {
-			m.settle(func(on *feedRow) bool { return on.row == f.row && on.link == f.link }, federation.Settlement{
+			m.settle(func(on *outboxRow) bool { return on.row == f.row && on.link == f.link }, federation.Settlement{
 				State: federation.DeliveryDead, Code: string(federation.DeadOperator), Quiet: true, At: now,
 			})
 		}
@@ -75,7 +75,7 @@ func (m *Memory) purge(theirs func(federation.Event) bool, handles []string, now
 		i := slices.IndexFunc(m.entries, func(e federation.Entry) bool { return e.Event.ID == d.letter.Event })
 		return d.letter.Replayed.IsZero() && i >= 0 && theirs(m.entries[i].Event)
 	})
-	m.relays = drop(m.relays, &done.Outbox, dry, func(r *memoryRelay) bool { return r.dead.IsZero() && of(r.Sender) })
+	m.relays = drop(m.relays, &done.Outbox, dry, func(r *memoryPeerDelivery) bool { return r.dead.IsZero() && of(r.Sender) })
 	m.deferred = drop(m.deferred, &done.Deferred, dry, func(d federation.Deferred) bool { return theirs(d.Event) })
 	m.awaiting = drop(m.awaiting, &done.Deferred, dry, func(p federation.Pending) bool { return theirs(p.Event) })
 	carries := func(each *memoryMessage) bool {

@@ -24,8 +24,8 @@ type memoryMessage struct {
 	deleted  bool // by its recipient
 	read     bool // by its recipient
 
-	// What became of the step in it: when its delivery ended, and how, and whether its
-	// signer was told that it takes time.
+	// The delivery of the step in it: when it ended, and how, and whether its signer was told
+	// of a delay.
 	ended   time.Time
 	outcome federation.DeliveryState
 	slow    bool
@@ -165,7 +165,7 @@ func (m *Memory) deliver(filed *memoryMessage, now time.Time) {
 		}
 	}
 	filed.Seq, filed.position = seq+1, last+1
-	m.tellHooks(filed)
+	m.queuePushes(filed)
 	if filed.Event == filed.Handoff {
 		delete(m.unseen, filed.Handoff)
 	}

@@ -17,8 +17,8 @@ type memoryEvidence struct {
 	bytes   []byte
 }
 
-// memorySpent is an event that is gone.
-type memorySpent struct {
+// memoryTombstone is an event that is gone.
+type memoryTombstone struct {
 	from    federation.DID
 	id      federation.EventID
 	digest  [32]byte
@@ -26,15 +26,15 @@ type memorySpent struct {
 	gone    time.Time
 }
 
-// wasSpent refuses a step that is gone, and returns [federation.ErrNotFound] for
+// hasTombstone refuses a step that is gone, and returns [federation.ErrNotFound] for
 // any other.
-func (m *Memory) wasSpent(from federation.DID, id federation.EventID, digest [32]byte) error {
-	for _, sp := range m.spent {
+func (m *Memory) hasTombstone(from federation.DID, id federation.EventID, digest [32]byte) error {
+	for _, sp := range m.tombstones {
 		if sp.from == from && sp.id == id && sp.digest != digest {
 			return &federation.RefusalError{Code: federation.EventIDInUse, Event: id, Handoff: sp.handoff}
 		}
 	}
-	for _, sp := range m.spent {
+	for _, sp := range m.tombstones {
 		if sp.from == from && sp.digest == digest {
 			return &federation.RefusalError{Code: federation.TerminalHandoff, Event: id, Handoff: sp.handoff}
 		}
@@ -44,7 +44,7 @@ func (m *Memory) wasSpent(from federation.DID, id federation.EventID, digest [32
 
 // opensAgain refuses the opener of a handoff that is gone.
 func (m *Memory) opensAgain(ev federation.Event) error {
-	if ev.ID == ev.Handoff && slices.ContainsFunc(m.spent, func(sp memorySpent) bool { return sp.id == ev.ID }) {
+	if ev.ID == ev.Handoff && slices.ContainsFunc(m.tombstones, func(sp memoryTombstone) bool { return sp.id == ev.ID }) {
 		return federation.Refuse(ev, federation.EventIDInUse, "")
 	}
 	return nil
@@ -82,13 +82,13 @@ func (m *Memory) Prune(ctx context.Context, before, now time.Time, after federat
 // needed reports whether a handoff has to stay.
 func (m *Memory) needed(id federation.HandoffID) bool {
 	return m.entries[len(m.entries)-1].Event.Handoff == id ||
-		slices.ContainsFunc(m.feeds, func(row feedRow) bool { return row.entry.Event.Handoff == id })
+		slices.ContainsFunc(m.outboxes, func(row outboxRow) bool { return row.entry.Event.Handoff == id })
 }
 
 func (m *Memory) prune(id federation.HandoffID, now time.Time) {
 	m.entries = slices.DeleteFunc(m.entries, func(e federation.Entry) bool {
 		if e.Event.Handoff == id {
-			m.spent = append(m.spent, memorySpent{e.Event.From, e.Event.ID, e.Event.Digest(), id, now})
+			m.tombstones = append(m.tombstones, memoryTombstone{e.Event.From, e.Event.ID, e.Event.Digest(), id, now})
 		}
 		return e.Event.Handoff == id
 	})
@@ -133,7 +133,7 @@ func (m *Memory) PruneMessages(ctx context.Context, before time.Time, after fede
 		}
 	}
 	for i, on := range slices.Clone(m.messages) {
-		// Positions shift as messages go, so the cursor counts those that stay.
+		// Positions shift as messages go, so the cursor counts the messages that stay.
 		if i < n || i >= n+limit || on.Received.After(before) {
 			continue
 		}
@@ -162,7 +162,7 @@ func (m *Memory) PruneIDs(ctx context.Context, before time.Time, limit int) (int
 		return 0, err
 	}
 	pruned := 0
-	m.spent = slices.DeleteFunc(m.spent, func(sp memorySpent) bool {
+	m.tombstones = slices.DeleteFunc(m.tombstones, func(sp memoryTombstone) bool {
 		gone := !sp.gone.After(before) && pruned < limit
 		if gone {
 			pruned++

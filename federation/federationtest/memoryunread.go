@@ -11,7 +11,7 @@ import (
 	"baton/federation/agents"
 )
 
-// shownByLink is how the waiting of an entry ended whose step a link has shown.
+// shownByLink is the outcome of an entry whose step a link has shown.
 const shownByLink = federation.DeliveryState("shownByLink")
 
 // end ends the waiting of an entry. The signer of one that was told that it takes time
@@ -62,7 +62,7 @@ func (m *Memory) eachWaiting(ctx context.Context, to federation.DID, events []fe
 	return nil
 }
 
-// inboxIsWay reports whether the inbox is the way of an entry to whoever reads that.
+// inboxIsWay reports whether the inbox is the only way of an entry to its DID.
 func (m *Memory) inboxIsWay(to federation.DID, row inboxRow) bool {
 	isAgent := slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return slices.Contains(a.DIDs(), to) })
 	_, bound := m.bindings[to]
@@ -78,7 +78,7 @@ func (m *Memory) inboxIsWay(to federation.DID, row inboxRow) bool {
 	}
 }
 
-// gave returns the links that a step was given to, or is owed to.
+// gave returns the links that have a step, or a pending delivery of it.
 func (m *Memory) gave(event federation.EventID) []string {
 	var links []string
 	for _, s := range m.settled {
@@ -86,7 +86,7 @@ func (m *Memory) gave(event federation.EventID) []string {
 			links = append(links, s.link)
 		}
 	}
-	for _, f := range m.feeds {
+	for _, f := range m.outboxes {
 		if f.entry.Event.ID == event {
 			links = append(links, f.link)
 		}
@@ -94,8 +94,8 @@ func (m *Memory) gave(event federation.EventID) []string {
 	return links
 }
 
-// boundAgentHas reports whether an agent whose handle is bound to a DID has the message of
-// a step.
+// boundAgentHas reports whether an agent whose handle is bound to a DID has the message of a
+// step.
 func (m *Memory) boundAgentHas(did federation.DID, event federation.EventID) bool {
 	return slices.ContainsFunc(m.names, func(b federation.BoundName) bool {
 		return b.DID == did && b.Network == agents.Link &&
@@ -103,7 +103,7 @@ func (m *Memory) boundAgentHas(did federation.DID, event federation.EventID) boo
 	})
 }
 
-// delayUnread tells the signers of what nobody reads, each entry looked at once.
+// delayUnread tells the signers of unread entries. It looks at each entry once.
 func (m *Memory) delayUnread(before, now time.Time, limit int) (delayed int) {
 	for _, at := range m.arrivals() {
 		if delayed == limit {
@@ -145,7 +145,7 @@ func (m *Memory) arrivals() []arrival {
 	return all
 }
 
-// readOf returns what became of a step in the inboxes that are its way to somebody.
+// readOf returns the state of a step in the inboxes that are its only way to a DID.
 func (m *Memory) readOf(event federation.EventID) []federation.Delivered {
 	var found []federation.Delivered
 	for _, at := range m.arrivals() {
@@ -168,8 +168,8 @@ func (m *Memory) readOf(event federation.EventID) []federation.Delivered {
 	return found
 }
 
-// answer returns when somebody answered an offer; zero where they did not, and of every
-// other step.
+// answer returns when a DID answered an offer; zero without an answer, and of every other
+// step.
 func (m *Memory) answer(did federation.DID, offer federation.EventID) time.Time {
 	view := m.views[offer]
 	for _, e := range m.entries {
@@ -180,9 +180,9 @@ func (m *Memory) answer(did federation.DID, offer federation.EventID) time.Time 
 	return time.Time{}
 }
 
-// isPushed reports whether a hook of an inbox took a step, or is still to be given it.
+// isPushed reports whether a webhook of an inbox took a step, or will get it.
 func (m *Memory) isPushed(did federation.DID, event federation.EventID) bool {
-	return slices.ContainsFunc(m.hooks, func(h *memoryHook) bool {
+	return slices.ContainsFunc(m.webhooks, func(h *memoryWebhook) bool {
 		return h.DID == did && h.Participant == "" && slices.ContainsFunc(h.pushes, func(p *memoryPush) bool {
 			return p.Entry.Event.ID == event && (p.State == federation.DeliveryWaiting || p.State == federation.DeliveryDelivered)
 		})

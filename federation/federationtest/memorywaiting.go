@@ -10,14 +10,14 @@ import (
 	"baton/federation"
 )
 
-// memoryWaiting is a delivery with what it is of: a row of a feed, or a relay.
+// memoryWaiting is a pending delivery: a row of an outbox, or of a peer's.
 type memoryWaiting struct {
 	federation.Waiting
 	row   int64
-	relay *memoryRelay
+	relay *memoryPeerDelivery
 }
 
-// waitingFor returns all that a filter admits, those of links first.
+// waitingFor returns the deliveries that match a filter, those to links first.
 func (m *Memory) waitingFor(f federation.WaitingFilter) []memoryWaiting {
 	var found []memoryWaiting
 	for _, w := range m.allWaiting() {
@@ -34,7 +34,7 @@ func (m *Memory) waitingFor(f federation.WaitingFilter) []memoryWaiting {
 func (m *Memory) allWaiting() []memoryWaiting {
 	var all []memoryWaiting
 	seen := map[string]bool{}
-	for _, f := range m.feeds {
+	for _, f := range m.outboxes {
 		lane := f.link + " " + f.entry.Event.Handoff.String()
 		all = append(all, memoryWaiting{row: f.row, Waiting: federation.Waiting{
 			Link: f.link, Event: f.entry.Event.ID, Handoff: f.entry.Event.Handoff, Verb: f.entry.Event.Verb,
@@ -61,7 +61,7 @@ func (m *Memory) allWaiting() []memoryWaiting {
 }
 
 // stepOf returns the step that a relay carries.
-func (m *Memory) stepOf(r *memoryRelay) (federation.Event, bool) {
+func (m *Memory) stepOf(r *memoryPeerDelivery) (federation.Event, bool) {
 	for _, message := range slices.Backward(m.messages) {
 		if message.ID != r.Message || message.From != r.Sender || message.Event.IsZero() {
 			continue
@@ -144,9 +144,9 @@ func (m *Memory) Retry(ctx context.Context, f federation.WaitingFilter, now time
 		if w.relay != nil {
 			w.relay.Next = now
 		}
-		for i := range m.feeds {
-			if m.feeds[i].row == w.row && m.feeds[i].link == w.Link {
-				m.feeds[i].next = time.Time{}
+		for i := range m.outboxes {
+			if m.outboxes[i].row == w.row && m.outboxes[i].link == w.Link {
+				m.outboxes[i].next = time.Time{}
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func (m *Memory) GiveUp(ctx context.Context, f federation.WaitingFilter, drop bo
 		case w.relay != nil:
 			m.buryPeerDelivery(w.relay, how)
 		default:
-			m.settle(func(f *feedRow) bool { return f.row == w.row && f.link == w.Link }, how)
+			m.settle(func(f *outboxRow) bool { return f.row == w.row && f.link == w.Link }, how)
 		}
 	}
 	return len(all), nil
@@ -218,7 +218,7 @@ func (m *Memory) Holds(ctx context.Context) ([]federation.Withheld, error) {
 	return slices.Clone(m.holds), err
 }
 
-// Held implements [Links].
+// Held implements [Outbox].
 func (m *Memory) Held(ctx context.Context, to string) (federation.Withheld, bool, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()

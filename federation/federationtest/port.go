@@ -13,15 +13,15 @@ import (
 )
 
 // Ports of servers that cannot pick one themselves, or must have the same after a restart.
-// They are below those that systems give to outgoing connections, one of which could take
-// a port before its server has it.
+// They are below the ports that systems give to outgoing connections, which could take a port
+// before its server has it.
 const (
 	firstPort = 16000
 	lastPort  = 32000
 )
 
-// claims hold what was given out: a socket that nobody refers to any more is closed.
-var claims struct { //nolint:gochecknoglobals // the ports belong to the process, whoever asks
+// claims hold the sockets of the given addresses: the runtime closes an unreferenced one.
+var claims struct { //nolint:gochecknoglobals // the ports belong to the process
 	sync.Mutex
 	held []net.PacketConn
 }
@@ -36,8 +36,8 @@ func FreeAddr(tb testing.TB) string {
 	return addrs[0]
 }
 
-// FreeAddrs returns loopback addresses that nothing listens on, and that nobody else is
-// given while this process runs: neither a test of this process nor one of another.
+// FreeAddrs returns loopback addresses without a listener. While this process runs, no other
+// test, of this process or of another, gets one of them.
 func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 	for len(addrs) < n {
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(lastPort-firstPort))) //nolint:gosec // a port is no secret
@@ -52,8 +52,8 @@ func FreeAddrs(ctx context.Context, n int) (addrs []string, err error) {
 	return addrs, nil
 }
 
-// claim takes an address until this process ends, and reports whether it was free. What it
-// holds is the UDP port of the same number, which a server over TCP leaves alone.
+// claim takes an address until this process ends, and reports whether it was free. It holds
+// the UDP port of the same number, which a server over TCP does not use.
 func claim(ctx context.Context, addr string) (free bool, err error) {
 	var lc net.ListenConfig
 	held, err := lc.ListenPacket(ctx, "udp", addr)
@@ -70,7 +70,7 @@ func claim(ctx context.Context, addr string) (free bool, err error) {
 	return true, l.Close()
 }
 
-// unlessTaken returns an error, unless it says that somebody has the address.
+// unlessTaken returns an error, unless it says that the address is in use.
 func unlessTaken(err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil

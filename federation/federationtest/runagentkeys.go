@@ -12,7 +12,7 @@ import (
 	"baton/federation/agents"
 )
 
-// agentKey is the n-th key of somebody, registered at [At] n.
+// agentKey is the n-th key of an agent, registered at [At] n.
 func agentKey(n int) agents.Key {
 	did := federation.DID(fmt.Sprint("did:key:z", n))
 	return agents.Key{ID: fmt.Sprint("key-", n), DID: did, Public: Key(did), Created: At(n)}
@@ -87,8 +87,8 @@ func stands(t *testing.T, record Registry, key agents.Key, second int) federatio
 	return history.Standing(federation.KeyID(key.Public), At(second), func(federation.KeyWindow) bool { return true })
 }
 
-// What was signed before a key ended was signed by its agent, and what comes later was
-// not, whoever asks when.
+// A signature made before a key ended is the agent's, and a later one is not, at any time of
+// asking.
 func (s suite) testEndsOfKeys(t *testing.T) {
 	record := s.open(t)
 	first := hire(t, record).Keys[0]

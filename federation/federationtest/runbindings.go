@@ -11,12 +11,12 @@ import (
 func RunBindings(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("nobody is known in an empty record", s.testStranger)
+	t.Run("an empty record knows no DID", s.testStranger)
 	t.Run("the newest of a signer is kept, and the first name", s.testBinding)
-	t.Run("each step is seen at once by who looked before it", s.testBindingLookedAtBefore)
-	t.Run("a vouched step binds whom it stands for, without the key", s.testBindingOfVouched)
+	t.Run("each step is seen at once by a reader that looked before it", s.testBindingLookedAtBefore)
+	t.Run("a vouched step binds the DID that it stands for, without the key", s.testBindingOfVouched)
 	t.Run("a signer without a name has a key and no binding", s.testNameless)
-	t.Run("a key stays with whoever had it first", s.testKeyOwner)
+	t.Run("a key stays with its first owner", s.testKeyOwner)
 	t.Run("a hash names one DID or none", s.testHash)
 }
 
@@ -96,7 +96,7 @@ func (s suite) testBindingOfVouched(t *testing.T) {
 	if _, err := record.Binding(t.Context(), ada); !errors.Is(err, federation.ErrNotFound) {
 		t.Errorf("Binding of the signer: %v, want ErrNotFound", err)
 	}
-	claim := Offer(2, ada, bob) // whom a signed step claims to stand for is only its signer's word
+	claim := Offer(2, ada, bob) // the DID that a signed step claims to stand for is only its signer's claim
 	claim.For = cleo
 	mustAppend(t, record, File(claim, federation.View{}))
 	if b, err := record.Binding(t.Context(), cleo); err != nil || b.Name != "cleo" {

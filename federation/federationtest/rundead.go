@@ -12,7 +12,7 @@ func RunDeadLetters(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a dead letter has what was signed, and each attempt", s.testDeadLetter)
-	t.Run("one that is put back has its place in its lane, and is put back once", s.testRevive)
+	t.Run("a dead letter is put back once, at its place in its handoff", s.testRevive)
 	t.Run("letters are listed by reason and destination, page by page", s.testDeadList)
 	t.Run("one of a message to another registry is sent again", s.testReviveRelay)
 	t.Run("what is dropped is told and forgotten, and so is what is old", s.testDiscard)
@@ -80,10 +80,10 @@ func RunAudit(t *testing.T, open func(t *testing.T) Record) {
 	})
 }
 
-// kill gives up the first row of a lane.
+// kill gives up the first row of a handoff.
 func kill(t *testing.T, record Record, n int, reason federation.DeadReason) {
 	t.Helper()
-	settleLane(t, record, ID(n), federation.Settlement{State: federation.DeliveryDead, Dead: reason, Why: "no use", At: At(n + 50)})
+	settleFirst(t, record, ID(n), federation.Settlement{State: federation.DeliveryDead, Dead: reason, Why: "no use", At: At(n + 50)})
 }
 
 func letterIDs(t *testing.T, record Record, f federation.DeadFilter, before int64, limit int) []int64 {
@@ -101,10 +101,10 @@ func letterIDs(t *testing.T, record Record, f federation.DeadFilter, before int6
 
 func (s suite) testDeadLetter(t *testing.T) {
 	record := s.open(t)
-	lanes(t, record, 1)
+	offersTo(t, record, 1)
 	var tries []federation.Try
 	for n := 1; n <= federation.MaxTries+2; n++ {
-		failLane(t, record, ID(1), federation.Failure{Reason: "garbage", At: At(n), Next: At(n)})
+		failFirst(t, record, ID(1), federation.Failure{Reason: "garbage", At: At(n), Next: At(n)})
 		tries = append(tries, federation.Try{Number: n, At: At(n), Reason: "garbage"})
 	}
 	kill(t, record, 1, federation.DeadFailed)
@@ -125,7 +125,7 @@ func (s suite) testDeadLetter(t *testing.T) {
 
 func (s suite) testRevive(t *testing.T) {
 	record := s.open(t)
-	views := lanes(t, record, 1)
+	views := offersTo(t, record, 1)
 	step(t, record, 2, federation.Accept, views[1])
 	kill(t, record, 1, federation.DeadFailed)
 	id := letterIDs(t, record, federation.DeadFilter{}, 0, 10)[0]
@@ -139,12 +139,12 @@ func (s suite) testRevive(t *testing.T) {
 	}
 	rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 10)
 	if err != nil || len(rows) != 2 || rows[0].Entry.Event.ID != ID(1) || rows[0].Attempt != 0 {
-		t.Fatalf("the lane is %+v, %v, want the offer first", rows, err)
+		t.Fatalf("the handoff has %+v, %v, want the offer first", rows, err)
 	}
 	if due := heads(t, record, 71, 10); len(due) != 1 {
-		t.Errorf("due %v, want the lane", due)
+		t.Errorf("due %v, want the handoff", due)
 	}
-	settleLane(t, record, ID(1), federation.Settlement{At: At(80)})
+	settleFirst(t, record, ID(1), federation.Settlement{At: At(80)})
 	if again, err := record.Revive(t.Context(), id, At(90)); err != nil || again {
 		t.Errorf("Revive after it arrived = %v, %v", again, err)
 	}
@@ -159,7 +159,7 @@ func (s suite) testRevive(t *testing.T) {
 
 func (s suite) testDeadList(t *testing.T) {
 	record := s.open(t)
-	lanes(t, record, 1, 2, 3)
+	offersTo(t, record, 1, 2, 3)
 	kill(t, record, 1, federation.DeadFailed)
 	kill(t, record, 2, federation.DeadExpired)
 	kill(t, record, 3, federation.DeadFailed)
@@ -213,13 +213,13 @@ func (s suite) testReviveRelay(t *testing.T) {
 		}
 	}
 	if d := diff([]string{`message-1 {"n":1} 0 "400 bad_request" "" at 9`}, owedTo(t, record)); d != "" {
-		t.Errorf("owed (-want +got):\n%s", d)
+		t.Errorf("pending (-want +got):\n%s", d)
 	}
 }
 
 func (s suite) testDiscard(t *testing.T) {
 	record := s.open(t)
-	lanes(t, record, 1, 2)
+	offersTo(t, record, 1, 2)
 	kill(t, record, 1, federation.DeadFailed)
 	kill(t, record, 2, federation.DeadFailed)
 	all := letterIDs(t, record, federation.DeadFilter{}, 0, 10)
@@ -268,7 +268,7 @@ func waitingIDs(t *testing.T, record Record, f federation.WaitingFilter, limit i
 // registry.
 func waits(t *testing.T, record Record) {
 	t.Helper()
-	views := lanes(t, record, 1, 2)
+	views := offersTo(t, record, 1, 2)
 	step(t, record, 3, federation.Accept, views[1])
 	if err := record.Enqueue(t.Context(), relay(4, "peer.example")); err != nil {
 		t.Fatal(err)
@@ -324,12 +324,12 @@ func (s suite) testShapes(t *testing.T) {
 func (s suite) testSteer(t *testing.T) {
 	record := s.open(t)
 	waits(t, record)
-	failLane(t, record, ID(1), federation.Failure{Reason: "away", At: At(5), Next: At(500)})
+	failFirst(t, record, ID(1), federation.Failure{Reason: "away", At: At(5), Next: At(500)})
 	if n, err := record.Retry(t.Context(), federation.WaitingFilter{ID: ID(1).String()}, At(9)); err != nil || n != 1 {
 		t.Errorf("Retry = %d, %v", n, err)
 	}
 	if due := heads(t, record, 9, 10); len(due) != 2 {
-		t.Errorf("due %v, want both lanes", due)
+		t.Errorf("due %v, want both handoffs", due)
 	}
 	if n, err := record.GiveUp(t.Context(), federation.WaitingFilter{ID: ID(1).String(), Link: "oftc"}, false, "", At(10)); err != nil || n != 1 {
 		t.Errorf("GiveUp = %d, %v", n, err)

@@ -192,6 +192,29 @@ func runOfHome(t *testing.T, open func(t *testing.T) Record) {
 // runMailboxLocations is about where DIDs have their mailboxes.
 func runMailboxLocations(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
+	t.Run("a record knows other homes by a location or by a step that one brought", func(t *testing.T) {
+		knows := func(record Record, want bool) {
+			t.Helper()
+			if got, err := record.KnowsHomes(t.Context(), "here.example"); err != nil || got != want {
+				t.Errorf("KnowsHomes = %t, %v; want %t", got, err, want)
+			}
+		}
+		record := open(t)
+		knows(record, false)
+		if err := record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: bob, Home: "here.example", Source: federation.LocatedByLogin, Since: At(0)}); err != nil {
+			t.Fatal(err)
+		}
+		knows(record, false)
+		if err := record.KeepMailboxLocation(t.Context(), federation.MailboxLocation{DID: ada, Home: elsewhere, Source: federation.LocatedByStep, Since: At(0)}); err != nil {
+			t.Fatal(err)
+		}
+		knows(record, true)
+		record = open(t)
+		f := File(Offer(1, ada, bob), federation.View{})
+		f.Event.Arrival.Network, f.Event.Arrival.Link, f.Event.Arrival.Name = "home", string(elsewhere), "ada"
+		mustAppend(t, record, f)
+		knows(record, true)
+	})
 	t.Run("where a DID has its mailbox is what was said last", func(t *testing.T) {
 		record := open(t)
 		if _, err := record.MailboxLocation(t.Context(), bob); !errors.Is(err, federation.ErrNotFound) {

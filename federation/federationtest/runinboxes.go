@@ -136,7 +136,7 @@ func (s suite) testWaiting(t *testing.T) {
 	waits(bob, 1, 2, 3, 4)
 	replay(t, record, bob, "", 10)
 	waits(bob, 1, 2, 3, 4)
-	read(bob, ID(2), ID(3), ID(77)) // the last one is nobody's
+	read(bob, ID(2), ID(3), ID(77)) // no step has the last id
 	for range 2 {
 		read(bob, ID(2))
 		read(bob)

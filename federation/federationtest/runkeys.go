@@ -14,7 +14,7 @@ import (
 func RunKeys(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("nothing is known of anybody in an empty record", s.testNoKeys)
+	t.Run("an empty record knows no key", s.testNoKeys)
 	t.Run("each source keeps its own windows", s.testSources)
 	t.Run("a key that a whole report leaves out ends, and may begin again", s.testRotation)
 	t.Run("a source says from when a key does not sign any more", s.testStatedEnd)

@@ -18,7 +18,7 @@ func RunLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("an acknowledged entry waits no more, and is replayed all the same", s.testAck)
 	t.Run("an entry that was put back comes again in its time", s.testNack)
 	t.Run("an extended lease holds on", s.testExtend)
-	t.Run("a lease that somebody else was given is lost", s.testLost)
+	t.Run("a lease that another device was given is lost", s.testLost)
 	t.Run("of many devices that acknowledge at once one is heard", s.testAckRace)
 	t.Run("each entry is leased to one of many devices at once", s.testLeaseRace)
 }
@@ -136,8 +136,8 @@ func (s suite) testExtend(t *testing.T) {
 	lost(t, "of an entry that was acknowledged", record, again[0].Hold, false)
 }
 
-// lost checks that a lease holds no more; whether an Ack is too late as well
-// depends on whose the last one was.
+// lost checks that a lease has ended. Whether an Ack is too late as well depends on the last
+// holder.
 func lost(t *testing.T, name string, record Leases, hold federation.Hold, ack bool) {
 	t.Helper()
 	errs := map[string]error{
@@ -218,7 +218,7 @@ func (s suite) testLeaseRace(t *testing.T) {
 	}
 }
 
-// devices returns those of bob.
+// devices returns the devices of bob.
 func devices(t *testing.T, record Devices) []federation.Device {
 	t.Helper()
 	all, err := record.Devices(t.Context(), bob)
@@ -300,7 +300,7 @@ func (s suite) testTooManyDevices(t *testing.T) {
 	}
 	waiting(t, record, 1)
 	for _, err := range []error{
-		record.Advance(t.Context(), cleo, "one more", "", At(100)), // somebody else's
+		record.Advance(t.Context(), cleo, "one more", "", At(100)), // a cursor of another inbox
 		record.Advance(t.Context(), bob, "3", "", At(100)),
 		record.Forget(t.Context(), bob, "3"),
 		record.Advance(t.Context(), bob, "one more", newest, At(100)),

@@ -206,7 +206,7 @@ func (s suite) testUnshown(t *testing.T) {
 	if err != nil || len(page) == 0 {
 		t.Fatalf("Inbox: %v", err)
 	}
-	for range 2 { // what was handed out may be handed out again
+	for range 2 { // a message may be handed out twice
 		if err := record.Show(t.Context(), "b", page[len(page)-1].Cursor); err != nil {
 			t.Fatalf("Show: %v", err)
 		}
@@ -230,7 +230,7 @@ func (s suite) testFiledMessages(t *testing.T) {
 		return f
 	}
 	offer := telling(1, File(Offer(1, ada, bob), federation.View{}), "bob", "cleo")
-	for range 2 { // the same step again tells nobody again
+	for range 2 { // the same step again tells no agent again
 		mustAppend(t, record, offer)
 	}
 	for _, handle := range []string{"bob", "cleo"} {

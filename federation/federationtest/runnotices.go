@@ -27,9 +27,9 @@ func RunNotices(t *testing.T, open func(t *testing.T) Record) {
 			}
 		}
 	})
-	t.Run("whoever a notice is to reads it from a cursor on, told or not", s.testNoticesTo)
-	t.Run("the owner of a hook is told each time that it is disabled", s.testNoticeDisabled)
-	t.Run("hooks are owed what their owner is told over plain HTTP", s.testNoticePushes)
+	t.Run("the reader of a notice reads it from a cursor on, told or not", s.testNoticesTo)
+	t.Run("the owner of a webhook is told each time that it is disabled", s.testNoticeDisabled)
+	t.Run("notices that a DID reads from the record go to its webhooks", s.testNoticePushes)
 	t.Run("old notices are forgotten, told or not", s.testPruneNotices)
 }
 
@@ -99,8 +99,9 @@ func (s suite) testToldOnce(t *testing.T) {
 	}
 }
 
-// overREST returns a step that came over plain HTTP, and stands for somebody.
-func overREST(n int, from federation.DID) federation.Event {
+// fromInboxReader returns a step of a signer that reads its notices from the record, vouched for a
+// DID.
+func fromInboxReader(n int, from federation.DID) federation.Event {
 	ev := Offer(n, ada, cleo)
 	ev.Arrival.ReadsInbox, ev.Provenance, ev.For = true, federation.Vouched, from
 	return ev
@@ -125,9 +126,9 @@ func refs(all []federation.Notice) (refs []string) {
 
 func (s suite) testNoticesTo(t *testing.T) {
 	record := s.open(t)
-	first := notice(2, overREST(1, bob), federation.NoticeDelayed)
-	second := notice(2, overREST(1, bob), federation.NoticeDelivered)
-	notify(t, record, first, notice(2, overREST(2, cleo), federation.NoticeDelayed), notice(2, Offer(3, bob, ada), federation.NoticeDelayed), second)
+	first := notice(2, fromInboxReader(1, bob), federation.NoticeDelayed)
+	second := notice(2, fromInboxReader(1, bob), federation.NoticeDelivered)
+	notify(t, record, first, notice(2, fromInboxReader(2, cleo), federation.NoticeDelayed), notice(2, Offer(3, bob, ada), federation.NoticeDelayed), second)
 	if err := record.Told(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func (s suite) testNoticesTo(t *testing.T) {
 	if n, err := record.PruneNotices(t.Context(), At(100), 10); n != 4 || err != nil {
 		t.Fatalf("PruneNotices = %d, %v", n, err)
 	}
-	later := notice(3, overREST(4, bob), federation.NoticeDelayed)
+	later := notice(3, fromInboxReader(4, bob), federation.NoticeDelayed)
 	notify(t, record, later)
 	if d := diff([]string{later.Ref()}, refs(noticesTo(t, record, federation.InboxLink, bob, last, 10))); d != "" {
 		t.Errorf("after all were forgotten (-want +got):\n%s", d)
@@ -157,7 +158,7 @@ func (s suite) testNoticesTo(t *testing.T) {
 	}
 }
 
-// disable disables a hook, and enables it again.
+// disable disables a webhook, and enables it again.
 func disable(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
@@ -177,7 +178,7 @@ func (s suite) testNoticeDisabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, of := range []federation.DID{bob, agent.DID} {
-		h, link := addHook(t, record, i+1, of), []string{federation.InboxLink, agents.Link}[i]
+		h, link := addWebhook(t, record, i+1, of), []string{federation.InboxLink, agents.Link}[i]
 		var last federation.Cursor
 		for _, now := range []int{10, 20} {
 			disable(t, record, h, now)
@@ -206,14 +207,14 @@ func (s suite) testNoticeDisabled(t *testing.T) {
 
 func (s suite) testNoticePushes(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h, other := addHook(t, record, 1, bob), addHook(t, record, 2, bob)
-	mine, theirs := notice(2, overREST(1, bob), federation.NoticeDelayed), notice(2, overREST(2, cleo), federation.NoticeDelayed)
-	again, elsewhere := notice(3, overREST(1, bob), federation.NoticeDelivered), notice(2, Offer(3, bob, ada), federation.NoticeDelayed)
+	h, other := addWebhook(t, record, 1, bob), addWebhook(t, record, 2, bob)
+	mine, theirs := notice(2, fromInboxReader(1, bob), federation.NoticeDelayed), notice(2, fromInboxReader(2, cleo), federation.NoticeDelayed)
+	again, elsewhere := notice(3, fromInboxReader(1, bob), federation.NoticeDelivered), notice(2, Offer(3, bob, ada), federation.NoticeDelayed)
 	notify(t, record, mine, theirs, elsewhere, again)
 	mustAppend(t, record, File(Offer(5, ada, bob), federation.View{}))
 	want := []string{again.Ref() + " waiting", mine.Ref() + " waiting", line(5, federation.DeliveryWaiting)}
 	if d := diff(want, pushed(t, record, h)); d != "" {
-		t.Fatalf("owed (-want +got):\n%s", d)
+		t.Fatalf("pending (-want +got):\n%s", d)
 	}
 	page, err := record.Pushes(ctx, h.ID, 0, 2)
 	if err != nil || len(page) != 2 {
@@ -246,11 +247,11 @@ func (s suite) testNoticePushes(t *testing.T) {
 	disable(t, record, other, 30)
 	got, err := record.Pushes(ctx, other.ID, 0, 10)
 	if err != nil || len(got) != 3 {
-		t.Errorf("owed after it was enabled again: %d, %v", len(got), err)
+		t.Errorf("pending after it was enabled again: %d, %v", len(got), err)
 	}
 	for _, p := range got {
 		if p.Notice.Kind != "" && p.State != federation.DeliveryWaiting {
-			t.Errorf("%s is %s after its hook was enabled again", p.Ref(), p.State)
+			t.Errorf("%s is %s after its webhook was enabled again", p.Ref(), p.State)
 		}
 	}
 	for _, ref := range []string{other.ID.String() + "/disabled", mine.Ref()} { // at once, and since it was put back
@@ -266,7 +267,7 @@ func (s suite) testNoticePushes(t *testing.T) {
 		t.Fatalf("PruneNotices = %d, %v", n, err)
 	}
 	if d := diff([]string{line(5, federation.DeliveryDelivered)}, pushed(t, record, h)); d != "" {
-		t.Errorf("owed of what is forgotten (-want +got):\n%s", d)
+		t.Errorf("pending after the notice is forgotten (-want +got):\n%s", d)
 	}
 }
 

@@ -90,8 +90,8 @@ func (s suite) testBoundNames(t *testing.T) {
 	}
 }
 
-// oweBoth files an offer and its acceptance, each owed to two links.
-func oweBoth(t *testing.T, record Record) (offer, accept federation.Filing) {
+// fileBoth files an offer and its acceptance, each with a delivery to two links.
+func fileBoth(t *testing.T, record Record) (offer, accept federation.Filing) {
 	t.Helper()
 	offer = File(Offer(1, ada, bob), federation.View{})
 	accept = File(Step(2, offer.Event, federation.Accept, bob), offer.View)
@@ -102,7 +102,7 @@ func oweBoth(t *testing.T, record Record) (offer, accept federation.Filing) {
 	return offer, accept
 }
 
-// settle ends the first row of a feed.
+// settle ends the first row of an outbox.
 func settle(t *testing.T, record Record, link string, how federation.Settlement) {
 	t.Helper()
 	rows, err := record.Outbox(t.Context(), link, 0, 1)
@@ -116,7 +116,7 @@ func settle(t *testing.T, record Record, link string, how federation.Settlement)
 
 func (s suite) testDeliveries(t *testing.T) {
 	record := s.open(t)
-	offer, accept := oweBoth(t, record)
+	offer, accept := fileBoth(t, record)
 	settle(t, record, "oftc", federation.Settlement{At: At(3)})
 	settle(t, record, "airc", federation.Settlement{State: federation.DeliveryRefused, Code: "invalid-target", At: At(4)})
 	rows := owed(t, record, "oftc", 0, 1)
@@ -181,7 +181,7 @@ func (s suite) testMessagesDelivered(t *testing.T) {
 
 func (s suite) testBacklog(t *testing.T) {
 	record := s.open(t)
-	oweBoth(t, record)
+	fileBoth(t, record)
 	for _, want := range []federation.Backlog{{Rows: 2, Oldest: At(1)}, {Rows: 1, Oldest: At(2)}, {}} {
 		got, err := record.Backlog(t.Context(), "oftc")
 		if d := diff(want, got); d != "" || err != nil {

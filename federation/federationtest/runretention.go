@@ -13,7 +13,7 @@ func RunRetention(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
 	t.Run("what is over goes with all that belongs to it", s.testPrune)
-	t.Run("what is not over, too young or still owed stays", s.testPruneStays)
+	t.Run("a handoff that is not over, too young or still to be delivered stays", s.testPruneStays)
 	t.Run("a batch is as large as asked for, and the next one goes on from it", s.testPruneBatches)
 	t.Run("numbers go on after what was pruned", s.testPruneNumbers)
 	t.Run("a pruned step is refused until its id is forgotten", s.testSpent)
@@ -332,7 +332,7 @@ func (s suite) testPruneStepMessages(t *testing.T) {
 	record := s.open(t)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
-	step := Message(1, "scout", "judge") // of whom none is registered
+	step := Message(1, "scout", "judge") // neither is registered
 	step.Event, step.Handoff = ID(1), ID(1)
 	post(t, record, agents.Posting{Message: step})
 	post(t, record, agents.Posting{Message: Message(3, "scout", "judge")})

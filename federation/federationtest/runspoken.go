@@ -137,7 +137,7 @@ func (s suite) testMarks(t *testing.T) {
 	offer.Receipt = &receipt
 	mustAppend(t, record, offer)
 	twin := Offer(2, ada, bob)
-	twin.Arrival.MessageID = ID(1).String() // anybody may have chosen it
+	twin.Arrival.MessageID = ID(1).String() // any sender may choose it
 	mustAppend(t, record, File(twin, federation.View{}))
 	again := Offer(3, ada, bob)
 	again.Arrival.MessageID = "msg-1"

@@ -37,7 +37,7 @@ func RunStore(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("a handoff is found by the ids of its steps and messages", s.testReference)
 	t.Run("evidence is kept beside the step that names it", s.testEvidence)
 	t.Run("evidence is kept without a step too", s.testKeep)
-	t.Run("a receipt is owed like its step, and in no log", s.testReceipt)
+	t.Run("a receipt is delivered like its step, and in no log", s.testReceipt)
 	t.Run("what waits is due by its clock, the longest overdue first", s.testDue)
 	t.Run("a step is found in the log of its handoff alone", s.testStep)
 	t.Run("what a DID offered is counted until it is over", s.testUnfinished)
@@ -158,7 +158,7 @@ func (s suite) testStale(t *testing.T) {
 		t.Errorf("the inbox has %d entries, %v, want the offer alone", len(entries), err)
 	}
 	if owed, err := record.Outbox(t.Context(), "oftc", 0, 10); err != nil || len(owed) != 0 {
-		t.Errorf("the feed has %d rows, %v, want none", len(owed), err)
+		t.Errorf("the outbox has %d rows, %v, want none", len(owed), err)
 	}
 }
 

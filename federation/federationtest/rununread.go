@@ -10,21 +10,21 @@ import (
 	"baton/federation/agents"
 )
 
-// RunUnread holds a record to what it promises of steps to those who read an inbox (see
+// RunUnread holds a record to its promises about steps to readers of an inbox (see
 // [federation.InboxLink]).
 func RunUnread(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("a step reaches who reads an inbox when they do, and its signer hears of that once", s.testRead)
-	t.Run("what is read in time is told to nobody", s.testReadInTime)
-	t.Run("who reads several steps at once is told of in their order", s.testReadInOrder)
-	t.Run("what nobody reads is given up, and stays to be read", s.testLapse)
+	t.Run("a step reaches its DID when the inbox is read, and its signer is told once", s.testRead)
+	t.Run("an entry that is read in time makes no notice", s.testReadInTime)
+	t.Run("steps that are read at once are reported in order", s.testReadInOrder)
+	t.Run("an unread entry is given up, and stays in the inbox", s.testLapse)
 	t.Run("what is read after its handoff expired has expired", s.testReadTooLate)
-	t.Run("who has another way is not told of by the inbox", s.testOtherWays)
-	t.Run("the home of a handoff sees to its own people", s.testGuestsInbox)
-	t.Run("who was seen reading has the inbox beside a channel", s.testReader)
-	t.Run("who answered an offer has seen it", s.testAnswered)
-	t.Run("what a hook takes is its delivery, and late all the same", s.testTakenLate)
+	t.Run("the inbox does not report a step that has another way", s.testOtherWays)
+	t.Run("the home of a handoff sees to its own people", s.testRemoteInbox)
+	t.Run("a DID that was seen reading has the inbox beside a channel", s.testReader)
+	t.Run("a DID that answered an offer has seen it", s.testAnswered)
+	t.Run("an entry that a webhook takes is delivered, and late all the same", s.testTakenLate)
 	t.Run("each entry is looked at once, however many there are", s.testLookedAt)
 }
 
@@ -44,7 +44,7 @@ func inInbox(id federation.EventID, state federation.DeliveryState, ended time.T
 	return federation.Delivered{Event: id, Link: federation.InboxLink, Participant: string(bob), State: state, Ended: ended}
 }
 
-// became holds the deliveries of a handoff to those that are wanted.
+// became compares the deliveries of a handoff with the wanted ones.
 func became(t *testing.T, record Record, id federation.HandoffID, want ...federation.Delivered) {
 	t.Helper()
 	got, err := record.Deliveries(t.Context(), id, []string{"oftc"})
@@ -53,7 +53,7 @@ func became(t *testing.T, record Record, id federation.HandoffID, want ...federa
 	}
 }
 
-// delays asks who is to be told that their steps take time, of what was filed until then.
+// delays reports the delays of steps that were filed until then.
 func delays(t *testing.T, record Record, until, want int) {
 	t.Helper()
 	if n, err := record.Delay(t.Context(), At(until), At(until+300), 10); err != nil || n != want {
@@ -142,7 +142,7 @@ func (s suite) testReadInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	var order []federation.EventID
-	for _, n := range untold(t, record, "oftc", 10)[offers:] { // after those that it takes time
+	for _, n := range untold(t, record, "oftc", 10)[offers:] { // after the notices of delay
 		order = append(order, n.Event.ID)
 	}
 	if d := diff([]federation.EventID{ID(1), ID(2), ID(3), ID(4)}, order); d != "" {
@@ -238,7 +238,7 @@ func (s suite) testOtherWays(t *testing.T) {
 	}
 }
 
-func (s suite) testGuestsInbox(t *testing.T) {
+func (s suite) testRemoteInbox(t *testing.T) {
 	record := s.open(t)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	offer.View.Remote = true
@@ -308,7 +308,7 @@ func (s suite) testAnswered(t *testing.T) {
 
 func (s suite) testTakenLate(t *testing.T) {
 	record := s.open(t)
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	unread(t, record, 1)
 	delays(t, record, 1, 1)
 	pushed := federation.Delivered{Event: ID(1), Link: federation.WebhookLink, Participant: string(bob), State: federation.DeliveryWaiting}

@@ -10,8 +10,8 @@ import (
 //go:embed tricks.txt
 var tricks string
 
-// Trick is an address that a stranger would have this program reach, so that it
-// reaches inside. Whoever fetches what others name holds its client to all of them.
+// Trick is an address that a hostile peer names to make this program reach into its own
+// network. Each client that fetches addresses which others chose is tested with all of them.
 type Trick struct {
 	Name     string
 	Address  string
@@ -19,8 +19,8 @@ type Trick struct {
 	Location string         // where the host redirects to; empty where it must not even be asked
 }
 
-// Tricks returns the table, with the port of a listener on loopback that must see
-// nobody.
+// Tricks returns the table, with the port of a listener on loopback that no request may
+// reach.
 func Tricks(port string) ([]Trick, error) {
 	var table []Trick
 	for n, line := range strings.Split(strings.ReplaceAll(tricks, "{port}", port), "\n") {

@@ -46,7 +46,7 @@ func (b bench) sweep(now time.Time) int {
 	return len(filed)
 }
 
-func TestWhatSomebodyTookOnAndLeftExpiresOnce(t *testing.T) {
+func TestAbandonedWorkExpiresOnce(t *testing.T) {
 	for _, d := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		dir := t.TempDir()
 		b := newBench(t).restarted(dir)
@@ -86,7 +86,7 @@ func TestABountysClocks(t *testing.T) {
 	b.file(
 		b.step(1, b.alice, federation.Offer, ofBounty), b.step(2, b.bob, "bid", ofBounty),
 		b.step(3, b.alice, "award", ofBounty, accepting(2)), b.step(4, b.bob, "submit", ofBounty),
-		b.step(11, b.alice, federation.Offer, ofBounty, due(federationtest.At(100))), // that nobody awards in time
+		b.step(11, b.alice, federation.Offer, ofBounty, due(federationtest.At(100))), // no award comes in time
 	)
 	const review = 336 * time.Hour
 	for _, pass := range []struct {
@@ -114,8 +114,8 @@ func TestForEverIsForEver(t *testing.T) {
 	}
 }
 
-// late is a record in which somebody moves each handoff after the sweep has read
-// that it is due, and before the home files its end.
+// late is a record in which each handoff moves after the sweep has read that it is due, and
+// before the home files its end.
 type late struct {
 	home.Overdue
 

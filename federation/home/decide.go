@@ -19,7 +19,7 @@ type Rules struct {
 	Limits    Limits
 }
 
-// Authority says on whose word a step is submitted.
+// Authority says which party a step is submitted for.
 type Authority int
 
 // The authorities.
@@ -45,7 +45,7 @@ const (
 	File    Action = iota // append the step to the log
 	Repeat                // answer with Decision.Entry; nothing is written
 	Await                 // keep the step until the home of its handoff has ruled
-	Confirm               // judge Decision.Event, which waited, on the word of this receipt
+	Confirm               // judge Decision.Event, which waited, by this receipt
 	Dispute               // keep the proof that the ruling contradicts an earlier one
 )
 
@@ -115,8 +115,8 @@ func (r Rules) checkClock(ev federation.Event, now time.Time) error {
 	return nil
 }
 
-// resolve returns a step with the party that took it, and with the DID whose step it accepts
-// where that is a step which its kind has for that.
+// resolve returns a step with the party that made it, and with the DID whose step it accepts
+// where its kind has such a step.
 func (r Rules) resolve(s Snapshot, ev federation.Event) federation.Event {
 	ev.Arrival.Party, ev.Arrival.Accepted = s.Party, ""
 	if s.Named == nil {

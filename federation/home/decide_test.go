@@ -170,7 +170,7 @@ func TestTheFirstThingWrongNamesTheRefusal(t *testing.T) {
 	}
 }
 
-// checkDefects judges a step that has some of the defects, those of which the bit is set.
+// checkDefects judges a step with the defects whose bits are set.
 func checkDefects(b bench, verb federation.Verb, defects []defect, set int) {
 	b.t.Helper()
 	s := flawless(b, verb)

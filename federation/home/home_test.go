@@ -21,7 +21,7 @@ import (
 	"baton/translate/dialect"
 )
 
-// person is somebody who signs: a DID and its one key.
+// person is a signer: a DID and its one key.
 type person struct {
 	did federation.DID
 	key federation.SigningKey
@@ -32,7 +32,7 @@ func newPerson(name string) person {
 	return person{did: did, key: federationtest.Signer(did)}
 }
 
-// keys knows everybody's key but those of strangers.
+// keys has the keys of all signers but strangers.
 type keys map[federation.DID]ed25519.PublicKey
 
 func (k keys) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.PublicKey, error) {
@@ -333,7 +333,7 @@ func TestAnAnswerCountsUpToTwoMinutesAfterTheDeadline(t *testing.T) {
 	}
 }
 
-func TestOfFiftyClaimsOneWinsAndTheOthersLearnWho(t *testing.T) {
+func TestOfFiftyClaimsOneWinsAndTheOthersLearnTheWinner(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer, func(ev *federation.Event) { ev.To = "" }))
 	known, _ := b.home.Keys.(keys)
@@ -380,7 +380,7 @@ func TestARecordThatIsAwayIsNoRefusal(t *testing.T) {
 	}
 }
 
-// away is a record whose disk is full.
+// away is a record with a full disk.
 type away struct{ home.Log }
 
 func (away) Append(context.Context, federation.Filing) (federation.Entry, error) {

@@ -120,7 +120,7 @@ func TestWhatABountyRefuses(t *testing.T) {
 	}
 }
 
-func TestABidIsTakenFromWhoeverFiledItFirst(t *testing.T) {
+func TestTheFirstSignerOfABidKeepsIt(t *testing.T) {
 	b := newBench(t)
 	b.file(
 		b.step(1, b.alice, federation.Offer, ofBounty), b.step(2, b.bob, "bid", ofBounty),

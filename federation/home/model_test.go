@@ -18,7 +18,7 @@ import (
 	"baton/federation/signing"
 )
 
-// modelled are the rules, written a second time: from, who, verb, to. A cancel of
+// modelled are the rules, written a second time: from, role, verb, to. A cancel of
 // assigned work is for handoffs that were opened in act tags.
 var modelled = map[federation.Kind]string{
 	federation.Handoff: `offered offeree accept assigned; offered offeree decline declined; open anyone claim assigned;
@@ -31,7 +31,7 @@ var modelled = map[federation.Kind]string{
 		open offerer cancel cancelled; assigned offerer cancel cancelled; open system expire expired; assigned system expire expired`,
 }
 
-// everyVerb is what anybody may try.
+// everyVerb is the verbs that a signer may try.
 var everyVerb = []federation.Verb{
 	"accept", "decline", "claim", "progress", "complete", "fail", "cancel", "expire",
 	"bid", "award", "submit", "revise", "accept-work", "forfeit", "auto-accept",
@@ -172,8 +172,8 @@ func (m *machine) someTime(r *rapid.T, what string) time.Time {
 	return time.Time{}
 }
 
-// handoff returns one that was opened, most often one that is not over, or else one
-// that nobody opened.
+// handoff returns an opened handoff, most often one that is not over, or else an ID that no
+// offer opened.
 func (m *machine) handoff(r *rapid.T, what string) federation.HandoffID {
 	live := slices.DeleteFunc(slices.Clone(m.order), func(id federation.HandoffID) bool { return m.models[id].over() })
 	from := rapid.IntRange(0, 19).Draw(r, "where from")
@@ -223,8 +223,8 @@ func (m *machine) answer(r *rapid.T) federation.Event {
 	return m.sign(who, ev)
 }
 
-// legal returns a verb that the handoff has a rule for now, if there is one, and most
-// often somebody who may.
+// legal returns a verb that the handoff has a rule for now, if there is one, and most often a
+// signer with its role.
 func (m *machine) legal(r *rapid.T, known *model, who person, verb federation.Verb) (person, federation.Verb) {
 	able := make(map[federation.Verb][]person)
 	for _, v := range everyVerb {

@@ -16,8 +16,8 @@ import (
 	"baton/federation/signing"
 )
 
-// sweepBatch is how many overdue handoffs one pass ends: what is left is the next
-// pass's, so that a long outage does not hold up the rest.
+// sweepBatch is how many overdue handoffs one pass ends. Later passes end the rest, so that a
+// long outage does not delay other work.
 const sweepBatch = 100
 
 // unseenLife is when an offer without a deadline expires that its recipient was not
@@ -71,8 +71,8 @@ func (h *Home) endUnseen(ctx context.Context, now time.Time) ([]federation.Judge
 	return h.End(ctx, unseen, "", now)
 }
 
-// End ends handoffs of this home as they were read, with a note, and leaves those that
-// moved since. It returns what it filed.
+// End ends handoffs of this home as they were read, with a note, and leaves handoffs that
+// moved since. It returns the filed steps.
 func (h *Home) End(ctx context.Context, views []federation.View, note string, now time.Time) ([]federation.Judgement, error) {
 	var filed []federation.Judgement
 	for _, view := range views {
@@ -107,9 +107,8 @@ func (h *Home) Ends(v federation.View) (federation.Verb, time.Time) {
 	return h.Kinds.Then(v), v.Since.Add(window)
 }
 
-// end files the step of the home's own that ends a handoff. What was read of the handoff is
-// all that is needed to judge it, so end reads nothing. It returns [federation.ErrStale] when
-// the handoff moved since.
+// end files the home's own step that ends a handoff. The view is enough to judge it, so end
+// reads nothing. It returns [federation.ErrStale] when the handoff moved since.
 func (h *Home) end(ctx context.Context, view federation.View, note string, now time.Time) (federation.Judgement, error) {
 	judged := federation.Judgement{Verdict: federation.Valid, View: view}
 	ev, err := h.own(ctx, view, federation.Event{Verb: h.Kinds.Then(view), Note: note}, now)

@@ -23,7 +23,7 @@ func due(at time.Time) func(*federation.Event) {
 	return func(ev *federation.Event) { ev.Deadline = at }
 }
 
-func TestWhatNobodyAnsweredExpiresOnce(t *testing.T) {
+func TestAnUnansweredOfferExpiresOnce(t *testing.T) {
 	for name, test := range map[string]struct {
 		change []func(*federation.Event)
 		early  time.Time // when it has not yet
@@ -236,7 +236,7 @@ func TestLimits(t *testing.T) {
 		if _, err := b.home.Submit(t.Context(), b.step(2, b.carol, federation.Offer), b.now); codeOf(err) != federation.InboxFull {
 			t.Errorf("the second: %v, want inbox-full", err)
 		}
-		b.file(b.step(3, b.alice, federation.Cancel)) // what concerns an offer that got in always does
+		b.file(b.step(3, b.alice, federation.Cancel)) // a step of a filed offer is always filed
 		if err := b.record.Read(t.Context(), b.bob.did, []federation.EventID{federationtest.ID(1), federationtest.ID(3)}, b.now); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ const (
 	RequireSigned  Requirement = "signed"  // by the key of the actor
 	RequireVouched Requirement = "vouched" // or by a gateway for the actor
 	RequireNothing Requirement = "nothing" // the same: a rule before others that ask for more
-	Deny           Requirement = "deny"    // whatever it is
+	Deny           Requirement = "deny"    // always
 )
 
 // Policy says which DID may take which step. The first rule that fits a step decides, and
@@ -30,7 +30,7 @@ type Policy struct {
 type Rule struct {
 	Verbs      []federation.Verb
 	Peers      []string         // links through which a step came
-	Recipients []federation.DID // of an offer whom it is to, of any other step the other parties
+	Recipients []federation.DID // of an offer its recipient, of any other step the other parties
 	Senders    []federation.DID // the actor of the step
 	Require    Requirement
 }
@@ -46,7 +46,7 @@ func (r Rules) checkPolicy(s Snapshot, ev federation.Event, after federation.Vie
 	case require == Deny:
 		return federation.Refuse(ev, federation.PolicyDenied, "")
 	case require == RequireSigned && ev.Provenance != federation.Signed:
-		return federation.Refuse(ev, federation.NeedSignature, "by the key of whoever takes it")
+		return federation.Refuse(ev, federation.NeedSignature, "by the key of its actor")
 	case ev.Verb == federation.Offer && !invited && s.Outsider:
 		return federation.Refuse(ev, federation.PolicyDenied, "an offer to "+after.Venue+" takes membership: join the channel, or ask the operator for a policy rule with your DID in senders")
 	}

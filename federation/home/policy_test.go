@@ -99,7 +99,7 @@ func TestAnOfferToAChannelTakesMembershipOrARule(t *testing.T) {
 	}
 }
 
-func TestWhoeverAnswersIsHeldToThePolicyForThoseAnswered(t *testing.T) {
+func TestAnAnswerIsHeldToThePolicyOfItsRecipients(t *testing.T) {
 	b := newBench(t)
 	b.file(b.step(1, b.alice, federation.Offer))
 	b.home.Policy = home.Policy{Rules: []home.Rule{{Recipients: []federation.DID{b.alice.did}, Require: home.Deny}}}
@@ -114,7 +114,7 @@ func TestWhoeverAnswersIsHeldToThePolicyForThoseAnswered(t *testing.T) {
 	b.file(b.step(4, b.alice, federation.Cancel))
 }
 
-func TestWhatNobodySignedNeedsASignatureUnderEveryPolicy(t *testing.T) {
+func TestAnUnsignedStepIsRefusedUnderEveryPolicy(t *testing.T) {
 	for _, require := range []home.Requirement{"", home.RequireSigned, home.RequireVouched, home.RequireNothing, home.Deny} {
 		b := newBench(t)
 		b.home.Policy = home.Policy{Require: require}

@@ -11,7 +11,7 @@ import (
 )
 
 // maxPending is how many steps of one remote handoff may wait for its home. A handoff whose
-// home answers has one at a time; more are the moves of several parties that race.
+// home answers has one at a time; several parties that race have more.
 const maxPending = 64
 
 // Ruling is what became of a step that waited for another home.
@@ -21,8 +21,8 @@ type Ruling struct {
 	Refused   *federation.RefusalError // where it was ruled out
 }
 
-// visit judges a step in a remote handoff. What its home says itself, and what moves
-// nothing, is filed. Any other step waits until that home has ruled.
+// visit judges a step in a remote handoff. It files the home's own steps, and steps that move
+// nothing. Any other step waits until that home has ruled.
 func (r Rules) visit(s Snapshot, ev federation.Event, now time.Time) (Decision, error) {
 	d := Decision{Event: ev, Before: s.View}
 	fromHome := ev.Arrival.Home == s.View.Home && ev.From == s.View.Home.DID()
@@ -128,8 +128,8 @@ func (h *Home) Settle(ctx context.Context, id federation.HandoffID, now time.Tim
 	return rulings, nil
 }
 
-// settle files a step that waits, or rules it out, unless it goes on waiting. In assumed is
-// how the handoff will stand for each actor whose steps before this one wait.
+// settle files a step that waits, or rules it out, unless it goes on waiting. The map assumed
+// has the future state of the handoff for each actor with earlier steps that wait.
 func (h *Home) settle(ctx context.Context, s Snapshot, sub Submission, assumed map[federation.DID]federation.View, now time.Time) (ruling Ruling, waits bool, err error) {
 	ev := sub.Event
 	view, ahead := s.View, assumed[ev.Actor()]

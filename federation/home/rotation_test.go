@@ -123,7 +123,7 @@ func TestAKeyIsRevokedInTheMiddleOfAHandoff(t *testing.T) {
 	})
 }
 
-func TestAnOutageInTheMiddleOfAHandoffRefusesNobodyForGood(t *testing.T) {
+func TestAnOutageInTheMiddleOfAHandoffIsNoFinalRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, web, _ := newWebBench(t)
 		fresh := newPerson("bob's second key")

@@ -13,14 +13,14 @@ import (
 type Snapshot struct {
 	federation.Snapshot
 
-	// Party is the party of the handoff whose step it is, where the signer is another DID of
-	// that party; else "". What this gateway knows comes before what the home of the signer
-	// says.
+	// Party is the party of the handoff that made the step, where the signer is another DID
+	// of that party; else "". The knowledge of this gateway comes before the statement of the
+	// signer's home.
 	Party federation.DID
 	// Same has the pairs of DIDs that are one agent's, as far as the policy asks: the actor
 	// and the parties with the DIDs that it lists.
 	Same     map[[2]federation.DID]bool
-	Declared []string // what the actor declared that it can do
+	Declared []string // the capabilities that the actor declared
 	Outsider bool     // the offerer does not belong to the channel of its offer
 }
 
@@ -46,7 +46,7 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	case sub.Ruling != nil:
 		ev = s.asSent(sub)
 	case found.Judged():
-		return s, nil // what is on file is not judged again
+		return s, nil // a filed step is not judged again
 	}
 	if sub.By == Signer {
 		s.Party = h.party(ctx, s.View, ev)
@@ -61,7 +61,7 @@ func (h *Home) snapshot(ctx context.Context, sub Submission) (Snapshot, error) {
 	return s, err
 }
 
-// party returns the party of a handoff whose step it is, where the signer is another DID of
+// party returns the party of a handoff that made a step, where the signer is another DID of
 // that party; else "".
 func (h *Home) party(ctx context.Context, v federation.View, ev federation.Event) federation.DID {
 	said, parties := ev.Arrival.Party, v.Others("")

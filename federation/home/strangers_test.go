@@ -28,7 +28,7 @@ func newStrangersBench(t *testing.T, limits home.StrangerLimits) bench {
 	return b
 }
 
-// wantStranger submits a step whose signer has to come later.
+// wantStranger submits a step that is refused until its signer is known longer.
 func (b bench) wantStranger(what string, ev federation.Event, reason federation.StrangerReason, retry time.Duration) {
 	b.t.Helper()
 	_, err := b.home.Submit(b.t.Context(), ev, b.now)
@@ -107,7 +107,7 @@ func TestAStepThatWaitedIsJudgedWhateverTheLimits(t *testing.T) {
 	}
 }
 
-// unreadable is a record that cannot say whom it knows.
+// unreadable is a record that cannot read the DIDs that it met.
 type unreadable struct{ home.Acquaintances }
 
 func (unreadable) Acquainted(context.Context, federation.DID) (time.Time, bool, error) {

@@ -10,7 +10,7 @@ import (
 )
 
 // undeliveredNote tells the offerer why the home ended a handoff before its time.
-const undeliveredNote = "nobody has picked it up"
+const undeliveredNote = "not picked up in time"
 
 // GiveUp ends the waiting of the entries that were filed at or before a time and still wait
 // in an inbox, the oldest first. An offer that its offeree never saw expires, and its offerer

@@ -29,7 +29,7 @@ func (b bench) giveUp(before, now int) (expired []federation.HandoffID) {
 	return expired
 }
 
-// waits returns how many entries wait for somebody.
+// waits returns how many entries wait for a signer.
 func (b bench) waits(who person) int {
 	b.t.Helper()
 	n, _, err := b.record.Waiting(b.t.Context(), who.did)
@@ -39,7 +39,7 @@ func (b bench) waits(who person) int {
 	return n
 }
 
-func TestAnOfferThatNobodySawExpiresTowardsItsOfferer(t *testing.T) {
+func TestAnUnseenOfferExpiresTowardsItsOfferer(t *testing.T) {
 	for _, d := range []federation.Dialect{federation.HandoffTags, federation.ActTags} {
 		b := newBench(t)
 		offer := b.step(1, b.alice, federation.Offer, in(d))
@@ -53,7 +53,7 @@ func TestAnOfferThatNobodySawExpiresTowardsItsOfferer(t *testing.T) {
 			}
 		}
 		inbox, err := b.record.Replay(t.Context(), b.alice.did, "", 10)
-		if err != nil || len(inbox) != 1 || inbox[0].Event.Note != "nobody has picked it up" {
+		if err != nil || len(inbox) != 1 || inbox[0].Event.Note != "not picked up in time" {
 			t.Errorf("alice is told %+v, %v", inbox, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestAStepOfAPrunedHandoffIsRefused(t *testing.T) {
 	}
 }
 
-func TestManyThatNobodySaw(t *testing.T) {
+func TestManyUnseenOffers(t *testing.T) {
 	b := newBench(t)
 	const n = 250 // more than two passes
 	for i := range n {

@@ -38,11 +38,17 @@ func (k HomeKeys) AgentDocument(did federation.DID, key ed25519.PublicKey, other
 type CurrentKeys struct {
 	Source func() *KeySource
 	Logins *Logins
+	// Proven is called with each DID that proved itself.
+	Proven func(ctx context.Context, did federation.DID)
 }
 
 // Proved is [Logins.Proved] now.
 func (c CurrentKeys) Proved(ctx context.Context, did federation.DID, message, signature []byte) (federation.Verdict, error) {
-	return c.Logins.Proved(ctx, c.Source(), did, message, signature, time.Now())
+	verdict, err := c.Logins.Proved(ctx, c.Source(), did, message, signature, time.Now())
+	if verdict == federation.Valid && err == nil {
+		c.Proven(ctx, did)
+	}
+	return verdict, err
 }
 
 // Learn is [KeySource.Learn].

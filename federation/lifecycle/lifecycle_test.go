@@ -24,8 +24,8 @@ type transition struct {
 	by       federation.DID
 }
 
-// The table of the specification, written a second time: which verb leads from
-// which state to which, and by whom.
+// The table of the specification, written a second time: the states of each verb, and its
+// role.
 //
 // spec: handofftag "Lifecycle"
 var transitions = []transition{
@@ -42,7 +42,7 @@ var transitions = []transition{
 	{federation.Expire, federation.Assigned, federation.Expired, gateway},
 }
 
-// What the act dialect allows besides.
+// The further transitions of the act dialect.
 var actTransitions = append(slices.Clone(transitions), []transition{
 	{federation.Cancel, federation.Assigned, federation.Cancelled, offerer},
 }...)
@@ -126,7 +126,7 @@ func expected(rows []transition, verb federation.Verb, state federation.State, b
 	return "", federation.WrongSender
 }
 
-func TestWhoeverAnswersIsTheAssignee(t *testing.T) {
+func TestTheActorOfTheAnswerIsTheAssignee(t *testing.T) {
 	for _, test := range []struct {
 		verb  federation.Verb
 		state federation.State
@@ -139,7 +139,7 @@ func TestWhoeverAnswersIsTheAssignee(t *testing.T) {
 	}
 }
 
-func TestAVouchedStepCountsForWhomItStands(t *testing.T) {
+func TestAVouchedStepCountsForTheDIDThatItStandsFor(t *testing.T) {
 	ev := federation.Event{Verb: federation.Accept, From: stranger, For: offeree, Provenance: federation.Vouched}
 	after, err := check(view(federation.HandoffTags, federation.Offered), ev)
 	if err != nil || after.Assignee != offeree {

@@ -117,7 +117,7 @@ func runSequence(t *testing.T, s sequence, dialect federation.Dialect) {
 			t.Fatalf("%s by %s: %s, %q; want %s, %q", step.Verb, step.Sender, after.State, got, step.Expect, want)
 		}
 		if onlyAct && dialect == federation.HandoffTags {
-			return // what follows is about a handoff that is over
+			return // the later steps are about a handoff that is over
 		}
 		v = after
 	}

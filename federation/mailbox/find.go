@@ -39,8 +39,8 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 		if done[home] {
 			continue
 		}
-		if _, ok := l.peers.Peer(home); !ok {
-			return &federation.UnavailableError{What: "home " + string(home), Err: errors.New("it is no peer of this one")}
+		if l.lost(home) {
+			return &federation.UnavailableError{What: "route to " + string(did), Err: fmt.Errorf("its mailbox is at %s, which is no peer of this home", home)}
 		}
 		if err := l.peers.Deliver(ctx, home, d); err != nil {
 			return err
@@ -50,18 +50,31 @@ func (l *Locator) Deliver(ctx context.Context, d federation.Delivery, now time.T
 	return nil
 }
 
-// find returns the mailbox home of a DID. Where no location is known it reads the document of
-// the DID, then the well-known document of its host, and then asks the peers; the first that
-// names a home wins, and is kept.
+// find returns the mailbox home of a DID. Where no location is known, or its route is lost, it
+// reads the document of the DID, then the well-known document of its host, and then asks the
+// peers; the first that names a home wins, and is kept. The location that an operator moved a
+// mailbox to holds.
 func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (federation.HomeID, error) {
 	at, err := l.Locate(ctx, did)
-	if err != nil || at.Home != "" {
+	if err != nil || at.Home != "" && (at.Source == federation.LocatedByMove || !l.lost(at.Home)) {
 		return at.Home, err
 	}
-	if !l.due(did, now) {
-		return "", notFound(did, errNoHome)
+	found, why := l.search(ctx, did, now)
+	switch {
+	case found != "":
+		return found, nil
+	case at.Home != "":
+		return at.Home, nil
 	}
-	why := errNoHome
+	return "", notFound(did, why)
+}
+
+// search looks for the mailbox home of a DID, once a minute. It returns why none is found.
+func (l *Locator) search(ctx context.Context, did federation.DID, now time.Time) (found federation.HomeID, why error) {
+	if l.alone() || !l.due(did, now) {
+		return "", errNoHome
+	}
+	why = errNoHome
 	for _, each := range []struct {
 		source federation.LocationSource
 		look   func(context.Context, federation.DID) (federation.HomeID, error)
@@ -79,7 +92,16 @@ func (l *Locator) find(ctx context.Context, did federation.DID, now time.Time) (
 			return home, nil
 		}
 	}
-	return "", notFound(did, why)
+	return "", why
+}
+
+// Linked notes that the link to another home is up: each DID may be asked about again, and the
+// steps of [Unrouted] are tried again. It may block on the disk.
+func (l *Locator) Linked(ctx context.Context) {
+	l.mu.Lock()
+	clear(l.asked)
+	l.mu.Unlock()
+	l.routed(ctx, "")
 }
 
 func notFound(did federation.DID, why error) error {

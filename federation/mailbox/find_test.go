@@ -58,7 +58,7 @@ func TestAnUnroutedOfferWaitsWhileNoHomeIsFound(t *testing.T) {
 		"its host names a stranger":          {web, func(w *world) { w.hosts["people.test"] = "d.test" }, "which is no peer of this gateway"},
 		"a peer does not answer":             {bob, func(w *world) { w.away["c.test"] = errors.New("timeout") }, "timeout"},
 		"two homes say that they have it":    {bob, func(w *world) { w.housed["b.test"], w.housed["c.test"] = true, true }, "b.test and c.test say each"},
-		"it is found at a home that is gone": {bob, func(w *world) { w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "d.test"} }, "it is no peer"},
+		"it is found at a home that is gone": {bob, func(w *world) { w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "d.test"} }, "which is no peer of this home"},
 	} {
 		w := newWorld()
 		test.world(w)

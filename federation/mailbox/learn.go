@@ -9,13 +9,15 @@ import (
 )
 
 // LearnFromStep notes that a home brought a step of the signer's: its mailbox is there, where
-// no location is known. A step that the signer signed also overrules the claim of another
-// home to have the mailbox, which is an offence of that home. A location that
-// cannot be kept goes to the log and is learned again.
+// no location is known. A step that the signer signed also overrules an earlier login here, and
+// the claim of another home to have the mailbox, which is an offence of that home. A location
+// that cannot be kept goes to the log and is learned again.
 func (l *Locator) LearnFromStep(ctx context.Context, ev federation.Event, home federation.HomeID, now time.Time) {
 	did := ev.Actor()
+	defer l.routed(ctx, did)
 	kept, err := l.record.MailboxLocation(ctx, did)
-	if err != nil || kept.Source != federation.LocatedByAnswer || kept.Home == home || ev.Provenance != federation.Signed {
+	weak := kept.Source == federation.LocatedByAnswer || kept.Source == federation.LocatedByLogin
+	if err != nil || !weak || kept.Home == home || ev.Provenance != federation.Signed {
 		l.learn(ctx, did, home, federation.LocatedByStep, now)
 		return
 	}
@@ -25,14 +27,29 @@ func (l *Locator) LearnFromStep(ctx context.Context, ev federation.Event, home f
 	l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: federation.LocatedByStep, Since: now})
 }
 
-// learn keeps a location for a DID without a known one.
+// LearnFromLogin notes that a DID proved itself to this gateway: its mailbox is here, where no
+// location is known, its route is lost, or another home merely claims it. A location that cannot
+// be kept goes to the log and is learned again.
+func (l *Locator) LearnFromLogin(ctx context.Context, did federation.DID, now time.Time) {
+	at, err := l.Locate(ctx, did)
+	switch {
+	case err != nil:
+		l.notKept(ctx, did, err)
+	case at.Source == federation.LocatedByMove:
+	case at.Home == "" || at.Source == federation.LocatedByAnswer || l.lost(at.Home):
+		l.keep(ctx, federation.MailboxLocation{DID: did, Home: l.home, Source: federation.LocatedByLogin, Since: now})
+		l.routed(ctx, did)
+	}
+}
+
+// learn keeps a location for a DID without a known one, or with one whose route is lost.
 func (l *Locator) learn(ctx context.Context, did federation.DID, home federation.HomeID, source federation.LocationSource, now time.Time) {
 	at, err := l.Locate(ctx, did)
 	if err != nil {
 		l.notKept(ctx, did, err)
 		return
 	}
-	if at.Home == "" {
+	if at.Home == "" || at.Source != federation.LocatedByMove && l.lost(at.Home) {
 		l.keep(ctx, federation.MailboxLocation{DID: did, Home: home, Source: source, Since: now})
 	}
 }

@@ -20,7 +20,8 @@ func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.Ma
 		return kept, nil
 	}
 	seen, err := l.seen(ctx, did)
-	if err != nil || seen.Home != "" {
+	newer := l.lost(seen.Home) && kept.Home != "" && kept.Since.After(seen.Since)
+	if err != nil || seen.Home != "" && !newer {
 		return seen, err
 	}
 	if below, ok := strings.CutPrefix(string(did), "did:web:"); ok {
@@ -31,6 +32,15 @@ func (l *Locator) Locate(ctx context.Context, did federation.DID) (federation.Ma
 	}
 	kept.DID = did
 	return kept, nil
+}
+
+// lost reports whether a location is at a home that is no peer now: no route leads there.
+func (l *Locator) lost(home federation.HomeID) bool {
+	if home == "" || home == l.home {
+		return false
+	}
+	_, linked := l.peers.Peer(home)
+	return !linked
 }
 
 // seen returns where a DID was seen: here, for the DID of this home, of an agent or of a user
@@ -57,11 +67,10 @@ func (l *Locator) seen(ctx context.Context, did federation.DID) (federation.Mail
 		return unseen, fmt.Errorf("look up %s: %w", did, err)
 	}
 	here.Since = b.Seen
-	peer, ok := l.peers.Peer(federation.HomeID(b.Link))
-	if !ok {
+	if _, ok := l.peers.Peer(federation.HomeID(b.Link)); !ok && b.Network != homeNetwork {
 		return here, nil
 	}
-	there := federation.MailboxLocation{DID: did, Home: peer.Home, Since: b.Seen, Source: federation.LocatedByStep}
+	there := federation.MailboxLocation{DID: did, Home: federation.HomeID(b.Link), Since: b.Seen, Source: federation.LocatedByStep}
 	if b.Seen.IsZero() {
 		there.Source = federation.LocatedByBinding
 	}
@@ -83,10 +92,10 @@ func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home fede
 }
 
 // OfParties returns where the mailboxes of the parties of a handoff are, and nothing at a
-// home without peers.
+// home that never knew another one.
 func (l *Locator) OfParties(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error) {
-	if l.alone() {
-		return nil, nil
+	if knows, err := l.KnowsHomes(ctx); err != nil || !knows {
+		return nil, err
 	}
 	var all []federation.MailboxLocation
 	for _, did := range v.Others("") {
@@ -97,6 +106,35 @@ func (l *Locator) OfParties(ctx context.Context, v federation.View) ([]federatio
 		all = append(all, at)
 	}
 	return all, nil
+}
+
+// KnowsHomes reports whether this home has peers, or its record knows other homes: their routes
+// may be lost.
+func (l *Locator) KnowsHomes(ctx context.Context) (bool, error) {
+	l.mu.Lock()
+	known := l.linked
+	l.mu.Unlock()
+	if known {
+		return true, nil
+	}
+	known = !l.alone()
+	if !known && !l.looked() {
+		var err error
+		if known, err = l.record.KnowsHomes(ctx, l.home); err != nil {
+			return false, fmt.Errorf("look for other homes: %w", err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.linked, l.read = l.linked || known, true
+	return l.linked, nil
+}
+
+// looked reports whether the record was asked for other homes: it learns of one by a peer alone.
+func (l *Locator) looked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.read
 }
 
 // alone reports whether this home has no peers.

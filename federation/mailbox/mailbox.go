@@ -7,12 +7,16 @@
 //  2. The DID was seen: it is this home, an agent or a user of a network here, or it is bound
 //     to the name of another home, which brought its steps.
 //  3. It is a did:web below the name of another home.
-//  4. A kept location: a step, the document of the DID, the well-known document of its host,
-//     or the answer of a home.
+//  4. A kept location: a step, a login here, the document of the DID, the well-known document
+//     of its host, or the answer of a home.
 //
-// Steps for a DID without a known location wait in the outbox [Unrouted]. [Locator.Deliver]
-// empties it: it reads the documents, asks all other homes, and hands the step to the home
-// that is found. The record keeps what was found out.
+// A location at a home that is no peer any more names a lost route: another source that is newer
+// wins over it.
+//
+// Steps for a DID without a known location, or with a lost route, wait in the outbox [Unrouted].
+// [Locator.Deliver] empties it: it reads the documents, asks all other homes, and hands the step
+// to the home that is found. The record keeps what was found out. [Locator.Linked] has all of
+// them tried again, as a link to a home is up.
 //
 // [Locator.Move] gives a mailbox to another home. For thirty days this home then forwards the
 // steps that still arrive for the DID.
@@ -31,8 +35,12 @@ import (
 	"baton/federation"
 )
 
-// Unrouted is the name of the outbox of steps for DIDs whose mailbox home is not known yet.
-const Unrouted = "homes"
+// Unrouted is the name of the outbox of steps for DIDs whose mailbox home is not known, or is no
+// peer now.
+const Unrouted = federation.UnroutedLink
+
+// homeNetwork is the network of the bindings of DIDs that other homes brought.
+const homeNetwork = "home"
 
 // Record is the part of the record that a [Locator] reads and writes.
 type Record interface {
@@ -46,6 +54,9 @@ type Record interface {
 	// Binding returns under which link a DID was seen or bound last, or
 	// [federation.ErrNotFound].
 	Binding(ctx context.Context, did federation.DID) (federation.Binding, error)
+	// KnowsHomes reports whether the record has a location at another home than this one, or a
+	// DID that another home brought.
+	KnowsHomes(ctx context.Context, self federation.HomeID) (bool, error)
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
 	// Waiting returns how many entries of an inbox are unread, and their size.
@@ -100,7 +111,10 @@ type Config struct {
 	Record    Record
 	Peers     Peers
 	Documents Documents
-	Log       *slog.Logger
+	// Routed is called with a DID whose location is known from now on, or with "" where any may
+	// have a route now; nil for no call. It may block on the disk.
+	Routed func(ctx context.Context, did federation.DID)
+	Log    *slog.Logger
 }
 
 // Locator knows where mailboxes are, and moves them.
@@ -109,16 +123,23 @@ type Locator struct {
 	record    Record
 	peers     Peers
 	documents Documents
+	routed    func(ctx context.Context, did federation.DID)
 	log       *slog.Logger
 
-	mu    sync.Mutex
-	asked map[federation.DID]time.Time // when the peers were asked last
+	mu     sync.Mutex
+	asked  map[federation.DID]time.Time // when the peers were asked last
+	linked bool                         // this home has, or had, peers
+	read   bool                         // the record was asked for other homes
 }
 
 // New returns a locator. It reads nothing yet.
 func New(cfg Config) *Locator {
-	return &Locator{
-		home: cfg.Home, record: cfg.Record, peers: cfg.Peers, documents: cfg.Documents, log: cfg.Log,
+	l := &Locator{
+		home: cfg.Home, record: cfg.Record, peers: cfg.Peers, documents: cfg.Documents, routed: cfg.Routed, log: cfg.Log,
 		asked: map[federation.DID]time.Time{},
 	}
+	if l.routed == nil {
+		l.routed = func(context.Context, federation.DID) {}
+	}
+	return l
 }

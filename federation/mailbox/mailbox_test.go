@@ -57,6 +57,10 @@ func (w *world) locator() *mailbox.Locator {
 	return mailbox.New(mailbox.Config{Home: self, Record: w, Peers: w, Documents: w, Log: slog.New(slog.DiscardHandler)})
 }
 
+func (w *world) KnowsHomes(context.Context, federation.HomeID) (bool, error) {
+	return len(w.locations)+len(w.bindings) > 0, nil
+}
+
 func (w *world) MailboxLocation(_ context.Context, did federation.DID) (federation.MailboxLocation, error) {
 	if w.broken != nil {
 		return federation.MailboxLocation{}, w.broken

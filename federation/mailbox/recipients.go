@@ -10,13 +10,14 @@ import (
 
 // Recipients returns the names of the outboxes of other homes that a filed step goes to, with
 // the handoff as it is after the step: the mailbox homes of the parties, and all homes for an
-// offer to anyone. [Unrouted] stands for a home that is not known. The steps of a handoff
-// whose home is another one are sent by that home; this one forwards them to the parties that
-// moved away from here.
+// offer to anyone. [Unrouted] stands for a home that is not known, or is no peer now. The
+// steps of a handoff whose home is another one are sent by that home; this one forwards them to
+// the parties that moved away from here.
 func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after federation.View, now time.Time) ([]string, error) {
+	knows, err := l.KnowsHomes(ctx)
 	switch {
-	case l.alone() || ev.Verb == federation.Confirm:
-		return nil, nil
+	case err != nil || !knows || ev.Verb == federation.Confirm:
+		return nil, err
 	case after.Home != l.home:
 		return l.forwards(ctx, ev, after, now), nil
 	case after.Offeree == "":
@@ -34,6 +35,9 @@ func (l *Locator) Recipients(ctx context.Context, ev federation.Event, after fed
 		name := string(at.Home)
 		if _, ok := l.peers.Peer(at.Home); !ok && at.Home != l.home {
 			name = Unrouted
+		}
+		if at.Home == "" && l.alone() {
+			continue // it can be read here alone
 		}
 		if at.Home != l.home && name != ev.Arrival.Link && !slices.Contains(names, name) {
 			names = append(names, name)

@@ -1,7 +1,9 @@
 package mailbox_test
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,9 +45,108 @@ func TestAStepGoesToTheHomesOfItsParties(t *testing.T) {
 			t.Errorf("%s goes to %q (%v), want %q", name, got, err, test.want)
 		}
 	}
-	w.peers = nil
-	if got, err := w.locator().Recipients(t.Context(), offer, between, now); err != nil || got != nil {
+}
+
+// An offer to bob, whose mailbox is at b.test, is no offer to an inbox here once b.test is no peer
+// any more.
+func TestAStepWaitsForARouteWhoseHomeIsNoPeerAnyMore(t *testing.T) {
+	t.Parallel()
+	for name, where := range map[string]func(w *world){
+		"a step that it brought": func(w *world) {
+			w.bindings[bob] = federation.Binding{DID: bob, Network: "home", Link: "b.test", Seen: now}
+		},
+		"a kept location": func(w *world) {
+			w.locations[bob] = federation.MailboxLocation{DID: bob, Home: "b.test", Source: federation.LocatedByStep, Since: now}
+		},
+	} {
+		for _, others := range [][]mailbox.Peer{nil, {{Home: "c.test"}}} {
+			w := newWorld()
+			w.agents[alice] = true
+			where(w)
+			w.peers = others
+			l := w.locator()
+			offer := federation.Event{From: alice, Verb: federation.Offer}
+			view := federation.View{Home: self, Offerer: alice, Offeree: bob}
+			got, err := l.Recipients(t.Context(), offer, view, now)
+			if err != nil || !slices.Equal(got, []string{mailbox.Unrouted}) {
+				t.Errorf("%s, %d other peers: it goes to %q (%v)", name, len(others), got, err)
+			}
+			d := federation.Delivery{Entry: federation.Entry{Event: offer}, View: view}
+			if err := l.Deliver(t.Context(), d, now); !isUnavailable(err) || !strings.Contains(err.Error(), "b.test, which is no peer") {
+				t.Errorf("%s: delivered: %v", name, err)
+			}
+			if at, err := l.OfParties(t.Context(), view); err != nil || len(at) != 2 || at[1].Home != "b.test" {
+				t.Errorf("%s: the parties are at %+v, %v", name, at, err)
+			}
+			w.peers = append(w.peers, mailbox.Peer{Home: "b.test"}) // the route returns
+			if err := l.Deliver(t.Context(), d, now); err != nil || !slices.Equal(w.sent, []federation.HomeID{"b.test"}) {
+				t.Errorf("%s: delivered to %v, %v", name, w.sent, err)
+			}
+		}
+	}
+}
+
+func TestAStepForALostRouteGoesWhereItsRecipientIsSeenNext(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		seen func(w *world, l *mailbox.Locator)
+		want []federation.HomeID
+	}{
+		"here": {func(_ *world, l *mailbox.Locator) { l.LearnFromLogin(context.Background(), bob, now.Add(time.Hour)) }, nil},
+		"by a step from c": {func(_ *world, l *mailbox.Locator) {
+			l.LearnFromStep(context.Background(), federation.Event{From: bob, Provenance: federation.Signed}, "c.test", now.Add(time.Hour))
+		}, []federation.HomeID{"c.test"}},
+		"by c, which says so": {func(w *world, _ *mailbox.Locator) { w.housed["c.test"] = true }, []federation.HomeID{"c.test"}},
+	} {
+		w := newWorld()
+		w.bindings[bob] = federation.Binding{DID: bob, Network: "home", Link: "b.test", Seen: now}
+		w.peers = w.peers[1:]
+		l := w.locator()
+		test.seen(w, l)
+		d := federation.Delivery{View: federation.View{Home: self, Offerer: self.DID(), Offeree: bob}}
+		if err := l.Deliver(t.Context(), d, now.Add(2*time.Hour)); err != nil || !slices.Equal(w.sent, test.want) {
+			t.Errorf("seen %s: sent to %v, %v; want %v", name, w.sent, err, test.want)
+		}
+	}
+}
+
+func TestAHomeThatNeverKnewAnotherOneRoutesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.agents[alice], w.peers = true, nil
+	offer := federation.Event{From: alice, Verb: federation.Offer}
+	got, err := w.locator().Recipients(t.Context(), offer, federation.View{Home: self, Offerer: alice, Offeree: bob}, now)
+	if err != nil || got != nil {
 		t.Errorf("without peers: %q, %v", got, err)
+	}
+}
+
+func TestALoginSaysThatAMailboxIsHere(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		kept   federation.MailboxLocation
+		home   federation.HomeID
+		source federation.LocationSource
+	}{
+		"of an unknown DID":                  {home: self, source: federation.LocatedByLogin},
+		"of one that another home claims":    {federation.MailboxLocation{Home: "b.test", Source: federation.LocatedByAnswer}, self, federation.LocatedByLogin},
+		"of one that takes steps elsewhere":  {federation.MailboxLocation{Home: "b.test", Source: federation.LocatedByStep}, "b.test", federation.LocatedByStep},
+		"of one that an operator moved away": {federation.MailboxLocation{Home: "b.test", Source: federation.LocatedByMove}, "b.test", federation.LocatedByMove},
+		"of one whose home is gone":          {federation.MailboxLocation{Home: "gone.test", Source: federation.LocatedByStep}, self, federation.LocatedByLogin},
+	} {
+		w := newWorld()
+		if test.kept.DID = bob; test.kept.Home != "" {
+			w.locations[bob] = test.kept
+		}
+		l := w.locator()
+		l.LearnFromLogin(t.Context(), bob, now)
+		if at, err := l.Locate(t.Context(), bob); err != nil || at.Home != test.home || at.Source != test.source {
+			t.Errorf("a login %s: at %q by %q, %v", name, at.Home, at.Source, err)
+		}
+		here, err := l.Here(t.Context(), bob)
+		if err != nil || here != (test.home == self) {
+			t.Errorf("a login %s: here %t, %v", name, here, err)
+		}
 	}
 }
 

@@ -6,11 +6,11 @@
 // and the home's signature over the canonical form of the rest. The order of members and the
 // spacing do not matter, and no part can change alone.
 //
-// [Issue] makes a passport from the record, and [Write] its bytes. [Checker.Verify] checks
-// one with nothing but the file and returns a [Report]. The signatures of did:key signers
-// prove themselves. The signatures of other signers depend on the keys that the home found
-// for them, and the order and times of the steps on the home: the report lists each such
-// dependency.
+// [Issue] makes a passport from the record, and [Write] from given [Contents].
+// [Checker.Verify] checks one with nothing but the file and returns a [Report]. The
+// signatures of did:key signers prove themselves. The signatures of other signers depend on
+// the keys that the home found for them, and the order and times of the steps on the home:
+// the report lists each such dependency.
 //
 // Everything here is pure functions.
 package passport

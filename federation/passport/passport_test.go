@@ -156,7 +156,7 @@ func dialects() []federation.Dialect {
 	return []federation.Dialect{federation.HandoffTags, federation.ActTags}
 }
 
-func TestAPassportSaysWhoDidWhat(t *testing.T) {
+func TestAPassportNamesTheActorOfEachStep(t *testing.T) {
 	for _, d := range dialects() {
 		t.Run(string(d), func(t *testing.T) {
 			report := checker().Verify(t.Context(), newStory(t, d).write())
@@ -176,8 +176,7 @@ func TestAPassportSaysWhoDidWhat(t *testing.T) {
 	}
 }
 
-// The passport in testdata is read by a script of the commands, and by whoever writes a
-// checker of their own.
+// A script of the commands and checkers in other languages read the passport in testdata.
 func TestThePassportOfAnExampleStaysTheSame(t *testing.T) {
 	file := filepath.Join("testdata", "passport.json")
 	text := newStory(t, federation.ActTags).write()
@@ -319,8 +318,8 @@ func codes(r passport.Report) []passport.Code {
 	return found
 }
 
-// A stranger who changes a passport cannot sign it again. Even what the home itself
-// forges is found where others signed.
+// A stranger that changes a passport cannot sign it again. Forgeries of the home itself are
+// found where other parties signed.
 func TestEachTamperingIsNamed(t *testing.T) {
 	text := newStory(t, federation.ActTags).write()
 	for name, tampering := range tamperings() {
@@ -347,7 +346,7 @@ func TestEachTamperingIsNamed(t *testing.T) {
 	}
 }
 
-// Whatever value is changed, the passport is not valid any more.
+// A passport with any changed value is not valid.
 func TestNoValueCanChange(t *testing.T) {
 	var p any
 	if err := json.Unmarshal(newStory(t, federation.HandoffTags).write(), &p); err != nil {

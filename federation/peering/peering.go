@@ -175,8 +175,10 @@ func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation
 	}
 	i := slices.IndexFunc(known, func(k federation.KnownHome) bool { return string(k.Home) == name })
 	switch {
-	case i < 0 && p.cfg.Links.IsPeer(name):
+	case i < 0 && p.configured(name):
 		return federation.KnownHome{}, &RequestError{Conflict, name + " is in the configuration: take it out there"}
+	case i < 0 && p.cfg.Links.IsPeer(name):
+		return federation.KnownHome{}, &RequestError{Conflict, name + " is a registry, and no home that an operator added: baton peer mode says how it is treated"}
 	case i < 0:
 		return federation.KnownHome{}, &RequestError{Unknown, "there is no peer " + name}
 	case dry:
@@ -187,6 +189,12 @@ func (p *Peering) Remove(ctx context.Context, name string, dry bool) (federation
 	}
 	defer p.cfg.Links.TellReplicas()
 	return known[i], p.relink(ctx)
+}
+
+// configured reports whether the configuration names a home.
+func (p *Peering) configured(name string) bool {
+	link, linked := p.cfg.Links.Link(name)
+	return linked && link.Home && !link.Added
 }
 
 // Run carries out requests to change links, one at a time, until ctx ends. It is called once.

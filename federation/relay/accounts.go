@@ -208,9 +208,9 @@ const (
 
 // The names and hosts of servers, and the secret of a cluster. They are written into the configuration as they are.
 var (
-	serverName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
+	serverName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 	clusterSecret = regexp.MustCompile(`^[A-Za-z0-9]{16,64}$`)
-	serverHost = regexp.MustCompile(`^[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}$`)
+	serverHost    = regexp.MustCompile(`^[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}$`)
 )
 
 // hubTemplate is a configuration as the template has it.

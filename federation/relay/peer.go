@@ -182,6 +182,9 @@ func (p *Peer) Run(ctx context.Context, up func()) error {
 	e := &exchange{asks: make(chan *ask, maxItems), over: make(chan struct{})}
 	p.live.Store(e)
 	up()
+	if p.deps.Linked != nil {
+		p.deps.Linked(ctx)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range exchanges {
 		group.Go(func() error { return p.send(ctx, e) })
@@ -387,14 +390,15 @@ func (it item) size() int {
 
 // Deliver sends a filed step with the ruling of the home of its handoff, and before it the
 // steps that the other home lacks. It blocks until the other home answers. Nil means that the
-// other home has signed that the step is on its disk; a [*federation.RefusalError] is final.
+// other home has signed that the step is on its disk; a [*federation.RefusalError] is final, and
+// so is the [*federation.GivenUpError] for a home that an operator blocked.
 func (p *Peer) Deliver(ctx context.Context, d federation.Delivery) error {
 	path := p.deps.hops(d.View.Home, d.Entry.Event)
 	switch {
 	case d.Entry.Version == 0:
 		return nil // receipts are for networks: a home has the ruling
 	case p.Mode() == Block:
-		return federation.Refuse(d.Entry.Event, federation.PolicyDenied, "home "+p.Name()+" is blocked")
+		return &federation.GivenUpError{Reason: federation.DeadBlocked, Why: "home " + p.Name() + " is blocked"}
 	case slices.Contains(path, p.cfg.Home):
 		return nil // it has been there, and is never sent back
 	}

@@ -120,6 +120,9 @@ type Deps struct {
 	// BadInput counts a message of another home that is not taken, by a reason from a closed
 	// set. The home is "" over HTTPS. Nil counts nothing.
 	BadInput func(home federation.HomeID, reason string)
+	// Linked is called once the link to another home is up; nil for no call. It may block on
+	// the disk.
+	Linked func(ctx context.Context)
 	// Now is asked for the time of what is sent and received.
 	Now func() time.Time
 }

@@ -10,8 +10,8 @@ import (
 	"baton/federation/signing"
 )
 
-// What a scheme costs beside the bare check of its signature. The two take turns, so
-// that the ratio holds on a machine that does other things too.
+// BenchmarkVerifySchemes compares a scheme with the bare check of its signature. The two take
+// turns, so that the ratio is right on a busy machine.
 func BenchmarkVerifySchemes(b *testing.B) {
 	for _, v := range readJSON[[]schemeVector](b, "testdata/schemes.json") {
 		b.Run(v.Scheme+"/"+strings.ReplaceAll(v.Name, " ", "_"), func(b *testing.B) { benchScheme(b, v) })

@@ -43,8 +43,8 @@ func FuzzJCS(f *testing.F) {
 	})
 }
 
-// Whatever a scheme of JSON takes, its document is canonical, and what it signs it
-// verifies.
+// A document that a scheme of JSON accepts is canonical, and a scheme verifies its own
+// signatures.
 func FuzzSchemes(f *testing.F) {
 	for _, v := range readJSON[[]schemeVector](f, "testdata/schemes.json") {
 		f.Add([]byte(v.Message), v.Signature)
@@ -74,8 +74,8 @@ func FuzzSchemes(f *testing.F) {
 	})
 }
 
-// A signature tag is read to one meaning or to none: what is read as it would be
-// written is written so again.
+// A signature tag has one meaning or none: a tag in the form that is written is written so
+// again.
 func FuzzSignatureTag(f *testing.F) {
 	for _, seed := range []string{
 		"ed25519:kid:AAAA", "ed25519:AAAA", "ed25519::AAAA", "ml-dsa-87:k:AA", "ed25519:k:AB", "ed25519:k:A\nA", "AA==", "ed25519:", ":", "",

@@ -13,8 +13,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A maker makes the vectors of one scheme by hand: what is covered, what the key is
-// called, how the signature is written.
+// A maker makes the vectors of one scheme by hand: the covered bytes, the name of the key,
+// the form of the signature.
 type maker struct {
 	scheme, name string
 	message      map[string]any

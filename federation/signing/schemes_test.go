@@ -140,8 +140,7 @@ func TestNoSchemeHasTheNameOfAnother(t *testing.T) {
 	}
 }
 
-// What could be read in two ways, or is no message of the scheme, is signed by
-// nobody.
+// A text with two meanings, or that is no message of the scheme, has no signature.
 func TestWhatHasNoDocumentIsUnverifiable(t *testing.T) {
 	key := keyOf(make([]byte, 32))
 	for name, c := range map[string]struct {

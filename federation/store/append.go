@@ -133,7 +133,7 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 	ev := f.Event
 	err := f.before.answer(ctx, q)
 	if err == nil && f.before.version == 0 && f.before.spent {
-		err = unspent(ctx, q, ev, f.step.digest)
+		err = checkOpening(ctx, q, ev, f.step.digest)
 	}
 	switch {
 	case err != nil:
@@ -152,7 +152,7 @@ func (f filing) file(ctx context.Context, q *statements) (federation.Entry, erro
 	if err := f.rule(ctx, q); err != nil {
 		return federation.Entry{}, err
 	}
-	if err := f.owe(ctx, q); err != nil {
+	if err := f.fileArrivals(ctx, q); err != nil {
 		return federation.Entry{}, err
 	}
 	if err := claimBlob(ctx, q, ev.Handoff.String(), federation.CapabilityIn(ev.Context)); err != nil {
@@ -226,7 +226,7 @@ func (f filing) advance(ctx context.Context, q *statements, prev []byte) error {
 
 // deliver puts the step into the inboxes, and with its receipt into the outboxes. See
 // askBefore for the comparison of signers.
-func (f filing) owe(ctx context.Context, q *statements) error {
+func (f filing) fileArrivals(ctx context.Context, q *statements) error {
 	for _, did := range f.Inboxes {
 		err := q.put(ctx, `INSERT INTO inbox (did, event, waiting, number)
 			SELECT ?1, seq, ?2, 1 + coalesce((SELECT number FROM mailbox WHERE did = ?1), 0) FROM event WHERE id = ?4 AND signer || '' = ?3`,

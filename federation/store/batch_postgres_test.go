@@ -13,8 +13,8 @@ import (
 	"baton/federation/store/registry"
 )
 
-// filesTogether has two people's inboxes, two feeds and a hook filled by one batch, and
-// then all of its handoffs moved by another.
+// filesTogether fills the inboxes of two DIDs, two outboxes and a webhook by one batch, and
+// then moves all of its handoffs by another.
 func filesTogether(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	const offers = 8
@@ -81,8 +81,8 @@ func checkInbox(t *testing.T, record *registry.Record, did federation.DID, want 
 	}
 }
 
-// checkLanes looks for what a link is owed: of each handoff its steps, each before its
-// receipt, and the first of them now.
+// checkLanes checks the outbox of a link: the steps of each handoff, each before its receipt,
+// and the first of them due now.
 func checkLanes(t *testing.T, record *registry.Record, link string, opened, accepted []federation.Filing) {
 	t.Helper()
 	due, err := record.Heads(t.Context(), link, federationtest.At(1000), 100)

@@ -26,9 +26,9 @@ func BenchmarkFsync(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend is the durable append of one step, with an inbox and a feed.
-// The metric x_fsync is its rate as a multiple of the rate of raw fsyncs on the
-// same disk, in the same run.
+// BenchmarkAppend is the durable append of one step, with an inbox and an outbox. The metric
+// x_fsync is its rate as a multiple of the rate of raw fsyncs on the same disk, in the same
+// run.
 func BenchmarkAppend(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {

@@ -131,8 +131,8 @@ func TestARecordThatIsUpToDateIsNotCopied(t *testing.T) {
 	}
 }
 
-// What a start leaves that was killed while it copied, and one that was killed
-// after: the next one begins again.
+// A start that was killed while it copied, or after, leaves files behind: the next start
+// begins again.
 func TestAnUpgradeThatWasCutShortIsTakenUpAgain(t *testing.T) {
 	dir := full(t)
 	for name, text := range map[string]string{".v1.draft": "half a copy", ".v1-20261121T110000.000Z.bak": "a copy"} {

@@ -31,13 +31,13 @@ type disk struct {
 	fails func(deed) int32 // SQLITE_OK, or what is answered in place of the deed
 }
 
-// methods are those of one kind of file, with some of the disk's own.
+// methods are the methods of one kind of file, with some of the disk's own.
 type methods struct {
 	sqlite3.Tsqlite3_io_methods
 	own *sqlite3.Tsqlite3_io_methods
 }
 
-// What can be done with a file.
+// The operations on a file.
 const (
 	write = iota
 	truncate
@@ -185,7 +185,7 @@ func (d *disk) remove(tls *libc.TLS, _, path uintptr, flags int32) int32 {
 	return d.do(0, deed{what: remove, name: filepath.Base(libc.GoString(path))}, really)
 }
 
-// acknowledged notes that somebody was told of the n-th step.
+// acknowledged notes that the caller of the n-th step has its answer.
 func (d *disk) acknowledged(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

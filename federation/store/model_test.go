@@ -197,7 +197,7 @@ func (w *twins) Forget(t *rapid.T) {
 	})
 }
 
-// Read shows a step to somebody, or gives up that it is ever shown.
+// Read marks a step as read, or gives it up.
 func (w *twins) Read(t *rapid.T) {
 	w.t = t
 	if len(w.handoff) == 0 {

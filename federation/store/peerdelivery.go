@@ -31,7 +31,7 @@ func scanPeerDelivery(row scanner) (federation.PeerDelivery, error) {
 // peerDeliveryIDLife is how long the ids of attempts are kept: replies come before that.
 const peerDeliveryIDLife = 30 * 24 * time.Hour
 
-// Enqueue implements [federationtest.PeerDeliveries].
+// Enqueue implements [federationtest.PeerOutboxes].
 func (s *Record) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		var waits bool
@@ -64,7 +64,7 @@ func enqueue(ctx context.Context, q *statements, r federation.PeerDelivery) erro
 	return err
 }
 
-// PeerOutboxes implements [federationtest.PeerDeliveries].
+// PeerOutboxes implements [federationtest.PeerOutboxes].
 func (s *Record) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error) {
 	var peers []federation.PeerOutbox
 	for { // one look at the index for each peer, instead of one at each row
@@ -86,7 +86,7 @@ func (s *Record) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, err
 	}
 }
 
-// Pause implements [federationtest.PeerDeliveries].
+// Pause implements [federationtest.PeerOutboxes].
 func (s *Record) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	err := s.write(ctx, func(ctx context.Context, q *statements) error {
 		if p.Failures == 0 {
@@ -103,7 +103,7 @@ func (s *Record) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	return nil
 }
 
-// PeerBacklogs implements [federationtest.PeerDeliveries].
+// PeerBacklogs implements [federationtest.PeerOutboxes].
 func (s *Record) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	var all []federation.PeerBacklog
 	for last := ""; ; last = all[len(all)-1].Peer {
@@ -124,7 +124,7 @@ func (s *Record) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, er
 	}
 }
 
-// Relays implements [federationtest.PeerDeliveries].
+// PeerDeliveries implements [federationtest.PeerOutboxes].
 func (s *Record) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
 	owed, err := rows(ctx, s.reads, scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery
 		WHERE peer = ? AND n > ? AND dead IS NULL ORDER BY n`+atMost, peer, after, max(limit, 0))
@@ -134,7 +134,7 @@ func (s *Record) PeerDeliveries(ctx context.Context, peer string, after int64, l
 	return owed, nil
 }
 
-// Attempted implements [federationtest.PeerDeliveries]. It is also where old ids are swept out.
+// Attempted implements [federationtest.PeerOutboxes]. It is also where old ids are swept out.
 func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		if _, err := q.exec(ctx, `UPDATE peer_delivery SET attempt = attempt + 1 WHERE n = ?`, row); err != nil {
@@ -149,7 +149,7 @@ func (s *Record) Attempted(ctx context.Context, row int64, id string, now time.T
 	})
 }
 
-// Postpone implements [federationtest.PeerDeliveries].
+// Postpone implements [federationtest.PeerOutboxes].
 func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		_, err := q.exec(ctx, `UPDATE peer_delivery SET reason = ?2, next = ?3, unsure = ?4 WHERE n = ?1`, row, reason, stamp(next), unsure)
@@ -160,7 +160,7 @@ func (s *Record) Postpone(ctx context.Context, row int64, reason, unsure string,
 	})
 }
 
-// PeerTook implements [federationtest.PeerDeliveries].
+// PeerTook implements [federationtest.PeerOutboxes].
 func (s *Record) PeerTook(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		if err := s.peerDeliveryEnded(ctx, q, r, federation.DeliveryDelivered, now); err != nil {
@@ -186,7 +186,7 @@ func endPeerDelivery(ctx context.Context, q *statements, row int64) error {
 	return nil
 }
 
-// Bury implements [federationtest.PeerDeliveries].
+// Bury implements [federationtest.PeerOutboxes].
 func (s *Record) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		return s.buryPeerDelivery(ctx, q, r, federation.Settlement{Dead: reason, Why: why, At: now})
@@ -208,7 +208,7 @@ func (s *Record) buryPeerDelivery(ctx context.Context, q *statements, r federati
 	})
 }
 
-// Delayed implements [federationtest.PeerDeliveries].
+// Delayed implements [federationtest.PeerOutboxes].
 func (s *Record) Delayed(ctx context.Context, row int64, now time.Time) error {
 	return s.changePeerDelivery(ctx, row, func(ctx context.Context, q *statements, r federation.PeerDelivery) error {
 		if _, err := q.exec(ctx, `UPDATE peer_delivery SET delayed = 1 WHERE n = ?`, row); err != nil {
@@ -256,7 +256,7 @@ func (s *Record) changePeerDelivery(ctx context.Context, row int64, change func(
 	return nil
 }
 
-// Slow implements [federationtest.PeerDeliveries].
+// Slow implements [federationtest.PeerOutboxes].
 func (s *Record) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	slow, err := rows(ctx, s.reads, scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery
 		WHERE dead IS NULL AND delayed = 0 AND kind = 'message' AND queued <= ? ORDER BY queued, n`+atMost, stamp(queued), max(limit, 0))

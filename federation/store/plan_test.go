@@ -14,7 +14,7 @@ func checkPlan(t *testing.T, db *sql.DB, query string) {
 	if !strings.Contains(query, " ") {
 		return // COMMIT and the like
 	}
-	// What SQLite says of a table or an index; queries within the query and lists of
+	// The text of SQLite for a table or an index; queries within the query and lists of
 	// arguments are read as a whole too.
 	whole := regexp.MustCompile(`^SCAN (\w+)( USING .*)?$`)
 	for _, step := range plan(t, db, query) {

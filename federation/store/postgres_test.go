@@ -267,7 +267,7 @@ func numberOneInbox(t *testing.T, server *postgrestest.Server) {
 			})
 		}
 	}
-	// Who reads on from the last entry that it saw must miss none.
+	// A reader that goes on from the last entry that it saw must miss none.
 	reader := openPostgres(t, dsn)
 	var cursor federation.Cursor
 	for seen := 0; seen < gateways*offers && !t.Failed(); {
@@ -375,8 +375,8 @@ func refusesText(t *testing.T, server *postgrestest.Server) {
 	}
 }
 
-// What is refused is decided by what was asked ahead, or else by the server, in the midst
-// of what the others put.
+// The questions that were asked ahead, or else the server in the midst of the batch, decide
+// which writes are refused.
 func answersEachOfABatch(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	unkept := offer(6)

@@ -189,8 +189,8 @@ func TestADiskThatFailsIsANotNowAndTheRecordRecoversByItself(t *testing.T) {
 	}
 }
 
-// SQLite waits a few seconds for whoever else writes, an operator's shell say.
-func TestAFileThatSomebodyElseHoldsIsANotNow(t *testing.T) {
+// SQLite waits a few seconds for another writer, such as an operator's shell.
+func TestAFileThatAnotherProcessHoldsIsANotNow(t *testing.T) {
 	dir := t.TempDir()
 	record := open(t, dir, prometheus.NewRegistry())
 	release := occupy(t, dir)

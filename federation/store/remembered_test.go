@@ -15,8 +15,8 @@ import (
 	"baton/federation/federationtest"
 )
 
-// Whoever looks while a step is written may be shown the signer as before or after it. Once
-// it is acknowledged, nobody is shown what was before.
+// A reader during the write of a step may see the signer as before or after it. Once it is
+// acknowledged, no reader sees the earlier state.
 func TestWhatIsRememberedIsNoOlderThanWhatWasAcknowledged(t *testing.T) {
 	const steps, lookers = 100, 4
 	record := open(t, t.TempDir(), prometheus.NewRegistry())
@@ -47,8 +47,8 @@ func TestWhatIsRememberedIsNoOlderThanWhatWasAcknowledged(t *testing.T) {
 	looking.Wait()
 }
 
-// Who changes an agent may have it in memory too, and forgets it after the call: that must
-// not end before the change, also where whoever asked for it has left.
+// A caller that changes an agent may cache it too, and forgets it after the call: the call
+// must not end before the change, also where its own caller has left.
 func TestAChangeOfAnAgentIsWaitedForThoughItsCallerLeaves(t *testing.T) {
 	const soon = 200 * time.Millisecond
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestAChangeOfAnAgentIsWaitedForThoughItsCallerLeaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shell.Close()
-	if _, err := shell.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil { // nobody else writes
+	if _, err := shell.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil { // the shell is the only writer
 		t.Fatal(err)
 	}
 	ctx, leave := context.WithCancel(t.Context())

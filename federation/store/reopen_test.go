@@ -151,7 +151,7 @@ func TestEverythingIsThereAfterReopening(t *testing.T) {
 	}
 }
 
-// A backup that is put back knows less than those who read on from it.
+// A restored backup has fewer entries than its readers have seen.
 func TestACursorOfAnotherHistoryIsUnknown(t *testing.T) {
 	lost, restored := open(t, t.TempDir(), prometheus.NewRegistry()), open(t, t.TempDir(), prometheus.NewRegistry())
 	elsewhere := federationtest.File(federationtest.Offer(1, ada, federationtest.Person("cleo")), federation.View{})
@@ -186,8 +186,8 @@ const victimDir = "BATON_STORE_TEST_VICTIM"
 // victimCallers are enough for batches to form.
 const victimCallers = 8
 
-// victim files offers until it is killed, and prints the number of each after it
-// was acknowledged. It starts after those that the record has.
+// victim files offers until it is killed, and prints the number of each after its
+// acknowledgement. It starts after the offers that the record has.
 func victim(where string) int {
 	ctx := context.Background()
 	record, err := openWhere(ctx, where)

@@ -10,7 +10,7 @@ import (
 	"baton/federation/store/postgrestest"
 )
 
-// dutiful are the gateways that do one duty at this moment.
+// dutiful are the replicas that hold one lease at this moment.
 type dutiful struct {
 	t     *testing.T
 	now   atomic.Int32
@@ -28,8 +28,8 @@ func (d *dutiful) do(gateway int) func(ctx context.Context) {
 	}
 }
 
-// Two gateways share one record. Whoever has the duty ends, or loses its session, or the
-// server dies: then another one has it, and never two.
+// Two replicas share one record. The holder of the lease ends, or loses its session, or the
+// server dies: then another replica holds it, and never two.
 func partsLeases(t *testing.T, server *postgrestest.Server) {
 	t.Helper()
 	dsn := server.Record(t)

@@ -55,9 +55,9 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// BenchmarkScale compares what is done most in a small record and in a large one,
-// by turns, so that the moods of the machine are those of both. The metric x_small
-// is the median in the large record as a multiple of that in the small one.
+// BenchmarkScale compares the most frequent operations in a small record and in a large one,
+// in turns, so that a busy machine slows both. The metric x_small is the median in the large
+// record as a multiple of the median in the small one.
 func BenchmarkScale(b *testing.B) {
 	var records [2]*registry.Record
 	for i, handoffs := range []int{small, max(small, *scale)} {
@@ -105,8 +105,8 @@ func median(all []time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// loadPopulation files offers until a record has so many handoffs, those of the
-// watched spread among the others.
+// loadPopulation files offers until a record has so many handoffs, with the watched ones
+// spread among them.
 func loadPopulation(b *testing.B, record federationtest.Store, handoffs int) {
 	b.Helper()
 	every := handoffs / (watched * perWatched)
@@ -143,7 +143,7 @@ func fileOffers(b *testing.B, record federationtest.Store, offers int, between f
 	all.Wait()
 }
 
-// scaleOffer is an offer with an id as random at its end as those of people.
+// scaleOffer is an offer with a random id, as signers mint it.
 func scaleOffer(n int, from, to federation.DID) federation.Filing {
 	offer := federationtest.Offer(n, from, to)
 	random := federation.DID(offer.ID.String()).Hash()

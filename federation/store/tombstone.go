@@ -19,9 +19,9 @@ func checkTombstone(ctx context.Context, q *statements, from federation.DID, id 
 	return found.refusal(id)
 }
 
-// unspent is checkTombstone for a step that would begin a log. An id opens one handoff,
+// checkOpening is checkTombstone for a step that would begin a log. An id opens one handoff,
 // whichever DID signed it.
-func unspent(ctx context.Context, q *statements, ev federation.Event, digest [32]byte) error {
+func checkOpening(ctx context.Context, q *statements, ev federation.Event, digest [32]byte) error {
 	found, err := lookUpTombstone(ctx, q, ev.From, ev.ID, digest)
 	if err != nil || !found.sameSigner && (!found.sameID || ev.ID != ev.Handoff) {
 		return err

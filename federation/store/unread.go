@@ -198,7 +198,7 @@ func (s *Record) unreadSince(ctx context.Context, before time.Time) (found []unr
 		WHERE i.waiting IS NOT NULL AND i.event >= ?1 AND (i.event > ?1 OR i.did > ?2) ORDER BY i.event, i.did LIMIT 0 + ?3`,
 		at.event, at.did, delayPage)
 	if err != nil {
-		return nil, false, fmt.Errorf("look for what nobody reads: %w", err)
+		return nil, false, fmt.Errorf("look for unread entries: %w", err)
 	}
 	// Events are numbered as they are filed, so the first that is too young ends it.
 	if i := slices.IndexFunc(found, func(u unread) bool { return u.filed > stamp(before) }); i >= 0 {

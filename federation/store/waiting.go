@@ -15,7 +15,7 @@ import (
 )
 
 // waitingDeliveries and waitingPeerDeliveries are the rows that match a filter, in the order
-// of their keys. The parameters are those that filterArgs returns.
+// of their keys, with the parameters of filterArgs.
 const (
 	waitingDeliveries = `FROM outbox f LEFT JOIN event e ON e.seq = f.event
 		WHERE (?1 = '' OR f.link = ?1) AND ?2 = '' AND (?3 = '' OR f.handoff = ?3) AND (CAST(?4 AS bigint) = 0 OR f.filed <= ?4) AND (?5 = '' OR e.id = ?5)`

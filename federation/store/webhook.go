@@ -38,7 +38,7 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 		if err != nil {
 			return err
 		}
-		return s.oweWaiting(ctx, q, h)
+		return s.pushWaiting(ctx, q, h)
 	})
 	if err != nil {
 		return fmt.Errorf("add webhook: %w", err)
@@ -46,9 +46,9 @@ func (s *Record) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 	return nil
 }
 
-// oweWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
+// pushWaiting queues the entries that wait in the inbox of a webhook, its refused deliveries,
 // and its notices.
-func (s *Record) oweWaiting(ctx context.Context, q *statements, h federation.Webhook) error {
+func (s *Record) pushWaiting(ctx context.Context, q *statements, h federation.Webhook) error {
 	const row = `INSERT INTO push (webhook, item, order_key, queued) `
 	inbox, owner := row+`SELECT ?2, i.event, e.handoff, e.filed FROM inbox i JOIN event e ON e.seq = i.event WHERE i.did = ?1 AND i.waiting IS NOT NULL`, string(h.DID)
 	if h.Participant != "" {
@@ -154,7 +154,7 @@ func (s *Record) EnableWebhook(ctx context.Context, id federation.WebhookID) err
 		if _, err := q.exec(ctx, `UPDATE webhook SET disabled = 0, why = '' WHERE id = ?`, id.String()); err != nil {
 			return err
 		}
-		return s.oweWaiting(ctx, q, h)
+		return s.pushWaiting(ctx, q, h)
 	})
 }
 

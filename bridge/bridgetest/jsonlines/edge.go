@@ -7,7 +7,7 @@ import (
 )
 
 // answer returns what the peer is told about an offer. The peer offers again after an answer
-// with retry. It reads no text of an error: those of the gateway itself are in its log.
+// with retry. It reads no text of an error: errors of the gateway itself are in its log.
 func answer(id string, err error) message {
 	if err == nil {
 		return message{ID: id, Filed: true}

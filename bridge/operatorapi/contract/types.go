@@ -655,6 +655,10 @@ const MaxLimit = 500
 // Judgement is the What of a [Next] that is a step which waits for a key.
 const Judgement = "judge"
 
+// Routing is the What of a [Next] that is a delivery which waits for a route: no home is known to
+// have the mailbox of its recipient, or that home is no peer now.
+const Routing = "route"
+
 // PeersParameter is the parameter of /readyz that asks for the links to other homes too.
 const PeersParameter = "peers"
 

@@ -77,6 +77,7 @@ func Peer(out io.Writer, p contract.Peer, now time.Time) error {
 	d.say("name", p.Name)
 	d.say("network", p.Network)
 	d.say("mode", p.Mode+" by "+p.Origin)
+	d.sayIf("named by", p.Source)
 	d.say("url", p.URL)
 	if p.PeerHome == nil {
 		d.say("dialect", p.Dialect)
@@ -178,6 +179,9 @@ func deliveries(all []contract.Delivery) string {
 	parts := make([]string, len(all))
 	for i, d := range all {
 		parts[i] = fmt.Sprintf("%s %s %s", d.State, d.Via, d.To)
+		if d.Via == federation.UnroutedLink {
+			parts[i] = fmt.Sprintf("%s for a route to %s", d.State, d.To)
+		}
 		if !d.Time.IsZero() {
 			parts[i] += " " + time.Time(d.Time).UTC().Format(clock)
 		}

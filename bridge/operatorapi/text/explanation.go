@@ -85,6 +85,15 @@ func nextLine(n contract.Next, now time.Time) string {
 	if n.Via == "" {
 		return fmt.Sprintf("%s by the home at %s, in %s, where the %s clock ends", n.What, n.Time, until(n.Time, now), n.Clock)
 	}
+	if n.What == contract.Routing {
+		line := "it waits for a route to the mailbox of " + n.Who
+		if n.Via != federation.UnroutedLink {
+			line += ": " + n.Via + " is no peer now"
+		} else if n.Tried != "" {
+			line += ": " + n.Tried
+		}
+		return line
+	}
 	line := fmt.Sprintf("deliver over %s to %s", n.Via, n.Who)
 	switch n.Via {
 	case agents.Link:

@@ -13,7 +13,7 @@ import (
 
 // wait is what becomes of a message that is to be held.
 type wait struct {
-	edge string // the handle whose consent it waits for; "" where it waits for nobody's
+	edge string // the handle whose consent it waits for; "" for none
 	lost bool   // its recipient never sees it
 }
 

@@ -139,7 +139,7 @@ func (s *Registry) mark(ctx context.Context, handle, id, change string, args ...
 func (s *Registry) Shown(ctx context.Context, id federation.HandoffID) ([]string, error) {
 	handles, err := store.Rows(ctx, s.record.Reads(), store.ScanOne[string], `SELECT DISTINCT recipient FROM message WHERE handoff = ? ORDER BY recipient`, id.String())
 	if err != nil {
-		return nil, fmt.Errorf("look up who was sent %s: %w", id, err)
+		return nil, fmt.Errorf("look up the recipients of %s: %w", id, err)
 	}
 	return handles, nil
 }

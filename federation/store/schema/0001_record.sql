@@ -422,7 +422,9 @@ CREATE TABLE binding (
     network TEXT    NOT NULL,
     link    TEXT    NOT NULL,
     name    TEXT    NOT NULL,
-    first   TEXT    NOT NULL, -- the name at first sight; never changes
+    first   TEXT    NOT NULL, -- the name at first sight;
+
+CREATE INDEX binding_home ON binding (network) WHERE network = 'home'; -- DIDs that other homes brought never changes
     key     BLOB    NOT NULL,
     seen    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -577,6 +579,8 @@ CREATE TABLE mailbox_location (
     since  INTEGER NOT NULL,
     origin TEXT    NOT NULL -- the home that had the mailbox before an operator moved it
 ) STRICT;
+
+CREATE INDEX mailbox_location_home ON mailbox_location (home);
 
 -- Other homes that operators added while the gateway ran.
 CREATE TABLE known_home (

@@ -407,6 +407,7 @@ CREATE TABLE binding (
     key     bytea NOT NULL,
     seen    bigint NOT NULL
 );
+CREATE INDEX binding_home ON binding (network) WHERE network = 'home';
 
 CREATE TABLE bound_name (
     network text COLLATE "C" NOT NULL,
@@ -541,6 +542,7 @@ CREATE TABLE mailbox_location (
     since  bigint NOT NULL,
     origin text COLLATE "C" NOT NULL
 );
+CREATE INDEX mailbox_location_home ON mailbox_location (home);
 
 CREATE TABLE known_home (
     home  text COLLATE "C" PRIMARY KEY,

@@ -6,11 +6,11 @@ import (
 	"testing"
 )
 
-// RunDuties holds a record to what [ReplicaLeases] promises to a gateway that is the
+// RunReplicaLeases holds a record to what [ReplicaLeases] promises to a gateway that is the
 // only one.
-func RunDuties(t *testing.T, open func(t *testing.T) Record) {
+func RunReplicaLeases(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
-	t.Run("a duty is done by all who share it, until they end", func(t *testing.T) {
+	t.Run("a lease of a record without replicas runs at once", func(t *testing.T) {
 		record := open(t)
 		first, endFirst := context.WithCancel(t.Context())
 		second, endSecond := context.WithCancel(t.Context())
@@ -35,7 +35,7 @@ func RunDuties(t *testing.T, open func(t *testing.T) Record) {
 			t.Errorf("Alone: %v, want that it was cancelled", err)
 		}
 	})
-	t.Run("a duty that was given up can be taken again", func(t *testing.T) {
+	t.Run("a lease that was given up can be taken again", func(t *testing.T) {
 		record := open(t)
 		for range 2 {
 			ctx, end := context.WithCancel(t.Context())

@@ -9,28 +9,28 @@ import (
 	"baton/federation/agents"
 )
 
-// RunHooks holds a record to what [Webhooks] promises.
-func RunHooks(t *testing.T, open func(t *testing.T) Record) {
+// RunWebhooks holds a record to what [Webhooks] promises.
+func RunWebhooks(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("a hook is there until it is removed", s.testHook)
-	t.Run("a DID has so many hooks, and each address once", s.testHooksOfDID)
-	t.Run("a hook is owed what waits and what comes, and nothing else", s.testOwedToHook)
+	t.Run("a webhook is there until it is removed", s.testHook)
+	t.Run("a DID has so many webhooks, and each address once", s.testHooksOfDID)
+	t.Run("a webhook gets the entries that wait and those that come, and no others", s.testOwedToHook)
 	t.Run("what is behind another step of its handoff waits for that", s.testPushLane)
-	t.Run("a hook that is taken is nobody else's until it is let go, or time is over", s.testTakenHook)
-	t.Run("hooks take turns", s.testTurns)
+	t.Run("a webhook that is taken has one worker until it is let go, or time is over", s.testTakenHook)
+	t.Run("webhooks take turns", s.testTurns)
 	t.Run("a failure is counted and tried again in its time", s.testPushFailed)
-	t.Run("what a hook took waits in the inbox no more", s.testPushed)
+	t.Run("what a webhook took waits in the inbox no more", s.testPushed)
 	t.Run("what is given up is a dead letter, and can be put back from there", s.testPushDead)
 	t.Run("what was over is made again", s.testPushAgain)
-	t.Run("a hook that is disabled is owed nothing any more", s.testDisabled)
-	t.Run("a hook that is enabled again is owed what waits and what comes", s.testEnabled)
-	t.Run("the hook of an agent is owed its messages once they are delivered", s.testMessagePushes)
-	t.Run("what is pruned is owed to nobody", s.testPrunedPush)
+	t.Run("a disabled webhook gets nothing more", s.testDisabled)
+	t.Run("an enabled webhook gets the entries that wait and those that come", s.testEnabled)
+	t.Run("the webhook of an agent gets its messages once they are delivered", s.testMessagePushes)
+	t.Run("a pruned step is not pushed", s.testPrunedPush)
 }
 
-// addHook adds the n-th hook, of a DID.
-func addHook(t *testing.T, record Record, n int, of federation.DID) federation.Webhook {
+// addWebhook adds the n-th webhook, of a DID.
+func addWebhook(t *testing.T, record Record, n int, of federation.DID) federation.Webhook {
 	t.Helper()
 	h := federation.Webhook{ID: ID(9000 + n), DID: of, URL: fmt.Sprintf("https://hooks.example/%d", n), Since: At(n)}
 	if err := record.AddWebhook(t.Context(), h, 10); err != nil {
@@ -39,7 +39,7 @@ func addHook(t *testing.T, record Record, n int, of federation.DID) federation.W
 	return h
 }
 
-// taken returns the ids of the hooks that are given to who asks.
+// taken returns the ids of the webhooks that the caller takes.
 func taken(t *testing.T, record Record, now, limit int) []federation.WebhookID {
 	t.Helper()
 	hooks, err := record.TakeWebhooks(t.Context(), At(now), At(now+60), limit)
@@ -53,7 +53,7 @@ func taken(t *testing.T, record Record, now, limit int) []federation.WebhookID {
 	return ids
 }
 
-// next returns what is due to a hook.
+// next returns the delivery to a webhook that is due.
 func next(t *testing.T, record Record, h federation.Webhook, now int) federation.Push {
 	t.Helper()
 	p, err := record.NextPush(t.Context(), h.ID, At(now))
@@ -63,7 +63,7 @@ func next(t *testing.T, record Record, h federation.Webhook, now int) federation
 	return p
 }
 
-// nothing wants nothing to be due to a hook.
+// nothing fails where a delivery to a webhook is due.
 func nothing(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
 	if p, err := record.NextPush(t.Context(), h.ID, At(now)); !errors.Is(err, federation.ErrNotFound) {
@@ -71,7 +71,7 @@ func nothing(t *testing.T, record Record, h federation.Webhook, now int) {
 	}
 }
 
-// pushed returns what a hook is owed and was, as references and states.
+// pushed returns the deliveries to a webhook, as references and states.
 func pushed(t *testing.T, record Record, h federation.Webhook) []string {
 	t.Helper()
 	all, err := record.Pushes(t.Context(), h.ID, 0, 100)
@@ -90,9 +90,9 @@ func line(n int, state federation.DeliveryState) string { return ID(n).String() 
 func (s suite) testHook(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
 	if _, err := record.Webhook(ctx, ID(9001)); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("Hook of nobody: %v", err)
+		t.Errorf("Webhook of an unknown id: %v", err)
 	}
-	first, second := addHook(t, record, 1, ada), addHook(t, record, 2, bob)
+	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, bob)
 	got, err := record.Webhook(ctx, first.ID)
 	if d := diff(first, got); d != "" || err != nil {
 		t.Errorf("Hook: %v (-want +got):\n%s", err, d)
@@ -108,14 +108,14 @@ func (s suite) testHook(t *testing.T) {
 		t.Errorf("Hooks: %v (-want +got):\n%s", err, d)
 	}
 	if b, err := record.WebhooksBacklog(ctx); b.Rows != 0 || err != nil {
-		t.Errorf("%d wait for a hook that is gone, %v", b.Rows, err)
+		t.Errorf("%d wait for a webhook that is gone, %v", b.Rows, err)
 	}
 }
 
 func (s suite) testHooksOfDID(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	first, second := addHook(t, record, 1, ada), addHook(t, record, 2, ada)
-	addHook(t, record, 3, bob)
+	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, ada)
+	addWebhook(t, record, 3, bob)
 	same := federation.Webhook{ID: ID(9009), DID: ada, URL: first.URL, Since: At(4)}
 	if err := record.AddWebhook(ctx, same, 10); !errors.Is(err, federation.ErrTaken) {
 		t.Errorf("the same address again: %v", err)
@@ -148,11 +148,11 @@ func (s suite) testOwedToHook(t *testing.T) {
 	if err := record.Read(ctx, bob, []federation.EventID{read.Event.ID}, At(100)); err != nil {
 		t.Fatal(err)
 	}
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	mustAppend(t, record, File(Offer(3, ada, bob), federation.View{}))
 	mustAppend(t, record, File(Offer(4, ada, cleo), federation.View{}))
 	if d := diff([]string{line(3, federation.DeliveryWaiting), line(2, federation.DeliveryWaiting)}, pushed(t, record, h)); d != "" {
-		t.Errorf("owed (-want +got):\n%s", d)
+		t.Errorf("pending (-want +got):\n%s", d)
 	}
 	inbox, err := record.Replay(ctx, bob, "", 10)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s suite) testOwedToHook(t *testing.T) {
 
 func (s suite) testPushLane(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	cancel := File(Step(2, offer.Event, federation.Cancel, ada), offer.View)
@@ -208,9 +208,9 @@ func (s suite) testPushLane(t *testing.T) {
 
 func (s suite) testTakenHook(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	if got := taken(t, record, 1, 10); len(got) != 0 {
-		t.Errorf("a hook to which nothing is due is taken: %v", got)
+		t.Errorf("a webhook to which nothing is due is taken: %v", got)
 	}
 	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
 	for _, tt := range []struct {
@@ -235,7 +235,7 @@ func (s suite) testTakenHook(t *testing.T) {
 
 func (s suite) testTurns(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	first, second := addHook(t, record, 1, ada), addHook(t, record, 2, bob)
+	first, second := addWebhook(t, record, 1, ada), addWebhook(t, record, 2, bob)
 	for n := 1; n <= 2; n++ {
 		mustAppend(t, record, File(Offer(n, cleo, ada), federation.View{}))
 		mustAppend(t, record, File(Offer(10+n, cleo, bob), federation.View{}))
@@ -252,7 +252,7 @@ func (s suite) testTurns(t *testing.T) {
 
 func (s suite) testPushFailed(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	mustAppend(t, record, File(Offer(1, ada, bob), federation.View{}))
 	p := next(t, record, h, 10)
 	for n := 1; n <= 2; n++ {
@@ -282,19 +282,19 @@ func (s suite) testPushFailed(t *testing.T) {
 		t.Errorf("due after that at %v, %v", due, err)
 	}
 	if got := taken(t, record, 80, 1); len(got) != 0 {
-		t.Error("a hook is due before its push is")
+		t.Error("a webhook is due before its push is")
 	}
 	if got := taken(t, record, 81, 1); len(got) != 1 {
-		t.Error("a hook is not due when its push is")
+		t.Error("a webhook is not due when its push is")
 	}
 	if err := record.PushFailed(ctx, ID(8888), p.Item, federation.Failure{At: At(80), Next: At(81)}); err != nil {
-		t.Errorf("a failure of a hook that is gone: %v", err)
+		t.Errorf("a failure of a webhook that is gone: %v", err)
 	}
 }
 
 func (s suite) testPushed(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	p := next(t, record, h, 10)
@@ -320,7 +320,7 @@ func (s suite) testPushed(t *testing.T) {
 	}
 }
 
-// dead gives the next push of a hook up.
+// dead gives the next delivery of a webhook up.
 func dead(t *testing.T, record Record, h federation.Webhook, now int) {
 	t.Helper()
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "status 500", At: At(now)}
@@ -331,7 +331,7 @@ func dead(t *testing.T, record Record, h federation.Webhook, now int) {
 
 func (s suite) testPushDead(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	if err := record.PushFailed(ctx, h.ID, next(t, record, h, 5).Item, federation.Failure{Reason: "status 502", At: At(5), Next: At(6)}); err != nil {
@@ -375,7 +375,7 @@ func (s suite) testPushDead(t *testing.T) {
 
 func (s suite) testPushAgain(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	for n := 1; n <= 3; n++ {
 		mustAppend(t, record, File(Offer(n, ada, bob), federation.View{}))
 	}
@@ -396,13 +396,13 @@ func (s suite) testPushAgain(t *testing.T) {
 		t.Errorf("%d letters that were not put back, %v", len(letters), err)
 	}
 	if _, err := record.PushAgain(ctx, ID(8888), "", At(20)); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("PushAgain of nobody's hook: %v", err)
+		t.Errorf("PushAgain of an unknown webhook: %v", err)
 	}
 }
 
 func (s suite) testDisabled(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	mustAppend(t, record, File(Step(2, offer.Event, federation.Cancel, ada), offer.View))
@@ -417,7 +417,7 @@ func (s suite) testDisabled(t *testing.T) {
 	}
 	nothing(t, record, h, 1000)
 	if got := taken(t, record, 1000, 1); len(got) != 0 {
-		t.Error("a hook that is disabled is due")
+		t.Error("a webhook that is disabled is due")
 	}
 	if n, err := record.PushAgain(ctx, h.ID, "", At(20)); n != 0 || err != nil {
 		t.Errorf("PushAgain = %d, %v", n, err)
@@ -434,7 +434,7 @@ func (s suite) testDisabled(t *testing.T) {
 
 func (s suite) testEnabled(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	dead(t, record, h, 5)
@@ -464,7 +464,7 @@ func (s suite) testEnabled(t *testing.T) {
 		t.Errorf("Hook: %+v, %v, want %+v", got, err, h)
 	}
 	if got := taken(t, record, 20, 10); len(got) != 1 {
-		t.Errorf("%d hooks are due after it was enabled", len(got))
+		t.Errorf("%d webhooks are due after it was enabled", len(got))
 	}
 	for _, want := range []int{2, 4} {
 		p := next(t, record, h, 20)
@@ -477,7 +477,7 @@ func (s suite) testEnabled(t *testing.T) {
 	}
 	nothing(t, record, h, 1000)
 	if err := record.EnableWebhook(ctx, ID(8888)); !errors.Is(err, federation.ErrNotFound) {
-		t.Errorf("EnableHook of nobody's hook: %v", err)
+		t.Errorf("EnableWebhook of an unknown webhook: %v", err)
 	}
 }
 
@@ -501,7 +501,7 @@ func (s suite) testMessagePushes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := diff([]string{line(1, federation.DeliveryWaiting)}, pushed(t, record, h)); d != "" {
-		t.Errorf("owed (-want +got):\n%s", d)
+		t.Errorf("pending (-want +got):\n%s", d)
 	}
 	if _, err := record.Accept(ctx, "guest", agent.Handle, At(9)); err != nil {
 		t.Fatal(err)
@@ -534,7 +534,7 @@ func (s suite) testMessagePushes(t *testing.T) {
 
 func (s suite) testPrunedPush(t *testing.T) {
 	record, ctx := s.open(t), t.Context()
-	h := addHook(t, record, 1, bob)
+	h := addWebhook(t, record, 1, bob)
 	offer := File(Offer(1, ada, bob), federation.View{})
 	mustAppend(t, record, offer)
 	mustAppend(t, record, File(Step(2, offer.Event, federation.Cancel, ada), offer.View))

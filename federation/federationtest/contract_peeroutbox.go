@@ -7,12 +7,12 @@ import (
 	"baton/federation"
 )
 
-// PeerOutboxes holds the pending relays. Its promises are those of [Store]. What Relayed, Bury and
-// Delayed mean to the signer of a step is filed as a [federation.Notice], unless the network tells that
-// signer itself.
+// PeerOutboxes holds the pending deliveries of networks to their own peers. Its promises are
+// in [Store]. PeerTook, Bury and Delayed file a [federation.Notice] to the signer of a step,
+// unless the network tells that signer itself.
 type PeerOutboxes interface {
-	// Enqueue files a relay that goes with no message of the record, unless the same
-	// Message of the same Sender waits in its Lane already. It returns a
+	// Enqueue files a delivery that goes with no message of the record, unless the same
+	// Message of the same Sender waits under its OrderKey already. It returns a
 	// [*federation.UnavailableError] where [federation.MaxPeerDeliveries] wait for the peer.
 	Enqueue(ctx context.Context, r federation.PeerDelivery) error
 	// PeerOutboxes returns the peers with pending relays, by their names.
@@ -35,7 +35,7 @@ type PeerOutboxes interface {
 	// Bury gives a row up, and keeps it as a [federation.DeadLetter].
 	Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error
 	// Slow returns up to limit messages that were queued at or before a time, and whose
-	// sender was not told of that yet.
+	// sender was not told of the delay.
 	Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error)
 	// Delayed notes that the sender of a row was told that it takes time.
 	Delayed(ctx context.Context, row int64, now time.Time) error

@@ -7,12 +7,12 @@ import (
 )
 
 // PendingRulings keeps the steps that wait for the ruling of another home. Its promises are
-// those of [Store].
+// in [Store].
 type PendingRulings interface {
-	// Await keeps a step with its evidence, in a handoff that still has the version
-	// that the step was judged at. The same step twice (see [federation.Event.Digest]) waits once.
-	// It returns [federation.ErrStale] where the handoff has moved since: whoever settles what
-	// waits when it moves has not seen this step.
+	// Await keeps a step with its evidence, in a handoff that still has the version that the
+	// step was judged at. The same step twice (see [federation.Event.Digest]) waits once. It
+	// returns [federation.ErrStale] where the handoff has moved since: the caller that
+	// settled the waiting steps at that move has not seen this one.
 	Await(ctx context.Context, p federation.Pending, after federation.Version) error
 	// Awaiting returns up to limit steps that wait for a home, oldest first.
 	Awaiting(ctx context.Context, home federation.HomeID, limit int) ([]federation.Pending, error)

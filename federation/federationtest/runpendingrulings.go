@@ -10,15 +10,15 @@ import (
 // elsewhere is a home that is not the record's own.
 const elsewhere = federation.HomeID("irc.example")
 
-// held returns the n-th step of somebody, which waits for another home.
+// pending returns the n-th step of a DID, which waits for another home.
 func pending(n int, by federation.DID, offer federation.Event) federation.Pending {
 	return federation.Pending{Event: Step(n, offer, federation.Accept, by), Home: elsewhere, Since: At(n)}
 }
 
-// guestBook is a record in which steps wait for another home.
-type guestBook struct{ Record }
+// remoteBook is a record in which steps wait for another home.
+type remoteBook struct{ Record }
 
-func (b guestBook) hold(t *testing.T, all ...federation.Pending) {
+func (b remoteBook) hold(t *testing.T, all ...federation.Pending) {
 	t.Helper()
 	for _, h := range all {
 		if err := b.Await(t.Context(), h, 0); err != nil {
@@ -28,7 +28,7 @@ func (b guestBook) hold(t *testing.T, all ...federation.Pending) {
 }
 
 // waiting returns what waits for the other home.
-func (b guestBook) waiting(t *testing.T, limit int) []federation.Pending {
+func (b remoteBook) waiting(t *testing.T, limit int) []federation.Pending {
 	t.Helper()
 	steps, err := b.Awaiting(t.Context(), elsewhere, limit)
 	if err != nil {
@@ -37,22 +37,22 @@ func (b guestBook) waiting(t *testing.T, limit int) []federation.Pending {
 	return steps
 }
 
-// RunGuests holds a record to what [PendingRulings] promises.
-func RunGuests(t *testing.T, open func(t *testing.T) Record) {
+// RunPendingRulings holds a record to what [PendingRulings] promises.
+func RunPendingRulings(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
-	for name, holds := range map[string]func(t *testing.T, b guestBook){
-		"what waits comes back as it was, oldest first, by home and by handoff": guestsComeBack,
-		"the same step waits once":                                      guestWaitsOnce,
-		"the same evidence under another id is the same step":           guestOfOneEvidence,
-		"a step waits in no handoff that has moved since it was judged": guestOfWhatMoved,
-		"what is released waits no more, and may be released again":     guestReleased,
-		"what is filed by a ruling waits no more":                       guestRuled,
+	for name, holds := range map[string]func(t *testing.T, b remoteBook){
+		"what waits comes back as it was, oldest first, by home and by handoff": remoteReopens,
+		"the same step waits once":                                      remoteWaitsOnce,
+		"the same evidence under another id is the same step":           remoteOfOneEvidence,
+		"a step waits in no handoff that has moved since it was judged": remoteThatMoved,
+		"what is released waits no more, and may be released again":     remoteReleased,
+		"what is filed by a ruling waits no more":                       remoteRuled,
 	} {
-		t.Run(name, func(t *testing.T) { holds(t, guestBook{open(t)}) })
+		t.Run(name, func(t *testing.T) { holds(t, remoteBook{open(t)}) })
 	}
 }
 
-func guestsComeBack(t *testing.T, b guestBook) {
+func remoteReopens(t *testing.T, b remoteBook) {
 	t.Helper()
 	first, second := Offer(1, ada, bob), Offer(2, ada, bob)
 	a, other, c := pending(3, bob, first), pending(4, bob, second), pending(5, cleo, first)
@@ -72,7 +72,7 @@ func guestsComeBack(t *testing.T, b guestBook) {
 	}
 }
 
-func guestWaitsOnce(t *testing.T, b guestBook) {
+func remoteWaitsOnce(t *testing.T, b remoteBook) {
 	t.Helper()
 	first := Offer(1, ada, bob)
 	a := pending(3, bob, first)
@@ -84,7 +84,7 @@ func guestWaitsOnce(t *testing.T, b guestBook) {
 	}
 }
 
-func guestOfOneEvidence(t *testing.T, b guestBook) {
+func remoteOfOneEvidence(t *testing.T, b remoteBook) {
 	t.Helper()
 	first := Offer(1, ada, bob)
 	a := pending(3, bob, first)
@@ -102,7 +102,7 @@ func guestOfOneEvidence(t *testing.T, b guestBook) {
 	}
 }
 
-func guestOfWhatMoved(t *testing.T, b guestBook) {
+func remoteThatMoved(t *testing.T, b remoteBook) {
 	t.Helper()
 	first := Offer(1, ada, bob)
 	opened := File(first, federation.View{})
@@ -123,7 +123,7 @@ func guestOfWhatMoved(t *testing.T, b guestBook) {
 	}
 }
 
-func guestReleased(t *testing.T, b guestBook) {
+func remoteReleased(t *testing.T, b remoteBook) {
 	t.Helper()
 	first := Offer(1, ada, bob)
 	a, c := pending(3, bob, first), pending(5, cleo, first)
@@ -138,7 +138,7 @@ func guestReleased(t *testing.T, b guestBook) {
 	}
 }
 
-func guestRuled(t *testing.T, b guestBook) {
+func remoteRuled(t *testing.T, b remoteBook) {
 	t.Helper()
 	first, second := Offer(1, ada, bob), Offer(2, ada, bob)
 	ruled := federation.Pending{Event: first, Home: elsewhere, Since: At(1)}

@@ -7,29 +7,29 @@ import (
 	"baton/federation"
 )
 
-// Feeds holds what each link has still to deliver. Its promises are those of
-// [Store].
+// Outbox holds the pending deliveries of each link. Its promises are in [Store].
 type Outbox interface {
-	// Owed returns up to limit rows of a link after a row, oldest first.
+	// Outbox returns up to limit rows of a link after a row, oldest first.
 	Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error)
 	// CountPending returns how many rows of a link are of one handoff.
 	CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error)
-	// Heads returns up to limit lanes of a link whose first row is to be tried now: those of
-	// the lowest [federation.Rank] first, of one rank the oldest.
+	// Heads returns up to limit handoffs whose first row on a link is due now: rows of the
+	// lowest [federation.Rank] first, of one rank the oldest.
 	Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error)
-	// Lane returns up to limit rows of one lane in order. A row that cannot be read is
-	// among them, as Broken.
+	// PendingOf returns up to limit rows of one handoff in order. An unreadable row is among
+	// them, as Broken.
 	PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error)
-	// Stuck returns the first lane, in the order of Heads, whose first row waits for a time
-	// after now: of the handoffs of a DID, where it has any, else of all. It returns
-	// [federation.ErrNotFound] where nothing waits.
+	// Stuck returns the first handoff, in the order of Heads, whose first row is due after
+	// now: a handoff of the DID, where it has any, else any handoff. It returns
+	// [federation.ErrNotFound] where no row waits.
 	Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error)
 	// Attempt counts one more attempt on each row. It is durable before anything is
 	// written to the peer, so that what may be shown once at most is.
 	Attempt(ctx context.Context, link string, rows []int64) error
 	// Failed notes that an attempt on a row came to nothing, and when the next one is.
 	Failed(ctx context.Context, link string, row int64, f federation.Failure) error
-	// Hurry lets every lane of a link be tried at once. What was counted stays.
+	// Hurry makes the first row of every handoff on a link due at once. Attempts stay
+	// counted.
 	Hurry(ctx context.Context, link string) error
 	// Settle ends rows: delivered, refused, or given up. Where the link has shown them
 	// to its people, the steps do not wait any more in the inboxes of the DIDs that
@@ -47,7 +47,7 @@ type Outbox interface {
 	// link, and returns how many. Of what an agent was told then, and has not fetched, the
 	// delivery is [federation.DeliveryExpired].
 	Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error)
-	// Held returns whether, and since when, nothing is delivered to a link or a peer by
-	// the word of an operator.
+	// Held returns whether, and since when, an operator paused the deliveries to a link or a
+	// peer.
 	Held(ctx context.Context, to string) (federation.Withheld, bool, error)
 }

@@ -12,14 +12,14 @@ import (
 	"baton/federation/agents"
 )
 
-// memoryRelay is a row with when it was given up, the zero time while it was not.
-type memoryRelay struct {
+// memoryPeerDelivery is a row with when it was given up, the zero time while it was not.
+type memoryPeerDelivery struct {
 	federation.PeerDelivery
 	dead  time.Time
 	tries []federation.Try
 }
 
-// Enqueue implements [PeerDeliveries].
+// Enqueue implements [PeerOutboxes].
 func (m *Memory) Enqueue(ctx context.Context, r federation.PeerDelivery) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -46,11 +46,11 @@ func (m *Memory) enqueue(r federation.PeerDelivery) error {
 	}
 	m.lastRelay++
 	r.Row, r.Next, r.Kind = m.lastRelay, r.Queued, cmp.Or(r.Kind, federation.MessageDelivery)
-	m.relays = append(m.relays, &memoryRelay{PeerDelivery: r})
+	m.relays = append(m.relays, &memoryPeerDelivery{PeerDelivery: r})
 	return nil
 }
 
-func (m *Memory) relaysWhere(limit int, fits func(*memoryRelay) bool) []federation.PeerDelivery {
+func (m *Memory) relaysWhere(limit int, fits func(*memoryPeerDelivery) bool) []federation.PeerDelivery {
 	var found []federation.PeerDelivery
 	for _, on := range m.relays {
 		if len(found) < limit && fits(on) {
@@ -60,7 +60,7 @@ func (m *Memory) relaysWhere(limit int, fits func(*memoryRelay) bool) []federati
 	return found
 }
 
-// PeerOutboxes implements [PeerDeliveries].
+// PeerOutboxes implements [PeerOutboxes].
 func (m *Memory) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -78,7 +78,7 @@ func (m *Memory) PeerOutboxes(ctx context.Context) ([]federation.PeerOutbox, err
 	return peers, nil
 }
 
-// Pause implements [PeerDeliveries].
+// Pause implements [PeerOutboxes].
 func (m *Memory) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -92,7 +92,7 @@ func (m *Memory) Pause(ctx context.Context, p federation.PeerOutbox) error {
 	return nil
 }
 
-// PeerBacklogs implements [PeerDeliveries].
+// PeerBacklogs implements [PeerOutboxes].
 func (m *Memory) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -127,27 +127,27 @@ func (m *Memory) relayBacklogs() []federation.PeerBacklog {
 	return all
 }
 
-// Relays implements [PeerDeliveries].
+// PeerDeliveries implements [PeerOutboxes].
 func (m *Memory) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
 	}
-	return m.relaysWhere(limit, func(on *memoryRelay) bool { return on.Peer == peer && on.Row > after && on.dead.IsZero() }), nil
+	return m.relaysWhere(limit, func(on *memoryPeerDelivery) bool { return on.Peer == peer && on.Row > after && on.dead.IsZero() }), nil
 }
 
-// Attempted implements [PeerDeliveries].
+// Attempted implements [PeerOutboxes].
 func (m *Memory) Attempted(ctx context.Context, row int64, id string, _ time.Time) error {
-	return m.relay(ctx, row, func(on *memoryRelay) {
+	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
 		on.Attempt++
 		m.relayIDs[id] = edge{on.Sender, on.Message}
 	})
 }
 
-// Postpone implements [PeerDeliveries].
+// Postpone implements [PeerOutboxes].
 func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string, now, next time.Time) error {
-	return m.relay(ctx, row, func(on *memoryRelay) {
+	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
 		on.Reason, on.Unsure, on.Next = reason, unsure, next
 		if on.Attempt > 0 {
 			on.tries = slices.DeleteFunc(on.tries, func(t federation.Try) bool { return t.Number == on.Attempt })
@@ -156,9 +156,9 @@ func (m *Memory) Postpone(ctx context.Context, row int64, reason, unsure string,
 	})
 }
 
-// PeerTook implements [PeerDeliveries].
+// PeerTook implements [PeerOutboxes].
 func (m *Memory) PeerTook(ctx context.Context, row int64, now time.Time) error {
-	return m.relay(ctx, row, func(on *memoryRelay) {
+	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
 		m.endRemote(on, federation.DeliveryDelivered, now)
 		if on.Delayed {
 			m.noteRelayed(on, federation.Notice{Kind: federation.NoticeDelivered, At: now})
@@ -167,21 +167,23 @@ func (m *Memory) PeerTook(ctx context.Context, row int64, now time.Time) error {
 	})
 }
 
-func (m *Memory) endPeerDelivery(r *memoryRelay) {
+func (m *Memory) endPeerDelivery(r *memoryPeerDelivery) {
 	if i, ok := slices.BinarySearchFunc(m.relays, r.Row, byRow); ok {
 		m.relays = slices.Delete(m.relays, i, i+1)
 	}
 }
 
 // byRow is the order of the rows.
-func byRow(on *memoryRelay, row int64) int { return cmp.Compare(on.Row, row) }
+func byRow(on *memoryPeerDelivery, row int64) int { return cmp.Compare(on.Row, row) }
 
-// Bury implements [PeerDeliveries].
+// Bury implements [PeerOutboxes].
 func (m *Memory) Bury(ctx context.Context, row int64, reason federation.DeadReason, why string, now time.Time) error {
-	return m.relay(ctx, row, func(on *memoryRelay) { m.buryPeerDelivery(on, federation.Settlement{Dead: reason, Why: why, At: now}) })
+	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
+		m.buryPeerDelivery(on, federation.Settlement{Dead: reason, Why: why, At: now})
+	})
 }
 
-func (m *Memory) buryPeerDelivery(r *memoryRelay, how federation.Settlement) {
+func (m *Memory) buryPeerDelivery(r *memoryPeerDelivery, how federation.Settlement) {
 	r.Reason, r.dead = how.Why, how.At
 	m.endRemote(r, federation.DeliveryDead, how.At)
 	letter := federation.DeadLetter{
@@ -196,17 +198,17 @@ func (m *Memory) buryPeerDelivery(r *memoryRelay, how federation.Settlement) {
 	}
 }
 
-// Delayed implements [PeerDeliveries].
+// Delayed implements [PeerOutboxes].
 func (m *Memory) Delayed(ctx context.Context, row int64, now time.Time) error {
-	return m.relay(ctx, row, func(on *memoryRelay) {
+	return m.relay(ctx, row, func(on *memoryPeerDelivery) {
 		on.Delayed = true
 		m.noteRelayed(on, federation.Notice{Kind: federation.NoticeDelayed, Why: on.Reason, At: now})
 	})
 }
 
-// noteRelayed files a notice about the step that a relay carries, to a signer who is no
+// noteRelayed files a notice about the step that a delivery carries, to a signer that is no
 // agent here.
-func (m *Memory) noteRelayed(r *memoryRelay, n federation.Notice) {
+func (m *Memory) noteRelayed(r *memoryPeerDelivery, n federation.Notice) {
 	ev, ok := m.stepOf(r)
 	if ok && !slices.ContainsFunc(m.agents, func(a agents.Agent) bool { return a.Handle == r.Sender }) {
 		n.Event, n.To = ev, r.Peer
@@ -214,7 +216,7 @@ func (m *Memory) noteRelayed(r *memoryRelay, n federation.Notice) {
 	}
 }
 
-func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryRelay)) error {
+func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryPeerDelivery)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -226,14 +228,14 @@ func (m *Memory) relay(ctx context.Context, row int64, change func(*memoryRelay)
 	return nil
 }
 
-// Slow implements [PeerDeliveries].
+// Slow implements [PeerOutboxes].
 func (m *Memory) Slow(ctx context.Context, queued time.Time, limit int) ([]federation.PeerDelivery, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
 	}
-	return m.relaysWhere(limit, func(on *memoryRelay) bool {
+	return m.relaysWhere(limit, func(on *memoryPeerDelivery) bool {
 		return on.Kind == federation.MessageDelivery && on.dead.IsZero() && !on.Delayed && !on.Queued.After(queued)
 	}), nil
 }

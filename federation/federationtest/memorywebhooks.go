@@ -10,8 +10,8 @@ import (
 	"baton/federation/agents"
 )
 
-// memoryHook is a hook with what it is owed and was, in the order in which it came.
-type memoryHook struct {
+// memoryWebhook is a webhook with its deliveries, pending and ended, in order.
+type memoryWebhook struct {
 	federation.Webhook
 
 	pushes []*memoryPush
@@ -26,10 +26,10 @@ type memoryPush struct {
 	tries []federation.Try
 }
 
-// hook returns nil for an id that no hook has.
-func (m *Memory) hook(id federation.WebhookID) *memoryHook {
-	if i := slices.IndexFunc(m.hooks, func(h *memoryHook) bool { return h.ID == id }); i >= 0 {
-		return m.hooks[i]
+// hook returns nil for an unknown id.
+func (m *Memory) hook(id federation.WebhookID) *memoryWebhook {
+	if i := slices.IndexFunc(m.webhooks, func(h *memoryWebhook) bool { return h.ID == id }); i >= 0 {
+		return m.webhooks[i]
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func (m *Memory) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 		return err
 	}
 	has := 0
-	for _, on := range m.hooks {
+	for _, on := range m.webhooks {
 		switch {
 		case on.DID != h.DID:
 		case on.URL == h.URL:
@@ -54,35 +54,35 @@ func (m *Memory) AddWebhook(ctx context.Context, h federation.Webhook, most int)
 	if has >= most {
 		return federation.ErrTooManyWebhooks
 	}
-	hook := &memoryHook{Webhook: h}
-	m.hooks = append(m.hooks, hook)
-	slices.SortFunc(m.hooks, func(a, b *memoryHook) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
-	m.oweWaiting(hook)
+	hook := &memoryWebhook{Webhook: h}
+	m.webhooks = append(m.webhooks, hook)
+	slices.SortFunc(m.webhooks, func(a, b *memoryWebhook) int { return cmp.Compare(a.ID.String(), b.ID.String()) })
+	m.pushWaiting(hook)
 	return nil
 }
 
-// oweWaiting gives a hook what waits in its inbox.
-func (m *Memory) oweWaiting(h *memoryHook) {
+// pushWaiting queues the entries that wait in the inbox of a webhook.
+func (m *Memory) pushWaiting(h *memoryWebhook) {
 	if h.Participant == "" {
 		for _, row := range m.inboxes[h.DID] {
 			if !row.read {
-				m.oweEntry(h, row.entry)
+				m.pushEntry(h, row.entry)
 			}
 		}
 	}
 	for _, on := range m.messages {
 		if on.positionIn(h.Participant) > m.shown[h.Participant] && !on.deleted {
-			m.oweMessage(h, on)
+			m.pushMessage(h, on)
 		}
 	}
 }
 
-func (m *Memory) oweEntry(h *memoryHook, entry federation.Entry) {
-	m.owePush(h, federation.Push{Entry: entry, Queued: entry.Filed}, entry.Event.Handoff.String())
+func (m *Memory) pushEntry(h *memoryWebhook, entry federation.Entry) {
+	m.queuePush(h, federation.Push{Entry: entry, Queued: entry.Filed}, entry.Event.Handoff.String())
 }
 
-// owePush gives a hook something more, or again what was refused for it.
-func (m *Memory) owePush(h *memoryHook, p federation.Push, lane string) {
+// queuePush queues a delivery, or again a refused one.
+func (m *Memory) queuePush(h *memoryWebhook, p federation.Push, lane string) {
 	for _, on := range h.pushes {
 		if on.Notice.Kind == "" && on.Entry.Number == p.Entry.Number && messageIn(on.Push).ID == messageIn(p).ID && messageIn(on.Push).From == messageIn(p).From {
 			if on.State == federation.DeliveryRefused {
@@ -102,24 +102,24 @@ func messageIn(p federation.Push) agents.Message {
 	return m
 }
 
-func (m *Memory) oweMessage(h *memoryHook, on *memoryMessage) {
-	m.owePush(h, federation.Push{Content: on.Message, Queued: on.Received}, cmp.Or(on.Handoff.String(), on.From))
+func (m *Memory) pushMessage(h *memoryWebhook, on *memoryMessage) {
+	m.queuePush(h, federation.Push{Content: on.Message, Queued: on.Received}, cmp.Or(on.Handoff.String(), on.From))
 }
 
-// oweHooks gives the hooks of an inbox what has just entered it.
-func (m *Memory) oweHooks(did federation.DID, entry federation.Entry) {
-	for _, h := range m.hooks {
+// pushFiled queues a filed entry for the webhooks of its inbox.
+func (m *Memory) pushFiled(did federation.DID, entry federation.Entry) {
+	for _, h := range m.webhooks {
 		if h.DID == did && h.Participant == "" && h.Disabled.IsZero() {
-			m.oweEntry(h, entry)
+			m.pushEntry(h, entry)
 		}
 	}
 }
 
-// tellHooks gives the hooks of an agent a message that it has just been given.
-func (m *Memory) tellHooks(on *memoryMessage) {
-	for _, h := range m.hooks {
+// queuePushes queues a delivered message for the webhooks of its agent.
+func (m *Memory) queuePushes(on *memoryMessage) {
+	for _, h := range m.webhooks {
 		if h.Participant == on.To && h.Disabled.IsZero() {
-			m.oweMessage(h, on)
+			m.pushMessage(h, on)
 		}
 	}
 }
@@ -127,9 +127,9 @@ func (m *Memory) tellHooks(on *memoryMessage) {
 // firstNotice is where the items of notices begin.
 const firstNotice = 1 << 52
 
-// tellHooksOf gives the hooks of an inbox what its owner is told.
-func (m *Memory) tellHooksOf(on memoryNotice) {
-	for _, h := range m.hooks {
+// queueNoticePushes queues a notice for the webhooks of its reader's inbox.
+func (m *Memory) queueNoticePushes(on memoryNotice) {
+	for _, h := range m.webhooks {
 		if h.DID == on.Reader() && h.Participant == "" && h.Disabled.IsZero() {
 			lane := cmp.Or(on.Event.Handoff.String(), on.About().String())
 			p := federation.Push{Notice: on.read(), Queued: on.At, Item: firstNotice + int64(on.place), State: federation.DeliveryWaiting}
@@ -138,20 +138,20 @@ func (m *Memory) tellHooksOf(on memoryNotice) {
 	}
 }
 
-// unpushNotice forgets what hooks were owed of a notice.
+// unpushNotice deletes the deliveries of a notice.
 func (m *Memory) unpushNotice(on memoryNotice) {
-	for _, h := range m.hooks {
+	for _, h := range m.webhooks {
 		h.pushes = slices.DeleteFunc(h.pushes, func(p *memoryPush) bool { return p.Item == firstNotice+int64(on.place) })
 	}
 }
 
 // inOrder returns the pushes by item.
-func (h *memoryHook) inOrder() []*memoryPush {
+func (h *memoryWebhook) inOrder() []*memoryPush {
 	return slices.SortedFunc(slices.Values(h.pushes), func(a, b *memoryPush) int { return cmp.Compare(a.Item, b.Item) })
 }
 
-// heads returns the pushes that wait behind no other of their lane, or were put back.
-func (h *memoryHook) heads() []*memoryPush {
+// heads returns the pushes that wait behind no other with their order key, or were put back.
+func (h *memoryWebhook) heads() []*memoryPush {
 	var heads []*memoryPush
 	lanes := map[string]bool{}
 	for _, p := range h.inOrder() {
@@ -167,14 +167,14 @@ func (h *memoryHook) heads() []*memoryPush {
 	return heads
 }
 
-// isDue reports whether something is due to a hook at a time.
-func (h *memoryHook) isDue(now time.Time) bool {
+// isDue reports whether a delivery to a webhook is due at a time.
+func (h *memoryWebhook) isDue(now time.Time) bool {
 	heads := h.heads()
 	return h.Disabled.IsZero() && len(heads) > 0 && !heads[0].Next.After(now)
 }
 
 // read returns a push as it is read: with its cursor, as its inbox has it now.
-func (m *Memory) read(h *memoryHook, p *memoryPush) federation.Push {
+func (m *Memory) read(h *memoryWebhook, p *memoryPush) federation.Push {
 	push := p.Push
 	if push.Notice.Kind != "" {
 		return push
@@ -215,7 +215,7 @@ func (m *Memory) Webhooks(ctx context.Context, of federation.DID, after federati
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	var found []federation.Webhook
-	for _, h := range m.hooks {
+	for _, h := range m.webhooks {
 		if (of == "" || h.DID == of) && h.ID.String() > after.String() && len(found) < limit {
 			found = append(found, h.Webhook)
 		}
@@ -223,8 +223,8 @@ func (m *Memory) Webhooks(ctx context.Context, of federation.DID, after federati
 	return found, err
 }
 
-// changeWebhook changes a hook, or returns [federation.ErrNotFound].
-func (m *Memory) changeWebhook(ctx context.Context, id federation.WebhookID, change func(*memoryHook)) error {
+// changeWebhook changes a webhook, or returns [federation.ErrNotFound].
+func (m *Memory) changeWebhook(ctx context.Context, id federation.WebhookID, change func(*memoryWebhook)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
@@ -240,15 +240,15 @@ func (m *Memory) changeWebhook(ctx context.Context, id federation.WebhookID, cha
 
 // RemoveWebhook implements [Webhooks].
 func (m *Memory) RemoveWebhook(ctx context.Context, id federation.WebhookID) error {
-	return m.changeWebhook(ctx, id, func(*memoryHook) {
-		m.hooks = slices.DeleteFunc(m.hooks, func(on *memoryHook) bool { return on.ID == id })
+	return m.changeWebhook(ctx, id, func(*memoryWebhook) {
+		m.webhooks = slices.DeleteFunc(m.webhooks, func(on *memoryWebhook) bool { return on.ID == id })
 		m.forgetDead(func(d *memoryDead) bool { return d.letter.To == federation.WebhookName(id) })
 	})
 }
 
 // DisableWebhook implements [Webhooks].
 func (m *Memory) DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error {
-	return m.changeWebhook(ctx, id, func(h *memoryHook) {
+	return m.changeWebhook(ctx, id, func(h *memoryWebhook) {
 		if !h.Disabled.IsZero() {
 			return
 		}
@@ -264,10 +264,10 @@ func (m *Memory) DisableWebhook(ctx context.Context, id federation.WebhookID, wh
 
 // EnableWebhook implements [Webhooks].
 func (m *Memory) EnableWebhook(ctx context.Context, id federation.WebhookID) error {
-	return m.changeWebhook(ctx, id, func(h *memoryHook) {
+	return m.changeWebhook(ctx, id, func(h *memoryWebhook) {
 		if !h.Disabled.IsZero() {
 			h.Disabled, h.Why = time.Time{}, ""
-			m.oweWaiting(h)
+			m.pushWaiting(h)
 			for _, p := range h.pushes {
 				if p.Notice.Kind != "" && p.State == federation.DeliveryRefused {
 					p.again(time.Time{})
@@ -284,13 +284,13 @@ func (m *Memory) TakeWebhooks(ctx context.Context, now, until time.Time, limit i
 	if err != nil {
 		return nil, err
 	}
-	var due []*memoryHook
-	for _, h := range m.hooks {
+	var due []*memoryWebhook
+	for _, h := range m.webhooks {
 		if h.isDue(now) && !h.taken.After(now) {
 			due = append(due, h)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b *memoryHook) int { return a.due.Compare(b.due) })
+	slices.SortStableFunc(due, func(a, b *memoryWebhook) int { return a.due.Compare(b.due) })
 	var taken []federation.Webhook
 	for _, h := range due[:min(len(due), max(limit, 0))] {
 		h.taken = until
@@ -303,7 +303,7 @@ func (m *Memory) TakeWebhooks(ctx context.Context, now, until time.Time, limit i
 func (m *Memory) NextDue(ctx context.Context, after time.Time) (next time.Time, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
-	for _, h := range m.hooks {
+	for _, h := range m.webhooks {
 		heads := h.heads()
 		if !h.Disabled.IsZero() || len(heads) == 0 || !heads[0].Next.After(after) {
 			continue
@@ -331,7 +331,7 @@ func (m *Memory) LetGo(ctx context.Context, id federation.WebhookID, now time.Ti
 // NextPush implements [Webhooks].
 func (m *Memory) NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (p federation.Push, err error) {
 	none := federation.ErrNotFound
-	err = m.changeWebhook(ctx, id, func(h *memoryHook) {
+	err = m.changeWebhook(ctx, id, func(h *memoryWebhook) {
 		if h.isDue(now) {
 			p, none = m.read(h, h.heads()[0]), nil
 		}
@@ -340,7 +340,7 @@ func (m *Memory) NextPush(ctx context.Context, id federation.WebhookID, now time
 }
 
 // changePush changes a push that waits. One that does not is no error.
-func (m *Memory) changePush(ctx context.Context, id federation.WebhookID, item int64, change func(*memoryHook, *memoryPush)) error {
+func (m *Memory) changePush(ctx context.Context, id federation.WebhookID, item int64, change func(*memoryWebhook, *memoryPush)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	h := m.hook(id)
@@ -357,7 +357,7 @@ func (m *Memory) changePush(ctx context.Context, id federation.WebhookID, item i
 
 // PushFailed implements [Webhooks].
 func (m *Memory) PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error {
-	return m.changePush(ctx, id, item, func(_ *memoryHook, p *memoryPush) {
+	return m.changePush(ctx, id, item, func(_ *memoryWebhook, p *memoryPush) {
 		p.Next = f.Next
 		if !f.Counted {
 			p.fail(f.Reason, f.At)
@@ -375,7 +375,7 @@ func (p *memoryPush) fail(reason string, at time.Time) {
 
 // PushEnded implements [Webhooks].
 func (m *Memory) PushEnded(ctx context.Context, id federation.WebhookID, item int64, how federation.Settlement) error {
-	return m.changePush(ctx, id, item, func(h *memoryHook, p *memoryPush) {
+	return m.changePush(ctx, id, item, func(h *memoryWebhook, p *memoryPush) {
 		p.State, p.Next, p.Ended = how.Outcome(), time.Time{}, how.At
 		if p.State != federation.DeliveryDelivered {
 			p.fail(how.Why, how.At)
@@ -394,7 +394,7 @@ func (m *Memory) PushEnded(ctx context.Context, id federation.WebhookID, item in
 }
 
 // buryPush files the dead letter of a push.
-func (m *Memory) buryPush(h *memoryHook, p *memoryPush, how federation.Settlement) {
+func (m *Memory) buryPush(h *memoryWebhook, p *memoryPush, how federation.Settlement) {
 	for _, e := range m.entries {
 		if e.Event.ID.String() == p.Ref() && e.Event.Handoff == p.Handoff() {
 			m.bury(memoryDead{push: p, webhook: h}, federation.DeadLetter{
@@ -413,7 +413,7 @@ func (p *memoryPush) again(now time.Time) {
 
 // PushAgain implements [Webhooks].
 func (m *Memory) PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (again int, err error) {
-	err = m.changeWebhook(ctx, id, func(h *memoryHook) {
+	err = m.changeWebhook(ctx, id, func(h *memoryWebhook) {
 		if !h.Disabled.IsZero() {
 			return
 		}
@@ -435,7 +435,7 @@ func (m *Memory) PushAgain(ctx context.Context, id federation.WebhookID, ref str
 
 // Pushes implements [Webhooks].
 func (m *Memory) Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) (found []federation.Push, err error) {
-	err = m.changeWebhook(ctx, id, func(h *memoryHook) {
+	err = m.changeWebhook(ctx, id, func(h *memoryWebhook) {
 		for _, p := range slices.Backward(h.inOrder()) {
 			if (before == 0 || p.Item < before) && len(found) < limit {
 				found = append(found, m.read(h, p))
@@ -455,7 +455,7 @@ func (m *Memory) WebhookBacklog(ctx context.Context, id federation.WebhookID) (b
 	return b, err
 }
 
-func (h *memoryHook) backlog() (b federation.WebhookBacklog) {
+func (h *memoryWebhook) backlog() (b federation.WebhookBacklog) {
 	for _, p := range h.pushes {
 		switch p.State { //nolint:exhaustive // the others are counted nowhere
 		case federation.DeliveryWaiting:
@@ -474,7 +474,7 @@ func (h *memoryHook) backlog() (b federation.WebhookBacklog) {
 func (m *Memory) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
-	for _, h := range m.hooks {
+	for _, h := range m.webhooks {
 		one := h.backlog()
 		b.Rows += one.Rows
 		if !one.Oldest.IsZero() && (b.Oldest.IsZero() || one.Oldest.Before(b.Oldest)) {
@@ -484,10 +484,10 @@ func (m *Memory) WebhooksBacklog(ctx context.Context) (b federation.Backlog, err
 	return b, err
 }
 
-// pushedTo returns what became of a step on its way to the hooks of inboxes.
+// pushedTo returns the state of a step on its way to the webhooks of inboxes.
 func (m *Memory) pushedTo(event federation.EventID) []federation.Delivered {
 	var found []federation.Delivered
-	for _, h := range m.hooks {
+	for _, h := range m.webhooks {
 		for _, p := range h.pushes {
 			if h.Participant != "" || p.Entry.Event.ID != event {
 				continue
@@ -507,9 +507,9 @@ func (m *Memory) pushedTo(event federation.EventID) []federation.Delivered {
 	return found
 }
 
-// unpush forgets what hooks were owed of a handoff.
+// unpush deletes the deliveries of a handoff to webhooks.
 func (m *Memory) unpush(id federation.HandoffID) {
-	for _, h := range m.hooks {
+	for _, h := range m.webhooks {
 		h.pushes = slices.DeleteFunc(h.pushes, func(p *memoryPush) bool { return p.Notice.Kind == "" && p.Handoff() == id })
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"baton/federation"
 )
 
-// RunLanes holds a record to what [Links] promises of lanes, waits and ends.
-func RunLanes(t *testing.T, open func(t *testing.T) Record) {
+// RunOrder holds a record to the promises of [Outbox] about the order of deliveries, waits
+// and ends.
+func RunOrder(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("of the lanes that are due those of the lowest rank are first, then the oldest", s.testRanks)
-	t.Run("a lane that failed waits by itself, and its rows in order behind it", s.testFailed)
-	t.Run("what was heard of is tried before its time, and a lane of whom first", s.testStuck)
+	t.Run("of the handoffs that are due the lowest rank is first, then the oldest", s.testRanks)
+	t.Run("a handoff that failed waits by itself, and its rows in order", s.testFailed)
+	t.Run("the steps of a DID that returned are tried before their time", s.testStuck)
 	t.Run("the signer hears once that a step is delayed, and then that it arrived", s.testDelay)
 	t.Run("what is given up is told to its signer and kept", s.testGivenUp)
 	t.Run("what waited too long is given up, of whatever link", s.testExpire)
@@ -23,8 +24,8 @@ func RunLanes(t *testing.T, open func(t *testing.T) Record) {
 	t.Run("what is for another registry is not fetched here", s.testReadElsewhere)
 }
 
-// lanes files an offer to "oftc" for each of these handoffs, and returns their views.
-func lanes(t *testing.T, record Record, offers ...int) map[int]federation.View {
+// offersTo files an offer to "oftc" for each of these handoffs, and returns their views.
+func offersTo(t *testing.T, record Record, offers ...int) map[int]federation.View {
 	t.Helper()
 	views := map[int]federation.View{}
 	for _, n := range offers {
@@ -54,8 +55,8 @@ func heads(t *testing.T, record Outbox, at, limit int) []federation.HandoffID {
 	return due
 }
 
-// settleLane ends the first row of a lane.
-func settleLane(t *testing.T, record Outbox, id federation.HandoffID, how federation.Settlement) {
+// settleFirst ends the first row of a handoff.
+func settleFirst(t *testing.T, record Outbox, id federation.HandoffID, how federation.Settlement) {
 	t.Helper()
 	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
 	if err != nil || len(rows) != 1 {
@@ -68,8 +69,8 @@ func settleLane(t *testing.T, record Outbox, id federation.HandoffID, how federa
 	}
 }
 
-// failLane notes that the first row of a lane failed.
-func failLane(t *testing.T, record Outbox, id federation.HandoffID, f federation.Failure) {
+// failFirst notes that the first row of a handoff failed.
+func failFirst(t *testing.T, record Outbox, id federation.HandoffID, f federation.Failure) {
 	t.Helper()
 	rows, err := record.PendingOf(t.Context(), "oftc", id, 1)
 	if err != nil || len(rows) != 1 {
@@ -82,10 +83,10 @@ func failLane(t *testing.T, record Outbox, id federation.HandoffID, f federation
 
 func (s suite) testRanks(t *testing.T) {
 	record := s.open(t)
-	views := lanes(t, record, 1, 2, 3, 4, 5)
+	views := offersTo(t, record, 1, 2, 3, 4, 5)
 	for n, verbs := range map[int][]federation.Verb{1: {federation.Accept, federation.Progress}, 3: {federation.Accept}, 4: {federation.Decline}} {
 		for i, verb := range verbs {
-			settleLane(t, record, ID(n), federation.Settlement{At: At(9)})
+			settleFirst(t, record, ID(n), federation.Settlement{At: At(9)})
 			views[n] = step(t, record, 10*n+i, verb, views[n])
 		}
 	}
@@ -103,10 +104,10 @@ func (s suite) testRanks(t *testing.T) {
 
 func (s suite) testFailed(t *testing.T) {
 	record := s.open(t)
-	views := lanes(t, record, 1, 2)
+	views := offersTo(t, record, 1, 2)
 	step(t, record, 3, federation.Accept, views[1])
-	failLane(t, record, ID(1), federation.Failure{Reason: "busy", At: At(10), Next: At(20)})
-	failLane(t, record, ID(1), federation.Failure{Reason: "busier", At: At(20), Next: At(40), Counted: true})
+	failFirst(t, record, ID(1), federation.Failure{Reason: "busy", At: At(10), Next: At(20)})
+	failFirst(t, record, ID(1), federation.Failure{Reason: "busier", At: At(20), Next: At(40), Counted: true})
 	if d := diff([]federation.HandoffID{ID(2)}, heads(t, record, 39, 10)); d != "" {
 		t.Errorf("due before its time (-want +got):\n%s", d)
 	}
@@ -115,12 +116,12 @@ func (s suite) testFailed(t *testing.T) {
 	}
 	rows, err := record.PendingOf(t.Context(), "oftc", ID(1), 10)
 	if err != nil || len(rows) != 2 || rows[0].Attempt != 1 || rows[0].Reason != "busier" || !rows[0].Next.Equal(At(40)) || rows[1].Entry.Event.ID != ID(3) {
-		t.Errorf("the lane is %+v, %v", rows, err)
+		t.Errorf("the handoff has %+v, %v", rows, err)
 	}
 	if one, err := record.PendingOf(t.Context(), "oftc", ID(1), 1); err != nil || len(one) != 1 {
-		t.Errorf("a lane of one is %+v, %v", one, err)
+		t.Errorf("one row of the handoff is %+v, %v", one, err)
 	}
-	settleLane(t, record, ID(1), federation.Settlement{At: At(41)})
+	settleFirst(t, record, ID(1), federation.Settlement{At: At(41)})
 	if d := diff([]federation.HandoffID{ID(1), ID(2)}, heads(t, record, 1, 10)); d != "" {
 		t.Errorf("due once it was delivered (-want +got):\n%s", d)
 	}
@@ -128,7 +129,7 @@ func (s suite) testFailed(t *testing.T) {
 
 func (s suite) testStuck(t *testing.T) {
 	record := s.open(t)
-	lanes(t, record, 1, 2)
+	offersTo(t, record, 1, 2)
 	private := File(Offer(3, ada, cleo), federation.View{})
 	private.Links = []string{"oftc"}
 	mustAppend(t, record, private)
@@ -136,7 +137,7 @@ func (s suite) testStuck(t *testing.T) {
 		t.Errorf("Stuck with nothing that waits: %v, want ErrNotFound", err)
 	}
 	for n := 1; n <= 3; n++ {
-		failLane(t, record, ID(n), federation.Failure{Reason: "away", At: At(5), Next: At(50)})
+		failFirst(t, record, ID(n), federation.Failure{Reason: "away", At: At(5), Next: At(50)})
 	}
 	for did, want := range map[federation.DID]federation.HandoffID{cleo: ID(3), bob: ID(1), "did:plc:nobody": ID(1), "": ID(1)} {
 		if got, err := record.Stuck(t.Context(), "oftc", did, At(6)); err != nil || got != want {
@@ -169,8 +170,8 @@ func kinds(t *testing.T, record Record) []federation.NoticeKind {
 
 func (s suite) testDelay(t *testing.T) {
 	record := s.open(t)
-	lanes(t, record, 1, 2)
-	failLane(t, record, ID(1), federation.Failure{Reason: "away", At: At(5), Next: At(6)})
+	offersTo(t, record, 1, 2)
+	failFirst(t, record, ID(1), federation.Failure{Reason: "away", At: At(5), Next: At(6)})
 	for _, want := range []int{1, 0} {
 		if n, err := record.Delay(t.Context(), At(1), At(300), 10); err != nil || n != want {
 			t.Errorf("Delay = %d, %v, want %d", n, err, want)
@@ -180,8 +181,8 @@ func (s suite) testDelay(t *testing.T) {
 	if len(found) != 1 || found[0].Kind != federation.NoticeDelayed || found[0].Event.ID != ID(1) || found[0].Why != "away" || found[0].To != "oftc" {
 		t.Errorf("notices %+v, want that the first is delayed", found)
 	}
-	settleLane(t, record, ID(1), federation.Settlement{At: At(400)})
-	settleLane(t, record, ID(2), federation.Settlement{At: At(400)})
+	settleFirst(t, record, ID(1), federation.Settlement{At: At(400)})
+	settleFirst(t, record, ID(2), federation.Settlement{At: At(400)})
 	if d := diff([]federation.NoticeKind{federation.NoticeDelayed, federation.NoticeDelivered}, kinds(t, record)); d != "" {
 		t.Errorf("notices (-want +got):\n%s", d)
 	}
@@ -189,11 +190,11 @@ func (s suite) testDelay(t *testing.T) {
 
 func (s suite) testGivenUp(t *testing.T) {
 	record := s.open(t)
-	lanes(t, record, 1, 2, 3)
-	failLane(t, record, ID(2), federation.Failure{Reason: "garbage", At: At(5), Next: At(6)})
-	settleLane(t, record, ID(1), federation.Settlement{State: federation.DeliveryRefused, Code: "invalid-target", Why: "no such channel", At: At(9)})
-	settleLane(t, record, ID(2), federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "garbage", At: At(9)})
-	settleLane(t, record, ID(3), federation.Settlement{State: federation.DeliveryDead, Quiet: true, At: At(9)})
+	offersTo(t, record, 1, 2, 3)
+	failFirst(t, record, ID(2), federation.Failure{Reason: "garbage", At: At(5), Next: At(6)})
+	settleFirst(t, record, ID(1), federation.Settlement{State: federation.DeliveryRefused, Code: "invalid-target", Why: "no such channel", At: At(9)})
+	settleFirst(t, record, ID(2), federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, Why: "garbage", At: At(9)})
+	settleFirst(t, record, ID(3), federation.Settlement{State: federation.DeliveryDead, Quiet: true, At: At(9)})
 	for n, want := range map[int]federation.Delivered{
 		1: {Event: ID(1), Link: "oftc", State: federation.DeliveryRefused, Reason: "invalid-target", Ended: At(9)},
 		2: {Event: ID(2), Link: "oftc", State: federation.DeliveryDead, Reason: "failed", Ended: At(9)},
@@ -216,7 +217,7 @@ func (s suite) testGivenUp(t *testing.T) {
 
 func (s suite) testExpire(t *testing.T) {
 	record := s.open(t)
-	lanes(t, record, 1, 2, 3)
+	offersTo(t, record, 1, 2, 3)
 	for _, want := range []int{2, 0} {
 		if n, err := record.Expire(t.Context(), At(2), At(100), 10); err != nil || n != want {
 			t.Errorf("Expire = %d, %v, want %d", n, err, want)

@@ -10,25 +10,25 @@ import (
 	"baton/federation"
 )
 
-// Owed implements [Links].
+// Outbox implements [Outbox].
 func (m *Memory) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
-	return m.deliveriesOf(ctx, limit, func(f *feedRow) bool { return f.link == link && f.row > after })
+	return m.deliveriesOf(ctx, limit, func(f *outboxRow) bool { return f.link == link && f.row > after })
 }
 
-// Lane implements [Links].
+// PendingOf implements [Outbox].
 func (m *Memory) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
-	return m.deliveriesOf(ctx, limit, func(f *feedRow) bool { return f.link == link && f.entry.Event.Handoff == id })
+	return m.deliveriesOf(ctx, limit, func(f *outboxRow) bool { return f.link == link && f.entry.Event.Handoff == id })
 }
 
-func (m *Memory) deliveriesOf(ctx context.Context, limit int, wanted func(*feedRow) bool) ([]federation.Delivery, error) {
+func (m *Memory) deliveriesOf(ctx context.Context, limit int, wanted func(*outboxRow) bool) ([]federation.Delivery, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return nil, err
 	}
 	var found []federation.Delivery
-	for i := range m.feeds {
-		if f := &m.feeds[i]; wanted(f) && len(found) < limit {
+	for i := range m.outboxes {
+		if f := &m.outboxes[i]; wanted(f) && len(found) < limit {
 			found = append(found, federation.Delivery{
 				Row: f.row, Entry: f.entry, View: m.views[f.entry.Event.Handoff], Attempt: f.attempt, Next: f.next, Reason: f.reason,
 			})
@@ -37,28 +37,28 @@ func (m *Memory) deliveriesOf(ctx context.Context, limit int, wanted func(*feedR
 	return found, nil
 }
 
-// CountPending implements [Links].
+// CountPending implements [Outbox].
 func (m *Memory) CountPending(ctx context.Context, link string, id federation.HandoffID) (int, error) {
 	rows, err := m.PendingOf(ctx, link, id, math.MaxInt)
 	return len(rows), err
 }
 
-// heads returns the first row of each lane of a link.
-func (m *Memory) heads(link string) []*feedRow {
-	var heads []*feedRow
+// heads returns the first row of each handoff of a link.
+func (m *Memory) heads(link string) []*outboxRow {
+	var heads []*outboxRow
 	seen := map[federation.HandoffID]bool{}
-	for i := range m.feeds {
-		f := &m.feeds[i]
+	for i := range m.outboxes {
+		f := &m.outboxes[i]
 		if f.link == link && !seen[f.entry.Event.Handoff] {
 			seen[f.entry.Event.Handoff] = true
 			heads = append(heads, f)
 		}
 	}
-	slices.SortStableFunc(heads, func(a, b *feedRow) int { return cmp.Compare(a.rank, b.rank) })
+	slices.SortStableFunc(heads, func(a, b *outboxRow) int { return cmp.Compare(a.rank, b.rank) })
 	return heads
 }
 
-// Heads implements [Links].
+// Heads implements [Outbox].
 func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit int) ([]federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -74,14 +74,14 @@ func (m *Memory) Heads(ctx context.Context, link string, now time.Time, limit in
 	return due, nil
 }
 
-// Stuck implements [Links].
+// Stuck implements [Outbox].
 func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now time.Time) (federation.HandoffID, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return federation.HandoffID{}, err
 	}
-	heads := slices.DeleteFunc(m.heads(link), func(f *feedRow) bool { return !f.next.After(now) })
+	heads := slices.DeleteFunc(m.heads(link), func(f *outboxRow) bool { return !f.next.After(now) })
 	if len(heads) == 0 {
 		return federation.HandoffID{}, federation.ErrNotFound
 	}
@@ -93,14 +93,14 @@ func (m *Memory) Stuck(ctx context.Context, link string, did federation.DID, now
 	return heads[0].entry.Event.Handoff, nil
 }
 
-// Attempt implements [Links].
+// Attempt implements [Outbox].
 func (m *Memory) Attempt(ctx context.Context, link string, rows []int64) error {
-	return m.changeOutbox(ctx, link, rows, func(f *feedRow) { f.attempt++ })
+	return m.changeOutbox(ctx, link, rows, func(f *outboxRow) { f.attempt++ })
 }
 
-// Failed implements [Links].
+// Failed implements [Outbox].
 func (m *Memory) Failed(ctx context.Context, link string, row int64, failure federation.Failure) error {
-	return m.changeOutbox(ctx, link, []int64{row}, func(f *feedRow) {
+	return m.changeOutbox(ctx, link, []int64{row}, func(f *outboxRow) {
 		if !failure.Counted {
 			f.attempt++
 		}
@@ -113,49 +113,49 @@ func lastTries(tries []federation.Try) []federation.Try {
 	return tries[max(0, len(tries)-federation.MaxTries):]
 }
 
-// Hurry implements [Links].
+// Hurry implements [Outbox].
 func (m *Memory) Hurry(ctx context.Context, link string) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
-	for i := range m.feeds {
-		if m.feeds[i].link == link {
-			m.feeds[i].next = time.Time{}
+	for i := range m.outboxes {
+		if m.outboxes[i].link == link {
+			m.outboxes[i].next = time.Time{}
 		}
 	}
 	return nil
 }
 
-func (m *Memory) changeOutbox(ctx context.Context, link string, rows []int64, change func(*feedRow)) error {
+func (m *Memory) changeOutbox(ctx context.Context, link string, rows []int64, change func(*outboxRow)) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
-	for i := range m.feeds {
-		if f := &m.feeds[i]; f.link == link && slices.Contains(rows, f.row) {
+	for i := range m.outboxes {
+		if f := &m.outboxes[i]; f.link == link && slices.Contains(rows, f.row) {
 			change(f)
 		}
 	}
 	return nil
 }
 
-// Settle implements [Links].
+// Settle implements [Outbox].
 func (m *Memory) Settle(ctx context.Context, link string, rows []int64, how federation.Settlement) error {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return err
 	}
-	m.settle(func(f *feedRow) bool { return f.link == link && slices.Contains(rows, f.row) }, how)
+	m.settle(func(f *outboxRow) bool { return f.link == link && slices.Contains(rows, f.row) }, how)
 	return nil
 }
 
 // settle ends the rows that are wanted, and returns how many.
-func (m *Memory) settle(wanted func(*feedRow) bool, how federation.Settlement) (ended int) {
-	m.feeds = slices.DeleteFunc(m.feeds, func(f feedRow) bool {
+func (m *Memory) settle(wanted func(*outboxRow) bool, how federation.Settlement) (ended int) {
+	m.outboxes = slices.DeleteFunc(m.outboxes, func(f outboxRow) bool {
 		if !wanted(&f) {
 			return false
 		}
@@ -176,7 +176,7 @@ func (m *Memory) settle(wanted func(*feedRow) bool, how federation.Settlement) (
 	return ended
 }
 
-// Given implements [Links].
+// Given implements [Outbox].
 func (m *Memory) Given(ctx context.Context, link string, since time.Time, limit int) ([]federation.Given, error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -197,7 +197,7 @@ func (m *Memory) Given(ctx context.Context, link string, since time.Time, limit 
 }
 
 // noteEnd files what the signer of a step is told of the end of a delivery.
-func (m *Memory) noteEnd(f feedRow, how federation.Settlement) {
+func (m *Memory) noteEnd(f outboxRow, how federation.Settlement) {
 	n := federation.Notice{Kind: federation.NoticeUndeliverable, Event: f.entry.Event, To: f.link, Code: how.Code, Why: how.Why, At: how.At}
 	if how.Outcome() == federation.DeliveryDelivered {
 		n.Kind = federation.NoticeDelivered
@@ -210,15 +210,15 @@ func (m *Memory) noteEnd(f feedRow, how federation.Settlement) {
 	}
 }
 
-// Delay implements [Links].
+// Delay implements [Outbox].
 func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (delayed int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
 	if err != nil {
 		return 0, err
 	}
-	for i := range m.feeds {
-		f := &m.feeds[i]
+	for i := range m.outboxes {
+		f := &m.outboxes[i]
 		if f.delayed || f.queued.After(before) || delayed >= limit {
 			continue
 		}
@@ -232,7 +232,7 @@ func (m *Memory) Delay(ctx context.Context, before, now time.Time, limit int) (d
 	return delayed + m.delayUnread(before, now, limit-delayed), nil
 }
 
-// Expire implements [Links].
+// Expire implements [Outbox].
 func (m *Memory) Expire(ctx context.Context, before, now time.Time, limit int) (expired int, err error) {
 	unlock, err := m.begin(ctx)
 	defer unlock()
@@ -241,7 +241,7 @@ func (m *Memory) Expire(ctx context.Context, before, now time.Time, limit int) (
 	}
 	how := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadExpired, Why: "it waited too long", At: now}
 	taken := 0
-	expired = m.settle(func(f *feedRow) bool {
+	expired = m.settle(func(f *outboxRow) bool {
 		old := !f.queued.After(before) && taken < limit
 		if old {
 			taken++

@@ -7,21 +7,21 @@ import (
 	"baton/federation"
 )
 
-// RunFeeds holds a record to what [Links] promises.
-func RunFeeds(t *testing.T, open func(t *testing.T) Record) {
+// RunOutbox holds a record to what [Links] promises.
+func RunOutbox(t *testing.T, open func(t *testing.T) Record) {
 	t.Helper()
 	s := suite{open}
-	t.Run("a link is owed its steps in order, with the view as it stands now", s.testOwed)
+	t.Run("the outbox of a link has its steps in order, with the present view", s.testOwed)
 	t.Run("rows are counted for each link and handoff", s.testOwedIn)
 	t.Run("attempts are counted, for the link that made them", s.testAttempts)
-	t.Run("a settled row is owed no more, and its number does not come back", s.testSettled)
+	t.Run("a settled row is gone, and its number does not come back", s.testSettled)
 	t.Run("what a link was given can be read again, from a time on", s.testGiven)
-	t.Run("what a link has shown waits no more for whoever is bound to it", s.testShownToPeople)
+	t.Run("a step that a link has shown stops waiting for the DIDs bound to it", s.testShownToPeople)
 }
 
 func (s suite) testOwedIn(t *testing.T) {
 	record := s.open(t)
-	rows := owe(t, record, 2)
+	rows := fileOffers(t, record, 2)
 	if err := record.Settle(t.Context(), "airc", rows, federation.Settlement{}); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func (s suite) testOwedIn(t *testing.T) {
 
 func (s suite) testAttempts(t *testing.T) {
 	record := s.open(t)
-	rows := owe(t, record, 3)
+	rows := fileOffers(t, record, 3)
 	for _, err := range []error{
 		record.Attempt(t.Context(), "oftc", rows[:2]),
 		record.Attempt(t.Context(), "oftc", rows[:1]),
@@ -60,7 +60,7 @@ func (s suite) testAttempts(t *testing.T) {
 
 func (s suite) testSettled(t *testing.T) {
 	record := s.open(t)
-	rows := owe(t, record, 3)
+	rows := fileOffers(t, record, 3)
 	for link, settled := range map[string][]int64{"oftc": rows[1:], "airc": rows[:1]} {
 		if err := record.Settle(t.Context(), link, settled, federation.Settlement{At: At(9)}); err != nil {
 			t.Errorf("Settle: %v", err)
@@ -80,7 +80,7 @@ func (s suite) testSettled(t *testing.T) {
 
 func (s suite) testGiven(t *testing.T) {
 	record := s.open(t)
-	rows := owe(t, record, 4)
+	rows := fileOffers(t, record, 4)
 	for i, row := range []int64{rows[2], rows[0], rows[1]} {
 		settled := federation.Settlement{At: At(20 + i)}
 		if i == 1 {
@@ -130,7 +130,7 @@ func (s suite) testShownToPeople(t *testing.T) {
 	for _, step := range []struct {
 		link  string
 		shown bool
-		left  int // waiting for ada, who is bound to oftc by her offer
+		left  int // waiting for ada: her offer binds her to oftc
 	}{{"airc", true, 1}, {"oftc", true, 0}} {
 		if err := record.Settle(t.Context(), step.link, []int64{row}, federation.Settlement{Shown: step.shown, At: At(9)}); err != nil {
 			t.Fatalf("Settle: %v", err)
@@ -180,8 +180,8 @@ func (s suite) testOwed(t *testing.T) {
 	}
 }
 
-// owe files offers that the link "oftc" is owed, and returns the rows.
-func owe(t *testing.T, record Record, offers int) []int64 {
+// owe files offers with a pending delivery to the link "oftc", and returns the rows.
+func fileOffers(t *testing.T, record Record, offers int) []int64 {
 	t.Helper()
 	for n := range offers {
 		f := File(Offer(n+1, ada, bob), federation.View{})

@@ -61,7 +61,7 @@ func (s suite) testRelays(t *testing.T) {
 	}
 	want := []string{`message-1 {"n":1} 1 "away" "x1" at 9`, `message-2 {"n":2} 0 "" "" at 2`}
 	if d := diff(want, owedTo(t, record)); d != "" {
-		t.Errorf("owed (-want +got):\n%s", d)
+		t.Errorf("pending (-want +got):\n%s", d)
 	}
 	slow, err := record.Slow(t.Context(), At(1), 10)
 	if err != nil || len(slow) != 1 || slow[0].Row != row {
@@ -79,7 +79,7 @@ func (s suite) testRelays(t *testing.T) {
 		}
 	}
 	if d := diff(want[1:], owedTo(t, record)); d != "" {
-		t.Errorf("owed after one was taken (-want +got):\n%s", d)
+		t.Errorf("pending after one was taken (-want +got):\n%s", d)
 	}
 }
 
@@ -100,7 +100,7 @@ func (s suite) testDeadRelays(t *testing.T) {
 		}
 	}
 	if got := owedTo(t, record); len(got) != 1 {
-		t.Errorf("owed %v, want the third alone", got)
+		t.Errorf("pending %v, want the third alone", got)
 	}
 	if slow, err := record.Slow(t.Context(), At(9), 10); err != nil || len(slow) != 1 {
 		t.Errorf("slow %+v, %v, want the third alone", slow, err)
@@ -152,7 +152,7 @@ func (s suite) testPausedPeers(t *testing.T) {
 		if err := record.Pause(t.Context(), p); err != nil {
 			t.Fatalf("Pause: %v", err)
 		}
-		if err := record.Pause(t.Context(), federation.PeerOutbox{Name: "z.example", Failures: 1, Next: At(1)}); err != nil { // nothing is owed to it
+		if err := record.Pause(t.Context(), federation.PeerOutbox{Name: "z.example", Failures: 1, Next: At(1)}); err != nil { // no delivery to it waits
 			t.Fatalf("Pause: %v", err)
 		}
 		if peers, err := record.PeerOutboxes(t.Context()); err != nil || diff([]federation.PeerOutbox{p}, peers) != "" {

@@ -1,0 +1,64 @@
+package federationtest
+
+import (
+	"context"
+	"time"
+
+	"baton/federation"
+)
+
+// Webhooks keeps webhooks and their deliveries. The transaction that files an entry of an
+// inbox, or a notice on the [federation.InboxLink], queues its deliveries to the webhooks of
+// the inbox. Its promises are in [Store].
+type Webhooks interface {
+	// AddWebhook keeps a webhook and queues the entries that wait in its inbox. It returns
+	// [federation.ErrTooManyWebhooks] where the DID has that many already, and
+	// [federation.ErrTaken] where it has one with that address.
+	AddWebhook(ctx context.Context, h federation.Webhook, most int) error
+	// Webhook returns [federation.ErrNotFound] for an unknown id.
+	Webhook(ctx context.Context, id federation.WebhookID) (federation.Webhook, error)
+	// Webhooks returns up to limit webhooks of a DID, or with "" of every DID, by id after
+	// one, or from the start with the zero id.
+	Webhooks(ctx context.Context, of federation.DID, after federation.WebhookID, limit int) ([]federation.Webhook, error)
+	// RemoveWebhook deletes a webhook with its deliveries. It returns
+	// [federation.ErrNotFound] for an unknown id.
+	RemoveWebhook(ctx context.Context, id federation.WebhookID) error
+	// DisableWebhook stops the deliveries to a webhook, and files a
+	// [federation.NoticeDisabled]. Its pending deliveries are refused; their entries stay in
+	// the inbox. A second call changes nothing.
+	DisableWebhook(ctx context.Context, id federation.WebhookID, why string, now time.Time) error
+	// EnableWebhook resumes the deliveries to a disabled webhook. It queues the entries that
+	// wait in the inbox, with new counts; dead deliveries stay dead. It changes nothing of a
+	// webhook that is not disabled. It returns [federation.ErrNotFound] for an unknown id.
+	EnableWebhook(ctx context.Context, id federation.WebhookID) error
+	// TakeWebhooks returns up to limit webhooks with a delivery that is due, those that have
+	// waited longest first, for the caller alone: no other caller gets one before it is let
+	// go, or before the time until.
+	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
+	// LetGo ends that. A webhook with a delivery that is due then comes after the webhooks
+	// that wait.
+	LetGo(ctx context.Context, id federation.WebhookID, now time.Time) error
+	// NextDue returns when the next delivery to any webhook is due, after a time; zero for
+	// none.
+	NextDue(ctx context.Context, after time.Time) (time.Time, error)
+	// NextPush returns the first due delivery to a webhook, or [federation.ErrNotFound].
+	NextPush(ctx context.Context, id federation.WebhookID, now time.Time) (federation.Push, error)
+	// PushFailed notes that an attempt came to nothing, and when the next one is. One that
+	// is Counted is only put off.
+	PushFailed(ctx context.Context, id federation.WebhookID, item int64, f federation.Failure) error
+	// PushEnded ends a delivery. A delivered entry stops waiting in its inbox, as after
+	// [Inboxes.Read]. A step that was given up becomes a dead letter without a notice: it
+	// goes on waiting in the inbox.
+	PushEnded(ctx context.Context, id federation.WebhookID, item int64, s federation.Settlement) error
+	// PushAgain puts back the delivery that a [federation.Push.Ref] names, or with "" all
+	// that did not arrive, to be made at once with new counts. It returns how many;
+	// [federation.ErrNotFound] for an unknown webhook.
+	PushAgain(ctx context.Context, id federation.WebhookID, ref string, now time.Time) (int, error)
+	// Pushes returns up to limit deliveries to a webhook, pending and ended, the newest
+	// first, before a position, or from the start with 0.
+	Pushes(ctx context.Context, id federation.WebhookID, before int64, limit int) ([]federation.Push, error)
+	// WebhookBacklog counts the pending deliveries of a webhook.
+	WebhookBacklog(ctx context.Context, id federation.WebhookID) (federation.WebhookBacklog, error)
+	// WebhooksBacklog counts what waits for all of them.
+	WebhooksBacklog(ctx context.Context) (federation.Backlog, error)
+}
