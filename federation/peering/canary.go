@@ -26,7 +26,7 @@ const (
 
 // Steps takes the steps of this home itself, and reads them.
 type Steps interface {
-	// Submit judges and files a step. Its errors are those of the home.
+	// Submit judges and files a step. It has the errors of the home.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns the view of a handoff.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
@@ -52,12 +52,7 @@ type Canary struct {
 }
 
 // CanaryReport is the result of a canary.
-type CanaryReport struct {
-	Handoff federation.HandoffID
-	Green   bool // the other home completed it
-	Took    time.Duration
-	Reason  string // where it is not green, for operators
-}
+type CanaryReport = federation.CanaryReport
 
 // Send offers a canary to a home and waits until the home has completed it, for fifteen
 // seconds at most. Then it cancels the offer. The error is that of this home.

@@ -178,7 +178,7 @@ func TestTLSIsForIRCAlone(t *testing.T) {
 	}
 }
 
-// halfOpen connects somebody who begins no handshake.
+// halfOpen connects a client that begins no handshake.
 func (h *house) halfOpen(t *testing.T) net.Conn {
 	t.Helper()
 	var d net.Dialer

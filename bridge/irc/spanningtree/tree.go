@@ -53,8 +53,11 @@ type user struct {
 
 // channel is one of ours, by venue.
 type channel struct {
-	name string // as the network spells it
-	ts   int64  // when it was made, unix seconds; zero while it does not exist
+	name    string          // as the network spells it
+	ts      int64           // when it was made, unix seconds; zero while it does not exist
+	ours    bool            // a user of ours made it
+	members map[string]bool // users of theirs, by UUID
+	visited bool            // it had a member since it was made
 }
 
 func newTree(channels []string) *tree {
@@ -65,7 +68,7 @@ func newTree(channels []string) *tree {
 	}
 	for _, name := range channels {
 		venue, _ := translate.Channel(name)
-		t.channels[venue] = &channel{name: name}
+		t.channels[venue] = &channel{name: name, members: map[string]bool{}}
 	}
 	return t
 }
@@ -208,6 +211,9 @@ func (t *tree) quit(uuid string) {
 	u := t.users[uuid]
 	if u == nil {
 		return
+	}
+	for _, ch := range t.channels {
+		delete(ch.members, uuid)
 	}
 	t.unsign(uuid)
 	t.logIn(uuid, "")
