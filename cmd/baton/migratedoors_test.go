@@ -29,6 +29,7 @@ func throughAllDoors(t *testing.T, a *homeServer, n, other neighbour) []string {
 		caller.offer(t, map[string]any{"to": string(bob.did), "title": "By REST, with a context", "context": map[string]any{"topic": "X"}}),
 	}
 	agent := resident(t, n.house, "scout_7", 2)
+	ids = append(ids, bob.offer(t, map[string]any{"to": agent.DID, "title": "By REST, to an agent"})) // he has a handle from now on
 	asked := agent.Envelope(handleOf(string(bob.did)), "Review it", payload("task:request", map[string]any{"description": "By AIRC"}))
 	if got := post(t, agent, write(t, agent, asked)); got.Status != http.StatusCreated {
 		t.Fatalf("the agent is answered %+v", got)

@@ -43,8 +43,8 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 func (h *homes) shapes() []operatorapi.Peer {
 	var all []operatorapi.Peer
 	for _, entry := range h.gateway.Links().Entries() {
-		peer, ok := entry.Link.(*relay.Peer)
-		if !ok {
+		peer := peerOf(entry)
+		if peer == nil {
 			continue
 		}
 		source := operatorapi.FromConfiguration
