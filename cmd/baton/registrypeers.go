@@ -99,7 +99,7 @@ func (p *program) readModes(ctx context.Context) error {
 	}
 	p.modes.Store(&modes)
 	if p.homes == nil {
-		return nil // nobody is known yet
+		return nil // no registry is known yet
 	}
 	var errs []error
 	for _, peer := range p.homes.peers() {
