@@ -35,8 +35,8 @@ func (s *session) speaker(did federation.DID, name, venue string) *irc.PseudoCli
 	return p
 }
 
-// present brings a user into its channels, where it is not. A nick of a user
-// of theirs is no nick for ours: a server keeps the users of its peers by nick alone.
+// present brings a user into its channels. It gives no user of ours the nick of a user of the
+// server: a server tells the users of its peers apart by nick alone.
 func (s *session) present(p *irc.PseudoClient) {
 	if p.Nick == "" || s.theirs.named(p.Nick) != nil {
 		s.rename(p)
@@ -91,8 +91,8 @@ func (s *session) retire(p *irc.PseudoClient) {
 	s.put(lines, &member{Type: typeQuit, Nick: p.Nick, Reason: "silent for long"})
 }
 
-// state is our sync_response: who of ours is where, with the modes that the peer told
-// us, because it takes over what it is told.
+// state returns our sync_response: our users in their channels, with the modes that the peer
+// sent us, because it takes over the modes that it receives.
 //
 // spec: freeq-s2s "sync_response"
 func (s *session) state() *syncResponse {
