@@ -52,8 +52,8 @@ type KeyHistories interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
-// Documents reads the documents that other homes publish: their own DID documents, and those
-// of their agents. It reads by HTTPS and, where that brings no document, through the hub.
+// Documents reads the documents that other homes publish: their own DID documents, and the
+// documents of their agents. It reads by HTTPS and, where that brings no document, through the hub.
 //
 // Over HTTPS the certificate says whose document it is. Through a hub the answer is signed,
 // and [Documents] decides whether the key is that of the home:
