@@ -71,8 +71,9 @@ type guest struct {
 }
 
 type ircdChannel struct {
-	ts     int64
-	guests map[string]bool
+	ts      int64
+	guests  map[string]bool
+	members map[string]bool // nicks of the server's own users
 }
 
 // ListenIRCd starts a server. It ends with ctx, or by [IRCd.Close].
@@ -110,7 +111,11 @@ func NewIRCd(cfg IRCdConfig) *IRCd {
 		d.mintUser(nick)
 	}
 	for _, name := range cfg.Channels {
-		d.channels[strings.ToLower(name)] = &ircdChannel{ts: d.started - 60, guests: map[string]bool{}}
+		ch := &ircdChannel{ts: d.started - 60, guests: map[string]bool{}, members: map[string]bool{}}
+		for _, nick := range cfg.Users {
+			ch.members[nick] = true
+		}
+		d.channels[strings.ToLower(name)] = ch
 	}
 	return d
 }
@@ -263,6 +268,31 @@ func (d *IRCd) Quit(nick string) {
 	defer d.mu.Unlock()
 	d.put(":%s QUIT :Quit: bye", d.users[nick])
 	delete(d.users, nick)
+	for _, ch := range d.channels {
+		delete(ch.members, nick)
+	}
+}
+
+// Enter brings one of the server's users into a channel, whose operator it is if it makes it.
+func (d *IRCd) Enter(nick, channel string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ch := d.channels[strings.ToLower(channel)]; ch != nil {
+		ch.members[nick] = true
+		d.put(":%s IJOIN %s 7", d.users[nick], channel)
+		return
+	}
+	ch := &ircdChannel{ts: time.Now().Unix(), guests: map[string]bool{}, members: map[string]bool{nick: true}}
+	d.channels[strings.ToLower(channel)] = ch
+	d.put(":%s FJOIN %s %d +nt :o,%s:7", d.cfg.SID, channel, ch.ts, d.users[nick])
+}
+
+// Leave takes one of the server's users out of a channel.
+func (d *IRCd) Leave(nick, channel string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.channels[strings.ToLower(channel)].members, nick)
+	d.put(":%s PART %s", d.users[nick], channel)
 }
 
 // uid is the line that introduces one of the server's users. The caller holds the

@@ -221,7 +221,7 @@ func nickSyntax() *regexp.Regexp {
 // command holds a command of a linked gateway to what InspIRCd takes.
 func (p *ircdPeer) command(m ircmsg.Message) error {
 	fewest := map[string]int{
-		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": 10, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4,
+		"BURST": 0, "ENDBURST": 0, "SINFO": 2, "UID": 10, "NICK": 2, "QUIT": 0, "PART": 1, "FJOIN": 4, "FMODE": 3, "NUM": 4,
 		"IDLE": 3, "SQUIT": 2, "TAGMSG": 1, "PRIVMSG": 2, "NOTICE": 2, "METADATA": 3, "INVITE": 3,
 	}
 	least, known := fewest[m.Command]
@@ -247,6 +247,10 @@ func (p *ircdPeer) command(m ircmsg.Message) error {
 		p.d.forget(m.Source)
 	case "FJOIN":
 		return p.join(m)
+	case "PART":
+		p.part(m)
+	case "FMODE":
+		return p.mode(m)
 	case "SQUIT":
 		return errSaid // it left in good order
 	case "TAGMSG":
@@ -305,6 +309,32 @@ func (p *ircdPeer) collide(uuid, nick string, ts int64) {
 	}
 }
 
+// part takes a user of the gateway out of a channel, which ends with its last member.
+func (p *ircdPeer) part(m ircmsg.Message) {
+	name := strings.ToLower(m.Params[0])
+	ch := p.d.channels[name]
+	if ch == nil || !ch.guests[m.Source] {
+		p.wrong("PART of %s by %s, which is not there", m.Params[0], m.Source)
+		return
+	}
+	delete(ch.guests, m.Source)
+	if len(ch.guests) == 0 && len(ch.members) == 0 {
+		delete(p.d.channels, name)
+	}
+}
+
+// mode holds a change of a channel's modes to its age: a server drops one that is older.
+func (p *ircdPeer) mode(m ircmsg.Message) error {
+	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
+	if err != nil {
+		return p.fail("Invalid TS in FMODE: %q", m.Params)
+	}
+	if ch := p.d.channels[strings.ToLower(m.Params[0])]; ch == nil || ts != ch.ts {
+		p.wrong("FMODE with age %d for a channel of another age", ts)
+	}
+	return nil
+}
+
 func (p *ircdPeer) join(m ircmsg.Message) error {
 	ts, err := strconv.ParseInt(m.Params[1], 10, 64)
 	if err != nil || ts <= 0 {
@@ -312,7 +342,7 @@ func (p *ircdPeer) join(m ircmsg.Message) error {
 	}
 	ch := p.d.channels[strings.ToLower(m.Params[0])]
 	if ch == nil {
-		ch = &ircdChannel{ts: ts, guests: map[string]bool{}}
+		ch = &ircdChannel{ts: ts, guests: map[string]bool{}, members: map[string]bool{}}
 		p.d.channels[strings.ToLower(m.Params[0])] = ch
 	}
 	if ts != ch.ts {

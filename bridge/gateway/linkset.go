@@ -80,7 +80,7 @@ func NewLinkSet(deps LinkDeps) *LinkSet {
 }
 
 // Apply makes these links the ones that run, until ctx ends or [LinkSet.Stop]: it stops
-// those that are gone or have another source, waits for their end, and starts the new ones.
+// the links that are gone or have another source, waits for their end, and starts the new ones.
 func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	before := map[string]*running{}
 	for _, r := range l.current.Load().all {
@@ -162,6 +162,14 @@ func (l *LinkSet) Entries() []Entry {
 	return entries
 }
 
+// Entry returns the link of a name, the zero Entry where there is none.
+func (l *LinkSet) Entry(name string) Entry {
+	if r := l.current.Load().named[name]; r != nil {
+		return r.Entry
+	}
+	return Entry{}
+}
+
 // Mounted returns the links that the HTTP listener serves.
 func (l *LinkSet) Mounted() []Entry {
 	return slices.DeleteFunc(l.Entries(), func(entry Entry) bool {
@@ -185,7 +193,7 @@ func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are
 // order of the configuration.
 func (l *LinkSet) Placers() []bridge.Placer { return l.current.Load().placers }
 
-// Present reports whether a user who proved a DID is in a channel now, on any link.
+// Present reports whether a user with a proved DID is in a channel now, on any link.
 func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID) bool {
 	return slices.ContainsFunc(l.Placers(), func(p bridge.Placer) bool {
 		gatherer, ok := p.(bridge.Gatherer)
@@ -250,13 +258,13 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 
 // Route implements [federation.Routes].
 func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
-	owed, err := l.current.Load().asked.Route(ctx, ev, after)
+	to, err := l.current.Load().asked.Route(ctx, ev, after)
 	if err == nil && l.deps.Homes != nil {
 		var homes []string
 		homes, err = l.deps.Homes.Recipients(ctx, ev, after)
-		owed.Links = append(owed.Links, homes...)
+		to.Links = append(to.Links, homes...)
 	}
-	return l.first(owed, ev.ID), err
+	return l.first(to, ev.ID), err
 }
 
 // heard tells the outbox of a link that a step came by it: deliveries that failed are tried
@@ -275,10 +283,7 @@ func (l *LinkSet) probe(link string, did federation.DID) {
 }
 
 // LinkStatus is a link with its status.
-type LinkStatus struct {
-	Link   bridge.Link
-	Status bridge.Status
-}
+type LinkStatus = bridge.LinkStatus
 
 // Statuses returns the links in the order of the configuration, with their status.
 func (l *LinkSet) Statuses() []LinkStatus {

@@ -112,7 +112,7 @@ func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory
 		}
 	}
 	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
-	if ev.Provenance == federation.Vouched { // else the signature says who it is, whoever brought it
+	if ev.Provenance == federation.Vouched { // a signed step names its author, whichever home brought it
 		seen.Origin = string(ev.Arrival.Home)
 	}
 	e.Identity, _ = bridge.ClaimOfMessage(seen)
@@ -123,7 +123,7 @@ func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory
 	return e
 }
 
-// keySource says who named the key that verified as the signer's.
+// keySource returns the source of the key that verified a step.
 func (o *Operator) keySource(ev federation.Event, history federation.KeyHistory) string {
 	switch {
 	case ev.From.Method() == "key":
@@ -153,7 +153,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 // waiting says what a delivery waits for.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	next := Next{What: o.waitsFor(d), Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() == d.Link {
 			next.LinkState, next.LastError = string(s.Status.State), s.Status.LastError
 			if s.Status.State != bridge.LinkUp {
@@ -167,7 +167,7 @@ func (o *Operator) waiting(d federation.Delivered, who string) Next {
 // waitsFor returns what a delivery waits for: that its link takes it, or a route to the mailbox of
 // its recipient.
 func (o *Operator) waitsFor(d federation.Delivered) string {
-	linked := slices.ContainsFunc(o.deps.Links.Links(), func(s LinkStatus) bool { return s.Link.Name() == d.Link })
+	linked := slices.ContainsFunc(o.deps.Links.Statuses(), func(s bridge.LinkStatus) bool { return s.Link.Name() == d.Link })
 	if d.Link == federation.UnroutedLink || !linked && d.Participant == "" {
 		return contract.Routing
 	}

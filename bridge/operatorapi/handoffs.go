@@ -97,7 +97,7 @@ func (l handoffList) read(ctx context.Context, f federation.Filter, after federa
 // news returns the handoffs that moved since the newest movement that was told, in
 // the order in which they moved.
 func (l handoffList) news(ctx context.Context, cursor string, limit int) func() ([]any, error) {
-	told := map[federation.HandoffID]federation.Version{} // of those that moved at the newest moment told
+	told := map[federation.HandoffID]federation.Version{} // handoffs that changed at the newest reported time
 	filter, after := l.filter, federation.Cursor(cursor)
 	return func() ([]any, error) {
 		views, next, err := l.read(ctx, filter, after, limit)
@@ -156,7 +156,7 @@ func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	}
 	var links bridge.Links
 	up := map[string]bool{}
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		links = append(links, s.Link)
 		up[s.Link.Name()] = s.Status.State == bridge.LinkUp
 	}
@@ -203,7 +203,7 @@ func endCode(d federation.Delivered) string {
 // the mailbox of a DID at another home, or for a route to it, is not in an inbox here.
 func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
 	names := []string{federation.UnroutedLink}
-	for _, l := range o.deps.Links.Links() {
+	for _, l := range o.deps.Links.Statuses() {
 		names = append(names, l.Link.Name())
 	}
 	routes, err := o.deps.Mailboxes.Routes(ctx, view)
@@ -232,8 +232,8 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[fe
 	return became, nil
 }
 
-// addressee says whom a link brings a step: an agent, its channel, or in private the
-// other parties, by what people call them.
+// addressee returns the recipient of a step on a link: an agent, its channel, or for a
+// private one the other parties, by their names there.
 func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) string {
 	switch {
 	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:

@@ -42,17 +42,34 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 // shapes returns the other homes as operators see them.
 func (h *homes) shapes() []operatorapi.Peer {
 	var all []operatorapi.Peer
-	for _, peer := range h.peers() {
-		origin := operatorapi.FromConfiguration
+	for _, entry := range h.gateway.Links().Entries() {
+		peer := peerOf(entry)
+		if peer == nil {
+			continue
+		}
+		source := operatorapi.FromConfiguration
+		if entry.Added {
+			source = operatorapi.FromRecord
+		}
+		origin := source
 		if peer.Word() != "" {
 			origin = operatorapi.FromRecord
 		}
 		all = append(all, operatorapi.Peer{
-			Name: peer.Name(), Network: relay.Network, Mode: string(peer.Mode()), Origin: origin, URL: peer.URL(),
+			Name: peer.Name(), Network: relay.Network, Mode: string(peer.Mode()), Origin: origin, Source: source, URL: peer.URL(),
 			PeerHome: &operatorapi.PeerHome{Path: string(peer.Path()), SkewSeconds: peer.Skew().Seconds()},
 		})
 	}
 	return all
+}
+
+// unrouted returns the link of steps for DIDs without a known home; one without homes is only
+// checked, and never runs.
+func (w wiring) unrouted() gateway.Entry {
+	if w.homes == nil {
+		return gateway.Entry{Link: gateway.Unrouted{}}
+	}
+	return w.homes.OpenUnrouted()
 }
 
 // checkPeer adds what is wrong with a table to the mistakes of the file. A home is what
@@ -106,7 +123,7 @@ func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil
 	}
-	text, err := readAuthorities(t.Path(table.CAFile))
+	text, err := identity.ReadAuthorities(t.Path(table.CAFile))
 	if err != nil {
 		t.Mistake("ca_file", err.Error())
 		return nil

@@ -112,7 +112,7 @@ func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house 
 	deps := client.Deps{
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-			Limits: bridge.Limits{MaxDeadline: 720 * time.Hour}, Wakes: nobody{}, PublicURL: "https://gw.example",
+			Limits: bridge.Limits{MaxDeadline: 720 * time.Hour}, Wakes: noWakes{}, PublicURL: "https://gw.example",
 			HTTP: bridge.HTTP{Listen: ":8080"}, Bindings: accounts{bound: h.gateway.bound},
 			Keys: bridgetest.Keys{Prove: func(_ context.Context, did federation.DID, _, signature []byte) (federation.Verdict, error) {
 				switch string(signature) {
@@ -175,11 +175,11 @@ func (h *house) run(tb testing.TB) {
 	h.addr = h.link.Describe().Negotiated["listen"]
 }
 
-// nobody waits, and nobody is woken.
-type nobody struct{}
+// noWakes has no subscriber and wakes none.
+type noWakes struct{}
 
-func (nobody) Wake(...string)                             {}
-func (nobody) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
+func (noWakes) Wake(...string)                             {}
+func (noWakes) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
 
 // peer is one client as a test types it.
 type peer struct {
@@ -268,7 +268,7 @@ func play(t *testing.T, h *house, scene string) map[string]*peer {
 			t.Fatalf("%q is no line of a scene", line)
 		}
 	}
-	for name, p := range peers { // and nobody hears anything else
+	for name, p := range peers { // and the others receive nothing else
 		p.say(t, "PING done")
 		if got := p.hear(t); !strings.HasSuffix(got, "PONG gw.example :done") {
 			t.Errorf("%s hears %q besides", name, got)

@@ -36,7 +36,7 @@ const bob = federation.DID("did:plc:bob000000000000000000000")
 // login logs ada in, in the words of a scene.
 var login = loginAs("ada", ada)
 
-// loginAs logs somebody in as a DID, in the words of a scene.
+// loginAs logs a client in as a DID, in the words of a scene.
 func loginAs(name string, did federation.DID) string {
 	return strings.ReplaceAll(`
 			WHO > CAP REQ :draft/chathistory draft/event-playback freeq.at/handoff message-tags batch

@@ -23,8 +23,8 @@ import (
 // spec: freeq "SASL ATPROTO-CHALLENGE"; ircv3 sasl-3.1
 const (
 	mechChallenge = "ATPROTO-CHALLENGE" // proves a DID by signing what the server made up
-	mechExternal  = "EXTERNAL"          // proves to be who the operator bound to a TLS certificate
-	mechPlain     = "PLAIN"             // proves to be who the operator bound to a token
+	mechExternal  = "EXTERNAL"          // proves the DID that the operator bound to a TLS certificate
+	mechPlain     = "PLAIN"             // proves the DID that the operator bound to a token
 )
 
 const (
@@ -47,7 +47,7 @@ const (
 	rplSASLMechs   = "908"
 )
 
-// login is one attempt to prove who one is.
+// login is one attempt to prove a DID.
 type login struct {
 	mechanism string
 	challenge []byte
@@ -55,7 +55,7 @@ type login struct {
 	answer    string // so far
 }
 
-// mechanisms returns those that can succeed on a connection.
+// mechanisms returns the mechanisms that can succeed on a connection.
 func (u *user) mechanisms() []string {
 	all := []string{mechChallenge}
 	if u.certified() {
@@ -114,7 +114,7 @@ func (s *server) beginLogin(u *user, mechanism string) {
 	}
 }
 
-// newChallenge returns what nobody has signed before.
+// newChallenge returns bytes that were never signed before.
 func newChallenge(now time.Time) []byte {
 	var nonce, session [32]byte
 	_, _ = rand.Read(nonce[:]) // never fails
@@ -160,7 +160,7 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 	}
 }
 
-// loginError is why somebody has not proved what it wanted to, in words for it.
+// loginError is the reason of a failed login, in words for the client.
 type loginError string
 
 // Error implements error.
@@ -189,7 +189,7 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	case time.Now().After(attempt.until):
 		return "", "", loginError("the challenge is too old")
 	case did == s.link.ports.Home.DID():
-		return "", "", loginError("nobody is the gateway but itself")
+		return "", "", loginError("the DID is that of the gateway itself")
 	}
 	if err := s.mayLogIn(ctx, did); err != nil { // before its key is looked for
 		return "", "", err
@@ -211,7 +211,7 @@ func decode64(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
 }
 
-// loggedIn takes in who a client is, or tells it why it is nobody.
+// loggedIn sets the DID of a client, or tells it why the login failed.
 func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name string, err error) {
 	if u.over {
 		return

@@ -17,7 +17,7 @@ import (
 	"baton/federation"
 )
 
-// sweepEvery is how often the server looks who has been silent for too long.
+// sweepEvery is the interval at which the server looks for silent clients.
 const sweepEvery = time.Second
 
 // maxTurns is how many events are taken in before what they made is written: enough
@@ -52,7 +52,7 @@ type server struct {
 	lookups chan struct{} // one token for each inquiry into the past
 
 	todo    chan func()
-	running sync.WaitGroup // readers, and whoever works for a client
+	running sync.WaitGroup // readers, and goroutines that work for a client
 	writers sync.WaitGroup
 	ended   chan struct{} // closed at the end
 }

@@ -36,10 +36,17 @@ func commands() map[string]command {
 		"KILL":     {1, (*session).onKill},
 		"SAVE":     {1, (*session).onSave},
 		"FJOIN":    {2, (*session).onJoin},
+		"IJOIN":    {1, (*session).onEnter},
+		"PART":     {1, (*session).onPart},
 		"KICK":     {2, (*session).onKick},
 		"RESYNC":   {1, (*session).onResync},
 		"METADATA": {2, (*session).onMetadata},
 		"IDLE":     {1, (*session).onIdle},
+		"ADMIN":    {0, (*session).onQuestion},
+		"INFO":     {0, (*session).onQuestion},
+		"MOTD":     {0, (*session).onQuestion},
+		"STATS":    {1, (*session).onQuestion},
+		"TIME":     {0, (*session).onQuestion},
 		"TAGMSG":   {1, (*session).onMessage},
 		"PRIVMSG":  {1, (*session).onMessage},
 		"NOTICE":   {1, (*session).onMessage},
@@ -116,7 +123,7 @@ func (s *session) onSplit(_ context.Context, m ircmsg.Message) error {
 	gone := m.Params[0]
 	if _, known := s.net.servers[gone]; known && gone != s.net.peer { // that one ends with the connection
 		s.net.split(gone)
-		s.doubtAbsent()
+		s.gone()
 	}
 	return nil
 }
@@ -141,7 +148,7 @@ func (s *session) onNick(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// named notes a nick of theirs. Ours always yield: a nick on that network belongs to its
+// named notes a nick of the network. Ours always yield: a nick on that network belongs to its
 // own users.
 func (s *session) named(uuid, nick string) {
 	ours := s.link.roster.byUUID[s.net.owner(nick)]
@@ -149,11 +156,20 @@ func (s *session) named(uuid, nick string) {
 	if ours != nil {
 		s.yield(ours)
 	}
+	s.reclaim()
+}
+
+// gone acts on users that left the network: what was said to them, the channels
+// where they were and their nicks.
+func (s *session) gone() {
+	s.doubtAbsent()
+	s.remakeEmpty()
+	s.reclaim()
 }
 
 func (s *session) onQuit(_ context.Context, m ircmsg.Message) error {
 	s.net.quit(m.Source)
-	s.doubtAbsent()
+	s.gone()
 	return nil
 }
 
@@ -163,7 +179,7 @@ func (s *session) onKill(_ context.Context, m ircmsg.Message) error {
 	p := s.link.roster.byUUID[m.Params[0]]
 	if p == nil {
 		s.net.quit(m.Params[0])
-		s.doubtAbsent()
+		s.gone()
 		return nil
 	}
 	if !p.here {
@@ -210,15 +226,21 @@ func (s *session) onJoin(ctx context.Context, m ircmsg.Message) error {
 		return nil
 	}
 	if ch.ts == 0 || ts < ch.ts || !s.occupied(venue) {
+		ch.ours = ch.ours && ts == ch.ts
 		ch.name, ch.ts = m.Params[0], ts
 	}
+	s.fill(ch, m.Params[len(m.Params)-1])
 	return nil
 }
 
 func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	p := s.link.roster.byUUID[m.Params[1]]
-	if p == nil || !p.In[venue] {
+	if p == nil {
+		s.left(venue, m.Params[1])
+		return nil
+	}
+	if !p.In[venue] {
 		return nil
 	}
 	p.In[venue] = false
@@ -226,7 +248,7 @@ func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onResync says again who of ours is in a channel.
+// onResync says again which users of ours are in a channel.
 func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	for _, p := range s.link.roster.All() {

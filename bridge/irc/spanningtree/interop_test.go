@@ -47,7 +47,7 @@ type setup struct {
 	ircd bridgetest.InspIRCdConfig
 }
 
-// openReal is startReal before anybody is connected.
+// openReal is startReal before a client is connected.
 func openReal(t *testing.T, tweak ...func(*setup)) realServer {
 	t.Helper()
 	s := setup{cert: certificate(t, string(home)), cfg: testConfig(""), ircd: bridgetest.InspIRCdConfig{
@@ -104,6 +104,31 @@ func (r realServer) client(t *testing.T, nick string, caps ...string) *bridgetes
 // from holds for messages of one nick.
 func from(nick string) func(bridgetest.IRCMessage) bool {
 	return func(m bridgetest.IRCMessage) bool { return m.Nick == nick }
+}
+
+// TestInspIRCdGivesTheFirstUserOfAChannelItsOperator links before any client is there.
+func TestInspIRCdGivesTheFirstUserOfAChannelItsOperator(t *testing.T) {
+	r := openReal(t)
+	up := make(chan struct{}, 10)
+	t.Cleanup(keepRunning(r.house, func() { up <- struct{}{} }))
+	select {
+	case <-up:
+	case <-waiting(t).Done():
+		t.Fatalf("the link did not come up:\n%s", r.log)
+	}
+	operator := func(c *bridgetest.IRCClient, nick string) {
+		t.Helper()
+		await(t, c, "MODE", func(m bridgetest.IRCMessage) bool { return cmp.Equal(m.Params, []string{"#ops", "+o", nick}) })
+	}
+	alice := r.client(t, "alice")
+	operator(alice, "alice")
+	if err := alice.Send(nil, "MODE", "#ops", "+k", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, alice, "MODE", func(m bridgetest.IRCMessage) bool { return m.Params[1] == "+k" })
+	alice.Close()
+	bob := r.client(t, "bob") // the key went with the channel
+	operator(bob, "bob")
 }
 
 func TestInspIRCd(t *testing.T) {

@@ -94,6 +94,7 @@ func (s *session) retire(p *pseudo) {
 		s.net.forget(p.uuid, p.Nick)
 	}
 	delete(s.link.roster.byUUID, p.uuid)
+	delete(s.displaced, p)
 }
 
 // present brings a user onto the network and into its channels, where it is not.
@@ -117,6 +118,7 @@ func (s *session) introduce(p *pseudo) {
 		p.Nick, p.nickTS = s.freeNick(p), now
 	}
 	s.net.name(p.uuid, "", p.Nick)
+	s.displace(p)
 	host := clip(string(s.link.ports.Home), s.net.hostBytes)
 	s.put(":%s UID %s %d %s %s %s %s %s %d +i :%s", s.sid(), p.uuid, p.nickTS, p.Nick, host, host,
 		clip(p.ident, s.net.identBytes), pseudoIP, p.signon, irc.Cut(p.real, s.net.realBytes))
@@ -136,22 +138,54 @@ func (s *session) freeNick(p *pseudo) string {
 	return p.uuid
 }
 
-// yield gives a user of ours another nick, because a user of theirs has it.
+// yield gives a user of ours another nick, because a user of the network has it.
 func (s *session) yield(p *pseudo) {
+	s.rename(p, s.freeNick(p))
+}
+
+// displace notes whether a user of ours has another nick than that of its name.
+func (s *session) displace(p *pseudo) {
+	if s.net.fold(p.Nick) == s.net.fold(p.best(s.net.nickBytes)) {
+		delete(s.displaced, p)
+		return
+	}
+	s.displaced[p] = true
+}
+
+// reclaim gives each user of ours the nick of its name, once no user of the network has that.
+func (s *session) reclaim() {
+	for p := range s.displaced {
+		if best := p.best(s.net.nickBytes); s.linked && p.here && best != "" && s.net.owner(best) == "" {
+			s.rename(p, best)
+		}
+	}
+}
+
+// rename gives a user of ours another nick, as of now.
+func (s *session) rename(p *pseudo, nick string) {
 	old := p.Nick
-	p.Nick, p.nickTS = s.freeNick(p), time.Now().Unix()
-	s.net.name(p.uuid, old, p.Nick)
-	s.put(":%s NICK %s %d", p.uuid, p.Nick, p.nickTS)
+	p.Nick, p.nickTS = nick, time.Now().Unix()
+	s.net.name(p.uuid, old, nick)
+	s.displace(p)
+	s.put(":%s NICK %s %d", p.uuid, nick, p.nickTS)
+}
+
+// best returns the nick of a user's name, "" where no nick is like it.
+func (p *pseudo) best(maxBytes int) string {
+	for nick := range irc.Nicks(p.Name, p.suffix, p.DID, maxBytes) {
+		return nick
+	}
+	return ""
 }
 
 // join brings a user into a channel. Its age is the one that the peer told, or now
-// for a new channel: a lower one would take the channel from those who have it.
+// for a new channel: a lower one would take the channel from its members.
 //
 // spec: InspIRCd spanning tree 1205, "FJOIN"
 func (s *session) join(p *pseudo, venue string) {
 	ch := s.net.channels[venue]
 	if ch.ts == 0 {
-		ch.ts = time.Now().Unix()
+		ch.ts, ch.ours = time.Now().Unix(), true
 	}
 	s.put(":%s FJOIN %s %d + :,%s:%d", s.sid(), ch.name, ch.ts, p.uuid, s.memberships)
 	s.memberships++

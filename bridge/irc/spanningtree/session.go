@@ -47,8 +47,9 @@ type session struct {
 
 	// Owned by the goroutine in run.
 	net         *tree
-	reading     string // the line that is acted on
-	memberships int    // given out, to tell the times that a user was in a channel apart
+	reading     string           // the line that is acted on
+	displaced   map[*pseudo]bool // have another nick than that of their name
+	memberships int              // given out, to tell the times that a user was in a channel apart
 	commands    map[string]command
 	challenge   string           // ours
 	hello       string           // our SERVER
@@ -66,7 +67,7 @@ type session struct {
 func newSession(l *Link, conn net.Conn) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
-		net: newTree(l.channels.Spelled()), commands: commands(),
+		net: newTree(l.channels.Spelled()), commands: commands(), displaced: map[*pseudo]bool{},
 	}
 	wire := irc.Wire[line]{
 		Conn: conn, MaxLineBytes: maxLineBytes, Write: s.writePiece,
