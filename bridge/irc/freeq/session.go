@@ -19,9 +19,9 @@ import (
 // waits two seconds at most for what the other one can do.
 const meetTimeout = 15 * time.Second
 
-// probeEvery is how long a peer may be silent before it is asked whether it lives: each
-// question is a line in the log of its operator. answerTimeout is how long an answer may
-// take: a server that is not stuck needs a fraction of a second.
+// probeEvery is how long a peer may be silent before it is asked whether it lives. Each question
+// is a line in the log of its operator. answerTimeout bounds the wait for an answer: a server that
+// is not stuck needs a fraction of a second.
 //
 // spec: freeq-s2s "Keepalive, idle, reconnect"
 const (
