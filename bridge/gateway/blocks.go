@@ -155,17 +155,16 @@ func (g *Gateway) readBlocks(ctx context.Context) error {
 }
 
 // Purged counts what the purge of a source ended.
-type Purged struct {
-	federation.Purged
-
-	Handoffs int // that the source had offered here
-}
+type Purged = bridge.Purged
 
 // BlockError is a block that cannot be made, or a purge.
 type BlockError struct{ Why string }
 
 // Error implements error.
 func (e *BlockError) Error() string { return e.Why }
+
+// Unwrap returns the error as operators read it.
+func (e *BlockError) Unwrap() error { return bridge.UsageProblem(e.Why) }
 
 // Block keeps a block and, with purge, ends what its source has offered here and drops what
 // waits of it; or dry reports what that would be. It returns the block as it is kept, a

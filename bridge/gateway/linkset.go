@@ -162,6 +162,14 @@ func (l *LinkSet) Entries() []Entry {
 	return entries
 }
 
+// Entry returns the link of a name, the zero Entry where there is none.
+func (l *LinkSet) Entry(name string) Entry {
+	if r := l.current.Load().named[name]; r != nil {
+		return r.Entry
+	}
+	return Entry{}
+}
+
 // Mounted returns the links that the HTTP listener serves.
 func (l *LinkSet) Mounted() []Entry {
 	return slices.DeleteFunc(l.Entries(), func(entry Entry) bool {
@@ -275,10 +283,7 @@ func (l *LinkSet) probe(link string, did federation.DID) {
 }
 
 // LinkStatus is a link with its status.
-type LinkStatus struct {
-	Link   bridge.Link
-	Status bridge.Status
-}
+type LinkStatus = bridge.LinkStatus
 
 // Statuses returns the links in the order of the configuration, with their status.
 func (l *LinkSet) Statuses() []LinkStatus {

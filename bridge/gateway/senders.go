@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"baton/bridge"
 	"baton/federation"
 )
 
@@ -29,14 +30,7 @@ const (
 const unproved = "(unproved)"
 
 // Sender is what came from one sender.
-type Sender struct {
-	Name    string
-	Steps   int   // all that were judged
-	Refused int   // of these
-	Limited int   // refused because of a rate
-	Blocked int   // steps, logins and connections that an operator's block refused
-	Bytes   int64 // of the documents and evidence of all steps
-}
+type Sender = bridge.Sender
 
 // Senders counts what comes from each sender in the last hour. In a minute with more
 // senders than it remembers it forgets those with the fewest steps. The zero Senders is

@@ -48,14 +48,14 @@ func (o *Operator) Block(ctx context.Context, req contract.BlockRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	b, purged, err := o.deps.Blocks.Block(ctx, b, ask.Purge, ask.DryRun)
+	b, purged, err := o.deps.Blocker.Block(ctx, b, ask.Purge, ask.DryRun)
 	if err != nil {
 		return nil, err
 	}
 	done := Blocked{Block: shapeBlock(b), DryRun: ask.DryRun}
 	what := "block add"
 	if ask.Purge {
-		done.Purged, what = &purged, "block add, purge"
+		done.Purged, what = new(Purged(purged)), "block add, purge"
 	}
 	if ask.DryRun {
 		return contract.Block200JSONResponse(done), nil
@@ -87,7 +87,7 @@ func (o *Operator) Unblock(ctx context.Context, req contract.UnblockRequestObjec
 		return nil, usage("what: " + err.Error())
 	}
 	ask := Act{Reason: req.Params.Reason, DryRun: req.Params.DryRun != nil && *req.Params.DryRun == "true"}
-	err = o.deps.Blocks.Unblock(ctx, b, ask.DryRun)
+	err = o.deps.Blocker.Unblock(ctx, b, ask.DryRun)
 	if isNotFound(err) {
 		return nil, errNone("block of " + b.What)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"baton/bridge/operatorapi/contract"
+	"baton/federation"
 )
 
 // CheckRelay implements [contract.StrictServerInterface].
@@ -15,7 +16,15 @@ func (o *Operator) CheckRelay(ctx context.Context, req contract.CheckRelayReques
 // relay returns the checks of the server at which homes meet. It has no second page.
 func (o *Operator) relay() listing {
 	page := func(ctx context.Context, _ string, _ int) (any, error) {
-		return Page[Check]{Items: o.deps.Peers.CheckRelay(ctx)}, nil
+		return Page[Check]{Items: shapeChecks(o.deps.Relay.CheckRelay(ctx))}, nil
 	}
 	return listing{page: page}
+}
+
+func shapeChecks(findings []federation.Finding) []Check {
+	checks := []Check{}
+	for _, f := range findings {
+		checks = append(checks, Check{Check: f.What, State: string(f.State), Detail: f.Detail})
+	}
+	return checks
 }

@@ -153,7 +153,7 @@ func (o *Operator) follow(ctx context.Context, e *Explanation, ev federation.Eve
 // waiting says what a delivery waits for.
 func (o *Operator) waiting(d federation.Delivered, who string) Next {
 	next := Next{What: o.waitsFor(d), Via: d.Link, Who: who, Attempts: d.Attempt, Tried: d.Reason, Time: Moment(d.Next)}
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() == d.Link {
 			next.LinkState, next.LastError = string(s.Status.State), s.Status.LastError
 			if s.Status.State != bridge.LinkUp {
@@ -167,7 +167,7 @@ func (o *Operator) waiting(d federation.Delivered, who string) Next {
 // waitsFor returns what a delivery waits for: that its link takes it, or a route to the mailbox of
 // its recipient.
 func (o *Operator) waitsFor(d federation.Delivered) string {
-	linked := slices.ContainsFunc(o.deps.Links.Links(), func(s LinkStatus) bool { return s.Link.Name() == d.Link })
+	linked := slices.ContainsFunc(o.deps.Links.Statuses(), func(s bridge.LinkStatus) bool { return s.Link.Name() == d.Link })
 	if d.Link == federation.UnroutedLink || !linked && d.Participant == "" {
 		return contract.Routing
 	}

@@ -156,7 +156,7 @@ func (o *Operator) whyOrphaned(v federation.View, now time.Time) string {
 	}
 	var links bridge.Links
 	up := map[string]bool{}
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		links = append(links, s.Link)
 		up[s.Link.Name()] = s.Status.State == bridge.LinkUp
 	}
@@ -203,7 +203,7 @@ func endCode(d federation.Delivered) string {
 // the mailbox of a DID at another home, or for a route to it, is not in an inbox here.
 func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[federation.EventID][]federation.Delivered, error) {
 	names := []string{federation.UnroutedLink}
-	for _, l := range o.deps.Links.Links() {
+	for _, l := range o.deps.Links.Statuses() {
 		names = append(names, l.Link.Name())
 	}
 	routes, err := o.deps.Mailboxes.Routes(ctx, view)

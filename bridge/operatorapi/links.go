@@ -29,7 +29,7 @@ func (l linkList) page(ctx context.Context, _ string, _ int) (any, error) {
 
 func (l linkList) read(ctx context.Context) ([]Link, error) {
 	links := []Link{}
-	for _, s := range l.o.deps.Links.Links() {
+	for _, s := range l.o.deps.Links.Statuses() {
 		shaped, err := l.o.shapeLink(ctx, s)
 		if err != nil {
 			return nil, err
@@ -61,7 +61,7 @@ func (l linkList) news(ctx context.Context, _ string, _ int) func() ([]any, erro
 }
 
 // shapeLink returns a link as it stands.
-func (o *Operator) shapeLink(ctx context.Context, s LinkStatus) (Link, error) {
+func (o *Operator) shapeLink(ctx context.Context, s bridge.LinkStatus) (Link, error) {
 	backlog, err := o.deps.Feeds.Backlog(ctx, s.Link.Name())
 	if err != nil {
 		return Link{}, fmt.Errorf("count what link %s is owed: %w", s.Link.Name(), err)
@@ -79,7 +79,7 @@ func (o *Operator) shapeLink(ctx context.Context, s LinkStatus) (Link, error) {
 // GetLink implements [contract.StrictServerInterface].
 func (o *Operator) GetLink(ctx context.Context, req contract.GetLinkRequestObject) (contract.GetLinkResponseObject, error) {
 	name := req.Name
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() != name {
 			continue
 		}
@@ -111,7 +111,7 @@ func (o *Operator) detail(link bridge.Link) *LinkDetail {
 
 // linked reports whether there is a link of a name.
 func (o *Operator) linked(name string) bool {
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() == name {
 			return true
 		}

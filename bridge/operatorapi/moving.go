@@ -24,5 +24,5 @@ func (o *Operator) MoveInbox(ctx context.Context, req contract.MoveInboxRequestO
 	if !ask.DryRun {
 		o.act(ctx, "inbox move", string(did)+" "+ask.Home, ask.Reason)
 	}
-	return contract.MoveInbox200JSONResponse(done), nil
+	return contract.MoveInbox200JSONResponse(Moved{DID: done.DID, Home: string(done.Home), Taken: done.Taken, Waiting: done.Waiting}), nil
 }

@@ -48,8 +48,12 @@ type Deps struct {
 	Hooks       bridge.Webhooks // creates webhooks; nil where the gateway has none
 	Links       Links
 	Peers       Peers
+	Homes       Homes
+	Offences    Offences
+	Relay       Relay
 	Bindings    Bindings
 	Blocks      Blocks
+	Blocker     Blocker
 	Senders     Senders
 	Tokens      Tokens
 	Audit       Audit
@@ -71,12 +75,6 @@ type Deps struct {
 	Log *slog.Logger
 	// Ended is closed when the gateway stops, which ends all watching.
 	Ended <-chan struct{}
-}
-
-// LinkStatus is a link with how it stands.
-type LinkStatus struct {
-	Link   bridge.Link
-	Status bridge.Status
 }
 
 // Operator is the operator API. Make one with [New].

@@ -89,7 +89,7 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 	h := &house{gateway: &gateway{record: record}, Memory: record, mux: http.NewServeMux(), ended: make(chan struct{})}
 	operatorapi.New(operatorapi.Deps{
 		Home: "gw.example", Gateway: h.gateway,
-		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Bindings: h,
+		Handoffs: record, Inboxes: record, Mailboxes: h, Feeds: record, DeadLetters: record, Webhooks: record, Links: h, Peers: h, Homes: h, Offences: record, Relay: h, Blocker: h, Bindings: h,
 		Blocks: h, Senders: h, Tokens: record, Audit: record, Vault: h, Refusals: h, Steps: record,
 		Names: bridgetest.KeptNames{Record: record}, Limits: bridge.Limits{ContextBytes: 10},
 		Evidence: bridgetest.Contexts(record, 10, 15), PublicURL: "https://gw.example",
@@ -98,40 +98,40 @@ func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 	return h
 }
 
-func (*house) Top(string, time.Duration, int, time.Time) []operatorapi.Sender { return nil }
-func (*house) Links() []operatorapi.LinkStatus                                { return nil }
-func (*house) Configured() []federation.BoundName                             { return nil }
-func (h *house) Peers() []operatorapi.Peer                                    { return h.peers }
-func (h *house) Refused(code federation.RefusalCode)                          { h.refused = append(h.refused, code) }
-func (*house) SetMode(context.Context, federation.PeerMode, bool) error       { return nil }
-func (*house) Unblock(context.Context, federation.Block, bool) error          { return nil }
+func (*house) TopSenders(string, time.Duration, int, time.Time) []bridge.Sender { return nil }
+func (*house) Statuses() []bridge.LinkStatus                                    { return nil }
+func (*house) Configured() []federation.BoundName                               { return nil }
+func (h *house) Peers() []operatorapi.Peer                                      { return h.peers }
+func (h *house) Refused(code federation.RefusalCode)                            { h.refused = append(h.refused, code) }
+func (*house) SetMode(context.Context, federation.PeerMode, bool) error         { return nil }
+func (*house) Unblock(context.Context, federation.Block, bool) error            { return nil }
 
-func (*house) Block(_ context.Context, b federation.Block, _, _ bool) (federation.Block, operatorapi.Purged, error) {
-	return b, operatorapi.Purged{}, nil
+func (*house) Block(_ context.Context, b federation.Block, _, _ bool) (federation.Block, bridge.Purged, error) {
+	return b, bridge.Purged{}, nil
 }
 
-func (*house) MoveInbox(context.Context, federation.DID, federation.HomeID, bool) (operatorapi.Moved, error) {
-	return operatorapi.Moved{}, nil
+func (*house) MoveInbox(context.Context, federation.DID, federation.HomeID, bool) (federation.MovedInbox, error) {
+	return federation.MovedInbox{}, nil
 }
 
 func (h *house) Routes(context.Context, federation.View) ([]federation.MailboxLocation, error) {
 	return h.routes, nil
 }
 
-func (*house) AddPeer(context.Context, operatorapi.Peering) (operatorapi.Peered, error) {
-	return operatorapi.Peered{}, nil
+func (*house) AddHome(context.Context, string, bool, bool) (federation.AddedHome, error) {
+	return federation.AddedHome{}, nil
 }
 
 func (*house) ComparePeer(context.Context, federation.HomeID, bool) (operatorapi.Compared, error) {
 	return operatorapi.Compared{Lost: []operatorapi.Loss{}}, nil
 }
 
-func (*house) RemovePeer(context.Context, string, bool) (operatorapi.Peer, error) {
-	return operatorapi.Peer{}, nil
+func (*house) RemoveHome(context.Context, string, bool) (federation.KnownHome, error) {
+	return federation.KnownHome{}, nil
 }
 
-func (*house) CheckRelay(context.Context) []operatorapi.Check {
-	return []operatorapi.Check{{Check: "hub", State: "ok", Detail: "none"}}
+func (*house) CheckRelay(context.Context) []federation.Finding {
+	return []federation.Finding{{What: "hub", State: federation.FindingOK, Detail: "none"}}
 }
 
 func (*house) Backup(context.Context) (io.ReadCloser, error) {

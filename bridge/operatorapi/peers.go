@@ -110,7 +110,7 @@ func (o *Operator) peerTrouble(ctx context.Context, p Peer) (Peer, error) {
 // homeTrouble adds how the link to a home stands, the proofs against it, and the doubts.
 func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	home := *p.PeerHome
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		if s.Link.Name() != p.Name {
 			continue
 		}
@@ -122,7 +122,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 			home.LastHeard = Moment(hearer.Heard())
 		}
 	}
-	forks, err := o.deps.Peers.Forks(ctx, federation.HomeID(p.Name), MaxLimit)
+	forks, err := o.deps.Offences.Forks(ctx, federation.HomeID(p.Name), MaxLimit)
 	home.Forks = make([]Fork, len(forks))
 	for i, f := range forks {
 		home.Forks[i] = Fork{Handoff: f.Handoff, Version: f.Version, Found: Moment(f.Found)}
@@ -130,7 +130,7 @@ func (o *Operator) homeTrouble(ctx context.Context, p Peer) (Peer, error) {
 	if err != nil {
 		return p, err
 	}
-	doubts, err := o.deps.Peers.Offences(ctx, federation.HomeID(p.Name))
+	doubts, err := o.deps.Offences.Offences(ctx, federation.HomeID(p.Name))
 	home.Doubts = make([]Doubt, len(doubts))
 	for i, d := range doubts {
 		home.Doubts[i] = Doubt{Kind: d.Kind, Times: d.Times, First: Moment(d.First), Last: Moment(d.Last), Why: d.Why}

@@ -81,7 +81,7 @@ type Inboxes interface {
 type Mailboxes interface {
 	// MoveInbox moves the mailbox of a DID and its waiting entries to another home. With dry
 	// it counts them only. It blocks on the network. Its error may be a [*bridge.ProblemError].
-	MoveInbox(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (Moved, error)
+	MoveInbox(ctx context.Context, did federation.DID, to federation.HomeID, dry bool) (federation.MovedInbox, error)
 	// Routes returns where the mailboxes of the parties of a handoff are, as far as that is
 	// known; none where no other home exists.
 	Routes(ctx context.Context, v federation.View) ([]federation.MailboxLocation, error)
@@ -143,8 +143,8 @@ type Webhooks interface {
 
 // Links lists the links of the gateway. It does not block.
 type Links interface {
-	// Links returns the links of this moment, in the order of the configuration.
-	Links() []LinkStatus
+	// Statuses returns the links of this moment, in the order of the configuration.
+	Statuses() []bridge.LinkStatus
 }
 
 // Peers reads and changes the registries and homes that the gateway knows.
@@ -152,23 +152,35 @@ type Peers interface {
 	// Peers returns the peers that the configuration or an operator named. It does not block.
 	Peers() []Peer
 	// SetMode sets the mode of a peer, or with dry checks whether it could. Its error may be a
-	// [*bridge.ProblemError], as those of AddPeer and RemovePeer.
+	// [*bridge.ProblemError].
 	SetMode(ctx context.Context, m federation.PeerMode, dry bool) error
-	// AddPeer inspects another home, keeps it, and sends it a canary, unless ask is a dry
-	// run. It blocks until the canary is back, or for some seconds.
-	AddPeer(ctx context.Context, ask Peering) (Peered, error)
-	// RemovePeer removes a peer that AddPeer kept, or with dry checks whether it could.
-	RemovePeer(ctx context.Context, name string, dry bool) (Peer, error)
 	// ComparePeer compares histories with another home and sends what it lacks, or with dry
 	// checks that there is such a home. It blocks on the network. Its error may be a
 	// [*bridge.ProblemError].
 	ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (Compared, error)
+}
+
+// Homes adds and removes other homes. The errors may be [*bridge.ProblemError].
+type Homes interface {
+	// AddHome inspects another home, keeps it, and sends it a canary, unless it is a dry run. It
+	// blocks until the canary is back, or for some seconds.
+	AddHome(ctx context.Context, url string, allowPrivate, dry bool) (federation.AddedHome, error)
+	// RemoveHome removes a home that AddHome kept, or with dry checks whether it could.
+	RemoveHome(ctx context.Context, name string, dry bool) (federation.KnownHome, error)
+}
+
+// Offences reads the proofs against other homes.
+type Offences interface {
 	// Forks returns up to limit handoffs of which a home signed two histories.
 	Forks(ctx context.Context, home federation.HomeID, limit int) ([]federation.Fork, error)
 	// Offences returns the offences of a home.
 	Offences(ctx context.Context, home federation.HomeID) ([]federation.Offence, error)
-	// CheckRelay examines the server at which homes meet. It blocks on the network.
-	CheckRelay(ctx context.Context) []Check
+}
+
+// Relay examines the server at which homes meet.
+type Relay interface {
+	// CheckRelay returns the result of each check. It blocks on the network.
+	CheckRelay(ctx context.Context) []federation.Finding
 }
 
 // Bindings reads and changes which names stand for which DIDs.
@@ -187,13 +199,17 @@ type Bindings interface {
 	BoundNames(ctx context.Context, network, name string, limit int) ([]federation.BoundName, error)
 }
 
-// Blocks reads and changes which sources the gateway refuses.
+// Blocks reads which sources the gateway refuses.
 type Blocks interface {
 	// BlocksAfter returns up to limit blocks after a text, by what they name.
 	BlocksAfter(ctx context.Context, what string, limit int) ([]federation.Block, error)
+}
+
+// Blocker changes which sources the gateway refuses.
+type Blocker interface {
 	// Block keeps a block, and with purge ends what its source offered and drops the pending
 	// deliveries. With dry it counts them only. Its error may be a [*bridge.ProblemError].
-	Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, Purged, error)
+	Block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, bridge.Purged, error)
 	// Unblock ends a block, or with dry checks that it exists. It returns
 	// [federation.ErrNotFound] for a source that is not blocked.
 	Unblock(ctx context.Context, b federation.Block, dry bool) error
@@ -201,9 +217,9 @@ type Blocks interface {
 
 // Senders counts what senders sent. It does not block.
 type Senders interface {
-	// Top returns up to limit senders with the most steps in a time before now, by [ByDID],
-	// [ByAddress] or [ByLink].
-	Top(by string, since time.Duration, limit int, now time.Time) []Sender
+	// TopSenders returns up to limit senders with the most steps in a time before now, by
+	// [ByDID], [ByAddress] or [ByLink].
+	TopSenders(by string, since time.Duration, limit int, now time.Time) []bridge.Sender
 }
 
 // Tokens keeps the tokens of operators.

@@ -135,7 +135,7 @@ func (o *Operator) builder() stepbuilder.Builder {
 
 func (o *Operator) placers() []bridge.Placer {
 	var placers []bridge.Placer
-	for _, s := range o.deps.Links.Links() {
+	for _, s := range o.deps.Links.Statuses() {
 		if placer, ok := s.Link.(bridge.Placer); ok {
 			placers = append(placers, placer)
 		}

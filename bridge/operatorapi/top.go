@@ -46,7 +46,11 @@ func (o *Operator) top(query contract.ListTopParams) (listing, error) {
 		}
 	}
 	page := func(_ context.Context, _ string, limit int) (any, error) {
-		return Page[Sender]{Items: append([]Sender{}, o.deps.Senders.Top(by, since, limit, time.Now())...)}, nil
+		senders := []Sender{}
+		for _, s := range o.deps.Senders.TopSenders(by, since, limit, time.Now()) {
+			senders = append(senders, Sender(s))
+		}
+		return Page[Sender]{Items: senders}, nil
 	}
 	return listing{page, watchPage(page, func(s Sender) Sender { return s })}, nil
 }

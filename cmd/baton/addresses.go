@@ -22,7 +22,7 @@ const publicListener = "http"
 
 // httpLimits returns the limits of the public HTTP listener.
 func (p *program) httpLimits() *httpd.Limits {
-	files := openFiles()
+	files := httpd.OpenFiles()
 	return &httpd.Limits{
 		Connections: func() int { return atMost(p.limits.Load().HTTPConnections, files/httpShare) },
 		PerAddress:  func() int { return p.limits.Load().HTTPConnectionsPerAddress },

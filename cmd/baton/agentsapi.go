@@ -16,7 +16,7 @@ import (
 // agentsDeps returns what the REST API for agents needs beside the ports of each link.
 func (p *program) agentsDeps(record boundRecord) agentapi.Deps {
 	return agentapi.Deps{
-		Handoffs: record, Inbox: record, Answers: record, Notices: record, Sessions: record, Webhooks: record, Steps: record, Skills: skills{record},
+		Handoffs: record, Inbox: record, Answers: record, Notices: record, Sessions: record, Webhooks: record, Steps: record, Skills: gateway.Capabilities{Record: record},
 		Callers: callers{p.gateway.Links(), operatorapi.Bearers(p.record)}, Venues: p.gateway.Links(), Rates: p.gateway.Rates(), Passports: passports{p},
 		Hooks: p.agentHooks(), Logins: p.logins, TokenKey: p.keyring.Token(),
 	}

@@ -61,7 +61,7 @@ func Assemble(ctx context.Context, path string) (Still, error) {
 	}
 	ended, end := context.WithCancel(ctx)
 	end()
-	p.apply(ended, links)
+	p.gateway.Links().Apply(ended, links)
 	return Still{p}, nil
 }
 
@@ -86,3 +86,22 @@ func (s Still) Untold(ctx context.Context, link string, now time.Time) ([]federa
 
 // Close ends the gateway.
 func (s Still) Close() error { return s.p.close() }
+
+// Reload opens the links of the configuration again and applies them, as SIGHUP does.
+func (s Still) Reload(ctx context.Context) error {
+	links, err := openLinks(s.p.file, s.p.wiring())
+	if err != nil {
+		return err
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	s.p.gateway.Links().Apply(ended, links)
+	return nil
+}
+
+// BlockHome blocks another home, and reports whether the link that runs obeys.
+func (s Still) BlockHome(ctx context.Context, home string) (blocked bool, err error) {
+	err = s.p.setMode(ctx, federation.PeerMode{Domain: home, Mode: "block", Since: time.Now()}, false)
+	link, ok := s.p.gateway.Links().Named(home).(interface{ Blocked() bool })
+	return ok && link.Blocked(), err
+}

@@ -8,15 +8,6 @@ import (
 	"baton/federation/relay"
 )
 
-// newHomeDocuments returns the reader of the documents that other homes publish.
-func newHomeDocuments(p *program, h *homes) *peering.Documents {
-	return &peering.Documents{
-		Linked:    h.linkedHome,
-		Keys:      func() federation.KeySource { return h.keys() },
-		Histories: p.record, Log: p.log,
-	}
-}
-
 // linkedHome returns another home as its documents are read.
 func (h *homes) linkedHome(home federation.HomeID) (peering.Linked, bool) {
 	peer := h.peer(home)

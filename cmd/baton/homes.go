@@ -4,9 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"log/slog"
+	"errors"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"baton/bridge"
@@ -23,42 +22,44 @@ import (
 
 // homes wires the exchange with other homes to the gateway.
 type homes struct {
-	linked    atomic.Pointer[peerSet]
-	self      federation.HomeID
-	gateway   *gateway.Gateway
-	record    boundRecord
+	*program
+
 	client    *identity.PeerClient
 	documents *peering.Documents
-	routes    http.Handler // the public routes
 	locator   *mailbox.Locator
+	added     gateway.AddedHomes
 	peering   *peering.Peering
 	canary    *peering.Canary
-	hub       *relay.Hub // nil for none
-	wakes     bridge.Wakes
-	log       *slog.Logger
-	keys      func() *identity.KeySource
-	maxHops   func() int // through which a step may come
-	publicURL string
 	boot      string // of this start; see [relay.Deps]
-	fetch     identity.FetchConfig
-	badInput  func(home federation.HomeID, reason string)
 }
 
 func newHomes(p *program) *homes {
-	h := &homes{
-		self: p.homeID(), gateway: p.gateway, record: p.bound(), hub: p.hub, wakes: p.relay, log: p.log, keys: p.keys.Load,
-		boot: rand.Text(), publicURL: p.publicURL, maxHops: func() int { return int(p.maxHops.Load()) },
-		client: identity.NewPeerClient(peerFetch(p.file)), fetch: peerFetch(p.file), canary: newCanary(p),
-	}
-	h.linked.Store(newPeerSet(nil))
+	h := &homes{program: p, boot: rand.Text(), client: identity.NewPeerClient(peerFetch(p.file))}
 	h.locator = mailbox.New(mailbox.Config{
-		Home: p.homeID(), Record: mailboxRecord{p.bound()}, Peers: otherHomes{&h.linked},
-		Documents: didDocuments{p.directory.Load, p.client}, Routed: p.gateway.Routed, Log: p.log,
+		Home: p.homeID(), Record: mailboxRecord{p.bound()}, Peers: gateway.HomeLinks{Links: p.gateway.Links()},
+		Documents: identity.MailboxDocuments{Directory: p.directory.Load, Client: p.client}, Routed: p.gateway.Routed, Log: p.log,
 	})
-	h.peering = newPeering(p, h)
-	h.documents, h.routes = newHomeDocuments(p, h), p.publicMux
-	h.badInput = func(home federation.HomeID, reason string) {
-		p.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()
+	h.added = gateway.AddedHomes{
+		Gateway: p.gateway, Record: p.record, Locator: h.locator, Opener: h, Changing: &p.changing, Forget: p.forgetKeys, Peer: p.isPeer,
+	}
+	h.canary = &peering.Canary{
+		Home: p.homeID(), PublicURL: p.publicURL, Key: p.serverKey, Link: h.added.Link,
+		Steps: homeSteps{p.bound(), p.gateway, p.relay},
+		Write: func(ev federation.Event) map[string]string {
+			fields, _ := dialect.Write(ev) // a step of the home itself fits every dialect
+			return fields
+		},
+	}
+	path := relay.ByHTTPS
+	if p.hub != nil {
+		path = relay.ByRelay
+	}
+	h.peering = peering.New(peering.Config{
+		Home: p.homeID(), Path: string(path), Batch: relay.BatchLimits(), ClockSkew: h.clockSkew,
+		Fetch: peerFetch(p.file), Record: p.record, Links: h.added, Canary: h.canary,
+	})
+	h.documents = &peering.Documents{
+		Linked: h.linkedHome, Keys: func() federation.KeySource { return h.keys.Load() }, Histories: p.record, Log: p.log,
 	}
 	return h
 }
@@ -74,101 +75,100 @@ func (h *homes) clockSkew() time.Duration { return h.gateway.Home().Limits.Clock
 // deps returns what the exchange with other homes is wired to.
 func (h *homes) deps() relay.Deps {
 	return relay.Deps{
-		Home: h.self, Boot: h.boot, Record: h.record, Gateway: homeGateway{h}, Signer: homeSigner{h.gateway, h.keys}, Poster: homePoster{h.client}, Hub: h.hub,
-		Wakes: h.wakes, Log: h.log, Read: dialect.FromDocument, Topic: bridge.RulingTopic,
-		Mailboxes: h.locator, Now: time.Now, MaxHops: h.maxHops, Linked: h.locator.Linked, BadInput: h.badInput,
+		Home: h.homeID(), Boot: h.boot, Record: h.bound(), Hub: h.hub, Wakes: h.relay, Log: h.log, Poster: homePoster{h.client},
+		Gateway: gateway.FromHomes{Home: h.homeID(), Gateway: h.gateway, Locator: h.locator, Canary: h.canary, Log: h.log},
+		Signer:  signing.HomeSigner{Key: h.serverKey, Keys: func() federation.KeySource { return h.keys.Load() }},
+		Read:    dialect.FromDocument, Topic: bridge.RulingTopic, Mailboxes: h.locator, Now: time.Now, Linked: h.locator.Linked,
+		MaxHops: func() int { return int(h.maxHops.Load()) },
+		BadInput: func(home federation.HomeID, reason string) {
+			h.counters.BadInput.WithLabelValues(relay.Network, string(home), reason).Inc()
+		},
 	}
 }
 
 // handler returns the handler of requests of other homes.
 func (h *homes) handler() *relay.PeerHandler {
-	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew, Documents: h.routes}
+	return &relay.PeerHandler{Deps: h.deps(), Peer: h.peer, PublicURL: h.publicURL, ClockSkew: h.clockSkew, Documents: h.publicMux}
 }
 
-// peers returns the other homes that are configured now.
-func (h *homes) peers() []*relay.Peer { return h.linked.Load().all }
+// peers returns the other homes that are linked now.
+func (h *homes) peers() []*relay.Peer { return peersOf(h.gateway.Links().Entries()) }
 
 // peer returns another home, nil for a home that is no peer.
 func (h *homes) peer(home federation.HomeID) *relay.Peer {
-	return h.linked.Load().named[home]
+	return peerOf(h.gateway.Links().Entry(string(home)))
 }
 
-// Place implements [relay.Gateway].
-func (h *homes) Place(ctx context.Context, ev federation.Event) (federation.Place, error) {
-	channel := ev.Venue
-	if federation.Private(channel) {
-		channel = ""
-	}
-	place, _, err := h.gateway.Place(ctx, ev.From, ev.To, channel)
-	return place, err
+// OpenHome implements [gateway.HomeOpener].
+func (h *homes) OpenHome(known federation.KnownHome) gateway.Entry {
+	peer := relay.NewPeer(relay.PeerConfig{Home: known.Home, URL: known.URL, Path: relay.Path(known.Path), Mode: relay.Allow}, h.deps())
+	peer.Say(relay.Mode((*h.modes.Load())[peer.Name()]))
+	return openedPeer(peer, configs.Table{}, true)
 }
 
-// homeGateway implements [relay.Gateway].
-type homeGateway struct{ *homes }
-
-// Submit implements [relay.Gateway]. It learns from a filed step where the mailbox of the
-// signer is.
-func (g homeGateway) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
-	ev, err := g.locator.LocalName(ctx, ev)
-	if err != nil {
-		return federation.Judgement{}, err
-	}
-	g.gateway.FetchKey(ctx, ev)
-	judged, err := g.gateway.Submit(ctx, ev)
-	if err == nil && !judged.Duplicate {
-		g.locator.LearnFromStep(ctx, ev, ev.Arrival.Home, time.Now())
-	}
-	return judged, err
+// OpenUnrouted implements [gateway.HomeOpener].
+func (h *homes) OpenUnrouted() gateway.Entry {
+	return gateway.Entry{Link: gateway.Unrouted{Locator: h.locator}}
 }
 
-// Ruled implements [relay.Gateway]. It learns from a filed offer where the mailbox of the
-// offerer is, and answers a canary.
-func (g homeGateway) Ruled(ctx context.Context, ev federation.Event, r federation.Ruling) (federation.Judgement, error) {
-	ev, err := g.locator.LocalName(ctx, ev)
-	if err != nil {
-		return federation.Judgement{}, err
+// CheckRelay implements [operatorapi.Relay]: it examines the server that wakes waiters inside this
+// gateway, and the one at which homes meet.
+func (h *homes) CheckRelay(ctx context.Context) []federation.Finding {
+	inside := federation.Finding{What: "inside", State: federation.FindingOK, Detail: h.relay.Where()}
+	if err := h.relay.Ready(); err != nil {
+		inside.State, inside.Detail = federation.FindingWarn, err.Error()+": waiters look every second"
 	}
-	g.gateway.FetchKey(ctx, ev)
-	judged, err := g.gateway.Ruled(ctx, ev, r)
-	if err == nil && !judged.Duplicate && ev.Verb == federation.Offer && r.Home != g.self {
-		g.locator.LearnFromStep(ctx, ev, r.Home, time.Now())
-		if err := g.canary.Answer(ctx, ev, r.Home); err != nil {
-			g.log.LogAttrs(ctx, slog.LevelWarn, "canary not completed", slog.String("peer", string(r.Home)), slog.Any("err", err))
-		}
+	if h.hub == nil {
+		return []federation.Finding{inside, {What: "hub", State: federation.FindingOK, Detail: "none: homes are reached by HTTPS"}}
 	}
-	return judged, err
+	return append([]federation.Finding{inside}, h.hub.Check(ctx, h.peers(), time.Now)...)
 }
 
-// GiveUp implements [relay.Gateway].
-func (g homeGateway) GiveUp(ctx context.Context, p federation.Pending, code federation.RefusalCode, detail string) error {
-	return g.gateway.GiveUp(ctx, p, code, detail)
+// mailboxRecord implements [mailbox.Record].
+type mailboxRecord struct{ boundRecord }
+
+// IsAgent implements [mailbox.Record].
+func (r mailboxRecord) IsAgent(ctx context.Context, did federation.DID) (bool, error) {
+	_, err := r.AgentOf(ctx, did)
+	if errors.Is(err, federation.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
-// homeSigner implements [relay.Signer] with the key that is good now.
-type homeSigner struct {
+// recipients implements [gateway.Recipients].
+type recipients struct{ p *program }
+
+// Recipients implements [gateway.Recipients].
+func (r recipients) Recipients(ctx context.Context, ev federation.Event, after federation.View) ([]string, error) {
+	return r.p.homes.locator.Recipients(ctx, ev, after, time.Now())
+}
+
+// homeSteps implements [peering.Steps].
+type homeSteps struct {
+	boundRecord
 	gateway *gateway.Gateway
-	// keys may ask the host of the other home, which an operator named.
-	keys func() *identity.KeySource
+	wakes   bridge.Wakes
 }
 
-// Sign implements [relay.Signer].
-func (s homeSigner) Sign(ctx context.Context, message []byte) (string, error) {
-	return signing.SignHome(ctx, s.gateway.Home().Key, message)
+// Submit implements [peering.Steps].
+func (s homeSteps) Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error) {
+	return s.gateway.Submit(ctx, ev)
 }
 
-// Verify implements [relay.Signer].
-func (s homeSigner) Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error) {
-	return signing.VerifyHome(ctx, s.keys(), home, message, signature, at)
+// Arrivals implements [peering.Steps].
+func (s homeSteps) Arrivals(did federation.DID) (wake <-chan struct{}, stop func()) {
+	return s.wakes.Subscribe(bridge.DIDTopic(did))
 }
 
 // posterOf returns the HTTPS client for a home that some authorities, in PEM, certify beside
 // those of the system.
 func (h *homes) posterOf(authorities []byte) (homePoster, error) {
-	roots, err := withAuthorities(authorities)
+	roots, err := identity.WithAuthorities(authorities)
 	if err != nil {
 		return homePoster{}, err
 	}
-	cfg := h.fetch
+	cfg := peerFetch(h.file)
 	cfg.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	return homePoster{identity.NewPeerClient(cfg)}, nil
 }
@@ -187,3 +187,34 @@ func (p homePoster) Get(ctx context.Context, address string) (relay.Envelope, er
 	answer, header, err := p.client.Do(ctx, http.MethodGet, address, nil, nil)
 	return relay.NewEnvelope(answer, header), err
 }
+
+// linkSource is what a link was opened from: a table of the configuration, or, for a home that
+// an operator added, the address of that home.
+type linkSource struct {
+	table configs.Table
+	url   string
+	path  relay.Path
+	peer  *relay.Peer // nil for a link to no home
+}
+
+// Same implements [gateway.Source].
+func (s linkSource) Same(other gateway.Source) bool {
+	o, ok := other.(linkSource)
+	return ok && s.table.Equal(o.table) && s.url == o.url && s.path == o.path
+}
+
+// opened returns a link of the configuration with the table that it was opened from.
+func opened(link bridge.Link, t configs.Table) gateway.Entry {
+	return gateway.Entry{Link: link, Source: linkSource{table: t}}
+}
+
+// openedPeer returns the link to another home; the table is empty for one that an operator
+// added.
+func openedPeer(peer *relay.Peer, t configs.Table, added bool) gateway.Entry {
+	return gateway.Entry{Link: peer, Source: linkSource{table: t, url: peer.URL(), path: peer.Path(), peer: peer}, Added: added}
+}
+
+var (
+	_ gateway.HomeLink = (*relay.Peer)(nil)
+	_ bridge.Forgetful = (*relay.Peer)(nil)
+)

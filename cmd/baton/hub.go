@@ -2,10 +2,8 @@ package main
 
 import (
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"baton/configs"
@@ -52,32 +50,12 @@ func readMeeting(file *configs.File) meeting {
 	return m
 }
 
-// readServer reads where servers are, and who this home is there.
+// readServer reads the addresses of servers, and the account of this home there.
 func readServer(file *configs.File, name string, table configs.Hub) relay.ServerConfig {
-	t := file.Table(name)
-	for _, address := range table.URLs {
-		if u, err := url.Parse(address); err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
-			t.Mistake("urls", `want addresses such as "tls://hub.example:4222"`)
-		}
-	}
-	if table.CredsFile != "" && table.NKeyFile != "" {
-		t.Mistake("nkey_file", "want one of creds_file and nkey_file")
-	}
-	cfg := relay.ServerConfig{URLs: table.URLs}
-	for key, secret := range map[string]struct {
-		name string
-		path *string
-	}{"creds_file": {table.CredsFile, &cfg.CredsFile}, "nkey_file": {table.NKeyFile, &cfg.NKeyFile}} {
-		if secret.name == "" {
-			continue
-		}
-		if _, err := file.Secret(secret.name); err != nil {
-			t.Mistake(key, err.Error())
-		}
-		*secret.path = file.Path(secret.name)
-	}
-	if table.CAFile != "" {
-		cfg.CAFile = file.Path(table.CAFile)
+	text := relay.ServerText{URLs: table.URLs, CredsFile: table.CredsFile, NKeyFile: table.NKeyFile, CAFile: table.CAFile}
+	cfg, mistakes := text.Parse(file)
+	for _, m := range mistakes {
+		file.Table(name).Mistake(m.Key, m.Why)
 	}
 	return cfg
 }

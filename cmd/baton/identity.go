@@ -2,17 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
-	"errors"
-	"net/http"
 	"net/netip"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"baton/bridge/gateway"
 	"baton/configs"
 	"baton/federation"
-	"baton/federation/agents"
 	"baton/federation/identity"
 	"baton/federation/store/registry"
 )
@@ -55,41 +51,9 @@ func newKeySource(
 ) *identity.KeySource {
 	return identity.NewKeySource(identity.KeySourceConfig{
 		Negative: file.Identity.NegativeTTL, Stale: file.Identity.StaleTTL, Peer: server, Learned: learned,
-		Ours:   func(ctx context.Context, did federation.DID) bool { return isKept(ctx, record, did) },
+		Ours:   func(ctx context.Context, did federation.DID) bool { return gateway.SignsFor(ctx, record, did) },
 		Shared: shared(file),
-	}, timedDirectory{directory, seconds}, client, record)
-}
-
-// agentOf finds the agent of a DID, or returns [federation.ErrNotFound].
-type agentOf interface {
-	AgentOf(ctx context.Context, did federation.DID) (agents.Agent, error)
-}
-
-// isKept reports whether the gateway signs as a DID for an agent. A record that
-// cannot be read now says yes: nobody else is to gain by that.
-func isKept(ctx context.Context, record agentOf, did federation.DID) bool {
-	agent, err := record.AgentOf(ctx, did)
-	if errors.Is(err, federation.ErrNotFound) {
-		return false
-	}
-	return err != nil || agent.DID == did
-}
-
-// mountIdentity serves the gateway's own DID document, so that anybody can check
-// what it expired and confirmed, and learn where it is.
-//
-// spec: did:web "Read"
-func mountIdentity(mux *http.ServeMux, keys *identity.Keyring, home federation.HomeID, publicURL string) {
-	mux.HandleFunc("GET /.well-known/did.json", func(w http.ResponseWriter, _ *http.Request) {
-		good := keys.Good(identity.ServerKey, time.Now())
-		var retiring []ed25519.PublicKey
-		for _, key := range good[1:] {
-			retiring = append(retiring, key.Public)
-		}
-		w.Header().Set("Content-Type", "application/did+json")
-		document := identity.DIDDocument(federation.SigningKey{DID: home.DID(), Public: good[0].Public}, publicURL, retiring...)
-		_, _ = w.Write(document) // the client is gone
-	})
+	}, identity.NewTimed(directory, seconds), client, record)
 }
 
 // keyFetcher implements [gateway.KeyFetcher] with the key sources of now.

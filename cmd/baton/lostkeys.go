@@ -8,20 +8,9 @@ import (
 	"time"
 
 	"baton/configs"
-	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/store"
 )
-
-// checkKeys returns an error where a key is missing that a record was written with. A record
-// from before any was noted accepts the keys that are there; used says whether it holds
-// anything.
-func checkKeys(ctx context.Context, file *configs.File, known []federation.KeyMark, used bool) error {
-	if len(known) == 0 && used {
-		known = identity.AssumedMarks()
-	}
-	return identity.CheckKeys(ctx, file.Path(keysFolder), identity.Signer(file.Keys.Signer), known)
-}
 
 // checkKeys compares the keys in data_dir with the record before any is made, and reports
 // whether the record adopts them. The record is read first: another replica that rotates a
@@ -35,7 +24,7 @@ func (p *program) checkKeys(ctx context.Context) (adopts bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return used && len(known) == 0, checkKeys(ctx, p.file, known, used)
+	return used && len(known) == 0, keyFolder(p.file).Check(ctx, known, used)
 }
 
 // markKeys notes in the record the keys that it is written with from now on.
@@ -48,7 +37,7 @@ func (p *program) markKeys(ctx context.Context, adopts bool) error {
 
 // lostKeys returns the keys that a record was written with and that are missing, as damage.
 func lostKeys(ctx context.Context, file *configs.File, report store.Report) ([]store.Damage, error) {
-	err := checkKeys(ctx, file, report.OwnKeys, report.Handoffs > 0)
+	err := keyFolder(file).Check(ctx, report.OwnKeys, report.Handoffs > 0)
 	missing, ok := errors.AsType[*identity.LostKeysError](err)
 	if !ok {
 		return nil, err

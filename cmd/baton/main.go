@@ -18,10 +18,13 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"baton/bridge/conform"
 	"baton/bridge/operatorapi"
 	"baton/bridge/operatorapi/text"
 	"baton/configs"
 	"baton/federation"
+	"baton/federation/passport"
+	"baton/federation/store"
 )
 
 // Exit codes.
@@ -167,14 +170,14 @@ func classify(err error) (code int, word string, retryAfter int) {
 	if refused, ok := errors.AsType[*federation.RefusalError](err); ok {
 		return exitRefused, string(refused.Code), 0
 	}
-	if _, ok := errors.AsType[*damagedError](err); ok {
+	if _, ok := errors.AsType[*store.DamageError](err); ok {
 		return exitRefused, "damaged", 0
 	}
-	if _, ok := errors.AsType[*unconformedError](err); ok {
+	if _, ok := errors.AsType[*conform.FailedError](err); ok {
 		return exitRefused, "not-conformant", 0
 	}
-	if judged, ok := errors.AsType[*verdictError](err); ok {
-		return judged.exit(), judged.code(), 0
+	if judged, ok := errors.AsType[*passport.VerdictError](err); ok {
+		return problemExit(string(judged.Code())), string(judged.Code()), 0
 	}
 	if word := refusedKey(err); word != "" {
 		return exitRefused, word, 0

@@ -56,7 +56,7 @@ func (cmd migrateCommand) Run(ctx context.Context, c *cli, streams std) error {
 	if c.JSON {
 		return printJSON(streams, done)
 	}
-	_, err = fmt.Fprintln(streams.out, cmd.sentence(done, file.Store.Driver))
+	_, err = fmt.Fprintln(streams.out, done.Sentence(cmd.DryRun, file.Store.Driver != configs.Postgres))
 	return err
 }
 
@@ -79,22 +79,4 @@ func (cmd migrateCommand) transfer(ctx context.Context, file *configs.File, c *c
 	}
 	_, err = fmt.Fprintf(streams.out, "%s %d rows of %d tables, a record of version %d\n", verb, done.Rows, len(done.Tables), done.Version)
 	return err
-}
-
-func (cmd migrateCommand) sentence(done store.Upgrade, driver string) string {
-	switch {
-	case done.From == done.To:
-		return fmt.Sprintf("the record is of version %d: nothing to do", done.To)
-	case cmd.DryRun && done.From == 0:
-		return fmt.Sprintf("would make a record of version %d", done.To)
-	case cmd.DryRun && driver == configs.Postgres:
-		return fmt.Sprintf("would bring the record from version %d to version %d", done.From, done.To)
-	case cmd.DryRun:
-		return fmt.Sprintf("would copy the record of version %d, and bring it to version %d", done.From, done.To)
-	case done.From == 0:
-		return fmt.Sprintf("made a record of version %d", done.To)
-	case done.Backup == "":
-		return fmt.Sprintf("brought the record from version %d to version %d", done.From, done.To)
-	}
-	return fmt.Sprintf("brought the record from version %d to version %d; what was before is %s", done.From, done.To, done.Backup)
 }

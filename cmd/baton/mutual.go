@@ -3,10 +3,6 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
-	"fmt"
-	"io"
-	"os"
 
 	"baton/bridge/airc"
 	"baton/configs"
@@ -16,9 +12,6 @@ import (
 // mutualTable is the name of the table of the certificates that registries show each
 // other.
 const mutualTable = "airc.mtls"
-
-// maxAuthorityBytes bounds a file of authorities, some 2 kB each.
-const maxAuthorityBytes = 256 << 10
 
 // authorities returns who certifies registries, in PEM; nil where they show each other
 // no certificates. Mistakes are added to those of the file.
@@ -33,30 +26,12 @@ func authorities(file *configs.File) []byte {
 		t.Mistake("ca_file", "want http.tls and the certificate of [tls] with it: what is in front of a plain listener sees the certificates of others, and we do not")
 		return nil
 	}
-	text, err := readAuthorities(file.Path(table.CAFile))
+	text, err := identity.ReadAuthorities(file.Path(table.CAFile))
 	if err != nil {
 		t.Mistake("ca_file", err.Error())
 		return nil
 	}
 	return text
-}
-
-func readAuthorities(path string) ([]byte, error) {
-	file, err := os.Open(path) //nolint:gosec // the operator names the file, in the configuration
-	if err != nil {
-		return nil, fmt.Errorf("read authorities: %w", err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxAuthorityBytes+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read authorities: %w", err)
-	case len(text) > maxAuthorityBytes:
-		return nil, errors.New("read authorities: " + path + " is too long")
-	case !x509.NewCertPool().AppendCertsFromPEM(text):
-		return nil, errors.New("read authorities: want certificates in PEM")
-	}
-	return text, nil
 }
 
 // listenerTLS returns what the public listener speaks TLS with. A certificate that a
@@ -79,7 +54,7 @@ func newRegistryClient(file *configs.File, strangers *identity.Client) (*identit
 	if text == nil {
 		return strangers, nil
 	}
-	roots, err := withAuthorities(text)
+	roots, err := identity.WithAuthorities(text)
 	if err != nil {
 		return nil, err
 	}
@@ -87,14 +62,4 @@ func newRegistryClient(file *configs.File, strangers *identity.Client) (*identit
 	cfg.TLS = file.TLSConfig()
 	cfg.TLS.RootCAs = roots
 	return identity.NewClient(cfg), nil
-}
-
-// withAuthorities returns the authorities of the system and those in a text in PEM.
-func withAuthorities(text []byte) (*x509.CertPool, error) {
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		return nil, fmt.Errorf("read the authorities of this system: %w", err)
-	}
-	roots.AppendCertsFromPEM(text)
-	return roots, nil
 }

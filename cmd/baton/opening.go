@@ -28,7 +28,7 @@ func openLinks(file *configs.File, w wiring) ([]gateway.Entry, error) {
 		links.add(t, entry, err)
 	}
 	if len(peersOf(links.all)) > 0 {
-		links.all = append(links.all, gateway.Entry{Link: newUnrouted(w.homes)})
+		links.all = append(links.all, w.unrouted())
 	}
 	names := links.names
 	if !links.whole {

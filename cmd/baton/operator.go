@@ -4,25 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
 	"baton/bridge/gateway"
 	"baton/bridge/httpd"
 	"baton/bridge/operatorapi"
+	"baton/bridge/operatorapi/contract"
 	"baton/federation"
 	"baton/federation/identity"
 	"baton/federation/passport"
+	"baton/federation/store/backup"
 )
 
-// mountOperator registers the operator API, for those whom an admission lets in.
+// mountOperator registers the operator API for the callers that an admission admits.
 func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission) *operatorapi.Operator {
-	o := operatorPorts{p.bound(), p}
+	record, requests := p.bound(), gateway.HomeRequests{Locator: p.homes.locator, Peering: p.homes.peering}
 	operator := operatorapi.New(operatorapi.Deps{
-		Home: p.homeID(), Gateway: p.gateway,
-		Handoffs: o, Rulings: p.gateway, Deadlines: o, Passports: passports{p}, Inboxes: o, Mailboxes: o, Feeds: o, DeadLetters: o,
-		Webhooks: o, Hooks: p.agentHooks(), Links: o, Peers: o, Bindings: o, Blocks: o, Senders: o, Tokens: o, Audit: o, Vault: o,
-		Refusals: o, Steps: o, Wakes: p.relay,
+		Home: p.homeID(), Gateway: p.gateway, Deadlines: p.gateway, Rulings: p.gateway, Refusals: p.gateway, Senders: p.gateway, Blocker: p.gateway, Links: p.gateway.Links(),
+		Handoffs: record, Inboxes: record, Feeds: record, DeadLetters: record, Webhooks: record, Blocks: record, Tokens: record, Audit: record,
+		Steps: record, Offences: record, Mailboxes: requests, Homes: requests, Relay: p.homes,
+		Bindings: operatorBindings{record, p}, Peers: operatorPeers{p}, Passports: passports{p}, Vault: vault{p}, Hooks: p.agentHooks(), Wakes: p.relay,
 		Signer: homeSignerKeys{p.keyring, p.homeID()}, Evidence: p.contexts(nil), Names: p.bindings(), PublicURL: p.publicURL, Limits: &p.linkLimits,
 		CheckDID: identity.CheckDID,
 		Log:      p.log, Ended: p.ended,
@@ -33,8 +36,6 @@ func (p *program) mountOperator(mux *http.ServeMux, admit operatorapi.Admission)
 
 // openOperator opens the socket that the operator API is served on.
 func (p *program) openOperator(ctx context.Context) error {
-	mountAdmin(p.socketMux, p, p.file.Metrics.Enabled, unguarded)
-	p.mountOperator(p.socketMux, operatorapi.Everybody)
 	if p.file.Admin.Socket == "" {
 		return nil
 	}
@@ -46,33 +47,37 @@ func (p *program) openOperator(ctx context.Context) error {
 	return nil
 }
 
-// statuses returns the links of this moment with their status.
-func (p *program) statuses() []operatorapi.LinkStatus {
-	var all []operatorapi.LinkStatus
-	for _, s := range p.gateway.Links().Statuses() {
-		all = append(all, operatorapi.LinkStatus(s))
-	}
-	return all
+// operatorBindings implements [operatorapi.Bindings].
+type operatorBindings struct {
+	boundRecord
+	p *program
 }
 
-// top returns up to limit senders with the most steps in a time before now.
-func (p *program) top(by string, since time.Duration, limit int, now time.Time) []operatorapi.Sender {
-	senders := p.gateway.TopSenders(by, since, limit, now)
-	all := make([]operatorapi.Sender, len(senders))
-	for i, s := range senders {
-		all[i] = operatorapi.Sender(s)
-	}
-	return all
+// Configured implements [operatorapi.Bindings].
+func (b operatorBindings) Configured() []federation.BoundName { return *b.p.configured.Load() }
+
+// operatorPeers implements [operatorapi.Peers].
+type operatorPeers struct{ p *program }
+
+// Peers implements [operatorapi.Peers].
+func (o operatorPeers) Peers() []operatorapi.Peer { return o.p.peers() }
+
+// SetMode implements [operatorapi.Peers].
+func (o operatorPeers) SetMode(ctx context.Context, m federation.PeerMode, dry bool) error {
+	return o.p.setMode(ctx, m, dry)
 }
 
-// block keeps a block, and with purge ends what its source has offered and what waits of it;
-// or dry reports what that would be.
-func (p *program) block(ctx context.Context, b federation.Block, purge, dry bool) (federation.Block, operatorapi.Purged, error) {
-	b, purged, err := p.gateway.Block(ctx, b, purge, dry)
-	if wrong, ok := errors.AsType[*gateway.BlockError](err); ok {
-		err = &operatorapi.ProblemError{Status: http.StatusBadRequest, Code: operatorapi.CodeUsage, Detail: wrong.Why}
-	}
-	return b, operatorapi.Purged(purged), err
+// vault implements [operatorapi.Vault].
+type vault struct{ p *program }
+
+// Backup implements [operatorapi.Vault].
+func (v vault) Backup(ctx context.Context) (io.ReadCloser, error) {
+	return backup.Stream(ctx, sourceOf(v.p.file), v.p.file.Path("."))
+}
+
+// Rotate implements [operatorapi.Vault].
+func (v vault) Rotate(ctx context.Context, name string, overlap time.Duration, now time.Time) (contract.Key, error) {
+	return v.p.rotate(ctx, name, overlap, now)
 }
 
 // passport returns the passport of a handoff as it stood when the view was read.

@@ -29,10 +29,7 @@ func (cmd handoffVerify) Run(ctx context.Context, c *cli, streams std) error {
 	if err := printReport(c, streams, report); err != nil {
 		return err
 	}
-	if report.Verdict != federation.Valid {
-		return &verdictError{report}
-	}
-	return nil
+	return report.Err()
 }
 
 func readPassport(name string) ([]byte, error) {
@@ -69,23 +66,4 @@ func printReport(c *cli, streams std, report passport.Report) error {
 		fmt.Fprintln(streams.out, word)
 	}
 	return nil
-}
-
-// verdictError is a passport that is not valid.
-type verdictError struct{ report passport.Report }
-
-func (e *verdictError) Error() string { return e.report.Sentence() }
-
-func (e *verdictError) exit() int {
-	if e.report.Verdict == federation.Unverifiable {
-		return exitUnavailable
-	}
-	return exitRefused
-}
-
-func (e *verdictError) code() string {
-	if e.report.Verdict == federation.Unverifiable {
-		return string(federation.SignatureUnverifiable)
-	}
-	return string(federation.SignatureInvalid)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"baton/bridge/operatorapi"
 	"baton/federation"
@@ -51,11 +52,11 @@ func (cmd peerCompare) Run(ctx context.Context, c *cli, streams std) error {
 }
 
 // ComparePeer implements [operatorapi.Peers].
-func (o operatorPorts) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (operatorapi.Compared, error) {
+func (o operatorPeers) ComparePeer(ctx context.Context, home federation.HomeID, dry bool) (operatorapi.Compared, error) {
 	said := operatorapi.Compared{Lost: []operatorapi.Loss{}}
-	peer := o.program.homes.peer(home)
+	peer := o.p.homes.peer(home)
 	if peer == nil {
-		return said, problemOf(&mailbox.PeerError{Home: home})
+		return said, &operatorapi.ProblemError{Status: http.StatusNotFound, Code: operatorapi.CodeNotFound, Detail: (&mailbox.PeerError{Home: home}).Error()}
 	}
 	if dry {
 		return said, nil

@@ -42,10 +42,12 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 // shapes returns the other homes as operators see them.
 func (h *homes) shapes() []operatorapi.Peer {
 	var all []operatorapi.Peer
-	linked := h.linked.Load()
-	for _, peer := range linked.all {
-		source := operatorapi.FromConfiguration
-		if linked.added[peer.Name()] {
+	for _, o := range h.gateway.Links().Entries() {
+		peer, source := peerOf(o), operatorapi.FromConfiguration
+		if peer == nil {
+			continue
+		}
+		if o.Added {
 			source = operatorapi.FromRecord
 		}
 		origin := source
@@ -58,6 +60,15 @@ func (h *homes) shapes() []operatorapi.Peer {
 		})
 	}
 	return all
+}
+
+// unrouted returns the link of steps for DIDs without a known home; one without homes is only
+// checked, and never runs.
+func (w wiring) unrouted() gateway.Entry {
+	if w.homes == nil {
+		return gateway.Entry{Link: gateway.Unrouted{}}
+	}
+	return w.homes.OpenUnrouted()
 }
 
 // checkPeer adds what is wrong with a table to the mistakes of the file. A home is what
@@ -111,7 +122,7 @@ func checkAuthorities(t configs.Table, table configs.Peer) []byte {
 	if table.CAFile == "" {
 		return nil
 	}
-	text, err := readAuthorities(t.Path(table.CAFile))
+	text, err := identity.ReadAuthorities(t.Path(table.CAFile))
 	if err != nil {
 		t.Mistake("ca_file", err.Error())
 		return nil

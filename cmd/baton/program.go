@@ -101,7 +101,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	}
 	p.limits.Store(&file.Limits)
 	p.logins, p.writes = p.newAddresses()
-	p.counters, p.rates, p.strangers, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), home.NewStrangers(), newResolveSeconds(p.metrics)
+	p.counters, p.rates, p.strangers, p.resolving = bridge.NewMetrics(p.metrics), home.NewRates(), home.NewStrangers(), identity.NewResolveSeconds(p.metrics)
 	p.client = newClient(p.file)
 	var err error
 	if p.peering, err = newRegistryClient(p.file, p.client); err != nil {
@@ -113,7 +113,7 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openRecord(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	if err := errors.Join(p.readModes(ctx), p.logUnproved(ctx)); err != nil {
+	if err := errors.Join(p.readModes(ctx), gateway.LogUnproved(ctx, p.record, p.log)); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	p.openRelay(ctx)
@@ -135,11 +135,9 @@ func assemble(ctx context.Context, file *configs.File, log *slog.Logger) (*progr
 	if err := p.openOperator(ctx); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
-	admit := operatorapi.Bearers(p.record)
-	mountAdmin(p.adminMux, p, file.Metrics.Enabled, p.adminGuard(p.mountOperator(p.adminMux, admit), admit))
-	mountIdentity(p.publicMux, p.keyring, p.homeID(), p.publicURL)
-	signingKeys{server: p.serverKeys, keys: p.record}.mount(p.publicMux)
-	stored{blobs: p.record, log: p.log}.mount(p.publicMux)
+	p.mountAdmin()
+	identity.Publisher{Home: p.homeID(), PublicURL: p.publicURL, Keyring: p.keyring, Keys: p.record}.Mount(p.publicMux)
+	bridge.ContextServer{Blobs: p.record, Log: p.log}.Mount(p.publicMux)
 	return p, nil
 }
 
@@ -157,7 +155,7 @@ func (p *program) listen(ctx context.Context) error {
 	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // a port that nobody could name before
 		p.publicURL = (&url.URL{Scheme: "http", Host: p.public.Addr().String()}).String()
 	}
-	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: adminHosts(p.file.Home.Name, p.file.Admin.Listen)}, p.adminMux, p.log)
+	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: operatorapi.ListenerHosts(p.file.Home.Name, p.file.Admin.Listen)}, p.adminMux, p.log)
 	if err != nil {
 		return errors.Join(err, p.closeListeners())
 	}
@@ -188,12 +186,7 @@ func (p *program) openRecord(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if signer := p.file.Keys.Signer; len(signer) > 0 {
-		p.keyring, err = identity.OpenSignerKeyring(ctx, p.file.Path(keysFolder), signer)
-	} else {
-		p.keyring, err = identity.OpenKeyring(p.file.Path(keysFolder))
-	}
-	if err != nil {
+	if p.keyring, err = keyFolder(p.file).Open(ctx); err != nil {
 		return err
 	}
 	if err := p.markKeys(ctx, adopts); err != nil {
@@ -205,11 +198,11 @@ func (p *program) openRecord(ctx context.Context) error {
 // openKeys makes what resolves DIDs and finds their keys, those of the gateway as they
 // are now among them.
 func (p *program) openKeys() {
-	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument}, p.serverKeys()...)
+	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument}, p.keyring.ServerKeys(p.homeID(), time.Now())...)
 	p.directory.Store(directory)
 	source := newKeySource(p.file, p.record, p.client, p.gateway.Links().KeyServer, p.gateway.Learned, p.resolving, directory)
 	p.keys.Store(source)
-	p.atHand.Store(source.AtHand(timedDirectory{directory.Offline(), p.resolving}, p.lookups))
+	p.atHand.Store(source.AtHand(identity.NewTimed(directory.Offline(), p.resolving), p.lookups))
 }
 
 // openRelay begins to connect to the servers that wake waiters in all replicas; a home of

@@ -17,6 +17,11 @@ import (
 // peers returns the registries and homes that the configuration or an operator names.
 func (p *program) peers() []operatorapi.Peer { return append(p.registries(), p.homes.shapes()...) }
 
+// isPeer reports whether a registry or a home has a name.
+func (p *program) isPeer(name string) bool {
+	return slices.ContainsFunc(p.peers(), func(peer operatorapi.Peer) bool { return peer.Name == name })
+}
+
 // registries returns the peers of links, such as other registries.
 func (p *program) registries() []operatorapi.Peer {
 	var all []operatorapi.Peer

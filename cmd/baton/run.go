@@ -19,7 +19,7 @@ func (p *program) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if links, err = p.withKnown(ctx, links); err != nil {
+	if links, err = p.homes.added.Join(ctx, links); err != nil {
 		return err
 	}
 	p.configure(p.file, links)
@@ -31,6 +31,19 @@ func (p *program) run(ctx context.Context) error {
 	}
 	p.apply(ctx, links) // before the first request is answered: /readyz asks the links
 	return p.gateway.Run(ctx, p.tasks(ctx)...)
+}
+
+// apply makes these links the ones that run, and registers the routes of links that a reload may
+// replace, each once.
+func (p *program) apply(ctx context.Context, links []gateway.Entry) {
+	for _, o := range links {
+		served, ok := o.Link.(bridge.Served)
+		if ok && !p.served[served.Pattern()] {
+			p.served[served.Pattern()] = true
+			p.publicMux.Handle(served.Pattern(), p.gateway.Links())
+		}
+	}
+	p.gateway.Links().Apply(ctx, links)
 }
 
 // tasks returns what runs beside the gateway: the listeners, and what the configuration has.
@@ -85,7 +98,7 @@ func (p *program) announce(ctx context.Context) error {
 }
 
 func (p *program) tellManager(ctx context.Context, state string) {
-	if err := notify(ctx, state); err != nil {
+	if err := gateway.NotifyManager(ctx, state); err != nil {
 		p.log.LogAttrs(ctx, slog.LevelWarn, "service manager not told", slog.Any("err", err))
 	}
 }

@@ -91,7 +91,7 @@ func (p *program) reload(ctx context.Context, file *configs.File) error {
 	if err != nil {
 		return err
 	}
-	if links, err = p.withKnown(ctx, links); err != nil {
+	if links, err = p.homes.added.Join(ctx, links); err != nil {
 		return err
 	}
 	for _, table := range file.Changed(p.file, "home", "http", "tls", "admin", "fetch", "identity", "keys", "store", "relay", "airc", "rest", "webhooks", "metrics") {

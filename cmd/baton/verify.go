@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"baton/configs"
-	"baton/federation/store"
 )
 
 // verifyCommand examines the whole record.
@@ -46,22 +45,8 @@ func (verifyCommand) Run(ctx context.Context, c *cli, streams std) error {
 	} else if len(report.Damage) == 0 {
 		_, err = fmt.Fprintf(streams.out, "sound: record of version %d, %d handoffs, %d events\n", report.Version, report.Handoffs, report.Events)
 	}
-	if err == nil && len(report.Damage) > 0 {
-		err = &damagedError{first: report.Damage[0], more: len(report.Damage) - 1}
+	if err != nil {
+		return err
 	}
-	return err
-}
-
-// damagedError is a record that was examined and found wrong.
-type damagedError struct {
-	first store.Damage
-	more  int
-}
-
-// Error names the first damage.
-func (e *damagedError) Error() string {
-	if e.more == 0 {
-		return e.first.String()
-	}
-	return fmt.Sprintf("%s (and %d more: --json lists them)", e.first, e.more)
+	return report.Err()
 }

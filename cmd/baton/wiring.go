@@ -10,6 +10,7 @@ import (
 	"baton/bridge/agentapi"
 	"baton/bridge/airc"
 	"baton/bridge/gateway"
+	"baton/bridge/httpd"
 	"baton/bridge/irc"
 	ircclient "baton/bridge/irc/client"
 	"baton/bridge/irc/freeq"
@@ -112,15 +113,6 @@ func (p *program) homeID() federation.HomeID { return federation.HomeID(p.file.H
 
 func (p *program) serverKey() federation.SigningKey { return p.keyring.Server(p.homeID()) }
 
-// serverKeys returns the keys under which what the home says is good.
-func (p *program) serverKeys() []federation.SigningKey {
-	keys := []federation.SigningKey{p.serverKey()}
-	for _, key := range p.keyring.Good(identity.ServerKey, time.Now())[1:] {
-		keys = append(keys, federation.SigningKey{Public: key.Public, DID: p.homeID().DID()})
-	}
-	return keys
-}
-
 // tagPrefix precedes the names of tags on every network that has them.
 const tagPrefix = "+freeq.at/"
 
@@ -128,7 +120,7 @@ func (p *program) newHome(file *configs.File) *home.Home {
 	return &home.Home{
 		Rules: homeRules(p.homeID(), file), Key: p.serverKey(), Snapshots: p.record, Log: p.record, Overdue: p.record, Rulings: p.record, Entropy: rand.Reader,
 		Keys:   p.atHand.Load(),
-		Routes: p.gateway.Links(), Caps: skills{p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.Member, Rates: p.rates,
+		Routes: p.gateway.Links(), Caps: gateway.Capabilities{Record: p.bound()}, Offers: p.record, Same: p.gateway.Same, Member: p.gateway.Member, Rates: p.rates,
 		Strangers: p.strangers, Acquaintances: gateway.Acquaintances{Record: p.record, Names: p.names()},
 		Write: func(ev federation.Event) map[string]string {
 			fields, _ := dialect.Write(ev) // what the home says of itself is short
@@ -176,7 +168,7 @@ func (p *program) wiring() wiring {
 		more: p.more, handoffs: record, homes: p.homes, mode: registryOperators{p}.Mode,
 		freeq:    freeq.Deps{Record: record, Rulings: p.gateway, Fetch: registries{p.peering}.Get},
 		endpoint: func() (federation.SigningKey, string, error) { return identity.OpenEndpoint(p.file.Path(keysFolder)) },
-		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: openFiles() / ircShare},
+		clients:  ircclient.Deps{Record: record, Logins: p.logins, MaxClients: httpd.OpenFiles() / ircShare},
 		registry: p.registryDeps(record), agents: p.agentsDeps(record),
 	}
 }

@@ -35,27 +35,27 @@ func (m *Memory) allWaiting() []memoryWaiting {
 	var all []memoryWaiting
 	seen := map[string]bool{}
 	for _, f := range m.outboxes {
-		lane := f.link + " " + f.entry.Event.Handoff.String()
+		key := f.link + " " + f.entry.Event.Handoff.String()
 		all = append(all, memoryWaiting{row: f.row, Waiting: federation.Waiting{
 			Link: f.link, Event: f.entry.Event.ID, Handoff: f.entry.Event.Handoff, Verb: f.entry.Event.Verb,
-			Queued: f.queued, Attempt: f.attempt, Next: f.next, Reason: f.reason, Behind: seen[lane],
+			Queued: f.queued, Attempt: f.attempt, Next: f.next, Reason: f.reason, Behind: seen[key],
 		}})
-		seen[lane] = true
+		seen[key] = true
 	}
 	slices.SortStableFunc(all, func(a, b memoryWaiting) int { return cmp.Compare(a.Link, b.Link) })
 	for _, r := range m.relays {
 		if !r.dead.IsZero() {
 			continue
 		}
-		lane := r.Peer + " " + r.OrderKey
+		key := r.Peer + " " + r.OrderKey
 		w := memoryWaiting{row: r.Row, relay: r, Waiting: federation.Waiting{
-			Peer: r.Peer, Message: r.Message, Handoff: r.Handoff, Queued: r.Queued, Attempt: r.Attempt, Next: r.Next, Reason: r.Reason, Behind: seen[lane],
+			Peer: r.Peer, Message: r.Message, Handoff: r.Handoff, Queued: r.Queued, Attempt: r.Attempt, Next: r.Next, Reason: r.Reason, Behind: seen[key],
 		}}
 		if ev, ok := m.stepOf(r); ok {
 			w.Event, w.Verb = ev.ID, ev.Verb
 		}
 		all = append(all, w)
-		seen[lane] = true
+		seen[key] = true
 	}
 	return all
 }

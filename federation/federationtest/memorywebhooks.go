@@ -22,8 +22,8 @@ type memoryWebhook struct {
 type memoryPush struct {
 	federation.Push
 
-	lane  string
-	tries []federation.Try
+	orderKey string
+	tries    []federation.Try
 }
 
 // hook returns nil for an unknown id.
@@ -82,7 +82,7 @@ func (m *Memory) pushEntry(h *memoryWebhook, entry federation.Entry) {
 }
 
 // queuePush queues a delivery, or again a refused one.
-func (m *Memory) queuePush(h *memoryWebhook, p federation.Push, lane string) {
+func (m *Memory) queuePush(h *memoryWebhook, p federation.Push, orderKey string) {
 	for _, on := range h.pushes {
 		if on.Notice.Kind == "" && on.Entry.Number == p.Entry.Number && messageIn(on.Push).ID == messageIn(p).ID && messageIn(on.Push).From == messageIn(p).From {
 			if on.State == federation.DeliveryRefused {
@@ -93,7 +93,7 @@ func (m *Memory) queuePush(h *memoryWebhook, p federation.Push, lane string) {
 	}
 	m.lastPush++
 	p.Item, p.State = m.lastPush, federation.DeliveryWaiting
-	h.pushes = append(h.pushes, &memoryPush{Push: p, lane: lane})
+	h.pushes = append(h.pushes, &memoryPush{Push: p, orderKey: orderKey})
 }
 
 // messageIn returns the message of a push, the zero one where that is of something else.
@@ -131,9 +131,9 @@ const firstNotice = 1 << 52
 func (m *Memory) queueNoticePushes(on memoryNotice) {
 	for _, h := range m.webhooks {
 		if h.DID == on.Reader() && h.Participant == "" && h.Disabled.IsZero() {
-			lane := cmp.Or(on.Event.Handoff.String(), on.About().String())
+			orderKey := cmp.Or(on.Event.Handoff.String(), on.About().String())
 			p := federation.Push{Notice: on.read(), Queued: on.At, Item: firstNotice + int64(on.place), State: federation.DeliveryWaiting}
-			h.pushes = append(h.pushes, &memoryPush{Push: p, lane: lane})
+			h.pushes = append(h.pushes, &memoryPush{Push: p, orderKey: orderKey})
 		}
 	}
 }
@@ -153,15 +153,15 @@ func (h *memoryWebhook) inOrder() []*memoryPush {
 // heads returns the pushes that wait behind no other with their order key, or were put back.
 func (h *memoryWebhook) heads() []*memoryPush {
 	var heads []*memoryPush
-	lanes := map[string]bool{}
+	begun := map[string]bool{}
 	for _, p := range h.inOrder() {
 		if p.State != federation.DeliveryWaiting {
 			continue
 		}
-		if !lanes[p.lane] || !p.Next.IsZero() {
+		if !begun[p.orderKey] || !p.Next.IsZero() {
 			heads = append(heads, p)
 		}
-		lanes[p.lane] = true
+		begun[p.orderKey] = true
 	}
 	slices.SortStableFunc(heads, func(a, b *memoryPush) int { return cmp.Or(a.Next.Compare(b.Next), cmp.Compare(a.Item, b.Item)) })
 	return heads

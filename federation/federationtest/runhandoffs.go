@@ -32,7 +32,7 @@ func (s suite) testReceipt(t *testing.T) {
 		t.Errorf("Receipts of nothing = %v, %v", none, err)
 	}
 	for _, link := range accept.Links {
-		rows := owed(t, record, link, 0, 10)
+		rows := outboxOf(t, record, link, 0, 10)
 		if len(rows) != 2 || rows[0].Entry.Event.ID != accept.Event.ID || rows[0].Row >= rows[1].Row {
 			t.Fatalf("%s is owed %+v, want the step and its receipt", link, rows)
 		}
@@ -47,7 +47,7 @@ func (s suite) testReceipt(t *testing.T) {
 		if err := record.Settle(t.Context(), link, []int64{rows[1].Row}, federation.Settlement{At: At(9)}); err != nil {
 			t.Errorf("Settle: %v", err)
 		}
-		if left := owed(t, record, link, 0, 10); len(left) != 1 {
+		if left := outboxOf(t, record, link, 0, 10); len(left) != 1 {
 			t.Errorf("%s is owed %d rows after its receipt, want the step alone", link, len(left))
 		}
 	}

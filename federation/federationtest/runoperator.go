@@ -119,7 +119,7 @@ func (s suite) testDeliveries(t *testing.T) {
 	offer, accept := fileBoth(t, record)
 	settle(t, record, "oftc", federation.Settlement{At: At(3)})
 	settle(t, record, "airc", federation.Settlement{State: federation.DeliveryRefused, Code: "invalid-target", At: At(4)})
-	rows := owed(t, record, "oftc", 0, 1)
+	rows := outboxOf(t, record, "oftc", 0, 1)
 	for range 2 {
 		if err := record.Attempt(t.Context(), "oftc", []int64{rows[0].Row}); err != nil {
 			t.Fatal(err)

@@ -40,11 +40,11 @@ func await(t *testing.T, record Record) {
 		if err := record.Await(t.Context(), pending, 0); err != nil {
 			t.Fatal(err)
 		}
-		lane, err := record.PendingOf(t.Context(), "lab", entry.Event.Handoff, 1)
-		if err != nil || len(lane) != 1 {
-			t.Fatal(lane, err)
+		steps, err := record.PendingOf(t.Context(), "lab", entry.Event.Handoff, 1)
+		if err != nil || len(steps) != 1 {
+			t.Fatal(steps, err)
 		}
-		err = record.Settle(t.Context(), "lab", []int64{lane[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, At: At(n)})
+		err = record.Settle(t.Context(), "lab", []int64{steps[0].Row}, federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadFailed, At: At(n)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -268,7 +268,7 @@ func (s suite) testReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	unread(t, record, 3, "oftc")
-	row := owed(t, record, "oftc", 0, 10)[1].Row
+	row := outboxOf(t, record, "oftc", 0, 10)[1].Row
 	if err := record.Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{At: At(4)}); err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func (s suite) testReader(t *testing.T) {
 	accept := File(Step(6, Offer(5, ada, bob), federation.Accept, bob), File(Offer(5, ada, bob), federation.View{}).View)
 	accept.Event.Arrival.Link = "oftc" // where the people see what is written from now on
 	mustAppend(t, record, accept)
-	row = owed(t, record, "oftc", 0, 10)[1].Row
+	row = outboxOf(t, record, "oftc", 0, 10)[1].Row
 	if err := record.Settle(t.Context(), "oftc", []int64{row}, federation.Settlement{Shown: true, At: At(7)}); err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func (s suite) testLookedAt(t *testing.T) {
 	for n := range 3 {
 		unread(t, record, 1+many+n)
 	}
-	lab := owed(t, record, "lab", 0, many)
+	lab := outboxOf(t, record, "lab", 0, many)
 	var rows []int64
 	for _, d := range lab {
 		rows = append(rows, d.Row)

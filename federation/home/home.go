@@ -171,13 +171,13 @@ func (h *Home) answer(ctx context.Context, judged federation.Judgement, d Decisi
 // meanwhile.
 func (h *Home) append(ctx context.Context, judged federation.Judgement, d Decision, now time.Time) (federation.Judgement, error) {
 	ctx, ev := context.WithoutCancel(ctx), d.Event
-	owed, err := h.Routes.Route(ctx, ev, d.After)
+	fanout, err := h.Routes.Route(ctx, ev, d.After)
 	if err != nil {
 		return judged, fmt.Errorf("route step %s: %w", ev.ID, err)
 	}
 	filing := federation.Filing{
 		Event: ev, After: d.Before.Version, View: d.After, Filed: now,
-		Inboxes: d.Inboxes, Fanout: owed, Ruling: d.Ruling, Newcomer: judged.Newcomer,
+		Inboxes: d.Inboxes, Fanout: fanout, Ruling: d.Ruling, Newcomer: judged.Newcomer,
 	}
 	if d.Receipt {
 		receipt, err := h.Receipt(ctx, federation.Entry{Event: ev, Filed: now}, d.After)
@@ -198,7 +198,7 @@ func (h *Home) append(ctx context.Context, judged federation.Judgement, d Decisi
 	case !entry.Filed.Equal(now): // in between, from another side: it is on file now
 		return judged, federation.ErrStale
 	}
-	judged.Entry, judged.View, judged.Fanout = entry, d.After, owed
+	judged.Entry, judged.View, judged.Fanout = entry, d.After, fanout
 	return judged, nil
 }
 

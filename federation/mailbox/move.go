@@ -36,12 +36,7 @@ func (e *ElsewhereError) Error() string {
 }
 
 // Moved is the result of a move.
-type Moved struct {
-	DID     federation.DID
-	Home    federation.HomeID // the mailbox home from now on
-	Taken   int               // entries that the new home has
-	Waiting int               // unread entries that are still here
-}
+type Moved = federation.MovedInbox
 
 // MovedHere reports whether the mailbox of a DID was at a home until an operator moved it
 // here.

@@ -52,12 +52,7 @@ type Canary struct {
 }
 
 // CanaryReport is the result of a canary.
-type CanaryReport struct {
-	Handoff federation.HandoffID
-	Green   bool // the other home completed it
-	Took    time.Duration
-	Reason  string // where it is not green, for operators
-}
+type CanaryReport = federation.CanaryReport
 
 // Send offers a canary to a home and waits until the home has completed it, for fifteen
 // seconds at most. Then it cancels the offer. The error is that of this home.

@@ -49,3 +49,19 @@ func VerifyHome(ctx context.Context, keys federation.KeySource, home federation.
 	}
 	return federation.Invalid, fmt.Errorf("signature of home %s: it is not made with a key of its own", home)
 }
+
+// HomeSigner signs for a home, and judges the signatures of other homes.
+type HomeSigner struct {
+	Key  func() federation.SigningKey // of the home, that signs now
+	Keys func() federation.KeySource  // of the other homes; it may block on their hosts
+}
+
+// Sign returns [SignHome] with the key that signs now.
+func (s HomeSigner) Sign(ctx context.Context, message []byte) (string, error) {
+	return SignHome(ctx, s.Key(), message)
+}
+
+// Verify returns [VerifyHome] by the keys of now.
+func (s HomeSigner) Verify(ctx context.Context, home federation.HomeID, at time.Time, message []byte, signature string) (federation.Verdict, error) {
+	return VerifyHome(ctx, s.Keys(), home, message, signature, at)
+}

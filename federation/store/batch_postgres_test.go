@@ -49,10 +49,10 @@ func filesTogether(t *testing.T, server *postgrestest.Server) {
 	}
 	checkInbox(t, record, ada, offers)
 	for _, link := range []string{"oftc", "libera"} {
-		checkLanes(t, record, link, opened, accepted)
+		checkOutbox(t, record, link, opened, accepted)
 	}
-	if owed, err := record.WebhookBacklog(t.Context(), hook.ID); err != nil || owed.Rows != offers/2 {
-		t.Errorf("HookBacklog = %+v, %v, want %d waiting", owed, err, offers/2)
+	if pending, err := record.WebhookBacklog(t.Context(), hook.ID); err != nil || pending.Rows != offers/2 {
+		t.Errorf("HookBacklog = %+v, %v, want %d waiting", pending, err, offers/2)
 	}
 	for n, state := range []federation.State{federation.Offered, federation.Assigned} {
 		views, _, err := record.Handoffs(t.Context(), federation.Filter{DID: eve, State: state}, "", 100)
@@ -81,22 +81,22 @@ func checkInbox(t *testing.T, record *registry.Record, did federation.DID, want 
 	}
 }
 
-// checkLanes checks the outbox of a link: the steps of each handoff, each before its receipt,
+// checkOutbox checks the outbox of a link: the steps of each handoff, each before its receipt,
 // and the first of them due now.
-func checkLanes(t *testing.T, record *registry.Record, link string, opened, accepted []federation.Filing) {
+func checkOutbox(t *testing.T, record *registry.Record, link string, opened, accepted []federation.Filing) {
 	t.Helper()
 	due, err := record.Heads(t.Context(), link, federationtest.At(1000), 100)
 	if err != nil || len(due) != len(opened) {
 		t.Errorf("%d handoffs are due to %s, %v, want %d", len(due), link, err, len(opened))
 	}
 	for n := range opened {
-		lane, err := record.PendingOf(t.Context(), link, opened[n].Event.Handoff, 100)
+		steps, err := record.PendingOf(t.Context(), link, opened[n].Event.Handoff, 100)
 		if err != nil {
 			t.Fatalf("Lane: %v", err)
 		}
 		var got []federation.EventID
-		for _, owed := range lane {
-			got = append(got, owed.Entry.Event.ID)
+		for _, pending := range steps {
+			got = append(got, pending.Entry.Event.ID)
 		}
 		want := []federation.EventID{opened[n].Event.ID, opened[n].Receipt.ID, accepted[n].Event.ID, accepted[n].Receipt.ID}
 		if diff := cmp.Diff(want, got); diff != "" {

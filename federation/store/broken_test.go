@@ -40,13 +40,13 @@ func TestAnUnreadableRowStopsNoOtherAndIsSeen(t *testing.T) {
 	}
 	breakRows(t, dir)
 
-	owed, err := record.Outbox(ctx, "oftc", 0, 10)
-	if err != nil || len(owed) != 3 || owed[0].Broken != "" || owed[1].Broken == "" || owed[2].Broken != "" {
-		t.Fatalf("owed are %+v, %v; want three, of which the second cannot be read", owed, err)
+	pending, err := record.Outbox(ctx, "oftc", 0, 10)
+	if err != nil || len(pending) != 3 || pending[0].Broken != "" || pending[1].Broken == "" || pending[2].Broken != "" {
+		t.Fatalf("owed are %+v, %v; want three, of which the second cannot be read", pending, err)
 	}
-	lane, err := record.PendingOf(ctx, "oftc", federationtest.ID(2), 10)
-	if err != nil || len(lane) != 1 || lane[0].Broken != owed[1].Broken {
-		t.Errorf("its lane is %+v, %v", lane, err)
+	steps, err := record.PendingOf(ctx, "oftc", federationtest.ID(2), 10)
+	if err != nil || len(steps) != 1 || steps[0].Broken != pending[1].Broken {
+		t.Errorf("its handoff has %+v, %v", steps, err)
 	}
 	relays, err := record.PeerDeliveries(ctx, "peer.example", 0, 10)
 	if err != nil || len(relays) == 0 || !relays[0].Handoff.IsZero() || string(relays[0].Document) != "{}" {
@@ -56,8 +56,8 @@ func TestAnUnreadableRowStopsNoOtherAndIsSeen(t *testing.T) {
 	if err != nil || len(waiting) != 5 || !strings.HasPrefix(waiting[3].Reason, "the row cannot be read: ") {
 		t.Errorf("waiting are %+v, %v; want all five, the fourth with what is wrong", waiting, err)
 	}
-	gone := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: owed[1].Broken, At: federationtest.At(9)}
-	if err := record.Settle(ctx, "oftc", []int64{owed[1].Row}, gone); err != nil {
+	gone := federation.Settlement{State: federation.DeliveryDead, Dead: federation.DeadBroken, Why: pending[1].Broken, At: federationtest.At(9)}
+	if err := record.Settle(ctx, "oftc", []int64{pending[1].Row}, gone); err != nil {
 		t.Fatalf("Settle: %v", err)
 	}
 	dead, err := record.DeadLetter(ctx, 1)
@@ -65,7 +65,7 @@ func TestAnUnreadableRowStopsNoOtherAndIsSeen(t *testing.T) {
 		t.Errorf("the dead letter is %+v, %v", dead, err)
 	}
 	given := federation.Settlement{State: federation.DeliveryDelivered, At: federationtest.At(9)}
-	if err := record.Settle(ctx, "oftc", []int64{owed[0].Row, owed[2].Row}, given); err != nil {
+	if err := record.Settle(ctx, "oftc", []int64{pending[0].Row, pending[2].Row}, given); err != nil {
 		t.Fatalf("Settle: %v", err)
 	}
 	if _, err := raw(t, dir).ExecContext(ctx, `UPDATE event SET body = '{' WHERE seq = 1`); err != nil {
@@ -76,7 +76,7 @@ func TestAnUnreadableRowStopsNoOtherAndIsSeen(t *testing.T) {
 	for _, d := range done {
 		rows = append(rows, d.Row)
 	}
-	if diff := cmp.Diff([]int64{owed[2].Row}, rows); err != nil || diff != "" {
+	if diff := cmp.Diff([]int64{pending[2].Row}, rows); err != nil || diff != "" {
 		t.Errorf("given: %v (-want +got):\n%s", err, diff)
 	}
 }

@@ -40,12 +40,12 @@ func scanDelivery(row scanner) (federation.Delivery, error) {
 
 // Outbox implements [federationtest.Outbox].
 func (s *Record) Outbox(ctx context.Context, link string, after int64, limit int) ([]federation.Delivery, error) {
-	owed, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
+	pending, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.link = ? AND f.event > ? ORDER BY f.event`+atMost, link, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read outbox of %s: %w", link, err)
 	}
-	return owed, nil
+	return pending, nil
 }
 
 // Given implements [federationtest.Outbox].
@@ -101,12 +101,12 @@ func (s *Record) Heads(ctx context.Context, link string, now time.Time, limit in
 
 // PendingOf implements [federationtest.Outbox].
 func (s *Record) PendingOf(ctx context.Context, link string, id federation.HandoffID, limit int) ([]federation.Delivery, error) {
-	lane, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
+	found, err := rows(ctx, s.reads, scanDelivery, `SELECT `+deliveryColumns+`
 		WHERE f.handoff = ? AND f.link = ? ORDER BY f.event`+atMost, id.String(), link, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what %s is owed of %s: %w", link, id, err)
 	}
-	return lane, nil
+	return found, nil
 }
 
 // Stuck implements [federationtest.Outbox].

@@ -126,12 +126,12 @@ func (s *Record) PeerBacklogs(ctx context.Context) ([]federation.PeerBacklog, er
 
 // PeerDeliveries implements [federationtest.PeerOutboxes].
 func (s *Record) PeerDeliveries(ctx context.Context, peer string, after int64, limit int) ([]federation.PeerDelivery, error) {
-	owed, err := rows(ctx, s.reads, scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery
+	pending, err := rows(ctx, s.reads, scanPeerDelivery, `SELECT `+peerDeliveryColumns+` FROM peer_delivery
 		WHERE peer = ? AND n > ? AND dead IS NULL ORDER BY n`+atMost, peer, after, max(limit, 0))
 	if err != nil {
 		return nil, fmt.Errorf("read what is owed to %s: %w", peer, err)
 	}
-	return owed, nil
+	return pending, nil
 }
 
 // Attempted implements [federationtest.PeerOutboxes]. It is also where old ids are swept out.

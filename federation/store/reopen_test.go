@@ -256,12 +256,12 @@ func checkAcknowledged(t *testing.T, record federationtest.Record, acknowledged 
 	if err != nil {
 		t.Fatalf("Replay: %v", err)
 	}
-	owed, err := record.Outbox(t.Context(), "oftc", 0, 1_000_000)
+	pending, err := record.Outbox(t.Context(), "oftc", 0, 1_000_000)
 	if err != nil {
 		t.Fatalf("Owed: %v", err)
 	}
-	if len(owed) != len(inbox) {
-		t.Errorf("the outbox has %d rows and the inbox %d: a step was filed in part", len(owed), len(inbox))
+	if len(pending) != len(inbox) {
+		t.Errorf("the outbox has %d rows and the inbox %d: a step was filed in part", len(pending), len(inbox))
 	}
 	reached := map[federation.EventID]int{}
 	for i, entry := range inbox {

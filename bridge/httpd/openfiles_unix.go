@@ -1,15 +1,15 @@
 //go:build unix
 
-package main
+package httpd
 
 import (
 	"math"
 	"syscall"
 )
 
-// openFiles returns how many files the system lets this process have open, 0 where it
-// does not tell.
-func openFiles() int {
+// OpenFiles returns how many files the system lets this process open, 0 where the system
+// does not report it.
+func OpenFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0

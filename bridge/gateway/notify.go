@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// notify tells the service manager how far the start is, where there is one.
+// NotifyManager tells the service manager how far the start is, where there is one.
 //
 // spec: sd_notify(3)
-func notify(ctx context.Context, state string) error {
+func NotifyManager(ctx context.Context, state string) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil

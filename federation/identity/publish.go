@@ -1,0 +1,130 @@
+package identity
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"baton/federation"
+)
+
+// Publisher serves what other programs need to verify signatures of this gateway: its own DID
+// document, and the keys of the signers whose steps it writes on freeq servers. A freeq server
+// looks up each key there that it does not know.
+//
+// spec: did:web "Read"
+// spec: freeq-rest "Keys"
+type Publisher struct {
+	Home      federation.HomeID
+	PublicURL string // of the gateway, without a path: the address of the mailboxes
+	Keyring   *Keyring
+	Keys      federation.Keys // on record
+}
+
+// Mount registers the routes.
+func (p Publisher) Mount(mux *http.ServeMux) {
+	mux.HandleFunc("GET /.well-known/did.json", p.serveDocument)
+	mux.HandleFunc("GET /api/v1/signing-keys/{did}", p.serveKey)
+	mux.HandleFunc("GET /api/v1/signing-keys/{did}/{kid}", p.serveKey)
+}
+
+func (p Publisher) serveDocument(w http.ResponseWriter, _ *http.Request) {
+	good := p.Keyring.Good(ServerKey, time.Now())
+	var retiring []ed25519.PublicKey
+	for _, key := range good[1:] {
+		retiring = append(retiring, key.Public)
+	}
+	w.Header().Set("Content-Type", "application/did+json")
+	document := DIDDocument(federation.SigningKey{DID: p.Home.DID(), Public: good[0].Public}, p.PublicURL, retiring...)
+	_, _ = w.Write(document) // the client is gone
+}
+
+// servedKey is the answer with one key.
+type servedKey struct {
+	DID       federation.DID `json:"did"`
+	KeyID     string         `json:"kid,omitempty"`
+	Algorithm string         `json:"algorithm"`
+	PublicKey string         `json:"public_key"`
+	Encoding  string         `json:"encoding"`
+	Source    string         `json:"source"`
+}
+
+// keyProblem is the answer without a key.
+type keyProblem struct {
+	Error string `json:"error"`
+}
+
+func (p Publisher) serveKey(w http.ResponseWriter, r *http.Request) {
+	kid := r.PathValue("kid")
+	did, err := federation.ParseDID(r.PathValue("did"))
+	if err != nil {
+		writeKeyAnswer(w, http.StatusNotFound, keyProblem{"no such key"})
+		return
+	}
+	key, err := p.find(r.Context(), did, kid)
+	switch {
+	case err != nil:
+		writeKeyAnswer(w, http.StatusServiceUnavailable, keyProblem{"the keys cannot be read now"})
+	case key == nil:
+		writeKeyAnswer(w, http.StatusNotFound, keyProblem{"no such key"})
+	default:
+		writeKeyAnswer(w, http.StatusOK, servedKey{
+			DID: did, KeyID: kid, Algorithm: "ed25519", PublicKey: base64.RawURLEncoding.EncodeToString(key),
+			Encoding: "base64url", Source: "key-store",
+		})
+	}
+}
+
+func writeKeyAnswer(w http.ResponseWriter, status int, document any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(document) // the client is gone
+}
+
+// find returns the key of a DID with an id, or with "" the first known key; nil for none. The
+// record has each key for ever. The key of a did:key and the keys of the gateway itself need no
+// record. A key that a freeq server serves for its user is served to the other freeq servers,
+// unless any other source has named a key of that DID: a server must not speak for the users of
+// another one. A request makes this gateway fetch nothing.
+func (p Publisher) find(ctx context.Context, did federation.DID, kid string) (ed25519.PublicKey, error) {
+	fits := func(key ed25519.PublicKey) bool { return len(key) > 0 && (kid == "" || kid == federation.KeyID(key)) }
+	history, err := p.Keys.History(ctx, did)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range history {
+		if (w.Origin != federation.PeerKey || oneSource(history)) && fits(w.Public) {
+			return w.Public, nil
+		}
+	}
+	for _, key := range p.Keyring.ServerKeys(p.Home, time.Now()) {
+		if did == key.DID && fits(key.Public) {
+			return key.Public, nil
+		}
+	}
+	if key, err := ParseKeyDID(did); err == nil && fits(key) {
+		return key, nil
+	}
+	return nil, nil
+}
+
+// ServerKeys returns the keys with which signatures of the gateway verify at a time, the one that
+// signs first.
+func (k *Keyring) ServerKeys(home federation.HomeID, now time.Time) []federation.SigningKey {
+	keys := []federation.SigningKey{k.Server(home)}
+	for _, key := range k.Good(ServerKey, now)[1:] {
+		keys = append(keys, federation.SigningKey{Public: key.Public, DID: home.DID()})
+	}
+	return keys
+}
+
+// oneSource reports whether one source alone has named keys of a DID.
+func oneSource(history federation.KeyHistory) bool {
+	return !slices.ContainsFunc(history, func(w federation.KeyWindow) bool {
+		return w.Origin != history[0].Origin || w.Via != history[0].Via
+	})
+}
