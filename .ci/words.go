@@ -154,6 +154,9 @@ func search(at token.Position, lines []string) (findings []finding) {
 	}
 	text := strings.Join(plain, "\n")
 	for _, span := range unnamed.FindAllStringIndex(text, -1) {
+		if span[0] > 0 && text[span[0]-1] == '"' && strings.HasPrefix(text[span[1]:], "\"") { // a quoted member
+			continue
+		}
 		n := strings.Count(text[:span[0]], "\n")
 		position := at
 		position.Line += n

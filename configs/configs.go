@@ -6,7 +6,7 @@
 //
 //	baton.toml:7: http.listen: want host:port
 //
-// The package knows the frame, which is all tables but those of the networks. A network
+// The package knows the frame, which is all tables except the tables of networks. A network
 // owns the struct of its table, and decodes the table into it ([Table.Decode]). The caller
 // asks [File.Err] last, when every table has been decoded by its owner:
 //
@@ -101,7 +101,7 @@ type Peer struct {
 	Mode string `toml:"mode"` // "allow", "limit", "hold" or "block"
 
 	Key    string `toml:"key"`     // the did:key of its key, which has to sign its documents that come through a hub; empty for any
-	CAFile string `toml:"ca_file"` // authorities that certify its HTTPS beside those of the system; empty for none
+	CAFile string `toml:"ca_file"` // authorities that certify its HTTPS beside the authorities of the system; empty for none
 }
 
 // Relay is the table of our own NATS.

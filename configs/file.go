@@ -31,8 +31,8 @@ type File struct {
 	certificate *tls.Certificate // nil where the file names none
 }
 
-// Load reads a file. The error is a [*InvalidError] when the file is not TOML, and
-// any other when it cannot be read; all other mistakes are those of [File.Err].
+// Load reads a file. The error is a [*InvalidError] when the file is not TOML, and any other
+// when it cannot be read. [File.Err] returns all other mistakes.
 func Load(path string) (*File, error) {
 	f, err := os.Open(path) //nolint:gosec // the operator names the file, with --config
 	if err != nil {

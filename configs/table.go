@@ -108,8 +108,8 @@ func (t Table) Equal(other Table) bool {
 	return t.name == other.name && reflect.DeepEqual(t.values, other.values)
 }
 
-// Mistake adds a mistake about one of the table's keys, present or not, to those of
-// the file; about the whole table with key "".
+// Mistake adds a mistake about one of the table's keys, present or not, to the mistakes of the
+// file; about the whole table with key "".
 func (t Table) Mistake(key, why string) {
 	path, name := t.path, t.name
 	if key != "" {

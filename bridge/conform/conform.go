@@ -1,7 +1,7 @@
-// Package conform plays the cases that a network's gateway must pass, which its package of
-// cases has as text: a title "== section: name" for each case, and its lines below. Empty
-// lines and lines that begin with # are for readers. What a line means is for the network
-// to say.
+// Package conform plays the cases that a network's gateway must pass. The package of the
+// cases has them as text: a title "== section: name" for each case, and its lines below.
+// Empty lines and lines that begin with # are comments. The network defines the meaning of
+// a line.
 package conform
 
 import (

@@ -39,12 +39,12 @@ func newLinkGauges(ctx context.Context, links *LinkSet, counts Counts) *linkGaug
 	return &linkGauges{
 		ctx: ctx, links: links, counts: counts,
 		heard:  desc("link_heard_seconds", "Age of the last thing read from a link."),
-		rows:   desc("feed_rows", "Steps that a link has still to deliver."),
-		oldest: desc("feed_oldest_seconds", "Age of the oldest step that a link has still to deliver; 0 when there is none."),
+		rows:   desc("feed_rows", "Deliveries that are pending on a link."),
+		oldest: desc("feed_oldest_seconds", "Age of the oldest delivery that is pending on a link; 0 for none."),
 
 		relayRows:   byPeer("relay_rows", "Messages and decisions that another registry has still to take."),
 		relayOldest: byPeer("relay_oldest_seconds", "Age of the oldest of them; 0 when there is none."),
-		relayDead:   byPeer("relay_dead", "Those that were given up, and are kept with the reason."),
+		relayDead:   byPeer("relay_dead", "Messages that were given up, and are kept with the reason."),
 	}
 }
 
@@ -82,11 +82,11 @@ func (g *linkGauges) Collect(metrics chan<- prometheus.Metric) {
 
 // collectPeers measures what waits for the peers that a link has.
 func (g *linkGauges) collectPeers(ctx context.Context, d bridge.Peered, metrics chan<- prometheus.Metric, now time.Time) {
-	owed, err := d.Backlogs(ctx)
+	backlogs, err := d.Backlogs(ctx)
 	if err != nil {
 		return
 	}
-	for _, b := range owed {
+	for _, b := range backlogs {
 		for desc, value := range map[*prometheus.Desc]float64{
 			g.relayRows: float64(b.Rows), g.relayOldest: secondsSince(b.Oldest, now), g.relayDead: float64(b.Dead),
 		} {

@@ -29,8 +29,8 @@ func (g *Gateway) checkDeliveries(ctx context.Context) {
 	}
 }
 
-// CheckDeliveries files notices of the deliveries that take long, and gives up those that
-// have waited for as long as the configuration says.
+// CheckDeliveries files notices of the deliveries that take long, and gives up the
+// deliveries that have waited for as long as the configuration says.
 func (g *Gateway) CheckDeliveries(ctx context.Context, now time.Time) error {
 	_, err := inBatches(checkBatch, func(limit int) (int, error) {
 		return g.deps.Deliveries.Delay(ctx, now.Add(-federation.DelayNotice), now, limit)

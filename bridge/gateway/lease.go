@@ -20,7 +20,7 @@ type Leases interface {
 	RunExclusive(ctx context.Context, lease string, do func(ctx context.Context)) error
 }
 
-// The leases of a home beside those of its links. The links to other homes share one with
+// The leases of a home beside the leases of its links. The links to other homes share one with
 // the hub: the replica that asks a home must be the one that reads its answer.
 const (
 	HomesLease   = "homes"
@@ -72,17 +72,17 @@ func (l *LinkSet) supervise(ctx context.Context, r *running) {
 	group.Wait()
 }
 
-// first keeps of the links that show a step once at most those whose first attempt is
-// counted as the step is filed: the links whose lease this replica has. Another replica
-// counts its first attempt when it makes it.
-func (l *LinkSet) first(owed federation.Fanout, id federation.EventID) federation.Fanout {
+// first drops the links that another replica runs from the links that show a step once at most:
+// the first attempt of a link whose lease this replica has is counted as the step is filed.
+// Another replica counts its first attempt when it makes it.
+func (l *LinkSet) first(to federation.Fanout, id federation.EventID) federation.Fanout {
 	var here []string
-	for _, name := range owed.Once {
+	for _, name := range to.Once {
 		if r := l.current.Load().named[name]; r != nil && r.lease.ours.Load() {
 			r.supervisor.Fresh(id) // before it is filed: the outbox may be read at any time after
 			here = append(here, name)
 		}
 	}
-	owed.Once = here
-	return owed
+	to.Once = here
+	return to
 }

@@ -80,7 +80,7 @@ func NewLinkSet(deps LinkDeps) *LinkSet {
 }
 
 // Apply makes these links the ones that run, until ctx ends or [LinkSet.Stop]: it stops
-// those that are gone or have another source, waits for their end, and starts the new ones.
+// the links that are gone or have another source, waits for their end, and starts the new ones.
 func (l *LinkSet) Apply(ctx context.Context, entries []Entry) {
 	before := map[string]*running{}
 	for _, r := range l.current.Load().all {
@@ -193,7 +193,7 @@ func (l *LinkSet) Named(name string) bridge.Link { //nolint:ireturn // links are
 // order of the configuration.
 func (l *LinkSet) Placers() []bridge.Placer { return l.current.Load().placers }
 
-// Present reports whether a user who proved a DID is in a channel now, on any link.
+// Present reports whether a user with a proved DID is in a channel now, on any link.
 func (l *LinkSet) Present(ctx context.Context, venue string, did federation.DID) bool {
 	return slices.ContainsFunc(l.Placers(), func(p bridge.Placer) bool {
 		gatherer, ok := p.(bridge.Gatherer)
@@ -258,13 +258,13 @@ func able[Ability any](l *LinkSet) iter.Seq[Ability] {
 
 // Route implements [federation.Routes].
 func (l *LinkSet) Route(ctx context.Context, ev federation.Event, after federation.View) (federation.Fanout, error) {
-	owed, err := l.current.Load().asked.Route(ctx, ev, after)
+	to, err := l.current.Load().asked.Route(ctx, ev, after)
 	if err == nil && l.deps.Homes != nil {
 		var homes []string
 		homes, err = l.deps.Homes.Recipients(ctx, ev, after)
-		owed.Links = append(owed.Links, homes...)
+		to.Links = append(to.Links, homes...)
 	}
-	return l.first(owed, ev.ID), err
+	return l.first(to, ev.ID), err
 }
 
 // heard tells the outbox of a link that a step came by it: deliveries that failed are tried

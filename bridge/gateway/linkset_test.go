@@ -59,7 +59,7 @@ func (fakeHome) Recipients(context.Context, federation.Event, federation.View) (
 	return []string{"b.test"}, nil
 }
 
-// leases implements [gateway.Leases] for a replica that has those that it names.
+// leases implements [gateway.Leases] for a replica that has the leases that it names.
 type leases []string
 
 // RunExclusive implements [gateway.Leases].
@@ -135,9 +135,9 @@ func TestStepsGoToHomesByTheirMailboxesAndToLinksThatCarryThem(t *testing.T) {
 		set := newLinkSet(leases{gateway.HomesLease}, home)
 		set.Apply(t.Context(), []gateway.Entry{{Link: &fakeLink{name: "lab"}}, {Link: home}, {Link: fakeHome{&fakeLink{name: "c.test"}}}})
 		defer set.Stop()
-		owed, err := set.Route(t.Context(), federation.Event{}, federation.View{})
-		if err != nil || !slices.Equal(owed.Links, []string{"lab", "b.test"}) {
-			t.Errorf("delivered to %q, %v; want lab, and the one home that has a mailbox", owed.Links, err)
+		to, err := set.Route(t.Context(), federation.Event{}, federation.View{})
+		if err != nil || !slices.Equal(to.Links, []string{"lab", "b.test"}) {
+			t.Errorf("delivered to %q, %v; want lab, and the one home that has a mailbox", to.Links, err)
 		}
 	})
 }

@@ -8,9 +8,8 @@ import (
 	"baton/federation"
 )
 
-// BoundNames knows the names that stand for DIDs: those of the configuration, and those of the
-// record whose name the configuration does not bind. So a name stands for one DID at any
-// time. It implements [Names].
+// BoundNames knows the names that stand for DIDs: the names of the configuration, and the names of
+// the record that the configuration does not bind. So a name stands for one DID at any time. It implements [Names].
 type BoundNames struct {
 	Record     NameRecord
 	Configured func() []federation.BoundName // may change while the gateway runs
@@ -35,7 +34,7 @@ func (n BoundNames) Bound(ctx context.Context, network, name string) (federation
 	return n.Record.BoundName(ctx, network, name)
 }
 
-// Of returns the bindings of a DID, those of the configuration first.
+// Of returns the bindings of a DID, with the bindings of the configuration first.
 func (n BoundNames) Of(ctx context.Context, did federation.DID) ([]federation.BoundName, error) {
 	var all []federation.BoundName
 	for _, b := range n.Configured() {

@@ -34,7 +34,7 @@ func (g *Gateway) tellSigners(ctx context.Context) {
 	}
 }
 
-// tellDue has each link that is up tell the notices that are due. A notice to a reader who is
+// tellDue has each link that is up tell the notices that are due. A notice to a reader that is
 // not there is put off; the error is that of the record.
 func (g *Gateway) tellDue(ctx context.Context, now time.Time) error {
 	for _, notifier := range g.links.notifiers() {

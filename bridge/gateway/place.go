@@ -69,9 +69,10 @@ func openPlace(placers []bridge.Placer, channel string) (federation.Place, feder
 	return federation.Place{Venue: placers[0].Channels()[0]}, placers[0].Dialect()
 }
 
-// Ours reports whether a DID is that of a participant of this gateway who is not on a link:
-// the home itself, an agent, a DID with a name that an operator bound on another link, or one
-// that last signed on another link, or is logged in to another server of the kind. A record that cannot be read now knows no DID.
+// Ours reports whether a DID belongs to a participant of this gateway that is not on a link: the
+// home itself, an agent, a DID with a name that an operator bound on another link, or one that
+// last signed on another link, or is logged in to another server of the kind. A record that cannot
+// be read now knows no DID.
 func (g *Gateway) Ours(ctx context.Context, did federation.DID, link string) bool {
 	if did == g.home.Load().ID.DID() {
 		return true

@@ -29,8 +29,8 @@ func (g *Gateway) follow(ctx context.Context, judged federation.Judgement, err e
 }
 
 // Settle files the steps of a remote handoff that waited and can be filed now, and tells the
-// senders of those that its home ruled out. It may be called again at any time, and finishes
-// what was cut short.
+// senders of the steps that its home ruled out. A caller may repeat it at any time: it finishes an
+// earlier call that was cut short.
 func (g *Gateway) Settle(ctx context.Context, id federation.HandoffID, now time.Time) error {
 	g.settling.Lock()
 	defer g.settling.Unlock()

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Of what operators change at one replica of a home, most is read from the record with each
-// request: tokens, bindings, holds. What a replica has in memory the others read again: the
-// blocks, and what the caller of Run keeps, such as the homes that were added and the
-// gateway's own keys.
+// Most of the changes that operators make at one replica of a home are read from the record with
+// each request: tokens, bindings, holds. The other replicas read again the changes that a replica
+// keeps in memory: the blocks, and the state of the caller of Run, such as the homes that were
+// added and the gateway's own keys.
 
 // changedTopic is the topic of the replicas of a home at which something was changed.
 const changedTopic = "changed"

@@ -62,8 +62,8 @@ func (g *Gateway) retainOnce(ctx context.Context, keep Retention, now time.Time)
 // Pruned counts what was deleted.
 type Pruned struct{ Handoffs, Messages, IDs, Letters int }
 
-// Prune deletes from a record what is older than a retention keeps it, batch by batch. What
-// was deleted before an error stays deleted.
+// Prune deletes from a record what is older than a retention keeps it, batch by batch. The rows
+// that were deleted before an error stay deleted.
 func Prune(ctx context.Context, record Pruner, keep Retention, now time.Time) (gone Pruned, err error) {
 	if keep.Finished > 0 {
 		gone.Handoffs, err = byCursor(func(after federation.Cursor) (int, federation.Cursor, error) {

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"baton/bridge"
@@ -32,4 +34,35 @@ func (g *Gateway) onSibling(ctx context.Context, did federation.DID, link string
 		_, sibling := p.(endpointed)
 		return sibling && p.Name() != link && p.Online(ctx, federation.Binding{DID: did})
 	})
+}
+
+// admitter is a link to a home that ignores some steps which the rules of this gateway allow.
+type admitter interface {
+	bridge.Homed
+	// Admits returns a [*federation.RefusalError] for a step that the home would ignore.
+	Admits(ctx context.Context, h federation.Pending) error
+}
+
+// admitted ends the wait of a step of this gateway's people that its home would ignore, and
+// returns the refusal. What cannot be told now is left to the link, which tells the signer
+// later.
+func (g *Gateway) admitted(ctx context.Context, judged federation.Judgement) error {
+	ev := judged.Entry.Event
+	if !judged.Awaits || judged.Duplicate || ev.Arrival.Home != "" {
+		return nil
+	}
+	for _, r := range g.links.current.Load().all {
+		link, ok := r.Link.(admitter)
+		if !ok || link.Home() != judged.View.Home {
+			continue
+		}
+		err := link.Admits(ctx, federation.Pending{Event: ev, Home: judged.View.Home, Since: judged.Entry.Filed})
+		if refused, isRefusal := errors.AsType[*federation.RefusalError](err); isRefusal {
+			if err := g.home.Load().Drop(ctx, ev); err != nil {
+				return fmt.Errorf("drop %s: %w", ev.ID, err)
+			}
+			return refused
+		}
+	}
+	return nil
 }

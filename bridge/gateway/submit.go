@@ -28,6 +28,9 @@ func (g *Gateway) Submit(ctx context.Context, ev federation.Event) (federation.J
 	}
 	g.links.heard(ev)
 	judged, err := g.deferral.Submit(ctx, ev, now)
+	if err == nil {
+		err = g.admitted(ctx, judged)
+	}
 	g.senders.Note(ev, judged.Verdict, err, now)
 	g.note(ctx, ev, judged, err)
 	g.wake(judged, err)

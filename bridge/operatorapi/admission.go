@@ -9,14 +9,14 @@ import (
 	"baton/federation"
 )
 
-// Admission decides who may ask. It returns a name for the audit log, or a
-// [*ProblemError] for whoever may not, or an error wrapping
-// [*federation.UnavailableError] where that cannot be known now. It may be called
-// concurrently, and more than once for a request that goes on.
+// Admission decides which callers may ask. It returns a name for the audit log, a
+// [*ProblemError] for a caller that is refused, or an error wrapping
+// [*federation.UnavailableError] when that cannot be decided now. It may be called
+// concurrently, and more than once for a long request.
 type Admission func(r *http.Request, needs federation.Scope) (actor string, err error)
 
-// Everybody admits whoever can connect, under the name that the listener gave them: for
-// a socket, whose file says who may open it.
+// Everybody admits each caller that can connect, under the name that the listener gave it:
+// the permissions of a socket decide which processes can open it.
 func Everybody(r *http.Request, _ federation.Scope) (string, error) { return r.RemoteAddr, nil }
 
 func errUnauthorized(detail string) error {
@@ -26,7 +26,7 @@ func errUnauthorized(detail string) error {
 // callerKey is where the context of a request has its [caller].
 type callerKey struct{}
 
-// caller is who asks, once admitted.
+// caller is an admitted caller.
 type caller struct {
 	actor string
 	still func() error // nil while they would be admitted again

@@ -14,7 +14,7 @@ import (
 	"baton/federation"
 )
 
-// needed is who may ask for what.
+// needed is the scope that each route needs.
 func needed() map[string]federation.Scope {
 	const read, operate, admin = federation.ReadScope, federation.OperateScope, federation.AdminScope
 	return map[string]federation.Scope{
@@ -115,7 +115,7 @@ func (b bearer) admits(t *testing.T, pattern, authorization string) string {
 	}
 	want := map[string]int{operatorapi.CodeUnauthorized: http.StatusUnauthorized, operatorapi.CodeForbidden: http.StatusForbidden}[p.Code]
 	if want == 0 {
-		return "" // what it says against the request, it says to somebody it knows
+		return "" // the answer to an admitted caller is a problem of the request
 	}
 	if asked := w.Header().Get("WWW-Authenticate"); w.Code != want || (asked == "Bearer") != (want == http.StatusUnauthorized) {
 		t.Errorf("%s answers %s with %d, and asks for %q", pattern, p.Code, w.Code, asked)

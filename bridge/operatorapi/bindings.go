@@ -38,8 +38,8 @@ func (o *Operator) bindings() listing {
 	return listing{page: bindingList{o}.page}
 }
 
-// page merges the bindings of the configuration with those of the record. A cursor
-// is the last name, after its network and a slash.
+// page merges the bindings of the configuration and of the record. A cursor is the last
+// name, after its network and a slash.
 func (l bindingList) page(ctx context.Context, cursor string, limit int) (any, error) {
 	network, name, _ := strings.Cut(cursor, "/")
 	kept, err := l.o.deps.Bindings.BoundNames(ctx, network, name, limit)

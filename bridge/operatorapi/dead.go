@@ -181,7 +181,7 @@ func (o *Operator) dropDead(ctx context.Context, id int64, dry bool) (bool, erro
 	}
 	err := o.deps.DeadLetters.Discard(ctx, id, time.Now())
 	if isNotFound(err) {
-		return false, nil // somebody else did
+		return false, nil // another operator did
 	}
 	return err == nil, err
 }

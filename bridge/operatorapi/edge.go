@@ -11,7 +11,7 @@ import (
 	"baton/federation"
 )
 
-// The codes of a problem, and the problem, are those of package bridge.
+// The codes of a problem, and the problem itself, come from package bridge.
 const (
 	CodeUsage        = bridge.CodeUsage
 	CodeNotFound     = bridge.CodeNotFound

@@ -112,7 +112,7 @@ func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory
 		}
 	}
 	seen := bridge.Seen{Account: ev.Actor(), At: ev.Arrival.Received}
-	if ev.Provenance == federation.Vouched { // else the signature says who it is, whoever brought it
+	if ev.Provenance == federation.Vouched { // a signed step names its author, whichever home brought it
 		seen.Origin = string(ev.Arrival.Home)
 	}
 	e.Identity, _ = bridge.ClaimOfMessage(seen)
@@ -123,7 +123,7 @@ func (o *Operator) explain(entry federation.Entry, history federation.KeyHistory
 	return e
 }
 
-// keySource says who named the key that verified as the signer's.
+// keySource returns the source of the key that verified a step.
 func (o *Operator) keySource(ev federation.Event, history federation.KeyHistory) string {
 	switch {
 	case ev.From.Method() == "key":

@@ -244,7 +244,7 @@ func (o *Operator) destination(name string) bool {
 	return known
 }
 
-// wake wakes whoever delivers to a link or a registry.
+// wake wakes the outbox of a link or a registry.
 func (o *Operator) wake(to string) {
 	if strings.HasPrefix(to, federation.WebhookLink+"/") {
 		o.deps.Wakes.Wake(bridge.WebhooksTopic)

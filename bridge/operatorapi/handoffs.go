@@ -97,7 +97,7 @@ func (l handoffList) read(ctx context.Context, f federation.Filter, after federa
 // news returns the handoffs that moved since the newest movement that was told, in
 // the order in which they moved.
 func (l handoffList) news(ctx context.Context, cursor string, limit int) func() ([]any, error) {
-	told := map[federation.HandoffID]federation.Version{} // of those that moved at the newest moment told
+	told := map[federation.HandoffID]federation.Version{} // handoffs that changed at the newest reported time
 	filter, after := l.filter, federation.Cursor(cursor)
 	return func() ([]any, error) {
 		views, next, err := l.read(ctx, filter, after, limit)
@@ -232,8 +232,8 @@ func (o *Operator) deliveries(ctx context.Context, view federation.View) (map[fe
 	return became, nil
 }
 
-// addressee says whom a link brings a step: an agent, its channel, or in private the
-// other parties, by what people call them.
+// addressee returns the recipient of a step on a link: an agent, its channel, or for a
+// private one the other parties, by their names there.
 func (o *Operator) addressee(ctx context.Context, d federation.Delivered, view federation.View, ev federation.Event) string {
 	switch {
 	case d.Link == federation.WebhookLink || d.Link == federation.InboxLink:

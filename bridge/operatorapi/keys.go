@@ -7,7 +7,7 @@ import (
 	"baton/bridge/operatorapi/contract"
 )
 
-// defaultOverlap is how long an old key is good where nobody says otherwise.
+// defaultOverlap is how long an old key is valid when the operator names no overlap.
 const defaultOverlap = 24 * time.Hour
 
 // RotateKey implements [contract.StrictServerInterface].

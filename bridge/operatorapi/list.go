@@ -84,8 +84,8 @@ func (l list) write(w http.ResponseWriter) error {
 	return err
 }
 
-// watch writes a line for each item, first those of the page and then those that are new, until
-// the client leaves or would not be admitted any more, or the gateway stops.
+// watch writes a line for each item of the page and then for each new one, until the client
+// leaves or is not admitted any more, or the gateway stops.
 func (l list) watch(w http.ResponseWriter) {
 	out := http.NewResponseController(w)
 	_ = out.SetReadDeadline(time.Time{}) // the answer has no end; what takes no deadline has none

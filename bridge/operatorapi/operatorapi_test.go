@@ -83,7 +83,7 @@ func newHouse() *house {
 	return newHouseFor(func(operatorapi.Tokens) operatorapi.Admission { return operatorapi.Everybody })
 }
 
-// newHouseFor makes a house for those whom its record admits.
+// newHouseFor makes a house for the callers that its record admits.
 func newHouseFor(admit func(operatorapi.Tokens) operatorapi.Admission) *house {
 	record := federationtest.NewMemory()
 	h := &house{gateway: &gateway{record: record}, Memory: record, mux: http.NewServeMux(), ended: make(chan struct{})}
@@ -165,8 +165,7 @@ func (h *house) offer(t *testing.T, n int) federation.Filing {
 	return f
 }
 
-// signedOffer is the body of an offer that somebody signed. Nothing here looks at
-// the signature.
+// signedOffer is the body of a signed offer. No test here verifies the signature.
 func signedOffer() string {
 	id := federationtest.ID(1).String()
 	document := fmt.Sprintf(`{"from":%q,"handoff":"offer","handoff-from":%q,"handoff-id":%q,"handoff-task":"x","handoff-to":%q,"id":%q,"target":%q}`,

@@ -89,9 +89,9 @@ func queryOf(operation *openapi3.Operation) []string {
 	return names
 }
 
-// check returns an error for a parameter that a route does not have: a misspelt filter must not
-// answer with everything. Changes without parameters ignore them, and every route ignores those
-// of a list.
+// check returns an error for a parameter that a route does not have: a misspelt filter must
+// not answer with everything. Changes without parameters ignore all of them, and every route
+// ignores the parameters of lists.
 func (p parameters) check(r *http.Request, route string) error {
 	names := p[strings.ReplaceAll(route, "...}", "}")]
 	if len(names) == 0 && (r.Method == http.MethodPost || r.Method == http.MethodPut) {

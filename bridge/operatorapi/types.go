@@ -2,9 +2,9 @@ package operatorapi
 
 import "baton/bridge/operatorapi/contract"
 
-// The documents of the API are those of its contract.
+// The contract defines the documents of the API.
 //
-//nolint:revive // the contract says what each of them is
+//nolint:revive // the contract describes each of them
 type (
 	Moment          = contract.Moment
 	Page[T any]     = contract.Page[T]

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,16 +21,12 @@ func TestTheTopologiesInDeployRun(t *testing.T) {
 	for name, variable := range map[string]struct {
 		name  string
 		ports int
-	}{"laptop": {"PORT", 1}, "hub": {"PORTS", 4}} {
+	}{"laptop": {"PORT", 1}, "hub": {"PORTS", 6}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var ports []string
 			for range variable.ports {
-				_, port, err := net.SplitHostPort(federationtest.FreeAddr(t))
-				if err != nil {
-					t.Fatal(err)
-				}
-				ports = append(ports, port)
+				ports = append(ports, strconv.Itoa(freePort(t)))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
 			defer cancel()
@@ -41,6 +38,29 @@ func TestTheTopologiesInDeployRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// freePort returns a free port, for which the port 2000 above it is free too: the servers of a
+// hub reach each other there.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for range 100 {
+		_, text, err := net.SplitHostPort(federationtest.FreeAddr(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		port, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+2000))) //nolint:noctx // it ends at once
+		if err == nil {
+			_ = listener.Close()
+			return port
+		}
+	}
+	t.Fatal("no two ports are free")
+	return 0
 }
 
 func TestTheServersOfTheClusterReadTheirFile(t *testing.T) {

@@ -236,3 +236,26 @@ func TestAPrivateOfferToNobodyOfThisGatewayIsNotKept(t *testing.T) {
 		t.Errorf("it is on record: %s", out)
 	}
 }
+
+// A server takes the answer to a directed offer from the DID of the offer alone. The step in
+// other tags, which the gateway would write again under its own key, is refused before any
+// user of the server sees it.
+func TestAnAnswerThatFreeqIgnoresIsRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBridged(t, channel)
+	b.met(t, rfcTags)
+	id, err := b.alice.Offer(channel, federation.DID(b.key.did), title)
+	if err != nil {
+		t.Fatal(err)
+	}
+	actTags.await(t, b.bob, "offer", id.String())
+	send(t, b.bob, rfcTags.step(b.key, channel, "accept", id.String(), nil).tags)
+	next(t, b.bob, "the refusal", func(m bridgetest.IRCMessage) bool {
+		return m.Command == "NOTICE" && m.Nick == "Baton" && len(m.Params) > 1 && strings.HasPrefix(m.Params[1], "NEED_SIGNATURE ")
+	})
+	send(t, b.bob, actTags.step(b.key, channel, "accept", id.String(), nil).tags)
+	b.stands(t, id, federation.Assigned)
+	if shown := b.server.Shown(id.String()); len(shown) != 2 {
+		t.Errorf("users of the server are shown %v", shown)
+	}
+}

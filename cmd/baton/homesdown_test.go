@@ -184,3 +184,37 @@ func TestAHandoffWhoseHomeLostItIsOrphanedAndEndedByAnOperator(t *testing.T) {
 		}
 	}
 }
+
+func TestABlockedHomeGetsWhatWasKeptForItOnceItIsAllowed(t *testing.T) {
+	t.Parallel()
+	all := newStrangers(t, "a.test", "b.test")
+	a, b := all[0], all[1]
+	for _, n := range all {
+		n.start(t)
+	}
+	a.baton(t, "peer", "add", b.url(), "--allow-private", "--yes") // b does not know a yet
+	b.must(t, "peer", "add", a.url(), "--allow-private", "--yes")
+	alice, _ := a.key(t, 1)
+	scout := resident(t, b.house, "scout_7", 2)
+	offer := func(title string) string {
+		t.Helper()
+		return a.must(t, "handoff", "offer", "--key-file", alice, "--to", scout.DID, "--title", title)
+	}
+	agree(t, offer("While b is allowed"), "offer", all...)
+	if out := a.must(t, "peer", "show", "b.test"); !strings.Contains(out, "allow by record") {
+		t.Errorf("peer show: %s", out)
+	}
+	if code, out := a.exit(t, "peer", "mode", "c.test", "block"); code != 1 || !strings.Contains(out, "there is no peer c.test") {
+		t.Errorf("peer mode of an unknown name: %d %s", code, out)
+	}
+	b.stop(t)
+	waiting := offer("While b is down")
+	if out := a.must(t, "peer", "mode", "b.test", "block", "--dry-run"); !strings.Contains(out, "1 deliveries to it end as dead letters") {
+		t.Errorf("dry run: %s", out)
+	}
+	a.must(t, "peer", "mode", "b.test", "block")
+	await(t, "the dead letter", func() bool { return strings.Contains(a.must(t, "dead", "list", "--reason", "blocked"), "b.test") })
+	b.start(t)
+	a.must(t, "peer", "mode", "b.test", "allow")
+	agree(t, waiting, "offer", all...)
+}

@@ -42,13 +42,21 @@ func openPeer(t configs.Table, w wiring) (gateway.Entry, error) {
 // shapes returns the other homes as operators see them.
 func (h *homes) shapes() []operatorapi.Peer {
 	var all []operatorapi.Peer
-	for _, peer := range h.peers() {
-		origin := operatorapi.FromConfiguration
+	for _, entry := range h.gateway.Links().Entries() {
+		peer := peerOf(entry)
+		if peer == nil {
+			continue
+		}
+		source := operatorapi.FromConfiguration
+		if entry.Added {
+			source = operatorapi.FromRecord
+		}
+		origin := source
 		if peer.Word() != "" {
 			origin = operatorapi.FromRecord
 		}
 		all = append(all, operatorapi.Peer{
-			Name: peer.Name(), Network: relay.Network, Mode: string(peer.Mode()), Origin: origin, URL: peer.URL(),
+			Name: peer.Name(), Network: relay.Network, Mode: string(peer.Mode()), Origin: origin, Source: source, URL: peer.URL(),
 			PeerHome: &operatorapi.PeerHome{Path: string(peer.Path()), SkewSeconds: peer.Skew().Seconds()},
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"os"
 )
 
-// agent is somebody with a key and, once logged in, a token.
+// agent is a client with a key and, after its login, a token.
 type agent struct {
 	api, did, token string
 	key             ed25519.PrivateKey

@@ -179,7 +179,7 @@ func (l *load) longestGap(from, to time.Time) time.Duration {
 }
 
 // drain waits until each acknowledged offer is completed, or a minute is over: then the audit
-// names those that are not.
+// names the others.
 func (l *load) drain(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()

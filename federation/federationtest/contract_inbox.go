@@ -25,8 +25,8 @@ type Leases interface {
 	Extend(ctx context.Context, to federation.DID, hold federation.Hold, until time.Time) error
 }
 
-// Devices remembers how far each device of a DID has read. Its promises are those
-// of [Store].
+// Devices remembers how far each device of a DID has read. It makes the promises of
+// [Store].
 type Devices interface {
 	// Devices returns the devices of a DID by name.
 	Devices(ctx context.Context, of federation.DID) ([]federation.Device, error)

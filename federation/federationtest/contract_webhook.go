@@ -31,9 +31,9 @@ type Webhooks interface {
 	// wait in the inbox, with new counts; dead deliveries stay dead. It changes nothing of a
 	// webhook that is not disabled. It returns [federation.ErrNotFound] for an unknown id.
 	EnableWebhook(ctx context.Context, id federation.WebhookID) error
-	// TakeWebhooks returns up to limit webhooks with a delivery that is due, those that have
-	// waited longest first, for the caller alone: no other caller gets one before it is let
-	// go, or before the time until.
+	// TakeWebhooks returns up to limit webhooks with a due delivery, the longest waiting first,
+	// for the caller alone: no other caller gets one before it is let go, or before the time
+	// until.
 	TakeWebhooks(ctx context.Context, now, until time.Time, limit int) ([]federation.Webhook, error)
 	// LetGo ends that. A webhook with a delivery that is due then comes after the webhooks
 	// that wait.

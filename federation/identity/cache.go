@@ -23,7 +23,7 @@ const maxDocuments = 4096
 type lookup func(ctx context.Context, did federation.DID) (federation.Document, error)
 
 // answers remembers what became of look-ups. For each DID one look-up is under way
-// at a time, for all who wait for it.
+// at a time, for all its callers.
 type answers struct {
 	cfg   DirectoryConfig
 	look  lookup
@@ -53,12 +53,12 @@ type answer struct {
 func newAnswers(cfg DirectoryConfig, look lookup) *answers {
 	return &answers{cfg: cfg, look: look, flights: map[federation.DID]*flight{}, known: otter.Must(&otter.Options[federation.DID, answer]{
 		MaximumSize: maxDocuments,
-		Executor:    func(tidy func()) { tidy() }, // by whoever asks: nothing here outlives its caller
+		Executor:    func(tidy func()) { tidy() }, // by the caller: nothing here outlives it
 	})}
 }
 
-// get returns what is known of a DID or, where that is older than anybody should
-// rely on, what its host says now.
+// get returns what is known of a DID or, where that is too old, what its host says
+// now.
 func (a *answers) get(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if known, ok := a.fresh(did, now); ok {
 		return known.document, known.err

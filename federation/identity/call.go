@@ -20,7 +20,7 @@ var ErrTurn = errors.New("the host is asked as often as may be")
 // Callable returns nil for an address that [Client.Call] would go to now. The error
 // wraps [ErrNotAllowed] for one that it never would, one whose name stands for an address
 // that is not public among them, and [*federation.UnavailableError] when the name cannot
-// be looked up. Who owns a name may change what it stands for, so each call looks again.
+// be looked up. The owner of a name may change its address, so each call looks again.
 func (c *Client) Callable(ctx context.Context, address string) error {
 	u, err := c.callee(address)
 	if err != nil || c.cfg.AllowPrivate && len(c.cfg.Denied) == 0 {
@@ -40,7 +40,7 @@ func (c *Client) Callable(ctx context.Context, address string) error {
 	return nil
 }
 
-// callee reads an address that somebody wants to be called at.
+// callee reads an address that a participant wants to be called at.
 func (c *Client) callee(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {

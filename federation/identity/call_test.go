@@ -120,7 +120,7 @@ func TestWhoIsNotCallable(t *testing.T) {
 		"another scheme":            "gopher://hook.example/",
 		"no host":                   "https:///path",
 		"no address":                "https://%zz",
-		"somebody before the host":  "https://user:secret@hook.example/",
+		"a user before the host":    "https://user:secret@hook.example/",
 		"a fragment":                "https://hook.example/#x",
 		"loopback":                  "https://127.0.0.1/",
 		"loopback of IPv6":          "https://[::1]/",
@@ -146,7 +146,7 @@ func receiver(t *testing.T, answer http.HandlerFunc) (address string, calls *ato
 	calls = &atomic.Int32{}
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		calls.Add(1)
-		_, _ = io.Copy(io.Discard, r.Body) // before that a server does not notice who goes
+		_, _ = io.Copy(io.Discard, r.Body) // before that a server does not notice a closed connection
 		answer(w, r)
 	})
 	return server.URL, calls

@@ -86,7 +86,7 @@ func TestAnswersOfAHost(t *testing.T) {
 		"a host that says nothing":         {address: host.URL + "/silent", unavailable: true},
 		"an answer that breaks off":        {address: host.URL + "/cut", unavailable: true},
 		"a dead host":                      {address: dead.URL + "/good", unavailable: true},
-		"a name that nobody has":           {address: "http://gw.invalid/", unavailable: true},
+		"a name without an address":        {address: "http://gw.invalid/", unavailable: true},
 		"another scheme":                   {address: "file:///etc/hostname"},
 		"something that is not an address": {address: "http://[::1"},
 	} {
@@ -125,7 +125,7 @@ func TestPrivateAddressesAreNotDialled(t *testing.T) {
 		"loopback of IPv6":          "[::1]",
 		"loopback inside IPv6":      "[::ffff:127.0.0.1]",
 		"a name that leads inside":  "localhost",
-		"the address of nobody":     "0.0.0.0",
+		"the unspecified address":   "0.0.0.0",
 		"a private network":         "10.0.0.1",
 		"where clouds keep secrets": "169.254.169.254",
 	} {

@@ -269,7 +269,7 @@ func TestLogsThatDoNotHold(t *testing.T) {
 		"a number":                     func(l *ledger, _, _ rotationKey) { l.operation(1)["x"] = 1 },
 		"a signature cut short":        func(l *ledger, _, _ rotationKey) { l.operation(1)["sig"] = "AAAA" },
 		"a signature with a line end":  func(l *ledger, _, _ rotationKey) { l.operation(1)["sig"] = l.operation(1)["sig"].(string) + "\n" },
-		"a type that nobody knows":     func(l *ledger, _, _ rotationKey) { l.operation(1)["type"] = "plc_wish" },
+		"an unknown type":              func(l *ledger, _, _ rotationKey) { l.operation(1)["type"] = "plc_wish" },
 		"an entry of another DID":      func(l *ledger, _, _ rotationKey) { l.entries[1]["did"] = "did:plc:x" },
 		"a time that is none":          func(l *ledger, _, _ rotationKey) { l.entries[1]["createdAt"] = "later" },
 		"an operation before the last": func(l *ledger, _, _ rotationKey) { l.entries[1]["createdAt"] = "2020-01-01T00:00:00.000Z" },
@@ -277,11 +277,11 @@ func TestLogsThatDoNotHold(t *testing.T) {
 		"an undone one that is shown": func(l *ledger, strong, weak rotationKey) {
 			l.add(strong, 2, 0, update('c', strong, weak))
 		},
-		"a first operation by somebody else": func(l *ledger, strong, _ rotationKey) {
+		"a first operation with another key": func(l *ledger, strong, _ rotationKey) {
 			*l = ledger{}
 			l.add(newP256(9), 0, -1, update('z', strong))
 		},
-		"an update by somebody else": func(l *ledger, _, _ rotationKey) {
+		"an update with another key": func(l *ledger, _, _ rotationKey) {
 			l.add(newP256(9), 2, 1, update('z', newP256(9)))
 		},
 		"an update by a key that was rotated out": func(l *ledger, strong, weak rotationKey) {
@@ -313,7 +313,7 @@ func TestLogsThatDoNotHold(t *testing.T) {
 			*l = ledger{}
 			l.add(mirrored(weak, secp256k1.Params().N), 0, -1, update('a', weak, strong))
 		},
-		"more rotation keys than anybody has": func(l *ledger, strong, weak rotationKey) {
+		"too many rotation keys": func(l *ledger, strong, weak rotationKey) {
 			l.add(weak, 2, 1, update('c', slices.Repeat([]rotationKey{weak}, 11)...))
 		},
 	} {
@@ -349,13 +349,13 @@ func TestDIDsOfPLCThatHaveNoDocument(t *testing.T) {
 	l.add(weak, 2, 1, map[string]any{"type": "plc_tombstone"})
 	w := &web{pages: map[string]string{l.address(): l.page()}}
 	for name, did := range map[string]federation.DID{
-		"one that was given up":    l.did,
-		"one that nobody made":     "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa",
-		"one that is too short":    "did:plc:aaaaaaaaaaaaaaaaaaaaaaa",
-		"one that is too long":     "did:plc:aaaaaaaaaaaaaaaaaaaaaaaaa",
-		"one in capitals":          "did:plc:AAAAAAAAAAAAAAAAAAAAAAAA",
-		"one with a digit too big": "did:plc:aaaaaaaaaaaaaaaaaaaaaaa8",
-		"one with a path":          "did:plc:aaaaaaaaaaaaaaaaaaaaa%2F",
+		"one that was given up":         l.did,
+		"one without a first operation": "did:plc:aaaaaaaaaaaaaaaaaaaaaaaa",
+		"one that is too short":         "did:plc:aaaaaaaaaaaaaaaaaaaaaaa",
+		"one that is too long":          "did:plc:aaaaaaaaaaaaaaaaaaaaaaaaa",
+		"one in capitals":               "did:plc:AAAAAAAAAAAAAAAAAAAAAAAA",
+		"one with a digit too big":      "did:plc:aaaaaaaaaaaaaaaaaaaaaaa8",
+		"one with a path":               "did:plc:aaaaaaaaaaaaaaaaaaaaa%2F",
 	} {
 		t.Run(name, func(t *testing.T) {
 			document, err := newDirectory(w).Resolve(t.Context(), did, noon())
@@ -404,7 +404,7 @@ func FuzzPLCLog(f *testing.F) {
 		w := &web{pages: map[string]string{l.address(): page}}
 		document, err := newDirectory(w).Resolve(t.Context(), l.did, noon())
 		if err == nil && len(document.Keys) != 1 {
-			t.Errorf("%s: got %+v: nobody signed that", page, document)
+			t.Errorf("%s: got %+v: no key signed that", page, document)
 		}
 	})
 }

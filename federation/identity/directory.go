@@ -20,14 +20,14 @@ type DirectoryConfig struct {
 	// said so; nil for no such host.
 	Web func(host string) (address string, ok bool)
 	// Home reads a document of another home that this gateway knows, by its name and a path
-	// there, and reports whether there is such a home. The errors are those of a [Fetcher].
+	// there, and reports whether there is such a home. It has the errors of a [Fetcher].
 	// Nil where no home is known.
 	Home func(ctx context.Context, name string, path federation.URLPath) (body []byte, known bool, err error)
 }
 
 // Fetcher is what a [Directory] reads documents with. [*Client] is one.
 type Fetcher interface {
-	// Get returns the body at an address. Its errors are those of [Client.Get].
+	// Get returns the body at an address. It has the errors of [Client.Get].
 	Get(ctx context.Context, address string) ([]byte, error)
 }
 
@@ -64,7 +64,7 @@ func (d *Directory) Resolve(ctx context.Context, did federation.DID, now time.Ti
 	return d.answers.get(ctx, did, now)
 }
 
-// Refresh is [Directory.Resolve] for a caller who has seen a key that the document
+// Refresh is [Directory.Resolve] for a caller that has seen a key that the document
 // at hand does not list: the host is asked again, once in a few seconds at most.
 func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Time) (federation.Document, error) {
 	if document, err := d.resolveHere(did, now); !errors.Is(err, errElsewhere) {
@@ -74,7 +74,7 @@ func (d *Directory) Refresh(ctx context.Context, did federation.DID, now time.Ti
 }
 
 // Offline returns the directory as it is without the network. Its methods return an error
-// that wraps [ErrNotAtHand] where those of d have to ask a host.
+// that wraps [ErrNotAtHand] where the methods of d have to ask a host.
 func (d *Directory) Offline() Refresher { return offlineDirectory{d} } //nolint:ireturn // a wrapper of it is one too
 
 // offlineDirectory is a [Directory] that asks no host.

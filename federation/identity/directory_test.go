@@ -290,7 +290,7 @@ func TestManyWhoWaitAskOnce(t *testing.T) {
 		synctest.Wait()
 		leave()
 		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("who left got %v, want canceled", err)
+			t.Errorf("the caller that left got %v, want canceled", err)
 		}
 		close(g.open)
 		waiting.Wait()

@@ -14,10 +14,10 @@ import (
 )
 
 // maxDepth bounds the nesting of a DID document. Real ones have four levels; the
-// rest is for members that nobody reads here.
+// rest is for members that this package does not read.
 const maxDepth = 16
 
-// maxKeys bounds the keys of one DID. Who needs more is no person and no server.
+// maxKeys bounds the keys of one DID. No person and no server needs more.
 const maxKeys = 16
 
 // ParseDocument reads a DID document and returns the Ed25519 keys in it that sign
@@ -56,7 +56,7 @@ func parseDocument(did federation.DID, body []byte) (federation.Document, error)
 	return document, nil
 }
 
-// addKey adds a key once, to those of its kind.
+// addKey adds a key once, to the keys of its kind.
 func addKey(document *federation.Document, key federation.PublicKey) error {
 	switch {
 	case len(document.Keys)+len(document.Others) >= maxKeys:

@@ -45,7 +45,7 @@ func TestKeysOfADocument(t *testing.T) {
 		"a key that another controls":         {document(`, "verificationMethod": [` + strings.Replace(first, `"did:web:alice`, `"did:web:bob`, 1) + `]`), nil},
 		"a key of another kind":               {document(`, "verificationMethod": [{"id": "#s", "type": "Multikey", "publicKeyMultibase": "zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme"}, ` + first + `]`), []ed25519.PublicKey{a}},
 		"a key on another curve":              {document(`, "verificationMethod": [{"id": "#s", "type": "JsonWebKey2020", "publicKeyJwk": {"kty": "EC", "crv": "P-256", "x": "", "y": ""}}]`), nil},
-		"a type that nobody knows":            {document(`, "verificationMethod": [{"id": "#s", "type": "Signer9"}]`), nil},
+		"an unknown type":                     {document(`, "verificationMethod": [{"id": "#s", "type": "Signer9"}]`), nil},
 		"members that look like the real one": {document(`, "VerificationMethod": [` + first + `]`), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

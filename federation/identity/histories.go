@@ -62,10 +62,10 @@ func (h *histories) change(did federation.DID, write func() error) error {
 	return err
 }
 
-// maxMisses bounds the key ids that nobody knew, at some 200 bytes each.
+// maxMisses bounds the unknown key ids, at some 200 bytes each.
 const maxMisses = 8192
 
-// miss is a key id that nobody knew. Links differ in whom they can ask.
+// miss is an unknown key id. Links differ in the servers that they can ask.
 type miss struct {
 	did   federation.DID
 	keyID string

@@ -63,7 +63,7 @@ func (h *hosts) did() federation.DID {
 	return federation.DID("did:web:" + strings.Replace(h.web.Listener.Addr().String(), ":", "%3A", 1))
 }
 
-// source is a fresh one that reaches the hosts and nobody else inside.
+// source is a fresh one that reaches the hosts and no other private address.
 func (h *hosts) source(t *testing.T) *identity.KeySource {
 	t.Helper()
 	client := identity.NewClient(identity.FetchConfig{AllowPrivate: true, Timeout: 300 * time.Millisecond, MaxBytes: 64 << 10, PerHost: 100})
@@ -151,7 +151,7 @@ func TestWhateverAHostDoesTheVerdictIsRight(t *testing.T) {
 			web: answer(page(h.did(), seededKey('x'))), plc: answer(strings.ReplaceAll(l.page(), multikey(seededKey('b')), multikey(seededKey('x')))),
 			seed: 'b', want: unverifiable,
 		},
-		"one that lies to let a thief in": { // who has a key of their own listed; a did:web is its host's to give
+		"one that lies to let a thief in": { // the thief has a key listed; the host of a did:web decides its keys
 			plc:  answer(strings.ReplaceAll(l.page(), multikey(seededKey('b')), multikey(seededKey('x')))),
 			seed: 'x', want: unverifiable,
 		},

@@ -1,11 +1,11 @@
-// Package identity finds out which keys may sign for whom, and keeps the gateway's
+// Package identity finds the keys that may sign for a DID, and keeps the gateway's
 // own.
 //
-// A [Directory] resolves DIDs: did:key by itself, did:web over HTTPS, did:plc from
+// A [Directory] resolves DIDs: did:key by itself, did:web over HTTPS or at a home that it knows, did:plc from
 // the log of operations at its directory. A [KeySource] joins what it says with the
-// keys that others know: those that somebody registered by MSGSIG, those that the
-// server behind a link serves, those of an AIRC registry. All of them go on record
-// with the time and the source, and a step is judged by those that were good when it
+// keys of other sources: a client registered one by MSGSIG, the server behind a link
+// serves one, or an AIRC registry has it. All of them go on record
+// with the time and the source, and a step is judged by the keys that were good when it
 // was first received. Whatever is fetched on the way, at an address that a stranger
 // chose, goes through a [Client], which does not reach into private networks and
 // reads no more than it was told to. A [Keyring] holds the private keys, and

@@ -33,7 +33,7 @@ func (f KeyFolder) Check(ctx context.Context, known []federation.KeyMark, used b
 	return CheckKeys(ctx, f.Dir, f.Signer, known)
 }
 
-// List returns the keys, those that were rotated away among them. The error is a
+// List returns the keys, with the ones that were rotated away. The error is a
 // [*federation.UnavailableError] where the signer does not answer.
 func (f KeyFolder) List(ctx context.Context) ([]NamedKey, error) {
 	keys, err := ListKeys(f.Dir)

@@ -182,7 +182,7 @@ func linkFile(root *os.Root, name string, text []byte) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Join(root.Name(), name), err)
 	}
-	defer root.Remove(draft) //nolint:errcheck // a draft that stays is a secret that nobody uses
+	defer root.Remove(draft) //nolint:errcheck // a draft that stays is an unused secret
 	if err := root.Link(draft, name); err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func syncFolder(root *os.Root) error {
 	return folder.Sync()
 }
 
-// writeDraft puts a text on disk under a name that nobody else uses.
+// writeDraft puts a text on disk under a name of its own.
 func writeDraft(root *os.Root, name string, text []byte) (draft string, err error) {
 	draft = "." + name + "-" + rand.Text()
 	f, err := root.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -15,7 +15,7 @@ import (
 // KeyRecord is the part of the record that a [KeySource] stands on.
 type KeyRecord interface {
 	federation.Keys
-	// KeyOwner returns [federation.ErrNotFound] when nobody's is known.
+	// KeyOwner returns [federation.ErrNotFound] for a key without a known owner.
 	KeyOwner(ctx context.Context, keyID string) (federation.DID, error)
 }
 
@@ -33,13 +33,13 @@ type Refresher interface {
 
 // KeySourceConfig says what a [KeySource] believes.
 type KeySourceConfig struct {
-	Negative time.Duration // how long a key id that nobody knew is not asked for again
+	Negative time.Duration // how long an unknown key id is not asked for again
 	Stale    time.Duration // how long a key of a document counts while the document cannot be had
 	// Peer returns the address of the key server behind a link, without a path. Nil
 	// where no link has one.
 	Peer func(link string) (address string, ok bool)
 	// Learned is told of a DID that a source named a key of which was not known to sign
-	// for it. It must not block. Nil where nobody waits for keys.
+	// for it. It must not block. Nil where no step waits for keys.
 	Learned func(did federation.DID)
 	// Ours reports whether the key of a DID is in this gateway's keeping. No peer is
 	// asked for other keys of such a one. Nil for none.
@@ -112,8 +112,8 @@ func (s *KeySource) Keys(ctx context.Context, q federation.KeyQuery) ([]ed25519.
 	return found.result()
 }
 
-// Learn puts on record what a source said, such as the key that somebody registered
-// by MSGSIG. Its errors are those of [federation.Keys.Learn].
+// Learn puts on record what a source said, such as the key that a client registered
+// by MSGSIG. It has the errors of [federation.Keys.Learn].
 func (s *KeySource) Learn(ctx context.Context, report federation.KeyReport) error {
 	history, err := s.histories.of(ctx, report.DID)
 	if err != nil {
@@ -141,8 +141,8 @@ func (s *KeySource) Revoke(ctx context.Context, did federation.DID, keyID string
 	return s.histories.change(did, func() error { return s.record.Revoke(ctx, did, keyID, at) })
 }
 
-// Forget has the history of a DID read again, after somebody else changed it in the
-// record.
+// Forget makes the next caller read the history of a DID again, after another program changed
+// it in the record.
 func (s *KeySource) Forget(did federation.DID) {
 	_ = s.histories.change(did, func() error { return nil })
 }
@@ -154,7 +154,7 @@ type evidence struct {
 	err      error // why a source did not say what it knows
 }
 
-// result answers a query. What nobody knows while a source is away is no evidence.
+// result answers a query. An unknown key is no evidence while a source is away.
 func (e evidence) result() ([]ed25519.PublicKey, error) {
 	switch {
 	case e.standing == federation.KeyEnded:
@@ -187,9 +187,9 @@ func (s *KeySource) weigh(ctx context.Context, q federation.KeyQuery, document f
 	return s.judge(q, history, absent), nil
 }
 
-// learn puts on record what a document says of the keys that matter: those that are
-// there already, and those that the signature in question can be of. A stranger who
-// lists many keys has no more of them kept than he signs with.
+// learn puts on record what a document says of the keys that matter: the ones
+// that are there already, and the ones that can have made the signature. So a document with many
+// keys adds no more to the record than the keys that sign.
 func (s *KeySource) learn(ctx context.Context, q federation.KeyQuery, document federation.Document, history federation.KeyHistory) (federation.KeyHistory, error) {
 	listed := document.Keys
 	document.Keys = slices.DeleteFunc(slices.Clone(listed), func(key ed25519.PublicKey) bool {

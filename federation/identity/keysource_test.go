@@ -407,13 +407,13 @@ func TestKeysOfARegistryHaveTheirStates(t *testing.T) {
 func TestIdentitiesOfARegistryThatAreRefused(t *testing.T) {
 	key := base64.RawURLEncoding.EncodeToString(seededKey('a'))
 	for name, body := range map[string]string{
-		"nothing":               "",
-		"no keys":               `{}`,
-		"a key that is none":    `{"keys": [{"publicKey": "AAAA", "status": "active"}]}`,
-		"a status nobody knows": `{"keys": [{"publicKey": "` + key + `", "status": "sleepy"}]}`,
-		"a time that is none":   `{"keys": [{"publicKey": "` + key + `", "status": "revoked", "revokedAt": "today"}]}`,
-		"a time before time":    `{"keys": [{"publicKey": "` + key + `", "status": "revoked", "revokedAt": -1}]}`,
-		"a status said twice":   `{"keys": [{"publicKey": "` + key + `", "status": "active", "status": "revoked"}]}`,
+		"nothing":             "",
+		"no keys":             `{}`,
+		"a key that is none":  `{"keys": [{"publicKey": "AAAA", "status": "active"}]}`,
+		"an unknown status":   `{"keys": [{"publicKey": "` + key + `", "status": "sleepy"}]}`,
+		"a time that is none": `{"keys": [{"publicKey": "` + key + `", "status": "revoked", "revokedAt": "today"}]}`,
+		"a time before time":  `{"keys": [{"publicKey": "` + key + `", "status": "revoked", "revokedAt": -1}]}`,
+		"a status said twice": `{"keys": [{"publicKey": "` + key + `", "status": "active", "status": "revoked"}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if keys, err := identity.ParseRegistryKeys([]byte(body), noon()); err == nil {
@@ -450,7 +450,7 @@ func TestOnlyKeysThatAreSignedWithAreKept(t *testing.T) {
 }
 
 // The key that an agent replaced is its own for what came before the overlap ended,
-// whoever asks when.
+// at any time of the question.
 func TestAKeyThatAnAgentReplacedEndsWithItsOverlap(t *testing.T) {
 	s := newStand(t)
 	old, next := seededKey('o'), seededKey('n')

@@ -10,7 +10,7 @@ import (
 )
 
 // Bounds of the logins that wait for the document of their DID at a time, each with one
-// connection out. They are apart from those of [Lookups]: strangers who log in take
+// connection out. They are apart from the bounds of [Lookups]: logins of strangers take
 // nothing that steps need.
 const (
 	loginsPerHost = 32

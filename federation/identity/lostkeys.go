@@ -51,8 +51,8 @@ func (e *LostKeysError) Error() string {
 	return text
 }
 
-// AssumedMarks are those of a record that was written before it noted any: each key has to
-// be there, and may be any.
+// AssumedMarks are the marks of a record from before marks: each key has to be there, and may be
+// any.
 func AssumedMarks() []federation.KeyMark {
 	var marks []federation.KeyMark
 	for _, name := range markedNames() {
@@ -61,7 +61,7 @@ func AssumedMarks() []federation.KeyMark {
 	return marks
 }
 
-// CheckKeys compares the keys in a folder, or of a signer, with those that a record was
+// CheckKeys compares the keys in a folder, or of a signer, with the keys that a record was
 // written with, and makes none. A key that was rotated away since is there; so is one that
 // [CreateKey] replaced on purpose. It returns a [*LostKeysError] for keys that are not there,
 // and a [*federation.UnavailableError] where the signer does not answer.

@@ -46,7 +46,7 @@ func writeDocument(key federation.SigningKey, others []federation.DID, mailbox s
 	if mailbox != "" {
 		document.Service = []service{{ID: string(key.DID) + "#baton", Type: mailboxService, Endpoint: mailbox}}
 	}
-	document.Authentication = document.AssertionMethod[:1] // nobody has a retiring one any more
+	document.Authentication = document.AssertionMethod[:1] // the private part of a retiring key is deleted
 	text, err := json.Marshal(document)
 	if err != nil {
 		panic("identity: write DID document: " + err.Error()) // it is strings alone

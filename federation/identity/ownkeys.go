@@ -118,7 +118,7 @@ func newSeed(prefix string) []byte {
 func EndpointID(key ed25519.PublicKey) string { return fmt.Sprintf("%x", []byte(key)) }
 
 // ListKeys returns the own keys in a folder without making any: each that signs,
-// followed by those that did before, newest first. A folder that is not there has
+// followed by its predecessors, newest first. A folder that is not there has
 // none.
 func ListKeys(dir string) ([]NamedKey, error) {
 	root, err := os.OpenRoot(dir)

@@ -21,7 +21,7 @@ const markInfo = "baton key mark v1"
 // markedNames are the keys whose loss a start has to notice.
 func markedNames() []KeyName { return []KeyName{KeptSecret, RegistryKey, ServerKey, TokenSecret} }
 
-// markSecret returns the fingerprint of a secret, from which nobody finds the secret.
+// markSecret returns the fingerprint of a secret, which does not reveal the secret.
 func markSecret(secret []byte) string {
 	sum := hmac.New(sha256.New, secret)
 	_, _ = sum.Write([]byte(markInfo)) // never fails

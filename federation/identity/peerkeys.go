@@ -18,18 +18,18 @@ import (
 // spec: freeq-signing "Key lookup across servers"
 const signingKeysPath federation.URLPath = "/api/v1/signing-keys"
 
-// askPeer asks the server behind a link for a key that nobody here knows, and puts
+// askPeer asks the server behind a link for a key that is unknown here, and puts
 // it on record. What it answers counts for what comes through that link alone: it
-// could bring such a step in any case, and gains no say about anybody elsewhere.
+// could bring such a step in any case, and gains no say about steps of other links.
 //
-// A nil error means that there was nobody to ask, or that the answer is on record.
+// A nil error means that there was no server to ask, or that the answer is on record.
 //
 // spec: freeq-signing "Key lookup across servers"
 func (s *KeySource) askPeer(ctx context.Context, q federation.KeyQuery, document federation.Document, now time.Time) error {
 	address, ok := s.peer(q.Link)
 	own := document.DID != "" && document.Source == "" && q.DID.Method() == "web"
 	if !ok || own || s.cfg.Ours != nil && s.cfg.Ours(ctx, q.DID) {
-		return nil // nobody knows more of this gateway's own DIDs than it does
+		return nil // no server knows more of this gateway's own DIDs than it does
 	}
 	if s.offline {
 		return notAtHand(q.DID)

@@ -72,7 +72,7 @@ func readPLCLog(did federation.DID, body []byte) (plcOperation, error) {
 	return log.standing[len(log.standing)-1], nil
 }
 
-// add judges one operation against those that stand.
+// add judges one operation against the operations that stand.
 func (l *plcLog) add(did federation.DID, o plcOperation) error {
 	if len(l.standing) == 0 {
 		if err := checkGenesis(did, o); err != nil {

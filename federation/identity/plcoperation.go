@@ -91,7 +91,7 @@ func (o plcOperation) read(members map[string]any) (plcOperation, error) {
 	case plcTombstone:
 		return o, nil
 	default:
-		return plcOperation{}, fmt.Errorf("nobody here knows the type %q", o.kind)
+		return plcOperation{}, fmt.Errorf("the type %q is unknown", o.kind)
 	}
 	if len(rotation) > maxRotationKeys {
 		return plcOperation{}, fmt.Errorf("more than %d rotation keys", maxRotationKeys)

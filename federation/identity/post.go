@@ -18,7 +18,7 @@ type Answer struct {
 
 // Post sends JSON to an address and returns the answer, whatever its status: what it
 // means is for the caller to know. The error wraps [*federation.UnavailableError] when
-// there was no answer, or too long a one: then nobody knows whether the host took what
+// there was no answer, or too long a one: then the host may have taken what
 // was sent. A redirect is an answer, and is not followed: what is posted is for the
 // host that it was addressed to. It blocks for at most the timeout.
 func (c *Client) Post(ctx context.Context, address string, body []byte) (Answer, error) {

@@ -38,7 +38,7 @@ func multicodec(kind federation.KeyKind) (prefix string, size int) {
 // characters and the prefix. Decoding base58 costs the square of its length.
 const maxMultibaseBytes = 50
 
-// errOtherKind says that a key is well formed as far as anybody here can tell, and
+// errOtherKind says that a key is well formed as far as this package can tell, and
 // of a kind that is not known here.
 var errOtherKind = errors.New("a key of another kind")
 
@@ -129,7 +129,7 @@ const ecdsaBytes = 64
 
 // verifyECDSA reports whether a key on a curve signed the SHA-256 of a message. Of
 // the two signatures that are always equally true, only the one with the lower s
-// counts, so that nobody makes another one without the key.
+// counts, so that no other one can be made without the key.
 //
 // spec: did-plc "Operation serialization, signing and validation"
 func verifyECDSA(key federation.PublicKey, message, signature []byte) bool {

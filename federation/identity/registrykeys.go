@@ -63,7 +63,7 @@ func parseRegistryKey(item map[string]json.RawMessage, now time.Time) (federatio
 	case "revoked":
 		member, key.Until = "revokedAt", now
 	default:
-		return federation.ReportedKey{}, fmt.Errorf("nobody here knows the status %q", status)
+		return federation.ReportedKey{}, fmt.Errorf("the status %q is unknown", status)
 	}
 	stated, err := parseUnix(item[member])
 	if err != nil {

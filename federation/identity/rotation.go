@@ -23,8 +23,8 @@ const retiredFile = "retired"
 // draft.
 const lockFile = ".lock"
 
-// maxRetired bounds what is kept of one key: far more than anybody rotates in
-// overlaps that others still care for. Older ones are forgotten.
+// maxRetired bounds what is kept of one key: far more rotations than fit into
+// one overlap. Older ones are forgotten.
 const maxRetired = 100
 
 // ErrNotRotated is returned by [Keyring.Rotate] for a key that cannot be rotated
@@ -106,7 +106,7 @@ func (k *Keyring) rotate(name KeyName, overlap time.Duration, now time.Time) (ow
 }
 
 // Reread reads the gateway's own keys again, and reports whether another gateway of the
-// home has rotated one. Where they cannot be read, those of before stay. A signer is not
+// home has rotated one. Where they cannot be read, the earlier ones stay. A signer is not
 // asked again.
 func (k *Keyring) Reread() (changed bool, err error) {
 	if k.signer != nil {
@@ -125,7 +125,7 @@ func (k *Keyring) Reread() (changed bool, err error) {
 	return changed, nil
 }
 
-// reread is Reread for who holds files.
+// reread is Reread for a caller that holds the folder.
 func (k *Keyring) reread(root *os.Root) (changed bool, err error) {
 	retired, err := readRetired(root)
 	if err != nil {

@@ -58,7 +58,7 @@ func (s *nameServer) serve() {
 			return // closed
 		}
 		if reply, err := s.answer(packet[:n]); err == nil {
-			_, _ = s.conn.WriteTo(reply, from) // who asked may be gone
+			_, _ = s.conn.WriteTo(reply, from) // the client may be gone
 		}
 	}
 }

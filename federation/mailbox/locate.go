@@ -83,7 +83,7 @@ func (l *Locator) Here(ctx context.Context, did federation.DID) (bool, error) {
 	return at.Home == l.home, err
 }
 
-// MaySpeakFor reports whether this gateway believes a home about who a DID is: the mailbox is
+// MaySpeakFor reports whether this gateway believes a home about the identity of a DID: the mailbox is
 // there, or no other location is known than one that a home merely claimed. The answer is no
 // while the record cannot be read.
 func (l *Locator) MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool {

@@ -8,7 +8,7 @@ import (
 	"baton/federation"
 )
 
-// Each case adds a source that overrules those of the cases before it.
+// Each case adds a source that overrules the sources of the cases before it.
 func TestTheFirstSourceThatNamesAHomeWins(t *testing.T) {
 	t.Parallel()
 	const did = federation.DID("did:web:b.test:bob")

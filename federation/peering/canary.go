@@ -26,7 +26,7 @@ const (
 
 // Steps takes the steps of this home itself, and reads them.
 type Steps interface {
-	// Submit judges and files a step. Its errors are those of the home.
+	// Submit judges and files a step. It has the errors of the home.
 	Submit(ctx context.Context, ev federation.Event) (federation.Judgement, error)
 	// View returns the view of a handoff.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)

@@ -21,7 +21,7 @@ const httpsWait = 2 * time.Second
 // httpsTimeout bounds the read of a document by HTTPS where no hub can bring it.
 const httpsTimeout = 10 * time.Second
 
-// maxDocumentBytes bounds a document. Those of homes and agents have some 6 KiB.
+// maxDocumentBytes bounds a document. The documents of homes and agents have some 6 KiB.
 const maxDocumentBytes = 64 << 10
 
 // Linked is another home as its documents are read. The functions block on the network.
@@ -52,8 +52,8 @@ type KeyHistories interface {
 	History(ctx context.Context, did federation.DID) (federation.KeyHistory, error)
 }
 
-// Documents reads the documents that other homes publish: their own DID documents, and those
-// of their agents. It reads by HTTPS and, where that brings no document, through the hub.
+// Documents reads the documents that other homes publish: their own DID documents, and the
+// documents of their agents. It reads by HTTPS and, where that brings no document, through the hub.
 //
 // Over HTTPS the certificate says whose document it is. Through a hub the answer is signed,
 // and [Documents] decides whether the key is that of the home:

@@ -71,7 +71,7 @@ func (h *hidden) read(t *testing.T) ([]byte, error) {
 
 func TestTheKeyOfAHomeThatComesThroughAHub(t *testing.T) {
 	t.Parallel()
-	other := keyOf("somebody else")
+	other := keyOf("another home")
 	for name, test := range map[string]struct {
 		change func(h *hidden)
 		want   string // in the error; "" where the document is believed

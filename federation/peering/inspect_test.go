@@ -33,8 +33,8 @@ func keyOf(name string) federation.SigningKey {
 	}}
 }
 
-// other is another home, named as the host of its address. What it publishes can be changed
-// until it is asked.
+// other is another home, named as the host of its address. A test may change what it publishes
+// until the home is asked.
 type other struct {
 	*httptest.Server
 	profile federation.HomeProfile

@@ -225,7 +225,7 @@ func (p *Peering) relink(ctx context.Context) error {
 }
 
 // TakeUp links the homes that operators added at other replicas of this home, and ends the
-// links to those that they removed.
+// links to the ones that they removed.
 func (p *Peering) TakeUp(ctx context.Context) error {
 	known, err := p.cfg.Record.KnownHomes(ctx)
 	if err != nil || sameLinks(known, p.cfg.Links.Added()) {

@@ -121,7 +121,7 @@ func TestNoHomePublishesAsAnotherReadsAnothersStreamOrPurges(t *testing.T) {
 		{"sends to another", "fed.b_test.a_test.steps", true},
 		{"sends as another", "fed.b_test.c_test.steps", false},
 		{"sends as another to itself", "fed.a_test.b_test.steps", false},
-		{"sends to nobody known", "fed.d_test.a_test.steps", false},
+		{"sends to an unknown home", "fed.d_test.a_test.steps", false},
 		{"looks at its own stream", "$JS.API.STREAM.INFO.FED_a_test__b_test", true},
 		{"looks at a stream of another", "$JS.API.STREAM.INFO.FED_b_test__a_test", false},
 		{"looks at a stream between others", "$JS.API.STREAM.INFO.FED_b_test__c_test", false},
@@ -142,7 +142,7 @@ func TestNoHomePublishesAsAnotherReadsAnothersStreamOrPurges(t *testing.T) {
 		{"changes its own stream", "$JS.API.STREAM.UPDATE.FED_a_test__b_test", true},
 		{"changes a stream of another", "$JS.API.STREAM.UPDATE.FED_b_test__a_test", false},
 		{"answers another's question", "_INBOX.b_test.x", false},
-		{"asks the server who is there", "$SYS.REQ.SERVER.PING", false},
+		{"asks the server for its clients", "$SYS.REQ.SERVER.PING", false},
 	} {
 		conn := hub.connect("a.test", "_INBOX.a_test")
 		err := conn.PublishRequest(c.subject, "_INBOX.a_test.answer", nil)
@@ -183,7 +183,7 @@ func TestNoHomePublishesAsAnotherReadsAnothersStreamOrPurges(t *testing.T) {
 	}
 }
 
-// A message that somebody put at a place of his own arrives at nobody else.
+// A message in the account of a home arrives at no other home.
 func TestWhatAHomeDoesInItsOwnAccountStaysThere(t *testing.T) {
 	hub := newAccountsHub(t, "a.test", "b.test")
 	all := newGates(t, "a.test", "b.test")
@@ -206,7 +206,7 @@ func TestWhatAHomeDoesInItsOwnAccountStaysThere(t *testing.T) {
 	}
 }
 
-// Of a home that was never there, there is no stream: who sends to it is told at once.
+// A home that never connected has no stream: a sender gets an error at once.
 func TestAHomeThatWasNeverThereHoldsUpNobody(t *testing.T) {
 	hub := newAccountsHub(t, "a.test", "b.test")
 	all := newGates(t, "a.test", "b.test")

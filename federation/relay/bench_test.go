@@ -9,8 +9,8 @@ import (
 	"baton/federation/relay"
 )
 
-// BenchmarkWake measures from a wake-up until who waits runs, with others waiting
-// for topics of their own.
+// BenchmarkWake measures from a wake-up until the waiter runs, while other waiters
+// wait for other topics.
 func BenchmarkWake(b *testing.B) {
 	for _, others := range []int{0, 10_000} {
 		b.Run("others="+strconv.Itoa(others), func(b *testing.B) {

@@ -19,13 +19,13 @@ const (
 	checkLag  = 100             // batches that may wait for their reader
 )
 
-// Subjects on which a server says who asks and how it is set.
+// Subjects on which a server names the account of a client, and its own settings.
 const (
 	userInfoSubject   = "$SYS.REQ.USER.INFO"
 	serverInfoSubject = "$SYS.REQ.SERVER.PING.VARZ"
 )
 
-// globalAccount is the one of all who name none.
+// globalAccount is the account of all clients that name none.
 const globalAccount = "$G"
 
 // Check examines the server that homes meet at, as this home sees it: connection, clock,
@@ -83,7 +83,7 @@ func inquire[T any](ctx context.Context, h *Hub, subject string) (said[T], error
 	return answer, err
 }
 
-// user is who a home is to a server.
+// user is the account and the permissions of a home at a server.
 type user struct {
 	Account     string          `json:"account"`
 	Permissions json.RawMessage `json:"permissions"`
@@ -93,17 +93,17 @@ func (h *Hub) whoami(ctx context.Context) (said[user], error) {
 	return inquire[user](ctx, h, userInfoSubject)
 }
 
-// checkAccount tells who this home is to the server, and how far the clocks are apart.
+// checkAccount reports the account of this home at the server, and the difference of the clocks.
 func (h *Hub) checkAccount(ctx context.Context, now func() time.Time) []federation.Finding {
 	asked := now()
 	answer, err := h.whoami(ctx)
 	if err != nil {
-		return []federation.Finding{{What: "account", State: federation.FindingWarn, Detail: "the server does not say who this home is to it: " + err.Error()}}
+		return []federation.Finding{{What: "account", State: federation.FindingWarn, Detail: "the server does not name the account of this home: " + err.Error()}}
 	}
 	account, clock := federation.Finding{What: "account", State: federation.FindingOK, Detail: answer.Data.Account}, federation.Finding{What: "clock", State: federation.FindingOK}
 	switch {
 	case answer.Data.Account == globalAccount:
-		account.State, account.Detail = federation.FindingWarn, "one for all: whoever connects can send as another home, in vain, and delete what waits; see baton relay accounts"
+		account.State, account.Detail = federation.FindingWarn, "one for all: each client of the hub can send as another home, in vain, and delete waiting batches; see baton relay accounts"
 	case len(answer.Data.Permissions) == 0:
 		account.State, account.Detail = federation.FindingWarn, answer.Data.Account+", without permissions: see baton relay accounts"
 	}
@@ -162,7 +162,7 @@ func (h *Hub) checkStream(ctx context.Context, from federation.HomeID) federatio
 	}
 	consumer, err := stream.Consumer(ctx, hubConsumer)
 	if err != nil {
-		return federation.Finding{What: f.What, State: federation.FindingFail, Detail: "nobody reads it: " + reason(err)}
+		return federation.Finding{What: f.What, State: federation.FindingFail, Detail: "no gateway reads it: " + reason(err)}
 	}
 	read, state := consumer.CachedInfo(), stream.CachedInfo()
 	var wrong []string

@@ -23,8 +23,8 @@ const (
 	compareBack  = 30 * 24 * time.Hour // handoffs that opened before are left out: the other home may have pruned them
 )
 
-// digest says how far handoffs go here: those of this home of which the other one has taken
-// steps, or those of the other home.
+// digest says how far handoffs go here: the handoffs of this home of which the other one has taken
+// steps, or the handoffs of the other home.
 type digest struct {
 	heading
 
@@ -228,7 +228,7 @@ func (p *Peer) compareTheirs(ctx context.Context, page []federation.HandoffID, d
 	return nil
 }
 
-// giveBack sends the steps of a handoff of the other home after those that it has, each with the
+// giveBack sends the steps of a handoff of the other home that it lacks, each with the
 // ruling that it signed. It returns why the other home does not take them, "" where it does.
 func (p *Peer) giveBack(ctx context.Context, ours reach, have federation.Version) (why string, err error) {
 	for entry, err := range p.deps.Record.Log(ctx, ours.Handoff) {
@@ -360,8 +360,8 @@ func (p *Peer) heal(ctx context.Context, d digest, l lack) error {
 	return p.unavailable(errOtherAnswer)
 }
 
-// lacks answers a digest of the other home. Where the steps are others than those that
-// were filed here, the last one is asked for: its ruling is the proof.
+// lacks answers a digest of the other home. Where the other home has other steps than
+// this one filed, this home asks for the last one: its ruling is the proof.
 func (p *Peer) lacks(ctx context.Context, d digest) ([]lack, error) {
 	lacks := []lack{}
 	for _, said := range d.Handoffs {

@@ -66,7 +66,7 @@ func (d Deps) hops(of federation.HomeID, ev federation.Event) []federation.HomeI
 	switch {
 	case of == d.Home:
 		return []federation.HomeID{d.Home}
-	case len(ev.Arrival.Path) == 0: // a step of somebody here
+	case len(ev.Arrival.Path) == 0: // a step that entered here
 		return []federation.HomeID{of, d.Home}
 	}
 	return append(slices.Clone(ev.Arrival.Path), d.Home)

@@ -75,10 +75,10 @@ func TestAPathThatCannotBeIsRefused(t *testing.T) {
 		path []federation.HomeID
 		want string
 	}{
-		"one that has been here":             {[]federation.HomeID{"b.test", "a.test"}, "it has been here"},
-		"one through too many homes":         {[]federation.HomeID{"x.test", "y.test", "z.test", "a.test"}, "more than 3 homes"},
-		"one that ends at somebody else":     {[]federation.HomeID{"a.test", "x.test"}, "status 400"},
-		"one that nobody could have written": {[]federation.HomeID{""}, "stored"}, // as none
+		"one that has been here":              {[]federation.HomeID{"b.test", "a.test"}, "it has been here"},
+		"one through too many homes":          {[]federation.HomeID{"x.test", "y.test", "z.test", "a.test"}, "more than 3 homes"},
+		"one that ends at another home":       {[]federation.HomeID{"a.test", "x.test"}, "status 400"},
+		"one that no home could have written": {[]federation.HomeID{""}, "stored"}, // as none
 	} {
 		answer, err := post(t, a, b, batch, test.path...)
 		if got := fmt.Sprint(answer, err); !strings.Contains(got, test.want) {
@@ -87,18 +87,18 @@ func TestAPathThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// Who forwards what a third home ruled on had the mailbox of one of its parties.
+// A home forwards the rulings of a third home for parties whose mailbox it had.
 func TestAHomeForwardsForThoseWhoMovedAlone(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]
 	offer := a.sign("alice", federation.Offer, to("bob"))
 	batch := written("c.test", "b.test", ruled(t, a, "a.test", offer, 1, federation.Link([32]byte{}, offer.Signature.Document)))
 	if answer, err := post(t, c, b, batch, "a.test", "c.test"); !strings.Contains(fmt.Sprint(answer, err), "wrong-sender") {
-		t.Errorf("for somebody who never was there: %v, %v", answer, err)
+		t.Errorf("for a DID that never was there: %v, %v", answer, err)
 	}
 	b.moved = map[federation.DID]federation.HomeID{keyOf("bob").DID: "c.test"}
 	if answer, err := post(t, c, b, batch, "a.test", "c.test"); !strings.Contains(fmt.Sprint(answer, err), "stored") {
-		t.Errorf("for somebody who moved: %v, %v", answer, err)
+		t.Errorf("for a DID that moved: %v, %v", answer, err)
 	}
 	view, err := b.record.View(t.Context(), offer.ID)
 	if err != nil || view.Home != "a.test" {
@@ -128,12 +128,12 @@ func TestAHomeTakesTheMailboxOfADIDFromWhereItWas(t *testing.T) {
 	}
 	err := b.peers["c.test"].Move(t.Context(), bob)
 	if refused, ok := errors.AsType[*federation.RefusalError](err); !ok || refused.Detail != "it is not there" {
-		t.Errorf("somebody who is elsewhere: %v", err)
+		t.Errorf("a DID that is elsewhere: %v", err)
 	}
 	a.people[bob], b.gone = "b.test", []federation.MovedMailbox{{DID: bob, Home: "c.test"}}
 	a.run(b)
 	a.take("alice", federation.Offer, to("bob"))
 	if err := a.deliver(b); err != nil || a.people[bob] != "c.test" {
-		t.Errorf("whoever sends there learns nothing: bob is at %q, %v", a.people[bob], err)
+		t.Errorf("a sender learns nothing there: bob is at %q, %v", a.people[bob], err)
 	}
 }

@@ -44,14 +44,14 @@ func (k *keyring) Keys(_ context.Context, q federation.KeyQuery) ([]ed25519.Publ
 	if key, ok := k.keys[q.DID]; ok {
 		return []ed25519.PublicKey{key}, nil
 	}
-	return nil, &federation.UnavailableError{What: "keys", Err: errors.New("nobody knows")}
+	return nil, &federation.UnavailableError{What: "keys", Err: errors.New("unknown")}
 }
 
 func (*keyring) KeyOwner(context.Context, string) (federation.DID, error) {
 	return "", federation.ErrNotFound
 }
 
-// keyOf returns the key of somebody, as a did:key.
+// keyOf returns the key of a person, as a did:key.
 func keyOf(name string) federation.SigningKey {
 	seed := sha256.Sum256([]byte(name))
 	private := ed25519.NewKeyFromSeed(seed[:])
@@ -308,7 +308,7 @@ func exchange(ctx context.Context, method, address string, e relay.Envelope) (re
 	return relay.NewEnvelope(text, response.Header), nil
 }
 
-// take lets somebody here take a step, which has to be taken.
+// take lets a person here take a step, which the home has to file.
 func (g *gate) take(by string, verb federation.Verb, change ...func(*federation.Event)) (federation.Judgement, federation.Event) {
 	g.t.Helper()
 	judged, ev, err := g.try(by, verb, change...)
@@ -325,7 +325,7 @@ func (g *gate) try(by string, verb federation.Verb, change ...func(*federation.E
 	return judged, ev, err
 }
 
-// sign returns a step of somebody, as it comes from a network of this home.
+// sign returns a step of a person, as it comes from a network of this home.
 func (g *gate) sign(by string, verb federation.Verb, change ...func(*federation.Event)) federation.Event {
 	g.t.Helper()
 	key := keyOf(by)
@@ -532,7 +532,7 @@ func TestAnOfferToAnyoneHasOneWinner(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("who lost was not told")
+			t.Fatal("the loser was not told")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -543,7 +543,7 @@ func TestAnOfferToAnyoneHasOneWinner(t *testing.T) {
 
 func TestAHomeSaysWhoItsPeopleAre(t *testing.T) {
 	all := newGates(t, "a.test", "b.test")
-	for name, want := range map[string]bool{"bob": true, "alice": false, "nobody": false} {
+	for name, want := range map[string]bool{"bob": true, "alice": false, "unknown": false} {
 		if got, err := all[0].peers["b.test"].Houses(t.Context(), keyOf(name).DID); err != nil || got != want {
 			t.Errorf("%s: %v, %v; want %v", name, got, err, want)
 		}
@@ -618,15 +618,15 @@ func TestALiarIsRefused(t *testing.T) {
 		batch map[string]any
 		want  string
 	}{
-		"a home that nobody knows":                    {stranger, written("x.test", "b.test"), "status 403"},
+		"an unknown home":                             {stranger, written("x.test", "b.test"), "status 403"},
 		"in the name of another home":                 {mallory, written("a.test", "b.test", ruled(t, a, "a.test", offer, 1, chain)), "status 401"},
 		"what was meant for another home":             {a, written("a.test", "c.test"), "status 400"},
-		"a member that nobody knows":                  {a, map[string]any{"type": "steps", "v": 1, "from": "a.test", "to": "b.test", "sent": time.Now(), "items": []any{}, "more": 1}, "status 400"},
-		"a version that nobody reads":                 {a, map[string]any{"type": "steps", "v": 2, "from": "a.test", "to": "b.test", "sent": time.Now(), "items": []any{}}, "status 400"},
+		"an unknown member":                           {a, map[string]any{"type": "steps", "v": 1, "from": "a.test", "to": "b.test", "sent": time.Now(), "items": []any{}, "more": 1}, "status 400"},
+		"an unknown version":                          {a, map[string]any{"type": "steps", "v": 2, "from": "a.test", "to": "b.test", "sent": time.Now(), "items": []any{}}, "status 400"},
 		"the ruling of another home":                  {mallory, written("c.test", "b.test", ruled(t, a, "a.test", offer, 1, chain)), "wrong-sender"},
 		"a ruling signed by another":                  {a, written("a.test", "b.test", ruled(t, mallory, "a.test", offer, 1, chain)), "signature-invalid"},
 		"a chain that is not of the step":             {a, written("a.test", "b.test", ruled(t, a, "a.test", offer, 1, [32]byte{1})), "wrong-reference"},
-		"a step of somebody who did not sign it":      {a, written("a.test", "b.test", ruled(t, a, "a.test", forged(offer), 1, chain)), "signature-invalid"},
+		"a step without the signature of its sender":  {a, written("a.test", "b.test", ruled(t, a, "a.test", forged(offer), 1, chain)), "signature-invalid"},
 		"a step in a handoff that is not known there": {a, written("a.test", "b.test", plain(a.sign("alice", federation.Cancel, in(offer.ID)))), "unknown-handoff"},
 		"an offer without a ruling":                   {a, written("a.test", "b.test", plain(offer)), "wrong-sender"},
 	} {

@@ -34,11 +34,13 @@ type HubConfig struct {
 // Bounds of what goes through a hub.
 const (
 	hubAnswer   = 10 * time.Second    // within which the other home answers; then the batch goes another way
-	hubAge      = 14 * 24 * time.Hour // of a batch that nobody fetched
+	hubResend   = 3 * time.Second     // without an answer; a message that arrives twice does no harm
+	hubAck      = 2 * time.Second     // within which the hub acknowledges a message; then it is sent again, which does no harm
+	hubAge      = 14 * 24 * time.Hour // of a batch that no home fetched
 	hubBytes    = 16 << 20            // of one stream: few batches are under way, and what waits is in the record
 	hubTakes    = 8                   // batches of one home that are judged at a time
 	hubAckWait  = time.Minute         // after which a batch is handed out again that was not judged
-	hubPull     = 5 * time.Second     // of one request for more; a server that is silent for half of it is asked anew
+	hubPull     = 2 * time.Second     // of one request for more; a server that is silent for so long is asked anew, such as one of a cluster that stopped
 	hubLook     = time.Second         // how often it is looked for homes to listen to
 	hubPending  = 1024                // batches that were handed out and not judged
 	hubConsumer = "home"              // the durable consumer of each stream
@@ -59,7 +61,7 @@ var (
 // that a stream leads to makes it: see [WriteAccounts].
 //
 // A message is acknowledged once its steps are on disk. The ids of messages mean
-// nothing: who reads compares what was signed.
+// nothing: the reader compares the signed documents.
 type Hub struct {
 	home    federation.HomeID
 	conn    *nats.Conn
@@ -95,8 +97,8 @@ func OpenHub(cfg HubConfig, home federation.HomeID, log *slog.Logger) (*Hub, err
 	return h, nil
 }
 
-// broken ends the wait of all who wait for an answer: what they sent may be lost, and is
-// sent again sooner than the answer would be missed.
+// broken ends all waits for answers: the messages may be lost, and are sent again sooner than
+// the waits would end.
 func (h *Hub) broken() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,14 +163,32 @@ func (h *Hub) exchange(ctx context.Context, to federation.HomeID, kind string, e
 		defer h.mu.Unlock()
 		delete(h.waiting, of)
 	}()
-	if err := h.publish(ctx, to, kind, e); err != nil {
-		return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
+	again := time.NewTicker(hubResend)
+	defer again.Stop()
+	for {
+		if err := h.insist(ctx, to, kind, e); err != nil {
+			return Envelope{}, &federation.UnavailableError{What: "hub", Err: err}
+		}
+		select {
+		case answer := <-answered:
+			return answer, nil
+		case <-again.C: // a gateway or a server that was killed took the message with it
+		case <-ctx.Done():
+			return Envelope{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
+		}
 	}
-	select {
-	case answer := <-answered:
-		return answer, nil
-	case <-ctx.Done():
-		return Envelope{}, &federation.UnavailableError{What: "home " + string(to), Err: fmt.Errorf("no answer through the hub: %w", ctx.Err())}
+}
+
+// insist publishes a message until the hub acknowledges it, or ctx ends. A stream of a cluster
+// has no leader for a second or two when a server stops, and takes the message then.
+func (h *Hub) insist(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, hubAck)
+		err := h.publish(attempt, to, kind, e)
+		cancel()
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
 	}
 }
 
@@ -185,8 +205,8 @@ func (h *Hub) open(to federation.HomeID) error {
 	return nil
 }
 
-// publish puts a message into the stream to another home. Until that has been there and
-// made the stream, nobody takes it.
+// publish puts a message into the stream to another home. The other home makes
+// the stream: before that, the error is errNoStream.
 func (h *Hub) publish(ctx context.Context, to federation.HomeID, kind string, e Envelope) error {
 	_, err := h.js.PublishMsg(ctx, &nats.Msg{
 		Subject: strings.TrimSuffix(hubSubject(to, h.home), ">") + kind, Data: e.Body, Header: nats.Header(e.Header()),

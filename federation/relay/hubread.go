@@ -190,7 +190,9 @@ func (in *inflow) answer(ctx context.Context, m jetstream.Msg, judge func(contex
 		_ = m.Term()
 		return
 	}
-	if err := in.hub.publish(ctx, in.from, typeResults, answer); err != nil {
+	publishing, cancel := context.WithTimeout(ctx, hubAnswer)
+	defer cancel()
+	if err := in.hub.insist(publishing, in.from, typeResults, answer); err != nil {
 		in.hub.log.LogAttrs(ctx, slog.LevelInfo, "answer not sent", slog.String("peer", string(in.from)), slog.Any("err", err)) // the other home asks again
 	}
 	_ = m.Ack()

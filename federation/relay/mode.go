@@ -19,7 +19,7 @@ func (p *Peer) Say(word Mode) {
 	}
 }
 
-// Word returns what an operator said of the other home; "" where nobody did.
+// Word returns what an operator said of the other home; "" for none.
 func (p *Peer) Word() Mode {
 	if word := p.word.Load(); word != nil {
 		return *word

@@ -54,7 +54,7 @@ func (p *Peer) vouched(ctx context.Context, ev federation.Event, homes ...federa
 		return nil
 	}
 	p.ReportOffence(ctx, federation.OffenceVoice, string(ev.Verb)+" "+ev.ID.String()+" in the name of "+string(ev.For))
-	return federation.Refuse(ev, federation.WrongSender, "it stands for somebody whose mailbox is elsewhere")
+	return federation.Refuse(ev, federation.WrongSender, "it stands for a DID whose mailbox is at another home")
 }
 
 // weigh reports the offence of a home that sent a step with an invalid signature: it had to

@@ -15,7 +15,7 @@ import (
 	"baton/translate/dialect"
 )
 
-// speaks returns a step as a home vouches for it in somebody's name, with its evidence.
+// speaks returns a step as a home vouches for it in the name of a person, with its evidence.
 func (g *gate) speaks(name string, verb federation.Verb, change ...func(*federation.Event)) federation.Event {
 	g.t.Helper()
 	evidence, err := json.Marshal(map[string]string{"document": "what " + name + " wrote, says " + string(g.id)})
@@ -78,12 +78,12 @@ func TestAHomeThatSpeaksForOthersIsNotBelieved(t *testing.T) {
 		code string
 		kind federation.OffenceKind
 	}{
-		{"an offer in the name of somebody at another home", rules(t, mallory, mallory.vouched("alice", federation.Offer, to("bob"))), "wrong-sender", federation.OffenceVoice},
-		{"a claim in the name of somebody at another home", mallory.vouched("alice", federation.Claim, in(open.ID)), "wrong-sender", federation.OffenceVoice},
-		{"a claim in the name of somebody here", mallory.vouched("bob", federation.Claim, in(open.ID)), "wrong-sender", federation.OffenceVoice},
+		{"an offer in the name of a DID at another home", rules(t, mallory, mallory.vouched("alice", federation.Offer, to("bob"))), "wrong-sender", federation.OffenceVoice},
+		{"a claim in the name of a DID at another home", mallory.vouched("alice", federation.Claim, in(open.ID)), "wrong-sender", federation.OffenceVoice},
+		{"a claim in the name of a DID here", mallory.vouched("bob", federation.Claim, in(open.ID)), "wrong-sender", federation.OffenceVoice},
 		{"the ruling of another home", ruled(t, a, "a.test", offer, 1, chain), "wrong-sender", federation.OffenceRuling},
 		{"a ruling that it did not sign itself", ruled(t, a, "c.test", offer, 1, chain), "signature-invalid", federation.OffenceRuling},
-		{"a step that nobody signed", ruled(t, mallory, "c.test", forged(stolen), 1, federation.Link([32]byte{}, stolen.Signature.Document)), "signature-invalid", federation.OffenceStep},
+		{"a step that its sender did not sign", ruled(t, mallory, "c.test", forged(stolen), 1, federation.Link([32]byte{}, stolen.Signature.Document)), "signature-invalid", federation.OffenceStep},
 		{"the truth", rules(t, mallory, mallory.vouched("carol", federation.Offer, to("bob"))), "", ""},
 	} {
 		before := offences(t, b, "c.test")

@@ -12,8 +12,8 @@ import (
 // Network is the label in metrics, logs and arrivals of what comes from other homes.
 const Network = "home"
 
-// Record is the part of the record that the exchange between homes reads and writes. Its
-// promises are those of [federationtest.Store].
+// Record is the part of the record that the exchange between homes reads and writes. It
+// promises what [federationtest.Store] does.
 type Record interface {
 	// View returns the view of a handoff, the zero value for one without a log.
 	View(ctx context.Context, id federation.HandoffID) (federation.View, error)
@@ -55,7 +55,7 @@ type Gateway interface {
 
 // Mailboxes knows which home has the mailbox of a DID. Its methods block on the record alone.
 type Mailboxes interface {
-	// MaySpeakFor reports whether this gateway believes a home about who a DID is: the
+	// MaySpeakFor reports whether this gateway believes a home that a step is of a DID: the
 	// mailbox is there, or this gateway knows of no other place.
 	MaySpeakFor(ctx context.Context, did federation.DID, home federation.HomeID) bool
 	// Here reports whether a DID has its mailbox here.
@@ -84,14 +84,14 @@ type Signer interface {
 // Poster is the HTTPS client for homes that the operator named.
 type Poster interface {
 	// Post sends an envelope and returns the answer. The error wraps
-	// [*federation.UnavailableError] where nobody knows whether it arrived, and a
+	// [*federation.UnavailableError] where the envelope may have arrived, and a
 	// status other than 200 is an error.
 	Post(ctx context.Context, address string, l Envelope) (Envelope, error)
 	// Get fetches an envelope, with the errors of Post.
 	Get(ctx context.Context, address string) (Envelope, error)
 }
 
-// Wakes wakes those who wait inside this gateway; see [PeerDelivery].
+// Wakes wakes the waiters inside this gateway; see [PeerDelivery].
 type Wakes interface {
 	Subscribe(topic string) (wake <-chan struct{}, stop func())
 }
@@ -104,7 +104,7 @@ type Deps struct {
 	Boot    string
 	Record  Record
 	Gateway Gateway
-	// Mailboxes decides for whom another home may speak.
+	// Mailboxes decides for which DIDs another home may speak.
 	Mailboxes Mailboxes
 	Signer    Signer
 	Poster    Poster

@@ -10,7 +10,7 @@ import (
 	"baton/federation/signing"
 )
 
-// impostor is a way to another home on which somebody answers in its place.
+// impostor is a way to another home on which a third party answers in its place.
 type impostor struct {
 	*gate
 	as federation.SigningKey

@@ -1,4 +1,4 @@
-// Package relay carries steps between homes, and wakes those who wait inside one.
+// Package relay carries steps between homes, and wakes the waiters inside one.
 //
 // # Between homes
 //
@@ -21,16 +21,16 @@
 //	   "ruling": {"document": TEXT, "signature": TEXT},
 //	   "have": VERSION}]}
 //
-// The document and the signature of a step are as its signer made them; who receives it
-// verifies both by the keys of the signer, and believes nobody else's verdict. A step
+// The document and the signature of a step are as its signer made them. The receiver
+// verifies both by the keys of the signer, and depends on no other verdict. A step
 // with a ruling was filed by its home. The ruling is signed as a body is:
 //
 //	{"type": "ruling", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "version": NUMBER,
 //	 "chain": HEX, "party": DID, "via": HOME, "filed": TIME}
 //
-// Where a step is somebody's by the word of a home alone, which vouches for it or knows the
-// signer as a party by another DID, and another home rules on it, that word is signed too:
-// who asks sends it, and it goes with the step wherever that does. A ruling that names a
+// A home may vouch for a step, or know its signer as a party by another DID. Where another home
+// rules on the step, the home signs that as a voucher: it sends the voucher with the question,
+// and the voucher travels with the step. A ruling that names a
 // "via" is believed as far as that home has signed it:
 //
 //	{"type": "voucher", "v": 1, "home": HOME, "handoff": ULID, "event": ULID, "step": HEX,
@@ -50,7 +50,7 @@
 // "of" is the SHA-256 of the body, "digest" that of the step's document. The outcomes
 // are stored and duplicate (it is on disk), refused (with the code), conflict (the home
 // contradicts an earlier ruling of its own: both are kept as proof), gap (the log goes as
-// far as "have": send what follows), later. Steps are those that an asker lacked, each
+// far as "have": send what follows), later. Steps are the ones that the asker lacked, each
 // with its ruling. A batch that is not taken as a whole is answered with another status
 // than 200, and nothing of it was filed.
 //
@@ -107,7 +107,7 @@
 // Between replicas go core NATS messages without a body, on subjects
 // "live.<home>.<hash of the topic>".
 //
-// A nil *Relay is one that never came up: waking does nothing, nobody is woken, and
+// A nil *Relay is one that never came up: waking does nothing, no waiter is woken, and
 // [PeerDelivery.Ready] says so. A gateway runs on with it. All methods may be called
 // concurrently.
 package relay

@@ -65,7 +65,7 @@ func TestAllWhoWaitForATopicAreWoken(t *testing.T) {
 			defer stopThird()
 			other, stopOther := r.Subscribe("scholar")
 			defer stopOther()
-			r.Wake("scout", "eliza", "nobody")
+			r.Wake("scout", "eliza", "unknown")
 			for name, wake := range map[string]<-chan struct{}{"first": first, "second": second, "third": third} {
 				if !woken(t, wake) {
 					t.Errorf("the %s was not woken", name)
@@ -120,13 +120,13 @@ func TestWhoDoesNotLookHoldsNobodyUp(t *testing.T) {
 			}
 			settle(t, r)
 			if !woken(t, lazy) {
-				t.Error("who looks in the end was not woken")
+				t.Error("the last waiter was not woken")
 			}
 		})
 	}
 }
 
-// Whoever looks after each token sees the last change, however close the changes
+// A waiter that looks after each token sees the last change, however close the changes
 // are: no token is lost between a look and the next one.
 func TestTheLastWakeUpOfABurstIsNotLost(t *testing.T) {
 	for name, open := range relays() {
@@ -181,7 +181,7 @@ func TestWhoLeavesATopicLeavesTheOthersThere(t *testing.T) {
 			leave() // again, to no effect
 			r.Wake("scout")
 			if !woken(t, stays) {
-				t.Error("who stays was not woken")
+				t.Error("the waiter that stays was not woken")
 			}
 			stop()
 			again, stop := r.Subscribe("scout")
@@ -189,7 +189,7 @@ func TestWhoLeavesATopicLeavesTheOthersThere(t *testing.T) {
 			leave()
 			r.Wake("scout")
 			if !woken(t, again) {
-				t.Error("who came after all had left was not woken")
+				t.Error("the waiter that came after all others had left was not woken")
 			}
 		})
 	}

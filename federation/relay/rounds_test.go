@@ -105,7 +105,7 @@ func (s *side) start() {
 	s.running.Go(func() {
 		for ctx.Err() == nil {
 			if !s.deliver(ctx) {
-				time.Sleep(time.Millisecond) // nothing was owed, or nobody there
+				time.Sleep(time.Millisecond) // no delivery was pending, or no home there
 			}
 		}
 	})

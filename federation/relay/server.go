@@ -11,8 +11,8 @@ import (
 	"baton/federation"
 )
 
-// ServerConfig says where a NATS server is, or servers of one cluster, and who this home
-// is there. The zero value names none.
+// ServerConfig says where a NATS server is, or servers of one cluster, and how this home
+// identifies itself there. The zero value names none.
 type ServerConfig struct {
 	URLs      []string // "tls://host:port" or "nats://host:port"
 	CredsFile string   // a JWT credentials file, or

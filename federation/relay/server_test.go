@@ -64,7 +64,7 @@ func TestARelayComesUpWhenItsServerDoes(t *testing.T) {
 	}
 	wake, stop := r.Subscribe("scout")
 	defer stop()
-	r.Wake("scout") // and nobody is woken by that later
+	r.Wake("scout") // and no waiter is woken by that later
 	shared := hubServer(t, t.TempDir(), address.Port)
 	defer stopHub(shared)
 	await(t, func() bool { return r.Ready() == nil })
@@ -74,7 +74,7 @@ func TestARelayComesUpWhenItsServerDoes(t *testing.T) {
 	}
 	r.Wake("scout")
 	if !woken(t, wake) {
-		t.Error("who waited since before is not woken")
+		t.Error("the earlier waiter is not woken")
 	}
 }
 
@@ -136,8 +136,7 @@ func TestAServerWithoutAccountsIsNoHost(t *testing.T) {
 	}
 }
 
-// What the configuration says of streams holds for those that are there too, at a server
-// of our own alone.
+// The configuration changes streams that exist too, at a server of this operator alone.
 func TestOurStreamsAreAsTheyAreToBeNow(t *testing.T) {
 	shared := hubServer(t, t.TempDir(), -1)
 	defer stopHub(shared)

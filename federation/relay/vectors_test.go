@@ -133,7 +133,7 @@ func TestWhatHomesSendEachOtherStaysTheSame(t *testing.T) {
 		"whose mailbox is there", "a mailbox that moves")
 }
 
-// compareVectors holds exchanges to those that are kept, which have these names.
+// compareVectors compares exchanges with the kept ones of these names.
 func compareVectors(t *testing.T, exchanges []vector, names ...string) {
 	t.Helper()
 	if len(exchanges) != len(names) {

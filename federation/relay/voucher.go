@@ -18,7 +18,7 @@ type voucher struct {
 	Handoff federation.HandoffID `json:"handoff"`
 	Event   federation.EventID   `json:"event"`
 	Step    string               `json:"step"`            // SHA-256 of its document, hexadecimal
-	Party   federation.DID       `json:"party,omitempty"` // whom the home knows the signer to be
+	Party   federation.DID       `json:"party,omitempty"` // the DID that the home knows the signer by
 	Sent    time.Time            `json:"sent"`
 }
 
@@ -30,14 +30,14 @@ func (v voucher) ofParty(party federation.DID) federation.HomeID {
 	return v.Home
 }
 
-// restsOnWord reports whether a step is somebody's by the word of a home alone: it stands
-// for them, or was signed by them as somebody else.
+// restsOnWord reports whether a step is of a party by the word of a home alone: a gateway signed
+// it for the party, or the party signed it under another DID.
 func restsOnWord(ev federation.Event, party federation.DID) bool {
 	return ev.Provenance == federation.Vouched && ev.For != "" || party != ""
 }
 
-// vouch returns a step with what this home says of whose it is, for the home of its handoff
-// and all whom that tells.
+// vouch returns a step with the voucher of this home for its party. The home of its handoff
+// passes the voucher on with the step.
 func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event, error) {
 	if !restsOnWord(ev, ev.Arrival.Party) {
 		return ev, nil
@@ -57,8 +57,8 @@ func (d Deps) vouch(ctx context.Context, ev federation.Event) (federation.Event,
 	return ev, nil
 }
 
-// attested returns a step that the other home asks a ruling on as one of whom that says it
-// is. What it may say that of, it has to sign for all whom this home tells.
+// attested returns a step that the other home asks a ruling on, with the party that the other
+// home names. The other home has to sign that in a voucher, which this home passes on.
 func (p *Peer) attested(ctx context.Context, ev federation.Event, document string) (federation.Event, error) {
 	ev.Arrival.Party = p.believed(ctx, ev.Arrival.Party, p.cfg.Home)
 	if err := p.vouched(ctx, ev, p.cfg.Home); err != nil {
@@ -75,8 +75,8 @@ func (p *Peer) attested(ctx context.Context, ev federation.Event, document strin
 	return ev, err
 }
 
-// attributed returns a step that a home ruled on as one of whom that says it is, as far as
-// the step is of its own people, or the home through which it came has signed that.
+// attributed returns a step that a home ruled on, with the party that the ruling names: where
+// the mailbox of the party is at that home, or the home that the step came through vouched for it.
 func (p *Peer) attributed(ctx context.Context, ev federation.Event, document string, ruled federation.Ruling) (federation.Event, error) {
 	var said voucher
 	if ruled.Via != "" && restsOnWord(ev, ruled.Party) {
@@ -94,8 +94,8 @@ func (p *Peer) attributed(ctx context.Context, ev federation.Event, document str
 
 // voucherOf returns what a home said about a step, of which the document is as it was sent:
 // the zero value where it said nothing that holds. It was signed when it says so, or this
-// moment where that is to come: the home may have another key by now. The error is that
-// nobody knows that key now.
+// moment where that is to come: the home may have another key by now. An error
+// means that the key cannot be had now.
 func (d Deps) voucherOf(ctx context.Context, ev federation.Event, document string, home federation.HomeID) (voucher, error) {
 	var said voucher
 	by := ev.Arrival.Voucher

@@ -61,7 +61,7 @@ func TestAStepTakesTheWordOfItsHomeAlong(t *testing.T) {
 	}
 }
 
-// A home sends on to where somebody moved what it vouched for before that.
+// A home forwards a step that it vouched for to the home that the mailbox moved to.
 func TestAStepTakesTheWordOfItsHomeToWhereSomebodyMoved(t *testing.T) {
 	all := newGates(t, "a.test", "b.test", "c.test")
 	a, b, c := all[0], all[1], all[2]

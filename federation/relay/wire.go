@@ -123,7 +123,7 @@ type carried struct {
 	Signature  string                `json:"signature"`
 	ID         federation.EventID    `json:"id"`
 	Provenance federation.Provenance `json:"provenance"`
-	Party      federation.DID        `json:"party,omitempty"` // whom the asker knows the signer to be
+	Party      federation.DID        `json:"party,omitempty"` // the DID that the asker knows the signer by
 	Name       string                `json:"name,omitempty"`  // what the signer was called; for people only
 	MessageID  string                `json:"message_id,omitempty"`
 	Received   time.Time             `json:"received"`
@@ -167,7 +167,7 @@ type result struct {
 	Code    string             `json:"code,omitempty"`   // of a refusal
 	Detail  string             `json:"detail,omitempty"` // for people
 	Have    federation.Version `json:"have,omitempty"`   // of a gap: how far the log goes
-	// Steps are those that the asker of a ruling lacks, up to the one it asked about.
+	// Steps are the ones that the asker of a ruling lacks, up to the one it asked about.
 	Steps []item `json:"steps,omitempty"`
 	// Moved is the parties whose mailboxes were moved to other homes: what is still to
 	// come for them goes there.
@@ -208,8 +208,8 @@ func carry(ev federation.Event, original []byte) carried {
 	return c
 }
 
-// uncarry returns a step as it was sent, read by whoever knows the dialects. A step that
-// names evidence is vouched for, whatever it is sent as.
+// uncarry returns a step as it was sent; read knows the dialects. A step that names evidence is
+// vouched for, even where it was sent as signed.
 func (c carried) uncarry(read func(document string) (federation.Event, error)) (federation.Event, error) {
 	ev, err := read(c.Document)
 	if err != nil {
@@ -256,8 +256,8 @@ func (c carried) original(ev federation.Event) (federation.Event, error) {
 	return ev, nil
 }
 
-// parse reads what a home sent, strictly: a member that nobody knows, or one that is
-// there twice, could be read in two ways.
+// parse reads a message of a home strictly: two programs could read an unknown or a repeated
+// member in two ways.
 func parse(text []byte, into any) error {
 	if err := federation.ExactJSON(text); err != nil {
 		return err

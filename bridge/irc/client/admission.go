@@ -38,8 +38,8 @@ func (r rejection) sentence() string {
 	return "the gateway ends"
 }
 
-// admission counts the connections of each address, and orders the connections that have not
-// registered for eviction. It is the owner's, as the rest of the server.
+// admission counts the connections of each address, and orders the unregistered ones for
+// eviction. It belongs to the owner, as the rest of the server.
 type admission struct {
 	addresses map[netip.Prefix]int
 	strangers *bridge.EvictionQueue[*user] // not registered

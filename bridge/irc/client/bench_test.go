@@ -23,7 +23,7 @@ type quiet struct {
 	words   *bytes.Reader // of the client
 	said    sync.Once
 	in      chan struct{} // closed when the client has been welcomed
-	steps   *atomic.Int64 // TAGMSGs that it has heard, with the ones of other clients
+	steps   *atomic.Int64 // TAGMSGs that it has received, from others too
 	closed  chan struct{}
 	closing sync.Once
 }
@@ -74,7 +74,7 @@ func (h *house) fill(b *testing.B, n int, caps, then string) *atomic.Int64 {
 	return &steps
 }
 
-// idleConfig has room for all clients, and pings none of them.
+// idleConfig has room for all clients, and sends no PING.
 func idleConfig() client.Config {
 	cfg := testConfig()
 	cfg.MaxClients, cfg.PingInterval = 20_000, time.Hour

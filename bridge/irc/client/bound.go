@@ -47,8 +47,8 @@ func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, str
 	return s.boundTo(ctx, name, "no DID is bound to the certificate "+name)
 }
 
-// byToken returns the DID that the operator bound to the name of a token, and that name.
-// A client that reads an inbox so moves deliveries, which a token must have the scope for.
+// byToken returns the DID that the operator bound to the name of a token, and that name. A
+// client that reads an inbox changes deliveries, for which the token needs the scope.
 //
 // spec: RFC 4616
 func (s *server) byToken(ctx context.Context, answer string) (federation.DID, string, error) {

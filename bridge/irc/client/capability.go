@@ -46,9 +46,9 @@ type offered struct {
 	value string // for clients that negotiate by version 302; "" for none
 }
 
-// capabilities returns all that are offered, by name, without the values that depend on
-// the configuration. The chghost of a client never
-// changes here; the capability is there for clients that ask for it with others.
+// capabilities returns all offered capabilities, by name, without the values that depend on
+// the configuration. The chghost of a client never changes here; the capability is there for
+// clients that request it with others.
 func capabilities() []offered {
 	return []offered{
 		{"account-notify", capAccountNotify, ""},
@@ -91,7 +91,7 @@ func (c capability) names() []string {
 }
 
 // listed returns all capabilities, with their values where the version has some. The
-// mechanisms belong to the connection.
+// mechanisms are the ones of the connection.
 func (l *Link) listed(version int, mechanisms []string) []string {
 	var names []string
 	for _, o := range capabilities() {

@@ -19,7 +19,7 @@ func TestACapabilityWhoseValueChangesIsTold(t *testing.T) {
 		old joins`)
 	limits.Set(bridge.Limits{})
 	peers["new"].until(t, ":gw.example CAP * NEW :freeq.at/handoff=context=4096")
-	peers["old"].say(t, "PING still") // a client that did not ask for it is told nothing
+	peers["old"].say(t, "PING still") // a client that did not ask for it gets nothing
 	if got := peers["old"].hear(t); !matches("*PONG*still", got) {
 		t.Errorf("old hears %q", got)
 	}

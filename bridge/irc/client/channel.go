@@ -10,7 +10,7 @@ import (
 	"baton/federation"
 )
 
-// Bounds of one channel, and of the channels of one client.
+// Bounds of one channel and of the channels of one client.
 const (
 	maxChannelBytes = 64   // of a name
 	maxChannels     = 50   // that one client is in

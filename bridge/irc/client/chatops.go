@@ -49,8 +49,8 @@ func (s *server) lookup(nick string) federation.DID {
 	return <-found
 }
 
-// room makes a fresh channel for the parties of a handoff, and invites the ones that are
-// here: the way from a handoff to a conversation. It may not be called by the owner.
+// room makes a new channel for the parties of a handoff, and invites the ones that are
+// online. The owner must not call it.
 func (s *server) room(u *user, view federation.View) (string, error) {
 	type made struct {
 		name string

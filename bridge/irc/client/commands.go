@@ -119,7 +119,7 @@ func (s *server) listCaps(u *user, sub string, names []string) {
 	}
 }
 
-// onPass takes a password, which proves nothing here: clients prove a DID by SASL.
+// onPass ignores a password: clients log in with SASL.
 func (s *server) onPass(_ context.Context, u *user, _ ircmsg.Message) {
 	if u.welcome {
 		s.reply(u, errAlreadyIn, "You may not reregister")
@@ -138,8 +138,8 @@ func (s *server) onQuit(_ context.Context, u *user, m ircmsg.Message) {
 	s.quit(u, why)
 }
 
-// quit lets a client go: clients in one of its channels are told, and the
-// connection is closed once it has had its last line.
+// quit removes a client: it tells the clients that share a channel with it, and closes the
+// connection after its last line.
 func (s *server) quit(u *user, why string) {
 	if u.over {
 		return
@@ -184,7 +184,7 @@ func (s *server) forget(u *user) {
 	}
 }
 
-// neighbours yields the clients in a channel of a client, each once.
+// neighbours yields the clients that share a channel with a client, each once.
 func (s *server) neighbours(u *user, self bool) iter.Seq[*user] {
 	return func(yield func(*user) bool) {
 		seen := map[*user]bool{u: true}

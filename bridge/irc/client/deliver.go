@@ -25,13 +25,12 @@ type row struct {
 	line  string                                   // for people; "" for none
 }
 
-// Deliver implements [bridge.Link]. A step in a channel is written to the clients in
-// it, in the dialect that each takes; beside it stands one line for people, on the
-// first attempt only. Nil means that it was: a client in a channel that does not read is
-// not waited for.
+// Deliver implements [bridge.Link]. It writes a step in a channel to the members of the
+// channel, in the dialect that each takes, and on the first attempt one line for people. Nil
+// means that it was written: Deliver does not wait for members that do not read.
 //
-// Parties of the handoff that take steps are left out, as their inbox brings it to them
-// in order.
+// It leaves out the parties of the handoff that take steps, as their inbox brings the step
+// to them in order.
 func (l *Link) Deliver(ctx context.Context, d federation.Delivery) error {
 	if !l.writes(d.View) {
 		return federation.Refuse(d.Entry.Event, federation.InvalidTarget, "no place of this server")
@@ -76,8 +75,8 @@ func (l *Link) unavailable(err error) error {
 	return irc.Unavailable(l.Name(), err)
 }
 
-// render returns the tags of a step in a dialect: exactly the ones that were signed where
-// it is in that, and for the place where it is written.
+// render returns the tags of a step in a dialect: exactly the signed ones when the step was
+// signed in that dialect for that place.
 func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.Dialect) (map[string]string, error) {
 	d.View.Dialect = in
 	rendered, losses, err := irc.Render(ctx, l.ports, d)
@@ -88,8 +87,8 @@ func (l *Link) render(ctx context.Context, d federation.Delivery, in federation.
 	return irc.Tags(rendered, d.View, "")
 }
 
-// wanted returns the dialects in which the members of a channel take a step. A receipt
-// is written as it is or not at all: no other word for it proves anything.
+// wanted returns the dialects in which the members of a channel take a step. A receipt is
+// written as it is or not at all: a receipt in other words proves nothing.
 func (s *server) wanted(d federation.Delivery) []federation.Dialect {
 	c := s.channels[d.View.Venue]
 	if c == nil {
@@ -119,8 +118,8 @@ func (s *server) hears(u *user, d federation.Delivery) bool {
 	return u.caps.reads(d.Entry.Event.Dialect) != "" && (u.replay == nil || d.Entry.Version == 0 || !inbox(d, u.account))
 }
 
-// inbox reports whether a step went into the inbox of a DID. A DID that was assigned later is
-// no recipient of what came before.
+// inbox reports whether a step went into the inbox of a DID. A later assignee is no
+// recipient of earlier steps.
 func inbox(d federation.Delivery, did federation.DID) bool {
 	v := d.View
 	assigned := did == v.Assignee && v.Answered > 0 && d.Entry.Version >= v.Answered

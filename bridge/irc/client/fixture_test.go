@@ -268,7 +268,7 @@ func play(t *testing.T, h *house, scene string) map[string]*peer {
 			t.Fatalf("%q is no line of a scene", line)
 		}
 	}
-	for name, p := range peers { // and no client hears anything else
+	for name, p := range peers { // and the others receive nothing else
 		p.say(t, "PING done")
 		if got := p.hear(t); !strings.HasSuffix(got, "PONG gw.example :done") {
 			t.Errorf("%s hears %q besides", name, got)

@@ -153,8 +153,8 @@ func (r *reference) parse(text, subcommand string) *wrongInquiry {
 	return nil
 }
 
-// placeInquiry finds the place whose past is asked for, where the client may read it: a
-// channel that it is in, or its own exchange with another DID.
+// placeInquiry finds the place of a history request, if the client may read it: a channel
+// that it is in, or its own exchange with another DID.
 func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	if strings.HasPrefix(q.target, "#") {
 		venue, _ := channelName(q.target)
@@ -169,8 +169,8 @@ func (s *server) placeInquiry(u *user, q *inquiry) *wrongInquiry {
 	return &wrongInquiry{"INVALID_TARGET", q.subcommand + " " + clipParam(q.target), "Messages could not be retrieved"}
 }
 
-// bufferOf returns where the steps in a channel are kept, and since when they are the ones
-// of this channel: one that does not last has the name of one that is gone.
+// bufferOf returns the place of the steps in a channel, and the time since which they belong
+// to this channel: a temporary channel may have the name of an earlier one.
 func (s *server) bufferOf(venue string, c *channel) buffer {
 	if c.lasting {
 		return buffer{name: c.name, place: federation.Place{Venue: venue}}

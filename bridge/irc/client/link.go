@@ -1,35 +1,35 @@
-// Package client is a server for IRC clients: people with any client, and agents that
-// speak IRC. It is the home server of the handoff RFC: a client that is logged in as a DID takes
-// steps as that DID, and is replayed what reached it meanwhile.
+// Package client is a server for IRC clients: people with any client, and agents that speak
+// IRC. It is the home server of the handoff RFC: a client that is logged in as a DID takes
+// steps as that DID, and receives the steps that arrived during its absence.
 //
 // Clients register as on any server, over TCP, TLS or WebSocket. The channels of the
-// configuration last, have no operators and the modes +nt, and are the same as the
-// channels of links that list them, as far as steps go: each step in one is written to all
-// others, with a line for people. What people say to each other stays on this server,
-// because no link relays it. Other channels are made by the client that joins them first, which
-// is their operator; an operator with a DID is one again when that DID comes back.
-// A ban may name a DID. Channels and their modes are gone when the gateway ends.
+// configuration are permanent, have no operators and the modes +nt, and carry the same steps
+// as the channels of links that list them: a step in one is written to all others, with a
+// line for people. Chat stays on this server, because no link relays it. The first client
+// that joins any other channel creates it and is its operator; an operator with a DID is
+// operator again when the DID returns. A ban may name a DID. Channels and their modes end
+// with the gateway.
 //
-// Text is UTF-8. Nicks and channels are compared as CASEMAPPING=ascii says, and a
-// channel has no capital letters outside of ASCII, on which venues would disagree.
+// Text is UTF-8. Nicks and channels are compared as CASEMAPPING=ascii says, and a channel
+// has no capital letters outside of ASCII, on which venues would disagree.
 //
 // # Concurrency
 //
-// One goroutine, that of [Link.Run], owns all state. Each client has a reader, which
-// hands over one line at a time and waits until it was acted on; a writer runs only
-// while something is written. What blocks, such as judging a step, is done by the
-// reader of the client whose step it is, so that its next lines wait and no
-// other client's do. [Link.Deliver] and [Link.Online] may be called by many.
+// One goroutine, that of [Link.Run], owns all state. Each client has a reader, which hands
+// over one line at a time and waits until the owner has processed it; a writer runs only
+// while lines are pending. Work that blocks, such as judging a step, runs in the reader of
+// its client, so that only the next lines of that client wait. [Link.Deliver] and
+// [Link.Online] may be called concurrently.
 //
 // # Bounds
 //
-// All connections, unregistered ones and the ones from one address are bounded:
-// where a bound is reached, the oldest connection that has not registered is closed, of
-// the address that has the most of these. Logins of one address are counted, at all
-// listeners together. Registration and silence have a time. A line has 4,096 bytes of tags and 512 of
-// message. A client that sends more than a few lines a second is read more slowly, and one that says
-// more to others than limits.user_events_per_minute is refused. What waits for a
-// client is bounded by send_queue_bytes; a client that is slower is dropped.
+// All connections, unregistered connections and the connections of one address are bounded.
+// At a bound the server closes the oldest unregistered connection of the address that has
+// the most. The attempts of an address to log in are counted over all listeners.
+// Registration and silence have timeouts. A line has 4,096 bytes of tags and 512 of message.
+// A client that sends more than a few lines a second is read more slowly, and one that sends
+// more than limits.user_events_per_minute is refused. send_queue_bytes bounds the pending
+// output of a client; a slower client is dropped.
 //
 // spec: rfc1459; rfc2812; ircv3 capability-negotiation, message-tags, server-time,
 // batch, account-notify, account-tag, extended-join, away-notify, multi-prefix,
@@ -58,7 +58,7 @@ const network = "client"
 // spec: RFC 7301; its registry
 const protocol = "irc"
 
-// Link is the listener with all clients that are connected to it. Make one with [Open].
+// Link is the listener with its connected clients. Make one with [Open].
 type Link struct {
 	bridge.Hearing
 
@@ -120,9 +120,9 @@ func (l *Link) Channels() []string { return l.channels }
 // Dialect implements [bridge.Placer].
 func (l *Link) Dialect() federation.Dialect { return l.cfg.Dialect }
 
-// Carries implements [bridge.Link]: the steps of handoffs in this server's channels. Steps
-// of private ones are in the inboxes of their parties, and reach them from there: what is
-// not acknowledged yet is not delivered.
+// Carries implements [bridge.Link]: it carries the steps of handoffs in this server's
+// channels. Private steps are in the inboxes of their parties, and reach them from there: an
+// unacknowledged step is not delivered.
 func (l *Link) Carries(_ context.Context, _ federation.Event, after federation.View) (bool, error) {
 	return l.writes(after), nil
 }

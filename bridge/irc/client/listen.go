@@ -16,9 +16,9 @@ import (
 	"baton/bridge/irc"
 )
 
-// How fast lines of one client are read: a burst that holds what clients send when
-// they connect, and then as fast as people type. What is not read yet the client
-// feels; nothing of it is lost.
+// The rate at which lines of one client are read: a burst that holds the lines of a
+// connecting client, and then as fast as a person types. The unread lines stay in the
+// connection, and none is lost.
 const (
 	linesPerSecond = 20
 	linesBurst     = 100
@@ -71,7 +71,7 @@ func (s *server) accept(ctx context.Context, p port) error {
 		switch {
 		case ctx.Err() != nil:
 			if err == nil {
-				_ = conn.Close() // no client said a word
+				_ = conn.Close() // the connection is unused
 			}
 			return nil
 		case errors.Is(err, net.ErrClosed):
@@ -149,7 +149,7 @@ func (s *server) read(ctx context.Context, u *user) {
 // leave has the owner let a client go.
 func (s *server) leave(u *user, why string) {
 	s.post(func() { s.quit(u, why) })
-	_ = u.wire.Close() // no goroutine reads it any more
+	_ = u.wire.Close() // its reader has ended
 }
 
 // newUser returns a client that has said nothing, with its address as text, and as limits

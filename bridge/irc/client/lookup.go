@@ -139,7 +139,7 @@ func (s *server) around(ctx context.Context, q inquiry, p point) ([]federation.S
 		return nil, err
 	}
 	from := p.begin
-	from.N = max(from.N, 1) - 1 // the message itself is among the ones that come
+	from.N = max(from.N, 1) - 1 // the answer contains the message itself
 	newer, err := s.stretch(ctx, q, federation.Stretch{Place: q.buffer.place, After: from}, q.limit-len(older))
 	return append(older, newer...), err
 }
@@ -191,7 +191,7 @@ func (s *server) tellPast(u *user, past []told, q inquiry) {
 	})
 }
 
-// batch sends what belongs together as a batch of a type, to a client that reads batches.
+// batch sends messages as one batch of a type, to a client that reads batches.
 func (s *server) batch(u *user, kind []string, send func(ref string)) {
 	ref := ""
 	if u.caps.has(capBatch) {
@@ -207,7 +207,7 @@ func (s *server) batch(u *user, kind []string, send func(ref string)) {
 // heard is a place with the time of what was said there last.
 type heard struct {
 	name  string         // of a channel
-	other federation.DID // of a private exchange: the other DID
+	other federation.DID // of a private exchange: the other party
 	at    time.Time
 }
 
@@ -246,7 +246,7 @@ func (s *server) heardOf(ctx context.Context, q inquiry, rooms []buffer) ([]hear
 	return found[:min(len(found), q.limit)], nil
 }
 
-// exchange is a place, and the other DID where that is a private one.
+// exchange is a place, with the other party of a private one.
 type exchange struct {
 	buffer
 
@@ -296,8 +296,8 @@ func (s *server) tellTargets(u *user, found []heard) {
 	})
 }
 
-// called returns by which target a DID can be written to: a nick of a client that is
-// here, else the DID.
+// called returns the target by which a DID can be written to: the nick of an online user,
+// else the DID.
 func (s *server) called(did federation.DID) string {
 	if did == s.link.ports.Home.DID() {
 		return selfNick

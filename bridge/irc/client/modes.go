@@ -213,8 +213,8 @@ func (c *channel) changeLimit(ch *change) bool {
 	return true
 }
 
-// userMode tells and changes the modes of a client itself, of which there is one: i
-// keeps it from clients that share no channel with it.
+// userMode reports and changes the modes of a client itself. The only one is i, which hides
+// the client from clients that share no channel with it.
 func (s *server) userMode(u *user, m ircmsg.Message) {
 	switch {
 	case s.nicks[fold(m.Params[0])] == nil:

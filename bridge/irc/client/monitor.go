@@ -12,7 +12,7 @@ import (
 // maxWatched bounds the nicks that one client is told of.
 const maxWatched = 100
 
-// onMonitor changes the nicks whose coming and going a client is told.
+// onMonitor changes the list of nicks whose arrival and departure a client is told.
 //
 // spec: ircv3 monitor
 func (s *server) onMonitor(_ context.Context, u *user, m ircmsg.Message) {
@@ -99,7 +99,7 @@ func (s *server) lists(u *user, numeric string, names []string) {
 	}
 }
 
-// tellWatchers tells the clients that watch a nick that it came, or went.
+// tellWatchers tells the clients that monitor a nick that it arrived or left.
 func (s *server) tellWatchers(u *user, here bool) {
 	for watcher := range s.watchers[fold(u.nick)] {
 		if here {

@@ -55,7 +55,7 @@ func channelOr(c *channel) string {
 	return c.name
 }
 
-// whoOf returns the clients that a WHO is about, by nick.
+// whoOf returns the users that a WHO asks for, by nick.
 func (s *server) whoOf(u *user, mask string) []*user {
 	var found []*user
 	if strings.HasPrefix(mask, "#") {
@@ -93,7 +93,7 @@ func (u *user) sees(who *user) bool {
 	return false
 }
 
-// flags returns whether a client is here or away, and its status in a channel.
+// flags returns the WHO flags of a user: here or gone, and its status in a channel.
 func (u *user) flags(c *channel, to *user) string {
 	flags := "H"
 	if u.away != "" {
@@ -125,7 +125,7 @@ func whox(s *server, who *user, c *channel, to *user, asked string) []string {
 	return row
 }
 
-// spokeAt returns when a client last said something to another one, else when it came.
+// spokeAt returns when a client last sent a message, else when it connected.
 func (u *user) spokeAt() time.Time {
 	if u.spoke.After(u.since) {
 		return u.spoke
@@ -160,7 +160,7 @@ func (s *server) onWhois(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, rplEndOfWhois, who.nick, "End of WHOIS list")
 }
 
-// claimed says what is known of the identity of a client.
+// claimed describes the identity of a user as far as it is proved.
 func claimed(account federation.DID) string {
 	switch claim, _ := bridge.ClaimOfPerson(account, false, false, bridge.NoAccount); claim {
 	case bridge.Anchored:
@@ -172,7 +172,7 @@ func claimed(account federation.DID) string {
 	return "is a guest"
 }
 
-// channelsOf returns the channels of another client that a client may know of.
+// channelsOf returns the channels of a user that a client may know of.
 func (s *server) channelsOf(u, who *user) string {
 	var in []string
 	for _, venue := range sorted(who.channels) {
@@ -183,7 +183,7 @@ func (s *server) channelsOf(u, who *user) string {
 	return strings.Join(in, " ")
 }
 
-// onWhowas knows no nick: the server forgets clients that left.
+// onWhowas finds no user: the server forgets departed users.
 func (s *server) onWhowas(_ context.Context, u *user, m ircmsg.Message) {
 	s.reply(u, errWasNoSuchNick, clipParam(m.Params[0]), "There was no such nickname")
 	s.reply(u, "369", clipParam(m.Params[0]), "End of WHOWAS")

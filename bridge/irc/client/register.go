@@ -21,7 +21,7 @@ const (
 // softwareName is what the server says it runs.
 const softwareName = "baton"
 
-// selfNick is the nick of the gateway's own user, which no client may have.
+// selfNick is the nick of the gateway's own user, which no client may take.
 const selfNick = "Baton"
 
 func (s *server) onNick(ctx context.Context, u *user, m ircmsg.Message) {
@@ -153,7 +153,7 @@ func (s *server) onSetname(_ context.Context, u *user, m ircmsg.Message) {
 // maxAwayBytes bounds the reason of an absence.
 const maxAwayBytes = 200
 
-// onAway notes that a client is away, or back.
+// onAway notes that a user is away, or back.
 //
 // spec: ircv3 away-notify
 func (s *server) onAway(_ context.Context, u *user, m ircmsg.Message) {

@@ -34,11 +34,10 @@ const afterFailure = time.Second
 // spec: handofftag "The client's side"
 const batchType = "freeq.at/handoff"
 
-// replay brings the inbox of a DID to one client, page by page: first what came while
-// it was away, then what comes. A page has been delivered when the client answered the
-// PING after it, or named its last step in handoff-ack; what it did not is sent again
-// to the next client that comes as the same device. A device is known by the user name of its
-// client.
+// replay brings the inbox of a DID to one client, page by page: first the steps that arrived
+// during its absence, then new ones. A page is delivered when the client answered the PING
+// after it, or named its last step in handoff-ack. Undelivered steps are sent again to the
+// next client of the same device. The user name of a client identifies its device.
 type replay struct {
 	u      *user
 	of     federation.DID
@@ -291,8 +290,8 @@ func (s *server) sendPage(r *replay, page []step, batched bool) {
 	s.put(u, says("", "PING", r.token), "")
 }
 
-// awaitAcks waits until the client has the page. Of a client that leaves, what it acknowledged
-// counts: it has that.
+// awaitAcks waits until the client has the page. The acknowledgements of a departing client
+// count.
 func (s *server) awaitAcks(ctx context.Context, r *replay, at *reading, end federation.Cursor) error {
 	for {
 		select {

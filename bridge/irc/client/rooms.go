@@ -256,7 +256,7 @@ func (s *server) onInvite(_ context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// invite lets a client into a channel, and tells it and the members that follow invitations.
+// invite lets a client into a channel, and tells the client and the followers of invitations.
 func (s *server) invite(m message, guest *user, venue string, c *channel) {
 	if len(guest.invited) < maxInvited {
 		guest.invited[venue] = true

@@ -23,8 +23,8 @@ import (
 // spec: freeq "SASL ATPROTO-CHALLENGE"; ircv3 sasl-3.1
 const (
 	mechChallenge = "ATPROTO-CHALLENGE" // proves a DID by signing what the server made up
-	mechExternal  = "EXTERNAL"          // proves to be the DID that the operator bound to a TLS certificate
-	mechPlain     = "PLAIN"             // proves to be the DID that the operator bound to a token
+	mechExternal  = "EXTERNAL"          // proves the DID that the operator bound to a TLS certificate
+	mechPlain     = "PLAIN"             // proves the DID that the operator bound to a token
 )
 
 const (
@@ -55,7 +55,7 @@ type login struct {
 	answer    string // so far
 }
 
-// mechanisms returns the ones that can succeed on a connection.
+// mechanisms returns the mechanisms that can succeed on a connection.
 func (u *user) mechanisms() []string {
 	all := []string{mechChallenge}
 	if u.certified() {
@@ -114,7 +114,7 @@ func (s *server) beginLogin(u *user, mechanism string) {
 	}
 }
 
-// newChallenge returns a text that was never signed before.
+// newChallenge returns bytes that were never signed before.
 func newChallenge(now time.Time) []byte {
 	var nonce, session [32]byte
 	_, _ = rand.Read(nonce[:]) // never fails
@@ -160,7 +160,7 @@ func (s *server) finishLogin(ctx context.Context, u *user) {
 	}
 }
 
-// loginError is why a client has not proved its DID, in words for it.
+// loginError is the reason of a failed login, in words for the client.
 type loginError string
 
 // Error implements error.
@@ -211,7 +211,7 @@ func decode64(text string) ([]byte, error) {
 	return base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_").Replace(strings.TrimRight(text, "=")))
 }
 
-// loggedIn takes in the DID of a client, or tells it why it has none.
+// loggedIn sets the DID of a client, or tells it why the login failed.
 func (s *server) loggedIn(ctx context.Context, u *user, did federation.DID, name string, err error) {
 	if u.over {
 		return

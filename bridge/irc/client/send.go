@@ -49,8 +49,8 @@ func (s *server) touch(u *user) {
 	}
 }
 
-// flush gives what is pending to writers, one for each client at a time, and hangs up
-// on clients that have had their last line.
+// flush gives pending lines to writers, one for each client at a time, and closes the
+// connections that have had their last line.
 func (s *server) flush() {
 	for _, u := range s.unwritten {
 		u.dirty = false
@@ -106,7 +106,7 @@ func (s *server) spread(m message, to iter.Seq[*user]) {
 	})
 }
 
-// messageBytes is how long a step is at most as a client is sent it: its tags, the tags of
+// messageBytes is the maximum size of a step as a client receives it: its tags, the tags of
 // the server, and the line.
 const messageBytes = 6 << 10
 

@@ -17,7 +17,7 @@ import (
 	"baton/federation"
 )
 
-// sweepEvery is how often the server looks for clients that are silent for too long.
+// sweepEvery is the interval at which the server looks for silent clients.
 const sweepEvery = time.Second
 
 // maxTurns is how many events are taken in before what they made is written: enough

@@ -20,7 +20,7 @@ type inbound struct {
 	ev      federation.Event
 	account federation.DID // of the client
 	bound   string         // the name that it logged in with
-	to      federation.DID // of a private step: the DID that it was sent to
+	to      federation.DID // the recipient of a private step
 	line    string         // as it came
 	tags    map[string]string
 	target  string
@@ -28,8 +28,8 @@ type inbound struct {
 	whose   bool     // it is known whose step it is, and where it was said
 }
 
-// onStep holds a step to what this server can vouch for, its signer and its place, and
-// has the client's reader submit it.
+// onStep checks the author and the place of a step as far as this server can vouch for them,
+// and has the client's reader submit it.
 func (s *server) onStep(ctx context.Context, u *user, m ircmsg.Message, ev federation.Event, err error) {
 	in := &inbound{ev: ev, account: u.account, bound: u.bound, target: m.Params[0], tags: m.AllTags()}
 	if err == nil {
@@ -75,9 +75,9 @@ func (s *server) place(u *user, in *inbound) error {
 	return nil
 }
 
-// placeIn holds a step to the channel that it is said in. What opens or takes up a
-// handoff is said by clients that may speak there. An answer may come from a party that
-// is not in the channel, which need not even be one of this server.
+// placeIn checks the channel of a step. Only a client that may speak there can open or take
+// up a handoff. An answer may come from a party that is not in the channel, and even from
+// another server.
 func (s *server) placeIn(u *user, ev *federation.Event) error {
 	c := s.channels[ev.Venue]
 	if c != nil && !c.lasting {
@@ -93,7 +93,7 @@ func (s *server) placeIn(u *user, ev *federation.Event) error {
 	return nil
 }
 
-// addressee returns the DID for which a target stands that is no channel, "" for none.
+// addressee returns the DID of a target that is no channel, "" for none.
 func (s *server) addressee(target string) federation.DID {
 	if fold(target) == fold(selfNick) {
 		return s.link.ports.Home.DID()
@@ -129,9 +129,8 @@ func (s *server) submitOnce(ctx context.Context, in *inbound) (federation.Judgem
 	return ports.Gateway.Submit(ctx, in.ev)
 }
 
-// attribute holds a step to the DID that its client proved, finds the venue of a
-// private one, and signs an unsigned step for an account that the operator vouches
-// for.
+// attribute checks that a step is of the DID that its client proved, finds the venue of a
+// private step, and signs an unsigned step for an account that the operator vouches for.
 func (s *server) attribute(ctx context.Context, in *inbound) error {
 	ports := s.link.ports
 	if in.ev.From != in.account && !ports.Gateway.Same(ctx, in.ev.From, in.account) {
@@ -176,8 +175,8 @@ func (s *server) judged(ctx context.Context, u *user, in *inbound, judged federa
 	s.close(u)
 }
 
-// clientTags returns the tags of steps among the tags that a client sent, in the spelling
-// that passes servers.
+// clientTags returns the tags of steps in a message of a client, in the spelling that passes
+// servers.
 func clientTags(tags map[string]string) map[string]string {
 	own := map[string]string{}
 	for name, value := range tags {

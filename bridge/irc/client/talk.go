@@ -48,8 +48,7 @@ func (s *server) onTalk(ctx context.Context, u *user, m ircmsg.Message) {
 	}
 }
 
-// talkTargets returns the targets of a message. Tags alone go to one target, as steps
-// do.
+// talkTargets returns the targets of a message. Tags alone go to one target, as steps do.
 func (s *server) talkTargets(u *user, m ircmsg.Message) []string {
 	all := targets(m.Params[0])
 	if m.Command == "TAGMSG" {

@@ -35,7 +35,7 @@ type user struct {
 
 	since  time.Time // when it connected
 	heard  time.Time // when it last said anything
-	spoke  time.Time // when it last said something to another one
+	spoke  time.Time // when it last sent a message to another user or a channel
 	asked  bool      // whether it lives, since it was heard
 	meter  irc.Meter
 	work   func()   // what the line that is acted on leaves to the reader; nil for nothing
@@ -49,8 +49,8 @@ type user struct {
 
 	pending []byte        // not given to the writer yet
 	flying  int           // bytes that the writer has
-	written chan struct{} // closed once all that is pending is written; nil where no reader waits for that
-	dirty   bool          // it is on the list of those to be flushed
+	written chan struct{} // closed once all pending lines are written; nil without a waiter
+	dirty   bool          // it is on the list of clients to be flushed
 	full    bool          // too much waited for it, and nothing more is added
 	over    bool          // it is none of ours any more: what is pending is its last
 }
@@ -94,8 +94,8 @@ func (u *user) tells(command string, params ...string) message {
 	return m
 }
 
-// matches reports whether a mask names a client: of the form
-// nick!user@host with * and ?, or a DID.
+// matches reports whether a mask names a client: of the form nick!user@host with * and ?, or
+// a DID.
 func (u *user) matches(mask string) bool {
 	if strings.HasPrefix(mask, "did:") {
 		return mask == string(u.account)
@@ -103,7 +103,7 @@ func (u *user) matches(mask string) bool {
 	return federation.Glob(fold(mask), fold(u.mask()))
 }
 
-// fullMask completes a mask that a client typed: "x" is x!*@*, "x@y" is *!x@y.
+// fullMask completes a mask: "x" is x!*@*, "x@y" is *!x@y.
 func fullMask(mask string) string {
 	if strings.HasPrefix(mask, "did:") {
 		return mask

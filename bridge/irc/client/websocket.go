@@ -25,11 +25,11 @@ const (
 // Pattern implements [bridge.Served].
 func (*Link) Pattern() string { return "GET " + Path }
 
-// ServeHTTP serves one IRC client over WebSocket, until it is gone. It is 404 where the
-// configuration wants none, and 503 while the listener does not run.
+// ServeHTTP serves one IRC client over WebSocket, until it is gone. It answers 404 where the
+// configuration disables it, and 503 while the listener does not run.
 //
-// A page of any origin may connect that the gateway's HTTP listener lets read answers:
-// nothing that a browser adds by itself proves an identity here.
+// A page may connect from any origin that the gateway's HTTP listener lets read answers:
+// browsers add no credential by themselves that this server accepts.
 func (l *Link) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := l.live.Load()
 	switch {

@@ -24,7 +24,7 @@ const maxBodyBytes = 512
 // together from pieces of it.
 const readBufferBytes = 512
 
-// writeTimeout bounds one write: a client that takes nothing for so long is gone.
+// writeTimeout bounds one write: a client that takes nothing for so long is dropped.
 const writeTimeout = 30 * time.Second
 
 // wire carries lines to and from one client. ReadLine is called by one goroutine,

@@ -137,14 +137,14 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 		return fmt.Errorf("render %s: %w", d.Entry.Event.ID, err)
 	}
 	irc.LogLosses(ctx, l.log, rendered, losses)
-	r.did, r.name = rendered.From, step.Name(d.Entry.Event.Actor())
-	if rendered.From == l.deps.Home.DID() {
-		r.did = ""
-	}
+	r.did, r.name = l.shown(rendered), step.Name(d.Entry.Event.Actor())
 	if tags {
 		m, err := l.say(ctx, rendered, d.View)
 		if err != nil {
 			return err
+		}
+		if r.did != "" {
+			m.Account = string(r.did)
 		}
 		r.said = append(r.said, m)
 	}
@@ -154,13 +154,26 @@ func (l *Link) write(ctx context.Context, r *row, d federation.Delivery, step tr
 	case l.cfg.Summaries:
 		r.line = irc.Summary(step)
 		if r.did != "" {
-			r.line = withDID(r.line, d.Entry.Event.Actor())
+			r.line = withDID(r.line, r.did)
 		}
 		if rendered.Verb == federation.Progress {
 			r.about = rendered.Handoff.String()
 		}
 	}
 	return nil
+}
+
+// shown returns the one DID under which users there see the actor of a step, and to which they
+// offer: its own, whichever key signed the step there; "" for the gateway itself. A did:web is
+// a server's on this network, so that its signing DID stands for it.
+func (l *Link) shown(written federation.Event) federation.DID {
+	switch {
+	case written.From == l.deps.Home.DID():
+		return ""
+	case written.Actor().Method() == "web":
+		return written.From
+	}
+	return written.Actor()
 }
 
 // withDID adds to a line the DID that people there must address its speaker by, which

@@ -25,6 +25,9 @@ type inbound struct {
 	minted bool           // of a handoff that this gateway opened, they say
 	replay bool           // it came from the log of their server
 	at     time.Time      // when that received it; zero of a live one
+
+	wait time.Duration // of a receipt that came before its step
+	due  time.Time     // when that is judged again
 }
 
 // replaying reports whether steps of a log are judged, or wait for it.
@@ -57,6 +60,9 @@ func (s *session) note(ctx context.Context, in *inbound, answer federation.Judge
 	switch {
 	case early(ctx, in, refused):
 		s.holdReceipt(in)
+	case s.overtook(in, refused):
+		s.limited.note(time.Now(), time.Now(), firstLimitWait)
+		s.refuse(ctx, in, err)
 	case refused != nil && refused.Waits: // the gateway has it, and judges it again by itself
 	case err != nil:
 		if refused != nil && refused.Code == federation.SignatureUnverifiable {
@@ -68,6 +74,12 @@ func (s *session) note(ctx context.Context, in *inbound, answer federation.Judge
 	default:
 		s.judgeReceipts(in.ev.ID)
 	}
+}
+
+// overtook reports whether a live step of a new handoff came before the offer, which may come
+// over the link to another server. The step is fetched again from the log.
+func (s *session) overtook(in *inbound, refused *federation.RefusalError) bool {
+	return refused != nil && refused.Code == federation.UnknownHandoff && !in.replay && time.Since(in.ev.Handoff.Time()).Abs() < clockMargin
 }
 
 // submitOnce asks the gateway once. What needs the record is read here, because the

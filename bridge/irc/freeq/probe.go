@@ -74,6 +74,7 @@ func (s *session) watch(now time.Time) error {
 	if s.linked && len(s.asked) == 0 && now.Sub(s.heard) >= probeEvery {
 		s.probe()
 	}
+	s.judgeDueReceipts(now)
 	s.recover(now)
 	s.turn(s.Asking) // rows may wait for the rate of the link
 	s.press(s.Asking, now)

@@ -210,12 +210,15 @@ func (l *Link) pending(ctx context.Context, h federation.Pending) (*pendingRulin
 	if err != nil {
 		return nil, fmt.Errorf("render %s: %w", h.Event.ID, err)
 	}
+	if err := l.admit(rendered, view); err != nil {
+		return nil, err
+	}
 	m, err := l.say(ctx, rendered, view)
 	if err != nil {
 		return nil, err
 	}
 	return &pendingRuling{
-		held: h, view: view, said: m, did: rendered.From, name: l.deps.Gateway.Name(ctx, h.Event.Actor()), wait: firstRoute,
+		held: h, view: view, said: m, did: l.shown(rendered), name: l.deps.Gateway.Name(ctx, h.Event.Actor()), wait: firstRoute,
 	}, nil
 }
 

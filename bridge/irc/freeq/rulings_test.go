@@ -74,20 +74,40 @@ func TestAStepWithoutReceiptIsRoutedUntilItHasOne(t *testing.T) {
 func TestAStepThatItsHomeRefusesIsGivenUp(t *testing.T) {
 	h := newHouse(t)
 	h.run(t)
-	other, _ := person("somebody else")
-	h.guest(t, federation.Accept, other)
-	select {
-	case code := <-h.gaveUp:
-		if code != federation.IllegalStep {
-			t.Errorf("given up for %s", code)
-		}
-	case <-time.After(patience):
-		t.Fatal("it waits for ever")
-	}
+	scout, _ := person("scout")
+	h.guest(t, federation.Complete, scout) // before an accept
+	h.givenUp(t, federation.IllegalStep)
 	if left, err := h.record.Awaiting(t.Context(), theirs, 10); err != nil || len(left) != 0 {
 		t.Errorf("%d wait (%v)", len(left), err)
 	}
 	h.expectNothingOdd(t)
+}
+
+// givenUp waits until a step is given up for a reason.
+func (h *house) givenUp(t *testing.T, want federation.RefusalCode) {
+	t.Helper()
+	select {
+	case code := <-h.gaveUp:
+		if code != want {
+			t.Errorf("given up for %s, want %s", code, want)
+		}
+	case <-time.After(patience):
+		t.Fatal("it waits for ever")
+	}
+}
+
+// A server takes the answer to a directed offer from the DID of the offer alone.
+func TestAnAnswerByAnotherDIDThanThatOfTheOfferIsNotWritten(t *testing.T) {
+	h := newHouse(t)
+	h.run(t)
+	other, _ := person("another agent")
+	h.guest(t, federation.Accept, other)
+	h.givenUp(t, federation.NeedSignature)
+	for _, m := range h.server.Said() {
+		if isStep("accept")(m) {
+			t.Errorf("it is written: %v", m)
+		}
+	}
 }
 
 func TestAReceiptThatIsAheadOfItsStepWaitsForIt(t *testing.T) {

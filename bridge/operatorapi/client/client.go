@@ -141,8 +141,8 @@ func problemIn(response *http.Response) error {
 	return &p
 }
 
-// Read reads the answer to a request and closes it. The response and the error are those of a
-// method of [contract.Client].
+// Read reads the answer to a request and closes it. It takes the results of a method of
+// [contract.Client].
 func Read[T any](response *http.Response, err error) (T, error) {
 	var into T
 	if err != nil {

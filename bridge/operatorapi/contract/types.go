@@ -70,7 +70,7 @@ type Handoff struct {
 	Dialect  federation.Dialect   `json:"dialect"`
 	Offerer  federation.DID       `json:"offerer"`
 	Offeree  federation.DID       `json:"offeree,omitempty"`  // not there of one that is open to anyone
-	Assignee federation.DID       `json:"assignee,omitempty"` // not there before somebody took it
+	Assignee federation.DID       `json:"assignee,omitempty"` // empty before an accept, a claim or an award
 	Title    string               `json:"title"`
 	Deadline Moment               `json:"deadline,omitzero"`
 	Caps     []string             `json:"caps"`
@@ -91,7 +91,7 @@ type Step struct {
 	Verb       federation.Verb       `json:"verb"`
 	From       federation.DID        `json:"from"`          // the signer
 	For        federation.DID        `json:"for,omitempty"` // whose step it is, where that is not the signer's
-	Name       string                `json:"name"`          // what people call who took it
+	Name       string                `json:"name"`          // the name of the author on its network
 	Network    string                `json:"network"`       // that it came from
 	Link       string                `json:"link"`
 	Time       Moment                `json:"time"`  // the clock that deadlines use
@@ -113,7 +113,7 @@ type Evidence struct {
 
 // Delivery is what became of a step on its way to one link.
 type Delivery struct {
-	To    string                   `json:"to"`  // a channel, or who it is for
+	To    string                   `json:"to"`  // a channel or a recipient
 	Via   string                   `json:"via"` // the link, "webhook" or "inbox"
 	State federation.DeliveryState `json:"state"`
 	Code  string                   `json:"code,omitempty"` // of a refused one, or why it was given up
@@ -162,8 +162,7 @@ type Ask struct {
 	Wait string `json:"wait,omitempty"`
 }
 
-// Proof is a step as somebody signed it. Everything else but Channel and Reason is
-// in the document.
+// Proof is a signed step. The document has all members except Channel and Reason.
 type Proof struct {
 	Document  string `json:"document"`
 	Signature string `json:"signature"` // as on the wire
@@ -197,7 +196,7 @@ type Explanation struct {
 	State      federation.State      `json:"state"`     // of the handoff after it
 	Standing   federation.State      `json:"state_now"` // of the handoff
 	Hops       []Hop                 `json:"hops"`      // its way so far, oldest first
-	Next       []Next                `json:"next"`      // what happens if nobody does anything
+	Next       []Next                `json:"next"`      // what happens without a further step
 	Routes     []Route               `json:"routes,omitempty"`
 }
 
@@ -220,7 +219,7 @@ type ExplainedKey struct {
 type Hop struct {
 	What string `json:"what"`          // received, filed, or how a delivery ended: delivered, refused, expired, dead
 	Via  string `json:"via"`           // the link, "webhook" or "inbox"; for filed the home
-	Who  string `json:"who"`           // who brought it there, or whom it reached
+	Who  string `json:"who"`           // the sender of a step, or the recipient of a delivery
 	Why  string `json:"why,omitempty"` // a refusal's code, or why it was given up
 	Time Moment `json:"time"`
 }
@@ -228,9 +227,8 @@ type Hop struct {
 // Next is one thing to come.
 type Next struct {
 	What string `json:"what"` // "deliver", "judge", or the step by which the home ends the handoff
-	// Of a delivery: to whom, over which link, how often that was tried, and how the
-	// link stands. A time is when it is tried again, or where the link is not up when
-	// that dials again.
+	// Of a delivery: its recipient, its link, its attempts, and the state of the link. The time
+	// is the next attempt, or the next dial of a link that is not up.
 	Via       string `json:"via,omitempty"`
 	Who       string `json:"who,omitempty"`
 	Attempts  int    `json:"attempts"`
@@ -374,7 +372,7 @@ type Try struct {
 	Error  string `json:"error"`
 }
 
-// Webhook is an address that what reaches somebody is posted to.
+// Webhook is an address that the steps in an inbox are posted to.
 type Webhook struct {
 	ID       string `json:"id"`
 	DID      string `json:"did"`
@@ -662,7 +660,7 @@ const Routing = "route"
 // PeersParameter is the parameter of /readyz that asks for the links to other homes too.
 const PeersParameter = "peers"
 
-// Readiness is the answer of /readyz, a route beside those of the contract.
+// Readiness is the answer of /readyz, a route outside the contract.
 type Readiness struct {
 	Ready   bool     `json:"ready"`
 	Reasons []string `json:"reasons"` // what does not work, a sentence each

@@ -422,12 +422,12 @@ CREATE TABLE binding (
     network TEXT    NOT NULL,
     link    TEXT    NOT NULL,
     name    TEXT    NOT NULL,
-    first   TEXT    NOT NULL, -- the name at first sight;
-
-CREATE INDEX binding_home ON binding (network) WHERE network = 'home'; -- DIDs that other homes brought never changes
+    first   TEXT    NOT NULL, -- the name at first sight; never changes
     key     BLOB    NOT NULL,
     seen    INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX binding_home ON binding (network) WHERE network = 'home'; -- DIDs that other homes brought
 
 -- Names that operators bound. A name stands for one DID.
 CREATE TABLE bound_name (
