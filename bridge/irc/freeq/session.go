@@ -59,6 +59,7 @@ type session struct {
 	// Owned by the goroutine in run.
 	theirs        *members
 	modes         map[string]*channelState // of our channels, as the peer told them
+	made          map[string]bool          // venues that are channels of the peer
 	seen          irc.Recent
 	queue         *queue
 	tried         time.Time        // when the port for the peer's dial was last looked after
@@ -99,7 +100,7 @@ type inboundLine struct {
 func newSession(l *Link, conn stream) *session {
 	s := &session{
 		link: l, conn: conn, log: l.log, rows: make(chan *row),
-		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
+		theirs: newMembers(l.channels.There()), modes: map[string]*channelState{}, made: map[string]bool{}, seen: irc.Recent{Most: maxSeen}, taken: irc.Recent{Most: maxSeen}, queue: newQueue(l.id, time.Now()),
 	}
 	wire := irc.Wire[inboundLine]{Conn: conn, MaxLineBytes: maxLineBytes, Decode: l.decodeLine, Write: func(piece []byte) error {
 		_, err := conn.Write(piece)
