@@ -307,7 +307,7 @@ func (o ChatOps) offer(ctx context.Context, c Command, args string, now time.Tim
 			return nil, err
 		}
 		if to == "" {
-			return nil, userError("I know nobody called " + name + ". A DID is always right.")
+			return nil, userError("I know no user called " + name + ". A DID is always right.")
 		}
 	}
 	place, tags, err := o.Ports.Gateway.Place(ctx, c.DID, to, "")
@@ -372,7 +372,7 @@ func (o ChatOps) room(ctx context.Context, c Command, args string, _ time.Time) 
 		return nil, err
 	}
 	if c.DID == "" || !slices.Contains(view.Others(""), c.DID) {
-		return nil, userError("That is for those who take part in it.")
+		return nil, userError("That is for the parties of the handoff.")
 	}
 	name, err := c.Room(view)
 	if err != nil {

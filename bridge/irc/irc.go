@@ -1,5 +1,5 @@
 // Package irc holds what all dialects of IRC share: the line that people read
-// beside each step, nicks for those who have none on a network, the limits that IRC
+// beside each step, nicks for users without one on a network, the limits that IRC
 // puts on text and tags, steps written again for a link that cannot have them as
 // they were signed, and the venue of what is said in private.
 //

@@ -12,7 +12,7 @@ var ErrLineTooLong = errors.New("irc: line too long")
 
 // ReadLine returns one line of at most maxBytes, with its end counted, and without it.
 // It blocks until the line is there. What is longer is not kept. Other errors than
-// [ErrLineTooLong] are those of the reader.
+// [ErrLineTooLong] come from the reader.
 func ReadLine(r *bufio.Reader, maxBytes int) ([]byte, error) {
 	var text []byte
 	long := false

@@ -16,7 +16,7 @@ func TestPass(t *testing.T) {
 	for name, test := range map[string]struct {
 		ctx     context.Context //nolint:containedctx // of one case
 		session func(rows <-chan int, answer chan<- error, over chan<- struct{})
-		want    error // nil of what is nobody's refusal
+		want    error // nil for a step without a refusal
 		notNow  bool
 	}{
 		"the answer": {t.Context(), func(rows <-chan int, answer chan<- error, _ chan<- struct{}) {

@@ -17,7 +17,7 @@ import (
 //
 // It returns a [*federation.RefusalError] for a step that was sent to a user other than
 // that party, and for a step of an unknown handoff, whose venue is unknown too. Other
-// errors are those of [bridge.Gateway].
+// errors come from [bridge.Gateway].
 //
 // spec: handofftag "Canonical document"
 func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to federation.DID) (string, error) {
@@ -33,7 +33,7 @@ func PrivateVenue(ctx context.Context, p bridge.Ports, ev federation.Event, to f
 	}
 	other := otherParty(ev, view)
 	if other == "" {
-		other = p.Home.DID() // nobody in particular: whoever may claim
+		other = p.Home.DID() // any DID may claim
 	}
 	if to != p.Home.DID() && !p.Gateway.Same(ctx, to, other) {
 		return "", federation.Refuse(ev, federation.InvalidTarget, "that user has no part in it")

@@ -19,7 +19,7 @@ const RefTag = "+freeq.at/ref"
 const internalError = "INTERNAL_ERROR"
 
 // errAbsent is why a notice waits.
-var errAbsent = errors.New("nobody is logged in as the signer")
+var errAbsent = errors.New("no client is logged in as the signer")
 
 // Reply is what a user is told about its step.
 type Reply struct {

@@ -14,7 +14,7 @@ import (
 	"baton/bridge/irc"
 )
 
-// textSession is a session whose lines are text and whose steps are those of laneOf.
+// textSession is a session whose lines are text and whose steps have the lanes of laneOf.
 type textSession = irc.Session[string, string, byte]
 
 // newTextSession returns a session and the other end of its connection.

@@ -97,7 +97,7 @@ func clause(step translate.Step) string {
 	case federation.Cancel:
 		return who + " cancels"
 	case federation.Expire:
-		return "expired" // it is the home that says so, and nobody did it
+		return "expired" // the home says so, and no DID did it
 	case federation.Confirm: // has no line: nothing moved by it
 	}
 	if step.Event.From == step.View.Home.DID() {
@@ -106,7 +106,7 @@ func clause(step translate.Step) string {
 	return who + " " + string(step.Event.Verb)
 }
 
-// dueTime writes a deadline for people who know what day it is.
+// dueTime writes a deadline, without the date where that is today.
 func dueTime(deadline, step time.Time) string {
 	layout := "15:04 MST"
 	if apart := deadline.Sub(step).Abs(); apart >= 24*time.Hour {

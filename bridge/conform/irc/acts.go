@@ -67,7 +67,7 @@ func (s *stage) expectAll(ctx context.Context, p *actor, text string) error {
 	return nil
 }
 
-// refute holds that no line is like a pattern of those that a client heard, and has not
+// refute holds that no line is like a pattern among the lines that a client heard, and has not
 // been asked for.
 func (s *stage) refute(ctx context.Context, p *actor, text string) error {
 	for _, other := range s.actors {
@@ -188,7 +188,7 @@ func (s *stage) answer(ctx context.Context, p *actor, _ string) error {
 }
 
 // quit has a client leave, and waits until the server let it go; with its next line it
-// is there anew, and nobody yet.
+// is there anew, and has no identity yet.
 func (s *stage) quit(ctx context.Context, p *actor, _ string) error {
 	if err := s.say(ctx, p, "QUIT"); err != nil {
 		return err

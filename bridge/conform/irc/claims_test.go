@@ -72,13 +72,13 @@ func TestOtherServersAreHeldToWhatTheyClaim(t *testing.T) {
 		byCase[r.Section+": "+r.Case] = r
 	}
 	for name, want := range map[string]string{
-		"rfc2812 §3.7.2: PING is answered":                      "<nil>",
-		"freeq SASL ATPROTO-CHALLENGE: a DID is proved, once":   "the server does not claim sasl=ATPROTO-CHALLENGE",
-		"ircv3 whox: WHO with fields":                           "the server does not claim WHOX",
-		"ircv3 multi-prefix: all that a client is in a channel": "the server does not claim multi-prefix",
-		"ircv3 away-notify: who goes and comes back is told":    "the server does not claim away-notify",
-		"rfc2812 §3.3.2: a NOTICE gets no error":                "<nil>",
-		"ircv3 utf8-only: bytes that are no text":               "the server does not claim UTF8ONLY",
+		"rfc2812 §3.7.2: PING is answered":                             "<nil>",
+		"freeq SASL ATPROTO-CHALLENGE: a DID is proved, once":          "the server does not claim sasl=ATPROTO-CHALLENGE",
+		"ircv3 whox: WHO with fields":                                  "the server does not claim WHOX",
+		"ircv3 multi-prefix: all that a client is in a channel":        "the server does not claim multi-prefix",
+		"ircv3 away-notify: a client that goes and comes back is told": "the server does not claim away-notify",
+		"rfc2812 §3.3.2: a NOTICE gets no error":                       "<nil>",
+		"ircv3 utf8-only: bytes that are no text":                      "the server does not claim UTF8ONLY",
 	} {
 		r, played := byCase[name]
 		if got := fmt.Sprint(r.Err); !played || got != want || r.Skipped() != (want != "<nil>") {

@@ -1,9 +1,9 @@
 // Package irc holds a server for IRC clients to what its clients rely on. It knows
 // the server by its address alone: each case connects clients of its own, has them say
-// something and looks at what they hear, in rooms and under nicks that nobody else has.
+// something and looks at what they hear, in rooms and under nicks that no other client has.
 //
 // The cases are in cases.txt, each named by the section that it checks. They pass on
-// any server that offers the capabilities which they ask for; those of logins and
+// any server that offers the capabilities which they ask for; cases of logins and
 // handoffs want a home server of the handoff RFC.
 //
 //	results, err := irc.Run(ctx, irc.Config{URL: "irc://127.0.0.1:6667"}, nil)
@@ -34,7 +34,7 @@ type Config struct {
 	// URL is that of the server: irc://HOST:PORT, ircs:// with TLS, ws:// or wss:// for
 	// WebSocket.
 	URL string
-	// Key returns what somebody in a scene can prove to be. It is asked once for each in
+	// Key returns the key of a client of a scene. It is asked once for each in
 	// each scene.
 	Key func(name string) (federation.SigningKey, error)
 	// Patience is how long a client waits for a line; 0 for [DefaultPatience].
@@ -43,7 +43,7 @@ type Config struct {
 
 // Run plays all cases, one after the other, and returns what became of them, each also
 // given to tell where that is not nil. Its error is [*federation.UnavailableError] where
-// nobody answers at the address, and any other one where the address cannot be meant.
+// no server answers at the address, and any other one where the address cannot be meant.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	if cfg.Patience == 0 {
 		cfg.Patience = DefaultPatience

@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// key makes a key whose DID nobody looks at.
+// key makes a key whose DID no test looks at.
 func key(name string) (federation.SigningKey, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	return federation.SigningKey{

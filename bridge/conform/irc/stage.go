@@ -18,7 +18,7 @@ type stage struct {
 	cfg    Config
 	dial   dial
 	claims claims // of the server
-	suffix string // of nicks and rooms, so that they are nobody else's
+	suffix string // of nicks and rooms, so that no other client has them
 	keys   map[string]federation.SigningKey
 	actors map[string]*actor
 	synced int              // PINGs so far
@@ -26,10 +26,10 @@ type stage struct {
 	offer  federation.Event // the last one, whose title is its number
 }
 
-// Offerer is who makes the offers of the scenes.
+// Offerer is the client that makes the offers of the scenes.
 const Offerer = "eliza"
 
-// cast returns who may be in a scene.
+// cast returns the names of the clients of scenes.
 func cast() []string { return []string{"alice", "bob", "carol", Offerer, "scholar"} }
 
 // actor is one client of a scene.
@@ -109,8 +109,8 @@ func (p *actor) read(ctx context.Context) {
 }
 
 // fill writes what a scene leaves open: {alice} is the nick of a client, {ALICE} the same
-// in capital letters and {did alice} what she proves to be; {room} is a channel that
-// nobody has; {long} is more text than a line holds, {long tag} more than its tags may
+// in capital letters and {did alice} what she proves to be; {room} is a channel without
+// members; {long} is more text than a line holds, {long tag} more than its tags may
 // have, {bytes} is no text, and {mechanism} is a SASL mechanism of the server.
 func (s *stage) fill(text string) string {
 	room := "#" + s.suffix + "room"

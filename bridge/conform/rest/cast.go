@@ -19,12 +19,12 @@ import (
 // maxAnswerBytes bounds what is read of an answer: a page of 500 entries.
 const maxAnswerBytes = 16 << 20
 
-// cast is who asks, and what they keep in mind.
+// cast is the callers of a scene, and what they remember.
 type cast struct {
 	api    string // where all paths are below
 	http   *http.Client
-	keys   map[string]federation.SigningKey // of those who can prove a DID, by name
-	tokens map[string]string                // of those who proved a DID, by name
+	keys   map[string]federation.SigningKey // of callers that can prove a DID, by name
+	tokens map[string]string                // of callers that proved a DID, by name
 	kept   map[string]string                // what stands for {name} in a line
 }
 
@@ -46,7 +46,7 @@ func newCast(cfg Config) (*cast, error) {
 	return c, nil
 }
 
-// answer is what somebody was told.
+// answer is what a caller was told.
 type answer struct {
 	status int
 	header http.Header
@@ -61,7 +61,7 @@ func (c *cast) fill(text string) string {
 	return text
 }
 
-// ask sends the request of a line: who, method, path, headers, and a body.
+// ask sends the request of a line: caller, method, path, headers, and a body.
 func (c *cast) ask(ctx context.Context, line string) (answer, error) {
 	words := strings.Fields(c.fill(line))
 	if len(words) < 3 {
@@ -117,11 +117,11 @@ func (c *cast) send(ctx context.Context, who, method, path string, header http.H
 
 // login proves a DID, once for each name.
 func (c *cast) login(ctx context.Context, name string) error {
-	if name == nobody || c.tokens[name] != "" {
+	if name == stranger || c.tokens[name] != "" {
 		return nil
 	}
 	key := c.keys[name]
-	given, err := c.send(ctx, nobody, http.MethodPost, "/auth/challenge", nil, fmt.Sprintf(`{"did":%q}`, key.DID))
+	given, err := c.send(ctx, stranger, http.MethodPost, "/auth/challenge", nil, fmt.Sprintf(`{"did":%q}`, key.DID))
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (c *cast) login(ctx context.Context, name string) error {
 		return fmt.Errorf("sign challenge: %w", err)
 	}
 	proof := fmt.Sprintf(`{"did":%q,"challenge":%q,"signature":%q}`, key.DID, challenge[0], base64.RawURLEncoding.EncodeToString(signature))
-	tokens, err := c.send(ctx, nobody, http.MethodPost, "/auth/token", nil, proof)
+	tokens, err := c.send(ctx, stranger, http.MethodPost, "/auth/token", nil, proof)
 	if err != nil {
 		return err
 	}

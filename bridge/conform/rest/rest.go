@@ -3,7 +3,7 @@
 // at what they are answered.
 //
 // The cases are in cases.txt, each named by the section that it checks. They want a gateway
-// where anybody may prove a DID, and limits of no less than the usual ones.
+// where each caller may prove a DID, and limits of no less than the usual ones.
 //
 //	results, err := rest.Run(ctx, rest.Config{URL: "http://127.0.0.1:8080", Key: key}, nil)
 //
@@ -24,11 +24,11 @@ import (
 //go:embed cases.txt
 var casesText string
 
-// Offerer is the name of who makes most offers.
+// Offerer is the name of the caller that makes most offers.
 const Offerer = "eliza"
 
-// nobody has neither DID nor token.
-const nobody = "nobody"
+// stranger is a caller without DID and token.
+const stranger = "stranger"
 
 // patience is how long an answer may take.
 const patience = 30 * time.Second
@@ -36,20 +36,20 @@ const patience = 30 * time.Second
 // Config says what to check.
 type Config struct {
 	URL string // of the gateway, without a path
-	// Key returns what somebody can prove to be. It is asked once for each name.
+	// Key returns the key of a caller. It is asked once for each name.
 	Key func(name string) (federation.SigningKey, error)
 }
 
 // Run plays all cases, one after the other, and returns what became of them, each also
 // given to tell where that is not nil. Its error is [*federation.UnavailableError] where
-// nobody answers at the address.
+// no server answers at the address.
 func Run(ctx context.Context, cfg Config, tell func(conform.Result)) ([]conform.Result, error) {
 	cast, err := newCast(cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer cast.http.CloseIdleConnections()
-	if _, err := cast.send(ctx, nobody, http.MethodGet, "/inbox", nil, ""); err != nil {
+	if _, err := cast.send(ctx, stranger, http.MethodGet, "/inbox", nil, ""); err != nil {
 		return nil, &federation.UnavailableError{What: cfg.URL, Err: err}
 	}
 	return conform.Run(ctx, casesText, cast.play, tell)

@@ -13,7 +13,7 @@ import (
 	"baton/federation"
 )
 
-// key makes a key whose DID nobody looks at.
+// key makes a key whose DID no test looks at.
 func key(name string) (federation.SigningKey, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	return federation.SigningKey{
@@ -46,7 +46,7 @@ func TestWhereNobodyAnswersIsUnavailable(t *testing.T) {
 	server.Close()
 	_, err := rest.Run(t.Context(), rest.Config{URL: server.URL, Key: key}, nil)
 	if _, away := errors.AsType[*federation.UnavailableError](err); !away {
-		t.Errorf("where nobody listens: %v", err)
+		t.Errorf("where no server listens: %v", err)
 	}
 	for _, address := range []string{"", "gw.example", "irc://gw.example", "http://"} {
 		if _, err := rest.Run(t.Context(), rest.Config{URL: address, Key: key}, nil); err == nil {

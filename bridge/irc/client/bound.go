@@ -44,7 +44,7 @@ func (s *server) byCertificate(ctx context.Context, w wire) (federation.DID, str
 	if name == "" {
 		return "", "", loginError("the connection has no certificate")
 	}
-	return s.boundTo(ctx, name, "nobody is bound to the certificate "+name)
+	return s.boundTo(ctx, name, "no DID is bound to the certificate "+name)
 }
 
 // byToken returns the DID that the operator bound to the name of a token, and that name. A
@@ -67,7 +67,7 @@ func (s *server) byToken(ctx context.Context, answer string) (federation.DID, st
 	case !token.Scope.Covers(federation.OperateScope):
 		return "", "", loginError("the token has scope " + string(token.Scope) + ", and this needs " + string(federation.OperateScope))
 	}
-	did, _, err := s.boundTo(ctx, name, "nobody is bound to the token "+name)
+	did, _, err := s.boundTo(ctx, name, "no DID is bound to the token "+name)
 	if err == nil && as != "" && as != name && as != string(did) {
 		err = loginError("the token stands for " + string(did))
 	}

@@ -112,7 +112,7 @@ func open(tb testing.TB, cfg client.Config, tweak ...func(*client.Deps)) *house 
 	deps := client.Deps{
 		Ports: bridge.Ports{
 			Home: home, Gateway: h.gateway, Metrics: bridge.NewMetrics(prometheus.NewRegistry()), Log: slog.New(slog.DiscardHandler),
-			Limits: bridge.Limits{MaxDeadline: 720 * time.Hour}, Wakes: noWaiters{}, PublicURL: "https://gw.example",
+			Limits: bridge.Limits{MaxDeadline: 720 * time.Hour}, Wakes: noWakes{}, PublicURL: "https://gw.example",
 			HTTP: bridge.HTTP{Listen: ":8080"}, Bindings: accounts{bound: h.gateway.bound},
 			Keys: bridgetest.Keys{Prove: func(_ context.Context, did federation.DID, _, signature []byte) (federation.Verdict, error) {
 				switch string(signature) {
@@ -175,11 +175,11 @@ func (h *house) run(tb testing.TB) {
 	h.addr = h.link.Describe().Negotiated["listen"]
 }
 
-// noWaiters wakes no waiter.
-type noWaiters struct{}
+// noWakes has no subscriber and wakes none.
+type noWakes struct{}
 
-func (noWaiters) Wake(...string)                             {}
-func (noWaiters) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
+func (noWakes) Wake(...string)                             {}
+func (noWakes) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
 
 // peer is one client as a test types it.
 type peer struct {

@@ -189,7 +189,7 @@ func (s *server) proved(ctx context.Context, attempt *login) (federation.DID, st
 	case time.Now().After(attempt.until):
 		return "", "", loginError("the challenge is too old")
 	case did == s.link.ports.Home.DID():
-		return "", "", loginError("nobody is the gateway but itself")
+		return "", "", loginError("the DID is that of the gateway itself")
 	}
 	if err := s.mayLogIn(ctx, did); err != nil { // before its key is looked for
 		return "", "", err

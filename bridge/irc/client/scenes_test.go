@@ -382,7 +382,7 @@ func TestLogins(t *testing.T) {
 			ada > AUTHENTICATE ATPROTO-CHALLENGE
 			ada < AUTHENTICATE *
 			ada > ` + answerTo("did:web:gw.example", "signed by did:web:gw.example") + `
-			ada < :gw.example 904 * :SASL authentication failed: nobody is the gateway but itself`,
+			ada < :gw.example 904 * :SASL authentication failed: the DID is that of the gateway itself`,
 		"operators and bans go by DID, whatever the nick": login + loginAs("eve", bob) + `
 			ada > JOIN #room
 			ada < *JOIN*

@@ -70,7 +70,7 @@ func (s *server) place(u *user, in *inbound) error {
 		return s.placeIn(u, ev)
 	}
 	if in.to = s.addressee(in.target); in.to == "" {
-		return federation.Refuse(*ev, federation.InvalidTarget, "nobody of that name has proved a DID")
+		return federation.Refuse(*ev, federation.InvalidTarget, "no user of that name has proved a DID")
 	}
 	return nil
 }

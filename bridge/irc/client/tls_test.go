@@ -77,7 +77,7 @@ func TestACertificateThatIsBoundToADIDLogsIn(t *testing.T) {
 		client *peer
 		why    string
 	}{
-		"a certificate of nobody": {h.overTLS(t, stranger), "nobody is bound to the certificate " + bridgetest.Fingerprint(stranger)},
+		"a certificate of nobody": {h.overTLS(t, stranger), "no DID is bound to the certificate " + bridgetest.Fingerprint(stranger)},
 		"none":                    {h.overTLS(t), "the connection has no certificate"},
 	} {
 		tt.client.say(t, "AUTHENTICATE EXTERNAL", "AUTHENTICATE +")
@@ -121,7 +121,7 @@ func TestATokenWhoseNameIsBoundToADIDLogsIn(t *testing.T) {
 		"another name":        {loginByToken("", "reader", scout), "* 904 *has another name"},
 		"no token":            {loginByToken("", "scout", "guess"), "* 904 *the token is unknown*"},
 		"one of less scope":   {loginByToken("", "reader", reader), "* 904 *the token has scope read, and this needs operate"},
-		"one bound to nobody": {loginByToken("", "nobody", nobody), "* 904 *nobody is bound to the token nobody"},
+		"one bound to nobody": {loginByToken("", "nobody", nobody), "* 904 *no DID is bound to the token nobody"},
 		"something else":      {"AUTHENTICATE !", "* 904 *the answer is no name and token in base64"},
 		"half of it":          {"AUTHENTICATE c2NvdXQ=", "* 904 *the answer is no name and token in base64"},
 	} {

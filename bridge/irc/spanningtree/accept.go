@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// maxStrangers bounds the connections that have not proved yet who they are. One is
+// maxStrangers bounds the connections that have not authenticated yet. One is
 // the peer's; each costs a line of at most [maxLineBytes] and three goroutines.
 const maxStrangers = 8
 
 // runListening is Run of a link that is dialled. It serves the first connection that
-// proves to be the peer, and turns away those that do so while it lasts.
+// proves to be the peer, and turns away others that do so while it lasts.
 func (l *Link) runListening(ctx context.Context, up func()) error {
 	if err := l.listen(ctx); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (l *Link) Close() error {
 type door struct {
 	link    *Link
 	running sync.WaitGroup
-	arrived chan *session // who has proved to be the peer
+	arrived chan *session // it has proved to be the peer
 	taken   chan struct{} // closed once one of them is served
 }
 

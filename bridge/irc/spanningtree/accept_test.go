@@ -163,7 +163,7 @@ func TestListening(t *testing.T) {
 		if err := <-ended; err == nil || !strings.Contains(err.Error(), "lost") {
 			t.Errorf("error %v", err)
 		}
-		again := newCaller(t, peerConfig(), cfg.Listen) // nobody accepts now
+		again := newCaller(t, peerConfig(), cfg.Listen) // no session accepts now
 		if err := again.Dial(waiting(t), cfg.Listen); err != nil {
 			t.Fatalf("the port was lost: %v", err)
 		}

@@ -11,9 +11,9 @@ import (
 	"baton/federation"
 )
 
-// logIn notes to which account a user of theirs is logged in; "" is none. An account
-// leads to the user that logged in to it last. Whoever leaves an account is not any
-// more whom it stood for.
+// logIn notes to which account a user of the network is logged in; "" is none. An account
+// leads to the user that logged in to it last. A user that leaves an account does
+// not act as its DID any more.
 func (t *tree) logIn(uuid, account string) {
 	u := t.users[uuid]
 	if u == nil {
@@ -33,7 +33,7 @@ func (t *tree) logIn(uuid, account string) {
 }
 
 // onAccount notes what the network says of the account of one of its users. It is the
-// word of that network: who stands behind an account is a matter of bindings.
+// word of that network: bindings say which DID an account stands for.
 func (s *session) onAccount(m ircmsg.Message) {
 	account := ""
 	if len(m.Params) > 2 {

@@ -12,7 +12,7 @@ import (
 	"baton/federation/signing"
 )
 
-// person is whom an account of the tests stands for.
+// person is the DID that an account of the tests stands for.
 const person = federation.DID("did:plc:bbbbbbbbbbbbbbbbbbbbbbbb")
 
 // logIn says that a user is logged in to an account; "" is a logout.
@@ -20,7 +20,7 @@ func logIn(peer *bridgetest.IRCd, nick, account string) {
 	peer.Send(":1AA METADATA " + peer.UUID(nick) + " accountname :" + account)
 }
 
-// unsigned returns the tags of an offer that nobody signed, in nobody's name.
+// unsigned returns the tags of an offer without a signature and a signer.
 func unsigned() map[string]string {
 	tags := offerTags()
 	for _, name := range []string{"sig", "handoff-from", "eventid"} {
@@ -106,7 +106,7 @@ func TestABoundAccountIsOnlineWhileItIsLoggedIn(t *testing.T) {
 	h, peer := linked(t, nil)
 	h.gateway.bind("AliceAcct", person, true)
 	account := federation.Binding{DID: person, Name: "bob"}
-	awaitOnline(t, h, account, false) // whoever has the nick now
+	awaitOnline(t, h, account, false) // the user that has the nick now
 	logIn(peer, "alice", "AliceAcct")
 	awaitOnline(t, h, account, true)
 	peer.Tagmsg("alice", "#ops", unsigned())

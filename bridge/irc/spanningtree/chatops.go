@@ -35,7 +35,7 @@ func (s *session) onText(ctx context.Context, m ircmsg.Message, from *user) {
 }
 
 // lookup returns the DID of a user on this network by its nick, or "": that of a user of
-// ours, else that of the account of one of theirs, else the one that it signed last as.
+// ours, else that of the account of a user of the network, else the one that it signed last as.
 func (s *session) lookup(ctx context.Context, nick string) federation.DID {
 	var did federation.DID
 	var account string
@@ -97,7 +97,7 @@ func (s *session) openRoom(name, uuid string, parties []party) error {
 	return nil
 }
 
-// here returns the users of theirs that are parties.
+// here returns the users of the network that are parties.
 func (s *session) here(parties []party) []string {
 	var found []string
 	for _, p := range parties {

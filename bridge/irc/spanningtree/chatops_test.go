@@ -126,7 +126,7 @@ func TestBatonOpensARoomForAHandoff(t *testing.T) {
 	h, peer := visited(t)
 	view := assigned(t, h)
 	room := "#room-" + strings.ToLower(view.ID.Short())
-	if got := answered(t, peer, "bob", "room "+view.ID.String()); !strings.HasPrefix(got, "That is for those who take part") {
+	if got := answered(t, peer, "bob", "room "+view.ID.String()); !strings.HasPrefix(got, "That is for the parties") {
 		t.Errorf("bob is answered %q", got)
 	}
 	for range 2 {

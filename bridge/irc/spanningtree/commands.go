@@ -148,7 +148,7 @@ func (s *session) onNick(ctx context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// named notes a nick of theirs. Ours always yield: a nick on that network belongs to its
+// named notes a nick of the network. Ours always yield: a nick on that network belongs to its
 // own users.
 func (s *session) named(uuid, nick string) {
 	ours := s.link.roster.byUUID[s.net.owner(nick)]
@@ -159,7 +159,7 @@ func (s *session) named(uuid, nick string) {
 	s.reclaim()
 }
 
-// gone acts on users of theirs that left the network: what was said to them, the channels
+// gone acts on users that left the network: what was said to them, the channels
 // where they were and their nicks.
 func (s *session) gone() {
 	s.doubtAbsent()
@@ -248,7 +248,7 @@ func (s *session) onKick(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// onResync says again who of ours is in a channel.
+// onResync says again which users of ours are in a channel.
 func (s *session) onResync(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	for _, p := range s.link.roster.All() {

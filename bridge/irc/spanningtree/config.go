@@ -15,7 +15,7 @@ import (
 type Config struct {
 	Name               string             `toml:"name"`                // unique among all links: label in logs and metrics
 	ServerName         string             `toml:"server_name"`         // theirs
-	Address            string             `toml:"address"`             // host:port of theirs to dial; or
+	Address            string             `toml:"address"`             // host:port of the peer to dial; or
 	Listen             string             `toml:"listen"`              // host:port where they dial us
 	SID                string             `toml:"sid"`                 // our server id, unlike any on that network
 	SendPasswordFile   string             `toml:"send_password_file"`  // what we send: their recvpass

@@ -16,7 +16,7 @@ import (
 
 var (
 	errKilled = errors.New("the step's user was killed, maybe before the step was read")
-	errAbsent = errors.New("nobody is there whom it is for")
+	errAbsent = errors.New("no recipient is there")
 	errNoTags = errors.New("the other server has no message tags: load its ircv3_ctctags module")
 )
 
@@ -30,7 +30,7 @@ type row struct {
 	name  string         // what that user is called when it is new
 	venue string
 	to    []party           // of a private step; nil in a channel
-	heard bool              // it came from here: of a private one there may be nobody who has it not
+	heard bool              // it came from here: all recipients of a private one may have it already
 	tags  map[string]string // of the TAGMSG; nil for a step that the network has already
 	msgid string            // of the step
 	line  string            // for people in a channel; "" for none
@@ -40,7 +40,7 @@ type row struct {
 
 	// Set when it was written.
 	uuid string   // of the user that spoke
-	whom []string // UUIDs of those to whom it was said in private
+	whom []string // UUIDs of the recipients of a private one
 }
 
 // party is a recipient of a private step.
@@ -178,8 +178,8 @@ func (s *session) deliver(ctx context.Context, r *row) {
 	s.unproven = append(s.unproven, r)
 }
 
-// targets returns the targets of a row: its channel, or those of its parties that are
-// here. A party with a user of ours is looked for by its steps alone: a user of theirs
+// targets returns the targets of a row: its channel, or its parties that are
+// here. A party with a user of ours is looked for by its steps alone: a user of the network
 // with its nick is a different one.
 func (s *session) targets(r *row) []string {
 	if ch := s.net.channels[r.venue]; ch != nil {
@@ -247,7 +247,7 @@ func (s *session) doubt(why error, lost func(*row) bool) {
 	}
 }
 
-// doubtAbsent doubts the rows to users who left.
+// doubtAbsent doubts the rows to users that left.
 func (s *session) doubtAbsent() {
 	s.doubt(errAbsent, func(r *row) bool {
 		return slices.ContainsFunc(r.whom, func(uuid string) bool { return s.net.users[uuid] == nil })

@@ -163,7 +163,7 @@ func TestDeliver(t *testing.T) {
 	})
 }
 
-// What somebody signed cannot be cut: it is written again, with the original as evidence.
+// A signed step cannot be cut: it is written again, with the original as evidence.
 func TestTagsOfMoreBytesThanAServerCarriesTravelAsARendition(t *testing.T) {
 	h, peer := linked(t, nil)
 	d := acceptRow(t)

@@ -42,7 +42,7 @@ func (s *session) authentication() string {
 func (l *Link) Describe() bridge.Description {
 	d := bridge.Description{Channels: l.Channels(), NotCarried: []string{
 		"a step whose tags are longer than " + strconv.Itoa(translate.MaxTagBytes) + " bytes",
-		"a step to somebody who is not there: it waits",
+		"a step to an absent user: it waits",
 	}}
 	if s := l.live.Load(); s != nil {
 		agreed := s.agreed

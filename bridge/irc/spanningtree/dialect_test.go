@@ -10,7 +10,7 @@ import (
 	"baton/federation/signing"
 )
 
-// actTags are those of an offer of alice in the other dialect.
+// actTags are the tags of an offer of alice in the other dialect.
 func actTags() map[string]string {
 	return map[string]string{
 		"+freeq.at/act": "handoff", "+freeq.at/act-verb": "offer", "+freeq.at/act-to": string(scholar), "+freeq.at/act-title": "Cite",

@@ -226,7 +226,7 @@ func newHouseWith(t *testing.T, cfg spanningtree.Config, cert tls.Certificate, t
 		Home: home, Gateway: h.gateway, Metrics: h.metrics, Secrets: secrets(),
 		Log:       slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		PublicURL: "https://gw.example", Signer: bridgetest.Signer(keptKey), Evidence: bridge.Contexts{Originals: h.evidence},
-		Limits: bridge.Limits{}, Wakes: nobody{}, Bindings: h.gateway, Certificate: &cert,
+		Limits: bridge.Limits{}, Wakes: noWakes{}, Bindings: h.gateway, Certificate: &cert,
 	}
 	for _, change := range tweak {
 		change(&ports)
@@ -260,11 +260,11 @@ func (g *gateway) Find(_ context.Context, suffix string) ([]federation.HandoffID
 	return found, nil
 }
 
-// nobody waits, and nobody is woken.
-type nobody struct{}
+// noWakes has no subscriber and wakes none.
+type noWakes struct{}
 
-func (nobody) Wake(...string)                             {}
-func (nobody) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
+func (noWakes) Wake(...string)                             {}
+func (noWakes) Subscribe(string) (<-chan struct{}, func()) { return nil, func() {} }
 
 func peerConfig() bridgetest.IRCdConfig {
 	return bridgetest.IRCdConfig{
@@ -371,7 +371,7 @@ func await(t *testing.T, peer interface {
 	return m
 }
 
-// countOf counts the messages with a command that nobody asked for.
+// countOf counts the messages with a command that no test took.
 func countOf(peer *bridgetest.IRCd, command string) int {
 	n := 0
 	for _, m := range peer.Received() {
@@ -391,7 +391,7 @@ func mustID(t *testing.T, text string) federation.EventID {
 	return id
 }
 
-// offerTags are those of an offer of alice.
+// offerTags are the tags of an offer of alice.
 func offerTags() map[string]string {
 	return map[string]string{
 		"+freeq.at/handoff": "offer", "+freeq.at/handoff-id": offerID, "+freeq.at/handoff-from": string(alice),

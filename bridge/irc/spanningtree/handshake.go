@@ -39,7 +39,7 @@ const hashedPassword = "AUTH:"
 // errAuthentication says nothing about which of name and password was wrong.
 var errAuthentication = errors.New("the other server's name or password is wrong: see server_name and recv_password_file")
 
-// meet takes a connection up to the point where the peer has proved who it is. The
+// meet takes a connection up to the point where the peer has authenticated. The
 // session that it returns reads and writes; [session.run] or [irc.Session.End] is next.
 //
 // spec: InspIRCd spanning tree 1205, "CAPAB", "SERVER"

@@ -102,7 +102,7 @@ func fromTag(d federation.Dialect) string {
 	return "+freeq.at/handoff-from"
 }
 
-// private returns for whom a target stands that is a user of ours, "" for any other
+// private returns the DID for which a target stands that is a user of ours, "" for any other
 // target.
 func (s *session) private(target string) federation.DID {
 	byUUID := s.link.roster.byUUID

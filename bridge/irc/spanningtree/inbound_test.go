@@ -204,7 +204,7 @@ func TestBadInput(t *testing.T) {
 		name   string
 		line   func(peer *bridgetest.IRCd) string
 		reason string
-		notice string // "" when nobody can be told
+		notice string // "" when no user can be told
 	}{
 		{"tags that are not UTF-8", func(p *bridgetest.IRCd) string {
 			return "@+freeq.at/handoff=\xff :" + p.UUID("alice") + " TAGMSG #ops"

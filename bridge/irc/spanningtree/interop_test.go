@@ -47,7 +47,7 @@ type setup struct {
 	ircd bridgetest.InspIRCdConfig
 }
 
-// openReal is startReal before anybody is connected.
+// openReal is startReal before a client is connected.
 func openReal(t *testing.T, tweak ...func(*setup)) realServer {
 	t.Helper()
 	s := setup{cert: certificate(t, string(home)), cfg: testConfig(""), ircd: bridgetest.InspIRCdConfig{

@@ -5,7 +5,7 @@
 // still does; the gateway dials or is dialled, with or without TLS. It is not a
 // services package: it keeps no modes or bans, and forwards nothing, being
 // a leaf. No server holds the users of another one to the modes and bans of a
-// channel, so that those of the gateway may always speak in the channels that the
+// channel, so that users of the gateway may always speak in the channels that the
 // configuration gives it.
 //
 // The gateway's own user sits in the configured channels, because a server with no
@@ -33,11 +33,11 @@
 //
 // One goroutine, the one in [Link.Run], owns all state of a link. A reader and a
 // writer carry lines between it and the connection; judges submit inbound steps to
-// the gateway, those of one user in the order they came in, those of different users
+// the gateway, steps of one user in the order they came in, steps of different users
 // side by side. While the gateway cannot take them the link stops reading, and the
 // peer feels it. [Link.Deliver] and [Link.Online] reach it through channels and may be called by
 // many. A link that is dialled has a goroutine more that accepts, and one for each
-// connection that has not proved yet who it is.
+// connection that has not authenticated yet.
 //
 // # Buffers of the peer
 //

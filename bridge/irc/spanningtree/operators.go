@@ -11,8 +11,8 @@ import (
 
 // A network gives operator status to the user that makes a channel. A channel that is there
 // because the gateway's users are in it would have no operator, and would keep its modes and
-// bans for ever. The first user of theirs in such a channel therefore is made its operator,
-// and a channel that the last user of theirs left is made anew. In a channel of the network
+// bans for ever. The first user of the network in such a channel therefore is made its operator,
+// and a channel that its last user left is made anew. In a channel of the network
 // the gateway changes no status: its servers drop a mode with an age that is not theirs.
 
 // fill notes the members of an FJOIN, each of which is "modes,uuid:membership".
@@ -33,7 +33,7 @@ func (s *session) fill(ch *channel, list string) {
 	}
 }
 
-// onEnter notes a user of theirs in a channel that is there.
+// onEnter notes a user of the network in a channel that is there.
 func (s *session) onEnter(_ context.Context, m ircmsg.Message) error {
 	venue, _ := translate.Channel(m.Params[0])
 	if ch := s.net.channels[venue]; ch != nil {
@@ -52,7 +52,7 @@ func (s *session) onPart(_ context.Context, m ircmsg.Message) error {
 	return nil
 }
 
-// left notes that a user of theirs is not in a channel any more.
+// left notes that a user of the network is not in a channel any more.
 func (s *session) left(venue, uuid string) {
 	if ch := s.net.channels[venue]; ch != nil {
 		delete(ch.members, uuid)
@@ -60,7 +60,7 @@ func (s *session) left(venue, uuid string) {
 	}
 }
 
-// remakeEmpty makes each channel anew that the last user of theirs left: the users of ours
+// remakeEmpty makes each channel anew that its last user left: the users of ours
 // leave it, which ends it, and come back in the same write.
 func (s *session) remakeEmpty() {
 	for venue, ch := range s.net.channels {

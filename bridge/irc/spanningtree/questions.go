@@ -8,7 +8,7 @@ import (
 	"github.com/ergochat/irc-go/ircmsg"
 )
 
-// onQuestion answers what a user of theirs asks this server, with the numerics of a server
+// onQuestion answers what a user of the network asks this server, with the numerics of a server
 // that has little to tell.
 //
 // spec: rfc2812 §3.4

@@ -138,7 +138,7 @@ func (s *session) freeNick(p *pseudo) string {
 	return p.uuid
 }
 
-// yield gives a user of ours another nick, because a user of theirs has it.
+// yield gives a user of ours another nick, because a user of the network has it.
 func (s *session) yield(p *pseudo) {
 	s.rename(p, s.freeNick(p))
 }
@@ -152,7 +152,7 @@ func (s *session) displace(p *pseudo) {
 	s.displaced[p] = true
 }
 
-// reclaim gives each user of ours the nick of its name, once no user of theirs has that.
+// reclaim gives each user of ours the nick of its name, once no user of the network has that.
 func (s *session) reclaim() {
 	for p := range s.displaced {
 		if best := p.best(s.net.nickBytes); s.linked && p.here && best != "" && s.net.owner(best) == "" {
@@ -179,7 +179,7 @@ func (p *pseudo) best(maxBytes int) string {
 }
 
 // join brings a user into a channel. Its age is the one that the peer told, or now
-// for a new channel: a lower one would take the channel from those who have it.
+// for a new channel: a lower one would take the channel from its members.
 //
 // spec: InspIRCd spanning tree 1205, "FJOIN"
 func (s *session) join(p *pseudo, venue string) {

@@ -19,7 +19,7 @@ func certificate(t *testing.T, name string) tls.Certificate {
 	return cert
 }
 
-// serverTLS is how an IRC server speaks TLS, whoever dials. It pins nothing: the
+// serverTLS is how an IRC server speaks TLS, at either end. It pins nothing: the
 // real one is for that.
 func serverTLS(cert tls.Certificate) *tls.Config {
 	return &tls.Config{

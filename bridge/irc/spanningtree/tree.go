@@ -35,14 +35,14 @@ type tree struct {
 	nickBytes, identBytes, hostBytes, realBytes int
 
 	servers  map[string]string         // SID to that of the server before it; "" for the peer
-	users    map[string]*user          // of theirs, by UUID
-	nicks    map[string]string         // folded nick to UUID, of theirs and ours
-	signers  map[federation.DID]string // to the UUID of the user of theirs that signed last
-	accounts map[string]string         // to the UUID of the user of theirs that logged in last
+	users    map[string]*user          // of the network, by UUID
+	nicks    map[string]string         // folded nick to UUID, of all users
+	signers  map[federation.DID]string // to the UUID of the user that signed last
+	accounts map[string]string         // to the UUID of the user that logged in last
 	channels map[string]*channel
 }
 
-// user is one of theirs.
+// user is a user of the network.
 type user struct {
 	nick    string
 	ident   string         // user name, when it connected
@@ -56,7 +56,7 @@ type channel struct {
 	name    string          // as the network spells it
 	ts      int64           // when it was made, unix seconds; zero while it does not exist
 	ours    bool            // a user of ours made it
-	members map[string]bool // users of theirs, by UUID
+	members map[string]bool // users of the network, by UUID
 	visited bool            // it had a member since it was made
 }
 
@@ -132,7 +132,7 @@ func (t *tree) fold(nick string) string {
 }
 
 // knows reports whether a line may come from that source: a server or a user of
-// theirs. Ours are not, because no line of ours comes back.
+// the network. Ours are not, because no line of ours comes back.
 func (t *tree) knows(source string) bool {
 	if len(source) == sidBytes {
 		_, known := t.servers[source]
@@ -158,7 +158,7 @@ func (t *tree) forget(uuid, nick string) {
 	}
 }
 
-// rename adds a user of theirs, or gives it another nick.
+// rename adds a user of the network, or gives it another nick.
 func (t *tree) rename(uuid, nick string) {
 	u := t.users[uuid]
 	if u == nil {
@@ -169,7 +169,7 @@ func (t *tree) rename(uuid, nick string) {
 	u.nick = nick
 }
 
-// signed notes that a user of theirs brought a step of a DID. A user stands for one
+// signed notes that a user of the network brought a step of a DID. A user stands for one
 // DID at a time, so that no more of them are kept than there are users.
 func (t *tree) signed(uuid string, did federation.DID) {
 	u := t.users[uuid]
@@ -188,7 +188,7 @@ func (t *tree) unsign(uuid string) {
 	}
 }
 
-// find returns the UUID of the user of theirs that signed last as a DID, where there
+// find returns the UUID of the user that signed last as a DID, where there
 // is none of one that is logged in to one of its accounts, and then of the user with
 // a nick; "" for none of them.
 func (t *tree) find(did federation.DID, accounts []string, nick string) string {
@@ -206,7 +206,7 @@ func (t *tree) find(did federation.DID, accounts []string, nick string) string {
 	return ""
 }
 
-// quit removes a user of theirs.
+// quit removes a user of the network.
 func (t *tree) quit(uuid string) {
 	u := t.users[uuid]
 	if u == nil {
@@ -221,8 +221,8 @@ func (t *tree) quit(uuid string) {
 	delete(t.users, uuid)
 }
 
-// split removes a server with all servers behind it and all their users, of whom
-// nothing more is said.
+// split removes a server with all servers behind it and all their users, which send no
+// QUIT.
 func (t *tree) split(sid string) {
 	gone := map[string]bool{sid: true}
 	for grown := true; grown; {
