@@ -73,7 +73,7 @@ func (w wiring) unrouted() gateway.Entry {
 }
 
 // checkPeer adds what is wrong with a table to the mistakes of the file. A home is what
-// its name says, so that nobody can be a second one under the same name.
+// its name says: no second home has the same name.
 func checkPeer(t configs.Table, table configs.Peer, own federation.HomeID) {
 	home := federation.HomeID(table.Name)
 	switch {

@@ -54,7 +54,7 @@ type program struct {
 	atHand    atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
 	lookups   *identity.Lookups               // of the rest
 	proofs    identity.Logins                 // that wait for documents
-	relay     *relay.Relay                    // nil where it could not be opened: nobody is woken then
+	relay     *relay.Relay                    // nil where it could not be opened: then no waiter is woken
 	rates     *home.Rates
 	strangers *home.Strangers
 	client    *identity.Client // for what must be fetched from strangers
@@ -153,7 +153,7 @@ func (p *program) listen(ctx context.Context) error {
 	if p.public, err = openListener(ctx, cfg, p.publicMux, p.log); err != nil {
 		return err
 	}
-	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // a port that nobody could name before
+	if p.public != nil && strings.HasSuffix(p.file.HTTP.Listen, ":0") { // the system chose the port
 		p.publicURL = (&url.URL{Scheme: "http", Host: p.public.Addr().String()}).String()
 	}
 	p.admin, err = openListener(ctx, httpd.Config{Listen: p.file.Admin.Listen, Hosts: operatorapi.ListenerHosts(p.file.Home.Name, p.file.Admin.Listen)}, p.adminMux, p.log)

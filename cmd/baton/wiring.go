@@ -84,7 +84,7 @@ func (p *program) configure(file *configs.File, links []gateway.Entry) {
 	p.configured.Store(&bound)
 }
 
-// names returns who stands behind which name.
+// names returns the names that stand for DIDs.
 func (p *program) names() gateway.BoundNames {
 	return gateway.BoundNames{Record: p.record, Configured: func() []federation.BoundName { return *p.configured.Load() }}
 }
