@@ -54,7 +54,7 @@ type program struct {
 	atHand    atomic.Pointer[identity.AtHand] // the part of keys that no host is asked for
 	lookups   *identity.Lookups               // of the rest
 	proofs    identity.Logins                 // that wait for documents
-	relay     *relay.Relay                    // nil where it could not be opened: then no waiter is woken
+	relay     *relay.Relay                    // nil where it could not be opened: then it wakes no waiter
 	rates     *home.Rates
 	strangers *home.Strangers
 	client    *identity.Client // for what must be fetched from strangers
@@ -64,7 +64,7 @@ type program struct {
 	hub       *relay.Hub       // nil where none is configured
 	host      *relay.Host      // nil where homes of others link to nothing here
 	hooks     *webhook.Hooks   // nil where the configuration has none
-	more      []bridge.Network // beside those of [networks]
+	more      []bridge.Network // beside [networks]
 	served    map[string]bool  // patterns of the routes of links that a reload may replace
 
 	// What clients of one address did, at all listeners together.
@@ -196,8 +196,8 @@ func (p *program) openRecord(ctx context.Context) error {
 	return nil
 }
 
-// openKeys makes what resolves DIDs and finds their keys, those of the gateway as they
-// are now among them.
+// openKeys makes the directory of DIDs and the source of their keys, which include the current
+// keys of the gateway.
 func (p *program) openKeys() {
 	directory := newDirectory(p.file, p.client, identity.DirectoryConfig{Web: p.homeAddress, Home: p.homeDocument}, p.keyring.ServerKeys(p.homeID(), time.Now())...)
 	p.directory.Store(directory)
